@@ -141,6 +141,72 @@ READ = {
         "B. not entailment",
         chosen("B", {"A": "entailment", "B": "not entailment"}),
     ),
+    "Global-MMLU": (
+        {"question": "Q?", "option_a": "a", "option_b": "b", "option_c": "c", "option_d": "d"}
+        | {"answer": "B", "subject": "law"},
+        "choice-columns",
+        "Q?" + LISTED,
+        chosen("B"),
+    ),
+    "BBQ": (
+        {"context": "C", "question": "Q?", "ans0": "a", "ans1": "b", "ans2": "c", "label": 2},
+        "choice-columns",
+        "C\n\nQ?\n\nA. a\nB. b\nC. c",
+        chosen("C", {"A": "a", "B": "b", "C": "c"}),
+    ),
+    "ARC, its own file": (
+        {
+            "question": {
+                "stem": "Q?",
+                "choices": [{"text": x, "label": x.upper()} for x in "abcd"],
+            },
+            "answerKey": "D",
+        },
+        "choices",
+        "Q?" + LISTED,
+        chosen("D"),
+    ),
+    "MuSR": (
+        {"narrative": "Long.", "question": "Q?", "choices": "['a', 'b', 'c', 'd']"}
+        | {"answer_index": 1},
+        "choices",
+        "Long.\n\nQ?" + LISTED,
+        chosen("B"),
+    ),
+    "AGIEval": (
+        {"query": "Q?", "choices": ["(A)a", "(B)b", "(C)c", "(D)d"], "gold": [1]},
+        "choices",
+        "Q?" + LISTED,
+        chosen("B"),
+    ),
+    "Search-R1": (
+        {
+            "prompt": [{"role": "user", "content": "Q?"}],
+            "reward_model": {"ground_truth": {"target": ["a", "b"]}, "style": "rule"},
+        },
+        "verl",
+        "Q?",
+        {"value": ["a", "b"]},
+    ),
+    "TextbookReasoning": (
+        {"question": "Q?", "answer": "Long. So 4.", "reference_answer": "4"},
+        "question",
+        "Q?",
+        {"value": "4"},
+    ),
+    "CRUXEval": (
+        {"code": "def f(x):\n    return x", "input": "1", "output": "1", "id": "s"},
+        "cruxeval",
+        "What does `f(1)` return?",
+        {"value": "1"},
+    ),
+    "Codeforces": (
+        {"description": "Add.", "input_format": "a, b", "output_format": "c"}
+        | {"official_tests": [{"input": "1 2", "output": "3"}], "examples": []},
+        "programs",
+        "Add.\n\nInput: a, b\n\nOutput: c",
+        {"tests": [{"stdin": "1 2", "stdout": "3"}]},
+    ),
     "WebQuestions": (
         {"question": "Q?", "answers": ["Ann", "Bob"]},
         "question",
@@ -264,6 +330,18 @@ LESSONS = {
         "several-answers",
         [{"chosen": "a", "rejected": "b"}, {"chosen": "a", "rejected": "c"}],
     ),
+    "JudgeBench": (
+        PREFERENCES,
+        {"question": "Q?", "response_A": "a", "response_B": "b", "label": "B>A"},
+        "picked-response",
+        [{"chosen": "b", "rejected": "a"}],
+    ),
+    "LIMA": (
+        DEMONSTRATIONS,
+        {"conversations": ["Q?", "a"], "source": "s"},
+        "ultrachat",
+        [{"answer": "a"}],
+    ),
     "Math-Shepherd": (
         THUMBS,
         BAD,
@@ -274,6 +352,10 @@ LESSONS = {
 }
 NO_LESSON = {
     "a step that is wrong": (BAD, "a step is labelled -"),
+    "an answer that does harm": (
+        {"prompt": "Q?", "response": "a", "response_harm_label": "harmful"},
+        "response_harm_label",
+    ),
     "an answer that is not safe": (
         {"prompt": "Q?", "response": "a", "is_safe": False},
         "is_safe",

@@ -296,16 +296,21 @@ def _reasoned(row: Row, taking: RowReading) -> list[Row]:
 
 def _is_turns(row: Row) -> bool:
     """Tell whether `data` holds the texts of a conversation, by turns of user and assistant."""
-    turns = decoded(row.get("data"))
+    turns = decoded(row.get(_column_of_turns(row)))
     return is_texts(turns) and len(turns) > 1
 
 
+def _column_of_turns(row: Row) -> str:
+    return first_text(row, ("data", "conversations"))
+
+
 def _turns(row: Row, taking: RowReading) -> Row:
-    turns = cast("list[str]", decoded(row["data"]))  # by `_is_turns`
+    name = _column_of_turns(row)
+    turns = cast("list[str]", decoded(row[name]))  # by `_is_turns`
     if len(turns) % 2:
-        raise NotThisLayout("data: ends with a text of the user, which has no answer")
+        raise NotThisLayout(f"{name}: ends with a text of the user, which has no answer")
     if not all(text.strip() for text in turns):
-        raise NotThisLayout("data: every turn must be text that is not empty")
+        raise NotThisLayout(f"{name}: every turn must be text that is not empty")
     roles = ("user", "assistant")
     messages = [{"role": roles[place % 2], "content": text} for place, text in enumerate(turns)]
     return {"prompt": messages[:-1], "answer": turns[-1]}
@@ -484,7 +489,7 @@ SPECIAL = (
     ),
     Layout(
         "ultrachat",
-        "UltraChat: data, texts by turns of user and assistant",
+        "UltraChat, LIMA: data or conversations, texts by turns of user and assistant",
         _is_turns,
         {DEMONSTRATIONS: _turns},
     ),

@@ -25,7 +25,7 @@ from apps.tasksets.layouts.questions import read_meta
 
 ASKED = ("question", "question_stem", "prompt", "query", "problem", "Problem")
 CHOICES = ("choices", "options", "answers")
-SHOWN = (*GIVEN, "article", "puzzle")  # texts that a question is about
+SHOWN = (*GIVEN, "article", "puzzle", "narrative", "story")  # texts that a question is about
 RIGHT = (
     "answerKey",
     "answerkey",
@@ -54,7 +54,15 @@ def _is_choice(row: Row) -> bool:
     if name == "answers" and not is_whole(row.get("label")):  # several right answers
         return False
     is_asked = any(isinstance(row.get(one), str | dict) for one in ASKED)
-    return bool(name and is_asked and first_text(row, RIGHT) and _choices(row[name]))
+    return bool(is_asked and first_text(row, RIGHT) and _choices(_listed(row)))
+
+
+def _listed(row: Row) -> object:
+    """Return the choices beside the question, or those in it (ARC's own files)."""
+    if name := first_text(row, CHOICES):
+        return row[name]
+    asked = row.get("question")
+    return asked.get("choices") if isinstance(asked, dict) else None
 
 
 def _choices(value: object) -> dict[str, str]:
@@ -81,7 +89,7 @@ def _choices(value: object) -> dict[str, str]:
 
 
 def _choice(row: Row, taking: RowReading) -> Row:
-    choices = _choices(row[first_text(row, CHOICES)])
+    choices = _choices(_listed(row))
     letters = dict(zip(choices, string.ascii_uppercase, strict=False))  # of labels such as 1, 2, 3
     right = _right(row, choices)
     asked = row[first_text(row, ASKED)]
@@ -107,6 +115,7 @@ def _right(row: Row, choices: dict[str, Any]) -> str:
     """Return the label of the right choice: said as a label, as a number from 0, or as its text."""
     name = first_text(row, RIGHT)
     said = row[name]
+    said = said[0] if isinstance(said, list) and len(said) == 1 else said
     labels = list(choices)
     if isinstance(said, str) and said.strip() in choices:
         return said.strip()
@@ -259,7 +268,11 @@ LETTERS = tuple(
     for several in (5, 4)
     for asked, right in (("question", "answer"), ("Question", "Answer"), ("prompt", "answer"))
 )
-OF_COLUMNS = (WINOGRANDE, PIQA, SOCIAL_IQA, COSMOS_QA, MED_MCQA, *LETTERS)
+BBQ = Columns("question", ("ans0", "ans1", "ans2"), "label", 0, "", ("category",))
+GLOBAL_MMLU = Columns(
+    "question", ("option_a", "option_b", "option_c", "option_d"), "answer", None, "", ("subject",)
+)
+OF_COLUMNS = (WINOGRANDE, PIQA, SOCIAL_IQA, COSMOS_QA, MED_MCQA, BBQ, GLOBAL_MMLU, *LETTERS)
 
 
 def _is_in_columns(row: Row) -> bool:

@@ -88,7 +88,27 @@ def _stated(row: Row, taking: RowReading) -> Row:
     return {"prompt": require_text(row, "query"), "answer": found[1].strip(), "meta": meta}
 
 
+# -- CRUXEval --------------------------------------------------------------------------------------
+
+
+def _is_execution(row: Row) -> bool:
+    texts = all(isinstance(row.get(name), str) for name in ("code", "input", "output"))
+    return texts and "def f(" in row["code"]
+
+
+def _execution(row: Row, taking: RowReading) -> Row:
+    code = require_text(row, "code").strip()
+    asked = f"```python\n{code}\n```\n\nWhat does `f({row['input']})` return?"
+    return {"prompt": asked, "answer": require_text(row, "output").strip(), "meta": {}}
+
+
 LAYOUTS = (
+    Layout(
+        "cruxeval",
+        "CRUXEval: code, input and output",
+        _is_execution,
+        {TASKS: _execution},
+    ),
     Layout(
         "olympiadbench",
         "OlympiadBench: question, a list under final_answer, and unit",

@@ -192,7 +192,10 @@ def _verl(row: Row, taking: RowReading) -> Row:
     if isinstance(extra, dict):
         meta["extra_info"] = {key: value for key, value in extra.items() if value is not None}
     prompt = read_prompt_messages(row["prompt"], "prompt", taking)
-    return _task(prompt, model["ground_truth"], meta, row.get("ability"))
+    truth = model["ground_truth"]
+    if isinstance(truth, dict) and truth.keys() == {"target"} and is_texts(truth["target"]):
+        truth = list(dict.fromkeys(truth["target"]))  # Search-R1: any of them is right
+    return _task(prompt, truth, meta, row.get("ability"))
 
 
 def _is_verified(row: Row) -> bool:
@@ -270,6 +273,7 @@ def _openrlhf(row: Row, taking: RowReading) -> Row:
 SEVERAL_TRUTHS = ("golden_answers", "gold_answers", "possible_answers", "answers")
 TRUTHS = (
     "answer_number",
+    "reference_answer",
     "answer",
     "label",
     "ground_truth",
@@ -279,7 +283,6 @@ TRUTHS = (
     "final_answer",
     "target",
     "reference",
-    "reference_answer",
     "correct_answer",
     "gt",
     "final_decision",
