@@ -1,6 +1,6 @@
 """Layouts of questions about texts: what a passage says (DROP), what follows from it (NLI)."""
 
-from typing import Any
+from typing import Any, cast
 
 from apps.tasksets.layouts.choices import lettered_task
 from apps.tasksets.layouts.contract import (
@@ -46,7 +46,7 @@ def _of_spans(row: Row) -> list[str]:
 
     In one half of the set they are parts of one answer, in the other what different people said.
     """
-    spans = decoded(row["answers_spans"])["spans"]
+    spans = cast("Row", decoded(row["answers_spans"]))["spans"]  # by `_spans_of`
     if not is_texts(spans) or not all(text.strip() for text in spans):
         raise NotThisLayout("answers_spans.spans: must be a list of texts that is not empty")
     if len({text.strip().casefold() for text in spans}) > 1:
@@ -59,7 +59,7 @@ def _of_spans(row: Row) -> list[str]:
 
 def _of_annotations(row: Row, taking: RowReading) -> list[str]:
     """Return what the author and those who checked it answered; any of them is right."""
-    found = _annotation(decoded(row["answer"]))
+    found = _annotation(cast("Row", decoded(row["answer"])))  # by `_is_annotated`
     checked = decoded(row.get("validated_answers"))
     if isinstance(checked, dict):
         columns = [checked.get(name) or [] for name in ("number", "date", "spans")]

@@ -325,8 +325,9 @@ def _answered(row: Row, taking: RowReading) -> Row:
     said = row[name]
     if is_conversation(said) or is_message(decoded(said)):
         said = read_answer(decoded(said), name, taking)
-    if name in SEVERAL_TRUTHS and is_texts(decoded(said)):
-        return _task(prompt, list(dict.fromkeys(decoded(said))))
+    listed = decoded(said)
+    if name in SEVERAL_TRUTHS and is_texts(listed):
+        return _task(prompt, list(dict.fromkeys(listed)))
     return _task(prompt, _as_truth(said))
 
 
