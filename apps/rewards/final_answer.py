@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from apps.accounts import strict_json
 from apps.rewards import unmarked_answers
 from apps.rewards.unmarked_answers import LONGEST, strip_marks
 
@@ -31,6 +32,8 @@ _NAMED_ONLY = re.compile(
 _DISOWNED = re.compile(
     r"[\s$)]{0,3}(?:is|was)(?:n['’]t|\s(?:not|wrong|incorrect|false|impossible))\b", re.I
 )
+_FENCED = re.compile(r"[^`]{0,500}```(?:json)?\n([^`]*)```", re.I)
+_FIELDS = frozenset(("answer", "final_answer", "final answer", "result", "solution"))
 _CUT_OFF = re.compile(r"\\(?:boxed?|fbox)\s*$")
 # What says that the answer before it was none.
 _TAKEN_BACK = re.compile(
@@ -80,7 +83,25 @@ def final_answer(response: str) -> FinalAnswer | None:
         others = tuple(dict.fromkeys([*found[:-1], *more]))
         parts = tuple(found) if by == "boxed" and is_together and len(found) > 1 else ()
         return FinalAnswer(found[-1], by, others, parts)
-    return last_line(said)
+    return _in_json(said) or last_line(said)
+
+
+def _in_json(text: str) -> FinalAnswer | None:
+    """Read a reply that is all one JSON object, or a block of it, by its one field of an answer."""
+    text = text.strip()
+    if fenced := _FENCED.fullmatch(text[-LONGEST:]):
+        text = fenced[1].strip()
+    if len(text) > LONGEST or not (text.startswith("{") and text.endswith("}")):
+        return None
+    try:
+        fields = strict_json.decode_json(text)
+    except strict_json.NotStrictJson:
+        return None
+    named = [value for name, value in fields.items() if name.lower() in _FIELDS]
+    if len(named) != 1 or isinstance(named[0], bool) or not isinstance(named[0], str | int | float):
+        return None
+    said = named[0] if isinstance(named[0], str) else repr(named[0])
+    return FinalAnswer(said.strip(), LINE)
 
 
 def verbatim(response: str) -> str | None:

@@ -62,6 +62,8 @@ def in_figures(text: str) -> str:
         return ""
     plain = " ".join(text.lower().replace("‑", "-").split()).strip(" .!")
     plain = plain.replace("-and-a-", " and a ")
+    if plain == "none":  # as a program prints that it has found nothing
+        return ""
     sign = re.match(r"(?:minus|negative) ", plain)
     value, is_percent = _without_percent(plain[sign.end() :] if sign else plain)
     figures = _decimal(value) or _as_latex(_fraction(value) or _mixed(value)) or _whole(value)

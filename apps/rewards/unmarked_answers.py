@@ -15,8 +15,8 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 _ANNOUNCED = re.compile(
     r"(?<![^\W_])(?:answers?|ans|results?|solutions?|equation|formula|antwort|endergebnis|ergebnis"
     r"|lösung|resultat|roots|zeros|zeroes|réponses?|résultat|respuestas?|resultado|solución|resposta|risposta"
-    r"|ответ|результат|решение)(?![^\W_])"
-    r"|\b(?:correct|right|best)\s(?:option|choice)\b|答案|最终结果|结果|答え|解答|正解|答えは|정답|답|故选|应选",
+    r"|ответ|результат|решение|उत्तर|जवाब)(?![^\W_])"
+    r"|\b(?:correct|right|best)\s(?:option|choice)\b|答案|最终结果|结果|答え|解答|正解|答えは|정답|답|คำตอบ|故选|应选",
     re.I,
 )
 # A name such as "A:" at the beginning of a line, as worked solutions have it.
@@ -28,13 +28,13 @@ _SHORT_LABEL = re.compile(r"[*_#>\s]{0,6}(?:final\s)?answer[*_\s]{0,4}[:：][^=\
 _COPULA = re.compile(
     r"\*{0,3}\s{0,3}(?:"
     r"[:：=]|(?:is|are|was|equals?|be|becomes|ist|sind|lautet|beträgt|est|sont|vaut|es|son|é|è"
-    r"|равен|равна|равно|составляет)(?![^\W_])|[—–-](?=\s)|就是|应该是|應為|是|为|為|选|は|が|은|는)"
+    r"|равен|равна|равно|составляет)(?![^\W_])|[—–-](?=\s)|คือ|就是|应该是|應為|是|为|為|选|は|が|은|는)"
     r"(?:\s{0,3}(?:[:：=](?!=)|equal to\b|equals\b|also\b|therefore\b|thus\b|then\b|simply\b))?",
     re.I,
 )
 _MOST_BETWEEN = 60  # characters between "answer" and "is"
 _END_OF_SENTENCE = re.compile(
-    r"(?<=[^\W_])[.!?](?=\s+[A-ZÄÖÜÀ-ÝА-Я«\"*(]|\s*$)|(?<=[)}\]$\d%°*])[.!?](?=\s|$)|[。！？]"
+    r"(?<=[^\W_])[.!?](?=\s+[A-ZÄÖÜÀ-ÝА-Я«\"*(]|\s*$)|(?<=[)}\]$\d%°*])[.!?](?=\s|$)|[。！？।]"
 )
 _LEAD = re.compile(
     r"^[∴⇒→\s]{1,4}|"
@@ -48,7 +48,7 @@ _LEAD = re.compile(
 _TRAILING = re.compile(
     r"(?:\b(?:as (?:required|desired|claimed|needed|wanted|expected|asked)|q\.?e\.?d|(?:is|are)"
     r" (?:the|our|my) (?:final |correct |required |desired )?(?:answer|solution|result|value)s?"
-    r"|respectively)|∎|□|です|となります|になります|である|입니다|이다)$",
+    r"|respectively)|∎|□|です|となります|になります|である|입니다|이다|है|हैं|ครับ|ค่ะ)$",
     re.I,
 )
 # Runs of digits are possessive: what follows a part of a run is a digit, which the end forbids.
@@ -102,6 +102,13 @@ _BOUND = re.compile(r"\b(?:more|less|fewer|greater|larger|smaller|higher|lower) 
 _MINUS = re.compile(r"\b(?:minus|negative)\s(?=\d)(?<!\d\sminus\s)", re.I)
 _HEDGED = re.compile(r"\b(?:maybe|perhaps|possibly|might|could)\b", re.I)
 _PARTS = re.compile(r"[,;]\s(?:(?:and|so|but|hence|thus|therefore)\s)?")
+_TIME_OF_DAY = re.compile(r"(?<![\w:.,])\d{1,2}:[0-5]\d\s?[ap]\.?m(?!\w)", re.I)
+_NEGATED = re.compile(r"\b(?:not|never|no|cannot)\b|n['’]t\b", re.I)
+_NAMED = re.compile(
+    r"(?:[A-Z][a-z]{0,20}(?:\s[a-z]{1,20}){0,8}\s(?:is|was|be)|It\s(?:will\sbe|is|was))\s"
+    r"([A-Z][a-z]{2,20})"
+)
+_AT = re.compile(r"(?:^|\b(?:at|is|was|be)\s|:\s)[*$\s]{0,4}$", re.I)
 _IN_WORDS = re.compile(r"(?<=[\d%])\s\(([a-zA-Z][a-zA-Z -]{2,40})\)$")
 _IN_DIGITS = re.compile(r"([a-zA-Z][a-zA-Z -]{2,40})\s\((\d{1,20})\)")
 _MARKS = "✓✔✅☑🎉 "
@@ -263,6 +270,8 @@ def _reduced(sentence: str) -> str:
         text = text[: worded.start()] if in_digits.isdigit() else text
     if (in_both := _IN_DIGITS.fullmatch(text)) and number_words.in_digits(in_both[1]) == in_both[2]:
         return in_both[2]
+    if time := _only_time(sentence):
+        return time
     if spans := _from_spans(text):
         return spans
     numbers = list(_NUMBER.finditer(text))
@@ -282,6 +291,8 @@ def _reduced(sentence: str) -> str:
         measured = strip_marks(text.rpartition(verb)[2])
         if verb in text and _MEASURED.fullmatch(measured):
             return measured
+    if (name := _NAMED.fullmatch(text)) and not _NEGATED.search(text):  # The winner is Alice
+        return name[1]
     numbers = list(_NUMBER.finditer(text))
     if len(numbers) == 1 and _CYRILLIC.search(text) and not is_denied(text[: numbers[0].start()]):
         return numbers[0].group().strip()
@@ -301,6 +312,17 @@ def _reduced(sentence: str) -> str:
     if len(numbers) == 1 and not _BOUND.search(text[: numbers[0].start()]):
         return _with_unit(text, numbers[0])
     return text
+
+
+def _only_time(sentence: str) -> str:
+    """Return the one time of day, where no other number is said: 10:30 a.m."""
+    times = list(_TIME_OF_DAY.finditer(sentence))
+    before = sentence[: times[0].start()] if times else ""
+    if len(times) != 1 or _NEGATED.search(before) or not _AT.search(before):
+        return ""
+    rest = before + sentence[times[0].end() :]
+    is_only = not re.search(r"\d", rest) and not is_altered("", sentence[times[0].end() :])
+    return times[0].group() if is_only else ""
 
 
 def _is_named_number(text: str) -> bool:

@@ -94,6 +94,8 @@ def normal_form(row: Row) -> RecognisedTests | None:
 
 def prompt_column(row: Row) -> str | None:
     """Return which column of a recognised row holds the prompt, by its usual names."""
+    if row.get("problem_description"):  # LeetCodeDataset, whose `prompt` has imports alone
+        return "problem_description"
     return next((name for name in PROMPTS if row.get(name)), None)
 
 
@@ -156,7 +158,7 @@ def _columns(row: Row) -> dict[str, Any]:
 
     The name is `fn_name` or `function`.
     """
-    inputs = row["inputs"]
+    inputs = row.get("inputs")
     outputs = row.get("outputs")
     if isinstance(inputs, str) and isinstance(outputs, str):
         are_lists = inputs.lstrip().startswith("[") and outputs.lstrip().startswith("[")
@@ -203,8 +205,23 @@ def _humaneval(row: Row) -> dict[str, Any]:
 
     The prompt has what the tests use.
     """
+    return _with_candidate(row, "test")
+
+
+def _skywork(row: Row) -> dict[str, Any] | None:
+    """Read Skywork-OR1: `test_code` defines `check(candidate)`, behind `import_prefix`.
+
+    None where the row has inputs and outputs, which say more.
+    """
+    if row.get("inputs"):
+        return None
+    before = [text for text in (row.get("import_prefix"),) if text]
+    return _with_setup(_with_candidate(row, "test_code"), before)
+
+
+def _with_candidate(row: Row, field: str) -> dict[str, Any]:
     function = function_name(row["entry_point"])
-    test = read_text(row["test"], "test")
+    test = read_text(row[field], field)
     call = f"\ncheck({function})\n" if re.search(r"^def check\s*\(", test, re.MULTILINE) else ""
     prompt = row.get("prompt")
     found: dict[str, Any] = {"function": function, "tests": [{"check": test + call}]}
@@ -321,6 +338,7 @@ LAYOUTS: tuple[tuple[str, tuple[str, ...], Reader], ...] = (
     ("verl", ("assert_case",), _asserts),
     ("AceCode", ("test_cases",), _test_cases),
     (OWN, ("tests",), _tests),
+    ("Skywork-OR1", ("test_code", "entry_point"), _skywork),
     ("columns", ("inputs", "outputs"), _columns),
     ("columns", ("stdin", "stdout"), _streams),
     *(("examples", (name,), _examples(name)) for name in EXAMPLES),

@@ -157,7 +157,8 @@ def _last_exact(shape: Relation) -> int:
     if len(shape.sides) == 2 and naming.is_name(last) and not naming.is_closed(last):
         return 0
     place = shape.signs.index("\\approx") if "\\approx" in shape.signs else len(shape.signs)
-    return place if place or not naming.is_name(shape.sides[0]) else 1
+    is_named = len(shape.sides) > 1 and naming.is_name(shape.sides[0])
+    return 1 if is_named and not place else place
 
 
 def is_plain(node: Node) -> bool:

@@ -322,7 +322,8 @@ class _Reader:
             elif self.begins_factor():
                 first = (self.next or "")[:1]
                 is_digit = first.isdigit() or first == "."
-                if is_digit and "factorial" not in (node[0], node[-1][0]):
+                last = node[-1][0] if isinstance(node[-1], tuple) else ""
+                if is_digit and "factorial" not in (node[0], last):
                     raise NotAFormula("a number follows without an operator")
                 node = ("*", node, self.power())
             else:

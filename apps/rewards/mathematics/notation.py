@@ -121,6 +121,10 @@ _SIGNS: dict[str, str | int] = {
 _POWERS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ", "0123456789-+n", strict=True))
 _INDICES = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+# Digits of Arabic, Persian, Hindi, Bengali and Thai, with the decimal signs of Arabic.
+_OTHER_DIGITS = {
+    zero + digit: str(digit) for zero in (0x660, 0x6F0, 0x966, 0x9E6, 0xE50) for digit in range(10)
+} | {0x66B: ".", 0x66C: ""}
 CURRENCIES = {
     "€": "euro",
     "£": "pound_sterling",
@@ -179,7 +183,11 @@ _TEXT = re.compile(
 )
 _PLAIN_TEXT = re.compile(r"[\d\s.,;:()\[\]+\-*/=<>%$]{0,200}|\(?\s?[A-Za-z]\s?\)?\s?")
 _UNIT_BEFORE = re.compile(r"[\d})]\s?$")
+_BASE_VECTOR = re.compile(
+    r"\\(?:mathbf|boldsymbol|bm|hat|vec)\s?\{?\s?\\?([ijk])(?:math)?(?![a-z])\s?\}?"
+)
 _SAME = (
+    (re.compile(r"\\Pr(?![a-zA-Z])"), "P"),
     (re.compile(r"\\(?:dfrac|tfrac|cfrac|nicefrac|sfrac|flatfrac)(?![a-zA-Z])"), r"\\frac"),
     (re.compile(r"\\(?:dbinom|tbinom)(?![a-zA-Z])"), r"\\binom"),
     (re.compile(r"\\(?:leqslant|leq|leqq)(?![a-zA-Z])|<=|=<"), r"\\le "),
@@ -244,8 +252,8 @@ _BASES = {
 }
 _BASE = re.compile(rf"_\s?\{{\s?\\text\s?\{{\s?({'|'.join(_BASES)})\s?\}}\s?\}}", re.I)
 _BASED_IN_BRACKETS = re.compile(r"\((\w{1,40})\)(?=_)")
+_OVERLINED = re.compile(r"(?:[0-9]\u0305){1,20}")
 _FEET = re.compile(r"(?<![\w'])(\d{1,3})'\s?(\d{1,2})(?:''|\")")
-_FULL_HOUR = re.compile(r"(?<![\d:])(\d{1,2}):00(?=\s?(?:\\text\s?\{\s?)?[ap]\.?m\b)", re.I)
 _ARC = re.compile(
     r"(\d{1,3})\s?\\degree\s{0,2}(\d{1,2})\s?(?:'|\^\s?\{?\s?\\prime\s?\}?)(?!')"
     r"(?:\s?(\d{1,2})\s?(?:''|\"|\^\s?\{\s?\\prime\s?\\prime\s?\}))?"
@@ -267,20 +275,22 @@ def _as_sign(found: re.Match) -> str:
 
 @cache
 def _table() -> dict[int, str | int]:
-    return {**_FULL_WIDTH, **str.maketrans(_SIGNS), ord("￥"): "¥"}
+    return {**_FULL_WIDTH, **_OTHER_DIGITS, **str.maketrans(_SIGNS), ord("￥"): "¥"}
 
 
 def clean(text: str) -> str:
     """Return plain LaTeX of the same meaning."""
     if "\\begin" not in text:
         text = text.replace("\\\\", "\\")  # escaped twice
-    text = _scripts(text.translate(_table()))
+    text = _scripts(_OVERLINED.sub(_overlined, text.translate(_table())))
     text = _MONEY_BEFORE.sub(_as_sign, text.strip().strip("*`").strip())
     text = _DELIMITERS.sub(" ", _without_dollars(text))
     text = _OVER.sub(r"\\frac{\1}{\2}", _OPERATOR.sub(r"\\\1 ", text))
     text = _NUMBER_SET.sub(r"\\mathbb{\1}", text)
     text = re.sub(r"(?<=[a-zA-Z])\\[,:;](?=[a-zA-Z])", " ", text)  # m\,s is no ms
     text = _SPACES.sub(" ", _GONE.sub("", text))
+    if len(set(_BASE_VECTOR.findall(text))) > 1:  # one alone may be the imaginary unit
+        text = _BASE_VECTOR.sub(r"\\vec{\1}", text)
     text = _text_commands(_WRAPPERS.sub("", text))
     for pattern, better in _SAME:
         text = pattern.sub(better, text)
@@ -292,10 +302,14 @@ def clean(text: str) -> str:
     text = re.sub(r"(?<=\d)_(?=\d{3}(?!\d))", "", text)
     text = re.sub(r"\\frac\s?(\d)\s?(\d)(?!\d)", r"\\frac{\1}{\2}", text)
     text = _FEET.sub(r"\1 ft \2 in", _BASED_IN_BRACKETS.sub(r"\1", text))
-    text = _FULL_HOUR.sub(r"\1", _BASE.sub(_base, text))
+    text = _BASE.sub(_base, text)
     text = _TO.sub(":", _ARC.sub(_arc, text))
     text = _CJK_UNIT.sub(r"\\text{\1}", text)
     return " ".join(_repeating(text).split())
+
+
+def _overlined(found: re.Match) -> str:
+    return rf"\overline{{{found[0][::2]}}}"
 
 
 def _scaled_in_cjk(found: re.Match) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from apps.accounts import strict_json
 from apps.rewards.final_answer import boxes, hashes
+from apps.rewards.mathematics import units
 
 NAMES = ("value", "answer", "expected", "solution", "ground_truth")
 LONGEST_AROUND = 60  # characters around several boxes that are one answer
@@ -19,7 +20,13 @@ def references(answer: Mapping[str, Any]) -> list[str]:
     """
     said = next((answer[name] for name in NAMES if answer.get(name) is not None), None)
     found = _listed(said)
-    return [_marked(text) for each in found if (text := _text(each))]
+    unit = _unit(answer.get("unit"))
+    return [_marked(text) + unit for each in found if (text := _text(each))]
+
+
+def _unit(said: Any) -> str:
+    """Return the unit that stands beside the value, where it is one that is known."""
+    return f" {said.strip()}" if isinstance(said, str) and units.is_known_unit(said) else ""
 
 
 def _listed(said: Any) -> list[Any]:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from apps.rewards import spelled_values
 from apps.rewards.altered_numbers import is_altered
-from apps.rewards.mathematics import notation, units
+from apps.rewards.mathematics import clock, notation, units
 from apps.rewards.mathematics.brackets import (
     find_end,
     split_outside_brackets,
@@ -82,6 +82,17 @@ _SAYS_ANSWER = re.compile(
     r"^(?:\\text\s?\{\s?)?(?:the )?(?:final |correct )?answer(?: is)?\s?:?\s?\}?\s?(?=[-\d\\(])",
     re.I,
 )
+# A box that begins with words: "The probability is 3/8".
+_SENTENCE = re.compile(
+    r"^\\text\s?\{\s?(?![^{}]{0,80}\b(?:not|never|no|if|than)\b)[^{}\d]{1,80}\s(?:is|are|equals)\s?:?\s?\}\s?"
+    r"(?=[-\d\\(a-zA-Z])"
+)
+# A number with what is counted in brackets: 9 (apples).
+_KNOWN_COMMANDS = re.compile(r"\\(?:cdot|times|frac|degree|circ|Omega|mu|usd|quad)(?![a-zA-Z])|\\%")
+_COUNTED = re.compile(
+    r"^(-?\d[\d,.]{0,30})\s?\((?!(?:not|no|false|wrong|incorrect|or|and|mod|approx)\b)"
+    r"([a-z]{3,20}(?:\s[a-z]{1,20}){0,2})\)$"
+)
 _BOUND_ALONE = re.compile(r"(?:\\[lg]e(?![a-z])|[<>])\s?-?\s?(?:\d|\\(?:frac|sqrt|pi))")
 _ALL_BUT = re.compile(
     r"(?:all\sreals?(?:\snumbers)?|\\mathbb\{R\}),?\s(?:except|but|other\sthan|excluding)(?:\sfor)?\s"
@@ -105,6 +116,7 @@ _CURRENCY_BEHIND = re.compile(r"(?<=[\d})])\s?(\\(?:usd|dollar|euro|pounds)|[€
 _UNIT_SIGNS = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ /.^{}()*-0123456789\\µμ$"
 )
+_NAMED_UNITS = ("\\degree", "\\Omega", "\\mu ")
 _WORDS = re.compile(r"[\w\s.,;:!?'\"“”()&%#@/-]*")
 _RATIO = re.compile(r"\\?[^:]{1,60}(?::[^:]{1,60}){1,5}")
 
@@ -201,7 +213,8 @@ Shape = (
 def list_meanings(text: str) -> list[Shape]:
     """List what this may mean, the likeliest first: 100,200 is a number, or else two."""
     cleaned = notation.clean(text).strip().rstrip(".,;").strip().removesuffix("\\").strip()
-    cleaned = _ABOUT.sub("", _SAYS_ANSWER.sub("", cleaned))
+    cleaned = _ABOUT.sub("", _SENTENCE.sub("", _SAYS_ANSWER.sub("", cleaned)))
+    cleaned = _COUNTED.sub(r"\1 \\text{\2}", cleaned)
     cleaned = re.sub(r"\(\s?(\\approx[^()]{1,60})\)$", r"\1", cleaned)
     if _BOUND_ALONE.match(cleaned):
         return [Builder("x", parse_shape("x" + cleaned))]
@@ -234,6 +247,8 @@ def parse_shape(text: str, depth: int = 0) -> Shape:
         return Unread(text)
     if named := _named_set(text):
         return named
+    if time := clock.time_of_day(text):
+        return Words(time)
     if measured := _compound(text):
         return measured
     return _list(text, depth) or _single(text, depth)
@@ -449,7 +464,8 @@ def _value(text: str) -> Shape:
         for each in measured
         if _is_number(each[0]) and (_has_unit(*each) or _has_product(text, *each))
     ]
-    for value, unit in (*known, (text, ""), *measured):
+    worded = [each for each in measured if _is_worded(each[1])]
+    for value, unit in (*known, (text, ""), *worded):
         if (node := _node(value)) is None:
             continue
         if not unit and node[0] == "degree":
@@ -458,6 +474,12 @@ def _value(text: str) -> Shape:
             return Value(("-", node[1][1]), value, "\\degree")
         return Value(node, value, unit)
     return _text(text)
+
+
+def _is_worded(unit: str) -> bool:
+    """Tell an unknown unit in words from a formula that is not understood: 5 apples, 5mod 7."""
+    plain = _KNOWN_COMMANDS.sub(" ", re.sub(r"\\text\s?\{([^{}]*)\}", r" \1 ", unit))
+    return "\\" not in plain and not re.search(r"(?<![\d^{-])\d", plain)
 
 
 def _is_altered_by(unit: str) -> bool:
@@ -475,7 +497,8 @@ def _has_unit(value: str, unit: str) -> bool:
 
 def _has_product(text: str, value: str, unit: str) -> bool:
     """Tell units that stand together, apart from their number, from letters that are factors."""
-    return text[len(value) :].startswith((" ", "\\text")) and units.is_joined_product(unit)
+    is_apart = text[len(value) :].startswith((" ", "\\text", "\\Omega"))
+    return is_apart and units.is_joined_product(unit)
 
 
 def _money(text: str) -> Value | None:
@@ -522,7 +545,8 @@ def _measured(text: str) -> Iterator[tuple[str, str]]:
         rest = text[place:].strip()
         is_apart = text[place] == " "
         is_fraction = rest.startswith("\\frac") and units.is_known_unit(rest)
-        if not rest or not (rest[0].isalpha() or rest.startswith("\\degree") or is_fraction):
+        is_named = rest[:1].isalpha() or rest.startswith(_NAMED_UNITS)
+        if not is_named and not is_fraction:
             continue
         if is_apart or rest[1:2].isalpha() or rest.startswith("\\"):
             yield text[:place].strip(), rest

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
+from apps.rewards.mathematics.unit_symbols import known_symbols, may_be_letters
 from apps.rewards.unit_products import with_products
 
 LONGEST = 60  # characters of a unit
@@ -75,6 +76,12 @@ _PARTS = re.compile(
     r"|(?P<word>\\?[A-Za-z_µμ]+|[\u3040-\u30ff\u3400-\u9fff]+)"
     r"|\^\s?\{?\s?(?P<power>-?\d)\s?\}?|(?P<digit>(?<=[a-z])[23](?![\d]))|(?P<blank>[\s{}().]+)"
 )
+_SYMBOL = re.compile(r"(?<![\\A-Za-z])[A-Za-zµμ]+")
+_OHM = re.compile(r"([pnumkMG]|)\\Omega(?![A-Za-z])\s?")
+_MICRO = re.compile(r"\\mu\s{0,2}(?=[A-Za-z\\])")
+# Letters that are a temperature where they stand alone, and else mostly a charge or a capacitance.
+_CHARGES = re.compile(r"(?<![A-Za-z\\])[CF](?![A-Za-z])(?<!\\degree [CF])(?<!\\degree[CF])")
+_NAMES_OF_CHARGES = {"C": "coulomb", "F": "farad"}
 _POWER_WORDS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 _POWER_BEHIND = {"squared": 2, "cubed": 3}
 _NOTHING = frozenset(("unit", "of", "the", "in", "total", "each"))
@@ -135,8 +142,27 @@ def scale(wanted: str, said: str) -> tuple[Fraction, Fraction] | None:
 
 
 def is_known_unit(text: str) -> bool:
+    """Tell a unit from unknown words, and from letters that may be factors."""
+    return _is_read(text) and not _may_be_factors(text)
+
+
+def _is_read(text: str) -> bool:
     unit = parse_unit(text)
     return unit is not None and unit.is_known and bool(unit.dimensions)
+
+
+def _may_be_factors(text: str) -> bool:
+    """Tell whether a symbol in it may be a product of names instead, outside of \\text: 3 MN."""
+    if "\\text" in text:
+        return False
+    words = _SYMBOL.findall(text)
+    return any(name in text for name in ("\\Omega", "\\mu")) or any(
+        may_be_letters(word) and not _is_usual(word) for word in words
+    )
+
+
+def _is_usual(word: str) -> bool:
+    return word.lower() in (_known() if len(word) > 1 else _CAPITALS)
 
 
 def is_joined_product(text: str) -> bool:
@@ -144,15 +170,18 @@ def is_joined_product(text: str) -> bool:
 
     It may be a product of names as well, 2 AC^{-1}, so it is never left out.
     """
+    if _is_read(text):
+        return _may_be_factors(text)
     spaced = with_products(text)
-    return spaced != text and not is_known_unit(text) and is_known_unit(spaced)
+    return spaced != text and _is_read(spaced)
 
 
 @cache
 def parse_unit(text: str) -> Unit | None:
     """Read a unit, or the words in the place of one; None where it is neither."""
     plain = re.sub(r"\\text\s?\{((?:[^{}]|\{[^{}]*\})*)\}", r" \1 ", text)
-    plain = _TEMPERATURE.sub(lambda found: "C" if found[1] else "F", plain)
+    plain = _TEMPERATURE.sub(lambda found: "celsius" if found[1] else "fahrenheit", plain)
+    plain = _OHM.sub(r"\1ohm ", _MICRO.sub("u", plain))
     plain = re.sub(r"\\frac\s?\{([^{}]*)\}\s?\{([^{}]*)\}", r"\1 / \2", plain).strip(" .,;")
     plain = re.sub(r"(?<=[a-zA-Z])\.(?=[a-zA-Z])", "", plain)
     if not plain or len(plain) > LONGEST:
@@ -197,8 +226,21 @@ def parse_unit(text: str) -> Unit | None:
             last = (*entry, sign)
             size, powers = _raised(size, powers, last, waiting)
             waiting = 1
+    size, powers = _in_kelvin(size, powers)
     kept = tuple(sorted((name, power) for name, power in powers.items() if power))
     return Unit(size, kept, tuple(words))
+
+
+def _in_kelvin(size: Fraction, powers: dict[str, int]) -> tuple[Fraction, dict[str, int]]:
+    """Take degrees for kelvin where they are a part of a unit, as in J/(kg °C)."""
+    kept = {name: power for name, power in powers.items() if power}
+    if len(kept) < 2 and set(kept.values()) <= {1}:
+        return size, kept
+    for name in ("temperature_c", "temperature_f"):
+        if power := kept.pop(name, 0):
+            size *= _SCALES[name][1] ** power
+            kept["temperature_k"] = kept.get("temperature_k", 0) + power
+    return size, kept
 
 
 def _raised(size: Fraction, powers: dict[str, int], last: tuple, times: int) -> tuple:
@@ -212,6 +254,10 @@ def _raised(size: Fraction, powers: dict[str, int], last: tuple, times: int) -> 
 
 def _entry(word: str) -> tuple | None:
     known = _known()
+    symbols = known_symbols()
+    exact = word.replace("μ", "u").replace("µ", "u")
+    if exact in symbols:
+        return symbols[exact]
     low = word.lower().replace("μ", "u").replace("µ", "u")
     if len(low) == 1:
         if low in _CAPITALS and low != "l" and not word.isupper():
@@ -221,7 +267,7 @@ def _entry(word: str) -> tuple | None:
         return known.get("dollar" if low == "$" else low)
     if low in known:
         return known[low]
-    return known.get(_stem(low))
+    return known.get(_stem(low)) or symbols.get(low) or symbols.get(_stem(low))
 
 
 def _stem(word: str) -> str:
@@ -246,8 +292,14 @@ def _stem(word: str) -> str:
 
 def _readings(text: str) -> list[Unit]:
     """List what a unit may be: as it stands, and with its symbols as a product."""
-    found = (parse_unit(each) for each in dict.fromkeys((text, with_products(text))))
-    return [unit for unit in found if unit is not None]
+    texts = dict.fromkeys((text, with_products(text)))
+    found = [unit for each in texts if (unit := parse_unit(each)) is not None]
+    named = [_CHARGES.sub(lambda one: _NAMES_OF_CHARGES[one[0]], each) for each in texts]
+    if named == list(texts):
+        return found
+    # A part of a unit, C is no temperature but where it is "per C".
+    found = [unit for unit in found if dict(unit.dimensions).get("temperature_k", 0) <= 0]
+    return found + [unit for each in named if (unit := parse_unit(each)) is not None]
 
 
 def unit_ratio(wanted: str, said: str) -> Fraction | None:

@@ -107,6 +107,22 @@ _ALTERNATIVES = re.compile(r"\b(?:or|oder|ou|either|maybe|perhaps|possibly)\b|�
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 _BELIEVED = re.compile(r",?\s(?:i|we)\s(?:believe|think|guess|suppose|would say)\s?[.!]?$", re.I)
 _ANOTHER = re.compile(r"(?<=\w),\s(?:and\s)?not\s[^,;.!?]{1,60}[.!]?$", re.I)
+# Words around an answer that say only that it is one, in languages that write or bend them apart.
+_FRAME_BEFORE = re.compile(
+    r"^(?:(?:คำตอบ)?\s?คือ|(?:الجواب|الإجابة|الاجابة)\s(?:هو|هي)|(?:هو|هي)(?=\s)|это(?=\s)|ответ\s?[:—-]"
+    r"|(?:정?답)은|答えは|उत्तर(?=\s))\s?",
+    re.I,
+)
+_FRAME_BEHIND = re.compile(r"(?<=\w)(?:です|でした|입니다|이다|\sहै|ครับ|ค่ะ)\s?[.。!।]?$")
+_MONTH = (
+    "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    "|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
+_DAY = re.compile(  # the day and the month before a year
+    rf"\b(?:on\s)?(?:\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?)?{_MONTH}\.?"
+    r"(?:\s\d{1,2}(?:st|nd|rd|th)?,?)?\s(?:of\s)?(?=\d{4}(?!\d))",
+    re.I,
+)
 _REMARK = re.compile(r"(?<=\w)\s\((?!or\b|not\b)[^()]{1,60}\)[.!]?$", re.I)
 _VERDICTS = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
 _POLITE = re.compile(r"(?:です|でした|である|だ)$")
@@ -245,6 +261,7 @@ def is_reference(text: str, reference: Sequence[str], asked: str = "") -> bool:
 def _gives(text: str, reference: str, asked: str) -> bool:
     wanted = content(reference)
     text = _REMARK.sub("", _ANOTHER.sub("", _BELIEVED.sub("", text.strip())))
+    text = _FRAME_BEHIND.sub("", _FRAME_BEFORE.sub("", text))
     if not wanted:
         return False
     if reference.strip().lower() in _VERDICTS:
@@ -280,11 +297,14 @@ def _is_verdict(text: str, wanted: str) -> bool:
 
 def _is_only_number(text: str, number: str) -> bool:
     """Tell whether the text names this one number, as that of a time or a count: in 1945."""
+    text = _DAY.sub("", text) if len(number) == 4 else text
+    if text.strip(" .*") == number:
+        return True
     numbers = list(re.finditer(r"\d[\d.,]*", text))
     if len(numbers) != 1 or numbers[0].group().rstrip(".,") != number:
         return False
     return (
-        re.search(r"(?:\b(?:in|is|was|are|were|of)|[:=])\s$", text[: numbers[0].start()])
+        re.search(r"(?:\b(?:in|is|was|are|were|of|year)|[:=])\s$", text[: numbers[0].start()])
         is not None
     )
 

@@ -24,7 +24,7 @@ _LABEL = re.compile(
 _LOWER = re.compile(r"\s++[a-z]")
 _ALONE = re.compile(r"(?<![A-Za-z'’])\(?([A-Z])\)?(?![A-Za-z'’])")
 _LOWER_NAMED = re.compile(
-    r"(?:answer|option|choice)s?\s(?:is|are)?\s?\(?([a-h])\)?(?=[).,:]|$)"
+    r"(?:answer|option|choice)s?(?:\s(?:is|are)?:?|:)\s?\(?([a-h])\)?(?=[).,:]|$)"
     r"|(?:choose|pick|select)\s\(([a-h])\)|^\(?([a-z])[).]?$",
     re.I,
 )
@@ -62,6 +62,13 @@ _NOT = re.compile(
     r" of|over(?=\s\(?[A-Z]\b)|nicht|weder|noch|pas|ni|sino|не)\b|n['’]t\b|不是|不选",
     re.I,
 )
+# A line with which the reasons for an answer begin, and what takes the answer back there.
+_EXPLAINS = re.compile(
+    r"[*_#>\s]{0,6}(?:explanation|reason(?:ing)?|rationale|justification|解析|解释|理由|説明)"
+    r"[*_\s]{0,4}[:：]",
+    re.I,
+)
+_TAKEN_BACK = re.compile(r"\b(?:actually|wait|correction|instead|sorry)\b|不对|错了", re.I)
 _CONCEDED = re.compile(r"^(?:while|although|though|even though)\b[^,]{1,200},\s*", re.I)
 _EXCEPT = re.compile(r"\b(?:except|but)\b|除了", re.I)
 
@@ -96,6 +103,11 @@ def picked(response: str, choices: Any = None, several: bool = False) -> frozens
 def _of_lines(said: str, choices: Any, several: bool) -> frozenset[str]:
     """Read the last lines: a list of letters, or the last line that names one."""
     lines = [line.strip() for line in said[-4 * LONGEST :].splitlines() if line.strip()]
+    begun = next((place for place, line in enumerate(lines) if _EXPLAINS.match(line)), 0)
+    if begun and (found := _of_lines("\n".join(lines[:begun]), choices, several)):
+        told = "\n".join(lines[begun:])
+        if not _announced(told) - found and not _TAKEN_BACK.search(told):
+            return found
     listed: list[tuple[str, str]] = []
     while lines[len(listed) :] and (label := _LABEL.match(line := lines[-1 - len(listed)])):
         listed.append((label[1], line[label.end() :]))

@@ -96,6 +96,7 @@ _WORDS = {
     "degrees": "degree",
     "euros": "euro",
     "rpm": "1/minute",
+    "kwh": "kWh",
 }
 _DEGREES = frozenset(("degC", "degF"))
 _DEGREES_ALONE = {"C": "degC", "F": "degF"}
@@ -107,6 +108,10 @@ _ABOUT = re.compile(
 )
 _REMARK = re.compile(
     r"\s\([^()]{0,80}\)$|\s(?:to the \w+|upwards?|downwards?|north|south|east|west)$"
+)
+_MIXED = re.compile(
+    r"^(-?)(?:(\d{1,6})\s?)?\\frac\{(\d{1,6})\}\{([1-9]\d{0,5})\}(?![\d/^])"
+    r"|^(-?)(\d{1,6})\s(\d{1,3})/([1-9]\d{0,2})(?![\d/^.])"
 )
 _NESTED_TEXT = re.compile(r"\\text\s?\{((?:[^{}]|\{[^{}]*\})*)\}")
 _NAME = re.compile(
@@ -168,7 +173,7 @@ def parse_quantity(text: str) -> Quantity | None:
     text = re.sub(r"℃", "°C", text[:LONGEST_LINE]).replace("℉", "°F")
     text = notation.without_thousands(notation.clean(_last_side(text)[:300]))
     text = _ABOUT.sub("", _NAME.sub("", text.strip())).strip()
-    text = _with_halves(text)
+    text = _MIXED.sub(_mixed, _with_halves(text))
     if not re.search(r"\d", text):
         text = _spelled(re.sub(r"\\text\s?\{([^{}]*)\}", r"\1", text))
     text = re.sub(r"^(-?\d{1,9})/([1-9]\d{0,8})(?=\s|[A-Za-z]|$)", _quotient, text)
@@ -195,10 +200,17 @@ def _unit_and_product(text: str) -> tuple[str | None, str]:
     text = _NESTED_TEXT.sub(r" \1 ", text)
     unit = _unit(text)
     spaced = with_products(text)
-    product = _unit(spaced) if spaced != text else None
+    product = _unit(spaced) if spaced != text else _all_below(unit)
     if product is None or product == unit or _parsed(product) is None:
         return unit, ""
     return (unit, product) if unit is not None and _parsed(unit) is not None else (product, "")
+
+
+def _all_below(unit: str | None) -> str | None:
+    """Return the unit with all that follows its one "/" below it: J/kg K is J/(kg K)."""
+    above, line, below = (unit or "").partition("/")
+    is_plain = line and not re.search(r"[/()]", below) and re.search(r"\S[\s*]+\S", below)
+    return f"{above.strip()} / ( {below.strip()} )" if is_plain else None
 
 
 def _with_halves(text: str) -> str:
@@ -220,6 +232,13 @@ def _spelled(text: str) -> str:
             unit = re.sub(r"^(?:of\s)?an?\s", "", " ".join(words[count:]))
             return f"{number} {unit}".strip()
     return text
+
+
+def _mixed(found: re.Match) -> str:
+    """Write 1 1/2, 1\\frac{1}{2} and \\frac{3}{2} as a decimal."""
+    sign = found[1] or found[5] or ""
+    top, bottom = Decimal(found[3] or found[7]), Decimal(found[4] or found[8])
+    return f"{sign}{Decimal(found[2] or found[6] or 0) + top / bottom:f} "
 
 
 def _quotient(found: re.Match) -> str:
@@ -295,6 +314,7 @@ def _unit(text: str) -> str | None:
     for sign, spelled in _SPELLED.items():
         text = text.replace(sign, f" {spelled} " if spelled.startswith("deg") else spelled)
     text = re.sub(r"\\frac\s?\{([^{}]*)\}\s?\{([^{}]*)\}", r"(\1)/(\2)", text)
+    text = re.sub(r"(?<=[A-Za-z])-(?=[A-Za-z])", " * ", text)
     text = _TEMPERATURE.sub("deg", text.replace("{", "").replace("}", "").strip(" .,"))
     text = re.sub(r"\bdeg(?:\s?)(C|F)(?:elsius|ahrenheit)?\b", r"deg\1", text, flags=re.I)
     if len(text) > LONGEST_UNIT or not _UNIT.fullmatch(text):

@@ -13,7 +13,7 @@ from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 SHOWN = 80  # characters of an answer kept in the details
-VERSION = 7
+VERSION = 8
 
 
 class Options(ScorerOptions):

@@ -4,11 +4,16 @@
     own            our own columns, and the files that we export
     annotated      what annotation tools export
     comparisons    several answers to one prompt
+    ranked         preferences in lists
     oasst          trees of messages
     answers        one answer to a prompt
+    step_tags      one answer with a label for each step
     questions      prompts with a right answer
     programs       prompts with tests of programs
     choices        questions with answers to choose from
+    passages       questions about texts
+    contests       questions with answers in forms of their own
+    unjudged       what no scorer can judge
     gathering      several rows that are one
     conversations  messages in their many forms
     context        what stands beside a prompt: system texts, earlier turns, tools, pictures
@@ -27,10 +32,15 @@ from apps.tasksets.layouts import (
     answers,
     choices,
     comparisons,
+    contests,
     oasst,
     own,
+    passages,
     programs,
     questions,
+    ranked,
+    step_tags,
+    unjudged,
 )
 from apps.tasksets.layouts.context import taken_from, with_context
 from apps.tasksets.layouts.contract import (
@@ -54,11 +64,16 @@ LAYOUTS: tuple[Layout, ...] = (
     *own.EXPORTS,
     *annotated.LAYOUTS,
     *oasst.LAYOUTS,
+    *ranked.LAYOUTS,
     *comparisons.SPECIAL,
+    *step_tags.LAYOUTS,
     *answers.SPECIAL,
+    *unjudged.LAYOUTS,
     *questions.LIBRARIES,
     *programs.SPECIAL,
     *choices.LAYOUTS,
+    *passages.LAYOUTS,
+    *contests.LAYOUTS,
     *questions.SPECIAL,
     *own.OWN,
     *comparisons.GENERAL,

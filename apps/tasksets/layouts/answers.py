@@ -58,6 +58,8 @@ def _passage(value: object) -> str:
         return value.strip()
     if is_texts(value):
         return "\n\n".join(text.strip() for text in value)
+    if isinstance(value, dict) and is_texts(value.get("contexts")):  # PubMedQA
+        return "\n\n".join(text.strip() for text in value["contexts"])
     if not isinstance(value, dict) or not is_texts(value.get("title")):
         return ""
     said = value.get("sentences")
@@ -254,12 +256,13 @@ S1 = (
     ("deepseek_thinking_trajectory", "deepseek_attempt", "deepseek_grade"),
     ("gemini_thinking_trajectory", "gemini_attempt", "gemini_grade"),
     ("thinking_trajectories", "attempt", ""),
+    ("deepseek_reasoning", "deepseek_solution", ""),  # OpenThoughts
 )
 R1 = ("r1_solution_1", "r1_solution_2", "r1_solution_3")
 
 
 def _is_s1(row: Row) -> bool:
-    return "question" in row and any(has(row, *names[:2]) for names in S1)
+    return bool(first_text(row, QUESTIONS)) and any(has(row, *names[:2]) for names in S1)
 
 
 def _s1(row: Row, taking: RowReading) -> Row:
@@ -275,7 +278,7 @@ def _s1(row: Row, taking: RowReading) -> Row:
     if not isinstance(thought, str):
         raise NotThisLayout(f"{thoughts}: must be text, or a list of one")
     said = f"<think>\n{thought.strip()}\n</think>\n\n{require_text(row, answer)}"
-    return {"prompt": require_text(row, "question"), "answer": said}
+    return {"prompt": require_text(row, first_text(row, QUESTIONS)), "answer": said}
 
 
 def _is_reasoned(row: Row) -> bool:
@@ -293,16 +296,21 @@ def _reasoned(row: Row, taking: RowReading) -> list[Row]:
 
 def _is_turns(row: Row) -> bool:
     """Tell whether `data` holds the texts of a conversation, by turns of user and assistant."""
-    turns = decoded(row.get("data"))
+    turns = decoded(row.get(_column_of_turns(row)))
     return is_texts(turns) and len(turns) > 1
 
 
+def _column_of_turns(row: Row) -> str:
+    return first_text(row, ("data", "conversations"))
+
+
 def _turns(row: Row, taking: RowReading) -> Row:
-    turns = cast("list[str]", decoded(row["data"]))  # by `_is_turns`
+    name = _column_of_turns(row)
+    turns = cast("list[str]", decoded(row[name]))  # by `_is_turns`
     if len(turns) % 2:
-        raise NotThisLayout("data: ends with a text of the user, which has no answer")
+        raise NotThisLayout(f"{name}: ends with a text of the user, which has no answer")
     if not all(text.strip() for text in turns):
-        raise NotThisLayout("data: every turn must be text that is not empty")
+        raise NotThisLayout(f"{name}: every turn must be text that is not empty")
     roles = ("user", "assistant")
     messages = [{"role": roles[place % 2], "content": text} for place, text in enumerate(turns)]
     return {"prompt": messages[:-1], "answer": turns[-1]}
@@ -481,7 +489,7 @@ SPECIAL = (
     ),
     Layout(
         "ultrachat",
-        "UltraChat: data, texts by turns of user and assistant",
+        "UltraChat, LIMA: data or conversations, texts by turns of user and assistant",
         _is_turns,
         {DEMONSTRATIONS: _turns},
     ),

@@ -23,10 +23,22 @@ from apps.tasksets.layouts.contract import (
 from apps.tasksets.layouts.conversations import decoded
 from apps.tasksets.layouts.questions import read_meta
 
-ASKED = ("question", "question_stem", "prompt", "query", "problem")
+ASKED = ("question", "question_stem", "prompt", "query", "problem", "Problem")
 CHOICES = ("choices", "options", "answers")
-SHOWN = (*GIVEN, "article")  # texts that a question is about
-RIGHT = ("answerKey", "answerkey", "answer", "answer_index", "correct", "label", "gold")
+SHOWN = (*GIVEN, "article", "puzzle", "narrative", "story")  # texts that a question is about
+RIGHT = (
+    "answerKey",
+    "answerkey",
+    "answer",
+    "answer_index",
+    "answer_idx",
+    "correct",
+    "correct_option",
+    "correct_answer",
+    "label",
+    "gold",
+)
+ROW_OF_CHOICES = re.compile(r"(?:^|,)\s{0,3}([a-j]) \) ")  # MathQA: "a ) 38 , b ) 27 , c ) 30"
 LABELLED = re.compile(r"\(?([A-J])[).:]\s*(\S.*)", re.DOTALL)
 MOST = len("ABCDEFGHIJ")
 # Right and wrong answers in columns of their own.
@@ -42,7 +54,15 @@ def _is_choice(row: Row) -> bool:
     if name == "answers" and not is_whole(row.get("label")):  # several right answers
         return False
     is_asked = any(isinstance(row.get(one), str | dict) for one in ASKED)
-    return bool(name and is_asked and first_text(row, RIGHT) and _choices(row[name]))
+    return bool(is_asked and first_text(row, RIGHT) and _choices(_listed(row)))
+
+
+def _listed(row: Row) -> object:
+    """Return the choices beside the question, or those in it (ARC's own files)."""
+    if name := first_text(row, CHOICES):
+        return row[name]
+    asked = row.get("question")
+    return asked.get("choices") if isinstance(asked, dict) else None
 
 
 def _choices(value: object) -> dict[str, str]:
@@ -58,6 +78,10 @@ def _choices(value: object) -> dict[str, str]:
         found = [one for text in value if (one := LABELLED.fullmatch(text.strip()))]
         texts = [one[2] for one in found] if len(found) == len(value) else value
         named = dict(zip(string.ascii_uppercase, texts, strict=False))
+    elif isinstance(value, str):
+        _, *parts = ROW_OF_CHOICES.split(value)
+        texts = [text.strip() for text in parts[1::2]]
+        named = dict(zip(parts[::2], texts, strict=True))
     else:
         return {}
     is_told = all(isinstance(text, str) and text.strip() for text in named.values())
@@ -65,7 +89,7 @@ def _choices(value: object) -> dict[str, str]:
 
 
 def _choice(row: Row, taking: RowReading) -> Row:
-    choices = _choices(row[first_text(row, CHOICES)])
+    choices = _choices(_listed(row))
     letters = dict(zip(choices, string.ascii_uppercase, strict=False))  # of labels such as 1, 2, 3
     right = _right(row, choices)
     asked = row[first_text(row, ASKED)]
@@ -77,10 +101,10 @@ def _choice(row: Row, taking: RowReading) -> Row:
     subject = row.get("subject") or row.get("category")
     meta = {"subject": subject} if isinstance(subject, str) and subject else {}
     texts = {letters[name]: text.strip() for name, text in choices.items()}
-    return _lettered(asked, texts, letters[right], meta)
+    return lettered_task(asked, texts, letters[right], meta)
 
 
-def _lettered(asked: str, texts: dict[str, str], right: str, meta: Row) -> Row:
+def lettered_task(asked: str, texts: dict[str, str], right: str, meta: Row) -> Row:
     """Return the task that shows these texts by their letters and asks for the right letter."""
     listed = "\n".join(f"{letter}. {text}" for letter, text in texts.items())
     answer = {"value": right, "choices": texts}
@@ -91,6 +115,7 @@ def _right(row: Row, choices: dict[str, Any]) -> str:
     """Return the label of the right choice: said as a label, as a number from 0, or as its text."""
     name = first_text(row, RIGHT)
     said = row[name]
+    said = said[0] if isinstance(said, list) and len(said) == 1 else said
     labels = list(choices)
     if isinstance(said, str) and said.strip() in choices:
         return said.strip()
@@ -157,7 +182,7 @@ def _mixed(asked: object, right: str, wrong: list[str], column: str, meta: Row) 
     texts.sort(key=lambda text: hashlib.sha256(f"{asked}\0{text}".encode()).digest())
     lettered = dict(zip(string.ascii_uppercase, texts, strict=False))
     letter = next(one for one, text in lettered.items() if text == right.strip())
-    return _lettered(asked, lettered, letter, meta)
+    return lettered_task(asked, lettered, letter, meta)
 
 
 def _is_truthful(row: Row) -> bool:
@@ -190,17 +215,42 @@ def _truthful(row: Row, taking: RowReading) -> Row:
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns of a data set that has each choice in one: `first` is the number of the first."""
+    """Columns of a data set that has each choice in one: `first` is the number of the first.
+
+    `first` is None where the right one is named by its letter.
+    """
 
     asked: str
     choices: tuple[str, ...]
     right: str
-    first: int
+    first: int | None
     question: str = ""
+    kept: tuple[str, ...] = ()
 
     def match(self, row: Row) -> bool:
         texts = (row.get(name) for name in (self.asked, *self.choices))
         return self.right in row and all(isinstance(text, str) for text in texts)
+
+    @property
+    def kind(self) -> str:
+        last = len(self.choices) - 1
+        if self.first is None:
+            return f"a letter from A to {string.ascii_uppercase[last]}"
+        return f"a number from {self.first} to {self.first + last}"
+
+    def place_of(self, said: object) -> int | None:
+        """Return the place of the right choice, from 0; None for what names none of them."""
+        if self.first is None:
+            letter = said.strip().upper() if isinstance(said, str) else ""
+            letters = string.ascii_uppercase[: len(self.choices)]
+            return letters.index(letter) if letter and letter in letters else None
+        number = parse_number(said)
+        places = range(len(self.choices))
+        return (
+            int(number - self.first)
+            if number is not None and number - self.first in places
+            else None
+        )
 
 
 WINOGRANDE = Columns(
@@ -208,7 +258,21 @@ WINOGRANDE = Columns(
 )
 PIQA = Columns("goal", ("sol1", "sol2"), "label", 0, "Which of these reaches the goal?")
 SOCIAL_IQA = Columns("question", ("answerA", "answerB", "answerC"), "label", 1)
-OF_COLUMNS = (WINOGRANDE, PIQA, SOCIAL_IQA)
+COSMOS_QA = Columns("question", ("answer0", "answer1", "answer2", "answer3"), "label", 0)
+MED_MCQA = Columns(
+    "question", ("opa", "opb", "opc", "opd"), "cop", 0, "", ("subject_name", "topic_name")
+)
+# C-Eval, CMMLU, MMMLU, and MMLU as CSV; more letters first.
+LETTERS = tuple(
+    Columns(asked, tuple(string.ascii_uppercase[:several]), right, None, "", ("subject", "Subject"))
+    for several in (5, 4)
+    for asked, right in (("question", "answer"), ("Question", "Answer"), ("prompt", "answer"))
+)
+BBQ = Columns("question", ("ans0", "ans1", "ans2"), "label", 0, "", ("category",))
+GLOBAL_MMLU = Columns(
+    "question", ("option_a", "option_b", "option_c", "option_d"), "answer", None, "", ("subject",)
+)
+OF_COLUMNS = (WINOGRANDE, PIQA, SOCIAL_IQA, COSMOS_QA, MED_MCQA, BBQ, GLOBAL_MMLU, *LETTERS)
 
 
 def _is_in_columns(row: Row) -> bool:
@@ -221,13 +285,30 @@ def _in_columns(row: Row, taking: RowReading) -> Row:
     asked = row[columns.asked].strip()
     if not asked or not all(texts):
         raise NotThisLayout(f"{columns.asked} and the choices: must be text that is not empty")
-    number = parse_number(row[columns.right])
-    last = columns.first + len(texts) - 1
-    if number is None or number not in range(columns.first, last + 1):
-        raise NotThisLayout(f"{columns.right}: must be a number from {columns.first} to {last}")
+    place = columns.place_of(row[columns.right])
+    if place is None:
+        raise NotThisLayout(f"{columns.right}: must be {columns.kind}")
     lettered = dict(zip(string.ascii_uppercase, texts, strict=False))
     asked = f"{asked}\n\n{columns.question}" if columns.question else with_given(asked, row, SHOWN)
-    return _lettered(asked, lettered, list(lettered)[int(number) - columns.first], {})
+    return lettered_task(asked, lettered, list(lettered)[place], read_meta(row, *columns.kept))
+
+
+COPA = {"cause": "What was the cause of this?", "effect": "What happened as a result?"}
+
+
+def _is_copa(row: Row) -> bool:
+    names = ("premise", "choice1", "choice2", "question")
+    texts = all(isinstance(row.get(name), str) for name in names)
+    return texts and row["question"] in COPA and "label" in row
+
+
+def _copa(row: Row, taking: RowReading) -> Row:
+    number = parse_number(row["label"])
+    if number not in (0, 1):
+        raise NotThisLayout("label: must be 0 or 1")
+    lettered = {"A": row["choice1"].strip(), "B": row["choice2"].strip()}
+    asked = f"{row['premise'].strip()}\n\n{COPA[row['question']]}"
+    return lettered_task(asked, lettered, "AB"[int(number)], {})
 
 
 # -- endings ---------------------------------------------------------------------------------------
@@ -249,7 +330,7 @@ def _ending(row: Row, taking: RowReading) -> Row:
     named = f"{activity.strip()}: {begun}" if isinstance(activity, str) and activity else begun
     texts = {letter: text.strip() for letter, text in choices.items()}
     meta = read_meta(row, "ind", "source_id", "split_type")
-    return _lettered(f"{ENDINGS}\n\n{named}", texts, right, meta)
+    return lettered_task(f"{ENDINGS}\n\n{named}", texts, right, meta)
 
 
 LAYOUTS = (
@@ -267,9 +348,15 @@ LAYOUTS = (
     ),
     Layout(
         "choice-columns",
-        "each choice in a column of its own (WinoGrande, PIQA, SocialIQA)",
+        "each choice in a column of its own (WinoGrande, PIQA, MedMCQA, C-Eval, MMLU as CSV)",
         _is_in_columns,
         {TASKS: _in_columns},
+    ),
+    Layout(
+        "copa",
+        "COPA: premise, choice1, choice2, and question: cause or effect",
+        _is_copa,
+        {TASKS: _copa},
     ),
     Layout(
         "endings",
@@ -279,7 +366,7 @@ LAYOUTS = (
     ),
     Layout(
         "choices",
-        "questions with choices (MMLU, ARC, CommonsenseQA, RACE, ReClor, AQuA)",
+        "questions with choices (MMLU, ARC, CommonsenseQA, RACE, LogiQA, MathQA)",
         _is_choice,
         {TASKS: _choice},
     ),

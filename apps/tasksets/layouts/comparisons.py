@@ -54,7 +54,7 @@ PAIRS = (
     ("response_j", "response_k"),
     ("chosen", "reject"),
 )
-BEGUN = ("conversations", "messages", "context", "context_messages")
+BEGUN = ("conversations", "messages", "context", "context_messages", "trajectory")
 GOOD_SHARE = 0.5  # of a scale: a best answer that reaches less was not found good
 SCALE_OF_ULTRAFEEDBACK = 10
 
@@ -412,6 +412,8 @@ def _pick(row: Row) -> str:
     """Return the column that says which answer is better: a score for each stands for one."""
     if any(has(row, *scores) for scores in (("score_0", "score_1"), ("score_a", "score_b"))):
         return "score_0" if "score_0" in row else "score_a"
+    if dict.get(row, "label") in ("A>B", "B>A", "A=B"):  # JudgeBench
+        return "label"
     return next((name for name in PICKS if type(row.get(name)) in (str, int)), "")
 
 
@@ -426,7 +428,7 @@ def _picked_response(row: Row, taking: RowReading) -> Row:
             raise NotThisLayout(f"{name}: must be a number")
         better = None if scores[0] == scores[1] else sides[int(scores[1] > scores[0])]
     else:
-        said = str(row[name]).strip().lower()
+        said = str(row[name]).strip().lower().removesuffix(">b").removesuffix(">a")
         better = next((side for side in sides if said in (side, side[-1], f"model_{side[-1]}")), "")
     if not better:
         raise NotThisLayout(f"{name}: is {row[name]!r}, so neither answer is preferred")

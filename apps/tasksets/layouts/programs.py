@@ -32,6 +32,7 @@ def _program(row: Row, taking: RowReading) -> Row:
         raise NotThisLayout(str(error)) from None
     assert name is not None and found is not None  # the layout matches only rows that have both
     messages = read_prompt_messages(row[name], name, taking)
+    messages = _with_formats(messages, row)
     starter = row.get("starter_code")
     shown = _code_to_show(
         messages[-1]["content"], found.answer, starter if isinstance(starter, str) else ""
@@ -43,6 +44,19 @@ def _program(row: Row, taking: RowReading) -> Row:
         ]
     meta = read_meta(row, "task_id", "question_id", "difficulty", "source")
     return {"prompt": messages, "answer": found.answer, "meta": meta}
+
+
+FORMATS = (("input_format", "Input"), ("output_format", "Output"))
+
+
+def _with_formats(messages: list[dict[str, Any]], row: Row) -> list[dict[str, Any]]:
+    """Add what a statement says about input and output in columns of their own (Codeforces)."""
+    asked = messages[-1]["content"]
+    told = [(title, row.get(name)) for name, title in FORMATS]
+    parts = [f"{title}: {text.strip()}" for title, text in told if isinstance(text, str) and text]
+    if not isinstance(asked, str) or not parts:
+        return messages
+    return [*messages[:-1], {**messages[-1], "content": "\n\n".join([asked, *parts])}]
 
 
 def _code_to_show(asked: object, answer: dict[str, Any], starter: str) -> str:

@@ -192,7 +192,10 @@ def _verl(row: Row, taking: RowReading) -> Row:
     if isinstance(extra, dict):
         meta["extra_info"] = {key: value for key, value in extra.items() if value is not None}
     prompt = read_prompt_messages(row["prompt"], "prompt", taking)
-    return _task(prompt, model["ground_truth"], meta, row.get("ability"))
+    truth = model["ground_truth"]
+    if isinstance(truth, dict) and truth.keys() == {"target"} and is_texts(truth["target"]):
+        truth = list(dict.fromkeys(truth["target"]))  # Search-R1: any of them is right
+    return _task(prompt, truth, meta, row.get("ability"))
 
 
 def _is_verified(row: Row) -> bool:
@@ -266,7 +269,11 @@ def _openrlhf(row: Row, taking: RowReading) -> Row:
 
 # -- any -------------------------------------------------------------------------------------------
 
+# Lists of right answers, any of which is enough (NQ, WebQuestions, PopQA).
+SEVERAL_TRUTHS = ("golden_answers", "gold_answers", "possible_answers", "answers")
 TRUTHS = (
+    "answer_number",
+    "reference_answer",
     "answer",
     "label",
     "ground_truth",
@@ -276,9 +283,13 @@ TRUTHS = (
     "final_answer",
     "target",
     "reference",
-    "reference_answer",
     "correct_answer",
     "gt",
+    "final_decision",
+    "answer_val",
+    "Final answer",
+    "final answer",
+    *SEVERAL_TRUTHS,
 )
 WORDED = (*TRUTHS, "solution", "output", "response", "completion", "result")
 
@@ -314,6 +325,9 @@ def _answered(row: Row, taking: RowReading) -> Row:
     said = row[name]
     if is_conversation(said) or is_message(decoded(said)):
         said = read_answer(decoded(said), name, taking)
+    listed = decoded(said)
+    if name in SEVERAL_TRUTHS and is_texts(listed):
+        return _task(prompt, list(dict.fromkeys(listed)))
     return _task(prompt, _as_truth(said))
 
 

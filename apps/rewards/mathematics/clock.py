@@ -1,0 +1,20 @@
+"""Read a time of day: 10:30 a.m. is no ratio, and is neither 2:06 a.m. nor 10:30 p.m."""
+
+import re
+
+LONGEST = 60
+_TEXT = re.compile(r"\\text\s?\{([^{}]*)\}")
+_TIME = re.compile(
+    r"(?:at )?(\d{1,2})(?:(?: ?: ?| ?\{:\} ?)([0-5]\d) ?| )([ap]) ?\.? ?m(?: ?\.)?", re.I
+)
+
+
+def time_of_day(text: str) -> str | None:
+    """Return a time with a.m. or p.m. as "15:45 of the day"; None for anything else."""
+    if len(text) > LONGEST:
+        return None
+    found = _TIME.fullmatch(" ".join(_TEXT.sub(r" \1 ", text).split()))
+    if found is None or not 1 <= int(found[1]) <= 12:
+        return None
+    hour = int(found[1]) % 12 + (12 if found[3].lower() == "p" else 0)
+    return f"{hour:02d}:{found[2] or '00'} of the day"
