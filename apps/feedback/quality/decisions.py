@@ -4,7 +4,6 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from django.db.models import Exists, F, FloatField, Func, OuterRef, TextField
 from django.db.models.functions import Cast
@@ -39,8 +38,9 @@ class Decision:
     critique: str
     at: float
     is_claimed: bool = True
+    is_late: bool = False
 
-    @cached_property
+    @property
     def unit(self) -> tuple[int, ...]:
         return tuple(sorted(self.shown))
 
@@ -67,10 +67,7 @@ FIELDS = (
     "item__purpose",
     "seconds",
     "critique",
-)
-# Stars that fill an unclaimed slot give it no time of claiming.
-CLAIMED = Exists(
-    Slot.objects.filter(item=OuterRef("item"), rater=OuterRef("rater"), held_at__isnull=False)
+    "is_late",
 )
 
 
@@ -84,18 +81,30 @@ class EpochSeconds(Func):
 # People give few different answers: as texts, each of them is parsed once.
 COLUMNS = (
     *FIELDS,
-    CLAIMED,
     EpochSeconds(F("at")),
     Cast("answer", TextField()),
     Cast("item__expected", TextField()),
 )
 
 
-def newest_decisions(run: Run, most: int = NEWEST) -> list[Decision]:
-    """Return the run's decisions in force, newest first; one statement."""
+def newest_decisions(run: Run, most: int = NEWEST, claims: bool = False) -> list[Decision]:
+    """Return the run's decisions in force, newest first; one statement.
+
+    Without `claims`, whether an item was claimed is not looked up, and all count as claimed.
+    """
     standing = Rating.objects.counting().filter(run=run).order_by("-pk")
+    columns = (*COLUMNS, _is_claimed(run)) if claims else COLUMNS
     parse = _answer_parser()
-    return [_decision(parse, *row) for row in standing.values_list(*COLUMNS)[:most]]
+    return [_decision(parse, *row) for row in standing.values_list(*columns)[:most]]
+
+
+def _is_claimed(run: Run) -> Exists:
+    """Tell whether the rater claimed a slot; stars that fill an unclaimed one give it no time.
+
+    PostgreSQL may read all slots of the run at once for it, but not those of the database.
+    """
+    slots = Slot.objects.filter(run=run, held_at__isnull=False)
+    return Exists(slots.filter(item=OuterRef("item"), rater=OuterRef("rater")))
 
 
 def decisions_about(items: Iterable[int]) -> dict[int, list[Decision]]:
@@ -141,10 +150,11 @@ def _decision(
     purpose,
     seconds,
     critique,
-    claimed,
+    is_late,
     at,
     answer,
     expected,
+    claimed=True,
 ) -> Decision:
     seen = shown or [rollout]
     said = parse(answer)
@@ -164,4 +174,5 @@ def _decision(
         critique,
         at,
         claimed,
+        is_late,
     )
