@@ -13,6 +13,7 @@ from apps.dashboard.help.places import help_address
 from apps.dashboard.tour import load_tour
 from apps.feedback.claiming import waiting_for
 from apps.runs import control_plane
+from apps.runs.models import Run
 
 PLACES = (
     ("home", "Home", "h"),
@@ -78,7 +79,19 @@ def count_unheard_alerts(request: HttpRequest) -> str:
     """Return the number of unacknowledged alerts of the user's runs."""
     if not is_signed_in(request):
         return ""
-    return _bounded(len(Alert.objects.unheard_by(request.user, MOST_COUNTED + 1)))
+    request.__dict__["unheard_alerts"] = Alert.objects.unheard_by(request.user, MOST_COUNTED + 1)
+    return _bounded(len(request.__dict__["unheard_alerts"]))
+
+
+def counted_alerts_of(request: HttpRequest, run: Run) -> list[Alert] | None:
+    """Return the run's unacknowledged alerts among those that the frame has counted.
+
+    None if the frame has not counted yet, or stopped counting.
+    """
+    counted = request.__dict__.get("unheard_alerts")
+    if counted is None or len(counted) > MOST_COUNTED:
+        return None
+    return [alert for alert in counted if alert.run_id == run.pk]
 
 
 def _bounded(count: int) -> str:

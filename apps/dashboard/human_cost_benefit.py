@@ -6,13 +6,13 @@ Computed from the newest decisions and updates only, so that no query grows with
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from statistics import fmean
 
 from django.db.models import Max, Min
 
 from apps.buffer.models import Experience, StepItem
-from apps.feedback.models import Rating
+from apps.feedback.quality.decisions import Decision
 from apps.rewards.combining import RATER_MODEL, Judgement, combined, full_reward, peoples_word
 from apps.rewards.models import LATE, Reward
 from apps.rollouts.models import Rollout
@@ -123,32 +123,23 @@ class CostBenefit:
         return self.covered / self.taken if self.taken else None
 
 
-def bought(run: Run) -> CostBenefit:
-    """Return the cost and benefit of ratings for a run, in nine queries whatever its size."""
-    names = (
-        "rater__username",
-        "rater__is_simulated",
-        "seconds",
-        "is_late",
-        "shown",
-        "rollout",
-        "at",
-    )
-    rows = list(
-        Rating.objects.counting().filter(run=run).order_by("-pk").values_list(*names)[:NEWEST]
-    )
+def bought(run: Run, decisions: Sequence[Decision]) -> CostBenefit:
+    """Return the cost and benefit of these decisions in force about a run, newest first.
+
+    Eight queries, whatever its size.
+    """
     raters: dict[str, TimedDecisions] = {}
     people = TimedDecisions()
     simulated = TimedDecisions(is_simulated=True)
     judged: set[int] = set()
-    for name, is_simulated, seconds, is_late, shown, rollout, _ in rows:
+    for one in decisions:
         for time in (
-            raters.setdefault(name, TimedDecisions(name, is_simulated)),
-            simulated if is_simulated else people,
+            raters.setdefault(one.name, TimedDecisions(one.name, one.is_simulated)),
+            simulated if one.is_simulated else people,
         ):
-            time.add(seconds, is_late)
-        if not is_simulated:
-            judged.update(shown or [rollout])
+            time.add(one.seconds, one.is_late)
+        if not one.is_simulated:
+            judged.update(one.shown)
     taken, covered = _coverage(run)
     return CostBenefit(
         raters=sorted(raters.values(), key=lambda time: (time.is_simulated, -time.decisions)),
@@ -156,7 +147,7 @@ def bought(run: Run) -> CostBenefit:
         simulated=simulated,
         accepted=_accepted(run, judged),
         judged=len(judged),
-        since=rows[-1][-1] if rows else None,
+        since=datetime.fromtimestamp(decisions[-1].at, UTC) if decisions else None,
         parting=parting(run.settings, judged),
         taken=taken,
         covered=covered,

@@ -7,6 +7,7 @@ from typing import Any
 from django.conf import settings
 
 from apps.accounts.models import Project
+from apps.policies.models import Policy
 from apps.rewards.unreadable_tasks import choose_sample_tasks, reads
 from apps.runs.config import RunConfig
 from apps.runs.parsing import load_yaml
@@ -20,8 +21,9 @@ SCORERS_NAMED = 2
 class Preset:
     """A preset; the first of `scorers` that can judge a taskset is used; none: any taskset fits.
 
-    `options` are those of the scorer. `needs` is a field of RunConfig without which the preset is
-    not available.
+    `options` are those of the scorer. `people_alone` are the values under which people judge
+    alone, for tasksets that no scorer can judge; empty: the preset needs a scorer. `needs` is a
+    field of RunConfig without which the preset is not available.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Preset:
     said: Mapping[str, Any]
     scorers: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    people_alone: Mapping[str, Any] = field(default_factory=dict)
     needs: str = ""
 
     @property
@@ -56,7 +59,8 @@ PRESETS = (
     Preset(
         "tone",
         "Tone with people",
-        "People rate replies with stars while the run trains. A rule scores unrated replies.",
+        "People rate replies with stars while the run trains. A rule that can judge the prompts"
+        " scores unrated replies.",
         {
             "steps": 200,
             "group_size": 8,
@@ -72,6 +76,12 @@ PRESETS = (
             "optimizer": {"learning_rate": 5e-4},
         },
         ("tone", "tone_dialogue"),
+        # Every reply waits for a person: few of them in a step, and time to rate them.
+        people_alone={
+            "group_size": 4,
+            "groups_per_step": 4,
+            "people": {"per_group": 4, "deadline_s": 3600, "at_deadline": "drop"},
+        },
     ),
     Preset(
         "math",
@@ -174,54 +184,63 @@ def presets() -> list[Preset]:
 
 
 def choose_initial_values(
-    preset: Preset, project: Project, named: Taskset | None = None
+    preset: Preset,
+    project: Project,
+    named: Taskset | None = None,
+    policy: Policy | None = None,
 ) -> dict[str, Any]:
     """Return the initial values: preset, newest taskset that its scorer can judge, and policy.
 
     The taskset is left out if there is none. A `named` one is taken in any case, with the first of
-    the preset's scorers that reads its answers.
+    the preset's scorers that reads its answers. If none does, and the preset lets people judge
+    alone, they do. Without a `policy`, that of the taskset's newest run is taken.
     """
     taskset, rewards = _fitting(preset, project) if named is None else _named(preset, named)
-    policy = _policy_for(project, taskset)
-    found = {"policy": policy, "taskset": taskset, **preset.said, "rewards": rewards}
+    slug = policy.slug if policy else _policy_for(project, taskset)
+    said = preset.said if rewards else {**preset.said, **preset.people_alone}
+    found = {"policy": slug, "taskset": taskset, **said, "rewards": rewards}
     return {name: value for name, value in found.items() if value not in (None, [])}
 
 
 def lacking(preset: Preset, said: Mapping[str, Any]) -> str:
-    """Return why the form has no taskset and how to get one; "" if it has one."""
+    """Return why the form has no taskset; "" if it has one."""
     if "taskset" in said:
         return ""
-    if not preset.scorers:
-        return (
-            "The project has no taskset yet. Import tasks under Tasksets, or generate some with"
-            " manage.py taskset generate."
-        )
+    if not preset.scorers or preset.people_alone:
+        return "The project has no taskset yet."
     names = " or ".join(preset.scorers[:SCORERS_NAMED])
     return (
         f"None of the project's newest tasksets has answers for the scorer {names}, so no taskset"
-        " is selected. Import tasks under Tasksets, or generate some with manage.py taskset"
-        f" generate. The format for {names} is described in docs/rewards.md."
+        " is selected."
     )
 
 
 def _fitting(preset: Preset, project: Project) -> tuple[str | None, list[dict[str, Any]]]:
     """Return the newest taskset whose answers one of the scorers reads, with the scorer.
 
-    One query, and one for each taskset examined.
+    If there is none and people can judge alone, return the newest taskset without a scorer. One
+    query, and one for each taskset examined.
     """
+    newest = None
     for taskset in project.tasksets.order_by("-pk")[:LOOKED_THROUGH]:
         tasks = choose_sample_tasks(taskset) if preset.scorers else []
         scorer = next((name for name in preset.scorers if reads(name, tasks)), None)
         if scorer or not preset.scorers:
             return taskset.slug, preset.judged_by(scorer) if scorer else []
-    return None, preset.rewards
+        newest = newest or taskset.slug
+    return (newest, []) if newest and preset.people_alone else (None, preset.rewards)
 
 
 def _named(preset: Preset, taskset: Taskset) -> tuple[str, list[dict[str, Any]]]:
-    """Return the taskset with the scorer that reads it, else with the preset's scorers."""
+    """Return the taskset with the scorer that reads it.
+
+    If none does: without a scorer where people can judge alone, else with the preset's scorers.
+    """
     tasks = choose_sample_tasks(taskset) if preset.scorers else []
     scorer = next((name for name in preset.scorers if reads(name, tasks)), None)
-    return taskset.slug, preset.judged_by(scorer) if scorer else preset.rewards
+    if scorer:
+        return taskset.slug, preset.judged_by(scorer)
+    return taskset.slug, [] if preset.people_alone else preset.rewards
 
 
 def _policy_for(project: Project, taskset: str | None) -> str | None:

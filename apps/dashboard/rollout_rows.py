@@ -42,13 +42,17 @@ else:  # names for annotations: rollouts that `with_judgements` loaded, and thei
 
 
 def with_judgements(rollouts: QuerySet[Rollout]) -> QuerySet[JudgedRollout]:
-    """Load everything a row shows together with the rollouts, in three queries."""
+    """Load everything a row shows together with the rollouts, in four queries.
+
+    Rollouts of one run share it: its configuration is read once.
+    """
     current = (
         Reward.objects.filter(is_current=True)
         .select_related("by")
         .order_by("source", "scorer", "pk")
     )
-    return rollouts.select_related("group__task", "run__project").prefetch_related(
+    return rollouts.select_related("group__task").prefetch_related(
+        Prefetch("run", Run.objects.select_related("project")),
         Prefetch("rewards", current, to_attr="judgements"),
         Prefetch(
             "experiences",

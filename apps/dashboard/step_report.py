@@ -91,10 +91,10 @@ class StepReport:
     examples: int
 
 
-def build_step_report(run: Run, step: TrainStep, user: User) -> StepReport:
+def build_step_report(run: Run, step: TrainStep, user: User, steers: bool) -> StepReport:
     """Return the report of a committed step, in a number of queries that does not grow.
 
-    The caller checks that the user sees the run's rewards.
+    The caller checks that the user sees the run's rewards, and whether they steer it.
     """
     assert step.committed_at is not None
     before = run.steps.filter(number=step.number - 1).first()
@@ -108,7 +108,7 @@ def build_step_report(run: Run, step: TrainStep, user: User) -> StepReport:
         metrics=metrics_of_step(run, step.number),
         changes=_changes(run, between),
         values=list(list_field_differences(before.knobs, step.knobs)) if before else [],
-        alerts=_alerts(run, between, user),
+        alerts=_alerts(run, between, steers),
         ratings=_ratings(batch),
         dropped=_dropped(run, between),
         version=_version_after(run, step),
@@ -141,9 +141,9 @@ def _changes(run: Run, between: Between) -> list[ConfigChange]:
     return sorted(found, key=lambda change: change.at, reverse=True)[:MOST_CHANGES]
 
 
-def _alerts(run: Run, between: Between, user: User) -> list[Alert]:
+def _alerts(run: Run, between: Between, steers: bool) -> list[Alert]:
     """Return the alerts that were open at some moment between, the newest first."""
-    found = Alert.objects.visible_to(user).filter(run=run, opened_at__lte=between.until)
+    found = Alert.objects.of_judged_run(run, steers).filter(opened_at__lte=between.until)
     if between.since is not None:
         found = found.filter(Q(closed_at=None) | Q(closed_at__gt=between.since))
     return list(found.order_by("-pk")[:MOST_ALERTS])

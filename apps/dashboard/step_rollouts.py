@@ -2,7 +2,7 @@
 
 import statistics
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 from django.db.models import Avg, OuterRef, Subquery
@@ -178,12 +178,14 @@ def previous_attempts(run: Run, groups: Collection[int]) -> dict[int, Attempt]:
     }
 
 
-def _means(run: Run, groups: Collection[int]) -> dict[int, float]:
+def _means(run: Run, groups: Set[int]) -> dict[int, float]:
     """Return the mean reward of each of these groups; without rewards it is absent."""
     admitted = Experience.objects.filter(group__in=groups, kind=Experience.Kind.USUAL).order_by()
     means = dict(admitted.values_list("group").annotate(mean=Avg("reward")))
+    if not (dropped := groups - means.keys()):
+        return means
     others = (
-        Rollout.objects.filter(group__in=set(groups) - means.keys(), state=Rollout.State.FINISHED)
+        Rollout.objects.filter(group__in=dropped, state=Rollout.State.FINISHED)
         .without_anchors()
         .annotate(so_far=combined_so_far(run.settings))
         .values_list("group", "so_far")

@@ -12,6 +12,10 @@ from apps.runs.models import Run, WeightVersion
 from apps.runs.naming import LONGEST_SLUG, free_name
 from apps.runs.parsing import parse_config
 
+NOBODY_JUDGES = (
+    "the run has no scorers: enter how many replies of each task people rate, or choose scorers"
+)
+
 
 @unit_of_work
 def start_evaluation(
@@ -107,6 +111,8 @@ def evaluation_like(like: RunConfig, asked: Asked, run: str = "", version: int =
     environment = None if like.serve else own["environment"]
     sampling = {"temperature": asked.temperature, "max_tokens": asked.max_tokens}
     rewards = [choice.model_dump(mode="json") for choice in asked.rewards] or own["rewards"]
+    if not (rewards or environment or asked.people):
+        raise ConfigError({"people": NOBODY_JUDGES})
     return parse_config(
         {
             "policy": own["policy"],

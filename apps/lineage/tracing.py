@@ -29,6 +29,19 @@ from apps.runs.models import Run, TrainStep, WeightVersion
 
 STEPS_SHOWN = 20
 USES_SHOWN = 50
+# What pages and REST show of a traced rating: an update may have thousands.
+SHOWN_OF_RATINGS = (
+    "run",
+    "form",
+    "answer",
+    "shown",
+    "is_late",
+    "at",
+    "rater__username",
+    "rater__is_simulated",
+    "item__group",
+    "rollout__group",
+)
 
 
 @dataclass
@@ -122,6 +135,7 @@ def list_counted_ratings(groups: Sequence[int]) -> list[Rating]:
     named = {pk for _, ratings in made for pk in ratings or ()}
     settled = {group for group, _ in made}
     all_said = Rating.objects.filter(is_late=False).select_related("rater", "item", "rollout")
+    all_said = all_said.only(*SHOWN_OF_RATINGS)
     said = [
         *all_said.filter(item__group__in=groups),
         *all_said.filter(item=None, rollout__group__in=groups),

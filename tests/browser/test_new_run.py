@@ -215,6 +215,7 @@ def test_the_buttons_stay_in_sight_on_a_phone(visit, seeded, place):
     page.locator(place).scroll_into_view_if_needed()
     box = page.get_by_role("button", name="Create run").bounding_box()
     assert box["y"] >= 0 and box["y"] + box["height"] <= PHONE["height"]
+    assert page.locator(".create-bar").bounding_box()["height"] <= PHONE["height"] / 10
     assert not window.has_overflow()
 
 

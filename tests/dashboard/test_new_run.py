@@ -121,8 +121,40 @@ def test_a_preset_takes_a_taskset_that_its_scorer_can_judge_whatever_it_is_calle
 
 def test_where_no_taskset_fits_none_is_chosen_and_the_page_says_how_to_make_one(alice_client, lab):
     text = alice_client.get(reverse("run-new"), {"preset": "code"}).content.decode()
-    assert "has answers for the scorer code" in text and "manage.py taskset generate" in text
+    assert "has answers for the scorer code" in text
+    assert reverse("taskset-imports", args=["lab"]) in text
     assert "The configuration is valid" not in text
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_people_judge_alone_what_no_scorer_of_the_preset_can_judge(seeded, is_named):
+    other = Project.objects.create(slug="other", title="Other")
+    generate(other, "untested", "katas_untested", 8, 0)
+    taskset = other.tasksets.get()
+    tone = next(one for one in presets() if one.name == "tone")
+    said = choose_initial_values(tone, other, taskset if is_named else None)
+    assert said["taskset"] == "untested" and "rewards" not in said
+    assert said["people"]["per_group"] == said["group_size"]
+    assert said["people"]["at_deadline"] == "drop"
+
+
+def test_a_run_of_a_named_model_begins_with_it(alice_client, lab, seeded):
+    policy = Policy.objects.get(pk=seeded.run.policy_id)
+    policy.pk = None
+    policy.slug = "newer"
+    policy.save()
+    address = {"project": "lab", "policy": "newer"}
+    answer = alice_client.get(reverse("run-new"), address)
+    assert answer.context["form"].plan.policy == "newer"  # not that of the taskset's newest run
+    assert alice_client.get(reverse("run-new"), address | {"policy": "none"}).status_code == 404
+
+
+def test_a_run_begins_in_the_project_of_the_newest_taskset(alice_client, seeded):
+    newer = Project.objects.create(slug="z-newer", title="Newer")
+    newer.memberships.create(user=seeded.alice, role="owner")
+    assert alice_client.get(reverse("run-new")).context["project"].slug == "lab"
+    generate(newer, "mine", "sort", 8, 0)
+    assert alice_client.get(reverse("run-new")).context["project"].slug == "z-newer"
 
 
 def test_what_its_scorer_cannot_judge_is_told_where_a_configuration_can_run(

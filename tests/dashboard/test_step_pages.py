@@ -120,8 +120,8 @@ def test_changes_alerts_and_drops_belong_to_the_step_they_came_before(look, seed
     Group.objects.filter(pk=group.pk).update(
         state=Group.State.DROPPED, reason="too alike", closed_at=moment
     )
-    second = build_step_report(run, run.steps.get(number=2), seeded.alice)
-    third = build_step_report(run, run.steps.get(number=3), seeded.alice)
+    second = build_step_report(run, run.steps.get(number=2), seeded.alice, True)
+    third = build_step_report(run, run.steps.get(number=3), seeded.alice, True)
     [change] = second.changes
     assert (change.by, change.reason) == ("alice", "try")
     assert [one.address for one in change.fields] == ["max_staleness"]
@@ -133,7 +133,7 @@ def test_changes_alerts_and_drops_belong_to_the_step_they_came_before(look, seed
 
 
 def test_ratings_of_the_batch_are_counted_by_people_and_simulated(seeded, step):
-    ratings = build_step_report(seeded.run, step, seeded.alice).ratings
+    ratings = build_step_report(seeded.run, step, seeded.alice, True).ratings
     assert ratings.people + ratings.simulated > 0
     assert len(ratings.newest) == min(5, ratings.people)
 

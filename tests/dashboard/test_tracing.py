@@ -11,6 +11,7 @@ from django.urls import reverse
 from apps.accounts.models import User
 from apps.buffer.models import Experience, StepItem
 from apps.feedback.models import Item, RaterModel, Rating
+from apps.feedback.quality.decisions import newest_decisions
 from apps.feedback.ratings.stars import Stars, give
 from apps.feedback.ratings.withdrawal import withdraw_decision
 from apps.feedback.rewrite_lessons import keep_rewrite
@@ -349,7 +350,7 @@ def test_the_page_of_time_counts_people_and_simulated_apart(alice_client, seeded
     assert "simulated</span>" in html
     from apps.dashboard.human_cost_benefit import bought
 
-    found = bought(seeded.run)
+    found = bought(seeded.run, newest_decisions(seeded.run))
     assert found.people.per_hour == pytest.approx(120)
     assert (
         found.people.decisions
@@ -372,7 +373,7 @@ def test_the_widest_gap_between_people_and_machine_is_first(seeded):
     )
     rewards.filter(rollout=rollout, source="human").update(value=0)
     rewards.filter(rollout=rollout).exclude(source="human").update(value=1)
-    widest = bought(seeded.run).parting.widest
+    widest = bought(seeded.run, newest_decisions(seeded.run)).parting.widest
     assert (widest[0].rollout.pk, widest[0].size) == (rollout, 1)
     assert [gap.size for gap in widest] == sorted((gap.size for gap in widest), reverse=True)
 

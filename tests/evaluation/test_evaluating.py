@@ -130,7 +130,7 @@ def test_a_paused_evaluation_is_complete_when_it_goes_on(run, finish):
 
 def test_people_may_judge_an_evaluation(new_run):
     run = new_run(rewards=[], people={"per_group": 2, "at_deadline": "drop", "deadline_s": 30})
-    with pytest.raises(ConfigError, match="add a scorer"):
+    with pytest.raises(ConfigError, match="the run has no scorers"):
         start_evaluation(version(run), ASKED)
     people = start_evaluation(version(run), Asked(taskset="sort", samples=3, people=2))[
         0

@@ -14,6 +14,7 @@ from apps.dashboard import human_cost_benefit
 from apps.feedback import own_work
 from apps.feedback.models import ratings
 from apps.feedback.prepared import prepared_cursor
+from apps.feedback.quality.decisions import newest_decisions
 from apps.feedback.rater_model import history
 from tests.feedback.asking import ask
 from tests.feedback.many import BIG, a_past, many_items
@@ -118,7 +119,6 @@ def test_what_pages_count_of_ratings_reads_no_big_table_from_end_to_end(waiting,
         (own_work, "NEWEST"),
         (ratings, "MOST_COUNTED"),
         (history, "MOST_COUNTED"),
-        (human_cost_benefit, "NEWEST"),
     ):
         monkeypatch.setattr(module, name, SOME)
     asked, (today, shaped, counts, used, time) = statements(
@@ -127,7 +127,7 @@ def test_what_pages_count_of_ratings_reads_no_big_table_from_end_to_end(waiting,
             own_work.load_own_effect(bob, run),
             ratings.rating_counts(run.pk),
             history.spent(run),
-            human_cost_benefit.bought(run),
+            human_cost_benefit.bought(run, newest_decisions(run, SOME)),
         )
     )
     assert (

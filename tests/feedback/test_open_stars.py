@@ -74,7 +74,7 @@ def test_who_holds_a_reply_keeps_its_place(new_run, finish, alice, bob):
     give(alice, stars(rollout))
     assert Slot.objects.get(pk=held.slot_id).state == Slot.State.DONE
     give(bob, stars(next(other for other in rollouts_of(group) if other != rollout)))
-    decided = {one.name: one.is_claimed for one in newest_decisions(group.run)}
+    decided = {one.name: one.is_claimed for one in newest_decisions(group.run, claims=True)}
     assert decided == {"alice": True, "bob": False}
 
 

@@ -153,8 +153,11 @@ def test_guidelines_are_for_those_who_see_the_run(client, bob, carol, people_run
     assert "<strong>kind</strong>" in html and "<script" not in html
 
 
-def test_a_run_that_asks_nobody_teaches_how_to_ask(rater, run):
-    assert "per_group: 4" in rater.get(reverse("rate-end")).content.decode()
+def test_a_run_that_asks_nobody_teaches_how_to_ask_those_who_make_runs(rater, client, alice, run):
+    waiting = rater.get(reverse("rate-end")).content.decode()
+    assert "Nothing to rate yet" in waiting and reverse("run-new") not in waiting
+    client.force_login(alice)
+    assert reverse("run-new") in client.get(reverse("rate-end")).content.decode()
 
 
 def test_the_end_says_what_another_window_holds(rater, bob, people_run, finish):

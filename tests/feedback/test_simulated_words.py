@@ -4,18 +4,19 @@ import uuid
 
 import pytest
 from django.db import connection
-from django.template.loader import render_to_string
 from django.urls import reverse
 
 from apps.accounts.models import Membership, User
 from apps.buffer.models import Experience
 from apps.dashboard.human_cost_benefit import bought
 from apps.dashboard.people_now import people_now
+from apps.dashboard.templatetags.marks import chip
 from apps.evaluation.results import _judge
 from apps.feedback.aggregating import write_people_rewards
 from apps.feedback.claiming import claim
 from apps.feedback.exporting.rows import RowSelection, export_rows
 from apps.feedback.item_opening import _rated
+from apps.feedback.quality.decisions import newest_decisions
 from apps.feedback.ratings.stars import Stars, give
 from apps.feedback.suspicions.reading import _judgements
 from apps.rewards.combining import peoples_word
@@ -77,9 +78,6 @@ def test_rewards_are_parted_into_those_of_people_and_the_simulated(judged, bob, 
 
 
 def test_a_chip_of_a_simulated_word_is_not_a_persons(judged, bob, sim):
-    def chip(reward: Reward) -> str:
-        return render_to_string("dashboard/_chip.html", {"judgement": reward})
-
     ones = {one.by: chip(one) for one in Reward.objects.exclude(by=None).select_related("by")}
     assert 'class="chip human' in ones[bob] and "simulated" not in ones[bob]
     assert 'class="chip simulated' in ones[sim] and "not a person" in ones[sim]
@@ -100,7 +98,7 @@ def test_an_updates_metrics_tell_people_from_the_simulated(judged):
 def test_sums_of_a_runs_people_leave_the_simulated_out(judged):
     now = people_now(judged)
     assert (now.hourly, now.hourly_simulated) == (2, 4)
-    found = bought(judged)
+    found = bought(judged, newest_decisions(judged))
     assert (found.people.decisions, found.simulated.decisions, found.judged) == (2, 4, 2)
     assert [gap.people for gap in found.parting.widest] == [1.0, 1.0]
 

@@ -33,6 +33,14 @@ class AlertQuerySet(models.QuerySet["Alert"]):
             steered | judged | Q(run__in=Run.objects.visible_to(user), rule__in=TO_ALL)
         )
 
+    def of_judged_run(self, run: Run, steers: bool) -> "AlertQuerySet":
+        """Return the run's alerts for somebody who sees its judgements, and may steer it or not.
+
+        For those whose rights are known: unlike `visible_to`, it looks nothing up.
+        """
+        shown = [*TO_ALL, *AS_JUDGED, *(TO_STEERERS if steers else ())]
+        return self.filter(run=run, rule__in=shown)
+
     def open(self) -> "AlertQuerySet":
         return self.filter(closed_at=None)
 

@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from apps.rewards.models import Reward
 from apps.rollouts.markup import markup
 from apps.tasksets.messages import Content, PicturePart, content_text
 
@@ -215,6 +216,24 @@ def gauge(value: float | None) -> SafeString:
         hue(value),
         f"{56 * min(1.0, max(0.0, value)):.1f}",
         f"{value:.2f}",
+    )
+
+
+@register.simple_tag
+def chip(judgement: Reward) -> SafeString:
+    """Return one judgement of a reply: who judged, and the value; why, on hovering.
+
+    Drawn here, not by a template: lists have hundreds of them.
+    """
+    value = judgement.value
+    without = "broken" if judgement.source == "human" else "failed"
+    return format_html(
+        '<span class="chip {} {}" title="{}">{} {}</span>',
+        judgement.kind,
+        hue(value) or "failed",
+        f"{judgement.kind_label}: {judgement.reason}" if judgement.reason else judgement.kind_label,
+        judgement.shown_name,
+        without if value is None else reward(value),
     )
 
 

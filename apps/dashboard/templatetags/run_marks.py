@@ -1,13 +1,19 @@
-"""The navigation of one run's pages: its six tabs, and its breadcrumbs."""
+"""The navigation of one run's pages, its six tabs and its breadcrumbs, and links to ratings."""
+
+from collections.abc import Mapping, Sequence
 
 from django import template
 from django.template.context import RequestContext
 from django.urls import reverse
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 
 from apps.dashboard.run_pages import LABELS, find_run_reader, run_page_url, tabs_for
 from apps.runs.models import Run
 
 register = template.Library()
+LONGEST_WORDS = 32  # characters of a rating in a list
 
 
 @register.inclusion_tag("dashboard/_run_tabs.html", takes_context=True)
@@ -46,3 +52,30 @@ def run_crumbs(run: Run, place: str, leaf: str = "", via: str = "", via_url: str
         "via": via,
         "via_url": via_url,
     }
+
+
+@register.simple_tag
+def rating_links(said: Sequence[Mapping]) -> SafeString:
+    """Return a link to each rating, from rows with `rating` and its `words`.
+
+    Drawn here, not by a template: a page of traces has hundreds of them.
+    """
+    address = reverse("rating", args=[0])
+    rows = [
+        (
+            " simulated" if one["rating"].rater.is_simulated else "",
+            address.replace("/0/", f"/{one['rating'].pk}/"),
+            one["rating"].rater.username,
+            ", simulated" if one["rating"].rater.is_simulated else "",
+            one["words"],
+            one["rating"].rater.username,
+            _shortened(one["words"]),
+        )
+        for one in said
+    ]
+    link = '<a class="word{}" href="{}" title="{}{}: {}"><b>{}</b> {}</a>'
+    return format_html_join("", link, rows)
+
+
+def _shortened(words: str) -> str:
+    return Truncator(words).chars(LONGEST_WORDS) if len(words) > LONGEST_WORDS else words

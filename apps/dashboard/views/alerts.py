@@ -13,6 +13,7 @@ from apps.alerts.kinds import TITLES, TO_STEERERS
 from apps.alerts.models import Alert, Channel
 from apps.alerts.models.alerts import AlertQuerySet
 from apps.dashboard.access import may_steer, seen_run, steered_run
+from apps.dashboard.context import counted_alerts_of
 from apps.dashboard.paging import load_page
 from apps.dashboard.rules_form import list_rule_knobs, posted_rules, read_rule_values
 from apps.dashboard.settings_form import SAVE_AGAIN, digest_settings
@@ -116,11 +117,15 @@ def banner(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
 def banner_context(request: SignedInRequest, run: Run, place: str = "") -> dict:
     """Return the context of the banner: unacknowledged open alerts, the newest first.
 
-    One query if there is none. `place` is the page; the overview shows scorers and suspicions by
-    itself.
+    No query where the frame has counted them, else one if there is none. `place` is the page; the
+    overview shows scorers and suspicions by itself.
     """
     told_there = TO_STEERERS if place == OVERVIEW else ()
-    unheard = Alert.objects.filter(run=run).unheard_by(request.user, IN_BANNER + 1, told_there)
+    counted = counted_alerts_of(request, run)
+    if counted is None:
+        unheard = Alert.objects.filter(run=run).unheard_by(request.user, IN_BANNER + 1, told_there)
+    else:
+        unheard = [alert for alert in counted if alert.rule not in told_there]
     return {
         "run": run,
         "place": place,

@@ -22,7 +22,8 @@ NAMES = (*SHOWN, "reward_human_std")
 def what_time_bought(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: it names raters and tells machine rewards."""
     run = steered_run(request, project, slug)
-    found = bought(run)
+    decisions = newest_decisions(run, NEWEST)
+    found = bought(run, decisions)
     series = with_spread(curves(run, NAMES)) if found.decisions else {}
     context = {
         "section": "runs",
@@ -31,7 +32,7 @@ def what_time_bought(request: SignedInRequest, project: str, slug: str) -> HttpR
         "bought": found,
         "newest": NEWEST,
         "updates": UPDATES,
-        "agreements": agreements(newest_decisions(run, NEWEST)) if found.decisions else [],
+        "agreements": agreements(decisions) if decisions else [],
         "sketch": sketch_series(series, SHOWN),
         "now": find_last_values(series, SHOWN),
     }

@@ -201,6 +201,7 @@ def _page(
         "schedules": [(one, words_of_schedule(one)) for one in plan.evaluations],
         "known": scorers.scorer_names(),
         "own": [choice.scorer for choice in plan.rewards],
+        "is_judged_by_people": not plan.judges,
         "temperature": plan.sampling.temperature,
         "coldest": COLDEST,
         "max_tokens": plan.sampling.max_tokens,

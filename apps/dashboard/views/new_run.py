@@ -23,6 +23,7 @@ from apps.dashboard.run_edits import as_written
 from apps.dashboard.run_form import RunForm, load_run_form, read_run_form
 from apps.dashboard.run_names import free_slug, generated_slug, refuse_taken_slug, slug_problem
 from apps.dashboard.run_summary import summarize_run
+from apps.policies.models import Policy
 from apps.rewards.unreadable_tasks import list_unreadable
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
@@ -40,8 +41,8 @@ ACTIONS = ("create", "start", "try", "check")
 def show_new_run(request: SignedInRequest) -> HttpResponse:
     """Owners and researchers: the form of a new run in `project`.
 
-    It begins with a `preset`, with a `taskset` if one is named, or as a run `like` (project/slug),
-    and is compared `against` another run.
+    It begins with a `preset`, with a `taskset` and a `policy` if they are named, or as a run `like`
+    (project/slug), and is compared `against` another run.
     """
     if request.method == "POST":
         return _create(request)
@@ -53,7 +54,12 @@ def show_new_run(request: SignedInRequest) -> HttpResponse:
         (preset for preset in presets() if preset.name == request.GET.get("preset")), presets()[0]
     )
     taskset = _taskset(project, request.GET.get("taskset", ""))
-    said = as_written(like.settings) if like else choose_initial_values(chosen, project, taskset)
+    policy = _policy(project, request.GET.get("policy", ""))
+    said = (
+        as_written(like.settings)
+        if like
+        else choose_initial_values(chosen, project, taskset, policy)
+    )
     form = load_run_form(project, said, request.user)
     context = _context(request, project, form, request.GET)
     if like:
@@ -211,8 +217,9 @@ def _generated(project: Project, form: RunForm) -> dict[str, str]:
 
 
 def _project(request: SignedInRequest, said: QueryDict) -> Project:
-    """Return the project for the new run: the named one, else the first.
+    """Return the project for the new run: the named one, else that of the newest taskset.
 
+    Where no project has a taskset, it is the first by name.
     Raises Http404, PermissionDenied.
     """
     own = Project.objects.run_by(request.user).current().order_by("slug")
@@ -223,17 +230,23 @@ def _project(request: SignedInRequest, said: QueryDict) -> Project:
         if not own.filter(pk=project.pk).exists():
             raise PermissionDenied("Only owners and researchers of this project can create runs.")
         return project
-    first = own.first()
-    if first is None:
+    newest = Taskset.objects.filter(project__in=own).order_by("-pk").values("project")[:1]
+    found = own.filter(pk__in=newest).first() or own.first()
+    if found is None:
         raise PermissionDenied(
             "Only owners and researchers of a project can create runs. Ask an owner for access."
         )
-    return first
+    return found
 
 
 def _taskset(project: Project, slug: str) -> Taskset | None:
     """Return the named taskset of the project, None without a name. Raises Http404."""
     return get_object_or_404(project.tasksets, slug=slug) if slug else None
+
+
+def _policy(project: Project, slug: str) -> Policy | None:
+    """Return the named policy of the project, None without a name. Raises Http404."""
+    return get_object_or_404(project.policies, slug=slug) if slug else None
 
 
 def _tried(request: SignedInRequest, address: str) -> DryStart | None:

@@ -20,7 +20,7 @@ from apps.runs.models import Run
 def quality(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: it names raters, and who answered gold items."""
     run = steered_run(request, project, slug)
-    decisions = newest_decisions(run)
+    decisions = newest_decisions(run, claims=True)
     context = {
         "section": "runs",
         "run": run,

@@ -52,10 +52,13 @@ def rollouts(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     form = Filter(request.GET, is_open=is_open)
     form.is_valid()
     page = form.page(run, with_judgements(found_by(form, run)), request)
-    shown = build_rollout_rows(page.rows, request.user)
+    shown = build_rollout_rows(page.rows, request.user, {run.pk} if is_open else set())
     shape = form.sought.shape if form.sought else None
+    addresses = (reverse("rollout", args=[0]), reverse("group", args=[project, slug, 0]))
     for row in shown:
         row["pieces"] = mark_matches(row["rollout"].text, shape, EXCERPT) if shape else []
+        row["address"] = _replace_id(addresses[0], row["rollout"].pk)
+        row["group_address"] = _replace_id(addresses[1], row["rollout"].group_id)
     context = {
         "section": "runs",
         "run": run,
@@ -73,6 +76,11 @@ def rollouts(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
         "most": MOST_PICKED,
     }
     return render(request, "dashboard/rollouts.html", context)
+
+
+def _replace_id(address: str, pk: int) -> str:
+    """Return the address of this id, made of that of id 0: to look each one up costs much more."""
+    return f"{address.removesuffix('0/')}{pk}/"
 
 
 @require_safe

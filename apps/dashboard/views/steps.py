@@ -8,10 +8,10 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 
 from apps.accounts.requests import SignedInRequest
-from apps.dashboard.access import trained_run
-from apps.dashboard.step_report import build_step_report
+from apps.dashboard.access import may_steer, trained_run
+from apps.dashboard.step_report import StepReport, build_step_report
 from apps.runs.blind_review import sees_judgements
-from apps.runs.models import TrainStep
+from apps.runs.models import Run, TrainStep
 
 LARGEST = 2**31 - 1
 
@@ -58,5 +58,9 @@ def _context(request: SignedInRequest, project: str, slug: str, number: int) -> 
         "run": run,
         "step": step,
         "is_open": is_open,
-        "report": build_step_report(run, step, request.user) if is_open else None,
+        "report": _report(request, run, step) if is_open else None,
     }
+
+
+def _report(request: SignedInRequest, run: Run, step: TrainStep) -> StepReport:
+    return build_step_report(run, step, request.user, may_steer(request, run))

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,11 +30,11 @@ PAIRS = 12  # the most pairs of raters shown
 NO_ORDER = undefined("not defined for unordered values")
 
 
-@dataclass(frozen=True)
-class Measure:
+class Measure(NamedTuple):
     """One quantity that a form measures.
 
-    Ordered values are on a scale; others are only equal or not.
+    Ordered values are on a scale; others are only equal or not. A tuple, because one is made and
+    looked up for every decision.
     """
 
     form: str

@@ -1,11 +1,12 @@
 """Read a run's newest decisions once for all figures about them."""
 
+import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, F, FloatField, Func, OuterRef, TextField
+from django.db.models.functions import Cast
 
 from apps.feedback.answer_texts import reorder_answer
 from apps.feedback.forms import Answer
@@ -19,7 +20,8 @@ NEWEST = 10_000  # decisions on which the figures are based
 class Decision:
     """A decision in force.
 
-    `unit` holds the rollouts it is about, whatever the item and the order they were shown in.
+    `unit` holds the rollouts it is about, whatever the item and the order they were shown in. `at`
+    is in seconds since 1970. Decisions with the same answer share it: nothing may change it.
     """
 
     rating: int
@@ -34,8 +36,9 @@ class Decision:
     expected: Answer | None
     seconds: float | None
     critique: str
-    at: datetime
+    at: float
     is_claimed: bool = True
+    is_late: bool = False
 
     @property
     def unit(self) -> tuple[int, ...]:
@@ -58,74 +61,118 @@ FIELDS = (
     "rater__username",
     "rater__is_simulated",
     "form",
-    "answer",
     "shown",
     "rollout",
     "item",
     "item__purpose",
-    "item__expected",
     "seconds",
     "critique",
-    "at",
-)
-# Stars that fill an unclaimed slot give it no time of claiming.
-CLAIMED = Exists(
-    Slot.objects.filter(item=OuterRef("item"), rater=OuterRef("rater"), held_at__isnull=False)
+    "is_late",
 )
 
 
-def newest_decisions(run: Run, most: int = NEWEST) -> list[Decision]:
-    """Return the run's decisions in force, newest first; one statement."""
+class EpochSeconds(Func):
+    """The seconds since 1970 of a time, which are read much faster than a time with its zone."""
+
+    template = "extract(epoch FROM %(expressions)s)::float8"
+    output_field = FloatField()
+
+
+# People give few different answers: as texts, each of them is parsed once.
+COLUMNS = (
+    *FIELDS,
+    EpochSeconds(F("at")),
+    Cast("answer", TextField()),
+    Cast("item__expected", TextField()),
+)
+
+
+def newest_decisions(run: Run, most: int = NEWEST, claims: bool = False) -> list[Decision]:
+    """Return the run's decisions in force, newest first; one statement.
+
+    Without `claims`, whether an item was claimed is not looked up, and all count as claimed.
+    """
     standing = Rating.objects.counting().filter(run=run).order_by("-pk")
-    return [_decision(*row) for row in standing.values_list(*FIELDS, CLAIMED)[:most]]
+    columns = (*COLUMNS, _is_claimed(run)) if claims else COLUMNS
+    parse = _answer_parser()
+    return [_decision(parse, *row) for row in standing.values_list(*columns)[:most]]
+
+
+def _is_claimed(run: Run) -> Exists:
+    """Tell whether the rater claimed a slot; stars that fill an unclaimed one give it no time.
+
+    PostgreSQL may read all slots of the run at once for it, but not those of the database.
+    """
+    slots = Slot.objects.filter(run=run, held_at__isnull=False)
+    return Exists(slots.filter(item=OuterRef("item"), rater=OuterRef("rater")))
 
 
 def decisions_about(items: Iterable[int]) -> dict[int, list[Decision]]:
     """Return the decisions in force about these items by run, newest first; one statement."""
     standing = Rating.objects.counting().filter(item__in=items).order_by("-pk")
     found: dict[int, list[Decision]] = defaultdict(list)
-    for run_id, *row in standing.values_list("run", *FIELDS, CLAIMED):
-        found[run_id].append(_decision(*row))
+    parse = _answer_parser()
+    for run_id, *row in standing.values_list("run", *COLUMNS):
+        found[run_id].append(_decision(parse, *row))
     return found
 
 
 def list_item_decisions(item: Item) -> list[Decision]:
     """Return the decisions in force about this item, oldest first; one statement."""
     standing = Rating.objects.counting().filter(item=item).order_by("pk")
-    return [_decision(*row) for row in standing.values_list(*FIELDS, CLAIMED)]
+    parse = _answer_parser()
+    return [_decision(parse, *row) for row in standing.values_list(*COLUMNS)]
+
+
+def _answer_parser() -> Callable[[str | None], Answer | None]:
+    """Return a function that parses each different text once."""
+    known: dict[str | None, Answer | None] = {None: None}
+
+    def parse(text: str | None) -> Answer | None:
+        if text not in known:
+            assert text is not None  # None is known
+            known[text] = json.loads(text)
+        return known[text]
+
+    return parse
 
 
 def _decision(
+    parse: Callable[[str | None], Answer | None],
     pk,
     rater,
     name,
     simulated,
     form,
-    answer,
     shown,
     rollout,
     item,
     purpose,
-    expected,
     seconds,
     critique,
+    is_late,
     at,
-    claimed,
+    answer,
+    expected,
+    claimed=True,
 ) -> Decision:
-    seen = list(shown) or [rollout]
+    seen = shown or [rollout]
+    said = parse(answer)
+    assert said is not None  # every rating has an answer
     return Decision(
         pk,
         rater,
         name,
         simulated,
         form,
-        answer,
+        said,
         seen,
         item,
         purpose or "",
-        expected,
+        parse(expected),
         seconds,
         critique,
         at,
         claimed,
+        is_late,
     )

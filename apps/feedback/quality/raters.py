@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from statistics import median
 
 from django.db.models.functions import Length
@@ -20,7 +19,7 @@ FASTEST_READER = 50  # characters a second: twice as fast as practised readers
 QUICKEST_S = 1.0  # a floor for any text, however short
 TIMED = 10  # the fewest timed decisions to call a rater fast
 PLACED = 20  # the fewest comparisons to call a rater biased
-MINUTE = timedelta(seconds=60)
+MINUTE_S = 60.0
 SAMPLED = 300  # newest decisions whose text lengths are measured
 
 
@@ -167,13 +166,13 @@ def _figures(
     )
 
 
-def most_a_minute(times: Iterable[datetime]) -> int:
-    """Return the largest number of decisions within any 60 seconds."""
+def most_a_minute(times: Iterable[float]) -> int:
+    """Return the largest number of decisions, at `times` in seconds, within any 60 seconds."""
     most = 0
     first = 0
     ordered = sorted(times)
     for last, at in enumerate(ordered):
-        while at - ordered[first] >= MINUTE:
+        while at - ordered[first] >= MINUTE_S:
             first += 1
         most = max(most, last - first + 1)
     return most

@@ -11,7 +11,7 @@ from django.template import Context, Engine
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import etag, require_POST, require_safe
 
-from apps.accounts.models import User
+from apps.accounts.models import Project, User
 from apps.accounts.rating_keys import by_form, keys_by_action
 from apps.accounts.requests import SignedInRequest, is_signed_in
 from apps.feedback.claiming import (
@@ -163,6 +163,7 @@ def queue_end(request: SignedInRequest) -> HttpResponse:
         "work": load_own_effect(request.user, run),
         "asking": asking.select_related("project").first(),
         "run": run,
+        "may_run": Project.objects.run_by(request.user).current().exists(),
         "elsewhere": _held_elsewhere(request, run),
         "waiting": here.open,
         "in_other_runs": everywhere.count - here.count,

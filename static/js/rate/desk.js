@@ -9,6 +9,7 @@ import * as session from "./session.js";
 const AHEAD = 2; // items ready behind the one on the stage
 const UNDO_SHOWN_MS = 6000;
 const LOOK_AGAIN_MS = 4000;
+const END_MS = 20_000; // after which the effect of the own ratings is asked for again
 const NOT_YOURS = "Another rater has this item now. Show the next item.";
 const BESIDE = () => import("./beside.js");
 const desk = document.querySelector("[data-desk]");
@@ -165,17 +166,21 @@ async function fill() {
   }
 }
 
-// `waiting`: what the server counted when it had no item to give. The end is drawn again when that has changed.
+// `waiting`: what the server counted when it had no item to give. The end is drawn again when that has changed, and
+// now and then, because updates take the ratings that it counts.
+let endDrawn = 0;
 async function showEnd(waiting = null) {
   if (outbox.waiting().length) return; // what is on its way may free a hand
   const drawn = find("[data-nothing]", stage)?.dataset.waitingDigest;
-  if (drawn === undefined || (waiting !== null && waiting !== drawn)) {
+  const isOld = waiting !== null && performance.now() - endDrawn > END_MS;
+  if (drawn === undefined || (waiting !== null && waiting !== drawn) || isOld) {
     const query = new URLSearchParams({ run: desk.dataset.run, holding: lease.holding().join(",") });
     const answer = await fetch(`${desk.dataset.end}?${query}`);
     if (!answer.ok) throw new Error("no end");
     const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
     const end = document.importNode(find("[data-nothing]", parsed), true);
     stage.replaceChildren(end);
+    endDrawn = performance.now();
     showBadge(end.dataset.badge);
     find("[data-deck]").hidden = true;
   }
