@@ -8,6 +8,7 @@ page; Django finds the smaller one first, because it lies in static/ under the s
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 FONT = Path("unfold/fonts/material-symbols/Material-Symbols-Outlined.woff2")
@@ -31,12 +32,12 @@ def possible_icons(theme: Path) -> set[str]:
     return {word for file in files for word in WORD.findall(file.read_text("utf-8"))}
 
 
-def ligatures(font: object) -> dict[str, str]:
+def ligatures(font: Any) -> dict[str, str]:
     """Return each icon's name and its glyph, from the ligatures of the font."""
-    letters = {glyph: chr(code) for code, glyph in font.getBestCmap().items()}  # type: ignore[attr-defined]
+    letters = {glyph: chr(code) for code, glyph in font.getBestCmap().items()}
     return {
         "".join(letters[part] for part in [first, *found.Component]): found.LigGlyph
-        for lookup in font["GSUB"].table.LookupList.Lookup  # type: ignore[index]
+        for lookup in font["GSUB"].table.LookupList.Lookup
         for table in _ligature_tables(lookup.SubTable)
         for first, several in table.ligatures.items()
         for found in several

@@ -9,7 +9,8 @@ import re
 _OF = "of|from|de|du|des|del|d'|von|vom|der|aus|от|из"
 # Fractions, powers and the like of the number: half of 42, la moitié de 42, половина от 42.
 _PART = (
-    r"hal(?:f|ves)|thirds?|quarters?|fourths?|fifths?|tenths?|square(?:\sroot)?|cube(?:\sroot)?|root"
+    r"hal(?:f|ves)|thirds?|quarters?|fourths?|fifths?"
+    r"|tenths?|square(?:\sroot)?|cube(?:\sroot)?|root"
     r"|reciprocal|inverse|negative|opposite|multiples?|factors?|divisors?|log(?:arithm)?|factorial"
     r"|double|triple|moitié|doubles?|tiers|quart|carrée?|racine(?:\scarrée)?|mitad|doble|tercio"
     r"|cuarto|cuarta\sparte|cuadrado|raíz(?:\scuadrada)?|hälfte|doppelte|dreifache|drittel|viertel"
@@ -21,7 +22,8 @@ _BESIDE = (
 )
 _BOUND = (
     r"(?:more|less|fewer|greater|larger|smaller|higher|lower)\sthan|exceeds|exceeding"
-    r"|(?:mehr|weniger|größer|kleiner)\sals|(?:plus|moins)\sde|(?:más|menos|mayor|menor)\s(?:de|que)"
+    r"|(?:mehr|weniger|größer|kleiner)\sals"
+    r"|(?:plus|moins)\sde|(?:más|menos|mayor|menor)\s(?:de|que)"
     r"|больше|меньше|более|менее"
 )
 _BEFORE = re.compile(
@@ -36,7 +38,8 @@ _BEHIND = re.compile(
     r"|squared|cubed|factorial|dozens?|plus|minus|divided\sby|multiplied\sby"
     r"|(?:times|over|less|by|choose)\s\S{0,3}\d|to\sthe\s(?:power|\w+\spower)"
     r"|below\s(?:zero|freezing)|(?:degrees|°)\s?[CF]?\s?below\szero"
-    r"|or\s(?:more|less|fewer|higher|lower|above|below)|and\s(?:an?\s|one\s)?(?:half|third|quarter)s?)"
+    r"|or\s(?:more|less|fewer|higher|lower|above|below)"
+    r"|and\s(?:an?\s|one\s)?(?:half|third|quarter)s?)"
     r"(?![^\W\d_])"
     r"|\s?[^\s。]{0,4}(?:的(?:一半|[^\s。]{0,4}倍|平方|立方|[^\s。]{1,3}分之)"
     r"|の(?:半分|[^\s。]{0,4}倍|[^\s。]{0,3}乗|平方))",

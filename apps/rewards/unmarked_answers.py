@@ -14,7 +14,8 @@ LINES = 8  # from the end, in which an announced answer may be followed by other
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _ANNOUNCED = re.compile(
     r"(?<![^\W_])(?:answers?|ans|results?|solutions?|equation|formula|antwort|endergebnis|ergebnis"
-    r"|lösung|resultat|roots|zeros|zeroes|réponses?|résultat|respuestas?|resultado|solución|resposta|risposta"
+    r"|lösung|resultat|roots|zeros|zeroes|réponses?|résultat"
+    r"|respuestas?|resultado|solución|resposta|risposta"
     r"|ответ|результат|решение|उत्तर|जवाब)(?![^\W_])"
     r"|\b(?:correct|right|best)\s(?:option|choice)\b|答案|最终结果|结果|答え|解答|正解|答えは|정답|답|คำตอบ|故选|应选",
     re.I,
@@ -80,7 +81,8 @@ _DENIAL = re.compile(
     r"(?:not|never|nicht|kein\w{0,2}|pas|non|no(?=\s(?:es|son|fue)\b)|не|不)(?![^\W_])|不", re.I
 )
 _DENIED = re.compile(
-    r"(?:(?<![^\W_])(?:not|never|cannot|nicht|keine?|pas|non|не|no(?=\s(?:es|son)\s))|n['’]t|不是|不)(?:\s(?:be|equal|es|son))?"
+    r"(?:(?<![^\W_])(?:not|never|cannot|nicht|keine?|pas|non|не|no(?=\s(?:es|son)\s))"
+    r"|n['’]t|不是|不)(?:\s(?:be|equal|es|son))?"
     r"\s?[$*(\\]{0,3}$",
     re.I,
 )

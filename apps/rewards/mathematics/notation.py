@@ -155,7 +155,8 @@ _MONEY_BEFORE = re.compile(
 )
 # Functions that are set as text are functions; sec and min may be units there.
 _OPERATOR = re.compile(
-    r"\\(?:operatorname\*?\s?\{\s?(?=[a-zA-Z]{2,6}\s?\})|(?:mathrm|text)\s?\{\s?(?=(?:arc)?(?:sin|cos|tan)"
+    r"\\(?:operatorname\*?\s?\{\s?(?=[a-zA-Z]{2,6}\s?\})"
+    r"|(?:mathrm|text)\s?\{\s?(?=(?:arc)?(?:sin|cos|tan)"
     r"\b|ln\b|log\b))"
     r"((?:arc)?(?:sin|cos|tan)|cot|sec|csc|sinh|cosh|tanh|ln|log|exp|gcd|lcm|max|min)\s?\}"
 )

@@ -84,7 +84,8 @@ _SAYS_ANSWER = re.compile(
 )
 # A box that begins with words: "The probability is 3/8".
 _SENTENCE = re.compile(
-    r"^\\text\s?\{\s?(?![^{}]{0,80}\b(?:not|never|no|if|than)\b)[^{}\d]{1,80}\s(?:is|are|equals)\s?:?\s?\}\s?"
+    r"^\\text\s?\{\s?(?![^{}]{0,80}\b(?:not|never|no|if|than)\b)"
+    r"[^{}\d]{1,80}\s(?:is|are|equals)\s?:?\s?\}\s?"
     r"(?=[-\d\\(a-zA-Z])"
 )
 # A number with what is counted in brackets: 9 (apples).
@@ -95,7 +96,8 @@ _COUNTED = re.compile(
 )
 _BOUND_ALONE = re.compile(r"(?:\\[lg]e(?![a-z])|[<>])\s?-?\s?(?:\d|\\(?:frac|sqrt|pi))")
 _ALL_BUT = re.compile(
-    r"(?:all\sreals?(?:\snumbers)?|\\mathbb\{R\}),?\s(?:except|but|other\sthan|excluding)(?:\sfor)?\s"
+    r"(?:all\sreals?(?:\snumbers)?|\\mathbb\{R\}),?\s"
+    r"(?:except|but|other\sthan|excluding)(?:\sfor)?\s"
     r"(?:[a-z]\s?=\s?)?(.{1,60})",
     re.I,
 )

@@ -109,7 +109,8 @@ _BELIEVED = re.compile(r",?\s(?:i|we)\s(?:believe|think|guess|suppose|would say)
 _ANOTHER = re.compile(r"(?<=\w),\s(?:and\s)?not\s[^,;.!?]{1,60}[.!]?$", re.I)
 # Words around an answer that say only that it is one, in languages that write or bend them apart.
 _FRAME_BEFORE = re.compile(
-    r"^(?:(?:คำตอบ)?\s?คือ|(?:الجواب|الإجابة|الاجابة)\s(?:هو|هي)|(?:هو|هي)(?=\s)|это(?=\s)|ответ\s?[:—-]"
+    r"^(?:(?:คำตอบ)?\s?คือ|(?:الجواب|الإجابة|الاجابة)\s(?:هو|هي)"
+    r"|(?:هو|هي)(?=\s)|это(?=\s)|ответ\s?[:—-]"
     r"|(?:정?답)은|答えは|उत्तर(?=\s))\s?",
     re.I,
 )
