@@ -236,6 +236,16 @@ def test_no_runs_says_to_each_role_how_one_begins(client, cast):
     assert "manage.py runs create" in page(client, "runs")
 
 
+def test_no_tasksets_says_to_each_role_how_they_come(client, cast):
+    client.force_login(cast.alice)
+    assert reverse("taskset-imports", args=["lab"]) in page(client, "tasksets")
+    client.force_login(cast.carol)
+    strangers = page(client, "tasksets")
+    assert "No tasksets yet" in strangers and "manage.py" not in strangers
+    client.force_login(cast.admin)
+    assert "manage.py taskset generate" in page(client, "tasksets")
+
+
 def test_answers_of_tasks_are_not_shown(alice_client, seeded):
     html = page(alice_client, "taskset", "lab", "tone")
     assert "broken" in html and "{&#x27;object" not in html and "answer" not in html
