@@ -221,6 +221,12 @@ def test_who_judges_blind_learns_nothing_from_these_pages(client, seeded):
     assert client.get(at("run-weights-compare")).status_code == 403
 
 
+def test_without_a_choice_the_model_before_training_is_compared_with_the_newest(alice, seeded):
+    chosen = alice.get(at("run-weights-compare")).context["chosen"]
+    newest = seeded.run.weight_versions.latest("version")
+    assert [version.version for version in chosen] == [0, newest.version] and newest.version > 1
+
+
 def test_more_versions_cost_no_more_queries(alice, seeded):
     def count() -> int:
         with CaptureQueriesContext(connection) as captured:

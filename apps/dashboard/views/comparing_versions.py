@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from django import forms
 from django.contrib.auth.decorators import login_required
@@ -252,11 +253,13 @@ def _with_chosen(
 def _chosen(
     run: Run, number: str | None, offered: list[WeightVersion], place: int
 ) -> WeightVersion | None:
-    """Return the version of that number; by default the newest but one, and the newest."""
+    """Return the version of that number; by default the one before training, and the newest."""
     if number and number.isascii() and number.isdigit() and len(number) < 10:
         return run.weight_versions.select_related("parent").filter(version=int(number)).first()
-    newest = offered[:2][::-1]
-    return newest[min(place, len(newest) - 1)] if newest else None
+    if not offered:
+        return None
+    newest = max(offered, key=attrgetter("version"))
+    return newest if place else min(offered, key=attrgetter("version"))
 
 
 def list_version_figures(chosen: Iterable[WeightVersion | None]) -> list[tuple[str, str, list]]:
