@@ -46,12 +46,15 @@ def shorten_to_line(text: str) -> str:
 
 
 def project_named(slug: str | None) -> Project:
-    """Return the project of that slug, or the only one there is. Raise CommandError."""
-    if slug is None and Project.objects.count() == 1:
-        return Project.objects.get()
-    found = Project.objects.filter(slug=slug).first()
-    if found:
-        return found
+    """Return the project of that slug, or the only one that is not archived.
+
+    Raises CommandError.
+    """
+    found = list(
+        Project.objects.kept().current() if slug is None else Project.objects.filter(slug=slug)
+    )
+    if len(found) == 1:
+        return found[0]
     known = ", ".join(Project.objects.values_list("slug", flat=True)) or "none yet"
     raise CommandError(
         f"--project: {f'no project {slug!r}' if slug else 'name one'}; there are: {known}"

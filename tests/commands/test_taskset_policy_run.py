@@ -10,7 +10,9 @@ from types import SimpleNamespace
 import pytest
 import yaml
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
+from apps.accounts.models import Project
 from apps.policies.models import Policy
 from apps.runs.models import Run
 from apps.tasksets.models import Taskset
@@ -92,6 +94,14 @@ def test_columns_can_be_named(project, tmp_path):
 
 def test_without_a_project_the_command_says_which_there_are(db):
     assert "none yet" in refusal("taskset", "generate", "sort")
+
+
+def test_without_a_project_the_only_one_that_is_not_archived_is_meant(project):
+    other = Project.objects.create(slug="old", title="Old")
+    assert "name one; there are: " in refusal("taskset", "generate", "sort", "--size", 4)
+    Project.objects.filter(pk=other.pk).update(archived_at=timezone.now())
+    said("taskset", "generate", "sort", "--size", 4)
+    assert Taskset.objects.get(slug="sort").project == project
 
 
 def test_a_model_folder_is_added_as_a_sealed_copy(project, tmp_path, settings):

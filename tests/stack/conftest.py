@@ -103,7 +103,7 @@ class Installation:
         }
         file = folder / f"{slug}.yaml"
         file.write_text(yaml.safe_dump(plan))
-        self.must("runs", "create", str(file), "--slug", slug, "--start")
+        self.must("runs", "create", str(file), "--slug", slug, "--project", "demo", "--start")
 
     def wait(self, what: str, look: Callable[[], object], seconds: float = PATIENCE_S) -> object:
         ends = time.monotonic() + seconds

@@ -22,7 +22,8 @@ DRAWN = """SELECT s.slug, t.index FROM rollouts_group g JOIN runs_run r ON r.id 
 def test_a_mixed_run_draws_the_same_tasks_after_kill_9_of_its_explorer_and_its_database(
     installation, tmp_path
 ):
-    installation.must("taskset", "generate", "sort", "--slug", "few", "--size", "7", "--seed", "1")
+    few = ("--slug", "few", "--size", "7", "--seed", "1")
+    installation.must("taskset", "generate", "sort", *few, "--project", "demo")
     installation.begin("mixed", tmp_path, taskset=None, tasksets=SHARES, seed=SEED)
     for victim, step in (("explorer", 2), ("postgres", 5)):
         installation.wait(
