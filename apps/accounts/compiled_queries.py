@@ -127,16 +127,19 @@ class _Select:
         if rows._prefetch_related_lookups:  # type: ignore[attr-defined]
             raise TypeError("a query with prefetch_related cannot be compiled once")
         self.locks = rows.query.select_for_update
-        self.compiler = rows.query.get_compiler(using=connection.alias)
-        self.statement = _Statement(*self.compiler.as_sql())
+        # The compiler is not kept: it would hold this thread's connection open.
+        compiler = rows.query.get_compiler(using=connection.alias)
+        self.statement = _Statement(*compiler.as_sql())
+        self.select, self.told = compiler.select, compiler.klass_info
+        self.annotations = compiler.annotation_col_map
+        columns = [column for column, *_ in self.select[: compiler.col_count]]
+        self.converters = compiler.get_converters(columns)
         made: dict[type, Callable[[Iterable[Sequence[Any]]], Iterator[Any]]] = {
             ModelIterable: self._objects,
             ValuesListIterable: self._tuples,
             FlatValuesListIterable: self._first_columns,
         }
         self.made = made[kind]
-        columns = [column for column, *_ in self.compiler.select]
-        self.converters = self.compiler.get_converters(columns[: self.compiler.col_count])
 
     def rows(self, given: Mapping[str, Any]) -> Iterable[Any]:
         if self.locks and connection.get_autocommit():
@@ -148,9 +151,15 @@ class _Select:
         with connection.cursor() as cursor:
             cursor.execute(statement.sql, statement.bound(given))
             found: Iterable[Sequence[Any]] = cursor.fetchall()
-        if self.converters:
-            found = self.compiler.apply_converters(found, self.converters)
-        return self.made(found)
+        return self.made(map(self._converted, found) if self.converters else found)
+
+    def _converted(self, row: Sequence[Any]) -> Sequence[Any]:
+        """Return a row with the values that fields make of those of the database, such as JSON."""
+        values = list(row)
+        for place, (converters, column) in self.converters.items():
+            for convert in converters:
+                values[place] = convert(values[place], column, connection)
+        return values
 
     def _tuples(self, found: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
         return map(tuple, found)
@@ -160,17 +169,17 @@ class _Select:
 
     def _objects(self, found: Iterable[Sequence[Any]]) -> Iterator[Any]:
         """Make the objects of these rows as Django's ModelIterable does."""
-        told = self.compiler.klass_info
-        first, last = told["select_fields"][0], told["select_fields"][-1] + 1
-        names = [column.target.attname for column, *_ in self.compiler.select[first:last]]
+        fields = self.told["select_fields"]
+        first, last = fields[0], fields[-1] + 1
+        names = [column.target.attname for column, *_ in self.select[first:last]]
         related = get_related_populators(  # type: ignore[call-arg] # stubs of a newer Django
-            told, self.compiler.select, connection.alias
+            self.told, self.select, connection.alias
         )
         for row in found:
-            made = told["model"].from_db(connection.alias, names, row[first:last])
+            made = self.told["model"].from_db(connection.alias, names, row[first:last])
             for one in related:
                 one.populate(row, made)
-            for name, place in self.compiler.annotation_col_map.items():
+            for name, place in self.annotations.items():
                 setattr(made, name, row[place])
             yield made
 
