@@ -23,7 +23,7 @@ from apps.evaluation.figures import (
     mean_with_interval,
 )
 from apps.evaluation.models import EvaluationResult
-from apps.rewards.combining import Judgement, combined, success
+from apps.rewards.combining import Judgement, combined, full_reward, success
 from apps.rewards.final_answer import final_answer
 from apps.rewards.judgements import load_judgements
 from apps.rollouts.models import Group, Rollout
@@ -208,7 +208,7 @@ def _asked(run: Run) -> list[EvaluatedTask]:
         for pk, group, index, task, domain, judged_by, ending in some:
             kind = find_judged_kind(domain, judged_by)
             reward = combined(judgements[pk], plan, kind)
-            value = None if reward is None else success(reward, plan, kind)
+            value = None if reward is None else success(reward, full_reward(plan, kind))
             by_group[group, index, task, domain].append((value, comparable(ending), judgements[pk]))
     return [EvaluatedTask(*key, *_tried(samples)) for key, samples in by_group.items()]
 

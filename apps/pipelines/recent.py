@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from apps.pipelines.deciding import Case
 from apps.pipelines.operators.contract import Figures, Recent
-from apps.rewards.combining import Judgement, combined, success
+from apps.rewards.combining import Judgement, combined, full_reward, success
 from apps.rewards.judgements import load_judgements
 from apps.rollouts.models import Group, Rollout
 from apps.runs.config import RunConfig
@@ -85,7 +85,8 @@ def _told(
         for pk, _ in answers
         if (reward := combined(said.get(pk, ()), plan, kind)) is not None
     ]
-    successes = [success(reward, plan, kind) for reward in rewards]
+    full = full_reward(plan, kind)
+    successes = [success(reward, full) for reward in rewards]
     return Figures(kind.domain, _mean([tokens for _, tokens in answers]), _mean(successes))
 
 

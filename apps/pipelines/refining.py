@@ -16,7 +16,7 @@ from apps.pipelines.deciding import Case, Decision, decide_groups
 from apps.pipelines.failed_groups import is_failed
 from apps.pipelines.models import record
 from apps.pipelines.synthesizing import put_made
-from apps.rewards.combining import success
+from apps.rewards.combining import full_reward, success
 from apps.rewards.judgements import load_judgements
 from apps.rollouts.evaluation_groups import close_evaluation_groups
 from apps.rollouts.models import Group, Rollout
@@ -26,6 +26,7 @@ from apps.runs.config import RunConfig
 from apps.runs.models import Run, StaleFence
 from apps.runs.selection import Bots
 from apps.streaming import worker_notifications
+from apps.tasksets.models import Task
 
 log = structlog.get_logger(__name__)
 
@@ -59,7 +60,10 @@ def _refine_run(plan: RunConfig, cases: Sequence[Case]) -> int:
 
 def load_cases(groups: Sequence[Group]) -> list[Case]:
     """Return the groups with their finished rollouts and judgements; four statements for all."""
-    prefetch_related_objects(groups, "task", "run")
+    tasks = {task.pk: task for task in _tasks([group.task_id for group in groups])}
+    for group in groups:
+        group.task = tasks[group.task_id]
+    prefetch_related_objects(groups, "run")
     rollouts = _finished(groups)
     judgements = load_judgements([rollout.pk for rows in rollouts.values() for rollout in rows])
     return [
@@ -77,6 +81,11 @@ def _finished(groups: Sequence[Group]) -> dict[int, list[Rollout]]:
         if spoken_by_policy(rollout):
             found[rollout.group_id].append(rollout)
     return found
+
+
+@compiled_query
+def _tasks(pks: list[int]) -> QuerySet[Task]:
+    return Task.objects.filter(EqualsAny("pk", pks))
 
 
 @compiled_query
@@ -153,11 +162,12 @@ def _record_tasks(plan: RunConfig, decisions: Sequence[Decision]) -> None:
         GroupResult(
             group.task_id,
             _draw(group),
-            [success(reward, plan, group.task.kind) for reward in one.rewards],
+            [success(reward, full) for reward in one.rewards],
         )
         for one in decisions
         if one.rewards
         for group in [one.case.group]
+        for full in [full_reward(plan, group.task.kind)]
     ]
     if told:
         beliefs = plan.selection if isinstance(plan.selection, Bots) else Bots()

@@ -125,9 +125,8 @@ def full_reward(plan: RunConfig, kind: Kind = NO_KIND) -> float:
     )
 
 
-def success(reward: float, plan: RunConfig, kind: Kind = NO_KIND) -> float:
-    """Return the reward as a share of the full one, from 0 to 1."""
-    full = full_reward(plan, kind)
+def success(reward: float, full: float) -> float:
+    """Return the reward as a share of the full one (`full_reward`), from 0 to 1."""
     return min(1.0, max(0.0, reward / full)) if full > 0 else float(reward >= full)
 
 
