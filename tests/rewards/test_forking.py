@@ -60,6 +60,16 @@ def test_a_server_that_was_killed_is_replaced(forked):
     assert run("print(4)") == b"4\n"
 
 
+def test_a_guest_that_ended_with_its_server_runs_again(forked, eventually):
+    server = forking._servers[False].process.pid
+    idle = len(descendants(server))
+    with ThreadPoolExecutor(1) as aside:
+        said = aside.submit(run, "import time\ntime.sleep(1)\nprint(4)")
+        eventually(lambda: len(descendants(server)) > idle, 60)
+        os.kill(server, signal.SIGKILL)
+        assert said.result(60) == b"4\n"
+
+
 def test_guests_at_once_have_each_their_own_program_input_and_folder(forked):
     source = (
         "import os, sys\nopen('/tmp/a', 'x').write(input())\nprint(open('/tmp/a').read(),"

@@ -190,6 +190,8 @@ class Server:
             if heard.handle is None or heard.failure:
                 raise self._no_guest(heard.failure)
             if heard.status is None and not heard.stopped:
+                if self._has_ended():  # its guests end with it
+                    raise ServerGone(self.why_not or "it ended")
                 raise NoSandbox("a sandboxed process was killed from outside (137)")
             return heard.ended(heard.status)
 
@@ -198,11 +200,14 @@ class Server:
 
         The server may have gone, or goes on.
         """
-        if self.over.is_set() or self.process is None or self.process.poll() is not None:
+        if self._has_ended():
             return ServerGone(self.why_not or "it ended")
         return NoSandbox(
             f"a guest did not come up: {failure or f'it took longer than {START_S:g} s'}"
         )
+
+    def _has_ended(self) -> bool:
+        return self.over.is_set() or self.process is None or self.process.poll() is not None
 
     def _send(self, request: bytes, descriptors: Sequence[int]) -> None:
         try:
