@@ -31,6 +31,8 @@ from django.db.models.query import (
 from django.db.models.sql import UpdateQuery
 from django.db.transaction import TransactionManagementError, mark_for_rollback_on_error
 
+from apps.accounts.locking import is_locking
+
 P = ParamSpec("P")
 Row = TypeVar("Row")
 M = TypeVar("M", bound=Model)
@@ -126,7 +128,7 @@ class _Select:
             raise TypeError(f"a query of {kind.__name__} cannot be compiled once")
         if rows._prefetch_related_lookups:  # type: ignore[attr-defined]
             raise TypeError("a query with prefetch_related cannot be compiled once")
-        self.locks = rows.query.select_for_update
+        self.locks = is_locking(rows)
         # The compiler is not kept: it would hold this thread's connection open.
         compiler = rows.query.get_compiler(using=connection.alias)
         self.statement = _Statement(*compiler.as_sql())

@@ -7,7 +7,7 @@ import functools
 import random
 import time
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import structlog
 from django.db import IntegrityError, OperationalError, connection, transaction
@@ -47,6 +47,11 @@ def rows_to_lock(rows: QuerySet[M], *of: str, skip_locked: bool = False) -> Quer
     names = (*of, "self")
     rows = rows if rows.query.is_sliced else rows.order_by("pk")
     return rows.select_for_update(of=names, no_key=True, skip_locked=skip_locked)
+
+
+def is_locking(rows: QuerySet[Any, Any]) -> bool:
+    """Tell whether the query locks its rows when it runs."""
+    return rows.query.select_for_update
 
 
 def lock_ids(rows: QuerySet, skip_locked: bool = False) -> list[int]:
