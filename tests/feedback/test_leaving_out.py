@@ -8,7 +8,7 @@ import pytest
 from django.db import connection, transaction
 
 from apps.accounts.models import AuditEntry
-from apps.buffer.models import Experience, NewExperience
+from apps.buffer.models import Experience
 from apps.buffer.models.steps import plan_step
 from apps.dashboard.reconciliation import reconcile
 from apps.feedback.item_opening import open_items
@@ -17,6 +17,7 @@ from apps.feedback.models import Slot
 from apps.rollouts.models import Group
 from apps.runs.models import NotPossible
 from apps.streaming.models import Event
+from tests.feedback.ready import put_ready
 from tests.locks import somebody_waits
 
 pytestmark = pytest.mark.django_db
@@ -33,20 +34,7 @@ def ready(new_run, finish):
         run.refresh_from_db()
         for group in found:
             Group.objects.filter(pk=group.pk).update(state=Group.State.ADMITTED)
-            Experience.objects.put(
-                [
-                    NewExperience(
-                        run=run.pk,
-                        group=group.pk,
-                        rollout=rollout.pk,
-                        kind=Experience.Kind.USUAL,
-                        reward=1.0,
-                        advantage=0.5,
-                        weight_version=0,
-                    )
-                    for rollout in group.rollouts.all()
-                ]
-            )
+            put_ready(group)
         run.claim_trainer("trainer", 60)
         return run, [group.pk for group in found]
 

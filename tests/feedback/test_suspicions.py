@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import AuditEntry
-from apps.buffer.models import Experience, NewExperience
+from apps.buffer.models import Experience
 from apps.dashboard.ledger import load_ledger
 from apps.dashboard.reconciliation.groups import group_ledger
 from apps.feedback.claiming import claim
@@ -28,6 +28,7 @@ from apps.rollouts.models import Group, Rollout
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
 from apps.tasksets.models import Task
+from tests.feedback.ready import put_ready
 from tests.locks import somebody_waits
 from workers import reward_hacking
 
@@ -48,20 +49,7 @@ def watched(new_run, finish):
         run.refresh_from_db()
         judge(run)
         for group in groups[-4:]:
-            Experience.objects.put(
-                [
-                    NewExperience(
-                        run=run.pk,
-                        group=group.pk,
-                        rollout=rollout.pk,
-                        kind=Experience.Kind.USUAL,
-                        reward=1.0,
-                        advantage=0.5,
-                        weight_version=0,
-                    )
-                    for rollout in group.rollouts.all()
-                ]
-            )
+            put_ready(group)
         return run
 
     return make
