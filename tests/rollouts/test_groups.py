@@ -123,6 +123,11 @@ def test_a_dropped_group_must_say_why(run):
         Group.objects.filter(pk=group.pk).update(state=Group.State.DROPPED)
 
 
+def test_a_claim_from_a_selection_of_groups_is_refused(run):
+    with pytest.raises(TypeError, match="from all groups"):
+        Group.objects.filter(size=4).claim(Group.State.SCORING, "scorer", 60, 1)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_two_claimers_never_take_the_same_group(new_run):
     run = new_run(groups_per_step=50, max_staleness=1, steps=10)

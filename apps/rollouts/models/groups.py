@@ -67,6 +67,8 @@ class GroupQuerySet(WorkerLeaseQuerySet["Group"]):
         may have killed its worker; a group whose attempts are used up is dropped instead. A worker
         that was told to claim nothing gets nothing, even before it has read that order.
         """
+        if self.query.where:
+            raise TypeError("a claim takes from all groups: its statement is compiled once")
         claim = _claim(state, run is not None, limit)
         found = claim(owner, timedelta(seconds=seconds), None if run is None else run.pk)
         claimed = sorted(found, key=attrgetter("pk"))
