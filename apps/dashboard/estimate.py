@@ -121,12 +121,20 @@ def _device_for(plan: RunConfig) -> tuple[bool, int | None]:
 
     A run that names vLLM is meant for a GPU; others use what the newest trainer has.
     """
-    trainers = Worker.objects.filter(role=Worker.Role.TRAINER).order_by("-pk")
-    newest = trainers.values_list("device", "figures").first()
-    device = newest[0] if newest else ""
-    figures = newest[1] if newest else {}
+    device, figures = _newest_trainer()
     on_gpu = plan.vllm != Vllm() or device not in ("", "cpu")
     return on_gpu, figures.get("gpu_total_bytes" if on_gpu else "machine_bytes")
+
+
+def trains_on_cpu() -> bool:
+    """Tell whether the newest trainer has no GPU. One query."""
+    return _newest_trainer()[0] == "cpu"
+
+
+def _newest_trainer() -> tuple[str, dict]:
+    """Return the device of the newest trainer ("": no trainer yet) and what it reported."""
+    trainers = Worker.objects.filter(role=Worker.Role.TRAINER).order_by("-pk")
+    return trainers.values_list("device", "figures").first() or ("", {})
 
 
 def _of_evaluation(plan: RunConfig, policy: Policy) -> Estimate:

@@ -7,14 +7,22 @@ from typing import Any
 from django.conf import settings
 
 from apps.accounts.models import Project
+from apps.dashboard.estimate import trains_on_cpu
 from apps.policies.models import Policy
 from apps.rewards.unreadable_tasks import choose_sample_tasks, reads
 from apps.runs.config import RunConfig
+from apps.runs.optimizer import SMALL_MODEL, usual_learning_rate
 from apps.runs.parsing import load_yaml
 from apps.tasksets.models import Taskset
 
 LOOKED_THROUGH = 50  # the project's newest tasksets
 SCORERS_NAMED = 2
+# At temperature 1 a language model below this size writes at random.
+COOLED_BELOW = 300_000_000  # parameters
+COOLED = 0.7
+# Of a language model on a CPU, so that a step takes a minute and not an hour.
+CPU_TOKENS = 128
+CPU_GROUPS = 4
 
 
 @dataclass(frozen=True)
@@ -23,7 +31,8 @@ class Preset:
 
     `options` are those of the scorer. `people_alone` are the values under which people judge
     alone, for tasksets that no scorer can judge; empty: the preset needs a scorer. `needs` is a
-    field of RunConfig without which the preset is not available.
+    field of RunConfig without which the preset is not available. `rate` is the learning rate as a
+    multiple of the usual one for the size of the model (usual_learning_rate); 0: the preset's own.
     """
 
     name: str
@@ -34,6 +43,7 @@ class Preset:
     options: Mapping[str, Any] = field(default_factory=dict)
     people_alone: Mapping[str, Any] = field(default_factory=dict)
     needs: str = ""
+    rate: float = 0.0
 
     @property
     def rewards(self) -> list[dict[str, Any]]:
@@ -73,9 +83,9 @@ PRESETS = (
                 "aggregation": "token-mean",
                 "kl": "none",
             },
-            "optimizer": {"learning_rate": 5e-4},
         },
         ("tone", "tone_dialogue"),
+        rate=1.0,
         # Every reply waits for a person: few of them in a step, and time to rate them.
         people_alone={
             "group_size": 4,
@@ -98,9 +108,9 @@ PRESETS = (
                 "aggregation": "token-mean",
                 "kl": "none",
             },
-            "optimizer": {"learning_rate": 1e-6},
         },
         ("math",),
+        rate=1.0,
     ),
     Preset(
         "code",
@@ -112,10 +122,10 @@ PRESETS = (
             "groups_per_step": 16,
             "sampling": {"max_tokens": 2048},
             "algorithm": {"name": "dapo"},
-            "optimizer": {"learning_rate": 1e-6},
         },
         ("code",),
         {"partial": True},
+        rate=1.0,
     ),
     Preset(
         "mix",
@@ -133,9 +143,9 @@ PRESETS = (
                 "kl": "none",
                 "expert": {"ratio": 0.125, "mu": 0.2, "source": "buffer"},
             },
-            "optimizer": {"learning_rate": 1e-5},
         },
         RIGHT_ANSWERS,
+        rate=1.0,
     ),
     Preset(
         "dpo",
@@ -145,8 +155,8 @@ PRESETS = (
             "steps": 100,
             "snapshot": {"source": "preferences", "rows": 32},
             "algorithm": {"name": "dpo", "loss": {"beta": 0.1}},
-            "optimizer": {"learning_rate": 5e-6},
         },
+        rate=0.5,
     ),
     Preset(
         "evaluation",
@@ -196,10 +206,41 @@ def choose_initial_values(
     alone, they do. Without a `policy`, that of the taskset's newest run is taken.
     """
     taskset, rewards = _fitting(preset, project) if named is None else _named(preset, named)
-    slug = policy.slug if policy else _policy_for(project, taskset)
+    policy = policy or _policy_for(project, taskset)
     said = preset.said if rewards else {**preset.said, **preset.people_alone}
+    if policy and preset.rate:
+        said = _fit_to_model(said, preset.rate, policy.parameters)
+    slug = policy.slug if policy else None
     found = {"policy": slug, "taskset": taskset, **said, "rewards": rewards}
     return {name: value for name, value in found.items() if value not in (None, [])}
+
+
+def choose_preset(taskset: Taskset | None) -> Preset:
+    """Return the first preset with a scorer that reads the taskset; the first of all if none does.
+
+    One query with a taskset.
+    """
+    available = presets()
+    tasks = choose_sample_tasks(taskset) if taskset else []
+    for preset in available:
+        if tasks and any(reads(scorer, tasks) for scorer in preset.scorers):
+            return preset
+    return available[0]
+
+
+def _fit_to_model(said: Mapping[str, Any], rate: float, parameters: int) -> dict[str, Any]:
+    """Return the values with the learning rate, temperature and lengths that suit the model."""
+    usual = usual_learning_rate(parameters, lora=False)
+    fitted = {**said, "optimizer": {"learning_rate": rate * usual}}
+    if parameters < SMALL_MODEL or "sampling" not in said:
+        return fitted
+    sampling = dict(said["sampling"])
+    if trains_on_cpu():
+        sampling["max_tokens"] = min(sampling["max_tokens"], CPU_TOKENS)
+        fitted["groups_per_step"] = min(said["groups_per_step"], CPU_GROUPS)
+    if parameters < COOLED_BELOW:
+        sampling["temperature"] = COOLED
+    return {**fitted, "sampling": sampling}
 
 
 def lacking(preset: Preset, said: Mapping[str, Any]) -> str:
@@ -243,12 +284,8 @@ def _named(preset: Preset, taskset: Taskset) -> tuple[str, list[dict[str, Any]]]
     return taskset.slug, [] if preset.people_alone else preset.rewards
 
 
-def _policy_for(project: Project, taskset: str | None) -> str | None:
+def _policy_for(project: Project, taskset: str | None) -> Policy | None:
     """Return the policy of the taskset's newest run, else the project's newest policy."""
-    taken = (
-        project.runs.filter(taskset__slug=taskset)
-        .order_by("-pk")
-        .values_list("policy__slug", flat=True)
-        .first()
-    )
-    return taken or project.policies.order_by("-pk").values_list("slug", flat=True).first()
+    runs = project.runs.filter(taskset__slug=taskset).select_related("policy").order_by("-pk")
+    newest = runs.first()
+    return newest.policy if newest else project.policies.order_by("-pk").first()

@@ -148,11 +148,11 @@ class Checkpoints(Section):
 
 
 class RunConfig(Section):
-    policy: str = Field(description="Slug of the policy to train.")
+    policy: str = Field(description="Name of the model to train.")
     taskset: str | None = Field(
         None,
         description=(
-            "Slug of the taskset that the run samples tasks from; with `serve`, of the taskset "
+            "Name of the taskset that the run samples tasks from; with `serve`, of the taskset "
             "that stores the callers' prompts."
         ),
     )
@@ -160,7 +160,7 @@ class RunConfig(Section):
         {},
         max_length=20,
         description=(
-            "Several tasksets by slug, in place of `taskset`, each with its share of the sampled "
+            "Several tasksets by name, in place of `taskset`, each with its share of the sampled "
             "tasks."
         ),
     )

@@ -33,7 +33,7 @@ class Evaluation(Section):
         "",
         max_length=50,
         description=(
-            "Slug of the run whose weights are evaluated. If empty, the policy's own weights."
+            "Name of the run whose weights are evaluated. If empty, the policy's own weights."
         ),
     )
     version: int = Field(0, ge=0, description="Weight version of that run.")
@@ -50,7 +50,7 @@ class Asked(Section):
     """Questions of an evaluation: two evaluations with the same section can be compared."""
 
     taskset: str = Field(
-        max_length=50, description="Slug of the taskset whose tasks are asked once each."
+        max_length=50, description="Name of the taskset whose tasks are asked once each."
     )
     samples: int = Field(
         4,

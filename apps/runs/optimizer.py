@@ -7,6 +7,11 @@ from pydantic import Field
 
 from apps.runs.algorithms.section import Positive, Section, Share
 
+# Models with fewer parameters are not language models that others have trained, and learn faster.
+SMALL_MODEL = 10_000_000
+LARGE_MODEL = 1_000_000_000
+LORA_FACTOR = 10  # adapters take rates ten times those of full weights
+
 
 class Optimizer(Section):
     kind: Literal["adamw", "adamw_8bit"] = Field(
@@ -95,3 +100,15 @@ class Optimizer(Section):
             return self.warmup_steps
         # Rounded first: 0.07 × 100 is a little more than 7 in floating point.
         return math.ceil(round(self.warmup_share * planned_steps, 9))
+
+
+def usual_learning_rate(parameters: int, lora: bool) -> float:
+    """Return a learning rate that is usual in reinforcement fine-tuning of a model of this size.
+
+    That of full weights is 1e-6 from a billion parameters on, as in the examples of TRL and verl.
+    The rates of smaller models are those at which the examples of this repository learn.
+    """
+    if parameters < SMALL_MODEL:
+        return 2e-4
+    full = 1e-5 if parameters < LARGE_MODEL else 1e-6
+    return full * LORA_FACTOR if lora else full

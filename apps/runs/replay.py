@@ -21,7 +21,7 @@ class Replay(Section):
     run: str = Field(
         min_length=1,
         max_length=50,
-        description="Slug of the run whose recorded data is used for training.",
+        description="Name of the run whose recorded data is used for training.",
     )
     version: int = Field(0, ge=0, description="Weight version of that run to start from.")
     until: int = Field(ge=1, description="Last step of that run to repeat.")

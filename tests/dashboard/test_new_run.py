@@ -149,6 +149,62 @@ def test_a_run_of_a_named_model_begins_with_it(alice_client, lab, seeded):
     assert alice_client.get(reverse("run-new"), address | {"policy": "none"}).status_code == 404
 
 
+@pytest.fixture
+def language_model(seeded) -> Policy:
+    policy = Policy.objects.get(pk=seeded.run.policy_id)
+    policy.pk = None
+    policy.slug = "smollm2"
+    policy.parameters = 135_000_000
+    policy.save()
+    return policy
+
+
+def test_a_run_with_a_named_taskset_begins_with_the_preset_that_can_judge_it(alice_client, lab):
+    generate(lab, "sums", "math", 8, 0)
+    answer = alice_client.get(reverse("run-new"), {"project": "lab", "taskset": "sums"})
+    assert (answer.context["chosen"], answer.context["form"].plan.taskset) == ("math", "sums")
+
+
+def test_another_preset_keeps_the_taskset_and_the_model_that_a_link_named(
+    alice_client, lab, language_model
+):
+    generate(lab, "older", "math", 8, 0)
+    generate(lab, "newer", "math", 8, 0)
+    link = {"project": "lab", "taskset": "older", "policy": "smollm2"}
+    cards = alice_client.get(reverse("run-new"), link).content.decode()
+    kept = "preset=code&amp;taskset=older&amp;policy=smollm2"
+    assert kept in cards
+    form = alice_client.get(reverse("run-new"), link).context["form"]
+    checked = posted(form, named_taskset="older")
+    checked["named_taskset"], checked["named_policy"] = "older", "smollm2"
+    assert kept in alice_client.post(reverse("run-new-check"), checked).content.decode()
+
+
+def test_a_preset_fits_learning_rate_temperature_and_lengths_to_a_language_model_on_a_cpu(
+    lab, language_model, seeded
+):
+    generate(lab, "sums", "math", 8, 0)
+    Worker.objects.create(key="t", role=Worker.Role.TRAINER, host="here", pid=1, device="cpu")
+    math = next(one for one in presets() if one.name == "math")
+    tiny = Policy.objects.get(pk=seeded.run.policy_id)
+    small = choose_initial_values(math, lab, policy=tiny)
+    large = choose_initial_values(math, lab, policy=language_model)
+    assert small["optimizer"]["learning_rate"] == 2e-4 and small["sampling"]["max_tokens"] == 1024
+    assert large["optimizer"]["learning_rate"] == 1e-5
+    assert large["sampling"] == {"max_tokens": 128, "temperature": 0.7}
+    assert large["groups_per_step"] == 4
+
+
+@pytest.mark.parametrize(("rate", "warns"), [("2e-5", False), ("5e-4", True)])
+def test_the_page_warns_of_a_learning_rate_far_above_the_usual_one(
+    alice_client, first, language_model, rate, warns
+):
+    changed = posted(first, policy="smollm2", optimizer__learning_rate=rate)
+    answer = alice_client.post(reverse("run-new-check"), changed)
+    assert answer.context["usual_rate"] == (1e-5 if warns else None)
+    assert ("is high for smollm2" in answer.content.decode()) == warns
+
+
 def test_a_run_begins_in_the_project_of_the_newest_taskset(alice_client, seeded):
     newer = Project.objects.create(slug="z-newer", title="Newer")
     newer.memberships.create(user=seeded.alice, role="owner")

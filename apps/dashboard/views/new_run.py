@@ -18,21 +18,23 @@ from apps.dashboard.dry_start import DryStart, can_be_tried, load_dry_start, sta
 from apps.dashboard.estimate import estimate_run
 from apps.dashboard.form_actions import posted_action
 from apps.dashboard.people_time import estimate_people_time
-from apps.dashboard.presets import choose_initial_values, lacking, presets
+from apps.dashboard.presets import choose_initial_values, choose_preset, lacking, presets
 from apps.dashboard.run_edits import as_written
 from apps.dashboard.run_form import RunForm, load_run_form, read_run_form
 from apps.dashboard.run_names import free_slug, generated_slug, refuse_taken_slug, slug_problem
 from apps.dashboard.run_summary import summarize_run
 from apps.policies.models import Policy
 from apps.rewards.unreadable_tasks import list_unreadable
-from apps.runs.config import ConfigError
+from apps.runs.config import ConfigError, RunConfig
 from apps.runs.models import NotPossible, Run
 from apps.runs.naming import LONGEST_SLUG
+from apps.runs.optimizer import usual_learning_rate
 from apps.runs.parsing import keys_by_section
 from apps.tasksets.models import Taskset
 
 LONGEST_TITLE = 200
 EARLIER_SHOWN = 50
+HIGH_RATE = 5  # times the usual learning rate: the page warns above it
 ACTIONS = ("create", "start", "try", "check")
 
 
@@ -50,11 +52,12 @@ def show_new_run(request: SignedInRequest) -> HttpResponse:
     like = _run(request, request.GET.get("like", ""))
     if "like" in request.GET and like is None:
         raise Http404("run not found")
-    chosen = next(
-        (preset for preset in presets() if preset.name == request.GET.get("preset")), presets()[0]
-    )
     taskset = _taskset(project, request.GET.get("taskset", ""))
     policy = _policy(project, request.GET.get("policy", ""))
+    chosen = next(
+        (preset for preset in presets() if preset.name == request.GET.get("preset")), None
+    )
+    chosen = chosen or choose_preset(taskset)
     said = (
         as_written(like.settings)
         if like
@@ -62,6 +65,9 @@ def show_new_run(request: SignedInRequest) -> HttpResponse:
     )
     form = load_run_form(project, said, request.user)
     context = _context(request, project, form, request.GET)
+    # A link to this page named them, so another preset keeps them.
+    context |= {"named_taskset": taskset.slug if taskset else ""}
+    context |= {"named_policy": policy.slug if policy else ""}
     if like:
         slug = free_slug(project, like.slug)
         context |= {"slug": slug, "title": like.title, "chosen": "", "lacking": ""}
@@ -192,7 +198,10 @@ def _context(request: SignedInRequest, project: Project, form: RunForm, said: Qu
         "title": said.get("title", "").strip(),
         "generated": said.get("generated", ""),
         "chosen": said.get("preset", ""),
+        "named_taskset": said.get("named_taskset", ""),
+        "named_policy": said.get("named_policy", ""),
         "summary": summarize_run(plan) if plan else "",
+        "usual_rate": _usual_rate(plan, policy) if plan and policy else None,
         "unread": list(list_unreadable(plan, project)) if plan else [],
         "estimate": estimate_run(plan, policy) if plan and policy else None,
         "people_time": estimate_people_time(plan, project) if plan else None,
@@ -205,6 +214,13 @@ def _context(request: SignedInRequest, project: Project, form: RunForm, said: Qu
         "longest_slug": LONGEST_SLUG,
         "longest_title": LONGEST_TITLE,
     }
+
+
+def _usual_rate(plan: RunConfig, policy: Policy) -> float | None:
+    """Return the usual learning rate for the model; None if that of the run is not far above it."""
+    usual = usual_learning_rate(policy.parameters, lora=plan.lora is not None)
+    is_high = plan.steps > 0 and plan.optimizer.learning_rate > HIGH_RATE * usual
+    return usual if is_high else None
 
 
 def _generated(project: Project, form: RunForm) -> dict[str, str]:
