@@ -118,7 +118,7 @@ def test_that_no_explorer_is_there_is_said_with_what_to_do(alice, seeded):
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"text": " "}, "Say something first"),
+        ({"text": " "}, "Enter a message"),
         ({"temperature": "0"}, "Temperature: "),
         ({"temperature": "nan"}, "Temperature: "),
         ({"max_tokens": "9999999"}, "Max tokens: "),

@@ -119,6 +119,22 @@ def test_choices_are_kept_and_shown(send, choose):
     assert "level easy" in html
 
 
+@pytest.mark.parametrize(
+    ("changes", "is_open"),
+    [
+        ({}, False),
+        ({"quarantine": "on"}, False),
+        ({"duplicates": "drop"}, True),
+        ({"more_meta": ["level"]}, True),
+        ({"answer_key": ""}, True),
+    ],
+)
+def test_more_options_are_open_if_one_is_used_or_wrong(send, choose, changes, is_open):
+    without = {"domain": "", "meta": "", "follow_ups": ""}
+    html = choose(send(lines(*ROWS)), **without, **changes)[1]
+    assert ('<details class="optional" open>' in html) == is_open
+
+
 def test_another_format_is_looked_at_before_it_is_imported(send, choose):
     one = send(lines(*ROWS))
     _, html = choose(one, "import", format="parquet")
@@ -204,9 +220,9 @@ def test_an_import_is_started_once(send, choose):
             ),
         ),
         ({"slug": "so rt"}, "Use letters, digits"),
-        ({"slug": ""}, "Say a name"),
-        ({"prompt": ""}, "Say which column"),
-        ({"answer_key": ""}, "Say what scorers call it"),
+        ({"slug": ""}, "Enter a name"),
+        ({"prompt": ""}, "Choose a column"),
+        ({"answer_key": ""}, "Enter the key that scorers read"),
         ({"format": "xml"}, "xml is not one of"),
         ({"duplicates": "perhaps"}, "perhaps is not one of"),
         ({"meta": "x" * 300}, "at most 200 characters"),

@@ -99,7 +99,7 @@ def test_one_prompt_is_answered_at_a_time_and_a_new_one_replaces_it(owner, polic
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"text": " "}, "Say something first"),
+        ({"text": " "}, "Enter a message"),
         ({"temperature": "0"}, "greater than or equal to 0.01"),
         ({"temperature": "nan"}, "Enter a number"),
         ({"max_tokens": "9999999"}, "less than or equal to 4096"),

@@ -43,13 +43,13 @@ class Question(Knobs):
     """A user's message and, at the start of a conversation, its system message."""
 
     text = forms.CharField(
-        max_length=LONGEST_TEXT, strip=False, error_messages={"required": "Say something first."}
+        max_length=LONGEST_TEXT, strip=False, error_messages={"required": "Enter a message."}
     )
     system = forms.CharField(max_length=LONGEST_TEXT, required=False)
 
     def clean_text(self) -> str:
         if not self.cleaned_data["text"].strip():
-            raise forms.ValidationError("Say something first.")
+            raise forms.ValidationError("Enter a message.")
         return self.cleaned_data["text"]
 
 

@@ -1,7 +1,7 @@
 """Import of tasks: upload a file, map its columns in a preview, and let a worker read it."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -50,6 +50,17 @@ WORDS = {
     "follow_ups": ("Follow-ups", "a list of what the user says after each answer", "none"),
     "meta": ("Meta", "an object of what else is known of a task", "none"),
 }
+# The fields under "More options", each with the value that needs no attention.
+MORE_OPTIONS = {
+    "format": "auto",
+    "domain": "",
+    "follow_ups": "",
+    "meta": "",
+    "more_meta": (),
+    "answer_key": "value",
+    "duplicates": "keep",
+    "operators": "",
+}
 LAYOUTS = layouts_for(TASKS)
 DUPLICATES = {
     "keep": "keep them",
@@ -82,8 +93,8 @@ class FromHub(forms.Form):
         NAME,
         max_length=120,
         error_messages={
-            "required": "Say its name.",
-            "invalid": "A name of the Hub reads owner/name, or name.",
+            "required": "Enter a name.",
+            "invalid": "Enter it as on its page: owner/name, or name.",
         },
     )
     config = forms.CharField(max_length=60, required=False)
@@ -109,7 +120,7 @@ class Choices(forms.Form):
         max_length=50,
         error_messages={
             "invalid": "Use letters, digits, - and _ alone.",
-            "required": "Say a name.",
+            "required": "Enter a name.",
         },
     )
     format = forms.ChoiceField(choices=[(format, format) for format in FORMATS])
@@ -121,7 +132,7 @@ class Choices(forms.Form):
         choices=[("", "the columns below"), *((one.name, one.title) for one in LAYOUTS)],
     )
     prompt = forms.CharField(
-        max_length=LONGEST_COLUMN, strip=False, error_messages={"required": "Say which column."}
+        max_length=LONGEST_COLUMN, strip=False, error_messages={"required": "Choose a column."}
     )
     answer = forms.CharField(max_length=LONGEST_COLUMN, strip=False, required=False)
     domain = forms.CharField(max_length=LONGEST_COLUMN, strip=False, required=False)
@@ -129,7 +140,7 @@ class Choices(forms.Form):
     meta = forms.CharField(max_length=LONGEST_COLUMN, strip=False, required=False)
     answer_key = forms.CharField(
         max_length=60,
-        error_messages={"required": "Say what scorers call it; value, where you know no better."},
+        error_messages={"required": "Enter the key that scorers read, usually “value”."},
     )
     quarantine = forms.BooleanField(required=False)
     duplicates = forms.ChoiceField(choices=[(choice, choice) for choice in CHOICES])
@@ -283,6 +294,7 @@ def show_import(request: SignedInRequest, pk: int) -> HttpResponse:
         "operators": request.POST.get("operators", how.operators),
         "slug": request.POST.get("slug", found.slug),
         "columns": _columns(form, how, seen),
+        "is_more_open": _is_more_open(form, how),
         "by_layout": BY_LAYOUT if how.layout else (),
         "duplicates": DUPLICATES.items(),
         "formats": FORMATS,
@@ -374,17 +386,39 @@ def _more_meta(request: SignedInRequest, found: TasksetImport) -> tuple[str, ...
     return tuple(name for name in (found.preview or {}).get("columns", []) if name in ticked)
 
 
-def _columns(form: Choices, how: ImportOptions, seen: RowPreview) -> list[tuple]:
-    """Return the mapped columns with their form fields.
+@dataclass(frozen=True)
+class ColumnField:
+    """A choice of the file's columns; `empty` says what no choice means, "": there is none."""
 
-    Each is (field, title, description, meaning of empty, chosen, choices, error).
-    """
-    told = []
+    name: str
+    title: str
+    why: str
+    empty: str
+    chosen: str
+    choices: list[str]
+    errors: Sequence[str]
+
+    @property
+    def is_optional(self) -> bool:
+        return self.name not in BY_LAYOUT
+
+
+def _columns(form: Choices, how: ImportOptions, seen: RowPreview) -> list[ColumnField]:
+    """Return the form fields that choose columns."""
+    fields = []
     for name in COLUMNS:
         chosen = getattr(how, name)
         choices = dict.fromkeys([*seen.columns, *filter(None, [chosen])])
-        told.append((name, *WORDS[name], chosen, list(choices), form.errors.get(name, ())))
-    return told
+        errors = form.errors.get(name, ())
+        fields.append(ColumnField(name, *WORDS[name], chosen, list(choices), errors))
+    return fields
+
+
+def _is_more_open(form: Choices, how: ImportOptions) -> bool:
+    """Tell whether a field under "More options" has an error or not its usual value."""
+    return any(
+        name in form.errors or getattr(how, name) != usual for name, usual in MORE_OPTIONS.items()
+    )
 
 
 def _rows(seen: RowPreview, left_out: Mapping[int, str]) -> list[tuple]:
