@@ -1,7 +1,7 @@
 """Train without the product: sample, score, update and load weights in turn, in one process.
 
-    python bench/bare_loop.py [--plan examples/sort.yaml] [--steps 60] [--seeds 0,1,2] [--policy
-    FOLDER]
+    python bench/bare_loop.py [--plan examples/sort.yaml] [--steps 60] [--seeds 0,1,2]
+        [--policy FOLDER] [--trainer-precision bfloat16] [--tasks 500] [--threads 1]
 
 Without a policy it builds the plan's own. It uses the same policy, tasks, engine, scorer,
 advantages, TRL updates and sealed weight folders as the whole stack, but no database, broker,
@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import django
 import torch
@@ -169,23 +170,30 @@ class Clock:
 
 def main() -> None:
     options = parse_options()
-    torch.set_num_threads(1)
+    torch.set_num_threads(options.threads)
     plan = parsing.from_yaml(options.plan.read_text())
+    if options.trainer_precision:
+        precision = plan.precision.model_copy(update={"trainer": options.trainer_precision})
+        plan = plan.model_copy(update={"precision": precision})
     folder = (
         options.policy
         or build.ensure(
             recipes.find_recipe(plan.policy), POLICIES, 0, lambda line: print(line, file=sys.stderr)
         )[0]
     )
-    results = [train_once(plan, folder, options.steps, seed) for seed in options.seeds]
-    columns = list(results[0])
+    results = [
+        train_once(plan, folder, options.steps, seed, options.tasks) for seed in options.seeds
+    ]
+    columns = [name for name in results[0] if name != "rewards"]
     print("  ".join(columns))
     for row in results:
         print("  ".join(f"{row[name]:>{len(name)}}" for name in columns))
     print(json.dumps({"run": plan.policy, "steps": options.steps, "results": results}))
 
 
-def train_once(plan: config.RunConfig, folder: Path, steps: int, seed: int) -> dict[str, float]:
+def train_once(
+    plan: config.RunConfig, folder: Path, steps: int, seed: int, tasks: int
+) -> dict[str, Any]:
     """Train once from the warm policy; return the figures."""
     with tempfile.TemporaryDirectory() as output:
         host = TrainerHost(trainer_spec(plan, folder, Path(output), steps, seed))
@@ -195,7 +203,7 @@ def train_once(plan: config.RunConfig, folder: Path, steps: int, seed: int) -> d
         )
         engine.start(folder, 0, read_manifest(folder).probe)
         loop = Loop(plan, host, engine, AutoTokenizer.from_pretrained(folder), Path(output))
-        batches = task_batches(plan, seed)
+        batches = task_batches(plan, seed, tasks)
         began = time.perf_counter()
         used = time.process_time()
         for _ in range(steps):
@@ -213,19 +221,20 @@ def trainer_spec(
     return replace(spec_from(plan, folder, output, steps), seed=seed)
 
 
-def task_batches(plan: config.RunConfig, seed: int) -> Iterator[list[TaskRow]]:
-    """Yield endless batches of `groups_per_step` different tasks."""
-    tasks = list(generators.find_generator(plan.taskset)(TASKS, 0))
+def task_batches(plan: config.RunConfig, seed: int, size: int = TASKS) -> Iterator[list[TaskRow]]:
+    """Yield endless batches of `groups_per_step` different tasks, of `size` in all."""
+    tasks = list(generators.find_generator(plan.taskset)(size, 0))
     order = random.Random(seed)
     while True:
         yield order.sample(tasks, plan.groups_per_step)
 
 
-def loop_figures(loop: Loop, seed: int, total: float, used: float) -> dict[str, float]:
+def loop_figures(loop: Loop, seed: int, total: float, used: float) -> dict[str, Any]:
     """Return the figures of a run.
 
-    These are means of the first and last steps, the lowest well-formed share of any five steps, the
-    seconds by stage, and the processor seconds of the process.
+    These are the mean reward of each step, means of the first and last steps, the lowest
+    well-formed share of any five steps, the seconds by stage, and the processor seconds of the
+    process.
     """
     width = min(FIRST_STEPS, len(loop.well_formed))
     windows = [loop.well_formed[at : at + width] for at in range(len(loop.well_formed) - width + 1)]
@@ -233,6 +242,7 @@ def loop_figures(loop: Loop, seed: int, total: float, used: float) -> dict[str, 
     last = loop.rewards[-LAST_STEPS:]
     return {
         "seed": seed,
+        "rewards": [round(reward, 3) for reward in loop.rewards],
         "reward_first": round(sum(first) / len(first), 4),
         "reward_last": round(sum(last) / len(last), 4),
         "well_formed_least": round(min(sum(window) / len(window) for window in windows), 4),
@@ -253,6 +263,13 @@ def parse_options() -> argparse.Namespace:
         "--seeds", type=lambda text: [int(part) for part in text.split(",")], default=[0]
     )
     parser.add_argument("--policy", type=Path, help="sealed folder of version 0")
+    parser.add_argument(
+        "--trainer-precision", choices=("float32", "bfloat16"), help="default: the plan's"
+    )
+    parser.add_argument(
+        "--tasks", type=int, default=TASKS, help="size of the taskset (default: %(default)s)"
+    )
+    parser.add_argument("--threads", type=int, default=1, help="of torch (default: 1)")
     return parser.parse_args()
 
 

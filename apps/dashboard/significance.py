@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
 
+import mpmath
 import numpy as np
 
 from apps.runs.models import Run
@@ -187,19 +188,11 @@ def bootstrap_difference(
 def t_outside(t: float, degrees: float) -> float:
     """Return the two-sided tail probability of Student's t.
 
-    Computed as the regularised incomplete beta function I_x(degrees/2, 1/2).
+    It is the regularized incomplete beta function I_x(degrees / 2, 1 / 2) at
+    x = degrees / (degrees + t²) (DLMF 8.17).
     """
     x = degrees / (degrees + t * t)
-    a = degrees / 2
-    b = 0.5
-    if x >= 1:
-        return 1.0
-    front = math.exp(
-        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    )
-    if x < (a + 1) / (a + b + 2):
-        return front * _fraction(x, a, b) / a
-    return 1 - front * _fraction(1 - x, b, a) / b
+    return float(mpmath.betainc(degrees / 2, 0.5, 0, x, regularized=True))
 
 
 def t_quantile(share: float, degrees: float) -> float:
@@ -212,23 +205,3 @@ def t_quantile(share: float, degrees: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if 1 - t_outside(middle, degrees) / 2 < share else (low, middle)
     return (low + high) / 2
-
-
-def _fraction(x: float, a: float, b: float) -> float:
-    """Return the continued fraction of the incomplete beta function (DLMF 8.17.22).
-
-    It is evaluated from the front, two terms at a time.
-    """
-    c = 1.0
-    d = 1 / (1 - (a + b) * x / (a + 1))
-    value = d
-    for m in range(1, 10_000):
-        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        for term in (even, odd):
-            d = 1 / (1 + term * d)
-            c = 1 + term / c
-            value *= c * d
-        if abs(c * d - 1) < PRECISION:
-            break
-    return value
