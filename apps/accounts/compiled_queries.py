@@ -2,6 +2,7 @@
 
 Building a query set and its SQL costs 0.5 to 2 ms of processor time, several times as much as
 PostgreSQL needs for a row by key. Use these for statements that run for each step, turn or rating.
+Each connection prepares them, so that PostgreSQL plans them once too.
 
     @compiled_query
     def runs_under(pk: int, fence: int) -> QuerySet[Run]:
@@ -10,17 +11,22 @@ PostgreSQL needs for a row by key. Use these for statements that run for each st
     runs_under(3, 17)  # a list of runs
 
 The function is called once, with a `Parameter` for each argument, so it must not decide anything by
-their values. Values reach the database as psycopg adapts them: no field converts them first.
+their values. Values reach the database as psycopg adapts them: no field converts them first. All
+other values of the statement are written into its SQL, where partial indexes can be matched by
+them.
 """
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
 
 from django.db import connection
+from django.db.backends.postgresql.base import ServerBindingCursor
+from django.db.backends.utils import CursorWrapper
 from django.db.models import BooleanField, Expression, F, Func, Model, QuerySet
 from django.db.models.query import (
     FlatValuesListIterable,
@@ -30,12 +36,16 @@ from django.db.models.query import (
 )
 from django.db.models.sql import UpdateQuery
 from django.db.transaction import TransactionManagementError, mark_for_rollback_on_error
+from psycopg.sql import Literal
 
 from apps.accounts.locking import is_locking
 
 P = ParamSpec("P")
 Row = TypeVar("Row")
 M = TypeVar("M", bound=Model)
+
+ESCAPED_PERCENT = "%%"
+PLACES = re.compile(rf"{ESCAPED_PERCENT}|%s")
 
 
 class Parameter(Expression):
@@ -73,24 +83,46 @@ class EqualsAny(Func):
 
 
 class _Statement:
-    """SQL with the places where the values of a run go."""
+    """SQL with a place for each value that a run gives; the other values are part of it."""
 
     def __init__(self, sql: str, values: Iterable[Any]) -> None:
-        self.sql = sql
-        self.values = tuple(values)
-        if any(isinstance(value, datetime) for value in self.values):
+        values = list(values)
+        if any(isinstance(value, datetime) for value in values):
             raise TypeError("a compiled query would keep this time for ever: use Now()")
-        self.places = [
-            (place, value.name)
-            for place, value in enumerate(self.values)
-            if isinstance(value, Parameter)
-        ]
+        self.names = [value.name for value in values if isinstance(value, Parameter)]
+        place = iter(values)
+        self.sql = PLACES.sub(lambda found: _literal(found[0], place), sql)
 
     def bound(self, given: Mapping[str, Any]) -> list[Any]:
-        values = list(self.values)
-        for place, name in self.places:
-            values[place] = given[name]
-        return values
+        return [given[name] for name in self.names]
+
+
+def _literal(place: str, values: Iterator[Any]) -> str:
+    """Return what stands at a place of the SQL: the next value, unless a run gives it."""
+    if place == ESCAPED_PERCENT:
+        return place
+    value = next(values)
+    if isinstance(value, Parameter):
+        return place
+    return Literal(value).as_string(connection.connection).replace("%", ESCAPED_PERCENT)
+
+
+def prepared_cursor() -> CursorWrapper:
+    """Return a cursor that sends values apart from the SQL, so that statements are prepared.
+
+    Django's own cursors write the values into the SQL, and PostgreSQL plans each statement anew.
+    Without prepared statements (RFTWEB_PREPARE=0), it is one of these.
+    """
+    connection.ensure_connection()
+    session = connection.connection
+    if session.prepare_threshold is None:
+        return connection.cursor()
+    usual = session.cursor_factory
+    session.cursor_factory = ServerBindingCursor
+    try:
+        return connection.cursor()
+    finally:
+        session.cursor_factory = usual
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, Any]:
@@ -150,7 +182,7 @@ class _Select:
 
     def of(self, statement: _Statement, given: Mapping[str, Any]) -> Iterable[Any]:
         """Return what a statement with the columns of this query finds."""
-        with connection.cursor() as cursor:
+        with prepared_cursor() as cursor:
             cursor.execute(statement.sql, statement.bound(given))
             found: Iterable[Sequence[Any]] = cursor.fetchall()
         return self.made(map(self._converted, found) if self.converters else found)
@@ -210,7 +242,7 @@ def compiled_update(build: Callable[P, Change]) -> Callable[P, int]:
     @functools.wraps(build)
     def run(*values: P.args, **named: P.kwargs) -> int:
         bound = compiled().bound(arguments.bind(*values, **named).arguments)
-        with mark_for_rollback_on_error(using=connection.alias), connection.cursor() as cursor:
+        with mark_for_rollback_on_error(using=connection.alias), prepared_cursor() as cursor:
             cursor.execute(compiled().sql, bound)
             return int(cursor.rowcount)
 

@@ -62,6 +62,32 @@ def test_each_call_takes_its_own_values(new_run):
         assert read_run(run.pk) == [run]
 
 
+@pytest.mark.parametrize(("threshold", "is_prepared"), [(2, True), (None, False)])
+def test_a_connection_prepares_a_query_unless_it_prepares_none(run, threshold, is_prepared):
+    connection.ensure_connection()
+    usual = connection.connection.prepare_threshold
+    connection.connection.prepare_threshold = threshold
+    try:
+        for _ in range(4):
+            assert read_run(run.pk) == [run]
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT statement FROM pg_prepared_statements")
+            prepared = [statement for (statement,) in cursor.fetchall()]
+    finally:
+        connection.connection.prepare_threshold = usual
+    assert any('"runs_run"."id" = ($1)' in one for one in prepared) == is_prepared
+
+
+def test_values_that_never_change_are_part_of_the_statement(run):
+    @compiled_query
+    def odd(pk: int) -> QuerySet[Run]:
+        return Run.objects.filter(pk=pk).exclude(title="100 % o'clock, %s")
+
+    with CaptureQueriesContext(connection) as captured:
+        assert odd(run.pk) == [run]
+    assert "'100 % o''clock, %s'" in captured[0]["sql"].replace("%%", "%")
+
+
 def test_values_come_as_tuples_or_alone():
     user = User.objects.create_user("ada")
 
