@@ -1,10 +1,12 @@
-"""Memory bound of the models that stay loaded in a worker, and the check if one more fits.
+"""Memory of the models that stay loaded in a worker: its bound, if one more fits, and its release.
 
 Each worker may hold TRAINERS_PER_WORKER or ENGINES_PER_WORKER models whatever they take. A further
 model is loaded only while all together stay within a bound and twice the memory that it needs is
 free: the rest is for activations and caches. Torch is asked only where it is already imported.
 """
 
+import ctypes
+import gc
 import sys
 from pathlib import Path
 
@@ -25,6 +27,21 @@ def bound() -> float:
 def fits(resident: float, more: float) -> bool:
     """Tell whether a model of `more` bytes may be loaded beside `resident` bytes of others."""
     return resident + more <= bound() and 2 * more <= _memory()[0]
+
+
+def release_unused() -> None:
+    """Give back the memory of models that were unloaded: call it after unloading one.
+
+    Trainers and engines refer to themselves, so only a collection frees them. What torch cached on
+    a GPU, and what the C library keeps of freed memory, go back too.
+    """
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
+    if trim is not None:
+        trim(0)
 
 
 def _memory() -> tuple[float, float]:

@@ -24,10 +24,10 @@ from redis.retry import Retry
 log = structlog.get_logger(__name__)
 DEAD_REDIS = (redis.RedisError, OSError)
 
-ANNOUNCED = frozenset({"started", "end"})  # also written to the topic's stream
 ENTRIES_KEPT = 20_000  # per rollout
 ANNOUNCEMENTS_KEPT = 4_000  # per topic
-KEPT_S = 3600
+KEPT_S = 3600  # after the last chunk of a rollout that has not ended, or of a topic
+ENDED_KEPT_S = 300  # after a rollout has ended: for browsers that reconnect
 COALESCE_S = 0.05
 TIMEOUT_S = 1.0  # for connecting, and for an answer
 LONGEST_SILENCE_S = 30.0
@@ -35,20 +35,20 @@ MOST_PENDING = 5_000  # chunks kept while Redis is unavailable
 CHUNKS_AT_ONCE = 1_000
 # Adds the chunks in one call: a command for each entry and each expiry, with its answer, cost the
 # explorer several times as much. KEYS: the topic's stream, then each chunk's; ARGV: both lengths,
-# the time that streams are kept, then for each chunk whether the topic is told, and the chunk.
+# both times that streams are kept, then for each chunk its type, and the chunk.
 ADD = """
 local kept = {}
 for at = 2, #KEYS do
-    local told, chunk = ARGV[2 * at], ARGV[2 * at + 1]
+    local type, chunk = ARGV[2 * at + 1], ARGV[2 * at + 2]
     redis.call('XADD', KEYS[at], 'MAXLEN', '~', ARGV[1], '*', 'c', chunk)
-    kept[KEYS[at]] = true
-    if told == '1' then
+    kept[KEYS[at]] = type == 'end' and ARGV[4] or ARGV[3]
+    if type == 'started' or type == 'end' then
         redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'c', chunk)
-        kept[KEYS[1]] = true
+        kept[KEYS[1]] = ARGV[3]
     end
 end
-for key in pairs(kept) do
-    redis.call('EXPIRE', key, ARGV[3])
+for key, seconds in pairs(kept) do
+    redis.call('EXPIRE', key, seconds)
 end
 return #KEYS - 1
 """
@@ -201,11 +201,11 @@ class ChunkWriter:
         """Send the pending chunks, in calls of CHUNKS_AT_ONCE."""
         topic = topic_key(self.topic_id)
         for first in range(0, len(self.pending), CHUNKS_AT_ONCE):
-            values: list[int | str] = [ENTRIES_KEPT, ANNOUNCEMENTS_KEPT, KEPT_S]
+            values: list[int | str] = [ENTRIES_KEPT, ANNOUNCEMENTS_KEPT, KEPT_S, ENDED_KEPT_S]
             keys = [topic]
             for chunk in self.pending[first : first + CHUNKS_AT_ONCE]:
                 keys.append(rollout_key(chunk["r"]))
-                values.append(int(chunk["t"] in ANNOUNCED))
+                values.append(chunk["t"])
                 values.append(json.dumps(chunk, ensure_ascii=True, separators=(",", ":")))
             self._add(keys=keys, args=values)
 

@@ -79,8 +79,16 @@ def test_starts_and_ends_are_announced_to_the_topic_and_streams_expire(client, f
         json.loads(entry[b"c"])["t"] for _, entry in client.xrange(chunks.topic_key(fresh_id))
     ]
     assert announced == ["started", "end"]
-    assert 0 < client.ttl(chunks.rollout_key(fresh_id)) <= chunks.KEPT_S
-    assert 0 < client.ttl(chunks.topic_key(fresh_id)) <= chunks.KEPT_S
+    assert 0 < client.ttl(chunks.rollout_key(fresh_id)) <= chunks.ENDED_KEPT_S
+    assert chunks.ENDED_KEPT_S < client.ttl(chunks.topic_key(fresh_id)) <= chunks.KEPT_S
+
+
+def test_the_stream_of_a_rollout_is_kept_longer_while_it_has_not_ended(client, fresh_id):
+    writer = ChunkWriter(fresh_id)
+    writer.started(fresh_id, 5, "", 0)
+    writer.add(fresh_id, 0, "a", (-1.0,), 0)
+    writer.flush()
+    assert chunks.ENDED_KEPT_S < client.ttl(chunks.rollout_key(fresh_id)) <= chunks.KEPT_S
 
 
 def test_a_logprob_that_is_not_finite_stays_readable_json(client, fresh_id):

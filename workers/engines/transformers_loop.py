@@ -174,6 +174,7 @@ class TransformersEngine:
         if self._thread is not None:
             self._thread.join()
         self._die(STOPPED)
+        self._policy = None
 
     # -- requests to the thread
 

@@ -13,6 +13,7 @@ from apps.policies.transfer.wanted import NotFetched
 from apps.rollouts.models import ChatTurn
 from apps.rollouts.models.chats import ChatSubject
 from apps.runs.models import Worker
+from workers import memory_budget
 from workers.engines.interface import EngineDied
 from workers.explorer.chat_session import ChatSession
 from workers.explorer.chat_weights import find_chat_weights
@@ -120,6 +121,7 @@ class Chats:
     def _leave(self, session: ChatSession) -> None:
         del self.sessions[session.weights.subject]
         session.stop()
+        memory_budget.release_unused()
 
     def _keep_leases(self) -> None:
         for session in self.sessions.values():

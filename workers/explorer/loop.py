@@ -438,6 +438,7 @@ class ExplorerLoop:
         del self.sessions[session.run.pk]
         self.time_sharing.end(session.run.pk)
         session.leave()
+        memory_budget.release_unused()
 
     # -- errors
 

@@ -340,6 +340,7 @@ class TrainerLoop:
                 trainer.leave()
             except OperationalError as error:
                 log.warning("lease_not_released", run=run, error=str(error).strip())
+            memory_budget.release_unused()
 
     def _keep(self, trainer: LoadedTrainer) -> None:
         """Write a checkpoint of the run; log a failure and go on.

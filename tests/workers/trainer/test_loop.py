@@ -1,5 +1,7 @@
 """From planned batch to published weights, in rows."""
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
@@ -296,6 +298,20 @@ def test_a_completed_run_frees_its_place_at_once(tiny_run, new_loop):
     run = train_to_the_end(loop, tiny_run(steps=1))
     assert not loop.run_trainers
     assert (run.lease_owner, run.lease_until) == ("", None)
+
+
+def test_a_completed_run_leaves_no_model_in_memory(tiny_run, new_loop):
+    loop = new_loop()
+    run = tiny_run(steps=2)
+    feed(run)
+    loop.serve()
+    model = weakref.ref(loop.run_trainers[run.pk].host.trainer.model)
+    gc.disable()  # a collection by chance would free it too
+    try:
+        train_to_the_end(loop, run)
+        assert model() is None
+    finally:
+        gc.enable()
 
 
 def test_a_lease_is_kept_while_nobody_serves(tiny_run, new_loop, settings, eventually):
