@@ -13,7 +13,7 @@ from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 SHOWN = 120
-VERSION = 6
+VERSION = 7
 
 
 class Options(ScorerOptions):
