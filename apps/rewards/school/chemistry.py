@@ -142,7 +142,7 @@ _ARROW = re.compile(
 _SPACED_CHARGE = re.compile(r"(?<=[A-Za-z0-9)\]])\s(\d?[+-])$")
 _STATE = re.compile(r"(?:(?<!\s)\s++)?\(\s*+(s|l|g|aq)\s*+\)$")
 _COUNT = re.compile(r"(\d{1,6}[.,]\d{1,4}|\d{1,6}(?:/\d{1,4})?)?\s*(.*)", re.DOTALL)
-_PART = re.compile(r"([A-Z][a-z]?)(\d*)|([(\[])|([)\]])(\d*)")
+_PART = re.compile(r"((?:⟨\d{1,3}⟩)?[A-Z][a-z]?)(\d*)|([(\[])|([)\]])(\d*)")
 
 
 class NotChemistry(ValueError):
@@ -161,6 +161,10 @@ class Species:
     state: str = ""
 
     @property
+    def has_isotope(self) -> bool:
+        return any(element.startswith("⟨") for element, _ in self.atoms)
+
+    @property
     def stateless(self) -> "Species":
         return Species(self.atoms, self.hydrate, self.charge)
 
@@ -169,6 +173,24 @@ Side = dict[Species, Fraction]
 Atoms = dict[str, Fraction]  # by element
 
 
+# The mass number before an element, with or without its charge number: ^{14}C, ^{14}_6C, _6^{14}C.
+_ISOTOPE = re.compile(
+    r"\^\s?\{?\s?(\d{1,3})\s?\}?\s?(?:_\s?\{?\s?\d{1,3}\s?\}?)?\s?(?=[A-Z])"
+    r"|_\s?\{?\s?\d{1,3}\s?\}?\s?\^\s?\{?\s?(\d{1,3})\s?\}?\s?(?=[A-Z])"
+)
+_HEAVY_HYDROGEN = {"D": "⟨2⟩H", "T": "⟨3⟩H"}
+_SINGLE_ISOTOPE = re.compile(r"(\d{1,3})\s?([A-Z][a-z]?)|([A-Za-z]{1,12})\s?-\s?(\d{1,3})")
+_NAMES = {  # of elements whose isotopes are asked for
+    **dict(hydrogen="H", helium="He", lithium="Li", boron="B", carbon="C", nitrogen="N"),
+    **dict(oxygen="O", fluorine="F", sodium="Na", phosphorus="P", chlorine="Cl", potassium="K"),
+    **dict(calcium="Ca", iron="Fe", cobalt="Co", strontium="Sr", technetium="Tc", iodine="I"),
+    **dict(xenon="Xe", caesium="Cs", cesium="Cs", lead="Pb", polonium="Po", radon="Rn"),
+    **dict(radium="Ra", thorium="Th", uranium="U", plutonium="Pu", americium="Am"),
+}
+# What a side of an equation may name beside its formulas.
+_ENERGY = re.compile(r"(?:energy|heat|(?:sun)?light|Δ|\\Delta|Q|hν|h\\nu|[\d.]{1,9}\s?kJ(?:/mol)?)", re.I)
+_HTML = re.compile(r"</?su[bp]>", re.I)
+_HTML_MARKS = {"<sub>": "_{", "</sub>": "}", "<sup>": "^{", "</sup>": "}"}
 _FRACTIONS = {"½": "1/2 ", "¼": "1/4 ", "¾": "3/4 ", "⅓": "1/3 ", "⅔": "2/3 "}
 
 
@@ -185,22 +207,36 @@ def plain_formula(text: str) -> str:
     text = re.sub(r"\$|\\,|\\left(?=[(\[])|\\right(?=[)\]])", "", text.translate(_LOW)).replace(
         "\\;", " "
     )
+    text = _HTML.sub(lambda tag: _HTML_MARKS[tag.group().lower()], text)
+    text = re.sub(r"(?<=\S)\s?[↓⬇](?=\s|$)", "(s)", re.sub(r"(?<=\S)\s?[↑⬆](?=\s|$)", "(g)", text))
+    text = re.sub(r"--\s?[a-zA-Zα-ωΔ°, ]{1,30}\s?--?>", "->", text)
     text = re.sub(r"\\xrightarrow(?:\[[^\]]*\])?\{[^{}]*\}", "->", text)
     for _ in range(3):
         text = re.sub(
             r"\\(?:ce|text|mathrm|mathbf|rm|textrm)\s*\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1", text
         )
+    text = _ISOTOPE.sub(lambda found: f"⟨{found[1] or found[2]}⟩", text)
     text = re.sub(r"_\s*+\{?\s*+(\d+)\s*+\}?", r"\1", text)
     text = re.sub(
         r"\^\s*\{\s*(\d*)\s*([+-])\s*\}|\^\s*(\d*)([+-])",
         lambda f: f"«{f[1] or f[3] or ''}{f[2] or f[4]}»",
         text,
     )
-    text = re.sub(r"\^\s*\{\s*([+-])\s*(\d+)\s*\}", r"«\2\1»", text)
+    text = re.sub(r"\^\s*\{\s*([+-])\s*(\d+)\s*\}|«([+-])»(\d+)(?!\w)", r"«\2\4\1\3»", text)
+    text = re.sub(r"(?<=[A-Za-z0-9)\]])(?:\((\d?)([+-])\)|([+-])(\d))(?=\s|$|\()", r"«\1\4\2\3»", text)
     text = re.sub(
-        r"\\(?:cdot|bullet|ast)|[·•∙⋅*]|(?<=\d)\.(?=\d*H2O)|(?<=[A-Za-z)])\.(?=\d*[A-Z])", "·", text
+        r"\\(?:cdot|bullet|ast)|[·•∙⋅*]|(?<=[A-Za-z)\]]\d)\.(?=\d*H2O)|(?<=[A-Za-z)\]]\d\d)\.(?=\d*H2O)|(?<=[A-Za-z)])\.(?=\d*[A-Z])", "·", text
     )
-    return text.strip().rstrip(".,;").strip()
+    return _without_bonds(text.strip().rstrip(".,;").strip())
+
+
+def _without_bonds(text: str) -> str:
+    """Take away the bonds of a condensed formula: CH2=CH2, CH3-COOH. They are no "=" of an
+    equation and no charge.
+    """
+    if text.count("C") < 2 or re.search(r"[+→>\s]", text):
+        return text
+    return re.sub(r"(?<=[A-Za-z\d)])[=≡-](?=[A-Z(])", "", text)
 
 
 # What stands behind a formula and says its name: (benzene), (rust).
@@ -292,6 +328,15 @@ def species(text: str) -> Species:
     return _species(plain_formula(text))
 
 
+def isotope(text: str) -> str:
+    """Write C-14, carbon-14 and 14C as ^{14}C; other texts stay as they are."""
+    found = _SINGLE_ISOTOPE.fullmatch(text.strip())
+    if found is None:
+        return text
+    element = _NAMES.get((found[3] or "").lower(), found[2] or found[3])
+    return f"^{{{found[1] or found[4]}}}{element}" if element in ELEMENTS else text
+
+
 def _species(text: str) -> Species:
     found = _STATE.search(text)
     text = text if found else _SPACED_CHARGE.sub(r"«\1»", text.strip())
@@ -360,7 +405,8 @@ def _atoms(text: str) -> Atoms:
 def _take(part: re.Match, stack: list[Atoms]) -> None:
     element, count, opened, closed, times = part.groups()
     if element:
-        if element not in ELEMENTS:
+        element = _HEAVY_HYDROGEN.get(element, element)
+        if element.rpartition("⟩")[2] not in ELEMENTS:
             raise NotChemistry(f"{element} is not an element")
         _add(stack[-1], {element: _small(count)}, Fraction(1))
     elif opened:
@@ -400,6 +446,8 @@ def equation(text: str) -> tuple[Side, Side]:
     if len(sides) != 2:
         raise NotChemistry("not one equation")
     left, right = (_side(side) for side in sides)
+    if any(found.has_isotope and found.charge == 0 for found in (*left, *right)):
+        raise NotChemistry("a reaction of nuclei")
     return left, right
 
 
@@ -411,6 +459,8 @@ def _side(text: str) -> Side:
         raise NotChemistry("too many terms")
     side: Side = {}
     for term in terms:
+        if _ENERGY.fullmatch(term.strip()):
+            continue
         times, formula = _counted(term)
         found = _species(formula)
         side[found] = side.get(found, Fraction(0)) + times
