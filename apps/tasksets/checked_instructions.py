@@ -204,10 +204,7 @@ def _of_tulu(truth: Row) -> dict[str, Any]:
     if name not in OF_TULU:
         raise BadInstructions(f"ground_truth.func_name: {name!r} is a check that is not known")
     check, fields = OF_TULU[name]
-    told = {
-        theirs: "exactly" if not ours else truth.get(ours)
-        for ours, theirs in fields.items()
-    }
+    told = {theirs: "exactly" if not ours else truth.get(ours) for ours, theirs in fields.items()}
     if check == "language:response_language" and told["language"] == "unknown":
         raise BadInstructions("ground_truth.language: is unknown")
     return {"id": check, "kwargs": told}

@@ -188,7 +188,9 @@ _NAMES = {  # of elements whose isotopes are asked for
     **dict(radium="Ra", thorium="Th", uranium="U", plutonium="Pu", americium="Am"),
 }
 # What a side of an equation may name beside its formulas.
-_ENERGY = re.compile(r"(?:energy|heat|(?:sun)?light|Δ|\\Delta|Q|hν|h\\nu|[\d.]{1,9}\s?kJ(?:/mol)?)", re.I)
+_ENERGY = re.compile(
+    r"(?:energy|heat|(?:sun)?light|Δ|\\Delta|Q|hν|h\\nu|[\d.]{1,9}\s?kJ(?:/mol)?)", re.I
+)
 _HTML = re.compile(r"</?su[bp]>", re.I)
 _HTML_MARKS = {"<sub>": "_{", "</sub>": "}", "<sup>": "^{", "</sup>": "}"}
 _FRACTIONS = {"½": "1/2 ", "¼": "1/4 ", "¾": "3/4 ", "⅓": "1/3 ", "⅔": "2/3 "}
@@ -223,9 +225,13 @@ def plain_formula(text: str) -> str:
         text,
     )
     text = re.sub(r"\^\s*\{\s*([+-])\s*(\d+)\s*\}|«([+-])»(\d+)(?!\w)", r"«\2\4\1\3»", text)
-    text = re.sub(r"(?<=[A-Za-z0-9)\]])(?:\((\d?)([+-])\)|([+-])(\d))(?=\s|$|\()", r"«\1\4\2\3»", text)
     text = re.sub(
-        r"\\(?:cdot|bullet|ast)|[·•∙⋅*]|(?<=[A-Za-z)\]]\d)\.(?=\d*H2O)|(?<=[A-Za-z)\]]\d\d)\.(?=\d*H2O)|(?<=[A-Za-z)])\.(?=\d*[A-Z])", "·", text
+        r"(?<=[A-Za-z0-9)\]])(?:\((\d?)([+-])\)|([+-])(\d))(?=\s|$|\()", r"«\1\4\2\3»", text
+    )
+    text = re.sub(
+        r"\\(?:cdot|bullet|ast)|[·•∙⋅*]|(?<=[A-Za-z)\]]\d)\.(?=\d*H2O)|(?<=[A-Za-z)\]]\d\d)\.(?=\d*H2O)|(?<=[A-Za-z)])\.(?=\d*[A-Z])",
+        "·",
+        text,
     )
     return _without_bonds(text.strip().rstrip(".,;").strip())
 

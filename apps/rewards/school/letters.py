@@ -316,7 +316,9 @@ def _named_by_words(clause: str, choices: Any) -> set[str]:
     return {
         letter
         for letter in found
-        if not any(words[letter] != words[other] and words[letter] in words[other] for other in found)
+        if not any(
+            words[letter] != words[other] and words[letter] in words[other] for other in found
+        )
     }
 
 

@@ -17,7 +17,9 @@ LARGEST = 100  # rows and columns
 MOST = 20  # grids of a task
 READ = 100_000  # characters of the reply's end
 _LISTED = re.compile(r"\[\s{0,9}(?:\[[\d\s,]{1,400}\]\s{0,9},?\s{0,9}){1,100}\]", re.ASCII)
-_LINE = re.compile(r"[\s>|]{0,8}\[?\d(?:[\s,|]{1,3}\d){0,99}\]?,?[\s|]{0,8}|[ \t]{0,8}\d{1,100}", re.ASCII)
+_LINE = re.compile(
+    r"[\s>|]{0,8}\[?\d(?:[\s,|]{1,3}\d){0,99}\]?,?[\s|]{0,8}|[ \t]{0,8}\d{1,100}", re.ASCII
+)
 
 
 class Options(ScorerOptions):

@@ -47,7 +47,9 @@ FOUR_CORNERS = re.compile(
 # Numbers that are quoted or have a unit, and Kosmos's and MiniGPT's <10><20><110><220>.
 QUOTED = re.compile(r"[\"'](-?[0-9]{1,7}(?:\.[0-9]{1,9})?)[\"'](?=\s{0,3}[,\]])", re.ASCII)
 PIXELS = re.compile(r"(?<=[0-9])\s?(?:px|pixels)\b")
-IN_ANGLES = re.compile(r"<([0-9]{1,7})>\s?<([0-9]{1,7})>\s?<([0-9]{1,7})>\s?<([0-9]{1,7})>", re.ASCII)
+IN_ANGLES = re.compile(
+    r"<([0-9]{1,7})>\s?<([0-9]{1,7})>\s?<([0-9]{1,7})>\s?<([0-9]{1,7})>", re.ASCII
+)
 FULL_WIDTH = str.maketrans("［］（），０１２３４５６７８９", "[](),0123456789")
 # A box that is said not to be the one.
 DENIED = re.compile(
@@ -208,9 +210,7 @@ def _wanted(task: TaskView, options: Options) -> Box | None:
     else:
         sides = (width, height)
         scale = {"thousandths": 1000, "share": 1}[options.unit]
-    left, top, right, bottom = (
-        edge * scale / sides[place % 2] for place, edge in enumerate(box)
-    )
+    left, top, right, bottom = (edge * scale / sides[place % 2] for place, edge in enumerate(box))
     found = (left, top, right, bottom)
     return found if min(_sides(found)) > 0 else None
 

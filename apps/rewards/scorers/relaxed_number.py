@@ -21,7 +21,9 @@ _PLAIN = re.compile(r"(-?\d{1,15}(?:,\d{3}){0,4}(?:\.\d{1,15})?)\s?(%?)", re.ASC
 TOLERANCE = 0.05  # as ChartQA and those after it grade
 YEARS = range(1900, 2101)  # whole numbers that are taken for years, where nothing says otherwise
 ANY_YEARS = range(1000, 3000)  # of a question for a year
-_ASKS_WHICH_YEAR = re.compile(r"\b(?:which|what)\s(?:calendar\s)?year\b|\bwhen\b|哪一?年|何年", re.I)
+_ASKS_WHICH_YEAR = re.compile(
+    r"\b(?:which|what)\s(?:calendar\s)?year\b|\bwhen\b|哪一?年|何年", re.I
+)
 _CURRENCY = "$€£¥ "
 _ASKS_YEAR = re.compile(r"\b(?:years?|when|dates?|since|until|decade)\b|年", re.I)
 
