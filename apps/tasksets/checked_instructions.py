@@ -31,8 +31,9 @@ def _is_texts(value: object) -> bool:
 
 
 def _is_count(value: object) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and value == int(value) and 0 <= value <= LARGEST
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 <= value <= LARGEST and value == int(value)
 
 
 def _is_relation(value: object) -> bool:
@@ -232,5 +233,5 @@ def _instruction(one: Any, field: str) -> dict[str, Any]:
             continue
         if not is_right(value):
             raise BadInstructions(f"{field}.{key}: {why}, for {name}")
-        told[key] = int(value) if is_right is _is_count else value
+        told[key] = int(given[key]) if is_right is _is_count else value
     return {"id": name, "kwargs": told}

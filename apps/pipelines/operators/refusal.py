@@ -16,7 +16,8 @@ PLAIN = {**dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff")), ord("\u201
 # What may stand between the beginning of a clause and a refusal in it.
 LEAD_INS = (
     r"(?:(?:but|and|so|well|sorry|unfortunately|however|regrettably|apologies|no"
-    r"|(?:i'm|i am)\s(?:(?:really|very|so|deeply)\s)?(?:sorry|afraid)|i apologi[sz]e)\b[,:]?\s+){0,3}"
+    r"|(?:i'm|i am)\s(?:(?:really|very|so|deeply)\s)?(?:sorry|afraid)|i apologi[sz]e)\b"
+    r"[,:]?\s+){0,3}"
 )
 
 NO_REFUSAL = r"(?!\s+(?:but\b|[a-z]{2,20}ing\b))"

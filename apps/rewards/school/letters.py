@@ -65,8 +65,8 @@ _QUOTED = re.compile(r"(?<!\w)['\"“‘`]([A-Z])['\"”’`](?!\w)")
 _ARROWS = re.compile(r"^[=→⇒∴>\s-]{1,4}(?=\(?[A-Z]\b)")
 # A sentence that begins by taking back the one before it.
 _CORRECTED = re.compile(
-    r"(?<=[.!?…\n])\s{0,3}(?:(?:no|hmm|oh|oops)[,.!]?\s)?(?:actually|wait|correction|scratch that|sorry"
-    r"|on second thoughts?)\b[\s,.:;!—-]{1,5}",
+    r"(?<=[.!?…\n])\s{0,3}(?:(?:no|hmm|oh|oops)[,.!]?\s)?"
+    r"(?:actually|wait|correction|scratch that|sorry|on second thoughts?)\b[\s,.:;!—-]{1,5}",
     re.I,
 )
 _WRONG = re.compile(

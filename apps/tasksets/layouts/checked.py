@@ -64,8 +64,9 @@ SEVERAL = ", for each of the {number} test inputs in turn"
 
 def _is_grids(row: Row) -> bool:
     train, test = (decoded(row.get(name)) for name in ("train", "test"))
-    pairs = is_objects(train) and is_objects(test)
-    return pairs and "input" in train[0] and "output" in train[0] and "input" in test[0]
+    if not is_objects(train) or not is_objects(test):
+        return False
+    return "input" in train[0] and "output" in train[0] and "input" in test[0]
 
 
 def _grids(row: Row, taking: RowReading) -> Row:
