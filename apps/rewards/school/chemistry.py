@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from apps.rewards.school.formula_signs import in_plain_signs
+
 LONGEST = 400  # characters
 DEEPEST = 6  # of brackets in brackets
 LARGEST = 10_000  # of a number in a formula
@@ -134,7 +136,6 @@ ELEMENTS = frozenset(
     }
 )
 _LOW = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋−–", "0123456789+---")
-_HIGH = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-", strict=True))
 _ARROW = re.compile(
     r"<=++>|<-++>|(?<!-)-++>|(?<!=)=++>|→|⟶|⇌|⇋|⇄|↔|\\(?:long)?rightarrow|\\to(?![a-z])"
     r"|\\rightleftharpoons|\\leftrightarrow|="
@@ -173,11 +174,6 @@ Side = dict[Species, Fraction]
 Atoms = dict[str, Fraction]  # by element
 
 
-# The mass number before an element, with or without its charge number: ^{14}C, ^{14}_6C, _6^{14}C.
-_ISOTOPE = re.compile(
-    r"\^\s?\{?\s?(\d{1,3})\s?\}?\s?(?:_\s?\{?\s?\d{1,3}\s?\}?)?\s?(?=[A-Z])"
-    r"|_\s?\{?\s?\d{1,3}\s?\}?\s?\^\s?\{?\s?(\d{1,3})\s?\}?\s?(?=[A-Z])"
-)
 _HEAVY_HYDROGEN = {"D": "⟨2⟩H", "T": "⟨3⟩H"}
 _SINGLE_ISOTOPE = re.compile(r"(\d{1,3})\s?([A-Z][a-z]?)|([A-Za-z]{1,12})\s?-\s?(\d{1,3})")
 _NAMES = {  # of elements whose isotopes are asked for
@@ -214,58 +210,13 @@ _NAMES = {  # of elements whose isotopes are asked for
 _ENERGY = re.compile(
     r"(?:energy|heat|(?:sun)?light|Δ|\\Delta|Q|hν|h\\nu|[\d.]{1,9}\s?kJ(?:/mol)?)", re.I
 )
-_HTML = re.compile(r"</?su[bp]>", re.I)
-_HTML_MARKS = {"<sub>": "_{", "</sub>": "}", "<sup>": "^{", "</sup>": "}"}
-_FRACTIONS = {"½": "1/2 ", "¼": "1/4 ", "¾": "3/4 ", "⅓": "1/3 ", "⅔": "2/3 "}
 
 
 def plain_formula(text: str) -> str:
     """Return the text without LaTeX and small digits; charges as «2+». Raises NotChemistry."""
     if len(text) > LONGEST:
         raise NotChemistry("too long")
-    text = re.sub("[" + "".join(_FRACTIONS) + "]", lambda sign: _FRACTIONS[sign.group()], text)
-    text = re.sub(
-        "[" + "".join(_HIGH) + "]+",
-        lambda run: "^{" + "".join(_HIGH[sign] for sign in run.group()) + "}",
-        text,
-    )
-    text = re.sub(r"\$|\\,|\\left(?=[(\[])|\\right(?=[)\]])", "", text.translate(_LOW)).replace(
-        "\\;", " "
-    )
-    text = _HTML.sub(lambda tag: _HTML_MARKS[tag.group().lower()], text)
-    text = re.sub(r"(?<=\S)\s?[↓⬇](?=\s|$)", "(s)", re.sub(r"(?<=\S)\s?[↑⬆](?=\s|$)", "(g)", text))
-    text = re.sub(r"--\s?[a-zA-Zα-ωΔ°, ]{1,30}\s?--?>", "->", text)
-    text = re.sub(r"\\xrightarrow(?:\[[^\]]*\])?\{[^{}]*\}", "->", text)
-    for _ in range(3):
-        text = re.sub(
-            r"\\(?:ce|text|mathrm|mathbf|rm|textrm)\s*\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1", text
-        )
-    text = _ISOTOPE.sub(lambda found: f"⟨{found[1] or found[2]}⟩", text)
-    text = re.sub(r"_\s*+\{?\s*+(\d+)\s*+\}?", r"\1", text)
-    text = re.sub(
-        r"\^\s*\{\s*(\d*)\s*([+-])\s*\}|\^\s*(\d*)([+-])",
-        lambda f: f"«{f[1] or f[3] or ''}{f[2] or f[4]}»",
-        text,
-    )
-    text = re.sub(r"\^\s*\{\s*([+-])\s*(\d+)\s*\}|«([+-])»(\d+)(?!\w)", r"«\2\4\1\3»", text)
-    text = re.sub(
-        r"(?<=[A-Za-z0-9)\]])(?:\((\d?)([+-])\)|([+-])(\d))(?=\s|$|\()", r"«\1\4\2\3»", text
-    )
-    text = re.sub(
-        r"\\(?:cdot|bullet|ast)|[·•∙⋅*]|(?<=[A-Za-z)\]]\d)\.(?=\d*H2O)|(?<=[A-Za-z)\]]\d\d)\.(?=\d*H2O)|(?<=[A-Za-z)])\.(?=\d*[A-Z])",
-        "·",
-        text,
-    )
-    return _without_bonds(text.strip().rstrip(".,;").strip())
-
-
-def _without_bonds(text: str) -> str:
-    """Take away the bonds of a condensed formula: CH2=CH2, CH3-COOH. They are no "=" of an
-    equation and no charge.
-    """
-    if text.count("C") < 2 or re.search(r"[+→>\s]", text):
-        return text
-    return re.sub(r"(?<=[A-Za-z\d)])[=≡-](?=[A-Z(])", "", text)
+    return in_plain_signs(text)
 
 
 # What stands behind a formula and says its name: (benzene), (rust).

@@ -553,9 +553,7 @@ ROWS: list[tuple[Any, ...]] = [
         {"partial": True},
     ),
     (
-        {
-            "ground_truth": '{"func_name": "validate_word_constraint", "N": 5, "quantifier": "around"}'
-        },
+        {"ground_truth": {"func_name": "validate_word_constraint", "N": 5, "quantifier": "around"}},
         "a b c d",
         1,
     ),
