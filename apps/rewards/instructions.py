@@ -26,7 +26,7 @@ _HIGHLIGHT = re.compile(r"\*\*([^\n*]+)\*\*|\*([^\n*]+)\*")
 _PLACEHOLDER = re.compile(r"\[[^\[\]\n]+\]")
 _TITLE = re.compile(r"<<([^\n<>]+)>>")
 _PARAGRAPHS = re.compile(r"\s?\*\s?\*\s?\*\s?")
-_FENCE = re.compile(r"^```(?:json)?\s*\n(.*?)\n?```$", re.DOTALL | re.IGNORECASE)
+_FENCE = re.compile(r"```(?:json)?[^\S\n]{0,9}\n(.*)```", re.DOTALL | re.IGNORECASE)
 ANSWERS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 
 
@@ -135,7 +135,8 @@ def _has_postscript(text: str, told: Told) -> bool:
     """Tell whether a line begins with the marker, as P.S. or P.P.S, and says something."""
     letters = re.sub(r"[.\s:]", "", told["postscript_marker"]).lower()
     marker = r"\.?\s?".join(map(re.escape, letters))
-    return re.search(rf"^[*_>\s]*{marker}[.:]?\W*\w", text.lower(), re.MULTILINE) is not None
+    begins = re.compile(rf"^[*_> \t]{{0,9}}{marker}[.:]?\W{{0,20}}\w", re.MULTILINE)
+    return begins.search(text.lower()) is not None
 
 
 def _number_bullets(text: str, told: Told) -> bool:
@@ -156,14 +157,13 @@ def _number_highlights(text: str, told: Told) -> bool:
 
 
 def _number_sections(text: str, told: Told) -> bool:
-    begins = re.compile(
-        rf"^[\s#*_]*{re.escape(told['section_spliter'].strip())}\s?(?:\d+|[IVX]+)\b", re.M
-    )
+    splitter = re.escape(told["section_spliter"].strip())
+    begins = re.compile(rf"^[ \t#*_]{{0,9}}{splitter}\s?(?:\d+|[IVX]+)\b", re.MULTILINE)
     return len(begins.findall(text)) >= told["num_sections"]
 
 
 def _is_json(text: str, told: Told) -> bool:
-    fenced = _FENCE.match(text)
+    fenced = _FENCE.fullmatch(text)
     try:
         json.loads(fenced[1] if fenced else text)
     except (ValueError, RecursionError):

@@ -14,6 +14,7 @@ from typing import Any
 from apps.rewards import number_words
 
 LONGEST = 20_000  # characters that are read
+LONGEST_NUMBER = 60  # characters of a number in words
 MOST_IDEAS = 50
 BEFORE = 4  # words in front of an idea in which a "not" denies it
 MOST_BETWEEN = 2  # other words between two words of an idea
@@ -301,6 +302,8 @@ def _same_words(text: str, reference: str) -> bool:
     if is_abbreviation := _ABBREVIATION.fullmatch(reference.strip()):
         letters = is_abbreviation.group().replace(".", "")
         return re.sub(r"^[Tt]he\s", "", text.strip(" *")).replace(".", "") == letters
+    if len(text) > LONGEST_NUMBER:
+        return False
     number = number_words.in_digits(_bare(reference))
     return number.isdigit() and number_words.in_digits(_bare(text)) == number
 
