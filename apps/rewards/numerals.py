@@ -1,7 +1,8 @@
 """Read the number that an answer in words gives, in digits or spelt out."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 
 from apps.rewards import number_words, spelled_values
 from apps.rewards.altered_numbers import is_altered
@@ -18,17 +19,33 @@ _FRACTION = re.compile(
     r"|(?<![\w./,])(\d{1,9})\s?/\s?([1-9]\d{0,8})(?![\w./,]\d)(?!\w)"
 )
 _GROUPED = re.compile(r"(?<![\w.,])\d{1,3}(?:[ \u00a0\u202f]\d{3}){2,4}(?![\w.,]?\d)")
+_APOSTROPHES = re.compile(r"(?<![\w.,])\d{1,3}(?:['’]\d{3}){1,4}(?![\w.,'’]?\d)")
+# 1.2e6, and 1.2 × 10^6
+_SCIENTIFIC = re.compile(
+    r"(?<![\w.,])([-+]?\d{1,15}(?:\.\d{1,15})?)"
+    r"(?:[eE]|\s?(?:[x×*·]|\\times|\\cdot)\s?10\^\{?)([-+]?\d{1,2})\}?(?![\w.,]?\d)(?!\w)"
+)
+# A calculation before its result, and a number that sums up those before it.
+_CALCULATION = re.compile(r"\A[^\w=]{0,5}\d[-+*/×÷()\d\s.,$]{0,100}=(?=[^=]{1,60}$)")
+_IN_TOTAL = re.compile(r"(?:\s\w{1,30}){0,2}\s(?:in total|altogether|in all|total|overall)\b", re.I)
 _TEXT = re.compile(r"\\text\s?\{([^{}]*)\}")
 _BOUND = re.compile(r"\b(?:more|less|fewer|greater|larger|smaller|higher|lower) than\s$", re.I)
-_FULL_WIDTH = str.maketrans("０１２３４５６７８９．，－％−", "0123456789.,-%-")
+# Digits of full width, and of Arabic, Persian, Hindi, Bengali and Thai, by their zeros.
+_ZEROS = "０٠۰०০๐"
+_DIGITS = str.maketrans("．，－％−٫٬", ".,-%-.,") | {
+    ord(zero) + digit: str(digit) for zero in _ZEROS for digit in range(10)
+}
 
 
 @dataclass(frozen=True)
 class Number:
-    """Number as it is written; `is_percent`: % or the word follows it."""
+    """Number as it is written; `is_percent`: % or the word follows it;
+    `is_total`: it sums up those before it.
+    """
 
     value: float
     is_percent: bool = False
+    is_total: bool = field(default=False, compare=False)
 
 
 def find_final_number(response: str, words: bool = False) -> Number:
@@ -36,15 +53,23 @@ def find_final_number(response: str, words: bool = False) -> Number:
 
     `words` lets "three" and "a dozen" be one; "1.2 million" always is. Raises NoAnswer.
     """
-    final = final_answer(response.translate(_FULL_WIDTH))
+    final = final_answer(response if response.isascii() else response.translate(_DIGITS))
     if final is None:
         raise NoAnswer("no answer of the expected kind")
-    return only([only(_numbers(text, words)) for text in (final.text, *final.others)])
+    return only([only(_stated(text, words)) for text in (final.text, *final.others)])
+
+
+def _stated(text: str, words: bool) -> list[Number]:
+    """Return the numbers of an answer, or of several the one that is their total."""
+    found = _numbers(text, words)
+    totals = [number for number in found if number.is_total]
+    return totals if len(totals) == 1 and found[-1] == totals[0] else found
 
 
 def _numbers(text: str, words: bool) -> list[Number]:
     text = text[:LONGEST].replace("\\%", "%").replace("\\!", "").replace("{,}", ",")
-    text = _GROUPED.sub(_joined, text)
+    text = _APOSTROPHES.sub(_joined, _GROUPED.sub(_joined, _CALCULATION.sub("", text)))
+    text = _SCIENTIFIC.sub(_powers, text)
     if words and (figures := spelled_values.in_figures(_TEXT.sub(r"\1", text))):
         text = figures  # two thirds is neither 2 nor 3
     text = number_words.in_digits(text) if words else number_words.write_in_digits(text)
@@ -59,12 +84,17 @@ def _numbers(text: str, words: bool) -> list[Number]:
         if digits.strip("+-."):
             behind = text[each.end() : each.end() + 10].lstrip().lower()
             is_percent = behind.startswith(("%", "percent", "per cent"))
-            found.append(Number(float(digits), is_percent))
+            is_total = _IN_TOTAL.match(text, each.end()) is not None
+            found.append(Number(float(digits), is_percent, is_total))
     return found
 
 
 def _joined(found: re.Match) -> str:
-    return "".join(found.group().split())
+    return re.sub(r"[\s'’]", "", found.group())
+
+
+def _powers(found: re.Match) -> str:
+    return format(Decimal(f"{found[1]}e{found[2]}"), "f")
 
 
 def _quotient(found: re.Match) -> str:

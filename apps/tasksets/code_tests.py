@@ -249,8 +249,8 @@ def _whole(prompt: str) -> str:
 
 def _test_code(row: Row) -> dict[str, Any] | None:
     """Read Python with asserts, one text or a list of them, under one of the names of TEST_CODE."""
-    name = next(name for name in TEST_CODE if row.get(name))
-    text = row[name]
+    name = next((name for name in TEST_CODE if row.get(name)), "")
+    text = row.get(name)
     if isinstance(text, str) and text.lstrip().startswith("["):
         text = decode_value(text, name)
     if (

@@ -71,7 +71,25 @@ TASK = TaskView(
         "reference": ["it is osmosis"],
     },
 )
+INSTRUCTIONS = [
+    {
+        "id": "detectable_format:multiple_sections",
+        "kwargs": {"section_spliter": "S", "num_sections": 2},
+    },
+    {"id": "detectable_content:postscript", "kwargs": {"postscript_marker": "P.S."}},
+    {
+        "id": "length_constraints:number_sentences",
+        "kwargs": {"num_sentences": 9, "relation": "at least"},
+    },
+    {"id": "detectable_format:number_bullet_lists", "kwargs": {"num_bullets": 2}},
+    {"id": "detectable_format:number_highlighted_sections", "kwargs": {"num_highlights": 2}},
+    {"id": "length_constraints:number_paragraphs", "kwargs": {"num_paragraphs": 2}},
+    {"id": "detectable_format:json_format", "kwargs": {}},
+    {"id": "detectable_format:title", "kwargs": {}},
+]
 ANSWERS = {
+    "grid": {"grids": [[[3, 5], [5, 3]]]},
+    "instructions": {"instructions": INSTRUCTIONS},
     "math": {"value": "77/3"},
     "quantity": {"value": 9.8, "unit": "m/s^2"},
     "chemistry": {"value": "2H2 + O2 -> 2H2O"},

@@ -32,6 +32,18 @@ OLYMPIAD = {
     "is_multiple_answer": False,
     "question_type": "Open-ended",
 }
+INSTRUCTED = {
+    "key": 7,
+    "prompt": "Q?",
+    "instruction_id_list": ["length_constraints:number_words"],
+    "kwargs": [{"num_words": 5, "relation": "at least", "keywords": None}],
+}
+ARC_AGI = {
+    "id": "a1",
+    "train": [{"input": [[0, 1]], "output": [[1, 0]]}],
+    "test": [{"input": [[2, 3]], "output": [[3, 2]]}],
+}
+QUALITY = {"article": "Long.", "question": "Q?", "options": list("abcd"), "gold_label": 2}
 SKYWORK = {
     "entry_point": "Solution().double",
     "import_prefix": "import math",
@@ -60,6 +72,40 @@ def chosen(letter: str, choices: dict[str, str] = FOUR) -> dict:
 
 # (the row, its layout, what the prompt ends with, the answer)
 READ = {
+    "IFEval": (
+        INSTRUCTED,
+        "checked-instructions",
+        "Q?",
+        {
+            "instructions": [
+                {
+                    "id": "length_constraints:number_words",
+                    "kwargs": {"num_words": 5, "relation": "at least"},
+                }
+            ]
+        },
+    ),
+    "Tulu 3, instructions": (
+        {
+            "messages": [{"role": "user", "content": "Q?"}],
+            "ground_truth": '{"func_name": "validate_no_commas", "N": null}',
+        },
+        "checked-instructions",
+        "Q?",
+        {"instructions": [{"id": "punctuation:no_comma", "kwargs": {}}]},
+    ),
+    "ARC-AGI": (
+        ARC_AGI,
+        "grids",
+        "Example 1\nInput: [[0, 1]]\nOutput: [[1, 0]]\n\nTest 1\nInput: [[2, 3]]",
+        {"grids": [[[3, 2]]]},
+    ),
+    "QuALITY": (
+        QUALITY,
+        "quality",
+        f"Long.\n\nQ?{LISTED}",
+        {"value": "B", "choices": FOUR},
+    ),
     "DROP": (
         DROP | {"answers_spans": {"spans": ["3 May", "3 May"], "types": ["span", "span"]}},
         "drop",
@@ -289,13 +335,35 @@ REFUSED = {
         {"problem_statement": "Bug.", "FAIL_TO_PASS": '["t"]', "patch": "diff", "repo": "a/b"},
         "solved in a repository",
     ),
-    "IFEval": (
-        {"prompt": "No commas.", "instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]},
-        "which no scorer makes",
+    "IFEval, a check that is not known": (
+        {"prompt": "No commas.", "instruction_id_list": ["punctuation:no_dash"], "kwargs": [{}]},
+        "kwargs.0: 'punctuation:no_dash' is a check that is not known",
     ),
-    "Tulu 3, instructions": (
+    "IFEval, a check that is told too little": (
+        INSTRUCTED | {"kwargs": [{"num_words": 5}]},
+        "kwargs.0.relation: must be one of at least,",
+    ),
+    "IFEval, more names than what they are told": (
+        INSTRUCTED | {"kwargs": [{}, {}]},
+        "kwargs: must have one object for each of instruction_id_list",
+    ),
+    "Tulu 3, a check that is not known": (
         {"messages": [{"role": "user", "content": "Q?"}], "ground_truth": '{"func_name": "x"}'},
-        "which no scorer makes",
+        "ground_truth.func_name: 'x' is a check that is not known",
+    ),
+    "ARC-AGI, a test without its output": (
+        ARC_AGI | {"test": [{"input": [[0]]}]},
+        "test.0.output: must be 1 to 30 rows",
+    ),
+    "QuALITY, all questions of a text": (
+        {"article": "Long.", "questions": [{"question": "Q?", "gold_label": 1}]},
+        "write a row for each",
+    ),
+    "QuALITY, a test row": (QUALITY | {"gold_label": 0}, "gold_label: must be a number from 1"),
+    "DS-1000": ({"prompt": "Q?", "code_context": "def test_execution"}, "runs the reply within"),
+    "SQuAD 2, a question without an answer": (
+        {"context": "C.", "question": "Q?", "answers": {"text": [], "answer_start": []}},
+        "which --quarantine leaves out",
     ),
     "Math-Shepherd": (SHEPHERD, "label: says which steps are right"),
 }

@@ -181,3 +181,34 @@ def test_an_array_of_many_rows_costs_no_more_memory_than_one_of_few(tmp_path):
     tracemalloc.stop()
     assert "longer than" in last.reason
     assert peak < 12 * LONGEST_LINE
+
+
+SHORT = arrow.float32()
+COLUMNS = {
+    "a float of 32 bits": (arrow.array([0.1], SHORT), 0.1),
+    "such floats in a list": (arrow.array([[0.1, 2.5]], arrow.list_(SHORT)), [0.1, 2.5]),
+    "one in an object": (
+        arrow.array([{"a": 0.1, "b": "x"}], arrow.struct({"a": SHORT, "b": arrow.string()})),
+        {"a": 0.1, "b": "x"},
+    ),
+    "a missing float": (arrow.array([None], SHORT), None),
+    "a map": (
+        arrow.array([[("a", 1), ("b", 2)]], arrow.map_(arrow.string(), arrow.int64())),
+        {"a": 1, "b": 2},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_column_of_a_table_says_what_was_written(tmp_path, name):
+    column, expected = COLUMNS[name]
+    pq.write_table(arrow.table({"prompt": ["q"], "answer": column}), tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet") == [{"prompt": "q", "answer": expected}]
+
+
+def test_a_map_with_two_equal_keys_makes_its_row_bad(tmp_path):
+    pairs = arrow.map_(arrow.string(), arrow.int64())
+    column = arrow.array([[("a", 1), ("a", 2)], [("a", 1)]], pairs)
+    pq.write_table(arrow.table({"answer": column}), tmp_path / "a.parquet")
+    found = read(tmp_path / "a.parquet")
+    assert found == ["a map has two equal keys", {"answer": {"a": 1}}]

@@ -37,6 +37,56 @@ EDIT = {"domain": "general", "language": "english", "context": [USER], "change_s
 
 # (the row, what the prompt ends with, the scorer, a right reply, a wrong one)
 TASKS: dict[str, tuple[dict, str, str, str, str]] = {
+    "IFEval": (
+        {
+            "key": 1,
+            "prompt": "Greet me.",
+            "instruction_id_list": ["punctuation:no_comma", "startend:end_checker"],
+            "kwargs": [{}, {"end_phrase": "Bye.", "keywords": None}],
+        },
+        "Greet me.",
+        "instructions",
+        "Hello. Bye.",
+        "Hello, you. Bye.",
+    ),
+    "Tulu 3, RLVR": (
+        {
+            "messages": [{"role": "user", "content": "Greet me."}],
+            "ground_truth": '{"func_name": "validate_lowercase", "N": null}',
+            "dataset": "ifeval",
+        },
+        "Greet me.",
+        "instructions",
+        "hello to you.",
+        "Hello.",
+    ),
+    "ARC-AGI": (
+        {
+            "train": [{"input": [[1, 2]], "output": [[2, 1]]}],
+            "test": [{"input": [[3, 4]], "output": [[4, 3]]}],
+        },
+        "Test 1\nInput: [[3, 4]]",
+        "grid",
+        "The rows turn: [[4, 3]]",
+        "[[3, 4]]",
+    ),
+    "QuALITY": (
+        {"article": "Ann ran.", "question": "Who?", "options": ["Bob", "Ann"], "gold_label": 2},
+        "Who?\n\nA. Bob\nB. Ann",
+        "choice",
+        "B",
+        "A. Ann",
+    ),
+    "Orca-Math": (
+        {
+            "question": "How many are 12 boxes of 10?",
+            "answer": "We multiply 12 boxes by 10 each.\n12 * 10 = 120\nSo there are 120 apples.",
+        },
+        "How many are 12 boxes of 10?",
+        "math",
+        "120",
+        "10",
+    ),
     "NuminaMath-CoT": (
         {
             "source": "amc",

@@ -163,11 +163,31 @@ def test_an_open_quote_swallows_a_bounded_number_of_lines(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a,,b\n1,2,3\n", "a,a\n1,2\n", b"\xff\xfea\x00,\x00b\x00\n", "a,a.json\n1,2\n"]
+    "text", ["", ",,\n1,2,3\n", "a,a\n1,2\n", b"\xff\xfea\x00,\x00b\x00\n", "a,a.json\n1,2\n"]
 )
 def test_csv_without_a_header_is_not_readable(tmp_path, text):
     with pytest.raises(NotReadable):
         csv_of(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("sep=;\nprompt;answer\na,b;1\n", {"prompt": "a,b", "answer": "1"}),
+        ('"sep=,"\r\nprompt,answer\r\n"a;b",1\r\n', {"prompt": "a;b", "answer": "1"}),
+        (",prompt,answer\n0,a,1\n", {"Unnamed: 0": "0", "prompt": "a", "answer": "1"}),
+        ("prompt,answer,\na,1,\n", {"prompt": "a", "answer": "1", "Unnamed: 2": None}),
+        ('prompt, answer\na, "b, c"\n', {"prompt": "a", "answer": "b, c"}),
+        (" prompt ,answer\n a,1\n", {"prompt": " a", "answer": "1"}),
+    ],
+)
+def test_csv_of_spreadsheets_and_pandas_is_read_under_its_names(tmp_path, text, found):
+    assert fields(csv_of(tmp_path, text)) == [found]
+
+
+def test_the_line_that_names_the_separator_counts_as_a_line(tmp_path):
+    [bad] = csv_of(tmp_path, "sep=;\na;b\n1;2;3\n")
+    assert (bad.number, bad.reason) == (3, "the header has 2 cells, this row 3")
 
 
 def test_a_column_that_says_so_holds_json(tmp_path):

@@ -6,6 +6,7 @@ exactly, so that none is left out that is less alike than told.
 """
 
 import hashlib
+import unicodedata
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -16,6 +17,7 @@ from apps.pipelines.operators.contract import OperatorOptions, Sample, Sifted, g
 from apps.tasksets.words import iterate_words
 
 FAMILY = "filter"
+VERSION = 2
 BANDS = 32
 # of the signature: a pair of likeness s is looked at with 1 − (1 − s⁴)³² (0.8: 1 − 5e-8, 0.5: 0.87)
 ROWS = 4
@@ -24,6 +26,11 @@ SENTENCE_ENDS = frozenset(
     "。．、，！？；：…"
 )  # signs that stand alone between words without blanks
 MARKS = ".,;:!?" + "".join(SENTENCE_ENDS)
+# Quotation marks as typewriters have them, and letters, digits and blanks of full width.
+ONE_SIGN = {
+    **{code: code - 0xFEE0 for code in range(0xFF10, 0xFF5B) if chr(code).isalnum()},
+    **str.maketrans("“”„‘’‚\u3000", "\"\"\"''' "),
+}
 _random = numpy.random.default_rng(20)
 _FACTORS = _random.integers(1, PRIME, BANDS * ROWS, dtype=numpy.uint64)
 _SHIFTS = _random.integers(0, PRIME, BANDS * ROWS, dtype=numpy.uint64)
@@ -88,7 +95,8 @@ def hash_shingles(text: str, n: int) -> frozenset[int]:
 
     The marks that end sentences are no part of a word.
     """
-    words = [word.strip(MARKS) or word for word in iterate_words(text.lower())]
+    plain = unicodedata.normalize("NFC", text).translate(ONE_SIGN).lower()
+    words = [word.strip(MARKS) or word for word in iterate_words(plain)]
     words = [word for word in words if word not in SENTENCE_ENDS]
     runs = [words[start : start + n] for start in range(max(1, len(words) - n + 1))]
     return frozenset(

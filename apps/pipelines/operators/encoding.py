@@ -10,9 +10,20 @@ from apps.pipelines.operators.contract import GROUPS, TASKS, OperatorOptions, Sa
 
 FAMILY = "clean"
 STAGES = (GROUPS, TASKS)
-# UTF-8 that was read as Latin-1 or Windows-1252: a lead byte's letter and a continuation byte's
-# sign behind it.
-_MISREAD = re.compile("[\u00c2-\u00c3\u00e2][\u0080-\u00bf\u20ac\u2122\u0153\u201a-\u201e]")
+VERSION = 2
+# UTF-8 that was read as Latin-1 or Windows-1252: a lead byte's letter and the signs of continuation
+# bytes behind it. Letters that also stand before a quotation mark or a blank, as in "CAFÉ»", count
+# only where several such letters follow each other.
+_BEHIND = (
+    "[\u0080-\u00bf\u20ac\u201a\u0192\u201e\u2026\u2020\u2021\u02c6\u2030\u0160\u2039\u0152"
+    "\u017d\u2018\u2019\u201c\u201d\u2022\u2013\u2014\u02dc\u2122\u0161\u203a\u0153\u017e\u0178]"
+)
+_MISREAD = re.compile(
+    "[\u00c2-\u00c3\u00e2][\u0080-\u00bf\u20ac\u2122\u0153\u201a-\u201e]"
+    f"|(?:[\u00c2-\u00df]{_BEHIND}){{2,}}"
+    f"|(?:[\u00e3-\u00e9]{_BEHIND}{{2}}){{2,}}"
+    f"|\u00f0\u0178{_BEHIND}{{2}}"
+)
 
 
 class Options(OperatorOptions):

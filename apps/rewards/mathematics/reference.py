@@ -5,10 +5,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from apps.accounts import strict_json
-from apps.rewards.final_answer import boxes, hashes
+from apps.rewards.final_answer import boxes, hashes, last_line
 from apps.rewards.mathematics import units
 
 NAMES = ("value", "answer", "expected", "solution", "ground_truth")
+FEWEST_WORDS = 5  # of a worked solution
+LONGEST_STATED = 60  # characters of what a solution states at its end
+_WORD = re.compile(r"(?<![\\A-Za-z])[^\W\d_]{2,}")
+_SENTENCES = re.compile(r"[.!?]\s|\n|[。！？]")
+_CONCLUDES = re.compile(r"\b(?:so|therefore|thus|hence)\b[^.]{1,200}\.$", re.I)
+_VALUE = re.compile(r"[-+$€£\\(\d]|[A-Za-z]\s?=")
 LONGEST_AROUND = 60  # characters around several boxes that are one answer
 
 
@@ -16,7 +22,7 @@ def references(answer: Mapping[str, Any]) -> list[str]:
     """List the right answers as texts, from the first of `NAMES` that is there.
 
     Any of a list is enough. Empty where there are none. A worked solution counts by what it
-    marks: its last box, or what follows ####.
+    marks: its last box, or what follows ####; else by what its last sentence states.
     """
     said = next((answer[name] for name in NAMES if answer.get(name) is not None), None)
     found = _listed(said)
@@ -51,4 +57,22 @@ def _marked(text: str) -> str:
         return ", ".join(boxed)
     if marked := boxed or hashes(text):
         return marked[-1]
+    if is_solution(text) and (stated := _stated(text)):
+        return stated
     return re.sub(r"^\$+|\$+$", "", text) if text.count("$") != 1 else text
+
+
+def is_solution(text: str) -> bool:
+    """Tell whether a right answer is a text of several sentences, and no answer by itself."""
+    is_long = len(_WORD.findall(text[: 10 * LONGEST_STATED])) >= FEWEST_WORDS
+    ends = text.strip()
+    return is_long and bool(_SENTENCES.search(ends[:-1]) or _CONCLUDES.search(ends))
+
+
+def _stated(text: str) -> str:
+    """Return the one value that the end of a solution states; "" where that is not clear."""
+    final = last_line(text)
+    if final is None or final.others or len(final.text) > LONGEST_STATED:
+        return ""
+    is_value = _VALUE.match(final.text) and len(_WORD.findall(final.text)) < 4
+    return final.text if is_value else ""

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from apps.rewards.school.formula_signs import in_plain_signs
+
 LONGEST = 400  # characters
 DEEPEST = 6  # of brackets in brackets
 LARGEST = 10_000  # of a number in a formula
@@ -134,7 +136,6 @@ ELEMENTS = frozenset(
     }
 )
 _LOW = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋−–", "0123456789+---")
-_HIGH = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-", strict=True))
 _ARROW = re.compile(
     r"<=++>|<-++>|(?<!-)-++>|(?<!=)=++>|→|⟶|⇌|⇋|⇄|↔|\\(?:long)?rightarrow|\\to(?![a-z])"
     r"|\\rightleftharpoons|\\leftrightarrow|="
@@ -142,7 +143,7 @@ _ARROW = re.compile(
 _SPACED_CHARGE = re.compile(r"(?<=[A-Za-z0-9)\]])\s(\d?[+-])$")
 _STATE = re.compile(r"(?:(?<!\s)\s++)?\(\s*+(s|l|g|aq)\s*+\)$")
 _COUNT = re.compile(r"(\d{1,6}[.,]\d{1,4}|\d{1,6}(?:/\d{1,4})?)?\s*(.*)", re.DOTALL)
-_PART = re.compile(r"([A-Z][a-z]?)(\d*)|([(\[])|([)\]])(\d*)")
+_PART = re.compile(r"((?:⟨\d{1,3}⟩)?[A-Z][a-z]?)(\d*)|([(\[])|([)\]])(\d*)")
 
 
 class NotChemistry(ValueError):
@@ -161,6 +162,10 @@ class Species:
     state: str = ""
 
     @property
+    def has_isotope(self) -> bool:
+        return any(element.startswith("⟨") for element, _ in self.atoms)
+
+    @property
     def stateless(self) -> "Species":
         return Species(self.atoms, self.hydrate, self.charge)
 
@@ -169,38 +174,49 @@ Side = dict[Species, Fraction]
 Atoms = dict[str, Fraction]  # by element
 
 
-_FRACTIONS = {"½": "1/2 ", "¼": "1/4 ", "¾": "3/4 ", "⅓": "1/3 ", "⅔": "2/3 "}
+_HEAVY_HYDROGEN = {"D": "⟨2⟩H", "T": "⟨3⟩H"}
+_SINGLE_ISOTOPE = re.compile(r"(\d{1,3})\s?([A-Z][a-z]?)|([A-Za-z]{1,12})\s?-\s?(\d{1,3})")
+_NAMES = {  # of elements whose isotopes are asked for
+    "hydrogen": "H",
+    "helium": "He",
+    "lithium": "Li",
+    "boron": "B",
+    "carbon": "C",
+    "nitrogen": "N",
+    "oxygen": "O",
+    "fluorine": "F",
+    "sodium": "Na",
+    "phosphorus": "P",
+    "chlorine": "Cl",
+    "potassium": "K",
+    "calcium": "Ca",
+    "iron": "Fe",
+    "cobalt": "Co",
+    "strontium": "Sr",
+    "technetium": "Tc",
+    "iodine": "I",
+    "caesium": "Cs",
+    "cesium": "Cs",
+    "lead": "Pb",
+    "polonium": "Po",
+    "radon": "Rn",
+    "radium": "Ra",
+    "thorium": "Th",
+    "uranium": "U",
+    "plutonium": "Pu",
+    "americium": "Am",
+}
+# What a side of an equation may name beside its formulas.
+_ENERGY = re.compile(
+    r"(?:energy|heat|(?:sun)?light|Δ|\\Delta|Q|hν|h\\nu|[\d.]{1,9}\s?kJ(?:/mol)?)", re.I
+)
 
 
 def plain_formula(text: str) -> str:
     """Return the text without LaTeX and small digits; charges as «2+». Raises NotChemistry."""
     if len(text) > LONGEST:
         raise NotChemistry("too long")
-    text = re.sub("[" + "".join(_FRACTIONS) + "]", lambda sign: _FRACTIONS[sign.group()], text)
-    text = re.sub(
-        "[" + "".join(_HIGH) + "]+",
-        lambda run: "^{" + "".join(_HIGH[sign] for sign in run.group()) + "}",
-        text,
-    )
-    text = re.sub(r"\$|\\,|\\left(?=[(\[])|\\right(?=[)\]])", "", text.translate(_LOW)).replace(
-        "\\;", " "
-    )
-    text = re.sub(r"\\xrightarrow(?:\[[^\]]*\])?\{[^{}]*\}", "->", text)
-    for _ in range(3):
-        text = re.sub(
-            r"\\(?:ce|text|mathrm|mathbf|rm|textrm)\s*\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1", text
-        )
-    text = re.sub(r"_\s*+\{?\s*+(\d+)\s*+\}?", r"\1", text)
-    text = re.sub(
-        r"\^\s*\{\s*(\d*)\s*([+-])\s*\}|\^\s*(\d*)([+-])",
-        lambda f: f"«{f[1] or f[3] or ''}{f[2] or f[4]}»",
-        text,
-    )
-    text = re.sub(r"\^\s*\{\s*([+-])\s*(\d+)\s*\}", r"«\2\1»", text)
-    text = re.sub(
-        r"\\(?:cdot|bullet|ast)|[·•∙⋅*]|(?<=\d)\.(?=\d*H2O)|(?<=[A-Za-z)])\.(?=\d*[A-Z])", "·", text
-    )
-    return text.strip().rstrip(".,;").strip()
+    return in_plain_signs(text)
 
 
 # What stands behind a formula and says its name: (benzene), (rust).
@@ -292,6 +308,15 @@ def species(text: str) -> Species:
     return _species(plain_formula(text))
 
 
+def isotope(text: str) -> str:
+    """Write C-14, carbon-14 and 14C as ^{14}C; other texts stay as they are."""
+    found = _SINGLE_ISOTOPE.fullmatch(text.strip())
+    if found is None:
+        return text
+    element = _NAMES.get((found[3] or "").lower(), found[2] or found[3])
+    return f"^{{{found[1] or found[4]}}}{element}" if element in ELEMENTS else text
+
+
 def _species(text: str) -> Species:
     found = _STATE.search(text)
     text = text if found else _SPACED_CHARGE.sub(r"«\1»", text.strip())
@@ -360,7 +385,8 @@ def _atoms(text: str) -> Atoms:
 def _take(part: re.Match, stack: list[Atoms]) -> None:
     element, count, opened, closed, times = part.groups()
     if element:
-        if element not in ELEMENTS:
+        element = _HEAVY_HYDROGEN.get(element, element)
+        if element.rpartition("⟩")[2] not in ELEMENTS:
             raise NotChemistry(f"{element} is not an element")
         _add(stack[-1], {element: _small(count)}, Fraction(1))
     elif opened:
@@ -400,6 +426,8 @@ def equation(text: str) -> tuple[Side, Side]:
     if len(sides) != 2:
         raise NotChemistry("not one equation")
     left, right = (_side(side) for side in sides)
+    if any(found.has_isotope and found.charge == 0 for found in (*left, *right)):
+        raise NotChemistry("a reaction of nuclei")
     return left, right
 
 
@@ -411,6 +439,8 @@ def _side(text: str) -> Side:
         raise NotChemistry("too many terms")
     side: Side = {}
     for term in terms:
+        if _ENERGY.fullmatch(term.strip()):
+            continue
         times, formula = _counted(term)
         found = _species(formula)
         side[found] = side.get(found, Fraction(0)) + times

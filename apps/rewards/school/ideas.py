@@ -11,7 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from apps.rewards import number_words
+
 LONGEST = 20_000  # characters that are read
+LONGEST_NUMBER = 60  # characters of a number in words
 MOST_IDEAS = 50
 BEFORE = 4  # words in front of an idea in which a "not" denies it
 MOST_BETWEEN = 2  # other words between two words of an idea
@@ -246,6 +249,9 @@ def stem(word: str) -> str:
 
 
 _ASKS = re.compile(r"(?:is|are|was|were|could|might|would|can) [^.!?]{1,200}\?[\s*)]*", re.I)
+_WHICH = re.compile(r"\b(?:which|what|who|whom|whose|where|when|why|how)\b", re.I)
+_ABBREVIATION = re.compile(r"(?:[A-Z]\.?){2,6}")
+_BUT = re.compile(r"^(?:it\s(?:is|was)\s|it['’]s\s)?not\s[^,;.]{1,60},?\sbut\s", re.I)
 _RULED_OUT = re.compile(
     r"\b(?:is|are|was|were)(?:n['’]t| (?:not|wrong|incorrect|false|impossible))\b", re.I
 )
@@ -262,16 +268,16 @@ def is_reference(text: str, reference: Sequence[str], asked: str = "") -> bool:
 def _gives(text: str, reference: str, asked: str) -> bool:
     wanted = content(reference)
     text = _REMARK.sub("", _ANOTHER.sub("", _BELIEVED.sub("", text.strip())))
-    text = _FRAME_BEHIND.sub("", _FRAME_BEFORE.sub("", text))
+    text = _BUT.sub("", _FRAME_BEHIND.sub("", _FRAME_BEFORE.sub("", text)))
     if not wanted:
         return False
     if reference.strip().lower() in _VERDICTS:
         return _is_verdict(text, reference.strip().lower())
     if re.fullmatch(r"\d{1,12}", reference.strip()) and _is_only_number(text, reference.strip()):
         return True
-    if _ASKS.fullmatch(text):
+    if _ASKS.fullmatch(text) or (text.endswith("?") and _WHICH.search(text)):
         return False
-    if content(text) == wanted:
+    if _same_words(text, reference):
         return True
     sentences = [
         one for one in re.split(r"(?<=[^\W\d])[.!?](?=\s|$)|\n|[。！？]", text) if stem_words(one)
@@ -280,6 +286,30 @@ def _gives(text: str, reference: str, asked: str) -> bool:
         return False
     said = [_statement(one, wanted, set(content(asked))) for one in sentences]
     return "said" in said and "denied" not in said
+
+
+def _same_words(text: str, reference: str) -> bool:
+    """Tell whether the text is the reference but for articles and endings.
+
+    A single name must have all of its letters: "Pari" is not Paris. Dots of abbreviations do not
+    count, and a small number may stand in words.
+    """
+    wanted = content(reference)
+    if content(text) == wanted:
+        told = _bare(text)
+        names = [word for word in reference.split() if word[:1].isupper() and word[-1:] == "s"]
+        return len(wanted) > 1 or not names or told.endswith("s")
+    if is_abbreviation := _ABBREVIATION.fullmatch(reference.strip()):
+        letters = is_abbreviation.group().replace(".", "")
+        return re.sub(r"^[Tt]he\s", "", text.strip(" *")).replace(".", "") == letters
+    if len(text) > LONGEST_NUMBER:
+        return False
+    number = number_words.in_digits(_bare(reference))
+    return number.isdigit() and number_words.in_digits(_bare(text)) == number
+
+
+def _bare(text: str) -> str:
+    return text.strip(" .!*_\"'").casefold()
 
 
 def _is_verdict(text: str, wanted: str) -> bool:

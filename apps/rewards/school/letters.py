@@ -19,7 +19,8 @@ _LIST = re.compile(rf"\(?\s*+[A-Z](?:{_GAP}\(?\s*+[A-Z])*+\s*+[).]?")
 _TOGETHER = re.compile(r"[A-H]{2,8}")
 _TOGETHER_IN_CHINESE = re.compile(r"(?:故?选|答案[是为：:]?)?\s?([A-H]{2,8})\s?(?:正确)?[。.]?")
 _LABEL = re.compile(
-    r"[\s>*_-]{0,8}(?:\d{1,2}[.)]\s)?\(?([A-Z])(?:[).:]\**(?=\s|$)|\**$|\**\s?[-–:])"
+    r"[\s>*_-]{0,8}(?:\d{1,2}[.)]\s)?\(?([A-Z])"
+    r"(?:[).:]\**(?=\s|$)|\**$|\**\s?[-–:]|\**\s?(?=[✓✔✅✗✘❌]))"
 )
 _LOWER = re.compile(r"\s++[a-z]")
 _ALONE = re.compile(r"(?<![A-Za-z'’])\(?([A-Z])\)?(?![A-Za-z'’])")
@@ -34,7 +35,8 @@ _CLAUSE = re.compile(
     re.I,
 )
 _SAYS = re.compile(
-    r"\b(?:answers?|correct|right|true|best|choose|chose|pick|select|go(?:ing)? with|antwort"
+    r"\b(?:answers?|correct|right|true|best|choose|chose|pick|select|go(?:ing)? with"
+    r"|(?:has|have) to be|must be|antwort"
     r"|richtig|réponse|bonne|respuesta|correcta|ответ)\b|答案|选|正确|答え|正解",
     re.I,
 )
@@ -45,13 +47,31 @@ _ANSWERS = re.compile(
 _NAMED_BEFORE = re.compile(rf"({_ANSWERS.pattern})\**\s?[:：]\**", re.I)
 _FORMULA = re.compile(r"\$[^$\n]{1,300}\$|\\\([^\n]{1,300}?\\\)")
 _ASKED = re.compile(r"(?<![A-Za-z])\(?[A-Z]\)?\?(?=\s(?:No|Not|Wrong|Nein|Non)\b)", re.I)
-_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF21, 0xFF3B)}
+# Letters of full width, and circled ones.
+_PLAIN_LETTERS = {code: code - 0xFEE0 for code in range(0xFF21, 0xFF3B)} | {
+    code: code - 0x24B6 + ord("A") for code in range(0x24B6, 0x24D0)
+}
 # What stands behind each letter where all are gone through: "- A: yes".
 _YES = re.compile(r"[\s*_-]*(?:yes|true|correct|right|✓|✔|✅|对|正确)[\s*_.!]*$", re.I)
 _NO = re.compile(r"[\s*_-]*(?:no|false|incorrect|wrong|✗|✘|❌|错|不正确)[\s*_.!]*$", re.I)
+# All letters in a row with a verdict on each: "A. False. B. True."
+_VERDICT_BEHIND = re.compile(
+    r"\(?([A-Z])[).:]{0,2}\s{0,2}[-–:]?\s{0,2}(?:is\s)?"
+    r"(yes|no|true|false|correct|incorrect|right|wrong|✓|✔|✅|✗|✘|❌)(?![a-z])[\s.,;]{0,3}",
+    re.I,
+)
+_NOT_WRONG = re.compile(r"\bnot (?:wrong|incorrect|false)\b", re.I)
+_QUOTED = re.compile(r"(?<!\w)['\"“‘`]([A-Z])['\"”’`](?!\w)")
+_ARROWS = re.compile(r"^[=→⇒∴>\s-]{1,4}(?=\(?[A-Z]\b)")
+# A sentence that begins by taking back the one before it.
+_CORRECTED = re.compile(
+    r"(?<=[.!?…\n])\s{0,3}(?:(?:no|hmm|oh|oops)[,.!]?\s)?"
+    r"(?:actually|wait|correction|scratch that|sorry|on second thoughts?)\b[\s,.:;!—-]{1,5}",
+    re.I,
+)
 _WRONG = re.compile(
     r"\b(?:wrong|false|incorrect|untrue|invalid|excluded|eliminated?|rule[sd]?"
-    r" out|impossible|falsch"
+    r" out|cross(?:ed|ing)? out|distractors?|impossible|falsch"
     r"|faux|fausse|incorrecta?)\b|\b(?:not|n['’]t|never|cannot)(?: be| the)?(?:"
     r" (?:correct|right|true"
     r"|answer|possible|valid|it))|n['’]t (?:correct|right|true|the)|错|不正确|不对",
@@ -59,7 +79,8 @@ _WRONG = re.compile(
 )
 _NOT = re.compile(
     r"\b(?:not|neither|nor|never|cannot(?: be)?|than|instead"
-    r" of|over(?=\s\(?[A-Z]\b)|nicht|weder|noch|pas|ni|sino|не)\b|n['’]t\b|不是|不选",
+    r" of|none of(?=\s\(?[A-Z]\b)|(?<!no )(?<!a )(?<!any )(?<!without )doubts?"
+    r"|over(?=\s\(?[A-Z]\b)|nicht|weder|noch|pas|ni|sino|не)\b|n['’]t\b|不是|不选",
     re.I,
 )
 # A line with which the reasons for an answer begin, and what takes the answer back there.
@@ -69,6 +90,7 @@ _EXPLAINS = re.compile(
     re.I,
 )
 _TAKEN_BACK = re.compile(r"\b(?:actually|wait|correction|instead|sorry)\b|不对|错了", re.I)
+_IS_I = re.compile(r".*(?:\bis|[:：]) I\s*", re.S)  # the letter, no person
 _CONCEDED = re.compile(r"^(?:while|although|though|even though)\b[^,]{1,200},\s*", re.I)
 _EXCEPT = re.compile(r"\b(?:except|but)\b|除了", re.I)
 
@@ -92,7 +114,7 @@ def _listed(text: str) -> list[str]:
 
 def picked(response: str, choices: Any = None, several: bool = False) -> frozenset[str]:
     """Return the letters that are named as the answer; empty where none is."""
-    said = after_thinking(response).translate(_FULL_WIDTH)
+    said = after_thinking(response).translate(_PLAIN_LETTERS)
     marked = [*boxes(said), *hashes(said), *inside_tags(said)]
     found = [_read(text, choices, several) for text in marked]
     if any(found):
@@ -108,6 +130,8 @@ def _of_lines(said: str, choices: Any, several: bool) -> frozenset[str]:
         told = "\n".join(lines[begun:])
         if not _announced(told) - found and not _TAKEN_BACK.search(told):
             return found
+    if lines and (judged := _judged_in_row(lines[-1])):
+        return judged
     listed: list[tuple[str, str]] = []
     while lines[len(listed) :] and (label := _LABEL.match(line := lines[-1 - len(listed)])):
         listed.append((label[1], line[label.end() :]))
@@ -117,17 +141,53 @@ def _of_lines(said: str, choices: Any, several: bool) -> frozenset[str]:
         return frozenset(letter for letter, told in listed if _YES.match(told))
     if len(listed) > 1:
         return frozenset(letter for letter, _ in listed)
+    denied: set[str] = set()
     for line in reversed(lines[-LINES:]):
         if found := _read(line[-LONGEST:], choices, several):
-            return found
+            return found - denied
         if _NOT.search(line) or _WRONG.search(line):
-            return frozenset()
+            others = _denied_in(line)
+            if not others:
+                return frozenset()
+            denied |= others
     return frozenset()
+
+
+def _denied_in(text: str) -> set[str]:
+    return set().union(*(_of_clause(clause)[1] for clause in _clauses(text)))
+
+
+def _judged_in_row(line: str) -> frozenset[str]:
+    """Return the letters that are called right in a line with a verdict on each letter."""
+    found = list(_VERDICT_BEHIND.finditer(line))
+    if len(found) < 2 or _VERDICT_BEHIND.sub("", line).strip(" *_.-"):
+        return frozenset()
+    return frozenset(each[1].upper() for each in found if _YES.match(each[2]))
 
 
 def _read(text: str, choices: Any, several: bool) -> frozenset[str]:
     text = re.sub(r"\\(?:text\w{0,4}|mathrm|mathbf|mbox)\s?\{([^{}]*)\}", r"\1", text[:LONGEST])
-    text = text.replace("**", "").strip().strip("$. ")
+    text = re.sub(r"\*\*|(?<!\w)__|__(?!\w)", "", text).strip().strip("$. ")
+    text = _ARROWS.sub("", _QUOTED.sub(r"\1", _NOT_WRONG.sub("right", text)))
+    for correction in reversed(list(_CORRECTED.finditer(text))):
+        tail = text[correction.end() :]
+        picks, denies = _of_clause(next(_clauses(tail), ""))
+        if picks and not denies:
+            return _read(tail, choices, several)
+    return _with_words_of_others(text, _letters_of(text, choices, several), choices)
+
+
+def _with_words_of_others(text: str, found: frozenset[str], choices: Any) -> frozenset[str]:
+    """Add the choice whose words stand behind the label of another: "A. Paris"."""
+    if len(found) != 1:
+        return found
+    (letter,) = found
+    behind = re.search(rf"(?<![A-Za-z]){letter}[).:]\s+([^\n]{{1,200}})", text)
+    worded = _by_words(behind[1], choices) if behind else frozenset()
+    return found if letter in worded else found | worded
+
+
+def _letters_of(text: str, choices: Any, several: bool) -> frozenset[str]:
     is_short = several and _LIST.fullmatch(text.upper()) and len(text) < 30
     if re.fullmatch(r"\(?[a-z][).]?", text) or is_short:
         text = text.upper()
@@ -144,7 +204,7 @@ def _read(text: str, choices: Any, several: bool) -> frozenset[str]:
         return frozenset()
     if (label := _LABEL.match(text)) and len(text) > 2:
         others = {one[1] for one in re.finditer(r"(?<![A-Za-z])\(?([A-Z])\)(?![A-Za-z])", text)}
-        return frozenset({label[1], *others})
+        return frozenset({label[1], *(others - _denied_in(text))})
     return _named(text) or _only_choice(text, choices)
 
 
@@ -206,7 +266,8 @@ def _letters(text: str) -> Iterator[re.Match]:
     """Yield letters that stand alone; "A" before a word and "I" are words themselves."""
     for each in _ALONE.finditer(text):
         is_word = each[1] == "A" and _LOWER.match(text, each.end()) and not _is_verb(text, each)
-        if (each[1] != "I" or each.group() == "(I)") and not is_word:
+        is_self = each[1] == "I" and each.group() != "(I)" and not _IS_I.fullmatch(text)
+        if not is_self and not is_word:
             yield each
 
 
@@ -229,13 +290,36 @@ def _by_words(text: str, choices: Any) -> frozenset[str]:
 
 
 def _only_choice(text: str, choices: Any) -> frozenset[str]:
-    """Return the one choice whose words are in a clause that denies nothing."""
-    found: set[str] = set()
-    for clause in _clauses(text):
-        if not _NOT.search(clause) and not _WRONG.search(clause):
-            said = _spaced(clause)
-            found |= {letter for letter, one in _choices(choices).items() if _spaced(one) in said}
-    return frozenset(found) if len(found) == 1 else frozenset()
+    """Return the one choice whose words are in a clause that denies nothing.
+
+    Clauses with "answer" count before all others.
+    """
+    named = [(clause, _named_by_words(clause, choices)) for clause in _clauses(text)]
+    strong = {one for clause, found in named if _ANSWERS.search(clause) for one in found}
+    letters = strong or {one for _, found in named for one in found}
+    return frozenset(letters) if len(letters) == 1 else frozenset()
+
+
+def _named_by_words(clause: str, choices: Any) -> set[str]:
+    """Return the choices whose words are in the clause, and not only part of another's.
+
+    None counts where the other words of the clause deny something.
+    """
+    words = {letter: _spaced(one) for letter, one in _choices(choices).items()}
+    said = _spaced(clause)
+    found = {letter for letter, one in words.items() if one in said}
+    rest = clause
+    for one in sorted((_choices(choices)[letter] for letter in found), key=len, reverse=True):
+        rest = re.sub(rf"(?<!\w){re.escape(one)}(?!\w)", " ", rest, flags=re.I)
+    if _NOT.search(rest) or _WRONG.search(rest):
+        return set()
+    return {
+        letter
+        for letter in found
+        if not any(
+            words[letter] != words[other] and words[letter] in words[other] for other in found
+        )
+    }
 
 
 def _spaced(text: str) -> str:

@@ -98,6 +98,19 @@ _WORDS = {
     "rpm": "1/minute",
     "kwh": "kWh",
 }
+# Signs of Unicode that look like others or stand for several: Greek letters, K of Kelvin, Å.
+_ONE_SIGN = str.maketrans(
+    {
+        "℃": "°C",
+        "℉": "°F",
+        "\u03bc": "\u00b5",
+        "\u2126": "\u03a9",
+        "\u212a": "K",
+        "\u00c5": "angstrom",
+        "\u212b": "angstrom",
+    }
+)
+_GRAMS = re.compile(r"\bgms?\b")  # Gm are gigametres
 _DEGREES = frozenset(("degC", "degF"))
 _DEGREES_ALONE = {"C": "degC", "F": "degF"}
 _POWERS = {"squared": "^2", "cubed": "^3"}
@@ -170,7 +183,7 @@ def read_wanted_quantity(answer: Mapping[str, Any]) -> Quantity | None:
 
 def parse_quantity(text: str) -> Quantity | None:
     """Read a quantity; None for what is no number, or has a unit that cannot be one."""
-    text = re.sub(r"℃", "°C", text[:LONGEST_LINE]).replace("℉", "°F")
+    text = text[:LONGEST_LINE].translate(_ONE_SIGN)
     text = notation.without_thousands(notation.clean(_last_side(text)[:300]))
     text = _ABOUT.sub("", _NAME.sub("", text.strip())).strip()
     text = _MIXED.sub(_mixed, _with_halves(text))
@@ -314,7 +327,7 @@ def _unit(text: str) -> str | None:
     for sign, spelled in _SPELLED.items():
         text = text.replace(sign, f" {spelled} " if spelled.startswith("deg") else spelled)
     text = re.sub(r"\\frac\s?\{([^{}]*)\}\s?\{([^{}]*)\}", r"(\1)/(\2)", text)
-    text = re.sub(r"(?<=[A-Za-z])-(?=[A-Za-z])", " * ", text)
+    text = re.sub(r"(?<=[A-Za-z])-(?=[A-Za-z])", " * ", _GRAMS.sub("gram", text))
     text = _TEMPERATURE.sub("deg", text.replace("{", "").replace("}", "").strip(" .,"))
     text = re.sub(r"\bdeg(?:\s?)(C|F)(?:elsius|ahrenheit)?\b", r"deg\1", text, flags=re.I)
     if len(text) > LONGEST_UNIT or not _UNIT.fullmatch(text):

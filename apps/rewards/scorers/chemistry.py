@@ -7,13 +7,13 @@ from typing import Any
 from pydantic import Field
 
 from apps.rewards.final_answer import LINE, LONGEST, FinalAnswer, after_thinking, final_answer
-from apps.rewards.school import chemistry
+from apps.rewards.school import chemistry, structures
 from apps.rewards.school.chemistry import NotChemistry, Side, Species
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 SHOWN = 120
-VERSION = 6
+VERSION = 7
 
 
 class Options(ScorerOptions):
@@ -44,8 +44,11 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         return Verdict(None, f"the task's answer is not a chemical formula: {problem}", details)
     if final and any(other != said for other in final.others):
         return Verdict(0.0, "several different answers", details)
-    if final and _DENIED.match(said):
+    if final and _DENIED.match(_INSTEAD.sub("", said)):
         return Verdict(0.0, "the formula is denied", details)
+    said = _INSTEAD.sub("", said)
+    if isinstance(right, Species) and right.has_isotope:
+        said = chemistry.isotope(said)
     try:
         if isinstance(right, Species):
             formula = _read(chemistry.species, said, rollout.text, is_equation, final)
@@ -56,6 +59,8 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     except NotChemistry as problem:
         kind = "equation" if is_equation else "formula"
         return Verdict(0.0, f"no {kind}: {problem}", details)
+    if not why and not is_equation and structures.differ(*map(_condensed, (wanted, said))):
+        why = "the same atoms, bound in another way"
     if why:
         return Verdict(0.0, why, details)
     return Verdict(1.0, "balanced and right" if is_equation else "the right formula", details)
@@ -65,6 +70,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 _DENIED = re.compile(
     r"(?:[a-zA-Z' ]{0,40}\b)?(?:not|never|neither)\s(?=[\w$\[(\\])|.{0,40}n['’]t\s", re.I
 )
+_INSTEAD = re.compile(r"^(?:it\sis\s|it['’]s\s)?not\s\S{1,60},?\sbut\s", re.I)
 # What sums up an equation before it: "…, so the salt is NaCl".
 _CONCLUSION = re.compile(r"(?:[,;]\s|(?<=\w)\.\s)(?:so|thus|hence|therefore)\b,?\s", re.I)
 _REMARK = re.compile(r"(?<=\w)\s\([^()]{0,40}\s[^()]{0,40}\)")  # NaCl (from Na+ and Cl-)
@@ -92,6 +98,12 @@ def _read(read: Any, said: str, response: str, is_equation: bool, final: FinalAn
         if not inside:
             raise
         return read(inside)
+
+
+def _condensed(text: str) -> str:
+    """Return what may be a condensed structural formula: no charge, water or state beside it."""
+    plain = chemistry.plain_formula(chemistry.without_name(text))
+    return plain if re.fullmatch(r"[A-Za-z0-9()=≡–-]{4,200}", plain) else ""
 
 
 def _formula_in(sentence: str) -> str:

@@ -6,7 +6,7 @@ from apps.rewards.school.letters import picked, read_right_letters
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 5
+VERSION = 6
 
 
 class Options(ScorerOptions):

@@ -12,6 +12,7 @@ from apps.rewards.mathematics.arithmetic import NotArithmetic, evaluate_formula,
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
+VERSION = 2
 SHOWN = 80  # characters of a formula kept in the details
 MOST_NUMBERS = 50
 LARGEST_REACHED = 10**9

@@ -1,16 +1,20 @@
 """Pays the right count of what a picture shows, in digits or in words."""
 
+import re
+
 from apps.rewards.final_answer import NoAnswer
 from apps.rewards.numerals import find_final_number
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 7
+VERSION = 8
 
 
 def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdict:
     """Return 1 where the reply's one number is `answer["count"]`; 0 otherwise."""
     wanted = task.answer.get("count", task.answer.get("value"))
+    if isinstance(wanted, str) and re.fullmatch(r"\d{1,9}", wanted.strip(), re.ASCII):
+        wanted = int(wanted)  # a table of texts
     if type(wanted) is not int:
         return Verdict(None, "the task does not state the count")
     try:

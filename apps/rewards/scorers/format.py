@@ -1,6 +1,7 @@
 """Pays an exact structure of tags, as <think>…</think><answer>…</answer>; each tag once."""
 
 import re
+import unicodedata
 
 from pydantic import Field, field_validator
 
@@ -8,7 +9,7 @@ from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 MOST_TAGS = 20
-VERSION = 2
+VERSION = 3
 # In thoughts the other tags may be named.
 THOUGHTS = frozenset(("think", "thinking", "thought", "thoughts", "reasoning", "scratchpad"))
 
@@ -71,15 +72,20 @@ def _check(text: str, options: Options) -> None:
             raise Misformed(f"the tags are not in the order {', '.join(options.tags)}")
         outside.append(text[place:start])
         inside, place = _inside(text, tag, start)
-        if options.not_empty and not inside.strip():
+        if options.not_empty and not _has_text(inside):
             raise Misformed(f"<{tag}> is empty")
         _check_inside(inside, tag, options)
         left.remove(tag)
     outside.append(text[place:])
     if stray := next((tag for tag in options.tags if _has_tag("".join(outside), tag)), None):
         raise Misformed(f"<{stray}> appears more than once or is not closed")
-    if options.nothing_outside and "".join(outside).strip():
+    if options.nothing_outside and _has_text("".join(outside)):
         raise Misformed("text outside the tags")
+
+
+def _has_text(text: str) -> bool:
+    """Tell whether the text has signs that are seen; joiners and marks of direction are not."""
+    return any(not sign.isspace() and unicodedata.category(sign) != "Cf" for sign in text)
 
 
 def _begins_inside(text: str, first: str, opened: bool | None) -> bool:
@@ -87,7 +93,8 @@ def _begins_inside(text: str, first: str, opened: bool | None) -> bool:
     if opened is not None:
         return opened
     before, closed, _ = text.partition(f"</{first}>")
-    return bool(closed) and f"<{first}>" not in before and first in THOUGHTS
+    is_misspelled = re.search(rf"<\s{{0,3}}/?\s{{0,3}}{re.escape(first)}\b", before, re.I)
+    return bool(closed) and is_misspelled is None and first in THOUGHTS
 
 
 def _next(text: str, place: int, left: list[str]) -> tuple[str, int]:

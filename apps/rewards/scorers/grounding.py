@@ -1,5 +1,6 @@
 """Pays a box by how well it covers the right one: their intersection over their union."""
 
+import json
 import math
 import re
 from collections.abc import Iterable, Iterator
@@ -38,6 +39,23 @@ NAMED_CORNERS = re.compile(
     rf"top_?left{CORNER}\s{{0,9}},?\s{{0,9}}[\"']?bottom_?right{CORNER}", re.ASCII | re.IGNORECASE
 )
 FORMS = (BOX, CORNERS, CORNERS_IN_LISTS, NAMED_CORNERS)
+# The four corners of a rectangle, as [[1, 2], [3, 2], [3, 4], [1, 4]].
+FOUR_CORNERS = re.compile(
+    r"\[\s{0,3}" + r"\s{0,3},\s{0,3}".join([rf"[\[(]{NUMBER},{NUMBER}[\])]"] * 4) + r"\s{0,3}\]",
+    re.ASCII,
+)
+# Numbers that are quoted or have a unit, and Kosmos's and MiniGPT's <10><20><110><220>.
+QUOTED = re.compile(r"[\"'](-?[0-9]{1,7}(?:\.[0-9]{1,9})?)[\"'](?=\s{0,3}[,\]])", re.ASCII)
+PIXELS = re.compile(r"(?<=[0-9])\s?(?:px|pixels)\b")
+IN_ANGLES = re.compile(
+    r"<([0-9]{1,7})>\s?<([0-9]{1,7})>\s?<([0-9]{1,7})>\s?<([0-9]{1,7})>", re.ASCII
+)
+FULL_WIDTH = str.maketrans("［］（），０１２３４５６７８９", "[](),0123456789")
+# A box that is said not to be the one.
+DENIED = re.compile(
+    r"(?:\bnot|n['’]t|\bnever|不是|不在)\s{0,3}(?:(?:at|in|within|the|be|box)\s){0,3}[`*$(\[{\s]{0,4}$",
+    re.IGNORECASE,
+)
 NAMES = (
     ("x1", "y1", "x2", "y2"),
     ("x0", "y0", "x1", "y1"),
@@ -53,8 +71,15 @@ NAMED = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 
+# Columns of a task's box; a `bbox` may have corners or a corner with sizes, so it is not guessed.
+WANTED = ("box", "bbox_2d", "value")
+NO_BOX = (
+    "the task must have a box as x0, y0, x1, y1 and, unless it is in pixels, the image's width "
+    "and height"
+)
+
 Box = tuple[float, float, float, float]
-VERSION = 3
+VERSION = 4
 
 
 class Options(ScorerOptions):
@@ -82,10 +107,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     """
     wanted = _wanted(task, options)
     if wanted is None:
-        return Verdict(
-            None,
-            ("the task must have a box and, unless it is in pixels, the image's width and height"),
-        )
+        return Verdict(None, NO_BOX)
     try:
         said = box_in(rollout.text)
     except NoAnswer as error:
@@ -102,16 +124,41 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 def box_in(text: str) -> Box:
     """Return the one box of the reply. Raises NoAnswer where it gives none, or several."""
     marked = verbatim(text)
-    told = after_thinking(text)[-READ:] if marked is None else marked
-    found = {_box(numbers) for form in FORMS for numbers in form.findall(told)}
+    told = _usual_form(after_thinking(text)[-READ:] if marked is None else marked)
+    found = {
+        _box(match.groups())
+        for form in FORMS
+        for match in form.finditer(told)
+        if not DENIED.search(told[max(0, match.start() - 40) : match.start()])
+    }
     plain = PLAIN.search(told.strip())
-    if plain and not found and (marked is not None or not plain.group()[0].isdigit()):
-        found = {_box(plain.groups())}
+    is_all = plain is not None and plain.group() == told.strip()
+    if plain and not any(form.search(told) for form in FORMS):
+        is_set_off = marked is not None or is_all or not plain.group()[0].isdigit()
+        found = {_box(plain.groups())} if is_set_off else set()
     if not NAMED_CORNERS.search(told):
         found |= set(_named(told))
     if len(found) != 1:
         raise NoAnswer("several different boxes" if found else "no box")
     return found.pop()
+
+
+def _usual_form(text: str) -> str:
+    """Write boxes that are set in other ways as four numbers in brackets."""
+    text = PIXELS.sub("", QUOTED.sub(r"\1", text.translate(FULL_WIDTH)))
+    text = IN_ANGLES.sub(r"[\1, \2, \3, \4]", text)
+    return FOUR_CORNERS.sub(_rectangle, text)
+
+
+def _rectangle(found: re.Match) -> str:
+    """Return the box of four corners, if these are a rectangle's; else the text as it is."""
+    numbers = [float(number) for number in found.groups()]
+    across = sorted(set(numbers[::2]))
+    down = sorted(set(numbers[1::2]))
+    corners = set(zip(numbers[::2], numbers[1::2], strict=True))
+    if len(across) != 2 or len(down) != 2 or len(corners) != 4:
+        return found.group()
+    return str([across[0], down[0], across[1], down[1]])
 
 
 def _box(numbers: Iterable[str]) -> Box:
@@ -151,9 +198,9 @@ def _sides(box: Box) -> tuple[float, float]:
 
 def _wanted(task: TaskView, options: Options) -> Box | None:
     """Return the right box in the unit that replies use; None if the task has none."""
-    box = task.answer.get("box", task.answer.get("value"))
+    box = _given_box(next((task.answer[name] for name in WANTED if name in task.answer), None))
     width, height = task.answer.get("width"), task.answer.get("height")
-    if not isinstance(box, list) or len(box) != 4 or not all(map(_is_number, box)):
+    if box is None:
         return None
     if options.unit == "pixels":
         sides = (1.0, 1.0)
@@ -163,8 +210,24 @@ def _wanted(task: TaskView, options: Options) -> Box | None:
     else:
         sides = (width, height)
         scale = {"thousandths": 1000, "share": 1}[options.unit]
-    found = tuple(edge * scale / sides[place % 2] for place, edge in enumerate(box))
+    left, top, right, bottom = (edge * scale / sides[place % 2] for place, edge in enumerate(box))
+    found = (left, top, right, bottom)
     return found if min(_sides(found)) > 0 else None
+
+
+def _given_box(value: object) -> Box | None:
+    """Read a task's box: four numbers, also as JSON or by names, and a list of one such box."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, list) and len(value) == 4 and all(map(_is_number, value)):
+        left, top, right, bottom = value
+        return left, top, right, bottom
+    if not isinstance(value, str | dict):
+        return None
+    try:
+        return box_in(value if isinstance(value, str) else json.dumps(value))
+    except NoAnswer:
+        return None
 
 
 def _is_number(value: object) -> TypeGuard[float]:

@@ -25,6 +25,7 @@ from apps.tasksets.pages import (
     require_renderer,
 )
 
+VERSION = 2
 SECONDS = 40.0  # two pages of the renderer's own limit, on a machine that does more than this
 LONGEST = 200_000  # characters of a reply that are looked through
 FENCES = frozenset({"html", "htm", "xhtml"})

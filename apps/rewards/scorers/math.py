@@ -6,14 +6,16 @@ from pydantic import Field
 
 from apps.rewards.final_answer import LINE, LONGEST, FinalAnswer, final_answer
 from apps.rewards.mathematics import expected, library
-from apps.rewards.mathematics.reference import references
+from apps.rewards.mathematics.reference import is_solution, references
 from apps.rewards.mathematics.same import Rules, is_unread, read_all_meanings, same, same_answer
 from apps.rewards.mathematics.shapes import Items
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 SHOWN = 80  # characters of an answer kept in the details
-VERSION = 8
+VERSION = 9
+
+UNMARKED = "the task's answer is a solution that marks no final answer, as \\boxed{} or #### do"
 
 
 class Options(ScorerOptions):
@@ -59,6 +61,8 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     wanted = references(task.answer)
     if not wanted:
         return Verdict(None, "the task has no answer")
+    if all(map(is_solution, wanted)):
+        return Verdict(None, UNMARKED, {"expected": _shown(wanted[0])})
     final = final_answer(rollout.text)
     if final is None or (options.strict and final.by == LINE):
         return Verdict(0.0, "no final answer found", {"expected": _shown(wanted[0])})

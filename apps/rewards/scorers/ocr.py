@@ -10,6 +10,7 @@ from apps.rewards.final_answer import NoAnswer, after_thinking, verbatim
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
+VERSION = 2
 LONGEST = 4_000  # characters that are compared
 SHOWN = 200  # characters of the answer kept in the details
 

@@ -7,6 +7,7 @@ from typing import TypeGuard
 
 from pydantic import Field
 
+from apps.rewards import number_words
 from apps.rewards.final_answer import NoAnswer, after_thinking, final_answer
 from apps.rewards.mathematics.expected import join_prompt_text
 from apps.rewards.numerals import Number, find_final_number
@@ -14,11 +15,16 @@ from apps.rewards.school.ideas import is_reference
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 7
+VERSION = 8
 SHOWN = 80
 _PLAIN = re.compile(r"(-?\d{1,15}(?:,\d{3}){0,4}(?:\.\d{1,15})?)\s?(%?)", re.ASCII)
 TOLERANCE = 0.05  # as ChartQA and those after it grade
 YEARS = range(1900, 2101)  # whole numbers that are taken for years, where nothing says otherwise
+ANY_YEARS = range(1000, 3000)  # of a question for a year
+_ASKS_WHICH_YEAR = re.compile(
+    r"\b(?:which|what)\s(?:calendar\s)?year\b|\bwhen\b|哪一?年|何年", re.I
+)
+_CURRENCY = "$€£¥ "
 _ASKS_YEAR = re.compile(r"\b(?:years?|when|dates?|since|until|decade)\b|年", re.I)
 
 
@@ -64,12 +70,12 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
 
 def _as_number(wanted: object) -> object:
-    """Return what a table of texts says as a number: "1,200", "45%"; else the value itself."""
+    """Return what a table of texts says as a number: "$1,200", "45%"; else the value itself."""
     if isinstance(wanted, list) and len(wanted) == 1:  # ["14"], as ChartQA has it
         wanted = wanted[0]
     if not isinstance(wanted, str):
         return wanted
-    found = _PLAIN.fullmatch(wanted.strip())
+    found = _PLAIN.fullmatch(number_words.write_in_digits(wanted.strip(_CURRENCY)))
     if found is None:
         return wanted
     return float(found[1].replace(",", "")) / (100 if found[2] else 1)
@@ -92,9 +98,11 @@ def _values(said: Number) -> Sequence[float]:
 
 def _is_year(wanted: float, task: TaskView) -> bool:
     """Tell whether a whole number is a year: the question asks for one, or nothing was asked."""
-    if "degrees" in task.answer or wanted not in YEARS:
+    if "degrees" in task.answer or wanted not in ANY_YEARS:
         return False
     asked = join_prompt_text(task.prompt)
+    if wanted not in YEARS:
+        return bool(_ASKS_WHICH_YEAR.search(asked))
     return not asked or bool(_ASKS_YEAR.search(asked))
 
 

@@ -7,6 +7,8 @@ from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 from apps.rewards.svg_pictures import NoDrawing, draw_svg, likeness, svg_in
 
+VERSION = 2
+
 
 class Options(ScorerOptions):
     least: float = Field(0.0, ge=0, le=1, description="Similarity below this value gets no reward.")

@@ -13,6 +13,7 @@
     choices        questions with answers to choose from
     passages       questions about texts
     contests       questions with answers in forms of their own
+    checked        instructions and grids, which are checked in ways of their own
     unjudged       what no scorer can judge
     gathering      several rows that are one
     conversations  messages in their many forms
@@ -30,6 +31,7 @@ from typing import Any
 from apps.tasksets.layouts import (
     annotated,
     answers,
+    checked,
     choices,
     comparisons,
     contests,
@@ -69,6 +71,7 @@ LAYOUTS: tuple[Layout, ...] = (
     *step_tags.LAYOUTS,
     *answers.SPECIAL,
     *unjudged.LAYOUTS,
+    *checked.LAYOUTS,
     *questions.LIBRARIES,
     *programs.SPECIAL,
     *choices.LAYOUTS,

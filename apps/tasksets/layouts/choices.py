@@ -135,6 +135,33 @@ def _right(row: Row, choices: dict[str, Any]) -> str:
     )
 
 
+def _is_quality(row: Row) -> bool:
+    """Tell whether the row is of QuALITY's own files, also with all questions of a text in one."""
+    asked = row.get("questions")
+    is_nested = is_objects(asked) and "gold_label" in asked[0]
+    is_plain = isinstance(row.get("question"), str) and is_whole(row.get("gold_label"))
+    is_asked = is_nested or (is_plain and is_texts(decoded(row.get("options"))))
+    return isinstance(row.get("article"), str) and is_asked
+
+
+def _quality(row: Row, taking: RowReading) -> Row:
+    """Read a question whose right option is counted from 1."""
+    if row.get("question") is None:
+        raise NotThisLayout(
+            "questions: has several questions about one text; write a row for each, with article, "
+            "question, options and gold_label"
+        )
+    options = decoded(row["options"])
+    number = parse_number(row["gold_label"])
+    assert is_texts(options) and number is not None  # by `_is_quality`
+    if not 1 <= number <= len(options) <= MOST:
+        raise NotThisLayout(f"gold_label: must be a number from 1 to {len(options)}")
+    texts = dict(zip(string.ascii_uppercase, map(str.strip, options), strict=False))
+    asked = with_given(row["question"].strip(), row, SHOWN)
+    meta = read_meta(row, "question_unique_id", "article_id", "difficult")
+    return lettered_task(asked, texts, list(texts)[int(number) - 1], meta)
+
+
 # -- right and wrong answers in columns of their own -----------------------------------------------
 
 
@@ -363,6 +390,12 @@ LAYOUTS = (
         "HellaSwag: ctx, endings and label",
         _is_endings,
         {TASKS: _ending},
+    ),
+    Layout(
+        "quality",
+        "QuALITY: article, question, options, and gold_label from 1",
+        _is_quality,
+        {TASKS: _quality},
     ),
     Layout(
         "choices",

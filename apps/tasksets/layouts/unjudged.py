@@ -10,7 +10,6 @@ from apps.tasksets.layouts.contract import (
     RowReading,
     first_text,
 )
-from apps.tasksets.layouts.conversations import decoded
 
 OF_REPOSITORIES = (
     "FAIL_TO_PASS",
@@ -26,14 +25,8 @@ def _is_repair(row: Row) -> bool:
     return isinstance(row.get("problem_statement"), str) and bool(first_text(row, OF_REPOSITORIES))
 
 
-def _is_instructions(row: Row) -> bool:
-    """Tell whether the row lists instructions for a program to check: IFEval, Tulu's RLVR mix."""
-    if isinstance(decoded(row.get("instruction_id_list")), list):
-        return True
-    truth = decoded(row.get("ground_truth"))
-    truth = truth[0] if isinstance(truth, list) and truth else truth
-    truth = decoded(truth)
-    return isinstance(truth, dict) and bool({"func_name", "instruction_id"} & truth.keys())
+def _is_ds1000(row: Row) -> bool:
+    return isinstance(row.get("prompt"), str) and isinstance(row.get("code_context"), str)
 
 
 def _refusing(why: str) -> Callable[[Row, RowReading], Row]:
@@ -56,13 +49,14 @@ LAYOUTS = (
         },
     ),
     Layout(
-        "checked-instructions",
-        "IFEval: instructions that a program checks; refused",
-        _is_instructions,
+        "ds-1000",
+        "DS-1000: code_context that runs the reply as a part of itself; refused",
+        _is_ds1000,
         {
             TASKS: _refusing(
-                "instruction_id_list or ground_truth.func_name: names checks of instructions, "
-                "which no scorer makes; use a judge with a rubric, or an environment"
+                "code_context: runs the reply within the test, with libraries such as pandas and "
+                "torch; the scorer `code` keeps tests and replies apart. Let an environment give "
+                "the rewards"
             )
         },
     ),

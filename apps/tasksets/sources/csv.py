@@ -1,11 +1,17 @@
 """CSV by RFC 4180: texts under a header, quoted if they hold separators, quotes or line ends.
 
+Excel's first line `sep=;` names the separator, a column without a name (as the one of row numbers
+that pandas writes) is called "Unnamed: 0" by its place, and blanks around names are left out. Where
+each separator of the header is followed by a blank, these blanks are no part of the cells.
+
 Every cell is a text, and an empty one is missing; a column whose name ends with `.json` holds JSON.
 A row's number is that of its first line in the file.
 """
 
 import csv
+import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,6 +28,7 @@ from apps.tasksets.sources.records import (
 from apps.tasksets.sources.streams import TextStream
 
 SEPARATORS = ",;\t|"
+NAMED_SEPARATOR = re.compile(rb"\"?sep=([,;\t|])\"?[\r\n]*", re.IGNORECASE)
 csv.field_size_limit(
     LONGEST_LINE
 )  # characters; a quote that is never closed swallows no more than these
@@ -33,12 +40,19 @@ class Csv:
     def __init__(self, path: Path) -> None:
         self.path, self.size, self.at = path, path.stat().st_size, 0
         with TextStream(path) as stream:
-            first = next(iter(iterate_lines(stream)), b"")
-        self.separator = max(SEPARATORS, key=first.decode(errors="replace").count)
+            lines = iterate_lines(stream)
+            first = next(lines, b"")
+            named = NAMED_SEPARATOR.fullmatch(first)
+            header = (next(lines, b"") if named else first).decode(errors="replace")
+        self.is_named = named is not None
+        most = max(SEPARATORS, key=header.count)
+        self.separator = named[1].decode() if named else most
+        spaced = header.count(f"{self.separator} ")
+        self.is_spaced = spaced > 0 and spaced == header.count(self.separator)
 
     def __iter__(self) -> Iterator[Record | BadLine]:
         with TextStream(self.path) as stream:
-            rows = Rows(stream, self.separator)
+            rows = Rows(stream, self.separator, self.is_spaced, lines_before=int(self.is_named))
             header = rows.header()
             for row in rows:
                 self.at = stream.at
@@ -52,8 +66,12 @@ class Rows:
     `begun`: the first line of the newest.
     """
 
-    def __init__(self, stream: BinaryIO, separator: str) -> None:
-        self.cells = csv.reader(self._texts(stream), delimiter=separator, strict=True)
+    def __init__(
+        self, stream: BinaryIO, separator: str, is_spaced: bool = False, lines_before: int = 0
+    ) -> None:
+        texts = islice(self._texts(stream), lines_before, None)
+        self.cells = csv.reader(texts, delimiter=separator, strict=True, skipinitialspace=is_spaced)
+        self.lines_before = lines_before
         self.begun = 1
         self.is_cut = False
         self.first = b""
@@ -68,14 +86,15 @@ class Rows:
                 "the first line names no columns:"
                 f" {found.reason if isinstance(found, BadLine) else 'not UTF-8'}"
             )
-        if not all(name.strip() for name in found):
-            raise NotReadable("a column has no name in the first line")
-        require_distinct(found)
-        return found
+        if not any(name.strip() for name in found):
+            raise NotReadable("no column has a name in the first line")
+        names = [name.strip() or f"Unnamed: {place}" for place, name in enumerate(found)]
+        require_distinct(names)
+        return names
 
     def __iter__(self) -> Iterator[list[str] | BadLine]:
         while True:
-            self.begun = self.cells.line_num + 1
+            self.begun = self.lines_before + self.cells.line_num + 1
             self.is_cut = False
             self.first = b""
             try:
@@ -93,7 +112,7 @@ class Rows:
     @property
     def _lost(self) -> str:
         """Describe which lines an unclosed quote swallowed; "" if it is only one."""
-        last = self.cells.line_num
+        last = self.lines_before + self.cells.line_num
         return f"; lines {self.begun} to {last} are this one row" if last > self.begun else ""
 
     def _bad(self, reason: str) -> BadLine:

@@ -25,6 +25,9 @@ INSIDE = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 BLANK = b" \t\r\n"
 HOLDS_LIST = re.compile(rb'"(?:%s)"\s*:\s*\[\s*\{' % b"|".join(sorted(LISTS)))
 
+# A task of ARC-AGI: its lists are pairs of grids, and no rows.
+HOLDS_GRIDS = re.compile(rb'"train"\s*:\s*\[\s*\{\s*"(?:input|output)"\s*:\s*\[\s*\[')
+
 
 def is_document(first: bytes) -> bool:
     """Return whether JSON that begins so is something else than one object a line."""
@@ -37,7 +40,8 @@ def is_document(first: bytes) -> bool:
     if line.rstrip().endswith((b"{", b"[", b",", b":")):  # spelt over several lines
         return True
     is_all = not (end and rest.strip())
-    return is_all and HOLDS_LIST.search(line) is not None
+    holds_rows = HOLDS_LIST.search(line) is not None and HOLDS_GRIDS.search(line) is None
+    return is_all and holds_rows
 
 
 class JsonDocument:

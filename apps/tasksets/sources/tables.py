@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pyarrow as arrow
 
@@ -17,6 +18,9 @@ DAMAGE = (
     OSError,
     UnicodeDecodeError,
 )  # what pyarrow says of files that are none
+
+# Of one row: a text that is none, a time that Python has no word for, a map with two equal keys.
+UNREADABLE = (ValueError, OverflowError, KeyError)
 
 
 class CompressedTable:
@@ -41,13 +45,10 @@ class CompressedTable:
 def records_in(batch: arrow.RecordBatch, first: int) -> Iterator[Record | BadLine]:
     """Yield the rows of a batch, numbered from `first`."""
     for start in range(0, batch.num_rows, ROWS_AT_ONCE):
-        some = batch.slice(start, ROWS_AT_ONCE)
+        some = _with_short_floats(batch.slice(start, ROWS_AT_ONCE))
         try:
-            rows = some.to_pylist()
-        except (
-            ValueError,
-            OverflowError,
-        ):  # a text that is none, or a time that Python has no word for, in one of them
+            rows = _plain_rows(some)
+        except UNREADABLE:
             yield from (
                 _alone(some.slice(place, 1), first + start + place)
                 for place in range(some.num_rows)
@@ -56,12 +57,47 @@ def records_in(batch: arrow.RecordBatch, first: int) -> Iterator[Record | BadLin
             yield from (record_of_row(first + start + place, row) for place, row in enumerate(rows))
 
 
+def _plain_rows(batch: arrow.RecordBatch) -> list[dict[str, Any]]:
+    """Return the rows; maps are objects. Raises UNREADABLE."""
+    return batch.to_pylist(maps_as_pydicts="strict")
+
+
+def _with_short_floats(batch: arrow.RecordBatch) -> arrow.RecordBatch:
+    """Return the batch with floats of 16 and 32 bits as what people wrote: 0.1, and not
+    0.10000000149011612."""
+    kinds = [(field.type, _replaced(field.type, arrow.string())) for field in batch.schema]
+    columns = [
+        column if kind == as_text else column.cast(as_text).cast(_replaced(kind, arrow.float64()))
+        for column, (kind, as_text) in zip(batch.columns, kinds, strict=True)
+    ]
+    return arrow.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _replaced(kind: arrow.DataType, by: arrow.DataType) -> arrow.DataType:
+    """Return the type with another one in the place of short floats, also within lists."""
+    if arrow.types.is_float16(kind) or arrow.types.is_float32(kind):
+        return by
+    if arrow.types.is_list(kind):
+        inner = _replaced(kind.value_type, by)
+        return kind if inner == kind.value_type else arrow.list_(inner)
+    if arrow.types.is_struct(kind):
+        fields = [arrow.field(one.name, _replaced(one.type, by)) for one in kind]
+        return (
+            kind
+            if [one.type for one in fields] == [one.type for one in kind]
+            else arrow.struct(fields)
+        )
+    return kind
+
+
 def _alone(row: arrow.RecordBatch, number: int) -> Record | BadLine:
     try:
-        return record_of_row(number, row.to_pylist()[0])
+        return record_of_row(number, _plain_rows(row)[0])
     except UnicodeDecodeError:
         return BadLine(number, "not UTF-8", "")
-    except (ValueError, OverflowError) as error:
+    except KeyError:
+        return BadLine(number, "a map has two equal keys", "")
+    except UNREADABLE as error:
         return BadLine(number, public_text(error)[:300], "")
 
 

@@ -1,0 +1,40 @@
+"""Pays a reply that follows the task's instructions, which a program checks, as in IFEval."""
+
+from pydantic import Field
+
+from apps.rewards.final_answer import after_thinking
+from apps.rewards.instructions import follows
+from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
+from apps.rewards.scorers.verdict import Verdict
+from apps.tasksets.checked_instructions import BadInstructions, normal_form
+
+
+class Options(ScorerOptions):
+    partial: bool = Field(
+        False, description="Give the share of the instructions that are followed, not all or none."
+    )
+
+
+def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
+    """Return 1 where each of `answer["instructions"]` is followed; reasoning does not count.
+
+    NULL where one cannot be decided and all others are followed.
+    """
+    try:
+        instructions = normal_form(task.answer)
+    except BadInstructions as problem:
+        return Verdict(None, f"the task's instructions cannot be checked: {problem}")
+    if not instructions:
+        return Verdict(None, "the task has no instructions to check")
+    said = after_thinking(rollout.text)
+    told = [(one["id"], follows(one["id"], one["kwargs"], said)) for one in instructions]
+    details = {"followed": [name for name, holds in told if holds]}
+    details |= {"not_followed": [name for name, holds in told if holds is False]}
+    undecided = [name for name, holds in told if holds is None]
+    if undecided and (options.partial or not details["not_followed"]):
+        reason = f"{undecided[0]} cannot be decided for this reply"
+        return Verdict(None, reason, {**details, "undecided": undecided})
+    right = len(details["followed"])
+    reason = f"{right} of {len(told)} instructions followed"
+    value = right / len(told) if options.partial else float(right == len(told))
+    return Verdict(value, reason, details)

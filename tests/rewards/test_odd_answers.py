@@ -1,0 +1,58 @@
+"""Every answer in odd form is worth what a person would give it: right ones, wrong ones that look
+right, hedges, lists of everything, and the question again.
+"""
+
+from itertools import chain
+
+import pytest
+
+from apps.rewards.scorers import RolloutView, TaskView, find_scorer
+from tests.rewards.odd_answers import (
+    bounding_boxes,
+    chart_values,
+    choices,
+    counts,
+    formulas,
+    grids,
+    instructions,
+    measures,
+    short_answers,
+    solutions,
+    tags,
+)
+
+TABLES = {
+    "choice": choices,
+    "chemistry": formulas,
+    "counting": counts,
+    "format": tags,
+    "grid": grids,
+    "grounding": bounding_boxes,
+    "instructions": instructions,
+    "math": solutions,
+    "quantity": measures,
+    "relaxed_number": chart_values,
+    "short_answer": short_answers,
+}
+CASES = list(
+    chain.from_iterable([(name, *row) for row in table.ROWS] for name, table in TABLES.items())
+)
+
+
+def worth(scorer: str, answer: object, reply: str, options: dict, prompt: str) -> float | None:
+    fields = answer if isinstance(answer, dict) else {"value": answer}
+    asked = [{"role": "user", "content": prompt}] if prompt else ()
+    [verdict] = find_scorer(scorer).judge([RolloutView(reply)], TaskView(asked, fields), options)
+    return verdict.value
+
+
+@pytest.mark.parametrize("scorer", TABLES)
+def test_each_answer_of_the_table_is_worth_what_it_says(scorer):
+    cases = [row for name, *row in CASES if name == scorer]
+    differ = []
+    for answer, reply, expected, *more in cases:
+        options, prompt = (*more, *({}, "")[len(more) :])
+        value = worth(scorer, answer, reply, options, prompt)
+        if value != (expected if expected is None else pytest.approx(expected, abs=0.005)):
+            differ.append((answer, reply, expected, value))
+    assert not differ
