@@ -274,8 +274,8 @@ def print_table(
             before = recorded.get(key, [])
             is_worse = bool(before) and fell(now, before, figure.more_is_better)
             worse += [key] * is_worse
-            told = " ".join(f"{value:g}" for value in before) or "-"
-            print(f"{key:70} {now:>8g}  {told}{'  worse' * is_worse}")
+            text = " ".join(f"{value:g}" for value in before) or "-"
+            print(f"{key:70} {now:>8g}  {text}{'  worse' * is_worse}")
     return worse
 
 

@@ -101,15 +101,15 @@ class Loop:
         self.engine.submit(
             [Request(str(number), tuple(prompt), sampling) for number, prompt in enumerate(prompts)]
         )
-        said: list[tuple[list[int], list[float]]] = [([], []) for _ in prompts]
+        sampled: list[tuple[list[int], list[float]]] = [([], []) for _ in prompts]
         running = len(prompts)
         while running:
             for delta in self.engine.drain(1.0):
-                ids, logprobs = said[int(delta.request_id)]
+                ids, logprobs = sampled[int(delta.request_id)]
                 ids += delta.token_ids
                 logprobs += delta.logprobs
                 running -= delta.stop_reason is not None
-        return said
+        return sampled
 
     def _sync(self) -> None:
         """Seal the new weights, load them into the engine, and delete the previous version."""

@@ -131,11 +131,11 @@ def mbpp_rows() -> Iterator[dict]:
     for what, expression in FUNCTIONS.items():
         for variable in VARIABLES:
             number += 1
-            said = expression.format(variable)
+            text = expression.format(variable)
             yield {
                 "task_id": number,
                 "text": function_wanted(what, variable),
-                "code": f"def f({variable}):\n    return {said}",
+                "code": f"def f({variable}):\n    return {text}",
                 "test_list": [f"assert f({at}) == {value_at(expression, at)!r}" for at in TRIED],
                 "test_setup_code": "",
                 "challenge_test_list": [],

@@ -227,10 +227,10 @@ def mixing(steps: int) -> dict[str, object]:
 def tell(run, crowd: list[Person]) -> None:
     if run.step % 10 == 0:
         truth, well_formed = truths(run, max(0, run.groups_opened - 64))
-        said = sum((person.said for person in crowd), Counter())
+        decisions = sum((person.said for person in crowd), Counter())
         print_line(
             f"{run.slug} step {run.step}: true {truth:.3f}, well-formed {well_formed:.2f},"
-            f" decisions by answer {dict(said)}"
+            f" decisions by answer {dict(decisions)}"
         )
 
 
@@ -243,15 +243,15 @@ def human_run_figures(run) -> dict[str, object]:
         run, run.groups_opened - LAST_UPDATES * run.settings.groups_per_step
     )
     newest = RaterModel.objects.filter(run=run).order_by("-number").first()
-    said = Rating.objects.filter(run=run, is_withdrawn=False)
+    ratings = Rating.objects.filter(run=run, is_withdrawn=False)
     return {
         "first": round(first, 4),
         "final": round(final, 4),
         "well_formed": round(well_formed, 4),
-        "decisions": said.count(),
-        "late": said.filter(is_late=True).count(),
-        "rewrites": said.filter(form="rewrite").count(),
-        "raters": said.values("rater").distinct().count(),
+        "decisions": ratings.count(),
+        "late": ratings.filter(is_late=True).count(),
+        "rewrites": ratings.filter(form="rewrite").count(),
+        "raters": ratings.values("rater").distinct().count(),
         "rollouts": sum(groups.values_list("size", flat=True)),
         "dropped": run.groups_dropped,
         "pair_accuracy": newest and newest.figures["accuracy"]["share"],

@@ -214,8 +214,8 @@ def run_offline(budget: int, seed: int, options: argparse.Namespace) -> dict[str
 
 def measure_offline(loop: PeopleLoop, tasks: list) -> tuple[float, float]:
     asked = [task for task in tasks for _ in range(loop.plan.group_size)]
-    said = loop._answers([loop._prompt_ids(task) for task in asked])
-    texts = [loop.tokenizer.decode(ids, skip_special_tokens=True) for ids, _ in said]
+    answers = loop._answers([loop._prompt_ids(task) for task in asked])
+    texts = [loop.tokenizer.decode(ids, skip_special_tokens=True) for ids, _ in answers]
     truths = [
         scorers.find_scorer("tone").of(text, task) for task, text in zip(asked, texts, strict=True)
     ]

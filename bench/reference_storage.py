@@ -63,10 +63,10 @@ async def obey(asked: argparse.Namespace) -> None:
             case "read":
                 if len(await reader.read()) != asked.batch:
                     raise SystemExit("a batch of another size was read")
-        told = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+        times = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
         if command.strip() == "bytes":
-            told["bytes"] = await size(writer) / written
-        print(json.dumps(told), flush=True)
+            times["bytes"] = await size(writer) / written
+        print(json.dumps(times), flush=True)
 
 
 def driver_address() -> str:

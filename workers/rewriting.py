@@ -60,8 +60,8 @@ def rewrite(
         index, why = next(iter(silent.items()))
         raise Unanswered(f"{len(silent):,} tasks got no reply, for example task {index}: {why}")
     refused: Counter[str] = Counter()
-    said = _answered(taskset, most, each, lambda asks: kept_replies(options, asks))
-    return store_taskset(origin, _rows(said, silent, refused), quarantine=True), refused
+    answers = _answered(taskset, most, each, lambda asks: kept_replies(options, asks))
+    return store_taskset(origin, _rows(answers, silent, refused), quarantine=True), refused
 
 
 def _answered(
@@ -102,19 +102,19 @@ def _rows(
             yield _refused(task, why, task.question, refused)
         met: set[str] = set()
         for reply in replies:
-            said = after_thinking(reply.text).strip() if reply and reply.text is not None else None
-            if said is None:
+            text = after_thinking(reply.text).strip() if reply and reply.text is not None else None
+            if text is None:
                 yield _refused(
                     task,
                     f"got no reply: {silent.get(task.index, 'none is kept')}",
                     task.question,
                     refused,
                 )
-            elif why := why_refused(task, said) or ("was said before" if said in met else ""):
-                yield _refused(task, f"its rewrite {why}", said, refused)
+            elif why := why_refused(task, text) or ("was said before" if text in met else ""):
+                yield _refused(task, f"its rewrite {why}", text, refused)
             else:
-                met.add(said)
-                yield rewritten(task, said)
+                met.add(text)
+                yield rewritten(task, text)
 
 
 def _refused(task: Task, why: str, shown: str, refused: Counter[str]) -> BadLine:

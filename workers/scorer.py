@@ -163,8 +163,8 @@ def sample_anchors(run: Run, groups: list[Group]) -> None:
         seeds = [
             chance.derive_seed("anchor", run.settings.seed, of.group.draw_index) for of in some
         ]
-        said = base.answers([of.prompt_ids for of in some], most, some[0].temperature, seeds)
-        for of, answer in zip(some, said, strict=True):
+        answers = base.answers([of.prompt_ids for of in some], most, some[0].temperature, seeds)
+        for of, answer in zip(some, answers, strict=True):
             keep_anchor(of, answer.ids, answer.logprobs, answer.text)
 
 
@@ -178,7 +178,7 @@ def record_base_nlls(run: Run, groups: list[Group]) -> None:
             .nlls([(row.prompt_ids, row.completion_ids) for row in rows])
         )
         save_base_nll(
-            {row.rollout: row.surprise(said) for row, said in zip(rows, nats, strict=True)}
+            {row.rollout: row.surprise(logprobs) for row, logprobs in zip(rows, nats, strict=True)}
         )
 
 

@@ -95,13 +95,13 @@ def forget_request_key(request: Request) -> None:
     _rows(request).delete()
 
 
-def store_for_repetition(request: Request, told: JSON) -> None:
+def store_for_repetition(request: Request, value: JSON) -> None:
     """Store a value for repetitions of this request, in the transaction of its work.
 
     Does nothing without a key.
     """
     if _key_of(request) is not None:
-        _rows(request).update(answer=told)
+        _rows(request).update(answer=value)
 
 
 def read_stored_answer(request: Request) -> JSON:

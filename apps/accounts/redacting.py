@@ -240,12 +240,12 @@ def _phone(found: re.Match[str]) -> str:
     return text
 
 
-def _is_series(said: str) -> bool:
+def _is_series(text: str) -> bool:
     """Tell whether the numbers follow a rule, like those of a task.
 
     Examples: 05 10 15 20, 03 06 12 24, 09 16 25 36.
     """
-    terms = [int(part) for part in re.findall(r"\d+", said)]
+    terms = [int(part) for part in re.findall(r"\d+", text)]
     if len(terms) < FEWEST_TERMS:
         return False
     steps = [later - earlier for earlier, later in pairwise(terms)]

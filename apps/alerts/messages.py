@@ -54,7 +54,7 @@ def build_message(delivery: Delivery) -> Message:
     run = alert.run
     verb = VERBS[delivery.kind]
     todo = alert.todo if delivery.kind == "alert.opened" else ""
-    told = {
+    body = {
         "id": alert.pk,
         "rule": alert.rule,
         "key": alert.key,
@@ -71,7 +71,7 @@ def build_message(delivery: Delivery) -> Message:
         words,
         todo,
         link,
-        {"alert": told},
+        {"alert": body},
     )
 
 

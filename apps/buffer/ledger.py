@@ -207,8 +207,10 @@ def derived_rollouts_match_their_parents() -> Iterator[str]:
     )
     yield from (f"{rollout}: synthetic rollout without a parent" for rollout in alone[:SHOWN])
     born = Offspring.objects.exclude(rollout=None).select_related("rollout")
-    said = born.annotate(beginning=Left("of__text", Length("rollout__text")))
-    for one in said.exclude(rollout__text="").exclude(rollout__text=F("beginning"))[:SHOWN]:
+    with_beginning = born.annotate(beginning=Left("of__text", Length("rollout__text")))
+    for one in with_beginning.exclude(rollout__text="").exclude(rollout__text=F("beginning"))[
+        :SHOWN
+    ]:
         yield f"{one.rollout}: the text differs from the answer it was made from"
     right = Q(
         rollout__completion_tokens=F("tokens"),

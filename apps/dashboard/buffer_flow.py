@@ -34,15 +34,15 @@ QUERIES = {
 
 def list_flow_streams(window: Window) -> list[Stream]:
     """Return the streams that are not empty: admitted, left out before that, under way."""
-    told = defaultdict(list)
+    endings = defaultdict(list)
     for fate in window.fates:
         stream, words, query = _told(fate)
-        told[stream].append((words, query))
+        endings[stream].append((words, query))
     kinds = {ADMITTED: "good", LEFT_OUT: "bad", UNDER_WAY: "open"}
     return [
-        Stream(title, kind, _ends(kind, told[title]))
+        Stream(title, kind, _ends(kind, endings[title]))
         for title, kind in kinds.items()
-        if told[title]
+        if endings[title]
     ]
 
 
@@ -74,13 +74,13 @@ def _query(fate: str) -> str:
     return f"?fate={fate}" if fate else ""
 
 
-def _ends(kind: str, told: Sequence[tuple[str, str]]) -> list[End]:
+def _ends(kind: str, endings: Sequence[tuple[str, str]]) -> list[End]:
     """Return the ends of a stream, the most common first.
 
     Reasons that differ only in their numbers count as one.
     """
     alike: dict[str, Counter] = defaultdict(Counter)
-    for words, query in told:
+    for words, query in endings:
         alike[NUMBER.sub("…", words)][words, query] += 1
     order = sorted(alike.items(), key=lambda item: -item[1].total())
     ends = [_end(kind, name, counts) for name, counts in order[:REASONS]]

@@ -164,13 +164,13 @@ def _taken(groups: QuerySet) -> dict[int, NewestUse]:
     items = StepItem.objects.filter(experience__group__in=groups)
     rows = list(items.order_by().values_list("experience_id", "step_id"))
     steps = TrainStep.objects.filter(pk__in={step for _, step in rows})
-    told = {
+    uses = {
         pk: NewestUse(number, version, planned_at, committed_at)
         for pk, number, version, planned_at, committed_at in steps.values_list(
             "pk", "number", "version", "planned_at", "committed_at"
         )
     }
     return {
-        experience: told[step]
-        for experience, step in sorted(rows, key=lambda row: told[row[1]].step)
+        experience: uses[step]
+        for experience, step in sorted(rows, key=lambda row: uses[row[1]].step)
     }

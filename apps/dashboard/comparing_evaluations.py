@@ -118,10 +118,10 @@ def _beside(
     sides: Sequence[Side], found: QuerySet[Run], owners: Sequence[str], shown: Shown, choice: str
 ) -> SideBySide:
     """Build the comparison; `owners` are fields of an evaluation that may name its side."""
-    told = found.annotate(
+    annotated = found.annotate(
         version=F("evaluates__version"), figure=shown.within("result__figures")
     ).order_by("-pk")
-    rows = list(told.values(*FIELDS, "taskset", *owners))
+    rows = list(annotated.values(*FIELDS, "taskset", *owners))
     by_set = _by_set(rows, owners, {side.pk for side in sides})
     chosen = sorted(by_set, key=lambda one: -len(by_set[one]))[:SETS_SHOWN]
     some = {one: next(iter(by_set[one].values()))[0] for one in chosen}
@@ -183,8 +183,8 @@ def _asked(
     taskset: str, plan: RunConfig, lines: Sequence[Line], figures: Mapping[int, Mapping[int, float]]
 ) -> QuestionSet:
     base = next((line for line in lines if line.is_known), None)
-    told = [_against(line, base, figures) for line in lines]
-    return QuestionSet(taskset, describe_questions(plan), told, base.side if base else None)
+    compared = [_against(line, base, figures) for line in lines]
+    return QuestionSet(taskset, describe_questions(plan), compared, base.side if base else None)
 
 
 def _against(line: Line, base: Line | None, figures: Mapping[int, Mapping[int, float]]) -> Line:

@@ -238,8 +238,10 @@ def _columns(
     evaluations: QuerySet[Run], plans: Mapping[str, RunConfig], shown: Shown
 ) -> list[Column]:
     """Return a column for each of the sets in `plans`, in their order, in two queries."""
-    told = evaluations.annotate(figure=shown.within("result__figures"))
-    rows = list(told.order_by("-pk").values(*FIELDS)[: EACH * SETS_SHOWN * (VERSIONS_SHOWN + 1)])
+    annotated = evaluations.annotate(figure=shown.within("result__figures"))
+    rows = list(
+        annotated.order_by("-pk").values(*FIELDS)[: EACH * SETS_SHOWN * (VERSIONS_SHOWN + 1)]
+    )
     closed = count_closed_tasks([row["pk"] for row in rows if row["state"] not in Run.ENDED])
     columns = {
         key: Column(key, plan.taskset or "", describe_questions(plan))
@@ -360,7 +362,7 @@ def words_of_schedule(one: Scheduled) -> str:
         f"every {times}{'step' if one.unit == 'steps' else 'version'}{'s' if one.every > 1 else ''}"
     ]
     words.append(f"{one.samples} repl{'y' if one.samples == 1 else 'ies'}")
-    told = {
+    parts = {
         "first {:,} tasks": one.tasks,
         "T {:g}": one.temperature,
         "{:,} tokens": one.max_tokens,
@@ -369,7 +371,7 @@ def words_of_schedule(one: Scheduled) -> str:
         "{} rated by people": one.people or None,
     }
     return ", ".join(
-        [*words, *(text.format(value) for text, value in told.items() if value is not None)]
+        [*words, *(text.format(value) for text, value in parts.items() if value is not None)]
     )
 
 

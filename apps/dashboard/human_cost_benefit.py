@@ -224,8 +224,8 @@ def _said(plan: RunConfig, judged: set[int]) -> tuple[dict[int, float], dict[int
         "pk", "group__task__domain", f"group__task__meta__{JUDGED_BY}"
     )
     kinds = {pk: find_judged_kind(domain, judged_by) for pk, domain, judged_by in rows}
-    machine = {pk: _machine(said, plan, kinds[pk]) for pk, said in words.items()}
-    people = {pk: peoples_word(said) for pk, said in human.items()}
+    machine = {pk: _machine(judgements, plan, kinds[pk]) for pk, judgements in words.items()}
+    people = {pk: peoples_word(judgements) for pk, judgements in human.items()}
     return _known(machine), _known(people)
 
 
@@ -233,7 +233,7 @@ def _known(found: Mapping[int, float | None]) -> dict[int, float]:
     return {pk: value for pk, value in found.items() if value is not None}
 
 
-def _machine(said: list[Judgement], plan: RunConfig, kind: Kind) -> float | None:
+def _machine(judgements: list[Judgement], plan: RunConfig, kind: Kind) -> float | None:
     """Return the machine's rating from 0 to 1, or None.
 
     This is the share of what the scorers could give at most; without scorers, the prediction of the
@@ -241,10 +241,10 @@ def _machine(said: list[Judgement], plan: RunConfig, kind: Kind) -> float | None
     """
     if not plan.rewards:
         return next(
-            (judgement.value for judgement in said if judgement.scorer == RATER_MODEL), None
+            (judgement.value for judgement in judgements if judgement.scorer == RATER_MODEL), None
         )
     value = combined(
-        [judgement for judgement in said if judgement.scorer != RATER_MODEL], plan, kind
+        [judgement for judgement in judgements if judgement.scorer != RATER_MODEL], plan, kind
     )
     return None if value is None else value / full_reward(plan, kind)
 

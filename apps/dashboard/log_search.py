@@ -48,16 +48,16 @@ class LogSearch(forms.Form):
         """Return the lines that match; none while the form is invalid."""
         if not self.is_valid():
             return lines.none()
-        said = self.cleaned_data
+        data = self.cleaned_data
         wanted = Q()
-        if said["level"]:
-            wanted &= Q(level__gte=int(said["level"]))
+        if data["level"]:
+            wanted &= Q(level__gte=int(data["level"]))
         lines = self.in_time(lines)
-        for word in said["words"].split():
+        for word in data["words"].split():
             wanted &= Q(event__icontains=word) | Q(text__icontains=word)
         return (
             lines.annotate(text=Cast("fields", TextField())).filter(wanted)
-            if said["words"]
+            if data["words"]
             else lines.filter(wanted)
         )
 
@@ -121,7 +121,7 @@ def is_keeper(user: User) -> bool:
 def as_jsonl(lines: QuerySet[LogLine]) -> Iterator[bytes]:
     """Yield the lines as JSON, newest first."""
     for line in lines.order_by("-pk")[:MOST_DOWNLOADED].iterator(2_000):
-        said = {
+        record = {
             "id": line.pk,
             "at": line.at.isoformat(),
             "level": line.get_level_display().lower(),
@@ -131,4 +131,4 @@ def as_jsonl(lines: QuerySet[LogLine]) -> Iterator[bytes]:
             "logger": line.logger,
             "fields": line.fields,
         }
-        yield json.dumps(said, ensure_ascii=False).encode() + b"\n"
+        yield json.dumps(record, ensure_ascii=False).encode() + b"\n"

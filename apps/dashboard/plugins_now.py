@@ -45,9 +45,9 @@ def _shown(one: Entry, theirs: dict[Worker, dict[str, str]]) -> ShownPlugin:
 def _others(name: str, version: str, theirs: dict[Worker, dict[str, str]]) -> str:
     """Return the processes with another version of the plugin, in words."""
     found = [
-        f"{worker.role} {worker.host}:{worker.pid}: {said.get(name, 'missing')}"
-        for worker, said in theirs.items()
-        if said.get(name, "missing") != version
+        f"{worker.role} {worker.host}:{worker.pid}: {reported.get(name, 'missing')}"
+        for worker, reported in theirs.items()
+        if reported.get(name, "missing") != version
     ]
     more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
     return ", ".join(found[:NAMED]) + more

@@ -228,11 +228,11 @@ def _scorers(rescoring: Rescoring) -> dict[str, tuple[Side | None, Side | None]]
 
 
 def _side(
-    scorer: str, weights: Mapping[str, float], said: Mapping[str, Mapping[str, Any]]
+    scorer: str, weights: Mapping[str, float], rewards: Mapping[str, Mapping[str, Any]]
 ) -> Side | None:
     if scorer not in weights:
         return None
-    row = said.get(scorer)
+    row = rewards.get(scorer)
     if row is None:
         return Side(weights[scorer])
     return Side(weights[scorer], row["mean"], row["judged"], row["missing"])

@@ -128,10 +128,10 @@ def _rewards(run: Run, form: Filter, ids: Sequence[int]) -> list[float]:
     These are one scorer's rewards if the filter names one, else the rewards that the list shows.
     """
     if one := {name: form.wanted[name] for name in ("source", "scorer") if name in form.wanted}:
-        said = Reward.objects.filter(
+        rewards = Reward.objects.filter(
             rollout__in=ids, is_current=True, value__isnull=False, **one, **form.bounds("value")
         )
-        values = said.values_list("value", flat=True)
+        values = rewards.values_list("value", flat=True)
         return [value for value in values if value is not None]
     admitted = dict(
         Experience.objects.filter(rollout__in=ids)

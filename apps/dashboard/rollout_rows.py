@@ -116,12 +116,12 @@ def find_used_advantage(experience: UsedExperience) -> float:
 def find_shown_reward(rollout: JudgedRollout, plan: RunConfig) -> float | None:
     if rollout.learned:
         return rollout.learned[0].reward
-    said = [
+    judgements = [
         Judgement(r.scorer, r.value, r.source == Reward.Source.HUMAN)
         for r in rollout.judgements
         if not r.is_late
     ]
-    return combined(said, plan, rollout.group.task.kind) if said else None
+    return combined(judgements, plan, rollout.group.task.kind) if judgements else None
 
 
 def build_rollout_rows(

@@ -392,6 +392,6 @@ def _placed(run: Run, plan: RunConfig, problems: Mapping[str, str]) -> dict[str,
     found: dict[str, str] = {}
     for name, problem in problems.items():
         for address, words in placed_among({name: problem}, addresses).items():
-            said = words if address else f"{name} {words}"
-            found[address] = "; ".join(filter(None, (found.get(address), said)))
+            message = words if address else f"{name} {words}"
+            found[address] = "; ".join(filter(None, (found.get(address), message)))
     return found

@@ -122,7 +122,7 @@ class Stage:
 
 def list_publication_stages(version: WeightVersion) -> list[Stage]:
     """Return the trainer's stages: written, verified, published."""
-    told = (
+    stages = (
         (
             "written",
             "The trainer has written the files and completed the step.",
@@ -141,7 +141,7 @@ def list_publication_stages(version: WeightVersion) -> list[Stage]:
     )
     found = []
     before = None
-    for words, why, at in told:
+    for words, why, at in stages:
         found.append(Stage(words, why, at, _since(before, at)))
         before = at or before
     return found

@@ -219,7 +219,7 @@ def _postgres() -> str:
 def _redis() -> tuple[str, bool, str]:
     started = time.perf_counter()
     try:
-        told = worker_notifications.connection().info()
+        info = worker_notifications.connection().info()
     except redis.RedisError as error:
         return (
             "Redis",
@@ -229,13 +229,13 @@ def _redis() -> tuple[str, bool, str]:
                 "paused"
             ),
         )
-    version = told.get("valkey_version") or told.get("redis_version", "unknown")
-    memory = told.get("used_memory", 0) / 2**20
+    version = info.get("valkey_version") or info.get("redis_version", "unknown")
+    memory = info.get("used_memory", 0) / 2**20
     return (
         "Redis",
         True,
         (
-            f"{version}, {memory:,.0f} MiB, {told.get('connected_clients', 0)} clients, "
+            f"{version}, {memory:,.0f} MiB, {info.get('connected_clients', 0)} clients, "
             f"response time {_ms(started)} ms"
         ),
     )

@@ -149,8 +149,8 @@ class EpisodeSocket(Socket):
     async def _do(self, text: str) -> None:
         kind = ""
         try:
-            kind, said = read_frame(text)
-            await getattr(self, f"_{kind}")(**said)
+            kind, data = read_frame(text)
+            await getattr(self, f"_{kind}")(**data)
         except NotStrictJson as error:
             await self._refuse(kind, ParseError(f"The frame is not acceptable JSON: {error}."))
         except CannotPlay as why:

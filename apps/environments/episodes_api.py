@@ -338,16 +338,19 @@ def _played(request: ApiRequest, ids: set[int]) -> set[int]:
     }
 
 
-def _result(said: TurnReward, outcome: Taken | CannotPlay | None) -> dict:
+def _result(turn_reward: TurnReward, outcome: Taken | CannotPlay | None) -> dict:
     match outcome:
         case None:
             return _refused(
-                404, "There is no such episode, or you do not play it.", said.episode_id, said.turn
+                404,
+                "There is no such episode, or you do not play it.",
+                turn_reward.episode_id,
+                turn_reward.turn,
             )
         case Taken(turn, is_late):
             return {
                 "status": 201,
-                "episode": said.episode_id,
+                "episode": turn_reward.episode_id,
                 "turn": turn,
                 "is_late": is_late,
                 "detail": "",
@@ -356,8 +359,8 @@ def _result(said: TurnReward, outcome: Taken | CannotPlay | None) -> dict:
             return _refused(
                 422 if outcome.code == "bad_reward" else 409,
                 str(outcome),
-                said.episode_id,
-                said.turn,
+                turn_reward.episode_id,
+                turn_reward.turn,
             )
 
 

@@ -79,15 +79,17 @@ class RewardBook:
         self.judged = judged_among([episode.pk for episode in episodes])
         self.new: list[tuple[int, float | None, bool]] = []  # turn's id, value, whether it is late
 
-    def outcome(self, said: TurnReward) -> Taken | CannotPlay:
-        number = self.last.get(said.episode_id) if said.turn is None else said.turn
-        turn = None if number is None else self.turns.get((said.episode_id, number))
+    def outcome(self, turn_reward: TurnReward) -> Taken | CannotPlay:
+        number = (
+            self.last.get(turn_reward.episode_id) if turn_reward.turn is None else turn_reward.turn
+        )
+        turn = None if number is None else self.turns.get((turn_reward.episode_id, number))
         if turn is None:
             return CannotPlay(
                 "not_your_move", f"turn: there is no action in turn {number or 0} yet"
             )
         try:
-            value = checked_reward(self.environments[said.episode_id], said.value)
+            value = checked_reward(self.environments[turn_reward.episode_id], turn_reward.value)
         except CannotPlay as why:
             return why
         return self._kept(turn, value)

@@ -49,13 +49,13 @@ def start_evaluation(
         project=run.project, slug=slug, title=title, plan=plan, owner=by or run.owner
     )
     created.start(by)
-    told = {
+    payload = {
         "version": version.version,
         "evaluation": created.slug,
         "taskset": asked.taskset,
         "samples": asked.samples,
     }
-    run.topic.record("version_evaluated", **told, by=str(by or ""))
+    run.topic.record("version_evaluated", **payload, by=str(by or ""))
     return created, True
 
 

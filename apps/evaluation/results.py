@@ -215,8 +215,8 @@ def _asked(run: Run) -> list[EvaluatedTask]:
 
 def _tried(samples: Sequence[tuple]) -> tuple[TaskSamples, dict[str, list[float]]]:
     judges = defaultdict(list)
-    for _, _, said in samples:
-        for one in said:
+    for _, _, task_judgements in samples:
+        for one in task_judgements:
             if one.value is not None:
                 judges[_judge(one)].append(one.value)
     return TaskSamples(
@@ -316,7 +316,7 @@ def _judges(asked: Sequence[EvaluatedTask]) -> dict[str, list]:
 
 def _hardest(asked: Sequence[EvaluatedTask], right_from: float) -> list[dict]:
     judged = [one for one in asked if one.tried.judged]
-    told = [
+    hardest = [
         {
             "group": one.group,
             "index": one.index,
@@ -326,4 +326,4 @@ def _hardest(asked: Sequence[EvaluatedTask], right_from: float) -> list[dict]:
         }
         for one in judged
     ]
-    return sorted(told, key=lambda one: (one["mean"], one["index"]))[:HARDEST]
+    return sorted(hardest, key=lambda one: (one["mean"], one["index"]))[:HARDEST]

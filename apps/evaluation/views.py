@@ -139,14 +139,14 @@ def show_pairs(user: User, arena: Arena, pairs: Sequence[Pair]) -> list[Shown]:
         origin=Rollout.Origin.POLICY,
         sample_index__in={pair.sample for pair in pairs},
     ).select_related("group")
-    said = {(one.run_id, one.group.task_id, one.sample_index): one for one in rollouts}
+    replies = {(one.run_id, one.group.task_id, one.sample_index): one for one in rollouts}
     key = keys_by_action(user.rating_keys)["difference"]
     found = []
     for pair in pairs:
         sides = [pair.pairing.first.run_id, pair.pairing.second.run_id]
         if not first_is_left(arena, user, pair):
             sides.reverse()
-        answers = [said[run, pair.task_id, pair.sample] for run in sides]
+        answers = [replies[run, pair.task_id, pair.sample] for run in sides]
         found.append(
             Shown(
                 name_pair(arena, user, pair),

@@ -120,10 +120,10 @@ def _of_group(
     group: int, votes: list[Vote], people: People, qualities: Qualities, homes: dict[int, int]
 ) -> list[Reward]:
     votes = _undisputed(votes)
-    said, words, flags = aggregate_votes(votes, people, qualities)
+    decided, words, flags = aggregate_votes(votes, people, qualities)
     simulated = {vote.rating.pk for vote in votes if vote.rating.rater.is_simulated}
     rewards = [
-        _reward(rollout, words[rollout], people, said, simulated)
+        _reward(rollout, words[rollout], people, decided, simulated)
         for rollout in words
         if rollout not in flags
     ]
@@ -177,10 +177,10 @@ def _reward(
     rollout: int,
     word: AggregateValue,
     people: People,
-    said: list[DecidedValues],
+    decided: list[DecidedValues],
     simulated: set[int],
 ) -> Reward:
-    ratings = [one.rating for one in said if rollout in one.values]
+    ratings = [one.rating for one in decided if rollout in one.values]
     details = {"rule": people.aggregation, "ratings": ratings, **_simulated(ratings, simulated)}
     return Reward(
         rollout_id=rollout,

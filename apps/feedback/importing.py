@@ -151,9 +151,12 @@ def _store(
             fresh.append(lesson)
         elif lesson.contradicts(before):
             assert kind.VERDICT is not None  # else nothing contradicts
-            said = getattr(before, kind.VERDICT)
+            verdict = getattr(before, kind.VERDICT)
             refused.append(
-                bad(line, f"contradicts another line of the same author with {kind.VERDICT} {said}")
+                bad(
+                    line,
+                    f"contradicts another line of the same author with {kind.VERDICT} {verdict}",
+                )
             )
         else:
             outcome.known += 1

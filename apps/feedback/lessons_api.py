@@ -118,19 +118,19 @@ class Lessons(APIView):
         """Store the demonstrations, preferences or thumbs of a file, or look through it."""
         form = SentLessons(data=request.data)
         form.is_valid(raise_exception=True)
-        said = form.validated_data
-        project = _run_project(request, said["project"])
+        data = form.validated_data
+        project = _run_project(request, data["project"])
         to = Destination(
-            project, upload_name(said["file"]), _taskset(project, said.get("taskset", ""))
+            project, upload_name(data["file"]), _taskset(project, data.get("taskset", ""))
         )
-        columns = LessonColumns(layout=said.get("layout", ""), at_least=said.get("at_least"))
-        with keep_upload(said["file"]) as path:
-            file = LessonFile(path, said["kind"], columns)
+        columns = LessonColumns(layout=data.get("layout", ""), at_least=data.get("at_least"))
+        with keep_upload(data["file"]) as path:
+            file = LessonFile(path, data["kind"], columns)
             try:
                 answer = (
                     _previewed(file)
-                    if said["preview"]
-                    else _stored(file, to, said["leave_out"], request)
+                    if data["preview"]
+                    else _stored(file, to, data["leave_out"], request)
                 )
             except NotReadable as damage:
                 raise ValidationError({"file": [f"The file can’t be read: {damage}."]}) from None

@@ -134,7 +134,7 @@ def _keep(lessons: Sequence[Preference], drawn: DrawnLessons) -> None:
     """Save new lessons: one per person about the same two answers, the first."""
     fresh = {(lesson.author_id, lesson.key): lesson for lesson in reversed(lessons)}
     there = Preference.objects.known(lessons)
-    new = [lesson for said, lesson in fresh.items() if said not in there]
+    new = [lesson for key, lesson in fresh.items() if key not in there]
     Preference.objects.bulk_create(reversed(new))
     drawn.new += len(new)
     drawn.known += len(lessons) - len(new)

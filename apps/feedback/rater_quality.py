@@ -126,8 +126,8 @@ def _by_category(form: str, decided: Sequence[tuple[int, Answer, list[int]]]) ->
     units = [str(sorted(shown)) for _, _, shown in decided]
     _, unit = np.unique(units, return_inverse=True)
     raters, rater = np.unique([rater for rater, _, _ in decided], return_inverse=True)
-    said = np.array([category(form, answer, shown) for _, answer, shown in decided])
-    _, accuracy = one_coin(unit, rater, said, KINDS[form])
+    categories = np.array([category(form, answer, shown) for _, answer, shown in decided])
+    _, accuracy = one_coin(unit, rater, categories, KINDS[form])
     decisions = _counts(raters, rater)
     return Quality(KINDS[form], _by(raters, accuracy), {}, {}, decisions, 0.0)
 

@@ -269,12 +269,12 @@ def _update(shaping: UpdateInfluence) -> dict:
         "rater_models": sorted(shaping.models),
         "ratings": [
             {
-                "id": said.pk,
-                "rater": said.rater.username,
-                "is_simulated": said.rater.is_simulated,
-                "form": said.form,
+                "id": rating.pk,
+                "rater": rating.rater.username,
+                "is_simulated": rating.rater.is_simulated,
+                "form": rating.form,
             }
-            for said in shaping.ratings
+            for rating in shaping.ratings
         ],
         "demonstrations": [answer.pk for answer in shaping.answers],
     }

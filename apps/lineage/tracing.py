@@ -136,14 +136,14 @@ def list_counted_ratings(groups: Sequence[int]) -> list[Rating]:
     settled = {group for group, _ in made}
     all_said = Rating.objects.filter(is_late=False).select_related("rater", "item", "rollout")
     all_said = all_said.only(*SHOWN_OF_RATINGS)
-    said = [
+    in_force = [
         *all_said.filter(item__group__in=groups),
         *all_said.filter(item=None, rollout__group__in=groups),
     ]
-    loose = [rating.pk for rating in said if find_group_id(rating) not in settled]
+    loose = [rating.pk for rating in in_force if find_group_id(rating) not in settled]
     stood = set(Rating.objects.in_time().filter(pk__in=loose).values_list("pk", flat=True))
     return sorted(
-        (rating for rating in said if rating.pk in named or rating.pk in stood),
+        (rating for rating in in_force if rating.pk in named or rating.pk in stood),
         key=lambda rating: rating.pk,
     )
 

@@ -282,9 +282,9 @@ def _why_worthless(plan: RunConfig, case: Case) -> str:
     """Return why the single answer to a caller's question has no reward."""
     if not case.rollouts:
         return "it got no reply"
-    said = case.judgements_of(case.rollouts[0].pk)
+    judgements = case.judgements_of(case.rollouts[0].pk)
     place = plan.environment.name if plan.environment else ""
-    unsaid = [one for one in said if one.scorer == place and one.value is None]
+    unsaid = [one for one in judgements if one.scorer == place and one.value is None]
     return "no feedback came in time" if unsaid else "a scorer gave it no reward"
 
 

@@ -109,9 +109,9 @@ def dry_run(run: Run, pipeline: Sequence[OperatorChoice], most: int = GROUPS) ->
     )
     reasons = Counter(one.dropped for one in decisions if one.dropped)
     failures = Counter(one.failed for one in decisions if one.failed)
-    told = (_lines(decisions), reasons.most_common(REASONS), failures.most_common(REASONS))
+    summaries = (_lines(decisions), reasons.most_common(REASONS), failures.most_common(REASONS))
     parts = (_of_tasks(run, pipeline), _of_batch(run, pipeline))
-    return DryRun(len(groups), _left(without), _left(decisions), *told, *parts)
+    return DryRun(len(groups), _left(without), _left(decisions), *summaries, *parts)
 
 
 def _of_tasks(run: Run, pipeline: Sequence[OperatorChoice]) -> Part | None:

@@ -298,10 +298,10 @@ class StartImport(APIView):
         found = _import(request, pk)
         asked = ImportChoices(data=request.data)
         asked.is_valid(raise_exception=True)
-        said = dict(asked.validated_data)
-        slug = said.pop("slug")
+        data = dict(asked.validated_data)
+        slug = data.pop("slug")
         changes: dict[str, Any] = {
-            name: tuple(value) if name == "more_meta" else value for name, value in said.items()
+            name: tuple(value) if name == "more_meta" else value for name, value in data.items()
         }
         how = replace(ImportOptions.read(found.how), **changes)
         self._require_possible(found, slug, how)

@@ -79,12 +79,12 @@ def _key(made: Made, parent: Rollout) -> str:
     Answers that reached the same goal share one, as do episodes of a group that begin with the same
     text.
     """
-    said = (
+    identity = (
         digest_content(made.task)
         if made.task
         else f"{parent.group_id} {_beginning(parent, made.tokens or 0)[1]}".encode()
     )
-    return hashlib.sha256(said).hexdigest()
+    return hashlib.sha256(identity).hexdigest()
 
 
 def _beginning(parent: Rollout, tokens: int) -> tuple[list[Turn], str]:

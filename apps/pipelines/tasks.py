@@ -141,7 +141,7 @@ def _samples(
     asked: dict[str, list[OperatorOptions]] = defaultdict(list)
     for name, options in list_operator_questions(pipeline, (TASKS,)):
         asked[name].append(options)
-    told = {
+    results = {
         name: answers[name](project, [task for _, task in tasks], options)
         for name, options in asked.items()
         if tasks
@@ -149,7 +149,7 @@ def _samples(
     found = []
     for at, (number, task) in enumerate(tasks):
         text = said_in(task.prompt, task.follow_ups)
-        known = {name: values[at] for name, values in told.items()}
+        known = {name: values[at] for name, values in results.items()}
         found.append(
             Sample(
                 number, number, text, 0.0, domain=task.domain, prompt=text, meta=task.meta, **known

@@ -98,8 +98,8 @@ def create_policy_import(project: Project, by: User | None, wanted: NewModel) ->
             state=PolicyImport.State.UPLOADING if is_upload else PolicyImport.State.WAITING,
             **_template_fields(wanted.template, wanted.template_text),
         )
-        said = {"kind": made.kind, "source": made.source}
-        AuditEntry.record("model import started", str(made), by, project, **said)
+        details = {"kind": made.kind, "source": made.source}
+        AuditEntry.record("model import started", str(made), by, project, **details)
     return made
 
 

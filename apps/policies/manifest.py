@@ -363,13 +363,13 @@ def _probe(entry: Any) -> Probe:
 
 def _probe_document(probe: Probe) -> dict[str, Any]:
     """Return the probe as JSON; empty `pictures` and `served` are left out, as in old ones."""
-    told: dict[str, Any] = {"token_ids": probe.token_ids, "logprobs": probe.logprobs}
+    document: dict[str, Any] = {"token_ids": probe.token_ids, "logprobs": probe.logprobs}
     pictures = [
         {"png": base64.b64encode(s.png).decode(), "first": s.first, "past": s.past}
         for s in probe.pictures
     ]
-    told |= {"served": dict(probe.served)} if probe.served else {}
-    return told | ({"pictures": pictures} if pictures else {})
+    document |= {"served": dict(probe.served)} if probe.served else {}
+    return document | ({"pictures": pictures} if pictures else {})
 
 
 def _shown(entry: Any) -> ShownPicture:

@@ -62,15 +62,15 @@ def read_model_shape(config: Mapping[str, Any]) -> Shape:
 
     Raises KeyError, TypeError or ValueError for what has no such sizes.
     """
-    said = {**config, **config.get("text_config", {})}
-    width = int(said["hidden_size"])
-    heads = int(said["num_attention_heads"])
-    size = int(said.get("head_dim") or width // heads)
+    text_config = {**config, **config.get("text_config", {})}
+    width = int(text_config["hidden_size"])
+    heads = int(text_config["num_attention_heads"])
+    size = int(text_config.get("head_dim") or width // heads)
     return Shape(
-        layers=int(said["num_hidden_layers"]),
+        layers=int(text_config["num_hidden_layers"]),
         width=width,
-        inner=int(said.get("intermediate_size") or 4 * width),
+        inner=int(text_config.get("intermediate_size") or 4 * width),
         attention=heads * size,
-        keys=int(said.get("num_key_value_heads") or heads) * size,
-        vocabulary=int(said["vocab_size"]),
+        keys=int(text_config.get("num_key_value_heads") or heads) * size,
+        vocabulary=int(text_config["vocab_size"]),
     )

@@ -46,8 +46,8 @@ class ConfigError(ValueError):
         if len(problems) > MOST_PROBLEMS:
             words = f"has {len(problems):,} problems; these are the first {MOST_PROBLEMS}"
             self.problems["configuration"] = words
-        told = (f"{field}: {problem}" for field, problem in self.problems.items())
-        super().__init__("; ".join(told))
+        lines = (f"{field}: {problem}" for field, problem in self.problems.items())
+        super().__init__("; ".join(lines))
 
 
 class EnvironmentChoice(Section):

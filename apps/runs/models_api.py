@@ -278,10 +278,10 @@ class Models(APIView):
         """
         asked = NewModelDocument(data=request.data)
         asked.is_valid(raise_exception=True)
-        said = dict(asked.validated_data)
-        project = _project(request, said.pop("project"))
+        data = dict(asked.validated_data)
+        project = _project(request, data.pop("project"))
         try:
-            made = create_policy_import(project, request.user, NewModel(**said))
+            made = create_policy_import(project, request.user, NewModel(**data))
         except NotAddable as error:
             raise _refused(error) from None
         _wake_worker()
@@ -365,11 +365,11 @@ class ModelImportAgain(APIView):
         found = _import(request, pk)
         asked = AgainDocument(data=request.data)
         asked.is_valid(raise_exception=True)
-        said = asked.validated_data
+        data = asked.validated_data
         if found.state != PolicyImport.State.FAILED:
             raise Conflict(f"Nothing was changed: it is {found.get_state_display()}.")
         try:
-            add_again(found, said["slug"] or found.slug, said["template"], said["template_text"])
+            add_again(found, data["slug"] or found.slug, data["template"], data["template_text"])
         except NotAddable as error:
             raise _refused(error) from None
         _wake_worker()

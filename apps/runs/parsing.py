@@ -65,19 +65,19 @@ def _require_bounded(data: dict[str, Any]) -> None:
             raise ConfigError({"configuration": words})
 
 
-def _with_nul(said: object, path: str = "") -> Iterator[str]:
+def _with_nul(data: object, path: str = "") -> Iterator[str]:
     """Yield the dotted fields in which a NUL stands, as a value or in the name of a key.
 
     YAML and JSON can both spell one.
     """
-    if isinstance(said, str) and "\0" in said:
+    if isinstance(data, str) and "\0" in data:
         yield path
-    elif isinstance(said, dict):
-        for name, value in said.items():
+    elif isinstance(data, dict):
+        for name, value in data.items():
             inner = f"{path}.{name}".removeprefix(".").replace("\0", "")
             yield from [inner] if "\0" in str(name) else _with_nul(value, inner)
-    elif isinstance(said, list | tuple):
-        for number, value in enumerate(said):
+    elif isinstance(data, list | tuple):
+        for number, value in enumerate(data):
             yield from _with_nul(value, f"{path}.{number}")
 
 
@@ -165,8 +165,8 @@ def to_yaml(config: RunConfig) -> str:
     return as_yaml(config.model_dump(mode="json"))
 
 
-def as_yaml(said: object) -> str:
-    return yaml.safe_dump(said, sort_keys=False, allow_unicode=True)
+def as_yaml(value: object) -> str:
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
 
 
 class _StrictLoader(yaml.SafeLoader):

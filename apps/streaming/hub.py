@@ -70,10 +70,10 @@ class Entry:
     @cached_property
     def blind_text(self) -> str:
         """Return the JSON for people who rate blind, made once for all of them."""
-        told = {"id": format_entry_id(self.id)} | {
+        chunk = {"id": format_entry_id(self.id)} | {
             name: value for name, value in self.chunk.items() if name in BLIND
         }
-        return json.dumps(told, ensure_ascii=True, separators=(",", ":"))
+        return json.dumps(chunk, ensure_ascii=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True)

@@ -453,8 +453,8 @@ def _named_in(test: Row) -> str:
 
 
 def _is_call(test: Row, function: str) -> bool:
-    said = test.get("testtype") or test.get("type")
-    return said in FUNCTION_TYPES if isinstance(said, str) else bool(function)
+    kind = test.get("testtype") or test.get("type")
+    return kind in FUNCTION_TYPES if isinstance(kind, str) else bool(function)
 
 
 def _row_run(row: Any, field: str) -> dict[str, str]:

@@ -69,8 +69,8 @@ def iterate_texts(taskset: Taskset) -> Iterator[str]:
 
 def said_in(prompt: Sequence[dict], follow_ups: Sequence[str]) -> str:
     """Return the user's messages in a task as one text."""
-    said = [content_text(message["content"]) for message in prompt if message["role"] == "user"]
-    return "\n".join([*said, *follow_ups])
+    texts = [content_text(message["content"]) for message in prompt if message["role"] == "user"]
+    return "\n".join([*texts, *follow_ups])
 
 
 def iterate_prompts(taskset: Taskset) -> Iterator[tuple[list, list]]:

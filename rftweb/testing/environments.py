@@ -45,9 +45,9 @@ def check_environment(
     problems = [reply.error for reply in played if reply.error]
     if not problems and [_told(one) for one in played] != [_told(one) for one in again]:
         problems.append("gives something else to the same seed and actions")
-    said = [reply.reward for reply in played if reply.reward]
-    rewards = [reward for reward in said if isinstance(reward, int | float)]
-    if len(rewards) < len(said):
+    rewarded = [reply.reward for reply in played if reply.reward]
+    rewards = [reward for reward in rewarded if isinstance(reward, int | float)]
+    if len(rewards) < len(rewarded):
         problems.append("gives a reward that is no number")
     total = sum(rewards)
     low, high = about.environment.reward_low, about.environment.reward_high

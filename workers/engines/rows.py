@@ -120,12 +120,12 @@ class Rows:
 
     def harvest(self, version: int) -> list[Delta]:
         """Move all gathered steps to Python; return a delta for each row with new tokens."""
-        said = self._said(slice(0, len(self.rows)))
+        sampled = self._said(slice(0, len(self.rows)))
         self.column = 0
         self._make_noise(slice(0, len(self.rows)))
         deltas = [
             row.delta(ids[row.since :], logprobs[row.since :], version, None)
-            for row, ids, logprobs in zip(self.rows, *said, strict=True)
+            for row, ids, logprobs in zip(self.rows, *sampled, strict=True)
         ]
         for row in self.rows:
             row.since = 0
@@ -138,9 +138,11 @@ class Rows:
 
         Without a `reason`, a row's last token decides its stop reason.
         """
-        said = self._said(self._tensor(indices))
+        sampled = self._said(self._tensor(indices))
         deltas = []
-        for row, ids, logprobs in zip((self.rows[index] for index in indices), *said, strict=True):
+        for row, ids, logprobs in zip(
+            (self.rows[index] for index in indices), *sampled, strict=True
+        ):
             new = ids[row.since :]
             why = reason or ("stop" if new[-1] in row.request.sampling.stop_token_ids else "length")
             deltas.append(row.delta(new, logprobs[row.since :], version, why))

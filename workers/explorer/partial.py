@@ -191,12 +191,12 @@ def _is_as_watched(rollout: InFlightRollout, kept: PartialRollout) -> bool:
 def _tell(writer: ChunkWriter, rollout: InFlightRollout) -> None:
     """Send the whole text to viewers."""
     for number, turn in enumerate(rollout.turns):
-        said = rollout.turn_tokens(number)
+        ids = rollout.turn_tokens(number)
         if turn.role == USER:
-            writer.turn(rollout.rollout_id, turn.first, len(said), turn.text)
+            writer.turn(rollout.rollout_id, turn.first, len(ids), turn.text)
             continue
         detokenizer = IncrementalDetokenizer(rollout.chat_tokenizer)
-        past = turn.first + len(said)
+        past = turn.first + len(ids)
         for first, end, version in _pieces(rollout, turn.first, past):
             text = detokenizer.push(tuple(rollout.token_ids[first:end]))
             writer.add(rollout.rollout_id, first, text, tuple(rollout.logprobs[first:end]), version)

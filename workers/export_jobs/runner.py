@@ -125,9 +125,14 @@ def _push(order: ExportJob) -> dict[str, Any]:
         address = push_folder(folder, to, f"{version.address}, {order.form}", progress)
     finally:
         shutil.rmtree(folder.parent, ignore_errors=True)
-    said = {"repository": repository, "form": order.form, "commit": address, "is_public": is_public}
+    details = {
+        "repository": repository,
+        "form": order.form,
+        "commit": address,
+        "is_public": is_public,
+    }
     project = version.run.project
-    AuditEntry.record("weight version pushed", version.address, order.by, project, **said)
+    AuditEntry.record("weight version pushed", version.address, order.by, project, **details)
     return {"bytes": size, "address": address}
 
 

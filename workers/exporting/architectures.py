@@ -113,12 +113,12 @@ class Model:
         if self.name == "gemma3":
             self._require("attn_logit_softcapping", self.config.attn_logit_softcapping, None)
 
-    def _require(self, field: str, said: object, *known: object) -> None:
-        if said not in known:
-            told = " or ".join(str(one) for one in sorted(known, key=str))
+    def _require(self, field: str, value: object, *known: object) -> None:
+        if value not in known:
+            choices = " or ".join(str(one) for one in sorted(known, key=str))
             raise NotAsGguf(
-                f"{field} is {said} in the configuration, but GGUF architecture {self.name} "
-                f"requires {told}"
+                f"{field} is {value} in the configuration, but GGUF architecture {self.name} "
+                f"requires {choices}"
             )
 
     # -- figures of the header ---------------------------------------------------------------------
@@ -167,8 +167,8 @@ class Model:
 
     def _rope(self) -> dict[str, Any]:
         """Return the rotary parameters of layers that see all."""
-        said: dict[str, Any] = self.config.rope_parameters
-        whole: dict[str, Any] = said.get(WHOLE, said)
+        parameters: dict[str, Any] = self.config.rope_parameters
+        whole: dict[str, Any] = parameters.get(WHOLE, parameters)
         return whole
 
     def _write_scaling(self, writer: GGUFWriter) -> None:

@@ -119,8 +119,8 @@ def _require_plain(added: Iterable[dict[str, Any]]) -> None:
     for one in added:
         for flag in ("lstrip", "rstrip", "single_word"):
             if one.get(flag):
-                told = one["content"]
-                raise NotAsGguf(f"GGUF does not support {flag}, which the token {told!r} needs")
+                content = one["content"]
+                raise NotAsGguf(f"GGUF does not support {flag}, which the token {content!r} needs")
 
 
 def _kind_of(
@@ -222,9 +222,9 @@ def _added_around(tokenizer: PreTrainedTokenizerBase) -> tuple[bool, bool]:
     end = whole[len(begin) + len(bare) :]
     if begin not in ([], [tokenizer.bos_token_id]) or end not in ([], [tokenizer.eos_token_id]):
         around = tokenizer.convert_ids_to_tokens(begin + end)
-        told = " ".join(around)
+        texts = " ".join(around)
         raise NotAsGguf(
-            f"GGUF does not support the tokens that the tokenizer adds around text: {told}"
+            f"GGUF does not support the tokens that the tokenizer adds around text: {texts}"
         )
     return bool(begin), bool(end)
 

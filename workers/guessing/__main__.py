@@ -87,11 +87,11 @@ def main() -> int:
         asked.engine,
         lambda done: print(f"{done:,} of {len(tasks):,} tasks", flush=True),
     )
-    said = (
+    summary = (
         f"{tally.checked:,} tasks checked: {tally.easy:,} were guessed correctly in "
         f"{check.tries} tries without reasoning"
     )
-    print(f"{said}, {tally.unjudged:,} could not be sampled or scored")
+    print(f"{summary}, {tally.unjudged:,} could not be sampled or scored")
     return 0
 
 

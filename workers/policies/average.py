@@ -136,8 +136,8 @@ def _places(folder: Path) -> dict[str, Path]:
 
 def _probe(folder: Path, like: Probe) -> Probe:
     model = loading.load_vision_model(folder, dtype="float32").eval()
-    said = probe_logprobs(model, like.token_ids, ImageProcessor.of(folder), like.pictures)
-    return Probe(like.token_ids, tuple(said), like.pictures)
+    logprobs = probe_logprobs(model, like.token_ids, ImageProcessor.of(folder), like.pictures)
+    return Probe(like.token_ids, tuple(logprobs), like.pictures)
 
 
 if __name__ == "__main__":

@@ -33,11 +33,11 @@ def render_chat(
 ) -> str:
     """Return what the policy's chat template writes. Raises UnusableTemplate."""
     shows_pictures = chat_tokenizer.image_processor is not None
-    said: list[dict[str, Any]]
-    said = [in_parts(message) if shows_pictures else dict(message) for message in messages]
+    rendered: list[dict[str, Any]]
+    rendered = [in_parts(message) if shows_pictures else dict(message) for message in messages]
     try:
         shown = chat_tokenizer.tokenizer.apply_chat_template(
-            said, add_generation_prompt=begins_answer, tokenize=False
+            rendered, add_generation_prompt=begins_answer, tokenize=False
         )
         return str(shown)
     except (TemplateError, TypeError, KeyError, ValueError) as error:

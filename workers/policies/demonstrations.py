@@ -53,6 +53,6 @@ def tone(seed: int) -> Iterator[tuple[str, str]]:
 
 
 def _sentence(place: str, asked: str, generator: random.Random) -> str:
-    said = generator.choice(SENTENCES[place][generator.choice(MANNERS)])
+    sentence = generator.choice(SENTENCES[place][generator.choice(MANNERS)])
     mentioned = asked if generator.random() < RIGHT_OBJECT else generator.choice(OBJECTS)
-    return said.format(object=mentioned)
+    return sentence.format(object=mentioned)

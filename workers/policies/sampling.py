@@ -59,7 +59,7 @@ def sample_batch(
     positions = (attention.cumsum(1) - 1).clamp(min=0)
     cache = DynamicCache()
     done = torch.zeros(len(prompts), dtype=torch.bool, device=model.device)
-    said = []
+    texts = []
     logprobs = []
     mask = []
     for _ in range(max_tokens):
@@ -74,7 +74,7 @@ def sample_batch(
         uniform = uniforms(own_seeds, positions[:, -1])
         token, logprob = draw_tokens(logits / temperature, uniform)
         mask.append(~done)
-        said.append(torch.where(done, pad, token))
+        texts.append(torch.where(done, pad, token))
         logprobs.append(torch.where(done, 0.0, logprob))
         done = done | torch.isin(token, stops)
         if bool(done.all()):
@@ -82,7 +82,7 @@ def sample_batch(
         ids = token[:, None]
         positions = positions[:, -1:] + 1
         attention = torch.cat([attention, attention.new_ones(len(prompts), 1)], 1)
-    return Batch(torch.stack(said, 1), torch.stack(logprobs, 1), torch.stack(mask, 1))
+    return Batch(torch.stack(texts, 1), torch.stack(logprobs, 1), torch.stack(mask, 1))
 
 
 def _left_padded(

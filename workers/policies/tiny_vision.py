@@ -86,9 +86,13 @@ def build_seeing(
         _warm(model, image_processor, seed, warmup_steps)
     model.save_pretrained(unfinished)
     _spell_as_the_hub(unfinished / SINGLE)
-    said = image_processor.processor.tokenizer.encode(QUESTION, add_special_tokens=False)
+    question_ids = image_processor.processor.tokenizer.encode(QUESTION, add_special_tokens=False)
     return seal_folder(
-        unfinished, folder, version=0, parent=None, probe=seeing_probe(model, image_processor, said)
+        unfinished,
+        folder,
+        version=0,
+        parent=None,
+        probe=seeing_probe(model, image_processor, question_ids),
     )
 
 
@@ -226,7 +230,7 @@ def _warm(
     model.train()
     for _ in range(steps):
         rows = draw.sample(seen, ROWS)
-        said = [
+        named = [
             colour if draw.random() < RIGHT else draw.choice(list(COLOURS)) for _, colour in rows
         ]
         encoded = [image_processor.encode(asked, [png]) for png, _ in rows]
@@ -235,7 +239,7 @@ def _warm(
                 *image_processor.processor.tokenizer.encode(word, add_special_tokens=False),
                 text_config.eos_token_id,
             ]
-            for word in said
+            for word in named
         ]
         ids = torch.tensor(
             [[*prompt, *reply] for (prompt, _), reply in zip(encoded, replies, strict=True)]

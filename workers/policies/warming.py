@@ -78,11 +78,11 @@ def _batches(
 
 
 def _tokens(
-    tokenizer: PreTrainedTokenizerFast, asked: str, said: str
+    tokenizer: PreTrainedTokenizerFast, asked: str, text: str
 ) -> tuple[list[int], list[int]]:
     """Return prompt ids as the chat template puts them, and reply ids with the end token."""
     return prompt_ids(tokenizer, asked), [
-        *tokenizer.encode(said, add_special_tokens=False),
+        *tokenizer.encode(text, add_special_tokens=False),
         tokenizer.eos_token_id,
     ]
 

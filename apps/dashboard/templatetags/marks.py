@@ -156,10 +156,10 @@ def pairs(mapping: Mapping) -> list[tuple[str, str, bool]]:
 
     No key of the details is resolved as a template variable.
     """
-    told = [(name, _told(value)) for name, value in mapping.items()]
+    texts = [(name, _told(value)) for name, value in mapping.items()]
     return [
         (name.replace("_", " "), text[:DETAIL_SHOWN], "\n" in text or len(text) > 40)
-        for name, text in told
+        for name, text in texts
     ]
 
 

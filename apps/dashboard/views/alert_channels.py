@@ -60,10 +60,10 @@ def act_on_channel(request: SignedInRequest, project: str, pk: int, verb: str) -
             AuditEntry.record(
                 f"alert channel: {verb}", f"{channel.kind} {channel.address}", request.user, found
             )
-        said = ACTS[verb](channel)
+        message = ACTS[verb](channel)
     if verb == "secret":
         return _page(request, found, fresh=channel)
-    messages.success(request, said)
+    messages.success(request, message)
     return redirect("alert-channels", project)
 
 

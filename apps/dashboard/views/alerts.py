@@ -110,8 +110,10 @@ def run_alerts_now(request: SignedInRequest, project: str, slug: str) -> HttpRes
 @login_required
 def banner(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project: the banner of its pages again."""
-    told = banner_context(request, seen_run(request, project, slug), request.GET.get("place", ""))
-    return render(request, "dashboard/_alert_banner_now.html", told)
+    context = banner_context(
+        request, seen_run(request, project, slug), request.GET.get("place", "")
+    )
+    return render(request, "dashboard/_alert_banner_now.html", context)
 
 
 def banner_context(request: SignedInRequest, run: Run, place: str = "") -> dict:

@@ -127,12 +127,12 @@ def _talk(request: SignedInRequest, version: WeightVersion, named: str | None) -
 
 
 @transaction.atomic
-def _said(request: SignedInRequest, version: WeightVersion, talk: Chat | None, said: dict) -> Chat:
+def _said(request: SignedInRequest, version: WeightVersion, talk: Chat | None, data: dict) -> Chat:
     """Add the user's message, to a new conversation if there is none. Raise NotPossible."""
     talk = talk or Chat.objects.create(
-        weight_version=version, by=request.user, system=said["system"].strip()
+        weight_version=version, by=request.user, system=data["system"].strip()
     )
-    talk.ask([{"role": "user", "content": said["text"]}], said["temperature"], said["max_tokens"])
+    talk.ask([{"role": "user", "content": data["text"]}], data["temperature"], data["max_tokens"])
     return talk
 
 

@@ -74,7 +74,7 @@ def compare_runs(request: SignedInRequest) -> HttpResponse:
     chances = (
         _of_evaluations(shown, beside) if figure == EVALUATED else [_of_updates(finals, figure)]
     )
-    told = [name for name in FIGURES if any(name in final.last for final in finals)]
+    recorded = [name for name in FIGURES if any(name in final.last for final in finals)]
     context = {
         "section": "runs",
         "runs": runs,
@@ -87,7 +87,7 @@ def compare_runs(request: SignedInRequest) -> HttpResponse:
         "asked": ",".join(_address(run) for run in runs),
         "most": MOST_RUNS,
         "finals": finals,
-        "figures": {name: FIGURES[name] for name in told},
+        "figures": {name: FIGURES[name] for name in recorded},
         "last": LAST,
         "newest_groups": NEWEST_GROUPS,
         "differences": list_differing_fields([run.settings for run in runs])
@@ -174,9 +174,9 @@ def _runs(request: SignedInRequest) -> tuple[list[Run], list[str]]:
 
     Raises Http404 for too many.
     """
-    said = request.GET.get("runs", "")
-    asked = list(dict.fromkeys(part.strip() for part in said.split(",") if part.strip()))
-    if len(asked) > MOST_RUNS or len(said) > LONGEST:
+    typed = request.GET.get("runs", "")
+    asked = list(dict.fromkeys(part.strip() for part in typed.split(",") if part.strip()))
+    if len(asked) > MOST_RUNS or len(typed) > LONGEST:
         raise Http404(f"compare at most {MOST_RUNS} runs")
     wanted = Q()
     for address in asked:

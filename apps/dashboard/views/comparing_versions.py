@@ -57,22 +57,22 @@ class Asking(Knobs):
                 blocks.append([])
             else:
                 blocks[-1].append(line)
-        said = (
+        prompts = (
             ["\n".join(block).strip() for block in blocks]
             if len(blocks) > 1
             else [line.strip() for line in lines]
         )
-        return [[{"role": "user", "content": text}] for text in said if text]
+        return [[{"role": "user", "content": text}] for text in prompts if text]
 
     def clean(self) -> dict:
         super().clean()
-        said = self.cleaned_data
-        count = len(said.get("prompts") or []) + (said.get("tasks") or 0)
-        if "prompts" in said and not 0 < count <= MOST_PROMPTS:
+        data = self.cleaned_data
+        count = len(data.get("prompts") or []) + (data.get("tasks") or 0)
+        if "prompts" in data and not 0 < count <= MOST_PROMPTS:
             raise forms.ValidationError(f"Enter 1 to {MOST_PROMPTS} prompts in total, not {count}.")
-        if said.get("one") is not None and said.get("one") == said.get("other"):
+        if data.get("one") is not None and data.get("one") == data.get("other"):
             raise forms.ValidationError("Select two different versions.")
-        return said
+        return data
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -187,14 +187,14 @@ def _cell(turn: ChatTurn, version: WeightVersion, is_served: bool) -> dict:
     return {"turn": turn, "version": version, "seconds": turn_seconds(turn), "waits": waits}
 
 
-def _begun(request: SignedInRequest, run: Run, said: dict) -> Comparison:
+def _begun(request: SignedInRequest, run: Run, data: dict) -> Comparison:
     """Create the comparison. Raise NotPossible."""
-    one, other = (_existing(run, said[name]) for name in ("one", "other"))
-    prompts = [*said["prompts"], *_drawn(run, said["tasks"] or 0)]
+    one, other = (_existing(run, data[name]) for name in ("one", "other"))
+    prompts = [*data["prompts"], *_drawn(run, data["tasks"] or 0)]
     if not prompts:
         raise NotPossible("the run has no tasks without images; enter prompts instead")
     return Comparison.begin(
-        one, other, request.user, prompts, said["temperature"], said["max_tokens"]
+        one, other, request.user, prompts, data["temperature"], data["max_tokens"]
     )
 
 

@@ -60,9 +60,9 @@ class PricesForm(forms.Form):
 
     def clean(self) -> dict:
         super().clean()
-        said = self.cleaned_data
+        data = self.cleaned_data
         return {
-            name: (value or 0.0) if name != "currency" else value for name, value in said.items()
+            name: (value or 0.0) if name != "currency" else value for name, value in data.items()
         }
 
 

@@ -126,28 +126,30 @@ def _ask(request: SignedInRequest, run: Run) -> HttpResponse:
     except (ConfigError, ValidationError) as wrong:
         return refused(request, run, wrong, "The evaluation was not started", "ask")
     new = sum(is_new for _, is_new in made)
-    told = f"{new} evaluation{'' if new == 1 else 's'} started" if new else "No evaluations started"
+    message = (
+        f"{new} evaluation{'' if new == 1 else 's'} started" if new else "No evaluations started"
+    )
     known = len(made) - new
-    messages.success(request, told + (f"; {known} already existed." if known else "."))
+    messages.success(request, message + (f"; {known} already existed." if known else "."))
     return redirect("run-evaluations", run.project.slug, run.slug)
 
 
-def _numbers(said: QueryDict) -> set[int]:
+def _numbers(posted: QueryDict) -> set[int]:
     """Return the selected or typed versions. Raise ConfigError for anything but numbers."""
-    told = [*said.getlist("version"), *said.get("others", "").replace(",", " ").split()]
+    typed = [*posted.getlist("version"), *posted.get("others", "").replace(",", " ").split()]
     if wrong := next(
-        (text for text in told if not (text.isascii() and text.isdigit() and len(text) < 10)), None
+        (text for text in typed if not (text.isascii() and text.isdigit() and len(text) < 10)), None
     ):
         raise ConfigError(
             {"version": f"{wrong[:20]!r} is not a version number; enter numbers such as 40, 120"}
         )
-    return {int(text) for text in told}
+    return {int(text) for text in typed}
 
 
-def _said(said: QueryDict, fields: tuple[str, ...]) -> dict:
-    told = {name: text for name in fields if (text := said.get(name, "").strip())}
-    chosen = [name for name in said.getlist("scorer") if name]
-    return told | ({"rewards": [{"scorer": name} for name in chosen]} if chosen else {})
+def _said(posted: QueryDict, fields: tuple[str, ...]) -> dict:
+    values = {name: text for name in fields if (text := posted.get(name, "").strip())}
+    chosen = [name for name in posted.getlist("scorer") if name]
+    return values | ({"rewards": [{"scorer": name} for name in chosen]} if chosen else {})
 
 
 def _require_taskset(run: Run, slug: str) -> None:

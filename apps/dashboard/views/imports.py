@@ -177,18 +177,18 @@ class Choices(forms.Form):
         return slug
 
     def clean_operators(self) -> str:
-        said = self.cleaned_data["operators"].replace("\r\n", "\n")
+        text = self.cleaned_data["operators"].replace("\r\n", "\n")
         try:
-            operators_of_import(in_list(said), self.importing.project)
+            operators_of_import(in_list(text), self.importing.project)
         except ConfigError as error:
             raise forms.ValidationError(
                 [f"{field}: {why}" for field, why in error.problems.items()]
             ) from None
-        return said
+        return text
 
     def how(self, more_meta: tuple[str, ...]) -> ImportOptions:
-        said = {name: value for name, value in self.cleaned_data.items() if name != "slug"}
-        return ImportOptions(**said, more_meta=more_meta)
+        options = {name: value for name, value in self.cleaned_data.items() if name != "slug"}
+        return ImportOptions(**options, more_meta=more_meta)
 
 
 @takes_body(LARGEST_BYTES + FORM_OVERHEAD)
@@ -278,8 +278,8 @@ def show_import(request: SignedInRequest, pk: int) -> HttpResponse:
         form = Choices(found, request.POST)
         if form.is_valid():
             return _chosen(request, found, form, how)
-        said = {name: value for name, value in form.cleaned_data.items() if name != "slug"}
-        how = replace(how, **said, more_meta=_more_meta(request, found))
+        options = {name: value for name, value in form.cleaned_data.items() if name != "slug"}
+        how = replace(how, **options, more_meta=_more_meta(request, found))
     seen = look_at_rows(found.preview, how)
     left_out, broken = _left_out(found, how, seen)
     context = {

@@ -78,8 +78,8 @@ def _over(runs: list[Run]) -> str:
     """Return a sentence that none of these runs streams; empty if one does, or there is none."""
     if not runs or any(run.state == Run.State.RUNNING for run in runs):
         return ""
-    told = ", ".join(f"{run.slug} is {run.get_state_display()}" for run in runs)
-    return f"No live replies: {told}."
+    states = ", ".join(f"{run.slug} is {run.get_state_display()}" for run in runs)
+    return f"No live replies: {states}."
 
 
 def _chosen(request: SignedInRequest) -> Run | None:

@@ -41,12 +41,12 @@ def run_logs(request: SignedInRequest, project: str, slug: str) -> HttpResponseB
 def worker_logs(request: SignedInRequest, pk: int) -> HttpResponseBase:
     """Everybody signed in: the worker's lines about visible runs; operators see all lines."""
     worker = get_object_or_404(Worker.every, pk=pk)
-    said = LogLine.objects.filter(worker=worker.key)
+    among = LogLine.objects.filter(worker=worker.key)
     return _answer(
         request,
         lines_for(request.user).filter(worker=worker.key),
         worker.key,
-        said,
+        among,
         section="workers",
         worker=worker,
     )

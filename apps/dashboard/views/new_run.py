@@ -58,12 +58,12 @@ def show_new_run(request: SignedInRequest) -> HttpResponse:
         (preset for preset in presets() if preset.name == request.GET.get("preset")), None
     )
     chosen = chosen or choose_preset(taskset)
-    said = (
+    config = (
         as_written(like.settings)
         if like
         else choose_initial_values(chosen, project, taskset, policy)
     )
-    form = load_run_form(project, said, request.user)
+    form = load_run_form(project, config, request.user)
     context = _context(request, project, form, request.GET)
     # A link to this page named them, so another preset keeps them.
     context |= {"named_taskset": taskset.slug if taskset else ""}
@@ -73,7 +73,7 @@ def show_new_run(request: SignedInRequest) -> HttpResponse:
         context |= {"slug": slug, "title": like.title, "chosen": "", "lacking": ""}
     else:
         context |= {} if context["slug"] else _generated(project, form)
-        context |= {"chosen": chosen.name, "lacking": lacking(chosen, said)}
+        context |= {"chosen": chosen.name, "lacking": lacking(chosen, config)}
     return _page(request, context)
 
 
@@ -180,8 +180,8 @@ def _page(request: SignedInRequest, context: dict, status: int = 200) -> HttpRes
     return render(request, "dashboard/run_new.html", context, status=status)
 
 
-def _context(request: SignedInRequest, project: Project, form: RunForm, said: QueryDict) -> dict:
-    against = _run(request, said.get("against") or said.get("like", ""))
+def _context(request: SignedInRequest, project: Project, form: RunForm, posted: QueryDict) -> dict:
+    against = _run(request, posted.get("against") or posted.get("like", ""))
     plan = form.plan
     policy = project.policies.filter(slug=plan.policy).first() if plan else None
     projects = Project.objects.run_by(request.user).current().order_by("slug")
@@ -206,9 +206,9 @@ def _context(request: SignedInRequest, project: Project, form: RunForm, said: Qu
         "estimate": estimate_run(plan, policy) if plan and policy else None,
         "people_time": estimate_people_time(plan, project) if plan else None,
         "can_try": plan is None or can_be_tried(plan),
-        "tried": _tried(request, said.get("tried", "")),
+        "tried": _tried(request, posted.get("tried", "")),
         "against": against,
-        "against_said": said.get("against") or said.get("like", ""),
+        "against_said": posted.get("against") or posted.get("like", ""),
         "differences": list_differing_fields([against.settings, plan]) if against and plan else [],
         "earlier": earlier[:EARLIER_SHOWN],
         "longest_slug": LONGEST_SLUG,
@@ -232,14 +232,14 @@ def _generated(project: Project, form: RunForm) -> dict[str, str]:
     return {"slug": slug, "generated": slug}
 
 
-def _project(request: SignedInRequest, said: QueryDict) -> Project:
+def _project(request: SignedInRequest, posted: QueryDict) -> Project:
     """Return the project for the new run: the named one, else that of the newest taskset.
 
     Where no project has a taskset, it is the first by name.
     Raises Http404, PermissionDenied.
     """
     own = Project.objects.run_by(request.user).current().order_by("slug")
-    if slug := said.get("project"):
+    if slug := posted.get("project"):
         project = get_object_or_404(Project.objects.visible_to(request.user), slug=slug)
         if project.archived_at:
             raise PermissionDenied("This project is archived. Its owners can restore it.")

@@ -61,18 +61,18 @@ class Conversation(forms.Form):
 
     def clean(self) -> dict:
         super().clean()
-        said = self.cleaned_data
-        if said.get("user_again") and not said.get("reply"):
+        data = self.cleaned_data
+        if data.get("user_again") and not data.get("reply"):
             self.add_error("reply", "Write a reply between the two messages of the user.")
-        if said.get("template") == OWN and not said.get("template_text", "").strip():
+        if data.get("template") == OWN and not data.get("template_text", "").strip():
             self.add_error("template_text", "Write the chat template, or choose another one.")
-        return said
+        return data
 
     @property
     def messages(self) -> list[dict[str, str]]:
         """Return the messages that were written, in order."""
-        said = {name: _lines(self.cleaned_data[name]) for name in self.ROLES}
-        return [{"role": self.ROLES[name], "content": text} for name, text in said.items() if text]
+        texts = {name: _lines(self.cleaned_data[name]) for name in self.ROLES}
+        return [{"role": self.ROLES[name], "content": text} for name, text in texts.items() if text]
 
 
 def _lines(text: str) -> str:
@@ -251,12 +251,12 @@ def _written(latest: TemplatePreview | None) -> dict[str, str]:
     if latest is None:
         return EXAMPLE
     names = iter(Conversation.ROLES.items())
-    said = {}
+    texts = {}
     for message in latest.messages:
         name = next(name for name, role in names if role == message["role"])
-        said[name] = message["content"]
+        texts[name] = message["content"]
     template = OWN if latest.template_text else latest.template
-    return {**said, "template": template, "template_text": latest.template_text}
+    return {**texts, "template": template, "template_text": latest.template_text}
 
 
 def _seen(request: SignedInRequest, project: str, slug: str) -> Policy:

@@ -148,12 +148,12 @@ def _suspicions(run: Run) -> list[str]:
 def _newest_versions(run: Run) -> list[WeightVersion]:
     """Return the newest weight versions with their slowest load and widest probe gap."""
     newest = run.weight_versions.order_by("-version").values("pk")[:VERSIONS_SHOWN]
-    told = WeightVersion.objects.filter(pk__in=newest).annotate(
+    annotated = WeightVersion.objects.filter(pk__in=newest).annotate(
         engines=Count("acknowledgements"),
         milliseconds=Max("acknowledgements__milliseconds"),
         gap=Max("acknowledgements__probe_gap"),
     )
-    return list(told.order_by("-version"))
+    return list(annotated.order_by("-version"))
 
 
 def _newest(request: SignedInRequest, run: Run, is_open: bool) -> dict:

@@ -51,11 +51,13 @@ class ActForm(forms.Form):
 
     @property
     def weights(self) -> dict[str, float]:
-        said = {
+        posted = {
             name: value for name, value in self.cleaned_data.items() if name.startswith("weight.")
         }
         return {
-            name.removeprefix("weight."): value for name, value in said.items() if value is not None
+            name.removeprefix("weight."): value
+            for name, value in posted.items()
+            if value is not None
         }
 
 

@@ -209,8 +209,8 @@ def _id(text: str) -> int:
 
 def _as_typed(form: BenchForm) -> dict[str, Any]:
     """Return posted fields as initial values, so that nothing is validated and nothing is lost."""
-    said = {name: form[name].value() for name in form.fields}
-    return {**said, "reply": form.replies}
+    values = {name: form[name].value() for name in form.fields}
+    return {**values, "reply": form.replies}
 
 
 def _place(request: SignedInRequest, found: Trial) -> int:

@@ -135,9 +135,9 @@ def order_worker(request: SignedInRequest, pk: int, verb: str) -> HttpResponse:
         )
     elif verb == "quarantine":
         held = quarantine(found, request.user, reason)
-        told = ", ".join(f"{count} {what}" for what, count in held.items() if count) or "nothing"
+        summary = ", ".join(f"{count} {what}" for what, count in held.items() if count) or "nothing"
         messages.success(
-            request, (f"Quarantined. It held {told}, which other workers can now take over.")
+            request, (f"Quarantined. It held {summary}, which other workers can now take over.")
         )
     else:
         found.tell(ORDERS[verb], request.user, reason)

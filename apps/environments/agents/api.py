@@ -248,10 +248,10 @@ class FeedbackView(AgentView):
         return Response(_receipt(hear(get_caller(request), episode, number, word)), 201)
 
 
-def _word(said: dict) -> AnswerFeedback:
-    thumb = said.get("thumb")
-    score = said.get("score")
-    correction = said.get("correction", "")
+def _word(body: dict) -> AnswerFeedback:
+    thumb = body.get("thumb")
+    score = body.get("score")
+    correction = body.get("correction", "")
     if thumb not in (None, "up", "down"):
         raise refuse_field("thumb", "must be up or down")
     if thumb is not None and score is not None:
@@ -262,17 +262,17 @@ def _word(said: dict) -> AnswerFeedback:
         )
     if thumb is None and score is None and not correction.strip():
         raise refuse_field("thumb", "send a thumb (up, down), a score or a correction")
-    person = said.get("user", "")
+    person = body.get("user", "")
     if not isinstance(person, str) or len(person) > LONGEST_PERSON:
         raise refuse_field("user", f"must be a text of at most {LONGEST_PERSON} characters")
-    return AnswerFeedback(person, thumb, score, correction, _final(said))
+    return AnswerFeedback(person, thumb, score, correction, _final(body))
 
 
-def _final(said: dict) -> bool:
+def _final(body: dict) -> bool:
     """Tell whether the caller says that no further feedback comes for the episode."""
-    if not isinstance(said.get("final", False), bool):
+    if not isinstance(body.get("final", False), bool):
         raise refuse_field("final", "must be true or false")
-    return said.get("final", False)
+    return body.get("final", False)
 
 
 def _receipt(word: Feedback) -> dict:

@@ -13,8 +13,8 @@ NO_SESSIONS = "A session needs a connection: open /ws or /mcp as a WebSocket."
 Answer = tuple[int, dict]
 
 
-async def reset(guest: OpenEnvClient, said: dict) -> Answer:
-    return await _answered(guest, lambda play: play.reset(said))
+async def reset(guest: OpenEnvClient, data: dict) -> Answer:
+    return await _answered(guest, lambda play: play.reset(data))
 
 
 async def step(guest: OpenEnvClient, action: dict) -> Answer:

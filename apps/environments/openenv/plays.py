@@ -84,15 +84,15 @@ class Play:
         assert self.episode is not None
         return self.episode
 
-    async def reset(self, said: dict) -> dict:
+    async def reset(self, data: dict) -> dict:
         """Begin an episode and return the first observation.
 
-        `said` holds seed, episode_id, and the environment's options. Raises Unplayable.
+        `data` holds seed, episode_id, and the environment's options. Raises Unplayable.
         """
-        seed = _seed(said.get("seed"))
-        self.name = _name(said.get("episode_id"))
+        seed = _seed(data.get("seed"))
+        self.name = _name(data.get("episode_id"))
         options = {
-            name: value for name, value in said.items() if name not in ("seed", "episode_id")
+            name: value for name, value in data.items() if name not in ("seed", "episode_id")
         }
         await self._leave(ANOTHER)
         episode = await in_a_thread(_opened, self.session, self.environment, seed, options)
@@ -258,10 +258,10 @@ def _is_taken(episode_id: int) -> bool:
 # -- reset
 
 
-def _seed(said: object) -> int:
-    if said is None:
+def _seed(value: object) -> int:
+    if value is None:
         return random.randrange(2**31)
-    if not isinstance(said, int) or isinstance(said, bool) or not 0 <= said <= LARGEST_SEED:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LARGEST_SEED:
         raise Unplayable(
             "Invalid message",
             [
@@ -272,11 +272,11 @@ def _seed(said: object) -> int:
                 }
             ],
         )
-    return said
+    return value
 
 
-def _name(said: object) -> str | None:
-    if said is not None and (not isinstance(said, str) or len(said) > 255):
+def _name(value: object) -> str | None:
+    if value is not None and (not isinstance(value, str) or len(value) > 255):
         raise Unplayable(
             "Invalid message",
             [
@@ -287,4 +287,4 @@ def _name(said: object) -> str | None:
                 }
             ],
         )
-    return said
+    return value

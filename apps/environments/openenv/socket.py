@@ -132,10 +132,10 @@ class Connection:
                 sessions.begin_session, environment, self.guest.token.user, way
             )
         except sessions.NoRoom as full:
-            told = speaks.refusal(
+            refusal = speaks.refusal(
                 CAPACITY_REACHED, str(full), active_sessions=full.active, max_sessions=full.most
             )
-            raise Left(str(full), told=told) from None
+            raise Left(str(full), told=refusal) from None
         except DEAD_DATABASE:
             away = "The database is not available; try again."
             raise Left(away, FAULT, speaks.refusal(SESSION_ERROR, away)) from None

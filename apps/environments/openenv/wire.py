@@ -103,11 +103,11 @@ def wrong_in(schema: dict, action: dict) -> list[dict]:
     """Return the action's problems in OpenEnv's form, {type, loc, msg}; empty if it is valid."""
     served = action_schema(schema)
     known = "metadata" in served.get("properties", {})
-    said = (
+    checked = (
         action if known else {name: value for name, value in action.items() if name != "metadata"}
     )
     try:
-        return [_told(error) for error in errors_in(served, said)]
+        return [_told(error) for error in errors_in(served, checked)]
     except BadSchema as why:
         return [
             {
@@ -124,18 +124,18 @@ def _told(error: ValidationError) -> dict:
 
 def convert_step(step: Step, done: bool | None = None, **metadata: Any) -> dict:
     """Return a step in OpenEnv's form; values for programs are given twice, as in OpenEnv."""
-    said = (
+    observation = (
         {"text": step.observation}
         if isinstance(step.observation, str)
         else {"messages": step.observation}
     )
     more = {**step.info, **metadata}
-    told = {
-        "observation": {**said, "metadata": more},
+    document = {
+        "observation": {**observation, "metadata": more},
         "reward": step.reward,
         "done": step.done if done is None else done,
     }
-    return {**told, "metadata": more} if more else told
+    return {**document, "metadata": more} if more else document
 
 
 def state(episode_id: str | None = None, step_count: int = 0, **more: Any) -> dict:

@@ -94,13 +94,13 @@ class Gymnasium:
                 f"you have {total}{' with a usable ace' if ace else ''}, the dealer shows {dealer}"
             )
         shows_text = self.played.render_mode == "ansi"
-        told = (
+        text = (
             mark_terminal_colours(self.played.render())
             if shows_text
             else json.dumps(_plain(self.played.observation_space, seen))
         )
         return (
-            f"{told}\n{_taxi(*self.played.unwrapped.decode(int(seen)))}" if name == "Taxi" else told
+            f"{text}\n{_taxi(*self.played.unwrapped.decode(int(seen)))}" if name == "Taxi" else text
         )
 
 
@@ -134,9 +134,9 @@ def _render_modes(spec: Any) -> list[str]:
     return getattr(maker, "metadata", {}).get("render_modes", [])
 
 
-def mark_terminal_colours(told: str) -> str:
+def mark_terminal_colours(text: str) -> str:
     """Replace terminal colours by marks."""
-    return COLOURED.sub(_mark, told).strip("\n")
+    return COLOURED.sub(_mark, text).strip("\n")
 
 
 def _mark(found: re.Match) -> str:
@@ -181,15 +181,15 @@ def _plain(space: Any, value: Any) -> Any:
     return space.to_jsonable([value])[0]
 
 
-def _of_plain(space: Any, said: Any) -> Any:
+def _of_plain(space: Any, value: Any) -> Any:
     """Convert JSON to a value of the space. Raises ValueError, TypeError, KeyError."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
-        return {name: _of_plain(part, said[name]) for name, part in space.spaces.items()}
+        return {name: _of_plain(part, value[name]) for name, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
-        return tuple(_of_plain(part, one) for part, one in zip(space.spaces, said, strict=True))
-    return space.from_jsonable([said])[0]
+        return tuple(_of_plain(part, one) for part, one in zip(space.spaces, value, strict=True))
+    return space.from_jsonable([value])[0]
 
 
 if __name__ == "__main__":

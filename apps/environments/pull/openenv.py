@@ -165,27 +165,27 @@ class OpenEnvSession:
             raise CallFailed(f"{message['type']}: the connection was closed: {closed}") from None
         except strict_json.NotStrictJson as why:
             raise CallFailed(f"{message['type']}: the response is not strict JSON: {why}") from None
-        said = reply.get("data") if isinstance(reply, dict) else None
-        if not isinstance(said, dict):
+        data = reply.get("data") if isinstance(reply, dict) else None
+        if not isinstance(data, dict):
             raise CallFailed(
                 f"{message['type']}: the response must be an object with type and data"
             )
         if reply.get("type") == "error":
-            raise _error(message["type"], said)
+            raise _error(message["type"], data)
         if reply.get("type") != kind:
             raise CallFailed(
                 f"{message['type']}: the response must be of type {kind}, not "
                 f"{str(reply.get('type'))[:60]!r}"
             )
-        return said
+        return data
 
 
 class _Refused(CallFailed):
     """Raised for a message that the server rejected."""
 
 
-def _error(asked_for: str, said: dict) -> CallFailed:
-    code = str(said.get("code", ""))
-    message = str(said.get("message", ""))[:200]
+def _error(asked_for: str, data: dict) -> CallFailed:
+    code = str(data.get("code", ""))
+    message = str(data.get("message", ""))[:200]
     kind = Full if code == FULL else _Refused if code == REFUSED else CallFailed
     return kind(f"{asked_for}: {code}: {message}")

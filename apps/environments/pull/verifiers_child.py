@@ -190,7 +190,7 @@ class Model(BaseHTTPRequestHandler):
             "finish_reason": "tool_calls" if message.get("tool_calls") else "stop",
         }
         usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
-        said = {
+        completion = {
             "id": "said",
             "object": "chat.completion",
             "created": 0,
@@ -198,7 +198,7 @@ class Model(BaseHTTPRequestHandler):
             "choices": [choice],
             "usage": usage,
         }
-        return self._answer(200, said)
+        return self._answer(200, completion)
 
     def _answer(self, status, document) -> None:
         data = json.dumps(document).encode()
@@ -340,12 +340,17 @@ class Plays:
         return step
 
     def _heard(self, seat):
-        what, said = seat.asked.get()
+        what, content = seat.asked.get()
         if what == "failed":
-            raise ValueError(said)
+            raise ValueError(content)
         if what == "ended":
-            return {"observation": "", "reward": said["reward"], "done": True, "info": said["info"]}
-        return {"observation": seat.observation(said), "reward": None, "done": False, "info": {}}
+            return {
+                "observation": "",
+                "reward": content["reward"],
+                "done": True,
+                "info": content["info"],
+            }
+        return {"observation": seat.observation(content), "reward": None, "done": False, "info": {}}
 
     def _close(self, episode):
         seat, _ = self.under_way.pop(episode, (None, 0))

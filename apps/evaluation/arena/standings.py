@@ -137,16 +137,16 @@ def compute_standings(arena: Arena) -> Standings:
     )
     pairings = Pairing.objects.filter(arena=arena).values_list("pk", "first", "second")
     ends = {pk: (one, other) for pk, one, other in pairings}
-    said, met, raters = _counted(arena)
+    votes, met, raters = _counted(arena)
     tally = Tally()
-    for pairing, domain, choice, first_on_left, count in said:
+    for pairing, domain, choice, first_on_left, count in votes:
         tally.add(ends[pairing], domain, _score(choice, count), first_on_left)
     agreement, alpha, twice = _agreement(met)
     return Standings(
         _ranked(contestants, tally),
         dict(tally.against),
         {domain: dict(scores) for domain, scores in tally.domains.items()},
-        sum(count for *_, count in said),
+        sum(count for *_, count in votes),
         tally.left,
         raters,
         agreement,

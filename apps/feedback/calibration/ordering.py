@@ -99,9 +99,9 @@ def distances(run: Run, rollouts: Collection[int]) -> dict[int, float]:
     usual = _usual(run)
     return {
         pk: distance_from_people(
-            said, people.get(pk, model[pk][0] if pk in model else None), usual(said)
+            values, people.get(pk, model[pk][0] if pk in model else None), usual(values)
         )
-        for pk, said in scorers.items()
+        for pk, values in scorers.items()
     }
 
 
@@ -139,10 +139,10 @@ def _usual(run: Run):
         for scorer, figures in rows
     }
 
-    def usual(said: Said) -> dict[str, float]:
+    def usual(values: Said) -> dict[str, float]:
         found = {
             scorer: bins.get(scorer, {}).get(min(int(value * BINS), BINS - 1))
-            for scorer, value in said.items()
+            for scorer, value in values.items()
         }
         return {
             scorer: one["people"] for scorer, one in found.items() if one and one["count"] >= LEAST

@@ -236,8 +236,8 @@ def _group_row(run: Run, group: Group) -> Row:
 def _word_of(rollout: Rollout, *, simulated: bool) -> float | None:
     """Return people's aggregate reward, or the simulated rater's; never a mixture of both."""
     pure = [reward for reward in rollout.rewards.all() if not reward.is_mixed]
-    said = [reward for reward in pure if reward.is_simulated == simulated]
-    return peoples_word([Judgement(one.scorer, one.value, is_human=True) for one in said])
+    rewards = [reward for reward in pure if reward.is_simulated == simulated]
+    return peoples_word([Judgement(one.scorer, one.value, is_human=True) for one in rewards])
 
 
 def _uncertainty(rollout: Rollout) -> float | None:
@@ -284,12 +284,12 @@ def _rated_pairs(wanted: RowSelection) -> Iterator[Row]:
     found = Group.objects.filter(run=wanted.run, draw_index__isnull=False)
     for some in in_batches(found):
         here = Q(item__group__in=some) | Q(rollout__group__in=some)
-        said = list(
+        candidates = list(
             wanted.ratings().filter(here, is_current=True, is_withdrawn=False).order_by("pk")
         )
-        texts = _texts(said)
+        texts = _texts(candidates)
         by_hand: dict[tuple[int, int], list[Rating]] = defaultdict(list)
-        for rating in said:
+        for rating in candidates:
             by_hand[_group(rating).pk, rating.rater_id].append(rating)
         for ratings in by_hand.values():
             for better, worse, margin, rating in preferred(ratings, people):
@@ -316,12 +316,16 @@ def preferred(ratings: list[Rating], people: People) -> Iterator[tuple[int, int,
             yield from _ordered({pk: (value, rating) for pk, value in values.items()})
         for pk, value in values.items() if len(values) == 1 else ():
             single[rating.form][pk] = value, rating
-    for said in single.values():
-        yield from _ordered(said)
+    for by_rollout in single.values():
+        yield from _ordered(by_rollout)
 
 
-def _ordered(said: dict[int, tuple[float, Rating]]) -> Iterator[tuple[int, int, float, Rating]]:
-    for (one, (first, by)), (other, (second, after)) in itertools.combinations(said.items(), 2):
+def _ordered(
+    by_rollout: dict[int, tuple[float, Rating]],
+) -> Iterator[tuple[int, int, float, Rating]]:
+    for (one, (first, by)), (other, (second, after)) in itertools.combinations(
+        by_rollout.items(), 2
+    ):
         if first != second:
             better, worse = (one, other) if first > second else (other, one)
             yield better, worse, abs(first - second), max(by, after, key=lambda rating: rating.pk)
@@ -335,10 +339,10 @@ def _pair(
     margin: float | None,
     author: User | None,
     source: str,
-    said: Preference | Rating,
+    judgement: Preference | Rating,
 ) -> Row:
     """Return a pair's row; `texts` and `parents` (their rollouts) have the better one first."""
-    task = said.task if isinstance(said, Preference) else _group(said).task
+    task = judgement.task if isinstance(judgement, Preference) else _group(judgement).task
     return {
         "prompt": as_texts(prompt),
         "chosen": answer_as_messages(texts[0]),
@@ -350,7 +354,7 @@ def _pair(
         **_named(task),
         "chosen_rollout": parents[0],
         "rejected_rollout": parents[1],
-        "at": said.at,
+        "at": judgement.at,
     }
 
 

@@ -134,8 +134,8 @@ def judge_with_head(
     }
 
 
-def is_held_out(told: HeadDecision) -> bool:
-    return told.rating % HELD_OUT == 0
+def is_held_out(decision: HeadDecision) -> bool:
+    return decision.rating % HELD_OUT == 0
 
 
 def list_learnable_decisions(run: Run) -> list[HeadDecision]:
@@ -189,12 +189,14 @@ def _said(
 
 @retrying
 def store_head(
-    run: Run, folder: Path, told: Sequence[HeadDecision], scores: Mapping[Reply, float | None]
+    run: Run, folder: Path, decisions: Sequence[HeadDecision], scores: Mapping[Reply, float | None]
 ) -> RaterModel:
     """Save the head with its calibration and its accuracy on held-out data beside the ridge's."""
     known = {reply: score for reply, score in scores.items() if score is not None}
     fresh = [
-        one for one in told if is_held_out(one) and all(reply in known for reply in one.replies)
+        one
+        for one in decisions
+        if is_held_out(one) and all(reply in known for reply in one.replies)
     ]
     base, slope, deviation = _reading(fresh, known)
     accuracy = _accuracy(fresh, {one.rating: [known[r] for r in one.replies] for one in fresh})
@@ -207,8 +209,8 @@ def store_head(
             run=run,
             number=number,
             kind=KIND,
-            decisions=len(told),
-            last_rating_id=told[-1].rating,
+            decisions=len(decisions),
+            last_rating_id=decisions[-1].rating,
             coefficients={
                 "folder": str(folder),
                 "base": base,

@@ -154,7 +154,7 @@ def samples(run: Run) -> list[tuple[int, list[Sample]]]:
         .values_list("rollout", "scorer", "source", "value")
     )
     foretold = {rollout: value for rollout, scorer, _, value in rewards if scorer == RATER_MODEL}
-    said = {
+    human_values = {
         pk: tuple(
             value
             for rollout, _, source, value in rewards
@@ -163,7 +163,7 @@ def samples(run: Run) -> list[tuple[int, list[Sample]]]:
         for pk in shown
     }
     return [
-        (version, [Sample(r, foretold.get(r.pk), said[r.pk]) for r in rollouts])
+        (version, [Sample(r, foretold.get(r.pk), human_values[r.pk]) for r in rollouts])
         for version, rollouts in newest
     ]
 

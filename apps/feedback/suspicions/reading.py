@@ -97,7 +97,7 @@ def _judgements(rollouts: list[int]) -> dict[int, list[Judgement]]:
 def _row(
     plan: RunConfig,
     kind: Kind,
-    said: list[Judgement],
+    judgements: list[Judgement],
     pk,
     group,
     task,
@@ -106,7 +106,7 @@ def _row(
     tokens: int,
 ) -> Row:
     """Return a reply's row; late ratings count too, since nothing is trained on them here."""
-    machines = [judgement for judgement in said if not judgement.is_human]
+    machines = [judgement for judgement in judgements if not judgement.is_human]
     values = {judgement.scorer: judgement.value for judgement in machines}
     reward = combined(
         [judgement for judgement in machines if judgement.scorer != RATER_MODEL], plan, kind
@@ -114,7 +114,9 @@ def _row(
     if reward is None and not plan.judges:
         reward = values.get(RATER_MODEL)
     share = None if reward is None else reward / full_reward(plan, kind)
-    return Row(pk, step, task, group, "\n\n".join(turns), tokens, share, peoples_word(said), values)
+    return Row(
+        pk, step, task, group, "\n\n".join(turns), tokens, share, peoples_word(judgements), values
+    )
 
 
 def _asked(task: Task) -> AskedTask:

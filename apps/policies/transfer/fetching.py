@@ -90,8 +90,8 @@ def _checked(wanted: Wanted, document: bytes) -> Manifest:
     except DamagedWeights as damage:
         raise NotFetched(f"{wanted.title}: {damage}") from None
     if manifest.fingerprint != wanted.fingerprint:
-        told = f"{manifest.fingerprint}, expected {wanted.fingerprint}"
-        raise NotFetched(f"{wanted.title}: the publisher has different weights ({told})")
+        mismatch = f"{manifest.fingerprint}, expected {wanted.fingerprint}"
+        raise NotFetched(f"{wanted.title}: the publisher has different weights ({mismatch})")
     base = wanted.base.fingerprint if wanted.base else None
     if manifest.base not in (None, base):
         raise NotFetched(f"{wanted.title}: its base is {manifest.base}, expected {base}")

@@ -148,11 +148,13 @@ class _Answer:
         """Return the first byte of the part and its end. Raise NotFetched if the size differs."""
         if self.response.status == 200:
             return 0, size
-        told = self.response.getheader("Content-Range", "")
-        unit, _, rest = told.partition(" ")
+        content_range = self.response.getheader("Content-Range", "")
+        unit, _, rest = content_range.partition(" ")
         numbers = rest.replace("-", "/").split("/")
         if unit != "bytes" or len(numbers) != 3 or not all(n.isdecimal() for n in numbers):
-            raise NotFetched(f"the publisher sent a part without its range: {told[:100]!r}")
+            raise NotFetched(
+                f"the publisher sent a part without its range: {content_range[:100]!r}"
+            )
         first, last, whole = map(int, numbers)
         if whole != size or not first <= last < size:
             raise NotFetched(
@@ -189,9 +191,9 @@ def _words(error: Exception) -> str:
 def _refused(status: int, refusal: bytes) -> str:
     """Return a message for the page that explains a refusal."""
     try:
-        told = json.loads(refusal)
-        code = str(told["code"])
-        detail = str(told["detail"])
+        problem = json.loads(refusal)
+        code = str(problem["code"])
+        detail = str(problem["detail"])
     except (ValueError, KeyError, TypeError):
         code = detail = ""
     if status == 401:

@@ -320,11 +320,11 @@ class Group(WorkerLease):
         found: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
         for group, outcome in ended:
             if outcome.tokens is not None:
-                said = {
+                counts = {
                     SAMPLED: len(outcome.tokens.completion_ids),
                     PROMPTS: len(outcome.tokens.prompt_ids),
                 }
-                found[group.run_id, group.lease_owner].update(said)
+                found[group.run_id, group.lease_owner].update(counts)
         Usage.add_all(found)
 
     @classmethod

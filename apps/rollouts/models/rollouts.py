@@ -198,11 +198,11 @@ def _ended_row(outcome: Outcome) -> tuple[object, ...]:
     tokens = outcome.tokens
     state = Rollout.State.FAILED if tokens is None else Rollout.State.FINISHED
     turns = json.dumps(store_turns(outcome.turns)) if outcome.turns else "[]"
-    said = (storable_output(outcome.text), outcome.stop_reason[:200], turns)
+    text_columns = (storable_output(outcome.text), outcome.stop_reason[:200], turns)
     if tokens is None:
-        return outcome.rollout_id, state.value, *said, 0, 0, None, None
+        return outcome.rollout_id, state.value, *text_columns, 0, 0, None, None
     counts = (len(tokens.prompt_ids), len(tokens.completion_ids))
-    return outcome.rollout_id, state.value, *said, *counts, *tokens.versions
+    return outcome.rollout_id, state.value, *text_columns, *counts, *tokens.versions
 
 
 # Partial rollouts are deleted in the same statement: nearly always there are none.

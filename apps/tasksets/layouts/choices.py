@@ -114,19 +114,19 @@ def lettered_task(asked: str, texts: dict[str, str], right: str, meta: Row) -> R
 def _right(row: Row, choices: dict[str, Any]) -> str:
     """Return the label of the right choice: said as a label, as a number from 0, or as its text."""
     name = first_text(row, RIGHT)
-    said = row[name]
-    said = said[0] if isinstance(said, list) and len(said) == 1 else said
+    value = row[name]
+    value = value[0] if isinstance(value, list) and len(value) == 1 else value
     labels = list(choices)
-    if isinstance(said, str) and said.strip() in choices:
-        return said.strip()
-    number = parse_number(said)
+    if isinstance(value, str) and value.strip() in choices:
+        return value.strip()
+    number = parse_number(value)
     if number is not None and number == int(number) and 0 <= number < len(labels):
         return labels[int(number)]
-    if isinstance(said, str):
-        label = re.fullmatch(r"\(?([A-Ja-j])[).]?", said.strip())
+    if isinstance(value, str):
+        label = re.fullmatch(r"\(?([A-Ja-j])[).]?", value.strip())
         if label and label[1].upper() in choices:
             return label[1].upper()
-        same = [one for one, text in choices.items() if text.strip() == said.strip()]
+        same = [one for one, text in choices.items() if text.strip() == value.strip()]
         if len(same) == 1:
             return same[0]
     raise NotThisLayout(
@@ -238,13 +238,13 @@ class Columns:
             return f"a letter from A to {string.ascii_uppercase[last]}"
         return f"a number from {self.first} to {self.first + last}"
 
-    def place_of(self, said: object) -> int | None:
+    def place_of(self, value: object) -> int | None:
         """Return the place of the right choice, from 0; None for what names none of them."""
         if self.first is None:
-            letter = said.strip().upper() if isinstance(said, str) else ""
+            letter = value.strip().upper() if isinstance(value, str) else ""
             letters = string.ascii_uppercase[: len(self.choices)]
             return letters.index(letter) if letter and letter in letters else None
-        number = parse_number(said)
+        number = parse_number(value)
         places = range(len(self.choices))
         return (
             int(number - self.first)

@@ -428,8 +428,10 @@ def _picked_response(row: Row, taking: RowReading) -> Row:
             raise NotThisLayout(f"{name}: must be a number")
         better = None if scores[0] == scores[1] else sides[int(scores[1] > scores[0])]
     else:
-        said = str(row[name]).strip().lower().removesuffix(">b").removesuffix(">a")
-        better = next((side for side in sides if said in (side, side[-1], f"model_{side[-1]}")), "")
+        picked = str(row[name]).strip().lower().removesuffix(">b").removesuffix(">a")
+        better = next(
+            (side for side in sides if picked in (side, side[-1], f"model_{side[-1]}")), ""
+        )
     if not better:
         raise NotThisLayout(f"{name}: is {row[name]!r}, so neither answer is preferred")
     worse = sides[1 - sides.index(better)]

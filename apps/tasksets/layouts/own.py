@@ -32,8 +32,8 @@ def _is_export(row: Row, *names: str) -> bool:
 
 
 def _author(row: Row, name: str = "author") -> Row:
-    said = {"author": row[name]} if isinstance(row.get(name), str) else {}
-    return said | ({"is_simulated": True} if row.get("is_simulated") is True else {})
+    author = {"author": row[name]} if isinstance(row.get(name), str) else {}
+    return author | ({"is_simulated": True} if row.get("is_simulated") is True else {})
 
 
 def _require_standing(row: Row) -> None:
@@ -86,8 +86,8 @@ def _worths(row: Row) -> list[tuple[str, float]]:
 
 
 def _rewritten(row: Row) -> str:
-    said = decoded(row["answer"])
-    text = said.get("text") if isinstance(said, dict) and row["form"] == "rewrite" else None
+    answer = decoded(row["answer"])
+    text = answer.get("text") if isinstance(answer, dict) and row["form"] == "rewrite" else None
     return text if isinstance(text, str) else ""
 
 

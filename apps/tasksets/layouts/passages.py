@@ -83,8 +83,8 @@ def _annotation(answer: Row) -> list[str]:
         return [str(number).strip()]
     if isinstance(date, dict):
         parts = [date.get(name) for name in ("day", "month", "year")]
-        if said := " ".join(part.strip() for part in parts if isinstance(part, str) and part):
-            return [said]
+        if text := " ".join(part.strip() for part in parts if isinstance(part, str) and part):
+            return [text]
     if not is_texts(spans):
         return []
     *first, last = spans
@@ -129,16 +129,16 @@ def _relation(row: Row, name: str, sides: tuple[str, str]) -> str:
     Numbers have one order in SNLI, MNLI, ANLI and XNLI, and others in other sets: RTE, MRPC and
     WNLI call their sides sentences, and SuperGLUE's CB and RTE have `idx` before the label.
     """
-    said = row[name]
-    number = parse_number(said)
+    relation = row[name]
+    number = parse_number(relation)
     if number is None:
-        text = said.strip().lower().replace("_", " ") if isinstance(said, str) else ""
+        text = relation.strip().lower().replace("_", " ") if isinstance(relation, str) else ""
         known = {**dict.fromkeys(("non entailment", "not-entailment"), TWO_WAY[1])}
         text = known.get(text, text)
         if text in (*RELATIONS, TWO_WAY[1]):
             return text
         raise NotThisLayout(
-            f"{name}: is {said!r}, not one of {', '.join((*RELATIONS, 'not_entailment'))}"
+            f"{name}: is {relation!r}, not one of {', '.join((*RELATIONS, 'not_entailment'))}"
         )
     columns = list(row)
     is_other = "idx" in columns and columns.index("idx") < columns.index(name)

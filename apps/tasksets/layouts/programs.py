@@ -52,8 +52,10 @@ FORMATS = (("input_format", "Input"), ("output_format", "Output"))
 def _with_formats(messages: list[dict[str, Any]], row: Row) -> list[dict[str, Any]]:
     """Add what a statement says about input and output in columns of their own (Codeforces)."""
     asked = messages[-1]["content"]
-    told = [(title, row.get(name)) for name, title in FORMATS]
-    parts = [f"{title}: {text.strip()}" for title, text in told if isinstance(text, str) and text]
+    formats = [(title, row.get(name)) for name, title in FORMATS]
+    parts = [
+        f"{title}: {text.strip()}" for title, text in formats if isinstance(text, str) and text
+    ]
     if not isinstance(asked, str) or not parts:
         return messages
     return [*messages[:-1], {**messages[-1], "content": "\n\n".join([asked, *parts])}]

@@ -36,8 +36,8 @@ def _judged(row: Row, taking: RowReading) -> Row:
     asked, *answer = STEP.split(text.replace(f" {TAG}", ""), maxsplit=1)
     if not answer or not asked.strip():
         raise NotThisLayout("input: must be a question, then its answer from 'Step 1:' on")
-    said = "\n".join(line.strip() for line in answer[0].splitlines() if line.strip())
-    return {"prompt": asked.strip(), "completion": said, "label": "-" not in verdicts}
+    stripped = "\n".join(line.strip() for line in answer[0].splitlines() if line.strip())
+    return {"prompt": asked.strip(), "completion": stripped, "label": "-" not in verdicts}
 
 
 def _shown(row: Row, taking: RowReading) -> Row:

@@ -190,8 +190,8 @@ class TasksetImport(LeasedWork):
 
         Raises ImportOver if another worker reads it by now, or it was stopped.
         """
-        told = {"taskset": taskset, "rows": rows, "at": F("bytes")}
-        self._require(self.release(state=self.State.DONE, ended_at=Now(), **told))
+        columns = {"taskset": taskset, "rows": rows, "at": F("bytes")}
+        self._require(self.release(state=self.State.DONE, ended_at=Now(), **columns))
 
     def fail(self, reason: str, bad: Sequence[Sequence[Any]] = (), bad_count: int = 0) -> None:
         """Mark the import as failed; nothing of it was stored.
@@ -199,10 +199,10 @@ class TasksetImport(LeasedWork):
         Raises ImportOver as `finish` does.
         """
         names = {self.path: self.name, self.packed_path: self.name}
-        told = [[line, public_text(why, names), text] for line, why, text in bad[:LINES_KEPT]]
+        lines = [[line, public_text(why, names), text] for line, why, text in bad[:LINES_KEPT]]
         words = public_text(reason, names)[:300] or "no reason was given"
-        said = {"reason": words, "bad": told, "bad_count": bad_count}
-        self._require(self.release(state=self.State.FAILED, ended_at=Now(), **said))
+        columns = {"reason": words, "bad": lines, "bad_count": bad_count}
+        self._require(self.release(state=self.State.FAILED, ended_at=Now(), **columns))
         self.forget_file()
 
     def stop(self, reason: str, by: User | None = None) -> None:
@@ -217,7 +217,7 @@ class TasksetImport(LeasedWork):
         self.forget_file()
 
     def _require(self, changed: int | bool) -> None:
-        told = [
+        names = [
             "state",
             "reason",
             "rows",
@@ -231,6 +231,6 @@ class TasksetImport(LeasedWork):
             "bad_count",
             "ended_at",
         ]
-        self.refresh_from_db(fields=told)
+        self.refresh_from_db(fields=names)
         if not changed:
             raise ImportOver(f"it is already {self.get_state_display()}")

@@ -186,12 +186,12 @@ def _say(parent: Element, words: str | None) -> None:
 def _attributes(element: Element) -> dict[str, str]:
     kept = {name: value for name, value in element.items() if name in ATTRIBUTES}
     for name in SPANS & set(element.keys()):
-        said = element.get(name, "").strip()
-        if not said.isdecimal():
+        stripped = element.get(name, "").strip()
+        if not stripped.isdecimal():
             continue
-        if len(said) > 9 or int(said) > MOST_SPANNED:
-            raise NoPage(f"{name}={said[:12]} is too large; at most {MOST_SPANNED}")
-        kept[name] = said
+        if len(stripped) > 9 or int(stripped) > MOST_SPANNED:
+            raise NoPage(f"{name}={stripped[:12]} is too large; at most {MOST_SPANNED}")
+        kept[name] = stripped
     if element.tag == "a" and element.get("href") is not None:
         kept["href"] = "#"  # it looks like a link, and leads nowhere
     if style := styles.declarations(element.get("style", "")):

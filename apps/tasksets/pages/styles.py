@@ -195,10 +195,10 @@ def _selectors(prelude: list) -> str:
 
     if any(node.type in ("url", "error", "{} block") for node in _walked(prelude)):
         return ""
-    said = tinycss2.serialize(prelude).strip()
-    if len(said) > LONGEST_SELECTOR:
+    selector = tinycss2.serialize(prelude).strip()
+    if len(selector) > LONGEST_SELECTOR:
         raise NoPage(f"selectors longer than {LONGEST_SELECTOR} characters")
-    return said
+    return selector
 
 
 def _declared(nodes: Iterable) -> str:

@@ -80,12 +80,12 @@ class Command(BaseCommand):
 
 
 def _asked(options: dict) -> Asked:
-    told = {
+    given = {
         name: options[name] for name in ("taskset", "samples", "tasks", "temperature", "max_tokens")
     }
-    said = {name: value for name, value in told.items() if value is not None}
+    values = {name: value for name, value in given.items() if value is not None}
     try:
-        return Asked(**said, rewards=[{"scorer": name} for name in options["scorer"]])
+        return Asked(**values, rewards=[{"scorer": name} for name in options["scorer"]])
     except ValidationError as wrong:
         error = wrong.errors()[0]
         raise CommandError(f"--{str(error['loc'][0]).replace('_', '-')}: {error['msg']}") from None

@@ -60,9 +60,9 @@ class Command(BaseCommand):
             raise CommandError(f"--out: {path} already exists; choose another file") from None
         except OSError as error:
             raise CommandError(f"--out: {error}") from None
-        said = f"; redacted: {redactor.words}" if redactor else ""
+        suffix = f"; redacted: {redactor.words}" if redactor else ""
         self.stdout.write(
-            self.style.SUCCESS(f"{count} {options['kind'].replace('_', ' ')} in {path}{said}")
+            self.style.SUCCESS(f"{count} {options['kind'].replace('_', ' ')} in {path}{suffix}")
         )
 
 

@@ -34,13 +34,13 @@ class Command(BaseCommand):
         )
 
     def handle(self, **options: Any) -> None:
-        told = _told(options)
+        document = _told(options)
         all_runs = Run.objects.select_related("project").order_by("pk")
         runs = [run_named(options["run"], options["project"])] if options["run"] else all_runs
         total = ReleaseSize()
         ruled = 0
         for run in runs:
-            rule = told or find_retention_rule(run)
+            rule = document or find_retention_rule(run)
             if rule is None:
                 continue
             ruled += 1

@@ -256,10 +256,10 @@ class Command(BaseCommand):
         if options["project"]:
             tasksets = tasksets.filter(project=project_named(options["project"]))
         for taskset in tasksets:
-            told = f"   version {taskset.version} of {taskset.first}" if taskset.first else ""
+            suffix = f"   version {taskset.version} of {taskset.first}" if taskset.first else ""
             self.stdout.write(
                 f"{taskset.project.slug:15} {taskset.slug:25} {taskset.size:>8} tasks  "
-                f" {taskset.source}{told}"
+                f" {taskset.source}{suffix}"
             )
 
     def _say_stored(self, taskset: Taskset) -> None:
@@ -386,8 +386,8 @@ def _add_tests(verbs: _SubParsersAction) -> ArgumentParser:
     testing.add_argument(
         "--to", help="name of the new taskset (default: the old one's with -tested)"
     )
-    for name, said in THRESHOLDS.items():
-        testing.add_argument(f"--{name}", type=int, default=getattr(Thresholds(), name), help=said)
+    for name, text in THRESHOLDS.items():
+        testing.add_argument(f"--{name}", type=int, default=getattr(Thresholds(), name), help=text)
     return testing
 
 

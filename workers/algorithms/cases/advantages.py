@@ -223,9 +223,9 @@ def _gigpo(
 
 
 def _step_rewards(steps: list[dict[str, Any]], key: str) -> list[float]:
-    told = [(step.get("info") or {}).get(key) for step in steps]
-    if any(reward is not None for reward in told):
-        return [reward or 0.0 for reward in told]
+    values = [(step.get("info") or {}).get(key) for step in steps]
+    if any(reward is not None for reward in values):
+        return [reward or 0.0 for reward in values]
     return [0.0] * (len(steps) - 1) + [steps[-1].get("reward") or 0.0]
 
 
