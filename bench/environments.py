@@ -215,7 +215,7 @@ def rewarded(options: argparse.Namespace, secret: str) -> dict[str, float]:
                 f"{taken} rewards of {len(held) * TURNS} and {closed} ends of {len(held)} are in"
                 " the table"
             )
-        wait_for_state("their rewards are told", lambda: _told(held) == len(held))
+        wait_for_state("their rewards are told", lambda: _count_rewarded(held) == len(held))
     return {
         "results_per_s": results_per_s,
         "rewards_per_s": rewards_per_s,
@@ -242,7 +242,7 @@ def _results(client: Client, left: list[tuple[int, int]], lock: threading.Lock) 
                 raise RuntimeError(f"result answered {status}: {answer}")
 
 
-def _told(held: list[int]) -> int:
+def _count_rewarded(held: list[int]) -> int:
     """Return how many of these episodes' rollouts have a reward by the environment."""
     from apps.rewards.models import Reward
 

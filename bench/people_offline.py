@@ -74,7 +74,7 @@ class PeopleLoop(Loop):
         values = (
             self._everybodys(truths)
             if self.asks_everything
-            else self._foretold(asked, completions, texts, truths)
+            else self._predictions(asked, completions, texts, truths)
         )
         self.predicted.append(sum(values) / len(values))
         size = self.plan.group_size
@@ -94,7 +94,7 @@ class PeopleLoop(Loop):
             (self.chance.choice(RATERS).stars(truth.value, self.chance) - 1) / 4 for truth in truths
         ]
 
-    def _foretold(
+    def _predictions(
         self, asked: list, completions: list[list[int]], texts: list[str], truths: list
     ) -> list[float]:
         seen = self._seen(asked, completions, texts)

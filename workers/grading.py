@@ -237,7 +237,7 @@ class Grader:
         """Yield the questions that a child is sent together, all for the same scorer."""
         for scorer, alike in groupby(questions, key=attrgetter("scorer")):
             most = int(PART_S / max(self.pace.get(scorer, PART_S), 1e-6))
-            yield from _parted(map(Asked.encoded, alike), max(1, most))
+            yield from _split_questions(map(Asked.encoded, alike), max(1, most))
 
     def _grade(self, asked: Sequence[Asked], seconds: float | None) -> list[AnsweredQuestion]:
         scorer = asked[0].question.scorer
@@ -265,7 +265,7 @@ class Grader:
             child.stop()
 
 
-def _parted(asked: Iterable[Asked], most: int) -> Iterator[list[Asked]]:
+def _split_questions(asked: Iterable[Asked], most: int) -> Iterator[list[Asked]]:
     """Yield them in lists of at most `most` and PART_BYTES; a larger one comes alone."""
     part: list[Asked] = []
     size = 0

@@ -38,7 +38,7 @@ def ask_judges(questions: Sequence[Question]) -> list[AnsweredQuestion]:
     if not questions:
         return []
     plans = [_planned(question) for question in questions]
-    kept = _kept([key for plan in plans for key in plan.keys])
+    kept = _load_kept([key for plan in plans for key in plan.keys])
     fresh = {
         key: (plan.options, ask)
         for plan in plans
@@ -58,7 +58,7 @@ def ask_judge(options: JudgeOptions, asks: Sequence[Ask]) -> list[Reply]:
     Cached replies are not requested again.
     """
     keys = [_key(options, ask) for ask in asks]
-    kept = _kept(keys)
+    kept = _load_kept(keys)
     fresh = {key: (options, ask) for key, ask in zip(keys, asks, strict=True) if key not in kept}
     replies = asyncio.run(_ask_all(fresh)) if fresh else {}
     _keep(replies)
@@ -68,7 +68,7 @@ def ask_judge(options: JudgeOptions, asks: Sequence[Ask]) -> list[Reply]:
 def kept_replies(options: JudgeOptions, asks: Sequence[Ask]) -> list[Reply | None]:
     """Return the cached reply to each request, in order; nothing is sent."""
     keys = [_key(options, ask) for ask in asks]
-    kept = _kept(keys)
+    kept = _load_kept(keys)
     return [kept.get(key) for key in keys]
 
 
@@ -160,7 +160,7 @@ def _key(options: JudgeOptions, ask: Ask) -> str:
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
 
 
-def _kept(keys: Sequence[str]) -> dict[str, Reply]:
+def _load_kept(keys: Sequence[str]) -> dict[str, Reply]:
     rows = JudgeReply.objects.filter(key__in=set(keys))
     return {
         row.key: Reply(row.text, "", row.tokens_in, row.tokens_out, is_kept=True) for row in rows

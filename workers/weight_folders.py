@@ -89,7 +89,7 @@ def brought(weights: WeightVersion | Policy, is_left: Callable[[], bool]) -> Ite
 
     arrivals = _arrivals()
     progress = Progress(require_wanted)
-    held = fetch_folder(arrivals.publisher, arrivals.cache, _wanted(weights), progress)
+    held = fetch_folder(arrivals.publisher, arrivals.cache, _find_wanted(weights), progress)
     try:
         yield held.folder
     finally:
@@ -103,7 +103,7 @@ def stop_fetching() -> None:
         _arrivals_from.cache_clear()
 
 
-def _wanted(weights: WeightVersion | Policy) -> Wanted:
+def _find_wanted(weights: WeightVersion | Policy) -> Wanted:
     return _policy_wanted(weights) if isinstance(weights, Policy) else _version_wanted(weights)
 
 
@@ -144,7 +144,7 @@ class Arrivals:
         self.publisher = publisher
         self.cache = cache
         self._changed = threading.Condition()
-        self._wanted: dict[int, tuple[Wanted, ...]] = {}  # by the run's id
+        self._find_wanted: dict[int, tuple[Wanted, ...]] = {}  # by the run's id
         # Keyed by the wanted weights.
         self._held: dict[str, HeldFolder] = {}
         self._failures: dict[str, Failure] = {}
@@ -163,15 +163,15 @@ class Arrivals:
 
     def missing(self, run: int, needs: tuple[Wanted, ...]) -> str:
         with self._changed:
-            if self._wanted.get(run) != needs:
-                self._wanted[run] = needs
+            if self._find_wanted.get(run) != needs:
+                self._find_wanted[run] = needs
                 self._let_go()
                 self._changed.notify()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._bring, name="weights", daemon=True)
                 self._thread.start()
             lacking = [one for one in needs if one.key not in self._held]
-            return self._words(lacking[0]) if lacking else ""
+            return self._status_text(lacking[0]) if lacking else ""
 
     def fetch_again(self, wanted: Wanted, damage: str) -> bool:
         with self._changed:
@@ -187,27 +187,27 @@ class Arrivals:
 
     def forget_all_but(self, runs: Collection[int]) -> None:
         with self._changed:
-            left = self._wanted.keys() - set(runs)
+            left = self._find_wanted.keys() - set(runs)
             for run in left:
-                del self._wanted[run]
+                del self._find_wanted[run]
             if left:
                 self._let_go()
 
     def stop(self) -> None:
         with self._changed:
             self._is_stopping = True
-            self._wanted.clear()
+            self._find_wanted.clear()
             self._let_go()
             self._changed.notify()
 
     def _let_go(self) -> None:
         """Release weights that no run wants. Called with the lock."""
-        keys = {one.key for needs in self._wanted.values() for one in needs}
+        keys = {one.key for needs in self._find_wanted.values() for one in needs}
         for key in self._held.keys() - keys:
             self._held.pop(key).release()
         self._failures = {key: why for key, why in self._failures.items() if key in keys}
 
-    def _words(self, wanted: Wanted) -> str:
+    def _status_text(self, wanted: Wanted) -> str:
         """Return the status of weights that are not here. Called with the lock."""
         if wanted.key in self._failures:
             return f"{wanted.title}: {self._failures[wanted.key].reason}"
@@ -253,7 +253,7 @@ class Arrivals:
             return None
 
     def _lacking(self) -> list[Wanted]:
-        wanted = {one.key: one for needs in self._wanted.values() for one in needs}
+        wanted = {one.key: one for needs in self._find_wanted.values() for one in needs}
         return [one for key, one in wanted.items() if key not in self._held]
 
     def _rests_until(self, wanted: Wanted) -> float:

@@ -107,10 +107,10 @@ class Redactor:
 
     def text(self, text: str) -> str:
         for kind, pattern, part_of in RULES:
-            text = pattern.sub(partial(self._marked, kind, part_of), text)
+            text = pattern.sub(partial(self._mark_part, kind, part_of), text)
         return text
 
-    def _marked(
+    def _mark_part(
         self, kind: str, part_of: Callable[[re.Match[str]], str], found: re.Match[str]
     ) -> str:
         """Return a match with its part replaced by the mark of this kind.
@@ -157,7 +157,7 @@ class Redactor:
 # -- decide whether a match is personal data
 
 
-def _whole(found: re.Match[str]) -> str:
+def _whole_match(found: re.Match[str]) -> str:
     return found[0]
 
 
@@ -269,7 +269,7 @@ def _is_prime(number: int) -> bool:
 
 
 RULES: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
-    ("e-mail addresses", EMAIL, _whole),
+    ("e-mail addresses", EMAIL, _whole_match),
     ("IBANs", IBAN, _iban),
     ("card numbers", CARD, _card),
     ("IP addresses", V4, _address),

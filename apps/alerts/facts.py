@@ -123,7 +123,7 @@ def gather_facts(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) 
     runs = list(runs)
     ids = [run.pk for run in runs]
     now = _now()
-    standing = _standing(ids)
+    standing = _groups_by_state(ids)
     curves = _curves(runs)
     first = _first_curves(ids)
     unapplied = _unapplied(ids)
@@ -133,7 +133,7 @@ def gather_facts(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) 
     fruitless = fruitless_runs(runs)
     failing = _failing({run.project_id for run in runs})
     rooms = disks()
-    heard = _heard()
+    heard = _newest_heartbeats()
     gone = lost()
     control = control_plane.read_control_plane()
     found = {}
@@ -189,7 +189,7 @@ def _now() -> datetime:
         return cursor.fetchone()[0]
 
 
-def _standing(ids: list[int]) -> dict[int, dict[str, GroupsInState]]:
+def _groups_by_state(ids: list[int]) -> dict[int, dict[str, GroupsInState]]:
     found: dict[int, dict[str, GroupsInState]] = defaultdict(dict)
     rows = (
         Group.objects.filter(run__in=ids, state__in=list(SINCE)).order_by().values("run", "state")
@@ -301,7 +301,7 @@ def _suspicions(ids: list[int]) -> dict[int, list[RewardWarning]]:
     return found
 
 
-def _heard() -> dict[str, datetime]:
+def _newest_heartbeats() -> dict[str, datetime]:
     lately = Worker.objects.filter(heartbeat_at__gt=_now() - timedelta(days=31)).order_by()
     return dict(lately.values_list("role").annotate(newest=Max("heartbeat_at")))
 

@@ -42,7 +42,7 @@ def build_message(delivery: Delivery) -> Message:
     """
     if delivery.entry is None:
         project = delivery.channel.project
-        return _made(
+        return _build_message(
             delivery,
             f"Test: alerts of {project.slug}",
             TEST,
@@ -65,7 +65,7 @@ def build_message(delivery: Delivery) -> Message:
     }
     link = reverse("run-alerts", args=[run.project.slug, run.slug])
     words = f"{alert.words} ({entry.words})" if delivery.kind == "alert.closed" else entry.words
-    return _made(
+    return _build_message(
         delivery,
         f"{verb}: {alert.title.lower()} in {run.project.slug}/{run.slug}",
         words,
@@ -75,7 +75,7 @@ def build_message(delivery: Delivery) -> Message:
     )
 
 
-def _made(
+def _build_message(
     delivery: Delivery, subject: str, words: str, todo: str, path: str, more: dict
 ) -> Message:
     link = f"{settings.SITE_ADDRESS}{path}" if settings.SITE_ADDRESS else ""

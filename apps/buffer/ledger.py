@@ -64,7 +64,7 @@ def experience_replay_stays_within_its_limits() -> Iterator[str]:
     for run in Run.objects.filter(
         Q(groups_again__gt=0) | Exists(again.filter(step__run=OuterRef("pk")))
     ):
-        yield from _of_run(run, items.filter(step__run=run))
+        yield from _check_run(run, items.filter(step__run=run))
 
 
 def seeds_match_their_originals() -> Iterator[str]:
@@ -143,7 +143,7 @@ def deleted_arrays_are_not_needed() -> Iterator[str]:
             )
 
 
-def _of_run(run: Run, items: QuerySet[StepItem]) -> Iterator[str]:
+def _check_run(run: Run, items: QuerySet[StepItem]) -> Iterator[str]:
     plan = run.settings
     again = items.filter(is_again=True)
     counted = (
@@ -154,7 +154,7 @@ def _of_run(run: Run, items: QuerySet[StepItem]) -> Iterator[str]:
     )
     if counted != run.groups_again:
         yield f"{run}: the counter has {run.groups_again} replayed groups, the rows {counted}"
-    yield from _torn(run, again)
+    yield from _partly_replayed_groups(run, again)
     if plan.replay:  # its batches are those of the recorded run, less what was excluded
         return
     by_step = again.values("step__number").annotate(n=Count("experience__group", distinct=True))
@@ -172,7 +172,7 @@ def _of_run(run: Run, items: QuerySet[StepItem]) -> Iterator[str]:
         )
 
 
-def _torn(run: Run, again: QuerySet[StepItem]) -> Iterator[str]:
+def _partly_replayed_groups(run: Run, again: QuerySet[StepItem]) -> Iterator[str]:
     """Yield steps that replayed only a part of a group.
 
     A baseline is computed over the whole group, so a part alone would have the wrong one.

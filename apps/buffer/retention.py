@@ -108,7 +108,7 @@ def list_groups_due(run: Run, rule: Retention) -> QuerySet[Group]:
     closed = run.groups.filter(state__in=Group.CLOSED, draw_index__isnull=False)
     asked = Q(items__state="open")  # a rater may still be shown it
     written = Q(rollouts__interventions__isnull=False)  # the arrays contain people's own text
-    held = closed.filter(Exists(_arrays(OuterRef("pk"), "")), _by(run, rule))
+    held = closed.filter(Exists(_arrays(OuterRef("pk"), "")), _expired_by(run, rule))
     held = held.exclude(Exists(Group.objects.filter(asked | written, pk=OuterRef("pk"))))
     return (held if run.state in Run.ENDED else held.exclude(_needed(run))).order_by("pk")
 
@@ -124,7 +124,7 @@ def _octets() -> models.Func:
     return models.Func(F("data"), function="octet_length", output_field=models.BigIntegerField())
 
 
-def _by(run: Run, rule: Retention) -> Q:
+def _expired_by(run: Run, rule: Retention) -> Q:
     old = Q(closed_at__lte=Now() - timedelta(days=rule.days)) if rule.days else Q()
     if not rule.uses:
         return old

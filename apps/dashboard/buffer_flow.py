@@ -36,17 +36,17 @@ def list_flow_streams(window: Window) -> list[Stream]:
     """Return the streams that are not empty: admitted, left out before that, under way."""
     endings = defaultdict(list)
     for fate in window.fates:
-        stream, words, query = _told(fate)
+        stream, words, query = _describe_fate(fate)
         endings[stream].append((words, query))
     kinds = {ADMITTED: "good", LEFT_OUT: "bad", UNDER_WAY: "open"}
     return [
-        Stream(title, kind, _ends(kind, endings[title]))
+        Stream(title, kind, _list_ends(kind, endings[title]))
         for title, kind in kinds.items()
         if endings[title]
     ]
 
 
-def _told(fate: RolloutOutcome) -> tuple[str, str, str]:
+def _describe_fate(fate: RolloutOutcome) -> tuple[str, str, str]:
     """Return the stream of a rollout, the label of its end, and the query of its list."""
     learned = fate.learned
     group = fate.group
@@ -74,7 +74,7 @@ def _query(fate: str) -> str:
     return f"?fate={fate}" if fate else ""
 
 
-def _ends(kind: str, endings: Sequence[tuple[str, str]]) -> list[End]:
+def _list_ends(kind: str, endings: Sequence[tuple[str, str]]) -> list[End]:
     """Return the ends of a stream, the most common first.
 
     Reasons that differ only in their numbers count as one.
@@ -83,12 +83,12 @@ def _ends(kind: str, endings: Sequence[tuple[str, str]]) -> list[End]:
     for words, query in endings:
         alike[NUMBER.sub("…", words)][words, query] += 1
     order = sorted(alike.items(), key=lambda item: -item[1].total())
-    ends = [_end(kind, name, counts) for name, counts in order[:REASONS]]
+    ends = [_build_end(kind, name, counts) for name, counts in order[:REASONS]]
     others = sum(counts.total() for _, counts in order[REASONS:])
     return ends + ([End(f"{len(order) - REASONS} other reasons", others, kind)] if others else [])
 
 
-def _end(kind: str, name: str, counts: Counter) -> End:
+def _build_end(kind: str, name: str, counts: Counter) -> End:
     (words, query), _ = counts.most_common(1)[0]
     is_dropped = kind == "good" and words not in BUFFERED.values()
     return End(

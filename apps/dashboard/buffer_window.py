@@ -117,7 +117,7 @@ def _fates(run: Run, groups: dict[int, Group]) -> list[RolloutOutcome]:
         "pk"
     )  # as a subquery, not as hundreds of ids
     learned = _learned(newest)
-    taken = _taken(newest)
+    taken = _newest_uses(newest)
     return [
         RolloutOutcome(
             groups[row.group_id],
@@ -159,7 +159,7 @@ def _learned(groups: QuerySet) -> dict[int, ExperienceFields]:
     }
 
 
-def _taken(groups: QuerySet) -> dict[int, NewestUse]:
+def _newest_uses(groups: QuerySet) -> dict[int, NewestUse]:
     """Return the newest update of each experience, by experience."""
     items = StepItem.objects.filter(experience__group__in=groups)
     rows = list(items.order_by().values_list("experience_id", "step_id"))

@@ -99,13 +99,13 @@ def of_runs(runs: Sequence[Run], shown: Shown, choice: str = "newest") -> SideBy
     found = Q(pk__in=list(newest.values_list("pk", flat=True))) | Q(
         pk__in=[run.pk for run in runs if run.is_evaluation]
     )
-    return _beside(runs, Run.objects.filter(found), ("pk", "evaluates__run"), shown, choice)
+    return _compare_sides(runs, Run.objects.filter(found), ("pk", "evaluates__run"), shown, choice)
 
 
 def of_versions(versions: Sequence[WeightVersion], shown: Shown) -> SideBySide:
     """Return the evaluations of these versions, in at most four queries."""
     found = Run.objects.filter(evaluates__in=versions).order_by("-pk")[: EACH * len(versions)]
-    return _beside(
+    return _compare_sides(
         versions,
         Run.objects.filter(pk__in=list(found.values_list("pk", flat=True))),
         ("evaluates",),
@@ -114,7 +114,7 @@ def of_versions(versions: Sequence[WeightVersion], shown: Shown) -> SideBySide:
     )
 
 
-def _beside(
+def _compare_sides(
     sides: Sequence[Side], found: QuerySet[Run], owners: Sequence[str], shown: Shown, choice: str
 ) -> SideBySide:
     """Build the comparison; `owners` are fields of an evaluation that may name its side."""
@@ -137,7 +137,8 @@ def _beside(
     known = [line.known for own in lines.values() for line in own if line.known]
     figures = figures_by_task({version.cell.run for version in known}, shown)
     asked = [
-        _asked(some[one]["taskset__slug"], plans[one[0]], lines[one], figures) for one in chosen
+        _question_set(some[one]["taskset__slug"], plans[one[0]], lines[one], figures)
+        for one in chosen
     ]
     samples = max((plan.group_size for plan in plans.values()), default=1)
     return SideBySide(asked, len(by_set) - len(chosen), list_reported_ks(samples))
@@ -179,15 +180,17 @@ def _sided(
     return Line(side, newest, best, chosen)
 
 
-def _asked(
+def _question_set(
     taskset: str, plan: RunConfig, lines: Sequence[Line], figures: Mapping[int, Mapping[int, float]]
 ) -> QuestionSet:
     base = next((line for line in lines if line.is_known), None)
-    compared = [_against(line, base, figures) for line in lines]
+    compared = [_with_difference(line, base, figures) for line in lines]
     return QuestionSet(taskset, describe_questions(plan), compared, base.side if base else None)
 
 
-def _against(line: Line, base: Line | None, figures: Mapping[int, Mapping[int, float]]) -> Line:
+def _with_difference(
+    line: Line, base: Line | None, figures: Mapping[int, Mapping[int, float]]
+) -> Line:
     ours = line.known
     theirs = base.known if base else None
     if ours is None or theirs is None or line is base:

@@ -72,7 +72,7 @@ def overlaid(run: Run, names: Iterable[str], axis: str) -> dict[str, dict[str, l
     """
     found = curves_document(run, Window(names=frozenset(names), axis=axis))
     places = [_since_start(run, place) for place in found["x"]] if axis == "time" else found["x"]
-    return {name: _known(places, series["y"]) for name, series in found["series"].items()}
+    return {name: _known_points(places, series["y"]) for name, series in found["series"].items()}
 
 
 def _since_start(run: Run, moment: float) -> float:
@@ -83,7 +83,7 @@ def _since_start(run: Run, moment: float) -> float:
     return round((moment - run.started_at.timestamp()) / 60, 3) if run.started_at else 0.0
 
 
-def _known(places: Sequence[float], values: Sequence[float | None]) -> dict[str, list]:
+def _known_points(places: Sequence[float], values: Sequence[float | None]) -> dict[str, list]:
     pairs = [
         (place, value) for place, value in zip(places, values, strict=True) if value is not None
     ]
@@ -105,7 +105,7 @@ def compute_final_means(runs: Sequence[Run]) -> list[Final]:
     last: dict[int, dict[str, float]] = defaultdict(dict)
     for run, name, mean in rows.order_by().values_list("run", "name").annotate(mean=Avg("value")):
         last[run][name] = mean
-    return [Final(run, last[run.pk], _best(run)) for run in runs]
+    return [Final(run, last[run.pk], _best_value(run)) for run in runs]
 
 
 def figures_at(runs: Sequence[Run], name: str) -> dict[int, dict[int, float]]:
@@ -124,7 +124,7 @@ def figures_at(runs: Sequence[Run], name: str) -> dict[int, dict[int, float]]:
     return found
 
 
-def _best(run: Run) -> float | None:
+def _best_value(run: Run) -> float | None:
     buckets = thinned(run, [REWARD], 0, run.step, POINTS).series.get(REWARD, {})
     return max((bucket.high for bucket in buckets.values()), default=None)
 

@@ -170,10 +170,10 @@ def _move(
     return Move(
         turn,
         [
-            _words(message["role"], message["content"], longest)
+            _build_words(message["role"], message["content"], longest)
             for message in messages(turn.observation)
         ],
-        _words("policy", turn.action, longest),
+        _build_words("policy", turn.action, longest),
         _milliseconds(asked, turn.asked_at),
         _milliseconds(turn.asked_at, turn.answered_at),
         share_of_best(
@@ -191,7 +191,7 @@ def _move(
     )
 
 
-def _words(role: str, content: Content, longest: int | None) -> Words:
+def _build_words(role: str, content: Content, longest: int | None) -> Words:
     text = content_text(content)
     shown = text[:longest]
     parts = () if isinstance(content, str) else _cut(content, longest)

@@ -57,9 +57,9 @@ class Shown:
     def read(cls, asked: QueryDict, default: str = "pass") -> "Shown":
         """Read the query; invalid parameters are ignored."""
         measure = asked.get("measure", default)
-        below = _whole(asked.get("below", ""))
+        below = _parse_number(asked.get("below", ""))
         sets = tuple(key[:MOST_KEY] for key in asked.getlist("set")[:SETS_SHOWN])
-        k = max(_whole(asked.get("k", "")) or 1, 1)
+        k = max(_parse_number(asked.get("k", "")) or 1, 1)
         return cls(
             measure if measure in MEASURES else default,
             k,
@@ -79,7 +79,7 @@ class Shown:
         )
 
 
-def _whole(text: str) -> int | None:
+def _parse_number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
 
 
@@ -212,7 +212,7 @@ def build_evaluations_overview(run: Run, shown: Shown) -> Overview:
         columns,
         _sorted(versions, columns, shown),
         list_reported_ks(samples),
-        [_offered(key, plans[key], sets[key].evaluations, key in keys) for key in offered],
+        [_offer_set(key, plans[key], sets[key].evaluations, key in keys) for key in offered],
         len(sets) - len(offered),
         older,
     )
@@ -252,7 +252,7 @@ def _columns(
     return list(columns.values())
 
 
-def _offered(key: str, plan: RunConfig, count: int, is_shown: bool) -> Offered:
+def _offer_set(key: str, plan: RunConfig, count: int, is_shown: bool) -> Offered:
     return Offered(key, plan.taskset or "", describe_questions(plan), count, is_shown)
 
 
@@ -391,11 +391,11 @@ def slices(found: EvaluationFigures, shown: Shown) -> dict[str, list[Line]]:
         by["By domain"].append(Line(domain or "(none)", _mean(figures, shown)))
     for scale, bands in found.scales.items():
         for band in bands:
-            by[f"By {scale}"].append(Line(_ends(band), _mean(band["figures"], shown)))
+            by[f"By {scale}"].append(Line(_format_band(band), _mean(band["figures"], shown)))
     return dict(by)
 
 
-def _ends(band: dict) -> str:
+def _format_band(band: dict) -> str:
     low = f"{band['from']:.3g}"
     high = f"{band['to']:.3g}"
     return low if low == high else f"{low} – {high}"

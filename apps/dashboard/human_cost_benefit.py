@@ -191,7 +191,7 @@ def parting(plan: RunConfig, judged: set[int]) -> HumanMachineAgreement:
 
     Without a scorer, the machine's rating is the prediction of the rater model.
     """
-    machine, people = _said(plan, judged)
+    machine, people = _judged_values(plan, judged)
     both = sorted(machine.keys() & people.keys())
     if not both:
         return HumanMachineAgreement()
@@ -206,7 +206,7 @@ def parting(plan: RunConfig, judged: set[int]) -> HumanMachineAgreement:
     )
 
 
-def _said(plan: RunConfig, judged: set[int]) -> tuple[dict[int, float], dict[int, float]]:
+def _judged_values(plan: RunConfig, judged: set[int]) -> tuple[dict[int, float], dict[int, float]]:
     words: dict[int, list[Judgement]] = defaultdict(list)
     human: dict[int, list[Judgement]] = defaultdict(list)
     current = Reward.objects.filter(rollout__in=judged, is_current=True).exclude(
@@ -226,10 +226,10 @@ def _said(plan: RunConfig, judged: set[int]) -> tuple[dict[int, float], dict[int
     kinds = {pk: find_judged_kind(domain, judged_by) for pk, domain, judged_by in rows}
     machine = {pk: _machine(judgements, plan, kinds[pk]) for pk, judgements in words.items()}
     people = {pk: peoples_word(judgements) for pk, judgements in human.items()}
-    return _known(machine), _known(people)
+    return _known_values(machine), _known_values(people)
 
 
-def _known(found: Mapping[int, float | None]) -> dict[int, float]:
+def _known_values(found: Mapping[int, float | None]) -> dict[int, float]:
     return {pk: value for pk, value in found.items() if value is not None}
 
 

@@ -210,7 +210,7 @@ def values_in(section: type[BaseModel], form: QueryDict, prefix: str = "") -> di
             is_off = is_optional and form.get(address) != ON
             values[name] = None if is_off else values_in(inner, form, f"{address}.")
         else:
-            values[name] = _said(address, inner, is_optional, form)
+            values[name] = _posted_value(address, inner, is_optional, form)
     return values
 
 
@@ -255,7 +255,7 @@ def _plain(words: str) -> str:
     return words.replace("Input should be", "must be").replace("`", "")
 
 
-def _said(address: str, inner: Any, is_optional: bool, form: QueryDict) -> Any:
+def _posted_value(address: str, inner: Any, is_optional: bool, form: QueryDict) -> Any:
     if rows := _row_section(inner):
         return _rows_in(rows, address, form)
     if get_origin(inner) is tuple:
@@ -315,14 +315,16 @@ def _leaf(
             address,
             info,
             "yaml",
-            value if isinstance(value, str) else _written(value),
+            value if isinstance(value, str) else _yaml_text(value),
             labels,
             wrong,
         )
     if get_origin(inner) is tuple:
         return _knob(address, info, "names", value or (), labels, wrong)
     if get_origin(inner) is Literal:
-        return _knob(address, info, "choice", value, labels, wrong, choices=_named(get_args(inner)))
+        return _knob(
+            address, info, "choice", value, labels, wrong, choices=_as_choices(get_args(inner))
+        )
     if inner is bool:
         return _knob(address, info, "switch", bool(value), labels, wrong)
     if inner is str:
@@ -353,7 +355,7 @@ def is_optional(info: FieldInfo) -> bool:
     return _inner(info)[1]
 
 
-def _written(value: Any) -> str:
+def _yaml_text(value: Any) -> str:
     return as_yaml(value).strip() if value else ""
 
 
@@ -405,7 +407,7 @@ def _row_section(kind: Any) -> type[BaseModel] | None:
     return inner if _is_section(inner) else None
 
 
-def _named(values: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
+def _as_choices(values: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
     return tuple((value, value.replace("_", " "), "") for value in values)
 
 

@@ -48,8 +48,8 @@ def _options_of_plugin(
     wrong: Mapping[str, str],
     prefix: str,
 ) -> Iterator[Knob]:
-    schema = _schema(field.kind, _at(values, field.name.removeprefix(prefix)))
-    options = _at(values, knob.address)
+    schema = _schema(field.kind, _value_at(values, field.name.removeprefix(prefix)))
+    options = _value_at(values, knob.address)
     if schema is None or not isinstance(options, Mapping | None):
         # Without a plugin there is nothing to set; what is written nevertheless can be taken out.
         if options or knob.wrong:
@@ -64,7 +64,7 @@ def _options_of_environment(
     knob: Knob, values: Mapping[str, Any], wrong: Mapping[str, str]
 ) -> Iterator[Knob]:
     """Yield the options of a plugin's environment; others have no schema here, and keep YAML."""
-    schema = _schema(OPTIONS_OF_ENVIRONMENT.kind, _at(values, OPTIONS_OF_ENVIRONMENT.name))
+    schema = _schema(OPTIONS_OF_ENVIRONMENT.kind, _value_at(values, OPTIONS_OF_ENVIRONMENT.name))
     if schema is None:
         yield knob
     else:
@@ -103,7 +103,7 @@ def _schema(kind: str, name: Any) -> type[BaseModel] | None:
     return schema if schema is not None and schema.model_fields else None
 
 
-def _at(values: Any, address: str) -> Any:
+def _value_at(values: Any, address: str) -> Any:
     for part in address.split("."):
         values = values.get(part) if isinstance(values, Mapping) else None
     return values

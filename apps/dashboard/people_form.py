@@ -269,7 +269,7 @@ def _form(
     run: Run, values: Mapping[str, Any], plan: People | None, problems: Mapping[str, str], seen: str
 ) -> PeopleForm:
     drawn: Iterator[Knob] = (
-        _worded(knob) for knob in section_knobs(People, values, LABELS, problems)
+        _with_choices(knob) for knob in section_knobs(People, values, LABELS, problems)
     )
     drawn = with_option_fields(drawn, values, problems, PREFIX)
     knobs = {knob.address: knob for knob in drawn}
@@ -310,7 +310,7 @@ def form_choices(chosen: Any) -> tuple[tuple[str, str, str], ...]:
     return tuple((name, name.replace("_", " "), FORMS[name].summary) for name in names)
 
 
-def _worded(knob: Knob) -> Knob:
+def _with_choices(knob: Knob) -> Knob:
     if knob.address == "form":
         return replace(knob, kind="choice", choices=form_choices(knob.value))
     names = CHOICES.get(knob.address, {})

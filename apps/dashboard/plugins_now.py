@@ -33,10 +33,10 @@ def plugins(workers: Iterable[Worker]) -> list[ShownPlugin]:
     missing = [
         ShownPlugin(name, "", "missing", others=_others(name, "", theirs)) for name in elsewhere
     ]
-    return [_shown(one, theirs) for one in ours.values()] + missing
+    return [_build_row(one, theirs) for one in ours.values()] + missing
 
 
-def _shown(one: Entry, theirs: dict[Worker, dict[str, str]]) -> ShownPlugin:
+def _build_row(one: Entry, theirs: dict[Worker, dict[str, str]]) -> ShownPlugin:
     version = "refused" if one.refused else str(one.version)
     others = _others(one.title, version, theirs)
     return ShownPlugin(one.title, one.origin, version, public_text(one.refused), others)

@@ -205,7 +205,7 @@ def choose_initial_values(
     the preset's scorers that reads its answers. If none does, and the preset lets people judge
     alone, they do. Without a `policy`, that of the taskset's newest run is taken.
     """
-    taskset, rewards = _fitting(preset, project) if named is None else _named(preset, named)
+    taskset, rewards = _fitting(preset, project) if named is None else _with_scorer(preset, named)
     policy = policy or _policy_for(project, taskset)
     values = preset.said if rewards else {**preset.said, **preset.people_alone}
     if policy and preset.rate:
@@ -272,7 +272,7 @@ def _fitting(preset: Preset, project: Project) -> tuple[str | None, list[dict[st
     return (newest, []) if newest and preset.people_alone else (None, preset.rewards)
 
 
-def _named(preset: Preset, taskset: Taskset) -> tuple[str, list[dict[str, Any]]]:
+def _with_scorer(preset: Preset, taskset: Taskset) -> tuple[str, list[dict[str, Any]]]:
     """Return the taskset with the scorer that reads it.
 
     If none does: without a scorer where people can judge alone, else with the preset's scorers.

@@ -75,7 +75,7 @@ def build_reward_bars(run: Run, form: Filter, found: QuerySet[Rollout]) -> Rewar
     rewards = sorted(_rewards(run, form, ids))
     if not rewards:
         return None
-    low, high = _ends(form, rewards)
+    low, high = _value_range(form, rewards)
     edges = [low + (high - low) * n / BINS for n in range(BINS + 1)]
     counts = [0] * BINS
     for value in rewards:
@@ -143,7 +143,7 @@ def _rewards(run: Run, form: Filter, ids: Sequence[int]) -> list[float]:
     return [value for value in (*admitted.values(), *so_far) if value is not None]
 
 
-def _ends(form: Filter, rewards: Sequence[float]) -> tuple[float, float]:
+def _value_range(form: Filter, rewards: Sequence[float]) -> tuple[float, float]:
     """Return the range that the filter asks for; else 0 to 1 if that contains all rewards."""
     low, high = (0.0, 1.0) if rewards[0] >= 0 and rewards[-1] <= 1 else (rewards[0], rewards[-1])
     low = form.wanted.get("reward_from", low)

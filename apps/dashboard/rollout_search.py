@@ -310,7 +310,7 @@ class Filter(forms.Form):
         rewards = Reward.objects.filter(**ITS_OWN, is_current=True)
         if "source" in wanted or "scorer" in wanted:
             one = {"scorer": wanted["scorer"]} if "scorer" in wanted else {}
-            judges = _by(rewards, wanted.get("source", ""))
+            judges = _from_source(rewards, wanted.get("source", ""))
             found = found.filter(Exists(judges.filter(**one, **self.bounds("value"))))
         elif rewarded := self.bounds("reward"):
             found = _rewarded(found, run, rewarded)
@@ -333,7 +333,7 @@ class Filter(forms.Form):
         }
 
 
-def _by(rewards: RewardQuerySet, source: str) -> RewardQuerySet:
+def _from_source(rewards: RewardQuerySet, source: str) -> RewardQuerySet:
     """Return the rewards from this source; those of the simulated rater are not people's."""
     if source == Reward.Source.HUMAN:
         return rewards.by_people()

@@ -34,7 +34,7 @@ def shown_values(config: Mapping[str, Any]) -> dict[str, Any]:
     Each field is filled in by its own schema; invalid ones stay as typed.
     """
     return {
-        name: _filled(name, config[name]) if name in config else value
+        name: _with_defaults(name, config[name]) if name in config else value
         for name, value in defaults(RunConfig).items()
     }
 
@@ -46,14 +46,14 @@ def as_written(plan: RunConfig) -> dict[str, Any]:
         **defaults(RunConfig),
         "algorithm": usual_algorithm.model_dump(mode="json"),
     }
-    found = _unlike(plan.model_dump(mode="json"), usual)
+    found = _differing_fields(plan.model_dump(mode="json"), usual)
     if "rewards" in found:
         usual_scorer = ScorerChoice(scorer="-").model_dump(mode="json")
-        found["rewards"] = [_unlike(row, usual_scorer) for row in found["rewards"]]
+        found["rewards"] = [_differing_fields(row, usual_scorer) for row in found["rewards"]]
     return {**found, "algorithm": {TAG: plan.algorithm.name, **found.get("algorithm", {})}}
 
 
-def _unlike(config: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+def _differing_fields(config: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a section that differ, with its name if it is one of several."""
     found = {}
     for name, value in config.items():
@@ -61,7 +61,7 @@ def _unlike(config: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, An
         if value == known:
             continue
         if isinstance(value, dict) and isinstance(known, dict) and _are_alike(value, known):
-            found[name] = _unlike(value, known)
+            found[name] = _differing_fields(value, known)
         else:
             found[name] = value
     return {TAG: config[TAG], **found} if found and TAG in config else found
@@ -84,7 +84,7 @@ def edits_in(posted: QueryDict, knobs: Iterable[Knob]) -> tuple[Edits, dict[str,
         posted_value = (
             SAID[knob.kind](knob, posted) if knob.kind in SAID else typed_text(knob, posted)
         )
-        if posted_value == _drawn(knob):
+        if posted_value == _unchanged_post(knob):
             continue
         try:
             found.append((knob.address, _edit(knob, posted_value)))
@@ -98,7 +98,7 @@ def typed_text(knob: Knob, posted: QueryDict) -> str:
 
 
 def _edit(knob: Knob, value: Any) -> Any:
-    meant = _meant(knob, value)
+    meant = _parse_value(knob, value)
     is_emptied = knob.emptied and meant in (None, [], {}) and not value
     return Emptied(*knob.emptied) if is_emptied else meant
 
@@ -116,7 +116,7 @@ def edited(config: Mapping[str, Any], edits: Edits) -> dict[str, Any]:
             path, last, value = path[:-1], path[-1], {TAG: value}
         place = after
         for part in path:
-            inner = _inside(place, part)
+            inner = _child_at(place, part)
             if isinstance(inner, str):
                 inner = {KINDS.get(part, TAG): inner}
             place[part] = place = inner if isinstance(inner, dict) else {}
@@ -129,7 +129,7 @@ def edited(config: Mapping[str, Any], edits: Edits) -> dict[str, Any]:
     return after
 
 
-def _inside(place: Any, part: str) -> Any:
+def _child_at(place: Any, part: str) -> Any:
     """Return a field of a section, or a row of a table by its number; None if it is not there."""
     if isinstance(place, list):
         return place[int(part)] if part.isdigit() and int(part) < len(place) else None
@@ -172,9 +172,11 @@ def written_addresses(config: Mapping[str, Any], prefix: str = "") -> Iterator[s
 def shown_at(config: Mapping[str, Any], address: str) -> Any:
     """Return the value at this address in the configuration that `config` stands for."""
     first, *path = address.split(".")
-    found: Any = _filled(first, config[first]) if first in config else defaults(RunConfig)[first]
+    found: Any = (
+        _with_defaults(first, config[first]) if first in config else defaults(RunConfig)[first]
+    )
     for part in path:
-        found = _inside(found, part)
+        found = _child_at(found, part)
     return found
 
 
@@ -198,7 +200,7 @@ def _is_choice(path: Sequence[str]) -> bool:
     return path == ["algorithm"]
 
 
-def _meant(knob: Knob, value: Any) -> Any:
+def _parse_value(knob: Knob, value: Any) -> Any:
     """Convert a field's text to its value; an invalid number stays a text for the schema."""
     match knob.kind:
         case "yaml":
@@ -246,7 +248,7 @@ def _rewards(
     return found or None
 
 
-def _drawn(knob: Knob) -> Any:
+def _unchanged_post(knob: Knob) -> Any:
     """Return the value that a browser posts of an unchanged field."""
     match knob.kind:
         case "switch":
@@ -299,7 +301,7 @@ def _adapter(name: str) -> TypeAdapter:
     return TypeAdapter(create_model(f"Only_{name}", __base__=Section, **fields))
 
 
-def _filled(name: str, value: Any) -> Any:
+def _with_defaults(name: str, value: Any) -> Any:
     """Return one top-level field with its defaults filled in.
 
     If its schema refuses it, the defaults are put under what was written.
@@ -307,10 +309,10 @@ def _filled(name: str, value: Any) -> Any:
     try:
         return _adapter(name).validate_python({name: value}).model_dump(mode="json")[name]
     except ValidationError:
-        return _over(defaults(RunConfig)[name], value)
+        return _merged(defaults(RunConfig)[name], value)
 
 
-def _over(known: Any, changed_value: Any) -> Any:
+def _merged(known: Any, changed_value: Any) -> Any:
     if (
         not isinstance(known, dict)
         or not isinstance(changed_value, dict)
@@ -319,5 +321,5 @@ def _over(known: Any, changed_value: Any) -> Any:
         return changed_value
     return {
         **known,
-        **{name: _over(known.get(name), value) for name, value in changed_value.items()},
+        **{name: _merged(known.get(name), value) for name, value in changed_value.items()},
     }

@@ -240,7 +240,8 @@ def _knobs(project: Project, config: Mapping[str, Any]) -> list[Knob]:
     values = shown_values(config)
     written = set(written_addresses(config)).difference(OF_THE_PROJECT)
     knobs: Iterator[Knob] = (
-        _worded(knob, choices, values) for knob in section_knobs(RunConfig, values, LABELS, {})
+        _with_choices(knob, choices, values)
+        for knob in section_knobs(RunConfig, values, LABELS, {})
     )
     knobs = with_option_fields(knobs, values, {})
     return [_compared(knob, config) if knob.address in written else knob for knob in knobs]
@@ -313,7 +314,7 @@ def _algorithms() -> tuple[tuple[str, str, str], ...]:
     )
 
 
-def _worded(
+def _with_choices(
     knob: Knob, choices: Mapping[str, tuple[tuple[str, str, str], ...]], values: Mapping[str, Any]
 ) -> Knob:
     """Return the field with labels and choices that its schema does not have."""

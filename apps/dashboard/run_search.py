@@ -161,7 +161,7 @@ class RunFilter(forms.Form):
         if wanted.get("sort") == "reward":
             runs = runs.filter(pk__in=judged_openly(user).values("pk"))
         of_project = "project" in wanted
-        runs = _kept(runs, wanted.get("archived"), of_project)
+        runs = _filter_archived(runs, wanted.get("archived"), of_project)
         runs = _of_kind(runs, wanted.get("evaluations"))
         return FOUND.get(self.order[0], lambda same: same)(runs)
 
@@ -170,7 +170,7 @@ def _names(rows: QuerySet, field: str) -> list[str]:
     return list(rows.order_by(field).values_list(field, flat=True).distinct()[:MOST_OFFERED])
 
 
-def _kept(runs: QuerySet[Run], archived: str | None, of_project: bool) -> QuerySet[Run]:
+def _filter_archived(runs: QuerySet[Run], archived: str | None, of_project: bool) -> QuerySet[Run]:
     """Apply the filter by archive. Runs of an archived project count as archived, too.
 
     Who names the project wants to see its runs, so there only their own archive counts.

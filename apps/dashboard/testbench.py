@@ -139,7 +139,7 @@ class BenchForm(forms.Form):
     def clean_scorer(self) -> ScorerChoice:
         scorer = self.cleaned_data["scorer"]
         if scorer.startswith(OF_RUN):
-            return self._of_run(scorer)
+            return self._find_run_choice(scorer)
         try:
             if learned.is_learned(scorer):
                 learned.find_reward_model(self.project.pk, scorer)
@@ -149,7 +149,7 @@ class BenchForm(forms.Form):
             raise forms.ValidationError(error_sentence(missing)) from None
         return ScorerChoice(scorer=scorer)
 
-    def _of_run(self, value: str) -> ScorerChoice:
+    def _find_run_choice(self, value: str) -> ScorerChoice:
         slug, _, name = value.removeprefix(OF_RUN).partition(":")
         run = self.project.runs.filter(slug=slug).first()
         choices = run.settings.rewards if run else ()
@@ -175,7 +175,7 @@ class BenchForm(forms.Form):
         self._check_options(choice.scorer, options)
         if not self.errors:
             self.wanted = TrialRequest(
-                choice.scorer, options, task, replies, self._typed(choice, task)
+                choice.scorer, options, task, replies, self._as_texts(choice, task)
             )
         return data
 
@@ -245,7 +245,7 @@ class BenchForm(forms.Form):
                 name = ".".join(map(str, error["loc"]))
                 self.add_error("options", f"{name}: {error['msg']}" if name else error["msg"])
 
-    def _typed(self, choice: ScorerChoice, task: Mapping[str, Any]) -> dict[str, str]:
+    def _as_texts(self, choice: ScorerChoice, task: Mapping[str, Any]) -> dict[str, str]:
         """Return the fields as text to fill the form again, with the options that count."""
         values = {name: str(self[name].value() or "") for name in self.fields}
         values = {name: text.replace("\r\n", "\n") for name, text in values.items()}
@@ -349,17 +349,23 @@ def read_as(details: Mapping[str, Any]) -> str:
 
 def reference_in(details: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
     """Return what the scorer compared with: as it tells, else the task's answer."""
-    return _first(details, EXPECTED) or _first(answer, ("value", "reference")) or _told(answer)
+    return (
+        _first(details, EXPECTED)
+        or _first(answer, ("value", "reference"))
+        or _shorten_detail(answer)
+    )
 
 
 def _first(data: Mapping[str, Any], names: Sequence[str]) -> str:
-    return next((_told(data[name]) for name in names if data.get(name) not in (None, "")), "")
+    return next(
+        (_shorten_detail(data[name]) for name in names if data.get(name) not in (None, "")), ""
+    )
 
 
 SHOWN = 600  # characters of an answer or a reference
 
 
-def _told(value: Any) -> str:
+def _shorten_detail(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(one, str | int | float) for one in value):
         text = ", ".join(map(str, value))
     elif isinstance(value, str):

@@ -182,7 +182,7 @@ class Results(APIView):
             episode = get_played_episode(request, pk, to_write=True)
             form = Ends(data=request.data)
             form.is_valid(raise_exception=True)
-            _end(episode, **form.validated_data)
+            _end_episode(episode, **form.validated_data)
         return Response(EpisodeDocument(get_episode(request, pk)).data)
 
 
@@ -221,13 +221,13 @@ def _say_once(
     if number is None:
         stored = idempotency.read_stored_answer(request)
         number = stored if isinstance(stored, int) else None
-    standing = _say(episode, number=number, **said)
+    standing = _record_observation(episode, number=number, **said)
     if number is None:
         idempotency.store_for_repetition(request, standing.number)
     return standing
 
 
-def _say(episode: Episode, timeout_s: float, **said: Any) -> TurnState:
+def _record_observation(episode: Episode, timeout_s: float, **said: Any) -> TurnState:
     """Record an observation and wait for the action. Raises APIException."""
     try:
         return record_observation(episode, **said)
@@ -294,7 +294,9 @@ async def _stream(
 # -- the end and rewards
 
 
-def _end(episode: Episode, outcome: str, reward: float | None, reason: str, final: bool) -> None:
+def _end_episode(
+    episode: Episode, outcome: str, reward: float | None, reason: str, final: bool
+) -> None:
     """End the episode. Raises APIException."""
     try:
         finish_episode(episode, outcome, reward, reason, final)
@@ -341,7 +343,7 @@ def _played(request: ApiRequest, ids: set[int]) -> set[int]:
 def _result(turn_reward: TurnReward, outcome: Taken | CannotPlay | None) -> dict:
     match outcome:
         case None:
-            return _refused(
+            return _refusal(
                 404,
                 "There is no such episode, or you do not play it.",
                 turn_reward.episode_id,
@@ -356,7 +358,7 @@ def _result(turn_reward: TurnReward, outcome: Taken | CannotPlay | None) -> dict
                 "detail": "",
             }
         case CannotPlay():
-            return _refused(
+            return _refusal(
                 422 if outcome.code == "bad_reward" else 409,
                 str(outcome),
                 turn_reward.episode_id,
@@ -365,10 +367,10 @@ def _result(turn_reward: TurnReward, outcome: Taken | CannotPlay | None) -> dict
 
 
 def _unacceptable(form: NewReward) -> dict:
-    return _refused(
+    return _refusal(
         422, "; ".join(f"{field}: {words[0]}" for field, words in by_field(form.errors))
     )
 
 
-def _refused(status: int, detail: str, episode: int | None = None, turn: int | None = None) -> dict:
+def _refusal(status: int, detail: str, episode: int | None = None, turn: int | None = None) -> dict:
     return {"status": status, "episode": episode, "turn": turn, "is_late": False, "detail": detail}

@@ -92,9 +92,9 @@ class RewardBook:
             value = checked_reward(self.environments[turn_reward.episode_id], turn_reward.value)
         except CannotPlay as why:
             return why
-        return self._kept(turn, value)
+        return self._store_reward(turn, value)
 
-    def _kept(self, turn: EpisodeTurn, value: float | None) -> Taken | CannotPlay:
+    def _store_reward(self, turn: EpisodeTurn, value: float | None) -> Taken | CannotPlay:
         known = turn.late_reward if turn.reward is None else turn.reward
         if known is not None and known != value:
             return CannotPlay(

@@ -120,13 +120,13 @@ def _keep_result(run: Run) -> bool:
 
 
 def _result(run: Run) -> EvaluationResult:
-    asked = _asked(run)
+    asked = _load_tasks(run)
     table = _table(run, asked)
     by_task = ByTask(
         [one.task for one in asked], {name: _rounded(of_k) for name, of_k in table.items()}
     )
     return EvaluationResult(
-        run=run, figures=asdict(_found(run, asked, table)), by_task=asdict(by_task)
+        run=run, figures=asdict(_build_figures(run, asked, table)), by_task=asdict(by_task)
     )
 
 
@@ -139,8 +139,8 @@ def _rounded(of_k: dict[int, list[float | None]]) -> dict[str, list[float | None
 
 def summed_up(run: Run) -> EvaluationFigures:
     """Compute the figures from the rows of the closed groups."""
-    asked = _asked(run)
-    return _found(run, asked, _table(run, asked))
+    asked = _load_tasks(run)
+    return _build_figures(run, asked, _table(run, asked))
 
 
 def _table(run: Run, asked: Sequence[EvaluatedTask]) -> Table:
@@ -155,7 +155,7 @@ def _right_from(plan: RunConfig) -> float:
     return plan.evaluation.right_from
 
 
-def _found(run: Run, asked: Sequence[EvaluatedTask], table: Table) -> EvaluationFigures:
+def _build_figures(run: Run, asked: Sequence[EvaluatedTask], table: Table) -> EvaluationFigures:
     plan = run.settings
     tried = [one.tried for one in asked]
     closed = run.groups.filter(state__in=Group.CLOSED).count()
@@ -178,7 +178,7 @@ def _found(run: Run, asked: Sequence[EvaluatedTask], table: Table) -> Evaluation
     )
 
 
-def _asked(run: Run) -> list[EvaluatedTask]:
+def _load_tasks(run: Run) -> list[EvaluatedTask]:
     """Return the closed tasks in order, each with its finished samples.
 
     Samples of a dropped group count as not finished.

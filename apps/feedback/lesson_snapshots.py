@@ -22,7 +22,7 @@ def freeze(run: Run) -> Snapshot:
     """
     wanted = run.settings.snapshot
     assert wanted is not None  # the caller has looked
-    return Snapshot.freeze(run, wanted.source, _spelt(select_lessons(run)))
+    return Snapshot.freeze(run, wanted.source, _lesson_digests(select_lessons(run)))
 
 
 def select_lessons(run: Run) -> QuerySet:
@@ -52,7 +52,7 @@ def lessons(source: str, ids: Sequence[int]) -> list[Lesson]:
 
 def require_unchanged(snapshot: Snapshot) -> None:
     """Check that every lesson is the same as when it was frozen. Raises LessonGone."""
-    again = snapshot.digest_of(_spelt(_frozen(snapshot)))
+    again = snapshot.digest_of(_lesson_digests(_frozen(snapshot)))
     if again != snapshot.digest:
         raise LessonGone(
             f"{snapshot}: they differ from what was frozen, {again[:12]} is not"
@@ -68,6 +68,6 @@ def _frozen(snapshot: Snapshot) -> Iterator[Lesson]:
         yield from lessons(snapshot.source, list(places.values_list("lesson", flat=True)))
 
 
-def _spelt(found: QuerySet | Iterator[Lesson]) -> Iterator[tuple[int, str]]:
+def _lesson_digests(found: QuerySet | Iterator[Lesson]) -> Iterator[tuple[int, str]]:
     rows = found.iterator(AT_ONCE) if isinstance(found, QuerySet) else found
     return ((lesson.pk, lesson.digest) for lesson in rows)

@@ -86,12 +86,12 @@ def round_of(run: Run) -> Round:
                 ),
                 own[-1].at if own else None,
             )
-            for person in _asked(run)
+            for person in _askable_people(run)
         ],
     )
 
 
-def _asked(run: Run) -> list[User]:
+def _askable_people(run: Run) -> list[User]:
     """Return the people whom the run may ask: those it names, else all raters of its project."""
     raters = User.objects.filter(
         is_active=True,

@@ -61,7 +61,7 @@ def _lessons(
         rollout.pk: rollout
         for rollout in Rollout.objects.filter(group__in=groups).only("group_id", "text", "turns")
     }
-    by_hand = _standing(run, groups, rollouts, drawn)
+    by_hand = _usable_ratings(run, groups, rollouts, drawn)
     tasks = {group.pk: group.task for group in groups}
     for (group, rater), ratings in by_hand.items():
         ordered: set[int] = set()
@@ -89,7 +89,7 @@ def _lessons(
         drawn.skipped[NO_ORDER] += len(ratings) - len(taken)
 
 
-def _standing(
+def _usable_ratings(
     run: Run, groups: Sequence[Group], rollouts: dict[int, Rollout], drawn: DrawnLessons
 ) -> dict[tuple[int, int], list[Rating]]:
     """Return the usable ratings of these groups, by group and rater, oldest first.

@@ -224,7 +224,7 @@ def forward(rating: Rating) -> RatingEffects:
         by_model=_first_use(model, last) if model and last else None,
         answers=_uses(
             StepItem.objects.filter(
-                experience__rollout__expert_answer__demonstration__in=_shown(rating)
+                experience__rollout__expert_answer__demonstration__in=_demonstrations_made(rating)
             )
         ),
         replays=list(
@@ -304,7 +304,7 @@ def _first_use(model: RaterModel, last: RaterModel) -> Use | None:
     return Use(step, version_after(step)) if step else None
 
 
-def _shown(rating: Rating) -> list[int]:
+def _demonstrations_made(rating: Rating) -> list[int]:
     """Return the demonstrations that this rating made."""
     if rating.form != "rewrite" or rating.rollout_id is None:
         return []

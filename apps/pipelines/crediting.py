@@ -123,15 +123,18 @@ def _standard_scores(advantage: Advantage, rows: Rows) -> Credits:
         scores = ADVANTAGES[advantage.name](
             [[_reward(e) for e in members] for members in rows], **options
         )
-        return [[Credit(score) for score in _kept(own)] for own in scores]
+        return [[Credit(score) for score in _kept_scores(own)] for own in scores]
     turns = [
         [[_reward(e)] * len(stretches(e.rollout.tokens.action_mask)) for e in members]
         for members in rows
     ]
-    return [[Credit(own[0]) for own in _kept(group)] for group in step_wise_grpo(turns, **options)]
+    return [
+        [Credit(own[0]) for own in _kept_scores(group)]
+        for group in step_wise_grpo(turns, **options)
+    ]
 
 
-def _kept(scores: list[Score] | None) -> list[Score]:
+def _kept_scores(scores: list[Score] | None) -> list[Score]:
     """Return the scores of a group; without a threshold, none is dropped."""
     assert scores is not None
     return scores
@@ -172,7 +175,7 @@ def _whitened_returns(advantage: ReinforcePlusPlus, rows: Rows) -> Credits:
     else:
         table = [_at_the_end(r, mask) for r, mask in zip(rewards, masks, strict=True)]
         scores, _ = discounted(table, [[1] * len(row) for row in table], gamma=advantage.gamma)
-        credits = [_over(mask, own) for mask, own in zip(masks, scores, strict=True)]
+        credits = [_scores_at_tokens(mask, own) for mask, own in zip(masks, scores, strict=True)]
     return _grouped(credits, rows)
 
 
@@ -190,7 +193,9 @@ def _reaching_back(advantage: GAE, rows: Rows) -> Credits:
         return _grouped([Credit(score) for score in whole], rows)
     table = [_at_the_end(reward, mask) for reward, mask in zip(rewards, masks, strict=True)]
     scores, _ = gae(table, [[1] * len(row) for row in table], **_options(advantage))
-    return _grouped([_over(mask, own) for mask, own in zip(masks, scores, strict=True)], rows)
+    return _grouped(
+        [_scores_at_tokens(mask, own) for mask, own in zip(masks, scores, strict=True)], rows
+    )
 
 
 def _turns_in_their_states(advantage: GiGPO, rows: Rows) -> Credits:
@@ -222,7 +227,7 @@ def _at_the_end(reward: float, mask: Sequence[int]) -> list[float]:
     return [*[0.0] * (sum(mask) - 1), reward] if any(mask) else []
 
 
-def _over(mask: Sequence[int], scores: Sequence[float]) -> Credit:
+def _scores_at_tokens(mask: Sequence[int], scores: Sequence[float]) -> Credit:
     """Return the scores of the policy's tokens at their positions in the completion."""
     rest = iter(scores)
     return Credit.of([next(rest) if here else 0.0 for here in mask], mask)

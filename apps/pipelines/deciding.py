@@ -151,7 +151,11 @@ def _credited(plan: RunConfig, decision: Decision, samples: list[Sample]) -> lis
         )
         return []
     advantages = of_group(
-        plan, [_judged(plan, case, sample) for sample in _with_length(plan, case.group, samples)]
+        plan,
+        [
+            _values_of_sample(plan, case, sample)
+            for sample in _with_length(plan, case.group, samples)
+        ],
     )
     if advantages is None:
         decision.dropped = _nothing_to_learn(plan)
@@ -211,7 +215,7 @@ def build_samples(plan: RunConfig, case: Case) -> list[Sample]:
     return found
 
 
-def _judged(plan: RunConfig, case: Case, sample: Sample) -> Judged:
+def _values_of_sample(plan: RunConfig, case: Case, sample: Sample) -> Judged:
     """Return the values from which a sample's advantage is computed.
 
     A scorer without a value for the rollout has no part in its reward or its advantage.

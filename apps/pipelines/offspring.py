@@ -55,7 +55,9 @@ def put(group: Group, rows: Sequence[tuple[OperatorResult, Made]]) -> Counter[in
             continue
         there.add(key)
         task = (
-            add_task(asked.pk, _asked(made.task, group.task)) if made.task and asked else group.task
+            add_task(asked.pk, _task_row(made.task, group.task))
+            if made.task and asked
+            else group.task
         )
         _, is_new = Offspring.objects.get_or_create(
             run_id=group.run_id,
@@ -93,7 +95,7 @@ def _beginning(parent: Rollout, tokens: int) -> tuple[list[Turn], str]:
     return turns, parent.text[: turns[-1].start + len(turns[-1].text)] if turns else ""
 
 
-def _asked(row: TaskRow, parent: Task) -> TaskRow:
+def _task_row(row: TaskRow, parent: Task) -> TaskRow:
     meta = {**row.meta, "parents": [f"{parent.taskset.slug}#{parent.index}"]}
     return TaskRow(row.prompt, row.answer, meta, domain=parent.domain, parent=parent.pk)
 

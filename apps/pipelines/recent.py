@@ -30,7 +30,7 @@ def recent(cases: Sequence[Case], options: Sequence) -> list[Recent]:
         plan, {pk for some in before for pk in some}, any(one.by == "success" for one in options)
     )
     return [
-        Recent(_own(plan, case), tuple(figures[pk] for pk in some if pk in figures))
+        Recent(_group_figures(plan, case), tuple(figures[pk] for pk in some if pk in figures))
         for case, some in zip(cases, before, strict=True)
     ]
 
@@ -66,15 +66,18 @@ def _figures(plan: RunConfig, groups: Iterable[int], with_success: bool) -> dict
     answers: dict[tuple[int, Kind], list[tuple[int, int]]] = defaultdict(list)
     for pk, group, tokens, domain, judged_by in rows:
         answers[group, find_judged_kind(domain, judged_by)].append((pk, tokens))
-    return {group: _told(plan, kind, some, judgements) for (group, kind), some in answers.items()}
+    return {
+        group: _build_figures(plan, kind, some, judgements)
+        for (group, kind), some in answers.items()
+    }
 
 
-def _own(plan: RunConfig, case: Case) -> Figures:
+def _group_figures(plan: RunConfig, case: Case) -> Figures:
     answers = [(rollout.pk, rollout.completion_tokens) for rollout in case.rollouts]
-    return _told(plan, case.group.task.kind, answers, case.judgements)
+    return _build_figures(plan, case.group.task.kind, answers, case.judgements)
 
 
-def _told(
+def _build_figures(
     plan: RunConfig,
     kind: Kind,
     answers: Sequence[tuple[int, int]],

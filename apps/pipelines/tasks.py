@@ -97,7 +97,7 @@ def build_task_filter(plan: RunConfig) -> Sieve | None:
         return None
     if any(name == ASK for name, _ in list_operator_questions(plan.pipeline, (TASKS,))):
         _have_filters()
-    return _look
+    return _sift
 
 
 def _have_filters() -> None:
@@ -111,7 +111,7 @@ def _have_filters() -> None:
         raise OperatorFailed(f"data_juicer: {why}") from None
 
 
-def _look(run: Run, plan: RunConfig, tasks: Sequence[Task]) -> RejectedTasks:
+def _sift(run: Run, plan: RunConfig, tasks: Sequence[Task]) -> RejectedTasks:
     return sift_tasks(plan.pipeline, run.project_id, [(task.pk, task) for task in tasks], STORED)
 
 

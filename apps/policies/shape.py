@@ -31,9 +31,9 @@ class Shape:
         """Numbers of adapters at the layers whose names end so: rank × (input + output) for
         each.
         """
-        return rank * self.layers * sum(self._ends(name) for name in modules)
+        return rank * self.layers * sum(self._layer_widths(name) for name in modules)
 
-    def _ends(self, module: str) -> int:
+    def _layer_widths(self, module: str) -> int:
         """Input and output width of a layer's matrix by its usual name; of others, twice the
         width.
         """

@@ -148,7 +148,7 @@ class LogKeeper(logging.Handler):
             dropped = self.dropped
             try:
                 close_old_connections()
-                write_lines([*lines, *self._told(dropped)])
+                write_lines([*lines, *self._dropped_records(dropped)])
             except (OperationalError, InterfaceError):  # away
                 connections.close_all()
                 time.sleep(RETRY_S)
@@ -159,7 +159,7 @@ class LogKeeper(logging.Handler):
                 self._drop(-dropped)
                 return
 
-    def _told(self, dropped: int) -> list[dict[str, Any]]:
+    def _dropped_records(self, dropped: int) -> list[dict[str, Any]]:
         if not dropped:
             return []
         words = {"lines": dropped, "reason": "the database was too slow or unavailable"}

@@ -249,7 +249,7 @@ def _of_project(rows: QuerySet[M], query: dict[str, Any]) -> QuerySet[M]:
     return rows.filter(project__slug=query["project"]) if "project" in query else rows
 
 
-def _refused(error: NotAddable) -> ValidationError:
+def _refusal(error: NotAddable) -> ValidationError:
     return ValidationError({name: [why] for name, why in error.problems.items()})
 
 
@@ -283,7 +283,7 @@ class Models(APIView):
         try:
             made = create_policy_import(project, request.user, NewModel(**data))
         except NotAddable as error:
-            raise _refused(error) from None
+            raise _refusal(error) from None
         _wake_worker()
         return Response(ModelImportDocument(made).data, 201)
 
@@ -371,7 +371,7 @@ class ModelImportAgain(APIView):
         try:
             add_again(found, data["slug"] or found.slug, data["template"], data["template_text"])
         except NotAddable as error:
-            raise _refused(error) from None
+            raise _refusal(error) from None
         _wake_worker()
         return Response(ModelImportDocument(found).data)
 

@@ -228,12 +228,12 @@ def _with_candidate(row: Row, field: str) -> dict[str, Any]:
     if not isinstance(prompt, str):
         return found
     is_code = re.search(rf"^def {function}\b", prompt, re.MULTILINE)
-    if is_code and (preamble := _whole(prompt)):
+    if is_code and (preamble := _runnable_prompt(prompt)):
         found["preamble"] = preamble
     return found
 
 
-def _whole(prompt: str) -> str:
+def _runnable_prompt(prompt: str) -> str:
     """Return the prompt as Python that runs, with a body where it has none.
 
     "" where it is no Python.
@@ -277,7 +277,7 @@ def _livecodebench(row: Row) -> dict[str, Any]:
     starter = re.search(
         r"^[ \t]*+def (\w+)\(self", str(row.get("starter_code") or ""), re.MULTILINE
     )
-    return _typed(tests, "public_test_cases", named or (starter and starter[1]) or "")
+    return _read_tests(tests, "public_test_cases", named or (starter and starter[1]) or "")
 
 
 def _code_contests(row: Row) -> dict[str, Any]:
@@ -398,7 +398,7 @@ def _any_tests(value: Any, field: str, row: Row) -> dict[str, Any]:
         if row.get("preamble"):
             found["preamble"] = read_text(row["preamble"], "preamble")
         return _with_setup({"function": function, **found} if function else found, _setup(row))
-    return _typed(value, field, function)
+    return _read_tests(value, field, function)
 
 
 def _with_function(found: dict[str, Any], field: str) -> dict[str, Any]:
@@ -424,7 +424,7 @@ def _setup(row: Row) -> list[str]:
     return [read_text(setup, "setup")] if setup else []
 
 
-def _typed(tests: Sequence[Any], field: str, function: str) -> dict[str, Any]:
+def _read_tests(tests: Sequence[Any], field: str, function: str) -> dict[str, Any]:
     """Return objects of input and output, or of args and value.
 
     Each may say its type and its function.

@@ -110,9 +110,9 @@ def _part(
             "image_url": {"url": str(url), **detail},
             **rest,
         } if not rest and set(detail) <= {"detail"}:
-            return _kept(f"{where}.image_url.url", lambda: decode_data_url(url), taken)
+            return _store_picture(f"{where}.image_url.url", lambda: decode_data_url(url), taken)
         case {"type": "image", "path": str(name), **rest} if not rest and path:
-            return _kept(f"{where}.path", lambda: path(name), taken)
+            return _store_picture(f"{where}.path", lambda: path(name), taken)
         case {"type": "image", "path": _}:
             raise BadContent(
                 f"{where}.path",
@@ -121,7 +121,7 @@ def _part(
     raise BadContent(where, f"must be a part with one of these types and no other fields: {KINDS}")
 
 
-def _kept(where: str, raw: Callable[[], bytes], taken: dict[str, EncodedPicture]) -> Part:
+def _store_picture(where: str, raw: Callable[[], bytes], taken: dict[str, EncodedPicture]) -> Part:
     try:
         picture = encode_picture(raw())
     except BadPicture as error:

@@ -43,7 +43,7 @@ def check_environment(
         finally:
             player.stop()
     problems = [reply.error for reply in played if reply.error]
-    if not problems and [_told(one) for one in played] != [_told(one) for one in again]:
+    if not problems and [_comparable(one) for one in played] != [_comparable(one) for one in again]:
         problems.append("gives something else to the same seed and actions")
     rewarded = [reply.reward for reply in played if reply.reward]
     rewards = [reward for reward in rewarded if isinstance(reward, int | float)]
@@ -79,5 +79,5 @@ def _next(player: LibraryPlayer) -> Reply:
     return replies[0]
 
 
-def _told(reply: Reply) -> tuple:
+def _comparable(reply: Reply) -> tuple:
     return reply.observation, reply.reward, reply.done

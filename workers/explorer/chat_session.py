@@ -147,7 +147,7 @@ class ChatSession:
             if answer := self.answers.get(delta.request_id):
                 self._hear(answer, delta)
         for request_id, answer in list(self.answers.items()):
-            self._tell(request_id, answer)
+            self._write_answer(request_id, answer)
         self.used_at = time.monotonic()
 
     def _hear(self, answer: Answer, delta: Delta) -> None:
@@ -161,7 +161,7 @@ class ChatSession:
                 state = State.STOPPED if delta.stop_reason == "abort" else State.DONE
                 answer.turn.end(state, answer.text, answer.tokens, delta.stop_reason)
 
-    def _tell(self, request_id: str, answer: Answer) -> None:
+    def _write_answer(self, request_id: str, answer: Answer) -> None:
         now = time.monotonic()
         if answer.tokens == answer.told or now - answer.told_at < SAID_EVERY:
             return

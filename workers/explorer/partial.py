@@ -104,7 +104,7 @@ class PartialRollouts:
             _restore(rollout, kept)
         if kept is None or not _is_as_watched(rollout, kept):
             self.writer.started(rollout.rollout_id, group.pk, group.task.question, version)
-            _tell(self.writer, rollout)
+            _send_text(self.writer, rollout)
 
 
 # -- storage
@@ -188,7 +188,7 @@ def _is_as_watched(rollout: InFlightRollout, kept: PartialRollout) -> bool:
     return kept.left_fence == rollout.claim.fence - 1 and not is_edited and age_s < KEPT_S / 2
 
 
-def _tell(writer: ChunkWriter, rollout: InFlightRollout) -> None:
+def _send_text(writer: ChunkWriter, rollout: InFlightRollout) -> None:
     """Send the whole text to viewers."""
     for number, turn in enumerate(rollout.turns):
         ids = rollout.turn_tokens(number)

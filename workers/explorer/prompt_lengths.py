@@ -50,7 +50,7 @@ class LengthsLooked:
 
 def sieve_of_lengths(session: "RunSession", operators: Sieve | None) -> Sieve | None:
     """Return a filter that checks prompt lengths and applies the operators to tasks that fit."""
-    return partial(_look, session, operators) if _is_checked(session) else operators
+    return partial(_check_lengths, session, operators) if _is_checked(session) else operators
 
 
 def leave_out_too_long(session: "RunSession") -> None:
@@ -88,7 +88,7 @@ def _is_checked(session: "RunSession") -> bool:
     return _longest_text(session) > 0
 
 
-def _look(
+def _check_lengths(
     session: "RunSession", operators: Sieve | None, run: Run, plan: RunConfig, tasks: Sequence[Task]
 ) -> LengthsLooked:
     too_long = _too_long(session, tasks)

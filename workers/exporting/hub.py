@@ -84,7 +84,7 @@ def _reason(error: BaseException, to: Destination) -> str:
     while cause.__cause__ is not None and not isinstance(cause, httpx2.HTTPError):
         cause = cause.__cause__
     if isinstance(cause, HfHubHTTPError) and cause.response is not None:
-        reason = _answered(cause, to)
+        reason = _explain_answer(cause, to)
     elif isinstance(cause, httpx2.HTTPError | OSError):
         place = to.endpoint or "huggingface.co"
         reason = f"network: the Hub at {place} cannot be reached: {type(cause).__name__}"
@@ -93,7 +93,7 @@ def _reason(error: BaseException, to: Destination) -> str:
     return reason.replace(to.token, "…") if to.token else reason
 
 
-def _answered(error: HfHubHTTPError, to: Destination) -> str:
+def _explain_answer(error: HfHubHTTPError, to: Destination) -> str:
     status = error.response.status_code
     reason = REASONS.get(status, "network: the Hub responded with status {status}")
     server_message = f": {error.server_message}" if error.server_message else ""

@@ -103,7 +103,7 @@ def read_vocabulary(tokenizer: PreTrainedTokenizerBase, folder: Path, rows: int)
         kinds=kinds,
         merges=[" ".join(pair) for pair in pairs] if model == "gpt2" else [],
         scores=_scores(tokens, kinds, pairs) if model == "llama" else [],
-        ends=_ends(tokenizer, folder),
+        ends=_end_tokens(tokenizer, folder),
         bos=tokenizer.bos_token_id,
         pad=tokenizer.pad_token_id,
         unknown=tokenizer.unk_token_id,
@@ -229,7 +229,7 @@ def _added_around(tokenizer: PreTrainedTokenizerBase) -> tuple[bool, bool]:
     return bool(begin), bool(end)
 
 
-def _ends(tokenizer: PreTrainedTokenizerBase, folder: Path) -> list[int]:
+def _end_tokens(tokenizer: PreTrainedTokenizerBase, folder: Path) -> list[int]:
     """Return the end tokens. Raises NotAsGguf if the tokenizer has none."""
     if tokenizer.eos_token_id is None:
         raise NotAsGguf("the tokenizer has no end token")

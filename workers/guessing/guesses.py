@@ -53,7 +53,7 @@ def guess(
                 scorer="+".join(choice.scorer for choice in check.judges_of(one.task))[:60],
                 tries=len(one.right),
                 right=sum(one.right),
-                said=_shown(one.replies, one.right),
+                said=_choose_example(one.replies, one.right),
             )
             for one in lot.judged
         ]
@@ -237,7 +237,7 @@ def _is_full(scorer: str, value: float | None) -> bool:
     return value is not None and value >= find_scorer(scorer).high - ROUNDING
 
 
-def _shown(replies: Sequence[str], verdicts: Sequence[bool]) -> str:
+def _choose_example(replies: Sequence[str], verdicts: Sequence[bool]) -> str:
     """Return an example: a right guess if there is one, else the first."""
     right = [reply for reply, is_right in zip(replies, verdicts, strict=True) if is_right]
     return (right or replies)[0][:MOST_SAID].replace("\x00", "")

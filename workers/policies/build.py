@@ -39,7 +39,7 @@ def main() -> int:
     torch.set_num_threads(1)  # sums depend on the number of threads, and equal builds must be equal
     started = time.monotonic()
     folder, manifest, built = ensure(
-        recipes.find_recipe(options.policy), Path(options.out), options.seed, _say
+        recipes.find_recipe(options.policy), Path(options.out), options.seed, _print
     )
     summary = {
         "policy": options.policy,
@@ -115,7 +115,7 @@ def _progress(recipe: Recipe, say: Say) -> warming.Report:
     return report
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 

@@ -106,7 +106,7 @@ class TrainerHost:
 
     def save(self) -> None:
         """Write a checkpoint of the last complete update. Call `rest` before."""
-        with self._explained():
+        with self._raise_rank_error():
             self.built.write_checkpoint()
 
     @property
@@ -155,13 +155,13 @@ class TrainerHost:
         return self.built.seconds_of_others
 
     def _whole_model(self) -> torch.nn.Module:
-        with self._explained():
+        with self._raise_rank_error():
             whole = self.built.whole_model()
         assert whole is not None  # this is rank 0
         return whole
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _raise_rank_error(self) -> Iterator[None]:
         """Raise RankLost or RankFailed if other ranks did not do their part."""
         try:
             yield

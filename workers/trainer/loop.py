@@ -158,7 +158,7 @@ class TrainerLoop:
             return None
         with gpu_turns.hold_gpu(run.settings) as is_ours:
             if not is_ours:
-                self._say(run, gpu_turns.ENGINE_IS_THERE)
+                self._record_waiting(run, gpu_turns.ENGINE_IS_THERE)
                 return None
             if not run.claim_trainer(self.worker.key, settings.LEASE_SECONDS):
                 return None
@@ -280,7 +280,7 @@ class TrainerLoop:
         if trainer := self.run_trainers.get(run.pk):
             self._guarded(run, trainer.wait)
         elif not self._is_elsewhere(run) and self._looks_again(run):
-            self._say(run, describe_waiting(run))
+            self._record_waiting(run, describe_waiting(run))
 
     def _looks_again(self, run: Run) -> bool:
         """Tell whether to check again what the run waits for: at most once a second.
@@ -299,9 +299,9 @@ class TrainerLoop:
         else:
             held = Run.objects.leased()  # by any trainer: all report the same reason
             why = all_taken(run, list(held.only("slug", "project_id")))
-        self._say(run, f"a free trainer: {why}")
+        self._record_waiting(run, f"a free trainer: {why}")
 
-    def _say(self, run: Run, cause: str) -> None:
+    def _record_waiting(self, run: Run, cause: str) -> None:
         """Store what the run waits for, unless a trainer holds the run and stores it itself."""
         if (reason := cause[:200]) != run.waiting_on:
             waiting = Run.objects.free().filter(pk=run.pk, state=Run.State.RUNNING)

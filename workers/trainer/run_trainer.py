@@ -111,12 +111,12 @@ class RunTrainer(ABC, Generic[Item]):
         if not missing:
             return
         log.info("replaying", run=self.run, from_step=self.host.step, to_step=self.run.step)
-        self._say(f"{missing} recorded steps to be repeated after a restart")
+        self._record_waiting(f"{missing} recorded steps to be repeated after a restart")
         for step in self.run.steps.filter(
             state=TrainStep.State.COMMITTED, number__gt=self.host.step
         ).order_by("number"):
             self._update(step, self._batch(step))
-        self._say("")
+        self._record_waiting("")
 
     # -- one step
 
@@ -134,7 +134,7 @@ class RunTrainer(ABC, Generic[Item]):
         if step is None:
             return self.wait()
         self._note_wait()
-        self._say("")
+        self._record_waiting("")
         self.began = time.monotonic(), time.process_time()
         batch = self._batch(step)
         report = self._update(step, batch, self.run.checkpoint_asked_at is not None)
@@ -380,14 +380,14 @@ class RunTrainer(ABC, Generic[Item]):
         if not self.run.is_live:
             self.looked_at = now  # a paused run waits for no worker
         elif is_looked_at:
-            self._say(self._cause())
+            self._record_waiting(self._cause())
             self._note_starving(now)
             self.cause_at, self.awaited = now, metrics.starving(self.run)
         return False
 
     def wait_for(self, cause: str) -> bool:
         """Postpone the next update and record the reason. Nothing is planned."""
-        self._say(cause)
+        self._record_waiting(cause)
         return False
 
     def _note_starving(self, now: float) -> None:
@@ -402,7 +402,7 @@ class RunTrainer(ABC, Generic[Item]):
             self.idle = False
             self._note_starving(now)
 
-    def _say(self, cause: str) -> None:
+    def _record_waiting(self, cause: str) -> None:
         """Store on the run what its trainer waits for, as its page shows it; "" means nothing."""
         if (cause := cause[:200]) != self.run.waiting_on:
             Run.objects.filter(pk=self.run.pk, fence=self.fence, state=Run.State.RUNNING).update(

@@ -54,13 +54,13 @@ ROLLOUT = {
 TYPES = [*ITEM.values(), *EXPERIENCE.values(), *ROLLOUT.values(), "bytea"]
 
 
-def _listed(table: str, columns: dict[str, str]) -> str:
+def _column_list(table: str, columns: dict[str, str]) -> str:
     return ", ".join(f"{table}.{name}" for name in columns)
 
 
 LOAD = f"""
-    COPY (SELECT {_listed("item", ITEM)}, {_listed("one", EXPERIENCE)}, {_listed("r", ROLLOUT)},
-            payload.data
+    COPY (SELECT {_column_list("item", ITEM)}, {_column_list("one", EXPERIENCE)},
+            {_column_list("r", ROLLOUT)}, payload.data
         FROM buffer_stepitem item
         JOIN buffer_experience one ON one.id = item.experience_id
         JOIN rollouts_rollout r ON r.id = one.rollout_id

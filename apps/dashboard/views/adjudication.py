@@ -88,7 +88,7 @@ def dispute(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpR
         "item": item,
         "form": form,
         "wrong": wrong,
-        "shown": _shown(request.user, run, item),
+        "shown": _visible_item(request.user, run, item),
         "may_answer": item.form not in WORDS_ONLY,
         "adjudication": (
             Adjudication.objects.filter(item=item).select_related("rating__rater").first()
@@ -169,7 +169,7 @@ def _value(vote: Decision, people: People) -> float | None:
     return FORMS[vote.form].values(vote.answer, vote.shown, people).get(vote.shown[0])
 
 
-def _shown(user: User, run: Run, item: Item) -> Shown | None:
+def _visible_item(user: User, run: Run, item: Item) -> Shown | None:
     """Return the item as a rater would see it; None if its replies were pruned."""
     replies = list(
         Rollout.objects.filter(pk__in=item.members)

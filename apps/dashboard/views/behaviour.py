@@ -47,7 +47,7 @@ def behaviour(request: SignedInRequest, project: str, slug: str) -> HttpResponse
         raise PermissionDenied("You rate this run blind, so results of its versions are hidden.")
     versions = [_version(run, request.GET, name) for name in ("one", "other")]
     offered = [found for found in map(_evaluated, of_versions(versions, MEASURE).asked) if found]
-    chosen = _chosen(offered, request.GET.get("on", ""))
+    chosen = _chosen_version(offered, request.GET.get("on", ""))
     context = {
         "section": "runs",
         "run": run,
@@ -101,6 +101,6 @@ def _evaluated(asked: QuestionSet) -> Evaluated | None:
     return Evaluated(asked.taskset, asked.words, one, other)
 
 
-def _chosen(offered: list[Evaluated], asked: str) -> Evaluated | None:
+def _chosen_version(offered: list[Evaluated], asked: str) -> Evaluated | None:
     named = next((one for one in offered if one.one == asked), None)
     return named or next(iter(offered), None)

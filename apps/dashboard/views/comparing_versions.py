@@ -86,7 +86,7 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
     if not sees_judgements(request.user, run):
         raise PermissionDenied("You rate this run blind, so results of its versions are hidden.")
     steers = may_steer(request, run)
-    offered = _offered(run)
+    offered = _offered_versions(run)
     form = Asking(request.POST) if request.method == "POST" else None
     if form is not None and form.is_valid():
         try:
@@ -97,7 +97,8 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
             form.add_error(None, f"{error}.".capitalize())
     asked = form.data if form is not None else request.GET
     chosen = [
-        _chosen(run, asked.get(name), offered, place) for place, name in enumerate(("one", "other"))
+        _chosen_version(run, asked.get(name), offered, place)
+        for place, name in enumerate(("one", "other"))
     ]
     known = [version for version in chosen if version is not None]
     are_known = len(known) == len(chosen)
@@ -190,7 +191,7 @@ def _cell(turn: ChatTurn, version: WeightVersion, is_served: bool) -> dict:
 def _begun(request: SignedInRequest, run: Run, data: dict) -> Comparison:
     """Create the comparison. Raise NotPossible."""
     one, other = (_existing(run, data[name]) for name in ("one", "other"))
-    prompts = [*data["prompts"], *_drawn(run, data["tasks"] or 0)]
+    prompts = [*data["prompts"], *_draw_prompts(run, data["tasks"] or 0)]
     if not prompts:
         raise NotPossible("the run has no tasks without images; enter prompts instead")
     return Comparison.begin(
@@ -206,7 +207,7 @@ def _existing(run: Run, number: int) -> WeightVersion:
     return version
 
 
-def _drawn(run: Run, count: int) -> list[list[dict]]:
+def _draw_prompts(run: Run, count: int) -> list[list[dict]]:
     """Return the prompts of `count` random tasks of the run; those with pictures are skipped."""
     if not count:
         return []
@@ -225,7 +226,7 @@ def _drawn(run: Run, count: int) -> list[list[dict]]:
     return list(found.values())
 
 
-def _offered(run: Run) -> list[WeightVersion]:
+def _offered_versions(run: Run) -> list[WeightVersion]:
     """Return the newest versions with folders, version 0, and all that were evaluated."""
     kept = run.weight_versions.filter(
         state__in=(WeightVersion.State.PUBLISHED, WeightVersion.State.VERIFIED)
@@ -250,7 +251,7 @@ def _with_chosen(
     return [found[number] for number in sorted(found, reverse=True)]
 
 
-def _chosen(
+def _chosen_version(
     run: Run, number: str | None, offered: list[WeightVersion], place: int
 ) -> WeightVersion | None:
     """Return the version of that number; by default the one before training, and the newest."""

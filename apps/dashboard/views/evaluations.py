@@ -54,7 +54,7 @@ def show_evaluations(request: SignedInRequest, project: str, slug: str) -> HttpR
         return _ask(request, steered_run(request, project, slug))
     run = seen_run(request, project, slug)
     if run.is_evaluation:
-        return render(request, "dashboard/evaluation.html", _one(request, run))
+        return render(request, "dashboard/evaluation.html", _evaluation_context(request, run))
     return render(request, "dashboard/evaluations.html", _page(request, run))
 
 
@@ -64,7 +64,7 @@ def evaluations_now(request: SignedInRequest, project: str, slug: str) -> HttpRe
     """Members of the run's project: the part that changes while versions are evaluated."""
     run = seen_run(request, project, slug)
     if run.is_evaluation:
-        return render(request, "dashboard/_evaluation_now.html", _one(request, run))
+        return render(request, "dashboard/_evaluation_now.html", _evaluation_context(request, run))
     return render(request, "dashboard/_evaluations_now.html", _table(request, run))
 
 
@@ -78,7 +78,7 @@ def schedules(request: SignedInRequest, project: str, slug: str) -> HttpResponse
         if "remove" in request.POST:
             remove_schedule(run, key, request.user)
         else:
-            scheduled = Scheduled.model_validate(_said(request.POST, OF_SCHEDULES))
+            scheduled = Scheduled.model_validate(_posted_fields(request.POST, OF_SCHEDULES))
             _require_taskset(run, scheduled.taskset)
             add_schedule(run, scheduled, request.user)
     except (ConfigError, ValidationError) as wrong:
@@ -117,7 +117,7 @@ def _ask(request: SignedInRequest, run: Run) -> HttpResponse:
             raise ConfigError(
                 {"run": "is an evaluation itself. Evaluate versions of its run instead"}
             )
-        asked = Asked.model_validate(_said(request.POST, FIELDS))
+        asked = Asked.model_validate(_posted_fields(request.POST, FIELDS))
         _require_taskset(run, asked.taskset)
         versions = None if is_bench else _numbers(request.POST)
         made = evaluate_several(
@@ -146,7 +146,7 @@ def _numbers(posted: QueryDict) -> set[int]:
     return {int(text) for text in typed}
 
 
-def _said(posted: QueryDict, fields: tuple[str, ...]) -> dict:
+def _posted_fields(posted: QueryDict, fields: tuple[str, ...]) -> dict:
     values = {name: text for name in fields if (text := posted.get(name, "").strip())}
     chosen = [name for name in posted.getlist("scorer") if name]
     return values | ({"rewards": [{"scorer": name} for name in chosen]} if chosen else {})
@@ -197,7 +197,7 @@ def _page(
         "section": "runs",
         "may_steer": may_steer(request, run),
         "tasksets": _tasksets(run),
-        "kept": _kept(run),
+        "kept": _offered_versions(run),
         "ticked_versions": request.POST.getlist("version"),
         "ticked_scorers": request.POST.getlist("scorer"),
         "schedules": [(one, words_of_schedule(one)) for one in plan.evaluations],
@@ -214,7 +214,7 @@ def _page(
     }
 
 
-def _kept(run: Run) -> dict:
+def _offered_versions(run: Run) -> dict:
     """Return versions whose folders exist, and how many there are beyond those offered.
 
     Offered are the newest, the base, and some older ones.
@@ -253,7 +253,7 @@ def _tasksets(run: Run) -> list[Taskset]:
     return sorted(found, key=rank)
 
 
-def _one(request: SignedInRequest, run: Run) -> dict:
+def _evaluation_context(request: SignedInRequest, run: Run) -> dict:
     """Return the context of an evaluation's page."""
     plan = run.settings
     shown = Shown.read(request.GET)

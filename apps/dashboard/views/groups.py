@@ -52,7 +52,7 @@ def group(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpRes
         if is_open
         else {}
     )
-    ratings = _said(found, sides, request.user, is_open)
+    ratings = _ratings_by_rollout(found, sides, request.user, is_open)
     for side in sides:
         rollout = side["rollout"]
         side["verdict"] = verdicts.get(rollout.pk) or (
@@ -136,7 +136,7 @@ def _neighbours(run: Run, found: Group) -> dict[str, Group | None]:
     }
 
 
-def _said(
+def _ratings_by_rollout(
     found: Group, sides: Sequence[dict], user: User, is_open: bool
 ) -> dict[int | None, list[tuple[Rating, str]]]:
     """Return people's ratings by rollout; None holds those that compare several."""

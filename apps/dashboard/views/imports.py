@@ -202,7 +202,7 @@ def show_imports(request: SignedInRequest, project: str) -> HttpResponse:
     form = Upload(*((request.POST, request.FILES) if request.method == "POST" else ()))
     if request.method == "POST" and form.is_valid():
         try:
-            kept = _kept(request, found, form.cleaned_data["file"])
+            kept = _create_import(request, found, form.cleaned_data["file"])
             _wake_importer()
             return redirect("taskset-import", kept.pk)
         except TooManyHeld as error:
@@ -277,7 +277,7 @@ def show_import(request: SignedInRequest, pk: int) -> HttpResponse:
     if request.method == "POST":
         form = Choices(found, request.POST)
         if form.is_valid():
-            return _chosen(request, found, form, how)
+            return _save_choices(request, found, form, how)
         options = {name: value for name, value in form.cleaned_data.items() if name != "slug"}
         how = replace(how, **options, more_meta=_more_meta(request, found))
     seen = look_at_rows(found.preview, how)
@@ -350,12 +350,12 @@ def _import(request: SignedInRequest, pk: int) -> TasksetImport:
     return found
 
 
-def _kept(request: SignedInRequest, project: Project, file: UploadedFile) -> TasksetImport:
+def _create_import(request: SignedInRequest, project: Project, file: UploadedFile) -> TasksetImport:
     assert file.size is not None  # it has arrived
     return create_import(project, request.user, upload_name(file), file.size, file.chunks())
 
 
-def _chosen(
+def _save_choices(
     request: SignedInRequest, found: TasksetImport, form: Choices, before: ImportOptions
 ) -> HttpResponse:
     """Save the choices, and start the import if requested.

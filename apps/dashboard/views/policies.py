@@ -112,7 +112,7 @@ def policies(request: SignedInRequest) -> HttpResponse:
 @login_required
 def policy(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the model's project; trials and deleting, to its owners and researchers."""
-    found = _seen(request, project, slug)
+    found = _visible_policy(request, project, slug)
     return _page(request, found)
 
 
@@ -124,7 +124,7 @@ def _page(
 ) -> HttpResponse:
     seen = Run.objects.visible_to(request.user).select_related("project")
     latest = TemplatePreview.objects.of(request.user).filter(policy=found).first()
-    shown = form or Conversation(initial=_written(latest))
+    shown = form or Conversation(initial=_preview_values(latest))
     context = {
         "section": "weights",
         "policy": found,
@@ -246,7 +246,7 @@ def delete_policy(request: SignedInRequest, project: str, slug: str) -> HttpResp
     return redirect("policies")
 
 
-def _written(latest: TemplatePreview | None) -> dict[str, str]:
+def _preview_values(latest: TemplatePreview | None) -> dict[str, str]:
     """Return the form's values of a preview, or those of an example."""
     if latest is None:
         return EXAMPLE
@@ -259,7 +259,7 @@ def _written(latest: TemplatePreview | None) -> dict[str, str]:
     return {**texts, "template": template, "template_text": latest.template_text}
 
 
-def _seen(request: SignedInRequest, project: str, slug: str) -> Policy:
+def _visible_policy(request: SignedInRequest, project: str, slug: str) -> Policy:
     visible = Policy.objects.visible_to(request.user).select_related("project", "created_by")
     return get_object_or_404(visible, project__slug=project, slug=slug)
 
@@ -270,7 +270,7 @@ def _may_change(request: SignedInRequest, found: Policy) -> bool:
 
 def _managed(request: SignedInRequest, project: str, slug: str) -> Policy:
     """Return the model. Raise Http404 for a stranger, PermissionDenied for a viewer."""
-    found = _seen(request, project, slug)
+    found = _visible_policy(request, project, slug)
     if not _may_change(request, found):
         raise PermissionDenied(MAY_NOT)
     return found

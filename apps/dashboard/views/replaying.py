@@ -67,7 +67,7 @@ def replay(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     try:
         context["proposal"] = proposal = propose(run, wanted["raters"], wanted["tasks"], new_set)
         if request.method == "POST":
-            return _made(request, proposal, wanted["slug"], wanted["start"])
+            return _create_and_start(request, proposal, wanted["slug"], wanted["start"])
     except (NothingToReplay, ConfigError, NotPossible) as refusal:
         context["refusal"] = f"{refusal}."
     return render(
@@ -82,7 +82,9 @@ def rater_names(run: Run) -> list[str]:
     return list(found.values_list("username", flat=True)[:RATERS_OFFERED])
 
 
-def _made(request: SignedInRequest, proposal: Proposal, slug: str, start: bool) -> HttpResponse:
+def _create_and_start(
+    request: SignedInRequest, proposal: Proposal, slug: str, start: bool
+) -> HttpResponse:
     run = create_replay(proposal, slug or proposal.slug, proposal.title, request.user)
     if start:
         run.start(by=request.user)

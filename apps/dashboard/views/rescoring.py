@@ -56,7 +56,7 @@ def rescorings(request: SignedInRequest, project: str, slug: str) -> HttpRespons
             chosen = Chosen.read(
                 values | ({"among": sorted(list_evidence_groups(suspicion))} if suspicion else {})
             )
-            made = _made(request, run, chosen, suspicion)
+            made = _start_rescoring(request, run, chosen, suspicion)
             return redirect("run-rescoring", project, slug, made.pk)
         except ConfigError as error:
             problems = error.problems
@@ -69,7 +69,7 @@ def rescorings(request: SignedInRequest, project: str, slug: str) -> HttpRespons
         "page": page,
         "sets": [(one, Chosen.read(one.chosen).words) for one in page.rows],
         "fields": _fields(run, posted, problems),
-        "rewards": posted.get("rewards", _own(run)),
+        "rewards": posted.get("rewards", _scorers_as_yaml(run)),
         "problems": _of_rewards(problems),
         "wrong": problems.get("filter", ""),
         "is_possible": not run.settings.algorithm.learns_from_lessons,
@@ -172,7 +172,7 @@ def _suspicion(run: Run, number: str) -> Suspicion | None:
 
 
 @transaction.atomic
-def _made(
+def _start_rescoring(
     request: SignedInRequest, run: Run, chosen: Chosen, suspicion: Suspicion | None
 ) -> Rescoring:
     made = start_rescoring(run, scorers_in(request.POST.get("rewards", "")), chosen, request.user)
@@ -183,7 +183,7 @@ def _made(
     return made
 
 
-def _own(run: Run) -> str:
+def _scorers_as_yaml(run: Run) -> str:
     """Return the run's own scorers as YAML, without default values."""
     own = [
         {"scorer": choice.scorer, **choice.model_dump(mode="json", exclude_defaults=True)}

@@ -129,7 +129,7 @@ def _page(
         "may_delete": Run.objects.owned_by(request.user).filter(pk=run.pk).exists(),
         "page": page,
         "is_open": is_open,
-        "changes": [_told(event, steers, is_open) for event in page.rows],
+        "changes": [_visible_change(event, steers, is_open) for event in page.rows],
         "reason": request.POST.get("reason", ""),
         "longest_reason": LONGEST_REASON,
     }
@@ -146,7 +146,7 @@ def _changes(run: Run) -> QuerySet[DatedEvent]:
     return run.topic.events.filter(kind="config_changed").annotate(step=Subquery(before))
 
 
-def _told(event: DatedEvent, steers: bool, is_open: bool) -> Change:
+def _visible_change(event: DatedEvent, steers: bool, is_open: bool) -> Change:
     """Return a change as the user may see it.
 
     Blind raters see only that there was one, because fields and reason may reveal ratings.

@@ -162,16 +162,16 @@ def list_export_formats(version: WeightVersion) -> dict:
         return {}
     is_adapter = content.manifest.base is not None
     why_not = why_not_gguf(version)
-    forms = [_offered(name, why_not if name in KINDS else "") for name in (FOLDER, *KINDS)]
+    forms = [_offered_form(name, why_not if name in KINDS else "") for name in (FOLDER, *KINDS)]
     return {
         "export_forms": forms,
-        "push_forms": [*forms, _offered(ADAPTER)] if is_adapter else forms,
+        "push_forms": [*forms, _offered_form(ADAPTER)] if is_adapter else forms,
         "is_adapter": is_adapter,
         "has_token": bool(settings.HUB_TOKEN),
     }
 
 
-def _offered(name: str, why_not: str = "") -> dict:
+def _offered_form(name: str, why_not: str = "") -> dict:
     choice = {"name": name, "title": FORM_TITLES[name], "why": WHAT_FOR.get(name, "")}
     return {**choice, "why_not": why_not}
 

@@ -77,7 +77,9 @@ def _now(request: SignedInRequest) -> dict:
 def show_worker(request: SignedInRequest, pk: int) -> HttpResponse:
     """Everybody signed in: one process, as they may see it."""
     return render(
-        request, "dashboard/worker.html", {"section": "workers", **_one(request, _worker(pk))}
+        request,
+        "dashboard/worker.html",
+        {"section": "workers", **_worker_context(request, _worker(pk))},
     )
 
 
@@ -85,10 +87,10 @@ def show_worker(request: SignedInRequest, pk: int) -> HttpResponse:
 @login_required
 def worker_now(request: SignedInRequest, pk: int) -> HttpResponse:
     """Everybody signed in: the polled part of its page."""
-    return render(request, "dashboard/_worker_now.html", _one(request, _worker(pk)))
+    return render(request, "dashboard/_worker_now.html", _worker_context(request, _worker(pk)))
 
 
-def _one(request: SignedInRequest, found: Worker) -> dict:
+def _worker_context(request: SignedInRequest, found: Worker) -> dict:
     (seen,) = seen_by(request.user, [found])
     held = Group.objects.leased().filter(lease_owner=found.key, state__in=Group.OPEN)
     return {

@@ -63,7 +63,9 @@ class ChatCompletions(AgentView):
         wanted = self.read(request.data, get_caller(request).run)
         begun = self._begun(request, wanted)
         calls = [Call(wanted, turn, begun[0]) for turn in begun]
-        if answer_later(request._request, _streamed(calls) if wanted.stream else _whole(calls)):
+        if answer_later(
+            request._request, _streamed(calls) if wanted.stream else _answer_whole(calls)
+        ):
             return Response(status=202)  # a placeholder: the event loop sends the answer
         turns = [answered_here(call) for call in calls]
         if wanted.stream:
@@ -102,7 +104,7 @@ class Completions(ChatCompletions):
     read = staticmethod(asked.read_text)
 
 
-def _whole(calls: list[Call]) -> Application:
+def _answer_whole(calls: list[Call]) -> Application:
     headers = answers.headers(calls[0])
 
     async def application(_scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -243,12 +245,12 @@ class FeedbackView(AgentView):
     def post(self, request: Request) -> Response:
         """Store a user's feedback on an answer; changed feedback is a further version."""
         fields = _fields(request, "completion_id", "thumb", "score", "correction", "user", "final")
-        word = _word(fields)
+        word = _read_feedback(fields)
         episode, number = answers.turn_named(fields.get("completion_id"))
         return Response(_receipt(hear(get_caller(request), episode, number, word)), 201)
 
 
-def _word(body: dict) -> AnswerFeedback:
+def _read_feedback(body: dict) -> AnswerFeedback:
     thumb = body.get("thumb")
     score = body.get("score")
     correction = body.get("correction", "")

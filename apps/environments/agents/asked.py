@@ -149,7 +149,7 @@ def read_chat_call(body: object, run: Run) -> ChatCall:
         tools=tuple(offered),
         stream=_flag(fields, "stream"),
         with_usage=_with_usage(fields),
-        choices=_whole(fields, "n", 1, 1, MOST_CHOICES),
+        choices=_whole_number(fields, "n", 1, 1, MOST_CHOICES),
         wishes=wishes,
         pictures=pictures,
         unapplied=_unapplied(fields, run),
@@ -176,7 +176,7 @@ def read_text(body: object, run: Run) -> ChatCall:
         tools=(),
         stream=_flag(fields, "stream"),
         with_usage=_with_usage(fields),
-        choices=_whole(fields, "n", 1, 1, MOST_CHOICES),
+        choices=_whole_number(fields, "n", 1, 1, MOST_CHOICES),
         wishes=wishes,
         unapplied=_unapplied(fields, run),
     )
@@ -208,8 +208,8 @@ def _wishes(body: dict, run: Run) -> ActionSampling:
     """Parse what ends an answer, and its seed."""
     sampling = run.settings.sampling
     names = ("max_tokens", "max_completion_tokens")
-    most = min(_whole(body, name, sampling.max_tokens, 1, LARGEST) for name in names)
-    seed = _whole(body, "seed", 0, 0, LARGEST) if "seed" in body else None
+    most = min(_whole_number(body, name, sampling.max_tokens, 1, LARGEST) for name in names)
+    seed = _whole_number(body, "seed", 0, 0, LARGEST) if "seed" in body else None
     wished = most if most < sampling.max_tokens else None
     return ActionSampling(wished, _stops(body), seed, _flag(body, "logprobs"))
 
@@ -231,7 +231,7 @@ def _unapplied(body: dict, run: Run) -> tuple[str, ...]:
     return tuple(name for name, value in of_run.items() if body.get(name, value) != value)
 
 
-def _whole(body: dict, name: str, usual: int, least: int, most: int) -> int:
+def _whole_number(body: dict, name: str, usual: int, least: int, most: int) -> int:
     value = body.get(name, usual)
     if type(value) is not int or not least <= value <= most:
         raise refuse_field(name, f"must be a whole number from {least} to {most}")

@@ -60,13 +60,13 @@ def _begun(caller: Caller, asked: ChatCall, place: int) -> EpisodeTurn:
     if turns and turns[0].tools and not asked.tools:
         asked = replace(asked, wishes=replace(asked.wishes, no_calls=True))
     if new.messages:
-        _say(episode, new, asked, place)
+        _record_observation(episode, new, asked, place)
     else:
         record_sign_of_life(episode.pk)
     return episode.seen.select_related("episode").get(number=new.number)
 
 
-def _say(episode: Episode, new: NewMessages, asked: ChatCall, place: int) -> None:
+def _record_observation(episode: Episode, new: NewMessages, asked: ChatCall, place: int) -> None:
     """Record the observation.
 
     Several answers to one call with one seed get different seeds.

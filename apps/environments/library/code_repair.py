@@ -49,7 +49,7 @@ class CodeRepair:
     def _failing(self, outcomes: Sequence[sandbox.Outcome]) -> tuple[int, str]:
         """Return how many calls failed, and a text with the shown ones and the number of others."""
         judged = zip(self.exercise.calls, self.exercise.wanted, outcomes, strict=True)
-        messages = [_told(*one) if is_wrong(one[2], one[1]) else "" for one in judged]
+        messages = [_describe_failure(*one) if is_wrong(one[2], one[1]) else "" for one in judged]
         shown = [words for words in messages[:SHOWN] if words]
         others = sum(map(bool, messages[SHOWN:]))
         return len(shown) + others, "\n".join(
@@ -57,7 +57,7 @@ class CodeRepair:
         )
 
 
-def _told(call: sandbox.Call, wanted: object, outcome: sandbox.Outcome) -> str:
+def _describe_failure(call: sandbox.Call, wanted: object, outcome: sandbox.Outcome) -> str:
     given = (
         f"fails: {_plain(outcome.error)}"
         if outcome.error

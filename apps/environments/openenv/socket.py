@@ -194,7 +194,7 @@ class Connection:
             )
             if answer is None:
                 raise Left(CLOSED_BY_CLIENT)
-            await self._tell(answer)
+            await self._send(answer)
 
     async def _keep(self, speaker: MessageHandler, session: PlaySession) -> None:
         """Record regularly that the connection is alive, and check the permission. Raises Left."""
@@ -203,14 +203,14 @@ class Connection:
             is_heard = self.is_heard
             self.is_heard = False
             try:
-                why = await in_a_thread(_kept, self.guest, session, is_heard)
+                why = await in_a_thread(_why_ended, self.guest, session, is_heard)
             except DEAD_DATABASE as error:
                 log.warning("session_not_kept", session=session.pk, error=str(error).strip())
                 continue
             if why:
                 raise Left(why, told=speaker.refusal(SESSION_ERROR, why))
 
-    async def _tell(self, text: str) -> None:
+    async def _send(self, text: str) -> None:
         """Send a message. Raises Left when the client does not receive it."""
         try:
             async with asyncio.timeout(SEND_S):
@@ -257,7 +257,7 @@ async def _given_back(play: Play, session: PlaySession, reason: str) -> None:
         log.warning("session_not_closed", session=session.pk, error=str(error).strip())
 
 
-def _kept(guest: OpenEnvClient, session: PlaySession, is_heard: bool) -> str:
+def _why_ended(guest: OpenEnvClient, session: PlaySession, is_heard: bool) -> str:
     """Return why the session must end; empty when it may continue."""
     if not sessions.keep_session(session.pk, is_heard):
         return sessions.LOST

@@ -107,7 +107,7 @@ def wrong_in(schema: dict, action: dict) -> list[dict]:
         action if known else {name: value for name, value in action.items() if name != "metadata"}
     )
     try:
-        return [_told(error) for error in errors_in(served, checked)]
+        return [_describe_error(error) for error in errors_in(served, checked)]
     except BadSchema as why:
         return [
             {
@@ -118,7 +118,7 @@ def wrong_in(schema: dict, action: dict) -> list[dict]:
         ]
 
 
-def _told(error: ValidationError) -> dict:
+def _describe_error(error: ValidationError) -> dict:
     return {"type": error.validator, "loc": list(error.absolute_path), "msg": error.message[:300]}
 
 

@@ -55,7 +55,7 @@ class Gymnasium:
             raise ValueError(f"options: {', '.join(sorted(wrong))}: cannot be set")
         self.played = make_gymnasium(self.name, options)
         seen, _ = self.played.reset(seed=seed)
-        return self._told(seen)
+        return self._observation_text(seen)
 
     def step(self, text: str) -> Step:
         try:
@@ -66,7 +66,9 @@ class Gymnasium:
             return Step(no_action(why), least, False)
         seen, reward, terminated, truncated, _ = self.played.step(action)
         info = {"terminated": bool(terminated), "truncated": bool(truncated)}
-        return Step(self._told(seen), float(reward), bool(terminated or truncated), info)
+        return Step(
+            self._observation_text(seen), float(reward), bool(terminated or truncated), info
+        )
 
     def close(self) -> None:
         self.played.close()
@@ -77,7 +79,7 @@ class Gymnasium:
 
         space = self.played.action_space
         if isinstance(space, Discrete):
-            return _numbered(space, WORDS.get(family(self.name), []), text)
+            return _find_action(space, WORDS.get(family(self.name), []), text)
         try:
             action = _of_plain(space, json.loads(text))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -86,7 +88,7 @@ class Gymnasium:
             raise ValueError(f"say one of {space} in JSON")
         return action
 
-    def _told(self, seen: Any) -> str:
+    def _observation_text(self, seen: Any) -> str:
         name = family(self.name)
         if name == "Blackjack":
             total, dealer, ace = seen
@@ -154,7 +156,7 @@ def _taxi(row: int, column: int, passenger: int, goal: int) -> str:
     return f"the taxi is in row {row}, column {column}; {where} and wants to go to {CORNERS[goal]}"
 
 
-def _numbered(space: Any, words: list[str], text: str) -> int:
+def _find_action(space: Any, words: list[str], text: str) -> int:
     """Return the first word or number in the text that is an action."""
     lowest = int(space.start)
     several = int(space.n)

@@ -52,7 +52,7 @@ class OpenEnvSession:
 
     async def begin(self, episode: int, seed: int, options: dict) -> Step:
         """Begin the episode. Raises Full if the server has no room for one more."""
-        await self._found()
+        await self._resolve()
         if self.action_schema.get("type") != "object":
             self.action_schema = (await self.schema())["action"]
         self.socket = await self._connected()
@@ -82,7 +82,7 @@ class OpenEnvSession:
     async def schema(self) -> dict:
         """Return the JSON Schemas of `action` and `observation`."""
         if not self.machine:
-            await self._found()
+            await self._resolve()
         schemas = await exchange_json(
             self.address, self.machine, "GET", "/schema", bearer=self.secret
         )
@@ -97,7 +97,7 @@ class OpenEnvSession:
                 await self.socket.send(json.dumps({"type": "close"}))
             await self.socket.close()
 
-    async def _found(self) -> None:
+    async def _resolve(self) -> None:
         self.machine = await resolved(self.address)
         self.secret = find_secret("ENVIRONMENT_KEYS", self.address, self.machine)
 

@@ -332,14 +332,14 @@ class Plays:
                 seat, asked["name"], asked["seed"], asked["options"], asked.get("turns", 0)
             )
             asyncio.run_coroutine_threadsafe(playing, self.loop)
-            step = self._heard(seat)
+            step = self._next_step(seat)
         for action in actions[had:]:
             seat.actions.put(action)
-            step = self._heard(seat)
+            step = self._next_step(seat)
         self.under_way[episode] = seat, len(actions)
         return step
 
-    def _heard(self, seat):
+    def _next_step(self, seat):
         what, content = seat.asked.get()
         if what == "failed":
             raise ValueError(content)

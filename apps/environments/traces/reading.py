@@ -123,7 +123,7 @@ def read_trace_line(raw: bytes) -> Line:
     pictures: dict[str, EncodedPicture] = {}
     prompt = _prompt(episode.task.data, pictures)
     messages = [
-        _said(node.message, f"traces.{place}.nodes.{number}.message", pictures)
+        _read_message(node.message, f"traces.{place}.nodes.{number}.message", pictures)
         for number, node in enumerate(trace.nodes)
     ]
     tokens, spans = _tokens(trace, f"traces.{place}.nodes")
@@ -153,7 +153,7 @@ def _prompt(data: lines.Data, pictures: dict[str, EncodedPicture]) -> list[dict]
         prompt = [{"role": "user", "content": data.prompt or ""}]
     else:
         prompt = [
-            _said(message, f"task.data.prompt.{place}", pictures)
+            _read_message(message, f"task.data.prompt.{place}", pictures)
             for place, message in enumerate(data.prompt)
         ]
     return (
@@ -163,7 +163,7 @@ def _prompt(data: lines.Data, pictures: dict[str, EncodedPicture]) -> list[dict]
     )
 
 
-def _said(message: lines.Message, where: str, pictures: dict[str, EncodedPicture]) -> dict:
+def _read_message(message: lines.Message, where: str, pictures: dict[str, EncodedPicture]) -> dict:
     try:
         return ours(message.model_dump(), pictures)
     except BadContent as why:
@@ -309,7 +309,7 @@ def _turns(
         )
     following = iter(actions)
     for number, turn in enumerate(known.turns):
-        observation = _checked(
+        observation = _check_observation(
             turn.observation, f"traces.{place}.info.rftweb.turns.{number}", pictures
         )
         yield Turn(
@@ -337,7 +337,9 @@ def _foreign(
     for number, node in enumerate(trace.nodes):
         if node.sampled:
             observations.append(
-                _checked(between, f"{where}.nodes.{number - 1}") if observations and between else ""
+                _check_observation(between, f"{where}.nodes.{number - 1}")
+                if observations and between
+                else ""
             )
             between = []
         else:
@@ -351,7 +353,7 @@ def _foreign(
         )
 
 
-def _checked(
+def _check_observation(
     value: object, where: str, pictures: Mapping[str, EncodedPicture] = NONE_KNOWN
 ) -> Observation:
     """Validate an observation; only pictures that the messages brought are allowed, by name."""

@@ -79,7 +79,7 @@ def next_pairs(
             open_ones,
             key=lambda one: (given[one.pk], arena_bytes(arena, "pairing", user.pk, one.pk)),
         )
-        drawn = _one(user, arena, pairing, [*held, *found], mine[pairing.pk])
+        drawn = _load_pair(user, arena, pairing, [*held, *found], mine[pairing.pk])
         if drawn is None:
             open_ones.remove(pairing)
         else:
@@ -89,7 +89,7 @@ def next_pairs(
     return found
 
 
-def _one(
+def _load_pair(
     user: User, arena: Arena, pairing: Pairing, held: Collection[Pair], judged: int
 ) -> Pair | None:
     luck = int.from_bytes(arena_bytes(arena, "again", user.pk, pairing.pk, judged)[:8]) / 2**64

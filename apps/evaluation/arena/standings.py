@@ -137,7 +137,7 @@ def compute_standings(arena: Arena) -> Standings:
     )
     pairings = Pairing.objects.filter(arena=arena).values_list("pk", "first", "second")
     ends = {pk: (one, other) for pk, one, other in pairings}
-    votes, met, raters = _counted(arena)
+    votes, met, raters = _count_votes(arena)
     tally = Tally()
     for pairing, domain, choice, first_on_left, count in votes:
         tally.add(ends[pairing], domain, _score(choice, count), first_on_left)
@@ -276,7 +276,7 @@ COUNTED = f"""
         (SELECT count(DISTINCT rater_id) FROM standing)"""
 
 
-def _counted(arena: Arena) -> tuple[list[list], list[list], int]:
+def _count_votes(arena: Arena) -> tuple[list[list], list[list], int]:
     with connection.cursor() as cursor:
         cursor.execute(COUNTED, {"arena": arena.pk})
         return cursor.fetchone()

@@ -101,11 +101,13 @@ def group_labels_by_scorer(
         rows = [
             (label, of[scorer][label.rollout]) for label in labels if label.rollout in of[scorer]
         ]
-        found[scorer] = [_judged(label, words, ends) for label, words in rows if words[0] == newest]
+        found[scorer] = [
+            _build_judged(label, words, ends) for label, words in rows if words[0] == newest
+        ]
     return found
 
 
-def _judged(label: Label, words: tuple, ends: tuple[float, float]) -> Judged:
+def _build_judged(label: Label, words: tuple, ends: tuple[float, float]) -> Judged:
     _, value, votes, places, among = words
     looks = (
         zip(places, votes, strict=True) if votes and places and len(votes) == len(places) else ()

@@ -93,7 +93,7 @@ def distances(run: Run, rollouts: Collection[int]) -> dict[int, float]:
     Three statements, and those of the rater model.
     """
     names = {choice.scorer for choice in run.settings.rewards}
-    scorers, people = _said(rollouts, names)
+    scorers, people = _load_values(rollouts, names)
     unheard = [pk for pk in scorers if pk not in people]
     model = foretold(run, unheard) if unheard and run.settings.people.rater_model else {}
     usual = _usual(run)
@@ -105,7 +105,7 @@ def distances(run: Run, rollouts: Collection[int]) -> dict[int, float]:
     }
 
 
-def _said(
+def _load_values(
     rollouts: Collection[int], names: set[str]
 ) -> tuple[dict[int, dict[str, float]], dict[int, float]]:
     """Return, by rollout, each scorer's value, scaled to 0 to 1, and the mean of people's ratings.

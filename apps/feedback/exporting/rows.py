@@ -121,7 +121,7 @@ def votes(wanted: RowSelection) -> Iterator[Row]:
             yield {
                 "rating": rating.pk,
                 "run": wanted.run.slug,
-                **_named(group.task),
+                **_task_columns(group.task),
                 "group": group.pk,
                 "item": rating.item_id,
                 "form": rating.form,
@@ -158,7 +158,7 @@ def rating_values(rating: Rating, people: People) -> dict[int, float]:
     return {pk: value for pk, value in found.items() if value is not None}
 
 
-def _named(task: Task | None) -> Row:
+def _task_columns(task: Task | None) -> Row:
     """Return the columns of a task: its index and its taskset, since a run may have several."""
     return {"taskset": task and task.taskset.slug, "task": task and task.index}
 
@@ -227,7 +227,7 @@ def _group_row(run: Run, group: Group) -> Row:
         "versions": [rollout.first_version for rollout in finished],
         "rollouts": [rollout.pk for rollout in finished],
         "run": run.slug,
-        **_named(group.task),
+        **_task_columns(group.task),
         "group": group.pk,
         "step": min(steps, default=None),
     }
@@ -313,14 +313,14 @@ def preferred(ratings: list[Rating], people: People) -> Iterator[tuple[int, int,
     for rating in ratings:
         values = rating_values(rating, people)
         if len(values) > 1:
-            yield from _ordered({pk: (value, rating) for pk, value in values.items()})
+            yield from _ordered_pairs({pk: (value, rating) for pk, value in values.items()})
         for pk, value in values.items() if len(values) == 1 else ():
             single[rating.form][pk] = value, rating
     for by_rollout in single.values():
-        yield from _ordered(by_rollout)
+        yield from _ordered_pairs(by_rollout)
 
 
-def _ordered(
+def _ordered_pairs(
     by_rollout: dict[int, tuple[float, Rating]],
 ) -> Iterator[tuple[int, int, float, Rating]]:
     for (one, (first, by)), (other, (second, after)) in itertools.combinations(
@@ -351,7 +351,7 @@ def _pair(
         **wanted.said_by(author),
         "source": source,
         "run": wanted.run.slug,
-        **_named(task),
+        **_task_columns(task),
         "chosen_rollout": parents[0],
         "rejected_rollout": parents[1],
         "at": judgement.at,
@@ -370,7 +370,7 @@ def demonstrations(wanted: RowSelection) -> Iterator[Row]:
                 **wanted.said_by(lesson.author),
                 "source": lesson.source,
                 "run": wanted.run.slug,
-                **_named(lesson.task),
+                **_task_columns(lesson.task),
                 "at": lesson.at,
             }
 
@@ -397,7 +397,7 @@ def turn_labels(wanted: RowSelection) -> Iterator[Row]:
                 "marks": marks,
                 **wanted.said_by(rating.rater),
                 "run": wanted.run.slug,
-                **_named(rating.rollout.group.task),
+                **_task_columns(rating.rollout.group.task),
                 "rollout": rating.rollout_id,
                 "at": rating.at,
             }

@@ -135,7 +135,7 @@ def alarms(
             f"Predictions are {over:.2f} above people’s ratings (the last {RECENT} audits). Pause"
             " the run, ask 10 audits, let it refit."
         )
-    if _turned(audits):
+    if _has_turned(audits):
         found["turned"] = (
             "People's words fall while predictions rise. Pause the run, ask 10 audits, let it"
             " refit."
@@ -154,7 +154,7 @@ def alarms(
     return found
 
 
-def _turned(audits: Sequence[Audit]) -> bool:
+def _has_turned(audits: Sequence[Audit]) -> bool:
     if len(audits) < 2 * RECENT:
         return False
     before = audits[-2 * RECENT : -RECENT]

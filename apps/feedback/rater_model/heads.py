@@ -94,7 +94,7 @@ def count_learnable(run: Run) -> int:
     rows = list_learned_ratings(run).values_list("form", "answer", "shown", "rollout")
     people = run.settings.people
     return sum(
-        _said(form, answer, list(shown) or [rollout], people) is not None
+        _decided_value(form, answer, list(shown) or [rollout], people) is not None
         for form, answer, shown, rollout in rows
     )
 
@@ -152,16 +152,16 @@ def list_learnable_decisions(run: Run) -> list[HeadDecision]:
         for pk, prompt, text in texts.values_list("pk", "group__task__prompt", "text")
     }
     found = [
-        _told(pk, form, answer, [replies[r] for r in members[pk]], members[pk], run)
+        _build_decision(pk, form, answer, [replies[r] for r in members[pk]], members[pk], run)
         for pk, form, answer, _, _ in rows
     ]
     return [decision for decision in found if decision]
 
 
-def _told(
+def _build_decision(
     rating: int, form: str, answer: Answer, replies: Sequence[Reply], shown: list[int], run: Run
 ) -> HeadDecision | None:
-    learned = _said(form, answer, shown, run.settings.people)
+    learned = _decided_value(form, answer, shown, run.settings.people)
     if learned is None:
         return None
     if form == "rewrite":
@@ -169,7 +169,7 @@ def _told(
     return HeadDecision(rating, tuple(replies), *learned)
 
 
-def _said(
+def _decided_value(
     form: str, answer: Answer, shown: list[int], people: People
 ) -> tuple[float | None, tuple[tuple[int, int], ...]] | None:
     """Return a value, or (better, worse) pairs of positions; None if there is neither.

@@ -28,8 +28,10 @@ def read_schedule(plan: RunConfig) -> Schedule:
 def schedule_decisions(plan: RunConfig, groups: int) -> Due:
     """Return the decisions wanted once so many groups have come."""
     schedule = read_schedule(plan)
-    decisions = _by(groups, schedule.decisions, first_share(plan), plan, schedule.until)
-    rewrites = _by(groups, schedule.rewrites, _first_rewrites(plan), plan, schedule.rewrites_until)
+    decisions = _decisions_due(groups, schedule.decisions, first_share(plan), plan, schedule.until)
+    rewrites = _decisions_due(
+        groups, schedule.rewrites, _first_rewrites(plan), plan, schedule.rewrites_until
+    )
     return Due(decisions, min(rewrites, decisions))
 
 
@@ -63,7 +65,7 @@ def _first_rewrites(plan: RunConfig) -> int:
     return round(schedule.rewrites * first_share(plan) / schedule.decisions)
 
 
-def _by(groups: int, total: int, first: int, plan: RunConfig, until: float) -> int:
+def _decisions_due(groups: int, total: int, first: int, plan: RunConfig, until: float) -> int:
     """Return the decisions wanted by now.
 
     The first share falls within the groups before the first update, the rest up to share `until` of

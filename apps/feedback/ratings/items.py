@@ -63,11 +63,11 @@ def submit(user: User, slot_id: int, submission: Submission) -> SubmissionResult
 
     Raises Refused (no longer held, stale, decided already, used uuid) and BadAnswer (by field).
     """
-    locked = _locked(user, slot_id, submission)
+    locked = _lock_slot(user, slot_id, submission)
     slot = locked.slot
     if locked.known_id is None and slot.state == Slot.State.DONE and slot.rater_id == user.pk:
         # Decided while this waited for the lock, perhaps by the same request sent twice.
-        locked = _locked(user, slot_id, submission)
+        locked = _lock_slot(user, slot_id, submission)
         slot = locked.slot
     if locked.known_id:
         return _again(locked, locked.known_id)
@@ -166,7 +166,7 @@ class LockedSlot:
     has_typed: bool
 
 
-def _locked(user: User, slot_id: int, submission: Submission) -> LockedSlot:
+def _lock_slot(user: User, slot_id: int, submission: Submission) -> LockedSlot:
     """Return the slot with its item, group and run, locked with the group, and any earlier rating.
 
     Written as one SQL statement, because building it from querysets took longer than everything

@@ -152,7 +152,7 @@ def _give_to_group(
     for stars in given:
         if stars.key not in answered:
             taken[stars.key] = UsedForAnother(USED_UUID)
-    refused = _refused(rater, group, {stars.rollout_id for stars in fresh})
+    refused = _refused_rollouts(rater, group, {stars.rollout_id for stars in fresh})
     for stars in fresh:
         if stars.rollout_id in refused:
             taken[stars.key] = refused[stars.rollout_id]
@@ -163,7 +163,7 @@ def _give_to_group(
     return taken
 
 
-def _refused(rater: User, group: Group, rollouts: set[int]) -> dict[int, NotRatable]:
+def _refused_rollouts(rater: User, group: Group, rollouts: set[int]) -> dict[int, NotRatable]:
     """Return the rollouts that this person may not rate, with the reasons; the group is locked.
 
     A person who changes a rating keeps the place. A simulated rating takes no person's place.

@@ -71,7 +71,7 @@ def copy_recorded(run: Run, fence: int) -> Copied:
                 f"the arrays of {gone} rollouts that {copy.source.slug} learned from were deleted"
                 " by retention"
             )
-        for steps in _some(made, STEPS_AT_ONCE):
+        for steps in _batches(made, STEPS_AT_ONCE):
             copy.bring(steps)
         with run.fenced(fence) as locked:
             Run.objects.filter(pk=locked.pk).update(groups_opened=copy.done.groups)
@@ -79,7 +79,7 @@ def copy_recorded(run: Run, fence: int) -> Copied:
     return copy.done
 
 
-def _some(rows: Iterable, size: int) -> Iterator[list]:
+def _batches(rows: Iterable, size: int) -> Iterator[list]:
     stream = iter(rows)
     while some := list(islice(stream, size)):
         yield some
@@ -132,7 +132,7 @@ class _Copy:
         groups = self._groups([group for group in usual if group not in self.groups])
         self.groups |= groups
         rollouts = self._rollouts(groups)
-        self._words(groups, rollouts)
+        self._copy_rewards(groups, rollouts)
         self._experts({rollout for _, kind, _, rollout in rows if kind == Experience.Kind.EXPERT})
         self._record(rows, self.groups)
 
@@ -196,7 +196,7 @@ class _Copy:
 
     # -- recorded text
 
-    def _words(self, groups: Mapping[int, int], rollouts: Mapping[int, int]) -> None:
+    def _copy_rewards(self, groups: Mapping[int, int], rollouts: Mapping[int, int]) -> None:
         """Copy the rewards.
 
         Automatic rewards are copied unchanged, or from the new set. People's are copied without
@@ -233,13 +233,13 @@ class _Copy:
                     rescoring=self.rescoring, rollout__in=rollouts
                 ).order_by("pk")
             )
-        self._foretold(rollouts)
+        self._copy_rater_models(rollouts)
         ratings = self._ratings(groups, rollouts)
         self._rewards_of(ratings, rollouts)
         self._rename_ratings(ratings, rollouts)
         self.done.ratings += len(ratings)
 
-    def _foretold(self, rollouts: Mapping[int, int]) -> None:
+    def _copy_rater_models(self, rollouts: Mapping[int, int]) -> None:
         """Copy the rater models and their rewards.
 
         A model that had learned excluded data is fitted without it, and its rewards are predicted
@@ -376,7 +376,7 @@ class _Copy:
                 "pk", flat=True
             )
         )
-        last = {_word(reward): reward.pk for _, reward in old}
+        last = {_reward_key(reward): reward.pk for _, reward in old}
         new = Reward.objects.bulk_create(
             Reward(
                 rollout_id=rollouts[reward.rollout_id],
@@ -390,7 +390,7 @@ class _Copy:
                 reason=reward.reason,
                 details=replace_rollout_ids(reward.details, rollouts),
                 by_id=reward.by_id,
-                is_current=last[_word(reward)] == reward.pk and ratings[rating] in standing,
+                is_current=last[_reward_key(reward)] == reward.pk and ratings[rating] in standing,
             )
             for rating, reward in old
         )
@@ -504,7 +504,7 @@ class _Copy:
         Recorded.objects.bulk_create(recorded)
 
 
-def _word(reward: Reward) -> tuple[int, str, int | None]:
+def _reward_key(reward: Reward) -> tuple[int, str, int | None]:
     """Return the key of a reward (rollout, scorer, author), for which one reward is current."""
     return reward.rollout_id, reward.scorer, reward.by_id
 

@@ -69,7 +69,9 @@ class Filters:
 
     def answer(self, asked):
         try:
-            return {"said": self._said(self._op(asked["op"], asked["args"]), asked["texts"])}
+            return {
+                "said": self._filter_texts(self._op(asked["op"], asked["args"]), asked["texts"])
+            }
         except Wrong as wrong:
             return {"wrong": wrong.args[0]}
         # any error belongs to this request alone
@@ -111,7 +113,7 @@ class Filters:
             return invalid.errors()[0]["msg"]
         return ""
 
-    def _said(self, op, texts):
+    def _filter_texts(self, op, texts):
         samples = {op.text_key: list(texts), self.stats: [{} for _ in texts]}
         samples = op.compute_stats_batched(samples)
         kept = [bool(one) for one in op.process_batched(samples)]

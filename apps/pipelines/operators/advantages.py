@@ -40,7 +40,7 @@ class Options(OperatorOptions):
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
-    divisor = _spread(samples) + EXACT if options.normalise else 1.0
+    divisor = _root_mean_square(samples) + EXACT if options.normalise else 1.0
     most = math.inf if options.most is None else options.most
     return Sifted(
         [
@@ -50,5 +50,5 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     )
 
 
-def _spread(samples: Sequence[Sample]) -> float:
+def _root_mean_square(samples: Sequence[Sample]) -> float:
     return math.sqrt(math.fsum(one.known_advantage**2 for one in samples) / max(1, len(samples)))

@@ -54,7 +54,9 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
         answers = taken.setdefault(known.task, dict(known.answers))
         number = next(number for number in count(1) if number not in answers)
         best = (
-            _best(members, options.threshold, answers.values()) if number <= options.most else None
+            _best_member(members, options.threshold, answers.values())
+            if number <= options.most
+            else None
         )
         if best is not None:
             answers[number] = best.text
@@ -62,7 +64,7 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     return Sifted(list(samples), made=made)
 
 
-def _best(
+def _best_member(
     members: Sequence[Sample], threshold: float | None, known: Collection[str]
 ) -> Sample | None:
     heard = [one for one in members if not one.silent]

@@ -67,8 +67,8 @@ def fetch_folder(
     """
     while (held := cache.hold(wanted)) is None:
         progress.begin(wanted.title, 0, 0)
-        document = _asked(progress, lambda: publisher.manifest(wanted))
-        manifest = _checked(wanted, document)
+        document = _retry(progress, lambda: publisher.manifest(wanted))
+        manifest = _check_manifest(wanted, document)
         needed = wanted.base if manifest.base is not None else None
         base = fetch_folder(publisher, cache, needed, progress) if needed is not None else None
         try:
@@ -83,7 +83,7 @@ def fetch_folder(
     return held
 
 
-def _checked(wanted: Wanted, document: bytes) -> Manifest:
+def _check_manifest(wanted: Wanted, document: bytes) -> Manifest:
     """Return the manifest if it is of the wanted weights and names only allowed files."""
     try:
         manifest = manifest_in(document)
@@ -167,11 +167,11 @@ def _receive(
                 progress.require_wanted()
 
         while file.tell() < entry.bytes:
-            _asked(progress, take_part, lambda: file.tell())
+            _retry(progress, take_part, lambda: file.tell())
     return digest.hexdigest()
 
 
-def _asked(
+def _retry(
     progress: Progress,
     ask: Callable[[], Answer],
     reached: Callable[[], int] = lambda: 0,

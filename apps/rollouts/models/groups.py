@@ -307,7 +307,7 @@ class Group(WorkerLease):
         Returns the groups that are still ours. Writing an outcome twice changes nothing.
         """
         by_id = {one.rollout_id: one for one in outcomes}
-        ours = _held(claims, _lock_groups_of(list(by_id)))
+        ours = _rows_under_claims(claims, _lock_groups_of(list(by_id)))
         written = Rollout.write_outcomes(by_id.values(), ours)
         cls._count_tokens((ours[group], by_id[pk]) for pk, group in written.items())
         if _send_to_scoring(list(ours)):
@@ -343,7 +343,7 @@ class Group(WorkerLease):
                 "pk", "group_id"
             )
         )
-        ours = set(_held(claims, _lock_sampling(list({*homes.values(), *free}))))
+        ours = set(_rows_under_claims(claims, _lock_sampling(list({*homes.values(), *free}))))
         PartialRollout.objects.put(by_rollout[pk] for pk, group in homes.items() if group in ours)
         if left := ours & free:
             PartialRollout.objects.leave(left)
@@ -517,7 +517,7 @@ def _sampling() -> GroupQuerySet:
     return Group.objects.not_expired().filter(state=Group.State.SAMPLING)
 
 
-def _held(claims: dict[int, Claim], rows: Iterable[Group]) -> dict[int, Group]:
+def _rows_under_claims(claims: dict[int, Claim], rows: Iterable[Group]) -> dict[int, Group]:
     """Return those of the rows that are under these claims, by id."""
     return {row.pk: row for row in rows if claims.get(row.pk) == row.claimed}
 

@@ -63,10 +63,10 @@ def _preferences(record: Record) -> Iterator[Row]:
     for judgement in record.judgements:
         worth = _worth(judgement, record.answers)
         for pair in ordered_pairs([(record.answers[name], value) for name, value in worth.items()]):
-            yield {**pair, "margin": None, **_by(judgement)}
+            yield {**pair, "margin": None, **_author_of(judgement)}
         original = next(iter(record.answers.values()), "")
         if _is_correction(judgement) and original and judgement.value != original:
-            yield {"chosen": judgement.value, "rejected": original, **_by(judgement)}
+            yield {"chosen": judgement.value, "rejected": original, **_author_of(judgement)}
 
 
 def _worth(judgement: Judgement, answers: dict[str, str]) -> dict[str, float]:
@@ -100,7 +100,7 @@ def _thumbs(record: Record, at_least: float | None) -> Iterator[Row]:
     for judgement in record.judgements:
         verdict = _verdict(judgement, at_least)
         if verdict is not None:
-            yield {"completion": completion, "label": verdict, **_by(judgement)}
+            yield {"completion": completion, "label": verdict, **_author_of(judgement)}
 
 
 def _verdict(judgement: Judgement, at_least: float | None) -> bool | None:
@@ -119,7 +119,7 @@ def _demonstrations(record: Record, at_least: float | None) -> Iterator[Row]:
     everybody preferred."""
     for judgement in record.judgements:
         if _is_correction(judgement):
-            yield {"answer": judgement.value, **_by(judgement)}
+            yield {"answer": judgement.value, **_author_of(judgement)}
     if len(record.answers) == 1:
         verdicts = [row["label"] for row in _thumbs(record, at_least)]
         if verdicts and all(verdicts):
@@ -143,7 +143,7 @@ def _is_correction(judgement: Judgement) -> bool:
     )
 
 
-def _by(judgement: Judgement) -> Row:
+def _author_of(judgement: Judgement) -> Row:
     return {"author": judgement.author} if judgement.author else {}
 
 

@@ -145,7 +145,7 @@ def _is_answered(row: Row) -> bool:
     return bool(first_text(row, QUESTIONS)) and bool(first_text(row, ANSWERS))
 
 
-def _answered(row: Row, taking: RowReading) -> Row:
+def _read_answered(row: Row, taking: RowReading) -> Row:
     name = "solution" if _is_worked_out(row) else first_text(row, ANSWERS)
     return {"prompt": read_question(row), "answer": read_answer(row[name], name, taking)}
 
@@ -164,7 +164,7 @@ def _is_judged(row: Row) -> bool:
     return _is_answered(row) and bool(first_text(row, LABELS))
 
 
-def _judged(row: Row, taking: RowReading) -> Row:
+def _read_judged(row: Row, taking: RowReading) -> Row:
     name = first_text(row, ANSWERS)
     return {
         "prompt": read_question(row),
@@ -537,12 +537,12 @@ GENERAL = (
         "kto",
         "KTO (TRL): prompt, completion and label",
         _is_judged,
-        {THUMBS: _judged, DEMONSTRATIONS: _answered},
+        {THUMBS: _read_judged, DEMONSTRATIONS: _read_answered},
     ),
     Layout(
         "answer",
         "a question and an answer, under any of their usual names",
         _is_answered,
-        {DEMONSTRATIONS: _answered},
+        {DEMONSTRATIONS: _read_answered},
     ),
 )

@@ -54,10 +54,10 @@ def _is_choice(row: Row) -> bool:
     if name == "answers" and not is_whole(row.get("label")):  # several right answers
         return False
     is_asked = any(isinstance(row.get(one), str | dict) for one in ASKED)
-    return bool(is_asked and first_text(row, RIGHT) and _choices(_listed(row)))
+    return bool(is_asked and first_text(row, RIGHT) and _choices(_list_choices(row)))
 
 
-def _listed(row: Row) -> object:
+def _list_choices(row: Row) -> object:
     """Return the choices beside the question, or those in it (ARC's own files)."""
     if name := first_text(row, CHOICES):
         return row[name]
@@ -89,7 +89,7 @@ def _choices(value: object) -> dict[str, str]:
 
 
 def _choice(row: Row, taking: RowReading) -> Row:
-    choices = _choices(_listed(row))
+    choices = _choices(_list_choices(row))
     letters = dict(zip(choices, string.ascii_uppercase, strict=False))  # of labels such as 1, 2, 3
     right = _right(row, choices)
     asked = row[first_text(row, ASKED)]

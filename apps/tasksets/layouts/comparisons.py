@@ -97,7 +97,7 @@ def _is_pair_of_conversations(row: Row) -> bool:
 
 
 def _pair_of_conversations(row: Row, taking: RowReading) -> Row:
-    return _parted(row, lambda side: read_conversation(row[side], side, taking))
+    return _split_conversations(row, lambda side: read_conversation(row[side], side, taking))
 
 
 def _is_pair_of_transcripts(row: Row) -> bool:
@@ -108,10 +108,10 @@ def _is_pair_of_transcripts(row: Row) -> bool:
 
 
 def _pair_of_transcripts(row: Row, taking: RowReading) -> Row:
-    return _parted(row, lambda side: transcript(row[side], side))
+    return _split_conversations(row, lambda side: transcript(row[side], side))
 
 
-def _parted(row: Row, read: Callable[[str], list[Message]]) -> Row:
+def _split_conversations(row: Row, read: Callable[[str], list[Message]]) -> Row:
     """Return the beginning that both conversations share as the prompt, with both last answers."""
     pass_over(
         row, "prompt", "messages"
@@ -377,7 +377,7 @@ def _is_edited(row: Row) -> bool:
     return "context" in row and any(has(row, *names) for names in EDITS)
 
 
-def _edited(row: Row, taking: RowReading) -> Row:
+def _read_edited(row: Row, taking: RowReading) -> Row:
     better, worse = next(names for names in EDITS if has(row, *names))
     return {
         "prompt": read_prompt_messages(row["context"], "context", taking),
@@ -473,7 +473,7 @@ SPECIAL = (
         "helpsteer-edits",
         "HelpSteer 3: context, original_response and edited_response",
         _is_edited,
-        {PREFERENCES: _edited, DEMONSTRATIONS: _edit_shown},
+        {PREFERENCES: _read_edited, DEMONSTRATIONS: _edit_shown},
     ),
     Layout(
         "arena",

@@ -143,7 +143,7 @@ def _with_pictures(messages: list[Message], free: Row) -> list[Message]:
             "placeholders"
         )
     left = iter(pictures)
-    return [_filled(message, left) for message in messages]
+    return [_fill_places(message, left) for message in messages]
 
 
 def _places(message: Message) -> int:
@@ -162,7 +162,7 @@ def _is_unfilled(part: Row) -> bool:
     return part == {"type": "image"}
 
 
-def _filled(message: Message, left: Iterator[Row]) -> Message:
+def _fill_places(message: Message, left: Iterator[Row]) -> Message:
     if not _places(message):
         return message
     if message["role"] != "user":

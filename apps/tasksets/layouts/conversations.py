@@ -52,7 +52,7 @@ def read_conversation(value: object, column: str, taking: RowReading) -> list[Me
     value = decoded(value)
     if isinstance(value, dict):
         value = [value]
-    value = _spread(value)
+    value = _spread_questions(value)
     if not isinstance(value, list) or not value:
         raise NotThisLayout(f"{column}: must be a list of messages that is not empty")
     messages: list[Message] = []
@@ -127,11 +127,11 @@ def transcript(text: str, column: str) -> list[Message]:
 
 def is_conversation(value: object) -> bool:
     """Return whether the value looks like a list of messages."""
-    value = _spread(decoded(value))
+    value = _spread_questions(decoded(value))
     return isinstance(value, list) and bool(value) and all(is_message(one) for one in value)
 
 
-def _spread(value: object) -> object:
+def _spread_questions(value: object) -> object:
     """Return the messages of a list of questions with their answers; any other value as it is."""
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         return value
@@ -270,7 +270,7 @@ def read_picture_part(picture: object) -> Row:
 def _with_calls(message: Row, content: str | list[Row], place: str) -> str | list[Row]:
     """Return the content with the thoughts before it and the calls of tools behind it."""
     thoughts = next((message[key] for key in THOUGHTS if message.get(key)), "")
-    calls = [call for key in CALLS if message.get(key) for call in _listed(message[key])]
+    calls = [call for key in CALLS if message.get(key) for call in _as_list(message[key])]
     if not thoughts and not calls:
         return content
     if thoughts and not isinstance(thoughts, str):
@@ -281,7 +281,7 @@ def _with_calls(message: Row, content: str | list[Row], place: str) -> str | lis
     return "\n".join(parts)
 
 
-def _listed(value: object) -> list:
+def _as_list(value: object) -> list:
     value = decoded(value)
     return value if isinstance(value, list) else [value]
 

@@ -317,7 +317,7 @@ def _is_answered(row: Row) -> bool:
     return bool(first_text(row, QUESTIONS)) and bool(first_text(row, WORDED))
 
 
-def _answered(row: Row, taking: RowReading) -> Row:
+def _read_answered(row: Row, taking: RowReading) -> Row:
     prompt = read_question(row)
     if is_conversation(prompt):
         prompt = read_prompt_messages(prompt, first_text(row, QUESTIONS), taking)
@@ -458,6 +458,6 @@ GENERAL = (
         "question",
         "a question and its answer, under any of their usual names (Trinity, OpenRLHF, Alpaca)",
         _is_answered,
-        {TASKS: _answered},
+        {TASKS: _read_answered},
     ),
 )

@@ -165,7 +165,7 @@ class _Page:
             return
         elif name and name not in NOT_SHOWN:
             raise NoPage(f"<{name.rpartition('}')[2][:30]}> is not supported")
-        _say(parent, child.tail)
+        _append_text(parent, child.tail)
 
     def _count(self) -> None:
         self.elements += 1
@@ -173,7 +173,7 @@ class _Page:
             raise NoPage(f"more than {MOST_ELEMENTS} elements")
 
 
-def _say(parent: Element, words: str | None) -> None:
+def _append_text(parent: Element, words: str | None) -> None:
     """Append text that followed a removed element."""
     if not words:
         return

@@ -49,14 +49,14 @@ def records_in(batch: arrow.RecordBatch, first: int) -> Iterator[Record | BadLin
             OverflowError,
         ):  # a text that is none, or a time that Python has no word for, in one of them
             yield from (
-                _alone(some.slice(place, 1), first + start + place)
+                _decode_row(some.slice(place, 1), first + start + place)
                 for place in range(some.num_rows)
             )
         else:
             yield from (record_of_row(first + start + place, row) for place, row in enumerate(rows))
 
 
-def _alone(row: arrow.RecordBatch, number: int) -> Record | BadLine:
+def _decode_row(row: arrow.RecordBatch, number: int) -> Record | BadLine:
     try:
         return record_of_row(number, row.to_pylist()[0])
     except UnicodeDecodeError:

@@ -52,7 +52,7 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:
         run = run_named(options["run"], options["project"])
-        asked = _asked(options)
+        asked = _read_questions(options)
         for version in _versions(run, options):
             try:
                 made, is_new = start_evaluation(version, asked, again=options["again"])
@@ -79,7 +79,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{made.slug} is {made.state}")
 
 
-def _asked(options: dict) -> Asked:
+def _read_questions(options: dict) -> Asked:
     given = {
         name: options[name] for name in ("taskset", "samples", "tasks", "temperature", "max_tokens")
     }

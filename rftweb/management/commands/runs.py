@@ -118,7 +118,7 @@ class Command(BaseCommand):
             raise CommandError(f"--most: is {most}; it must be at least 1")
         try:
             found = seed_run(
-                run, of, _asked(of, options["where"]), most, dry_run=options["dry_run"]
+                run, of, _matching_rollouts(of, options["where"]), most, dry_run=options["dry_run"]
             )
         except NotSeeded as why:
             raise CommandError(str(why)) from None
@@ -260,7 +260,7 @@ def _brief(run: Run) -> str:
     )
 
 
-def _asked(of: Run, where: list[str]) -> QuerySet[Rollout]:
+def _matching_rollouts(of: Run, where: list[str]) -> QuerySet[Rollout]:
     """Return the run's rollouts that match a search.
 
     Raises CommandError naming the wrong field.

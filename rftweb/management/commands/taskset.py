@@ -102,7 +102,7 @@ class Command(BaseCommand):
         self.stdout.write("\n".join(read_as))
 
     def _export(self, options: dict) -> None:
-        taskset = _found(project_named(options["project"]), options["slug"])
+        taskset = _find_taskset(project_named(options["project"]), options["slug"])
         self.stdout.write(
             self.style.SUCCESS(
                 export_to_file(taskset, options["file"], options["force"], options["redact"])
@@ -112,24 +112,26 @@ class Command(BaseCommand):
     def _overlap(self, options: dict) -> None:
         project = project_named(options["project"])
         for line in overlapped(
-            _found(project, options["checked"]), _found(project, options["other"]), options
+            _find_taskset(project, options["checked"]),
+            _find_taskset(project, options["other"]),
+            options,
         ):
-            self._tell(line)
+            self._write(line)
 
     def _harder(self, options: dict) -> None:
         project = project_named(options["project"])
-        made, left = create_harder_taskset(_found(project, options["slug"]), options)
+        made, left = create_harder_taskset(_find_taskset(project, options["slug"]), options)
         self._say_stored(made)
         for line in left:
-            self._tell(line)
+            self._write(line)
 
     def _rewrite(self, options: dict) -> None:
         made, refused = create_rewritten_taskset(
-            _found(project_named(options["project"]), options["slug"]), options
+            _find_taskset(project_named(options["project"]), options["slug"]), options
         )
         self._say_stored(made)
         for line in refused:
-            self._tell(line)
+            self._write(line)
 
     def _generate(self, options: dict) -> None:
         project = project_named(options["project"])
@@ -155,7 +157,7 @@ class Command(BaseCommand):
     def _tests(self, options: dict) -> None:
         project = project_named(options["project"])
         slug = options["to"] or f"{options['slug']}-tested"
-        taskset = _found(project, options["slug"])
+        taskset = _find_taskset(project, options["slug"])
         try:
             thresholds = Thresholds(**{name: options[name] for name in THRESHOLDS})
             with show_progress_bar(f"testing {taskset.slug}", taskset.size) as progress:
@@ -164,7 +166,7 @@ class Command(BaseCommand):
                     Origin(project, slug, slug, f"tests made for {taskset.slug}"),
                     thresholds,
                     progress,
-                    self._tell,
+                    self._write,
                 )
         except IntegrityError:
             raise CommandError(
@@ -177,7 +179,7 @@ class Command(BaseCommand):
     def _join(self, options: dict) -> None:
         project = project_named(options["project"])
         slug = options["slug"]
-        parts = [_found(project, part) for part in options["parts"]]
+        parts = [_find_taskset(project, part) for part in options["parts"]]
         origin = Origin(
             project, slug, slug, f"joined of {', '.join(part.slug for part in parts)}"[:200]
         )
@@ -248,7 +250,7 @@ class Command(BaseCommand):
                 )
             )
 
-    def _tell(self, line: str) -> None:
+    def _write(self, line: str) -> None:
         self.stdout.write(line)
 
     def _list(self, options: dict) -> None:
@@ -276,7 +278,7 @@ class Command(BaseCommand):
         )
 
 
-def _found(project: Project, slug: str) -> Taskset:
+def _find_taskset(project: Project, slug: str) -> Taskset:
     taskset = Taskset.objects.filter(project=project, slug=slug).first()
     if taskset is None:
         raise CommandError(f"no taskset {slug!r} in {project.slug}")
@@ -301,7 +303,7 @@ def _who_tries(project: Project, options: dict) -> tuple[Taskset, Run | None, Po
 
     Raises CommandError if one is missing.
     """
-    taskset = _found(project, options["slug"])
+    taskset = _find_taskset(project, options["slug"])
     run = run_named(options["run"], project.slug) if options["run"] else None
     policy = (
         project.policies.filter(slug=options["policy"]).first()

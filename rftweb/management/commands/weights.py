@@ -57,7 +57,7 @@ class Command(BaseCommand):
         project = version.run.project
         document = {"folder": str(folder), "form": form}
         AuditEntry.record("weight version exported", version.address, None, project, **document)
-        self._say(f"{version.address}: {size / 1e6:.1f} MB in {folder}")
+        self._write_success(f"{version.address}: {size / 1e6:.1f} MB in {folder}")
 
     def _push(self, version: WeightVersion, options: dict) -> None:
         """Push a version to the Hub.
@@ -92,9 +92,9 @@ class Command(BaseCommand):
         }
         project = version.run.project
         AuditEntry.record("weight version pushed", version.address, None, project, **document)
-        self._say(f"{version.address}: {address}")
+        self._write_success(f"{version.address}: {address}")
 
-    def _say(self, text: str) -> None:
+    def _write_success(self, text: str) -> None:
         self.stdout.write(self.style.SUCCESS(text))
 
 

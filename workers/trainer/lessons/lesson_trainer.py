@@ -103,7 +103,9 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
         tuning.set_learning_rate(self.lr_scheduler, self.optimizer, self.batch.knobs.learning_rate)
         pad = self.processing_class.pad_token_id
         micro = self.spec.micro_batch_rows
-        parts = [rows.tensors(some, pad) for some in rows.cut(self._own(self.batch.rows), micro)]
+        parts = [
+            rows.tensors(some, pad) for some in rows.cut(self._rank_lessons(self.batch.rows), micro)
+        ]
         if len(parts) != num_batches:
             raise ValueError(
                 f"{len(self.batch.rows)} lessons make {len(parts)} micro-batches, the plan is"
@@ -128,7 +130,11 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
         """
         self.batch_queue.raise_if_interrupted()
         with self.accelerator.autocast():
-            loss = self._scored(model, inputs) if self.scores_texts else self._judged(model, inputs)
+            loss = (
+                self._scored(model, inputs)
+                if self.scores_texts
+                else self._loss_of_inputs(model, inputs)
+            )
         self.recorder.observe(
             {name: values[:, None] for name, values in loss.metrics.items()},
             torch.ones_like(loss.values)[:, None],
@@ -137,10 +143,10 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
         self.is_finite &= share.detach().isfinite()
         return share * self.ranks.size  # torch takes the mean over ranks
 
-    def _own(self, lessons: Sequence[rows.Lesson]) -> list[rows.Lesson]:
+    def _rank_lessons(self, lessons: Sequence[rows.Lesson]) -> list[rows.Lesson]:
         return rows.choose_rank_lessons(lessons, self.ranks.rank, self.ranks.size)
 
-    def _judged(self, model: torch.nn.Module, inputs: dict[str, Any]) -> RowLoss:
+    def _loss_of_inputs(self, model: torch.nn.Module, inputs: dict[str, Any]) -> RowLoss:
         policy, _ = forward.score(model, inputs)
         tokens = objective.build_lesson_tokens(policy, inputs["reference"], inputs)
         return objective.token_loss(
@@ -156,7 +162,7 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
     def _baseline(self) -> torch.Tensor:
         """Return KTO's z of the whole update, computed before the weights change."""
         total = torch.zeros((), device=self.args.device)
-        mismatched = self._own(rows.mismatched(self.batch.rows))
+        mismatched = self._rank_lessons(rows.mismatched(self.batch.rows))
         for some in rows.cut(mismatched, self.spec.micro_batch_rows):
             part = self._on_device(rows.tensors(some, self.processing_class.pad_token_id))
             with self.accelerator.autocast():
