@@ -185,14 +185,7 @@ def run_offline(budget: int, seed: int, options: argparse.Namespace) -> dict[str
         for step in range(options.steps):
             loop.step(next(batches), loop.expert_rows())
             if (step + 1) % 20 == 0:
-                print(
-                    f"{budget} seed {seed} update {step + 1}: true {mean(loop.rewards[-5:]):.3f}"
-                    f" predicted {mean(loop.predicted[-5:]):.3f} well-formed"
-                    f" {mean(loop.well_formed[-5:]):.2f} distinct {loop.distinct[-1]:.2f} asked"
-                    f" {loop.asked}",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                print_progress(f"{budget} seed {seed} update {step + 1}", loop)
         finals = [measure_offline(loop, next(batches)) for _ in range(MEASURED_UPDATES)]
         engine.stop()
         host.stop()
@@ -210,6 +203,16 @@ def run_offline(budget: int, seed: int, options: argparse.Namespace) -> dict[str
         "seconds": round(time.perf_counter() - began),
         **({"note": options.note} if options.note else {}),
     }
+
+
+def print_progress(title: str, loop: PeopleLoop) -> None:
+    print(
+        f"{title}: true {mean(loop.rewards[-5:]):.3f} predicted {mean(loop.predicted[-5:]):.3f}"
+        f" well-formed {mean(loop.well_formed[-5:]):.2f} distinct {loop.distinct[-1]:.2f}"
+        f" asked {loop.asked}",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def measure_offline(loop: PeopleLoop, tasks: list) -> tuple[float, float]:

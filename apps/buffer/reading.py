@@ -46,9 +46,13 @@ class ReadingState:
 
 def order_groups(groups: Sequence[ReadyGroup], rule: Order, now: ReadingState) -> list[int]:
     """Return the groups' ids in the order in which to learn from them; ties keep draw order."""
-    turns = _turns(groups, now.learned or {}) if rule.name == "rarity" else {}
-    places: Mapping[int, float] = turns or {one.group: -_worth(one, rule, now) for one in groups}
-    return [one.group for one in sorted(groups, key=lambda one: (places[one.group], one.draw))]
+    places: Mapping[int, float] = {}
+    if rule.name == "rarity":
+        places = _turns(groups, now.learned or {})
+    if not places:
+        places = {group.group: -_worth(group, rule, now) for group in groups}
+    ordered = sorted(groups, key=lambda group: (places[group.group], group.draw))
+    return [group.group for group in ordered]
 
 
 def _worth(one: ReadyGroup, rule: Order, now: ReadingState) -> float:

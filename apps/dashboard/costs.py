@@ -136,10 +136,12 @@ def cost_per_unit(run: Run, cost: Cost, gain: Gain | None, is_open: bool) -> lis
 
 def compute_gain(run: Run) -> Gain | None:
     """Return the gain in reward; None before there are two sets of updates to compare."""
-    rewards = Metric.objects.filter(run=run, name="reward_mean")
-    first = list(rewards.filter(step__lte=ENDS).values_list("value", flat=True))
-    last = list(rewards.filter(step__gt=max(ENDS, run.step - ENDS)).values_list("value", flat=True))
-    return Gain(statistics.fmean(first), statistics.fmean(last)) if first and last else None
+    rewards = Metric.objects.filter(run=run, name="reward_mean").values_list("value", flat=True)
+    first = list(rewards.filter(step__lte=ENDS))
+    last = list(rewards.filter(step__gt=max(ENDS, run.step - ENDS)))
+    if not first or not last:
+        return None
+    return Gain(statistics.fmean(first), statistics.fmean(last))
 
 
 def against_cost(run: Run, field: str) -> Drawing | None:

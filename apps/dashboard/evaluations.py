@@ -305,9 +305,11 @@ def _place(column: Column, row: dict, plan: RunConfig, closed: Mapping[int, int]
 
 
 def build_cell(row: dict, plan: RunConfig, closed: Mapping[int, int]) -> Cell:
+    pk = row["pk"]
     mean = Mean(*row["figure"]) if row["figure"] else Mean(None, None, None, 0)
-    tasks = min(row["taskset__size"], most_tasks(plan) or row["taskset__size"])
-    return Cell(row["pk"], row["slug"], row["state"], mean, tasks, closed.get(row["pk"], 0))
+    size = row["taskset__size"]
+    tasks = min(size, most_tasks(plan) or size)
+    return Cell(pk, row["slug"], row["state"], mean, tasks, closed.get(pk, 0))
 
 
 def _sorted(versions: Sequence[int], columns: Sequence[Column], shown: Shown) -> list[int]:

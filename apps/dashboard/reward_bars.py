@@ -145,7 +145,9 @@ def _rewards(run: Run, form: Filter, ids: Sequence[int]) -> list[float]:
 
 def _value_range(form: Filter, rewards: Sequence[float]) -> tuple[float, float]:
     """Return the range that the filter asks for; else 0 to 1 if that contains all rewards."""
-    low, high = (0.0, 1.0) if rewards[0] >= 0 and rewards[-1] <= 1 else (rewards[0], rewards[-1])
+    low, high = rewards[0], rewards[-1]
+    if low >= 0 and high <= 1:
+        low, high = 0.0, 1.0
     low = form.wanted.get("reward_from", low)
     high = form.wanted.get("reward_to", high)
     return (low, high) if high > low else (low, low + 1)

@@ -92,7 +92,10 @@ def _key(made: Made, parent: Rollout) -> str:
 def _beginning(parent: Rollout, tokens: int) -> tuple[list[Turn], str]:
     """Return the turns that end within the parent's first tokens, and their text."""
     turns = [turn for turn in list_turns(parent) if turn.first_token + turn.tokens <= tokens]
-    return turns, parent.text[: turns[-1].start + len(turns[-1].text)] if turns else ""
+    if not turns:
+        return [], ""
+    end = turns[-1].start + len(turns[-1].text)
+    return turns, parent.text[:end]
 
 
 def _task_row(row: TaskRow, parent: Task) -> TaskRow:

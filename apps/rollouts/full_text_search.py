@@ -150,8 +150,9 @@ class MatchesQuery(Func):
     def as_sql(
         self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, *_: Any, **__: Any
     ) -> tuple[str, tuple[Any, ...]]:
-        (text, _), (run, _), (pk, _) = (compiler.compile(one) for one in self.source_expressions)
-        return f"{WORDS.format(text=text, run=run, pk=pk)} @@ %s::tsquery", (self.query,)
+        text, run, pk = (compiler.compile(column)[0] for column in self.source_expressions)
+        vector = WORDS.format(text=text, run=run, pk=pk)
+        return f"{vector} @@ %s::tsquery", (self.query,)
 
 
 def search_part(pk: int) -> int:

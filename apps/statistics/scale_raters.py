@@ -61,16 +61,15 @@ def fit_scale_raters(
         truth, doubt = _truths(
             unit, values - bias[rater], 1 / variance[rater], units, mean, spread2
         )
-        off = np.where(shared[unit], values - truth[unit], 0.0)
-        bias = np.bincount(rater, weights=off, minlength=raters) / np.maximum(compared, 1)
+        error = np.where(shared[unit], values - truth[unit], 0.0)
+        bias = np.bincount(rater, weights=error, minlength=raters) / np.maximum(compared, 1)
         if shared.any():
             # A bias common to all is the scale's own zero.
             shift = float(np.average(bias, weights=compared / variance))
             bias = bias - shift * (compared > 0)
             truth = truth + shift * shared
-        squares = np.bincount(
-            rater, weights=(values - truth[unit] - bias[rater]) ** 2 + doubt[unit], minlength=raters
-        )
+        noise = values - truth[unit] - bias[rater]
+        squares = np.bincount(rater, weights=noise**2 + doubt[unit], minlength=raters)
         variance = np.maximum((squares + prior * common) / (decisions + prior), 1e-9)
         mean = float(truth.mean())
         spread2 = max(float(((truth - mean) ** 2 + doubt).mean()), 1e-9)
@@ -96,9 +95,8 @@ def _truths(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return each unit's expected truth and its variance, (units,)."""
     total = np.bincount(unit, weights=precision, minlength=units) + 1 / spread2
-    return (
-        np.bincount(unit, weights=precision * unbiased, minlength=units) + mean / spread2
-    ) / total, 1 / total
+    weighted = np.bincount(unit, weights=precision * unbiased, minlength=units)
+    return (weighted + mean / spread2) / total, 1 / total
 
 
 def _within(unit: np.ndarray, values: np.ndarray, units: int) -> float:
@@ -107,6 +105,9 @@ def _within(unit: np.ndarray, values: np.ndarray, units: int) -> float:
     If no unit was judged twice, it is half the variance of all decisions.
     """
     count = np.bincount(unit, minlength=units)
+    degrees_of_freedom = int((count[count > 0] - 1).sum())
+    if not degrees_of_freedom:
+        return float(values.var()) / 2
     means = np.bincount(unit, weights=values, minlength=units) / np.maximum(count, 1)
-    free = int((count[count > 0] - 1).sum())
-    return float(((values - means[unit]) ** 2).sum() / free) if free else float(values.var()) / 2
+    squares = (values - means[unit]) ** 2
+    return float(squares.sum() / degrees_of_freedom)

@@ -95,9 +95,9 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
             )
         except NotPossible as error:
             form.add_error(None, f"{error}.".capitalize())
-    asked = form.data if form is not None else request.GET
+    data = form.data if form is not None else request.GET
     chosen = [
-        _chosen_version(run, asked.get(name), offered, place)
+        _chosen_version(run, data.get(name), offered, place)
         for place, name in enumerate(("one", "other"))
     ]
     known = [version for version in chosen if version is not None]

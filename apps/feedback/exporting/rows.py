@@ -323,12 +323,13 @@ def preferred(ratings: list[Rating], people: People) -> Iterator[tuple[int, int,
 def _ordered_pairs(
     by_rollout: dict[int, tuple[float, Rating]],
 ) -> Iterator[tuple[int, int, float, Rating]]:
-    for (one, (first, by)), (other, (second, after)) in itertools.combinations(
-        by_rollout.items(), 2
-    ):
-        if first != second:
-            better, worse = (one, other) if first > second else (other, one)
-            yield better, worse, abs(first - second), max(by, after, key=lambda rating: rating.pk)
+    """Yield (better, worse, difference, newer rating) of rollouts with different values."""
+    for one, other in itertools.combinations(by_rollout.items(), 2):
+        better, worse = (one, other) if one[1][0] > other[1][0] else (other, one)
+        (better_pk, (high, first)), (worse_pk, (low, second)) = better, worse
+        if high != low:
+            newer = max(first, second, key=lambda rating: rating.pk)
+            yield better_pk, worse_pk, high - low, newer
 
 
 def _pair(

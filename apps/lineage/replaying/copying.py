@@ -322,21 +322,29 @@ class _Copy:
             for rating in old
         )
         ids = {before.pk: after.pk for before, after in zip(old, new, strict=True)}
-        chained = [
-            (after, before.replaces_id)
-            for before, after in zip(old, new, strict=True)
-            if before.replaces_id in ids
-        ]
-        for after, replaces in chained:
-            after.replaces_id = ids[replaces]
-        Rating.objects.bulk_update([after for after, _ in chained], ["replaces"], batch_size=1_000)
-        settled = Adjudication.objects.filter(rating__in=ids).values_list("rating", "item", "at")
+        self._link_replaced(old, new, ids)
+        self._adjudications(ids, items)
+        return ids
+
+    def _link_replaced(
+        self, old: Sequence[Rating], new: Sequence[Rating], ids: Mapping[int, int]
+    ) -> None:
+        """Let each copy replace the copy of the rating that its original replaced."""
+        linked = []
+        for before, after in zip(old, new, strict=True):
+            if before.replaces_id in ids:
+                after.replaces_id = ids[before.replaces_id]
+                linked.append(after)
+        Rating.objects.bulk_update(linked, ["replaces"], batch_size=1_000)
+
+    def _adjudications(self, ratings: Mapping[int, int], items: Mapping[int, int]) -> None:
+        """Copy the adjudications that these ratings decided."""
+        rows = Adjudication.objects.filter(rating__in=ratings).values_list("rating", "item", "at")
         Adjudication.objects.bulk_create(
-            Adjudication(rating_id=ids[rating], item_id=items[item], at=at)
-            for rating, item, at in settled
+            Adjudication(rating_id=ratings[rating], item_id=items[item], at=at)
+            for rating, item, at in rows
             if item in items
         )
-        return ids
 
     def _items(
         self, ids: set[int], groups: Mapping[int, int], rollouts: Mapping[int, int]
@@ -422,24 +430,7 @@ class _Copy:
             .select_related("rollout__group")
             .order_by("rollout")
         )
-        groups = {
-            answer.rollout.group_id: answer.rollout.group
-            for answer in answers
-            if answer.rollout.group_id not in self.expert_groups
-        }
-        made = Group.objects.bulk_create(
-            Group(
-                run=self.run,
-                task_id=group.task_id,
-                size=0,
-                state=Group.State.ADMITTED,
-                opened_version=0,
-                sampled_at=Now(),
-                closed_at=Now(),
-            )
-            for group in groups.values()
-        )
-        self.expert_groups |= {before: after.pk for before, after in zip(groups, made, strict=True)}
+        self._expert_groups(answers)
         made_of = Rollout.objects.filter(
             group__in=self.expert_groups.values(), origin=Rollout.Origin.EXPERT
         )
@@ -460,6 +451,27 @@ class _Copy:
         )
         Experience.objects.bulk_create(expert_experience(rollout) for rollout in new)
         self.experts |= {answer.rollout_id: rollout.pk for answer, rollout in pairs}
+
+    def _expert_groups(self, answers: Sequence[ExpertAnswer]) -> None:
+        """Create the groups of these answers that are not copied yet."""
+        groups = {
+            answer.rollout.group_id: answer.rollout.group
+            for answer in answers
+            if answer.rollout.group_id not in self.expert_groups
+        }
+        made = Group.objects.bulk_create(
+            Group(
+                run=self.run,
+                task_id=group.task_id,
+                size=0,
+                state=Group.State.ADMITTED,
+                opened_version=0,
+                sampled_at=Now(),
+                closed_at=Now(),
+            )
+            for group in groups.values()
+        )
+        self.expert_groups |= {before: after.pk for before, after in zip(groups, made, strict=True)}
 
     def _expert(self, rollout: Rollout, group: int, place: int) -> Rollout:
         return Rollout(

@@ -103,9 +103,14 @@ class Proposal:
 
     @property
     def title(self) -> str:
-        words = [*self.raters, *(f"task {index}" for index in self.tasks)]
-        again = f"scored by {', '.join(self.rescoring.names)}" if self.rescoring else "made again"
-        return f"{self.run.title}, {'without ' + ', '.join(words) if words else again}"[:200]
+        excluded = [*self.raters, *(f"task {index}" for index in self.tasks)]
+        if excluded:
+            difference = f"without {', '.join(excluded)}"
+        elif self.rescoring:
+            difference = f"scored by {', '.join(self.rescoring.names)}"
+        else:
+            difference = "made again"
+        return f"{self.run.title}, {difference}"[:200]
 
 
 def why_not_replayable(run: Run) -> str:

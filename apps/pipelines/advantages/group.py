@@ -72,9 +72,12 @@ def penalized(
 
 
 def _less_for_likely(group: list[float], logprobs: Sequence[float], penalty: float) -> list[float]:
-    places = sorted(range(len(group)), key=lambda place: logprobs[place])
-    rank = {place: number for number, place in enumerate(places)}
-    return [reward * (1 - penalty * rank[place] / len(group)) for place, reward in enumerate(group)]
+    """Return the rewards, the more lowered the likelier the rollout is within its group."""
+    rewards = list(group)
+    by_likelihood = sorted(range(len(group)), key=lambda place: logprobs[place])
+    for rank, place in enumerate(by_likelihood):
+        rewards[place] = group[place] * (1 - penalty * rank / len(group))
+    return rewards
 
 
 def rloo(groups: Groups) -> Advantages:

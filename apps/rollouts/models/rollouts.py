@@ -71,7 +71,10 @@ class RolloutQuerySet(models.QuerySet):
         One query, with one index look-up per run.
         """
         each = [self.newest_of(run).values_list("pk", flat=True)[:count] for run in runs]
-        return sorted(each[0].union(*each[1:], all=True), reverse=True)[:count] if each else []
+        if not each:
+            return []
+        ids = each[0].union(*each[1:], all=True)
+        return sorted(ids, reverse=True)[:count]
 
 
 class Rollout(models.Model):
