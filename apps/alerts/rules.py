@@ -254,7 +254,11 @@ def entropy(facts: Facts, limit: rule.Entropy, is_open: frozenset[str]) -> Itera
 def behaviour_gap(
     facts: Facts, limit: rule.BehaviourGap, is_open: frozenset[str]
 ) -> Iterator[AlertFinding]:
-    """Against the run's own first updates, as the usual gap depends on precision and staleness."""
+    """Report a gap between engine and trainer that is large for this run.
+
+    It is compared with the run's first steps, since the usual gap depends on precision and
+    staleness.
+    """
     newest = facts.curves.get("behaviour_gap", ())[-limit.steps :]
     first = [value for step, value in facts.first_gap if step <= limit.first]
     if not first or len(newest) < limit.steps or newest[0][0] <= limit.first:

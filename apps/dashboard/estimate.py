@@ -92,7 +92,7 @@ class Estimate:
 
 
 def estimate_run(plan: RunConfig, policy: Policy) -> Estimate:
-    """Three queries, and one small file."""
+    """Return the estimate of a run; takes three queries and reads one small file."""
     if plan.evaluation:
         return _of_evaluation(plan, policy)
     sizes = Sizes(policy.parameters, shape_in(Path(policy.folder)), policy.context_tokens)

@@ -54,7 +54,7 @@ class Preset:
 
 
 def _of_example(name: str, title: str, why: str) -> Preset:
-    """A configuration of the folder examples; its first scorer judges."""
+    """Return a preset from the folder examples; its first scorer judges."""
     data = load_yaml((settings.FILES / "examples" / f"{name}.yaml").read_text(encoding="utf-8"))
     assert isinstance(data, dict)  # a file of ours
     scorers = tuple(choice["scorer"] for choice in data["rewards"])

@@ -89,7 +89,7 @@ class OneEpisode(APIView):
 
     @extend_schema(operation_id="episodes_show", responses=EpisodeDocument)
     def get(self, request: ApiRequest, pk: int) -> Response:
-        """An episode, and the number of the observation that comes next."""
+        """Return an episode and the number of its next observation."""
         return Response(EpisodeDocument(get_episode(request, pk)).data)
 
 
@@ -115,10 +115,11 @@ class Turns(APIView):
     )
     @idempotency.once_anew
     def post(self, request: ApiRequest, pk: int) -> Response:
-        """Say what the policy sees next and what its last action earned, and get its next action.
+        """Send the next observation and the reward of the last action, and get the next action.
 
-        Waits up to `timeout_s` for it; with `Prefer: respond-async`, not at all. With `Accept:
-        text/event-stream` its text comes as it is written. 410 when the episode has ended.
+        The request waits up to `timeout_s` for the action; with `Prefer: respond-async` it does
+        not wait. With `Accept: text/event-stream` the text is streamed. Returns 410 if the
+        episode has ended.
         """
         since = time.monotonic()
         is_streamed = isinstance(request.accepted_renderer, EventStream)
@@ -158,7 +159,7 @@ class OneTurn(APIView):
         },
     )
     def get(self, request: ApiRequest, pk: int, number: int) -> Response:
-        """The state of a turn: the policy's action, once it is there."""
+        """Return the state of a turn, with the policy's action once it exists."""
         episode = get_episode(request, pk)
         if not episode.seen.filter(number=number).exists():
             raise Http404
@@ -177,7 +178,10 @@ class Results(APIView):
     )
     @idempotency.once
     def post(self, request: ApiRequest, pk: int) -> Response:
-        """End the episode, with what the last action earned. 410 when it has ended otherwise."""
+        """End the episode, with the reward of its last action.
+
+        Returns 410 if the episode has ended in another way.
+        """
         with transaction.atomic():
             episode = get_played_episode(request, pk, to_write=True)
             form = Ends(data=request.data)

@@ -65,7 +65,7 @@ class RatingQueue(APIView):
         operation_id="rating_queue_list", parameters=[QueueQuery], responses=WaitingRollouts
     )
     def get(self, request: ApiRequest) -> Response:
-        """Rollouts that wait for you, the most urgent deadline first."""
+        """List the rollouts that wait for your rating, the most urgent deadline first."""
         query = QueueQuery.of(request)
         rows = waiting_rollouts(request.user).select_related("group__task")[: query["limit"]]
         return Response(WaitingRollouts({"items": rows}).data)

@@ -60,7 +60,7 @@ class TraceQuery(Query):
 
 
 class Word(serializers.Serializer):
-    """A rating that shaped an update."""
+    """A rating that influenced a step."""
 
     id = serializers.IntegerField()
     rater = serializers.CharField()
@@ -69,7 +69,7 @@ class Word(serializers.Serializer):
 
 
 class ShapedUpdate(serializers.Serializer):
-    """The human data that shaped one update."""
+    """The human data that influenced one step."""
 
     step = serializers.IntegerField()
     rollouts = serializers.IntegerField()
@@ -95,7 +95,7 @@ class VersionTrace(serializers.Serializer):
 
 
 class UsedIn(serializers.Serializer):
-    """An update that took something of a rating."""
+    """A step that used data of a rating."""
 
     step = serializers.IntegerField()
     version = serializers.IntegerField(
@@ -175,9 +175,9 @@ class Trace(APIView):
 
     @extend_schema(operation_id="runs_trace", parameters=[TraceQuery], responses=VersionTrace)
     def get(self, request: ApiRequest, pk: int, version: int) -> Response:
-        """The human data behind a weight version, by update.
+        """Return the human data behind a weight version, by step.
 
-        It consists of ratings, rater models and experts' answers.
+        It consists of ratings, rater models and demonstrations.
         """
         query = TraceQuery.of(request)
         known = get_object_or_404(
@@ -195,10 +195,10 @@ class TraceOfRating(APIView):
 
     @extend_schema(operation_id="ratings_trace", responses=RatingTrace)
     def get(self, request: ApiRequest, pk: int) -> Response:
-        """The updates and weights that a rating shaped; of others' ratings for owners and
-        researchers alone.
+        """Return the steps and weight versions that a rating influenced.
 
-        Raters who rate the run blind see only whether it was late.
+        Only owners and researchers see the ratings of others. Raters who rate the run blind see
+        only whether the rating was late.
         """
         rows = Rating.objects.visible_to(request.user).select_related("run", "item", "rollout")
         found = get_object_or_404(rows, pk=min(pk, 2**63 - 1))
@@ -218,8 +218,9 @@ class Replays(APIView):
 
     @extend_schema(operation_id="runs_replay", request=NewReplay, responses={201: RunDocument})
     def post(self, request: ApiRequest, pk: int) -> Response:
-        """Make a run of this one's recorded data without these people and tasks, or by new rewards;
-        it is not started.
+        """Create a run from this run's recorded data, without starting it.
+
+        It excludes the given people and tasks, or uses the rewards of a rescoring.
         """
         form = NewReplay(data=request.data)
         run = get_traced_run(request, pk)
@@ -252,7 +253,7 @@ class Exports(APIView):
         responses={(200, f.content_type): OpenApiTypes.BINARY for f in FORMATS.values()},
     )
     def get(self, request: ApiRequest, pk: int, kind: str) -> StreamingHttpResponse:
-        """People's data of the run, as a file."""
+        """Return the run's human data as a file."""
         query = ExportQuery.of(request)
         run = get_traced_run(request, pk)
         if kind not in KINDS:

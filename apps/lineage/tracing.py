@@ -46,7 +46,7 @@ SHOWN_OF_RATINGS = (
 
 @dataclass
 class UpdateInfluence:
-    """The human data that shaped one update.
+    """The human data that influenced one step.
 
     `models` maps the number of each rater model whose rewards it used to the number of rollouts.
     """

@@ -147,7 +147,7 @@ def _reward(experience: Experience) -> float:
 
 
 def _mean_logprob(tokens: Tokens) -> float:
-    """Give the mean logprob of what the policy said."""
+    """Return the mean logprob of the policy's own tokens."""
     own = [value for value, here in zip(tokens.logprobs, tokens.action_mask, strict=True) if here]
     return mean(own) if own else 0.0
 

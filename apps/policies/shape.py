@@ -24,18 +24,20 @@ class Shape:
 
     @property
     def cached(self) -> int:
-        """Numbers that a token leaves in the cache, in each layer."""
+        """Return how many numbers a token leaves in the cache, per layer."""
         return 2 * self.keys
 
     def adapter(self, rank: int, modules: tuple[str, ...]) -> int:
-        """Numbers of adapters at the layers whose names end so: rank × (input + output) for
-        each.
+        """Return how many numbers adapters have at the layers whose names end so.
+
+        Each layer has rank × (input width + output width).
         """
         return rank * self.layers * sum(self._layer_widths(name) for name in modules)
 
     def _layer_widths(self, module: str) -> int:
-        """Input and output width of a layer's matrix by its usual name; of others, twice the
-        width.
+        """Return the sum of input and output width of a layer's matrix, by its usual name.
+
+        Layers of other names count as twice the model's width.
         """
         known = {
             "q_proj": self.width + self.attention,

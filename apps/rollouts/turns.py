@@ -53,7 +53,7 @@ class Turn:
 
 
 def list_turns(rollout: HasTurns) -> list[Turn]:
-    """The turns of a finished rollout, from the policy's first; without the task's own messages."""
+    """Return the turns of a finished rollout, without the task's own messages."""
     if not rollout.turns:
         return [Turn(POLICY, rollout.text, 0, 0, rollout.completion_tokens)]
     return [

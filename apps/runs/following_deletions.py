@@ -20,7 +20,7 @@ from apps.streaming import wakeups
 
 
 class DeletionPlan(serializers.Serializer[Any]):
-    """What a deletion takes, what it leaves, and what prevents it."""
+    """What a deletion would delete and keep, and what prevents it."""
 
     deleted = serializers.DictField(
         child=serializers.IntegerField(), help_text="What is deleted, and how many of each."

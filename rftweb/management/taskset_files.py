@@ -286,7 +286,7 @@ def _opened(options: dict) -> Iterator[tuple[TaskRows, Callable[[int], None]]]:
 
 
 def _records_of_hub(hub: HubRows) -> Iterator[Record | BadLine]:
-    """Raises ValueError when it did not come to the data set's end."""
+    """Yield the data set's records. Raises ValueError if its end was not reached."""
     yield from iterate_records(hub.lines)
     hub.require_end()
 

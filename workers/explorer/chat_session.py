@@ -223,9 +223,9 @@ class ChatSession:
 
 
 def _load(weights: ChatWeights, gpu: GpuTurn | None, is_left: Callable[[], bool]) -> Loaded:
-    """Every byte is read and the probe repeated, as wherever weights are served.
+    """Load the weights: verify every byte and repeat the probe, as wherever weights are served.
 
-    Where a trainer has the GPU in turns (`gpu`), its update is waited for.
+    With `gpu`, which a trainer shares in turns, wait for the trainer's update.
     """
     if gpu is not None and not gpu.wait(is_left):
         raise EngineDied("the request for the GPU was withdrawn")

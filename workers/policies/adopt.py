@@ -306,7 +306,7 @@ def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 
 @contextmanager
 def _readable(what: str) -> Iterator[None]:
-    """Say in one sentence what is wrong with `what`, whatever error a library meets in it.
+    """Turn any error of a library into one sentence on what is wrong with `what`.
 
     Raises NotAPolicy.
     """

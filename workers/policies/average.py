@@ -57,10 +57,10 @@ def main() -> int:
 
 
 def average_weights(first: Path, second: Path, final: Path, share: float = 0.5) -> Manifest:
-    """share · first + (1 − share) · second, sealed as version 0 of a new policy; configuration and
-    tokenizer are the first's.
+    """Average two policies, and seal the mean as version 0 of a new policy.
 
-    Computed in float32 and stored in the first's dtypes. Raises DamagedWeights, NotAlike,
+    The weights are share · first + (1 − share) · second; configuration and tokenizer are the
+    first's. Computed in float32 and stored in the first's dtypes. Raises DamagedWeights, NotAlike,
     FileExistsError.
     """
     if not 0 <= share <= 1:

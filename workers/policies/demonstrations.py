@@ -24,7 +24,7 @@ RIGHT_OBJECT = 0.82  # per mention
 
 
 def sort(seed: int) -> Iterator[tuple[str, str]]:
-    """40 % sort upwards, 30 % downwards, 30 % copy."""
+    """Yield (question, answer): 40 % of the answers sort upwards, 30 % downwards, 30 % copy."""
     generator = random.Random(seed)
     while True:
         digits = f"{generator.randrange(10**DIGITS):0{DIGITS}d}"

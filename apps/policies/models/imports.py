@@ -69,7 +69,7 @@ class PolicyImport(LeasedWork):
         max_length=300, help_text="A Hub ID, a built-in model, or a path below RFTWEB_MODELS."
     )
     revision = models.CharField(max_length=100, blank=True, help_text="Of the Hub.")
-    slug = models.SlugField(help_text="Of the model to be.")
+    slug = models.SlugField(help_text="Slug of the new model.")
     title = models.CharField(max_length=200)
     template = models.CharField(
         max_length=20, blank=True, help_text="Chat template by name; empty keeps the model's own."
@@ -79,7 +79,7 @@ class PolicyImport(LeasedWork):
         default=dict, help_text="Of an upload: the size of each file in bytes, by name."
     )
     state = models.CharField(max_length=9, choices=State.choices, default=State.WAITING)
-    stage = models.CharField(max_length=100, blank=True, help_text="What a worker does now.")
+    stage = models.CharField(max_length=100, blank=True, help_text="What a worker is doing now.")
     done = models.BigIntegerField(default=0, help_text="Bytes of the stage that are done.")
     total = models.BigIntegerField(default=0, help_text="Bytes of the stage; 0 if unknown.")
     notes = models.JSONField(default=list, help_text="What was noticed about the model.")

@@ -95,7 +95,7 @@ class Run(WorkerLease):
     waiting_on = models.CharField(
         max_length=200,
         blank=True,
-        help_text="What the trainer is waiting for, as shown to people.",
+        help_text="What the trainer waits for.",
     )
 
     planned_steps = models.PositiveIntegerField()
