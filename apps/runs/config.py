@@ -425,7 +425,7 @@ class RunConfig(Section):
 
     @property
     def expert_rows_per_step(self) -> int:
-        """Return how many expert rows make `expert.ratio` of the whole update, rounded up."""
+        """Return how many expert rows make `expert.ratio` of the whole batch, rounded up."""
         ratio = self.algorithm.expert.ratio
         return math.ceil(round(self.usual_rows_per_step * ratio / (1 - ratio), 9))
 

@@ -142,7 +142,7 @@ def _rule_text(run: Run) -> str:
     assert rule is not None  # `ruled` chooses runs that have one
     days = f"{rule.days} days after it was closed" if rule.days else ""
     return " or ".join(
-        part for part in (days, f"once {rule.uses} updates took it" if rule.uses else "") if part
+        part for part in (days, f"once {rule.uses} steps used it" if rule.uses else "") if part
     )
 
 

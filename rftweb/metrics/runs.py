@@ -106,9 +106,9 @@ class Figures:
 
         The version is for users who do not rate the run blind.
         """
-        steps = CounterMetricFamily("rftweb_run_steps", "Committed optimiser updates.", labels=RUN)
+        steps = CounterMetricFamily("rftweb_run_steps", "Committed optimizer steps.", labels=RUN)
         planned = GaugeMetricFamily(
-            "rftweb_run_planned_steps", "Updates the run is to make.", labels=RUN
+            "rftweb_run_planned_steps", "Steps that the run will make.", labels=RUN
         )
         version = GaugeMetricFamily(
             "rftweb_run_weight_version", "Published weight version.", labels=RUN

@@ -332,8 +332,9 @@ class _Copy:
         """Let each copy replace the copy of the rating that its original replaced."""
         linked = []
         for before, after in zip(old, new, strict=True):
-            if before.replaces_id in ids:
-                after.replaces_id = ids[before.replaces_id]
+            replaced = before.replaces_id
+            if replaced is not None and replaced in ids:
+                after.replaces_id = ids[replaced]
                 linked.append(after)
         Rating.objects.bulk_update(linked, ["replaces"], batch_size=1_000)
 

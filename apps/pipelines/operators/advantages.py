@@ -1,4 +1,4 @@
-"""Scales the advantages of an update to one spread, or holds them within bounds.
+"""Scales the advantages of a batch to one spread, or holds them within bounds.
 
     normalise   A / (σ + 1e-6),  σ the population's standard deviation of all advantages of the
     update around 0

@@ -34,7 +34,7 @@ class Scaled(AdvantageSection):
     scale: Literal["group", "batch", "none"] = Field(
         "group",
         description=(
-            "Divide by the standard deviation of the group, of the whole update, or not at all (Dr."
+            "Divide by the standard deviation of the group, of the whole batch, or not at all (Dr."
             " GRPO)."
         ),
     )
