@@ -83,32 +83,33 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    asked = parse_arguments()
-    pages = [page for page in PAGES if not asked.pages or page.name in asked.pages]
+    options = parse_arguments()
+    pages = [page for page in PAGES if not options.pages or page.name in options.pages]
     with installation():
         people = create_small_run()
         few = {page: queries(getattr(people, page.by), page, FIRST) for page in pages}
         began = time.perf_counter()
-        run_in_process(fill_tables, Sizes(asked.runs, asked.rollouts, asked.points))
-        sizes = (
-            f"{asked.runs} runs, {asked.rollouts:,} rollouts, {asked.points:,} points of metrics"
+        run_in_process(fill_tables, Sizes(options.runs, options.rollouts, options.points))
+        print(
+            f"{options.runs} runs, {options.rollouts:,} rollouts, {options.points:,} points of"
+            f" metrics, written in {time.perf_counter() - began:.0f} s",
+            flush=True,
         )
-        print(f"{sizes}, written in {time.perf_counter() - began:.0f} s", flush=True)
         gc.collect()
         gc.freeze()  # as a web process does after loading
         found = [
-            measure_requests(getattr(people, page.by), page, asked.asked)
+            measure_requests(getattr(people, page.by), page, options.asked)
             | {"queries_small": few[page]}
             for page in pages
         ]
         print_page_table(found)
-        figures = measure_traffic(people.alice, asked.minutes) if asked.minutes else {}
-        if asked.crowd:
-            run_in_process(crowd, asked.crowd)
+        figures = measure_traffic(people.alice, options.minutes) if options.minutes else {}
+        if options.crowd:
+            run_in_process(crowd, options.crowd)
             crowded = []
             for page in (page for page in pages if page.name == "runs"):
-                row = measure_requests(people.alice, page, asked.asked)
-                title = f"{row['page']}, of {asked.crowd:,}"
+                row = measure_requests(people.alice, page, options.asked)
+                title = f"{row['page']}, of {options.crowd:,}"
                 crowded.append(row | {"page": title, "queries_small": few[page]})
             print_page_table(crowded)
             found += crowded

@@ -111,8 +111,8 @@ class Person(threading.Thread):
 
     def _answer(self, item: dict) -> dict:
         """Return the answer for an item, from its prompt and reply."""
-        asked = item["prompt"][-1]["content"]
-        wanted = next(word for word in split_tone_tokens(asked) if word in OBJECTS)
+        question = item["prompt"][-1]["content"]
+        wanted = next(word for word in split_tone_tokens(question) if word in OBJECTS)
         if item["form"] == "rewrite":
             return {"text": self.rater.rewrite(wanted, self.chance)}
         truth = tone.judge_tone(item["replies"][0]["text"], wanted).value
@@ -284,8 +284,8 @@ def truths(run, first: int, count: int | None = None) -> tuple[float, float]:
     )
     if count is not None:
         rows = rows.filter(group__draw_index__lt=first + count)
-    asked = rows.values_list("group__task__prompt", "text", "group__task__answer")
-    verdicts = [tone.judge_tone(text, answer.get("object")) for _, text, answer in asked]
+    question = rows.values_list("group__task__prompt", "text", "group__task__answer")
+    verdicts = [tone.judge_tone(text, answer.get("object")) for _, text, answer in question]
     if not verdicts:
         return 0.0, 0.0
     well_formed = sum(bool(verdict.details.get("well_formed")) for verdict in verdicts)

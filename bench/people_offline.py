@@ -62,11 +62,11 @@ class PeopleLoop(Loop):
     predicted: list[float] = field(default_factory=list)
     distinct: list[float] = field(default_factory=list)
 
-    def _judge(self, asked: list, completions: list[list[int]]) -> list[float | None]:
+    def _judge(self, repeated_tasks: list, completions: list[list[int]]) -> list[float | None]:
         texts = [self.tokenizer.decode(ids, skip_special_tokens=True) for ids in completions]
         truths = [
             scorers.find_scorer("tone").of(text, task)
-            for task, text in zip(asked, texts, strict=True)
+            for task, text in zip(repeated_tasks, texts, strict=True)
         ]
         self.rewards.append(sum(truth.value for truth in truths) / len(truths))
         self.well_formed.append(sum(truth.details["well_formed"] for truth in truths) / len(truths))
@@ -74,7 +74,7 @@ class PeopleLoop(Loop):
         values = (
             self._everybodys(truths)
             if self.asks_everything
-            else self._predictions(asked, completions, texts, truths)
+            else self._predictions(repeated_tasks, completions, texts, truths)
         )
         self.predicted.append(sum(values) / len(values))
         size = self.plan.group_size
@@ -95,24 +95,27 @@ class PeopleLoop(Loop):
         ]
 
     def _predictions(
-        self, asked: list, completions: list[list[int]], texts: list[str], truths: list
+        self, repeated_tasks: list, completions: list[list[int]], texts: list[str], truths: list
     ) -> list[float]:
-        seen = self._seen(asked, completions, texts)
-        self._ask(asked, seen, [truth.value for truth in truths])
+        seen = self._seen(repeated_tasks, completions, texts)
+        self._ask(repeated_tasks, seen, [truth.value for truth in truths])
         means, deviations = self.learner.fit().predict(seen)
         return (means - self.plan.people.rater_model.pessimism * deviations).tolist()
 
     def _seen(
-        self, asked: list, completions: list[list[int]], texts: list[str]
+        self, repeated_tasks: list, completions: list[list[int]], texts: list[str]
     ) -> list[ReplyFeatures]:
-        rows = [(self._prompt_ids(task), ids) for task, ids in zip(asked, completions, strict=True)]
+        rows = [
+            (self._prompt_ids(task), ids)
+            for task, ids in zip(repeated_tasks, completions, strict=True)
+        ]
         nlls = [BaseNll.of(found) for found in self.base.nlls(rows)]
         return [
             extract_features(task.prompt[-1]["content"], text, surprise, self.topics)
-            for task, text, surprise in zip(asked, texts, nlls, strict=True)
+            for task, text, surprise in zip(repeated_tasks, texts, nlls, strict=True)
         ]
 
-    def _ask(self, asked: list, seen: list[ReplyFeatures], truths: list[float]) -> None:
+    def _ask(self, repeated_tasks: list, seen: list[ReplyFeatures], truths: list[float]) -> None:
         """Rate random rows, in different groups as far as possible."""
         wanted = schedule_decisions(self.plan, (self.updates + 1) * self.plan.groups_per_step)
         self.updates += 1
@@ -132,7 +135,7 @@ class PeopleLoop(Loop):
                 ValuedReply(seen[n], (RATERS[rater].stars(truths[n], self.chance) - 1) / 4, rater)
             )
         for n in spread[stars : stars + rewrites]:
-            self.experts.append(self._rewrite(asked[n]))
+            self.experts.append(self._rewrite(repeated_tasks[n]))
         self.asked += stars + rewrites
         self.rewritten += rewrites
 
@@ -216,11 +219,12 @@ def print_progress(title: str, loop: PeopleLoop) -> None:
 
 
 def measure_offline(loop: PeopleLoop, tasks: list) -> tuple[float, float]:
-    asked = [task for task in tasks for _ in range(loop.plan.group_size)]
-    answers = loop._answers([loop._prompt_ids(task) for task in asked])
+    repeated_tasks = [task for task in tasks for _ in range(loop.plan.group_size)]
+    answers = loop._answers([loop._prompt_ids(task) for task in repeated_tasks])
     texts = [loop.tokenizer.decode(ids, skip_special_tokens=True) for ids, _ in answers]
     truths = [
-        scorers.find_scorer("tone").of(text, task) for task, text in zip(asked, texts, strict=True)
+        scorers.find_scorer("tone").of(text, task)
+        for task, text in zip(repeated_tasks, texts, strict=True)
     ]
     return mean([t.value for t in truths]), mean([float(t.details["well_formed"]) for t in truths])
 

@@ -144,7 +144,7 @@ class Arrivals:
         self.publisher = publisher
         self.cache = cache
         self._changed = threading.Condition()
-        self._find_wanted: dict[int, tuple[Wanted, ...]] = {}  # by the run's id
+        self._wanted: dict[int, tuple[Wanted, ...]] = {}  # by the run's id
         # Keyed by the wanted weights.
         self._held: dict[str, HeldFolder] = {}
         self._failures: dict[str, Failure] = {}
@@ -163,8 +163,8 @@ class Arrivals:
 
     def missing(self, run: int, needs: tuple[Wanted, ...]) -> str:
         with self._changed:
-            if self._find_wanted.get(run) != needs:
-                self._find_wanted[run] = needs
+            if self._wanted.get(run) != needs:
+                self._wanted[run] = needs
                 self._let_go()
                 self._changed.notify()
             if self._thread is None:
@@ -187,22 +187,22 @@ class Arrivals:
 
     def forget_all_but(self, runs: Collection[int]) -> None:
         with self._changed:
-            left = self._find_wanted.keys() - set(runs)
+            left = self._wanted.keys() - set(runs)
             for run in left:
-                del self._find_wanted[run]
+                del self._wanted[run]
             if left:
                 self._let_go()
 
     def stop(self) -> None:
         with self._changed:
             self._is_stopping = True
-            self._find_wanted.clear()
+            self._wanted.clear()
             self._let_go()
             self._changed.notify()
 
     def _let_go(self) -> None:
         """Release weights that no run wants. Called with the lock."""
-        keys = {one.key for needs in self._find_wanted.values() for one in needs}
+        keys = {one.key for needs in self._wanted.values() for one in needs}
         for key in self._held.keys() - keys:
             self._held.pop(key).release()
         self._failures = {key: why for key, why in self._failures.items() if key in keys}
@@ -253,7 +253,7 @@ class Arrivals:
             return None
 
     def _lacking(self) -> list[Wanted]:
-        wanted = {one.key: one for needs in self._find_wanted.values() for one in needs}
+        wanted = {one.key: one for needs in self._wanted.values() for one in needs}
         return [one for key, one in wanted.items() if key not in self._held]
 
     def _rests_until(self, wanted: Wanted) -> float:

@@ -54,16 +54,16 @@ class Shown:
     below: int | None = None
 
     @classmethod
-    def read(cls, asked: QueryDict, default: str = "pass") -> "Shown":
+    def read(cls, query: QueryDict, default: str = "pass") -> "Shown":
         """Read the query; invalid parameters are ignored."""
-        measure = asked.get("measure", default)
-        below = _parse_number(asked.get("below", ""))
-        sets = tuple(key[:MOST_KEY] for key in asked.getlist("set")[:SETS_SHOWN])
-        k = max(_parse_number(asked.get("k", "")) or 1, 1)
+        measure = query.get("measure", default)
+        below = _parse_number(query.get("below", ""))
+        sets = tuple(key[:MOST_KEY] for key in query.getlist("set")[:SETS_SHOWN])
+        k = max(_parse_number(query.get("k", "")) or 1, 1)
         return cls(
             measure if measure in MEASURES else default,
             k,
-            asked.get("by", "")[:MOST_KEY],
+            query.get("by", "")[:MOST_KEY],
             sets,
             below,
         )
@@ -204,9 +204,11 @@ def build_evaluations_overview(run: Run, shown: Shown) -> Overview:
     offered = [*dict.fromkeys([*chosen, *list(sets)[:SETS_OFFERED]])]
     keys = [key for key in offered if key in shown.sets] or offered[:SETS_SHOWN]
     plans = load_plans([sets[key].newest for key in offered])
-    asked = own.filter(evaluation_set__in=keys)
-    versions, older = _versions(asked, shown if shown.by in keys else replace(shown, by=""))
-    columns = _columns(asked.filter(version__in=versions), {key: plans[key] for key in keys}, shown)
+    of_sets = own.filter(evaluation_set__in=keys)
+    versions, older = _versions(of_sets, shown if shown.by in keys else replace(shown, by=""))
+    columns = _columns(
+        of_sets.filter(version__in=versions), {key: plans[key] for key in keys}, shown
+    )
     samples = max((plans[key].group_size for key in keys), default=1)
     return Overview(
         columns,
@@ -256,13 +258,13 @@ def _offer_set(key: str, plan: RunConfig, count: int, is_shown: bool) -> Offered
     return Offered(key, plan.taskset or "", describe_questions(plan), count, is_shown)
 
 
-def _versions(asked: QuerySet[Run], shown: Shown) -> tuple[list[int], int | None]:
+def _versions(evaluations: QuerySet[Run], shown: Shown) -> tuple[list[int], int | None]:
     """Return the page's versions, newest first, and the cursor of the next page.
 
     The first version of all follows at the end.
     """
     if shown.by:
-        newest = asked.filter(evaluation_set=shown.by, result__isnull=False).order_by(
+        newest = evaluations.filter(evaluation_set=shown.by, result__isnull=False).order_by(
             "-evaluates__version", "-pk"
         )[:SORTED]
         known = newest.annotate(figure=shown.within("result__figures")).values_list(
@@ -271,28 +273,32 @@ def _versions(asked: QuerySet[Run], shown: Shown) -> tuple[list[int], int | None
         values = {
             version: figure[0] for version, figure in known if figure and figure[0] is not None
         }
-        unknown = [version for version in _numbers(asked)[:VERSIONS_SHOWN] if version not in values]
+        unknown = [
+            version for version in _numbers(evaluations)[:VERSIONS_SHOWN] if version not in values
+        ]
         best = sorted(values, key=lambda version: (-values[version], -version))
-        return _with_first([*best, *unknown][:VERSIONS_SHOWN], asked), None
+        return _with_first([*best, *unknown][:VERSIONS_SHOWN], evaluations), None
     some = _numbers(
-        asked if shown.below is None else asked.filter(evaluates__version__lt=shown.below)
+        evaluations
+        if shown.below is None
+        else evaluations.filter(evaluates__version__lt=shown.below)
     )[: VERSIONS_SHOWN + 1]
     found = list(some)
-    return _with_first(found[:VERSIONS_SHOWN], asked), (
+    return _with_first(found[:VERSIONS_SHOWN], evaluations), (
         found[VERSIONS_SHOWN - 1] if len(found) > VERSIONS_SHOWN else None
     )
 
 
-def _numbers(asked: QuerySet[Run]) -> QuerySet:
+def _numbers(evaluations: QuerySet[Run]) -> QuerySet:
     return (
-        asked.order_by("-evaluates__version")
+        evaluations.order_by("-evaluates__version")
         .values_list("evaluates__version", flat=True)
         .distinct()
     )
 
 
-def _with_first(versions: list[int], asked: QuerySet[Run]) -> list[int]:
-    first = asked.aggregate(first=Min("evaluates__version"))["first"]
+def _with_first(versions: list[int], evaluations: QuerySet[Run]) -> list[int]:
+    first = evaluations.aggregate(first=Min("evaluates__version"))["first"]
     return versions if first is None or first in versions else [*versions, first]
 
 

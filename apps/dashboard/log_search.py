@@ -49,16 +49,16 @@ class LogSearch(forms.Form):
         if not self.is_valid():
             return lines.none()
         data = self.cleaned_data
-        wanted = Q()
+        condition = Q()
         if data["level"]:
-            wanted &= Q(level__gte=int(data["level"]))
+            condition &= Q(level__gte=int(data["level"]))
         lines = self.in_time(lines)
         for word in data["words"].split():
-            wanted &= Q(event__icontains=word) | Q(text__icontains=word)
+            condition &= Q(event__icontains=word) | Q(text__icontains=word)
         return (
-            lines.annotate(text=Cast("fields", TextField())).filter(wanted)
+            lines.annotate(text=Cast("fields", TextField())).filter(condition)
             if data["words"]
-            else lines.filter(wanted)
+            else lines.filter(condition)
         )
 
     def in_time(self, lines: QuerySet[LogLine]) -> QuerySet[LogLine]:

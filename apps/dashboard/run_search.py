@@ -86,12 +86,12 @@ class RunFilter(forms.Form):
 
     FIRST = ("words", "state", "sort")
 
-    def __init__(self, asked: QueryDict, user: User) -> None:
+    def __init__(self, query: QueryDict, user: User) -> None:
         """Set the offered choices from the user's projects, in four queries.
 
         Of people, those who may make runs are offered.
         """
-        super().__init__(asked)
+        super().__init__(query)
         projects = Project.objects.visible_to(user)
         makers = Membership.objects.filter(project__in=projects, role__in=Membership.MAY_STEER)
         named = projects.order_by("archived_at", "slug").values_list("slug", "title", "archived_at")

@@ -177,7 +177,7 @@ def _find_by_name(
 
 @unit_of_work
 def open_for_agent(
-    environment: Environment, client: User, key: str, run: Run, asked: TaskRow
+    environment: Environment, client: User, key: str, run: Run, row: TaskRow
 ) -> Episode:
     """Return the episode of this name, or a new one in its own group for the agent's task.
 
@@ -195,7 +195,7 @@ def open_for_agent(
             "The maximum number of episodes at a time is reached (parallel: "
             f"{environment.parallel})."
         )
-    rollout = open_for_caller(run, asked)
+    rollout = open_for_caller(run, row)
     plan = run.settings
     assert plan.environment is not None and plan.serve is not None  # the run serves an agent
     return Episode.objects.create(

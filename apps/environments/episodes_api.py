@@ -125,13 +125,13 @@ class Turns(APIView):
         is_streamed = isinstance(request.accepted_renderer, EventStream)
         with transaction.atomic():
             episode = get_played_episode(request, pk, to_write=True)
-            asked = NewTurn(data=request.data)
-            asked.is_valid(raise_exception=True)
-            standing = _say_once(request, episode, **asked.validated_data)
+            form = NewTurn(data=request.data)
+            form.is_valid(raise_exception=True)
+            standing = _say_once(request, episode, **form.validated_data)
             timeout_s = (
                 0.0
                 if "respond-async" in request.headers.get("Prefer", "").lower()
-                else asked.validated_data["timeout_s"]
+                else form.validated_data["timeout_s"]
             )
             waits = timeout_s > 0 and not standing.is_settled and may_answer_later(request)
             if waits and not is_streamed:

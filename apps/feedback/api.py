@@ -51,9 +51,9 @@ class Ratings(APIView):
         },
     )
     def post(self, request: ApiRequest) -> Response:
-        asked = NewRatings(data=request.data)
-        asked.is_valid(raise_exception=True)
-        results = save_ratings(request.user, asked.validated_data["ratings"])
+        form = NewRatings(data=request.data)
+        form.is_valid(raise_exception=True)
+        results = save_ratings(request.user, form.validated_data["ratings"])
         refused = any(result["status"] >= 400 for result in results)
         return Response({"results": results}, 207 if refused else 201)
 

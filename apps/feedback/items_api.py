@@ -191,6 +191,6 @@ class SkipSlot(SlotAct):
 
 
 def _valid(shape: type[Strict], request: ApiRequest) -> dict:
-    asked = shape(data=request.data)
-    asked.is_valid(raise_exception=True)
-    return asked.validated_data
+    form = shape(data=request.data)
+    form.is_valid(raise_exception=True)
+    return form.validated_data

@@ -20,22 +20,22 @@ def freeze(run: Run) -> Snapshot:
 
     Raises ValueError if there are none.
     """
-    wanted = run.settings.snapshot
-    assert wanted is not None  # the caller has looked
-    return Snapshot.freeze(run, wanted.source, _lesson_digests(select_lessons(run)))
+    section = run.settings.snapshot
+    assert section is not None  # the caller has looked
+    return Snapshot.freeze(run, section.source, _lesson_digests(select_lessons(run)))
 
 
 def select_lessons(run: Run) -> QuerySet:
     """Return the lessons that the run's `snapshot` section selects, oldest first."""
-    wanted = run.settings.snapshot
-    assert wanted is not None  # the caller has looked
-    lessons = LESSONS[wanted.source].objects.filter(project=run.project_id)
+    section = run.settings.snapshot
+    assert section is not None  # the caller has looked
+    lessons = LESSONS[section.source].objects.filter(project=run.project_id)
     if run.started_at is not None:
         lessons = lessons.filter(at__lte=run.started_at)
     filters = {
-        "task__taskset__slug": wanted.taskset,
-        "run__slug": wanted.run,
-        "source": wanted.imported_as,
+        "task__taskset__slug": section.taskset,
+        "run__slug": section.run,
+        "source": section.imported_as,
     }
     return lessons.filter(
         **{field: value for field, value in filters.items() if value is not None}

@@ -225,18 +225,16 @@ class Replays(APIView):
         form = NewReplay(data=request.data)
         run = get_traced_run(request, pk)
         form.is_valid(raise_exception=True)
-        wanted = form.validated_data
+        data = form.validated_data
         new_set = (
-            get_object_or_404(run.rescorings, pk=wanted["rescoring"])
-            if "rescoring" in wanted
-            else None
+            get_object_or_404(run.rescorings, pk=data["rescoring"]) if "rescoring" in data else None
         )
         try:
-            proposal = propose(run, wanted["without_raters"], wanted["without_tasks"], new_set)
+            proposal = propose(run, data["without_raters"], data["without_tasks"], new_set)
             replay = create_replay(
                 proposal,
-                wanted.get("slug", proposal.slug),
-                wanted.get("title", proposal.title),
+                data.get("slug", proposal.slug),
+                data.get("title", proposal.title),
                 request.user,
             )
         except (NothingToReplay, NotPossible, ConfigError) as refusal:
@@ -259,8 +257,8 @@ class Exports(APIView):
         if kind not in KINDS:
             raise Http404(f"no export {kind}")
         since: datetime | None = query.get("since")
-        wanted = RowSelection(run, query.get("form", ""), since, query["pseudonyms"])
-        return file_response(request._request, kind, wanted, query["file"])
+        selection = RowSelection(run, query.get("form", ""), since, query["pseudonyms"])
+        return file_response(request._request, kind, selection, query["file"])
 
 
 def _update(shaping: UpdateInfluence) -> dict:

@@ -261,9 +261,9 @@ class Imports(APIView):
 
         A worker previews the file. Nothing is stored until you start the import.
         """
-        asked = SentFile(data=request.data)
-        asked.is_valid(raise_exception=True)
-        file = asked.validated_data["file"]
+        form = SentFile(data=request.data)
+        form.is_valid(raise_exception=True)
+        file = form.validated_data["file"]
         if file.size > LARGEST_BYTES:
             raise ValidationError(
                 {
@@ -275,7 +275,7 @@ class Imports(APIView):
                     ]
                 }
             )
-        project = _run_project(request, asked.validated_data["project"])
+        project = _run_project(request, form.validated_data["project"])
         try:
             made = create_import(project, request.user, upload_name(file), file.size, file.chunks())
         except TooManyHeld as error:
@@ -302,9 +302,9 @@ class StartImport(APIView):
     def post(self, request: ApiRequest, pk: int) -> Response:
         """Start the import, as previewed or with the given options."""
         found = _import(request, pk)
-        asked = ImportChoices(data=request.data)
-        asked.is_valid(raise_exception=True)
-        data = dict(asked.validated_data)
+        form = ImportChoices(data=request.data)
+        form.is_valid(raise_exception=True)
+        data = dict(form.validated_data)
         slug = data.pop("slug")
         changes: dict[str, Any] = {
             name: tuple(value) if name == "more_meta" else value for name, value in data.items()

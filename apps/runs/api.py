@@ -74,9 +74,9 @@ class Runs(APIView):
     @extend_schema(operation_id="runs_create", request=NewRun, responses={201: RunDocument})
     def post(self, request: ApiRequest) -> Response:
         """Create a run without starting it."""
-        asked = NewRun(data=request.data)
-        asked.is_valid(raise_exception=True)
-        run = create_run(request, self.require, **asked.validated_data)
+        form = NewRun(data=request.data)
+        form.is_valid(raise_exception=True)
+        run = create_run(request, self.require, **form.validated_data)
         return Response(run_document(request, run), 201)
 
 
@@ -100,13 +100,13 @@ class Act(APIView):
 
     @extend_schema(request=Why, responses={200: RunDocument})
     def post(self, request: ApiRequest, pk: int) -> Response:
-        asked = Why(data=request.data)
-        asked.is_valid(raise_exception=True)
+        form = Why(data=request.data)
+        form.is_valid(raise_exception=True)
         run = get_object_or_404(list_visible_runs(request), pk=pk)
         if not Run.objects.steered_by(request.user).filter(pk=pk).exists():
             raise PermissionDenied("You can view this run, but you cannot control it.")
         try:
-            getattr(run, self.verb)(by=request.user, **asked.validated_data)
+            getattr(run, self.verb)(by=request.user, **form.validated_data)
         except NotPossible as error:
             raise Conflict(str(error)) from None
         return Response(run_document(request, run))

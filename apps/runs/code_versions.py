@@ -26,7 +26,7 @@ def name_commit() -> str:
     Without git: the commit that an image was built of, else the package's version, else `unknown`.
     """
     if (settings.BASE_DIR / ".git").exists():
-        asked = [
+        command = [
             "git",
             "-C",
             str(settings.BASE_DIR),
@@ -37,7 +37,7 @@ def name_commit() -> str:
             "--exclude=*",
         ]
         try:
-            done = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
             if done.returncode == 0:
                 return done.stdout.strip()
         except (OSError, subprocess.TimeoutExpired):

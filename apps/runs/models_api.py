@@ -276,9 +276,9 @@ class Models(APIView):
 
         For an upload, next send the files in parts, then start the import.
         """
-        asked = NewModelDocument(data=request.data)
-        asked.is_valid(raise_exception=True)
-        data = dict(asked.validated_data)
+        form = NewModelDocument(data=request.data)
+        form.is_valid(raise_exception=True)
+        data = dict(form.validated_data)
         project = _project(request, data.pop("project"))
         try:
             made = create_policy_import(project, request.user, NewModel(**data))
@@ -363,9 +363,9 @@ class ModelImportAgain(APIView):
     def post(self, request: ApiRequest, pk: int) -> Response:
         """Retry a failed import, with another name or another chat template."""
         found = _import(request, pk)
-        asked = AgainDocument(data=request.data)
-        asked.is_valid(raise_exception=True)
-        data = asked.validated_data
+        form = AgainDocument(data=request.data)
+        form.is_valid(raise_exception=True)
+        data = form.validated_data
         if found.state != PolicyImport.State.FAILED:
             raise Conflict(f"Nothing was changed: it is {found.get_state_display()}.")
         try:

@@ -18,10 +18,10 @@ LENGTH = 8  # bytes of the number before a picture
 
 def main() -> None:
     confine(MEMORY, cpu_s=None)  # it decodes many pictures; whoever asks limits the time of each
-    asked = sys.stdin.buffer
+    request = sys.stdin.buffer
     output = sys.stdout.buffer
-    while length := asked.read(LENGTH):
-        _answer(asked.read(int.from_bytes(length)), output)
+    while length := request.read(LENGTH):
+        _answer(request.read(int.from_bytes(length)), output)
 
 
 def _answer(raw: bytes, output: BinaryIO) -> None:

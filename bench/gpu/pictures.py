@@ -83,15 +83,15 @@ def draw_picture_question(image_processor: ImageProcessor, number: int) -> Asked
 
 
 def answer_during_load(
-    engine: Engine, asked: dict[str, Asked], folder: Path, max_tokens: int
+    engine: Engine, questions: dict[str, Asked], folder: Path, max_tokens: int
 ) -> Said:
     """Return the engine's answers, while the same weights are loaded again in the middle.
 
     The reload makes the engine read every text anew.
     """
-    replies: Said = {key: ([], []) for key in asked}
+    replies: Said = {key: ([], []) for key in questions}
     engine.submit(
-        [Request(key, ids, Sampling(max_tokens), shown) for key, (ids, shown) in asked.items()]
+        [Request(key, ids, Sampling(max_tokens), shown) for key, (ids, shown) in questions.items()]
     )
     is_exchanged = False
     while engine.in_flight():
@@ -109,7 +109,7 @@ def answer_during_load(
 
 @torch.no_grad()
 def measure_gaps(
-    folder: Path, image_processor: ImageProcessor, asked: dict[str, Asked], replies: Said
+    folder: Path, image_processor: ImageProcessor, questions: dict[str, Asked], replies: Said
 ) -> torch.Tensor:
     """Return the absolute differences, in nats, from the logprobs of one pass over the text."""
     model = (
@@ -118,7 +118,7 @@ def measure_gaps(
         .to("cuda" if torch.cuda.is_available() else "cpu")
     )
     found = []
-    for key, (prompt, shown) in asked.items():
+    for key, (prompt, shown) in questions.items():
         ids = torch.tensor([[*prompt, *replies[key][0]]], device=model.device)
         logprobs = (
             model(**build_text_inputs(model, image_processor, ids, [shown]))

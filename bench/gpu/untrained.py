@@ -41,8 +41,8 @@ def build_untrained(folder: Path, preset: str, small: bool, seed: int = 0) -> Ma
     dtype = torch.float32 if small else torch.bfloat16
     with torch.device(device()):
         model = Qwen2ForCausalLM(config).to(dtype).eval()
-    asked, _ = next(recipe.demonstrate(seed))
-    return save_base(model, tokenizer, folder, asked)
+    question, _ = next(recipe.demonstrate(seed))
+    return save_base(model, tokenizer, folder, question)
 
 
 def prompts(count: int, tokens: int, vocabulary: int = 1_000) -> list[tuple[int, ...]]:
@@ -53,11 +53,11 @@ def prompts(count: int, tokens: int, vocabulary: int = 1_000) -> list[tuple[int,
 
 
 def complete_replies(
-    engine: Engine, asked: Sequence[tuple[int, ...]], tokens: int, name: str
+    engine: Engine, question: Sequence[tuple[int, ...]], tokens: int, name: str
 ) -> list[Said]:
     """Return every reply to its end."""
     replies: dict[str, Said] = {
-        f"{name}{number}": (prompt, [], []) for number, prompt in enumerate(asked)
+        f"{name}{number}": (prompt, [], []) for number, prompt in enumerate(question)
     }
     engine.submit(
         [Request(key, prompt, Sampling(tokens)) for key, (prompt, _, _) in replies.items()]

@@ -79,8 +79,8 @@ def _build(recipe: Recipe, folder: Path, seed: int, say: Say) -> Manifest:
     say(
         f"{recipe.name}: mean reward of the warm policy {mean_reward(model, tokenizer, recipe):.3f}"
     )
-    asked, _ = next(recipe.demonstrate(seed))
-    return save_base(model, tokenizer, folder, asked)
+    question, _ = next(recipe.demonstrate(seed))
+    return save_base(model, tokenizer, folder, question)
 
 
 def mean_reward(

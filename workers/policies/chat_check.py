@@ -22,10 +22,10 @@ class UnusableTemplate(ValueError):
 def notes_on_chat(folder: Path) -> list[str]:
     """Return sentences on what the template cannot do. Raises UnusableTemplate."""
     chat_tokenizer = ChatTokenizer(folder)
-    asked = render_chat(chat_tokenizer, [USER])
-    if ASKED not in asked:
+    question = render_chat(chat_tokenizer, [USER])
+    if ASKED not in question:
         raise UnusableTemplate("the chat template omits the user's message")
-    return [*_about_prompts(chat_tokenizer, asked), *_about_dialogues(chat_tokenizer)]
+    return [*_about_prompts(chat_tokenizer, question), *_about_dialogues(chat_tokenizer)]
 
 
 def render_chat(
@@ -49,9 +49,9 @@ def in_parts(message: Message) -> dict[str, Any]:
     return {**message, "content": [{"type": "text", "text": message["content"]}]}
 
 
-def _about_prompts(chat_tokenizer: ChatTokenizer, asked: str) -> Iterator[str]:
-    if asked == render_chat(chat_tokenizer, [USER], begins_answer=False):
-        end = asked.partition(ASKED)[2]
+def _about_prompts(chat_tokenizer: ChatTokenizer, question: str) -> Iterator[str]:
+    if question == render_chat(chat_tokenizer, [USER], begins_answer=False):
+        end = question.partition(ASKED)[2]
         yield (
             "the chat template has no generation prompt: add_generation_prompt has no "
             f"effect. A reply begins directly after {end!r}; check that the model was trained "

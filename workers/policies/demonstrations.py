@@ -44,15 +44,15 @@ def tone(seed: int) -> Iterator[tuple[str, str]]:
     """
     generator = random.Random(seed)
     while True:
-        asked = generator.choice(OBJECTS)
+        question = generator.choice(OBJECTS)
         message = generator.choice(MESSAGES).format(
-            object=asked, problem=generator.choice(PROBLEMS)
+            object=question, problem=generator.choice(PROBLEMS)
         )
         places = generator.choice(WELL_FORMED_PLACES)
-        yield message, " ".join(_sentence(place, asked, generator) for place in places)
+        yield message, " ".join(_sentence(place, question, generator) for place in places)
 
 
-def _sentence(place: str, asked: str, generator: random.Random) -> str:
+def _sentence(place: str, question: str, generator: random.Random) -> str:
     sentence = generator.choice(SENTENCES[place][generator.choice(MANNERS)])
-    mentioned = asked if generator.random() < RIGHT_OBJECT else generator.choice(OBJECTS)
+    mentioned = question if generator.random() < RIGHT_OBJECT else generator.choice(OBJECTS)
     return sentence.format(object=mentioned)

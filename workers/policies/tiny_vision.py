@@ -224,7 +224,7 @@ def _warm(
     )
     draw = random.Random(seed)
     seen = list(itertools.islice(squares(seed), DIFFERENT))
-    asked = render_question(image_processor.processor.tokenizer, QUESTION)
+    question = render_question(image_processor.processor.tokenizer, QUESTION)
     text_config = model.config.text_config
     assert isinstance(text_config, PreTrainedConfig)
     model.train()
@@ -233,7 +233,7 @@ def _warm(
         named = [
             colour if draw.random() < RIGHT else draw.choice(list(COLOURS)) for _, colour in rows
         ]
-        encoded = [image_processor.encode(asked, [png]) for png, _ in rows]
+        encoded = [image_processor.encode(question, [png]) for png, _ in rows]
         replies = [
             [
                 *image_processor.processor.tokenizer.encode(word, add_special_tokens=False),

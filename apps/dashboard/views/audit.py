@@ -34,12 +34,12 @@ class AuditSearch(forms.Form):
     def found(self, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
         if not self.is_valid():
             return entries.none()
-        wanted = Q()
+        condition = Q()
         if act := self.cleaned_data["act"]:
-            wanted &= Q(act__icontains=act)
+            condition &= Q(act__icontains=act)
         if by := self.cleaned_data["by"]:
-            wanted &= Q(name__iexact=by)
-        return entries.filter(wanted)
+            condition &= Q(name__iexact=by)
+        return entries.filter(condition)
 
 
 @require_safe

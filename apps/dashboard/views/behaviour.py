@@ -81,9 +81,9 @@ def _confirm(request: SignedInRequest, run: Run, taskset: str, sides: list[Run])
     return redirect("arena", run.project.slug, made.pk)
 
 
-def _version(run: Run, asked: QueryDict, name: str) -> WeightVersion:
+def _version(run: Run, query: QueryDict, name: str) -> WeightVersion:
     """Return the version that the URL names. Raise Http404."""
-    number = asked.get(name, "")
+    number = query.get(name, "")
     if not (number.isascii() and number.isdigit() and len(number) < 10):
         raise Http404(f"{name} must be the number of a version")
     found = run.weight_versions.filter(version=int(number)).first()

@@ -178,12 +178,12 @@ def _runs(request: SignedInRequest) -> tuple[list[Run], list[str]]:
     asked = list(dict.fromkeys(part.strip() for part in typed.split(",") if part.strip()))
     if len(asked) > MOST_RUNS or len(typed) > LONGEST:
         raise Http404(f"compare at most {MOST_RUNS} runs")
-    wanted = Q()
+    condition = Q()
     for address in asked:
         project, _, slug = address.partition("/")
-        wanted |= Q(project__slug=project, slug=slug)
+        condition |= Q(project__slug=project, slug=slug)
     found = (
-        {_address(run): run for run in _visible(request).with_tasksets().filter(wanted)}
+        {_address(run): run for run in _visible(request).with_tasksets().filter(condition)}
         if asked
         else {}
     )

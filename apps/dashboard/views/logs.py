@@ -85,11 +85,11 @@ def _answer(
 
     `among` is the set that is scanned for lines that the user may read, if that is not all of it.
     """
-    asked = request.GET.copy()
-    part, form = (asked.pop(option, [""])[-1] for option in ("part", "as"))
+    query = request.GET.copy()
+    part, form = (query.pop(option, [""])[-1] for option in ("part", "as"))
     # The query that the page's links keep; the stub allows only an immutable one.
-    request.GET = asked  # type: ignore[assignment]
-    search = LogSearch(asked)
+    request.GET = query  # type: ignore[assignment]
+    search = LogSearch(query)
     if form == "jsonl":
         if not search.is_valid():
             words = "; ".join(

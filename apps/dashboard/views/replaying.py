@@ -59,15 +59,13 @@ def replay(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
             context,
             status=422 if request.method == "POST" else 200,
         )
-    wanted = choice.cleaned_data
-    new_set = (
-        get_object_or_404(run.rescorings, pk=wanted["rescoring"]) if wanted["rescoring"] else None
-    )
+    data = choice.cleaned_data
+    new_set = get_object_or_404(run.rescorings, pk=data["rescoring"]) if data["rescoring"] else None
     context["rescoring"] = new_set
     try:
-        context["proposal"] = proposal = propose(run, wanted["raters"], wanted["tasks"], new_set)
+        context["proposal"] = proposal = propose(run, data["raters"], data["tasks"], new_set)
         if request.method == "POST":
-            return _create_and_start(request, proposal, wanted["slug"], wanted["start"])
+            return _create_and_start(request, proposal, data["slug"], data["start"])
     except (NothingToReplay, ConfigError, NotPossible) as refusal:
         context["refusal"] = f"{refusal}."
     return render(

@@ -184,10 +184,10 @@ def _order(request: SignedInRequest, run: Run, version: WeightVersion, verb: str
     if not form.is_valid():
         context = {**version_context(request, run, version.version), f"{verb}_form": form}
         return render(request, "dashboard/weight_version.html", context, status=422)
-    wanted = dict(form.cleaned_data)
-    secret = wanted.pop("token", "")
-    ExportJob.place(verb, version, request.user, secret, **wanted)
-    messages.success(request, SAID[verb].format(version=version.version, **wanted))
+    data = dict(form.cleaned_data)
+    secret = data.pop("token", "")
+    ExportJob.place(verb, version, request.user, secret, **data)
+    messages.success(request, SAID[verb].format(version=version.version, **data))
     return redirect("run-weight", run.project.slug, run.slug, version.version)
 
 

@@ -60,37 +60,37 @@ class ChatCompletions(AgentView):
     read = staticmethod(asked.read_chat_call)
 
     def post(self, request: Request) -> Response | HttpResponse:
-        wanted = self.read(request.data, get_caller(request).run)
-        begun = self._begun(request, wanted)
-        calls = [Call(wanted, turn, begun[0]) for turn in begun]
+        chat_call = self.read(request.data, get_caller(request).run)
+        begun = self._begun(request, chat_call)
+        calls = [Call(chat_call, turn, begun[0]) for turn in begun]
         if answer_later(
-            request._request, _streamed(calls) if wanted.stream else _answer_whole(calls)
+            request._request, _streamed(calls) if chat_call.stream else _answer_whole(calls)
         ):
             return Response(status=202)  # a placeholder: the event loop sends the answer
         turns = [answered_here(call) for call in calls]
-        if wanted.stream:
+        if chat_call.stream:
             whole = b"".join(whole_parts(calls, turns))
             return HttpResponse(whole, content_type=EVENTS, headers=answers.headers(calls[0]))
         return Response(answers.completion(calls, turns), headers=answers.headers(calls[0]))
 
-    def _begun(self, request: Request, wanted: ChatCall) -> list[EpisodeTurn]:
+    def _begun(self, request: Request, chat_call: ChatCall) -> list[EpisodeTurn]:
         """Return the turns that answer this call.
 
         A repeated call with the same idempotency key gets the same turns, unless nobody will answer
         them.
         """
-        turns = _turns(self.begin(request, wanted).data)
+        turns = _turns(self.begin(request, chat_call).data)
         if any(
             turn.answered_at is None and turn.episode.state == Episode.State.ABANDONED
             for turn in turns
         ):
             idempotency.forget_request_key(request)
-            turns = _turns(self.begin(request, wanted).data)
+            turns = _turns(self.begin(request, chat_call).data)
         return turns
 
     @idempotency.once
-    def begin(self, request: Request, wanted: ChatCall) -> Response:
-        return Response([turn.pk for turn in begin_turns(get_caller(request), wanted)])
+    def begin(self, request: Request, chat_call: ChatCall) -> Response:
+        return Response([turn.pk for turn in begin_turns(get_caller(request), chat_call)])
 
 
 def _turns(pks: list[int]) -> list[EpisodeTurn]:

@@ -57,13 +57,13 @@ class CodeRepair:
         )
 
 
-def _describe_failure(call: sandbox.Call, wanted: object, outcome: sandbox.Outcome) -> str:
+def _describe_failure(call: sandbox.Call, expected: object, outcome: sandbox.Outcome) -> str:
     given = (
         f"fails: {_plain(outcome.error)}"
         if outcome.error
         else f"gives {_plain(repr(outcome.value))}"
     )
-    return f"{call.function}({', '.join(map(repr, call.arguments))}) {given}, not {wanted!r}"
+    return f"{call.function}({', '.join(map(repr, call.arguments))}) {given}, not {expected!r}"
 
 
 def code_in(text: str) -> str:

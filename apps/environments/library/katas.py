@@ -154,10 +154,10 @@ def exercise(seed: int) -> Exercise:
     broken = _with(kata.right.replace(*draw.choice(kata.breaks), 1), number)
     for _ in range(TRIES):
         calls = tuple(Call(kata.name, kata.draw(draw)) for _ in range(SHOWN + HIDDEN))
-        wanted = tuple(outcome.value for outcome in _run_trusted(right, calls))
+        expected = tuple(outcome.value for outcome in _run_trusted(right, calls))
         given = tuple(_run_trusted(broken, calls))
-        if any(map(is_wrong, given[:SHOWN], wanted)):
-            return Exercise(kata.name, right, broken, calls, wanted, given)
+        if any(map(is_wrong, given[:SHOWN], expected)):
+            return Exercise(kata.name, right, broken, calls, expected, given)
     raise AssertionError(f"no call shows what is broken in {broken!r}")
 
 
@@ -179,8 +179,8 @@ def _outcome(function: Callable, arguments: tuple) -> Outcome:
         return Outcome(error=f"{type(error).__name__}: {error}")
 
 
-def is_wrong(outcome: Outcome, wanted: object) -> bool:
+def is_wrong(outcome: Outcome, expected: object) -> bool:
     """Tell whether the result differs in JSON, where 1, 1.0 and true are three values."""
     return bool(outcome.error) or json.dumps(outcome.value, sort_keys=True) != json.dumps(
-        wanted, sort_keys=True
+        expected, sort_keys=True
     )

@@ -56,9 +56,9 @@ class ProcessSession:
             await self.process.wait()
         self.process = None
 
-    def _send(self, asked: dict) -> None:
+    def _send(self, request: dict) -> None:
         assert self.process is not None and self.process.stdin is not None
-        self.process.stdin.write(json.dumps(asked).encode() + b"\n")
+        self.process.stdin.write(json.dumps(request).encode() + b"\n")
 
     async def _exchange_step(self) -> Step:
         process = self.process

@@ -310,26 +310,26 @@ class Plays:
         self.loop = loop
         self.under_way: dict[int, tuple[Seat, int]] = {}
 
-    def answer(self, asked):
-        episode = asked["episode"]
-        if "close" in asked:
+    def answer(self, request):
+        episode = request["episode"]
+        if "close" in request:
             self._close(episode)
             return None
         try:
-            return {"episode": episode, "number": len(asked["actions"]), **self._follow(asked)}
+            return {"episode": episode, "number": len(request["actions"]), **self._follow(request)}
         except Exception as error:  # reported to the parent, as any other answer
             self._close(episode)
             return {"episode": episode, "error": str(error)[:300] or type(error).__name__}
 
-    def _follow(self, asked):
-        episode = asked["episode"]
-        actions = asked["actions"]
+    def _follow(self, request):
+        episode = request["episode"]
+        actions = request["actions"]
         seat, had = self.under_way.pop(episode, (None, -1))
         if seat is None or had != len(actions) - 1:
             seat = Seat()
             had = 0
             playing = self.stage.play(
-                seat, asked["name"], asked["seed"], asked["options"], asked.get("turns", 0)
+                seat, request["name"], request["seed"], request["options"], request.get("turns", 0)
             )
             asyncio.run_coroutine_threadsafe(playing, self.loop)
             step = self._next_step(seat)

@@ -81,10 +81,12 @@ class RowSelection:
         return found.filter(at__gte=self.since) if self.since else found
 
 
-def export_rows(kind: str, wanted: RowSelection) -> Iterator[Row]:
+def export_rows(kind: str, selection: RowSelection) -> Iterator[Row]:
     """Yield the export's rows, oldest first."""
-    rows = ROWS[kind](wanted)
-    return rows if wanted.redactor is None else (_redacted(row, wanted.redactor) for row in rows)
+    rows = ROWS[kind](selection)
+    return (
+        rows if selection.redactor is None else (_redacted(row, selection.redactor) for row in rows)
+    )
 
 
 def _redacted(row: Row, redactor: Redactor) -> Row:
@@ -110,9 +112,9 @@ def in_batches(rows: QuerySet[M], size: int = ROWS_AT_ONCE) -> Iterator[list[M]]
 # -- votes
 
 
-def votes(wanted: RowSelection) -> Iterator[Row]:
-    people = wanted.run.settings.people
-    for some in in_batches(wanted.ratings()):
+def votes(selection: RowSelection) -> Iterator[Row]:
+    people = selection.run.settings.people
+    for some in in_batches(selection.ratings()):
         texts = _texts(some)
         for rating in some:
             group = _group(rating)
@@ -120,7 +122,7 @@ def votes(wanted: RowSelection) -> Iterator[Row]:
             values = rating_values(rating, people)
             yield {
                 "rating": rating.pk,
-                "run": wanted.run.slug,
+                "run": selection.run.slug,
                 **_task_columns(group.task),
                 "group": group.pk,
                 "item": rating.item_id,
@@ -128,7 +130,7 @@ def votes(wanted: RowSelection) -> Iterator[Row]:
                 "purpose": rating.item.purpose if rating.item else None,
                 "answer": json.dumps(rating.answer, ensure_ascii=False),
                 "critique": rating.critique,
-                "rater": wanted.name_of(rating.rater),
+                "rater": selection.name_of(rating.rater),
                 "is_simulated": rating.rater.is_simulated,
                 "prompt": as_texts(group.task.prompt),
                 "rollouts": members,
@@ -178,16 +180,16 @@ def _texts(ratings: list[Rating]) -> dict[int, str]:
 # -- groups
 
 
-def export_groups(wanted: RowSelection) -> Iterator[Row]:
+def export_groups(selection: RowSelection) -> Iterator[Row]:
     """Yield the admitted groups; with a form, only those that people rated by it."""
     found = Group.objects.filter(
-        run=wanted.run, state=Group.State.ADMITTED, draw_index__isnull=False
+        run=selection.run, state=Group.State.ADMITTED, draw_index__isnull=False
     )
-    if wanted.since:
-        found = found.filter(closed_at__gte=wanted.since)
-    if wanted.form:
+    if selection.since:
+        found = found.filter(closed_at__gte=selection.since)
+    if selection.form:
         found = found.filter(
-            Q(items__ratings__form=wanted.form) | Q(rollouts__ratings__form=wanted.form)
+            Q(items__ratings__form=selection.form) | Q(rollouts__ratings__form=selection.form)
         ).distinct()
     peoples = Reward.objects.filter(source=Reward.Source.HUMAN, is_current=True).exclude(
         details__has_key=LATE
@@ -208,7 +210,7 @@ def export_groups(wanted: RowSelection) -> Iterator[Row]:
     found = found.select_related("task__taskset").prefetch_related(Prefetch("rollouts", finished))
     for some in in_batches(found):
         for group in some:
-            yield _group_row(wanted.run, group)
+            yield _group_row(selection.run, group)
 
 
 def _group_row(run: Run, group: Group) -> Row:
@@ -254,19 +256,19 @@ def answer_as_messages(text: str) -> list[dict]:
 # -- pairs
 
 
-def export_pairs(wanted: RowSelection) -> Iterator[Row]:
+def export_pairs(selection: RowSelection) -> Iterator[Row]:
     """Yield stored preferences (rewrites, imports), then those implied by ratings in each group.
 
     One person's ratings of one group imply a pair for every two answers with different values; the
     margin is the difference. The same two answers to one task are one pair per person, however
     often they were sampled.
     """
-    for some in in_batches(wanted.lessons(Preference)):
+    for some in in_batches(selection.lessons(Preference)):
         for lesson in some:
             parents = (lesson.chosen_rollout_id, lesson.rejected_rollout_id)
             texts = (lesson.chosen, lesson.rejected)
             yield _pair(
-                wanted,
+                selection,
                 lesson.prompt,
                 texts,
                 parents,
@@ -275,17 +277,17 @@ def export_pairs(wanted: RowSelection) -> Iterator[Row]:
                 lesson.source,
                 lesson,
             )
-    yield from _rated_pairs(wanted)
+    yield from _rated_pairs(selection)
 
 
-def _rated_pairs(wanted: RowSelection) -> Iterator[Row]:
-    people = wanted.run.settings.people
+def _rated_pairs(selection: RowSelection) -> Iterator[Row]:
+    people = selection.run.settings.people
     known = set()
-    found = Group.objects.filter(run=wanted.run, draw_index__isnull=False)
+    found = Group.objects.filter(run=selection.run, draw_index__isnull=False)
     for some in in_batches(found):
         here = Q(item__group__in=some) | Q(rollout__group__in=some)
         candidates = list(
-            wanted.ratings().filter(here, is_current=True, is_withdrawn=False).order_by("pk")
+            selection.ratings().filter(here, is_current=True, is_withdrawn=False).order_by("pk")
         )
         texts = _texts(candidates)
         by_hand: dict[tuple[int, int], list[Rating]] = defaultdict(list)
@@ -297,10 +299,17 @@ def _rated_pairs(wanted: RowSelection) -> Iterator[Row]:
                 if texts[better] != texts[worse] and key not in known:
                     known.add(key)
                     prompt = _group(rating).task.prompt
-                    source = f"{rating.form} of run {wanted.run.slug}"
+                    source = f"{rating.form} of run {selection.run.slug}"
                     both = (texts[better], texts[worse])
                     yield _pair(
-                        wanted, prompt, both, (better, worse), margin, rating.rater, source, rating
+                        selection,
+                        prompt,
+                        both,
+                        (better, worse),
+                        margin,
+                        rating.rater,
+                        source,
+                        rating,
                     )
 
 
@@ -333,7 +342,7 @@ def _ordered_pairs(
 
 
 def _pair(
-    wanted: RowSelection,
+    selection: RowSelection,
     prompt: list[dict],
     texts: tuple[str, str],
     parents: tuple[int | None, int | None],
@@ -349,9 +358,9 @@ def _pair(
         "chosen": answer_as_messages(texts[0]),
         "rejected": answer_as_messages(texts[1]),
         "margin": margin,
-        **wanted.said_by(author),
+        **selection.said_by(author),
         "source": source,
-        "run": wanted.run.slug,
+        "run": selection.run.slug,
         **_task_columns(task),
         "chosen_rollout": parents[0],
         "rejected_rollout": parents[1],
@@ -362,26 +371,26 @@ def _pair(
 # -- demonstrations and turn labels
 
 
-def demonstrations(wanted: RowSelection) -> Iterator[Row]:
+def demonstrations(selection: RowSelection) -> Iterator[Row]:
     """Yield rewrites and other demonstrations of the run."""
-    for some in in_batches(wanted.lessons(Demonstration)):
+    for some in in_batches(selection.lessons(Demonstration)):
         for lesson in some:
             yield {
                 "messages": [*as_texts(lesson.prompt), *answer_as_messages(lesson.answer)],
-                **wanted.said_by(lesson.author),
+                **selection.said_by(lesson.author),
                 "source": lesson.source,
-                "run": wanted.run.slug,
+                "run": selection.run.slug,
                 **_task_columns(lesson.task),
                 "at": lesson.at,
             }
 
 
-def turn_labels(wanted: RowSelection) -> Iterator[Row]:
+def turn_labels(selection: RowSelection) -> Iterator[Row]:
     """Yield labels of the turns of an answer, from current marks.
 
     A turn is labelled bad when it was marked so, or from the first error on.
     """
-    ratings = wanted.ratings().filter(
+    ratings = selection.ratings().filter(
         form="turns", is_current=True, is_withdrawn=False, rollout__isnull=False
     )
     for some in in_batches(ratings):
@@ -396,8 +405,8 @@ def turn_labels(wanted: RowSelection) -> Iterator[Row]:
                 "completions": turns,
                 "labels": [mark != -1 for mark in marks],
                 "marks": marks,
-                **wanted.said_by(rating.rater),
-                "run": wanted.run.slug,
+                **selection.said_by(rating.rater),
+                "run": selection.run.slug,
                 **_task_columns(rating.rollout.group.task),
                 "rollout": rating.rollout_id,
                 "at": rating.at,

@@ -172,7 +172,7 @@ def _lock_slot(user: User, slot_id: int, submission: Submission) -> LockedSlot:
     Written as one SQL statement, because building it from querysets took longer than everything
     else about a decision.
     """
-    asked: dict[str, int | str | uuid.UUID] = {
+    parameters: dict[str, int | str | uuid.UUID] = {
         "user": user.pk,
         "everywhere": user.is_superuser,
         "slot": slot_id,
@@ -180,7 +180,7 @@ def _lock_slot(user: User, slot_id: int, submission: Submission) -> LockedSlot:
         "client_uuid": submission.client_uuid,
     }
     with prepared_cursor() as cursor:
-        cursor.execute(LOCK, asked)
+        cursor.execute(LOCK, parameters)
         row = cursor.fetchone()
     if row is None:
         raise Refused("gone", "The item doesn’t exist, or you don’t have access.")

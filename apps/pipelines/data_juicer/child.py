@@ -67,10 +67,12 @@ class Filters:
         self.invalid = ValidationError
         self.made: dict = {}
 
-    def answer(self, asked):
+    def answer(self, request):
         try:
             return {
-                "said": self._filter_texts(self._op(asked["op"], asked["args"]), asked["texts"])
+                "said": self._filter_texts(
+                    self._op(request["op"], request["args"]), request["texts"]
+                )
             }
         except Wrong as wrong:
             return {"wrong": wrong.args[0]}
@@ -145,9 +147,9 @@ def main(rules: str, memory_bytes: str) -> None:
         tell({"error": f"{type(error).__name__}: {error}"[:300]})
         return
     for line in sys.stdin.buffer:
-        asked = json.loads(line)
-        signal.alarm(asked["seconds"])
-        tell(filters.answer(asked))
+        request = json.loads(line)
+        signal.alarm(request["seconds"])
+        tell(filters.answer(request))
         signal.alarm(0)
 
 

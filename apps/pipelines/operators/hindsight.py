@@ -71,9 +71,10 @@ def _make_for_group(members: Sequence[Sample], most: int) -> list[Made]:
             or one.reward >= one.full - EXACT
         ):
             continue
-        asked = row.prompt[-1]["content"]
-        assert isinstance(asked, str)  # as what was reached is asked for in words
+        question = row.prompt[-1]["content"]
+        assert isinstance(question, str)  # as what was reached is asked for in words
         found.setdefault(
-            asked, Made(one, f"the reward is {one.reward:.4g}, and it answers: {asked}", task=row)
+            question,
+            Made(one, f"the reward is {one.reward:.4g}, and it answers: {question}", task=row),
         )
     return list(found.values())[:most]

@@ -154,22 +154,22 @@ class PolicyImport(LeasedWork):
     @transaction.atomic
     def stop(self, reason: str, by: User | None = None) -> None:
         """Give the import up; its worker ends within seconds. Raises ImportOver when it is over."""
-        wanted = PolicyImport.objects.filter(pk=self.pk).exclude(state__in=self.OVER)
+        rows = PolicyImport.objects.filter(pk=self.pk).exclude(state__in=self.OVER)
         stopped = {"state": self.State.STOPPED, "reason": reason[:REASON_LENGTH], "stage": ""}
-        self._require(wanted.update(**self.FREED, ended_at=Now(), **stopped))
+        self._require(rows.update(**self.FREED, ended_at=Now(), **stopped))
         AuditEntry.record("model import stopped", str(self), by, self.project, reason=reason)
 
     def again(self, **changes: object) -> None:
         """Queue a failed import once more, with other options. Raises ImportOver."""
-        wanted = PolicyImport.objects.filter(pk=self.pk, state=self.State.FAILED)
+        rows = PolicyImport.objects.filter(pk=self.pk, state=self.State.FAILED)
         begun = {"state": self.State.WAITING, "attempts": 0, "reason": "", "notes": []}
         begun |= {"started_at": None, "ended_at": None}
-        self._require(wanted.update(**self.FREED, **begun, **changes))
+        self._require(rows.update(**self.FREED, **begun, **changes))
 
     def uploaded(self) -> None:
         """Queue an import whose files have arrived. Raises ImportOver."""
-        wanted = PolicyImport.objects.filter(pk=self.pk, state=self.State.UPLOADING)
-        self._require(wanted.update(state=self.State.WAITING))
+        rows = PolicyImport.objects.filter(pk=self.pk, state=self.State.UPLOADING)
+        self._require(rows.update(state=self.State.WAITING))
 
     def _require(self, changed: int) -> None:
         self.refresh_from_db()

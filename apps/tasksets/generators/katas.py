@@ -225,29 +225,29 @@ class Exercise:
         words = self.kata.words.replace("K", str(self.parameter))
         examples = "\n".join(self._example(*call) for call in self.calls()[:SHOWN])
         if self.is_function:
-            asked = (
+            question = (
                 f"Write a function {self.name}({self.kata.takes}) in Python that returns {words}."
             )
         else:
-            asked = (
+            question = (
                 f"Program {self.number}. It reads {GIVEN[self.kata.takes]} and prints {words};"
                 " several with blanks between them."
             )
-        return f"{asked}\n{examples}\nGive the code in one fenced block."
+        return f"{question}\n{examples}\nGive the code in one fenced block."
 
-    def _example(self, given: Any, wanted: Any) -> str:
+    def _example(self, given: Any, expected: Any) -> str:
         if self.is_function:
-            return f"{self.name}({given!r}) is {wanted!r}"
-        return f"for {SENT[self.kata.takes](given)} it prints {_printed(wanted)}"
+            return f"{self.name}({given!r}) is {expected!r}"
+        return f"for {SENT[self.kata.takes](given)} it prints {_printed(expected)}"
 
     def answer(self, calls: list[tuple[Any, Any]]) -> dict[str, Any]:
         if self.is_function:
-            tests = [{"args": [given], "value": wanted} for given, wanted in calls]
+            tests = [{"args": [given], "value": expected} for given, expected in calls]
             return {"function": self.name, "language": "python", "tests": tests}
         return {
             "tests": [
-                {"stdin": f"{SENT[self.kata.takes](given)}\n", "stdout": f"{_printed(wanted)}\n"}
-                for given, wanted in calls
+                {"stdin": f"{SENT[self.kata.takes](given)}\n", "stdout": f"{_printed(expected)}\n"}
+                for given, expected in calls
             ]
         }
 

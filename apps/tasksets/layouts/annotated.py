@@ -161,8 +161,8 @@ def _read(record: Record, kind: str, taking: RowReading) -> list[Row]:
 
 
 def _record(fields: Row, judgements: list[Judgement], taking: RowReading) -> Record:
-    asked = first_text(fields, ASKED)
-    if not asked:
+    question = first_text(fields, ASKED)
+    if not question:
         raise NotThisLayout(
             f"the prompt is missing; use one of the fields {', '.join(ASKED)}; found "
             f"{', '.join(sorted(fields)[:10])}"
@@ -170,13 +170,13 @@ def _record(fields: Row, judgements: list[Judgement], taking: RowReading) -> Rec
     names = [
         name
         for name in fields
-        if name != asked and fields[name] is not None and ANSWER.fullmatch(name.lower())
+        if name != question and fields[name] is not None and ANSWER.fullmatch(name.lower())
     ]
     answers: dict[str, str] = {}
     for name in sorted(names):
         answers |= _answers_in(fields[name], name, taking)
-    taking.dropped.update(f"the field {name}" for name in fields.keys() - {*names, asked})
-    return Record(fields[asked], answers, judgements)
+    taking.dropped.update(f"the field {name}" for name in fields.keys() - {*names, question})
+    return Record(fields[question], answers, judgements)
 
 
 def _answers_in(value: object, name: str, taking: RowReading) -> dict[str, str]:

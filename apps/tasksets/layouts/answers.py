@@ -44,11 +44,11 @@ def read_question(row: Row) -> object:
     return with_given(row[name], row, GIVEN) if is_about else row[name]
 
 
-def with_given(asked: str, row: Row, names: tuple[str, ...]) -> str:
+def with_given(question: str, row: Row, names: tuple[str, ...]) -> str:
     """Return the question behind the text that it is about, in the first of these columns."""
     # dict.get: a column that is no text is not taken
     name = next((name for name in names if _passage(dict.get(row, name))), "")
-    return f"{_passage(row[name])}\n\n{asked}" if name else asked
+    return f"{_passage(row[name])}\n\n{question}" if name else question
 
 
 def _passage(value: object) -> str:
@@ -232,22 +232,22 @@ def _left_out(checks: list[list[bool | None]], complete: list[bool | None]) -> s
 
 
 def _judged_generations(row: Row, taking: RowReading) -> list[Row]:
-    asked = read_question(row)
+    question = read_question(row)
     return [
-        {"prompt": asked, "completion": text, "label": is_right}
+        {"prompt": question, "completion": text, "label": is_right}
         for text, is_right in _checked_answers(row, taking)
     ]
 
 
 def _right_generations(row: Row, taking: RowReading) -> list[Row]:
-    asked = read_question(row)
+    question = read_question(row)
     checked = _checked_answers(row, taking)
     right = [text for text, is_right in checked if is_right]
     if not right:
         raise NotGood(f"{', '.join(CHECKED)}: every answer is wrong, so there is no demonstration")
     if len(right) < len(checked):
         taking.dropped.add("generations that are wrong")
-    return [{"prompt": asked, "answer": text} for text in right]
+    return [{"prompt": question, "answer": text} for text in right]
 
 
 # -- reasoning of other models --------------------------------------------------------------------
@@ -288,9 +288,9 @@ def _is_reasoned(row: Row) -> bool:
 
 
 def _reasoned(row: Row, taking: RowReading) -> list[Row]:
-    asked = require_text(row, "question")
+    question = require_text(row, "question")
     names = [name for name in R1 if row.get(name) is not None]
-    return [{"prompt": asked, "answer": require_text(row, name)} for name in names]
+    return [{"prompt": question, "answer": require_text(row, name)} for name in names]
 
 
 # -- UltraChat and Aya -----------------------------------------------------------------------------

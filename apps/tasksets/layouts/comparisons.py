@@ -435,10 +435,14 @@ def _picked_response(row: Row, taking: RowReading) -> Row:
     if not better:
         raise NotThisLayout(f"{name}: is {row[name]!r}, so neither answer is preferred")
     worse = sides[1 - sides.index(better)]
-    asked = read_question(row)
-    asked = asked.get("full_text") if isinstance(asked, dict) and "full_text" in asked else asked
+    question = read_question(row)
+    question = (
+        question.get("full_text")
+        if isinstance(question, dict) and "full_text" in question
+        else question
+    )
     return {
-        "prompt": read_prompt_messages(asked, "prompt", taking),
+        "prompt": read_prompt_messages(question, "prompt", taking),
         "chosen": require_text(row, better),
         "rejected": require_text(row, worse),
     }

@@ -36,9 +36,9 @@ def _is_annotated(answer: object) -> bool:
 
 def _drop(row: Row, taking: RowReading) -> Row:
     right = _of_spans(row) if _spans_of(row) is not None else _of_annotations(row, taking)
-    asked = f"{require_text(row, 'passage').strip()}\n\n{require_text(row, 'question').strip()}"
+    question = f"{require_text(row, 'passage').strip()}\n\n{require_text(row, 'question').strip()}"
     meta = read_meta(row, "section_id", "query_id")
-    return {"prompt": asked, "answer": right[0] if len(right) == 1 else right, "meta": meta}
+    return {"prompt": question, "answer": right[0] if len(right) == 1 else right, "meta": meta}
 
 
 def _of_spans(row: Row) -> list[str]:
@@ -117,10 +117,10 @@ def _inference(row: Row, taking: RowReading) -> Row:
     right = _relation(row, name, sides)
     relations = TWO_WAY if right == TWO_WAY[1] else RELATIONS
     premise, hypothesis = (require_text(row, side).strip() for side in sides)
-    asked = f"Premise: {premise}\n\nHypothesis: {hypothesis}\n\n{FOLLOWS}"
+    question = f"Premise: {premise}\n\nHypothesis: {hypothesis}\n\n{FOLLOWS}"
     letters = dict(zip("ABC", relations, strict=False))
     letter = next(one for one, relation in letters.items() if relation == right)
-    return lettered_task(asked, letters, letter, read_meta(row, "genre"))
+    return lettered_task(question, letters, letter, read_meta(row, "genre"))
 
 
 def _relation(row: Row, name: str, sides: tuple[str, str]) -> str:

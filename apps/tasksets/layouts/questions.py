@@ -235,9 +235,9 @@ def _environment(row: Row, taking: RowReading) -> Row:
 
 def _is_orz(row: Row) -> bool:
     """Tell whether the row is a list of two turns, whose columns are the places in it."""
-    asked = decoded(row.get("0"))
+    question = decoded(row.get("0"))
     truth = decoded(row.get("1"))
-    return is_message(asked) and isinstance(truth, dict) and "ground_truth" in truth
+    return is_message(question) and isinstance(truth, dict) and "ground_truth" in truth
 
 
 def _orz(row: Row, taking: RowReading) -> Row:

@@ -33,11 +33,11 @@ def _read_judged(row: Row, taking: RowReading) -> Row:
             f"label: must have + or - at the end of each step; it has {len(verdicts)} for "
             f"{steps} steps"
         )
-    asked, *answer = STEP.split(text.replace(f" {TAG}", ""), maxsplit=1)
-    if not answer or not asked.strip():
+    question, *answer = STEP.split(text.replace(f" {TAG}", ""), maxsplit=1)
+    if not answer or not question.strip():
         raise NotThisLayout("input: must be a question, then its answer from 'Step 1:' on")
     stripped = "\n".join(line.strip() for line in answer[0].splitlines() if line.strip())
-    return {"prompt": asked.strip(), "completion": stripped, "label": "-" not in verdicts}
+    return {"prompt": question.strip(), "completion": stripped, "label": "-" not in verdicts}
 
 
 def _read_demonstration(row: Row, taking: RowReading) -> Row:

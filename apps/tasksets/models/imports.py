@@ -136,23 +136,23 @@ class TasksetImport(LeasedWork):
 
     def draft(self, slug: str, how: dict) -> None:
         """Keep the choices. Raises ImportOver when it was started before."""
-        wanted = TasksetImport.objects.filter(pk=self.pk, state=self.State.LOOKED_AT)
-        self._require(wanted.update(slug=slug, how=how))
+        rows = TasksetImport.objects.filter(pk=self.pk, state=self.State.LOOKED_AT)
+        self._require(rows.update(slug=slug, how=how))
 
     def ask_preview(self, how: dict) -> None:
         """Have a worker read the first rows in another way.
 
         Raises ImportOver when it was started before.
         """
-        wanted = TasksetImport.objects.filter(pk=self.pk, state=self.State.LOOKED_AT)
+        rows = TasksetImport.objects.filter(pk=self.pk, state=self.State.LOOKED_AT)
         changes = {"state": self.State.WAITING, "preview": None, "how": how, "attempts": 0}
-        self._require(wanted.update(**changes))
+        self._require(rows.update(**changes))
 
     @transaction.atomic
     def start(self, slug: str, how: dict, by: User | None = None) -> None:
         """Queue the import for the next worker. Raises ImportOver if it was started before."""
-        wanted = TasksetImport.objects.filter(pk=self.pk, state=self.State.LOOKED_AT)
-        self._require(wanted.update(state=self.State.WAITING, slug=slug, how=how, attempts=0))
+        rows = TasksetImport.objects.filter(pk=self.pk, state=self.State.LOOKED_AT)
+        self._require(rows.update(state=self.State.WAITING, slug=slug, how=how, attempts=0))
         AuditEntry.record(
             "taskset import started",
             f"taskset {self.project.slug}/{slug}",
@@ -207,10 +207,10 @@ class TasksetImport(LeasedWork):
 
     def stop(self, reason: str, by: User | None = None) -> None:
         """Stop the import; nothing of it is stored. Raises ImportOver when it is over."""
-        wanted = TasksetImport.objects.filter(pk=self.pk).exclude(state__in=self.OVER)
+        rows = TasksetImport.objects.filter(pk=self.pk).exclude(state__in=self.OVER)
         ended = {"state": self.State.STOPPED, "reason": reason[:300], "ended_at": Now()}
         with transaction.atomic():
-            self._require(wanted.update(**ended, **self.FREED))
+            self._require(rows.update(**ended, **self.FREED))
             AuditEntry.record(
                 "taskset import stopped", f"{self}"[:200], by, self.project, reason=reason[:300]
             )

@@ -224,7 +224,7 @@ class Command(BaseCommand):
             scale = begin_scale(taskset, options["name"], source[:200])
         except ValueError as error:
             raise CommandError(f"--name: {error}") from None
-        asked = [
+        arguments = [
             "--scale",
             scale.pk,
             "--tries",
@@ -232,8 +232,8 @@ class Command(BaseCommand):
             "--temperature",
             options["temperature"],
         ]
-        asked += ["--instruction", "", "--max_tokens", options["max_tokens"]]
-        if _in_worker(taskset, policy, run, options, asked):
+        arguments += ["--instruction", "", "--max_tokens", options["max_tokens"]]
+        if _in_worker(taskset, policy, run, options, arguments):
             raise CommandError("the estimate was interrupted; run the command again to continue")
         if missing := finish_scale(scale, options["otherwise"]):
             self.stdout.write(
@@ -336,7 +336,7 @@ def _require_bounds(options: dict) -> None:
 
 
 def _guess(taskset: Taskset, policy: Policy, run: Run | None, options: dict) -> int:
-    asked = [
+    arguments = [
         "--tries",
         options["tries"],
         "--max_tokens",
@@ -345,25 +345,25 @@ def _guess(taskset: Taskset, policy: Policy, run: Run | None, options: dict) -> 
         options["instruction"],
     ]
     return _in_worker(
-        taskset, policy, run, options, [*asked, *(["--again"] if options["again"] else [])]
+        taskset, policy, run, options, [*arguments, *(["--again"] if options["again"] else [])]
     )
 
 
 def _in_worker(
-    taskset: Taskset, policy: Policy, run: Run | None, options: dict, asked: list
+    taskset: Taskset, policy: Policy, run: Run | None, options: dict, arguments: list
 ) -> int:
     """Try the tasks in a separate worker process; return its exit code.
 
     Models are loaded only in such processes.
     """
-    asked = [*asked, "--engine", options["engine"]]
-    asked += (
+    arguments = [*arguments, "--engine", options["engine"]]
+    arguments += (
         ["--run", run.pk]
         if run
         else [part for scorer in options["scorer"] for part in ("--scorer", scorer)]
     )
-    asked += ["--most", options["most"]] if options["most"] else []
-    command = [sys.executable, "-m", "workers.guessing", taskset.pk, policy.pk, *asked]
+    arguments += ["--most", options["most"]] if options["most"] else []
+    command = [sys.executable, "-m", "workers.guessing", taskset.pk, policy.pk, *arguments]
     return subprocess.run(list(map(str, command)), cwd=settings.BASE_DIR, check=False).returncode
 
 
