@@ -30,7 +30,7 @@ from workers.leases import renewed
 from workers.rescoring import rescore
 from workers.scorer_dispatch import answer_questions
 from workers.testbench import check_cases, has_work, try_replies
-from workers.time_slices import Aside, Doing, register_worker, run_slice
+from workers.time_slices import ActivityReport, SideWork, register_worker, run_slice
 from workers.worker_description import describe_worker
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 GROUPS_AT_ONCE = 32
 LIBRARIES = ("torch", "transformers", "math-verify")
-aside = Aside()
-doing = Doing()
+aside = SideWork()
+doing = ActivityReport()
 
 
 @shared_task(name="score")

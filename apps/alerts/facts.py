@@ -90,7 +90,7 @@ class Facts:
     live_since: datetime
     step: int = 0
     waiting_on: str = ""
-    standing: Mapping[str, GroupsInState] = field(default_factory=dict)
+    groups_by_state: Mapping[str, GroupsInState] = field(default_factory=dict)
     curves: Mapping[str, Points] = field(default_factory=dict)
     first_entropy: Points = ()
     first_gap: Points = ()
@@ -101,8 +101,8 @@ class Facts:
     failing: Sequence[OpenBreaker] = ()
     scorers: Sequence[RewardWarning] = ()
     suspicions: Sequence[RewardWarning] = ()
-    rooms: Sequence[DiskSpace] = ()
-    heard: Mapping[str, datetime] = field(default_factory=dict)  # newest heartbeat, by role
+    disks: Sequence[DiskSpace] = ()
+    heartbeats: Mapping[str, datetime] = field(default_factory=dict)  # newest heartbeat, by role
     lost: Sequence[LostWorker] = ()
     control: ControlPlane | None = None
     spent: Mapping[str, float] = field(
@@ -123,7 +123,7 @@ def gather_facts(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) 
     runs = list(runs)
     ids = [run.pk for run in runs]
     now = _now()
-    standing = _groups_by_state(ids)
+    groups_by_state = _groups_by_state(ids)
     curves = _curves(runs)
     first = _first_curves(ids)
     unapplied = _unapplied(ids)
@@ -132,8 +132,8 @@ def gather_facts(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) 
     suspicions = _suspicions(ids)
     fruitless = fruitless_runs(runs)
     failing = _failing({run.project_id for run in runs})
-    rooms = disks()
-    heard = _newest_heartbeats()
+    found_disks = disks()
+    heartbeats = _newest_heartbeats()
     gone = lost()
     control = control_plane.read_control_plane()
     found = {}
@@ -148,14 +148,14 @@ def gather_facts(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) 
             moved_at=max(filter(None, (live_since, run.trained_at))),
             live_since=live_since,
             waiting_on=run.waiting_on,
-            standing=standing[run.pk],
+            groups_by_state=groups_by_state[run.pk],
             curves=curves[run.pk],
             first_entropy=first[run.pk]["entropy"],
             first_gap=first[run.pk]["behaviour_gap"],
             unapplied=unapplied[run.pk],
             unserved=unserved.get(run.pk),
-            rooms=rooms,
-            heard=heard,
+            disks=found_disks,
+            heartbeats=heartbeats,
             scorers=scorers[run.pk],
             failing=[one for one in failing[run.project_id] if one.name == environment],
             suspicions=suspicions[run.pk],
@@ -309,14 +309,14 @@ def _newest_heartbeats() -> dict[str, datetime]:
 def disks() -> list[DiskSpace]:
     """Return the disks that hold weights and data; a disk that holds both appears once."""
     folders = {"weights": settings.WEIGHTS_ROOT, "data": settings.VAR}
-    rooms: dict[int, DiskSpace] = {}
+    found: dict[int, DiskSpace] = {}
     for name, folder in folders.items():
         there = _nearest(folder)
         device = there.stat().st_dev
-        if device not in rooms:
+        if device not in found:
             usage = shutil.disk_usage(there)
-            rooms[device] = DiskSpace(name, usage.free, usage.total)
-    return list(rooms.values())
+            found[device] = DiskSpace(name, usage.free, usage.total)
+    return list(found.values())
 
 
 def _nearest(folder: Path) -> Path:

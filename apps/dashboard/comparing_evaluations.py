@@ -12,7 +12,7 @@ from apps.dashboard.evaluations import (
     FIELDS,
     SETS_SHOWN,
     Cell,
-    Shown,
+    EvaluationQuery,
     build_cell,
     count_closed_tasks,
     describe_questions,
@@ -85,7 +85,7 @@ class SideBySide:
     ks: list[int]
 
 
-def of_runs(runs: Sequence[Run], shown: Shown, choice: str = "newest") -> SideBySide:
+def of_runs(runs: Sequence[Run], shown: EvaluationQuery, choice: str = "newest") -> SideBySide:
     """Return the evaluations of the runs' versions; for an evaluation run, its own results.
 
     At most five queries.
@@ -102,7 +102,7 @@ def of_runs(runs: Sequence[Run], shown: Shown, choice: str = "newest") -> SideBy
     return _compare_sides(runs, Run.objects.filter(found), ("pk", "evaluates__run"), shown, choice)
 
 
-def of_versions(versions: Sequence[WeightVersion], shown: Shown) -> SideBySide:
+def of_versions(versions: Sequence[WeightVersion], shown: EvaluationQuery) -> SideBySide:
     """Return the evaluations of these versions, in at most four queries."""
     found = Run.objects.filter(evaluates__in=versions).order_by("-pk")[: EACH * len(versions)]
     return _compare_sides(
@@ -115,7 +115,11 @@ def of_versions(versions: Sequence[WeightVersion], shown: Shown) -> SideBySide:
 
 
 def _compare_sides(
-    sides: Sequence[Side], found: QuerySet[Run], owners: Sequence[str], shown: Shown, choice: str
+    sides: Sequence[Side],
+    found: QuerySet[Run],
+    owners: Sequence[str],
+    shown: EvaluationQuery,
+    choice: str,
 ) -> SideBySide:
     """Build the comparison; `owners` are fields of an evaluation that may name its side."""
     annotated = found.annotate(
@@ -200,7 +204,9 @@ def _with_difference(
     return line if one is None or other is None else replace(line, difference=paired(one, other))
 
 
-def figures_by_task(evaluations: Iterable[int], shown: Shown) -> dict[int, dict[int, float]]:
+def figures_by_task(
+    evaluations: Iterable[int], shown: EvaluationQuery
+) -> dict[int, dict[int, float]]:
     """Return {evaluation: {task: figure}} of the evaluations that kept figures per task."""
     results = EvaluationResult.objects.filter(run__in=list(evaluations), by_task__isnull=False)
     rows = results.values_list("run", KeyTransform("tasks", "by_task"), shown.within("by_task"))

@@ -40,7 +40,7 @@ MOST_KEY = 16
 
 
 @dataclass(frozen=True)
-class Shown:
+class EvaluationQuery:
     """The query of the page.
 
     The fields are a measure, its k, the column that sorts the versions ("": by number), which sets
@@ -54,7 +54,7 @@ class Shown:
     below: int | None = None
 
     @classmethod
-    def read(cls, query: QueryDict, default: str = "pass") -> "Shown":
+    def read(cls, query: QueryDict, default: str = "pass") -> "EvaluationQuery":
         """Read the query; invalid parameters are ignored."""
         measure = query.get("measure", default)
         below = _parse_number(query.get("below", ""))
@@ -195,7 +195,7 @@ class Overview:
         ]
 
 
-def build_evaluations_overview(run: Run, shown: Shown) -> Overview:
+def build_evaluations_overview(run: Run, shown: EvaluationQuery) -> Overview:
     """Return the chosen sets, or the newest, by a page of versions, in seven queries."""
     evaluations = Run.objects.filter(evaluates__run=run).order_by()
     own = evaluations.annotate(version=F("evaluates__version"))
@@ -237,7 +237,7 @@ def _list_sets(evaluations: QuerySet[Run]) -> dict[str, CountedSet]:
 
 
 def _columns(
-    evaluations: QuerySet[Run], plans: Mapping[str, RunConfig], shown: Shown
+    evaluations: QuerySet[Run], plans: Mapping[str, RunConfig], shown: EvaluationQuery
 ) -> list[Column]:
     """Return a column for each of the sets in `plans`, in their order, in two queries."""
     annotated = evaluations.annotate(figure=shown.within("result__figures"))
@@ -258,7 +258,7 @@ def _offer_set(key: str, plan: RunConfig, count: int, is_shown: bool) -> Offered
     return Offered(key, plan.taskset or "", describe_questions(plan), count, is_shown)
 
 
-def _versions(evaluations: QuerySet[Run], shown: Shown) -> tuple[list[int], int | None]:
+def _versions(evaluations: QuerySet[Run], shown: EvaluationQuery) -> tuple[list[int], int | None]:
     """Return the page's versions, newest first, and the cursor of the next page.
 
     The first version of all follows at the end.
@@ -318,7 +318,9 @@ def build_cell(row: dict, plan: RunConfig, closed: Mapping[int, int]) -> Cell:
     return Cell(pk, row["slug"], row["state"], mean, tasks, closed.get(pk, 0))
 
 
-def _sorted(versions: Sequence[int], columns: Sequence[Column], shown: Shown) -> list[int]:
+def _sorted(
+    versions: Sequence[int], columns: Sequence[Column], shown: EvaluationQuery
+) -> list[int]:
     column = next((one for one in columns if one.key == shown.by), None)
     if column is None:
         return list(versions)
@@ -392,7 +394,7 @@ class Line:
     mean: Mean
 
 
-def slices(found: EvaluationFigures, shown: Shown) -> dict[str, list[Line]]:
+def slices(found: EvaluationFigures, shown: EvaluationQuery) -> dict[str, list[Line]]:
     """Return the chosen figure by domain and by each scale's quarters; {title: lines}."""
     by = defaultdict(list)
     for domain, figures in found.domains.items():
@@ -409,7 +411,7 @@ def _format_band(band: dict) -> str:
     return low if low == high else f"{low} – {high}"
 
 
-def _mean(figures: dict, shown: Shown) -> Mean:
+def _mean(figures: dict, shown: EvaluationQuery) -> Mean:
     row = figures.get(shown.measure, {}).get(str(shown.k))
     return Mean(*row) if row else Mean(None, None, None, 0)
 

@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 
 from apps.accounts.models import User
 from apps.feedback.claiming import USUAL_LEASE_S, HeldItem, Member
-from apps.feedback.item_display import Shown, show_item
+from apps.feedback.item_display import ShownItem, show_item
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 from apps.runs.people import COMPARES, People
@@ -29,7 +29,7 @@ MOST_COMPARED = 8
 class Preview:
     """An item for the rating page's template, with where its replies are from and what happens."""
 
-    shown: Shown
+    shown: ShownItem
     source: str
     sentence: str
 

@@ -29,7 +29,7 @@ from apps.environments.frames import read_frame
 from apps.environments.models import Episode
 from apps.environments.playing import locked, record_sign_of_life
 from apps.environments.rest_errors import convert_refusal
-from apps.environments.rewarding import Taken, TurnReward, reward_many
+from apps.environments.rewarding import AcceptedReward, TurnReward, reward_many
 from apps.environments.schemas import LARGEST_NUMBER, EpisodeDocument
 from apps.environments.turn_messages import finish_episode, record_observation, turn_document
 from apps.environments.turn_text import count_tokens_before, stream_turn_text
@@ -202,7 +202,7 @@ class EpisodeSocket(Socket):
         [taken] = await database_sync_to_async(reward_many)(
             [TurnReward(self.episode.pk, turn, reward, final)]
         )
-        if not isinstance(taken, Taken):
+        if not isinstance(taken, AcceptedReward):
             raise taken
         await self.send_json({"type": "reward", "turn": taken.turn, "is_late": taken.is_late})
 

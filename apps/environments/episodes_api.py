@@ -35,7 +35,7 @@ from apps.environments.events import EventStream, stream_turn_events
 from apps.environments.models import Environment, Episode
 from apps.environments.playing import record_sign_of_life
 from apps.environments.rest_errors import convert_refusal
-from apps.environments.rewarding import Taken, TurnReward, reward_many
+from apps.environments.rewarding import AcceptedReward, TurnReward, reward_many
 from apps.environments.schemas import (
     Ends,
     EpisodeDocument,
@@ -344,7 +344,7 @@ def _played(request: ApiRequest, ids: set[int]) -> set[int]:
     }
 
 
-def _result(turn_reward: TurnReward, outcome: Taken | CannotPlay | None) -> dict:
+def _result(turn_reward: TurnReward, outcome: AcceptedReward | CannotPlay | None) -> dict:
     match outcome:
         case None:
             return _refusal(
@@ -353,7 +353,7 @@ def _result(turn_reward: TurnReward, outcome: Taken | CannotPlay | None) -> dict
                 turn_reward.episode_id,
                 turn_reward.turn,
             )
-        case Taken(turn, is_late):
+        case AcceptedReward(turn, is_late):
             return {
                 "status": 201,
                 "episode": turn_reward.episode_id,

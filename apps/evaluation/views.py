@@ -36,7 +36,7 @@ FIELDS = {"client_uuid", "pair", "said", "milliseconds"}
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownPair:
     """A pair as its template shows it."""
 
     name: str
@@ -128,7 +128,7 @@ def withdraw_vote(request: SignedInRequest, document: dict, pk: int) -> HttpResp
     )
 
 
-def show_pairs(user: User, arena: Arena, pairs: Sequence[Pair]) -> list[Shown]:
+def show_pairs(user: User, arena: Arena, pairs: Sequence[Pair]) -> list[ShownPair]:
     """Return the pairs as this person sees them, each answer on its side. Two statements."""
     prompts = dict(
         Task.objects.filter(pk__in=[pair.task_id for pair in pairs]).values_list("pk", "prompt")
@@ -150,7 +150,7 @@ def show_pairs(user: User, arena: Arena, pairs: Sequence[Pair]) -> list[Shown]:
             sides.reverse()
         answers = [replies[run, pair.task_id, pair.sample] for run in sides]
         found.append(
-            Shown(
+            ShownPair(
                 name_pair(arena, user, pair),
                 prompts[pair.task_id],
                 [_reply(n, one) for n, one in enumerate(answers)],
@@ -172,7 +172,7 @@ def _reply(side: int, rollout: Rollout) -> Reply:
     )
 
 
-def _render_pair(shown: Shown) -> str:
+def _render_pair(shown: ShownPair) -> str:
     return render_to_string("evaluation/_arena_pair.html", {"shown": shown})
 
 

@@ -34,7 +34,7 @@ from apps.runs.config import RunConfig
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedRollout:
     """A rollout with its combined reward, its reward by scorer, and its number of policy turns."""
 
     reward: float
@@ -42,7 +42,7 @@ class Judged:
     turns: int = 1
 
 
-def of_group(plan: RunConfig, judged: Sequence[Judged]) -> list[float] | None:
+def of_group(plan: RunConfig, judged: Sequence[JudgedRollout]) -> list[float] | None:
     """Return the advantages of a group's rollouts; None when nothing can be learned from it.
 
     Raises OperatorFailed for a plugin's advantage that fails.
@@ -66,7 +66,7 @@ def of_group(plan: RunConfig, judged: Sequence[Judged]) -> list[float] | None:
     return ADVANTAGES[advantage.name]([rewards], **_options(advantage))[0]
 
 
-def _so_far(plan: RunConfig, judged: Sequence[Judged]) -> list[float] | None:
+def _so_far(plan: RunConfig, judged: Sequence[JudgedRollout]) -> list[float] | None:
     """Return the provisional values for advantages that need the whole update, or the teacher.
 
     None means that the group is dropped.

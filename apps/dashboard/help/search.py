@@ -33,7 +33,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchHit:
     """One section that a search has found, with the line that matches best."""
 
     page: Page
@@ -57,7 +57,7 @@ def index() -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def search_help(query: str) -> list[Found]:
+def search_help(query: str) -> list[SearchHit]:
     """Return the sections that have all words of the query, the best ones first."""
     words = query.lower().split()
     if not words:
@@ -83,12 +83,14 @@ def _score(entry: Entry, words: list[str]) -> int:
     return total
 
 
-def _build_result(entry: Entry, words: list[str]) -> Found:
+def _build_result(entry: Entry, words: list[str]) -> SearchHit:
     section = entry.section
     lines = section.lines or [section.title]
     best = max(lines, key=lambda line: sum(word in line.lower() for word in words))
     anchor = "" if entry.is_first else f"#{section.anchor}"
-    return Found(entry.page, section.title, entry.page.address + anchor, _mark_matches(best, words))
+    return SearchHit(
+        entry.page, section.title, entry.page.address + anchor, _mark_matches(best, words)
+    )
 
 
 def _mark_matches(line: str, words: list[str]) -> SafeString:

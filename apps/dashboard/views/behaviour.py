@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.comparing_evaluations import QuestionSet, of_versions
-from apps.dashboard.evaluations import Shown
+from apps.dashboard.evaluations import EvaluationQuery
 from apps.evaluation.arena.making import create_arena
 from apps.evaluation.behaviour.clusters import behaviour_of
 from apps.evaluation.behaviour.reading import LONGEST, MOST_PAIRS, pairs_of
@@ -22,7 +22,7 @@ from apps.runs.blind_review import sees_judgements
 from apps.runs.config import ConfigError
 from apps.runs.models import Run, WeightVersion
 
-MEASURE = Shown("pass", 1)  # any one does: only the evaluations are needed
+MEASURE = EvaluationQuery("pass", 1)  # any one does: only the evaluations are needed
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from apps.dashboard.comparing_runs import (
     same_tasks,
 )
 from apps.dashboard.config_diff import list_differing_fields
-from apps.dashboard.evaluations import Shown
+from apps.dashboard.evaluations import EvaluationQuery
 from apps.dashboard.significance import (
     Seeds,
     Versus,
@@ -67,7 +67,7 @@ def compare_runs(request: SignedInRequest) -> HttpResponse:
     shown = [run for run in runs if run.pk in is_open]
     axis = _axis(request)
     figure = _one_of(request, "figure", (*FIGURES, EVALUATED), REWARD)
-    measured = Shown.read(request.GET)
+    measured = EvaluationQuery.read(request.GET)
     choice = _one_of(request, "of", comparing_evaluations.CHOICES, "newest")
     finals = compute_final_means(shown)
     beside = comparing_evaluations.of_runs(shown, measured, choice)

@@ -16,7 +16,7 @@ from apps.accounts.requests import SignedInRequest
 from apps.dashboard import version_line
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.comparing_evaluations import of_versions
-from apps.dashboard.evaluations import Shown
+from apps.dashboard.evaluations import EvaluationQuery
 from apps.dashboard.views.chatting import (
     TOKENS,
     Knobs,
@@ -102,7 +102,7 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
     ]
     known = [version for version in chosen if version is not None]
     are_known = len(known) == len(chosen)
-    measured = Shown.read(request.GET)
+    measured = EvaluationQuery.read(request.GET)
     context = {
         "section": "runs",
         "run": run,

@@ -16,7 +16,7 @@ from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.arenas import list_offers
 from apps.dashboard.comparing_evaluations import figures_by_task
 from apps.dashboard.evaluations import (
-    Shown,
+    EvaluationQuery,
     build_evaluations_overview,
     describe_questions,
     slices,
@@ -167,7 +167,7 @@ def _problems(wrong: ConfigError | ValidationError) -> Mapping[str, str]:
 
 
 def _table(request: SignedInRequest, run: Run) -> dict:
-    shown = Shown.read(request.GET)
+    shown = EvaluationQuery.read(request.GET)
     if not sees_judgements(request.user, run):
         return {"run": run, "is_open": False, "shown": shown}
     found = build_evaluations_overview(run, shown)
@@ -256,7 +256,7 @@ def _tasksets(run: Run) -> list[Taskset]:
 def _evaluation_context(request: SignedInRequest, run: Run) -> dict:
     """Return the context of an evaluation's page."""
     plan = run.settings
-    shown = Shown.read(request.GET)
+    shown = EvaluationQuery.read(request.GET)
     of = run.evaluates.run if run.evaluates else None
     context = {
         "section": "runs",
@@ -309,7 +309,7 @@ def _evaluation_context(request: SignedInRequest, run: Run) -> dict:
     }
 
 
-def _by_its_scales(run: Run, found: EvaluationFigures, shown: Shown) -> EvaluationFigures:
+def _by_its_scales(run: Run, found: EvaluationFigures, shown: EvaluationQuery) -> EvaluationFigures:
     """Add scales that were estimated since the evaluation was summarized."""
     known = figures_by_task([run.pk], shown).get(run.pk)
     if known is None:  # it is not summarized yet, or was by an earlier release

@@ -409,7 +409,7 @@ def _columns(form: Choices, how: ImportOptions, seen: RowPreview) -> list[Column
     for name in COLUMNS:
         chosen = getattr(how, name)
         choices = dict.fromkeys([*seen.columns, *filter(None, [chosen])])
-        errors = form.errors.get(name, ())
+        errors = [str(error) for error in form.errors.get(name, ())]
         fields.append(ColumnField(name, *WORDS[name], chosen, list(choices), errors))
     return fields
 
