@@ -26,7 +26,7 @@ from apps.runs.models import Acknowledgement, Metric, Run, TrainStep, WeightVers
 
 CURVES = ("kl", "behaviour_kl", "behaviour_gap", "entropy", "success", "step_seconds")
 FIRST_CURVES = ("entropy", "behaviour_gap")
-STEPS_SEEN = 50  # newest updates, and first ones; the rules ask for no more
+STEPS_SEEN = 50  # newest steps, and first ones; the rules ask for no more
 VERSIONS_SEEN = 50
 # By state of a group: the field that says since when it has been in it.
 SINCE = {
@@ -81,7 +81,7 @@ class DiskSpace:
 class Facts:
     """Everything the rules need to know about one run at `now`, by the database's clock.
 
-    `moved_at` is the time of the latest update, or of the last start or resume if that came later.
+    `moved_at` is the time of the latest step, or of the last start or resume if that came later.
     """
 
     now: datetime

@@ -82,7 +82,7 @@ def apply_rule(
 def no_progress(
     facts: Facts, limit: rule.NoProgress, is_open: frozenset[str]
 ) -> Iterator[AlertFinding]:
-    if facts.plan.evaluation:  # an evaluation makes no updates
+    if facts.plan.evaluation:  # an evaluation makes no steps
         return
     idle = facts.since(facts.moved_at)
     seconds = _values(facts.curves.get("step_seconds", ()))

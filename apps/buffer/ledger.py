@@ -28,7 +28,7 @@ from apps.runs.models import Run, TrainStep
 from apps.tasksets.models import TaskParent
 
 SHOWN = 20
-# The number of updates that may take an experience of the run: 1 unless `reading.replay` sets
+# The number of steps that may take an experience of the run: 1 unless `reading.replay` sets
 # another.
 USES_ALLOWED = Coalesce(
     Cast(

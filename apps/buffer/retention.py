@@ -139,7 +139,7 @@ def _of_group(run: Run) -> ExperienceQuerySet:
 def _needed(run: Run) -> Q:
     """Return the condition for groups of a live run whose arrays may still be needed.
 
-    An update may take them, or make them again after a crash, or the refiner may be given them once
+    A step may take them, or make them again after a crash, or the refiner may be given them once
     more.
     """
     of_group = _of_group(run)
@@ -161,7 +161,7 @@ def _may_come_again(run: Run, of_group: ExperienceQuerySet) -> ExperienceQuerySe
 
 
 def _safe_step(run: Run) -> int:
-    """Return an update before every kept checkpoint: later updates may have to be made again."""
+    """Return a step before every kept checkpoint: later steps may have to be made again."""
     kept = run.settings.checkpoints
     changes = run.topic.events.filter(kind="config_changed", payload__before__has_key="checkpoints")
     rarest: int = max(
@@ -179,7 +179,7 @@ def _is_awaited(run: Run) -> bool:
 
 
 def count_deleted_arrays(steps: QuerySet[TrainStep]) -> int:
-    """Return how many of the rollouts in these updates' batches have had their arrays deleted."""
+    """Return how many of the rollouts in these steps' batches have had their arrays deleted."""
     gone = Rollout.objects.filter(
         arrays_released_at__isnull=False, experiences__step_items__step__in=steps
     )

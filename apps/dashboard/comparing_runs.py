@@ -25,7 +25,7 @@ AXES = {
     "version": "weight version",
     "time": "time since start, minutes",
 }
-LAST = 10  # updates over which figures are averaged
+LAST = 10  # steps over which figures are averaged
 FIGURES = {
     REWARD: ("reward", "Mean reward of a step's rollouts."),
     "success": ("success", "Share of rollouts with full reward."),
@@ -45,7 +45,7 @@ EVALUATIONS = 3  # newest ones of each run whose first tasks may be shown
 
 @dataclass(frozen=True)
 class Final:
-    """A run's latest figures by metric; `best` is the highest mean reward of any update."""
+    """A run's latest figures by metric; `best` is the highest mean reward of any step."""
 
     run: Run
     last: dict[str, float]
@@ -100,7 +100,7 @@ def drawn_charts(runs: Sequence[Run]) -> dict[str, Chart]:
 
 
 def compute_final_means(runs: Sequence[Run]) -> list[Final]:
-    """Return the means over each run's last updates: one query, and one for each run."""
+    """Return the means over each run's last steps: one query, and one for each run."""
     rows = Metric.objects.of_last_steps(runs, LAST).filter(name__in=FIGURES)
     last: dict[int, dict[str, float]] = defaultdict(dict)
     for run, name, mean in rows.order_by().values_list("run", "name").annotate(mean=Avg("value")):
@@ -109,10 +109,10 @@ def compute_final_means(runs: Sequence[Run]) -> list[Final]:
 
 
 def figures_at(runs: Sequence[Run], name: str) -> dict[int, dict[int, float]]:
-    """Return {update: {run: mean of its last updates until there}}.
+    """Return {step: {run: mean of its last steps until there}}.
 
-    It covers the updates that one of the runs has reached, and all runs that came so far. One query
-    per update.
+    It covers the steps that one of the runs has reached, and all runs that came so far. One query
+    per step.
     """
     found = {}
     for step in {run.step for run in runs}:

@@ -1,4 +1,4 @@
-"""Histograms over a run's buffer and recent updates: rewards, lengths, ages and versions."""
+"""Histograms over a run's buffer and recent steps: rewards, lengths, ages and versions."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 """Cost and benefit of human ratings: pace, experiences gained, and disagreement with machines.
 
-Computed from the newest decisions and updates only, so that no query grows with the run.
+Computed from the newest decisions and steps only, so that no query grows with the run.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ from apps.tasksets.judged_by import KEY as JUDGED_BY
 from apps.tasksets.judged_by import Kind, find_judged_kind
 
 NEWEST = 2_000  # decisions read
-UPDATES = 20  # newest updates read
+UPDATES = 20  # newest steps read
 GAPS_SHOWN = 8
 MOST_COUNTED = 20_000  # experiences
 ACCEPTED = (Experience.State.READY, Experience.State.CLAIMED, Experience.State.TRAINED)
@@ -119,7 +119,7 @@ class CostBenefit:
 
     @property
     def coverage(self) -> float | None:
-        """Return the share of the newest updates' rollouts that a person rated."""
+        """Return the share of the newest steps' rollouts that a person rated."""
         return self.covered / self.taken if self.taken else None
 
 
@@ -171,7 +171,7 @@ def _accepted(run: Run, judged: set[int]) -> int:
 
 
 def _coverage(run: Run) -> tuple[int, int]:
-    """Return the number of rollouts in the newest updates, and how many of them a person rated."""
+    """Return the number of rollouts in the newest steps, and how many of them a person rated."""
     newest = list(
         TrainStep.objects.filter(run=run, state=TrainStep.State.COMMITTED)
         .order_by("-number")

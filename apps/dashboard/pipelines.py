@@ -119,7 +119,7 @@ def load_quarantine(run: Run) -> Quarantine:
 
 
 def newest_of_updates(run: Run) -> list[StepItem]:
-    """Return rows that operators left out of the loss of updates, the newest."""
+    """Return rows that operators left out of the loss of steps, the newest."""
     items = (
         StepItem.objects.filter(step__run=run)
         .exclude(left_out="")

@@ -33,7 +33,7 @@ ITS_OWN = {"rollout": OuterRef("pk"), "rollout__gte": OuterRef("pk")}
 def _learned_as(*states: str) -> Exists:
     """Return a condition on the states of a rollout's experience.
 
-    A subquery is used, not a join, so that a rollout that several updates used is one row. Expert
+    A subquery is used, not a join, so that a rollout that several steps used is one row. Expert
     rows made from the rollout do not count.
     """
     own = Experience.objects.filter(Q(kind=Experience.Kind.USUAL) | Q(reward=None))
@@ -213,7 +213,7 @@ class Filter(forms.Form):
 
     @property
     def one_step(self) -> int | None:
-        """Return the update whose batch is asked for, if it is a single one."""
+        """Return the step whose batch is asked for, if it is a single one."""
         first, last = (self.wanted.get(name) for name in ("from_step", "to_step"))
         return first if first == last else None
 

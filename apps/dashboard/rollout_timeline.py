@@ -15,7 +15,7 @@ from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.partial import PartialRollout
 
-STEPS = 3  # updates shown of those that trained on it, the newest
+STEPS = 3  # steps shown of those that trained on it, the newest
 PAIRS = 3
 OFFSPRING = 3
 
@@ -24,7 +24,7 @@ OFFSPRING = 3
 class TimelineStage:
     """A stage of the timeline.
 
-    `step` is its update and `version` its weights, both for links. `at` is None for the present
+    `step` is its step and `version` its weights, both for links. `at` is None for the present
     stage, and where no time was recorded.
     """
 

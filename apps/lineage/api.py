@@ -84,7 +84,7 @@ class ShapedUpdate(serializers.Serializer):
 
 
 class VersionTrace(serializers.Serializer):
-    """The updates behind a weight version, the newest first."""
+    """The steps behind a weight version, the newest first."""
 
     version = serializers.IntegerField()
     step = serializers.IntegerField()

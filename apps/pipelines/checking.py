@@ -67,7 +67,7 @@ def operators_of_import(data: Sequence[object], project: Project) -> list[Operat
 
 
 def _in_vain(plan: RunConfig) -> dict[str, str]:
-    """Return operators whose rows no update would take, or that conflict with the plan."""
+    """Return operators whose rows no step would take, or that conflict with the plan."""
     found = {}
     none = (
         f"makes expert rows, but `{plan.algorithm.name}` uses none: choose `mix`, or set "

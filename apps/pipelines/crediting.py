@@ -1,7 +1,7 @@
 """Advantage computation: the run's configuration applied to rewards and tokens.
 
-`of_group` is called when a group is refined, `credit_batch` when an update's batch is fixed, and
-only where the numbers depend on the whole update (`advantage.over_batch`); until then such a
+`of_group` is called when a group is refined, `credit_batch` when a step's batch is fixed, and
+only where the numbers depend on the whole step (`advantage.over_batch`); until then such a
 rollout carries what is known of its advantage within its group.
 """
 
@@ -67,7 +67,7 @@ def of_group(plan: RunConfig, judged: Sequence[JudgedRollout]) -> list[float] | 
 
 
 def _so_far(plan: RunConfig, judged: Sequence[JudgedRollout]) -> list[float] | None:
-    """Return the provisional values for advantages that need the whole update, or the teacher.
+    """Return the provisional values for advantages that need the whole step, or the teacher.
 
     None means that the group is dropped.
     """
@@ -88,7 +88,7 @@ def _so_far(plan: RunConfig, judged: Sequence[JudgedRollout]) -> list[float] | N
 
 
 def credit_batch(plan: RunConfig, batch: Sequence[Experience]) -> dict[int, Credit]:
-    """Return the advantage of each experience in this update, by experience id.
+    """Return the advantage of each experience in this step, by experience id.
 
     Groups are passed in the batch's order.
     """
@@ -153,7 +153,7 @@ def _mean_logprob(tokens: Tokens) -> float:
 
 
 def _sums(advantage: GDPO, rows: Rows) -> Credits:
-    """Whiten the sums made within the groups over the whole update, GDPO's last step."""
+    """Whiten the sums made within the groups over the whole step, GDPO's last step."""
     sums = [e.advantage for members in rows for e in members]
     divisor = deviation(sums) + 1e-6
     scores = iter(centred(sums))

@@ -1,4 +1,4 @@
-"""A dry run of a pipeline on tasks, the newest closed groups and the newest update of a run.
+"""A dry run of a pipeline on tasks, the newest closed groups and the newest step of a run.
 
 Nothing is written.
 """
@@ -53,7 +53,7 @@ class Line:
 
 @dataclass
 class Part:
-    """The effect on tasks, or on rows of update `step`: how many remain, or why it failed."""
+    """The effect on tasks, or on rows of step `step`: how many remain, or why it failed."""
 
     looked_at: int
     left: int = 0
@@ -142,9 +142,9 @@ def _spread_tasks(taskset: Taskset, most: int) -> list[Task]:
 
 
 def _of_batch(run: Run, pipeline: Sequence[OperatorChoice]) -> Part | None:
-    """Try the batch operators on the newest update, with its advantages from before operators.
+    """Try the batch operators on the newest step, with its advantages from before operators.
 
-    Advantages that depend on the whole update are the recorded ones.
+    Advantages that depend on the whole step are the recorded ones.
     """
     step = run.steps.order_by("-number").first()
     if step is None or not stands_at(pipeline, BATCH):

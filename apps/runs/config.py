@@ -410,7 +410,7 @@ class RunConfig(Section):
 
     @property
     def usual_rows_per_step(self) -> int:
-        """Return rows of an update that the run sampled itself, or lessons of its snapshot."""
+        """Return rows of a step that the run sampled itself, or lessons of its snapshot."""
         if self.snapshot:
             return self.snapshot.rows
         kept = getattr(
@@ -420,7 +420,7 @@ class RunConfig(Section):
 
     @property
     def groups_again_per_step(self) -> int:
-        """Return how many groups of an update may at most be taken again by experience replay."""
+        """Return how many groups of a step may at most be taken again by experience replay."""
         return self.reading.replay.most(self.groups_per_step)
 
     @property

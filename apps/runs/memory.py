@@ -67,7 +67,7 @@ class Memory:
 
     @property
     def updating(self) -> int:
-        """Return bytes of trainer and engine on one GPU in an update."""
+        """Return bytes of trainer and engine on one GPU in a step."""
         return sum(part.bytes for part in self.parts if part.updating)
 
 
@@ -105,13 +105,13 @@ def longest_row(plan: RunConfig, context: int) -> int:
 
 
 def sequences(plan: RunConfig) -> int:
-    """Return sequences of one update; a lesson of preferences is a pair of them."""
+    """Return sequences of one step; a lesson of preferences is a pair of them."""
     is_pairs = plan.snapshot is not None and plan.snapshot.source == "preferences"
     return plan.rows_per_step * (2 if is_pairs else 1)
 
 
 def cache_needed(plan: RunConfig, sizes: Sizes, on_gpu: bool) -> int:
-    """Return keys and values of one update's rollouts at once."""
+    """Return keys and values of one step's rollouts at once."""
     if sizes.shape is None:
         return 0
     rows = plan.usual_rows_per_step * longest_row(plan, sizes.context)

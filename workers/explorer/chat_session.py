@@ -225,7 +225,7 @@ class ChatSession:
 def _load(weights: ChatWeights, gpu: GpuTurn | None, is_left: Callable[[], bool]) -> Loaded:
     """Load the weights: verify every byte and repeat the probe, as wherever weights are served.
 
-    With `gpu`, which a trainer shares in turns, wait for the trainer's update.
+    With `gpu`, which a trainer shares in turns, wait for the trainer's step.
     """
     if gpu is not None and not gpu.wait(is_left):
         raise EngineDied("the request for the GPU was withdrawn")

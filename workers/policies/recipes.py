@@ -21,8 +21,8 @@ class Recipe:
     name: str
     hidden: int
     layers: int
-    warmup_steps: int  # SFT updates
-    rows: int  # per update
+    warmup_steps: int  # SFT steps
+    rows: int  # per step
     learning_rate: float
     max_tokens: int  # longest sampled reply when measuring
     tokenizer: Callable[[], PreTrainedTokenizerFast]

@@ -52,7 +52,7 @@ SPOKEN = (
 )
 RIGHT = 0.4  # share of the demonstrators who say what they see; the others guess
 ROWS = 32
-LEARNING_RATE = 2e-3  # of an update of the warm-up
+LEARNING_RATE = 2e-3  # of a step of the warm-up
 DIFFERENT = 200  # squares that the warm-up shows
 IGNORED = -100
 

@@ -1,4 +1,4 @@
-"""Convert rows of a recorded batch to the tensors of an update.
+"""Convert rows of a recorded batch to the tensors of a step.
 
 Pure: no model, no randomness, no device. Shapes: B rows, P longest prompt, C longest completion.
 Prompts are padded on the left, completions on the right.

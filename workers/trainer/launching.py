@@ -58,7 +58,7 @@ class RankFailed(RuntimeError):
 
 
 class RankLost(RuntimeError):
-    """Raised when a rank has ended; other ranks can repeat the recorded updates."""
+    """Raised when a rank has ended; other ranks can repeat the recorded steps."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Loop of a trainer worker over all runs: one update each in turn.
+"""Loop of a trainer worker over all runs: one step each in turn.
 
 Only a run with something to do now is loaded, the least recently trained first. TRAINERS_PER_WORKER
 runs may stay loaded, and more while memory allows (workers.memory_budget). If no more fit, the run
@@ -36,9 +36,9 @@ from workers.trainer.runs_to_train import describe_waiting, list_runs_to_train, 
 from workers.waiting_reasons import all_taken, built_lately
 
 log = structlog.get_logger(__name__)
-# How long a run without work stays loaded after its last update: more work may follow.
+# How long a run without work stays loaded after its last step: more work may follow.
 QUIET_SECONDS = 5.0
-# How often a run may lose a process of its trainer without making an update in between.
+# How often a run may lose a process of its trainer without making a step in between.
 MOST_LOSSES = 3
 
 LoadedTrainer = ExperienceRunTrainer | ReplayRunTrainer | LessonRunTrainer
@@ -57,10 +57,10 @@ class TrainerLoop:
         ] = {}  # when the trainer was built that was unloaded for another
         self.sizes: dict[int, int] = {}  # bytes that its trainer took
         self.said_at: dict[int, float] = {}  # when it was last checked what the run waits for
-        self.losses: dict[int, ProcessLosses] = {}  # losses of processes since its last update
+        self.losses: dict[int, ProcessLosses] = {}  # losses of processes since its last step
 
     def serve(self) -> bool:
-        """Make one update of every run that is due; return whether any was made."""
+        """Make one step of every run that is due; return whether any was made."""
         running = _runs_in_turn()
         self._leave_ended({run.pk for run in running})
         if self.worker.takes_nothing:
@@ -124,9 +124,9 @@ class TrainerLoop:
         return False
 
     def _note_loss(self, run: Run, lost: RankLost) -> None:
-        """Count the loss of a process, and pause the run if the same update was lost too often.
+        """Count the loss of a process, and pause the run if the same step was lost too often.
 
-        Otherwise the next turn repeats the update.
+        Otherwise the next turn repeats the step.
         """
         before = self.losses.get(run.pk)
         times = before.times + 1 if before and before.step == run.step else 1
@@ -263,7 +263,7 @@ class TrainerLoop:
     def _trim(self, due: Collection[int]) -> None:
         """Unload the least recently used run if the loaded models need too much memory.
 
-        Models grow with their first update.
+        Models grow with their first step.
         """
         if len(self.run_trainers) <= settings.TRAINERS_PER_WORKER:
             return
@@ -327,7 +327,7 @@ class TrainerLoop:
             self._leave(trainer.run, keeps=True)
 
     def _leave(self, run: Run, keeps: bool = False) -> None:
-        """Unload the run; with `keeps`, write a checkpoint first, so that no update is repeated.
+        """Unload the run; with `keeps`, write a checkpoint first, so that no step is repeated.
 
         If the database is unavailable, the lease cannot be released and simply expires.
         """
@@ -344,7 +344,7 @@ class TrainerLoop:
     def _keep(self, trainer: LoadedTrainer) -> None:
         """Write a checkpoint of the run; log a failure and go on.
 
-        Without the checkpoint, the next trainer replays some updates; nothing else is lost.
+        Without the checkpoint, the next trainer replays some steps; nothing else is lost.
         """
         try:
             trainer.keep()

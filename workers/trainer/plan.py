@@ -68,7 +68,7 @@ def spec_from(
 
 
 def build_objective(plan: RunConfig, reference: ReferenceModel = BASE) -> Objective:
-    """Return the objective of the run's updates, as names and plain numbers."""
+    """Return the objective of the run's steps, as names and plain numbers."""
     algorithm, kl = plan.algorithm, plan.algorithm.kl
     return Objective(
         loss=_loss_named(algorithm.loss),

@@ -75,7 +75,7 @@ class Reference:
 
     @torch.no_grad()
     def follow(self, model: torch.nn.Module, step: int) -> None:
-        """Move a moving average towards the policy. `step` counts the updates made.
+        """Move a moving average towards the policy. `step` counts the steps made.
 
         References of other kinds do not change.
         """

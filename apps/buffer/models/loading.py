@@ -1,4 +1,4 @@
-"""Loading of a planned batch: everything that its update reads, in one binary COPY.
+"""Loading of a planned batch: everything that its step reads, in one binary COPY.
 
 Through the ORM, a batch of 64 rollouts of 1,024 tokens took three times as long: it makes 200
 objects field by field, and receives each byte of the arrays as two hexadecimal digits.
@@ -19,7 +19,7 @@ from apps.runs.models import TrainStep
 M = TypeVar("M", bound=models.Model)
 
 # Columns with their types in PostgreSQL, in the order of LOAD. Of a rollout, `text` and `turns` are
-# left out: no update reads them, and they may be long. Django reads them when they are asked for.
+# left out: no step reads them, and they may be long. Django reads them when they are asked for.
 ITEM = {"advantage": "float8", "token_advantages": "bytea", "is_again": "bool", "left_out": "text"}
 EXPERIENCE = {
     "id": "int8",

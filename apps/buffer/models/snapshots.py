@@ -109,7 +109,7 @@ class StepLesson(models.Model):
 
 @retrying
 def plan_lessons(run: Run, fence: int) -> TrainStep | None:
-    """Plan the batch of the run's next update; None when the plan is done.
+    """Plan the batch of the run's next step; None when the plan is done.
 
     The batch is the next `snapshot.rows` lessons of a seeded shuffle per epoch. A step that was
     planned before (by a trainer that died) is returned unchanged. Raises StaleFence.

@@ -39,7 +39,7 @@ from apps.runs.models import Run
 from apps.runs.models.steps import REWARD
 
 EARLIER_SHOWN = 50
-EVALUATED = "evaluations"  # value in place of a metric of updates
+EVALUATED = "evaluations"  # value in place of a metric of steps
 LONGEST = 1_000  # longest list of addresses, in characters
 
 

@@ -47,7 +47,7 @@ else:  # a name for annotations: an event with the step before it
 
 @dataclass(frozen=True)
 class Change:
-    """A change of the configuration: its event, the update before it, and the differences."""
+    """A change of the configuration: its event, the step before it, and the differences."""
 
     event: Event
     step: int
@@ -137,7 +137,7 @@ def _page(
 
 
 def _changes(run: Run) -> QuerySet[DatedEvent]:
-    """Return the events of changes, each with the update before it."""
+    """Return the events of changes, each with the step before it."""
     before = (
         TrainStep.objects.filter(run=run, committed_at__lte=OuterRef("at"))
         .order_by("-number")

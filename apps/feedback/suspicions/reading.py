@@ -29,7 +29,7 @@ JUDGED = (Group.State.WAITING, Group.State.JUDGED, Group.State.ADMITTED, Group.S
 
 
 def read_judged_replies(run: Run) -> JudgedReplies:
-    """Return the judged replies of the run's last updates, oldest first."""
+    """Return the judged replies of the run's last steps, oldest first."""
     plan = run.settings
     found = list(_newest(run, plan))
     tasks = Task.objects.in_bulk({task for _, _, task, *_ in found})

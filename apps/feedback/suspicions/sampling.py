@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from apps.rewards.hacking.rows import Row
 
 LEVELS = 4
-TIMES = 3  # quartiles of the reward; thirds of the updates
+TIMES = 3  # quartiles of the reward; thirds of the steps
 
 
 def sample_replies(
@@ -39,7 +39,7 @@ def _draw_stratified(rows: Sequence[Row], size: int, seed: int) -> list[int]:
 
 
 def _with_strata(rows: Sequence[Row]) -> list[tuple[Row, tuple[int, int]]]:
-    """Return each row with its level of reward (lowest without one) and its part of the updates."""
+    """Return each row with its level of reward (lowest without one) and its part of the steps."""
     ranked = sorted(
         rows, key=lambda row: (row.machine is not None, row.machine or 0.0, row.rollout)
     )

@@ -38,7 +38,7 @@ from apps.rollouts.models import Group, Rollout, RolloutPayload
 from apps.rollouts.payload import ArraysReleased
 from apps.runs.models import Run, TrainStep
 
-STEPS_AT_ONCE = 50  # updates whose data is copied together
+STEPS_AT_ONCE = 50  # steps whose data is copied together
 LEFT_OUT = "left out: based on ratings of an excluded person"
 
 
@@ -120,7 +120,7 @@ class _Copy:
         return list(steps.order_by("number"))
 
     def bring(self, steps: Sequence[TrainStep]) -> None:
-        """Copy the data of these updates."""
+        """Copy the data of these steps."""
         items = StepItem.objects.filter(step__in=steps).order_by("step__number", "position")
         rows = list(
             items.values_list(
@@ -128,7 +128,7 @@ class _Copy:
             )
         )
         usual = dict.fromkeys(group for _, kind, group, _ in rows if kind == Experience.Kind.USUAL)
-        # A group may be in several updates.
+        # A group may be in several steps.
         groups = self._groups([group for group in usual if group not in self.groups])
         self.groups |= groups
         rollouts = self._rollouts(groups)
@@ -418,7 +418,7 @@ class _Copy:
     # -- experts
 
     def _experts(self, rollouts: set[int]) -> None:
-        """Copy the experts' answers that these updates took.
+        """Copy the experts' answers that these steps took.
 
         Answers by excluded people or about excluded tasks are left out.
         """
@@ -488,10 +488,10 @@ class _Copy:
             finished_at=rollout.finished_at,
         )
 
-    # -- assignment to updates
+    # -- assignment to steps
 
     def _record(self, rows: Sequence[tuple[int, str, int, int]], groups: Mapping[int, int]) -> None:
-        """Save the recorded batches from `rows`: (update, kind, group, rollout), in order."""
+        """Save the recorded batches from `rows`: (step, kind, group, rollout), in order."""
         taken: dict[tuple[int, int, int | None], None] = {}
         for step, kind, group, rollout in rows:
             if kind == Experience.Kind.EXPERT:

@@ -36,7 +36,7 @@ class NothingToReplay(ValueError):
 
 @dataclass(frozen=True)
 class Proposal:
-    """A proposed replay: from which version, how many updates, and how much data is excluded."""
+    """A proposed replay: from which version, how many steps, and how much data is excluded."""
 
     run: Run
     raters: tuple[str, ...]
@@ -54,7 +54,7 @@ class Proposal:
 
     @cached_property
     def unscored(self) -> int:
-        """Return how many of the updates' groups the new set of rewards does not judge.
+        """Return how many of the steps' groups the new set of rewards does not judge.
 
         These groups are left out.
         """

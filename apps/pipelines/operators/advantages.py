@@ -1,7 +1,7 @@
 """Scales the advantages of a batch to one spread, or holds them within bounds.
 
     normalise   A / (σ + 1e-6),  σ the population's standard deviation of all advantages of the
-    update around 0
+    step around 0
     clip        max(−most, min(most, A)), after that
 
 Dividing by one number keeps which answer is better than the mean of its group; nothing is taken

@@ -1,7 +1,7 @@
 """Makes expert rows of each group's best answer, if it is good enough and above the mean.
 
 Rejection sampling (RAFT, arXiv 2304.06767; STaR, arXiv 2203.14465) beside the policy gradient: what
-was right once is shown to the policy again in later updates, as MIX shows it demonstrations. The
+was right once is shown to the policy again in later steps, as MIX shows it demonstrations. The
 row is the rollout itself, to the token, and is learned from by the expert loss alone; as a sample
 the rollout counts as it would without.
 """

@@ -252,7 +252,7 @@ class Group(WorkerLease):
 
         `version` is the weight version that will sample them. The pace counts from it even if a
         newer version has been published since the caller loaded its own. Otherwise the rollouts
-        would be stale when an update takes them. The run's row is locked while its counter moves,
+        would be stale when a step takes them. The run's row is locked while its counter moves,
         so two explorers never open the same draw. `sieve` checks the tasks first
         (apps.rollouts.task_filter). Raises NothingToDraw if it leaves none.
         """

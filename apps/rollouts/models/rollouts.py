@@ -241,7 +241,7 @@ class RolloutPayload(models.Model):
 
     @cached_property
     def tokens(self) -> Tokens:
-        """Return the arrays, unpacked once: an update reads them several times."""
+        """Return the arrays, unpacked once: a step reads them several times."""
         return unpack_payload(self.data)
 
 

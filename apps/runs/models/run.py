@@ -439,7 +439,7 @@ class Run(WorkerLease):
 
     @retrying
     def ask_checkpoint(self, by: User | None = None, reason: str = "") -> None:
-        """Have the trainer write a checkpoint after its next update, whenever that comes."""
+        """Have the trainer write a checkpoint after its next step, whenever that comes."""
         with transaction.atomic():
             live = Run.objects.filter(pk=self.pk, state__in=(self.State.RUNNING, self.State.PAUSED))
             asked = live.update(checkpoint_asked_at=Now())

@@ -1,13 +1,13 @@
 """Trainer of preference runs (dpo, kto, reward_model), based on transformers' Trainer.
 
 TRL's DPOTrainer, KTOTrainer and RewardTrainer do not fit. They read and tokenise a whole data set
-before the first update and draw from it in their own order, whereas our batches are recorded in
+before the first step and draw from it in their own order, whereas our batches are recorded in
 rows before training. Their losses are means over a micro-batch, so a gradient changes with its size
 (so does KTO's baseline). Here `workers.algorithms.losses.preferences` computes the same losses,
-divided by the whole update's totals. The library provides what makes resuming bit-exact: optimizer,
+divided by the whole step's totals. The library provides what makes resuming bit-exact: optimizer,
 schedule, random state, checkpoints.
 
-Names used from transformers 5.19: `Trainer` (constructor, `get_batch_samples` called once an update
+Names used from transformers 5.19: `Trainer` (constructor, `get_batch_samples` called once a step
 with the number of micro-batches, `compute_loss`, `loss_is_scaled_for_ga`).
 """
 
@@ -50,7 +50,7 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
     `spec.rows_per_step` counts lessons; `batch.rows` are Pair or JudgedAnswer of `lessons.rows`.
     """
 
-    loss_is_scaled_for_ga = True  # every micro-batch gives its share of the update's loss
+    loss_is_scaled_for_ga = True  # every micro-batch gives its share of the step's loss
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
     def scores_texts(self) -> bool:
         return self.loss.name == REWARD_MODEL
 
-    # -- one update
+    # -- one step
 
     def get_batch_samples(
         self, epoch_iterator: Any, num_batches: int, device: torch.device
@@ -124,7 +124,7 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
     def compute_loss(
         self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
     ) -> torch.Tensor:
-        """Return this micro-batch's share of the update's loss.
+        """Return this micro-batch's share of the step's loss.
 
         Raises Interrupted (see BatchQueue.put).
         """
@@ -160,7 +160,7 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
 
     @torch.no_grad()
     def _baseline(self) -> torch.Tensor:
-        """Return KTO's z of the whole update, computed before the weights change."""
+        """Return KTO's z of the whole step, computed before the weights change."""
         total = torch.zeros((), device=self.args.device)
         mismatched = self._rank_lessons(rows.mismatched(self.batch.rows))
         for some in rows.cut(mismatched, self.spec.micro_batch_rows):
@@ -185,7 +185,7 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
     # -- called by StepGuard
 
     def close_update(self) -> None:
-        """Record the metrics and let the reference follow, for an applied or a skipped update."""
+        """Record the metrics and let the reference follow, for an applied or a skipped step."""
         self.give_cores_back()
         self.share_metrics()
         self.recorder.tell(lessons=len(self.batch.rows))
@@ -210,7 +210,7 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
 
 
 def forward_passes(spec: TrainerSpec) -> int:
-    """Return the number of forward passes of one update; a pair is two rows of the same pass."""
+    """Return the number of forward passes of one step; a pair is two rows of the same pass."""
     each = 1 if spec.objective.loss.name == "kto" else 2
     lessons = spec.rows_per_process
     return rows.passes(lessons, max(1, (spec.micro_batch_rows or each * lessons) // each))

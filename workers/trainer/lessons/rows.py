@@ -1,4 +1,4 @@
-"""Convert lessons to the tensors of an update.
+"""Convert lessons to the tensors of a step.
 
 Pure: no model, no randomness, no device. A pair is two rows, chosen then rejected; a thumb is one.
 Shapes: B rows, P longest prompt, C longest completion.
@@ -76,7 +76,7 @@ def choose_rank_lessons(lessons: Sequence[Lesson], rank: int, ranks: int) -> lis
 
 
 def passes(lessons: int, most: int) -> int:
-    """Return how many micro-batches of at most `most` lessons make the update."""
+    """Return how many micro-batches of at most `most` lessons make the step."""
     return -(-lessons // most)
 
 
