@@ -85,7 +85,7 @@ class Mapped(TypedText):
 
 def _too_large(text: str, most: int) -> str:
     size = len(text.encode())
-    return f"has {size / KIB:,.1f} KiB; the most is {most // KIB}." if size > most else ""
+    return f"has {size / KIB:,.1f} KiB; the maximum is {most // KIB}." if size > most else ""
 
 
 class BenchForm(forms.Form):
@@ -165,7 +165,7 @@ class BenchForm(forms.Form):
         replies = self._replies()
         task = self._task()
         if task is not None and (size := len(json.dumps(task).encode())) > TASK_BYTES:
-            self.add_error("task", f"The task has {size / KIB:,.0f} KiB; the most is 4,096.")
+            self.add_error("task", f"The task has {size / KIB:,.0f} KiB; the maximum is 4,096.")
         choice = data.get("scorer")
         options = data.get("options")
         if choice is None or options is None or task is None:
@@ -182,7 +182,7 @@ class BenchForm(forms.Form):
     def _replies(self) -> list[dict[str, Any]]:
         """Return the replies that are not empty, as scorers see them."""
         if len(self.replies) > MOST_REPLIES:
-            self.add_error(None, f"{len(self.replies)} replies; the most is {MOST_REPLIES}.")
+            self.add_error(None, f"{len(self.replies)} replies; the maximum is {MOST_REPLIES}.")
         for number, text in enumerate(self.replies, start=1):
             if why := _too_large(text, REPLY_BYTES):
                 self.reply_problems[number] = f"Reply {number} {why}"

@@ -46,7 +46,7 @@ def lessons(source: str, ids: Sequence[int]) -> list[Lesson]:
     """Return the lessons of these ids, in their order. Raises LessonGone."""
     found = LESSONS[source].objects.in_bulk(set(ids))
     if missing := set(ids) - found.keys():
-        raise LessonGone(f"{source}: {min(missing)} was frozen and is not there any more")
+        raise LessonGone(f"{source}: {min(missing)} is in the snapshot, but no longer exists")
     return [found[pk] for pk in ids]
 
 

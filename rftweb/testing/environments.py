@@ -48,7 +48,7 @@ def check_environment(
     rewarded = [reply.reward for reply in played if reply.reward]
     rewards = [reward for reward in rewarded if isinstance(reward, int | float)]
     if len(rewards) < len(rewarded):
-        problems.append("gives a reward that is no number")
+        problems.append("gives a reward that is not a number")
     total = sum(rewards)
     low, high = about.environment.reward_low, about.environment.reward_high
     if any(not low <= reward <= high for reward in rewards):

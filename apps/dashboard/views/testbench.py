@@ -127,7 +127,7 @@ def keep_as_case(request: SignedInRequest, project: str, pk: int) -> HttpRespons
     try:
         reward = _expected(expected)
         if len(note) > LONGEST_NOTE:
-            raise Refused(f"note: it has {len(note)} characters; the most is {LONGEST_NOTE}")
+            raise Refused(f"note: it has {len(note)} characters; the maximum is {LONGEST_NOTE}")
         case, is_new = keep_case(found, place, reward, note, request.user)
     except Refused as refused:
         wrong = {place: (expected, note, error_sentence(refused))}

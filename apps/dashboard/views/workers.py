@@ -133,7 +133,7 @@ def order_worker(request: SignedInRequest, pk: int, verb: str) -> HttpResponse:
     elif verb == "quarantine" and request.POST.get("name", "").strip() != str(found.pid):
         messages.error(
             request,
-            f"Nothing was fenced: type the process's number, {found.pid}, to quarantine it.",
+            f"The worker was not quarantined. To confirm, type its process number: {found.pid}.",
         )
     elif verb == "quarantine":
         held = quarantine(found, request.user, reason)
@@ -144,7 +144,7 @@ def order_worker(request: SignedInRequest, pk: int, verb: str) -> HttpResponse:
     else:
         found.tell(ORDERS[verb], request.user, reason)
         words = "It takes nothing new from now on." if verb == "drain" else "It serves again."
-        messages.success(request, f"{words} It hears within a few seconds.")
+        messages.success(request, f"{words} The worker follows within a few seconds.")
     return redirect("worker", found.pk)
 
 

@@ -108,7 +108,7 @@ class Seat:
         tools = body.get("tools") or []
         if len(messages) < self.heard:
             raise ValueError(
-                "it took back what was said: histories that are rewritten cannot be played"
+                "it changed earlier messages; histories that are rewritten are not supported"
             )
         new = [_message(message) for message in messages[self.heard :]]
         if self.heard == 0 and tools:
@@ -142,13 +142,13 @@ def _message(message):
     if not isinstance(content, str):
         if any(part.get("type") != "text" for part in content):
             raise ValueError(
-                "it shows something else than text, which this kind of environment cannot pass on"
+                "it sends content other than text, which this kind of environment does not support"
             )
         content = "\n".join(part["text"] for part in content)
     if message["role"] not in ("system", "user", "tool"):
         raise ValueError(
-            f"it puts words into the mouth of the {message['role']}: only system, user and tool may"
-            " speak"
+            f"it sends a message with the role {message['role']}; only system, user and tool are"
+            " allowed"
         )
     return {"role": message["role"], "content": content}
 
@@ -294,7 +294,7 @@ def _earned(episode):
         raise ValueError(
             f"{errors[-1].type}: {errors[-1].message}"[:300]
             if errors
-            else "it failed and does not say why"
+            else "it failed without a message"
         )
     (trace,) = episode.traces
     scored = any(reward is not None for reward in trace.rewards.values())
