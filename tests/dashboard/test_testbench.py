@@ -101,7 +101,7 @@ def test_a_waiting_trial_that_is_served_claims_no_priority_of_live_runs(bench, a
             ("the right answer", "0.5", "1/2", f"version {VERSION}", "12 ms"),
         ),
         (r"\boxed{0.4}", "1/2", "Not paid", ("another answer", "0.4", "found in")),
-        ("0.5", "", "No reward", ("the task has no answer", "does not tell")),
+        ("0.5", "", "No reward", ("the task has no answer", "not reported by the scorer")),
     ],
 )
 def test_a_verdict_says_what_was_read_and_why(bench, ask, reply, reference, badge, told):
