@@ -157,7 +157,7 @@ def list_due_work() -> list[Due]:
         )
     }
     rows = [
-        Due(station, what, why, **_count_row(found.get(state), is_people=station == "people"))
+        Due(station, what, why, **_row_counts(found.get(state), is_people=station == "people"))
         for state, (station, what, why) in STATIONS.items()
     ]
     ready = Experience.objects.filter(state=Experience.State.READY, run__state=Run.State.RUNNING)
@@ -186,7 +186,7 @@ def list_due_work() -> list[Due]:
     ]
 
 
-def _count_row(row: Mapping[str, Any] | None, is_people: bool) -> dict[str, Any]:
+def _row_counts(row: Mapping[str, Any] | None, is_people: bool) -> dict[str, Any]:
     if row is None:
         return {"count": 0, "at_it": None if is_people else 0}
     return {

@@ -103,7 +103,7 @@ def by_strength(decided: Sequence[DecidedValues], _: Qualities) -> dict[int, Agg
         else:
             wins[one, place[game.other]] += game.weight * game.result
             wins[place[game.other], one] += game.weight * (1 - game.result)
-    return _aggregate_place(place, fit_bradley_terry(wins, games=GAMES, against_typical=typical))
+    return _aggregate_values(place, fit_bradley_terry(wins, games=GAMES, against_typical=typical))
 
 
 def by_ranking(decided: Sequence[DecidedValues], _: Qualities) -> dict[int, AggregateValue]:
@@ -123,7 +123,7 @@ def by_ranking(decided: Sequence[DecidedValues], _: Qualities) -> dict[int, Aggr
                     typical[place[game.one]] += [game.result, 1 - game.result]
                 else:
                     choices += _graded(place[game.one], place[game.other], game.result)
-    return _aggregate_place(
+    return _aggregate_values(
         place, plackett_luce(len(place), choices, games=GAMES, against_typical=typical)
     )
 
@@ -219,7 +219,7 @@ def _places(decided: Sequence[DecidedValues]) -> dict[int, int]:
     }
 
 
-def _aggregate_place(place: Mapping[int, int], strengths: Strengths) -> dict[int, AggregateValue]:
+def _aggregate_values(place: Mapping[int, int], strengths: Strengths) -> dict[int, AggregateValue]:
     chances = 1 / (1 + np.exp(-strengths.scores))
     errors = strengths.errors
     return {

@@ -63,13 +63,13 @@ def list_turns(rollout: HasTurns) -> list[Turn]:
             kept["start"],
             kept["first"],
             kept["tokens"],
-            _read_turns(kept),
+            _read_typed_spans(kept),
         )
         for kept in rollout.turns
     ]
 
 
-def _read_turns(kept: dict) -> tuple[TypedSpan, ...]:
+def _read_typed_spans(kept: dict) -> tuple[TypedSpan, ...]:
     return tuple(
         TypedSpan(mark["act"], mark["start"], mark["end"], mark["first"], mark["tokens"])
         for mark in kept.get("typed", ())

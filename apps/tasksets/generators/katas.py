@@ -257,7 +257,7 @@ def generate(size: int, seed: int) -> Iterator[TaskRow]:
 
     The answer has the tests of the scorer `code`, none of them told in the prompt.
     """
-    for one in _draw_tasks(size, seed):
+    for one in _draw_exercises(size, seed):
         yield TaskRow(
             user_message(one.prompt),
             one.answer(one.calls()[SHOWN:]),
@@ -271,7 +271,7 @@ def generate_untested(size: int, seed: int) -> Iterator[TaskRow]:
 
     `meta` has `generators` and `submissions`, what apps.rewards.code.making makes them of.
     """
-    for one in _draw_tasks(size, seed):
+    for one in _draw_exercises(size, seed):
         wrong = random.Random(one.number).choice(WRONG)
         submissions = [
             {"language": "python", "code": one.submission(place >= wrong)}
@@ -282,7 +282,7 @@ def generate_untested(size: int, seed: int) -> Iterator[TaskRow]:
         yield TaskRow(user_message(one.prompt), answer, meta, domain="code")
 
 
-def _draw_tasks(size: int, seed: int) -> Iterator[Exercise]:
+def _draw_exercises(size: int, seed: int) -> Iterator[Exercise]:
     for number in draw_distinct(SPACE, size, seed):
         rest, kata = divmod(number, len(KATAS))
         yield Exercise(

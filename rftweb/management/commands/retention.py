@@ -34,7 +34,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, **options: Any) -> None:
-        document = _rule_document(options)
+        document = _given_rule(options)
         all_runs = Run.objects.select_related("project").order_by("pk")
         runs = [run_named(options["run"], options["project"])] if options["run"] else all_runs
         total = ReleaseSize()
@@ -64,7 +64,7 @@ class Command(BaseCommand):
         )
 
 
-def _rule_document(options: dict) -> Retention | None:
+def _given_rule(options: dict) -> Retention | None:
     if options["days"] is None and options["uses"] is None:
         return None
     if not options["run"]:
