@@ -84,8 +84,11 @@ def _list_ends(kind: str, endings: Sequence[tuple[str, str]]) -> list[End]:
         alike[NUMBER.sub("…", words)][words, query] += 1
     order = sorted(alike.items(), key=lambda item: -item[1].total())
     ends = [_build_end(kind, name, counts) for name, counts in order[:REASONS]]
-    others = sum(counts.total() for _, counts in order[REASONS:])
-    return ends + ([End(f"{len(order) - REASONS} other reasons", others, kind)] if others else [])
+    rest = order[REASONS:]
+    if rest:
+        others = sum(counts.total() for _, counts in rest)
+        ends.append(End(f"{len(rest)} other reasons", others, kind))
+    return ends
 
 
 def _build_end(kind: str, name: str, counts: Counter) -> End:

@@ -70,9 +70,13 @@ def overlaid(run: Run, names: Iterable[str], axis: str) -> dict[str, dict[str, l
 
     At most two queries.
     """
-    found = curves_document(run, Window(names=frozenset(names), axis=axis))
-    places = [_since_start(run, place) for place in found["x"]] if axis == "time" else found["x"]
-    return {name: _known_points(places, series["y"]) for name, series in found["series"].items()}
+    window = Window(names=frozenset(names), axis=axis)
+    document = curves_document(run, window)
+    places = document["x"]
+    if axis == "time":
+        places = [_since_start(run, place) for place in places]
+    curves = document["series"].items()
+    return {name: _known_points(places, curve["y"]) for name, curve in curves}
 
 
 def _since_start(run: Run, moment: float) -> float:
@@ -101,9 +105,10 @@ def drawn_charts(runs: Sequence[Run]) -> dict[str, Chart]:
 
 def compute_final_means(runs: Sequence[Run]) -> list[Final]:
     """Return the means over each run's last steps: one query, and one for each run."""
-    rows = Metric.objects.of_last_steps(runs, LAST).filter(name__in=FIGURES)
+    newest = Metric.objects.of_last_steps(runs, LAST).filter(name__in=FIGURES)
+    by_metric = newest.order_by().values_list("run", "name")
     last: dict[int, dict[str, float]] = defaultdict(dict)
-    for run, name, mean in rows.order_by().values_list("run", "name").annotate(mean=Avg("value")):
+    for run, name, mean in by_metric.annotate(mean=Avg("value")):
         last[run][name] = mean
     return [Final(run, last[run.pk], _best_value(run)) for run in runs]
 

@@ -197,8 +197,10 @@ def _medians(runs: Sequence[Run], signs: Mapping[str, int]) -> dict[int, float]:
 
     One query.
     """
-    found: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    rows = Metric.objects.of_last_steps(runs, NEWEST_UPDATES).filter(name__in=signs)
-    for run, step, name, value in rows.values_list("run", "step", "name", "value"):
-        found[run][step] += signs[name] * value
-    return {run: max(0.0, median(steps.values())) for run, steps in found.items()}
+    newest = Metric.objects.of_last_steps(runs, NEWEST_UPDATES).filter(name__in=signs)
+    rows = newest.values_list("run", "step", "name", "value")
+    sums: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for run, step, name, value in rows:
+        sums[run][step] += signs[name] * value
+    medians = {run: median(by_step.values()) for run, by_step in sums.items()}
+    return {run: max(0.0, value) for run, value in medians.items()}

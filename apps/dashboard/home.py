@@ -97,10 +97,12 @@ def load_home(user: User) -> Home:
 
 
 def _rights_of(user: User) -> Rights:
-    run = Project.objects.run_by(user).current().order_by("pk").values_list("slug", flat=True)
-    owned = Project.objects.owned_by(user).current().order_by("pk").values_list("slug", flat=True)
+    run_by = Project.objects.run_by(user).current().order_by("pk")
+    owned_by = Project.objects.owned_by(user).current().order_by("pk")
+    run = list(run_by.values_list("slug", flat=True)[:2])
+    owned = list(owned_by.values_list("slug", flat=True)[:2])
     is_member = Project.objects.visible_to(user).exists()
-    return Rights(list(run[:2]), list(owned[:2]), is_member)
+    return Rights(run, owned, is_member)
 
 
 def _at_work(user: User) -> RunQuerySet:

@@ -283,7 +283,10 @@ def _moments(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _spreads(sums: np.ndarray) -> tuple[float, float, float]:
     """Return the centred sums of squares of x and y and of their product."""
     n, x, y, xx, yy, xy = sums
-    return xx - x * x / n, yy - y * y / n, xy - x * y / n
+    spread_x = xx - x * x / n
+    spread_y = yy - y * y / n
+    shared = xy - x * y / n
+    return spread_x, spread_y, shared
 
 
 def _correlation(sums: np.ndarray) -> float | None:

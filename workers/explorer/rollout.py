@@ -391,8 +391,10 @@ class InFlightRollout:
         self, turn: InFlightTurn, ids: list[int], text: str, start: int, mark: tuple[int, int, int]
     ) -> TypedSpan:
         act, first, past = mark
-        begins = min(len(text), len(self.chat_tokenizer.text(ids[: first - turn.first])))
-        ends = min(len(text), len(self.chat_tokenizer.text(ids[: past - turn.first])))
+        before = self.chat_tokenizer.text(ids[: first - turn.first])
+        until_end = self.chat_tokenizer.text(ids[: past - turn.first])
+        begins = min(len(text), len(before))
+        ends = min(len(text), len(until_end))
         return TypedSpan(act, start + begins, start + ends, first, past - first)
 
 

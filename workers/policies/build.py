@@ -95,8 +95,10 @@ def mean_reward(
     batch = sampling.sample_batch(model, prompts, recipe.max_tokens, seeds)
     texts = [str(tokenizer.decode(ids, skip_special_tokens=True)) for ids, _ in batch.rows()]
     scorer = scorers.find_scorer(recipe.name)
-    values = [scorer.of(text, task).value for task, text in zip(tasks, texts, strict=True)]
-    return sum(value for value in values if value is not None) / len(values)
+    pairs = zip(tasks, texts, strict=True)
+    values = [scorer.of(text, task).value for task, text in pairs]
+    total = sum(value for value in values if value is not None)
+    return total / len(values)
 
 
 def _progress(recipe: Recipe, say: Say) -> warming.Report:

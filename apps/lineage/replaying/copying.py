@@ -175,12 +175,8 @@ class _Copy:
                 "pk", *places
             )
         }
-        found = {
-            pk: there[groups[group], origin, index]
-            for pk, group, origin, index in Rollout.objects.filter(group__in=groups).values_list(
-                "pk", *places
-            )
-        }
+        originals = Rollout.objects.filter(group__in=groups).values_list("pk", *places)
+        found = {pk: there[groups[group], origin, index] for pk, group, origin, index in originals}
         copied_rows(RolloutPayload, "rollout", found)
         copied_rows(RolloutBaseNll, "rollout", found)
         theirs = [

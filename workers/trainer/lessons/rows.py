@@ -54,9 +54,10 @@ def cut(lessons: Sequence[Lesson], micro_batch_rows: int | None) -> list[list[Le
 
     A pair stays together. The sizes of the parts differ by at most one.
     """
-    each = len(lessons[0].rows)
-    most = max(1, (micro_batch_rows or each * len(lessons)) // each)
-    parts = passes(len(lessons), most)
+    rows_each = len(lessons[0].rows)
+    rows_at_once = micro_batch_rows or rows_each * len(lessons)
+    lessons_at_once = max(1, rows_at_once // rows_each)
+    parts = passes(len(lessons), lessons_at_once)
     size, larger = divmod(len(lessons), parts)
     starts = [n * size + min(n, larger) for n in range(parts + 1)]
     return [list(lessons[a:b]) for a, b in pairwise(starts)]
