@@ -274,15 +274,18 @@ def print_table(
             before = recorded.get(key, [])
             is_worse = bool(before) and fell(now, before, figure.more_is_better)
             worse += [key] * is_worse
-            told = " ".join(f"{value:g}" for value in before) or "-"
-            print(f"{key:70} {now:>8g}  {told}{'  worse' * is_worse}")
+            text = " ".join(f"{value:g}" for value in before) or "-"
+            print(f"{key:70} {now:>8g}  {text}{'  worse' * is_worse}")
     return worse
 
 
 def fell(now: float, before: Sequence[float], more_is_better: bool) -> bool:
     """Tell whether a figure is worse than the recorded ones by more than their noise."""
-    noise = max(max(before) - min(before), LEAST_CHANGE * abs(sum(before) / len(before)))
-    return now < min(before) - noise if more_is_better else now > max(before) + noise
+    low = min(before)
+    high = max(before)
+    mean = sum(before) / len(before)
+    noise = max(high - low, LEAST_CHANGE * abs(mean))
+    return now < low - noise if more_is_better else now > high + noise
 
 
 def figure_key(benchmark: Benchmark, figure: Figure) -> str:

@@ -33,24 +33,26 @@ def draw_pairs(seed: int = SEED) -> list[Pair]:
     for category, rule in BOXED.items():
         for _ in range(TIMES):
             found += [
-                Pair("math", category, wanted, f"So it is \\boxed{{{said}}}.", right)
-                for wanted, said, right in rule(draw)
+                Pair("math", category, wanted, f"So it is \\boxed{{{answer}}}.", right)
+                for wanted, answer, right in rule(draw)
             ]
     for category, rule in SAID.items():
         for _ in range(TIMES):
             found += [
-                Pair("math", category, wanted, said, right) for wanted, said, right in rule(draw)
+                Pair("math", category, wanted, answer, right)
+                for wanted, answer, right in rule(draw)
             ]
     for category, rule in ASKED.items():
         for _ in range(TIMES):
             found += [
-                Pair("math", category, wanted, f"\\boxed{{{said}}}", right, question)
-                for question, wanted, said, right in rule(draw)
+                Pair("math", category, wanted, f"\\boxed{{{answer}}}", right, question)
+                for question, wanted, answer, right in rule(draw)
             ]
     for (scorer, category), rule in OTHERS.items():
         for _ in range(TIMES):
             found += [
-                Pair(scorer, category, wanted, said, right) for wanted, said, right in rule(draw)
+                Pair(scorer, category, wanted, answer, right)
+                for wanted, answer, right in rule(draw)
             ]
     return _different(found)
 
@@ -61,7 +63,7 @@ def _different(found: list[Pair]) -> list[Pair]:
 
 def _one_letter(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
     right, wrong, other = draw.sample("ABCD", 3)
-    for said in (
+    for answer in (
         f"The answer is {right}.",
         f"It is {right}, not {wrong}.",
         f"({right})",
@@ -73,8 +75,8 @@ def _one_letter(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
         f"We get \\boxed{{x^2 + y}}.\n**Answer: {right}**",
         f"{right} rather than {wrong}",
     ):
-        yield right, said, True
-        yield wrong, said, False
+        yield right, answer, True
+        yield wrong, answer, False
     yield right, f"The answer is not {right}.", False
     yield right, f"{right} or {wrong}", False
     yield right, "A, B, C, D", False
@@ -83,7 +85,7 @@ def _one_letter(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
 
 def _letters(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
     one, two, other = draw.sample("ABCD", 3)
-    for said in (
+    for answer in (
         f"The answers are {one} and {two}.",
         f"- {one}\n- {two}",
         f"\\boxed{{{one}, {two}}}",
@@ -91,8 +93,8 @@ def _letters(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
         f"Both {two} and {one} are right.",
         f"{one} and {two}, not {other}",
     ):
-        yield [one, two], said, True
-        yield [one, other], said, False
+        yield [one, two], answer, True
+        yield [one, other], answer, False
     yield [one, two], "A, B, C, D", False
     yield [one, two], one, False
 
@@ -100,7 +102,7 @@ def _letters(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
 def _quantities(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
     n = draw.randrange(2, 60)
     m = draw.randrange(2, 30)
-    for said, value, unit in (
+    for answer, value, unit in (
         (f"F = ma = {m} * {n} = {m * n} N", m * n, "N"),
         (f"{n} metres per second squared", n, "m/s^2"),
         (f"{n} m s^-2", n, "m/s^2"),
@@ -112,11 +114,11 @@ def _quantities(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
         (f"\\boxed{{{n}\\ \\text{{cm}}^2}}", n, "cm^2"),
         (f"about {n} litres", n, "L"),
     ):
-        yield {"value": value, "unit": unit}, said, True
-        yield {"value": 2 * value, "unit": unit}, said, False
-        yield {"value": value, "unit": "kg*m"}, said, False
-    for said in ("half of {} N", "twice {} N", "more than {} N", "It is a third of {} N."):
-        yield {"value": n, "unit": "N"}, said.replace("{}", str(n)), False
+        yield {"value": value, "unit": unit}, answer, True
+        yield {"value": 2 * value, "unit": unit}, answer, False
+        yield {"value": value, "unit": "kg*m"}, answer, False
+    for answer in ("half of {} N", "twice {} N", "more than {} N", "It is a third of {} N."):
+        yield {"value": n, "unit": "N"}, answer.replace("{}", str(n)), False
 
 
 def _counts(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
@@ -126,9 +128,9 @@ def _counts(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
     names = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
     count = 10 * tens + unit
     spelled = f"{names[tens - 2]}-{ones[unit - 1]}"
-    for said in (spelled, f"There are {spelled} of them.", str(count), f"\\boxed{{{count}}}"):
-        yield {"count": count}, said, True
-        yield {"count": count + 1}, said, False
+    for answer in (spelled, f"There are {spelled} of them.", str(count), f"\\boxed{{{count}}}"):
+        yield {"count": count}, answer, True
+        yield {"count": count + 1}, answer, False
     yield {"count": 12 * (unit + 1)}, f"{('two', *ones[2:], 'ten')[unit - 1]} dozen", True
     yield {"count": count}, f"{count} or {count + 1}", False
     yield {"count": count}, f"half of {count}", False
@@ -169,7 +171,7 @@ def _burning(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
 
 def _references(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
     right, wrong = draw.sample(("Paris", "Oslo", "Lima", "Cairo", "Accra", "Quito", "Hanoi"), 2)
-    for said in (
+    for answer in (
         f"{right}",
         f"The answer is {right}.",
         f"The capital is {right}.",
@@ -177,8 +179,8 @@ def _references(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
         f"{right} is the capital.",
         f"Answer: {right}",
     ):
-        yield {"reference": right}, said, True
-        yield {"reference": wrong}, said, False
+        yield {"reference": right}, answer, True
+        yield {"reference": wrong}, answer, False
     yield {"reference": right}, f"It is not {right}.", False
     yield {"reference": right}, f"{right} or {wrong}", False
     yield {"reference": right}, f"{right}, {wrong}", False
@@ -208,7 +210,7 @@ def _boxes_of_things(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
     right = x + draw.randrange(20, 200)
     low = y + draw.randrange(20, 200)
     wanted = {"box": [x, y, right, low]}
-    for said in (
+    for answer in (
         f"[{x}, {y}, {right}, {low}]",
         f"({x},{y}),({right},{low})",
         f"[[{x},{y}],[{right},{low}]]",
@@ -217,8 +219,8 @@ def _boxes_of_things(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
         f'{{"x":{x},"y":{y},"width":{right - x},"height":{low - y}}}',
         f'[{{"bbox_2d": [{x}, {y}, {right}, {low}], "label": "lamp"}}]',
     ):
-        yield wanted, said, True
-        yield {"box": [x + 300, y, right + 300, low]}, said, False
+        yield wanted, answer, True
+        yield {"box": [x + 300, y, right + 300, low]}, answer, False
     yield wanted, f"[{x}, {y}, {right}, {low}] or [0, 0, 9, 9]", False
 
 

@@ -71,12 +71,12 @@ class Loop:
 
     def step(self, tasks: list[TaskRow], experts: Sequence[Row] = ()) -> None:
         """Make one update from one batch: `group_size` answers per task, and the expert rows."""
-        asked = [task for task in tasks for _ in range(self.plan.group_size)]
-        prompts = [self._prompt_ids(task) for task in asked]
+        repeated_tasks = [task for task in tasks for _ in range(self.plan.group_size)]
+        prompts = [self._prompt_ids(task) for task in repeated_tasks]
         with self._clock("sample"):
             sampled = self._answers(prompts)
         with self._clock("score"):
-            advantages = self._judge(asked, [ids for ids, _ in sampled])
+            advantages = self._judge(repeated_tasks, [ids for ids, _ in sampled])
         with self._clock("update"):
             rows = [
                 Row(tuple(prompt), tuple(ids), (1,) * len(ids), tuple(logprobs), advantage)
@@ -101,15 +101,15 @@ class Loop:
         self.engine.submit(
             [Request(str(number), tuple(prompt), sampling) for number, prompt in enumerate(prompts)]
         )
-        said: list[tuple[list[int], list[float]]] = [([], []) for _ in prompts]
+        sampled: list[tuple[list[int], list[float]]] = [([], []) for _ in prompts]
         running = len(prompts)
         while running:
             for delta in self.engine.drain(1.0):
-                ids, logprobs = said[int(delta.request_id)]
+                ids, logprobs = sampled[int(delta.request_id)]
                 ids += delta.token_ids
                 logprobs += delta.logprobs
                 running -= delta.stop_reason is not None
-        return said
+        return sampled
 
     def _sync(self) -> None:
         """Seal the new weights, load them into the engine, and delete the previous version."""
@@ -119,14 +119,16 @@ class Loop:
         self.engine.load(folder, self.version, manifest.probe)
         shutil.rmtree(self.weights / f"version-{self.version - 1}", ignore_errors=True)
 
-    def _judge(self, asked: list[TaskRow], completions: list[list[int]]) -> list[float | None]:
+    def _judge(
+        self, repeated_tasks: list[TaskRow], completions: list[list[int]]
+    ) -> list[float | None]:
         """Return the advantages; None for answers that the update leaves out.
 
         These are answers of dropped groups, and those that RAFT does not imitate.
         """
         scorer = scorers.find_scorer(self.plan.rewards[0].scorer)
         texts = [self.tokenizer.decode(ids, skip_special_tokens=True) for ids in completions]
-        pairs = zip(asked, texts, strict=True)
+        pairs = zip(repeated_tasks, texts, strict=True)
         verdicts = [scorer.of(text, task) for task, text in pairs]
         values = [verdict.value for verdict in verdicts]
         self.rewards.append(sum(values) / len(values))

@@ -130,12 +130,12 @@ def main() -> None:
         if options.reference:
             beside.append(reference := Reference(options))
         ours, run = through_us(stage, "bench", samples, options.experiences // BATCH, beside)
-        said = print_buffer_table(ours, bare.seconds, bytes_each(run))
+        status = print_buffer_table(ours, bare.seconds, bytes_each(run))
         if options.reference:
-            said |= reference.report(ours)
+            status |= reference.report(ours)
         if options.growth:
-            said |= growth(stage, options.growth)
-    print(json.dumps(said))
+            status |= growth(stage, options.growth)
+    print(json.dumps(status))
 
 
 def parse_options() -> argparse.Namespace:
@@ -384,8 +384,8 @@ class Reference:
 
     def spent(self, what: str) -> Spent:
         server = server_seconds()
-        told = self.ask(what)
-        return Spent(told["wall"], told["cpu"] + server_seconds() - server)
+        reply = self.ask(what)
+        return Spent(reply["wall"], reply["cpu"] + server_seconds() - server)
 
     def report(self, ours: Seconds) -> dict[str, float]:
         """Print its figures; return ours relative to them."""
@@ -504,12 +504,12 @@ def growth(project, most: int) -> dict[str, float]:
         before = scans()
         found[rows], _ = through_us(project, f"among-{rows}", samples, MEASURED)
         walked = [table for table, count in scans().items() if count > before[table]]
-        told = (
+        text = (
             f"insert p95 {p95(found[rows].written) * 1000:.1f} ms, claim p95"
             f" {p95(found[rows].claimed) * 1000:.1f} ms"
         )
         print(
-            f"among {rows:,}: {told}, read from end to end: {', '.join(walked) or 'nothing'}",
+            f"among {rows:,}: {text}, read from end to end: {', '.join(walked) or 'nothing'}",
             flush=True,
         )
     pair = f"{format_count(most)}_over_{format_count(SMALL)}"

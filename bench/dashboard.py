@@ -60,7 +60,7 @@ DRAWN = """() => {
 }"""
 
 
-def main() -> None:
+def parse_arguments() -> argparse.Namespace:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--runs", type=int, default=200)
     options.add_argument("--rollouts", type=int, default=1_000_000)
@@ -79,47 +79,57 @@ def main() -> None:
         help="how long the overview stands open; 0: no browser",
     )
     options.add_argument("--pages", nargs="*", help="names of addresses; all of them otherwise")
-    asked = options.parse_args()
-    pages = [page for page in PAGES if not asked.pages or page.name in asked.pages]
+    return options.parse_args()
+
+
+def main() -> None:
+    options = parse_arguments()
+    pages = [page for page in PAGES if not options.pages or page.name in options.pages]
     with installation():
         people = create_small_run()
         few = {page: queries(getattr(people, page.by), page, FIRST) for page in pages}
         began = time.perf_counter()
-        run_in_process(fill_tables, Sizes(asked.runs, asked.rollouts, asked.points))
-        sizes = (
-            f"{asked.runs} runs, {asked.rollouts:,} rollouts, {asked.points:,} points of metrics"
+        run_in_process(fill_tables, Sizes(options.runs, options.rollouts, options.points))
+        print(
+            f"{options.runs} runs, {options.rollouts:,} rollouts, {options.points:,} points of"
+            f" metrics, written in {time.perf_counter() - began:.0f} s",
+            flush=True,
         )
-        print(f"{sizes}, written in {time.perf_counter() - began:.0f} s", flush=True)
         gc.collect()
         gc.freeze()  # as a web process does after loading
         found = [
-            measure_requests(getattr(people, page.by), page, asked.asked)
+            measure_requests(getattr(people, page.by), page, options.asked)
             | {"queries_small": few[page]}
             for page in pages
         ]
         print_page_table(found)
-        figures = measure_traffic(people.alice, asked.minutes) if asked.minutes else {}
-        if asked.crowd:
-            run_in_process(crowd, asked.crowd)
-            lists = [page for page in pages if page.name == "runs"]
-            crowded = [
-                measure_requests(people.alice, page, asked.asked) | {"queries_small": few[page]}
-                for page in lists
-            ]
-            crowded = [row | {"page": f"{row['page']}, of {asked.crowd:,}"} for row in crowded]
+        figures = measure_traffic(people.alice, options.minutes) if options.minutes else {}
+        if options.crowd:
+            run_in_process(crowd, options.crowd)
+            crowded = []
+            for page in (page for page in pages if page.name == "runs"):
+                row = measure_requests(people.alice, page, options.asked)
+                title = f"{row['page']}, of {options.crowd:,}"
+                crowded.append(row | {"page": title, "queries_small": few[page]})
             print_page_table(crowded)
             found += crowded
-    over = [row["page"] for row in found if row["p95_ms"] > P95_MS]
-    for name, most in (
-        ("overview_interactive_ms", INTERACTIVE_MS),
-        ("overview_kb_a_minute", KB_A_MINUTE),
-    ):
-        if name in figures:
-            is_over = figures[name] > most
-            print(f"{name:28}{figures[name]:10} of {most} at most{'  over' * is_over}")
-            over += [name] * is_over
+    over = [row["page"] for row in found if row["p95_ms"] > P95_MS] + list_exceeded(figures)
     print(json.dumps({"pages": found, **figures, "over": over}))
     raise SystemExit(1 if over else 0)
+
+
+def list_exceeded(figures: dict[str, float]) -> list[str]:
+    """Print the figures that have a limit, and return those above it."""
+    limits = {"overview_interactive_ms": INTERACTIVE_MS, "overview_kb_a_minute": KB_A_MINUTE}
+    exceeded = []
+    for name, limit in limits.items():
+        if name not in figures:
+            continue
+        is_over = figures[name] > limit
+        print(f"{name:28}{figures[name]:10} of {limit} at most{'  over' * is_over}")
+        if is_over:
+            exceeded.append(name)
+    return exceeded
 
 
 def run_in_process(work: Callable, *given: object) -> None:

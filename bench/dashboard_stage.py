@@ -89,7 +89,7 @@ def fill_tables(sizes: Sizes) -> None:
         cursor.execute("SET statement_timeout = 0")
         cursor.execute("SET synchronous_commit = off")
         _runs(cursor, sizes)
-        for statement in [*_run_rows(), *_spoken()]:
+        for statement in [*_run_rows(), *_history_statements()]:
             cursor.execute(statement)
     for run in Run.objects.filter(slug__in=sizes.steps):
         MetricSpan.fill(run)
@@ -339,7 +339,7 @@ def _metric_rows(run: "Run") -> list[str]:
     ]
 
 
-def _spoken() -> list[str]:
+def _history_statements() -> list[str]:
     """Return the statements that write the largest run's usage, ratings and logs."""
     from apps.feedback.models import Rating
     from apps.runs.costs import KINDS

@@ -115,11 +115,11 @@ def gsm8k_replies(seed: int) -> Iterator[tuple[str, str]]:
     while True:
         first = draw.randrange(1, 10)
         second = draw.randrange(1, 10)
-        asked = word_problem(draw.choice(NAMES), draw.choice(THINGS), first, second)
+        question = word_problem(draw.choice(NAMES), draw.choice(THINGS), first, second)
         sign, result = draw.choices(
             (("+", first + second), ("-", first - second), ("+", first + second + 1)), (4, 3, 3)
         )[0]
-        yield asked, f"{first}{sign}{second}={result}\n#### {result}"
+        yield question, f"{first}{sign}{second}={result}\n#### {result}"
 
 
 # -- MBPP ------------------------------------------------------------------------------------------
@@ -131,11 +131,11 @@ def mbpp_rows() -> Iterator[dict]:
     for what, expression in FUNCTIONS.items():
         for variable in VARIABLES:
             number += 1
-            said = expression.format(variable)
+            text = expression.format(variable)
             yield {
                 "task_id": number,
                 "text": function_wanted(what, variable),
-                "code": f"def f({variable}):\n    return {said}",
+                "code": f"def f({variable}):\n    return {text}",
                 "test_list": [f"assert f({at}) == {value_at(expression, at)!r}" for at in TRIED],
                 "test_setup_code": "",
                 "challenge_test_list": [],
@@ -233,8 +233,8 @@ def build_policy(data_set: DataSet, folder: Path) -> None:
     model = warming.fresh(recipe, tokenizer, 0)
     model.config.max_position_embeddings = CONTEXT  # Qwen3's rotary angles do not depend on it
     warming.warm_policy(model, tokenizer, recipe, 0, report_warm_up)
-    asked, _ = next(data_set.replies(0))
-    save_base(model, tokenizer, folder, asked)
+    question, _ = next(data_set.replies(0))
+    save_base(model, tokenizer, folder, question)
 
 
 def report_warm_up(step: int, loss: float) -> None:

@@ -68,10 +68,10 @@ def _row(engine: Engine, tokens: int, options: argparse.Namespace) -> dict:
 def _round(engine: Engine, batch: int, tokens: int, group: int) -> float:
     """Return the tokens per second while complete batches follow each other."""
     started = time.perf_counter()
-    said = 0
-    while said < LEAST_TOKENS:
-        said += whole_batch(engine, batch, tokens, group)
-    return said / (time.perf_counter() - started)
+    sampled = 0
+    while sampled < LEAST_TOKENS:
+        sampled += whole_batch(engine, batch, tokens, group)
+    return sampled / (time.perf_counter() - started)
 
 
 def whole_batch(engine: Engine, batch: int, tokens: int, group: int) -> int:
@@ -83,10 +83,10 @@ def whole_batch(engine: Engine, batch: int, tokens: int, group: int) -> int:
     engine.submit(
         [Request(str(index), prompts[index // group], sampling) for index in range(batch)]
     )
-    said = 0
+    sampled = 0
     while engine.in_flight():
-        said += sum(len(delta.token_ids) for delta in engine.drain(1.0))
-    return said + sum(len(delta.token_ids) for delta in engine.drain(0.0))
+        sampled += sum(len(delta.token_ids) for delta in engine.drain(1.0))
+    return sampled + sum(len(delta.token_ids) for delta in engine.drain(0.0))
 
 
 def _policy(scratch: Path) -> Path:

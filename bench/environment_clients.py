@@ -27,26 +27,26 @@ class Client:
         body = None if document is None else json.dumps(document)
         self.connection.request(method, path, body, {**self.headers, **headers})
         answer = self.connection.getresponse()
-        said = answer.read()
+        reply = answer.read()
         is_json = answer.headers.get_content_type().endswith("json")
-        return answer.status, json.loads(said) if is_json else {}
+        return answer.status, json.loads(reply) if is_json else {}
 
     def must(self, method: str, path: str, document: dict, **headers: str) -> dict:
         """Send a request; retry 429, and raise RuntimeError for other errors."""
         until_s = time.monotonic() + WAIT_S
         while True:
-            status, said = self.ask(method, path, document, **headers)
+            status, reply = self.ask(method, path, document, **headers)
             if status < 300:
-                return said
+                return reply
             if status != 429 or time.monotonic() > until_s:
-                raise RuntimeError(f"{path} answered {status}: {said}")
+                raise RuntimeError(f"{path} answered {status}: {reply}")
             time.sleep(0.005)
 
     def timed(self, *request: object, **headers: str) -> dict:
         began = time.perf_counter()
-        said = self.must(*request, **headers)
+        reply = self.must(*request, **headers)
         self.took.append(1000 * (time.perf_counter() - began))
-        return said
+        return reply
 
 
 def pushes(client: Client, name: str, ends: Callable[[], bool]) -> None:
@@ -69,10 +69,10 @@ def play_to_last_action(
     tokens = []
     for number in range(TURNS):
         turn = {"number": number, "observation": "Go on.", "reward": reward if number else None}
-        said = client.timed("POST", f"/api/v1/episodes/{episode}/turns/", turn)
-        if said["action"] is None:
-            raise RuntimeError(f"no action: {said}")
-        tokens.append(said["tokens"])
+        reply = client.timed("POST", f"/api/v1/episodes/{episode}/turns/", turn)
+        if reply["action"] is None:
+            raise RuntimeError(f"no action: {reply}")
+        tokens.append(reply["tokens"])
     return tokens, episode
 
 
@@ -83,10 +83,10 @@ def talks(client: Client, name: str, ends: Callable[[], bool]) -> None:
         heard = []
         for _ in range(TURNS):
             heard.append({"role": "user", "content": "Go on."})
-            said = client.timed(
+            reply = client.timed(
                 "POST", "/v1/chat/completions", {"model": "policy", "messages": heard}, **key
             )
-            heard.append(said["choices"][0]["message"])
+            heard.append(reply["choices"][0]["message"])
         client.must("POST", "/v1/rl/set_reward", {"reward": 1}, **key)
         client.must("POST", "/v1/rl/end_session", {}, **key)
         client.episodes += 1

@@ -76,8 +76,8 @@ class Service(BaseHTTPRequestHandler):
     """An HTTP environment with reset/step/close that answers at once."""
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        number = asked.get("number", 0)
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        number = request.get("number", 0)
         step = (
             {"observation": "Go on.", "reward": 0.5, "done": number >= TURNS}
             if self.path.endswith("/step")

@@ -184,24 +184,24 @@ def rewarded(options: argparse.Namespace, secret: str) -> dict[str, float]:
         held: list[int] = []
         at_once(options.clients, options.port, secret, lambda client: _hold(client, held))
         held = held[:HELD]
-        said = [
+        rewards = [
             {"episode": episode, "turn": turn, "reward": 0.5}
             for episode in held
             for turn in range(TURNS - 1)
         ]
-        said = [again for n, one in enumerate(said) for again in [one] * (1 + (n % 10 == 9))]
+        rewards = [again for n, one in enumerate(rewards) for again in [one] * (1 + (n % 10 == 9))]
         client = Client(options.port, secret)
         began = time.perf_counter()
-        for first in range(0, len(said), BATCH):
+        for first in range(0, len(rewards), BATCH):
             batch = client.must(
-                "POST", "/api/v1/rewards/", {"rewards": said[first : first + BATCH]}
+                "POST", "/api/v1/rewards/", {"rewards": rewards[first : first + BATCH]}
             )
             if any(result["status"] != 201 for result in batch["results"]):
                 raise RuntimeError(
                     "refused:"
                     f" {next(result for result in batch['results'] if result['status'] != 201)}"
                 )
-        rewards_per_s = len(said) / (time.perf_counter() - began)
+        rewards_per_s = len(rewards) / (time.perf_counter() - began)
         began = time.perf_counter()
         left = list(enumerate(held))
         lock = threading.Lock()
@@ -215,7 +215,7 @@ def rewarded(options: argparse.Namespace, secret: str) -> dict[str, float]:
                 f"{taken} rewards of {len(held) * TURNS} and {closed} ends of {len(held)} are in"
                 " the table"
             )
-        wait_for_state("their rewards are told", lambda: _told(held) == len(held))
+        wait_for_state("their rewards are told", lambda: _count_rewarded(held) == len(held))
     return {
         "results_per_s": results_per_s,
         "rewards_per_s": rewards_per_s,
@@ -235,14 +235,14 @@ def _results(client: Client, left: list[tuple[int, int]], lock: threading.Lock) 
                 return
             n, episode = left.pop()
         for _ in range(1 + (n % 10 == 9)):
-            status, said = client.ask(
+            status, answer = client.ask(
                 "POST", f"/api/v1/episodes/{episode}/result/", {"reward": 0.5}
             )
             if status >= 300:
-                raise RuntimeError(f"result answered {status}: {said}")
+                raise RuntimeError(f"result answered {status}: {answer}")
 
 
-def _told(held: list[int]) -> int:
+def _count_rewarded(held: list[int]) -> int:
     """Return how many of these episodes' rollouts have a reward by the environment."""
     from apps.rewards.models import Reward
 

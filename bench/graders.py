@@ -108,8 +108,8 @@ def by_library(pair: Pair) -> float | None:
     wanted = parse(f"\\boxed{{{pair.wanted}}}", parsing_timeout=None)
     if not wanted:
         return None
-    said = parse(pair.response, parsing_timeout=None)
-    return float(verify(wanted, said, timeout_seconds=None))
+    parsed = parse(pair.response, parsing_timeout=None)
+    return float(verify(wanted, parsed, timeout_seconds=None))
 
 
 def judge_pairs(judge: Judge, drawn: Sequence[Pair]) -> list[Judged]:
@@ -155,17 +155,17 @@ def main() -> int:
     )  # what is loaded first is not counted
     ours = judge_pairs(by_scorer, drawn)
     figures = print_class_table(ours, "scorers")
-    said = {"pairs": len(drawn), "accuracy": round(figures["all"].accuracy, 4)}
+    summary = {"pairs": len(drawn), "accuracy": round(figures["all"].accuracy, 4)}
     if options.library:
         logging.disable(logging.WARNING)
         mathematics = [pair for pair in drawn if pair.scorer == "math"]
         judge_pairs(by_library, mathematics[:3])
         library = print_class_table(judge_pairs(by_library, mathematics), "math-verify alone")
-        said |= {"library": round(library["all"].accuracy, 4)}
+        summary |= {"library": round(library["all"].accuracy, 4)}
     for one in ours:
         if not one.is_right:
             print(f"misjudged: {one.pair} got {one.value}")
-    print(json.dumps(said))
+    print(json.dumps(summary))
     return 0 if figures["all"].accuracy >= TARGET else 1
 
 

@@ -104,17 +104,17 @@ class Growth:
 
     def report(self) -> dict[str, object]:
         """Print the exponents; return everything."""
-        told: dict[str, object] = {}
+        document: dict[str, object] = {}
         for name, by_size in self.found.items():
             grown = exponent({size: spent.cpu for size, spent in by_size.items()})
             print(f"{name:28} exponent {grown:5.2f}")
-            told[name] = {
+            document[name] = {
                 "sizes": list(by_size),
                 "wall_ms": [round(spent.wall * 1e3, 2) for spent in by_size.values()],
                 "cpu_ms": [round(spent.cpu * 1e3, 2) for spent in by_size.values()],
                 "exponent": round(grown, 3),
             }
-        return told
+        return document
 
 
 def main() -> None:
@@ -126,12 +126,12 @@ def main() -> None:
             grow_tasks(growth, project, size)
         grow_runs(growth, project, options.runs)
         grow_rollouts(growth, project, options.rollouts)
-        told = growth.report()
+        document = growth.report()
     for unit in ("ms", "cpu_ms"):
-        of_rules = [told[f"draw: {rule}"] for rule in RULES]
+        of_rules = [document[f"draw: {rule}"] for rule in RULES]
         key = unit if unit == "cpu_ms" else "wall_ms"
-        told[f"worst_draw_{unit}"] = max(one[key][-1] for one in of_rules)
-    print(json.dumps(told))
+        document[f"worst_draw_{unit}"] = max(one[key][-1] for one in of_rules)
+    print(json.dumps(document))
 
 
 def parse_options() -> argparse.Namespace:

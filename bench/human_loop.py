@@ -111,8 +111,8 @@ class Person(threading.Thread):
 
     def _answer(self, item: dict) -> dict:
         """Return the answer for an item, from its prompt and reply."""
-        asked = item["prompt"][-1]["content"]
-        wanted = next(word for word in split_tone_tokens(asked) if word in OBJECTS)
+        question = item["prompt"][-1]["content"]
+        wanted = next(word for word in split_tone_tokens(question) if word in OBJECTS)
         if item["form"] == "rewrite":
             return {"text": self.rater.rewrite(wanted, self.chance)}
         truth = tone.judge_tone(item["replies"][0]["text"], wanted).value
@@ -227,10 +227,10 @@ def mixing(steps: int) -> dict[str, object]:
 def tell(run, crowd: list[Person]) -> None:
     if run.step % 10 == 0:
         truth, well_formed = truths(run, max(0, run.groups_opened - 64))
-        said = sum((person.said for person in crowd), Counter())
+        decisions = sum((person.said for person in crowd), Counter())
         print_line(
             f"{run.slug} step {run.step}: true {truth:.3f}, well-formed {well_formed:.2f},"
-            f" decisions by answer {dict(said)}"
+            f" decisions by answer {dict(decisions)}"
         )
 
 
@@ -243,15 +243,15 @@ def human_run_figures(run) -> dict[str, object]:
         run, run.groups_opened - LAST_UPDATES * run.settings.groups_per_step
     )
     newest = RaterModel.objects.filter(run=run).order_by("-number").first()
-    said = Rating.objects.filter(run=run, is_withdrawn=False)
+    ratings = Rating.objects.filter(run=run, is_withdrawn=False)
     return {
         "first": round(first, 4),
         "final": round(final, 4),
         "well_formed": round(well_formed, 4),
-        "decisions": said.count(),
-        "late": said.filter(is_late=True).count(),
-        "rewrites": said.filter(form="rewrite").count(),
-        "raters": said.values("rater").distinct().count(),
+        "decisions": ratings.count(),
+        "late": ratings.filter(is_late=True).count(),
+        "rewrites": ratings.filter(form="rewrite").count(),
+        "raters": ratings.values("rater").distinct().count(),
         "rollouts": sum(groups.values_list("size", flat=True)),
         "dropped": run.groups_dropped,
         "pair_accuracy": newest and newest.figures["accuracy"]["share"],
@@ -284,8 +284,8 @@ def truths(run, first: int, count: int | None = None) -> tuple[float, float]:
     )
     if count is not None:
         rows = rows.filter(group__draw_index__lt=first + count)
-    asked = rows.values_list("group__task__prompt", "text", "group__task__answer")
-    verdicts = [tone.judge_tone(text, answer.get("object")) for _, text, answer in asked]
+    question = rows.values_list("group__task__prompt", "text", "group__task__answer")
+    verdicts = [tone.judge_tone(text, answer.get("object")) for _, text, answer in question]
     if not verdicts:
         return 0.0, 0.0
     well_formed = sum(bool(verdict.details.get("well_formed")) for verdict in verdicts)

@@ -92,12 +92,12 @@ def of_state(stack: Any, var: Path, window: float) -> dict[str, Any]:
     share = {role: round((after[role] - before.get(role, 0.0)) / took, 4) for role in after}
     with statements_logged(var) as log:
         time.sleep(LOGGED_S)
-    said = Counter(strip_values(line) for line in log())
+    counts = Counter(strip_values(line) for line in log())
     return {
         "cpu_share": round(sum(share.values()), 4),
         "by_role": share,
-        "statements_per_s": round(said.total() / LOGGED_S, 2),
-        "most_frequent": [[count, text] for text, count in said.most_common(12)],
+        "statements_per_s": round(counts.total() / LOGGED_S, 2),
+        "most_frequent": [[count, text] for text, count in counts.most_common(12)],
     }
 
 

@@ -35,9 +35,11 @@ class InstantEngine:
     def submit(self, requests: list[Request]) -> None:
         with self.came:
             for request in requests:
-                said = (SAID, *request.sampling.stop_token_ids[:1])
+                token_ids = (SAID, *request.sampling.stop_token_ids[:1])
                 self.news.append(
-                    Delta(request.id, 0, said, (LOGPROB,) * len(said), self.version, "stop")
+                    Delta(
+                        request.id, 0, token_ids, (LOGPROB,) * len(token_ids), self.version, "stop"
+                    )
                 )
             self.came.notify_all()
 

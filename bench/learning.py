@@ -194,8 +194,8 @@ def one_update(name: str, loop: Loop, tasks: list, experts: list[Row]) -> None:
 def accuracy(loop: Loop, tasks: list) -> float:
     """Return the share of the tasks that one sampled answer gets right."""
     scorer = scorers.find_scorer("sort")
-    said = loop._answers([loop._prompt_ids(task) for task in tasks])
-    texts = [loop.tokenizer.decode(ids, skip_special_tokens=True) for ids, _ in said]
+    answers = loop._answers([loop._prompt_ids(task) for task in tasks])
+    texts = [loop.tokenizer.decode(ids, skip_special_tokens=True) for ids, _ in answers]
     return sum(
         scorer.of(text, task).value == 1.0 for task, text in zip(tasks, texts, strict=True)
     ) / len(tasks)

@@ -346,7 +346,7 @@ def _wrapped(draw: random.Random) -> Drawn:
     n = draw.randrange(10, 999)
     wide = "".join(chr(ord(sign) + 0xFEE0) for sign in str(n))
     letter = draw.choice("ABCDE")
-    for said in (
+    for answer in (
         f"\\text{{{n}}}",
         f"\\textbf{{({n:03})}}",
         f"\\color{{red}}{{{n}}}",
@@ -361,8 +361,8 @@ def _wrapped(draw: random.Random) -> Drawn:
         f"\\displaystyle {n}",
         f"\\left({n}\\right)",
     ):
-        yield str(n), said, True
-        yield str(n + 1), said, False
+        yield str(n), answer, True
+        yield str(n + 1), answer, False
     yield f"\\text{{{letter}}}", f"({letter})", True
 
 
@@ -441,7 +441,7 @@ def _boxes(draw: random.Random) -> Drawn:
 def _sentences(draw: random.Random) -> Drawn:
     n = draw.randrange(20, 900)
     m = n + draw.randrange(1, 9)
-    for said in (
+    for answer in (
         "Final Answer: The final answer is ${}$. I hope it is correct.",
         "So that is all.\nA: {}",
         "Thus, x = {}, as required.",
@@ -461,8 +461,8 @@ def _sentences(draw: random.Random) -> Drawn:
         "It is {}.",
         "<answer>{}</answer>",
     ):
-        yield str(n), said.replace("{}", str(n)), True
-        yield str(n), said.replace("{}", str(m)), False
+        yield str(n), answer.replace("{}", str(n)), True
+        yield str(n), answer.replace("{}", str(m)), False
     yield str(n), f"The answer is not {n}.", False
     yield str(n), f"The answer is {n} or {m}.", False
     yield str(n), f"We have that 3x = {n}.", False
@@ -474,7 +474,7 @@ def _altered(draw: random.Random) -> Drawn:
     """Yield numbers that words make others of, and the same number in sentences without marks."""
     n = draw.randrange(20, 900)
     k = draw.randrange(2, 9)
-    for said in (
+    for answer in (
         "half of {}",
         "twice {}",
         "the square root of {}",
@@ -490,22 +490,26 @@ def _altered(draw: random.Random) -> Drawn:
         f"{{}} to the power of {k}",
         "{} degrees below zero",
     ):
-        altered = said.replace("{}", str(n))
+        altered = answer.replace("{}", str(n))
         yield str(n), f"\\boxed{{{altered}}}", False
         yield str(n), f"<answer>{altered}</answer>", False
         yield str(n), f"The answer is {altered}.", False
-    for said in ("La moitié de {}.", "Más de {}.", "Die Hälfte von {}.", "половина от {}"):
-        yield str(n), said.replace("{}", str(n)), False
-    for said in (
+    for answer in ("La moitié de {}.", "Más de {}.", "Die Hälfte von {}.", "половина от {}"):
+        yield str(n), answer.replace("{}", str(n)), False
+    for answer in (
         "答案是{}的一半。",
         "{}個の半分です。",
         "答えは{}ではありません。",
         "Mehr als {}.",
     ):
-        yield str(n), said.replace("{}", str(n)), False
-    for said in ("La respuesta no es {}.", "I do not know, but {} was given.", "Is it perhaps {}?"):
-        yield str(n), said.replace("{}", str(n)), False
-    for said in (
+        yield str(n), answer.replace("{}", str(n)), False
+    for answer in (
+        "La respuesta no es {}.",
+        "I do not know, but {} was given.",
+        "Is it perhaps {}?",
+    ):
+        yield str(n), answer.replace("{}", str(n)), False
+    for answer in (
         "Elle a {} euros.",
         "Quedan {} manzanas.",
         "Es bleiben {} Äpfel.",
@@ -517,8 +521,8 @@ def _altered(draw: random.Random) -> Drawn:
         "✅ {}",
         "At last she has half of them, and that is {}.",
     ):
-        yield str(n), said.replace("{}", str(n)), True
-        yield str(n + 1), said.replace("{}", str(n)), False
+        yield str(n), answer.replace("{}", str(n)), True
+        yield str(n + 1), answer.replace("{}", str(n)), False
     yield str(n * k), f"{n} x {k} = {n * k}.", True
 
 

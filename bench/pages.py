@@ -107,17 +107,17 @@ def main() -> None:
     options.add_argument("--points", type=int, default=40_000, help="of metrics, in all runs")
     options.add_argument("--asked", type=int, default=5, help="requests for the processor time")
     options.add_argument("--pages", nargs="*", help="names of addresses; all of them otherwise")
-    asked = options.parse_args()
-    pages = [page for page in list_pages() if not asked.pages or page.name in asked.pages]
+    arguments = options.parse_args()
+    pages = [page for page in list_pages() if not arguments.pages or page.name in arguments.pages]
     with installation():
         people = create_small_run()
-        run_in_process(fill_tables, Sizes(asked.runs, asked.rollouts, asked.points))
+        run_in_process(fill_tables, Sizes(arguments.runs, arguments.rollouts, arguments.points))
         print_head()
         rows = []
         with served() as site, chromium() as browser:
             for page in pages:
                 rows.append(
-                    measure_page(browser, site, page, getattr(people, page.by), asked.asked)
+                    measure_page(browser, site, page, getattr(people, page.by), arguments.asked)
                 )
                 print_row(rows[-1])
     print(LABEL_STUDIO)

@@ -62,11 +62,11 @@ class PeopleLoop(Loop):
     predicted: list[float] = field(default_factory=list)
     distinct: list[float] = field(default_factory=list)
 
-    def _judge(self, asked: list, completions: list[list[int]]) -> list[float | None]:
+    def _judge(self, repeated_tasks: list, completions: list[list[int]]) -> list[float | None]:
         texts = [self.tokenizer.decode(ids, skip_special_tokens=True) for ids in completions]
         truths = [
             scorers.find_scorer("tone").of(text, task)
-            for task, text in zip(asked, texts, strict=True)
+            for task, text in zip(repeated_tasks, texts, strict=True)
         ]
         self.rewards.append(sum(truth.value for truth in truths) / len(truths))
         self.well_formed.append(sum(truth.details["well_formed"] for truth in truths) / len(truths))
@@ -74,7 +74,7 @@ class PeopleLoop(Loop):
         values = (
             self._everybodys(truths)
             if self.asks_everything
-            else self._foretold(asked, completions, texts, truths)
+            else self._predictions(repeated_tasks, completions, texts, truths)
         )
         self.predicted.append(sum(values) / len(values))
         size = self.plan.group_size
@@ -94,25 +94,28 @@ class PeopleLoop(Loop):
             (self.chance.choice(RATERS).stars(truth.value, self.chance) - 1) / 4 for truth in truths
         ]
 
-    def _foretold(
-        self, asked: list, completions: list[list[int]], texts: list[str], truths: list
+    def _predictions(
+        self, repeated_tasks: list, completions: list[list[int]], texts: list[str], truths: list
     ) -> list[float]:
-        seen = self._seen(asked, completions, texts)
-        self._ask(asked, seen, [truth.value for truth in truths])
+        seen = self._seen(repeated_tasks, completions, texts)
+        self._ask(repeated_tasks, seen, [truth.value for truth in truths])
         means, deviations = self.learner.fit().predict(seen)
         return (means - self.plan.people.rater_model.pessimism * deviations).tolist()
 
     def _seen(
-        self, asked: list, completions: list[list[int]], texts: list[str]
+        self, repeated_tasks: list, completions: list[list[int]], texts: list[str]
     ) -> list[ReplyFeatures]:
-        rows = [(self._prompt_ids(task), ids) for task, ids in zip(asked, completions, strict=True)]
+        rows = [
+            (self._prompt_ids(task), ids)
+            for task, ids in zip(repeated_tasks, completions, strict=True)
+        ]
         nlls = [BaseNll.of(found) for found in self.base.nlls(rows)]
         return [
             extract_features(task.prompt[-1]["content"], text, surprise, self.topics)
-            for task, text, surprise in zip(asked, texts, nlls, strict=True)
+            for task, text, surprise in zip(repeated_tasks, texts, nlls, strict=True)
         ]
 
-    def _ask(self, asked: list, seen: list[ReplyFeatures], truths: list[float]) -> None:
+    def _ask(self, repeated_tasks: list, seen: list[ReplyFeatures], truths: list[float]) -> None:
         """Rate random rows, in different groups as far as possible."""
         wanted = schedule_decisions(self.plan, (self.updates + 1) * self.plan.groups_per_step)
         self.updates += 1
@@ -132,7 +135,7 @@ class PeopleLoop(Loop):
                 ValuedReply(seen[n], (RATERS[rater].stars(truths[n], self.chance) - 1) / 4, rater)
             )
         for n in spread[stars : stars + rewrites]:
-            self.experts.append(self._rewrite(asked[n]))
+            self.experts.append(self._rewrite(repeated_tasks[n]))
         self.asked += stars + rewrites
         self.rewritten += rewrites
 
@@ -185,14 +188,7 @@ def run_offline(budget: int, seed: int, options: argparse.Namespace) -> dict[str
         for step in range(options.steps):
             loop.step(next(batches), loop.expert_rows())
             if (step + 1) % 20 == 0:
-                print(
-                    f"{budget} seed {seed} update {step + 1}: true {mean(loop.rewards[-5:]):.3f}"
-                    f" predicted {mean(loop.predicted[-5:]):.3f} well-formed"
-                    f" {mean(loop.well_formed[-5:]):.2f} distinct {loop.distinct[-1]:.2f} asked"
-                    f" {loop.asked}",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                print_progress(f"{budget} seed {seed} update {step + 1}", loop)
         finals = [measure_offline(loop, next(batches)) for _ in range(MEASURED_UPDATES)]
         engine.stop()
         host.stop()
@@ -212,12 +208,23 @@ def run_offline(budget: int, seed: int, options: argparse.Namespace) -> dict[str
     }
 
 
+def print_progress(title: str, loop: PeopleLoop) -> None:
+    print(
+        f"{title}: true {mean(loop.rewards[-5:]):.3f} predicted {mean(loop.predicted[-5:]):.3f}"
+        f" well-formed {mean(loop.well_formed[-5:]):.2f} distinct {loop.distinct[-1]:.2f}"
+        f" asked {loop.asked}",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
 def measure_offline(loop: PeopleLoop, tasks: list) -> tuple[float, float]:
-    asked = [task for task in tasks for _ in range(loop.plan.group_size)]
-    said = loop._answers([loop._prompt_ids(task) for task in asked])
-    texts = [loop.tokenizer.decode(ids, skip_special_tokens=True) for ids, _ in said]
+    repeated_tasks = [task for task in tasks for _ in range(loop.plan.group_size)]
+    answers = loop._answers([loop._prompt_ids(task) for task in repeated_tasks])
+    texts = [loop.tokenizer.decode(ids, skip_special_tokens=True) for ids, _ in answers]
     truths = [
-        scorers.find_scorer("tone").of(text, task) for task, text in zip(asked, texts, strict=True)
+        scorers.find_scorer("tone").of(text, task)
+        for task, text in zip(repeated_tasks, texts, strict=True)
     ]
     return mean([t.value for t in truths]), mean([float(t.details["well_formed"]) for t in truths])
 

@@ -48,17 +48,17 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--decisions", type=int, default=60)
     options.add_argument("--words", type=int, default=120, help="in each reply")
-    asked = options.parse_args()
+    arguments = options.parse_args()
     with installation():
-        cookie = create_rated_run(asked)
+        cookie = create_rated_run(arguments)
         with served() as site:
-            figures = measure_rate_page(site, cookie, asked.decisions)
+            figures = measure_rate_page(site, cookie, arguments.decisions)
     for name, value in figures.items():
         print(f"{name:>16} {value:>8}")
     print(json.dumps(figures))
 
 
-def create_rated_run(asked: argparse.Namespace) -> dict[str, str]:
+def create_rated_run(options: argparse.Namespace) -> dict[str, str]:
     """Create a run whose groups wait for people; return a rater's session cookie."""
     from django.conf import settings
     from django.test import Client
@@ -67,9 +67,9 @@ def create_rated_run(asked: argparse.Namespace) -> dict[str, str]:
 
     words = SAID.split(" ")
     texts = tuple(
-        " ".join(words[(n + k) % len(words)] for k in range(asked.words)) for n in range(16)
+        " ".join(words[(n + k) % len(words)] for k in range(options.words)) for n in range(16)
     )
-    run = asking("stars", groups=asked.decisions // 4 + 4, texts=texts)
+    run = asking("stars", groups=options.decisions // 4 + 4, texts=texts)
     client = Client()
     client.force_login(run.bob)
     return {

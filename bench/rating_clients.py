@@ -55,7 +55,7 @@ class Browser:
         return found["slot"], found["fence"], found["version"]
 
     def submit(self, slot: int, fence: int, version: int) -> None:
-        said = {
+        body = {
             "fence": fence,
             "version": version,
             "client_uuid": str(uuid.uuid4()),
@@ -66,19 +66,19 @@ class Browser:
             "first_key_ms": 900,
             "changes": 0,
         }
-        self.ask("POST", f"/rate/slots/{slot}/", json.dumps(said))
+        self.ask("POST", f"/rate/slots/{slot}/", json.dumps(body))
 
     def ask(self, method: str, path: str, body: str | None = None) -> tuple[int, str]:
         headers = {**self.headers, "Content-Type": "application/json"} if body else self.headers
         self.connection.request(method, path, body, headers)
         answer = self.connection.getresponse()
-        said = answer.read()
-        said = (
-            gzip.decompress(said) if answer.headers.get("Content-Encoding") == "gzip" else said
+        reply = answer.read()
+        reply = (
+            gzip.decompress(reply) if answer.headers.get("Content-Encoding") == "gzip" else reply
         ).decode()
         if answer.status >= 300:
-            raise RuntimeError(f"{method} {path}: {answer.status} {said[:300]}")
-        return answer.status, said
+            raise RuntimeError(f"{method} {path}: {answer.status} {reply[:300]}")
+        return answer.status, reply
 
 
 class Bare:
@@ -118,14 +118,14 @@ class Bare:
 
     def submit(self, slot: int, fence: int, _version: int) -> None:
         answer = json.dumps({"stars": 1 + slot % 5})
-        said = {
+        body = {
             "slot": slot,
             "fence": fence,
             "rater": self.rater,
             "answer": answer,
             "uuid": uuid.uuid4(),
         }
-        if self.connection.execute(self.SUBMIT, said).rowcount != 1:
+        if self.connection.execute(self.SUBMIT, body).rowcount != 1:
             raise RuntimeError(f"slot {slot} was lost")
 
 

@@ -232,10 +232,10 @@ def rows(prompt: int, answer: int) -> list[Any]:
     found = []
     for place in range(ROWS):
         if place % GROUP == 0:
-            asked = tuple(draw.choice(VOCABULARY) for _ in range(prompt))
+            question = tuple(draw.choice(VOCABULARY) for _ in range(prompt))
         found.append(
             Row(
-                prompt_ids=asked,
+                prompt_ids=question,
                 completion_ids=tuple(draw.choice(VOCABULARY) for _ in range(answer)),
                 action_mask=(1,) * answer,
                 behaviour_logprobs=tuple(draw.gauss(-10.0, 0.3) for _ in range(answer)),

@@ -38,17 +38,17 @@ def main() -> None:
     asyncio.run(obey(parser.parse_args()))
 
 
-async def obey(asked: argparse.Namespace) -> None:
+async def obey(options: argparse.Namespace) -> None:
     config = StorageConfig(
         name=NAME,
         schema_type="experience",
         storage_type="sql",
         path=driver_address(),
-        batch_size=asked.batch,
+        batch_size=options.batch,
         wrap_in_ray=False,
         max_read_timeout=30,
     )
-    rows = experiences(asked)
+    rows = experiences(options)
     writer = SQLWriter(config)
     reader = SQLReader(config)
     written = 0
@@ -61,12 +61,12 @@ async def obey(asked: argparse.Namespace) -> None:
                 await writer.write(rows)
                 written += len(rows)
             case "read":
-                if len(await reader.read()) != asked.batch:
+                if len(await reader.read()) != options.batch:
                     raise SystemExit("a batch of another size was read")
-        told = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+        times = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
         if command.strip() == "bytes":
-            told["bytes"] = await size(writer) / written
-        print(json.dumps(told), flush=True)
+            times["bytes"] = await size(writer) / written
+        print(json.dumps(times), flush=True)
 
 
 def driver_address() -> str:
@@ -77,14 +77,14 @@ def driver_address() -> str:
     return url.render_as_string(hide_password=False)
 
 
-def experiences(asked: argparse.Namespace) -> list[Experience]:
+def experiences(options: argparse.Namespace) -> list[Experience]:
     """Return one batch, with arrays like those of bench/buffer.py."""
     draw = random.Random(0)
-    length = asked.prompt + asked.completion
+    length = options.prompt + options.completion
     return [
         Experience(
             eid=EID(task=number, run=0, suffix=str(number)),
-            prompt_length=asked.prompt,
+            prompt_length=options.prompt,
             reward=1.0,
             info={"model_version": 0},
             tokens=torch.tensor(
@@ -92,11 +92,11 @@ def experiences(asked: argparse.Namespace) -> list[Experience]:
                 dtype=torch.int32,
             ),
             logprobs=torch.tensor(
-                [-draw.expovariate(2) for _ in range(asked.completion)], dtype=torch.float32
+                [-draw.expovariate(2) for _ in range(options.completion)], dtype=torch.float32
             ),
-            action_mask=torch.ones(asked.completion, dtype=torch.bool),
+            action_mask=torch.ones(options.completion, dtype=torch.bool),
         )
-        for number in range(asked.batch)
+        for number in range(options.batch)
     ]
 
 

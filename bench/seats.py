@@ -293,11 +293,13 @@ def time_caller(run, patience: float) -> float:
     from apps.environments.playing import observe
     from apps.tasksets.rows import TaskRow, user_message
 
-    said = user_message("12")
+    message = user_message("12")
     client = User.objects.get()
     began = time.monotonic()
-    opened = open_for_agent(find_or_register(run.project, "agent"), client, "", run, TaskRow(said))
-    episode = observe(opened.pk, 0, said)
+    opened = open_for_agent(
+        find_or_register(run.project, "agent"), client, "", run, TaskRow(message)
+    )
+    episode = observe(opened.pk, 0, message)
     while not episode.seen.filter(answered_at__isnull=False).exists():
         if time.monotonic() - began > patience:
             raise SystemExit(

@@ -244,24 +244,24 @@ def main() -> int:
         )
         service = service_of(figures)
         measured_ms = 1000 * figures["step_interval_s"]
-    told = simulate(service, options.cores, options.runs, options.staleness)
-    print_simulation(service, told)
+    result = simulate(service, options.cores, options.runs, options.staleness)
+    print_simulation(service, result)
     is_measured = options.check or options.figures or options.cores == RECORDED_CORES
     if is_measured and options.runs == 1 and options.staleness == 1:
-        error = told["interval_ms"] / measured_ms - 1
-        told |= {"measured_interval_ms": round(measured_ms, 1), "error": round(error, 3)}
+        error = result["interval_ms"] / measured_ms - 1
+        result |= {"measured_interval_ms": round(measured_ms, 1), "error": round(error, 3)}
         print(f"measured interval {measured_ms:.0f} ms: the model is {error:+.0%} off")
-    print(json.dumps(told))
-    return int(options.check and abs(told["error"]) > MOST_ERROR)
+    print(json.dumps(result))
+    return int(options.check and abs(result["error"]) > MOST_ERROR)
 
 
-def print_simulation(service: Service, told: Mapping[str, Any]) -> None:
+def print_simulation(service: Service, result: Mapping[str, Any]) -> None:
     print(f"{'station':10} {'ms a step':>10} {'busy':>6}")
     for name in STATIONS:
-        print(f"{name:10} {service.ms[name]:10.1f} {told['busy'][name]:6.0%}")
+        print(f"{name:10} {service.ms[name]:10.1f} {result['busy'][name]:6.0%}")
     print(
-        f"interval {told['interval_ms']} ms, {told['steps_per_s']} steps/s,"
-        f" {told['processor_share']:.0%} of the cores"
+        f"interval {result['interval_ms']} ms, {result['steps_per_s']} steps/s,"
+        f" {result['processor_share']:.0%} of the cores"
     )
 
 

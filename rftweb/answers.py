@@ -141,7 +141,7 @@ class Downloads:
         self.open[answer.owner] += 1
         spool = Spool(loop)
         making = loop.run_in_executor(self.pool, _make, answer.rest, spool)
-        leaving = asyncio.ensure_future(_left(receive))
+        leaving = asyncio.ensure_future(_wait_for_disconnect(receive))
         leaving.add_done_callback(lambda _: spool.abandon())
         try:
             await _send_spooled(answer, spool, Sender(send))
@@ -170,7 +170,7 @@ class Downloads:
             )
 
 
-async def _left(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         continue
 
@@ -234,12 +234,12 @@ class Spool:
         while view:
             view = view[os.pwrite(self.file.fileno(), view, self.written + len(part) - len(view)) :]
         self.written += len(part)
-        self._tell()
+        self._signal_change()
 
     def end(self, error: BaseException | None = None) -> None:
         self.error = error
         self.is_over = True
-        self._tell()
+        self._signal_change()
 
     async def next(self) -> bytes:
         """Return the next piece, b"" at the end.
@@ -272,5 +272,5 @@ class Spool:
     def close(self) -> None:
         self.file.close()
 
-    def _tell(self) -> None:
+    def _signal_change(self) -> None:
         self.loop.call_soon_threadsafe(self.changed.set)

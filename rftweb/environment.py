@@ -97,7 +97,10 @@ def project_role(name: str) -> str:
 
 
 def gpus_by_worker(name: str) -> tuple[tuple[str, ...], ...]:
-    """GPUs by index or UUID, `,` between those of one worker and `;` between workers."""
+    """Return the GPUs of each worker, by index or UUID.
+
+    In the variable, `,` separates the GPUs of one worker, and `;` separates workers.
+    """
     value = text(name)
     groups = (
         [[gpu.strip() for gpu in group.split(",")] for group in value.split(";")] if value else []
@@ -113,7 +116,7 @@ def gpus_by_worker(name: str) -> tuple[tuple[str, ...], ...]:
 
 
 def host_and_port(name: str) -> str:
-    """An address such as trainer-1:29400; empty where the variable is not set."""
+    """Return an address such as trainer-1:29400; empty if the variable is not set."""
     value = text(name)
     if value and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*:[1-9][0-9]{0,4}", value):
         raise ImproperlyConfigured(f"{name} is {value!r}; it reads like trainer-1:29400")

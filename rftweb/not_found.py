@@ -12,8 +12,8 @@ DJANGOS = re.compile(
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    said = next(iter(exception.args), None)  # not a text if no URL pattern matched
-    is_sentence = isinstance(said, str) and " " in said and not DJANGOS.fullmatch(said)
+    reason = next(iter(exception.args), None)  # not a text if no URL pattern matched
+    is_sentence = isinstance(reason, str) and " " in reason and not DJANGOS.fullmatch(reason)
     return render(
-        request, "404.html", {"words": said if is_sentence else ""}, status=HTTPStatus.NOT_FOUND
+        request, "404.html", {"words": reason if is_sentence else ""}, status=HTTPStatus.NOT_FOUND
     )

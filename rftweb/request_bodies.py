@@ -157,8 +157,8 @@ def declared_length(scope: dict[str, Any]) -> int | None:
     headers = dict(scope["headers"])
     if b"transfer-encoding" in headers:
         return None
-    said = headers.get(b"content-length", b"0")
-    return int(said) if said.isdigit() else None
+    length = headers.get(b"content-length", b"0")
+    return int(length) if length.isdigit() else None
 
 
 def find_body_limit(method: str, path: str) -> int:

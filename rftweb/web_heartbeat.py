@@ -62,8 +62,8 @@ class HeartbeatMiddleware:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         presence = ServerRegistration(Worker.Role.WEB, self.doing, ControlWatch().step)
-        while (said := (await receive())["type"]) != "lifespan.shutdown":
-            if said == "lifespan.startup":
+        while (kind := (await receive())["type"]) != "lifespan.shutdown":
+            if kind == "lifespan.startup":
                 confining.confine_web_process()
                 presence.begin()
                 await send({"type": "lifespan.startup.complete"})

@@ -71,15 +71,15 @@ class BasePolicy:
         seeds: Sequence[int],
     ) -> list[Answer]:
         """Sample one answer to each prompt; each depends on its own seed alone."""
-        said: list[Answer] = []
+        found: list[Answer] = []
         for start in range(0, len(prompts), ANSWERS_AT_ONCE):
             some = [list(prompt) for prompt in prompts[start : start + ANSWERS_AT_ONCE]]
             own = seeds[start : start + ANSWERS_AT_ONCE]
             batch = sample_batch(self.model, some, max_tokens, own, temperature, self.ends)
             for ids, logprobs in batch.rows():
                 text = str(self.tokenizer.decode(ids, skip_special_tokens=True))
-                said.append(Answer(ids, logprobs, text))
-        return said
+                found.append(Answer(ids, logprobs, text))
+        return found
 
     @torch.no_grad()
     def _together(self, rows: Sequence[Tokens], width: int) -> list[list[float]]:

@@ -125,7 +125,7 @@ class ChatEncoder:
         control_ids = frozenset(self.control.values()) - {unknown}
         for text in self._hostile_texts():
             if found := control_ids & set(self.text_ids(text)):
-                names = _named(self, found)
+                names = _control_names(self, found)
                 raise UnsafeTemplate(f"the tokenizer reads {text!r} as the control token {names}")
         for dialogue in (_question, _with_system, _with_history, _with_parts):
             try:
@@ -165,7 +165,7 @@ class ChatEncoder:
             yield f"{name[middle:]} b {name[:middle]}"
 
 
-def _named(encoder: ChatEncoder, token_ids: Iterable[int]) -> str:
+def _control_names(encoder: ChatEncoder, token_ids: Iterable[int]) -> str:
     return ", ".join(name for name, token_id in encoder.control.items() if token_id in token_ids)
 
 

@@ -110,7 +110,7 @@ def visible_gpus() -> list[str]:
     """
     if not torch.cuda.is_available():
         return []
-    listed = _listed()
+    listed = _list_uuids()
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is None:
         return list(listed.values()) or [EVERY_GPU]
@@ -120,7 +120,7 @@ def visible_gpus() -> list[str]:
 
 
 @cache
-def _listed() -> dict[str, str]:
+def _list_uuids() -> dict[str, str]:
     """Return UUIDs by index; empty if they cannot be listed."""
     query = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
     try:

@@ -98,14 +98,14 @@ def _works(process: psutil.Process) -> bool:
 
 
 @dataclass(frozen=True)
-class Asked:
+class EncodedQuestion:
     """A question, and the line that a child is sent."""
 
     question: Question
     line: bytes
 
     @classmethod
-    def encoded(cls, question: Question) -> "Asked":
+    def encoded(cls, question: Question) -> "EncodedQuestion":
         return cls(question, json.dumps(vars(question), default=vars).encode() + b"\n")
 
 
@@ -118,15 +118,17 @@ class Child:
         self.unread = b""
         self.effort: GradingCost | None = None  # of the question that takes longer than POLL_S
 
-    def answers(self, asked: Sequence["Asked"], seconds: float) -> list[AnsweredQuestion]:
+    def answers(
+        self, questions: Sequence["EncodedQuestion"], seconds: float
+    ) -> list[AnsweredQuestion]:
         """Return the answer to each question, in order.
 
         They are sent together. A question at which the child dies, or that takes longer than
         `seconds`, gets no value but the reason; the ones after it are sent to a new child.
         """
         answers: list[AnsweredQuestion] = []
-        while len(answers) < len(asked):
-            left = asked[len(answers) :]
+        while len(answers) < len(questions):
+            left = questions[len(answers) :]
             self.effort = None
             try:
                 self._send(left)
@@ -135,7 +137,7 @@ class Child:
             except GraderDied as death:
                 self.stop()
                 clock = self.effort.clock if self.effort else 0.0
-                question = asked[len(answers)].question
+                question = questions[len(answers)].question
                 answers.append(_without_value(question, death, clock))
         return answers
 
@@ -144,14 +146,14 @@ class Child:
         assert self.process is not None  # started with the first question
         return self.process
 
-    def _send(self, asked: Sequence["Asked"]) -> None:
+    def _send(self, questions: Sequence["EncodedQuestion"]) -> None:
         """Write the questions, which fit into an empty pipe; or a single one of any size."""
         if self.process is None or self.process.poll() is not None:
             self._start()
         sent = self._child.stdin
         assert sent is not None  # a pipe
         try:
-            sent.write(b"".join(one.line for one in asked))
+            sent.write(b"".join(one.line for one in questions))
             sent.flush()
         except BrokenPipeError:
             raise GraderDied("its process ended") from None
@@ -233,16 +235,18 @@ class Grader:
         parts = self.threads.map(lambda part: self._grade(part, seconds), self._parts(questions))
         return [answer for part in parts for answer in part]
 
-    def _parts(self, questions: Sequence[Question]) -> Iterator[list[Asked]]:
+    def _parts(self, questions: Sequence[Question]) -> Iterator[list[EncodedQuestion]]:
         """Yield the questions that a child is sent together, all for the same scorer."""
         for scorer, alike in groupby(questions, key=attrgetter("scorer")):
             most = int(PART_S / max(self.pace.get(scorer, PART_S), 1e-6))
-            yield from _parted(map(Asked.encoded, alike), max(1, most))
+            yield from _split_questions(map(EncodedQuestion.encoded, alike), max(1, most))
 
-    def _grade(self, asked: Sequence[Asked], seconds: float | None) -> list[AnsweredQuestion]:
-        scorer = asked[0].question.scorer
+    def _grade(
+        self, questions: Sequence[EncodedQuestion], seconds: float | None
+    ) -> list[AnsweredQuestion]:
+        scorer = questions[0].question.scorer
         with self._child() as child:
-            answers = child.answers(asked, _limit(scorer) if seconds is None else seconds)
+            answers = child.answers(questions, _limit(scorer) if seconds is None else seconds)
         spent = 0.0
         for answer in answers:
             assert answer.seconds is not None  # a child measures every question
@@ -265,11 +269,13 @@ class Grader:
             child.stop()
 
 
-def _parted(asked: Iterable[Asked], most: int) -> Iterator[list[Asked]]:
+def _split_questions(
+    questions: Iterable[EncodedQuestion], most: int
+) -> Iterator[list[EncodedQuestion]]:
     """Yield them in lists of at most `most` and PART_BYTES; a larger one comes alone."""
-    part: list[Asked] = []
+    part: list[EncodedQuestion] = []
     size = 0
-    for one in asked:
+    for one in questions:
         if part and (len(part) == most or size + len(one.line) > PART_BYTES):
             yield part
             part = []

@@ -21,9 +21,9 @@ def main() -> int:
     parser.add_argument("name")
     parser.add_argument("--config", default="")
     parser.add_argument("--split", default="")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     try:
-        for row in read_hub_rows(asked.name, asked.config or None, asked.split):
+        for row in read_hub_rows(options.name, options.config or None, options.split):
             sys.stdout.write(json.dumps(row, ensure_ascii=True, default=_plain) + "\n")
         sys.stdout.flush()
     except MemoryError:

@@ -38,7 +38,7 @@ def ask_judges(questions: Sequence[Question]) -> list[AnsweredQuestion]:
     if not questions:
         return []
     plans = [_planned(question) for question in questions]
-    kept = _kept([key for plan in plans for key in plan.keys])
+    kept = _load_kept([key for plan in plans for key in plan.keys])
     fresh = {
         key: (plan.options, ask)
         for plan in plans
@@ -46,10 +46,10 @@ def ask_judges(questions: Sequence[Question]) -> list[AnsweredQuestion]:
         for key, ask in zip(plan.keys, plan.asks, strict=True)
         if key not in kept
     }
-    said = asyncio.run(_ask_all(fresh)) if fresh else {}
-    _keep(said)
+    replies = asyncio.run(_ask_all(fresh)) if fresh else {}
+    _keep(replies)
     paid: set[str] = set()
-    return [plan.answered(kept, said, paid) for plan in plans]
+    return [plan.answered(kept, replies, paid) for plan in plans]
 
 
 def ask_judge(options: JudgeOptions, asks: Sequence[Ask]) -> list[Reply]:
@@ -58,17 +58,17 @@ def ask_judge(options: JudgeOptions, asks: Sequence[Ask]) -> list[Reply]:
     Cached replies are not requested again.
     """
     keys = [_key(options, ask) for ask in asks]
-    kept = _kept(keys)
+    kept = _load_kept(keys)
     fresh = {key: (options, ask) for key, ask in zip(keys, asks, strict=True) if key not in kept}
-    said = asyncio.run(_ask_all(fresh)) if fresh else {}
-    _keep(said)
-    return [kept.get(key) or said[key][0] for key in keys]
+    replies = asyncio.run(_ask_all(fresh)) if fresh else {}
+    _keep(replies)
+    return [kept.get(key) or replies[key][0] for key in keys]
 
 
 def kept_replies(options: JudgeOptions, asks: Sequence[Ask]) -> list[Reply | None]:
     """Return the cached reply to each request, in order; nothing is sent."""
     keys = [_key(options, ask) for ask in asks]
-    kept = _kept(keys)
+    kept = _load_kept(keys)
     return [kept.get(key) for key in keys]
 
 
@@ -83,17 +83,21 @@ class _Plan:
         self.keys = [_key(self.options, ask) for ask in self.asks]
 
     def answered(
-        self, kept: dict[str, Reply], said: dict[str, tuple[Reply, float]], paid: set[str]
+        self, kept: dict[str, Reply], by_key: dict[str, tuple[Reply, float]], paid: set[str]
     ) -> AnsweredQuestion:
         """Combine the replies into the question's verdicts.
 
         `paid` holds requests that are counted already; each is counted once, whichever question
         sent it.
         """
-        replies = [kept.get(key) or said[key][0] for key in self.keys]
-        seconds = max((said[key][1] for key in self.keys if key in said), default=0.0)
+        replies = [kept.get(key) or by_key[key][0] for key in self.keys]
+        seconds = max((by_key[key][1] for key in self.keys if key in by_key), default=0.0)
         used = _used(
-            [said[key][0] for key in dict.fromkeys(self.keys) if key in said and key not in paid]
+            [
+                by_key[key][0]
+                for key in dict.fromkeys(self.keys)
+                if key in by_key and key not in paid
+            ]
         )
         paid.update(self.keys)
         try:
@@ -117,7 +121,7 @@ class _Failed:
     keys: Sequence[str] = ()
 
     def answered(
-        self, kept: dict[str, Reply], said: dict[str, tuple[Reply, float]], paid: set[str]
+        self, kept: dict[str, Reply], by_key: dict[str, tuple[Reply, float]], paid: set[str]
     ) -> AnsweredQuestion:
         return _failed(self.question, self.error)
 
@@ -136,16 +140,16 @@ def _failed(question: Question, error: Exception) -> AnsweredQuestion:
 
 def _used(replies: Sequence[Reply]) -> dict[str, float]:
     """Return the usage of the requests that a service answered."""
-    told = [reply for reply in replies if reply.text is not None]
+    answered = [reply for reply in replies if reply.text is not None]
     return {
-        JUDGE_CALLS: len(told),
-        JUDGE_READ: sum(reply.tokens_in for reply in told),
-        JUDGE_WROTE: sum(reply.tokens_out for reply in told),
+        JUDGE_CALLS: len(answered),
+        JUDGE_READ: sum(reply.tokens_in for reply in answered),
+        JUDGE_WROTE: sum(reply.tokens_out for reply in answered),
     }
 
 
 def _key(options: JudgeOptions, ask: Ask) -> str:
-    told = [
+    key = [
         options.address,
         options.model,
         options.temperature,
@@ -153,17 +157,17 @@ def _key(options: JudgeOptions, ask: Ask) -> str:
         list(ask.messages),
         ask.vote,
     ]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
 
 
-def _kept(keys: Sequence[str]) -> dict[str, Reply]:
+def _load_kept(keys: Sequence[str]) -> dict[str, Reply]:
     rows = JudgeReply.objects.filter(key__in=set(keys))
     return {
         row.key: Reply(row.text, "", row.tokens_in, row.tokens_out, is_kept=True) for row in rows
     }
 
 
-def _keep(said: dict[str, tuple[Reply, float]]) -> None:
+def _keep(replies: dict[str, tuple[Reply, float]]) -> None:
     """Cache the replies, unreadable ones too, since they were paid for.
 
     A missing reply is not cached and is requested again next time.
@@ -177,7 +181,7 @@ def _keep(said: dict[str, tuple[Reply, float]]) -> None:
                 tokens_out=reply.tokens_out,
                 seconds=seconds,
             )
-            for key, (reply, seconds) in said.items()
+            for key, (reply, seconds) in replies.items()
             if reply.text is not None
         ),
         ignore_conflicts=True,

@@ -45,7 +45,7 @@ def choose(field: str, wanted: str, parameters: int, device: torch.device) -> Ch
     Raises UnsupportedPrecision for one that the device lacks.
     """
     if wanted == AUTO:
-        return _best(parameters, device)
+        return _best_precision(parameters, device)
     if wanted not in DTYPES:
         known = ", ".join((AUTO, *DTYPES))
         raise UnsupportedPrecision(f"precision.{field}: must be one of {known}, not {wanted!r}")
@@ -70,7 +70,7 @@ def parameters_in(folder: Path) -> int:
     return sum(math.prod(tensor.spec.shape) for tensor in placed)
 
 
-def _best(parameters: int, device: torch.device) -> ChosenPrecision:
+def _best_precision(parameters: int, device: torch.device) -> ChosenPrecision:
     if device.type != "cpu":
         if _has_bfloat16(device):
             return ChosenPrecision("bfloat16", f"supported by {_name(device)}")

@@ -23,14 +23,14 @@ from apps.rollouts.models import Group
 from apps.runs.costs import CPU
 from apps.runs.models import Usage, Worker
 from workers.rater_heads.launching import score_with_head, train_where_due
-from workers.time_slices import Aside, Doing, register_worker, run_slice
+from workers.time_slices import ActivityReport, SideWork, register_worker, run_slice
 from workers.worker_description import describe_worker
 
 log = structlog.get_logger(__name__)
 GROUPS_AT_ONCE = 32
 LIBRARIES = ("torch", "transformers", "numpy")
-aside = Aside()
-doing = Doing()
+aside = SideWork()
+doing = ActivityReport()
 
 
 @shared_task(name="refine")

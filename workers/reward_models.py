@@ -90,8 +90,8 @@ class LoadedModel:
 
     def _ids(self, prompt: Sequence[Message], answer: str) -> list[int]:
         """Return prompt, answer and end token, encoded as in the reward model's training."""
-        asked = self.encoder.prompt_ids(prompt)
-        return [*asked, *self.encoder.answer_ids(answer), self.tokenizer.eos_token_id]
+        question = self.encoder.prompt_ids(prompt)
+        return [*question, *self.encoder.answer_ids(answer), self.tokenizer.eos_token_id]
 
 
 class RewardModels:

@@ -48,7 +48,7 @@ def rewrite(
     """
     # All requests are sent before the set is created: no transaction stays open during them.
     silent: dict[int, str] = {}
-    for done, task, replies in _answered(
+    for done, task, replies in _ask_rewrites(
         taskset, most, each, lambda asks: ask_judge(options, asks)
     ):
         if unheard := [
@@ -60,11 +60,11 @@ def rewrite(
         index, why = next(iter(silent.items()))
         raise Unanswered(f"{len(silent):,} tasks got no reply, for example task {index}: {why}")
     refused: Counter[str] = Counter()
-    said = _answered(taskset, most, each, lambda asks: kept_replies(options, asks))
-    return store_taskset(origin, _rows(said, silent, refused), quarantine=True), refused
+    answers = _ask_rewrites(taskset, most, each, lambda asks: kept_replies(options, asks))
+    return store_taskset(origin, _rows(answers, silent, refused), quarantine=True), refused
 
 
-def _answered(
+def _ask_rewrites(
     taskset: Taskset, most: int | None, each: int, ask: Asking
 ) -> Iterator[tuple[int, Task, list[Reply | None]]]:
     """Yield (tasks done, task, replies); no replies for a task that cannot be rewritten."""
@@ -76,7 +76,9 @@ def _answered(
             )
         )
         fit = [task for task in lot if not why_not_paraphrasable(task)]
-        replies = iter(ask([Ask(_asked(task), vote) for task in fit for vote in range(each)]))
+        replies = iter(
+            ask([Ask(_prompt_messages(task), vote) for task in fit for vote in range(each)])
+        )
         for task in lot:
             yield (
                 first + len(lot),
@@ -85,7 +87,7 @@ def _answered(
             )
 
 
-def _asked(task: Task) -> list[dict[str, str]]:
+def _prompt_messages(task: Task) -> list[dict[str, str]]:
     return [
         {"role": "system", "content": INSTRUCTION},
         {"role": "user", "content": fenced("task", task.question)},
@@ -99,24 +101,24 @@ def _rows(
 ) -> Iterator[TaskRow | BadLine]:
     for _, task, replies in answered:
         if why := why_not_paraphrasable(task):
-            yield _refused(task, why, task.question, refused)
+            yield _refused_line(task, why, task.question, refused)
         met: set[str] = set()
         for reply in replies:
-            said = after_thinking(reply.text).strip() if reply and reply.text is not None else None
-            if said is None:
-                yield _refused(
+            text = after_thinking(reply.text).strip() if reply and reply.text is not None else None
+            if text is None:
+                yield _refused_line(
                     task,
                     f"got no reply: {silent.get(task.index, 'none is kept')}",
                     task.question,
                     refused,
                 )
-            elif why := why_refused(task, said) or ("was said before" if said in met else ""):
-                yield _refused(task, f"its rewrite {why}", said, refused)
+            elif why := why_refused(task, text) or ("was said before" if text in met else ""):
+                yield _refused_line(task, f"its rewrite {why}", text, refused)
             else:
-                met.add(said)
-                yield rewritten(task, said)
+                met.add(text)
+                yield rewritten(task, text)
 
 
-def _refused(task: Task, why: str, shown: str, refused: Counter[str]) -> BadLine:
+def _refused_line(task: Task, why: str, shown: str, refused: Counter[str]) -> BadLine:
     refused[why.partition(":")[0]] += 1
     return BadLine(task.index, f"task {task.index}: {why}", shown.strip()[:EXCERPT])

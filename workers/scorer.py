@@ -30,7 +30,7 @@ from workers.leases import renewed
 from workers.rescoring import rescore
 from workers.scorer_dispatch import answer_questions
 from workers.testbench import check_cases, has_work, try_replies
-from workers.time_slices import Aside, Doing, register_worker, run_slice
+from workers.time_slices import ActivityReport, SideWork, register_worker, run_slice
 from workers.worker_description import describe_worker
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 GROUPS_AT_ONCE = 32
 LIBRARIES = ("torch", "transformers", "math-verify")
-aside = Aside()
-doing = Doing()
+aside = SideWork()
+doing = ActivityReport()
 
 
 @shared_task(name="score")
@@ -163,8 +163,8 @@ def sample_anchors(run: Run, groups: list[Group]) -> None:
         seeds = [
             chance.derive_seed("anchor", run.settings.seed, of.group.draw_index) for of in some
         ]
-        said = base.answers([of.prompt_ids for of in some], most, some[0].temperature, seeds)
-        for of, answer in zip(some, said, strict=True):
+        answers = base.answers([of.prompt_ids for of in some], most, some[0].temperature, seeds)
+        for of, answer in zip(some, answers, strict=True):
             keep_anchor(of, answer.ids, answer.logprobs, answer.text)
 
 
@@ -178,7 +178,7 @@ def record_base_nlls(run: Run, groups: list[Group]) -> None:
             .nlls([(row.prompt_ids, row.completion_ids) for row in rows])
         )
         save_base_nll(
-            {row.rollout: row.surprise(said) for row, said in zip(rows, nats, strict=True)}
+            {row.rollout: row.surprise(logprobs) for row, logprobs in zip(rows, nats, strict=True)}
         )
 
 

@@ -45,14 +45,14 @@ def answer_questions(
     ) + learned_words(groups, by_model)
     if not together:
         return answers
-    said = {
+    known_by_rollout = {
         pk: dict(values)
         for pk, values in (known_values(groups) if known is None else known).items()
     }
     for answer in answers:
         for pk, verdict in zip(answer.question.rollout_ids, answer.verdicts, strict=True):
-            said.setdefault(pk, {})[answer.question.scorer] = verdict.value
-    return answers + by_rule([question.with_values(said) for question in together])
+            known_by_rollout.setdefault(pk, {})[answer.question.scorer] = verdict.value
+    return answers + by_rule([question.with_values(known_by_rollout) for question in together])
 
 
 def by_rule(questions: Sequence[Question]) -> list[AnsweredQuestion]:
@@ -62,11 +62,11 @@ def by_rule(questions: Sequence[Question]) -> list[AnsweredQuestion]:
     """
     graded = grader().grade([question for question in questions if not _only_asks(question.scorer)])
     left = [answer for answer in graded if _may_ask(answer)]
-    said = ask_judges(
+    replies = ask_judges(
         [answer.question for answer in left]
         + [asked for asked in questions if _only_asks(asked.scorer)]
     )
-    pairs = zip(left, said, strict=False)  # questions that only ask a model are after them
+    pairs = zip(left, replies, strict=False)  # questions that only ask a model are after them
     decided = [
         replace(
             by_model,
@@ -76,7 +76,7 @@ def by_rule(questions: Sequence[Question]) -> list[AnsweredQuestion]:
         for by_rules, by_model in pairs
     ]
     taken = {id(answer) for answer in left}
-    return [answer for answer in graded if id(answer) not in taken] + decided + said[len(left) :]
+    return [answer for answer in graded if id(answer) not in taken] + decided + replies[len(left) :]
 
 
 def _only_asks(scorer: str) -> bool:

@@ -76,7 +76,7 @@ def _do_part(
 
 
 def _judge_replies(trial: Trial) -> bool:
-    answers = _answered(trial.project_id, next_questions(trial, REPLIES_AT_ONCE))
+    answers = _judge_questions(trial.project_id, next_questions(trial, REPLIES_AT_ONCE))
     verdicts = collect_verdicts(trial.project_id, answers)
     return trial.add([verdicts[place] for place in sorted(verdicts)])
 
@@ -92,10 +92,12 @@ def score_cases(cases: Sequence[RegressionCase]) -> list[RegressionCase]:
 
 
 def _verdicts(project_id: int, cases: Sequence[RegressionCase]) -> dict[int, dict[str, Any]]:
-    return collect_verdicts(project_id, _answered(project_id, list(map(case_question, cases))))
+    return collect_verdicts(
+        project_id, _judge_questions(project_id, list(map(case_question, cases)))
+    )
 
 
-def _answered(project_id: int, questions: Sequence[Question]) -> list[AnsweredQuestion]:
+def _judge_questions(project_id: int, questions: Sequence[Question]) -> list[AnsweredQuestion]:
     """Return the questions with their verdicts, in any order."""
     rules = [question for question in questions if not learned.is_learned(question.scorer)]
     answers = by_rule(rules) if rules else []

@@ -48,8 +48,8 @@ _here: dict[str, WorkerRegistration] = {}  # by queue
 _pauses: dict[str, float] = {}
 
 
-class Aside:
-    """What a worker does beside its main work: on every look without work but the first one.
+class SideWork:
+    """Decide when a worker does its side work: on every look without work but the first one.
 
     The first look after some work usually finds nothing, for the next work is on its way. The rest
     is then left for later, at most SOON_SECONDS, so that each piece of work is not followed by the
@@ -70,8 +70,8 @@ class Aside:
         return True
 
 
-class Doing:
-    """What a worker says it does, written at most once in SAID_SECONDS."""
+class ActivityReport:
+    """Report what a worker is doing, at most once in SAID_SECONDS."""
 
     def __init__(self) -> None:
         self.said_at = 0.0

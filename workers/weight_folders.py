@@ -89,7 +89,7 @@ def brought(weights: WeightVersion | Policy, is_left: Callable[[], bool]) -> Ite
 
     arrivals = _arrivals()
     progress = Progress(require_wanted)
-    held = fetch_folder(arrivals.publisher, arrivals.cache, _wanted(weights), progress)
+    held = fetch_folder(arrivals.publisher, arrivals.cache, _find_wanted(weights), progress)
     try:
         yield held.folder
     finally:
@@ -103,7 +103,7 @@ def stop_fetching() -> None:
         _arrivals_from.cache_clear()
 
 
-def _wanted(weights: WeightVersion | Policy) -> Wanted:
+def _find_wanted(weights: WeightVersion | Policy) -> Wanted:
     return _policy_wanted(weights) if isinstance(weights, Policy) else _version_wanted(weights)
 
 
@@ -171,7 +171,7 @@ class Arrivals:
                 self._thread = threading.Thread(target=self._bring, name="weights", daemon=True)
                 self._thread.start()
             lacking = [one for one in needs if one.key not in self._held]
-            return self._words(lacking[0]) if lacking else ""
+            return self._status_text(lacking[0]) if lacking else ""
 
     def fetch_again(self, wanted: Wanted, damage: str) -> bool:
         with self._changed:
@@ -207,7 +207,7 @@ class Arrivals:
             self._held.pop(key).release()
         self._failures = {key: why for key, why in self._failures.items() if key in keys}
 
-    def _words(self, wanted: Wanted) -> str:
+    def _status_text(self, wanted: Wanted) -> str:
         """Return the status of weights that are not here. Called with the lock."""
         if wanted.key in self._failures:
             return f"{wanted.title}: {self._failures[wanted.key].reason}"

@@ -83,9 +83,9 @@ def published(
     unfinished.mkdir(parents=True)
     try:
         write(model, unfinished, base, like)
-        said = probe(model, like.probe.token_ids) if probe else _probed(model, base, like.probe)
+        logprobs = probe(model, like.probe.token_ids) if probe else _probed(model, base, like.probe)
         served = {name: _served(model, base, like, name) for name in precisions}
-        sealed = Probe(like.probe.token_ids, tuple(said), like.probe.pictures, served)
+        sealed = Probe(like.probe.token_ids, tuple(logprobs), like.probe.pictures, served)
         return seal_folder(
             unfinished,
             final,

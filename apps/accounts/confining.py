@@ -95,5 +95,5 @@ def confined_environment() -> dict[str, str]:
     return {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 
-def _bytes(said: str) -> int:
-    return int(said.split()[0]) * 1024
+def _bytes(text: str) -> int:
+    return int(text.split()[0]) * 1024

@@ -11,7 +11,7 @@ MOST_NAMED = 20  # unknown fields that an answer names
 
 
 class Strict(serializers.Serializer):
-    """A document whose fields are all known; an unknown one is named, with those there are."""
+    """A document that refuses unknown fields, with the names of the known ones."""
 
     def to_internal_value(self, data: Any) -> dict:
         if isinstance(data, dict) and (unknown := set(data) - set(self.fields)):

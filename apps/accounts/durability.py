@@ -10,7 +10,7 @@ def commit_without_waiting() -> None:
     answered, and that nobody was told of: if the *server* crashes within `wal_writer_delay` (at
     most three times 200 ms), the transaction is lost as a whole, as if its worker had died before
     it. A crash of the worker loses nothing. PostgreSQL writes one log in order, so every later
-    COMMIT that waits (a rating, an answer to a caller, an update's commit) also makes this one
+    COMMIT that waits (a rating, an answer to a caller, a step's commit) also makes this one
     durable: nothing that was acknowledged can rest on work that is lost. Do not use it where ids
     that the transaction created are used outside the database without a check, because a lost
     sequence number may be given out again.

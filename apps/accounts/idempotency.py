@@ -44,7 +44,7 @@ PARAMETER = OpenApiParameter(
 
 def once(act: Callable[..., Response]) -> Callable[..., Response]:
     """Decorate a view's method so that its answer is stored and repeated."""
-    return _named(act, is_kept=True)
+    return _idempotent(act, is_kept=True)
 
 
 def once_anew(act: Callable[..., Response]) -> Callable[..., Response]:
@@ -53,10 +53,10 @@ def once_anew(act: Callable[..., Response]) -> Callable[..., Response]:
     It is called again for a repeated request. It stores what it must remember of the first call
     with `store_for_repetition` and reads it with `read_stored_answer`.
     """
-    return _named(act, is_kept=False)
+    return _idempotent(act, is_kept=False)
 
 
-def _named(act: Callable[..., Response], is_kept: bool) -> Callable[..., Response]:
+def _idempotent(act: Callable[..., Response], is_kept: bool) -> Callable[..., Response]:
     @wraps(act)
     def named(view: object, request: Request, *args: object, **kwargs: object) -> Response:
         key = _key_of(request)
@@ -95,13 +95,13 @@ def forget_request_key(request: Request) -> None:
     _rows(request).delete()
 
 
-def store_for_repetition(request: Request, told: JSON) -> None:
+def store_for_repetition(request: Request, value: JSON) -> None:
     """Store a value for repetitions of this request, in the transaction of its work.
 
     Does nothing without a key.
     """
     if _key_of(request) is not None:
-        _rows(request).update(answer=told)
+        _rows(request).update(answer=value)
 
 
 def read_stored_answer(request: Request) -> JSON:

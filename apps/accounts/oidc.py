@@ -71,7 +71,7 @@ class OidcAdapter(DefaultSocialAccountAdapter):
         """Redirect to the login page, which says what happened."""
         log.warning("oidc_sign_in_failed", error=str(error), exception=str(exception or ""))
         is_cancelled = error == AuthError.CANCELLED
-        raise ImmediateHttpResponse(_refused(request, "was cancelled" if is_cancelled else ""))
+        raise ImmediateHttpResponse(_refuse(request, "was cancelled" if is_cancelled else ""))
 
 
 class VerifyingAdapter(OpenIDConnectOAuth2Adapter):
@@ -123,10 +123,10 @@ def _with_provider(request: HttpRequest, provider_id: str, view: Any) -> HttpRes
     except (requests.RequestException, OAuth2Error, LookupError, TypeError, ValueError) as error:
         # The provider is unavailable, or its answer is not OpenID Connect.
         log.warning("oidc_provider_failed", error=f"{type(error).__name__}: {error}")
-        return _refused(request, "")
+        return _refuse(request, "")
 
 
-def _refused(request: HttpRequest, what: str) -> HttpResponse:
+def _refuse(request: HttpRequest, what: str) -> HttpResponse:
     message = what or "did not work. Try again, or ask your administrator to look at the log"
     messages.error(request, f"Signing in with {settings.OIDC_NAME} {message}.")
     return redirect("account_login")

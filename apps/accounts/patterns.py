@@ -62,5 +62,5 @@ def _reason(pattern: str, error: Exception) -> str:
     for sign, reason in UNSUPPORTED:
         if sign.search(pattern):
             return reason
-    said = error.args[0] if error.args else "not a regular expression"
-    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    message = error.args[0] if error.args else "not a regular expression"
+    return message.decode(errors="replace") if isinstance(message, bytes) else str(message)

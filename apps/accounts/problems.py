@@ -159,8 +159,8 @@ def problem_document(
     **more: object,
 ) -> dict:
     if errors is not None:
-        told = errors.items()
-        more["errors"] = {field: [public_text(word) for word in words] for field, words in told}
+        problems = errors.items()
+        more["errors"] = {field: [public_text(word) for word in words] for field, words in problems}
     title = HTTPStatus(status).phrase
     known = {"type": f"urn:rftweb:{kind}", "title": title, "status": int(status)}
     return {**known, "detail": public_text(detail), **more}

@@ -32,7 +32,7 @@ class TokenRate(BaseThrottle):
         now = time.time()
         self.left_s = STRETCH_S - now % STRETCH_S
         return (
-            _counted(f"asked:{request.auth.pk}:{int(now // STRETCH_S)}")
+            _count_request(f"asked:{request.auth.pk}:{int(now // STRETCH_S)}")
             <= settings.REQUESTS_PER_SECOND * STRETCH_S
         )
 
@@ -40,7 +40,7 @@ class TokenRate(BaseThrottle):
         return self.left_s
 
 
-def _counted(key: str) -> int:
+def _count_request(key: str) -> int:
     """Count this request; return the count including it, or 0 while Redis is unavailable."""
     try:
         pipe = _connection(settings.REDIS_URL).pipeline(transaction=False)

@@ -90,7 +90,7 @@ def parse_rating_keys(raw: Mapping[str, object]) -> dict[str, str]:
         if wrong := _wrong(key):
             problems[name] = wrong
         else:
-            chosen[name] = _spelt(str(key))
+            chosen[name] = _normalize_key(str(key))
     problems |= {
         name: words
         for name, words in _clashes(keys_by_action(chosen)).items()
@@ -118,7 +118,7 @@ def by_form(chosen: Mapping[str, str]) -> dict[str, dict[str, str]]:
     return found
 
 
-def _spelt(key: str) -> str:
+def _normalize_key(key: str) -> str:
     """Return one spelling for each key: lower case, and the space bar by its name."""
     if key == " ":
         return "Space"

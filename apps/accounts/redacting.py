@@ -107,10 +107,10 @@ class Redactor:
 
     def text(self, text: str) -> str:
         for kind, pattern, part_of in RULES:
-            text = pattern.sub(partial(self._marked, kind, part_of), text)
+            text = pattern.sub(partial(self._mark_part, kind, part_of), text)
         return text
 
-    def _marked(
+    def _mark_part(
         self, kind: str, part_of: Callable[[re.Match[str]], str], found: re.Match[str]
     ) -> str:
         """Return a match with its part replaced by the mark of this kind.
@@ -157,7 +157,7 @@ class Redactor:
 # -- decide whether a match is personal data
 
 
-def _whole(found: re.Match[str]) -> str:
+def _whole_match(found: re.Match[str]) -> str:
     return found[0]
 
 
@@ -240,12 +240,12 @@ def _phone(found: re.Match[str]) -> str:
     return text
 
 
-def _is_series(said: str) -> bool:
+def _is_series(text: str) -> bool:
     """Tell whether the numbers follow a rule, like those of a task.
 
     Examples: 05 10 15 20, 03 06 12 24, 09 16 25 36.
     """
-    terms = [int(part) for part in re.findall(r"\d+", said)]
+    terms = [int(part) for part in re.findall(r"\d+", text)]
     if len(terms) < FEWEST_TERMS:
         return False
     steps = [later - earlier for earlier, later in pairwise(terms)]
@@ -269,7 +269,7 @@ def _is_prime(number: int) -> bool:
 
 
 RULES: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
-    ("e-mail addresses", EMAIL, _whole),
+    ("e-mail addresses", EMAIL, _whole_match),
     ("IBANs", IBAN, _iban),
     ("card numbers", CARD, _card),
     ("IP addresses", V4, _address),

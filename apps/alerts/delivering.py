@@ -90,7 +90,7 @@ def deliver() -> int:
     outcomes |= _by_plugins([one for one in claimed if one.channel.kind not in Channel.Kind.values])
     for delivery in claimed:
         _settle(delivery, outcomes[delivery.pk])
-    return sum(not isinstance(said, NotSent) for said in outcomes.values())
+    return sum(not isinstance(outcome, NotSent) for outcome in outcomes.values())
 
 
 def due_deliveries() -> QuerySet[Delivery]:
@@ -113,17 +113,17 @@ def _claim() -> list[Delivery]:
     return list(found.order_by("pk"))
 
 
-def _settle(delivery: Delivery, said: str | NotSent) -> None:
+def _settle(delivery: Delivery, outcome: str | NotSent) -> None:
     """Record the outcome of a delivery, unless another process has claimed it since."""
     ours = Delivery.objects.filter(
         pk=delivery.pk, state=Delivery.State.WAITING, attempts=delivery.attempts
     )
-    if not isinstance(said, NotSent):
-        ours.update(state=Delivery.State.SENT, sent_at=Now(), answer=said[:300])
+    if not isinstance(outcome, NotSent):
+        ours.update(state=Delivery.State.SENT, sent_at=Now(), answer=outcome[:300])
     elif delivery.attempts >= MOST_ATTEMPTS:
-        ours.update(state=Delivery.State.GIVEN_UP, answer=str(said)[:300])
+        ours.update(state=Delivery.State.GIVEN_UP, answer=str(outcome)[:300])
     else:
-        ours.update(due_at=after(pause_after(delivery.attempts)), answer=str(said)[:300])
+        ours.update(due_at=after(pause_after(delivery.attempts)), answer=str(outcome)[:300])
 
 
 def pause_after(attempts: int) -> float:
@@ -132,8 +132,8 @@ def pause_after(attempts: int) -> float:
 
 
 async def _call_all(deliveries: Sequence[Delivery]) -> dict[int, str | NotSent]:
-    said = await asyncio.gather(*(_call(one) for one in deliveries))
-    return {one.pk: answer for one, answer in zip(deliveries, said, strict=True)}
+    outcomes = await asyncio.gather(*(_call(one) for one in deliveries))
+    return {one.pk: answer for one, answer in zip(deliveries, outcomes, strict=True)}
 
 
 async def _call(delivery: Delivery) -> str | NotSent:

@@ -32,7 +32,7 @@ def look_at_runs() -> dict[str, int]:
     The counts cover alerts opened and closed, runs paused, and evaluations paused and resumed. A
     second call at the same time does nothing.
     """
-    return _alone(_look)
+    return _with_lock(_look)
 
 
 def look_at_control() -> dict[str, int]:
@@ -40,10 +40,10 @@ def look_at_control() -> dict[str, int]:
 
     Web processes call this while the control plane is behind.
     """
-    return _alone(_look_at_control)
+    return _with_lock(_look_at_control)
 
 
-def _alone(look_now: Callable[[], dict[str, int]]) -> dict[str, int]:
+def _with_lock(look_now: Callable[[], dict[str, int]]) -> dict[str, int]:
     with (
         connection.cursor() as cursor
     ):  # a lock of the session: each run is settled in a transaction of its own
@@ -124,7 +124,7 @@ def _settle(run: Run, facts: Facts, known: list[Alert], only: frozenset[str]) ->
     Alerts of a rule that raised an exception stay as they are.
     """
     open_ones = {(alert.rule, alert.key): alert for alert in known}
-    found, broken = _found(run, facts, open_ones, only)
+    found, broken = _evaluate_rules(run, facts, open_ones, only)
     for place, one in found.items():
         if (alert := open_ones.get(place)) and (alert.words, alert.todo) != (one.words, one.todo):
             Alert.objects.filter(pk=alert.pk).update(
@@ -170,7 +170,7 @@ def _write(
     return Counter(opened=len(opened), closed=len(over), paused=paused)
 
 
-def _found(
+def _evaluate_rules(
     run: Run, facts: Facts, open_ones: Mapping[tuple[str, str], Alert], only: frozenset[str]
 ) -> tuple[dict[tuple[str, str], AlertFinding], set[str]]:
     """Return the findings by (rule, key), and the rules that raised an exception.

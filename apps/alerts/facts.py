@@ -26,7 +26,7 @@ from apps.runs.models import Acknowledgement, Metric, Run, TrainStep, WeightVers
 
 CURVES = ("kl", "behaviour_kl", "behaviour_gap", "entropy", "success", "step_seconds")
 FIRST_CURVES = ("entropy", "behaviour_gap")
-STEPS_SEEN = 50  # newest updates, and first ones; the rules ask for no more
+STEPS_SEEN = 50  # newest steps, and first ones; the rules ask for no more
 VERSIONS_SEEN = 50
 # By state of a group: the field that says since when it has been in it.
 SINCE = {
@@ -81,7 +81,7 @@ class DiskSpace:
 class Facts:
     """Everything the rules need to know about one run at `now`, by the database's clock.
 
-    `moved_at` is the time of the latest update, or of the last start or resume if that came later.
+    `moved_at` is the time of the latest step, or of the last start or resume if that came later.
     """
 
     now: datetime
@@ -90,7 +90,7 @@ class Facts:
     live_since: datetime
     step: int = 0
     waiting_on: str = ""
-    standing: Mapping[str, GroupsInState] = field(default_factory=dict)
+    groups_by_state: Mapping[str, GroupsInState] = field(default_factory=dict)
     curves: Mapping[str, Points] = field(default_factory=dict)
     first_entropy: Points = ()
     first_gap: Points = ()
@@ -101,8 +101,8 @@ class Facts:
     failing: Sequence[OpenBreaker] = ()
     scorers: Sequence[RewardWarning] = ()
     suspicions: Sequence[RewardWarning] = ()
-    rooms: Sequence[DiskSpace] = ()
-    heard: Mapping[str, datetime] = field(default_factory=dict)  # newest heartbeat, by role
+    disks: Sequence[DiskSpace] = ()
+    heartbeats: Mapping[str, datetime] = field(default_factory=dict)  # newest heartbeat, by role
     lost: Sequence[LostWorker] = ()
     control: ControlPlane | None = None
     spent: Mapping[str, float] = field(
@@ -123,7 +123,7 @@ def gather_facts(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) 
     runs = list(runs)
     ids = [run.pk for run in runs]
     now = _now()
-    standing = _standing(ids)
+    groups_by_state = _groups_by_state(ids)
     curves = _curves(runs)
     first = _first_curves(ids)
     unapplied = _unapplied(ids)
@@ -132,8 +132,8 @@ def gather_facts(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) 
     suspicions = _suspicions(ids)
     fruitless = fruitless_runs(runs)
     failing = _failing({run.project_id for run in runs})
-    rooms = disks()
-    heard = _heard()
+    found_disks = disks()
+    heartbeats = _newest_heartbeats()
     gone = lost()
     control = control_plane.read_control_plane()
     found = {}
@@ -148,14 +148,14 @@ def gather_facts(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) 
             moved_at=max(filter(None, (live_since, run.trained_at))),
             live_since=live_since,
             waiting_on=run.waiting_on,
-            standing=standing[run.pk],
+            groups_by_state=groups_by_state[run.pk],
             curves=curves[run.pk],
             first_entropy=first[run.pk]["entropy"],
             first_gap=first[run.pk]["behaviour_gap"],
             unapplied=unapplied[run.pk],
             unserved=unserved.get(run.pk),
-            rooms=rooms,
-            heard=heard,
+            disks=found_disks,
+            heartbeats=heartbeats,
             scorers=scorers[run.pk],
             failing=[one for one in failing[run.project_id] if one.name == environment],
             suspicions=suspicions[run.pk],
@@ -189,7 +189,7 @@ def _now() -> datetime:
         return cursor.fetchone()[0]
 
 
-def _standing(ids: list[int]) -> dict[int, dict[str, GroupsInState]]:
+def _groups_by_state(ids: list[int]) -> dict[int, dict[str, GroupsInState]]:
     found: dict[int, dict[str, GroupsInState]] = defaultdict(dict)
     rows = (
         Group.objects.filter(run__in=ids, state__in=list(SINCE)).order_by().values("run", "state")
@@ -301,7 +301,7 @@ def _suspicions(ids: list[int]) -> dict[int, list[RewardWarning]]:
     return found
 
 
-def _heard() -> dict[str, datetime]:
+def _newest_heartbeats() -> dict[str, datetime]:
     lately = Worker.objects.filter(heartbeat_at__gt=_now() - timedelta(days=31)).order_by()
     return dict(lately.values_list("role").annotate(newest=Max("heartbeat_at")))
 
@@ -309,14 +309,14 @@ def _heard() -> dict[str, datetime]:
 def disks() -> list[DiskSpace]:
     """Return the disks that hold weights and data; a disk that holds both appears once."""
     folders = {"weights": settings.WEIGHTS_ROOT, "data": settings.VAR}
-    rooms: dict[int, DiskSpace] = {}
+    found: dict[int, DiskSpace] = {}
     for name, folder in folders.items():
         there = _nearest(folder)
         device = there.stat().st_dev
-        if device not in rooms:
+        if device not in found:
             usage = shutil.disk_usage(there)
-            rooms[device] = DiskSpace(name, usage.free, usage.total)
-    return list(rooms.values())
+            found[device] = DiskSpace(name, usage.free, usage.total)
+    return list(found.values())
 
 
 def _nearest(folder: Path) -> Path:

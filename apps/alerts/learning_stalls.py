@@ -98,7 +98,7 @@ def _why_without_rewards(groups: Sequence[int]) -> dict[int, str]:
 
 
 # The window's first group is the oldest of the last `size` dropped groups. Nothing was learned if
-# no group from that one on was admitted, and no update was made since it was dropped.
+# no group from that one on was admitted, and no step was made since it was dropped.
 ALL_DROPPED = """
     SELECT w.run, d.id, d.closed_at
     FROM unnest(%s::bigint[], %s::int[], %s::timestamptz[], %s::timestamptz[])

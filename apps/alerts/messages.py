@@ -42,7 +42,7 @@ def build_message(delivery: Delivery) -> Message:
     """
     if delivery.entry is None:
         project = delivery.channel.project
-        return _made(
+        return _build_message(
             delivery,
             f"Test: alerts of {project.slug}",
             TEST,
@@ -54,7 +54,7 @@ def build_message(delivery: Delivery) -> Message:
     run = alert.run
     verb = VERBS[delivery.kind]
     todo = alert.todo if delivery.kind == "alert.opened" else ""
-    told = {
+    body = {
         "id": alert.pk,
         "rule": alert.rule,
         "key": alert.key,
@@ -65,17 +65,17 @@ def build_message(delivery: Delivery) -> Message:
     }
     link = reverse("run-alerts", args=[run.project.slug, run.slug])
     words = f"{alert.words} ({entry.words})" if delivery.kind == "alert.closed" else entry.words
-    return _made(
+    return _build_message(
         delivery,
         f"{verb}: {alert.title.lower()} in {run.project.slug}/{run.slug}",
         words,
         todo,
         link,
-        {"alert": told},
+        {"alert": body},
     )
 
 
-def _made(
+def _build_message(
     delivery: Delivery, subject: str, words: str, todo: str, path: str, more: dict
 ) -> Message:
     link = f"{settings.SITE_ADDRESS}{path}" if settings.SITE_ADDRESS else ""

@@ -51,7 +51,9 @@ def lost() -> list[LostWorker]:
             for one in _unreplaced(dead, standing)
         ),
         *(
-            LostWorker(one.key, one.role, False, _fenced_at(one), _ordered(one), others[one.role])
+            LostWorker(
+                one.key, one.role, False, _fenced_at(one), _describe_order(one), others[one.role]
+            )
             for one in fenced
         ),
     ]
@@ -81,5 +83,5 @@ def _unreplaced(dead: Iterable[Worker], workers: Iterable[Worker]) -> list[Worke
     return left
 
 
-def _ordered(worker: Worker) -> str:
+def _describe_order(worker: Worker) -> str:
     return f"by {worker.ordered_by}" + (f": {worker.order_reason}" if worker.order_reason else "")

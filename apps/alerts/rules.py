@@ -14,15 +14,15 @@ from apps.alerts.facts import Facts, Points
 from apps.runs import alerts as rule
 from apps.runs.config import RunConfig
 
-STAYS = 0.9  # share of the limit below which a figure must fall to close its alert
+HYSTERESIS = 0.9  # share of the limit below which a figure must fall to close its alert
 DIVERGENCE = "divergence"  # kind of the suspicion about agreement
-WAITS_FOR = {
+WAITING_ON = {
     "waiting": "raters",
     "scoring": "scorers",
     "sampling": "the explorer",
     "judged": "the refiner",
 }
-MEND = {
+REMEDIES = {
     "waiting": "Find more raters, or lower people.per_group or people.deadline_s.",
     "scoring": (
         "Check that scorers run and that the judge’s service responds. More scorers work faster."
@@ -60,7 +60,7 @@ class AlertFinding:
 
 
 # Each takes its own kind of apps.runs.alerts.Rule; `apply_rule` reads it by the same name.
-Look = Callable[[Facts, Any, frozenset[str]], Iterator[AlertFinding]]
+RuleCheck = Callable[[Facts, Any, frozenset[str]], Iterator[AlertFinding]]
 
 
 def apply_rule(
@@ -82,7 +82,7 @@ def apply_rule(
 def no_progress(
     facts: Facts, limit: rule.NoProgress, is_open: frozenset[str]
 ) -> Iterator[AlertFinding]:
-    if facts.plan.evaluation:  # an evaluation makes no updates
+    if facts.plan.evaluation:  # an evaluation makes no steps
         return
     idle = facts.since(facts.moved_at)
     seconds = _values(facts.curves.get("step_seconds", ()))
@@ -107,17 +107,16 @@ def starvation(
     facts: Facts, limit: rule.Starvation, is_open: frozenset[str]
 ) -> Iterator[AlertFinding]:
     idle = facts.since(facts.moved_at)
-    if not facts.waiting_on or idle < limit.after_s or not facts.standing:
+    if not facts.waiting_on or idle < limit.after_s or not facts.groups_by_state:
         return
-    state = max(
-        WAITS_FOR, key=lambda name: facts.standing[name].count if name in facts.standing else 0
-    )
-    held = facts.standing[state]
+    counts = {name: held.count for name, held in facts.groups_by_state.items()}
+    state = max(WAITING_ON, key=lambda name: counts.get(name, 0))
+    held = facts.groups_by_state[state]
     yield AlertFinding(
-        f"The trainer has waited {format_duration(idle)} for {WAITS_FOR[state]}: {held.count:,}"
+        f"The trainer has waited {format_duration(idle)} for {WAITING_ON[state]}: {held.count:,}"
         f" group{'' if held.count == 1 else 's'} waiting, the oldest for"
         f" {format_duration(facts.since(held.since))}.",
-        MEND[state],
+        REMEDIES[state],
         facts.moved_at,
         idle,
     )
@@ -169,7 +168,7 @@ def kl(facts: Facts, limit: rule.Kl, is_open: frozenset[str]) -> Iterator[AlertF
         if len(newest) < limit.steps:
             continue
         mean = statistics.fmean(_values(newest))
-        if mean > most * (STAYS if name in is_open else 1.0):
+        if mean > most * (HYSTERESIS if name in is_open else 1.0):
             yield AlertFinding(
                 f"The policy is {mean:.3g} nats per token from {whom}, mean of steps"
                 f" {newest[0][0]:,} to {newest[-1][0]:,}; the limit is {most:g}.",
@@ -232,7 +231,7 @@ def entropy(facts: Facts, limit: rule.Entropy, is_open: frozenset[str]) -> Itera
     success = _values(facts.curves.get("success", ())[-limit.steps :])
     at_first = statistics.fmean(_values(first))
     now = statistics.fmean(_values(newest))
-    if now >= limit.share * at_first / (STAYS if is_open else 1.0) or (
+    if now >= limit.share * at_first / (HYSTERESIS if is_open else 1.0) or (
         success and statistics.fmean(success) >= limit.success
     ):
         return
@@ -254,7 +253,11 @@ def entropy(facts: Facts, limit: rule.Entropy, is_open: frozenset[str]) -> Itera
 def behaviour_gap(
     facts: Facts, limit: rule.BehaviourGap, is_open: frozenset[str]
 ) -> Iterator[AlertFinding]:
-    """Against the run's own first updates, as the usual gap depends on precision and staleness."""
+    """Report a gap between engine and trainer that is large for this run.
+
+    It is compared with the run's first steps, since the usual gap depends on precision and
+    staleness.
+    """
     newest = facts.curves.get("behaviour_gap", ())[-limit.steps :]
     first = [value for step, value in facts.first_gap if step <= limit.first]
     if not first or len(newest) < limit.steps or newest[0][0] <= limit.first:
@@ -262,7 +265,7 @@ def behaviour_gap(
     at_first = statistics.median(first)  # the median: during warm-up there is next to no gap
     now = statistics.fmean(_values(newest))
     most = max(limit.above, limit.times * at_first)
-    if now > most * (STAYS if is_open else 1.0):
+    if now > most * (HYSTERESIS if is_open else 1.0):
         yield AlertFinding(
             f"Engine and trainer differ by {now:.3g} nats per token, mean of steps"
             f" {newest[0][0]:,} to {newest[-1][0]:,}. The median of the first {limit.first:,}"
@@ -308,29 +311,29 @@ def breaker(facts: Facts, limit: rule.Breaker, is_open: frozenset[str]) -> Itera
 
 
 def disk(facts: Facts, limit: rule.Disk, is_open: frozenset[str]) -> Iterator[AlertFinding]:
-    for room in facts.rooms:
-        free = room.free / room.total if room.total else 0.0
-        if free < limit.free / (STAYS if room.name in is_open else 1.0):
+    for volume in facts.disks:
+        free = volume.free / volume.total if volume.total else 0.0
+        if free < limit.free / (HYSTERESIS if volume.name in is_open else 1.0):
             yield AlertFinding(
-                f"Only {room.free / 1e9:.1f} GB of {room.total / 1e9:.0f} GB are free under"
-                f" {room.name}: {free:.1%}; the minimum is {limit.free:.0%}.",
+                f"Only {volume.free / 1e9:.1f} GB of {volume.total / 1e9:.0f} GB are free under"
+                f" {volume.name}: {free:.1%}; the minimum is {limit.free:.0%}.",
                 "Keep fewer checkpoints and versions (checkpoints.weights), delete arrays"
                 " earlier (retention), or free disk space.",
                 facts.now,
                 free,
-                room.name,
+                volume.name,
             )
 
 
 def silence(facts: Facts, limit: rule.Silence, is_open: frozenset[str]) -> Iterator[AlertFinding]:
     for role in _needed(facts.plan):
-        heard = facts.heard.get(role)
-        since = max(heard, facts.live_since) if heard else facts.live_since
+        heartbeat = facts.heartbeats.get(role)
+        since = max(heartbeat, facts.live_since) if heartbeat else facts.live_since
         if facts.since(since) < limit.after_s:
             continue
         last = (
-            f"last heartbeat {format_duration(facts.since(heard))} ago"
-            if heard
+            f"last heartbeat {format_duration(facts.since(heartbeat))} ago"
+            if heartbeat
             else "no heartbeat so far"
         )
         yield AlertFinding(
@@ -412,7 +415,7 @@ def budget(facts: Facts, limit: rule.NearBudget, is_open: frozenset[str]) -> Ite
         )
 
 
-RULES: dict[str, Look] = {
+RULES: dict[str, RuleCheck] = {
     "no_progress": no_progress,
     "starvation": starvation,
     "nothing_learned": nothing_learned,
@@ -470,4 +473,4 @@ def _waits_for_callers(facts: Facts) -> bool:
 
     This is not a fault.
     """
-    return facts.plan.serve is not None and not facts.standing
+    return facts.plan.serve is not None and not facts.groups_by_state

@@ -1,4 +1,4 @@
-"""The weight of an experience in one update: its advantage, per token where tokens differ."""
+"""The weight of an experience in one step: its advantage, per token where tokens differ."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Credit:
-    """The advantage of an experience in one update.
+    """The advantage of an experience in one step.
 
     `tokens` holds the advantage of each completion token when they are not all alike; `advantage`
     is then their mean.

@@ -28,7 +28,7 @@ from apps.runs.models import Run, TrainStep
 from apps.tasksets.models import TaskParent
 
 SHOWN = 20
-# The number of updates that may take an experience of the run: 1 unless `reading.replay` sets
+# The number of steps that may take an experience of the run: 1 unless `reading.replay` sets
 # another.
 USES_ALLOWED = Coalesce(
     Cast(
@@ -64,7 +64,7 @@ def experience_replay_stays_within_its_limits() -> Iterator[str]:
     for run in Run.objects.filter(
         Q(groups_again__gt=0) | Exists(again.filter(step__run=OuterRef("pk")))
     ):
-        yield from _of_run(run, items.filter(step__run=run))
+        yield from _check_run(run, items.filter(step__run=run))
 
 
 def seeds_match_their_originals() -> Iterator[str]:
@@ -143,7 +143,7 @@ def deleted_arrays_are_not_needed() -> Iterator[str]:
             )
 
 
-def _of_run(run: Run, items: QuerySet[StepItem]) -> Iterator[str]:
+def _check_run(run: Run, items: QuerySet[StepItem]) -> Iterator[str]:
     plan = run.settings
     again = items.filter(is_again=True)
     counted = (
@@ -154,7 +154,7 @@ def _of_run(run: Run, items: QuerySet[StepItem]) -> Iterator[str]:
     )
     if counted != run.groups_again:
         yield f"{run}: the counter has {run.groups_again} replayed groups, the rows {counted}"
-    yield from _torn(run, again)
+    yield from _partly_replayed_groups(run, again)
     if plan.replay:  # its batches are those of the recorded run, less what was excluded
         return
     by_step = again.values("step__number").annotate(n=Count("experience__group", distinct=True))
@@ -172,7 +172,7 @@ def _of_run(run: Run, items: QuerySet[StepItem]) -> Iterator[str]:
         )
 
 
-def _torn(run: Run, again: QuerySet[StepItem]) -> Iterator[str]:
+def _partly_replayed_groups(run: Run, again: QuerySet[StepItem]) -> Iterator[str]:
     """Yield steps that replayed only a part of a group.
 
     A baseline is computed over the whole group, so a part alone would have the wrong one.
@@ -207,8 +207,10 @@ def derived_rollouts_match_their_parents() -> Iterator[str]:
     )
     yield from (f"{rollout}: synthetic rollout without a parent" for rollout in alone[:SHOWN])
     born = Offspring.objects.exclude(rollout=None).select_related("rollout")
-    said = born.annotate(beginning=Left("of__text", Length("rollout__text")))
-    for one in said.exclude(rollout__text="").exclude(rollout__text=F("beginning"))[:SHOWN]:
+    with_beginning = born.annotate(beginning=Left("of__text", Length("rollout__text")))
+    for one in with_beginning.exclude(rollout__text="").exclude(rollout__text=F("beginning"))[
+        :SHOWN
+    ]:
         yield f"{one.rollout}: the text differs from the answer it was made from"
     right = Q(
         rollout__completion_tokens=F("tokens"),

@@ -11,7 +11,7 @@ def linear_decay(weight_version: int, uses: int, *, decay: float = 2.0) -> tuple
     """Return p = version − decay · uses; an experience always goes back.
 
     `weight_version` is the version that sampled it (one version newer counts as much as 1/decay
-    uses fewer), `uses` the number of updates that took it.
+    uses fewer), `uses` the number of steps that took it.
     """
     return weight_version - decay * uses, True
 

@@ -1,4 +1,4 @@
-"""The selection of groups from the buffer for an update, as pure functions of group statistics."""
+"""The selection of groups from the buffer for a step, as pure functions of group statistics."""
 
 import math
 import random
@@ -17,7 +17,7 @@ LEAST_WEIGHT = 0.01
 
 @dataclass(frozen=True)
 class ReadyGroup:
-    """A group that no update has taken yet.
+    """A group that no step has taken yet.
 
     `version` is the oldest weight version that sampled any token of it, and `is_rated` says whether
     a person rated it. `kind` is the domain or task id by which `rarity` counts it.
@@ -33,9 +33,9 @@ class ReadyGroup:
 
 @dataclass(frozen=True)
 class ReadingState:
-    """The state of the run for which groups are ordered: before update `number`, at `version`.
+    """The state of the run for which groups are ordered: before step `number`, at `version`.
 
-    `learned` holds, by kind, how many groups the updates counted by `rarity` took.
+    `learned` holds, by kind, how many groups the steps counted by `rarity` took.
     """
 
     version: int
@@ -46,9 +46,13 @@ class ReadingState:
 
 def order_groups(groups: Sequence[ReadyGroup], rule: Order, now: ReadingState) -> list[int]:
     """Return the groups' ids in the order in which to learn from them; ties keep draw order."""
-    turns = _turns(groups, now.learned or {}) if rule.name == "rarity" else {}
-    places: Mapping[int, float] = turns or {one.group: -_worth(one, rule, now) for one in groups}
-    return [one.group for one in sorted(groups, key=lambda one: (places[one.group], one.draw))]
+    places: Mapping[int, float] = {}
+    if rule.name == "rarity":
+        places = _turns(groups, now.learned or {})
+    if not places:
+        places = {group.group: -_worth(group, rule, now) for group in groups}
+    ordered = sorted(groups, key=lambda group: (places[group.group], group.draw))
+    return [group.group for group in ordered]
 
 
 def _worth(one: ReadyGroup, rule: Order, now: ReadingState) -> float:
@@ -95,10 +99,10 @@ def _wait(chance: float, weight: float) -> float:
 
 @dataclass(frozen=True)
 class TrainedGroup:
-    """A group that `uses` updates took, the newest of which is number `last`.
+    """A group that `uses` steps took, the newest of which is number `last`.
 
     `version` is the oldest weight version that sampled any of it; `advantage` is the mean of its
-    rollouts' |advantage| in update `last`.
+    rollouts' |advantage| in step `last`.
     """
 
     group: int
@@ -118,11 +122,11 @@ def taken_again(
     oldest: int,
     seed: int,
 ) -> list[int]:
-    """Return the ids of at most `most` groups that update `number` replays by the rule.
+    """Return the ids of at most `most` groups that step `number` replays by the rule.
 
     Groups older than version `oldest` are not replayed. Neither are groups that reached
-    `rule.max_uses`, or that one of the last `rule.cool_down` updates took. Random choices depend
-    only on the seed, the update and each group's draw, so the same rows give the same answer.
+    `rule.max_uses`, or that one of the last `rule.cool_down` steps took. Random choices depend
+    only on the seed, the step and each group's draw, so the same rows give the same answer.
     """
     if isinstance(rule, NoReplay):
         return []

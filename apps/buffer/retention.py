@@ -108,7 +108,7 @@ def list_groups_due(run: Run, rule: Retention) -> QuerySet[Group]:
     closed = run.groups.filter(state__in=Group.CLOSED, draw_index__isnull=False)
     asked = Q(items__state="open")  # a rater may still be shown it
     written = Q(rollouts__interventions__isnull=False)  # the arrays contain people's own text
-    held = closed.filter(Exists(_arrays(OuterRef("pk"), "")), _by(run, rule))
+    held = closed.filter(Exists(_arrays(OuterRef("pk"), "")), _expired_by(run, rule))
     held = held.exclude(Exists(Group.objects.filter(asked | written, pk=OuterRef("pk"))))
     return (held if run.state in Run.ENDED else held.exclude(_needed(run))).order_by("pk")
 
@@ -124,7 +124,7 @@ def _octets() -> models.Func:
     return models.Func(F("data"), function="octet_length", output_field=models.BigIntegerField())
 
 
-def _by(run: Run, rule: Retention) -> Q:
+def _expired_by(run: Run, rule: Retention) -> Q:
     old = Q(closed_at__lte=Now() - timedelta(days=rule.days)) if rule.days else Q()
     if not rule.uses:
         return old
@@ -139,7 +139,7 @@ def _of_group(run: Run) -> ExperienceQuerySet:
 def _needed(run: Run) -> Q:
     """Return the condition for groups of a live run whose arrays may still be needed.
 
-    An update may take them, or make them again after a crash, or the refiner may be given them once
+    A step may take them, or make them again after a crash, or the refiner may be given them once
     more.
     """
     of_group = _of_group(run)
@@ -161,7 +161,7 @@ def _may_come_again(run: Run, of_group: ExperienceQuerySet) -> ExperienceQuerySe
 
 
 def _safe_step(run: Run) -> int:
-    """Return an update before every kept checkpoint: later updates may have to be made again."""
+    """Return a step before every kept checkpoint: later steps may have to be made again."""
     kept = run.settings.checkpoints
     changes = run.topic.events.filter(kind="config_changed", payload__before__has_key="checkpoints")
     rarest: int = max(
@@ -179,7 +179,7 @@ def _is_awaited(run: Run) -> bool:
 
 
 def count_deleted_arrays(steps: QuerySet[TrainStep]) -> int:
-    """Return how many of the rollouts in these updates' batches have had their arrays deleted."""
+    """Return how many of the rollouts in these steps' batches have had their arrays deleted."""
     gone = Rollout.objects.filter(
         arrays_released_at__isnull=False, experiences__step_items__step__in=steps
     )

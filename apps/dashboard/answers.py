@@ -23,7 +23,7 @@ def answer_in(form: str, posted: QueryDict, shown: Sequence[int]) -> dict:
 
 
 def _stars(posted: QueryDict, _shown: Sequence[int]) -> dict:
-    return _given(posted, "stars")
+    return _number_field(posted, "stars")
 
 
 def _thumbs(posted: QueryDict, _shown: Sequence[int]) -> dict:
@@ -34,12 +34,12 @@ def _pairwise(posted: QueryDict, _shown: Sequence[int]) -> dict:
     return (
         {"both_bad": True}
         if posted.get("preference") == "both_bad"
-        else _given(posted, "preference")
+        else _number_field(posted, "preference")
     )
 
 
 def _best_worst(posted: QueryDict, _shown: Sequence[int]) -> dict:
-    return _given(posted, "best") | _given(posted, "worst")
+    return _number_field(posted, "best") | _number_field(posted, "worst")
 
 
 def _ranking(posted: QueryDict, shown: Sequence[int]) -> dict:
@@ -49,13 +49,13 @@ def _ranking(posted: QueryDict, shown: Sequence[int]) -> dict:
 
 
 def _rubric(posted: QueryDict, _shown: Sequence[int]) -> dict:
-    return {"scales": _named(posted, SCALE)}
+    return {"scales": _fields_named(posted, SCALE)}
 
 
 def _turns(posted: QueryDict, _shown: Sequence[int]) -> dict:
     if first := posted.get("first_error"):
         return {"first_error": None if first == "none" else _number(first)}
-    return {"marks": _named(posted, TURN)}
+    return {"marks": _fields_named(posted, TURN)}
 
 
 READERS: dict[str, Callable[[QueryDict, Sequence[int]], dict]] = {
@@ -69,12 +69,12 @@ READERS: dict[str, Callable[[QueryDict, Sequence[int]], dict]] = {
 }
 
 
-def _given(posted: QueryDict, name: str) -> dict:
+def _number_field(posted: QueryDict, name: str) -> dict:
     text = _text(posted, name)
     return {name: _number(text)} if text else {}
 
 
-def _named(posted: QueryDict, prefix: str) -> dict:
+def _fields_named(posted: QueryDict, prefix: str) -> dict:
     return {
         key.removeprefix(prefix): _number(_text(posted, key))
         for key in posted

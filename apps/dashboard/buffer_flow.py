@@ -34,19 +34,19 @@ QUERIES = {
 
 def list_flow_streams(window: Window) -> list[Stream]:
     """Return the streams that are not empty: admitted, left out before that, under way."""
-    told = defaultdict(list)
+    endings = defaultdict(list)
     for fate in window.fates:
-        stream, words, query = _told(fate)
-        told[stream].append((words, query))
+        stream, words, query = _describe_fate(fate)
+        endings[stream].append((words, query))
     kinds = {ADMITTED: "good", LEFT_OUT: "bad", UNDER_WAY: "open"}
     return [
-        Stream(title, kind, _ends(kind, told[title]))
+        Stream(title, kind, _list_ends(kind, endings[title]))
         for title, kind in kinds.items()
-        if told[title]
+        if endings[title]
     ]
 
 
-def _told(fate: RolloutOutcome) -> tuple[str, str, str]:
+def _describe_fate(fate: RolloutOutcome) -> tuple[str, str, str]:
     """Return the stream of a rollout, the label of its end, and the query of its list."""
     learned = fate.learned
     group = fate.group
@@ -74,21 +74,24 @@ def _query(fate: str) -> str:
     return f"?fate={fate}" if fate else ""
 
 
-def _ends(kind: str, told: Sequence[tuple[str, str]]) -> list[End]:
+def _list_ends(kind: str, endings: Sequence[tuple[str, str]]) -> list[End]:
     """Return the ends of a stream, the most common first.
 
     Reasons that differ only in their numbers count as one.
     """
     alike: dict[str, Counter] = defaultdict(Counter)
-    for words, query in told:
+    for words, query in endings:
         alike[NUMBER.sub("…", words)][words, query] += 1
     order = sorted(alike.items(), key=lambda item: -item[1].total())
-    ends = [_end(kind, name, counts) for name, counts in order[:REASONS]]
-    others = sum(counts.total() for _, counts in order[REASONS:])
-    return ends + ([End(f"{len(order) - REASONS} other reasons", others, kind)] if others else [])
+    ends = [_build_end(kind, name, counts) for name, counts in order[:REASONS]]
+    rest = order[REASONS:]
+    if rest:
+        others = sum(counts.total() for _, counts in rest)
+        ends.append(End(f"{len(rest)} other reasons", others, kind))
+    return ends
 
 
-def _end(kind: str, name: str, counts: Counter) -> End:
+def _build_end(kind: str, name: str, counts: Counter) -> End:
     (words, query), _ = counts.most_common(1)[0]
     is_dropped = kind == "good" and words not in BUFFERED.values()
     return End(

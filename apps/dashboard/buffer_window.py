@@ -17,7 +17,7 @@ ROLLOUTS = 2_000  # rollouts read, whatever the run's size
 
 @dataclass(frozen=True)
 class NewestUse:
-    """The newest update that used an experience; `version` is the trainer's at that moment."""
+    """The newest step that used an experience; `version` is the trainer's at that moment."""
 
     step: int
     version: int
@@ -41,7 +41,7 @@ class ExperienceFields:
 class RolloutOutcome:
     """The outcome of a rollout, ended or under way.
 
-    `learned` is its experience, `taken` the update that used it, `cut` the operator that removed it
+    `learned` is its experience, `taken` the step that used it, `cut` the operator that removed it
     and why.
     """
 
@@ -71,7 +71,7 @@ class Window:
 
     @cached_property
     def taken(self) -> dict[int, NewestUse]:
-        """Return, by group, the update that took its experiences."""
+        """Return, by group, the step that took its experiences."""
         return {fate.group.pk: fate.taken for fate in self.fates if fate.taken}
 
     @cached_property
@@ -82,7 +82,7 @@ class Window:
 
     @cached_property
     def kept(self) -> list[RolloutOutcome]:
-        """Return the outcomes of rollouts that are in the buffer or were used by an update."""
+        """Return the outcomes of rollouts that are in the buffer or were used by a step."""
         return [
             fate
             for fate in self.fates
@@ -117,7 +117,7 @@ def _fates(run: Run, groups: dict[int, Group]) -> list[RolloutOutcome]:
         "pk"
     )  # as a subquery, not as hundreds of ids
     learned = _learned(newest)
-    taken = _taken(newest)
+    taken = _newest_uses(newest)
     return [
         RolloutOutcome(
             groups[row.group_id],
@@ -159,18 +159,18 @@ def _learned(groups: QuerySet) -> dict[int, ExperienceFields]:
     }
 
 
-def _taken(groups: QuerySet) -> dict[int, NewestUse]:
-    """Return the newest update of each experience, by experience."""
+def _newest_uses(groups: QuerySet) -> dict[int, NewestUse]:
+    """Return the newest step of each experience, by experience."""
     items = StepItem.objects.filter(experience__group__in=groups)
     rows = list(items.order_by().values_list("experience_id", "step_id"))
     steps = TrainStep.objects.filter(pk__in={step for _, step in rows})
-    told = {
+    uses = {
         pk: NewestUse(number, version, planned_at, committed_at)
         for pk, number, version, planned_at, committed_at in steps.values_list(
             "pk", "number", "version", "planned_at", "committed_at"
         )
     }
     return {
-        experience: told[step]
-        for experience, step in sorted(rows, key=lambda row: told[row[1]].step)
+        experience: uses[step]
+        for experience, step in sorted(rows, key=lambda row: uses[row[1]].step)
     }

@@ -107,18 +107,18 @@ class Card:
 def build_scorer_cards(
     plan: RunConfig,
     rows: Iterable[Calibration],
-    said: tuple[str, Mapping] | None,
+    form: tuple[str, Mapping] | None,
     wrong: Mapping[str, str],
 ) -> list[Card]:
     """Return a card for each scorer of the run that has figures, in the order of the run.
 
-    `said` is the form just posted for one of them, and `wrong` its errors.
+    `form` is the form just posted for one of them, and `wrong` its errors.
     """
     of = {scorer: list(own) for scorer, own in groupby(rows, key=lambda row: row.scorer)}
     found = []
     for place, choice in enumerate(plan.rewards):
         own = of.get(choice.scorer, [])
-        posted = said[1] if said is not None and said[0] == choice.scorer else None
+        posted = form[1] if form is not None and form[0] == choice.scorer else None
         values = (
             posted
             if posted is not None

@@ -12,7 +12,7 @@ from apps.dashboard.evaluations import (
     FIELDS,
     SETS_SHOWN,
     Cell,
-    Shown,
+    EvaluationQuery,
     build_cell,
     count_closed_tasks,
     describe_questions,
@@ -85,7 +85,7 @@ class SideBySide:
     ks: list[int]
 
 
-def of_runs(runs: Sequence[Run], shown: Shown, choice: str = "newest") -> SideBySide:
+def of_runs(runs: Sequence[Run], shown: EvaluationQuery, choice: str = "newest") -> SideBySide:
     """Return the evaluations of the runs' versions; for an evaluation run, its own results.
 
     At most five queries.
@@ -99,13 +99,13 @@ def of_runs(runs: Sequence[Run], shown: Shown, choice: str = "newest") -> SideBy
     found = Q(pk__in=list(newest.values_list("pk", flat=True))) | Q(
         pk__in=[run.pk for run in runs if run.is_evaluation]
     )
-    return _beside(runs, Run.objects.filter(found), ("pk", "evaluates__run"), shown, choice)
+    return _compare_sides(runs, Run.objects.filter(found), ("pk", "evaluates__run"), shown, choice)
 
 
-def of_versions(versions: Sequence[WeightVersion], shown: Shown) -> SideBySide:
+def of_versions(versions: Sequence[WeightVersion], shown: EvaluationQuery) -> SideBySide:
     """Return the evaluations of these versions, in at most four queries."""
     found = Run.objects.filter(evaluates__in=versions).order_by("-pk")[: EACH * len(versions)]
-    return _beside(
+    return _compare_sides(
         versions,
         Run.objects.filter(pk__in=list(found.values_list("pk", flat=True))),
         ("evaluates",),
@@ -114,14 +114,18 @@ def of_versions(versions: Sequence[WeightVersion], shown: Shown) -> SideBySide:
     )
 
 
-def _beside(
-    sides: Sequence[Side], found: QuerySet[Run], owners: Sequence[str], shown: Shown, choice: str
+def _compare_sides(
+    sides: Sequence[Side],
+    found: QuerySet[Run],
+    owners: Sequence[str],
+    shown: EvaluationQuery,
+    choice: str,
 ) -> SideBySide:
     """Build the comparison; `owners` are fields of an evaluation that may name its side."""
-    told = found.annotate(
+    annotated = found.annotate(
         version=F("evaluates__version"), figure=shown.within("result__figures")
     ).order_by("-pk")
-    rows = list(told.values(*FIELDS, "taskset", *owners))
+    rows = list(annotated.values(*FIELDS, "taskset", *owners))
     by_set = _by_set(rows, owners, {side.pk for side in sides})
     chosen = sorted(by_set, key=lambda one: -len(by_set[one]))[:SETS_SHOWN]
     some = {one: next(iter(by_set[one].values()))[0] for one in chosen}
@@ -137,7 +141,8 @@ def _beside(
     known = [line.known for own in lines.values() for line in own if line.known]
     figures = figures_by_task({version.cell.run for version in known}, shown)
     asked = [
-        _asked(some[one]["taskset__slug"], plans[one[0]], lines[one], figures) for one in chosen
+        _question_set(some[one]["taskset__slug"], plans[one[0]], lines[one], figures)
+        for one in chosen
     ]
     samples = max((plan.group_size for plan in plans.values()), default=1)
     return SideBySide(asked, len(by_set) - len(chosen), list_reported_ks(samples))
@@ -179,15 +184,17 @@ def _sided(
     return Line(side, newest, best, chosen)
 
 
-def _asked(
+def _question_set(
     taskset: str, plan: RunConfig, lines: Sequence[Line], figures: Mapping[int, Mapping[int, float]]
 ) -> QuestionSet:
     base = next((line for line in lines if line.is_known), None)
-    told = [_against(line, base, figures) for line in lines]
-    return QuestionSet(taskset, describe_questions(plan), told, base.side if base else None)
+    compared = [_with_difference(line, base, figures) for line in lines]
+    return QuestionSet(taskset, describe_questions(plan), compared, base.side if base else None)
 
 
-def _against(line: Line, base: Line | None, figures: Mapping[int, Mapping[int, float]]) -> Line:
+def _with_difference(
+    line: Line, base: Line | None, figures: Mapping[int, Mapping[int, float]]
+) -> Line:
     ours = line.known
     theirs = base.known if base else None
     if ours is None or theirs is None or line is base:
@@ -197,7 +204,9 @@ def _against(line: Line, base: Line | None, figures: Mapping[int, Mapping[int, f
     return line if one is None or other is None else replace(line, difference=paired(one, other))
 
 
-def figures_by_task(evaluations: Iterable[int], shown: Shown) -> dict[int, dict[int, float]]:
+def figures_by_task(
+    evaluations: Iterable[int], shown: EvaluationQuery
+) -> dict[int, dict[int, float]]:
     """Return {evaluation: {task: figure}} of the evaluations that kept figures per task."""
     results = EvaluationResult.objects.filter(run__in=list(evaluations), by_task__isnull=False)
     rows = results.values_list("run", KeyTransform("tasks", "by_task"), shown.within("by_task"))

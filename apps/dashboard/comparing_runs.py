@@ -25,7 +25,7 @@ AXES = {
     "version": "weight version",
     "time": "time since start, minutes",
 }
-LAST = 10  # updates over which figures are averaged
+LAST = 10  # steps over which figures are averaged
 FIGURES = {
     REWARD: ("reward", "Mean reward of a step's rollouts."),
     "success": ("success", "Share of rollouts with full reward."),
@@ -45,7 +45,7 @@ EVALUATIONS = 3  # newest ones of each run whose first tasks may be shown
 
 @dataclass(frozen=True)
 class Final:
-    """A run's latest figures by metric; `best` is the highest mean reward of any update."""
+    """A run's latest figures by metric; `best` is the highest mean reward of any step."""
 
     run: Run
     last: dict[str, float]
@@ -70,9 +70,13 @@ def overlaid(run: Run, names: Iterable[str], axis: str) -> dict[str, dict[str, l
 
     At most two queries.
     """
-    found = curves_document(run, Window(names=frozenset(names), axis=axis))
-    places = [_since_start(run, place) for place in found["x"]] if axis == "time" else found["x"]
-    return {name: _known(places, series["y"]) for name, series in found["series"].items()}
+    window = Window(names=frozenset(names), axis=axis)
+    document = curves_document(run, window)
+    places = document["x"]
+    if axis == "time":
+        places = [_since_start(run, place) for place in places]
+    curves = document["series"].items()
+    return {name: _known_points(places, curve["y"]) for name, curve in curves}
 
 
 def _since_start(run: Run, moment: float) -> float:
@@ -83,7 +87,7 @@ def _since_start(run: Run, moment: float) -> float:
     return round((moment - run.started_at.timestamp()) / 60, 3) if run.started_at else 0.0
 
 
-def _known(places: Sequence[float], values: Sequence[float | None]) -> dict[str, list]:
+def _known_points(places: Sequence[float], values: Sequence[float | None]) -> dict[str, list]:
     pairs = [
         (place, value) for place, value in zip(places, values, strict=True) if value is not None
     ]
@@ -100,19 +104,20 @@ def drawn_charts(runs: Sequence[Run]) -> dict[str, Chart]:
 
 
 def compute_final_means(runs: Sequence[Run]) -> list[Final]:
-    """Return the means over each run's last updates: one query, and one for each run."""
-    rows = Metric.objects.of_last_steps(runs, LAST).filter(name__in=FIGURES)
+    """Return the means over each run's last steps: one query, and one for each run."""
+    newest = Metric.objects.of_last_steps(runs, LAST).filter(name__in=FIGURES)
+    by_metric = newest.order_by().values_list("run", "name")
     last: dict[int, dict[str, float]] = defaultdict(dict)
-    for run, name, mean in rows.order_by().values_list("run", "name").annotate(mean=Avg("value")):
+    for run, name, mean in by_metric.annotate(mean=Avg("value")):
         last[run][name] = mean
-    return [Final(run, last[run.pk], _best(run)) for run in runs]
+    return [Final(run, last[run.pk], _best_value(run)) for run in runs]
 
 
 def figures_at(runs: Sequence[Run], name: str) -> dict[int, dict[int, float]]:
-    """Return {update: {run: mean of its last updates until there}}.
+    """Return {step: {run: mean of its last steps until there}}.
 
-    It covers the updates that one of the runs has reached, and all runs that came so far. One query
-    per update.
+    It covers the steps that one of the runs has reached, and all runs that came so far. One query
+    per step.
     """
     found = {}
     for step in {run.step for run in runs}:
@@ -124,7 +129,7 @@ def figures_at(runs: Sequence[Run], name: str) -> dict[int, dict[int, float]]:
     return found
 
 
-def _best(run: Run) -> float | None:
+def _best_value(run: Run) -> float | None:
     buckets = thinned(run, [REWARD], 0, run.step, POINTS).series.get(REWARD, {})
     return max((bucket.high for bucket in buckets.values()), default=None)
 

@@ -26,13 +26,13 @@ def list_differing_fields(plans: Sequence[RunConfig]) -> list[Difference]:
     for field in fields:
         if all(field in one and one[field] == flats[0][field] for one in flats):
             continue
-        values = tuple(_said(one, field) for one in flats)
+        values = tuple(_format_field(one, field) for one in flats)
         if len(set(values)) > 1:
             found.append(Difference(field, values))
     return found
 
 
-def _said(values: dict[str, object], field: str) -> str:
+def _format_field(values: dict[str, object], field: str) -> str:
     """Return a field's value as YAML, on one line if it is short."""
     if field not in values:
         return ABSENT

@@ -1,4 +1,4 @@
-"""Content of a run's cost page: totals, shares, cost per update and reward, days, and limits."""
+"""Content of a run's cost page: totals, shares, cost per step and reward, days, and limits."""
 
 import statistics
 from collections import defaultdict
@@ -17,7 +17,7 @@ from apps.runs.costs import CPU, GPU, METRICS, ROLES, Cost
 from apps.runs.models import Metric, Run, Usage
 
 POINTS = 200
-ENDS = 5  # updates at each end whose mean reward is compared
+ENDS = 5  # steps at each end whose mean reward is compared
 DAYS_SHOWN = 14
 LEAST_GAIN = 0.01  # reward; the cost per point of a smaller gain means nothing
 WORDS = {
@@ -74,7 +74,7 @@ class Role:
 
 @dataclass(frozen=True)
 class Gain:
-    """The mean reward of the first and of the newest updates."""
+    """The mean reward of the first and of the newest steps."""
 
     first: float
     last: float
@@ -87,7 +87,7 @@ class Gain:
 
 @dataclass(frozen=True)
 class Unit:
-    """The cost of one update, accepted experience, or point of reward."""
+    """The cost of one step, accepted experience, or point of reward."""
 
     name: str
     why: str
@@ -135,17 +135,19 @@ def cost_per_unit(run: Run, cost: Cost, gain: Gain | None, is_open: bool) -> lis
 
 
 def compute_gain(run: Run) -> Gain | None:
-    """Return the gain in reward; None before there are two sets of updates to compare."""
-    rewards = Metric.objects.filter(run=run, name="reward_mean")
-    first = list(rewards.filter(step__lte=ENDS).values_list("value", flat=True))
-    last = list(rewards.filter(step__gt=max(ENDS, run.step - ENDS)).values_list("value", flat=True))
-    return Gain(statistics.fmean(first), statistics.fmean(last)) if first and last else None
+    """Return the gain in reward; None before there are two sets of steps to compare."""
+    rewards = Metric.objects.filter(run=run, name="reward_mean").values_list("value", flat=True)
+    first = list(rewards.filter(step__lte=ENDS))
+    last = list(rewards.filter(step__gt=max(ENDS, run.step - ENDS)))
+    if not first or not last:
+        return None
+    return Gain(statistics.fmean(first), statistics.fmean(last))
 
 
 def against_cost(run: Run, field: str) -> Drawing | None:
     """Return the drawing of mean reward over the cumulative cost.
 
-    Of a long run, every nth update and the newest are drawn.
+    Of a long run, every nth step and the newest are drawn.
     """
     name = next(metric for metric, known in METRICS.items() if known == field)
     wide = max(1, run.step // POINTS)
@@ -163,7 +165,7 @@ def against_cost(run: Run, field: str) -> Drawing | None:
 
 
 def list_cost_measures(run: Run, cost: Cost) -> list[str]:
-    """Return the measures of cost that the run's updates recorded, money first."""
+    """Return the measures of cost that the run's steps recorded, money first."""
     order = ["money", "gpu_hours", "cpu_hours", "tokens", "people_hours", "judge_tokens"]
     known = set(
         Metric.objects.filter(run=run, step=run.step, name__in=list(METRICS)).values_list(

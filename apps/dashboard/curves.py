@@ -130,10 +130,10 @@ def round_for_chart(values: Iterable[float | None]) -> list[float | None]:
         up = 10.0 ** np.maximum(places, 0)
         down = 10.0 ** np.maximum(-places, 0)  # powers that a float holds exactly
         rounded = np.round(exact * up / down) / up * down
-    told = np.where(
+    numbers = np.where(
         np.isfinite(rounded), rounded, exact
     ).tolist()  # 0, and values too large or too small to be scaled
-    return [None if value != value else value for value in told]
+    return [None if value != value else value for value in numbers]
 
 
 def curves(
@@ -177,11 +177,11 @@ def list_changes(
     changes = run.topic.events.filter(kind="config_changed", **during).order_by("-pk")
     events = changes.annotate(step=step, version=version)[:MARKS_SHOWN]
     acts = marked_acts(run, during).annotate(step=step, version=version)[:MARKS_SHOWN]
-    told = [
+    rows = [
         *((row.at, row.step, row.version, _difference(row.payload)) for row in events),
         *((row.at, row.step, row.version, _with_reason(row)) for row in acts),
     ]
-    told.sort(key=lambda one: one[0], reverse=True)
+    rows.sort(key=lambda one: one[0], reverse=True)
     return [
         {
             "step": number or 0,
@@ -192,7 +192,7 @@ def list_changes(
             }[axis],
             "words": words,
         }
-        for at, number, newest, words in told[:MARKS_SHOWN]
+        for at, number, newest, words in rows[:MARKS_SHOWN]
     ]
 
 

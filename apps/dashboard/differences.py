@@ -35,7 +35,9 @@ def list_field_differences(
             continue
         if name not in was or name not in becomes or was[name] != becomes[name]:
             yield Difference(
-                name, _said(_standing(before, was, name)), _said(_standing(after, becomes, name))
+                name,
+                _format_value(_value_or_section(before, was, name)),
+                _format_value(_value_or_section(after, becomes, name)),
             )
 
 
@@ -45,7 +47,7 @@ def _is_within(name: str, others: Mapping[str, Any]) -> bool:
     return any(".".join(path[:depth]) in others for depth in range(1, len(path)))
 
 
-def _standing(sections: Mapping[str, Any], its_leaves: Mapping[str, Any], name: str) -> Any:
+def _value_or_section(sections: Mapping[str, Any], its_leaves: Mapping[str, Any], name: str) -> Any:
     """Return a field's value or a section's fields; ABSENT if there is no such field."""
     if name in its_leaves:
         return its_leaves[name]
@@ -57,7 +59,7 @@ def _standing(sections: Mapping[str, Any], its_leaves: Mapping[str, Any], name: 
     return value
 
 
-def _said(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """Format a value on one line: YAML, `on` or `off`, `–` for null, "" if absent."""
     if value is ABSENT:
         return ""

@@ -88,10 +88,10 @@ def list_moves(episode: Episode, first: int, whole: int | None, is_open: bool) -
 
     `is_open`: include tokens, if there are any.
     """
-    said = episode.seen.filter(number__gte=max(0, first - 1)).order_by("number")
+    turns = episode.seen.filter(number__gte=max(0, first - 1)).order_by("number")
     if is_open:
-        said = said.prefetch_related(Prefetch("feedback", Feedback.objects.select_related("by")))
-    found = list(said[: TURNS_SHOWN + 2])
+        turns = turns.prefetch_related(Prefetch("feedback", Feedback.objects.select_related("by")))
+    found = list(turns[: TURNS_SHOWN + 2])
     before = found.pop(0) if first and found else None
     shading = _shading(episode) if is_open else None
     tokens = shading.tokens if shading else []
@@ -169,8 +169,11 @@ def _move(
     read = tokens[(before.first or 0) + before.tokens : turn.first] if before and acted else []
     return Move(
         turn,
-        [_words(said["role"], said["content"], longest) for said in messages(turn.observation)],
-        _words("policy", turn.action, longest),
+        [
+            _build_words(message["role"], message["content"], longest)
+            for message in messages(turn.observation)
+        ],
+        _build_words("policy", turn.action, longest),
         _milliseconds(asked, turn.asked_at),
         _milliseconds(turn.asked_at, turn.answered_at),
         share_of_best(
@@ -188,7 +191,7 @@ def _move(
     )
 
 
-def _words(role: str, content: Content, longest: int | None) -> Words:
+def _build_words(role: str, content: Content, longest: int | None) -> Words:
     text = content_text(content)
     shown = text[:longest]
     parts = () if isinstance(content, str) else _cut(content, longest)

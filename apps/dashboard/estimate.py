@@ -24,7 +24,7 @@ from apps.runs.vllm import Vllm
 
 EARLIER_RUNS = 5
 NEWEST_UPDATES = 50
-# Seconds of an update by the clock, without those in which people were waited for; and of the
+# Seconds of a step by the clock, without those in which people were waited for; and of the
 # trainer's own work alone.
 BY_THE_CLOCK = {"step_seconds": 1, "starved_people": -1}
 AT_WORK = {"step_seconds": 1, "wait_seconds": -1}
@@ -35,12 +35,12 @@ SAMPLED = {"explore_tokens_per_s": 1}
 class Estimate:
     """Estimated bytes and seconds.
 
-    `rows`: of an update; `tokens`: most in one. `like`: the run whose pace was taken, None where
+    `rows`: of a step; `tokens`: most in one. `like`: the run whose pace was taken, None where
     none was.
 
-    `needed_cache`: keys and values of an update's rollouts at once; a vLLM on a GPU takes all that
+    `needed_cache`: keys and values of a step's rollouts at once; a vLLM on a GPU takes all that
     its share leaves, which is among the parts of `memory` then. Of an evaluation, which makes no
-    update, rows and tokens are all that it asks, and `speed` is the tokens/s of `like`.
+    step, rows and tokens are all that it asks, and `speed` is the tokens/s of `like`.
     """
 
     parameters: int
@@ -92,7 +92,7 @@ class Estimate:
 
 
 def estimate_run(plan: RunConfig, policy: Policy) -> Estimate:
-    """Three queries, and one small file."""
+    """Return the estimate of a run; takes three queries and reads one small file."""
     if plan.evaluation:
         return _of_evaluation(plan, policy)
     sizes = Sizes(policy.parameters, shape_in(Path(policy.folder)), policy.context_tokens)
@@ -169,7 +169,7 @@ def _of_evaluation(plan: RunConfig, policy: Policy) -> Estimate:
 
 
 def _pace(plan: RunConfig, policy: Policy) -> tuple[Run | None, float | None, float | None]:
-    """Return the run whose pace is used, its seconds per update, and those scaled to this plan.
+    """Return the run whose pace is used, its seconds per step, and those scaled to this plan.
 
     For a plan that samples it is the newest such run with this policy, by wall time: sampling is
     part of it, and scales with rows and tokens. For other plans it is any run: the trainer's own
@@ -193,12 +193,14 @@ def _earlier(policy: Policy) -> list[Run]:
 
 
 def _medians(runs: Sequence[Run], signs: Mapping[str, int]) -> dict[int, float]:
-    """Return by run the median, over its newest updates, of the signed sum of these metrics.
+    """Return by run the median, over its newest steps, of the signed sum of these metrics.
 
     One query.
     """
-    found: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    rows = Metric.objects.of_last_steps(runs, NEWEST_UPDATES).filter(name__in=signs)
-    for run, step, name, value in rows.values_list("run", "step", "name", "value"):
-        found[run][step] += signs[name] * value
-    return {run: max(0.0, median(steps.values())) for run, steps in found.items()}
+    newest = Metric.objects.of_last_steps(runs, NEWEST_UPDATES).filter(name__in=signs)
+    rows = newest.values_list("run", "step", "name", "value")
+    sums: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for run, step, name, value in rows:
+        sums[run][step] += signs[name] * value
+    medians = {run: median(by_step.values()) for run, by_step in sums.items()}
+    return {run: max(0.0, value) for run, value in medians.items()}

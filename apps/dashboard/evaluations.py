@@ -40,7 +40,7 @@ MOST_KEY = 16
 
 
 @dataclass(frozen=True)
-class Shown:
+class EvaluationQuery:
     """The query of the page.
 
     The fields are a measure, its k, the column that sorts the versions ("": by number), which sets
@@ -54,16 +54,16 @@ class Shown:
     below: int | None = None
 
     @classmethod
-    def read(cls, asked: QueryDict, default: str = "pass") -> "Shown":
+    def read(cls, query: QueryDict, default: str = "pass") -> "EvaluationQuery":
         """Read the query; invalid parameters are ignored."""
-        measure = asked.get("measure", default)
-        below = _whole(asked.get("below", ""))
-        sets = tuple(key[:MOST_KEY] for key in asked.getlist("set")[:SETS_SHOWN])
-        k = max(_whole(asked.get("k", "")) or 1, 1)
+        measure = query.get("measure", default)
+        below = _parse_number(query.get("below", ""))
+        sets = tuple(key[:MOST_KEY] for key in query.getlist("set")[:SETS_SHOWN])
+        k = max(_parse_number(query.get("k", "")) or 1, 1)
         return cls(
             measure if measure in MEASURES else default,
             k,
-            asked.get("by", "")[:MOST_KEY],
+            query.get("by", "")[:MOST_KEY],
             sets,
             below,
         )
@@ -79,7 +79,7 @@ class Shown:
         )
 
 
-def _whole(text: str) -> int | None:
+def _parse_number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
 
 
@@ -195,7 +195,7 @@ class Overview:
         ]
 
 
-def build_evaluations_overview(run: Run, shown: Shown) -> Overview:
+def build_evaluations_overview(run: Run, shown: EvaluationQuery) -> Overview:
     """Return the chosen sets, or the newest, by a page of versions, in seven queries."""
     evaluations = Run.objects.filter(evaluates__run=run).order_by()
     own = evaluations.annotate(version=F("evaluates__version"))
@@ -204,15 +204,17 @@ def build_evaluations_overview(run: Run, shown: Shown) -> Overview:
     offered = [*dict.fromkeys([*chosen, *list(sets)[:SETS_OFFERED]])]
     keys = [key for key in offered if key in shown.sets] or offered[:SETS_SHOWN]
     plans = load_plans([sets[key].newest for key in offered])
-    asked = own.filter(evaluation_set__in=keys)
-    versions, older = _versions(asked, shown if shown.by in keys else replace(shown, by=""))
-    columns = _columns(asked.filter(version__in=versions), {key: plans[key] for key in keys}, shown)
+    of_sets = own.filter(evaluation_set__in=keys)
+    versions, older = _versions(of_sets, shown if shown.by in keys else replace(shown, by=""))
+    columns = _columns(
+        of_sets.filter(version__in=versions), {key: plans[key] for key in keys}, shown
+    )
     samples = max((plans[key].group_size for key in keys), default=1)
     return Overview(
         columns,
         _sorted(versions, columns, shown),
         list_reported_ks(samples),
-        [_offered(key, plans[key], sets[key].evaluations, key in keys) for key in offered],
+        [_offer_set(key, plans[key], sets[key].evaluations, key in keys) for key in offered],
         len(sets) - len(offered),
         older,
     )
@@ -235,11 +237,13 @@ def _list_sets(evaluations: QuerySet[Run]) -> dict[str, CountedSet]:
 
 
 def _columns(
-    evaluations: QuerySet[Run], plans: Mapping[str, RunConfig], shown: Shown
+    evaluations: QuerySet[Run], plans: Mapping[str, RunConfig], shown: EvaluationQuery
 ) -> list[Column]:
     """Return a column for each of the sets in `plans`, in their order, in two queries."""
-    told = evaluations.annotate(figure=shown.within("result__figures"))
-    rows = list(told.order_by("-pk").values(*FIELDS)[: EACH * SETS_SHOWN * (VERSIONS_SHOWN + 1)])
+    annotated = evaluations.annotate(figure=shown.within("result__figures"))
+    rows = list(
+        annotated.order_by("-pk").values(*FIELDS)[: EACH * SETS_SHOWN * (VERSIONS_SHOWN + 1)]
+    )
     closed = count_closed_tasks([row["pk"] for row in rows if row["state"] not in Run.ENDED])
     columns = {
         key: Column(key, plan.taskset or "", describe_questions(plan))
@@ -250,17 +254,17 @@ def _columns(
     return list(columns.values())
 
 
-def _offered(key: str, plan: RunConfig, count: int, is_shown: bool) -> Offered:
+def _offer_set(key: str, plan: RunConfig, count: int, is_shown: bool) -> Offered:
     return Offered(key, plan.taskset or "", describe_questions(plan), count, is_shown)
 
 
-def _versions(asked: QuerySet[Run], shown: Shown) -> tuple[list[int], int | None]:
+def _versions(evaluations: QuerySet[Run], shown: EvaluationQuery) -> tuple[list[int], int | None]:
     """Return the page's versions, newest first, and the cursor of the next page.
 
     The first version of all follows at the end.
     """
     if shown.by:
-        newest = asked.filter(evaluation_set=shown.by, result__isnull=False).order_by(
+        newest = evaluations.filter(evaluation_set=shown.by, result__isnull=False).order_by(
             "-evaluates__version", "-pk"
         )[:SORTED]
         known = newest.annotate(figure=shown.within("result__figures")).values_list(
@@ -269,28 +273,32 @@ def _versions(asked: QuerySet[Run], shown: Shown) -> tuple[list[int], int | None
         values = {
             version: figure[0] for version, figure in known if figure and figure[0] is not None
         }
-        unknown = [version for version in _numbers(asked)[:VERSIONS_SHOWN] if version not in values]
+        unknown = [
+            version for version in _numbers(evaluations)[:VERSIONS_SHOWN] if version not in values
+        ]
         best = sorted(values, key=lambda version: (-values[version], -version))
-        return _with_first([*best, *unknown][:VERSIONS_SHOWN], asked), None
+        return _with_first([*best, *unknown][:VERSIONS_SHOWN], evaluations), None
     some = _numbers(
-        asked if shown.below is None else asked.filter(evaluates__version__lt=shown.below)
+        evaluations
+        if shown.below is None
+        else evaluations.filter(evaluates__version__lt=shown.below)
     )[: VERSIONS_SHOWN + 1]
     found = list(some)
-    return _with_first(found[:VERSIONS_SHOWN], asked), (
+    return _with_first(found[:VERSIONS_SHOWN], evaluations), (
         found[VERSIONS_SHOWN - 1] if len(found) > VERSIONS_SHOWN else None
     )
 
 
-def _numbers(asked: QuerySet[Run]) -> QuerySet:
+def _numbers(evaluations: QuerySet[Run]) -> QuerySet:
     return (
-        asked.order_by("-evaluates__version")
+        evaluations.order_by("-evaluates__version")
         .values_list("evaluates__version", flat=True)
         .distinct()
     )
 
 
-def _with_first(versions: list[int], asked: QuerySet[Run]) -> list[int]:
-    first = asked.aggregate(first=Min("evaluates__version"))["first"]
+def _with_first(versions: list[int], evaluations: QuerySet[Run]) -> list[int]:
+    first = evaluations.aggregate(first=Min("evaluates__version"))["first"]
     return versions if first is None or first in versions else [*versions, first]
 
 
@@ -303,12 +311,16 @@ def _place(column: Column, row: dict, plan: RunConfig, closed: Mapping[int, int]
 
 
 def build_cell(row: dict, plan: RunConfig, closed: Mapping[int, int]) -> Cell:
+    pk = row["pk"]
     mean = Mean(*row["figure"]) if row["figure"] else Mean(None, None, None, 0)
-    tasks = min(row["taskset__size"], most_tasks(plan) or row["taskset__size"])
-    return Cell(row["pk"], row["slug"], row["state"], mean, tasks, closed.get(row["pk"], 0))
+    size = row["taskset__size"]
+    tasks = min(size, most_tasks(plan) or size)
+    return Cell(pk, row["slug"], row["state"], mean, tasks, closed.get(pk, 0))
 
 
-def _sorted(versions: Sequence[int], columns: Sequence[Column], shown: Shown) -> list[int]:
+def _sorted(
+    versions: Sequence[int], columns: Sequence[Column], shown: EvaluationQuery
+) -> list[int]:
     column = next((one for one in columns if one.key == shown.by), None)
     if column is None:
         return list(versions)
@@ -360,7 +372,7 @@ def words_of_schedule(one: Scheduled) -> str:
         f"every {times}{'step' if one.unit == 'steps' else 'version'}{'s' if one.every > 1 else ''}"
     ]
     words.append(f"{one.samples} repl{'y' if one.samples == 1 else 'ies'}")
-    told = {
+    parts = {
         "first {:,} tasks": one.tasks,
         "T {:g}": one.temperature,
         "{:,} tokens": one.max_tokens,
@@ -369,7 +381,7 @@ def words_of_schedule(one: Scheduled) -> str:
         "{} rated by people": one.people or None,
     }
     return ", ".join(
-        [*words, *(text.format(value) for text, value in told.items() if value is not None)]
+        [*words, *(text.format(value) for text, value in parts.items() if value is not None)]
     )
 
 
@@ -382,24 +394,24 @@ class Line:
     mean: Mean
 
 
-def slices(found: EvaluationFigures, shown: Shown) -> dict[str, list[Line]]:
+def slices(found: EvaluationFigures, shown: EvaluationQuery) -> dict[str, list[Line]]:
     """Return the chosen figure by domain and by each scale's quarters; {title: lines}."""
     by = defaultdict(list)
     for domain, figures in found.domains.items():
         by["By domain"].append(Line(domain or "(none)", _mean(figures, shown)))
     for scale, bands in found.scales.items():
         for band in bands:
-            by[f"By {scale}"].append(Line(_ends(band), _mean(band["figures"], shown)))
+            by[f"By {scale}"].append(Line(_format_band(band), _mean(band["figures"], shown)))
     return dict(by)
 
 
-def _ends(band: dict) -> str:
+def _format_band(band: dict) -> str:
     low = f"{band['from']:.3g}"
     high = f"{band['to']:.3g}"
     return low if low == high else f"{low} – {high}"
 
 
-def _mean(figures: dict, shown: Shown) -> Mean:
+def _mean(figures: dict, shown: EvaluationQuery) -> Mean:
     row = figures.get(shown.measure, {}).get(str(shown.k))
     return Mean(*row) if row else Mean(None, None, None, 0)
 

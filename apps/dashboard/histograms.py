@@ -1,4 +1,4 @@
-"""Histograms over a run's buffer and recent updates: rewards, lengths, ages and versions."""
+"""Histograms over a run's buffer and recent steps: rewards, lengths, ages and versions."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -85,17 +85,17 @@ def build_histograms(window: Window) -> list[Histogram]:
     behind = [_behind(fate, window.run) for fate in kept]
     counting = [str(n) for n in range(VERSIONS + 1)]
     return [
-        _drawn(
+        _build_histogram(
             _even("Rewards", "combined reward at admission", *_bounds(rewards), "{:.2f}".format),
             rewards,
             kept,
         ),
-        _drawn(
+        _build_histogram(
             _even("Length", "tokens per reply", 0.0, _round(max(lengths)), "{:,.0f}".format),
             lengths,
             kept,
         ),
-        _drawn(
+        _build_histogram(
             Axis(
                 "Age",
                 "from admission to the step, or until now",
@@ -106,7 +106,7 @@ def build_histograms(window: Window) -> list[Histogram]:
             ages,
             kept,
         ),
-        _drawn(
+        _build_histogram(
             Axis(
                 "Staleness, versions",
                 "when a step used it, or now",
@@ -147,7 +147,9 @@ def _even(title: str, why: str, low: float, high: float, words: Callable[[float]
     return Axis(title, why, [words(edge) for edge in edges], edges, words, is_open=False)
 
 
-def _drawn(axis: Axis, values: Sequence[float], kept: Sequence[RolloutOutcome]) -> Histogram:
+def _build_histogram(
+    axis: Axis, values: Sequence[float], kept: Sequence[RolloutOutcome]
+) -> Histogram:
     """Return the histogram of `values`, which belong to `kept` in the same order."""
     bins = len(axis.edges) - (not axis.is_open)
     named = axis.named

@@ -29,7 +29,7 @@ RATINGS_READ = 400  # the newest of each run, among which disagreements are coun
 
 
 @dataclass(frozen=True)
-class Counted:
+class WaitingCount:
     """A run with the number of items that wait in it."""
 
     run: Run
@@ -59,8 +59,8 @@ class Card:
 class Home:
     """What the first page shows to one person."""
 
-    to_rate: Sequence[Counted]
-    disputes: Sequence[Counted]
+    to_rate: Sequence[WaitingCount]
+    disputes: Sequence[WaitingCount]
     alerts: Sequence[Alert]
     rows: Sequence[RunRow]
     cards: Sequence[Card]
@@ -97,10 +97,12 @@ def load_home(user: User) -> Home:
 
 
 def _rights_of(user: User) -> Rights:
-    run = Project.objects.run_by(user).current().order_by("pk").values_list("slug", flat=True)
-    owned = Project.objects.owned_by(user).current().order_by("pk").values_list("slug", flat=True)
+    run_by = Project.objects.run_by(user).current().order_by("pk")
+    owned_by = Project.objects.owned_by(user).current().order_by("pk")
+    run = list(run_by.values_list("slug", flat=True)[:2])
+    owned = list(owned_by.values_list("slug", flat=True)[:2])
     is_member = Project.objects.visible_to(user).exists()
-    return Rights(list(run[:2]), list(owned[:2]), is_member)
+    return Rights(run, owned, is_member)
 
 
 def _at_work(user: User) -> RunQuerySet:
@@ -113,18 +115,18 @@ def _at_work(user: User) -> RunQuerySet:
     return newest.only("pk")[:RUNS_SHOWN]
 
 
-def _to_rate(user: User) -> list[Counted]:
+def _to_rate(user: User) -> list[WaitingCount]:
     counts = waiting_by_run(user, MOST_COUNTED, RUNS_TO_RATE)
     # A held item may be of a project that the person has left since.
     seen = Run.objects.visible_to(user).select_related("project").in_bulk(counts)
-    return [Counted(seen[pk], count) for pk, count in counts.items() if pk in seen]
+    return [WaitingCount(seen[pk], count) for pk, count in counts.items() if pk in seen]
 
 
-def _disputes(user: User, runs: Sequence[Run]) -> list[Counted]:
+def _disputes(user: User, runs: Sequence[Run]) -> list[WaitingCount]:
     steered = Run.objects.steered_by(user).filter(pk__in=[run.pk for run in runs])
     known = {run.pk: run for run in steered.select_related("project")}
     counts = disputes_of_each(list(known.values()), RATINGS_READ)
-    return [Counted(known[run.pk], counts[run.pk]) for run in runs if run.pk in counts]
+    return [WaitingCount(known[run.pk], counts[run.pk]) for run in runs if run.pk in counts]
 
 
 def _alerts(user: User) -> list[Alert]:

@@ -1,6 +1,6 @@
 """Cost and benefit of human ratings: pace, experiences gained, and disagreement with machines.
 
-Computed from the newest decisions and updates only, so that no query grows with the run.
+Computed from the newest decisions and steps only, so that no query grows with the run.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ from apps.tasksets.judged_by import KEY as JUDGED_BY
 from apps.tasksets.judged_by import Kind, find_judged_kind
 
 NEWEST = 2_000  # decisions read
-UPDATES = 20  # newest updates read
+UPDATES = 20  # newest steps read
 GAPS_SHOWN = 8
 MOST_COUNTED = 20_000  # experiences
 ACCEPTED = (Experience.State.READY, Experience.State.CLAIMED, Experience.State.TRAINED)
@@ -119,7 +119,7 @@ class CostBenefit:
 
     @property
     def coverage(self) -> float | None:
-        """Return the share of the newest updates' rollouts that a person rated."""
+        """Return the share of the newest steps' rollouts that a person rated."""
         return self.covered / self.taken if self.taken else None
 
 
@@ -171,7 +171,7 @@ def _accepted(run: Run, judged: set[int]) -> int:
 
 
 def _coverage(run: Run) -> tuple[int, int]:
-    """Return the number of rollouts in the newest updates, and how many of them a person rated."""
+    """Return the number of rollouts in the newest steps, and how many of them a person rated."""
     newest = list(
         TrainStep.objects.filter(run=run, state=TrainStep.State.COMMITTED)
         .order_by("-number")
@@ -191,7 +191,7 @@ def parting(plan: RunConfig, judged: set[int]) -> HumanMachineAgreement:
 
     Without a scorer, the machine's rating is the prediction of the rater model.
     """
-    machine, people = _said(plan, judged)
+    machine, people = _judged_values(plan, judged)
     both = sorted(machine.keys() & people.keys())
     if not both:
         return HumanMachineAgreement()
@@ -206,7 +206,7 @@ def parting(plan: RunConfig, judged: set[int]) -> HumanMachineAgreement:
     )
 
 
-def _said(plan: RunConfig, judged: set[int]) -> tuple[dict[int, float], dict[int, float]]:
+def _judged_values(plan: RunConfig, judged: set[int]) -> tuple[dict[int, float], dict[int, float]]:
     words: dict[int, list[Judgement]] = defaultdict(list)
     human: dict[int, list[Judgement]] = defaultdict(list)
     current = Reward.objects.filter(rollout__in=judged, is_current=True).exclude(
@@ -224,16 +224,16 @@ def _said(plan: RunConfig, judged: set[int]) -> tuple[dict[int, float], dict[int
         "pk", "group__task__domain", f"group__task__meta__{JUDGED_BY}"
     )
     kinds = {pk: find_judged_kind(domain, judged_by) for pk, domain, judged_by in rows}
-    machine = {pk: _machine(said, plan, kinds[pk]) for pk, said in words.items()}
-    people = {pk: peoples_word(said) for pk, said in human.items()}
-    return _known(machine), _known(people)
+    machine = {pk: _machine(judgements, plan, kinds[pk]) for pk, judgements in words.items()}
+    people = {pk: peoples_word(judgements) for pk, judgements in human.items()}
+    return _known_values(machine), _known_values(people)
 
 
-def _known(found: Mapping[int, float | None]) -> dict[int, float]:
+def _known_values(found: Mapping[int, float | None]) -> dict[int, float]:
     return {pk: value for pk, value in found.items() if value is not None}
 
 
-def _machine(said: list[Judgement], plan: RunConfig, kind: Kind) -> float | None:
+def _machine(judgements: list[Judgement], plan: RunConfig, kind: Kind) -> float | None:
     """Return the machine's rating from 0 to 1, or None.
 
     This is the share of what the scorers could give at most; without scorers, the prediction of the
@@ -241,10 +241,10 @@ def _machine(said: list[Judgement], plan: RunConfig, kind: Kind) -> float | None
     """
     if not plan.rewards:
         return next(
-            (judgement.value for judgement in said if judgement.scorer == RATER_MODEL), None
+            (judgement.value for judgement in judgements if judgement.scorer == RATER_MODEL), None
         )
     value = combined(
-        [judgement for judgement in said if judgement.scorer != RATER_MODEL], plan, kind
+        [judgement for judgement in judgements if judgement.scorer != RATER_MODEL], plan, kind
     )
     return None if value is None else value / full_reward(plan, kind)
 

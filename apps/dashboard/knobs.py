@@ -163,7 +163,7 @@ def _one_of(
         (name, name.replace("_", " "), kind.model_fields[TAG].description or "")
         for name, kind in kinds.items()
     )
-    said = value.get(TAG, next(iter(kinds)))
+    chosen = value.get(TAG, next(iter(kinds)))
     label = (
         labels.get(f"{address}.{TAG}") or address.rpartition(".")[2].replace("_", " ").capitalize()
     )
@@ -171,14 +171,14 @@ def _one_of(
         f"{address}.{TAG}",
         info,
         "choice",
-        said,
+        chosen,
         {f"{address}.{TAG}": label},
         wrong,
         choices=choices,
     )
-    if isinstance(said, str) and said in kinds:
-        filled = {**defaults(kinds[said]), **value}
-        inside = section_knobs(kinds[said], filled, labels, wrong, f"{address}.")
+    if isinstance(chosen, str) and chosen in kinds:
+        filled = {**defaults(kinds[chosen]), **value}
+        inside = section_knobs(kinds[chosen], filled, labels, wrong, f"{address}.")
         yield from (knob for knob in inside if knob.address != f"{address}.{TAG}")
 
 
@@ -202,16 +202,16 @@ def values_in(section: type[BaseModel], form: QueryDict, prefix: str = "") -> di
     Numbers are still texts, an empty value is None, and so is an optional section whose switch is
     off.
     """
-    said: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, info in section.model_fields.items():
         address = f"{prefix}{name}"
         inner, is_optional = _inner(info)
         if _is_section(inner):
             is_off = is_optional and form.get(address) != ON
-            said[name] = None if is_off else values_in(inner, form, f"{address}.")
+            values[name] = None if is_off else values_in(inner, form, f"{address}.")
         else:
-            said[name] = _said(address, inner, is_optional, form)
-    return said
+            values[name] = _posted_value(address, inner, is_optional, form)
+    return values
 
 
 def placed_among(problems: Mapping[str, str], addresses: Collection[str]) -> dict[str, str]:
@@ -255,7 +255,7 @@ def _plain(words: str) -> str:
     return words.replace("Input should be", "must be").replace("`", "")
 
 
-def _said(address: str, inner: Any, is_optional: bool, form: QueryDict) -> Any:
+def _posted_value(address: str, inner: Any, is_optional: bool, form: QueryDict) -> Any:
     if rows := _row_section(inner):
         return _rows_in(rows, address, form)
     if get_origin(inner) is tuple:
@@ -290,7 +290,7 @@ def _rows_in(section: type[BaseModel], address: str, form: QueryDict) -> list[di
     ):
         row = {name: form.get(f"{address}.{n}.{name}", "").strip() for name in section.model_fields}
         if row[first]:
-            rows.append({name: said for name, said in row.items() if said or name == first})
+            rows.append({name: value for name, value in row.items() if value or name == first})
     return rows
 
 
@@ -315,14 +315,16 @@ def _leaf(
             address,
             info,
             "yaml",
-            value if isinstance(value, str) else _written(value),
+            value if isinstance(value, str) else _yaml_text(value),
             labels,
             wrong,
         )
     if get_origin(inner) is tuple:
         return _knob(address, info, "names", value or (), labels, wrong)
     if get_origin(inner) is Literal:
-        return _knob(address, info, "choice", value, labels, wrong, choices=_named(get_args(inner)))
+        return _knob(
+            address, info, "choice", value, labels, wrong, choices=_as_choices(get_args(inner))
+        )
     if inner is bool:
         return _knob(address, info, "switch", bool(value), labels, wrong)
     if inner is str:
@@ -353,7 +355,7 @@ def is_optional(info: FieldInfo) -> bool:
     return _inner(info)[1]
 
 
-def _written(value: Any) -> str:
+def _yaml_text(value: Any) -> str:
     return as_yaml(value).strip() if value else ""
 
 
@@ -405,7 +407,7 @@ def _row_section(kind: Any) -> type[BaseModel] | None:
     return inner if _is_section(inner) else None
 
 
-def _named(values: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
+def _as_choices(values: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
     return tuple((value, value.replace("_", " "), "") for value in values)
 
 

@@ -57,7 +57,7 @@ class Ledger:
     def starving(self) -> str:
         """Return the stage that keeps the trainer waiting: people, judging or sampling.
 
-        It is "" while an update is running, or when the run makes none. The trainer reports that it
+        It is "" while a step is running, or when the run makes none. The trainer reports that it
         waits: few ready groups could also mean that it has just taken the others.
         """
         is_waiting = self.run.is_live and self.run.waiting_on
@@ -165,9 +165,9 @@ def drop_reasons(run: Run) -> list[tuple[str, int]]:
 
 
 def skipped_steps(run: Run) -> tuple[int, TrainStep | None]:
-    """Return how many updates were skipped, and the last of them.
+    """Return how many steps were skipped, and the last of them.
 
-    An update is skipped if its loss or gradient is not finite.
+    A step is skipped if its loss or gradient is not finite.
     """
     skipped = run.steps.exclude(skipped="").order_by("-number")
     count = skipped.count()

@@ -48,17 +48,17 @@ class LogSearch(forms.Form):
         """Return the lines that match; none while the form is invalid."""
         if not self.is_valid():
             return lines.none()
-        said = self.cleaned_data
-        wanted = Q()
-        if said["level"]:
-            wanted &= Q(level__gte=int(said["level"]))
+        data = self.cleaned_data
+        condition = Q()
+        if data["level"]:
+            condition &= Q(level__gte=int(data["level"]))
         lines = self.in_time(lines)
-        for word in said["words"].split():
-            wanted &= Q(event__icontains=word) | Q(text__icontains=word)
+        for word in data["words"].split():
+            condition &= Q(event__icontains=word) | Q(text__icontains=word)
         return (
-            lines.annotate(text=Cast("fields", TextField())).filter(wanted)
-            if said["words"]
-            else lines.filter(wanted)
+            lines.annotate(text=Cast("fields", TextField())).filter(condition)
+            if data["words"]
+            else lines.filter(condition)
         )
 
     def in_time(self, lines: QuerySet[LogLine]) -> QuerySet[LogLine]:
@@ -121,7 +121,7 @@ def is_keeper(user: User) -> bool:
 def as_jsonl(lines: QuerySet[LogLine]) -> Iterator[bytes]:
     """Yield the lines as JSON, newest first."""
     for line in lines.order_by("-pk")[:MOST_DOWNLOADED].iterator(2_000):
-        said = {
+        record = {
             "id": line.pk,
             "at": line.at.isoformat(),
             "level": line.get_level_display().lower(),
@@ -131,4 +131,4 @@ def as_jsonl(lines: QuerySet[LogLine]) -> Iterator[bytes]:
             "logger": line.logger,
             "fields": line.fields,
         }
-        yield json.dumps(said, ensure_ascii=False).encode() + b"\n"
+        yield json.dumps(record, ensure_ascii=False).encode() + b"\n"

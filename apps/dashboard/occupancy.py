@@ -62,13 +62,15 @@ def draw_occupancy(window: Window) -> Occupancy | None:
     is_over = window.run.state in window.run.ENDED
     until = max([*ends, *(start for _, (start, _) in spans)]) if is_over else timezone.now()
     since = (
-        min(start for _, (start, _) in spans) if window.is_whole else min([*_left(window), until])
+        min(start for _, (start, _) in spans)
+        if window.is_whole
+        else min([*_leaving_times(window), until])
     )
     if since >= until:
         return None
     moments = [since + (until - since) * n / (MOMENTS - 1) for n in range(MOMENTS)]
     counts = {
-        key: _counted([span for name, span in spans if name == key], moments) for key, _ in BANDS
+        key: _count_open([span for name, span in spans if name == key], moments) for key, _ in BANDS
     }
     most = max(map(sum, zip(*counts.values(), strict=True)))
     return Occupancy(list(_bands(counts, most)), since, until, most) if most else None
@@ -88,7 +90,7 @@ def _spans(window: Window, group: Group) -> list[tuple[str, Span]]:
     return spans
 
 
-def _left(window: Window) -> list[datetime]:
+def _leaving_times(window: Window) -> list[datetime]:
     """Return the times at which groups left for good.
 
     Before the first of these, older groups outside of the window may have been present.
@@ -101,7 +103,7 @@ def _left(window: Window) -> list[datetime]:
     ]
 
 
-def _counted(spans: Sequence[Span], moments: Sequence[datetime]) -> list[int]:
+def _count_open(spans: Sequence[Span], moments: Sequence[datetime]) -> list[int]:
     starts = sorted(start for start, _ in spans)
     ends = sorted(end for _, end in spans if end)
     return [bisect_right(starts, moment) - bisect_right(ends, moment) for moment in moments]

@@ -48,15 +48,15 @@ def _options_of_plugin(
     wrong: Mapping[str, str],
     prefix: str,
 ) -> Iterator[Knob]:
-    schema = _schema(field.kind, _at(values, field.name.removeprefix(prefix)))
-    said = _at(values, knob.address)
-    if schema is None or not isinstance(said, Mapping | None):
+    schema = _schema(field.kind, _value_at(values, field.name.removeprefix(prefix)))
+    options = _value_at(values, knob.address)
+    if schema is None or not isinstance(options, Mapping | None):
         # Without a plugin there is nothing to set; what is written nevertheless can be taken out.
-        if said or knob.wrong:
+        if options or knob.wrong:
             yield knob
         return
     yield from section_knobs(
-        schema, {**defaults(schema), **(said or {})}, {}, wrong, f"{knob.address}."
+        schema, {**defaults(schema), **(options or {})}, {}, wrong, f"{knob.address}."
     )
 
 
@@ -64,7 +64,7 @@ def _options_of_environment(
     knob: Knob, values: Mapping[str, Any], wrong: Mapping[str, str]
 ) -> Iterator[Knob]:
     """Yield the options of a plugin's environment; others have no schema here, and keep YAML."""
-    schema = _schema(OPTIONS_OF_ENVIRONMENT.kind, _at(values, OPTIONS_OF_ENVIRONMENT.name))
+    schema = _schema(OPTIONS_OF_ENVIRONMENT.kind, _value_at(values, OPTIONS_OF_ENVIRONMENT.name))
     if schema is None:
         yield knob
     else:
@@ -74,10 +74,10 @@ def _options_of_environment(
 def _options_of_scorers(knob: Knob, wrong: Mapping[str, str]) -> Iterator[Knob]:
     for place, row in enumerate(knob.rows):
         schema = _schema(SCORER, row.get("scorer"))
-        said = row.get("options") or {}
-        if schema is None or not isinstance(said, Mapping):
+        options = row.get("options") or {}
+        if schema is None or not isinstance(options, Mapping):
             continue
-        filled = {**defaults(schema), **said}
+        filled = {**defaults(schema), **options}
         for one in section_knobs(schema, filled, {}, wrong, f"{knob.address}.{place}.options."):
             yield replace(one, label=f"{row['scorer']}: {one.label[:1].lower()}{one.label[1:]}")
 
@@ -88,8 +88,8 @@ def options_in(field: PluginField, name: Any, posted: QueryDict, prefix: str = "
     schema = _schema(field.kind, name)
     if schema is None or not any(key.startswith(start) for key in posted):
         return {}
-    said = values_in(schema, posted, start)
-    return {name: value for name, value in said.items() if value is not None}
+    values = values_in(schema, posted, start)
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _schema(kind: str, name: Any) -> type[BaseModel] | None:
@@ -103,7 +103,7 @@ def _schema(kind: str, name: Any) -> type[BaseModel] | None:
     return schema if schema is not None and schema.model_fields else None
 
 
-def _at(values: Any, address: str) -> Any:
+def _value_at(values: Any, address: str) -> Any:
     for part in address.split("."):
         values = values.get(part) if isinstance(values, Mapping) else None
     return values

@@ -48,7 +48,7 @@ class Names(forms.Field):
         return names
 
 
-class Asked(forms.Form):
+class ChartQuery(forms.Form):
     """The query of a run's page, or of its points.
 
     Steps are counted from 1; both ends are drawn.
@@ -145,7 +145,7 @@ class Overview:
     wrong: list[str]
 
 
-def build_charts_overview(run: Run, asked: Asked, newest: dict[str, float]) -> Overview:
+def build_charts_overview(run: Run, query: ChartQuery, newest: dict[str, float]) -> Overview:
     """Return the charts in two queries.
 
     The chart that is asked for is large; else the reward, or the loss.
@@ -153,13 +153,13 @@ def build_charts_overview(run: Run, asked: Asked, newest: dict[str, float]) -> O
     plan = run.settings
     known = metric_names(run)
     charts = choose_charts(plan.algorithm, known, bool(plan.people.per_group))
-    also = asked.given("also", NO_NAMES)
+    also = query.given("also", NO_NAMES)
     picked = [_chart_of(name) for name in also if name in known]
     every = {chart.key: chart for chart in (charts.large, *charts.small, *picked)}
-    wanted = asked.given("chart", charts.large.key)
+    wanted = query.given("chart", charts.large.key)
     large = every.get(wanted, charts.large)
     names = {name for chart in every.values() for name in chart.names}
-    window = asked.window(names)
+    window = query.window(names)
     until = run.step if window.until is None else min(window.until, run.step)
     thin = thinned(run, names, window.after, until, SKETCHED)
     sketch = {
@@ -176,8 +176,8 @@ def build_charts_overview(run: Run, asked: Asked, newest: dict[str, float]) -> O
         small=[sketch[chart.key] for chart in curated if chart is not large],
         picked=[sketch[chart.key] for chart in picked if chart is not large],
         others=[(name, describe_metric(name)) for name in known if name not in charts.names],
-        kept=parse_qsl(asked.address),
-        wrong=asked.problems + wrong,
+        kept=parse_qsl(query.address),
+        wrong=query.problems + wrong,
     )
 
 

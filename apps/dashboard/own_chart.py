@@ -7,14 +7,22 @@ from django import forms
 
 from apps.dashboard.charts import Chart, Charts, choose_charts
 from apps.dashboard.metric_descriptions import describe_metric
-from apps.dashboard.overview import NO_NAMES, PLACE, SKETCHED, SPREADS, Asked, Sketch, sketch_chart
+from apps.dashboard.overview import (
+    NO_NAMES,
+    PLACE,
+    SKETCHED,
+    SPREADS,
+    ChartQuery,
+    Sketch,
+    sketch_chart,
+)
 from apps.runs.downsampling import thinned
 from apps.runs.models import Run, metric_names
 
 NAMING = ("names", "chart")  # fields of the URL that say which metrics
 
 
-class OwnAsked(Asked):
+class OwnChartQuery(ChartQuery):
     """The query of the charts page: `names` are the metrics, `log` asks for a log scale."""
 
     log = forms.BooleanField(required=False)
@@ -47,14 +55,14 @@ class OwnChart:
     wrong: list[str]
 
 
-def build_own_chart(run: Run, asked: OwnAsked, newest: dict[str, float]) -> OwnChart:
+def build_own_chart(run: Run, query: OwnChartQuery, newest: dict[str, float]) -> OwnChart:
     """Return the chart of the metrics that are asked for; without any, the first of the run."""
     plan = run.settings
     known = metric_names(run)
     charts = choose_charts(plan.algorithm, known, bool(plan.people.per_group))
-    wrong = asked.problems
-    chart = _chart(charts, asked, known, wrong)
-    window = asked.window(chart.names)
+    wrong = query.problems
+    chart = _chart(charts, query, known, wrong)
+    window = query.window(chart.names)
     until = run.step if window.until is None else min(window.until, run.step)
     thin = thinned(run, chart.names, window.after, until, SKETCHED)
     titles = charts.titles
@@ -75,17 +83,17 @@ def build_own_chart(run: Run, asked: OwnAsked, newest: dict[str, float]) -> OwnC
         sketch=sketch_chart(chart, thin, newest, 1000),
         titles=[(pick.name, pick.title) for pick in picks if pick.is_shown],
         picks=picks,
-        kept=[(name, value) for name, value in parse_qsl(asked.address) if name not in NAMING],
+        kept=[(name, value) for name, value in parse_qsl(query.address) if name not in NAMING],
         wrong=wrong,
     )
 
 
-def _chart(charts: Charts, asked: OwnAsked, known: list[str], wrong: list[str]) -> Chart:
+def _chart(charts: Charts, query: OwnChartQuery, known: list[str], wrong: list[str]) -> Chart:
     """Return the chart that is asked for, and add what was not found to `wrong`."""
     curated = {chart.key: chart for chart in (charts.large, *charts.small)}
-    named = asked.given("names", NO_NAMES)
+    named = query.given("names", NO_NAMES)
     if not named:
-        key = asked.given("chart", charts.large.key)
+        key = query.given("chart", charts.large.key)
         if key not in curated:
             wrong.append(f"chart: {key!r} not found")
         return curated.get(key, charts.large)

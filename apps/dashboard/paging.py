@@ -115,7 +115,7 @@ def _beyond(rows: QuerySet, cursor: int, by: str, rising: bool, is_back: bool = 
         return rows.filter(here)
     found = rows.order_by().filter(pk=cursor).values_list(by).first()
     if found is None:
-        raise Http404("the list has no such row to go on from any more; begin at its first page")
+        raise Http404("the row to continue from no longer exists; start from the first page")
     [value], is_empty = found, Q(**{f"{by}__isnull": True})
     if value is None:
         return (

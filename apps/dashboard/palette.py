@@ -50,14 +50,14 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Found:
+class PaletteSection:
     """The rows of one kind."""
 
     title: str
     rows: Sequence[Row]
 
 
-def find_by_words(request: SignedInRequest, text: str, beside: str = "") -> list[Found]:
+def find_by_words(request: SignedInRequest, text: str, beside: str = "") -> list[PaletteSection]:
     """Return what the user may open that contains all words of the text, by kind.
 
     `beside` is the run on whose page the user searches, as `project/run`: its pages and settings
@@ -77,7 +77,7 @@ def find_by_words(request: SignedInRequest, text: str, beside: str = "") -> list
             ("People", _people(request.user, words)),
             ("Settings", _settings(request, here, words)),
         ]
-    found = [Found(title, _first(rows)) for title, rows in kinds]
+    found = [PaletteSection(title, _first(rows)) for title, rows in kinds]
     return [kind for kind in found if kind.rows]
 
 

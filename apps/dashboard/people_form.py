@@ -186,25 +186,25 @@ def load_people_form(run: Run) -> PeopleForm:
 
 def read_people_form(run: Run, posted: QueryDict) -> PeopleForm:
     """Return the posted form, validated as the run would; nothing is written."""
-    said = _with_options(values_in(People, posted), posted)
+    values = _with_options(values_in(People, posted), posted)
     problems: dict[str, str] = {}
     plan = None
     try:
-        after = changed(run.settings, {"people": said}, has_begun=run.state != Run.State.CREATED)
+        after = changed(run.settings, {"people": values}, has_begun=run.state != Run.State.CREATED)
         problems = unknown_raters(run, after.people)
         plan = None if problems else after.people
     except ConfigError as error:
         problems = placed(error.problems)
-    return _form(run, said, plan, problems, posted.get("seen", ""))
+    return _form(run, values, plan, problems, posted.get("seen", ""))
 
 
-def _with_options(said: dict[str, Any], posted: QueryDict) -> dict[str, Any]:
+def _with_options(section: dict[str, Any], posted: QueryDict) -> dict[str, Any]:
     """Return the section with the options of the plugins that it names."""
-    model = said.get("rater_model")
-    said["form_options"] = options_in(OF_FORM, said["form"], posted, PREFIX)
+    model = section.get("rater_model")
+    section["form_options"] = options_in(OF_FORM, section["form"], posted, PREFIX)
     if model:
         model["options"] = options_in(OF_RATER_MODEL, model["plugin"], posted, PREFIX)
-    return said
+    return section
 
 
 def digest_people_section(run: Run) -> str:
@@ -269,7 +269,7 @@ def _form(
     run: Run, values: Mapping[str, Any], plan: People | None, problems: Mapping[str, str], seen: str
 ) -> PeopleForm:
     drawn: Iterator[Knob] = (
-        _worded(knob) for knob in section_knobs(People, values, LABELS, problems)
+        _with_choices(knob) for knob in section_knobs(People, values, LABELS, problems)
     )
     drawn = with_option_fields(drawn, values, problems, PREFIX)
     knobs = {knob.address: knob for knob in drawn}
@@ -310,7 +310,7 @@ def form_choices(chosen: Any) -> tuple[tuple[str, str, str], ...]:
     return tuple((name, name.replace("_", " "), FORMS[name].summary) for name in names)
 
 
-def _worded(knob: Knob) -> Knob:
+def _with_choices(knob: Knob) -> Knob:
     if knob.address == "form":
         return replace(knob, kind="choice", choices=form_choices(knob.value))
     names = CHOICES.get(knob.address, {})

@@ -61,11 +61,11 @@ def people_now(run: Run) -> PeopleNow:
         waiting=slots.filter(state=Slot.State.OPEN)[:MOST_COUNTED].count(),
         hourly=lately["people"],
         hourly_simulated=lately["simulated"],
-        names=tuple(sorted(_named(*one) for one in holding)),
+        names=tuple(sorted(_display_name(*one) for one in holding)),
     )
 
 
-def _named(name: str, is_simulated: bool) -> str:
+def _display_name(name: str, is_simulated: bool) -> str:
     return f"{name} (simulated)" if is_simulated else name
 
 

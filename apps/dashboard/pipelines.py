@@ -67,13 +67,13 @@ def load_pipeline_form(run: Run) -> PipelineForm:
 def read_pipeline_form(run: Run, text: str, seen: str) -> PipelineForm:
     """Return the posted text, validated as the run would; nothing is written."""
     try:
-        said = load_yaml(text)
-        if not isinstance(said, list | None):
+        data = load_yaml(text)
+        if not isinstance(data, list | None):
             raise ConfigError(
                 {"pipeline": "must be a list: each operator begins with `- operator:`"}
             )
         plan = changed(
-            run.settings, {"pipeline": said or []}, has_begun=run.state != Run.State.CREATED
+            run.settings, {"pipeline": data or []}, has_begun=run.state != Run.State.CREATED
         )
     except ConfigError as error:
         return PipelineForm(text, seen, None, error.problems)
@@ -94,8 +94,8 @@ def list_pipeline_stages(run: Run) -> list[PipelineStage]:
     found = []
     for place, choice in enumerate(run.settings.pipeline):
         count = counts.get((place, choice.operator), OperatorCount())
-        told = (_stage_of(choice), choice.operator, _options_in_words(choice.options))
-        found.append(PipelineStage(place + 1, *told, count.given, count.kept, count.made))
+        description = (_stage_of(choice), choice.operator, _options_in_words(choice.options))
+        found.append(PipelineStage(place + 1, *description, count.given, count.kept, count.made))
     return found
 
 
@@ -119,7 +119,7 @@ def load_quarantine(run: Run) -> Quarantine:
 
 
 def newest_of_updates(run: Run) -> list[StepItem]:
-    """Return rows that operators left out of the loss of updates, the newest."""
+    """Return rows that operators left out of the loss of steps, the newest."""
     items = (
         StepItem.objects.filter(step__run=run)
         .exclude(left_out="")

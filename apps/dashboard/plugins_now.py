@@ -33,10 +33,10 @@ def plugins(workers: Iterable[Worker]) -> list[ShownPlugin]:
     missing = [
         ShownPlugin(name, "", "missing", others=_others(name, "", theirs)) for name in elsewhere
     ]
-    return [_shown(one, theirs) for one in ours.values()] + missing
+    return [_build_row(one, theirs) for one in ours.values()] + missing
 
 
-def _shown(one: Entry, theirs: dict[Worker, dict[str, str]]) -> ShownPlugin:
+def _build_row(one: Entry, theirs: dict[Worker, dict[str, str]]) -> ShownPlugin:
     version = "refused" if one.refused else str(one.version)
     others = _others(one.title, version, theirs)
     return ShownPlugin(one.title, one.origin, version, public_text(one.refused), others)
@@ -45,9 +45,9 @@ def _shown(one: Entry, theirs: dict[Worker, dict[str, str]]) -> ShownPlugin:
 def _others(name: str, version: str, theirs: dict[Worker, dict[str, str]]) -> str:
     """Return the processes with another version of the plugin, in words."""
     found = [
-        f"{worker.role} {worker.host}:{worker.pid}: {said.get(name, 'missing')}"
-        for worker, said in theirs.items()
-        if said.get(name, "missing") != version
+        f"{worker.role} {worker.host}:{worker.pid}: {reported.get(name, 'missing')}"
+        for worker, reported in theirs.items()
+        if reported.get(name, "missing") != version
     ]
     more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
     return ", ".join(found[:NAMED]) + more

@@ -54,12 +54,12 @@ class Preset:
 
 
 def _of_example(name: str, title: str, why: str) -> Preset:
-    """A configuration of the folder examples; its first scorer judges."""
-    said = load_yaml((settings.FILES / "examples" / f"{name}.yaml").read_text(encoding="utf-8"))
-    assert isinstance(said, dict)  # a file of ours
-    scorers = tuple(choice["scorer"] for choice in said["rewards"])
+    """Return a preset from the folder examples; its first scorer judges."""
+    data = load_yaml((settings.FILES / "examples" / f"{name}.yaml").read_text(encoding="utf-8"))
+    assert isinstance(data, dict)  # a file of ours
+    scorers = tuple(choice["scorer"] for choice in data["rewards"])
     of_project = ("policy", "taskset", "rewards")
-    kept = {field: value for field, value in said.items() if field not in of_project}
+    kept = {field: value for field, value in data.items() if field not in of_project}
     return Preset(name, title, why, kept, scorers)
 
 
@@ -205,13 +205,13 @@ def choose_initial_values(
     the preset's scorers that reads its answers. If none does, and the preset lets people judge
     alone, they do. Without a `policy`, that of the taskset's newest run is taken.
     """
-    taskset, rewards = _fitting(preset, project) if named is None else _named(preset, named)
+    taskset, rewards = _fitting(preset, project) if named is None else _with_scorer(preset, named)
     policy = policy or _policy_for(project, taskset)
-    said = preset.said if rewards else {**preset.said, **preset.people_alone}
+    values = preset.said if rewards else {**preset.said, **preset.people_alone}
     if policy and preset.rate:
-        said = _fit_to_model(said, preset.rate, policy.parameters)
+        values = _fit_to_model(values, preset.rate, policy.parameters)
     slug = policy.slug if policy else None
-    found = {"policy": slug, "taskset": taskset, **said, "rewards": rewards}
+    found = {"policy": slug, "taskset": taskset, **values, "rewards": rewards}
     return {name: value for name, value in found.items() if value not in (None, [])}
 
 
@@ -228,24 +228,24 @@ def choose_preset(taskset: Taskset | None) -> Preset:
     return available[0]
 
 
-def _fit_to_model(said: Mapping[str, Any], rate: float, parameters: int) -> dict[str, Any]:
+def _fit_to_model(values: Mapping[str, Any], rate: float, parameters: int) -> dict[str, Any]:
     """Return the values with the learning rate, temperature and lengths that suit the model."""
     usual = usual_learning_rate(parameters, lora=False)
-    fitted = {**said, "optimizer": {"learning_rate": rate * usual}}
-    if parameters < SMALL_MODEL or "sampling" not in said:
+    fitted = {**values, "optimizer": {"learning_rate": rate * usual}}
+    if parameters < SMALL_MODEL or "sampling" not in values:
         return fitted
-    sampling = dict(said["sampling"])
+    sampling = dict(values["sampling"])
     if trains_on_cpu():
         sampling["max_tokens"] = min(sampling["max_tokens"], CPU_TOKENS)
-        fitted["groups_per_step"] = min(said["groups_per_step"], CPU_GROUPS)
+        fitted["groups_per_step"] = min(values["groups_per_step"], CPU_GROUPS)
     if parameters < COOLED_BELOW:
         sampling["temperature"] = COOLED
     return {**fitted, "sampling": sampling}
 
 
-def lacking(preset: Preset, said: Mapping[str, Any]) -> str:
+def lacking(preset: Preset, values: Mapping[str, Any]) -> str:
     """Return why the form has no taskset; "" if it has one."""
-    if "taskset" in said:
+    if "taskset" in values:
         return ""
     if not preset.scorers or preset.people_alone:
         return "The project has no taskset yet."
@@ -272,7 +272,7 @@ def _fitting(preset: Preset, project: Project) -> tuple[str | None, list[dict[st
     return (newest, []) if newest and preset.people_alone else (None, preset.rewards)
 
 
-def _named(preset: Preset, taskset: Taskset) -> tuple[str, list[dict[str, Any]]]:
+def _with_scorer(preset: Preset, taskset: Taskset) -> tuple[str, list[dict[str, Any]]]:
     """Return the taskset with the scorer that reads it.
 
     If none does: without a scorer where people can judge alone, else with the preset's scorers.

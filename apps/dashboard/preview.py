@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 
 from apps.accounts.models import User
 from apps.feedback.claiming import USUAL_LEASE_S, HeldItem, Member
-from apps.feedback.item_display import Shown, show_item
+from apps.feedback.item_display import ShownItem, show_item
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 from apps.runs.people import COMPARES, People
@@ -29,7 +29,7 @@ MOST_COMPARED = 8
 class Preview:
     """An item for the rating page's template, with where its replies are from and what happens."""
 
-    shown: Shown
+    shown: ShownItem
     source: str
     sentence: str
 
@@ -40,7 +40,7 @@ def preview_item(user: User, run: Run, plan: People) -> Preview:
     Without one, it shows the taskset's first task with placeholders.
     """
     group = _example(run)
-    wanted = _wanted(run, plan)
+    wanted = _replies_per_decision(run, plan)
     if group is None:
         task = run.tasksets[0].tasks.order_by("index")[0]
         replies = [
@@ -49,7 +49,9 @@ def preview_item(user: User, run: Run, plan: People) -> Preview:
         ]
         source = "the first task of the taskset with sample replies"
         return Preview(
-            show_item(user, _held(run, plan, task, None, replies)), source, describe_lease(plan)
+            show_item(user, _build_item(run, plan, task, None, replies)),
+            source,
+            describe_lease(plan),
         )
     replies = list(_finished(group).select_related("group__task").order_by("sample_index")[:wanted])
     return Preview(
@@ -61,7 +63,7 @@ def preview_item(user: User, run: Run, plan: People) -> Preview:
 
 def held_over(run: Run, plan: People, rollouts: Sequence[Rollout]) -> HeldItem:
     """Return an item over these rollouts of one group, in the plan's form, as if leased."""
-    return _held(run, plan, rollouts[0].group.task, rollouts[0].group, rollouts)
+    return _build_item(run, plan, rollouts[0].group.task, rollouts[0].group, rollouts)
 
 
 def describe_lease(plan: People) -> str:
@@ -79,7 +81,7 @@ def describe_lease(plan: People) -> str:
     )
 
 
-def _wanted(run: Run, plan: People) -> int:
+def _replies_per_decision(run: Run, plan: People) -> int:
     """Return how many replies one decision of this form compares."""
     if plan.form not in COMPARES:
         return 1
@@ -103,7 +105,7 @@ def _finished(group: Group) -> QuerySet[Rollout]:
     return group.rollouts.filter(state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
 
 
-def _held(
+def _build_item(
     run: Run, plan: People, task: Task, group: Group | None, rollouts: Sequence[Rollout]
 ) -> HeldItem:
     return HeldItem(

@@ -92,7 +92,7 @@ class Comparison:
         if not self.changed:
             return []
         wide = 2 * self.widest / BARS
-        counts = _counted(DIFFERENCES, [-self.widest, self.widest, BARS, self.rescoring.pk])
+        counts = _count_rows(DIFFERENCES, [-self.widest, self.widest, BARS, self.rescoring.pk])
         found = [0] * BARS
         for bucket, count in counts:
             found[min(bucket, BARS) - 1] += count  # the largest difference lies on the last edge
@@ -116,7 +116,9 @@ class Comparison:
             return []
         ends = [self.least, self.most, CELLS]
         counts: dict[tuple[int, int], int] = {}
-        for before, after, count in _counted(BEFORE_AND_AFTER, [*ends, *ends, self.rescoring.pk]):
+        for before, after, count in _count_rows(
+            BEFORE_AND_AFTER, [*ends, *ends, self.rescoring.pk]
+        ):
             place = min(before, CELLS) - 1, CELLS - min(after, CELLS)
             counts[place] = counts.get(place, 0) + count
         most = max(counts.values())
@@ -135,7 +137,7 @@ BEFORE_AND_AFTER = """
     WHERE rescoring_id = %s AND before IS NOT NULL AND after IS NOT NULL GROUP BY x, y"""
 
 
-def _counted(sql: str, values: Sequence) -> list[tuple]:
+def _count_rows(sql: str, values: Sequence) -> list[tuple]:
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
         return cursor.fetchall()
@@ -228,11 +230,11 @@ def _scorers(rescoring: Rescoring) -> dict[str, tuple[Side | None, Side | None]]
 
 
 def _side(
-    scorer: str, weights: Mapping[str, float], said: Mapping[str, Mapping[str, Any]]
+    scorer: str, weights: Mapping[str, float], rewards: Mapping[str, Mapping[str, Any]]
 ) -> Side | None:
     if scorer not in weights:
         return None
-    row = said.get(scorer)
+    row = rewards.get(scorer)
     if row is None:
         return Side(weights[scorer])
     return Side(weights[scorer], row["mean"], row["judged"], row["missing"])

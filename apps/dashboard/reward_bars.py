@@ -75,7 +75,7 @@ def build_reward_bars(run: Run, form: Filter, found: QuerySet[Rollout]) -> Rewar
     rewards = sorted(_rewards(run, form, ids))
     if not rewards:
         return None
-    low, high = _ends(form, rewards)
+    low, high = _value_range(form, rewards)
     edges = [low + (high - low) * n / BINS for n in range(BINS + 1)]
     counts = [0] * BINS
     for value in rewards:
@@ -128,10 +128,10 @@ def _rewards(run: Run, form: Filter, ids: Sequence[int]) -> list[float]:
     These are one scorer's rewards if the filter names one, else the rewards that the list shows.
     """
     if one := {name: form.wanted[name] for name in ("source", "scorer") if name in form.wanted}:
-        said = Reward.objects.filter(
+        rewards = Reward.objects.filter(
             rollout__in=ids, is_current=True, value__isnull=False, **one, **form.bounds("value")
         )
-        values = said.values_list("value", flat=True)
+        values = rewards.values_list("value", flat=True)
         return [value for value in values if value is not None]
     admitted = dict(
         Experience.objects.filter(rollout__in=ids)
@@ -143,9 +143,11 @@ def _rewards(run: Run, form: Filter, ids: Sequence[int]) -> list[float]:
     return [value for value in (*admitted.values(), *so_far) if value is not None]
 
 
-def _ends(form: Filter, rewards: Sequence[float]) -> tuple[float, float]:
+def _value_range(form: Filter, rewards: Sequence[float]) -> tuple[float, float]:
     """Return the range that the filter asks for; else 0 to 1 if that contains all rewards."""
-    low, high = (0.0, 1.0) if rewards[0] >= 0 and rewards[-1] <= 1 else (rewards[0], rewards[-1])
+    low, high = rewards[0], rewards[-1]
+    if low >= 0 and high <= 1:
+        low, high = 0.0, 1.0
     low = form.wanted.get("reward_from", low)
     high = form.wanted.get("reward_to", high)
     return (low, high) if high > low else (low, low + 1)

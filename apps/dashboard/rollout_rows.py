@@ -17,7 +17,7 @@ from apps.runs.models import Run
 
 EXCERPT = 240
 TAKEN = StepItem.objects.filter(experience=OuterRef("pk")).order_by("-step__number")
-# The advantage in the newest update that used the experience; NULL: the experience's own.
+# The advantage in the newest step that used the experience; NULL: the experience's own.
 COUNTED = Subquery(TAKEN.values("advantage")[:1])
 STEP = Subquery(TAKEN.values("step__number")[:1])
 
@@ -106,7 +106,7 @@ def _bare(rollout: Rollout) -> dict:
 
 
 def find_used_advantage(experience: UsedExperience) -> float:
-    """Return the advantage used in the update, else the one within the group.
+    """Return the advantage used in the step, else the one within the group.
 
     They differ when the advantage depends on the whole batch.
     """
@@ -116,12 +116,12 @@ def find_used_advantage(experience: UsedExperience) -> float:
 def find_shown_reward(rollout: JudgedRollout, plan: RunConfig) -> float | None:
     if rollout.learned:
         return rollout.learned[0].reward
-    said = [
+    judgements = [
         Judgement(r.scorer, r.value, r.source == Reward.Source.HUMAN)
         for r in rollout.judgements
         if not r.is_late
     ]
-    return combined(said, plan, rollout.group.task.kind) if said else None
+    return combined(judgements, plan, rollout.group.task.kind) if judgements else None
 
 
 def build_rollout_rows(

@@ -33,7 +33,7 @@ ITS_OWN = {"rollout": OuterRef("pk"), "rollout__gte": OuterRef("pk")}
 def _learned_as(*states: str) -> Exists:
     """Return a condition on the states of a rollout's experience.
 
-    A subquery is used, not a join, so that a rollout that several updates used is one row. Expert
+    A subquery is used, not a join, so that a rollout that several steps used is one row. Expert
     rows made from the rollout do not count.
     """
     own = Experience.objects.filter(Q(kind=Experience.Kind.USUAL) | Q(reward=None))
@@ -213,7 +213,7 @@ class Filter(forms.Form):
 
     @property
     def one_step(self) -> int | None:
-        """Return the update whose batch is asked for, if it is a single one."""
+        """Return the step whose batch is asked for, if it is a single one."""
         first, last = (self.wanted.get(name) for name in ("from_step", "to_step"))
         return first if first == last else None
 
@@ -307,17 +307,17 @@ class Filter(forms.Form):
         reward.
         """
         wanted = self.wanted
-        said = Reward.objects.filter(**ITS_OWN, is_current=True)
+        rewards = Reward.objects.filter(**ITS_OWN, is_current=True)
         if "source" in wanted or "scorer" in wanted:
             one = {"scorer": wanted["scorer"]} if "scorer" in wanted else {}
-            judges = _by(said, wanted.get("source", ""))
+            judges = _from_source(rewards, wanted.get("source", ""))
             found = found.filter(Exists(judges.filter(**one, **self.bounds("value"))))
         elif rewarded := self.bounds("reward"):
             found = _rewarded(found, run, rewarded)
         if rater := wanted.get("rater"):
             person = Subquery(User.objects.filter(username=rater).values("pk"))
             own = Rating.objects.filter(**ITS_OWN, rater=person)
-            found = found.filter(Exists(said.filter(by=person)) | Exists(own))
+            found = found.filter(Exists(rewards.filter(by=person)) | Exists(own))
         return found
 
     def bounds(self, column: str) -> dict:
@@ -333,13 +333,13 @@ class Filter(forms.Form):
         }
 
 
-def _by(said: RewardQuerySet, source: str) -> RewardQuerySet:
+def _from_source(rewards: RewardQuerySet, source: str) -> RewardQuerySet:
     """Return the rewards from this source; those of the simulated rater are not people's."""
     if source == Reward.Source.HUMAN:
-        return said.by_people()
+        return rewards.by_people()
     if source == SIMULATED:
-        return said.simulated()
-    return said.filter(source=source) if source else said
+        return rewards.simulated()
+    return rewards.filter(source=source) if source else rewards
 
 
 def _rewarded(found: QuerySet[Rollout], run: Run, bounds: dict) -> QuerySet[Rollout]:

@@ -15,7 +15,7 @@ from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.partial import PartialRollout
 
-STEPS = 3  # updates shown of those that trained on it, the newest
+STEPS = 3  # steps shown of those that trained on it, the newest
 PAIRS = 3
 OFFSPRING = 3
 
@@ -24,7 +24,7 @@ OFFSPRING = 3
 class TimelineStage:
     """A stage of the timeline.
 
-    `step` is its update and `version` its weights, both for links. `at` is None for the present
+    `step` is its step and `version` its weights, both for links. `at` is None for the present
     stage, and where no time was recorded.
     """
 
@@ -52,12 +52,12 @@ def list_rollout_stages(
         )
         return [written, *(_learned(rollout, verdict) if is_open else ())]
     if made := getattr(rollout, "descent", None):
-        said = TimelineStage(
+        created = TimelineStage(
             "Created",
             f"by {made.operator} from rollout {made.of_id} for {_task_of(rollout)}: {made.reason}",
             made.at,
         )
-        return [said, *(_learned(rollout, verdict) if is_open else ())]
+        return [created, *(_learned(rollout, verdict) if is_open else ())]
     group = rollout.group
     life = [
         *_seeded(rollout, is_open),
@@ -125,10 +125,10 @@ def _rolled_out(rollout: Rollout, is_open: bool) -> TimelineStage:
     )
 
 
-def _judges(said: list[Reward]) -> str:
-    simulated = sum(reward.is_simulated for reward in said)
-    people = sum(reward.source == Reward.Source.HUMAN for reward in said) - simulated
-    machines = len(said) - people - simulated
+def _judges(rewards: list[Reward]) -> str:
+    simulated = sum(reward.is_simulated for reward in rewards)
+    people = sum(reward.source == Reward.Source.HUMAN for reward in rewards) - simulated
+    machines = len(rewards) - people - simulated
     words = (
         (machines, "scorer reward"),
         (people, "reward from people"),

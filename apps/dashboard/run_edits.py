@@ -28,13 +28,13 @@ class Emptied:
     means: Any
 
 
-def shown_values(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the complete configuration that `said` stands for.
+def shown_values(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the complete configuration that `config` stands for.
 
     Each field is filled in by its own schema; invalid ones stay as typed.
     """
     return {
-        name: _filled(name, said[name]) if name in said else value
+        name: _with_defaults(name, config[name]) if name in config else value
         for name, value in defaults(RunConfig).items()
     }
 
@@ -46,25 +46,25 @@ def as_written(plan: RunConfig) -> dict[str, Any]:
         **defaults(RunConfig),
         "algorithm": usual_algorithm.model_dump(mode="json"),
     }
-    found = _unlike(plan.model_dump(mode="json"), usual)
+    found = _differing_fields(plan.model_dump(mode="json"), usual)
     if "rewards" in found:
         usual_scorer = ScorerChoice(scorer="-").model_dump(mode="json")
-        found["rewards"] = [_unlike(row, usual_scorer) for row in found["rewards"]]
+        found["rewards"] = [_differing_fields(row, usual_scorer) for row in found["rewards"]]
     return {**found, "algorithm": {TAG: plan.algorithm.name, **found.get("algorithm", {})}}
 
 
-def _unlike(said: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+def _differing_fields(config: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a section that differ, with its name if it is one of several."""
     found = {}
-    for name, value in said.items():
+    for name, value in config.items():
         known = usual.get(name)
         if value == known:
             continue
         if isinstance(value, dict) and isinstance(known, dict) and _are_alike(value, known):
-            found[name] = _unlike(value, known)
+            found[name] = _differing_fields(value, known)
         else:
             found[name] = value
-    return {TAG: said[TAG], **found} if found and TAG in said else found
+    return {TAG: config[TAG], **found} if found and TAG in config else found
 
 
 def _are_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -81,11 +81,13 @@ def edits_in(posted: QueryDict, knobs: Iterable[Knob]) -> tuple[Edits, dict[str,
     for knob in knobs:
         if knob.kind not in ("switch", "names", "scorers") and knob.address not in posted:
             continue  # shown by another version of the form
-        said = SAID[knob.kind](knob, posted) if knob.kind in SAID else typed_text(knob, posted)
-        if said == _drawn(knob):
+        posted_value = (
+            SAID[knob.kind](knob, posted) if knob.kind in SAID else typed_text(knob, posted)
+        )
+        if posted_value == _unchanged_post(knob):
             continue
         try:
-            found.append((knob.address, _edit(knob, said)))
+            found.append((knob.address, _edit(knob, posted_value)))
         except ConfigError as error:
             wrong |= error.problems
     return found, wrong
@@ -95,18 +97,18 @@ def typed_text(knob: Knob, posted: QueryDict) -> str:
     return posted.get(knob.address, "").replace("\r\n", "\n").strip()
 
 
-def _edit(knob: Knob, said: Any) -> Any:
-    meant = _meant(knob, said)
-    is_emptied = knob.emptied and meant in (None, [], {}) and not said
+def _edit(knob: Knob, value: Any) -> Any:
+    meant = _parse_value(knob, value)
+    is_emptied = knob.emptied and meant in (None, [], {}) and not value
     return Emptied(*knob.emptied) if is_emptied else meant
 
 
-def edited(said: Mapping[str, Any], edits: Edits) -> dict[str, Any]:
-    """Return a copy of `said` with these values at their dotted addresses.
+def edited(config: Mapping[str, Any], edits: Edits) -> dict[str, Any]:
+    """Return a copy of `config` with these values at their dotted addresses.
 
     None removes a field, Emptied makes it empty.
     """
-    after = copy.deepcopy(dict(said))
+    after = copy.deepcopy(dict(config))
     for address, value in sorted(edits, key=lambda edit: not edit[0].endswith(f".{TAG}")):
         *path, last = address.split(".")
         if last == TAG and _is_choice(path):
@@ -114,7 +116,7 @@ def edited(said: Mapping[str, Any], edits: Edits) -> dict[str, Any]:
             path, last, value = path[:-1], path[-1], {TAG: value}
         place = after
         for part in path:
-            inner = _inside(place, part)
+            inner = _child_at(place, part)
             if isinstance(inner, str):
                 inner = {KINDS.get(part, TAG): inner}
             place[part] = place = inner if isinstance(inner, dict) else {}
@@ -127,38 +129,38 @@ def edited(said: Mapping[str, Any], edits: Edits) -> dict[str, Any]:
     return after
 
 
-def _inside(place: Any, part: str) -> Any:
+def _child_at(place: Any, part: str) -> Any:
     """Return a field of a section, or a row of a table by its number; None if it is not there."""
     if isinstance(place, list):
         return place[int(part)] if part.isdigit() and int(part) < len(place) else None
     return place.get(part) if isinstance(place, Mapping) else None
 
 
-def back_to_default(said: Mapping[str, Any], address: str) -> dict[str, Any]:
-    """Return a copy of `said` that leaves this field to its default.
+def back_to_default(config: Mapping[str, Any], address: str) -> dict[str, Any]:
+    """Return a copy of `config` that leaves this field to its default.
 
     If it names the kind of a section, the section is left out, as its fields go with the kind.
     """
     path, _, last = address.rpartition(".")
     if last == TAG and _is_choice(path.split(".")):
         address = path
-    after = edited(said, [(address, None)])
+    after = edited(config, [(address, None)])
     section = address.partition(".")[0]
     if after.get(section) == {} and defaults(RunConfig)[section] is not None:
         del after[section]
     return after
 
 
-def default_at(said: Mapping[str, Any], address: str) -> Any:
-    """Return the value that the field would have if `said` left it out."""
+def default_at(config: Mapping[str, Any], address: str) -> Any:
+    """Return the value that the field would have if `config` left it out."""
     section = address.partition(".")[0]
-    inside = {section: said[section]} if section in said else {}
+    inside = {section: config[section]} if section in config else {}
     return shown_at(back_to_default(inside, address), address)
 
 
-def written_addresses(said: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield the address of each field that `said` gives a value, and of the sections around it."""
-    for name, value in said.items():
+def written_addresses(config: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the addresses of the fields that `config` has, and of the sections around them."""
+    for name, value in config.items():
         address = f"{prefix}{name}"
         yield address
         if isinstance(value, Mapping):
@@ -167,12 +169,14 @@ def written_addresses(said: Mapping[str, Any], prefix: str = "") -> Iterator[str
             yield f"{address}.{KINDS.get(str(name), TAG)}"
 
 
-def shown_at(said: Mapping[str, Any], address: str) -> Any:
-    """Return the value at this address in the configuration that `said` stands for."""
+def shown_at(config: Mapping[str, Any], address: str) -> Any:
+    """Return the value at this address in the configuration that `config` stands for."""
     first, *path = address.split(".")
-    found: Any = _filled(first, said[first]) if first in said else defaults(RunConfig)[first]
+    found: Any = (
+        _with_defaults(first, config[first]) if first in config else defaults(RunConfig)[first]
+    )
     for part in path:
-        found = _inside(found, part)
+        found = _child_at(found, part)
     return found
 
 
@@ -196,23 +200,23 @@ def _is_choice(path: Sequence[str]) -> bool:
     return path == ["algorithm"]
 
 
-def _meant(knob: Knob, said: Any) -> Any:
+def _parse_value(knob: Knob, value: Any) -> Any:
     """Convert a field's text to its value; an invalid number stays a text for the schema."""
     match knob.kind:
         case "yaml":
             try:
-                return load_yaml(said) if said else None
+                return load_yaml(value) if value else None
             except ConfigError as bad:
                 raise ConfigError({knob.address: bad.problems["configuration"]}) from None
         case "switch" if knob.is_section:
-            return {} if said else None
+            return {} if value else None
         case "whole" | "number":
-            return _number(said)
+            return _number(value)
         case "scorers":
-            return _rewards(said, knob.rows)
-        case "text" | "words" | "select" if not said:
+            return _rewards(value, knob.rows)
+        case "text" | "words" | "select" if not value:
             return None
-    return said
+    return value
 
 
 def _number(text: str) -> Any:
@@ -244,7 +248,7 @@ def _rewards(
     return found or None
 
 
-def _drawn(knob: Knob) -> Any:
+def _unchanged_post(knob: Knob) -> Any:
     """Return the value that a browser posts of an unchanged field."""
     match knob.kind:
         case "switch":
@@ -297,22 +301,25 @@ def _adapter(name: str) -> TypeAdapter:
     return TypeAdapter(create_model(f"Only_{name}", __base__=Section, **fields))
 
 
-def _filled(name: str, said: Any) -> Any:
+def _with_defaults(name: str, value: Any) -> Any:
     """Return one top-level field with its defaults filled in.
 
     If its schema refuses it, the defaults are put under what was written.
     """
     try:
-        return _adapter(name).validate_python({name: said}).model_dump(mode="json")[name]
+        return _adapter(name).validate_python({name: value}).model_dump(mode="json")[name]
     except ValidationError:
-        return _over(defaults(RunConfig)[name], said)
+        return _merged(defaults(RunConfig)[name], value)
 
 
-def _over(known: Any, said: Any) -> Any:
+def _merged(known: Any, changed_value: Any) -> Any:
     if (
         not isinstance(known, dict)
-        or not isinstance(said, dict)
-        or said.get(TAG, known.get(TAG)) != known.get(TAG)
+        or not isinstance(changed_value, dict)
+        or changed_value.get(TAG, known.get(TAG)) != known.get(TAG)
     ):
-        return said
-    return {**known, **{name: _over(known.get(name), value) for name, value in said.items()}}
+        return changed_value
+    return {
+        **known,
+        **{name: _merged(known.get(name), value) for name, value in changed_value.items()},
+    }

@@ -96,9 +96,9 @@ class RunForm:
         return sum(group.changed for group in self.advanced)
 
 
-def load_run_form(project: Project, said: Mapping[str, Any], owner: User) -> RunForm:
+def load_run_form(project: Project, config: Mapping[str, Any], owner: User) -> RunForm:
     """Return the form of a configuration as a person would write it."""
-    return _form(project, said, as_yaml(dict(said)), owner)
+    return _form(project, config, as_yaml(dict(config)), owner)
 
 
 def read_run_form(project: Project, posted: QueryDict, owner: User) -> RunForm:
@@ -112,8 +112,8 @@ def read_run_form(project: Project, posted: QueryDict, owner: User) -> RunForm:
     shown = _knobs(project, before)
     edits, wrong = edits_in(posted, shown)
     try:
-        said = load_yaml(text) if text.strip() else {}
-        if not isinstance(said, dict):
+        config = load_yaml(text) if text.strip() else {}
+        if not isinstance(config, dict):
             raise ConfigError(
                 {"configuration": "must be a mapping of fields, such as `policy: tone`"}
             )
@@ -127,10 +127,10 @@ def read_run_form(project: Project, posted: QueryDict, owner: User) -> RunForm:
             drawn,
             line_of_error(error),
         )
-    after = edited(said, edits)
+    after = edited(config, edits)
     for address in {knob.address for knob in shown}.intersection(posted.getlist("reset")):
         after = back_to_default(after, address)
-    form = _form(project, after, text if after == said else as_yaml(after), owner, wrong)
+    form = _form(project, after, text if after == config else as_yaml(after), owner, wrong)
     return _as_typed(form, {knob.address: typed_text(knob, posted) for knob in shown}, wrong)
 
 
@@ -146,12 +146,12 @@ def _as_typed(form: RunForm, texts: Mapping[str, str], wrong: Collection[str]) -
     return replace(form, steps=steps, advanced=advanced)
 
 
-def check_run_form(project: Project, said: Mapping[str, Any], owner: User) -> RunConfig:
+def check_run_form(project: Project, config: Mapping[str, Any], owner: User) -> RunConfig:
     """Return the plan if a run can be created from it now.
 
     Raises ConfigError; rows created for the check are rolled back.
     """
-    plan = parse_config(dict(said))
+    plan = parse_config(dict(config))
     require_known_scorers(plan, project)
     require_known_environment(plan, project)
     require_known_operators(plan, project)
@@ -163,24 +163,24 @@ def check_run_form(project: Project, said: Mapping[str, Any], owner: User) -> Ru
 
 def _form(
     project: Project,
-    said: Mapping[str, Any],
+    config: Mapping[str, Any],
     text: str,
     owner: User,
     wrong: Mapping[str, str] | None = None,
     drawn: str = "",
     line: int | None = None,
 ) -> RunForm:
-    """Return the form of `said`; `line` is where `text` stops being YAML, if it does."""
+    """Return the form of `config`; `line` is where `text` stops being YAML, if it does."""
     plan = None
     found = dict(wrong or {})
     if not found:
         try:
-            plan = check_run_form(project, said, owner)
+            plan = check_run_form(project, config, owner)
         except ConfigError as error:
             found = {
                 name.removeprefix("configuration"): words for name, words in error.problems.items()
             }
-    knobs = _knobs(project, said)
+    knobs = _knobs(project, config)
     faults = _faults(found, knobs, text, line)
     problems: dict[str, str] = {}
     for fault in faults:
@@ -189,8 +189,8 @@ def _form(
     return RunForm(
         *laid_out(knobs),
         text,
-        drawn or as_yaml(dict(said)),
-        shown_values(said),
+        drawn or as_yaml(dict(config)),
+        shown_values(config),
         plan,
         problems,
         faults,
@@ -229,28 +229,29 @@ def _around(address: str, places: Collection[str]) -> str:
 def _mapping(text: str) -> dict[str, Any]:
     """Parse the hidden YAML, which this server wrote; a forged one gives an empty mapping."""
     try:
-        said = load_yaml(text) if text.strip() else {}
+        data = load_yaml(text) if text.strip() else {}
     except ConfigError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
-def _knobs(project: Project, said: Mapping[str, Any]) -> list[Knob]:
+def _knobs(project: Project, config: Mapping[str, Any]) -> list[Knob]:
     choices = list_project_choices(project)
-    values = shown_values(said)
-    written = set(written_addresses(said)).difference(OF_THE_PROJECT)
+    values = shown_values(config)
+    written = set(written_addresses(config)).difference(OF_THE_PROJECT)
     knobs: Iterator[Knob] = (
-        _worded(knob, choices, values) for knob in section_knobs(RunConfig, values, LABELS, {})
+        _with_choices(knob, choices, values)
+        for knob in section_knobs(RunConfig, values, LABELS, {})
     )
     knobs = with_option_fields(knobs, values, {})
-    return [_compared(knob, said) if knob.address in written else knob for knob in knobs]
+    return [_compared(knob, config) if knob.address in written else knob for knob in knobs]
 
 
-def _compared(knob: Knob, said: Mapping[str, Any]) -> Knob:
+def _compared(knob: Knob, config: Mapping[str, Any]) -> Knob:
     """Return the field with its default, if it has one that differs from its value."""
-    default = default_at(said, knob.address)
+    default = default_at(config, knob.address)
     is_required = default is None and not knob.emptied
-    if is_required or default == shown_at(said, knob.address):
+    if is_required or default == shown_at(config, knob.address):
         return knob
     return replace(knob, usual=_in_words(knob, default))
 
@@ -313,7 +314,7 @@ def _algorithms() -> tuple[tuple[str, str, str], ...]:
     )
 
 
-def _worded(
+def _with_choices(
     knob: Knob, choices: Mapping[str, tuple[tuple[str, str, str], ...]], values: Mapping[str, Any]
 ) -> Knob:
     """Return the field with labels and choices that its schema does not have."""
@@ -350,17 +351,17 @@ def _worded(
     return knob
 
 
-def _scorers(knob: Knob, known: tuple[tuple[str, str, str], ...], said: Any) -> Knob:
+def _scorers(knob: Knob, known: tuple[tuple[str, str, str], ...], value: Any) -> Knob:
     """Return a table of scorers with weights and some empty rows.
 
     A value that is not a list of these stays YAML.
     """
-    if not isinstance(said, list | tuple) or not all(
-        isinstance(row, Mapping) and row.get("scorer") for row in said
+    if not isinstance(value, list | tuple) or not all(
+        isinstance(row, Mapping) and row.get("scorer") for row in value
     ):
         return knob
     shown = [
-        {"scorer": str(row["scorer"]), "weight": _weight(row.get("weight", 1))} for row in said
+        {"scorer": str(row["scorer"]), "weight": _weight(row.get("weight", 1))} for row in value
     ]
     for row in shown:
         known = _with(known, row["scorer"])
@@ -368,14 +369,14 @@ def _scorers(knob: Knob, known: tuple[tuple[str, str, str], ...], said: Any) -> 
         knob,
         kind="scorers",
         value=shown,
-        rows=said,
+        rows=value,
         choices=known,
         longest=max(FEWEST_ROWS, len(shown) + 1),
     )
 
 
-def _weight(said: Any) -> str:
-    return f"{said:g}" if isinstance(said, int | float) else str(said)
+def _weight(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
 def _in_yaml(value: Any) -> str:

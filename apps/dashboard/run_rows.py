@@ -105,7 +105,7 @@ def _cost_words(cost: Cost) -> str:
 
 
 def _people_shares(runs: Sequence[Run]) -> dict[int, float]:
-    """Return people's share in each run's newest update, by run id."""
+    """Return people's share in each run's newest step, by run id."""
     return dict(
         Metric.objects.of_last_steps(runs, 1)
         .filter(name="people_share")

@@ -86,12 +86,12 @@ class RunFilter(forms.Form):
 
     FIRST = ("words", "state", "sort")
 
-    def __init__(self, asked: QueryDict, user: User) -> None:
+    def __init__(self, query: QueryDict, user: User) -> None:
         """Set the offered choices from the user's projects, in four queries.
 
         Of people, those who may make runs are offered.
         """
-        super().__init__(asked)
+        super().__init__(query)
         projects = Project.objects.visible_to(user)
         makers = Membership.objects.filter(project__in=projects, role__in=Membership.MAY_STEER)
         named = projects.order_by("archived_at", "slug").values_list("slug", "title", "archived_at")
@@ -161,7 +161,7 @@ class RunFilter(forms.Form):
         if wanted.get("sort") == "reward":
             runs = runs.filter(pk__in=judged_openly(user).values("pk"))
         of_project = "project" in wanted
-        runs = _kept(runs, wanted.get("archived"), of_project)
+        runs = _filter_archived(runs, wanted.get("archived"), of_project)
         runs = _of_kind(runs, wanted.get("evaluations"))
         return FOUND.get(self.order[0], lambda same: same)(runs)
 
@@ -170,7 +170,7 @@ def _names(rows: QuerySet, field: str) -> list[str]:
     return list(rows.order_by(field).values_list(field, flat=True).distinct()[:MOST_OFFERED])
 
 
-def _kept(runs: QuerySet[Run], archived: str | None, of_project: bool) -> QuerySet[Run]:
+def _filter_archived(runs: QuerySet[Run], archived: str | None, of_project: bool) -> QuerySet[Run]:
     """Apply the filter by archive. Runs of an archived project count as archived, too.
 
     Who names the project wants to see its runs, so there only their own archive counts.

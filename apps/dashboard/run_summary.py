@@ -18,14 +18,14 @@ def _method(plan: RunConfig) -> str:
 
 def _amount(plan: RunConfig) -> str:
     if plan.evaluation:
-        return _counted(plan.group_size, "reply", "replies") + " per task"
-    steps = _counted(plan.steps, "step", "steps")
+        return _count_phrase(plan.group_size, "reply", "replies") + " per task"
+    steps = _count_phrase(plan.steps, "step", "steps")
     if not plan.samples:
         return steps
     return f"{steps} of {plan.groups_per_step:,} × {plan.group_size:,} replies"
 
 
-def _counted(number: int, one: str, several: str) -> str:
+def _count_phrase(number: int, one: str, several: str) -> str:
     return f"{number:,} {one if number == 1 else several}"
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 ROOM = 240  # height of all streams together, in CSS pixels
 ROW = 40  # height of a label of two lines
+GAP = 4  # between two ends, in CSS pixels
 COLUMNS = (0.0, 31.0, 62.0)  # percent of the width
 THICK = 1.2
 
@@ -78,13 +79,8 @@ def draw_sankey(title: str, streams: Sequence[Stream]) -> Sankey:
     middles = []
     for stream in streams:
         first = top
-        leaves = []
-        for end in stream.ends:
-            thick = end.count * scale
-            slot = max(thick, ROW)
-            leaves.append((end, top + (slot - thick) / 2, thick))
-            top += slot + 4
-        y = (first + top - 4 - stream.count * scale) / 2
+        leaves, top = _place_ends(stream, top, scale)
+        y = (first + top - GAP - stream.count * scale) / 2
         middles.append((stream, y))
         for end, leaf, thick in leaves:
             nodes.append(_node(end.title, end.count, end.kind, 2, leaf, thick))
@@ -92,14 +88,27 @@ def draw_sankey(title: str, streams: Sequence[Stream]) -> Sankey:
                 _ribbon(1, y, leaf, thick, end.kind, f"{stream.title}, {end.title}: {end.count:,}")
             )
             y += thick
-    root = (top - 4 - ROOM) / 2
+    root = (top - GAP - ROOM) / 2
     nodes.append(_node(title, total, "", 0, root, ROOM))
     for stream, y in middles:
         thick = stream.count * scale
         nodes.append(_node(stream.title, stream.count, stream.kind, 1, y, thick))
         ribbons.append(_ribbon(0, root, y, thick, stream.kind, f"{stream.title}: {stream.count:,}"))
         root += thick
-    return Sankey(nodes, ribbons, round(top - 4, 1))
+    return Sankey(nodes, ribbons, round(top - GAP, 1))
+
+
+def _place_ends(
+    stream: Stream, top: float, scale: float
+) -> tuple[list[tuple[End, float, float]], float]:
+    """Return the ends of a stream with y and thickness, placed from `top` down; and the new top."""
+    placed = []
+    for end in stream.ends:
+        thick = end.count * scale
+        slot = max(thick, ROW)
+        placed.append((end, top + (slot - thick) / 2, thick))
+        top += slot + GAP
+    return placed, top
 
 
 def _node(title: str, count: int, kind: str, column: int, y: float, height: float) -> Node:

@@ -166,7 +166,7 @@ def change_settings_form(
     try:
         after = changed(plan, dict(fields), has_begun=run.state != Run.State.CREATED)
     except ConfigError as error:
-        wrong = _placed(run, plan, error.problems)
+        wrong = _place_problems(run, plan, error.problems)
         return SettingsForm(_parts(run, plan, texts, wrong), wrong=wrong, seen=digest_settings(run))
     found = list_field_differences(plan.model_dump(mode="json"), after.model_dump(mode="json"))
     return SettingsForm(
@@ -187,7 +187,7 @@ def settings_knobs(plan: BaseModel, wrong: Mapping[str, str], prefix: str = "") 
         elif address == "rewards":
             yield from _scorers(value, wrong)
         elif isinstance(value, tuple) and _is_of_words(info.annotation):
-            yield _words(address, info.description, value, wrong)
+            yield _text_knob(address, info.description, value, wrong)
         elif _may_be_section(info.annotation):
             yield _yaml(address, info.description, _dumped(value), wrong)
         else:
@@ -218,11 +218,13 @@ def _yaml(
     address: str, why: str | None, value: object, wrong: Mapping[str, str], label: str = ""
 ) -> Knob:
     text = as_yaml(value).strip() if value not in (None, [], {}) else ""
-    return _written(address, label, why, "yaml", text, wrong)
+    return _build_knob(address, label, why, "yaml", text, wrong)
 
 
-def _words(address: str, why: str | None, value: tuple[str, ...], wrong: Mapping[str, str]) -> Knob:
-    return _written(
+def _text_knob(
+    address: str, why: str | None, value: tuple[str, ...], wrong: Mapping[str, str]
+) -> Knob:
+    return _build_knob(
         address,
         "",
         f"{why or ''} Separate values with commas.".strip(),
@@ -232,7 +234,7 @@ def _words(address: str, why: str | None, value: tuple[str, ...], wrong: Mapping
     )
 
 
-def _written(
+def _build_knob(
     address: str, label: str, why: str | None, kind: str, text: str, wrong: Mapping[str, str]
 ) -> Knob:
     label = (
@@ -291,7 +293,7 @@ def _parts(
         if why := _why_fixed(run, plan, knob):
             facts.append(Fact(knob.address, _text_of(knob) or "–", why))
         else:
-            knobs.append(_standing(knob, texts))
+            knobs.append(_with_texts(knob, texts))
     order = sorted(
         by_section,
         key=lambda name: (
@@ -322,7 +324,7 @@ def _why_fixed(run: Run, plan: RunConfig, knob: Knob) -> str:
     )
 
 
-def _standing(knob: Knob, texts: Mapping[str, str]) -> Knob:
+def _with_texts(knob: Knob, texts: Mapping[str, str]) -> Knob:
     if knob.address not in texts:
         return knob
     return replace(
@@ -386,12 +388,12 @@ def _empty(run: Run, address: str) -> Any:
     return [] if isinstance(standing, list) else None
 
 
-def _placed(run: Run, plan: RunConfig, problems: Mapping[str, str]) -> dict[str, str]:
+def _place_problems(run: Run, plan: RunConfig, problems: Mapping[str, str]) -> dict[str, str]:
     """Assign problems to shown fields; "" has those of others, by their names."""
     addresses = {knob.address for knob in _editable(run, plan)}
     found: dict[str, str] = {}
     for name, problem in problems.items():
         for address, words in placed_among({name: problem}, addresses).items():
-            said = words if address else f"{name} {words}"
-            found[address] = "; ".join(filter(None, (found.get(address), said)))
+            message = words if address else f"{name} {words}"
+            found[address] = "; ".join(filter(None, (found.get(address), message)))
     return found

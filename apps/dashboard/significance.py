@@ -61,9 +61,9 @@ class Seeds:
 
 @dataclass(frozen=True)
 class Versus:
-    """The `difference` of the means of `one` and `other` at the update `step`.
+    """The `difference` of the means of `one` and `other` at the step `step`.
 
-    `step` is None if updates do not matter. There is no interval without two seeds on each side,
+    `step` is None if steps do not matter. There is no interval without two seeds on each side,
     nor if all seeds of each side have the same result: `why_none` gives the reason.
     """
 
@@ -101,9 +101,9 @@ def by_seed(runs: Sequence[Run]) -> list[list[Run]]:
 def seeds_at_last_update(
     groups: Sequence[Sequence[Run]], values: Mapping[int, Mapping[int, float]]
 ) -> list[Seeds]:
-    """Return each group at the last update that all of its runs have made.
+    """Return each group at the last step that all of its runs have made.
 
-    `values` are by update and run; a group without any is left out.
+    `values` are by step and run; a group without any is left out.
     """
     found = [Seeds.of(group, values.get(_common(group), {})) for group in groups]
     return [seeds for seeds in found if seeds.values]
@@ -112,7 +112,7 @@ def seeds_at_last_update(
 def against_each_other(
     groups: Sequence[Sequence[Run]], values: Mapping[int, Mapping[int, float]]
 ) -> list[Versus]:
-    """Compare each two groups at the last update that the runs of both have made.
+    """Compare each two groups at the last step that the runs of both have made.
 
     A run that began later tells less about where it leads.
     """

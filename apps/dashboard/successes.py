@@ -53,7 +53,7 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class Ends:
+class HardestAndEasiest:
     """A run's hardest and easiest tasks, each with its statistics."""
 
     run: Run
@@ -78,7 +78,7 @@ def histograms(taskset: Taskset, runs: Sequence[Run], user: User) -> list[Histog
     return [_histogram(taskset, run, found[run.pk]) for run in runs if run.pk in found]
 
 
-def find_hardest_and_easiest(taskset: Taskset, run: Run) -> Ends:
+def find_hardest_and_easiest(taskset: Taskset, run: Run) -> HardestAndEasiest:
     """Return the hardest and easiest tasks of the set in a run, in two queries.
 
     No task appears at both ends.
@@ -91,7 +91,7 @@ def find_hardest_and_easiest(taskset: Taskset, run: Run) -> Ends:
     easiest = list(
         records.exclude(pk__in=[record.pk for record in hardest]).order_by("-rate", "-pk")[:ENDS]
     )
-    return Ends(run, hardest, easiest)
+    return HardestAndEasiest(run, hardest, easiest)
 
 
 def _histogram(taskset: Taskset, run: Run, rows: Sequence[Mapping[str, Any]]) -> Histogram:

@@ -71,21 +71,21 @@ class Mapped(TypedText):
     def clean(self, value: object) -> dict[str, Any]:
         text = self.read(value)
         try:
-            said = load_yaml(text)
+            data = load_yaml(text)
             # as JSON, so that nothing comes in that cannot be stored
-            said = strict_json.decode_json(json.dumps({} if said is None else said, default=str))
+            data = strict_json.decode_json(json.dumps({} if data is None else data, default=str))
         except ConfigError as error:
             raise forms.ValidationError(list(error.problems.values())) from None
         except (strict_json.NotStrictJson, TypeError, ValueError, RecursionError) as error:
             raise forms.ValidationError(f"{self.name} cannot be stored: {error}.") from None
-        if not isinstance(said, dict):
+        if not isinstance(data, dict):
             raise forms.ValidationError(f"{self.name} must be an object, such as `name: value`.")
-        return said
+        return data
 
 
 def _too_large(text: str, most: int) -> str:
     size = len(text.encode())
-    return f"has {size / KIB:,.1f} KiB; the most is {most // KIB}." if size > most else ""
+    return f"has {size / KIB:,.1f} KiB; the maximum is {most // KIB}." if size > most else ""
 
 
 class BenchForm(forms.Form):
@@ -112,10 +112,10 @@ class BenchForm(forms.Form):
     meta = Mapped("Meta")
     rollout = forms.IntegerField(required=False, min_value=1, max_value=LARGEST_ID)
 
-    def __init__(self, project: Project, said: QueryDict | None = None, **given: Any) -> None:
-        super().__init__(said, **given)
+    def __init__(self, project: Project, data: QueryDict | None = None, **given: Any) -> None:
+        super().__init__(data, **given)
         self.project = project
-        boxes = said.getlist("reply") if said is not None else given.get("initial", {}).get("reply")
+        boxes = data.getlist("reply") if data is not None else given.get("initial", {}).get("reply")
         self.replies = [text.replace("\r\n", "\n") for text in boxes or [""]]
         self.reply_problems: dict[int, str] = {}
         self.wanted: TrialRequest | None = None
@@ -137,20 +137,20 @@ class BenchForm(forms.Form):
             self.replies.append("")
 
     def clean_scorer(self) -> ScorerChoice:
-        said = self.cleaned_data["scorer"]
-        if said.startswith(OF_RUN):
-            return self._of_run(said)
+        scorer = self.cleaned_data["scorer"]
+        if scorer.startswith(OF_RUN):
+            return self._find_run_choice(scorer)
         try:
-            if learned.is_learned(said):
-                learned.find_reward_model(self.project.pk, said)
+            if learned.is_learned(scorer):
+                learned.find_reward_model(self.project.pk, scorer)
             else:
-                scorers.find_scorer(said)
+                scorers.find_scorer(scorer)
         except LookupError as missing:
             raise forms.ValidationError(error_sentence(missing)) from None
-        return ScorerChoice(scorer=said)
+        return ScorerChoice(scorer=scorer)
 
-    def _of_run(self, said: str) -> ScorerChoice:
-        slug, _, name = said.removeprefix(OF_RUN).partition(":")
+    def _find_run_choice(self, value: str) -> ScorerChoice:
+        slug, _, name = value.removeprefix(OF_RUN).partition(":")
         run = self.project.runs.filter(slug=slug).first()
         choices = run.settings.rewards if run else ()
         found = next((choice for choice in choices if choice.scorer == name), None)
@@ -161,38 +161,38 @@ class BenchForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         """Check the replies, the task and the options together, and put together what is wanted."""
         super().clean()
-        said = self.cleaned_data
+        data = self.cleaned_data
         replies = self._replies()
         task = self._task()
         if task is not None and (size := len(json.dumps(task).encode())) > TASK_BYTES:
-            self.add_error("task", f"The task has {size / KIB:,.0f} KiB; the most is 4,096.")
-        choice = said.get("scorer")
-        options = said.get("options")
+            self.add_error("task", f"The task has {size / KIB:,.0f} KiB; the maximum is 4,096.")
+        choice = data.get("scorer")
+        options = data.get("options")
         if choice is None or options is None or task is None:
-            return said
+            return data
         choice = choice.model_copy(update={"options": {**choice.options, **options}})
         options = task_options(choice, task["meta"])
         self._check_options(choice.scorer, options)
         if not self.errors:
             self.wanted = TrialRequest(
-                choice.scorer, options, task, replies, self._typed(choice, task)
+                choice.scorer, options, task, replies, self._as_texts(choice, task)
             )
-        return said
+        return data
 
     def _replies(self) -> list[dict[str, Any]]:
         """Return the replies that are not empty, as scorers see them."""
         if len(self.replies) > MOST_REPLIES:
-            self.add_error(None, f"{len(self.replies)} replies; the most is {MOST_REPLIES}.")
+            self.add_error(None, f"{len(self.replies)} replies; the maximum is {MOST_REPLIES}.")
         for number, text in enumerate(self.replies, start=1):
             if why := _too_large(text, REPLY_BYTES):
                 self.reply_problems[number] = f"Reply {number} {why}"
                 self.add_error(None, self.reply_problems[number])
-        said = [text for text in self.replies if text]
-        if not said:
+        replies = [text for text in self.replies if text]
+        if not replies:
             self.reply_problems[1] = "Paste at least one reply."
             self.add_error(None, self.reply_problems[1])
         stored = self._stored_reply()
-        return [stored if stored.get("text") == text else {"text": text} for text in said]
+        return [stored if stored.get("text") == text else {"text": text} for text in replies]
 
     def _stored_reply(self) -> dict[str, Any]:
         """Return the rollout that the page was opened for as scorers see it; {} without one."""
@@ -203,18 +203,18 @@ class BenchForm(forms.Form):
 
     def _task(self) -> dict[str, Any] | None:
         """Return the task as scorers see it; None if a field is invalid."""
-        said = self.cleaned_data
-        if said.get("task_from") == FROM_TASKSET:
+        data = self.cleaned_data
+        if data.get("task_from") == FROM_TASKSET:
             return self._picked_task()
-        if any(said.get(name) is None for name in ("prompt", "reference", "answer", "meta")):
+        if any(data.get(name) is None for name in ("prompt", "reference", "answer", "meta")):
             return None
-        reference = _reference(said["reference"])
+        reference = _reference(data["reference"])
         own = {} if reference is None else {"value": reference}
         return {
-            "prompt": user_message(said["prompt"]) if said["prompt"].strip() else [],
-            "answer": {**own, **said["answer"]},
-            "domain": said.get("domain", ""),
-            "meta": said["meta"],
+            "prompt": user_message(data["prompt"]) if data["prompt"].strip() else [],
+            "answer": {**own, **data["answer"]},
+            "domain": data.get("domain", ""),
+            "meta": data["meta"],
         }
 
     def _picked_task(self) -> dict[str, Any] | None:
@@ -245,14 +245,18 @@ class BenchForm(forms.Form):
                 name = ".".join(map(str, error["loc"]))
                 self.add_error("options", f"{name}: {error['msg']}" if name else error["msg"])
 
-    def _typed(self, choice: ScorerChoice, task: Mapping[str, Any]) -> dict[str, str]:
+    def _as_texts(self, choice: ScorerChoice, task: Mapping[str, Any]) -> dict[str, str]:
         """Return the fields as text to fill the form again, with the options that count."""
-        said = {name: str(self[name].value() or "") for name in self.fields}
-        said = {name: text.replace("\r\n", "\n") for name, text in said.items()}
-        said |= {"scorer": choice.scorer, "options": write_yaml(choice.options)}
-        said["domain"] = task["domain"] if said["task_from"] != FROM_TASKSET else said["domain"]
-        said["task"] = str(self.cleaned_data.get("task") or 0) if self.is_picked else said["task"]
-        return said
+        values = {name: str(self[name].value() or "") for name in self.fields}
+        values = {name: text.replace("\r\n", "\n") for name, text in values.items()}
+        values |= {"scorer": choice.scorer, "options": write_yaml(choice.options)}
+        values["domain"] = (
+            task["domain"] if values["task_from"] != FROM_TASKSET else values["domain"]
+        )
+        values["task"] = (
+            str(self.cleaned_data.get("task") or 0) if self.is_picked else values["task"]
+        )
+        return values
 
 
 CHOOSE = "Choose a taskset."
@@ -266,19 +270,19 @@ def error_sentence(error: Exception) -> str:
 
 def _reference(text: str) -> object:
     """Return what a typed reference means: a number, a quoted text, or the text; None if empty."""
-    said = text.strip()
-    if not said:
+    reference = text.strip()
+    if not reference:
         return None
     try:
-        value = json.loads(said)
+        value = json.loads(reference)
     except ValueError:
-        return said
+        return reference
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if isinstance(value, str) or (is_number and math.isfinite(value)) else said
+    return value if isinstance(value, str) or (is_number and math.isfinite(value)) else reference
 
 
-def write_yaml(said: Mapping[str, Any]) -> str:
-    return as_yaml(dict(said)) if said else ""
+def write_yaml(data: Mapping[str, Any]) -> str:
+    return as_yaml(dict(data)) if data else ""
 
 
 def stored_reply(rollout: Rollout) -> dict[str, Any]:
@@ -345,17 +349,23 @@ def read_as(details: Mapping[str, Any]) -> str:
 
 def reference_in(details: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
     """Return what the scorer compared with: as it tells, else the task's answer."""
-    return _first(details, EXPECTED) or _first(answer, ("value", "reference")) or _told(answer)
+    return (
+        _first(details, EXPECTED)
+        or _first(answer, ("value", "reference"))
+        or _shorten_detail(answer)
+    )
 
 
-def _first(said: Mapping[str, Any], names: Sequence[str]) -> str:
-    return next((_told(said[name]) for name in names if said.get(name) not in (None, "")), "")
+def _first(data: Mapping[str, Any], names: Sequence[str]) -> str:
+    return next(
+        (_shorten_detail(data[name]) for name in names if data.get(name) not in (None, "")), ""
+    )
 
 
 SHOWN = 600  # characters of an answer or a reference
 
 
-def _told(value: Any) -> str:
+def _shorten_detail(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(one, str | int | float) for one in value):
         text = ", ".join(map(str, value))
     elif isinstance(value, str):

@@ -26,7 +26,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A chart; `low` … `high` are the values at its edges, `since` … `until` the updates."""
+    """A chart; `low` … `high` are the values at its edges, `since` … `until` the steps."""
 
     lines: tuple[Line, ...]
     low: float

@@ -21,7 +21,7 @@ ON_ITS_WAY: dict[str, str] = {
 class Verdict:
     """An outcome; `tone` is good (admitted), bad (dropped), or "" while it is open.
 
-    `step` is the last update that trained on it.
+    `step` is the last step that trained on it.
     """
 
     words: str
@@ -96,7 +96,7 @@ def _how(cut: CutRollout) -> str:
 
 
 def _verdict_on_experience(experience: Experience, items: Sequence[StepItem]) -> Verdict:
-    """Return the outcome; `items` are its uses, in the order of their updates."""
+    """Return the outcome; `items` are its uses, in the order of their steps."""
     if experience.state == Experience.State.DROPPED:
         return Verdict(f"Dropped: {experience.reason}", "bad")
     if experience.state == Experience.State.TRAINED:

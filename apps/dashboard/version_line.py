@@ -26,7 +26,7 @@ MOST_TASKS = 500
 class Row:
     """A version of the line.
 
-    `reward` is the mean over the updates planned while it was the newest; None without any.
+    `reward` is the mean over the steps planned while it was the newest; None without any.
     """
 
     version: WeightVersion
@@ -61,7 +61,7 @@ def build_version_rows(versions: Sequence[WeightVersion]) -> list[Row]:
 
 
 def _rewards(versions: Sequence[WeightVersion]) -> dict[int, float]:
-    """Return the mean reward by version, of updates planned while it was the newest."""
+    """Return the mean reward by version, of steps planned while it was the newest."""
     if not versions:
         return {}
     run = versions[0].run_id
@@ -79,7 +79,7 @@ def _rewards(versions: Sequence[WeightVersion]) -> dict[int, float]:
 
 
 def draw_version_curves(rows: Sequence[Row]) -> list[tuple[str, str, Drawing]]:
-    """Return (title, explanation, curve over updates) of these versions, oldest first."""
+    """Return (title, explanation, curve over steps) of these versions, oldest first."""
     inorder = sorted(rows, key=lambda row: row.version.version)
     moved = [(row.version.step, row.moved) for row in inorder if row.moved is not None]
     gaps = [(row.version.step, row.probe_gap) for row in inorder if row.probe_gap is not None]
@@ -122,7 +122,7 @@ class Stage:
 
 def list_publication_stages(version: WeightVersion) -> list[Stage]:
     """Return the trainer's stages: written, verified, published."""
-    told = (
+    stages = (
         (
             "written",
             "The trainer has written the files and completed the step.",
@@ -141,7 +141,7 @@ def list_publication_stages(version: WeightVersion) -> list[Stage]:
     )
     found = []
     before = None
-    for words, why, at in told:
+    for words, why, at in stages:
         found.append(Stage(words, why, at, _since(before, at)))
         before = at or before
     return found
@@ -237,7 +237,7 @@ class Origin:
 
 
 def find_version_origin(version: WeightVersion) -> Origin | None:
-    """Return the origin; None for the base, and for a version without updates."""
+    """Return the origin; None for the base, and for a version without steps."""
     since = version.parent.step if version.parent else 0
     if version.version == 0 or version.step <= since:
         return None
@@ -273,7 +273,7 @@ def find_version_origin(version: WeightVersion) -> Origin | None:
 
 
 def mean_reward_while_newest(version: WeightVersion) -> tuple[float, int] | None:
-    """Return the mean reward of updates planned while it was the newest, and their number."""
+    """Return the mean reward of steps planned while it was the newest, and their number."""
     steps = TrainStep.objects.filter(
         run=version.run_id, version=version.version, state=TrainStep.State.COMMITTED
     )

@@ -157,7 +157,7 @@ def list_due_work() -> list[Due]:
         )
     }
     rows = [
-        Due(station, what, why, **_counted(found.get(state), is_people=station == "people"))
+        Due(station, what, why, **_row_counts(found.get(state), is_people=station == "people"))
         for state, (station, what, why) in STATIONS.items()
     ]
     ready = Experience.objects.filter(state=Experience.State.READY, run__state=Run.State.RUNNING)
@@ -186,7 +186,7 @@ def list_due_work() -> list[Due]:
     ]
 
 
-def _counted(row: Mapping[str, Any] | None, is_people: bool) -> dict[str, Any]:
+def _row_counts(row: Mapping[str, Any] | None, is_people: bool) -> dict[str, Any]:
     if row is None:
         return {"count": 0, "at_it": None if is_people else 0}
     return {
@@ -219,7 +219,7 @@ def _postgres() -> str:
 def _redis() -> tuple[str, bool, str]:
     started = time.perf_counter()
     try:
-        told = worker_notifications.connection().info()
+        info = worker_notifications.connection().info()
     except redis.RedisError as error:
         return (
             "Redis",
@@ -229,13 +229,13 @@ def _redis() -> tuple[str, bool, str]:
                 "paused"
             ),
         )
-    version = told.get("valkey_version") or told.get("redis_version", "unknown")
-    memory = told.get("used_memory", 0) / 2**20
+    version = info.get("valkey_version") or info.get("redis_version", "unknown")
+    memory = info.get("used_memory", 0) / 2**20
     return (
         "Redis",
         True,
         (
-            f"{version}, {memory:,.0f} MiB, {told.get('connected_clients', 0)} clients, "
+            f"{version}, {memory:,.0f} MiB, {info.get('connected_clients', 0)} clients, "
             f"response time {_ms(started)} ms"
         ),
     )

@@ -203,7 +203,7 @@ class LoopWaiters(ABC, Generic[State]):
         if not self._heard_nothing(key[0], since):
             self._look_soon([key])  # it may have happened before
         self.listener = _running(self.listener, self._listen)
-        self.looker = _running(self.looker, self._look)
+        self.looker = _running(self.looker, self._poll_turns)
         try:
             return await future
         finally:
@@ -243,7 +243,7 @@ class LoopWaiters(ABC, Generic[State]):
             connection.close()
             raise
 
-    async def _look(self) -> None:
+    async def _poll_turns(self) -> None:
         """Query turns that may have changed, as long as clients wait."""
         while self.waiting:
             keys = self.due & self.waiting.keys()
@@ -251,7 +251,7 @@ class LoopWaiters(ABC, Generic[State]):
             self.rung.clear()
             try:
                 if keys:
-                    self._tell(await self._standings(keys))
+                    self._notify_waiters(await self._standings(keys))
             except (OperationalError, InterfaceError) as error:
                 log.warning("episodes_not_seen", error=str(error).strip())
                 await asyncio.sleep(BACK_OFF_S)
@@ -261,7 +261,7 @@ class LoopWaiters(ABC, Generic[State]):
             except TimeoutError:
                 self.due.update(self.waiting)
 
-    def _tell(self, found: Iterable[State]) -> None:
+    def _notify_waiters(self, found: Iterable[State]) -> None:
         for standing in found:
             if standing.is_settled:
                 for future in self.waiting.get((standing.episode_id, standing.number), ()):
@@ -322,7 +322,7 @@ class Waiters(LoopWaiters[TurnState]):
     look = staticmethod(standings)
 
     def take_actions(self, turns: Sequence[TurnState]) -> None:
-        self._tell(turns)
+        self._notify_waiters(turns)
 
 
 def _running(

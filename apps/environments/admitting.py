@@ -22,12 +22,12 @@ def admit_episodes(environment: Environment, episode_ids: Collection[int]) -> se
 
     Returns those of these episodes that are admitted now and have not begun.
     """
-    room = _locked(environment).parallel - _inside(environment).count()
+    room = _lock_environment(environment).parallel - _episodes_inside(environment).count()
     if room > 0:
         # Skip locked episodes: their writer may wait for the environment's row, which is locked
         # here.
         oldest = list(
-            _held(environment)
+            _episodes_with_place(environment)
             .filter(state=State.WAITING)
             .order_by("pk")
             .values_list("pk", flat=True)[:room]
@@ -51,24 +51,24 @@ def others_play(environment: Environment, episode_ids: Collection[int]) -> bool:
 
     They may be the reason that a server is full.
     """
-    return _inside(environment).filter(turns__gt=0).exclude(pk__in=episode_ids).exists()
+    return _episodes_inside(environment).filter(turns__gt=0).exclude(pk__in=episode_ids).exists()
 
 
 def has_room(environment: Environment) -> bool:
     """Tell whether one more episode may begin; no other is admitted until the transaction ends."""
-    most = _locked(environment).parallel
-    return _inside(environment).count() < most
+    most = _lock_environment(environment).parallel
+    return _episodes_inside(environment).count() < most
 
 
-def _locked(environment: Environment) -> Environment:
+def _lock_environment(environment: Environment) -> Environment:
     return lock_one(Environment.objects.filter(pk=environment.pk))
 
 
-def _inside(environment: Environment) -> QuerySet[Episode]:
-    return _held(environment).filter(state__in=[State.ENVIRONMENT, State.POLICY])
+def _episodes_inside(environment: Environment) -> QuerySet[Episode]:
+    return _episodes_with_place(environment).filter(state__in=[State.ENVIRONMENT, State.POLICY])
 
 
-def _held(environment: Environment) -> QuerySet[Episode]:
+def _episodes_with_place(environment: Environment) -> QuerySet[Episode]:
     """Return the episodes that hold a place, by a live lease or by an outside client's session."""
     leased = Q(rollout__group__lease_until__gte=Now(), rollout__group__fence=F("fence"))
     return environment.episodes.filter(leased | Q(session__isnull=False))

@@ -71,7 +71,7 @@ class Environments(Looked):
         responses=page_serializer(EnvironmentDocument),
     )
     def get(self, request: ApiRequest) -> Response:
-        """Environments of your projects, the newest first."""
+        """List the environments of your projects, the newest first."""
         query = EnvironmentQuery.of(request)
         rows = Environment.objects.visible_to(request.user).select_related("project").distinct()
         if "project" in query:
@@ -92,10 +92,10 @@ class Environments(Looked):
     )
     @idempotency.once
     def post(self, request: ApiRequest) -> Response:
-        """Register an environment: one that calls us, or with `kind` and `address` one that we
-        call, where we may.
+        """Register an environment.
 
-        409 when there is another of this name: change it with PATCH.
+        It either calls rftweb, or has a `kind` and an `address` that rftweb calls. Returns 409 if
+        an environment of this name exists; change that one with PATCH.
         """
         form = NewEnvironment(data=request.data)
         form.is_valid(raise_exception=True)
@@ -122,7 +122,7 @@ class OneEnvironment(Looked):
         operation_id="environments_show", parameters=[ProjectQuery], responses=EnvironmentDocument
     )
     def get(self, request: ApiRequest, name: str) -> Response:
-        """An environment, with the state of its breaker."""
+        """Return an environment and the state of its circuit breaker."""
         return Response(
             EnvironmentDocument(
                 get_environment(request, name, ProjectQuery.of(request).get("project"))
@@ -137,9 +137,9 @@ class OneEnvironment(Looked):
     )
     @idempotency.once
     def patch(self, request: ApiRequest, name: str) -> Response:
-        """Change what is named, and nothing else.
+        """Change the given fields of an environment, and no others.
 
-        Of environments that call us, and of those that we call at an address.
+        Works for environments that call rftweb, and for those that rftweb calls at an address.
         """
         environment = get_environment(request, name, ProjectQuery.of(request).get("project"))
         require_to_play(request, environment)
@@ -176,12 +176,11 @@ class EpisodesOf(APIView):
     )
     @idempotency.once
     def post(self, request: ApiRequest, name: str) -> Response:
-        """Take an episode that waits to be played.
+        """Take an episode that waits for a player.
 
-        429 when none does, with the reason and with when to ask again.
-
-        A running run whose configuration names the environment opens them, as many as its staleness
-        bound allows.
+        A run whose configuration names the environment opens episodes while it is running, as
+        many as its staleness limit allows. Returns 429, with the reason and the time to retry, if
+        no episode waits.
         """
         form = NewEpisode(data=request.data)
         form.is_valid(raise_exception=True)

@@ -42,7 +42,7 @@ def end_episode(episode_id: int, reason: str) -> Episode:
 
     An ended episode is not changed. Raises CannotPlay (closed) when it failed.
     """
-    return close_episode(_locked(episode_id), Episode.State.DONE, reason)
+    return close_episode(_lock_episode(episode_id), Episode.State.DONE, reason)
 
 
 @unit_of_work
@@ -51,7 +51,7 @@ def fail_episode(episode_id: int, reason: str) -> Episode:
 
     A failed episode is not changed. Raises CannotPlay (closed).
     """
-    return close_episode(_locked(episode_id), Episode.State.FAILED, reason)
+    return close_episode(_lock_episode(episode_id), Episode.State.FAILED, reason)
 
 
 @unit_of_work
@@ -60,10 +60,10 @@ def abandon(episode_id: int, reason: str) -> Episode:
 
     An abandoned one is not changed. Raises CannotPlay (closed).
     """
-    return close_episode(_locked(episode_id), Episode.State.ABANDONED, reason)
+    return close_episode(_lock_episode(episode_id), Episode.State.ABANDONED, reason)
 
 
-def _locked(episode_id: int) -> Episode:
+def _lock_episode(episode_id: int) -> Episode:
     return lock_one(Episode.objects.filter(pk=episode_id).select_related("environment"))
 
 

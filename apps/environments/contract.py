@@ -10,7 +10,7 @@ from apps.environments.pull.wording import read_observation
 LONGEST_WORDS = 200
 
 
-def convert_observation(environment: Environment, said: object) -> object:
+def convert_observation(environment: Environment, value: object) -> object:
     """Return an observation in the form of `playing.observe`.
 
     It must match a registered schema, and is shown as JSON if it is no text. Raises CannotPlay
@@ -18,9 +18,9 @@ def convert_observation(environment: Environment, said: object) -> object:
     """
     schema = environment.observation_schema
     if schema == any_text():
-        return said
+        return value
     try:
-        error = best_match(errors_in(schema, said))
+        error = best_match(errors_in(schema, value))
     except BadSchema as why:
         raise CannotPlay(
             "bad_observation",
@@ -35,4 +35,4 @@ def convert_observation(environment: Environment, said: object) -> object:
             "the environment)"
         )
         raise CannotPlay("bad_observation", message)
-    return read_observation(said)
+    return read_observation(value)

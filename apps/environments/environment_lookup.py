@@ -108,7 +108,7 @@ def require_known_environment(plan: RunConfig, project: Project) -> None:
 
 
 def _problems_of_options(
-    environment: Environment, said: dict[str, Any]
+    environment: Environment, options: dict[str, Any]
 ) -> Iterator[tuple[str, str]]:
     """Yield, by field, what is wrong with the options of a plugin's environment."""
     if environment.kind != Environment.Kind.LIBRARY:
@@ -117,7 +117,7 @@ def _problems_of_options(
     if schema is None:
         return
     try:
-        validated(schema, said)
+        validated(schema, options)
     except ValidationError as bad:
         for error in bad.errors():
             yield ".".join(["environment.options", *map(str, error["loc"])]), error["msg"]

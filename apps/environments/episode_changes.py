@@ -56,9 +56,9 @@ def list_news(known: Mapping[int, int]) -> list[News]:
                 state,
                 reason,
                 number,
-                json.loads(said) if said else None,
+                json.loads(observation) if observation else None,
                 tuple(json.loads(tools or "[]")),
                 ActionSampling.of(json.loads(wishes or "{}")),
             )
-            for episode, state, reason, number, said, tools, wishes in cursor.fetchall()
+            for episode, state, reason, number, observation, tools, wishes in cursor.fetchall()
         ]

@@ -128,10 +128,10 @@ def assign_episode(
     name.
     """
     # As at each later turn, other requests need not wait for this.
-    if key and (known := _named(environment, client, key, run_id)):
+    if key and (known := _find_by_name(environment, client, key, run_id)):
         return known
     lock_one(Environment.objects.filter(pk=environment.pk))  # so that `parallel` and `key` hold
-    if key and (known := _named(environment, client, key, run_id)):
+    if key and (known := _find_by_name(environment, client, key, run_id)):
         return known
     if plays(environment) >= environment.parallel:
         return None
@@ -161,7 +161,9 @@ def assign_episode(
     return episode
 
 
-def _named(environment: Environment, client: User, key: str, run_id: int | None) -> Episode | None:
+def _find_by_name(
+    environment: Environment, client: User, key: str, run_id: int | None
+) -> Episode | None:
     """Return the episode of this name. Names are per run: the next run may use them again."""
     named = environment.episodes.filter(key=key).order_by("-pk")
     of_run = named.exclude(run__state__in=Run.ENDED) if run_id is None else named.filter(run=run_id)
@@ -175,17 +177,17 @@ def _named(environment: Environment, client: User, key: str, run_id: int | None)
 
 @unit_of_work
 def open_for_agent(
-    environment: Environment, client: User, key: str, run: Run, asked: TaskRow
+    environment: Environment, client: User, key: str, run: Run, row: TaskRow
 ) -> Episode:
     """Return the episode of this name, or a new one in its own group for the agent's task.
 
     Raises CannotPlay when another client used the name, NoRoom with the reason.
     """
-    if key and (known := _named(environment, client, key, run.pk)):
+    if key and (known := _find_by_name(environment, client, key, run.pk)):
         return known
     before = transaction.savepoint()
     lock_one(Environment.objects.filter(pk=environment.pk))  # so that `parallel` and `key` hold
-    if key and (known := _named(environment, client, key, run.pk)):
+    if key and (known := _find_by_name(environment, client, key, run.pk)):
         transaction.savepoint_rollback(before)  # unlocks: episodes are locked before environments
         return known
     if plays(environment) >= environment.parallel:
@@ -193,7 +195,7 @@ def open_for_agent(
             "The maximum number of episodes at a time is reached (parallel: "
             f"{environment.parallel})."
         )
-    rollout = open_for_caller(run, asked)
+    rollout = open_for_caller(run, row)
     plan = run.settings
     assert plan.environment is not None and plan.serve is not None  # the run serves an agent
     return Episode.objects.create(

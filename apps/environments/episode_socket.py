@@ -29,7 +29,7 @@ from apps.environments.frames import read_frame
 from apps.environments.models import Episode
 from apps.environments.playing import locked, record_sign_of_life
 from apps.environments.rest_errors import convert_refusal
-from apps.environments.rewarding import Taken, TurnReward, reward_many
+from apps.environments.rewarding import AcceptedReward, TurnReward, reward_many
 from apps.environments.schemas import LARGEST_NUMBER, EpisodeDocument
 from apps.environments.turn_messages import finish_episode, record_observation, turn_document
 from apps.environments.turn_text import count_tokens_before, stream_turn_text
@@ -122,7 +122,7 @@ class EpisodeSocket(Socket):
             asyncio.create_task(self.guard(work))
             for work in (self._forget_the_stretch, self._tell_the_end)
         ]
-        await self.send_json({"type": "episode", **await _shown(self.episode)})
+        await self.send_json({"type": "episode", **await _episode_document(self.episode)})
         while True:
             await self.said.wait()
             self.said.clear()
@@ -149,8 +149,8 @@ class EpisodeSocket(Socket):
     async def _do(self, text: str) -> None:
         kind = ""
         try:
-            kind, said = read_frame(text)
-            await getattr(self, f"_{kind}")(**said)
+            kind, data = read_frame(text)
+            await getattr(self, f"_{kind}")(**data)
         except NotStrictJson as error:
             await self._refuse(kind, ParseError(f"The frame is not acceptable JSON: {error}."))
         except CannotPlay as why:
@@ -171,7 +171,7 @@ class EpisodeSocket(Socket):
 
     async def _turn(self, stream: bool, **said: Any) -> None:
         since = time.monotonic()
-        number, past = await _say(self.episode, stream, **said)
+        number, past = await _record_observation(self.episode, stream, **said)
         if earlier := self.answers.pop(number, None):
             earlier.cancel()  # a repeated request is answered once
         self.answers[number] = asyncio.create_task(
@@ -196,13 +196,13 @@ class EpisodeSocket(Socket):
 
     async def _result(self, outcome: str, reward: float | None, reason: str, final: bool) -> None:
         await _finish(self.episode.pk, outcome, reward, reason, final)
-        await self.send_json({"type": "episode", **await _shown(self.episode)})
+        await self.send_json({"type": "episode", **await _episode_document(self.episode)})
 
     async def _reward(self, turn: int | None, reward: float, final: bool) -> None:
         [taken] = await database_sync_to_async(reward_many)(
             [TurnReward(self.episode.pk, turn, reward, final)]
         )
-        if not isinstance(taken, Taken):
+        if not isinstance(taken, AcceptedReward):
             raise taken
         await self.send_json({"type": "reward", "turn": taken.turn, "is_late": taken.is_late})
 
@@ -232,7 +232,7 @@ def _played(asker: Asker, pk: int) -> Episode:
 
 
 @database_sync_to_async
-def _shown(episode: Episode) -> dict:
+def _episode_document(episode: Episode) -> dict:
     episode.refresh_from_db(
         fields=["state", "reason", "turns", "begun_at", "closed_at", "reward_until"]
     )
@@ -240,7 +240,7 @@ def _shown(episode: Episode) -> dict:
 
 
 @database_sync_to_async
-def _say(episode: Episode, is_streamed: bool, **said: Any) -> tuple[int, int | None]:
+def _record_observation(episode: Episode, is_streamed: bool, **said: Any) -> tuple[int, int | None]:
     """Record an observation.
 
     Returns (its number, tokens of the rollout before its action where that is streamed). Raises

@@ -35,7 +35,7 @@ from apps.environments.events import EventStream, stream_turn_events
 from apps.environments.models import Environment, Episode
 from apps.environments.playing import record_sign_of_life
 from apps.environments.rest_errors import convert_refusal
-from apps.environments.rewarding import Taken, TurnReward, reward_many
+from apps.environments.rewarding import AcceptedReward, TurnReward, reward_many
 from apps.environments.schemas import (
     Ends,
     EpisodeDocument,
@@ -89,7 +89,7 @@ class OneEpisode(APIView):
 
     @extend_schema(operation_id="episodes_show", responses=EpisodeDocument)
     def get(self, request: ApiRequest, pk: int) -> Response:
-        """An episode, and the number of the observation that comes next."""
+        """Return an episode and the number of its next observation."""
         return Response(EpisodeDocument(get_episode(request, pk)).data)
 
 
@@ -115,22 +115,23 @@ class Turns(APIView):
     )
     @idempotency.once_anew
     def post(self, request: ApiRequest, pk: int) -> Response:
-        """Say what the policy sees next and what its last action earned, and get its next action.
+        """Send the next observation and the reward of the last action, and get the next action.
 
-        Waits up to `timeout_s` for it; with `Prefer: respond-async`, not at all. With `Accept:
-        text/event-stream` its text comes as it is written. 410 when the episode has ended.
+        The request waits up to `timeout_s` for the action; with `Prefer: respond-async` it does
+        not wait. With `Accept: text/event-stream` the text is streamed. Returns 410 if the
+        episode has ended.
         """
         since = time.monotonic()
         is_streamed = isinstance(request.accepted_renderer, EventStream)
         with transaction.atomic():
             episode = get_played_episode(request, pk, to_write=True)
-            asked = NewTurn(data=request.data)
-            asked.is_valid(raise_exception=True)
-            standing = _say_once(request, episode, **asked.validated_data)
+            form = NewTurn(data=request.data)
+            form.is_valid(raise_exception=True)
+            standing = _say_once(request, episode, **form.validated_data)
             timeout_s = (
                 0.0
                 if "respond-async" in request.headers.get("Prefer", "").lower()
-                else asked.validated_data["timeout_s"]
+                else form.validated_data["timeout_s"]
             )
             waits = timeout_s > 0 and not standing.is_settled and may_answer_later(request)
             if waits and not is_streamed:
@@ -158,7 +159,7 @@ class OneTurn(APIView):
         },
     )
     def get(self, request: ApiRequest, pk: int, number: int) -> Response:
-        """The state of a turn: the policy's action, once it is there."""
+        """Return the state of a turn, with the policy's action once it exists."""
         episode = get_episode(request, pk)
         if not episode.seen.filter(number=number).exists():
             raise Http404
@@ -177,12 +178,15 @@ class Results(APIView):
     )
     @idempotency.once
     def post(self, request: ApiRequest, pk: int) -> Response:
-        """End the episode, with what the last action earned. 410 when it has ended otherwise."""
+        """End the episode, with the reward of its last action.
+
+        Returns 410 if the episode has ended in another way.
+        """
         with transaction.atomic():
             episode = get_played_episode(request, pk, to_write=True)
             form = Ends(data=request.data)
             form.is_valid(raise_exception=True)
-            _end(episode, **form.validated_data)
+            _end_episode(episode, **form.validated_data)
         return Response(EpisodeDocument(get_episode(request, pk)).data)
 
 
@@ -221,13 +225,13 @@ def _say_once(
     if number is None:
         stored = idempotency.read_stored_answer(request)
         number = stored if isinstance(stored, int) else None
-    standing = _say(episode, number=number, **said)
+    standing = _record_observation(episode, number=number, **said)
     if number is None:
         idempotency.store_for_repetition(request, standing.number)
     return standing
 
 
-def _say(episode: Episode, timeout_s: float, **said: Any) -> TurnState:
+def _record_observation(episode: Episode, timeout_s: float, **said: Any) -> TurnState:
     """Record an observation and wait for the action. Raises APIException."""
     try:
         return record_observation(episode, **said)
@@ -294,7 +298,9 @@ async def _stream(
 # -- the end and rewards
 
 
-def _end(episode: Episode, outcome: str, reward: float | None, reason: str, final: bool) -> None:
+def _end_episode(
+    episode: Episode, outcome: str, reward: float | None, reason: str, final: bool
+) -> None:
     """End the episode. Raises APIException."""
     try:
         finish_episode(episode, outcome, reward, reason, final)
@@ -338,34 +344,37 @@ def _played(request: ApiRequest, ids: set[int]) -> set[int]:
     }
 
 
-def _result(said: TurnReward, outcome: Taken | CannotPlay | None) -> dict:
+def _result(turn_reward: TurnReward, outcome: AcceptedReward | CannotPlay | None) -> dict:
     match outcome:
         case None:
-            return _refused(
-                404, "There is no such episode, or you do not play it.", said.episode_id, said.turn
+            return _refusal(
+                404,
+                "There is no such episode, or you do not play it.",
+                turn_reward.episode_id,
+                turn_reward.turn,
             )
-        case Taken(turn, is_late):
+        case AcceptedReward(turn, is_late):
             return {
                 "status": 201,
-                "episode": said.episode_id,
+                "episode": turn_reward.episode_id,
                 "turn": turn,
                 "is_late": is_late,
                 "detail": "",
             }
         case CannotPlay():
-            return _refused(
+            return _refusal(
                 422 if outcome.code == "bad_reward" else 409,
                 str(outcome),
-                said.episode_id,
-                said.turn,
+                turn_reward.episode_id,
+                turn_reward.turn,
             )
 
 
 def _unacceptable(form: NewReward) -> dict:
-    return _refused(
+    return _refusal(
         422, "; ".join(f"{field}: {words[0]}" for field, words in by_field(form.errors))
     )
 
 
-def _refused(status: int, detail: str, episode: int | None = None, turn: int | None = None) -> dict:
+def _refusal(status: int, detail: str, episode: int | None = None, turn: int | None = None) -> dict:
     return {"status": status, "episode": episode, "turn": turn, "is_late": False, "detail": detail}

@@ -35,10 +35,9 @@ async def stream_turn_events(
         answer.cancel()
 
 
-def encode_event(kind: str, said: object) -> bytes:
-    return (
-        f"event: {kind}\ndata: {json.dumps(said, ensure_ascii=False, allow_nan=False)}\n\n".encode()
-    )
+def encode_event(kind: str, value: object) -> bytes:
+    data = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return f"event: {kind}\ndata: {data}\n\n".encode()
 
 
 class EventStream(BaseRenderer):

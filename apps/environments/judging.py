@@ -78,7 +78,7 @@ def judge_episodes(episodes: Sequence[Episode], failures: Mapping[int, str] | No
     ).order_by("episode", "number"):
         acted[turn.episode_id].append(turn)
     rewards = [
-        _word(episode, acted[episode.pk], (failures or {}).get(episode.pk, ""))
+        _build_reward(episode, acted[episode.pk], (failures or {}).get(episode.pk, ""))
         for episode in episodes
     ]
     for episode, reward in zip(episodes, rewards, strict=True):
@@ -93,7 +93,7 @@ def judge_episodes(episodes: Sequence[Episode], failures: Mapping[int, str] | No
     ).update(reward_until=None)
 
 
-def _word(episode: Episode, acted: Sequence[EpisodeTurn], failure: str) -> Reward:
+def _build_reward(episode: Episode, acted: Sequence[EpisodeTurn], failure: str) -> Reward:
     earned = [turn.reward for turn in acted]
     given = [value for value in earned if value is not None]
     within = f" within {episode.reward_s:g} s of its end" if episode.reward_s else ""

@@ -23,7 +23,7 @@ NO_PICTURES = "contains a picture, but the policy reads only text: describe it i
 
 
 def check_observation(
-    said: object,
+    value: object,
     roles: Sequence[str] = ROLES,
     taken: dict[str, EncodedPicture] | None = None,
     known: Mapping[str, EncodedPicture] = NONE_KNOWN,
@@ -34,12 +34,12 @@ def check_observation(
     pictures are added to `taken`; None refuses pictures. `known` holds pictures that were already
     decoded.
     """
-    if isinstance(said, str):
-        _require_storable([said])
-        return said
+    if isinstance(value, str):
+        _require_storable([value])
+        return value
     kept = [
         _message(place, message, roles, taken, known)
-        for place, message in enumerate(_several(said))
+        for place, message in enumerate(_several(value))
     ]
     _require_storable([text_in(message["content"]) for message in kept])
     return kept
@@ -60,20 +60,20 @@ def _require_storable(texts: Sequence[str]) -> None:
             )
 
 
-def shows_picture(said: object) -> bool:
+def shows_picture(value: object) -> bool:
     """Tell whether an unvalidated observation contains a picture."""
-    return isinstance(said, list) and any(
-        isinstance(message, dict) and holds_picture(message.get("content")) for message in said
+    return isinstance(value, list) and any(
+        isinstance(message, dict) and holds_picture(message.get("content")) for message in value
     )
 
 
-def _several(said: object) -> list:
-    if not isinstance(said, list) or not 0 < len(said) <= MOST_MESSAGES:
+def _several(value: object) -> list:
+    if not isinstance(value, list) or not 0 < len(value) <= MOST_MESSAGES:
         raise CannotPlay(
             "bad_observation",
             f"observation: must be a text or a list of 1 to {MOST_MESSAGES} messages",
         )
-    return said
+    return value
 
 
 def _message(
@@ -128,26 +128,28 @@ def checked_reward(environment: Environment, reward: object) -> float | None:
     return float(reward)
 
 
-def messages(said: Observation) -> list[dict]:
+def messages(observation: Observation) -> list[dict]:
     """Return the observation as chat messages; a bare text becomes a user message."""
-    return [{"role": "user", "content": said}] if isinstance(said, str) else said
+    return (
+        [{"role": "user", "content": observation}] if isinstance(observation, str) else observation
+    )
 
 
-def opening(prompt: list[dict], said: Observation) -> list[dict]:
+def opening(prompt: list[dict], observation: Observation) -> list[dict]:
     """Return the policy's first messages: the task's messages and the first observation.
 
     An empty text adds nothing. A user message that ends the task and one that begins the
     observation are joined, because chat templates expect the roles to alternate.
     """
-    if not said:
+    if not observation:
         return prompt
-    first, *rest = messages(said)
+    first, *rest = messages(observation)
     if prompt and prompt[-1]["role"] == first["role"] == "user":
         first = {"role": "user", "content": join_contents(prompt[-1]["content"], first["content"])}
         prompt = prompt[:-1]
     return [*prompt, first, *rest]
 
 
-def observation_text(said: Observation) -> str:
+def observation_text(observation: Observation) -> str:
     """Return the observation as text for people to read."""
-    return "\n\n".join(message["content"] for message in as_texts(messages(said)))
+    return "\n\n".join(message["content"] for message in as_texts(messages(observation)))

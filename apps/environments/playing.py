@@ -220,11 +220,15 @@ def _require_move(episode: Episode, number: int) -> None:
 
 
 def _require_same(
-    episode: Episode, number: int, said: Observation, earned: float | None, done: bool
+    episode: Episode, number: int, observation: Observation, earned: float | None, done: bool
 ) -> None:
     turn = episode.seen.get(number=number)
     before = episode.seen.filter(number=number - 1).values_list("reward", flat=True).first()
-    if turn.observation != said or turn.done != done or (earned is not None and earned != before):
+    if (
+        turn.observation != observation
+        or turn.done != done
+        or (earned is not None and earned != before)
+    ):
         raise CannotPlay(
             "changed",
             (
@@ -323,8 +327,8 @@ def record_actions(actions: Sequence[Action]) -> list[int]:
         cursor.execute(ACT, [list(column) for column in zip(*rows, strict=True)])
         written = [TurnState(*row) for row in cursor.fetchall()]
     announce_actions(written)
-    told = {turn.episode_id for turn in written}
-    left = {acted.episode_id: acted.number for acted in actions if acted.episode_id not in told}
+    episodes = {turn.episode_id for turn in written}
+    left = {acted.episode_id: acted.number for acted in actions if acted.episode_id not in episodes}
     notify_episodes(left)
     return _without_observation(left) if left else []
 

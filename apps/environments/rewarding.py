@@ -26,7 +26,7 @@ class TurnReward:
 
 
 @dataclass(frozen=True)
-class Taken:
+class AcceptedReward:
     turn: int
     is_late: bool
 
@@ -41,7 +41,7 @@ REWARD = """
 
 
 @unit_of_work
-def reward_many(rewards: Sequence[TurnReward]) -> list[Taken | CannotPlay]:
+def reward_many(rewards: Sequence[TurnReward]) -> list[AcceptedReward | CannotPlay]:
     """Return the outcome of each reward, in order; repeating a reward changes nothing.
 
     Every episode must exist. A reward of a rollout that is already judged is stored as late, and
@@ -55,7 +55,9 @@ def reward_many(rewards: Sequence[TurnReward]) -> list[Taken | CannotPlay]:
         with connection.cursor() as cursor:
             cursor.execute(REWARD, [list(column) for column in zip(*book.new, strict=True)])
     taken = [
-        one for one, outcome in zip(rewards, outcomes, strict=True) if isinstance(outcome, Taken)
+        one
+        for one, outcome in zip(rewards, outcomes, strict=True)
+        if isinstance(outcome, AcceptedReward)
     ]
     judge_complete_episodes(episodes, {one.episode_id for one in taken if one.is_final})
     return outcomes
@@ -79,20 +81,22 @@ class RewardBook:
         self.judged = judged_among([episode.pk for episode in episodes])
         self.new: list[tuple[int, float | None, bool]] = []  # turn's id, value, whether it is late
 
-    def outcome(self, said: TurnReward) -> Taken | CannotPlay:
-        number = self.last.get(said.episode_id) if said.turn is None else said.turn
-        turn = None if number is None else self.turns.get((said.episode_id, number))
+    def outcome(self, turn_reward: TurnReward) -> AcceptedReward | CannotPlay:
+        number = (
+            self.last.get(turn_reward.episode_id) if turn_reward.turn is None else turn_reward.turn
+        )
+        turn = None if number is None else self.turns.get((turn_reward.episode_id, number))
         if turn is None:
             return CannotPlay(
                 "not_your_move", f"turn: there is no action in turn {number or 0} yet"
             )
         try:
-            value = checked_reward(self.environments[said.episode_id], said.value)
+            value = checked_reward(self.environments[turn_reward.episode_id], turn_reward.value)
         except CannotPlay as why:
             return why
-        return self._kept(turn, value)
+        return self._store_reward(turn, value)
 
-    def _kept(self, turn: EpisodeTurn, value: float | None) -> Taken | CannotPlay:
+    def _store_reward(self, turn: EpisodeTurn, value: float | None) -> AcceptedReward | CannotPlay:
         known = turn.late_reward if turn.reward is None else turn.reward
         if known is not None and known != value:
             return CannotPlay(
@@ -103,4 +107,4 @@ class RewardBook:
             is_late = turn.episode_id in self.judged
             setattr(turn, "late_reward" if is_late else "reward", value)
             self.new.append((turn.pk, value, is_late))
-        return Taken(turn.number, is_late)
+        return AcceptedReward(turn.number, is_late)

@@ -57,7 +57,7 @@ class JsonSchema(Object):
 class EnvironmentChanges(Strict):
     """Fields of an environment that may be changed at any time.
 
-    Episodes that are played keep their turn limit.
+    Open episodes keep their turn limit.
     """
 
     version = Text(
@@ -139,7 +139,7 @@ class EnvironmentChanges(Strict):
 
 
 class NewEnvironment(EnvironmentChanges):
-    """An environment that calls us, or that we call."""
+    """An environment that calls rftweb, or that rftweb calls."""
 
     name = Text(
         max_length=60,
@@ -210,7 +210,7 @@ class ProjectQuery(Query):
 
 
 class NewEpisode(Strict):
-    """The choice of a waiting episode; any of the environment by default."""
+    """Which waiting episode to take; by default, any of the environment."""
 
     project = Text(
         max_length=50,
@@ -360,7 +360,7 @@ class Turn(Strict):
 
 
 class NewTurn(Turn):
-    """A turn whose answer is waited for."""
+    """The next turn of an episode."""
 
     timeout_s = Number(
         required=False,
@@ -381,7 +381,7 @@ class TurnDocument(serializers.Serializer):
     action = serializers.CharField(
         allow_null=True, help_text="The policy's action; null until it has acted."
     )
-    tokens = serializers.IntegerField(help_text="Number of the action.")
+    tokens = serializers.IntegerField(help_text="Number of tokens of the action.")
     next = serializers.IntegerField(help_text="The number of the observation that follows it.")
 
 
@@ -428,7 +428,7 @@ class NewRewards(Strict):
 
 
 class NewRewardsShape(serializers.Serializer):
-    """Rewards, looked at one by one: a bad one spoils no other."""
+    """Rewards, each checked by itself."""
 
     rewards = serializers.ListField(child=NewReward(), min_length=1, max_length=MOST_REWARDS)
 

@@ -19,7 +19,7 @@ NOBODY_JUDGES = (
 
 @unit_of_work
 def start_evaluation(
-    version: WeightVersion, asked: Asked, by: User | None = None, again: bool = False
+    version: WeightVersion, questions: Asked, by: User | None = None, again: bool = False
 ) -> tuple[Run, bool]:
     """Return the version's evaluation with these settings, started, and whether it is new.
 
@@ -29,7 +29,7 @@ def start_evaluation(
     """
     run = Run.locked(version.run_id, "project")
     version.refresh_from_db()
-    plan = evaluation_plan(run, version.version, asked)
+    plan = evaluation_plan(run, version.version, questions)
     known = list_version_evaluations(version).filter(evaluation_set=evaluation_key(plan))
     if not again and (
         found := known.kept().exclude(state=Run.State.STOPPED).order_by("-pk").first()
@@ -41,21 +41,21 @@ def start_evaluation(
     if count := known.count():  # a repeat is another sample, not the same one
         plan = plan.model_copy(update={"seed": (plan.seed + count) % 2**31})
     slug = free_name(
-        f"{run.slug[: LONGEST_SLUG - 20]}-v{version.version}-{asked.taskset}"[:LONGEST_SLUG],
+        f"{run.slug[: LONGEST_SLUG - 20]}-v{version.version}-{questions.taskset}"[:LONGEST_SLUG],
         run.project.runs.all(),
     )
-    title = f"{run.title}, version {version.version} on {asked.taskset}"[:200]
+    title = f"{run.title}, version {version.version} on {questions.taskset}"[:200]
     created = Run.create(
         project=run.project, slug=slug, title=title, plan=plan, owner=by or run.owner
     )
     created.start(by)
-    told = {
+    payload = {
         "version": version.version,
         "evaluation": created.slug,
-        "taskset": asked.taskset,
-        "samples": asked.samples,
+        "taskset": questions.taskset,
+        "samples": questions.samples,
     }
-    run.topic.record("version_evaluated", **told, by=str(by or ""))
+    run.topic.record("version_evaluated", **payload, by=str(by or ""))
     return created, True
 
 
@@ -63,7 +63,7 @@ def start_evaluation(
 def evaluate_several(
     run: Run,
     numbers: Collection[int] | None,
-    asked: Asked,
+    questions: Asked,
     by: User | None = None,
     again: bool = False,
 ) -> list[tuple[Run, bool]]:
@@ -84,7 +84,7 @@ def evaluate_several(
             )
     if not found:
         raise ConfigError({"version": "choose one or more versions with stored weights"})
-    return [start_evaluation(one, asked, by, again) for one in found]
+    return [start_evaluation(one, questions, by, again) for one in found]
 
 
 def list_version_evaluations(version: WeightVersion):
@@ -92,15 +92,17 @@ def list_version_evaluations(version: WeightVersion):
     return version.evaluations.all()
 
 
-def evaluation_plan(run: Run, version: int, asked: Asked) -> RunConfig:
+def evaluation_plan(run: Run, version: int, questions: Asked) -> RunConfig:
     """Return the configuration of an evaluation; by default the run's sampling and scoring.
 
     Raises ConfigError.
     """
-    return evaluation_like(run.settings, asked, run.slug, version)
+    return evaluation_like(run.settings, questions, run.slug, version)
 
 
-def evaluation_like(like: RunConfig, asked: Asked, run: str = "", version: int = 0) -> RunConfig:
+def evaluation_like(
+    like: RunConfig, questions: Asked, run: str = "", version: int = 0
+) -> RunConfig:
     """Return the configuration of an evaluation that samples and scores as `like` does.
 
     `run` is the slug of the run whose version is evaluated; "" means the policy's own weights.
@@ -109,16 +111,16 @@ def evaluation_like(like: RunConfig, asked: Asked, run: str = "", version: int =
     own = like.model_dump(mode="json")
     # A run that serves has API callers as its environment: nobody would play it.
     environment = None if like.serve else own["environment"]
-    sampling = {"temperature": asked.temperature, "max_tokens": asked.max_tokens}
-    rewards = [choice.model_dump(mode="json") for choice in asked.rewards] or own["rewards"]
-    if not (rewards or environment or asked.people):
+    sampling = {"temperature": questions.temperature, "max_tokens": questions.max_tokens}
+    rewards = [choice.model_dump(mode="json") for choice in questions.rewards] or own["rewards"]
+    if not (rewards or environment or questions.people):
         raise ConfigError({"people": NOBODY_JUDGES})
     return parse_config(
         {
             "policy": own["policy"],
-            "taskset": asked.taskset,
+            "taskset": questions.taskset,
             "steps": 0,
-            "group_size": asked.samples,
+            "group_size": questions.samples,
             "engine": own["engine"],
             "precision": own["precision"],
             "vllm": like.vllm.for_evaluation().model_dump(mode="json"),
@@ -131,30 +133,30 @@ def evaluation_like(like: RunConfig, asked: Asked, run: str = "", version: int =
             },
             "rewards": [{**choice, "trust": None} for choice in rewards],
             "environment": environment,
-            "people": _people(own["people"], asked, bool(rewards or environment)),
+            "people": _people(own["people"], questions, bool(rewards or environment)),
             "retention": own["retention"],
             "evaluation": {
                 "run": run,
                 "version": version,
-                "tasks": asked.tasks,
-                "right_from": asked.right_from,
+                "tasks": questions.tasks,
+                "right_from": questions.right_from,
             },
         }
     )
 
 
-def _people(own: dict, asked: Asked, has_machines: bool) -> dict:
+def _people(own: dict, questions: Asked, has_machines: bool) -> dict:
     """Return the run's `people` section for an evaluation.
 
     Nothing learns from the decisions, and an answer that is not judged in time stays without a
     reward.
     """
-    if not asked.people:
+    if not questions.people:
         return {}
     at_deadline = "machine_only" if has_machines else "drop"
     return {
         **own,
-        "per_group": asked.people,
+        "per_group": questions.people,
         "rater_model": None,
         "schedule": None,
         "at_deadline": at_deadline,

@@ -49,9 +49,9 @@ def _batches(run: Run) -> Iterator[Batch]:
     )
     while rows := list(results.filter(pk__gt=after).values_list(*fields, "made_at")[:AT_ONCE]):
         yield [
-            (version or 0, *named, measure, int(k), *told, at)
+            (version or 0, *named, measure, int(k), *figures_at_k, at)
             for _, version, *named, figures, at in rows
             for measure, of_k in figures.items()
-            for k, told in of_k.items()
+            for k, figures_at_k in of_k.items()
         ]
         after = rows[-1][0]

@@ -75,25 +75,27 @@ def worst_at(values: Sequence[float], k: int) -> float:
     return -best_at([-value for value in values], k)
 
 
-def majority_at(said: Sequence[tuple[str, float]], k: int, seed: int = 0) -> float:
+def majority_at(answers: Sequence[tuple[str, float]], k: int, seed: int = 0) -> float:
     """Return how often the most common of k final answers is right.
 
-    Exact if there are few ways to take k, otherwise over some of them. `said` holds (answer,
+    Exact if there are few ways to take k, otherwise over some of them. `answers` holds (answer,
     reward) of each sample; an empty answer has no vote. A tie is broken at random, so it counts its
     mean; without votes the result is 0.
     """
-    ways = comb(len(said), k)
+    ways = comb(len(answers), k)
     draw = random.Random(seed)
     taken = (
-        combinations(said, k) if ways <= SUBSETS else (draw.sample(said, k) for _ in range(SUBSETS))
+        combinations(answers, k)
+        if ways <= SUBSETS
+        else (draw.sample(answers, k) for _ in range(SUBSETS))
     )
     values = [_elected(some) for some in taken]
     return fsum(values) / len(values)
 
 
-def _elected(said: Iterable[tuple[str, float]]) -> float:
+def _elected(answers: Iterable[tuple[str, float]]) -> float:
     votes: dict[str, list[float]] = {}
-    for answer, value in said:
+    for answer, value in answers:
         if answer:
             votes.setdefault(answer, []).append(value)
     if not votes:
@@ -184,10 +186,10 @@ def are_comparable(tasks: Iterable[TaskSamples]) -> bool:
 
     Most samples must have a final answer, and in some task two must be equal.
     """
-    said = [[answer for answer in task.answers if answer] for task in tasks]
+    references = [[answer for answer in task.answers if answer] for task in tasks]
     samples = sum(len(task.answers) for task in tasks)
-    return 2 * sum(map(len, said)) > samples and any(
-        len(set(answers)) < len(answers) for answers in said
+    return 2 * sum(map(len, references)) > samples and any(
+        len(set(answers)) < len(answers) for answers in references
     )
 
 

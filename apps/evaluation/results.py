@@ -120,13 +120,13 @@ def _keep_result(run: Run) -> bool:
 
 
 def _result(run: Run) -> EvaluationResult:
-    asked = _asked(run)
-    table = _table(run, asked)
+    tasks = _load_tasks(run)
+    table = _table(run, tasks)
     by_task = ByTask(
-        [one.task for one in asked], {name: _rounded(of_k) for name, of_k in table.items()}
+        [one.task for one in tasks], {name: _rounded(of_k) for name, of_k in table.items()}
     )
     return EvaluationResult(
-        run=run, figures=asdict(_found(run, asked, table)), by_task=asdict(by_task)
+        run=run, figures=asdict(_build_figures(run, tasks, table)), by_task=asdict(by_task)
     )
 
 
@@ -139,12 +139,12 @@ def _rounded(of_k: dict[int, list[float | None]]) -> dict[str, list[float | None
 
 def summed_up(run: Run) -> EvaluationFigures:
     """Compute the figures from the rows of the closed groups."""
-    asked = _asked(run)
-    return _found(run, asked, _table(run, asked))
+    tasks = _load_tasks(run)
+    return _build_figures(run, tasks, _table(run, tasks))
 
 
-def _table(run: Run, asked: Sequence[EvaluatedTask]) -> Table:
-    tried = [one.tried for one in asked]
+def _table(run: Run, tasks: Sequence[EvaluatedTask]) -> Table:
+    tried = [one.tried for one in tasks]
     measures = [name for name in MEASURES if name != "maj" or are_comparable(tried)]
     return build_pass_table(tried, run.settings.group_size, _right_from(run.settings), measures)
 
@@ -155,9 +155,9 @@ def _right_from(plan: RunConfig) -> float:
     return plan.evaluation.right_from
 
 
-def _found(run: Run, asked: Sequence[EvaluatedTask], table: Table) -> EvaluationFigures:
+def _build_figures(run: Run, tasks: Sequence[EvaluatedTask], table: Table) -> EvaluationFigures:
     plan = run.settings
-    tried = [one.tried for one in asked]
+    tried = [one.tried for one in tasks]
     closed = run.groups.filter(state__in=Group.CLOSED).count()
     finished = sum(len(one.values) for one in tried)
     judged = sum(len(one.judged) for one in tried)
@@ -171,14 +171,14 @@ def _found(run: Run, asked: Sequence[EvaluatedTask], table: Table) -> Evaluation
         unjudged=finished - judged,
         failed=samples - finished,
         figures=compute_means(table),
-        domains=_domains(asked, table),
-        scales=by_scale(run, [one.task for one in asked], table),
-        judges=_judges(asked),
-        hardest=_hardest(asked, _right_from(plan)),
+        domains=_domains(tasks, table),
+        scales=by_scale(run, [one.task for one in tasks], table),
+        judges=_judges(tasks),
+        hardest=_hardest(tasks, _right_from(plan)),
     )
 
 
-def _asked(run: Run) -> list[EvaluatedTask]:
+def _load_tasks(run: Run) -> list[EvaluatedTask]:
     """Return the closed tasks in order, each with its finished samples.
 
     Samples of a dropped group count as not finished.
@@ -215,8 +215,8 @@ def _asked(run: Run) -> list[EvaluatedTask]:
 
 def _tried(samples: Sequence[tuple]) -> tuple[TaskSamples, dict[str, list[float]]]:
     judges = defaultdict(list)
-    for _, _, said in samples:
-        for one in said:
+    for _, _, task_judgements in samples:
+        for one in task_judgements:
             if one.value is not None:
                 judges[_judge(one)].append(one.value)
     return TaskSamples(
@@ -242,12 +242,12 @@ def comparable(text: str) -> str:
     return re.sub(r"[\s$,]+", "", final.text).rstrip(".!?").casefold()
 
 
-def _domains(asked: Sequence[EvaluatedTask], table: Table) -> dict[str, dict]:
-    names = sorted({one.domain for one in asked})
+def _domains(tasks: Sequence[EvaluatedTask], table: Table) -> dict[str, dict]:
+    names = sorted({one.domain for one in tasks})
     if len(names) < 2:
         return {}
     return {
-        name: compute_means(table, [one.domain == name for one in asked].__getitem__)
+        name: compute_means(table, [one.domain == name for one in tasks].__getitem__)
         for name in names
     }
 
@@ -305,18 +305,18 @@ def _quarters(rows: list) -> Iterable[list]:
     return [rows[start:end] for start, end in pairwise(ends)]
 
 
-def _judges(asked: Sequence[EvaluatedTask]) -> dict[str, list]:
+def _judges(tasks: Sequence[EvaluatedTask]) -> dict[str, list]:
     """Return each judge's own mean value over tasks, not weighted."""
-    names = sorted({name for one in asked for name in one.judges})
+    names = sorted({name for one in tasks for name in one.judges})
     means = {
-        name: [sum(v) / len(v) for one in asked if (v := one.judges.get(name))] for name in names
+        name: [sum(v) / len(v) for one in tasks if (v := one.judges.get(name))] for name in names
     }
     return {name: [sum(values) / len(values), len(values)] for name, values in means.items()}
 
 
-def _hardest(asked: Sequence[EvaluatedTask], right_from: float) -> list[dict]:
-    judged = [one for one in asked if one.tried.judged]
-    told = [
+def _hardest(tasks: Sequence[EvaluatedTask], right_from: float) -> list[dict]:
+    judged = [one for one in tasks if one.tried.judged]
+    hardest = [
         {
             "group": one.group,
             "index": one.index,
@@ -326,4 +326,4 @@ def _hardest(asked: Sequence[EvaluatedTask], right_from: float) -> list[dict]:
         }
         for one in judged
     ]
-    return sorted(told, key=lambda one: (one["mean"], one["index"]))[:HARDEST]
+    return sorted(hardest, key=lambda one: (one["mean"], one["index"]))[:HARDEST]

@@ -24,27 +24,27 @@ log = structlog.get_logger(__name__)
 @unit_of_work
 def add_schedule(run: Run, scheduled: Scheduled, by: User | None = None) -> None:
     """Add a schedule; concurrent additions are kept. Raises ConfigError."""
-    kept = _locked(run)
+    kept = _lock_schedules(run)
     if scheduled in kept:
         raise ConfigError({"schedule": "already has this schedule"})
-    run.change_config(by, evaluations=_written([*kept, scheduled]))
+    run.change_config(by, evaluations=_as_documents([*kept, scheduled]))
 
 
 @unit_of_work
 def remove_schedule(run: Run, key: str, by: User | None = None) -> None:
     """Remove the schedule of this `key`; its evaluations stay. Raises ConfigError if it is gone."""
-    kept = _locked(run)
+    kept = _lock_schedules(run)
     left = [one for one in kept if one.key != key]
     if len(left) == len(kept):
         raise ConfigError({"schedule": "the schedule no longer exists"})
-    run.change_config(by, evaluations=_written(left))
+    run.change_config(by, evaluations=_as_documents(left))
 
 
-def _locked(run: Run) -> tuple[Scheduled, ...]:
+def _lock_schedules(run: Run) -> tuple[Scheduled, ...]:
     return Run.locked(run.pk).settings.evaluations
 
 
-def _written(schedules: list[Scheduled]) -> list[dict]:
+def _as_documents(schedules: list[Scheduled]) -> list[dict]:
     return [one.model_dump(mode="json") for one in schedules]
 
 
@@ -71,10 +71,10 @@ def evaluate_due_versions(run: Run) -> int:
     schedules = run.settings.evaluations
     if not schedules or used_up(run):
         return 0
-    return sum(_made(run, schedule) for schedule in schedules)
+    return sum(_start_due(run, schedule) for schedule in schedules)
 
 
-def _made(run: Run, schedule: Scheduled) -> int:
+def _start_due(run: Run, schedule: Scheduled) -> int:
     try:
         due = _due(run, schedule, evaluation_key(evaluation_plan(run, 0, schedule.asked)))
         return sum(start_evaluation(version, schedule.asked)[1] for version in due)

@@ -59,9 +59,9 @@ def _reckoned(run: Run) -> dict:
     found = asdict(summed_up(run))
     ended = time.time()
     rest = KEPT_S if is_over else max(SHORTEST_S, REST * (ended - began))
-    told = {"found": found, "made_at": began, "due_at": ended + rest}
-    cache.set(_key(run), told, KEPT_S)
-    return told
+    result = {"found": found, "made_at": began, "due_at": ended + rest}
+    cache.set(_key(run), result, KEPT_S)
+    return result
 
 
 def _key(run: Run, of: str = "found") -> str:

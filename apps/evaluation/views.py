@@ -36,7 +36,7 @@ FIELDS = {"client_uuid", "pair", "said", "milliseconds"}
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownPair:
     """A pair as its template shows it."""
 
     name: str
@@ -81,13 +81,13 @@ def next_shown(request: HttpRequest, pk: int) -> HttpResponse:
     progress = arena_progress(user, arena, pairings)
     pairs = []
     if arena.is_open:
-        held = _held(request, user, arena, pairings)
+        held = _pairs_on_page(request, user, arena, pairings)
         pairs = next_pairs(user, arena, pairings, progress, _count(request), held)
     if not pairs:
         undo_key = keys_by_action(user.rating_keys)["undo"]
         end = {"arena": arena, "progress": progress, "undo_key": undo_key}
         return render(request, "evaluation/_arena_end.html", end)
-    return HttpResponse("".join(_drawn(shown) for shown in show_pairs(user, arena, pairs)))
+    return HttpResponse("".join(_render_pair(shown) for shown in show_pairs(user, arena, pairs)))
 
 
 @accept_json_post
@@ -107,7 +107,7 @@ def vote(request: SignedInRequest, document: dict, pk: int) -> HttpResponse:
     spent = optional_whole_in(document, "milliseconds")
     taken = cast(
         request.user,
-        _judged(request.user, pk),
+        _find_judgeable(request.user, pk),
         document.get("pair"),
         document.get("said"),
         uuid_in(document, "client_uuid"),
@@ -119,14 +119,16 @@ def vote(request: SignedInRequest, document: dict, pk: int) -> HttpResponse:
 @accept_json_post
 def withdraw_vote(request: SignedInRequest, document: dict, pk: int) -> HttpResponse:
     """Withdraw a vote for its author; its pair comes again."""
-    arena = _judged(request.user, pk)
+    arena = _find_judgeable(request.user, pk)
     pair = take_back(
         request.user, arena, uuid_in(document, "client_uuid"), uuid_in(document, "new_uuid")
     )
-    return HttpResponse("".join(_drawn(shown) for shown in show_pairs(request.user, arena, [pair])))
+    return HttpResponse(
+        "".join(_render_pair(shown) for shown in show_pairs(request.user, arena, [pair]))
+    )
 
 
-def show_pairs(user: User, arena: Arena, pairs: Sequence[Pair]) -> list[Shown]:
+def show_pairs(user: User, arena: Arena, pairs: Sequence[Pair]) -> list[ShownPair]:
     """Return the pairs as this person sees them, each answer on its side. Two statements."""
     prompts = dict(
         Task.objects.filter(pk__in=[pair.task_id for pair in pairs]).values_list("pk", "prompt")
@@ -139,16 +141,16 @@ def show_pairs(user: User, arena: Arena, pairs: Sequence[Pair]) -> list[Shown]:
         origin=Rollout.Origin.POLICY,
         sample_index__in={pair.sample for pair in pairs},
     ).select_related("group")
-    said = {(one.run_id, one.group.task_id, one.sample_index): one for one in rollouts}
+    replies = {(one.run_id, one.group.task_id, one.sample_index): one for one in rollouts}
     key = keys_by_action(user.rating_keys)["difference"]
     found = []
     for pair in pairs:
         sides = [pair.pairing.first.run_id, pair.pairing.second.run_id]
         if not first_is_left(arena, user, pair):
             sides.reverse()
-        answers = [said[run, pair.task_id, pair.sample] for run in sides]
+        answers = [replies[run, pair.task_id, pair.sample] for run in sides]
         found.append(
-            Shown(
+            ShownPair(
                 name_pair(arena, user, pair),
                 prompts[pair.task_id],
                 [_reply(n, one) for n, one in enumerate(answers)],
@@ -170,7 +172,7 @@ def _reply(side: int, rollout: Rollout) -> Reply:
     )
 
 
-def _drawn(shown: Shown) -> str:
+def _render_pair(shown: ShownPair) -> str:
     return render_to_string("evaluation/_arena_pair.html", {"shown": shown})
 
 
@@ -181,7 +183,7 @@ def _arena(user: User, pk: int) -> Arena:
     )
 
 
-def _judged(user: User, pk: int) -> Arena:
+def _find_judgeable(user: User, pk: int) -> Arena:
     """Return an arena that the user may judge. Raises Refused."""
     arena = Arena.objects.judged_by(user).select_related("taskset").filter(pk=pk).first()
     if arena is None:
@@ -196,7 +198,9 @@ def _count(request: HttpRequest) -> int:
     return int(text)
 
 
-def _held(request: HttpRequest, user: User, arena: Arena, pairings: Sequence) -> list[Pair]:
+def _pairs_on_page(
+    request: HttpRequest, user: User, arena: Arena, pairings: Sequence
+) -> list[Pair]:
     """Return the pairs that the page has already, or whose votes are on their way."""
     names = [name for name in request.GET.get("held", "").split(",") if name][:MOST_HELD]
     return [pair for name in names if (pair := find_pair(arena, pairings, user, name))]

@@ -48,7 +48,7 @@ def write_people_rewards(groups: Sequence[Group]) -> None:
     rewards = []
     for run in {group.run_id: group.run for group in groups}.values():
         own = {group.pk for group in groups if group.run_id == run.pk}
-        rewards += _of_run(run, [vote for vote in votes if vote.group in own], homes)
+        rewards += _aggregate_run(run, [vote for vote in votes if vote.group in own], homes)
     Reward.objects.bulk_create(rewards, ignore_conflicts=True)
 
 
@@ -87,7 +87,7 @@ def _votes(homes: dict[int, int]) -> list[Vote]:
     return sorted(found, key=lambda vote: vote.rating.pk)
 
 
-def _of_run(run: Run, votes: list[Vote], homes: dict[int, int]) -> list[Reward]:
+def _aggregate_run(run: Run, votes: list[Vote], homes: dict[int, int]) -> list[Reward]:
     people = run.settings.people
     of_group = defaultdict(list)
     for vote in votes:
@@ -96,7 +96,7 @@ def _of_run(run: Run, votes: list[Vote], homes: dict[int, int]) -> list[Reward]:
     return [
         reward
         for group, own in of_group.items()
-        for reward in _of_group(group, own, people, qualities, homes)
+        for reward in _aggregate_group(group, own, people, qualities, homes)
     ]
 
 
@@ -116,14 +116,14 @@ def load_qualities(run: Run, votes: Sequence[Vote]) -> Qualities:
     )
 
 
-def _of_group(
+def _aggregate_group(
     group: int, votes: list[Vote], people: People, qualities: Qualities, homes: dict[int, int]
 ) -> list[Reward]:
     votes = _undisputed(votes)
-    said, words, flags = aggregate_votes(votes, people, qualities)
+    decided, words, flags = aggregate_votes(votes, people, qualities)
     simulated = {vote.rating.pk for vote in votes if vote.rating.rater.is_simulated}
     rewards = [
-        _reward(rollout, words[rollout], people, said, simulated)
+        _reward(rollout, words[rollout], people, decided, simulated)
         for rollout in words
         if rollout not in flags
     ]
@@ -137,7 +137,7 @@ def aggregate_votes(
     votes: list[Vote], people: People, qualities: Qualities
 ) -> tuple[list[DecidedValues], dict[int, AggregateValue], dict[int, Rating]]:
     """Return numeric votes about one group, their aggregate per rollout, and flags by rollout."""
-    counted = _counted(votes, people)
+    counted = _numeric_decisions(votes, people)
     return counted, RULES[people.aggregation](counted, qualities) if counted else {}, _flags(votes)
 
 
@@ -147,7 +147,7 @@ def _undisputed(votes: list[Vote]) -> list[Vote]:
     return [vote for vote in votes if vote.settles or frozenset(vote.rating.members) not in settled]
 
 
-def _counted(votes: list[Vote], people: People) -> list[DecidedValues]:
+def _numeric_decisions(votes: list[Vote], people: People) -> list[DecidedValues]:
     """Return the decisions that have numeric values."""
     counted = []
     for vote in votes:
@@ -177,10 +177,10 @@ def _reward(
     rollout: int,
     word: AggregateValue,
     people: People,
-    said: list[DecidedValues],
+    decided: list[DecidedValues],
     simulated: set[int],
 ) -> Reward:
-    ratings = [one.rating for one in said if rollout in one.values]
+    ratings = [one.rating for one in decided if rollout in one.values]
     details = {"rule": people.aggregation, "ratings": ratings, **_simulated(ratings, simulated)}
     return Reward(
         rollout_id=rollout,

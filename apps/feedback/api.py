@@ -51,9 +51,9 @@ class Ratings(APIView):
         },
     )
     def post(self, request: ApiRequest) -> Response:
-        asked = NewRatings(data=request.data)
-        asked.is_valid(raise_exception=True)
-        results = save_ratings(request.user, asked.validated_data["ratings"])
+        form = NewRatings(data=request.data)
+        form.is_valid(raise_exception=True)
+        results = save_ratings(request.user, form.validated_data["ratings"])
         refused = any(result["status"] >= 400 for result in results)
         return Response({"results": results}, 207 if refused else 201)
 
@@ -65,7 +65,7 @@ class RatingQueue(APIView):
         operation_id="rating_queue_list", parameters=[QueueQuery], responses=WaitingRollouts
     )
     def get(self, request: ApiRequest) -> Response:
-        """Rollouts that wait for you, the most urgent deadline first."""
+        """List the rollouts that wait for your rating, the most urgent deadline first."""
         query = QueueQuery.of(request)
         rows = waiting_rollouts(request.user).select_related("group__task")[: query["limit"]]
         return Response(WaitingRollouts({"items": rows}).data)

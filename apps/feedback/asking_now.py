@@ -46,7 +46,7 @@ def ask_now(run: Run, rollouts: Collection[int], by: User) -> AskedNow:
     finished = picked.filter(
         group__state__in=CLOSED, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY
     )
-    asked = {pk for members in _asked(states) for pk in members}
+    asked = {pk for members in _open_replies(states) for pk in members}
     fresh = [reply for reply in finished.order_by("pk") if reply.pk not in asked]
     if fresh:
         open_checks(run, fresh)
@@ -65,7 +65,7 @@ def ask_now(run: Run, rollouts: Collection[int], by: User) -> AskedNow:
     return AskedNow(len(moved), len(fresh), left)
 
 
-def _asked(groups: Collection[int]) -> list[list[int]]:
+def _open_replies(groups: Collection[int]) -> list[list[int]]:
     """Return the replies with open items that do not count for training, by item."""
     open_ones = Slot.objects.filter(state__in=["open", "held"])
     checks = Item.objects.filter(group__in=groups, purpose=Item.Purpose.CHECK, slots__in=open_ones)

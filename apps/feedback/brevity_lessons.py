@@ -64,7 +64,7 @@ def rejected(answers: Sequence[Answer], chosen: Answer, over: float = OVER) -> l
 
 def draw_demonstrations(run: Run, from_version: int = 0) -> tuple[int, int]:
     """Save the shortest right answer to each task of the run; return how many are new and known."""
-    return _keep(Demonstration, _drawn(run, from_version, _demonstrations))
+    return _keep(Demonstration, _draw_lessons(run, from_version, _demonstrations))
 
 
 def draw_preferences(run: Run, from_version: int = 0, over: float = OVER) -> tuple[int, int]:
@@ -72,7 +72,9 @@ def draw_preferences(run: Run, from_version: int = 0, over: float = OVER) -> tup
 
     Return how many are new and known.
     """
-    return _keep(Preference, _drawn(run, from_version, lambda answers: _preferences(answers, over)))
+    return _keep(
+        Preference, _draw_lessons(run, from_version, lambda answers: _preferences(answers, over))
+    )
 
 
 def _demonstrations(answers: Sequence[Answer]) -> Iterator[Lesson]:
@@ -87,7 +89,7 @@ def _preferences(answers: Sequence[Answer], over: float) -> Iterator[Lesson]:
             yield Preference(chosen=chosen.text, rejected=answer.text, **parents)
 
 
-def _drawn(
+def _draw_lessons(
     run: Run, from_version: int, lessons_of: Callable[[Sequence[Answer]], Iterator[Lesson]]
 ) -> Iterator[Lesson]:
     """Yield lessons task by task, so that only one task's answers are in memory."""

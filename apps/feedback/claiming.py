@@ -477,10 +477,10 @@ def _with_members(rows: list[tuple]) -> list[HeldItem]:
         else ()
     )
     rollouts = {rollout.pk: rollout for rollout in found}
-    return [_held(row, rollouts) for row in rows]
+    return [_build_held_item(row, rollouts) for row in rows]
 
 
-def _held(row: tuple, rollouts: dict[int, Rollout]) -> HeldItem:
+def _build_held_item(row: tuple, rollouts: dict[int, Rollout]) -> HeldItem:
     *facts, purpose, people, prompt, task_id, deadline_in_s, shown = row
     slot, item, fence, version, lease_s, form, run, slug, title, project, group, draw = facts
     members = tuple(Member(pk, rollouts[pk].text, rollouts[pk]) for pk in shown if pk in rollouts)

@@ -16,10 +16,12 @@ def worth(judged: Sequence[Mapping[str, float]], uncertainty: float = 0.0) -> fl
 
     `judged` holds each scorer's value per rollout; `uncertainty` is the model's mean deviation.
     """
-    spread = _deviation([math.fsum(values.values()) / len(values) for values in judged if values])
-    disagreement = [_deviation(list(values.values())) for values in judged if len(values) > 1]
-    mean = math.fsum(disagreement) / len(disagreement) if disagreement else 0.0
-    return min(1.0, max(spread, mean, uncertainty) / WIDEST)
+    means = [math.fsum(values.values()) / len(values) for values in judged if values]
+    spread = _deviation(means)
+    disagreements = [_deviation(list(values.values())) for values in judged if len(values) > 1]
+    disagreement = math.fsum(disagreements) / max(1, len(disagreements))
+    largest = max(spread, disagreement, uncertainty)
+    return min(1.0, largest / WIDEST)
 
 
 def distance_from_people(

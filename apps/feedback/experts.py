@@ -1,4 +1,4 @@
-"""Demonstrations as expert rollouts of a run, which updates can mix with sampled ones."""
+"""Demonstrations as expert rollouts of a run, which steps can mix with sampled ones."""
 
 from collections.abc import Sequence
 

@@ -142,7 +142,7 @@ def _store(
     lines: list[LessonLine], kind: type[Lesson], to: Destination, outcome: Imported
 ) -> list[BadLine]:
     """Write new lessons; return the lines that cannot be stored, with the reason."""
-    placed, refused = _placed(lines, kind, to, outcome)
+    placed, refused = _place_in_tasks(lines, kind, to, outcome)
     known = kind.objects.known([lesson for _, lesson in placed])
     fresh: list[Lesson] = []
     for line, lesson in placed:
@@ -151,9 +151,12 @@ def _store(
             fresh.append(lesson)
         elif lesson.contradicts(before):
             assert kind.VERDICT is not None  # else nothing contradicts
-            said = getattr(before, kind.VERDICT)
+            verdict = getattr(before, kind.VERDICT)
             refused.append(
-                bad(line, f"contradicts another line of the same author with {kind.VERDICT} {said}")
+                bad(
+                    line,
+                    f"contradicts another line of the same author with {kind.VERDICT} {verdict}",
+                )
             )
         else:
             outcome.known += 1
@@ -162,7 +165,7 @@ def _store(
     return refused
 
 
-def _placed(
+def _place_in_tasks(
     lines: list[LessonLine], kind: type[Lesson], to: Destination, outcome: Imported
 ) -> tuple[list[Placed], list[BadLine]]:
     """Return each line with its unsaved lesson, and the lines whose task does not exist."""

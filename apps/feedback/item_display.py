@@ -66,7 +66,7 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownItem:
     """An item as its template shows it.
 
     `answer` and `critique` are those of a withdrawn decision. `norming` is given for an item of
@@ -154,7 +154,9 @@ class Shown:
         return "none" if turn is None else str(turn)
 
 
-def show_item(user: User, held: HeldItem, answer: dict | None = None, critique: str = "") -> Shown:
+def show_item(
+    user: User, held: HeldItem, answer: dict | None = None, critique: str = ""
+) -> ShownItem:
     """Return the item as this person sees it, with the answer of a withdrawn decision."""
     ranks = (answer or {}).get("ranks", {})
     replies = [
@@ -169,7 +171,9 @@ def show_item(user: User, held: HeldItem, answer: dict | None = None, critique: 
         for place, member in enumerate(held.members, start=1)
     ]
     norming = place_in_round(held.run_id, held.item_id) if held.purpose == NORMING else None
-    return Shown(held, keys_by_action(user.rating_keys), replies, answer or {}, critique, norming)
+    return ShownItem(
+        held, keys_by_action(user.rating_keys), replies, answer or {}, critique, norming
+    )
 
 
 def mark_turns(turns: Sequence[Turn], answer: dict) -> list[dict]:

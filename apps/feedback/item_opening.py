@@ -84,7 +84,8 @@ def _still_wanted(chosen: list[int], rated: dict[int, int], overlap: int) -> lis
     """
     unasked = [pk for pk in rated if pk not in chosen]
     kept = chosen[: max(0, len(chosen) - len(unasked))]
-    return [(pk, overlap - rated.get(pk, 0)) for pk in kept if rated.get(pk, 0) < overlap]
+    missing = {pk: overlap - rated.get(pk, 0) for pk in kept}
+    return [(pk, count) for pk, count in missing.items() if count > 0]
 
 
 def _compared(people: People, chosen: list[int], seed: int) -> list[list[int]]:

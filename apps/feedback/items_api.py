@@ -39,7 +39,7 @@ class Shown(serializers.Serializer):
 
 
 class HeldItem(serializers.Serializer):
-    """An item in your hands."""
+    """An item that you hold."""
 
     slot = serializers.IntegerField(
         source="slot_id", help_text=("Identifies your lease of the item.")
@@ -108,8 +108,9 @@ class Claims(APIView):
 
     @extend_schema(operation_id="rating_items_claim", request=Claim, responses={200: HeldItems})
     def post(self, request: ApiRequest) -> Response:
-        """Hold the most urgent items that wait for you; none when none do, or when you hold as many
-        as the run allows.
+        """Claim the most urgent items that wait for your rating.
+
+        Returns no items if none wait, or if you hold as many as the run allows.
         """
         form = _valid(Claim, request)
         return Response(HeldItems({"items": claim(request.user, form["run"], form["count"])}).data)
@@ -127,9 +128,9 @@ class Slots(APIView):
         },
     )
     def post(self, request: ApiRequest, pk: int) -> Response:
-        """Decide an item in your hands.
+        """Submit your decision on an item that you hold.
 
-        409 when it is somebody else's by now, was changed, or is decided.
+        Returns 409 if somebody else holds the item by now, or if it was changed or decided.
         """
         form = _valid(Decision, request)
         try:
@@ -155,9 +156,9 @@ class SlotAct(APIView):
 class KeepSlot(SlotAct):
     @extend_schema(operation_id="rating_slots_keep", request=Hold, responses={200: Kept})
     def post(self, request: ApiRequest, pk: int) -> Response:
-        """Say that you are still at it; answers with the seconds left from now.
+        """Renew your hold on the item. Returns the seconds that are left.
 
-        409 when it is somebody else's by now.
+        Returns 409 if somebody else holds the item by now.
         """
         try:
             return Response(
@@ -172,7 +173,7 @@ class KeepSlot(SlotAct):
 class ReleaseSlot(SlotAct):
     @extend_schema(operation_id="rating_slots_release", request=Hold, responses={204: None})
     def post(self, request: ApiRequest, pk: int) -> Response:
-        """Give it back untouched."""
+        """Return the item undecided."""
         give_back_item(request.user, pk, _valid(Hold, request)["fence"])
         return Response(status=204)
 
@@ -180,7 +181,7 @@ class ReleaseSlot(SlotAct):
 class SkipSlot(SlotAct):
     @extend_schema(operation_id="rating_slots_skip", request=PassedOver, responses={204: None})
     def post(self, request: ApiRequest, pk: int) -> Response:
-        """Pass it over: it goes to others, and not to you again."""
+        """Skip the item. It goes to other raters, and not to you again."""
         form = _valid(PassedOver, request)
         try:
             skip(request.user, pk, form["fence"], form["reason"])
@@ -190,6 +191,6 @@ class SkipSlot(SlotAct):
 
 
 def _valid(shape: type[Strict], request: ApiRequest) -> dict:
-    asked = shape(data=request.data)
-    asked.is_valid(raise_exception=True)
-    return asked.validated_data
+    form = shape(data=request.data)
+    form.is_valid(raise_exception=True)
+    return form.validated_data

@@ -129,14 +129,16 @@ def known_items(run: Run) -> QuerySet[Item]:
 
 def count_known_answers(run: Run, items: Sequence[Item]) -> list[AnsweredItem]:
     """Return the items with their answers counted: one query, whatever their number."""
-    said: Mapping[int, list[Rating]] = {item.pk: [] for item in items}
-    answers = Rating.objects.counting().by_people().filter(item__in=said)
+    ratings: Mapping[int, list[Rating]] = {item.pk: [] for item in items}
+    answers = Rating.objects.counting().by_people().filter(item__in=ratings)
     for rating in answers.only("item_id", "answer", "shown", "form"):
-        said[rating.item_id].append(rating)
+        ratings[rating.item_id].append(rating)
     people = run.settings.people
     return [
         AnsweredItem(
-            item, len(said[item.pk]), sum(is_met(item, rating, people) for rating in said[item.pk])
+            item,
+            len(ratings[item.pk]),
+            sum(is_met(item, rating, people) for rating in ratings[item.pk]),
         )
         for item in items
     ]

@@ -1,4 +1,4 @@
-"""Exclude chosen groups from training, unless an update has taken them."""
+"""Exclude chosen groups from training, unless a step has taken them."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ LISTED = 200  # groups that the audit lists; the rest are counted
 
 @dataclass(frozen=True)
 class LeftOut:
-    """The numbers of groups `dropped`, `taken` by updates, and dropped before (`others`)."""
+    """The numbers of groups `dropped`, `taken` by steps, and dropped before (`others`)."""
 
     dropped: int
     taken: int
@@ -31,7 +31,7 @@ def drop_groups(run: Run, groups: Collection[int], by: User, reason: str) -> Lef
     """Drop those of these groups that wait or are ready, as whole groups.
 
     A group's mean is its baseline, so a part cannot be dropped. Groups in a planned or committed
-    update stay. Expert rows and offspring made from dropped rollouts are dropped too. Raises
+    step stay. Expert rows and offspring made from dropped rollouts are dropped too. Raises
     NotPossible, and ValueError without a reason.
     """
     if not reason.strip():
@@ -40,7 +40,7 @@ def drop_groups(run: Run, groups: Collection[int], by: User, reason: str) -> Lef
         raise NotPossible(f"run {run.slug} is {run.get_state_display()}; it no longer trains")
     why = f"dropped by {by}: {' '.join(reason.split())}"[:200]
     chosen = Group.objects.filter(run=run, pk__in=groups, draw_index__isnull=False)
-    # While the run's row is locked no update is planned: ready groups stay ready until they are
+    # While the run's row is locked no step is planned: ready groups stay ready until they are
     # dropped.
     Slot.objects.lock_open(lock_ids(chosen))
     dropped = set(chosen.drop_open(why))
@@ -77,7 +77,7 @@ def _groups(experiences, *states: str) -> set[int]:
 
 
 def leave_out_made(run: Run, groups: Iterable[int], why: str) -> None:
-    """Exclude expert rows of these groups, and of their offspring, from later updates.
+    """Exclude expert rows of these groups, and of their offspring, from later steps.
 
     The caller holds the lock on the run's row.
     """

@@ -20,22 +20,22 @@ def freeze(run: Run) -> Snapshot:
 
     Raises ValueError if there are none.
     """
-    wanted = run.settings.snapshot
-    assert wanted is not None  # the caller has looked
-    return Snapshot.freeze(run, wanted.source, _spelt(select_lessons(run)))
+    section = run.settings.snapshot
+    assert section is not None  # the caller has looked
+    return Snapshot.freeze(run, section.source, _lesson_digests(select_lessons(run)))
 
 
 def select_lessons(run: Run) -> QuerySet:
     """Return the lessons that the run's `snapshot` section selects, oldest first."""
-    wanted = run.settings.snapshot
-    assert wanted is not None  # the caller has looked
-    lessons = LESSONS[wanted.source].objects.filter(project=run.project_id)
+    section = run.settings.snapshot
+    assert section is not None  # the caller has looked
+    lessons = LESSONS[section.source].objects.filter(project=run.project_id)
     if run.started_at is not None:
         lessons = lessons.filter(at__lte=run.started_at)
     filters = {
-        "task__taskset__slug": wanted.taskset,
-        "run__slug": wanted.run,
-        "source": wanted.imported_as,
+        "task__taskset__slug": section.taskset,
+        "run__slug": section.run,
+        "source": section.imported_as,
     }
     return lessons.filter(
         **{field: value for field, value in filters.items() if value is not None}
@@ -46,13 +46,13 @@ def lessons(source: str, ids: Sequence[int]) -> list[Lesson]:
     """Return the lessons of these ids, in their order. Raises LessonGone."""
     found = LESSONS[source].objects.in_bulk(set(ids))
     if missing := set(ids) - found.keys():
-        raise LessonGone(f"{source}: {min(missing)} was frozen and is not there any more")
+        raise LessonGone(f"{source}: {min(missing)} is in the snapshot, but no longer exists")
     return [found[pk] for pk in ids]
 
 
 def require_unchanged(snapshot: Snapshot) -> None:
     """Check that every lesson is the same as when it was frozen. Raises LessonGone."""
-    again = snapshot.digest_of(_spelt(_frozen(snapshot)))
+    again = snapshot.digest_of(_lesson_digests(_frozen(snapshot)))
     if again != snapshot.digest:
         raise LessonGone(
             f"{snapshot}: they differ from what was frozen, {again[:12]} is not"
@@ -68,6 +68,6 @@ def _frozen(snapshot: Snapshot) -> Iterator[Lesson]:
         yield from lessons(snapshot.source, list(places.values_list("lesson", flat=True)))
 
 
-def _spelt(found: QuerySet | Iterator[Lesson]) -> Iterator[tuple[int, str]]:
+def _lesson_digests(found: QuerySet | Iterator[Lesson]) -> Iterator[tuple[int, str]]:
     rows = found.iterator(AT_ONCE) if isinstance(found, QuerySet) else found
     return ((lesson.pk, lesson.digest) for lesson in rows)

@@ -84,7 +84,7 @@ class PreviewedLesson(serializers.Serializer):
 
 
 class LessonsDocument(serializers.Serializer):
-    """What came of the file; of a preview, what would come of its first rows."""
+    """The result of an import; of a preview, the result that its first rows would have."""
 
     stored = serializers.BooleanField()
     layout = serializers.CharField(
@@ -115,22 +115,22 @@ class Lessons(APIView):
         responses={200: LessonsDocument},
     )
     def post(self, request: ApiRequest) -> Response:
-        """Store the demonstrations, preferences or thumbs of a file, or look through it."""
+        """Import the demonstrations, preferences or thumbs of a file, or preview the file."""
         form = SentLessons(data=request.data)
         form.is_valid(raise_exception=True)
-        said = form.validated_data
-        project = _run_project(request, said["project"])
+        data = form.validated_data
+        project = _run_project(request, data["project"])
         to = Destination(
-            project, upload_name(said["file"]), _taskset(project, said.get("taskset", ""))
+            project, upload_name(data["file"]), _taskset(project, data.get("taskset", ""))
         )
-        columns = LessonColumns(layout=said.get("layout", ""), at_least=said.get("at_least"))
-        with keep_upload(said["file"]) as path:
-            file = LessonFile(path, said["kind"], columns)
+        columns = LessonColumns(layout=data.get("layout", ""), at_least=data.get("at_least"))
+        with keep_upload(data["file"]) as path:
+            file = LessonFile(path, data["kind"], columns)
             try:
                 answer = (
                     _previewed(file)
-                    if said["preview"]
-                    else _stored(file, to, said["leave_out"], request)
+                    if data["preview"]
+                    else _stored(file, to, data["leave_out"], request)
                 )
             except NotReadable as damage:
                 raise ValidationError({"file": [f"The file can’t be read: {damage}."]}) from None
@@ -143,7 +143,10 @@ class Lessons(APIView):
 
 
 def _run_project(request: ApiRequest, slug: str) -> Project:
-    """Raises ValidationError for a stranger, PermissionDenied for who may only look."""
+    """Return the project, whose data the user may change.
+
+    Raises ValidationError for strangers, and PermissionDenied for people who may only look.
+    """
     project = Project.objects.visible_to(request.user).filter(slug=slug).first()
     if project is None:
         raise ValidationError({"project": [f"You are not a member of a project {slug!r}."]})
@@ -153,7 +156,7 @@ def _run_project(request: ApiRequest, slug: str) -> Project:
 
 
 def _taskset(project: Project, slug: str) -> Taskset | None:
-    """Raises ValidationError."""
+    """Return the taskset of this slug; None without a slug. Raises ValidationError."""
     found = project.tasksets.filter(slug=slug).first() if slug else None
     if slug and found is None:
         raise ValidationError({"taskset": [f"The project has no taskset {slug!r}."]})

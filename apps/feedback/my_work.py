@@ -98,8 +98,10 @@ def days(user: User) -> list[Day]:
 def rows(user: User, ratings: Sequence[Rating]) -> list[Row]:
     """Return these own ratings with their results. A fixed number of statements."""
     open_to_change = changeable(user)
-    told = {one.pk for one in ratings if one.pk not in open_to_change and _shows_guess(one)}
-    guesses = {one.rating_id: one for one in Prediction.objects.filter(rating__in=told)}
+    guesses_shown = {
+        one.pk for one in ratings if one.pk not in open_to_change and _shows_guess(one)
+    }
+    guesses = {one.rating_id: one for one in Prediction.objects.filter(rating__in=guesses_shown)}
     return [
         Row(
             rating,

@@ -67,18 +67,18 @@ def round_of(run: Run) -> Round:
         return Round([], [])
     people = run.settings.people
     expected = {item.pk: item for item in items}
-    said: dict[int, list[Rating]] = {}
+    by_item: dict[int, list[Rating]] = {}
     ratings = Rating.objects.counting().filter(item__in=expected)
     for rating in ratings.order_by("pk").only(
         "item_id", "rater_id", "form", "answer", "shown", "at"
     ):
-        said.setdefault(rating.rater_id, []).append(rating)
+        by_item.setdefault(rating.rater_id, []).append(rating)
     return Round(
         count_known_answers(run, items),
         [
             Rater(
                 person.username,
-                len(own := said.get(person.pk, [])),
+                len(own := by_item.get(person.pk, [])),
                 sum(
                     is_met(expected[rating.item_id], rating, people)
                     for rating in own
@@ -86,12 +86,12 @@ def round_of(run: Run) -> Round:
                 ),
                 own[-1].at if own else None,
             )
-            for person in _asked(run)
+            for person in _askable_people(run)
         ],
     )
 
 
-def _asked(run: Run) -> list[User]:
+def _askable_people(run: Run) -> list[User]:
     """Return the people whom the run may ask: those it names, else all raters of its project."""
     raters = User.objects.filter(
         is_active=True,

@@ -61,7 +61,7 @@ def _lessons(
         rollout.pk: rollout
         for rollout in Rollout.objects.filter(group__in=groups).only("group_id", "text", "turns")
     }
-    by_hand = _standing(run, groups, rollouts, drawn)
+    by_hand = _usable_ratings(run, groups, rollouts, drawn)
     tasks = {group.pk: group.task for group in groups}
     for (group, rater), ratings in by_hand.items():
         ordered: set[int] = set()
@@ -89,7 +89,7 @@ def _lessons(
         drawn.skipped[NO_ORDER] += len(ratings) - len(taken)
 
 
-def _standing(
+def _usable_ratings(
     run: Run, groups: Sequence[Group], rollouts: dict[int, Rollout], drawn: DrawnLessons
 ) -> dict[tuple[int, int], list[Rating]]:
     """Return the usable ratings of these groups, by group and rater, oldest first.
@@ -134,7 +134,7 @@ def _keep(lessons: Sequence[Preference], drawn: DrawnLessons) -> None:
     """Save new lessons: one per person about the same two answers, the first."""
     fresh = {(lesson.author_id, lesson.key): lesson for lesson in reversed(lessons)}
     there = Preference.objects.known(lessons)
-    new = [lesson for said, lesson in fresh.items() if said not in there]
+    new = [lesson for key, lesson in fresh.items() if key not in there]
     Preference.objects.bulk_create(reversed(new))
     drawn.new += len(new)
     drawn.known += len(lessons) - len(new)

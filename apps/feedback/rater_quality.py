@@ -126,10 +126,10 @@ def _by_category(form: str, decided: Sequence[tuple[int, Answer, list[int]]]) ->
     units = [str(sorted(shown)) for _, _, shown in decided]
     _, unit = np.unique(units, return_inverse=True)
     raters, rater = np.unique([rater for rater, _, _ in decided], return_inverse=True)
-    said = np.array([category(form, answer, shown) for _, answer, shown in decided])
-    _, accuracy = one_coin(unit, rater, said, KINDS[form])
+    categories = np.array([category(form, answer, shown) for _, answer, shown in decided])
+    _, accuracy = one_coin(unit, rater, categories, KINDS[form])
     decisions = _counts(raters, rater)
-    return Quality(KINDS[form], _by(raters, accuracy), {}, {}, decisions, 0.0)
+    return Quality(KINDS[form], _by_rater(raters, accuracy), {}, {}, decisions, 0.0)
 
 
 def category(form: str, answer: Answer, shown: Sequence[int]) -> int:
@@ -151,14 +151,14 @@ def _by_scale(worth: Sequence[tuple[int, int, float]]) -> Quality:
     return Quality(
         0,
         {},
-        _by(raters, model.bias),
-        _by(raters, model.variance),
+        _by_rater(raters, model.bias),
+        _by_rater(raters, model.variance),
         _counts(raters, rater),
         model.common,
     )
 
 
-def _by(raters: np.ndarray, figures: np.ndarray) -> dict[int, float]:
+def _by_rater(raters: np.ndarray, figures: np.ndarray) -> dict[int, float]:
     return {int(rater): float(figure) for rater, figure in zip(raters, figures, strict=True)}
 
 

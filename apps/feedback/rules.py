@@ -60,10 +60,10 @@ class AggregateValue:
 Qualities = Mapping[str, Quality]  # by form
 
 
-def mean(said: Sequence[DecidedValues], _: Qualities) -> dict[int, AggregateValue]:
+def mean(decided: Sequence[DecidedValues], _: Qualities) -> dict[int, AggregateValue]:
     """Return the mean; its standard error needs two decisions."""
     means = {}
-    for rollout, values in _by_rollout(said).items():
+    for rollout, values in _by_rollout(decided).items():
         numbers = [value for _, value in values]
         means[rollout] = AggregateValue(math.fsum(numbers) / len(numbers), _error_of_mean(numbers))
     return means
@@ -73,10 +73,10 @@ def _error_of_mean(values: Sequence[float]) -> float | None:
     return float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else None
 
 
-def weighted(said: Sequence[DecidedValues], qualities: Qualities) -> dict[int, AggregateValue]:
+def weighted(decided: Sequence[DecidedValues], qualities: Qualities) -> dict[int, AggregateValue]:
     """Return the mean weighted by the raters' precision, with the error that this implies."""
     means = {}
-    for rollout, values in _by_rollout(said).items():
+    for rollout, values in _by_rollout(decided).items():
         trusted = [
             qualities[decision.form].trust(decision.rater, value) for decision, value in values
         ]
@@ -91,30 +91,30 @@ def _weighted_mean(trusted: Sequence[WeightedDecision]) -> AggregateValue:
     return AggregateValue(min(max(value, 0.0), 1.0), math.sqrt(variance) / total)
 
 
-def by_strength(said: Sequence[DecidedValues], _: Qualities) -> dict[int, AggregateValue]:
+def by_strength(decided: Sequence[DecidedValues], _: Qualities) -> dict[int, AggregateValue]:
     """Return values by Bradley and Terry's model."""
-    place = _places(said)
+    place = _places(decided)
     wins = np.zeros((len(place), len(place)))
     typical = np.zeros((len(place), 2))
-    for game in games(said):
+    for game in games(decided):
         one = place[game.one]
         if game.other is None:
             typical[one] += game.weight * np.array([game.result, 1 - game.result])
         else:
             wins[one, place[game.other]] += game.weight * game.result
             wins[place[game.other], one] += game.weight * (1 - game.result)
-    return _words(place, fit_bradley_terry(wins, games=GAMES, against_typical=typical))
+    return _aggregate_values(place, fit_bradley_terry(wins, games=GAMES, against_typical=typical))
 
 
-def by_ranking(said: Sequence[DecidedValues], _: Qualities) -> dict[int, AggregateValue]:
+def by_ranking(decided: Sequence[DecidedValues], _: Qualities) -> dict[int, AggregateValue]:
     """Return values by Plackett and Luce's model.
 
     A ranking counts as one act, not as many as it has pairs.
     """
-    place = _places(said)
+    place = _places(decided)
     choices = []
     typical = np.zeros((len(place), 2))
-    for one in said:
+    for one in decided:
         if ranks := ranks_by_rollout(one):
             choices += split_ranking({place[rollout]: rank for rollout, rank in ranks.items()})
         else:
@@ -123,7 +123,9 @@ def by_ranking(said: Sequence[DecidedValues], _: Qualities) -> dict[int, Aggrega
                     typical[place[game.one]] += [game.result, 1 - game.result]
                 else:
                     choices += _graded(place[game.one], place[game.other], game.result)
-    return _words(place, plackett_luce(len(place), choices, games=GAMES, against_typical=typical))
+    return _aggregate_values(
+        place, plackett_luce(len(place), choices, games=GAMES, against_typical=typical)
+    )
 
 
 def _graded(one: int, other: int, result: float) -> list[Choice]:
@@ -135,12 +137,12 @@ def _graded(one: int, other: int, result: float) -> list[Choice]:
     ]
 
 
-def by_elo(said: Sequence[DecidedValues], _: Qualities) -> dict[int, AggregateValue]:
+def by_elo(decided: Sequence[DecidedValues], _: Qualities) -> dict[int, AggregateValue]:
     """Return values by Elo's rating, in the order in which the decisions came."""
-    place = _places(said)
+    place = _places(decided)
     results = [
         (place[game.one], None if game.other is None else place[game.other], game.result)
-        for game in games(sorted(said, key=lambda one: one.rating))
+        for game in games(sorted(decided, key=lambda one: one.rating))
     ]
     points = compute_elo(len(place), results)
     return {
@@ -167,12 +169,12 @@ class Game:
     weight: float = 1.0
 
 
-def games(said: Sequence[DecidedValues]) -> Iterator[Game]:
+def games(decided: Sequence[DecidedValues]) -> Iterator[Game]:
     """Yield the decisions as games of two.
 
     A ranking of k implies k (k − 1) / 2 games, which together weigh as much as its k − 1 choices.
     """
-    for one in said:
+    for one in decided:
         if one.form == "pairwise":
             yield from _of_pair(one)
         elif ranks := ranks_by_rollout(one):
@@ -202,22 +204,22 @@ def ranks_by_rollout(one: DecidedValues) -> dict[int, int]:
     return {}
 
 
-def _by_rollout(said: Sequence[DecidedValues]) -> dict[int, list[tuple[DecidedValues, float]]]:
+def _by_rollout(decided: Sequence[DecidedValues]) -> dict[int, list[tuple[DecidedValues, float]]]:
     decisions = defaultdict(list)
-    for decision in said:
+    for decision in decided:
         for rollout, value in decision.values.items():
             decisions[rollout].append((decision, value))
     return decisions
 
 
-def _places(said: Sequence[DecidedValues]) -> dict[int, int]:
+def _places(decided: Sequence[DecidedValues]) -> dict[int, int]:
     return {
         rollout: at
-        for at, rollout in enumerate(sorted({rollout for one in said for rollout in one.values}))
+        for at, rollout in enumerate(sorted({rollout for one in decided for rollout in one.values}))
     }
 
 
-def _words(place: Mapping[int, int], strengths: Strengths) -> dict[int, AggregateValue]:
+def _aggregate_values(place: Mapping[int, int], strengths: Strengths) -> dict[int, AggregateValue]:
     chances = 1 / (1 + np.exp(-strengths.scores))
     errors = strengths.errors
     return {

@@ -21,7 +21,7 @@ class NewRating(Strict):
 
 
 class NewRatings(Strict):
-    """A list of ratings, checked one by one: a bad one spoils no other."""
+    """Ratings, each checked by itself."""
 
     ratings = serializers.ListField(
         child=serializers.JSONField(allow_null=True), min_length=1, max_length=MOST_RATINGS
@@ -29,7 +29,7 @@ class NewRatings(Strict):
 
 
 class NewRatingsShape(serializers.Serializer):
-    """Ratings, looked at one by one: a bad one spoils no other."""
+    """Ratings, each checked by itself."""
 
     ratings = serializers.ListField(child=NewRating(), min_length=1, max_length=MOST_RATINGS)
 
@@ -63,7 +63,7 @@ class QueueQuery(Query):
 
 
 class Waiting(serializers.ModelSerializer):
-    """A rollout that waits for you."""
+    """A rollout that waits for your rating."""
 
     prompt = Message(many=True, source="group.task.prompt", read_only=True)
     deadline_at = serializers.DateTimeField(

@@ -37,10 +37,10 @@ def simulate_answer(
     if form == "best_worst":
         ordered = sorted(zip(felt, shown, strict=True))
         return {"best": ordered[-1][1], "worst": ordered[0][1]}
-    return _alone(form, felt[0], people, turns)
+    return _answer_single(form, felt[0], people, turns)
 
 
-def _alone(form: str, felt: float, people: People, turns: int) -> Answer | None:
+def _answer_single(form: str, felt: float, people: People, turns: int) -> Answer | None:
     """Return the rater's answer about one reply."""
     match form:
         case "thumbs":

@@ -60,7 +60,7 @@ class TraceQuery(Query):
 
 
 class Word(serializers.Serializer):
-    """A rating that shaped an update."""
+    """A rating that influenced a step."""
 
     id = serializers.IntegerField()
     rater = serializers.CharField()
@@ -69,7 +69,7 @@ class Word(serializers.Serializer):
 
 
 class ShapedUpdate(serializers.Serializer):
-    """The human data that shaped one update."""
+    """The human data that influenced one step."""
 
     step = serializers.IntegerField()
     rollouts = serializers.IntegerField()
@@ -84,7 +84,7 @@ class ShapedUpdate(serializers.Serializer):
 
 
 class VersionTrace(serializers.Serializer):
-    """The updates behind a weight version, the newest first."""
+    """The steps behind a weight version, the newest first."""
 
     version = serializers.IntegerField()
     step = serializers.IntegerField()
@@ -95,7 +95,7 @@ class VersionTrace(serializers.Serializer):
 
 
 class UsedIn(serializers.Serializer):
-    """An update that took something of a rating."""
+    """A step that used data of a rating."""
 
     step = serializers.IntegerField()
     version = serializers.IntegerField(
@@ -175,9 +175,9 @@ class Trace(APIView):
 
     @extend_schema(operation_id="runs_trace", parameters=[TraceQuery], responses=VersionTrace)
     def get(self, request: ApiRequest, pk: int, version: int) -> Response:
-        """The human data behind a weight version, by update.
+        """Return the human data behind a weight version, by step.
 
-        It consists of ratings, rater models and experts' answers.
+        It consists of ratings, rater models and demonstrations.
         """
         query = TraceQuery.of(request)
         known = get_object_or_404(
@@ -195,10 +195,10 @@ class TraceOfRating(APIView):
 
     @extend_schema(operation_id="ratings_trace", responses=RatingTrace)
     def get(self, request: ApiRequest, pk: int) -> Response:
-        """The updates and weights that a rating shaped; of others' ratings for owners and
-        researchers alone.
+        """Return the steps and weight versions that a rating influenced.
 
-        Raters who rate the run blind see only whether it was late.
+        Only owners and researchers see the ratings of others. Raters who rate the run blind see
+        only whether the rating was late.
         """
         rows = Rating.objects.visible_to(request.user).select_related("run", "item", "rollout")
         found = get_object_or_404(rows, pk=min(pk, 2**63 - 1))
@@ -218,24 +218,23 @@ class Replays(APIView):
 
     @extend_schema(operation_id="runs_replay", request=NewReplay, responses={201: RunDocument})
     def post(self, request: ApiRequest, pk: int) -> Response:
-        """Make a run of this one's recorded data without these people and tasks, or by new rewards;
-        it is not started.
+        """Create a run from this run's recorded data, without starting it.
+
+        It excludes the given people and tasks, or uses the rewards of a rescoring.
         """
         form = NewReplay(data=request.data)
         run = get_traced_run(request, pk)
         form.is_valid(raise_exception=True)
-        wanted = form.validated_data
+        data = form.validated_data
         new_set = (
-            get_object_or_404(run.rescorings, pk=wanted["rescoring"])
-            if "rescoring" in wanted
-            else None
+            get_object_or_404(run.rescorings, pk=data["rescoring"]) if "rescoring" in data else None
         )
         try:
-            proposal = propose(run, wanted["without_raters"], wanted["without_tasks"], new_set)
+            proposal = propose(run, data["without_raters"], data["without_tasks"], new_set)
             replay = create_replay(
                 proposal,
-                wanted.get("slug", proposal.slug),
-                wanted.get("title", proposal.title),
+                data.get("slug", proposal.slug),
+                data.get("title", proposal.title),
                 request.user,
             )
         except (NothingToReplay, NotPossible, ConfigError) as refusal:
@@ -252,14 +251,14 @@ class Exports(APIView):
         responses={(200, f.content_type): OpenApiTypes.BINARY for f in FORMATS.values()},
     )
     def get(self, request: ApiRequest, pk: int, kind: str) -> StreamingHttpResponse:
-        """People's data of the run, as a file."""
+        """Return the run's human data as a file."""
         query = ExportQuery.of(request)
         run = get_traced_run(request, pk)
         if kind not in KINDS:
             raise Http404(f"no export {kind}")
         since: datetime | None = query.get("since")
-        wanted = RowSelection(run, query.get("form", ""), since, query["pseudonyms"])
-        return file_response(request._request, kind, wanted, query["file"])
+        selection = RowSelection(run, query.get("form", ""), since, query["pseudonyms"])
+        return file_response(request._request, kind, selection, query["file"])
 
 
 def _update(shaping: UpdateInfluence) -> dict:
@@ -269,12 +268,12 @@ def _update(shaping: UpdateInfluence) -> dict:
         "rater_models": sorted(shaping.models),
         "ratings": [
             {
-                "id": said.pk,
-                "rater": said.rater.username,
-                "is_simulated": said.rater.is_simulated,
-                "form": said.form,
+                "id": rating.pk,
+                "rater": rating.rater.username,
+                "is_simulated": rating.rater.is_simulated,
+                "form": rating.form,
             }
-            for said in shaping.ratings
+            for rating in shaping.ratings
         ],
         "demonstrations": [answer.pk for answer in shaping.answers],
     }

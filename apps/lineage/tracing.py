@@ -1,9 +1,9 @@
 """Trace from weights back to the ratings that shaped them, and from a rating forward to weights.
 
-A rating reaches an update in three ways: its rollouts are in the update's batch; a rater model that
+A rating reaches a step in three ways: its rollouts are in the step's batch; a rater model that
 had learned it gave rewards there; or its rewrite is there as an expert's answer. All are read by
-key, an update at a time. Ratings count as they were at the time: a rating that was changed or
-withdrawn after its group was judged has still shaped the update.
+key, a step at a time. Ratings count as they were at the time: a rating that was changed or
+withdrawn after its group was judged has still shaped the step.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ from apps.runs.models import Run, TrainStep, WeightVersion
 
 STEPS_SHOWN = 20
 USES_SHOWN = 50
-# What pages and REST show of a traced rating: an update may have thousands.
+# What pages and REST show of a traced rating: a step may have thousands.
 SHOWN_OF_RATINGS = (
     "run",
     "form",
@@ -46,7 +46,7 @@ SHOWN_OF_RATINGS = (
 
 @dataclass
 class UpdateInfluence:
-    """The human data that shaped one update.
+    """The human data that influenced one step.
 
     `models` maps the number of each rater model whose rewards it used to the number of rollouts.
     """
@@ -67,9 +67,9 @@ class UpdateInfluence:
 def trace_weights(
     version: WeightVersion, before: int | None = None, most: int = STEPS_SHOWN
 ) -> tuple[list[UpdateInfluence], bool]:
-    """Return the updates behind these weights, newest first, and whether there are older ones.
+    """Return the steps behind these weights, newest first, and whether there are older ones.
 
-    Only updates below `before` are returned. Ten queries at most, whatever the run's length.
+    Only steps below `before` are returned. Ten queries at most, whatever the run's length.
     """
     updates = TrainStep.objects.filter(
         run=version.run_id, state=TrainStep.State.COMMITTED, number__lte=version.step
@@ -82,7 +82,7 @@ def trace_weights(
 
 
 def trace_updates(steps: QuerySet[TrainStep]) -> list[UpdateInfluence]:
-    """Return what shaped these updates, newest first. Ten queries at most."""
+    """Return what shaped these steps, newest first. Ten queries at most."""
     found = {step.pk: UpdateInfluence(step) for step in steps.order_by("-number")}
     _fill(found)
     return list(found.values())
@@ -136,14 +136,14 @@ def list_counted_ratings(groups: Sequence[int]) -> list[Rating]:
     settled = {group for group, _ in made}
     all_said = Rating.objects.filter(is_late=False).select_related("rater", "item", "rollout")
     all_said = all_said.only(*SHOWN_OF_RATINGS)
-    said = [
+    in_force = [
         *all_said.filter(item__group__in=groups),
         *all_said.filter(item=None, rollout__group__in=groups),
     ]
-    loose = [rating.pk for rating in said if find_group_id(rating) not in settled]
+    loose = [rating.pk for rating in in_force if find_group_id(rating) not in settled]
     stood = set(Rating.objects.in_time().filter(pk__in=loose).values_list("pk", flat=True))
     return sorted(
-        (rating for rating in said if rating.pk in named or rating.pk in stood),
+        (rating for rating in in_force if rating.pk in named or rating.pk in stood),
         key=lambda rating: rating.pk,
     )
 
@@ -178,7 +178,7 @@ def learned_by(model: RaterModel) -> QuerySet[Rating]:
 
 @dataclass(frozen=True)
 class Use:
-    """An update that used something of a rating.
+    """A step that used something of a rating.
 
     `version` is the first version that contains it, if there is one already.
     """
@@ -192,8 +192,8 @@ class Use:
 class RatingEffects:
     """The effects of a rating.
 
-    `model` is the first rater model that learned it; `by_model` the first update that this model
-    shaped. `replays` are other runs that repeat the updates with its group; `lessons` are runs that
+    `model` is the first rater model that learned it; `by_model` the first step that this model
+    shaped. `replays` are other runs that repeat the steps with its group; `lessons` are runs that
     learned from its rewrite.
     """
 
@@ -207,7 +207,7 @@ class RatingEffects:
 
     @property
     def first(self) -> Use | None:
-        """Return the first update that any part of it reached."""
+        """Return the first step that any part of it reached."""
         known = [*self.uses, *self.answers, *([self.by_model] if self.by_model else [])]
         return min(known, key=lambda use: use.step.number, default=None)
 
@@ -224,7 +224,7 @@ def forward(rating: Rating) -> RatingEffects:
         by_model=_first_use(model, last) if model and last else None,
         answers=_uses(
             StepItem.objects.filter(
-                experience__rollout__expert_answer__demonstration__in=_shown(rating)
+                experience__rollout__expert_answer__demonstration__in=_demonstrations_made(rating)
             )
         ),
         replays=list(
@@ -249,7 +249,7 @@ def _uses(items: QuerySet[StepItem]) -> list[Use]:
 
 
 def version_after(step: TrainStep) -> WeightVersion | None:
-    """Return the first version that contains this update."""
+    """Return the first version that contains this step."""
     later = WeightVersion.objects.filter(run=step.run_id, step__gte=step.number).exclude(
         state=WeightVersion.State.REFUSED
     )
@@ -286,9 +286,9 @@ def _models(rating: Rating) -> tuple[RaterModel | None, RaterModel | None]:
 
 
 def _first_use(model: RaterModel, last: RaterModel) -> Use | None:
-    """Return the first update that used a reward of `model` or a later one up to `last`.
+    """Return the first step that used a reward of `model` or a later one up to `last`.
 
-    Only updates planned since the model was fitted are searched.
+    Only steps planned since the model was fitted are searched.
     """
     rewards = Reward.objects.filter(
         rollout=OuterRef("experience__rollout"),
@@ -304,7 +304,7 @@ def _first_use(model: RaterModel, last: RaterModel) -> Use | None:
     return Use(step, version_after(step)) if step else None
 
 
-def _shown(rating: Rating) -> list[int]:
+def _demonstrations_made(rating: Rating) -> list[int]:
     """Return the demonstrations that this rating made."""
     if rating.form != "rewrite" or rating.rollout_id is None:
         return []
@@ -315,7 +315,7 @@ def _shown(rating: Rating) -> list[int]:
 
 
 def _lesson_runs(rating: Rating) -> list[Run]:
-    """Return runs whose updates took the demonstration or the preference that this rating made."""
+    """Return runs whose steps took the demonstration or the preference that this rating made."""
     if rating.form != "rewrite" or rating.rollout_id is None:
         return []
     made = {

@@ -1,7 +1,7 @@
-"""Operators over the batch of an update, applied to the whole batch before the optimiser sees it.
+"""Operators over the batch of a step, applied to the whole batch before the optimiser sees it.
 
-Removed rows stay in the update's record with the reason, and count as trained without a loss:
-otherwise the next update would select and remove them again. The rows' order is the recorded one,
+Removed rows stay in the step's record with the reason, and count as trained without a loss:
+otherwise the next step would select and remove them again. The rows' order is the recorded one,
 so the same rows give the same update.
 """
 
@@ -36,7 +36,7 @@ def treat(
 ) -> OperatorChanges:
     """Apply the run's operators to these experiences, and count the results.
 
-    Call it in the transaction that plans the update. `version` is the trainer's. `credits` holds
+    Call it in the transaction that plans the step. `version` is the trainer's. `credits` holds
     the weights that differ from the experience's own advantage. Raises OperatorFailed.
     """
     plan = run.settings

@@ -39,19 +39,19 @@ def find_pipeline_problems(plan: RunConfig, project: Project) -> dict[str, str]:
 
 def in_list(text: str) -> list:
     """Return the list of operators in a YAML text, not validated. Raises ConfigError."""
-    said = load_yaml(text)
-    if not isinstance(said, list | None):
+    data = load_yaml(text)
+    if not isinstance(data, list | None):
         raise ConfigError({"operators": "must be a list: each operator begins with `- operator:`"})
-    return said or []
+    return data or []
 
 
-def operators_of_import(said: Sequence[object], project: Project) -> list[OperatorChoice]:
+def operators_of_import(data: Sequence[object], project: Project) -> list[OperatorChoice]:
     """Return operators for the tasks of an imported file, all of the task stage.
 
     Raises ConfigError by dotted field: `0.operator`.
     """
     try:
-        pipeline = on_tasks(PIPELINE.validate_python(said))
+        pipeline = on_tasks(PIPELINE.validate_python(data))
     except ValidationError as error:
         raise ConfigError(
             {".".join(map(str, one["loc"])): one["msg"] for one in error.errors()}
@@ -67,7 +67,7 @@ def operators_of_import(said: Sequence[object], project: Project) -> list[Operat
 
 
 def _in_vain(plan: RunConfig) -> dict[str, str]:
-    """Return operators whose rows no update would take, or that conflict with the plan."""
+    """Return operators whose rows no step would take, or that conflict with the plan."""
     found = {}
     none = (
         f"makes expert rows, but `{plan.algorithm.name}` uses none: choose `mix`, or set "

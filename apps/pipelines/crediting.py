@@ -1,7 +1,7 @@
 """Advantage computation: the run's configuration applied to rewards and tokens.
 
-`of_group` is called when a group is refined, `credit_batch` when an update's batch is fixed, and
-only where the numbers depend on the whole update (`advantage.over_batch`); until then such a
+`of_group` is called when a group is refined, `credit_batch` when a step's batch is fixed, and
+only where the numbers depend on the whole step (`advantage.over_batch`); until then such a
 rollout carries what is known of its advantage within its group.
 """
 
@@ -34,7 +34,7 @@ from apps.runs.config import RunConfig
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedRollout:
     """A rollout with its combined reward, its reward by scorer, and its number of policy turns."""
 
     reward: float
@@ -42,7 +42,7 @@ class Judged:
     turns: int = 1
 
 
-def of_group(plan: RunConfig, judged: Sequence[Judged]) -> list[float] | None:
+def of_group(plan: RunConfig, judged: Sequence[JudgedRollout]) -> list[float] | None:
     """Return the advantages of a group's rollouts; None when nothing can be learned from it.
 
     Raises OperatorFailed for a plugin's advantage that fails.
@@ -66,8 +66,8 @@ def of_group(plan: RunConfig, judged: Sequence[Judged]) -> list[float] | None:
     return ADVANTAGES[advantage.name]([rewards], **_options(advantage))[0]
 
 
-def _so_far(plan: RunConfig, judged: Sequence[Judged]) -> list[float] | None:
-    """Return the provisional values for advantages that need the whole update, or the teacher.
+def _so_far(plan: RunConfig, judged: Sequence[JudgedRollout]) -> list[float] | None:
+    """Return the provisional values for advantages that need the whole step, or the teacher.
 
     None means that the group is dropped.
     """
@@ -88,7 +88,7 @@ def _so_far(plan: RunConfig, judged: Sequence[Judged]) -> list[float] | None:
 
 
 def credit_batch(plan: RunConfig, batch: Sequence[Experience]) -> dict[int, Credit]:
-    """Return the advantage of each experience in this update, by experience id.
+    """Return the advantage of each experience in this step, by experience id.
 
     Groups are passed in the batch's order.
     """
@@ -123,15 +123,18 @@ def _standard_scores(advantage: Advantage, rows: Rows) -> Credits:
         scores = ADVANTAGES[advantage.name](
             [[_reward(e) for e in members] for members in rows], **options
         )
-        return [[Credit(score) for score in _kept(own)] for own in scores]
+        return [[Credit(score) for score in _kept_scores(own)] for own in scores]
     turns = [
         [[_reward(e)] * len(stretches(e.rollout.tokens.action_mask)) for e in members]
         for members in rows
     ]
-    return [[Credit(own[0]) for own in _kept(group)] for group in step_wise_grpo(turns, **options)]
+    return [
+        [Credit(own[0]) for own in _kept_scores(group)]
+        for group in step_wise_grpo(turns, **options)
+    ]
 
 
-def _kept(scores: list[Score] | None) -> list[Score]:
+def _kept_scores(scores: list[Score] | None) -> list[Score]:
     """Return the scores of a group; without a threshold, none is dropped."""
     assert scores is not None
     return scores
@@ -144,13 +147,13 @@ def _reward(experience: Experience) -> float:
 
 
 def _mean_logprob(tokens: Tokens) -> float:
-    """Give the mean logprob of what the policy said."""
+    """Return the mean logprob of the policy's own tokens."""
     own = [value for value, here in zip(tokens.logprobs, tokens.action_mask, strict=True) if here]
     return mean(own) if own else 0.0
 
 
 def _sums(advantage: GDPO, rows: Rows) -> Credits:
-    """Whiten the sums made within the groups over the whole update, GDPO's last step."""
+    """Whiten the sums made within the groups over the whole step, GDPO's last step."""
     sums = [e.advantage for members in rows for e in members]
     divisor = deviation(sums) + 1e-6
     scores = iter(centred(sums))
@@ -172,7 +175,7 @@ def _whitened_returns(advantage: ReinforcePlusPlus, rows: Rows) -> Credits:
     else:
         table = [_at_the_end(r, mask) for r, mask in zip(rewards, masks, strict=True)]
         scores, _ = discounted(table, [[1] * len(row) for row in table], gamma=advantage.gamma)
-        credits = [_over(mask, own) for mask, own in zip(masks, scores, strict=True)]
+        credits = [_scores_at_tokens(mask, own) for mask, own in zip(masks, scores, strict=True)]
     return _grouped(credits, rows)
 
 
@@ -190,7 +193,9 @@ def _reaching_back(advantage: GAE, rows: Rows) -> Credits:
         return _grouped([Credit(score) for score in whole], rows)
     table = [_at_the_end(reward, mask) for reward, mask in zip(rewards, masks, strict=True)]
     scores, _ = gae(table, [[1] * len(row) for row in table], **_options(advantage))
-    return _grouped([_over(mask, own) for mask, own in zip(masks, scores, strict=True)], rows)
+    return _grouped(
+        [_scores_at_tokens(mask, own) for mask, own in zip(masks, scores, strict=True)], rows
+    )
 
 
 def _turns_in_their_states(advantage: GiGPO, rows: Rows) -> Credits:
@@ -222,7 +227,7 @@ def _at_the_end(reward: float, mask: Sequence[int]) -> list[float]:
     return [*[0.0] * (sum(mask) - 1), reward] if any(mask) else []
 
 
-def _over(mask: Sequence[int], scores: Sequence[float]) -> Credit:
+def _scores_at_tokens(mask: Sequence[int], scores: Sequence[float]) -> Credit:
     """Return the scores of the policy's tokens at their positions in the completion."""
     rest = iter(scores)
     return Credit.of([next(rest) if here else 0.0 for here in mask], mask)

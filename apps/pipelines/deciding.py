@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from apps.pipelines.applying import OperatorFailed, OperatorResult, apply
-from apps.pipelines.crediting import Judged, of_group
+from apps.pipelines.crediting import JudgedRollout, of_group
 from apps.pipelines.operators.contract import EXPERIENCES, GROUPS, Made, Sample, group_samples
 from apps.rewards.combining import Judgement, combined, full_reward, machine_reward, peoples_word
 from apps.rewards.length import length_rewards
@@ -151,7 +151,11 @@ def _credited(plan: RunConfig, decision: Decision, samples: list[Sample]) -> lis
         )
         return []
     advantages = of_group(
-        plan, [_judged(plan, case, sample) for sample in _with_length(plan, case.group, samples)]
+        plan,
+        [
+            _values_of_sample(plan, case, sample)
+            for sample in _with_length(plan, case.group, samples)
+        ],
     )
     if advantages is None:
         decision.dropped = _nothing_to_learn(plan)
@@ -211,7 +215,7 @@ def build_samples(plan: RunConfig, case: Case) -> list[Sample]:
     return found
 
 
-def _judged(plan: RunConfig, case: Case, sample: Sample) -> Judged:
+def _values_of_sample(plan: RunConfig, case: Case, sample: Sample) -> JudgedRollout:
     """Return the values from which a sample's advantage is computed.
 
     A scorer without a value for the rollout has no part in its reward or its advantage.
@@ -221,7 +225,7 @@ def _judged(plan: RunConfig, case: Case, sample: Sample) -> Judged:
         rollout = next(rollout for rollout in case.rollouts if rollout.pk == sample.rollout)
         turns = len(stretches(rollout.tokens.action_mask))
     by_scorer = {name: value for name, value in sample.by_scorer.items() if value is not None}
-    return Judged(sample.reward, by_scorer, turns)
+    return JudgedRollout(sample.reward, by_scorer, turns)
 
 
 def _with_length(plan: RunConfig, group: Group, samples: list[Sample]) -> list[Sample]:
@@ -282,9 +286,9 @@ def _why_worthless(plan: RunConfig, case: Case) -> str:
     """Return why the single answer to a caller's question has no reward."""
     if not case.rollouts:
         return "it got no reply"
-    said = case.judgements_of(case.rollouts[0].pk)
+    judgements = case.judgements_of(case.rollouts[0].pk)
     place = plan.environment.name if plan.environment else ""
-    unsaid = [one for one in said if one.scorer == place and one.value is None]
+    unsaid = [one for one in judgements if one.scorer == place and one.value is None]
     return "no feedback came in time" if unsaid else "a scorer gave it no reward"
 
 

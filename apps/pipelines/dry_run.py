@@ -1,4 +1,4 @@
-"""A dry run of a pipeline on tasks, the newest closed groups and the newest update of a run.
+"""A dry run of a pipeline on tasks, the newest closed groups and the newest step of a run.
 
 Nothing is written.
 """
@@ -53,7 +53,7 @@ class Line:
 
 @dataclass
 class Part:
-    """The effect on tasks, or on rows of update `step`: how many remain, or why it failed."""
+    """The effect on tasks, or on rows of step `step`: how many remain, or why it failed."""
 
     looked_at: int
     left: int = 0
@@ -109,9 +109,11 @@ def dry_run(run: Run, pipeline: Sequence[OperatorChoice], most: int = GROUPS) ->
     )
     reasons = Counter(one.dropped for one in decisions if one.dropped)
     failures = Counter(one.failed for one in decisions if one.failed)
-    told = (_lines(decisions), reasons.most_common(REASONS), failures.most_common(REASONS))
+    summaries = (_lines(decisions), reasons.most_common(REASONS), failures.most_common(REASONS))
     parts = (_of_tasks(run, pipeline), _of_batch(run, pipeline))
-    return DryRun(len(groups), _left(without), _left(decisions), *told, *parts)
+    return DryRun(
+        len(groups), _count_admitted(without), _count_admitted(decisions), *summaries, *parts
+    )
 
 
 def _of_tasks(run: Run, pipeline: Sequence[OperatorChoice]) -> Part | None:
@@ -121,7 +123,7 @@ def _of_tasks(run: Run, pipeline: Sequence[OperatorChoice]) -> Part | None:
     tasks = [
         task
         for taskset in run.tasksets
-        for task in _spread(taskset, TASKS_TRIED // len(run.tasksets))
+        for task in _spread_tasks(taskset, TASKS_TRIED // len(run.tasksets))
     ]
     try:
         found = sift_tasks(pipeline, run.project_id, [(task.pk, task) for task in tasks], STORED)
@@ -134,15 +136,15 @@ def _of_tasks(run: Run, pipeline: Sequence[OperatorChoice]) -> Part | None:
     )
 
 
-def _spread(taskset: Taskset, most: int) -> list[Task]:
+def _spread_tasks(taskset: Taskset, most: int) -> list[Task]:
     indexes = range(0, taskset.size, max(1, -(-taskset.size // most)))
     return list(taskset.tasks.filter(index__in=indexes).order_by("index"))
 
 
 def _of_batch(run: Run, pipeline: Sequence[OperatorChoice]) -> Part | None:
-    """Try the batch operators on the newest update, with its advantages from before operators.
+    """Try the batch operators on the newest step, with its advantages from before operators.
 
-    Advantages that depend on the whole update are the recorded ones.
+    Advantages that depend on the whole step are the recorded ones.
     """
     step = run.steps.order_by("-number").first()
     if step is None or not stands_at(pipeline, BATCH):
@@ -190,7 +192,7 @@ def _version_at(published: Sequence[datetime | None], closed_at: datetime | None
     return max(0, bisect_right(times, closed_at) - 1)
 
 
-def _left(decisions: Sequence[Decision]) -> tuple[int, int]:
+def _count_admitted(decisions: Sequence[Decision]) -> tuple[int, int]:
     going = [one for one in decisions if not one.dropped and not one.failed]
     return len(going), sum(len(one.learned) for one in going)
 
@@ -215,7 +217,7 @@ def _line(
     shaped = [
         (given[sample.rollout], sample)
         for sample in kept
-        if _shaped(given[sample.rollout]) != _shaped(sample)
+        if _changeable_values(given[sample.rollout]) != _changeable_values(sample)
     ]
     return Line(
         place,
@@ -232,6 +234,6 @@ def _line(
     )
 
 
-def _shaped(sample: Sample) -> tuple[float, float | None]:
+def _changeable_values(sample: Sample) -> tuple[float, float | None]:
     """Return the values of a sample that operators may change."""
     return sample.reward, sample.advantage

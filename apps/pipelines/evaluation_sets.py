@@ -152,7 +152,7 @@ def find_evaluation_set_problems(
 
     `drawn` holds the names of the sets whose tasks are compared with them.
     """
-    named = _named(pipeline)
+    named = _named_sets(pipeline)
     found = _sets(project.pk, named.values())
     problems = {
         field: why for field, name in named.items() if (why := _why_not(name, drawn, found))
@@ -169,7 +169,7 @@ def find_evaluation_set_problems(
     return problems
 
 
-def _named(pipeline: Sequence[OperatorChoice]) -> Mapping[str, str]:
+def _named_sets(pipeline: Sequence[OperatorChoice]) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for place, choice in enumerate(pipeline):
         operator = find_operator(choice.operator)

@@ -14,7 +14,7 @@ def is_failed(plan: RunConfig, decision: Decision) -> bool:
         return False
     case = decision.case
     judges = {choice.scorer for choice in plan.judges_of(case.group.task.kind)}
-    said = (one for rollout in case.rollouts for one in case.judgements_of(rollout.pk))
-    if any(one.value is None and not one.is_human and one.scorer in judges for one in said):
+    judgements = (one for rollout in case.rollouts for one in case.judgements_of(rollout.pk))
+    if any(one.value is None and not one.is_human and one.scorer in judges for one in judgements):
         return True
     return Rollout.objects.filter(group=case.group, state=Rollout.State.FAILED).exists()

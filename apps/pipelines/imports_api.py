@@ -50,7 +50,7 @@ class SentFile(Strict):
 class ImportChoices(Strict):
     """How the file is read.
 
-    What is left out stays as the preview has it: told by the file's first rows.
+    Fields that you omit stay as the preview shows them, detected from the file's first rows.
     """
 
     slug = serializers.SlugField(max_length=50, help_text="Slug of the new taskset.")
@@ -201,7 +201,10 @@ def list_imports(request: ApiRequest) -> QuerySet[TasksetImport]:
 
 
 def _import(request: ApiRequest, pk: int) -> TasksetImport:
-    """Raises Http404 for a stranger, PermissionDenied for who may only look."""
+    """Return an import that the user may change.
+
+    Raises Http404 for strangers, and PermissionDenied for people who may only look.
+    """
     seen = TasksetImport.objects.filter(project__in=Project.objects.visible_to(request.user))
     found = get_object_or_404(seen.select_related("project", "taskset"), pk=pk)
     _require_run(request, found.project)
@@ -209,7 +212,10 @@ def _import(request: ApiRequest, pk: int) -> TasksetImport:
 
 
 def _run_project(request: ApiRequest, slug: str) -> Project:
-    """Raises ValidationError for a stranger, PermissionDenied for who may only look."""
+    """Return a project whose data the user may change.
+
+    Raises ValidationError for strangers, and PermissionDenied for people who may only look.
+    """
     project = Project.objects.visible_to(request.user).filter(slug=slug).first()
     if project is None:
         raise ValidationError({"project": [f"You have no project {slug!r}."]})
@@ -218,7 +224,7 @@ def _run_project(request: ApiRequest, slug: str) -> Project:
 
 
 def _require_run(request: ApiRequest, project: Project) -> None:
-    """Raises PermissionDenied."""
+    """Refuse people who may not run the project. Raises PermissionDenied."""
     if not Project.objects.run_by(request.user).filter(pk=project.pk).exists():
         raise PermissionDenied("Only owners and researchers of the project can import tasks.")
 
@@ -238,7 +244,7 @@ class Imports(APIView):
         operation_id="imports_list", parameters=[ImportQuery], responses=page_serializer(ImportRow)
     )
     def get(self, request: ApiRequest) -> Response:
-        """Imports of your projects, the newest first."""
+        """List the imports of your projects, the newest first."""
         query = ImportQuery.of(request)
         rows = list_imports(request).defer("preview")
         if "project" in query:
@@ -251,13 +257,13 @@ class Imports(APIView):
         responses={201: ImportDocument},
     )
     def post(self, request: ApiRequest) -> Response:
-        """Send a file of tasks.
+        """Upload a file of tasks.
 
-        A worker previews it; nothing is stored until you start the import.
+        A worker previews the file. Nothing is stored until you start the import.
         """
-        asked = SentFile(data=request.data)
-        asked.is_valid(raise_exception=True)
-        file = asked.validated_data["file"]
+        form = SentFile(data=request.data)
+        form.is_valid(raise_exception=True)
+        file = form.validated_data["file"]
         if file.size > LARGEST_BYTES:
             raise ValidationError(
                 {
@@ -269,7 +275,7 @@ class Imports(APIView):
                     ]
                 }
             )
-        project = _run_project(request, asked.validated_data["project"])
+        project = _run_project(request, form.validated_data["project"])
         try:
             made = create_import(project, request.user, upload_name(file), file.size, file.chunks())
         except TooManyHeld as error:
@@ -283,7 +289,7 @@ class OneImport(APIView):
 
     @extend_schema(operation_id="imports_show", responses=ImportDocument)
     def get(self, request: ApiRequest, pk: int) -> Response:
-        """An import: its state, and its first rows as they would become tasks."""
+        """Return the state of an import and its first rows as tasks."""
         return Response(ImportDocument(_import(request, pk)).data)
 
 
@@ -294,14 +300,14 @@ class StartImport(APIView):
         operation_id="imports_start", request=ImportChoices, responses={200: ImportDocument}
     )
     def post(self, request: ApiRequest, pk: int) -> Response:
-        """Have a worker import the file as it was previewed, or in the way that you say."""
+        """Start the import, as previewed or with the given options."""
         found = _import(request, pk)
-        asked = ImportChoices(data=request.data)
-        asked.is_valid(raise_exception=True)
-        said = dict(asked.validated_data)
-        slug = said.pop("slug")
+        form = ImportChoices(data=request.data)
+        form.is_valid(raise_exception=True)
+        data = dict(form.validated_data)
+        slug = data.pop("slug")
         changes: dict[str, Any] = {
-            name: tuple(value) if name == "more_meta" else value for name, value in said.items()
+            name: tuple(value) if name == "more_meta" else value for name, value in data.items()
         }
         how = replace(ImportOptions.read(found.how), **changes)
         self._require_possible(found, slug, how)
@@ -313,7 +319,7 @@ class StartImport(APIView):
         return Response(ImportDocument(found).data)
 
     def _require_possible(self, found: TasksetImport, slug: str, how: ImportOptions) -> None:
-        """Raises ValidationError, Conflict."""
+        """Refuse an import that cannot start now. Raises ValidationError, Conflict."""
         if found.preview is None:
             raise Conflict("A worker has not read the file yet; try again in a moment.")
         tasksets = found.project.tasksets
@@ -344,7 +350,7 @@ class StartImport(APIView):
 
 
 def _require_operators(text: str, project: Project) -> None:
-    """Raises ValidationError."""
+    """Refuse unknown operators. Raises ValidationError."""
     try:
         operators_of_import(in_list(text), project)
     except ConfigError as error:
@@ -358,7 +364,7 @@ class StopImport(APIView):
 
     @extend_schema(operation_id="imports_stop", request=None, responses={200: ImportDocument})
     def post(self, request: ApiRequest, pk: int) -> Response:
-        """Give the import up: nothing of the file is stored, and it is deleted."""
+        """Cancel the import and delete the file. No tasks are stored."""
         found = _import(request, pk)
         try:
             found.stop(f"stopped by {request.user}", request.user)

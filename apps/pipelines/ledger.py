@@ -15,12 +15,12 @@ SHOWN = 20
 def operator_counts_match_the_rows() -> Iterator[str]:
     """Yield operators that removed another number of items than their records say.
 
-    Items are rollouts, tasks and rows of updates.
+    Items are rollouts, tasks and rows of steps.
     """
     counted = OperatorCount.objects.values_list("run__slug", "run", "operator").annotate(
         n=Sum(F("given") - F("kept"))
     )
-    told = {
+    counts = {
         (run, operator): (slug, n) for slug, run, operator, n in counted.order_by("run", "operator")
     }
     there: dict[tuple[int, str], int] = {}
@@ -34,7 +34,7 @@ def operator_counts_match_the_rows() -> Iterator[str]:
             there[run, operator] = there.get((run, operator), 0) + n
     wrong = [
         (slug, operator, n, there.get((run, operator), 0))
-        for (run, operator), (slug, n) in told.items()
+        for (run, operator), (slug, n) in counts.items()
     ]
     for slug, operator, n, rows in [one for one in wrong if one[2] != one[3]][:SHOWN]:
         yield (

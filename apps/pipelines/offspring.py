@@ -55,7 +55,9 @@ def put(group: Group, rows: Sequence[tuple[OperatorResult, Made]]) -> Counter[in
             continue
         there.add(key)
         task = (
-            add_task(asked.pk, _asked(made.task, group.task)) if made.task and asked else group.task
+            add_task(asked.pk, _task_row(made.task, group.task))
+            if made.task and asked
+            else group.task
         )
         _, is_new = Offspring.objects.get_or_create(
             run_id=group.run_id,
@@ -79,21 +81,24 @@ def _key(made: Made, parent: Rollout) -> str:
     Answers that reached the same goal share one, as do episodes of a group that begin with the same
     text.
     """
-    said = (
+    identity = (
         digest_content(made.task)
         if made.task
         else f"{parent.group_id} {_beginning(parent, made.tokens or 0)[1]}".encode()
     )
-    return hashlib.sha256(said).hexdigest()
+    return hashlib.sha256(identity).hexdigest()
 
 
 def _beginning(parent: Rollout, tokens: int) -> tuple[list[Turn], str]:
     """Return the turns that end within the parent's first tokens, and their text."""
     turns = [turn for turn in list_turns(parent) if turn.first_token + turn.tokens <= tokens]
-    return turns, parent.text[: turns[-1].start + len(turns[-1].text)] if turns else ""
+    if not turns:
+        return [], ""
+    end = turns[-1].start + len(turns[-1].text)
+    return turns, parent.text[:end]
 
 
-def _asked(row: TaskRow, parent: Task) -> TaskRow:
+def _task_row(row: TaskRow, parent: Task) -> TaskRow:
     meta = {**row.meta, "parents": [f"{parent.taskset.slug}#{parent.index}"]}
     return TaskRow(row.prompt, row.answer, meta, domain=parent.domain, parent=parent.pk)
 

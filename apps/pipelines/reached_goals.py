@@ -15,11 +15,11 @@ def find_reached_tasks(
 ) -> list[dict[int, TaskRow]]:
     """Return, for each group and rollout, the task for which its answer would be right."""
     homes = {rollout.pk: case for case in cases for rollout in case.rollouts}
-    said = Reward.objects.filter(
+    rewards = Reward.objects.filter(
         rollout__in=homes, scorer__in=REACHED_BY, is_current=True, details__has_key="reached"
     )
     found: dict[int, dict[int, TaskRow]] = {case.group.pk: {} for case in cases}
-    for rollout, scorer, goal in said.values_list("rollout_id", "scorer", "details__reached"):
+    for rollout, scorer, goal in rewards.values_list("rollout_id", "scorer", "details__reached"):
         case = homes[rollout]
         row = REACHED_BY[scorer].asking_for(build_row(case.group.task), goal)
         if row is not None:

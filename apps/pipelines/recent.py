@@ -30,7 +30,7 @@ def recent(cases: Sequence[Case], options: Sequence) -> list[Recent]:
         plan, {pk for some in before for pk in some}, any(one.by == "success" for one in options)
     )
     return [
-        Recent(_own(plan, case), tuple(figures[pk] for pk in some if pk in figures))
+        Recent(_group_figures(plan, case), tuple(figures[pk] for pk in some if pk in figures))
         for case, some in zip(cases, before, strict=True)
     ]
 
@@ -62,28 +62,31 @@ def _figures(plan: RunConfig, groups: Iterable[int], with_success: bool) -> dict
             f"group__task__meta__{JUDGED_BY}",
         )
     )
-    said = load_judgements([pk for pk, *_ in rows]) if with_success else {}
+    judgements = load_judgements([pk for pk, *_ in rows]) if with_success else {}
     answers: dict[tuple[int, Kind], list[tuple[int, int]]] = defaultdict(list)
     for pk, group, tokens, domain, judged_by in rows:
         answers[group, find_judged_kind(domain, judged_by)].append((pk, tokens))
-    return {group: _told(plan, kind, some, said) for (group, kind), some in answers.items()}
+    return {
+        group: _build_figures(plan, kind, some, judgements)
+        for (group, kind), some in answers.items()
+    }
 
 
-def _own(plan: RunConfig, case: Case) -> Figures:
+def _group_figures(plan: RunConfig, case: Case) -> Figures:
     answers = [(rollout.pk, rollout.completion_tokens) for rollout in case.rollouts]
-    return _told(plan, case.group.task.kind, answers, case.judgements)
+    return _build_figures(plan, case.group.task.kind, answers, case.judgements)
 
 
-def _told(
+def _build_figures(
     plan: RunConfig,
     kind: Kind,
     answers: Sequence[tuple[int, int]],
-    said: Mapping[int, Sequence[Judgement]],
+    judgements: Mapping[int, Sequence[Judgement]],
 ) -> Figures:
     rewards = [
         reward
         for pk, _ in answers
-        if (reward := combined(said.get(pk, ()), plan, kind)) is not None
+        if (reward := combined(judgements.get(pk, ()), plan, kind)) is not None
     ]
     full = full_reward(plan, kind)
     successes = [success(reward, full) for reward in rewards]

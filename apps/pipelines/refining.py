@@ -158,7 +158,7 @@ def _record_tasks(plan: RunConfig, decisions: Sequence[Decision]) -> None:
     """
     if not plan.samples or plan.serve:
         return
-    told = [
+    results = [
         GroupResult(
             group.task_id,
             _draw(group),
@@ -169,9 +169,9 @@ def _record_tasks(plan: RunConfig, decisions: Sequence[Decision]) -> None:
         for group in [one.case.group]
         for full in [full_reward(plan, group.task.kind)]
     ]
-    if told:
+    if results:
         beliefs = plan.selection if isinstance(plan.selection, Bots) else Bots()
-        TaskRecord.add(decisions[0].case.group.run_id, told, plan.groups_per_step, beliefs)
+        TaskRecord.add(decisions[0].case.group.run_id, results, plan.groups_per_step, beliefs)
 
 
 def _experiences(decision: Decision) -> Iterator[NewExperience]:

@@ -97,7 +97,7 @@ def build_task_filter(plan: RunConfig) -> Sieve | None:
         return None
     if any(name == ASK for name, _ in list_operator_questions(plan.pipeline, (TASKS,))):
         _have_filters()
-    return _look
+    return _sift
 
 
 def _have_filters() -> None:
@@ -111,7 +111,7 @@ def _have_filters() -> None:
         raise OperatorFailed(f"data_juicer: {why}") from None
 
 
-def _look(run: Run, plan: RunConfig, tasks: Sequence[Task]) -> RejectedTasks:
+def _sift(run: Run, plan: RunConfig, tasks: Sequence[Task]) -> RejectedTasks:
     return sift_tasks(plan.pipeline, run.project_id, [(task.pk, task) for task in tasks], STORED)
 
 
@@ -141,7 +141,7 @@ def _samples(
     asked: dict[str, list[OperatorOptions]] = defaultdict(list)
     for name, options in list_operator_questions(pipeline, (TASKS,)):
         asked[name].append(options)
-    told = {
+    results = {
         name: answers[name](project, [task for _, task in tasks], options)
         for name, options in asked.items()
         if tasks
@@ -149,7 +149,7 @@ def _samples(
     found = []
     for at, (number, task) in enumerate(tasks):
         text = said_in(task.prompt, task.follow_ups)
-        known = {name: values[at] for name, values in told.items()}
+        known = {name: values[at] for name, values in results.items()}
         found.append(
             Sample(
                 number, number, text, 0.0, domain=task.domain, prompt=text, meta=task.meta, **known

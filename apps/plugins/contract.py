@@ -55,14 +55,14 @@ def _require_json(name: str, value: Any) -> None:
 def problems_of_call(module: ModuleType, name: str, arguments: tuple[str, ...]) -> Iterator[str]:
     """Check that a function is there and takes so many positional arguments."""
     call = getattr(module, name, None)
-    said = f"{name}({', '.join(arguments)})"
+    signature_text = f"{name}({', '.join(arguments)})"
     if not callable(call):
-        yield f"defines no function {said}"
+        yield f"defines no function {signature_text}"
         return
     try:
         inspect.signature(call).bind(*arguments)
     except TypeError as error:
-        yield f"cannot be called as {said}: {error}"
+        yield f"cannot be called as {signature_text}: {error}"
     if inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call):
         yield f"{name} is asynchronous: write `def`, not `async def`"
 
@@ -71,14 +71,14 @@ def is_number(value: Any) -> TypeGuard[float]:
     return type(value) in (int, float) and math.isfinite(value)
 
 
-def validated(options: type[BaseModel], said: Mapping[str, Any]) -> Any:
+def validated(options: type[BaseModel], values: Mapping[str, Any]) -> Any:
     """Return the options. Raises ValidationError, for a validator that breaks, too."""
     try:
-        return options.model_validate(dict(said))
+        return options.model_validate(dict(values))
     except ValidationError:
         raise
     except Exception as error:  # a validator may be anybody's code: its options are refused
         words = f"could not be checked: {type(error).__name__}: {error}".replace("{", "(")
         problem = PydanticCustomError("validator_failed", words.replace("}", ")"))
-        details: list[InitErrorDetails] = [{"type": problem, "loc": (), "input": dict(said)}]
+        details: list[InitErrorDetails] = [{"type": problem, "loc": (), "input": dict(values)}]
         raise ValidationError.from_exception_data(options.__name__, details) from error

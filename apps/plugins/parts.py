@@ -28,9 +28,9 @@ class Part:
     version: int
     module: ModuleType
 
-    def read_options(self, said: Mapping[str, Any]) -> Any:
+    def read_options(self, values: Mapping[str, Any]) -> Any:
         """Return the typed options. Raises ValidationError."""
-        return validated(self.options, said)
+        return validated(self.options, values)
 
 
 def _no_more(module: ModuleType) -> Iterator[str]:

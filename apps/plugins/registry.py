@@ -105,7 +105,9 @@ class Registry:
             ours = self._kind(kind).built_in()
             if name in ours:
                 return self._loaded.setdefault((kind, name), ours[name]())
-            found = [one for one in self._found() if one.name == name and one.kind in (kind, "")]
+            found = [
+                one for one in self._load_sources() if one.name == name and one.kind in (kind, "")
+            ]
             refused = [(one, why) for one in found if (why := self._why_refused(one))]
             if (kind, name) in self._loaded:
                 return self._loaded[kind, name]
@@ -127,7 +129,7 @@ class Registry:
         """Return the plugins of all kinds, and what was refused, the folder itself included."""
         self._import_kinds()
         with self._lock:
-            found = [self._entry(one) for one in self._found()]
+            found = [self._entry(one) for one in self._load_sources()]
             if self._folder_refused:
                 found.insert(0, Entry("", SETTING, FOLDER, refused=self._folder_refused))
             return found
@@ -143,9 +145,9 @@ class Registry:
         return ours + self.plugins()
 
     def _plugins(self, kind: str) -> Iterator[Source]:
-        return (one for one in self._found() if one.kind == kind)
+        return (one for one in self._load_sources() if one.kind == kind)
 
-    def _found(self) -> list[Source]:
+    def _load_sources(self) -> list[Source]:
         if self._sources is None:
             found = [one for kind in self._kinds.values() for one in sources.of_packages(kind)]
             self._sources = [*found, *self._of_folder()]

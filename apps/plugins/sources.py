@@ -166,9 +166,11 @@ def _defined_by(node: ast.stmt) -> Iterator[str]:
 
 def of_packages(kind: Kind) -> Iterator[Source]:
     """Yield the plugins of this kind that installed packages offer."""
-    for point in sorted(metadata.entry_points(group=kind.group), key=lambda point: point.name):
-        of = f"the package {point.dist.name} {point.dist.version}" if point.dist else "a package"
-        yield Source(kind.name, point.name, of, _loading(point))
+    points = metadata.entry_points(group=kind.group)
+    for point in sorted(points, key=lambda point: point.name):
+        package = point.dist
+        origin = f"the package {package.name} {package.version}" if package else "a package"
+        yield Source(kind.name, point.name, origin, _loading(point))
 
 
 def _loading(point: metadata.EntryPoint) -> Callable[[], ModuleType]:

@@ -71,43 +71,43 @@ class NewModel:
         return next((name for name in sorted(self.files) if name.endswith(WEIGHTS)), "")
 
 
-def create_policy_import(project: Project, by: User | None, wanted: NewModel) -> PolicyImport:
+def create_policy_import(project: Project, by: User | None, new_model: NewModel) -> PolicyImport:
     """Return a new import, which a worker begins at once, or after its files have arrived.
 
     Raises NotAddable.
     """
-    slug = wanted.slug.strip() or slugify(wanted.name.replace(".", "-"))[:LONGEST_SLUG]
-    problems = {**_problems_of_source(wanted), **_problems_of_template(wanted)}
-    if len(wanted.name) > LONGEST_TITLE:
+    slug = new_model.slug.strip() or slugify(new_model.name.replace(".", "-"))[:LONGEST_SLUG]
+    problems = {**_problems_of_source(new_model), **_problems_of_template(new_model)}
+    if len(new_model.name) > LONGEST_TITLE:
         problems["title"] = f"The title has more than {LONGEST_TITLE} characters."
     with transaction.atomic():
         lock_one(Project.objects.filter(pk=project.pk))
         problems |= _problems_of_slug(project, slug) | _problems_of_room(project)
         if problems:
             raise NotAddable(problems)
-        is_upload = wanted.kind == Kind.UPLOAD
+        is_upload = new_model.kind == Kind.UPLOAD
         made = PolicyImport.objects.create(
             project=project,
             by=by,
-            kind=wanted.kind,
-            source=wanted.origin,
-            revision=wanted.revision,
+            kind=new_model.kind,
+            source=new_model.origin,
+            revision=new_model.revision,
             slug=slug,
-            title=wanted.name,
-            files=dict(wanted.files) if is_upload else {},
+            title=new_model.name,
+            files=dict(new_model.files) if is_upload else {},
             state=PolicyImport.State.UPLOADING if is_upload else PolicyImport.State.WAITING,
-            **_template_fields(wanted.template, wanted.template_text),
+            **_template_fields(new_model.template, new_model.template_text),
         )
-        said = {"kind": made.kind, "source": made.source}
-        AuditEntry.record("model import started", str(made), by, project, **said)
+        details = {"kind": made.kind, "source": made.source}
+        AuditEntry.record("model import started", str(made), by, project, **details)
     return made
 
 
 def add_again(made: PolicyImport, slug: str, template: str, template_text: str) -> None:
     """Queue a failed import again under this name, with this template. Raises NotAddable."""
     slug = slug.strip()
-    wanted = NewModel(made.kind, made.source, template=template, template_text=template_text)
-    problems = _problems_of_template(wanted)
+    new_model = NewModel(made.kind, made.source, template=template, template_text=template_text)
+    problems = _problems_of_template(new_model)
     with transaction.atomic():
         lock_one(Project.objects.filter(pk=made.project_id))
         problems |= _problems_of_slug(made.project, slug, made) | _problems_of_room(made.project)
@@ -126,21 +126,21 @@ def _template_fields(template: str, text: str) -> dict[str, str]:
     return {"template": "" if is_own else template, "template_text": text if is_own else ""}
 
 
-def _problems_of_source(wanted: NewModel) -> dict[str, str]:
-    source = wanted.source.strip()
-    if wanted.kind == Kind.UPLOAD:
-        return _problem_of_upload(wanted.files)
-    if wanted.kind == Kind.SERVER:
+def _problems_of_source(new_model: NewModel) -> dict[str, str]:
+    source = new_model.source.strip()
+    if new_model.kind == Kind.UPLOAD:
+        return _problem_of_upload(new_model.files)
+    if new_model.kind == Kind.SERVER:
         return _problem_of_path(source)
-    if wanted.kind == Kind.NAMED:
+    if new_model.kind == Kind.NAMED:
         known = ", ".join(sorted(CATALOGUE))
         return {} if source in CATALOGUE else {"source": f"The built-in models are {known}."}
-    if wanted.kind != Kind.HUB:
+    if new_model.kind != Kind.HUB:
         return {"kind": f"It must be one of {', '.join(Kind.values)}."}
     problems = {}
     if not HUB_ID.fullmatch(source):
         problems["source"] = "A Hub ID is owner/name, such as Qwen/Qwen2.5-0.5B-Instruct."
-    if wanted.revision and not REVISION.fullmatch(wanted.revision):
+    if new_model.revision and not REVISION.fullmatch(new_model.revision):
         problems["revision"] = "A revision is a branch, a tag or a commit, such as main."
     return problems
 
@@ -163,12 +163,12 @@ def _problem_of_path(source: str) -> dict[str, str]:
     return {}
 
 
-def _problems_of_template(wanted: NewModel) -> dict[str, str]:
-    if wanted.template == OWN and not wanted.template_text.strip():
+def _problems_of_template(new_model: NewModel) -> dict[str, str]:
+    if new_model.template == OWN and not new_model.template_text.strip():
         return {"template_text": "Write the chat template, or choose another one."}
-    if len(wanted.template_text.encode()) > TEMPLATE_LIMIT:
+    if len(new_model.template_text.encode()) > TEMPLATE_LIMIT:
         return {"template_text": f"The template has more than {TEMPLATE_LIMIT:,} bytes."}
-    if wanted.template not in ("", OWN, *PRESETS):
+    if new_model.template not in ("", OWN, *PRESETS):
         return {"template": f"It must be one of {', '.join([*PRESETS, OWN])}, or empty."}
     return {}
 

@@ -83,13 +83,13 @@ def _why_not(folder: Path) -> str:
 
 def architecture(config: dict[str, Any]) -> str:
     """Return llama.cpp's name for the model's architecture. Raise NotAsGguf."""
-    said = config.get("model_type")
-    if said not in ARCHITECTURES:
+    model_type = config.get("model_type")
+    if model_type not in ARCHITECTURES:
         known = ", ".join(sorted(ARCHITECTURES))
         raise NotAsGguf(
-            f"the model type {said!r} cannot be exported as GGUF; supported types are {known}"
+            f"the model type {model_type!r} cannot be exported as GGUF; supported types are {known}"
         )
-    return ARCHITECTURES[said]
+    return ARCHITECTURES[model_type]
 
 
 def tokenizer_kind(document: dict[str, Any]) -> tuple[str, str]:
@@ -116,11 +116,11 @@ def _pre_tokenizer(document: dict[str, Any]) -> str:
     steps = tuple(_step(one) for one in _steps(document.get("pre_tokenizer")))
     name = PRE_TOKENIZERS.get((steps, bool(document["model"].get("ignore_merges"))))
     if name is None:
-        told = (
+        names = (
             " and ".join(str(value) for _, value in steps if isinstance(value, str))
             or "nothing known"
         )
-        raise NotAsGguf(f"GGUF does not support how the tokenizer splits text: by {told}")
+        raise NotAsGguf(f"GGUF does not support how the tokenizer splits text: by {names}")
     return name
 
 

@@ -48,11 +48,13 @@ def export_version(source: Path, final: Path, card: str) -> int:
     return sum(path.stat().st_size for path in final.iterdir())
 
 
-def export_gguf(source: Path, final: Path, form: str, card: str, told: dict[str, object]) -> int:
+def export_gguf(
+    source: Path, final: Path, form: str, card: str, description: dict[str, object]
+) -> int:
     """Write the version as a GGUF file, with Modelfile and card, to the new folder `final`.
 
-    A worker's process writes it. `told` holds the metadata of the file: name, about, temperature.
-    An adapter is merged first. Returns the bytes. Raises NotCopied, DamagedWeights,
+    A worker's process writes it. `description` holds the metadata of the file: name, about,
+    temperature. An adapter is merged first. Returns the bytes. Raises NotCopied, DamagedWeights,
     FileExistsError, OSError; `final` does not exist then.
     """
     if final.exists():
@@ -64,7 +66,7 @@ def export_gguf(source: Path, final: Path, form: str, card: str, told: dict[str,
             copy_as_base(source, whole)
             source = whole
         unfinished.mkdir(parents=True)
-        _write_gguf(source, unfinished, form, {**told, "licence": _licence(source)})
+        _write_gguf(source, unfinished, form, {**description, "licence": _licence(source)})
         (unfinished / CARD).write_text(card, encoding="utf-8")
         os.rename(unfinished, final)
     finally:
@@ -73,17 +75,17 @@ def export_gguf(source: Path, final: Path, form: str, card: str, told: dict[str,
     return sum(path.stat().st_size for path in final.iterdir())
 
 
-def _write_gguf(source: Path, folder: Path, form: str, told: dict[str, object]) -> None:
+def _write_gguf(source: Path, folder: Path, form: str, description: dict[str, object]) -> None:
     """Write the GGUF file in a worker's process. Raise NotCopied with its last line of output."""
     program = [sys.executable, "-m", "workers.exporting.gguf_file", str(source)]
-    command = [*program, "--out", str(folder), "--form", form, "--told", json.dumps(told)]
+    command = [*program, "--out", str(folder), "--form", form, "--told", json.dumps(description)]
     done = subprocess.run(
         command, cwd=settings.BASE_DIR, check=False, capture_output=True, text=True
     )
     if done.returncode:
-        said = done.stderr.strip().splitlines() if done.returncode > 0 else []
+        errors = done.stderr.strip().splitlines() if done.returncode > 0 else []
         raise NotCopied(
-            said[-1] if said else (f"the export process ended with status {done.returncode}")
+            errors[-1] if errors else (f"the export process ended with status {done.returncode}")
         )
 
 
@@ -115,8 +117,8 @@ def export_adapter(source: Path, final: Path, base: str, card: str) -> int:
 
 def _adapter_config(source: Path, base: str) -> bytes:
     config = strict_json.read_json_file(source / ADAPTER_CONFIG, 64 << 20)
-    told = {**config, "base_model_name_or_path": base}
-    return json.dumps(told, indent=1, sort_keys=True).encode() + b"\n"
+    adapter_config = {**config, "base_model_name_or_path": base}
+    return json.dumps(adapter_config, indent=1, sort_keys=True).encode() + b"\n"
 
 
 def _write_generation(folder: Path) -> None:
@@ -124,8 +126,8 @@ def _write_generation(folder: Path) -> None:
     if (folder / GENERATION).exists():
         return
     config = strict_json.read_json_file(folder / "config.json", 64 << 20)
-    told = {name: config[name] for name in KEPT_OF_CONFIG if config.get(name) is not None}
-    (folder / GENERATION).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    generation = {name: config[name] for name in KEPT_OF_CONFIG if config.get(name) is not None}
+    (folder / GENERATION).write_text(json.dumps(generation, indent=2) + "\n", encoding="utf-8")
 
 
 def zipped(folder: Path) -> Iterator[bytes]:
@@ -144,12 +146,12 @@ def adapter_zipped(source: Path, name: str, base: str) -> Iterator[bytes]:
 
     `base` is written as the base's name, in place of its path on this machine. Raises OSError.
     """
-    told = _adapter_config(source, base)
+    config = _adapter_config(source, base)
     tensors = (source / ADAPTER).open(
         "rb"
     )  # opened at once: it stays readable when the folder is retired meanwhile
     size = os.fstat(tensors.fileno()).st_size
-    files = ((ADAPTER_CONFIG, len(told), io.BytesIO(told)), (ADAPTER, size, tensors))
+    files = ((ADAPTER_CONFIG, len(config), io.BytesIO(config)), (ADAPTER, size, tensors))
     return _zipped((f"{name}/{file}", size, stream) for file, size, stream in files)
 
 

@@ -31,7 +31,7 @@ def snapshot_in(folder: Path, revision: str) -> Path | None:
         return folder
     if not (folder / "snapshots").is_dir() or not (folder / "blobs").is_dir():
         return None
-    found = _named(folder, revision)
+    found = _find_snapshot(folder, revision)
     if found is None:
         there = ", ".join(sorted(path.name for path in (folder / "refs").glob("*")))
         why = f"this cache has no revision {revision!r}; it has {there or 'none'}"
@@ -53,7 +53,7 @@ def copy_snapshot(snapshot: Path, target: Path) -> None:
         _copy(_bytes_of(snapshot / name, blobs), target / name)
 
 
-def _named(folder: Path, revision: str) -> Path | None:
+def _find_snapshot(folder: Path, revision: str) -> Path | None:
     if not REVISION.fullmatch(revision):
         return None
     commit = revision

@@ -114,8 +114,8 @@ class Manifest:
             if document["format"] != FORMAT:
                 raise ValueError(f"format {document['format']!r}, this program reads {FORMAT}")
             manifest = cls(
-                version=_whole(document["version"]),
-                parent=None if document["parent"] is None else _whole(document["parent"]),
+                version=_require_whole(document["version"]),
+                parent=None if document["parent"] is None else _require_whole(document["parent"]),
                 files={
                     single_name(name): _file_entry(entry)
                     for name, entry in document["files"].items()
@@ -158,7 +158,7 @@ def seal_folder(
         raise ValueError(f"{final.name}: a sealed folder cannot end in {UNFINISHED}")
     scan = scan or scan_policy_folder(folder_tmp)
     manifest = Manifest(
-        version, parent, scan.files, scan.tensors, scan.fingerprint, _checked(probe), base
+        version, parent, scan.files, scan.tensors, scan.fingerprint, _require_finite(probe), base
     )
     if (base is None) == (ADAPTER_CONFIG in manifest.files):
         raise ValueError("only an adapter is sealed with the fingerprint of its base")
@@ -315,7 +315,7 @@ def sync_all(paths: Sequence[Path]) -> None:
             pass
 
 
-def _checked(probe: Probe) -> Probe:
+def _require_finite(probe: Probe) -> Probe:
     """Return the probe in plain Python numbers; raise ValueError if it is empty or not finite."""
     tokens = tuple(int(token) for token in probe.token_ids)
     logprobs = tuple(float(logprob) for logprob in probe.logprobs)
@@ -334,7 +334,7 @@ def _checked(probe: Probe) -> Probe:
     return Probe(tokens, logprobs, tuple(probe.pictures), served)
 
 
-def _whole(value: Any) -> int:
+def _require_whole(value: Any) -> int:
     if type(value) is not int or value < 0:
         raise ValueError(f"{value!r} is not a whole number")
     return value
@@ -347,34 +347,34 @@ def _text(value: Any) -> str:
 
 
 def _file_entry(entry: Any) -> FileEntry:
-    return FileEntry(_text(entry["sha256"]), _whole(entry["bytes"]))
+    return FileEntry(_text(entry["sha256"]), _require_whole(entry["bytes"]))
 
 
 def _tensor_spec(entry: Any) -> TensorSpec:
-    return TensorSpec(_text(entry["dtype"]), tuple(_whole(size) for size in entry["shape"]))
+    return TensorSpec(_text(entry["dtype"]), tuple(_require_whole(size) for size in entry["shape"]))
 
 
 def _probe(entry: Any) -> Probe:
-    pictures = tuple(_shown(picture) for picture in entry.get("pictures", ()))
-    tokens = tuple(map(_whole, entry["token_ids"]))
+    pictures = tuple(_read_picture(picture) for picture in entry.get("pictures", ()))
+    tokens = tuple(map(_require_whole, entry["token_ids"]))
     logprobs = tuple(entry["logprobs"])
-    return _checked(Probe(tokens, logprobs, pictures, dict(entry.get("served", {}))))
+    return _require_finite(Probe(tokens, logprobs, pictures, dict(entry.get("served", {}))))
 
 
 def _probe_document(probe: Probe) -> dict[str, Any]:
     """Return the probe as JSON; empty `pictures` and `served` are left out, as in old ones."""
-    told: dict[str, Any] = {"token_ids": probe.token_ids, "logprobs": probe.logprobs}
+    document: dict[str, Any] = {"token_ids": probe.token_ids, "logprobs": probe.logprobs}
     pictures = [
         {"png": base64.b64encode(s.png).decode(), "first": s.first, "past": s.past}
         for s in probe.pictures
     ]
-    told |= {"served": dict(probe.served)} if probe.served else {}
-    return told | ({"pictures": pictures} if pictures else {})
+    document |= {"served": dict(probe.served)} if probe.served else {}
+    return document | ({"pictures": pictures} if pictures else {})
 
 
-def _shown(entry: Any) -> ShownPicture:
+def _read_picture(entry: Any) -> ShownPicture:
     try:
         png = base64.b64decode(_text(entry["png"]), validate=True)
     except binascii.Error as error:
         raise ValueError(f"a picture of the probe is not base64: {error}") from None
-    return ShownPicture(png, _whole(entry["first"]), _whole(entry["past"]))
+    return ShownPicture(png, _require_whole(entry["first"]), _require_whole(entry["past"]))

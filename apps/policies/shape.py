@@ -24,18 +24,20 @@ class Shape:
 
     @property
     def cached(self) -> int:
-        """Numbers that a token leaves in the cache, in each layer."""
+        """Return how many numbers a token leaves in the cache, per layer."""
         return 2 * self.keys
 
     def adapter(self, rank: int, modules: tuple[str, ...]) -> int:
-        """Numbers of adapters at the layers whose names end so: rank × (input + output) for
-        each.
-        """
-        return rank * self.layers * sum(self._ends(name) for name in modules)
+        """Return how many numbers adapters have at the layers whose names end so.
 
-    def _ends(self, module: str) -> int:
-        """Input and output width of a layer's matrix by its usual name; of others, twice the
-        width.
+        Each layer has rank × (input width + output width).
+        """
+        return rank * self.layers * sum(self._layer_widths(name) for name in modules)
+
+    def _layer_widths(self, module: str) -> int:
+        """Return the sum of input and output width of a layer's matrix, by its usual name.
+
+        Layers of other names count as twice the model's width.
         """
         known = {
             "q_proj": self.width + self.attention,
@@ -62,15 +64,15 @@ def read_model_shape(config: Mapping[str, Any]) -> Shape:
 
     Raises KeyError, TypeError or ValueError for what has no such sizes.
     """
-    said = {**config, **config.get("text_config", {})}
-    width = int(said["hidden_size"])
-    heads = int(said["num_attention_heads"])
-    size = int(said.get("head_dim") or width // heads)
+    text_config = {**config, **config.get("text_config", {})}
+    width = int(text_config["hidden_size"])
+    heads = int(text_config["num_attention_heads"])
+    size = int(text_config.get("head_dim") or width // heads)
     return Shape(
-        layers=int(said["num_hidden_layers"]),
+        layers=int(text_config["num_hidden_layers"]),
         width=width,
-        inner=int(said.get("intermediate_size") or 4 * width),
+        inner=int(text_config.get("intermediate_size") or 4 * width),
         attention=heads * size,
-        keys=int(said.get("num_key_value_heads") or heads) * size,
-        vocabulary=int(said["vocab_size"]),
+        keys=int(text_config.get("num_key_value_heads") or heads) * size,
+        vocabulary=int(text_config["vocab_size"]),
     )

@@ -28,7 +28,7 @@ MOST_SCORERS = 100
 
 
 class RescoringDocument(serializers.ModelSerializer):
-    """A new set of rewards: by which scorers, of which rollouts, and how far it is."""
+    """A rescoring: its scorers, its rollouts and its progress."""
 
     rewards = serializers.ListField(child=serializers.DictField(), read_only=True)
     chosen = serializers.DictField(read_only=True)
@@ -55,7 +55,7 @@ class RescoringDocument(serializers.ModelSerializer):
 
 
 class ChosenRollouts(Strict):
-    """Which rollouts; everything that is said narrows. Groups are judged whole."""
+    """Conditions on rollouts, all of which must hold. Whole groups are scored."""
 
     from_step = Whole(required=False, min_value=0, max_value=2**31 - 1)
     to_step = Whole(required=False, min_value=0, max_value=2**31 - 1)
@@ -71,7 +71,7 @@ class ChosenRollouts(Strict):
 
 
 class NewRescoring(Strict):
-    """What is judged again, and by whom."""
+    """The rollouts to score again, and the scorers."""
 
     rewards = serializers.ListField(
         child=serializers.DictField(), max_length=MOST_SCORERS, help_text="As a run's `rewards`."
@@ -103,7 +103,7 @@ class Rescorings(APIView):
         responses=page_serializer(RescoringDocument),
     )
     def get(self, request: ApiRequest, pk: int) -> Response:
-        """The run's new sets of rewards, the newest first."""
+        """List the run's rescorings, the newest first."""
         return Response(
             list_page(
                 list_rescorings(get_rescored_run(request, pk)), Paged.of(request), RescoringDocument
@@ -114,7 +114,7 @@ class Rescorings(APIView):
         operation_id="rescorings_create", request=NewRescoring, responses={201: RescoringDocument}
     )
     def post(self, request: ApiRequest, pk: int) -> Response:
-        """Have stored rollouts of the run scored again; what was said first stays as it is."""
+        """Score stored rollouts of the run again. The first rewards stay as they are."""
         asked = NewRescoring(data=request.data)
         run = get_rescored_run(request, pk)
         asked.is_valid(raise_exception=True)
@@ -139,7 +139,7 @@ class OneRescoring(APIView):
 
     @extend_schema(operation_id="rescorings_show", responses=RescoringDocument)
     def get(self, request: ApiRequest, pk: int, rescoring: int) -> Response:
-        """How far it is."""
+        """Return the progress of a rescoring."""
         return Response(
             RescoringDocument(
                 get_object_or_404(list_rescorings(get_rescored_run(request, pk)), pk=rescoring)
@@ -154,7 +154,7 @@ class StopRescoring(APIView):
         operation_id="rescorings_stop", request=Nothing, responses={200: RescoringDocument}
     )
     def post(self, request: ApiRequest, pk: int, rescoring: int) -> Response:
-        """Judge no more of it; what is judged stays."""
+        """Stop the rescoring. The rollouts that are scored keep their new rewards."""
         Nothing(data=request.data).is_valid(raise_exception=True)
         found = get_object_or_404(list_rescorings(get_rescored_run(request, pk)), pk=rescoring)
         try:

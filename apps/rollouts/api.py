@@ -25,8 +25,9 @@ class Rollouts(APIView):
         responses=page_serializer(RolloutRow),
     )
     def get(self, request: ApiRequest) -> Response:
-        """Rollouts of your projects' runs, the newest first; anchors, which the policy did not
-        sample, only where asked for.
+        """List the rollouts of your projects' runs, the newest first.
+
+        Anchors, which the policy did not sample, are listed only on request.
         """
         query = RolloutQuery.of(request)
         rows = Rollout.objects.visible_to(request.user)
@@ -49,7 +50,7 @@ class OneRollout(APIView):
 
     @extend_schema(operation_id="rollouts_show", responses=RolloutDocument)
     def get(self, request: ApiRequest, pk: int) -> Response:
-        """A rollout with its tokens."""
+        """Return a rollout with its tokens."""
         rows = Rollout.objects.visible_to(request.user).select_related("group__task", "payload")
         found = get_object_or_404(rows, pk=pk)
         return Response(RolloutDocument(found, context=rollout_context(request, [found])).data)

@@ -53,9 +53,9 @@ def colored(code: str, info: str) -> str:
     if lexer is None or len(code) > LONGEST:
         raise NotColored
     tokens = lexer(stripnl=False, ensurenl=False).get_tokens(code)
-    return "".join(_written(kind, text) for kind, text in tokens)
+    return "".join(_color_token(kind, text) for kind, text in tokens)
 
 
-def _written(kind: _TokenType, text: str) -> str:
+def _color_token(kind: _TokenType, text: str) -> str:
     name = next((name for among, name in KINDS if kind in among), "")
     return f'<span class="code-{name}">{escape(text)}</span>' if name else escape(text)

@@ -104,7 +104,7 @@ def count_failure(run: Run, task: Task, *, group: int, reason: str) -> None:
     if count >= plan.task_attempts and _may_go(run, task.pk):
         why = f"{count} of its groups failed, the last: {reason}"[:200]
         LeftOut.objects.create(run=run, task=task, reason=why, failures=count)
-        run.topic.record("task_quarantined", **_named(task), failures=count, reason=why)
+        run.topic.record("task_quarantined", **_task_name(task), failures=count, reason=why)
 
 
 def failures(run: Run) -> models.QuerySet[FailedGroup]:
@@ -131,7 +131,7 @@ def _may_go(run: Run, task_id: int) -> bool:
     return task_id not in gone and len(gone) + 1 < sum(taskset.size for taskset in run.tasksets)
 
 
-def _named(task: Task) -> dict[str, str | int]:
+def _task_name(task: Task) -> dict[str, str | int]:
     return {"taskset": task.taskset.slug, "index": task.index}
 
 
@@ -154,7 +154,7 @@ def release_from_quarantine(run: Run, left_out: int, by: User) -> Task:
         raise NotPossible("it is not quarantined any more")
     failures(locked).filter(task=row.task_id).update(is_forgiven=True)
     row.delete()
-    named = _named(row.task)
+    named = _task_name(row.task)
     locked.topic.record("task_released", **named, by=str(by))
     AuditEntry.record("task released", locked.address, by, locked.project, **named)
     return row.task
@@ -170,4 +170,4 @@ def unfail(run: Run, groups: Iterable[int], by: User | None = None) -> None:
     for row in quarantined(run):
         if counts.get(row.task_id, 0) < run.settings.task_attempts:
             row.delete()
-            run.topic.record("task_released", **_named(row.task), by=str(by or ""))
+            run.topic.record("task_released", **_task_name(row.task), by=str(by or ""))

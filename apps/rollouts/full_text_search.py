@@ -80,7 +80,7 @@ class ParsedQuery:
             raise NoWords(f"needs at least {SHORTEST_BEGINNING} letters before a *")
         if any(one.is_phrase and one.is_absent for one in terms):
             raise NoWords("can exclude only single words, not phrases")
-        query = _asked(terms) if terms else ""
+        query = _as_query(terms) if terms else ""
         if not query:
             raise NoWords("contains no searchable word; search for these exact characters instead")
         return cls(terms, query)
@@ -121,7 +121,7 @@ def _term(sign: str, phrase: str, word: str) -> Term:
     return Term(word.rstrip("*"), is_beginning=is_beginning, is_absent=bool(sign))
 
 
-def _asked(terms: Sequence[Term]) -> str:
+def _as_query(terms: Sequence[Term]) -> str:
     """Return the terms as one tsquery.
 
     A term in which PostgreSQL finds no word asks for nothing.
@@ -150,8 +150,9 @@ class MatchesQuery(Func):
     def as_sql(
         self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, *_: Any, **__: Any
     ) -> tuple[str, tuple[Any, ...]]:
-        (text, _), (run, _), (pk, _) = (compiler.compile(one) for one in self.source_expressions)
-        return f"{WORDS.format(text=text, run=run, pk=pk)} @@ %s::tsquery", (self.query,)
+        text, run, pk = (compiler.compile(column)[0] for column in self.source_expressions)
+        vector = WORDS.format(text=text, run=run, pk=pk)
+        return f"{vector} @@ %s::tsquery", (self.query,)
 
 
 def search_part(pk: int) -> int:

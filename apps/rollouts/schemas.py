@@ -11,10 +11,9 @@ from apps.rollouts.models import Rollout
 
 
 class RolloutRow(serializers.ModelSerializer):
-    """A rollout in a list. The versions are null for raters who rate its run blind.
+    """A rollout in a list. The versions are null for raters who rate its run blind."""
 
-    Its context holds `open_runs`: ids of the runs whose judgements the asker sees.
-    """
+    # The context's `open_runs` are the ids of the runs whose judgements the user may see.
 
     first_version = serializers.SerializerMethodField()
     last_version = serializers.SerializerMethodField()

@@ -25,7 +25,7 @@ class NoRoom(Exception):
 
 
 @unit_of_work
-def open_for_caller(run: Run, asked: TaskRow) -> Rollout:
+def open_for_caller(run: Run, row: TaskRow) -> Rollout:
     """Open a group for the caller's task, free for any explorer of the run; return its rollout.
 
     The run's row is locked while its counter moves, as when an explorer opens groups. Raises
@@ -48,7 +48,7 @@ def open_for_caller(run: Run, asked: TaskRow) -> Rollout:
     group = Group.objects.create(
         run=locked,
         draw_index=locked.groups_opened,
-        task=add_task(locked.taskset_id, asked),
+        task=add_task(locked.taskset_id, row),
         size=1,
         opened_version=locked.published_version,
         answer_only=not has_room,

@@ -46,11 +46,11 @@ def sample_tasks(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task]:
         return run.taskset.at(draws)
     if plan.selection.name == "people":
         asked, served = AskedTask.objects.filter(run=run).serve(draws, run.left_out.values("task"))
-        return people.draw_for_people(draws, asked, served, partial(_drawn, run, plan))
-    return _drawn(run, plan, draws)
+        return people.draw_for_people(draws, asked, served, partial(_sample_by_taskset, run, plan))
+    return _sample_by_taskset(run, plan, draws)
 
 
-def _drawn(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task]:
+def _sample_by_taskset(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task]:
     """Return the tasks of these draws, chosen in each taskset separately."""
     found: dict[int, Task] = {}
     for part in split_by_taskset(run, plan, draws):

@@ -44,7 +44,7 @@ class TaskRecordQuerySet(models.QuerySet):
         return self.filter(rate__gte=at_least, attempts__gte=fewest)
 
     def beliefs(self, groups_per_step: int, since: int = 0) -> list[tuple[int, float, float, int]]:
-        """Return (index, α, β, update of the last result) of the tasks tried since that update."""
+        """Return (index, α, β, step of the last result) of the tasks tried since that step."""
         newest = self.filter(last_draw__gte=since * groups_per_step)
         rows = newest.values_list("task__index", "alpha", "beta", "last_draw")
         return [(index, alpha, beta, draw // groups_per_step) for index, alpha, beta, draw in rows]

@@ -50,11 +50,11 @@ def texts(vocabulary: Vocabulary, ids: Iterable[int]) -> list[str]:
         elif vocabulary.kind == "metaspace":
             found.append(piece.replace("▁", " "))
         else:
-            found.append(_word(piece, is_first=not found))
+            found.append(_spaced_word(piece, is_first=not found))
     return found
 
 
-def _word(piece: str, is_first: bool) -> str:
+def _spaced_word(piece: str, is_first: bool) -> str:
     if piece.startswith("##"):
         return piece[2:]
     return piece if is_first or piece in CLOSING else f" {piece}"

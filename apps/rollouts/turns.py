@@ -53,7 +53,7 @@ class Turn:
 
 
 def list_turns(rollout: HasTurns) -> list[Turn]:
-    """The turns of a finished rollout, from the policy's first; without the task's own messages."""
+    """Return the turns of a finished rollout, without the task's own messages."""
     if not rollout.turns:
         return [Turn(POLICY, rollout.text, 0, 0, rollout.completion_tokens)]
     return [
@@ -63,13 +63,13 @@ def list_turns(rollout: HasTurns) -> list[Turn]:
             kept["start"],
             kept["first"],
             kept["tokens"],
-            _typed(kept),
+            _read_typed_spans(kept),
         )
         for kept in rollout.turns
     ]
 
 
-def _typed(kept: dict) -> tuple[TypedSpan, ...]:
+def _read_typed_spans(kept: dict) -> tuple[TypedSpan, ...]:
     return tuple(
         TypedSpan(mark["act"], mark["start"], mark["end"], mark["first"], mark["tokens"])
         for mark in kept.get("typed", ())

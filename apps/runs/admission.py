@@ -1,4 +1,4 @@
-"""Pure rules of synchronisation: how many groups may be opened and which updates must wait.
+"""Pure rules of synchronisation: how many groups may be opened and which steps must wait.
 
 One number, `max_staleness`, makes a run synchronous (0), one step off (1) or asynchronous (n).
 """
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 class Pace:
     """A run's counters at one moment. Versions and groups count from the run's start.
 
-    `step`: committed updates; `groups_again`: groups in them that were not the first time in one;
-    `again_per_step`: how many such groups an update takes where enough are there. `over_rollout`:
+    `step`: committed steps; `groups_again`: groups in them that were not the first time in one;
+    `again_per_step`: how many such groups a step takes where enough are there. `over_rollout`:
     most groups beyond those of the next version.
     """
 
@@ -51,13 +51,13 @@ def groups_allowed(pace: Pace) -> int:
     The bound (arXiv 2505.24298, eq. 3) is opened − dropped < (published + 1 + max_staleness) ×
     sync_interval × groups_per_step: a group opened now may still be trained while the trainer's
     version is at most `max_staleness` above the one that samples it. (The bound counts versions, so
-    an interval of several updates does not starve the loop between two publishes.)
+    an interval of several steps does not starve the loop between two publishes.)
 
-    Groups that updates take again need not be sampled. The next update may find nothing to take
+    Groups that steps take again need not be sampled. The next step may find nothing to take
     again, and has room for all its groups; the later ones are counted on to take their share.
 
     With over-rollout, only groups that lead to the next version may be opened, plus that many more,
-    still within the bound: the updates take the complete groups first, and the rest goes on.
+    still within the bound: the steps take the complete groups first, and the rest goes on.
     """
     target = _groups_until(pace, pace.published_version + 1 + pace.max_staleness)
     if pace.over_rollout is not None:
@@ -66,20 +66,20 @@ def groups_allowed(pace: Pace) -> int:
 
 
 def _groups_until(pace: Pace, version: int) -> int:
-    """Return how many groups are sampled for all updates up to the one that makes this version."""
+    """Return how many groups are sampled for all steps up to the one that makes this version."""
     steps = min(version * pace.sync_interval, pace.planned_steps)
     later = max(0, steps - pace.step - 1)
     return steps * pace.groups_per_step - pace.groups_again - later * pace.again_per_step
 
 
 def groups_to_wait_for(pace: Pace, ready: Sequence[int], open_: Sequence[int]) -> int:
-    """Return how many groups the next update must wait for, so that none becomes too old to train.
+    """Return how many groups the next step must wait for, so that none becomes too old to train.
 
-    0 means that the update may take the oldest groups that are ready. `ready` and `open_` are the
+    0 means that the step may take the oldest groups that are ready. `ready` and `open_` are the
     versions with which untrained groups began: complete, and under way. A group may be taken until
     the trainer's version is its own + max_staleness, so by each version there must be enough
-    updates for the groups that are too old after it. If all updates but one are too few, the next
-    update is needed: it takes the groups for which the others have no room. That is always possible
+    updates for the groups that are too old after it. If all steps but one are too few, the next
+    step is needed: it takes the groups for which the others have no room. That is always possible
     while at most max_staleness × sync_interval × groups_per_step groups are left over at a publish.
     """
     now = pace.step // pace.sync_interval
@@ -90,7 +90,7 @@ def groups_to_wait_for(pace: Pace, ready: Sequence[int], open_: Sequence[int]) -
         under_way = sum(version in here for version in open_)
         later = (
             (last + 1) * pace.sync_interval - pace.step - 1
-        )  # updates that may still take them after the next one
+        )  # steps that may still take them after the next one
         needed = min(complete + under_way - later * pace.groups_per_step, pace.groups_per_step)
         wait = max(wait, needed - complete)
     return wait

@@ -62,7 +62,7 @@ class Runs(APIView):
         operation_id="runs_list", parameters=[RunQuery], responses=page_serializer(RunRow)
     )
     def get(self, request: ApiRequest) -> Response:
-        """Runs of your projects, the newest first."""
+        """List the runs of your projects, the newest first."""
         query = RunQuery.of(request)
         rows = list_visible_runs(request).defer("config")
         if "project" in query:
@@ -73,10 +73,10 @@ class Runs(APIView):
 
     @extend_schema(operation_id="runs_create", request=NewRun, responses={201: RunDocument})
     def post(self, request: ApiRequest) -> Response:
-        """Make a run that is not started."""
-        asked = NewRun(data=request.data)
-        asked.is_valid(raise_exception=True)
-        run = create_run(request, self.require, **asked.validated_data)
+        """Create a run without starting it."""
+        form = NewRun(data=request.data)
+        form.is_valid(raise_exception=True)
+        run = create_run(request, self.require, **form.validated_data)
         return Response(run_document(request, run), 201)
 
 
@@ -85,14 +85,14 @@ class OneRun(APIView):
 
     @extend_schema(operation_id="runs_show", responses=RunDocument)
     def get(self, request: ApiRequest, pk: int) -> Response:
-        """A run with its configuration."""
+        """Return a run with its configuration."""
         return Response(run_document(request, get_object_or_404(list_visible_runs(request), pk=pk)))
 
 
 class Act(APIView):
-    """start, pause, resume or stop: the model's method of that name.
+    """Start, pause, resume or stop the run.
 
-    Why, if you say it, stands in the audit log.
+    The audit log records the reason, if you give one.
     """
 
     permission_classes = [MaySteer]
@@ -100,13 +100,13 @@ class Act(APIView):
 
     @extend_schema(request=Why, responses={200: RunDocument})
     def post(self, request: ApiRequest, pk: int) -> Response:
-        asked = Why(data=request.data)
-        asked.is_valid(raise_exception=True)
+        form = Why(data=request.data)
+        form.is_valid(raise_exception=True)
         run = get_object_or_404(list_visible_runs(request), pk=pk)
         if not Run.objects.steered_by(request.user).filter(pk=pk).exists():
             raise PermissionDenied("You can view this run, but you cannot control it.")
         try:
-            getattr(run, self.verb)(by=request.user, **asked.validated_data)
+            getattr(run, self.verb)(by=request.user, **form.validated_data)
         except NotPossible as error:
             raise Conflict(str(error)) from None
         return Response(run_document(request, run))
@@ -117,7 +117,10 @@ class RunMetrics(APIView):
 
     @extend_schema(operation_id="runs_metrics", parameters=[MetricQuery], responses=Metrics)
     def get(self, request: ApiRequest, pk: int) -> Response:
-        """The run's curves, a window of steps at a time; none for raters who rate it blind."""
+        """Return the run's curves in a window of steps.
+
+        Raters who rate the run blind get none.
+        """
         query = MetricQuery.of(request)
         run = get_object_or_404(Run.objects.visible_to(request.user).only("pk", "step"), pk=pk)
         until = max(query["after"], min(query["after"] + query["steps"], run.step))
@@ -143,7 +146,9 @@ def create_run(
     title: str,
     config: dict[str, Any],
 ) -> Run:
-    """Raises ValidationError naming the field of the configuration, Conflict for a slug that is
+    """Create a run in a project where the user may run.
+
+    Raises ValidationError naming the field of the configuration, and Conflict for a slug that is
     taken.
     """
     home = Project.objects.run_by(request.user).filter(slug=project).first()

@@ -12,7 +12,7 @@ from typing import Any
 from apps.runs.config import ConfigError, RunConfig
 from apps.runs.parsing import parse_config
 
-# What each update is made with: recorded with its step, so that one that is made again after a
+# What each step is made with: recorded with its step, so that one that is made again after a
 # crash is the same.
 UPDATES = (
     "optimizer.learning_rate",
@@ -79,7 +79,7 @@ BUILT_IN = {
 
 
 def knobs_of_update(plan: RunConfig) -> dict[str, float | None]:
-    """Return the changeable settings of an update that is planned now, by dotted field."""
+    """Return the changeable settings of a step that is planned now, by dotted field."""
     return {name: attrgetter(name)(plan) for name in UPDATES}
 
 

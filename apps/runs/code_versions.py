@@ -26,7 +26,7 @@ def name_commit() -> str:
     Without git: the commit that an image was built of, else the package's version, else `unknown`.
     """
     if (settings.BASE_DIR / ".git").exists():
-        asked = [
+        command = [
             "git",
             "-C",
             str(settings.BASE_DIR),
@@ -37,9 +37,9 @@ def name_commit() -> str:
             "--exclude=*",
         ]
         try:
-            said = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=False)
-            if said.returncode == 0:
-                return said.stdout.strip()
+            done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+            if done.returncode == 0:
+                return done.stdout.strip()
         except (OSError, subprocess.TimeoutExpired):
             pass  # the version is another way to say it
     built_of = settings.BASE_DIR / "COMMIT"  # the Dockerfile writes it

@@ -46,8 +46,8 @@ class ConfigError(ValueError):
         if len(problems) > MOST_PROBLEMS:
             words = f"has {len(problems):,} problems; these are the first {MOST_PROBLEMS}"
             self.problems["configuration"] = words
-        told = (f"{field}: {problem}" for field, problem in self.problems.items())
-        super().__init__("; ".join(told))
+        lines = (f"{field}: {problem}" for field, problem in self.problems.items())
+        super().__init__("; ".join(lines))
 
 
 class EnvironmentChoice(Section):
@@ -410,7 +410,7 @@ class RunConfig(Section):
 
     @property
     def usual_rows_per_step(self) -> int:
-        """Return rows of an update that the run sampled itself, or lessons of its snapshot."""
+        """Return rows of a step that the run sampled itself, or lessons of its snapshot."""
         if self.snapshot:
             return self.snapshot.rows
         kept = getattr(
@@ -420,12 +420,12 @@ class RunConfig(Section):
 
     @property
     def groups_again_per_step(self) -> int:
-        """Return how many groups of an update may at most be taken again by experience replay."""
+        """Return how many groups of a step may at most be taken again by experience replay."""
         return self.reading.replay.most(self.groups_per_step)
 
     @property
     def expert_rows_per_step(self) -> int:
-        """Return how many expert rows make `expert.ratio` of the whole update, rounded up."""
+        """Return how many expert rows make `expert.ratio` of the whole batch, rounded up."""
         ratio = self.algorithm.expert.ratio
         return math.ceil(round(self.usual_rows_per_step * ratio / (1 - ratio), 9))
 

@@ -141,7 +141,7 @@ def delete_runs(runs: Iterable[Run], by: User | None) -> list[RunRemoval]:
         raise NotDeletable(" ".join(dict.fromkeys(against)))
     # The worker takes the oldest first: who refers to another run goes before it.
     locked.sort(key=lambda run: (not run.is_evaluation, -run.pk))
-    removals = [_ordered(run, by) for run in locked]
+    removals = [_order_removal(run, by) for run in locked]
     transaction.on_commit(lambda: wakeups.send(JOB), robust=True)
     return removals
 
@@ -159,11 +159,11 @@ def delete_with_project(project: Project, by: User | None, at_once: int) -> int:
     if against := [reason for run in locked for reason in _own_reasons(run)]:
         raise NotDeletable(" ".join(against[:NAMED]))
     for run in reversed(locked):
-        _ordered(run, by)
+        _order_removal(run, by)
     return len(locked)
 
 
-def _ordered(run: Run, by: User | None) -> RunRemoval:
+def _order_removal(run: Run, by: User | None) -> RunRemoval:
     run.begin_deletion(by)
     return RunRemoval.objects.create(
         project=run.project, run=run, run_number=run.pk, slug=run.slug, by=by

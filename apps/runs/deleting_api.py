@@ -23,7 +23,7 @@ class Confirmation(Strict):
 
 
 class RunDeletion(serializers.ModelSerializer[RunRemoval]):
-    """The deletion of a run: its state and its progress."""
+    """The deletion of a run, with its state and progress."""
 
     project = serializers.SlugRelatedField[Project]("slug", read_only=True)
     run = serializers.IntegerField(
@@ -74,7 +74,7 @@ class OfRuns(DeletionView):
 class DeletionOfRun(OfRuns):
     @extend_schema(operation_id="runs_deletion_plan", responses=DeletionPlan)
     def get(self, request: ApiRequest, pk: int) -> Response:
-        """What the deletion of the run would take and leave. Owners of its project only."""
+        """Return what deleting the run would delete and keep. For owners of its project only."""
         run = self.owned(request, pk)
         return self.plan(contents_of(run), reasons_against(run))
 
@@ -82,7 +82,7 @@ class DeletionOfRun(OfRuns):
     def post(self, request: ApiRequest, pk: int) -> Response:
         """Delete the run, confirmed by its slug. A worker deletes its rows and files.
 
-        The run is out of reach at once. This cannot be undone.
+        Nobody can open the run from then on. You cannot undo this.
         """
         run = self.owned(request, pk)
         self.require_confirmation(request, run.slug)
@@ -101,7 +101,7 @@ class RunDeletions(OfRuns):
         responses=page_serializer(RunDeletion),
     )
     def get(self, request: ApiRequest) -> Response:
-        """Deletions of runs of your projects, the newest first."""
+        """List the deletions of runs of your projects, the newest first."""
         query = DeletionQuery.of(request)
         rows = self.seen(request)
         if "project" in query:
@@ -112,12 +112,12 @@ class RunDeletions(OfRuns):
 class OneRunDeletion(OfRuns):
     @extend_schema(operation_id="run_deletions_show", responses=RunDeletion)
     def get(self, request: ApiRequest, pk: int) -> Response:
-        """The deletion of a run: its state and its progress."""
+        """Return the state and the progress of the deletion of a run."""
         return self.show(request, pk)
 
 
 class RunDeletionAgain(OfRuns):
     @extend_schema(operation_id="run_deletions_again", request=None, responses={200: RunDeletion})
     def post(self, request: ApiRequest, pk: int) -> Response:
-        """Continue a deletion that failed. Owners of the project only."""
+        """Continue a failed deletion. For owners of the project only."""
         return self.try_again(request, pk)

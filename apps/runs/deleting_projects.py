@@ -31,20 +31,20 @@ def reasons_against(project: Project) -> list[str]:
 
 
 def _reasons(project: Project) -> Iterator[str]:
-    if names := _named(project.runs.filter(state__in=AT_WORK), "slug"):
+    if names := _first_names(project.runs.filter(state__in=AT_WORK), "slug"):
         yield f"Stop these runs first: {names}."
     exports = ExportJob.objects.open().filter(weight_version__run__project=project)
-    if names := _named(exports, "weight_version__run__slug"):
+    if names := _first_names(exports, "weight_version__run__slug"):
         yield f"Weights of these runs are being exported or copied: {names}. Wait for it."
-    if names := _named(project.runs.filter(rescorings__state__in=LeasedWork.OPEN), "slug"):
+    if names := _first_names(project.runs.filter(rescorings__state__in=LeasedWork.OPEN), "slug"):
         yield f"These runs are being rescored: {names}. Wait for it, or stop it."
-    if names := _named(TasksetImport.objects.open().filter(project=project), "name"):
+    if names := _first_names(TasksetImport.objects.open().filter(project=project), "name"):
         yield f"These files are being imported: {names}. Wait for it, or stop it."
-    if names := _named(PolicyImport.objects.open().filter(project=project), "slug"):
+    if names := _first_names(PolicyImport.objects.open().filter(project=project), "slug"):
         yield f"These models are being added: {names}. Wait for it, or stop it."
 
 
-def _named(rows: QuerySet[Any], field: str) -> str:
+def _first_names(rows: QuerySet[Any], field: str) -> str:
     """Return the names of the first few rows, and whether there are more; "" for none."""
     names = list(rows.order_by(field).values_list(field, flat=True).distinct()[: NAMED + 1])
     listed = ", ".join(names[:NAMED])

@@ -24,7 +24,7 @@ class ProjectConfirmation(Strict):
 
 
 class ProjectDeletion(serializers.ModelSerializer[ProjectRemoval]):
-    """The deletion of a project: its state and its progress."""
+    """The deletion of a project, with its state and progress."""
 
     by = serializers.SlugRelatedField[User]("username", read_only=True, allow_null=True)
     done = serializers.IntegerField(
@@ -71,7 +71,7 @@ class OfProjects(DeletionView):
 class DeletionOfProject(OfProjects):
     @extend_schema(operation_id="projects_deletion_plan", responses=DeletionPlan)
     def get(self, request: ApiRequest, project: str) -> Response:
-        """What the deletion of the project would take and leave. Its owners only."""
+        """Return what deleting the project would delete and keep. For its owners only."""
         found = self.owned(request, project)
         return self.plan(contents_of(found), reasons_against(found))
 
@@ -81,9 +81,10 @@ class DeletionOfProject(OfProjects):
         responses={202: ProjectDeletion},
     )
     def post(self, request: ApiRequest, project: str) -> Response:
-        """Delete the project with all that is in it, confirmed by its slug. Its owners only.
+        """Delete the project and its contents, confirmed by its slug. For its owners only.
 
-        The project is out of reach at once; a worker deletes what is in it. This cannot be undone.
+        Nobody can open the project from then on; a worker deletes its contents. You cannot undo
+        this.
         """
         found = self.owned(request, project)
         self.require_confirmation(request, found.slug)
@@ -101,14 +102,14 @@ class ProjectDeletions(OfProjects):
         responses=page_serializer(ProjectDeletion),
     )
     def get(self, request: ApiRequest) -> Response:
-        """Deletions of your projects, and those that you have ordered, the newest first."""
+        """List the deletions of your projects and those that you requested, the newest first."""
         return Response(list_page(self.seen(request), Paged.of(request), ProjectDeletion))
 
 
 class OneProjectDeletion(OfProjects):
     @extend_schema(operation_id="project_deletions_show", responses=ProjectDeletion)
     def get(self, request: ApiRequest, pk: int) -> Response:
-        """The deletion of a project: its state and its progress."""
+        """Return the state and the progress of the deletion of a project."""
         return self.show(request, pk)
 
 
@@ -117,5 +118,5 @@ class ProjectDeletionAgain(OfProjects):
         operation_id="project_deletions_again", request=None, responses={200: ProjectDeletion}
     )
     def post(self, request: ApiRequest, pk: int) -> Response:
-        """Continue a deletion that failed. Owners of the project only."""
+        """Continue a failed deletion. For owners of the project only."""
         return self.try_again(request, pk)

@@ -79,9 +79,9 @@ def _list_put_back(before: Any, after: Any, now: Any) -> Any:
         elif name not in becomes or name not in stands:
             stands[name] = was[name]
         else:
-            stands[name] = {**stands[name], **_turned(was[name], becomes[name])}
+            stands[name] = {**stands[name], **_changed_fields(was[name], becomes[name])}
     return list(stands.values())
 
 
-def _turned(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+def _changed_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     return {field: value for field, value in before.items() if after.get(field) != value}

@@ -31,7 +31,9 @@ class Bucket(NamedTuple):
     def __add__(self, other: "Bucket") -> "Bucket":  # type: ignore[override]
         count = self.count + other.count
         mean = self.mean * (self.count / count) + other.mean * (other.count / count)
-        return Bucket(count, mean, min(self.low, other.low), max(self.high, other.high))
+        low = min(self.low, other.low)
+        high = max(self.high, other.high)
+        return Bucket(count, mean, low, high)
 
 
 @dataclass(frozen=True)

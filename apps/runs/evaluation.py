@@ -126,9 +126,9 @@ def evaluation_key(plan: BaseModel) -> str:
 
     Fields with their defaults count as not there.
     """
-    told = plan.model_dump(mode="json", exclude_defaults=True, exclude=NOT_ASKED)
-    return _digest(told)
+    document = plan.model_dump(mode="json", exclude_defaults=True, exclude=NOT_ASKED)
+    return _digest(document)
 
 
-def _digest(told: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+def _digest(document: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]

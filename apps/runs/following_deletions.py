@@ -20,7 +20,7 @@ from apps.streaming import wakeups
 
 
 class DeletionPlan(serializers.Serializer[Any]):
-    """What a deletion takes, what it leaves, and what prevents it."""
+    """What a deletion would delete and keep, and what prevents it."""
 
     deleted = serializers.DictField(
         child=serializers.IntegerField(), help_text="What is deleted, and how many of each."
@@ -70,9 +70,9 @@ class DeletionView(APIView):
 
     def require_confirmation(self, request: ApiRequest, slug: str) -> None:
         """Check that the request names what it deletes. Raises ValidationError."""
-        asked = self.confirmation(data=request.data)
-        asked.is_valid(raise_exception=True)
-        if asked.validated_data["name"] != slug:
+        form = self.confirmation(data=request.data)
+        form.is_valid(raise_exception=True)
+        if form.validated_data["name"] != slug:
             raise ValidationError({"name": [f"To confirm, send the {self.kind}'s slug: {slug}"]})
 
     def try_again(self, request: ApiRequest, pk: int) -> Response:

@@ -87,9 +87,9 @@ def _each(
         if after == before:
             continue
         Run.objects.filter(pk=run.pk).update(**after)
-        told = {"before": _plain(before), "after": _plain(after)}
-        run.topic.record("labels_changed", **told, by=str(by or ""))
-        AuditEntry.record(act, run.address, by, run.project, **told)
+        changes = {"before": _plain(before), "after": _plain(after)}
+        run.topic.record("labels_changed", **changes, by=str(by or ""))
+        AuditEntry.record(act, run.address, by, run.project, **changes)
         count += 1
     return count
 

@@ -9,7 +9,7 @@ from apps.runs.models.steps import NOW
 
 
 def runs_show_their_latest_metrics() -> Iterator[str]:
-    """Check that the metrics by which lists sort are those of the newest update."""
+    """Check that the metrics by which lists sort are those of the newest step."""
     for name, field in NOW.items():
         rows = Run.objects.annotate(newest=Subquery(Metric.newest(name)))
         same = Q(newest__isnull=True, **{f"{field}__isnull": True}) | Q(newest=F(field))

@@ -131,11 +131,11 @@ class LogKeeper(logging.Handler):
                 time.sleep(GATHER_S)  # a slice says several things at once
             while len(lines) < LINES_AT_ONCE and not self.waiting.empty():
                 lines.append(self.waiting.get_nowait())
-            said = [line for line in lines if line is not None]
-            if said:
-                self._write(said)
-                self._done(len(said))
-            if len(said) < len(lines):
+            records = [line for line in lines if line is not None]
+            if records:
+                self._write(records)
+                self._done(len(records))
+            if len(records) < len(lines):
                 connections.close_all()
                 return
 
@@ -148,7 +148,7 @@ class LogKeeper(logging.Handler):
             dropped = self.dropped
             try:
                 close_old_connections()
-                write_lines([*lines, *self._told(dropped)])
+                write_lines([*lines, *self._dropped_records(dropped)])
             except (OperationalError, InterfaceError):  # away
                 connections.close_all()
                 time.sleep(RETRY_S)
@@ -159,17 +159,17 @@ class LogKeeper(logging.Handler):
                 self._drop(-dropped)
                 return
 
-    def _told(self, dropped: int) -> list[dict[str, Any]]:
+    def _dropped_records(self, dropped: int) -> list[dict[str, Any]]:
         if not dropped:
             return []
         words = {"lines": dropped, "reason": "the database was too slow or unavailable"}
-        said = {
+        record = {
             "at": datetime.now(UTC),
             "level": logging.WARNING,
             "event": "log_lines_dropped",
             "logger": __name__,
         }
-        return [{**said, "run_id": None, "fields": words, "worker": self.worker}]
+        return [{**record, "run_id": None, "fields": words, "worker": self.worker}]
 
     def _drop(self, lines: int) -> None:
         with self.written:
@@ -222,31 +222,31 @@ def write_lines(lines: list[dict[str, Any]]) -> None:
 
 def build_log_line(record: logging.LogRecord) -> dict[str, Any]:
     """Convert a log record to a row: structlog's event and fields, or another library's text."""
-    said: Mapping[str, Any] = (
+    event: Mapping[str, Any] = (
         record.msg if isinstance(record.msg, dict) else {"event": record.getMessage()}
     )
     fields = {
         str(name)[:60]: shorten_value(value, str(name))
-        for name, value in said.items()
+        for name, value in event.items()
         if name not in NOT_TOLD
     }
-    if isinstance(said.get("run"), str):
-        fields["run"] = said["run"]
-    if error := _traceback_of(record, said):
+    if isinstance(event.get("run"), str):
+        fields["run"] = event["run"]
+    if error := _traceback_of(record, event):
         fields["traceback"] = shorten_value(error[-LONGEST_TRACEBACK:], longest=LONGEST_TRACEBACK)
-    run_id = said.get("run_id")
+    run_id = event.get("run_id")
     return {
         "at": datetime.fromtimestamp(record.created, UTC),
         "level": min(50, max(10, record.levelno // 10 * 10)),
-        "event": shorten_value(said.get("event", ""), longest=200),
+        "event": shorten_value(event.get("event", ""), longest=200),
         "logger": record.name[:100],
         "run_id": run_id if isinstance(run_id, int) else None,
         "fields": dict(list(fields.items())[:MOST_FIELDS]),
     }
 
 
-def _traceback_of(record: logging.LogRecord, said: Mapping[str, Any]) -> str:
-    found = record.exc_info or said.get("exc_info")
+def _traceback_of(record: logging.LogRecord, event: Mapping[str, Any]) -> str:
+    found = record.exc_info or event.get("exc_info")
     if found is True or not found:
         return ""
     return "".join(

@@ -67,7 +67,7 @@ class Memory:
 
     @property
     def updating(self) -> int:
-        """Return bytes of trainer and engine on one GPU in an update."""
+        """Return bytes of trainer and engine on one GPU in a step."""
         return sum(part.bytes for part in self.parts if part.updating)
 
 
@@ -105,13 +105,13 @@ def longest_row(plan: RunConfig, context: int) -> int:
 
 
 def sequences(plan: RunConfig) -> int:
-    """Return sequences of one update; a lesson of preferences is a pair of them."""
+    """Return sequences of one step; a lesson of preferences is a pair of them."""
     is_pairs = plan.snapshot is not None and plan.snapshot.source == "preferences"
     return plan.rows_per_step * (2 if is_pairs else 1)
 
 
 def cache_needed(plan: RunConfig, sizes: Sizes, on_gpu: bool) -> int:
-    """Return keys and values of one update's rollouts at once."""
+    """Return keys and values of one step's rollouts at once."""
     if sizes.shape is None:
         return 0
     rows = plan.usual_rows_per_step * longest_row(plan, sizes.context)
@@ -185,7 +185,7 @@ def rows_per_pass(plan: RunConfig, sizes: Sizes, on_gpu: bool) -> int:
 def _rows_with_room(plan: RunConfig, sizes: Sizes, on_gpu: bool, most: int) -> int:
     room = PASS_BYTES["gpu" if on_gpu else "cpu"]
     rows = most
-    while rows > 1 and _kept(plan, sizes, on_gpu, rows) > room:
+    while rows > 1 and _kept_bytes(plan, sizes, on_gpu, rows) > room:
         rows -= 1
     groups = rows // plan.group_size
     return rows if rows == most else groups * plan.group_size or rows
@@ -195,10 +195,10 @@ def _activations(plan: RunConfig, sizes: Sizes, on_gpu: bool) -> int:
     """Return the bytes that a forward pass keeps for the backward pass."""
     if sizes.shape is None:
         return 0
-    return _kept(plan, sizes, on_gpu, _rows_at_once(plan, sizes, on_gpu))
+    return _kept_bytes(plan, sizes, on_gpu, _rows_at_once(plan, sizes, on_gpu))
 
 
-def _kept(plan: RunConfig, sizes: Sizes, on_gpu: bool, rows: int) -> int:
+def _kept_bytes(plan: RunConfig, sizes: Sizes, on_gpu: bool, rows: int) -> int:
     """Return the bytes that a pass of so many rows of the longest length keeps."""
     shape = sizes.shape
     assert shape is not None  # without it no size of a pass is estimated

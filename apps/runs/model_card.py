@@ -76,7 +76,7 @@ def write_model_card(version: WeightVersion, manifest: Manifest, form: str = "fo
     )
     use = {"folder": USE_FOLDER, "adapter": USE_ADAPTER}.get(form, USE_GGUF)
     library = {"folder": "library_name: transformers\n", "adapter": "library_name: peft\n"}
-    told = {
+    values = {
         "name": version_folder_name(version),
         "policy": run.policy.slug,
         "tokens": plan.sampling.max_tokens,
@@ -87,7 +87,7 @@ def write_model_card(version: WeightVersion, manifest: Manifest, form: str = "fo
     return CARD.format(
         library=library.get(form, ""),
         tag="\n- gguf" if form in KINDS else "",
-        use=use.format(kind=KINDS.get(form), **told),
+        use=use.format(kind=KINDS.get(form), **values),
         name=version_folder_name(version),
         title=run.title,
         version=version.version,

@@ -67,7 +67,7 @@ class TemplateChoice(Strict):
 
 
 class NewModelDocument(TemplateChoice):
-    """A model to be added."""
+    """A model to add."""
 
     project = Text(max_length=50, help_text="Slug of the project.")
     kind = serializers.ChoiceField(choices=PolicyImport.Kind.choices)
@@ -97,7 +97,7 @@ class NewModelDocument(TemplateChoice):
 
 
 class AgainDocument(TemplateChoice):
-    """How a failed import is tried again."""
+    """Changes to a failed import before it is retried."""
 
     slug = Text(max_length=50, required=False, allow_blank=True, default="")
 
@@ -125,7 +125,7 @@ class ModelRow(serializers.ModelSerializer[Policy]):
 
 
 class ModelDocument(ModelRow):
-    """A model, and whether it may be deleted."""
+    """A model, and whether you can delete it."""
 
     source = serializers.SerializerMethodField()  # type: ignore[assignment]  # as above
     in_use = serializers.SerializerMethodField(
@@ -172,7 +172,7 @@ class ModelImportRow(serializers.ModelSerializer[PolicyImport]):
 
 
 class ModelImportDocument(ModelImportRow):
-    """An import of a model: its state, its progress, and what was noticed about the model."""
+    """An import of a model: its state, its progress, and notes about the model."""
 
     notes = serializers.ListField(child=serializers.CharField())
     received = serializers.SerializerMethodField(
@@ -249,7 +249,7 @@ def _of_project(rows: QuerySet[M], query: dict[str, Any]) -> QuerySet[M]:
     return rows.filter(project__slug=query["project"]) if "project" in query else rows
 
 
-def _refused(error: NotAddable) -> ValidationError:
+def _refusal(error: NotAddable) -> ValidationError:
     return ValidationError({name: [why] for name, why in error.problems.items()})
 
 
@@ -261,7 +261,7 @@ class Models(APIView):
         operation_id="models_list", parameters=[ModelQuery], responses=page_serializer(ModelRow)
     )
     def get(self, request: ApiRequest) -> Response:
-        """Models of your projects, the newest first."""
+        """List the models of your projects, the newest first."""
         query = ModelQuery.of(request)
         rows = Policy.objects.visible_to(request.user).select_related("project")
         return Response(list_page(_of_project(rows, query), query, ModelRow))
@@ -272,18 +272,18 @@ class Models(APIView):
         responses={201: ModelImportDocument},
     )
     def post(self, request: ApiRequest) -> Response:
-        """Have a worker add a model; follow its import.
+        """Add a model. A worker adds it; the response is the import to follow.
 
-        For an upload, send the files in pieces next, then start the import.
+        For an upload, next send the files in parts, then start the import.
         """
-        asked = NewModelDocument(data=request.data)
-        asked.is_valid(raise_exception=True)
-        said = dict(asked.validated_data)
-        project = _project(request, said.pop("project"))
+        form = NewModelDocument(data=request.data)
+        form.is_valid(raise_exception=True)
+        data = dict(form.validated_data)
+        project = _project(request, data.pop("project"))
         try:
-            made = create_policy_import(project, request.user, NewModel(**said))
+            made = create_policy_import(project, request.user, NewModel(**data))
         except NotAddable as error:
-            raise _refused(error) from None
+            raise _refusal(error) from None
         _wake_worker()
         return Response(ModelImportDocument(made).data, 201)
 
@@ -294,13 +294,13 @@ class OneModel(APIView):
 
     @extend_schema(operation_id="models_show", responses=ModelDocument)
     def get(self, request: ApiRequest, pk: int) -> Response:
-        """A model, and whether it may be deleted."""
+        """Return a model, and whether you can delete it."""
         seen = Policy.objects.visible_to(request.user).select_related("project")
         return Response(ModelDocument(get_object_or_404(seen, pk=pk)).data)
 
     @extend_schema(operation_id="models_delete", responses={204: None})
     def delete(self, request: ApiRequest, pk: int) -> Response:
-        """Delete a model that no run uses; a worker removes its files."""
+        """Delete a model that no run uses. A worker removes its files."""
         seen = Policy.objects.visible_to(request.user).select_related("project")
         found = get_object_or_404(seen, pk=pk)
         _require_run(request, found.project)
@@ -321,7 +321,7 @@ class ModelImports(APIView):
         responses=page_serializer(ModelImportRow),
     )
     def get(self, request: ApiRequest) -> Response:
-        """Imports of models in the projects that you run, the newest first."""
+        """List the model imports of the projects that you run, the newest first."""
         query = ModelQuery.of(request)
         rows = PolicyImport.objects.run_by(request.user).select_related("project")
         return Response(list_page(_of_project(rows, query), query, ModelImportRow))
@@ -332,7 +332,7 @@ class OneModelImport(APIView):
 
     @extend_schema(operation_id="model_imports_show", responses=ModelImportDocument)
     def get(self, request: ApiRequest, pk: int) -> Response:
-        """An import of a model: its state and its progress."""
+        """Return the state and the progress of a model import."""
         return Response(ModelImportDocument(_import(request, pk)).data)
 
 
@@ -343,7 +343,7 @@ class StopModelImport(APIView):
         operation_id="model_imports_stop", request=None, responses={200: ModelImportDocument}
     )
     def post(self, request: ApiRequest, pk: int) -> Response:
-        """Give the import up: nothing of the model is kept."""
+        """Cancel the import. Nothing of the model is kept."""
         found = _import(request, pk)
         try:
             found.stop(f"stopped by {request.user}", request.user)
@@ -361,17 +361,17 @@ class ModelImportAgain(APIView):
         responses={200: ModelImportDocument},
     )
     def post(self, request: ApiRequest, pk: int) -> Response:
-        """Try a failed import again, under another name or with another chat template."""
+        """Retry a failed import, with another name or another chat template."""
         found = _import(request, pk)
-        asked = AgainDocument(data=request.data)
-        asked.is_valid(raise_exception=True)
-        said = asked.validated_data
+        form = AgainDocument(data=request.data)
+        form.is_valid(raise_exception=True)
+        data = form.validated_data
         if found.state != PolicyImport.State.FAILED:
             raise Conflict(f"Nothing was changed: it is {found.get_state_display()}.")
         try:
-            add_again(found, said["slug"] or found.slug, said["template"], said["template_text"])
+            add_again(found, data["slug"] or found.slug, data["template"], data["template_text"])
         except NotAddable as error:
-            raise _refused(error) from None
+            raise _refusal(error) from None
         _wake_worker()
         return Response(ModelImportDocument(found).data)
 
@@ -388,9 +388,9 @@ class ModelFile(APIView):
         responses={200: ReceivedPiece},
     )
     def put(self, request: ApiRequest, pk: int, name: str) -> Response:
-        """Send a piece of a file, of at most 8 MiB.
+        """Upload a part of a file, of at most 8 MiB.
 
-        It must begin where the file ends so far; a piece that has arrived already changes nothing.
+        A part must begin where the file ends so far. Sending a part again changes nothing.
         """
         found = _import(request, pk)
         offset = PieceQuery.of(request)["offset"]
@@ -414,7 +414,7 @@ class StartModelImport(APIView):
         operation_id="model_imports_start", request=None, responses={200: ModelImportDocument}
     )
     def post(self, request: ApiRequest, pk: int) -> Response:
-        """Have a worker add the model whose files have arrived."""
+        """Add the model whose files are uploaded."""
         found = _import(request, pk)
         try:
             finish_upload(found)

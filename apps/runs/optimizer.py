@@ -95,7 +95,7 @@ class Optimizer(Section):
     )
 
     def warmup_within(self, planned_steps: int) -> int:
-        """Return how many of the planned updates warm up."""
+        """Return how many of the planned steps warm up."""
         if self.warmup_share is None:
             return self.warmup_steps
         # Rounded first: 0.07 × 100 is a little more than 7 in floating point.

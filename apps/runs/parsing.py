@@ -36,7 +36,7 @@ def parse_config(data: object) -> RunConfig:
         plan = RunConfig.model_validate(data)
     except ValidationError as error:
         raise ConfigError(
-            _listed_once(_explained(problem) for problem in error.errors())
+            _listed_once(_explain_problem(problem) for problem in error.errors())
         ) from error
     if problems := refusals(plan):
         raise ConfigError(problems)
@@ -65,19 +65,19 @@ def _require_bounded(data: dict[str, Any]) -> None:
             raise ConfigError({"configuration": words})
 
 
-def _with_nul(said: object, path: str = "") -> Iterator[str]:
+def _with_nul(data: object, path: str = "") -> Iterator[str]:
     """Yield the dotted fields in which a NUL stands, as a value or in the name of a key.
 
     YAML and JSON can both spell one.
     """
-    if isinstance(said, str) and "\0" in said:
+    if isinstance(data, str) and "\0" in data:
         yield path
-    elif isinstance(said, dict):
-        for name, value in said.items():
+    elif isinstance(data, dict):
+        for name, value in data.items():
             inner = f"{path}.{name}".removeprefix(".").replace("\0", "")
             yield from [inner] if "\0" in str(name) else _with_nul(value, inner)
-    elif isinstance(said, list | tuple):
-        for number, value in enumerate(said):
+    elif isinstance(data, list | tuple):
+        for number, value in enumerate(data):
             yield from _with_nul(value, f"{path}.{number}")
 
 
@@ -165,8 +165,8 @@ def to_yaml(config: RunConfig) -> str:
     return as_yaml(config.model_dump(mode="json"))
 
 
-def as_yaml(said: object) -> str:
-    return yaml.safe_dump(said, sort_keys=False, allow_unicode=True)
+def as_yaml(value: object) -> str:
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -218,10 +218,10 @@ def _listed_once(problems: Iterable[tuple[str, str]]) -> dict[str, str]:
     return found
 
 
-def _explained(problem: ErrorDetails) -> tuple[str, str]:
-    path, section = _walked(problem["loc"])
+def _explain_problem(problem: ErrorDetails) -> tuple[str, str]:
+    path, section = _walk_location(problem["loc"])
     if problem["type"] == "extra_forbidden":
-        return path, _suggestion(str(problem["loc"][-1]), section)
+        return path, _suggest_field(str(problem["loc"][-1]), section)
     if problem["type"] == "union_tag_invalid":
         return (
             f"{path}.name",
@@ -235,7 +235,7 @@ def _explained(problem: ErrorDetails) -> tuple[str, str]:
     return path or "configuration", problem["msg"].removeprefix("Value error, ")
 
 
-def _walked(location: tuple[int | str, ...]) -> tuple[str, type[BaseModel]]:
+def _walk_location(location: tuple[int | str, ...]) -> tuple[str, type[BaseModel]]:
     """Return the dotted field that a location means, and its section.
 
     The name of a loss or an advantage is a step, but no field.
@@ -268,7 +268,7 @@ def _sections_of(annotation: object) -> list[type[BaseModel]]:
     return [section for inner in get_args(annotation) for section in _sections_of(inner)]
 
 
-def _suggestion(name: str, section: type[BaseModel]) -> str:
+def _suggest_field(name: str, section: type[BaseModel]) -> str:
     """Suggest the field of the section that an unknown key was probably meant to be."""
     close = difflib.get_close_matches(name[:LONGEST_QUOTE], section.model_fields, n=1)
     return (

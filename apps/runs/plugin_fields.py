@@ -47,10 +47,10 @@ def refusals_of_plugins(plan: RunConfig) -> Iterator[tuple[str, str]]:
 
 
 def _refusals_of_options(
-    field: PluginField, part: Any, said: dict[str, Any]
+    field: PluginField, part: Any, options: dict[str, Any]
 ) -> Iterator[tuple[str, str]]:
     try:
-        part.options.model_validate(said)
+        part.options.model_validate(options)
     except ValidationError as bad:
         for error in bad.errors():
             yield ".".join([field.options, *map(str, error["loc"])]), error["msg"]

@@ -1,4 +1,4 @@
-"""Order in which a run's updates read the buffer, and which groups they take again."""
+"""Order in which a run's steps read the buffer, and which groups they take again."""
 
 import math
 from typing import Annotated, Literal
@@ -108,7 +108,7 @@ class NoReplay(Section):
         return 1
 
     def most(self, groups: int) -> int:
-        """Return how many of an update's groups may be taken again: none."""
+        """Return how many of a step's groups may be taken again: none."""
         return 0
 
 
@@ -134,7 +134,7 @@ class Again(Section):
     )
 
     def most(self, groups: int) -> int:
-        """Return how many of an update's groups may be taken again: the share, rounded down."""
+        """Return how many of a step's groups may be taken again: the share, rounded down."""
         return math.floor(round(self.share * groups, 9))
 
 

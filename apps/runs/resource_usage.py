@@ -46,8 +46,8 @@ class Sampler:
         )
         self.ticks = ticks
         self.at = now
-        told = {"rss_bytes": pages * PAGE_BYTES, **machine_memory(), **gpu()}
-        return told if share is None else {**told, "cpu_share": round(share, 3)}
+        usage = {"rss_bytes": pages * PAGE_BYTES, **machine_memory(), **gpu()}
+        return usage if share is None else {**usage, "cpu_share": round(share, 3)}
 
 
 @cache
@@ -133,14 +133,14 @@ def read_available(**readings: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
     Drivers raise many kinds of errors, and none of them may stop the work.
     """
-    told: dict[str, Any] = {}
+    available: dict[str, Any] = {}
     unread = []
     for name, read in readings.items():
         try:
-            told |= read()
+            available |= read()
         except Exception as error:
             unread.append(f"{name}: {str(error).strip() or type(error).__name__}"[:200])
-    return {**told, "gpu_unread": "; ".join(unread)} if unread else told
+    return {**available, "gpu_unread": "; ".join(unread)} if unread else available
 
 
 def _memory(torch: Any, nvml: Any) -> dict[str, Any]:

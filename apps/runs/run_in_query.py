@@ -19,8 +19,8 @@ def find_run_in_query(runs: QuerySet[Run], name: str) -> Run:
     if number is not None and (run := runs.filter(pk=number).first()):
         return run
     project, slash, slug = name.strip().rpartition("/")
-    wanted = Q(slug=slug, project__slug=project) if slash else Q(slug=slug)
-    found = list(runs.filter(wanted).select_related("project").order_by("-pk")[: MOST_NAMED + 1])
+    condition = Q(slug=slug, project__slug=project) if slash else Q(slug=slug)
+    found = list(runs.filter(condition).select_related("project").order_by("-pk")[: MOST_NAMED + 1])
     if len(found) == 1:
         return found[0]
     if not found:

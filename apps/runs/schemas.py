@@ -18,11 +18,9 @@ MOST_STEPS = 1_000
 
 
 class RunRow(serializers.ModelSerializer[Run]):
-    """A run in a list.
+    """A run in a list. Raters who rate it blind get no version and no reason."""
 
-    Raters who rate it blind get no version and no reason; `open_runs` of the context names the
-    runs that the user may see in full.
-    """
+    # The context's `open_runs` are the runs that the user may see in full.
 
     project = serializers.SlugRelatedField[Project]("slug", read_only=True)
     policy = serializers.SlugRelatedField[Policy]("slug", read_only=True)
@@ -86,7 +84,7 @@ class RunDocument(RunRow):
 
 
 class NewRun(Strict):
-    """What a new run is made of."""
+    """A new run."""
 
     project = Text(max_length=50, help_text="Slug of the project.")
     slug = serializers.SlugField(max_length=50)
@@ -110,7 +108,7 @@ class Reason(Text):
 
 
 class Why(Strict):
-    """An act with a reason."""
+    """An action with a reason."""
 
     reason = Reason(
         required=False,

@@ -13,9 +13,9 @@ ROUNDING = 1e-9  # of a mean, relative to the widest value of its span
 def metric_spans_match_their_points() -> Iterator[str]:
     """Check that every completed span exists and agrees with the spans or points below it."""
     for level in range(1, LEVELS + 1):
-        asked = {"level": level, "wide": FACTOR**level, "rounding": ROUNDING, "shown": SHOWN}
+        parameters = {"level": level, "wide": FACTOR**level, "rounding": ROUNDING, "shown": SHOWN}
         with connection.cursor() as cursor:
-            cursor.execute(WRONG.format(source=POINTS if level == 1 else SPANS), asked)
+            cursor.execute(WRONG.format(source=POINTS if level == 1 else SPANS), parameters)
             wrong = cursor.fetchall()
         for run, name, first, stored, counted in wrong:
             place = f"run {run}: {name} of steps {first} to {first + FACTOR**level - 1}"

@@ -57,7 +57,7 @@ def evaluated(run: Run) -> set[int]:
 
 def ordered(run: Run) -> set[int]:
     """Return the versions that something is being made of."""
-    return set(_ordered(run.pk))
+    return set(_versions_in_order(run.pk))
 
 
 # -- their statements, which run at each publication
@@ -77,7 +77,7 @@ def _evaluated(run: int) -> QuerySet[Run, int]:
 
 
 @compiled_query
-def _ordered(run: int) -> QuerySet[WeightVersion, int]:
+def _versions_in_order(run: int) -> QuerySet[WeightVersion, int]:
     versions = WeightVersion.objects.filter(run=run, orders__state__in=ExportJob.OPEN)
     return versions.values_list("version", flat=True)
 

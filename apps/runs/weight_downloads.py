@@ -19,7 +19,7 @@ def write_form(version: WeightVersion, form: str, final: Path) -> int:
     manifest = read_manifest(source)
     card = write_model_card(version, manifest, form)
     if form in KINDS:
-        return export_gguf(source, final, form, card, _told(version))
+        return export_gguf(source, final, form, card, _describe_download(version))
     if form == FOLDER:
         return export_version(source, final, card)
     if manifest.base is None:
@@ -42,7 +42,7 @@ def name_of_form(version: WeightVersion, form: str) -> str:
     )
 
 
-def _told(version: WeightVersion) -> dict[str, object]:
+def _describe_download(version: WeightVersion) -> dict[str, object]:
     """Return the description for a GGUF file, and the temperature of the run's sampling."""
     about = f"{version.run.address}, weight version {version.version}, {version.fingerprint}"
     temperature = version.run.settings.sampling.temperature

@@ -114,7 +114,7 @@ def _file_of(request: HttpRequest, ask: SignedRequest, folder: Path, name: str) 
         if name not in manifest.files:
             raise Http404("the manifest does not list this file")
         entry = manifest.files[name]
-        descriptor = _opened(folder / name, entry.bytes)
+        descriptor = _open_plain(folder / name, entry.bytes)
     except (DamagedWeights, OSError) as damage:
         log.error("weights_not_handed_out", path=ask.path, reason=str(damage))
         return JsonResponse({"code": "damaged", "detail": _without_folder(damage)}, status=410)
@@ -126,7 +126,7 @@ def _without_folder(damage: Exception) -> str:
     return str(damage) if is_ours else f"the file cannot be read ({type(damage).__name__})"
 
 
-def _opened(file: Path, size: int) -> int:
+def _open_plain(file: Path, size: int) -> int:
     """Open a plain file of this size, no link. Raises OSError."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     status = os.fstat(descriptor)

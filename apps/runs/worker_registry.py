@@ -105,10 +105,10 @@ class ServerRegistration:
 
     def _live(self) -> None:
         while not self._ended.is_set():
-            self._say(self._beat)
+            self._write_if_reachable(self._beat)
             self._ended.wait(min(PRESENCE_SECONDS, settings.LEASE_SECONDS / 3))
         if self.worker is not None:
-            self._say(self.worker.stop)
+            self._write_if_reachable(self.worker.stop)
         connections.close_all()
 
     def _beat(self) -> None:
@@ -118,7 +118,7 @@ class ServerRegistration:
         if self.aside is not None:
             self.aside()
 
-    def _say(self, words: Callable[[], None]) -> None:
+    def _write_if_reachable(self, words: Callable[[], None]) -> None:
         """Write to the database; while it is unavailable, log that once.
 
         The next heartbeat tries again.

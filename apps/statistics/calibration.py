@@ -23,7 +23,7 @@ DRAWS = 400
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedReply:
     """A reply that both have judged.
 
     `length` is in tokens, 0 if it is unknown. `votes`, for a scorer that compares several answers
@@ -100,7 +100,7 @@ def scale_to_range(value: float, low: float, high: float) -> float:
     return min(1.0, max(0.0, (value - low) / (high - low))) if high > low else 0.0
 
 
-def compute_calibration(rows: Sequence[Judged]) -> Calibration:
+def compute_calibration(rows: Sequence[JudgedReply]) -> Calibration:
     """Return every figure of these replies. The same rows always give the same intervals."""
     labels = _Labels(rows)
     decided = labels.where(labels.people != MIDDLE)
@@ -125,7 +125,7 @@ def compute_calibration(rows: Sequence[Judged]) -> Calibration:
 class _Labels:
     """The rows as arrays, (rows,)."""
 
-    def __init__(self, rows: Sequence[Judged]) -> None:
+    def __init__(self, rows: Sequence[JudgedReply]) -> None:
         self.rows = rows
         self.scorer, self.people = (
             np.array([getattr(row, name) for row in rows], float) for name in ("scorer", "people")
@@ -283,7 +283,10 @@ def _moments(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _spreads(sums: np.ndarray) -> tuple[float, float, float]:
     """Return the centred sums of squares of x and y and of their product."""
     n, x, y, xx, yy, xy = sums
-    return xx - x * x / n, yy - y * y / n, xy - x * y / n
+    spread_x = xx - x * x / n
+    spread_y = yy - y * y / n
+    shared = xy - x * y / n
+    return spread_x, spread_y, shared
 
 
 def _correlation(sums: np.ndarray) -> float | None:

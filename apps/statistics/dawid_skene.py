@@ -28,23 +28,23 @@ class Truth:
 
 
 def confusions(
-    unit: np.ndarray, rater: np.ndarray, said: np.ndarray, kinds: int, *, smoothing: float = 0.0
+    unit: np.ndarray, rater: np.ndarray, labels: np.ndarray, kinds: int, *, smoothing: float = 0.0
 ) -> tuple[Truth, np.ndarray]:
-    """Return the truth, and for each rater the share of `said` when `true`, (raters, true, said).
+    """Return the truth, and each rater's confusion matrix, (raters, true category, label).
 
     `smoothing` is added to each cell before it is divided; 0 is the paper's maximum likelihood.
     """
     raters = int(rater.max()) + 1
-    truth = _majority(unit, said, kinds)
+    truth = _majority(unit, labels, kinds)
     before = np.full_like(truth, np.inf)
     for _ in range(ROUNDS):
         shares = truth.mean(0)
-        # (rater, said, true): one scatter of rows.
+        # (rater, label, true category): one scatter of rows.
         cells = np.full((raters, kinds, kinds), smoothing)
-        np.add.at(cells, (rater, said), truth[unit])
+        np.add.at(cells, (rater, labels), truth[unit])
         total = cells.sum(1, keepdims=True)
         table = np.divide(cells, total, out=np.full_like(cells, 1 / kinds), where=total > 0)
-        truth, likelihood = _expected(unit, _log(table)[rater, said], _log(shares), len(truth))
+        truth, likelihood = _expected(unit, _log(table)[rater, labels], _log(shares), len(truth))
         if np.abs(truth - before).max() < CLOSE:
             break
         before = truth
@@ -54,7 +54,7 @@ def confusions(
 def one_coin(
     unit: np.ndarray,
     rater: np.ndarray,
-    said: np.ndarray,
+    labels: np.ndarray,
     kinds: int,
     *,
     right: float = 4.0,
@@ -68,15 +68,15 @@ def one_coin(
     """
     raters = int(rater.max()) + 1
     decisions = np.bincount(rater, minlength=raters)
-    truth = _majority(unit, said, kinds)
+    truth = _majority(unit, labels, kinds)
     before = np.full_like(truth, np.inf)
     for _ in range(ROUNDS):
         shares = truth.mean(0)
-        hits = np.bincount(rater, weights=truth[unit, said], minlength=raters)
+        hits = np.bincount(rater, weights=truth[unit, labels], minlength=raters)
         accuracy = (hits + right) / (decisions + right + wrong)
         wrongly = (1 - accuracy) / max(kinds - 1, 1)
         says = np.repeat(_log(wrongly)[rater, None], kinds, axis=1)
-        says[np.arange(len(said)), said] = _log(accuracy)[rater]
+        says[np.arange(len(labels)), labels] = _log(accuracy)[rater]
         truth, likelihood = _expected(unit, says, _log(shares), len(truth))
         if np.abs(truth - before).max() < CLOSE:
             break
@@ -93,9 +93,9 @@ def vote_weights(accuracy: np.ndarray, kinds: int) -> np.ndarray:
     return np.maximum(np.log(accuracy * max(kinds - 1, 1) / (1 - accuracy)), 0.0)
 
 
-def _majority(unit: np.ndarray, said: np.ndarray, kinds: int) -> np.ndarray:
+def _majority(unit: np.ndarray, labels: np.ndarray, kinds: int) -> np.ndarray:
     votes = np.zeros((int(unit.max()) + 1, kinds))
-    np.add.at(votes, (unit, said), 1)
+    np.add.at(votes, (unit, labels), 1)
     return votes / votes.sum(1, keepdims=True)
 
 

@@ -8,7 +8,7 @@ strength finite and gives the scores a zero. Without it they are centred on thei
 exist (NoStrengths).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,23 +50,21 @@ def fit_bradley_terry(
     """
     wins = np.array(wins, dtype=float)
     np.fill_diagonal(wins, 0.0)
-    typical = np.full((len(wins), 2), games) + (0.0 if against_typical is None else against_typical)
+    typical = _games_against_typical(len(wins), games, against_typical)
     met = wins + wins.T
     won = wins.sum(1) + typical[:, 0]
     anchored = bool(typical.sum())
     _check_finite(wins, typical)
-    strength = np.ones(len(wins))
-    for _ in range(ROUNDS):
-        pull = (met / np.add.outer(strength, strength)).sum(1) + typical.sum(1) / (strength + 1)
-        new = won / pull
-        new = new if anchored else new / np.exp(np.log(new).mean())
-        if np.abs(np.log(new / strength)).max() < CLOSE:
-            break
-        strength = new
+
+    def expected_per_strength(strength: np.ndarray) -> np.ndarray:
+        per_pair = met / np.add.outer(strength, strength)
+        return per_pair.sum(1) + typical.sum(1) / (strength + 1)
+
+    strength = _maximize_likelihood(won, expected_per_strength, anchored)
     chance = np.divide(strength[:, None], np.add.outer(strength, strength))
     doubt = met * chance * (1 - chance)
-    alone = typical.sum(1) * strength / (1 + strength) ** 2
-    return Strengths(np.log(strength), _inverse(np.diag(doubt.sum(1) + alone) - doubt, anchored))
+    own = doubt.sum(1) + _information_of_typical(typical, strength)
+    return Strengths(np.log(strength), _inverse(np.diag(own) - doubt, anchored))
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ def plackett_luce(
 
     `against_typical` is as in `fit_bradley_terry`.
     """
-    typical = np.full((count, 2), games) + (0.0 if against_typical is None else against_typical)
+    typical = _games_against_typical(count, games, against_typical)
     anchored = bool(typical.sum())
     best = np.array([choice.best for choice in choices], dtype=int)
     weight = np.array([choice.weight for choice in choices])
@@ -101,18 +99,48 @@ def plackett_luce(
         among[row, list(choice.among)] = 1
     won = np.bincount(best, weights=weight, minlength=count) + typical[:, 0]
     _check_choices(best, among, weight, typical)
-    strength = np.ones(count)
+
+    def expected_per_strength(strength: np.ndarray) -> np.ndarray:
+        per_choice = weight / (among @ strength)
+        return per_choice @ among + typical.sum(1) / (strength + 1)
+
+    strength = _maximize_likelihood(won, expected_per_strength, anchored)
+    chance = among * strength / (among @ strength)[:, None]  # (choices, k)
+    information = np.diag(weight @ chance) - (chance * weight[:, None]).T @ chance
+    information += np.diag(_information_of_typical(typical, strength))
+    return Strengths(np.log(strength), _inverse(information, anchored))
+
+
+def _games_against_typical(
+    count: int, games: float, against_typical: np.ndarray | None
+) -> np.ndarray:
+    """Return the wins and losses (k, 2) against the typical candidate, the prior's included."""
+    prior = np.full((count, 2), games)
+    return prior if against_typical is None else prior + against_typical
+
+
+def _maximize_likelihood(
+    won: np.ndarray, expected_per_strength: Callable[[np.ndarray], np.ndarray], anchored: bool
+) -> np.ndarray:
+    """Return the strengths (k,) at which each candidate's expected wins are those that it `won`.
+
+    `expected_per_strength` returns the expected wins divided by the strengths. Strengths that are
+    not `anchored` by games against the typical candidate have a geometric mean of 1.
+    """
+    strength = np.ones(len(won))
     for _ in range(ROUNDS):
-        pull = (weight / (among @ strength)) @ among + typical.sum(1) / (strength + 1)
-        new = won / pull
-        new = new if anchored else new / np.exp(np.log(new).mean())
+        new = won / expected_per_strength(strength)
+        if not anchored:
+            new = new / np.exp(np.log(new).mean())
         if np.abs(np.log(new / strength)).max() < CLOSE:
             break
         strength = new
-    chance = among * strength / (among @ strength)[:, None]  # (choices, k)
-    information = np.diag(weight @ chance) - (chance * weight[:, None]).T @ chance
-    information += np.diag(typical.sum(1) * strength / (1 + strength) ** 2)
-    return Strengths(np.log(strength), _inverse(information, anchored))
+    return strength
+
+
+def _information_of_typical(typical: np.ndarray, strength: np.ndarray) -> np.ndarray:
+    """Return the information (k,) in the games against the typical candidate."""
+    return typical.sum(1) * strength / (1 + strength) ** 2
 
 
 def split_ranking(ranks: dict[int, int], weight: float = 1.0) -> list[Choice]:
@@ -144,9 +172,15 @@ def _check_finite(wins: np.ndarray, typical: np.ndarray) -> None:
 
     The typical candidate is one of them.
     """
-    whole = np.zeros((len(wins) + 1,) * 2)
-    whole[:-1, :-1], whole[:-1, -1], whole[-1, :-1] = wins, typical[:, 0], typical[:, 1]
-    _check_reach(whole if typical.any() else wins)
+    if not typical.any():
+        _check_reach(wins)
+        return
+    size = len(wins) + 1
+    with_typical = np.zeros((size, size))
+    with_typical[:-1, :-1] = wins
+    with_typical[:-1, -1] = typical[:, 0]
+    with_typical[-1, :-1] = typical[:, 1]
+    _check_reach(with_typical)
 
 
 def _check_choices(

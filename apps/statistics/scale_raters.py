@@ -39,36 +39,37 @@ class ScaleRaters:
 
 
 def fit_scale_raters(
-    unit: np.ndarray, rater: np.ndarray, said: np.ndarray, *, prior: float = PRIOR_DECISIONS
+    unit: np.ndarray, rater: np.ndarray, values: np.ndarray, *, prior: float = PRIOR_DECISIONS
 ) -> ScaleRaters:
     """Fit the model to decisions given as three arrays of one length.
 
-    Unit and rater are counted from 0, `said` is a number on the scale.
+    Unit and rater are counted from 0, `values` is a number on the scale.
     """
     raters = int(rater.max()) + 1
     units = int(unit.max()) + 1
-    said = np.asarray(said, dtype=float)
+    values = np.asarray(values, dtype=float)
     decisions = np.bincount(rater, minlength=raters)
     shared = _shared(unit, rater, units)
     compared = np.bincount(rater[shared[unit]], minlength=raters)
-    common = max(_within(unit, said, units), 1e-6)
+    common = max(_within(unit, values, units), 1e-6)
     bias = np.zeros(raters)
     variance = np.full(raters, common)
-    mean = float(said.mean())
-    spread2 = max(float(said.var()), 1e-6)
+    mean = float(values.mean())
+    spread2 = max(float(values.var()), 1e-6)
     before = np.full(units, np.inf)
     for _ in range(ROUNDS):
-        truth, doubt = _truths(unit, said - bias[rater], 1 / variance[rater], units, mean, spread2)
-        off = np.where(shared[unit], said - truth[unit], 0.0)
-        bias = np.bincount(rater, weights=off, minlength=raters) / np.maximum(compared, 1)
+        truth, doubt = _truths(
+            unit, values - bias[rater], 1 / variance[rater], units, mean, spread2
+        )
+        error = np.where(shared[unit], values - truth[unit], 0.0)
+        bias = np.bincount(rater, weights=error, minlength=raters) / np.maximum(compared, 1)
         if shared.any():
             # A bias common to all is the scale's own zero.
             shift = float(np.average(bias, weights=compared / variance))
             bias = bias - shift * (compared > 0)
             truth = truth + shift * shared
-        squares = np.bincount(
-            rater, weights=(said - truth[unit] - bias[rater]) ** 2 + doubt[unit], minlength=raters
-        )
+        noise = values - truth[unit] - bias[rater]
+        squares = np.bincount(rater, weights=noise**2 + doubt[unit], minlength=raters)
         variance = np.maximum((squares + prior * common) / (decisions + prior), 1e-9)
         mean = float(truth.mean())
         spread2 = max(float(((truth - mean) ** 2 + doubt).mean()), 1e-9)
@@ -94,17 +95,19 @@ def _truths(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return each unit's expected truth and its variance, (units,)."""
     total = np.bincount(unit, weights=precision, minlength=units) + 1 / spread2
-    return (
-        np.bincount(unit, weights=precision * unbiased, minlength=units) + mean / spread2
-    ) / total, 1 / total
+    weighted = np.bincount(unit, weights=precision * unbiased, minlength=units)
+    return (weighted + mean / spread2) / total, 1 / total
 
 
-def _within(unit: np.ndarray, said: np.ndarray, units: int) -> float:
+def _within(unit: np.ndarray, values: np.ndarray, units: int) -> float:
     """Return the variance of decisions on one unit.
 
     If no unit was judged twice, it is half the variance of all decisions.
     """
     count = np.bincount(unit, minlength=units)
-    means = np.bincount(unit, weights=said, minlength=units) / np.maximum(count, 1)
-    free = int((count[count > 0] - 1).sum())
-    return float(((said - means[unit]) ** 2).sum() / free) if free else float(said.var()) / 2
+    degrees_of_freedom = int((count[count > 0] - 1).sum())
+    if not degrees_of_freedom:
+        return float(values.var()) / 2
+    means = np.bincount(unit, weights=values, minlength=units) / np.maximum(count, 1)
+    squares = (values - means[unit]) ** 2
+    return float(squares.sum() / degrees_of_freedom)

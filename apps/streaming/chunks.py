@@ -121,7 +121,7 @@ class ChunkWriter:
             "v": version,
         }
         chunk["w"] = _widths(text, len(rounded))
-        chunk |= self._edited(rollout_id)
+        chunk |= self._edit_number(rollout_id)
         self.growing[rollout_id] = chunk
         self.pending.append(chunk)
 
@@ -139,7 +139,7 @@ class ChunkWriter:
                 "o": offset,
                 "n": tokens,
                 "x": text,
-                **self._edited(rollout_id),
+                **self._edit_number(rollout_id),
             }
         )
 
@@ -155,7 +155,14 @@ class ChunkWriter:
         self.edits[rollout_id] = self.edits.get(rollout_id, 0) + 1
         place = {"turn": turn, "o": kept, "keep": keep, "n": tokens}
         self.pending.append(
-            {"r": rollout_id, "t": "edit", **place, "x": text, "by": by, **self._edited(rollout_id)}
+            {
+                "r": rollout_id,
+                "t": "edit",
+                **place,
+                "x": text,
+                "by": by,
+                **self._edit_number(rollout_id),
+            }
         )
 
     def held(self, rollout_id: int, by: str, seconds: float) -> None:
@@ -175,7 +182,7 @@ class ChunkWriter:
         """Make the next text of the rollout begin a new chunk."""
         self.growing.pop(rollout_id, None)
 
-    def _edited(self, rollout_id: int) -> dict:
+    def _edit_number(self, rollout_id: int) -> dict:
         return {"e": self.edits[rollout_id]} if rollout_id in self.edits else {}
 
     def flush(self, at_once: bool = False) -> None:

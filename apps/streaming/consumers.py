@@ -142,7 +142,7 @@ class EventsConsumer(TopicSocket):
                     "topic": topic,
                     **{key: message[key] for key in ("sequence", "kind", "payload", "at")},
                 }
-                events.append(self._told(event))
+                events.append(self._visible_event(event))
             elif message["sequence"] > self.sent[topic]:
                 gaps.add(topic)
         if events:
@@ -161,9 +161,9 @@ class EventsConsumer(TopicSocket):
                 await self.send_json({"skipped": {topic: skipped}})
             if events:
                 self.sent[topic] = events[-1]["sequence"]
-                await self.send_json({"events": [self._told(event) for event in events]})
+                await self.send_json({"events": [self._visible_event(event) for event in events]})
 
-    def _told(self, event: dict) -> dict:
+    def _visible_event(self, event: dict) -> dict:
         """Return the event as this person may see it.
 
         Without access to ratings, the payload is reduced; that the event happened is always shown.

@@ -70,10 +70,10 @@ class Entry:
     @cached_property
     def blind_text(self) -> str:
         """Return the JSON for people who rate blind, made once for all of them."""
-        told = {"id": format_entry_id(self.id)} | {
+        chunk = {"id": format_entry_id(self.id)} | {
             name: value for name, value in self.chunk.items() if name in BLIND
         }
-        return json.dumps(told, ensure_ascii=True, separators=(",", ":"))
+        return json.dumps(chunk, ensure_ascii=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
@@ -184,15 +184,15 @@ class Hub:
         while True:
             try:
                 await self._look_for_losses()
-                self._tell(RedisReachable(True))
+                self._notify_watchers(RedisReachable(True))
                 back_off = 0.1
                 while True:
                     await self._read()
             except DEAD_REDIS:
-                self._tell(RedisReachable(False))
+                self._notify_watchers(RedisReachable(False))
             except Exception:
                 log.exception("hub_failed")
-                self._tell(RedisReachable(False))
+                self._notify_watchers(RedisReachable(False))
             await asyncio.sleep(back_off)
             back_off = min(LONGEST_BACK_OFF_S, 2 * back_off)
 
@@ -245,7 +245,7 @@ class Hub:
                 for watcher in stream.watchers:
                     watcher.put(StreamLost(key))
 
-    def _tell(self, news: RedisReachable) -> None:
+    def _notify_watchers(self, news: RedisReachable) -> None:
         for watcher in {watcher for stream in self.streams.values() for watcher in stream.watchers}:
             watcher.put(news)
 

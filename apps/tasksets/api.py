@@ -20,7 +20,7 @@ class OnePicture(APIView):
 
     @extend_schema(operation_id="pictures_show", responses={(200, PNG): OpenApiTypes.BINARY})
     def get(self, request: ApiRequest, sha256: str) -> HttpResponse:
-        """The PNG of a picture that messages in your projects show."""
+        """Return a picture of a message in your projects, as PNG."""
         return png_for(request.user, sha256)
 
 

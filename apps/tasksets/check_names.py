@@ -68,10 +68,13 @@ def called_in(text: str, known: set[str]) -> list[str]:
 
     Raises NotPython.
     """
-    tree = parse_python(text)
-    known = known | BUILT_IN | {name for node in ast.walk(tree) for name in _bound_by(node)}
-    called = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    names = [node.func.id for node in reversed(called) if isinstance(node.func, ast.Name)]
+    nodes = list(ast.walk(parse_python(text)))
+    defined = {name for node in nodes for name in _bound_by(node)}
+    known = known | BUILT_IN | defined
+    names = []
+    for node in reversed(nodes):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            names.append(node.func.id)
     return list(dict.fromkeys(name for name in names if name not in known))
 
 

@@ -176,21 +176,21 @@ def _columns(row: Row) -> dict[str, Any]:
     return {"function": function, "tests": tests}
 
 
-def _column_call(field: str, given: Any, wanted_field: str, wanted: Any) -> dict[str, Any]:
+def _column_call(field: str, given: Any, wanted_field: str, expected: Any) -> dict[str, Any]:
     """Return one call of a function with its expected value.
 
     A list holds the arguments, an object keyword arguments. A text has one argument in JSON on each
     line, or keyword arguments as `n = 3, base = 2`, and its output is JSON, too.
     """
     if isinstance(given, str):
-        value = decode_value(wanted, wanted_field) if isinstance(wanted, str) else wanted
+        value = decode_value(expected, wanted_field) if isinstance(expected, str) else expected
         if KEYWORD.match(given):
             return {**read_assignments(given, field), "value": value}
         return {"args": read_lines(given, field), "value": value}
     passed = read_arguments(given, field)
-    if isinstance(wanted, list) and len(wanted) == 1:  # many sets put the value into a list
-        return {**passed, "values": [wanted, wanted[0]]}
-    return {**passed, "value": wanted}
+    if isinstance(expected, list) and len(expected) == 1:  # many sets put the value into a list
+        return {**passed, "values": [expected, expected[0]]}
+    return {**passed, "value": expected}
 
 
 def _mbpp(row: Row) -> dict[str, Any]:
@@ -228,12 +228,12 @@ def _with_candidate(row: Row, field: str) -> dict[str, Any]:
     if not isinstance(prompt, str):
         return found
     is_code = re.search(rf"^def {function}\b", prompt, re.MULTILINE)
-    if is_code and (preamble := _whole(prompt)):
+    if is_code and (preamble := _runnable_prompt(prompt)):
         found["preamble"] = preamble
     return found
 
 
-def _whole(prompt: str) -> str:
+def _runnable_prompt(prompt: str) -> str:
     """Return the prompt as Python that runs, with a body where it has none.
 
     "" where it is no Python.
@@ -277,7 +277,7 @@ def _livecodebench(row: Row) -> dict[str, Any]:
     starter = re.search(
         r"^[ \t]*+def (\w+)\(self", str(row.get("starter_code") or ""), re.MULTILINE
     )
-    return _typed(tests, "public_test_cases", named or (starter and starter[1]) or "")
+    return _read_tests(tests, "public_test_cases", named or (starter and starter[1]) or "")
 
 
 def _code_contests(row: Row) -> dict[str, Any]:
@@ -398,7 +398,7 @@ def _any_tests(value: Any, field: str, row: Row) -> dict[str, Any]:
         if row.get("preamble"):
             found["preamble"] = read_text(row["preamble"], "preamble")
         return _with_setup({"function": function, **found} if function else found, _setup(row))
-    return _typed(value, field, function)
+    return _read_tests(value, field, function)
 
 
 def _with_function(found: dict[str, Any], field: str) -> dict[str, Any]:
@@ -424,7 +424,7 @@ def _setup(row: Row) -> list[str]:
     return [read_text(setup, "setup")] if setup else []
 
 
-def _typed(tests: Sequence[Any], field: str, function: str) -> dict[str, Any]:
+def _read_tests(tests: Sequence[Any], field: str, function: str) -> dict[str, Any]:
     """Return objects of input and output, or of args and value.
 
     Each may say its type and its function.
@@ -453,38 +453,38 @@ def _named_in(test: Row) -> str:
 
 
 def _is_call(test: Row, function: str) -> bool:
-    said = test.get("testtype") or test.get("type")
-    return said in FUNCTION_TYPES if isinstance(said, str) else bool(function)
+    kind = test.get("testtype") or test.get("type")
+    return kind in FUNCTION_TYPES if isinstance(kind, str) else bool(function)
 
 
 def _row_run(row: Any, field: str) -> dict[str, str]:
-    wanted = _first_of(row, OUTPUTS)
-    if wanted is None:
+    expected = _first_of(row, OUTPUTS)
+    if expected is None:
         raise BadTests(f"{field}: must be an object with stdin and stdout")
     given = _first_of(row, INPUTS) or "stdin"
-    return _run(f"{field}.{given}", row.get(given), f"{field}.{wanted}", row[wanted])
+    return _run(f"{field}.{given}", row.get(given), f"{field}.{expected}", row[expected])
 
 
 def _first_of(row: Any, names: Sequence[str]) -> str | None:
     return next((name for name in names if name in row), None) if isinstance(row, Mapping) else None
 
 
-def _run(field: str, given: Any, wanted_field: str, wanted: Any) -> dict[str, str]:
+def _run(field: str, given: Any, wanted_field: str, expected: Any) -> dict[str, str]:
     stdin = "" if given is None else as_text(given, field)
-    return {"stdin": stdin, "stdout": as_text(wanted, wanted_field)}
+    return {"stdin": stdin, "stdout": as_text(expected, wanted_field)}
 
 
 def _row_call(row: Any, field: str) -> dict[str, Any]:
     several = row.get("values") if isinstance(row, Mapping) else None
-    wanted = _first_of(row, ("value", *OUTPUTS))
-    if wanted != "value" and isinstance(several, list) and several:
+    expected = _first_of(row, ("value", *OUTPUTS))
+    if expected != "value" and isinstance(several, list) and several:
         return {**_passed(row, field), "values": several}
-    if wanted is None:
+    if expected is None:
         raise BadTests(f"{field}: must be an object with args and value")
-    if wanted == "value" or "args" in row or "kwargs" in row:
-        return {**_passed(row, field), "value": row[wanted]}
+    if expected == "value" or "args" in row or "kwargs" in row:
+        return {**_passed(row, field), "value": row[expected]}
     given = row.get(_first_of(row, INPUTS) or "input", [])
-    return _column_call(f"{field}.input", given, f"{field}.{wanted}", row[wanted])
+    return _column_call(f"{field}.input", given, f"{field}.{expected}", row[expected])
 
 
 def _passed(row: Row, field: str) -> dict[str, Any]:

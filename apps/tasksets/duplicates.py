@@ -49,10 +49,10 @@ class SeenContents:
 
 def digest_content(row: TaskRow) -> bytes:
     """Return the sha256 of what is asked and what is right."""
-    said = json.dumps(
+    content = json.dumps(
         [row.prompt, row.follow_ups, row.answer],
         sort_keys=True,
         ensure_ascii=False,
         separators=(",", ":"),
     )
-    return hashlib.sha256(said.encode()).digest()
+    return hashlib.sha256(content.encode()).digest()

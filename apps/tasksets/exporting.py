@@ -48,11 +48,11 @@ def export_pieces(
     `format`: one of TYPES; `progress(tasks written)`.
     """
     return {"jsonl": _jsonl, "csv": _csv, "parquet": _parquet}[format](
-        taskset, _counted(taskset, progress, redactor)
+        taskset, _rows_with_progress(taskset, progress, redactor)
     )
 
 
-def _counted(
+def _rows_with_progress(
     taskset: Taskset, progress: Progress, redactor: Redactor | None
 ) -> Iterator[list[Row]]:
     done = 0
@@ -91,11 +91,12 @@ def _content(content: str | list[Row], pictures: Mapping[str, str]) -> str | lis
     if isinstance(content, str):
         return content
     return [
-        part if part["type"] == "text" else _shown(pictures[part["picture"]]) for part in content
+        part if part["type"] == "text" else _picture_part(pictures[part["picture"]])
+        for part in content
     ]
 
 
-def _shown(address: str) -> Row:
+def _picture_part(address: str) -> Row:
     return {"type": "image_url", "image_url": {"url": address}}
 
 

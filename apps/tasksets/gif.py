@@ -27,7 +27,7 @@ def first_picture(raw: bytes) -> bytes:
 
 def _first_picture(raw: bytes) -> bytes:
     if not raw.startswith(HEADERS):
-        raise BrokenGif("the file is no GIF")
+        raise BrokenGif("the file is not a GIF")
     at = 13 + _colours(raw[10])  # six bytes of header, seven of the screen
     kept = bytearray(raw[:at])
     while raw[at] == EXTENSION:

@@ -80,7 +80,7 @@ def _rows(
             left[UNGRADED] += 1
             continue
         for copy in range(each):
-            made = _drawn(module, row, random.Random(f"{seed}:{task.digest}:{copy}"), seen)
+            made = _draw_harder(module, row, random.Random(f"{seed}:{task.digest}:{copy}"), seen)
             if isinstance(made, str):
                 left[made] += 1
                 break
@@ -92,7 +92,7 @@ def _rows(
             yield replace(made, meta=meta, domain=task.domain, parent=task.pk)
 
 
-def _drawn(
+def _draw_harder(
     module: ModuleType, row: TaskRow, draw: random.Random, seen: "_Prompts"
 ) -> TaskRow | str:
     """Return a harder task that is new, or why there is none."""

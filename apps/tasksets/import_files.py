@@ -68,12 +68,12 @@ def ask_hub(project: Project, by: User, name: str, config: str, split: str) -> T
     """
     _require_room(project)
     asked = {"name": name, "config": config, "split": split}
-    said = " ".join(filter(None, [name, config, split]))[:200]
+    place = " ".join(filter(None, [name, config, split]))[:200]
     slug = slugify(name.rpartition("/")[2])[:50]
     return TasksetImport.objects.create(
         project=project,
         by=by,
-        name=said,
+        name=place,
         slug=slug,
         suffix=".jsonl",
         bytes=0,

@@ -22,12 +22,13 @@ def join(
     if strangers:
         raise ValueError(f"{', '.join(strangers)}: belongs to another project")
     spread = heapq.merge(
-        *(_placed(order, part) for order, part in enumerate(parts)), key=lambda placed: placed[:2]
+        *(_with_positions(order, part) for order, part in enumerate(parts)),
+        key=lambda placed: placed[:2],
     )
     return store_taskset(origin, (row for *_, row in spread), progress=progress)
 
 
-def _placed(order: int, part: Taskset) -> Iterator[tuple[float, int, TaskRow]]:
+def _with_positions(order: int, part: Taskset) -> Iterator[tuple[float, int, TaskRow]]:
     """Yield the part's rows, each with the share of the part before its middle."""
     for number, task in enumerate(part.tasks.order_by("index").iterator(chunk_size=500)):
         row = TaskRow(

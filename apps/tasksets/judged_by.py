@@ -21,12 +21,12 @@ class Kind(NamedTuple):
     judged_by: tuple[str, ...] = ()
 
 
-def find_judged_kind(domain: str, said: Any) -> Kind:
-    """Return the kind of a task with this domain and `said`, its meta under `judged_by`.
+def find_judged_kind(domain: str, value: Any) -> Kind:
+    """Return the kind of a task with this domain and `value`, its meta under `judged_by`.
 
     A value that is no list of names is ignored; no run of today begins with one.
     """
-    return Kind(domain, tuple(said) if _is_names(said) else ())
+    return Kind(domain, tuple(value) if _is_names(value) else ())
 
 
 def named_in(meta: Mapping[str, Any]) -> tuple[str, ...]:
@@ -34,19 +34,19 @@ def named_in(meta: Mapping[str, Any]) -> tuple[str, ...]:
 
     Raises BadJudges.
     """
-    said = meta.get(KEY)
-    if said is None:
+    value = meta.get(KEY)
+    if value is None:
         return ()
-    if not _is_names(said):
+    if not _is_names(value):
         raise BadJudges(
             f"meta.{KEY}: must be a list of at least one scorer name, without duplicates"
         )
-    return tuple(said)
+    return tuple(value)
 
 
-def _is_names(said: Any) -> bool:
-    if not isinstance(said, list) or not said:
+def _is_names(value: Any) -> bool:
+    if not isinstance(value, list) or not value:
         return False
-    return all(isinstance(name, str) and 0 < len(name) <= LONGEST_NAME for name in said) and len(
-        set(said)
-    ) == len(said)
+    return all(isinstance(name, str) and 0 < len(name) <= LONGEST_NAME for name in value) and len(
+        set(value)
+    ) == len(value)

@@ -28,16 +28,16 @@ class Limits:
 
 def limits_in(meta: Mapping[str, Any]) -> Limits:
     """Return the task's own. Raises BadLimits."""
-    said = meta.get(KEY)
-    if said is None:
+    limits = meta.get(KEY)
+    if limits is None:
         return Limits()
-    if not isinstance(said, Mapping):
+    if not isinstance(limits, Mapping):
         raise BadLimits(f"meta.{KEY}: must be an object with {MAX_TOKENS} and {TIME}")
-    for name in said:
+    for name in limits:
         if name not in (MAX_TOKENS, TIME):
             raise BadLimits(f"meta.{KEY}.{name}: unknown limit; known are {MAX_TOKENS} and {TIME}")
-    tokens = said.get(MAX_TOKENS)
-    seconds = said.get(TIME)
+    tokens = limits.get(MAX_TOKENS)
+    seconds = limits.get(TIME)
     if tokens is not None and (
         isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1
     ):
@@ -49,12 +49,12 @@ def limits_in(meta: Mapping[str, Any]) -> Limits:
     return Limits(tokens, seconds)
 
 
-def _is_time(said: object) -> bool:
+def _is_time(value: object) -> bool:
     return (
-        isinstance(said, int | float)
-        and not isinstance(said, bool)
-        and said > 0
-        and math.isfinite(said)
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and value > 0
+        and math.isfinite(value)
     )
 
 

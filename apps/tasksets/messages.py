@@ -60,7 +60,7 @@ class BadContent(ValueError):
 
 
 def read_content(
-    said: object,
+    value: object,
     taken: dict[str, EncodedPicture],
     path: ReadPath | None = None,
     known: Mapping[str, EncodedPicture] = NONE_KNOWN,
@@ -71,11 +71,11 @@ def read_content(
     "path": …}; without it such a part is refused. `known`: pictures that were read already, whose
     parts are in the stored form. Parts that are all text become one text.
     """
-    if isinstance(said, str):
-        return said
-    if not isinstance(said, list) or not 0 < len(said) <= MOST_PARTS:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list) or not 0 < len(value) <= MOST_PARTS:
         raise BadContent("", f"must be text or a list of 1 to {MOST_PARTS} parts")
-    parts = [_part(f"[{place}]", part, taken, path, known) for place, part in enumerate(said)]
+    parts = [_part(f"[{place}]", part, taken, path, known) for place, part in enumerate(value)]
     if len(pictures_in(parts)) > MOST_PICTURES:
         raise BadContent("", f"contains more than {MOST_PICTURES} images")
     if pictures_in(parts):
@@ -110,9 +110,9 @@ def _part(
             "image_url": {"url": str(url), **detail},
             **rest,
         } if not rest and set(detail) <= {"detail"}:
-            return _kept(f"{where}.image_url.url", lambda: decode_data_url(url), taken)
+            return _store_picture(f"{where}.image_url.url", lambda: decode_data_url(url), taken)
         case {"type": "image", "path": str(name), **rest} if not rest and path:
-            return _kept(f"{where}.path", lambda: path(name), taken)
+            return _store_picture(f"{where}.path", lambda: path(name), taken)
         case {"type": "image", "path": _}:
             raise BadContent(
                 f"{where}.path",
@@ -121,7 +121,7 @@ def _part(
     raise BadContent(where, f"must be a part with one of these types and no other fields: {KINDS}")
 
 
-def _kept(where: str, raw: Callable[[], bytes], taken: dict[str, EncodedPicture]) -> Part:
+def _store_picture(where: str, raw: Callable[[], bytes], taken: dict[str, EncodedPicture]) -> Part:
     try:
         picture = encode_picture(raw())
     except BadPicture as error:
@@ -181,11 +181,11 @@ def content_text(content: Content, before: int = 0) -> str:
     """
     if isinstance(content, str):
         return content
-    said = []
+    texts = []
     for part in content:
         before += part["type"] == "image"
-        said.append(part["text"] if part["type"] == "text" else f"[picture {before}]")
-    return "\n".join(said)
+        texts.append(part["text"] if part["type"] == "text" else f"[picture {before}]")
+    return "\n".join(texts)
 
 
 def join_contents(one: Content, other: Content) -> Content:
@@ -202,8 +202,8 @@ def _parts(content: Content) -> list[Part]:
 def as_texts(messages: Iterable[dict]) -> list[dict]:
     """Return the messages with texts alone; pictures are counted through all of them."""
     seen = 0
-    told = []
+    texts = []
     for message in messages:
-        told.append({**message, "content": content_text(message["content"], seen)})
+        texts.append({**message, "content": content_text(message["content"], seen)})
         seen += len(pictures_in(message["content"]))
-    return told
+    return texts

@@ -55,8 +55,10 @@ def digest_ngrams(text: str) -> set[int]:
 
     Two different 8-grams have the same digest once in some 10^19 pairs.
     """
-    words = [word for part in iterate_words(normalise_words(text)) for word in WORD.findall(part)]
-    return {_digest(" ".join(words[at : at + WORDS])) for at in range(len(words) - WORDS + 1)}
+    parts = iterate_words(normalise_words(text))
+    words = [word for part in parts for word in WORD.findall(part)]
+    starts = range(len(words) - WORDS + 1)
+    return {_digest(" ".join(words[start : start + WORDS])) for start in starts}
 
 
 def _digest(text: str) -> int:

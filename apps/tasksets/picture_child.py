@@ -18,27 +18,27 @@ LENGTH = 8  # bytes of the number before a picture
 
 def main() -> None:
     confine(MEMORY, cpu_s=None)  # it decodes many pictures; whoever asks limits the time of each
-    asked = sys.stdin.buffer
-    said = sys.stdout.buffer
-    while length := asked.read(LENGTH):
-        _answer(asked.read(int.from_bytes(length)), said)
+    request = sys.stdin.buffer
+    output = sys.stdout.buffer
+    while length := request.read(LENGTH):
+        _answer(request.read(int.from_bytes(length)), output)
 
 
-def _answer(raw: bytes, said: BinaryIO) -> None:
+def _answer(raw: bytes, output: BinaryIO) -> None:
     png = b""
     try:
         picture = encode_confined(raw)
         png = picture.png
-        told = {
+        answer = {
             "sha256": picture.sha256,
             "width": picture.width,
             "height": picture.height,
             "bytes": len(png),
         }
     except BadPicture as error:
-        told = {"refusal": str(error)}
-    said.write(json.dumps(told).encode() + b"\n" + png)
-    said.flush()
+        answer = {"refusal": str(error)}
+    output.write(json.dumps(answer).encode() + b"\n" + png)
+    output.flush()
 
 
 if __name__ == "__main__":

@@ -52,13 +52,13 @@ class Decoder:
         assert child.stdin is not None and child.stdout is not None  # both are pipes
         child.stdin.write(len(raw).to_bytes(LENGTH) + raw)
         child.stdin.flush()
-        told = json.loads(child.stdout.readline())
-        if "refusal" in told:
-            raise BadPicture(told["refusal"])
-        png = child.stdout.read(told["bytes"])
-        if len(png) != told["bytes"]:
+        answer = json.loads(child.stdout.readline())
+        if "refusal" in answer:
+            raise BadPicture(answer["refusal"])
+        png = child.stdout.read(answer["bytes"])
+        if len(png) != answer["bytes"]:
             raise EOFError
-        return EncodedPicture(told["sha256"], told["width"], told["height"], png)
+        return EncodedPicture(answer["sha256"], answer["width"], answer["height"], png)
 
 
 _decoder = Decoder()

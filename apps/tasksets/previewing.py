@@ -66,17 +66,18 @@ def _row(record: Record | BadLine, pictures: dict[str, list[int]]) -> list:
     if isinstance(record, BadLine):
         return [record.number, None, storable_refusal(record.reason), record.excerpt]
     fields = {
-        name: _beside(value) if name in PICTURES else value for name, value in record.fields.items()
+        name: _picture_parts(value) if name in PICTURES else value
+        for name, value in record.fields.items()
     }
     return [record.number, _light(fields, pictures), "", line_excerpt(record.raw)[:EXCERPT]]
 
 
-def _beside(value: Any) -> Any:
+def _picture_parts(value: Any) -> Any:
     """Return a column of pictures with parts in the place of names of files, which nobody reads
     for a preview.
     """
     if isinstance(value, list):
-        return [_beside(one) for one in value]
+        return [_picture_parts(one) for one in value]
     if isinstance(value, dict):
         value = value.get("bytes") or value.get("url") or value.get("path")
     is_file = isinstance(value, str) and not value.startswith(ADDRESSES)

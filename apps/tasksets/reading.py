@@ -153,8 +153,8 @@ class TaskRows:
             there = ", ".join(sorted(fields)[:10]) or "none"
             raise NotATask(f"no column {prompt!r}; found {there}")
         used = columns.names | {prompt} | (OF_TESTS if tests else frozenset())
-        said = {name for name, value in fields.items() if value is not None}
-        taking.dropped.update(said - used - taken_from(fields, used))
+        present = {name for name, value in fields.items() if value is not None}
+        taking.dropped.update(present - used - taken_from(fields, used))
         messages = _messages(fields[prompt], prompt, taking)
         return {
             "prompt": with_context(messages, fields, used, taking),
@@ -241,15 +241,15 @@ def _message(
     known: Mapping[str, EncodedPicture],
 ) -> dict[str, Content]:
     try:
-        said = {
+        stored = {
             "role": message["role"],
             "content": read_content(message["content"], taken, path, known),
         }
     except BadContent as error:
         raise NotATask(f"{place}.content{error.where}: {error.why}") from None
-    if said["role"] != "user" and list_pictures([said]):
+    if stored["role"] != "user" and list_pictures([stored]):
         raise NotATask(f"{place}.content: only messages of the user can contain images")
-    return said
+    return stored
 
 
 def _follow_ups(row: dict[str, Any], column: str) -> list[str]:
@@ -272,13 +272,13 @@ def _meta(row: dict[str, Any], column: str, more: tuple[str, ...]) -> dict[str, 
     meta = row.get(column) if column else None
     if meta is not None and not isinstance(meta, dict):
         raise NotATask(f"{column}: must be an object")
-    said = (meta or {}) | {name: row[name] for name in more if row.get(name) is not None}
+    meta_values = (meta or {}) | {name: row[name] for name in more if row.get(name) is not None}
     try:
-        limits_in(said)
-        named_in(said)
+        limits_in(meta_values)
+        named_in(meta_values)
     except (BadLimits, BadJudges) as error:
         raise NotATask(str(error)) from None
-    return said
+    return meta_values
 
 
 def _domain(row: dict[str, Any], column: str) -> str:
@@ -305,16 +305,16 @@ def _answer(row: dict[str, Any], column: str | None, key: str) -> dict[str, Any]
             return tests
         raise NotATask(f"no {column!r}; a task needs a reference answer")
     answer = row[column]
-    said = answer if isinstance(answer, dict) else {key: answer}
-    if tests := _tests_in(said):
-        return {name: value for name, value in said.items() if name not in OF_TESTS} | tests
-    return said
+    fields = answer if isinstance(answer, dict) else {key: answer}
+    if tests := _tests_in(fields):
+        return {name: value for name, value in fields.items() if name not in OF_TESTS} | tests
+    return fields
 
 
-def _tests_in(said: dict[str, Any]) -> dict[str, Any]:
+def _tests_in(content: dict[str, Any]) -> dict[str, Any]:
     """Return the tests of a program in the form that is judged; nothing where there are none."""
     try:
-        found = normal_form(said)
+        found = normal_form(content)
     except BadTests as error:
         raise NotATask(str(error)) from None
     return found.answer if found else {}

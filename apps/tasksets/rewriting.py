@@ -30,36 +30,36 @@ def why_not_paraphrasable(task: Task) -> str:
     return "" if task.question.strip() else "asks nothing"
 
 
-def why_refused(task: Task, said: str) -> str:
+def why_refused(task: Task, text: str) -> str:
     """Return why these words do not ask the same as the task; "" if no reason is found.
 
     This is no proof that they do: numbers, marks, length and the answer are compared, not the
     meaning.
     """
     before = task.question
-    said = said.strip()
-    if not said:
+    text = text.strip()
+    if not text:
         return "nothing was said"
-    if normalise_words(said) == normalise_words(before):
+    if normalise_words(text) == normalise_words(before):
         return "says the same words"
-    if len(said) > LONGEST * len(before) + SPARE:
-        return f"is too long: {len(said):,} characters instead of {len(before):,}"
-    if lost := _missing(_numbers(before), _numbers(said)):
+    if len(text) > LONGEST * len(before) + SPARE:
+        return f"is too long: {len(text):,} characters instead of {len(before):,}"
+    if lost := _missing(_numbers(before), _numbers(text)):
         return f"loses a number: {lost}"
-    if new := _missing(Counter(set(_numbers(said))), Counter(set(_numbers(before)))):
+    if new := _missing(Counter(set(_numbers(text))), Counter(set(_numbers(before)))):
         return f"contains a number that the original does not have: {new}"
-    if lost := _missing(Counter(set(_MARK.findall(before))), Counter(_MARK.findall(said))):
+    if lost := _missing(Counter(set(_MARK.findall(before))), Counter(_MARK.findall(text))):
         return f"loses a mark: {lost}"
-    told = next(
-        (leaf for leaf in _leaves(task.answer) if _says(said, leaf) and not _says(before, leaf)),
+    leaked = next(
+        (leaf for leaf in _leaves(task.answer) if _says(text, leaf) and not _says(before, leaf)),
         None,
     )
-    return "gives the answer away" if told is not None else ""
+    return "gives the answer away" if leaked is not None else ""
 
 
-def rewritten(task: Task, said: str) -> TaskRow:
+def rewritten(task: Task, text: str) -> TaskRow:
     """Return the task with these words in the place of its last message."""
-    prompt = [*task.prompt[:-1], {**task.prompt[-1], "content": said.strip()}]
+    prompt = [*task.prompt[:-1], {**task.prompt[-1], "content": text.strip()}]
     meta = {**task.meta, "parents": [f"{task.taskset.slug}#{task.index}"]}
     return TaskRow(prompt, task.answer, meta, domain=task.domain, parent=task.pk)
 

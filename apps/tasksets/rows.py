@@ -39,8 +39,8 @@ def said_alone(row: TaskRow) -> str:
     "" of any other, and of a dialogue's.
     """
     alone = len(row.prompt) == 1 and not row.follow_ups and row.prompt[0]["role"] == "user"
-    said = row.prompt[0]["content"] if alone else ""
-    return said if isinstance(said, str) else ""
+    question = row.prompt[0]["content"] if alone else ""
+    return question if isinstance(question, str) else ""
 
 
 def draw_distinct(space: int, size: int, seed: int) -> list[int]:

@@ -198,10 +198,10 @@ def build_task(taskset: Taskset, index: int, row: TaskRow) -> Task:
     # Tasks are spelt as they were before there were follow-ups and domains: the same set has the
     # same digest for ever. Pictures are in the prompt, by the digests of their bytes.
     later = {"follow_ups": row.follow_ups, "domain": row.domain}
-    said = {"prompt": row.prompt, "answer": row.answer, "meta": row.meta} | {
+    fields = {"prompt": row.prompt, "answer": row.answer, "meta": row.meta} | {
         name: value for name, value in later.items() if value
     }
-    canonical = json.dumps(said, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    canonical = json.dumps(fields, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     task_digest = hashlib.sha256(canonical.encode()).hexdigest()
     return Task(
         taskset=taskset,

@@ -45,9 +45,9 @@ def measure_overlap(
     found = Overlap(checked.size, other.size)
     exact: set[int] = set()
     near: set[int] = set()
-    held = OverlapIndex(_told(iterate_texts(checked), lambda done: progress(done)))
+    held = OverlapIndex(_with_progress(iterate_texts(checked), lambda done: progress(done)))
     for place, text in enumerate(
-        _told(iterate_texts(other), lambda done: progress(checked.size + done))
+        _with_progress(iterate_texts(other), lambda done: progress(checked.size + done))
     ):
         for pair in held.meets(place, text, threshold):
             tell(pair)
@@ -69,8 +69,8 @@ def iterate_texts(taskset: Taskset) -> Iterator[str]:
 
 def said_in(prompt: Sequence[dict], follow_ups: Sequence[str]) -> str:
     """Return the user's messages in a task as one text."""
-    said = [content_text(message["content"]) for message in prompt if message["role"] == "user"]
-    return "\n".join([*said, *follow_ups])
+    texts = [content_text(message["content"]) for message in prompt if message["role"] == "user"]
+    return "\n".join([*texts, *follow_ups])
 
 
 def iterate_prompts(taskset: Taskset) -> Iterator[tuple[list, list]]:
@@ -82,7 +82,7 @@ def iterate_prompts(taskset: Taskset) -> Iterator[tuple[list, list]]:
         yield from some.values_list("prompt", "follow_ups")
 
 
-def _told(texts: Iterator[str], progress: Callable[[int], None]) -> Iterator[str]:
+def _with_progress(texts: Iterator[str], progress: Callable[[int], None]) -> Iterator[str]:
     for done, text in enumerate(texts, start=1):
         yield text
         if not done % ROWS_AT_ONCE:

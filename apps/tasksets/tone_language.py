@@ -248,15 +248,15 @@ def is_well_formed(sentences: list[Sentence]) -> bool:
     return tuple(sentence.place for sentence in sentences) in WELL_FORMED_PLACES
 
 
-def _read_sentence(said: tuple[str, ...]) -> Sentence:
-    objects = tuple(word for word in said if word in _KNOWN_OBJECTS)
-    pattern = tuple("{object}" if word in _KNOWN_OBJECTS else word for word in said)
-    return Sentence(said, _patterns().get(pattern), _manner(said), objects)
+def _read_sentence(words: tuple[str, ...]) -> Sentence:
+    objects = tuple(word for word in words if word in _KNOWN_OBJECTS)
+    pattern = tuple("{object}" if word in _KNOWN_OBJECTS else word for word in words)
+    return Sentence(words, _patterns().get(pattern), _manner(words), objects)
 
 
-def _manner(said: tuple[str, ...]) -> str:
+def _manner(words: tuple[str, ...]) -> str:
     """Return "rude", "polite" or "flat"; rude words outweigh polite ones."""
-    lowered = {word.lower() for word in said}
+    lowered = {word.lower() for word in words}
     if lowered & RUDE_WORDS:
         return "rude"
     return "polite" if lowered & POLITE_WORDS else "flat"

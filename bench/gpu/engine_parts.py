@@ -71,10 +71,10 @@ class Stage:
         count, tokens = (8, 16) if self.small else (64, 256)
         prompts = untrained.prompts(count, 300)
         began = time.perf_counter()
-        said = untrained.complete_replies(engine, prompts, tokens, name)
+        replies = untrained.complete_replies(engine, prompts, tokens, name)
         seconds = time.perf_counter() - began
-        self.gaps.append(untrained.mean_gap(folder, said[:8]))
-        return sum(len(reply) for _, reply, _ in said) / seconds
+        self.gaps.append(untrained.mean_gap(folder, replies[:8]))
+        return sum(len(reply) for _, reply, _ in replies) / seconds
 
 
 def graphs(stage: Stage) -> Figures:
@@ -118,15 +118,15 @@ def sleep(stage: Stage) -> Figures:
         engine, _ = stage.started(stage.old, sleep_level=level)
         stage.asked(engine, stage.old, f"awake{level}")
         awake = free_bytes()
-        told = {"sleep_s": time_engine(engine.sleep), "freed_bytes": free_bytes() - awake}
-        told["wake_s"] = time_engine(engine.wake)
+        times = {"sleep_s": time_engine(engine.sleep), "freed_bytes": free_bytes() - awake}
+        times["wake_s"] = time_engine(engine.wake)
         stage.asked(engine, stage.old, f"woken{level}")
         engine.sleep()
         probe = read_manifest(stage.new).probe
-        told["load_s"] = time_engine(partial(engine.load, stage.new, 2, probe))
+        times["load_s"] = time_engine(partial(engine.load, stage.new, 2, probe))
         stage.asked(engine, stage.new, f"new{level}")
         engine.stop()
-        figures[f"level_{level}"] = told
+        figures[f"level_{level}"] = times
     return figures
 
 

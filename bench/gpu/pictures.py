@@ -47,10 +47,10 @@ def main() -> int:
         }
         started = engine.start(folder, 0, read_manifest(folder).probe)
         began = time.perf_counter()
-        said = answer_during_load(engine, asked, folder, options.max_tokens)
+        replies = answer_during_load(engine, asked, folder, options.max_tokens)
         seconds = time.perf_counter() - began
         engine.stop()
-        gaps = measure_gaps(folder, image_processor, asked, said)
+        gaps = measure_gaps(folder, image_processor, asked, replies)
     limit = UNROUNDED_LIMITS["bfloat16" if torch.cuda.is_available() else "float32"]
     figures = {
         "engine": engine.name,
@@ -83,33 +83,33 @@ def draw_picture_question(image_processor: ImageProcessor, number: int) -> Asked
 
 
 def answer_during_load(
-    engine: Engine, asked: dict[str, Asked], folder: Path, max_tokens: int
+    engine: Engine, questions: dict[str, Asked], folder: Path, max_tokens: int
 ) -> Said:
     """Return the engine's answers, while the same weights are loaded again in the middle.
 
     The reload makes the engine read every text anew.
     """
-    said: Said = {key: ([], []) for key in asked}
+    replies: Said = {key: ([], []) for key in questions}
     engine.submit(
-        [Request(key, ids, Sampling(max_tokens), shown) for key, (ids, shown) in asked.items()]
+        [Request(key, ids, Sampling(max_tokens), shown) for key, (ids, shown) in questions.items()]
     )
     is_exchanged = False
     while engine.in_flight():
         for delta in engine.drain(1.0):
-            said[delta.request_id][0].extend(delta.token_ids)
-            said[delta.request_id][1].extend(delta.logprobs)
-        if not is_exchanged and any(ids for ids, _ in said.values()):
+            replies[delta.request_id][0].extend(delta.token_ids)
+            replies[delta.request_id][1].extend(delta.logprobs)
+        if not is_exchanged and any(ids for ids, _ in replies.values()):
             engine.load(folder, 1, read_manifest(folder).probe)
             is_exchanged = True
     for delta in engine.drain(0.0):
-        said[delta.request_id][0].extend(delta.token_ids)
-        said[delta.request_id][1].extend(delta.logprobs)
-    return said
+        replies[delta.request_id][0].extend(delta.token_ids)
+        replies[delta.request_id][1].extend(delta.logprobs)
+    return replies
 
 
 @torch.no_grad()
 def measure_gaps(
-    folder: Path, image_processor: ImageProcessor, asked: dict[str, Asked], said: Said
+    folder: Path, image_processor: ImageProcessor, questions: dict[str, Asked], replies: Said
 ) -> torch.Tensor:
     """Return the absolute differences, in nats, from the logprobs of one pass over the text."""
     model = (
@@ -118,8 +118,8 @@ def measure_gaps(
         .to("cuda" if torch.cuda.is_available() else "cpu")
     )
     found = []
-    for key, (prompt, shown) in asked.items():
-        ids = torch.tensor([[*prompt, *said[key][0]]], device=model.device)
+    for key, (prompt, shown) in questions.items():
+        ids = torch.tensor([[*prompt, *replies[key][0]]], device=model.device)
         logprobs = (
             model(**build_text_inputs(model, image_processor, ids, [shown]))
             .logits[0, :-1]
@@ -127,7 +127,7 @@ def measure_gaps(
             .log_softmax(-1)
         )
         own = logprobs.gather(1, ids[0, 1:, None])[len(prompt) - 1 :, 0].cpu()
-        found.append((own - torch.tensor(said[key][1])).abs())
+        found.append((own - torch.tensor(replies[key][1])).abs())
     return torch.cat(found)
 
 

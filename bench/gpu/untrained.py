@@ -41,8 +41,8 @@ def build_untrained(folder: Path, preset: str, small: bool, seed: int = 0) -> Ma
     dtype = torch.float32 if small else torch.bfloat16
     with torch.device(device()):
         model = Qwen2ForCausalLM(config).to(dtype).eval()
-    asked, _ = next(recipe.demonstrate(seed))
-    return save_base(model, tokenizer, folder, asked)
+    question, _ = next(recipe.demonstrate(seed))
+    return save_base(model, tokenizer, folder, question)
 
 
 def prompts(count: int, tokens: int, vocabulary: int = 1_000) -> list[tuple[int, ...]]:
@@ -53,28 +53,30 @@ def prompts(count: int, tokens: int, vocabulary: int = 1_000) -> list[tuple[int,
 
 
 def complete_replies(
-    engine: Engine, asked: Sequence[tuple[int, ...]], tokens: int, name: str
+    engine: Engine, question: Sequence[tuple[int, ...]], tokens: int, name: str
 ) -> list[Said]:
     """Return every reply to its end."""
-    said: dict[str, Said] = {
-        f"{name}{number}": (prompt, [], []) for number, prompt in enumerate(asked)
+    replies: dict[str, Said] = {
+        f"{name}{number}": (prompt, [], []) for number, prompt in enumerate(question)
     }
-    engine.submit([Request(key, prompt, Sampling(tokens)) for key, (prompt, _, _) in said.items()])
+    engine.submit(
+        [Request(key, prompt, Sampling(tokens)) for key, (prompt, _, _) in replies.items()]
+    )
     is_over = False
     while not is_over:
         is_over = not engine.in_flight()
         for delta in engine.drain(0.0 if is_over else 1.0):
-            said[delta.request_id][1].extend(delta.token_ids)
-            said[delta.request_id][2].extend(delta.logprobs)
-    return list(said.values())
+            replies[delta.request_id][1].extend(delta.token_ids)
+            replies[delta.request_id][2].extend(delta.logprobs)
+    return list(replies.values())
 
 
 @torch.no_grad()
-def mean_gap(folder: Path, said: Sequence[Said]) -> float:
+def mean_gap(folder: Path, replies: Sequence[Said]) -> float:
     """Return the mean absolute difference in nats between the engine's and float32 logprobs."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval().to(device())
     gaps = []
-    for prompt, reply, logprobs in said:
+    for prompt, reply, logprobs in replies:
         ids = torch.tensor([[*prompt, *reply]], device=model.device)
         found = model(ids).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
         own = found.gather(1, ids[0, len(prompt) :, None])[:, 0].cpu()

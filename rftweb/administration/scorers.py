@@ -60,7 +60,7 @@ def _described(name: str) -> dict:
         return _described_plugin(package.find_scorer(name))
     [folder] = package.__path__
     tree = ast.parse(Path(folder, f"{name}.py").read_text())
-    told = {
+    constants = {
         node.targets[0].id: node.value.value
         for node in tree.body
         if isinstance(node, ast.Assign)
@@ -79,7 +79,7 @@ def _described(name: str) -> dict:
     return {
         "name": name,
         "words": words[0] if words else "",
-        "version": told.get("VERSION", 1),
+        "version": constants.get("VERSION", 1),
         "kind": kind,
     }
 

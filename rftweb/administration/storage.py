@@ -134,15 +134,15 @@ def ruled() -> list[dict]:
     if settings.RETENTION_DAYS:
         has_rule |= Q(state__in=Run.ENDED)
     runs = Run.objects.filter(has_rule).select_related("project").order_by("-pk")[:RUNS_SHOWN]
-    return [{"run": run, "rule": _words(run)} for run in runs]
+    return [{"run": run, "rule": _rule_text(run)} for run in runs]
 
 
-def _words(run: Run) -> str:
+def _rule_text(run: Run) -> str:
     rule = find_retention_rule(run)
     assert rule is not None  # `ruled` chooses runs that have one
     days = f"{rule.days} days after it was closed" if rule.days else ""
     return " or ".join(
-        part for part in (days, f"once {rule.uses} updates took it" if rule.uses else "") if part
+        part for part in (days, f"once {rule.uses} steps used it" if rule.uses else "") if part
     )
 
 

@@ -67,7 +67,7 @@ def check_sandbox() -> Iterator[Finding]:
 
 
 def _forks() -> Finding:
-    """Whether guests are forked from a server, which is several times as quick."""
+    """Check that sandboxes are forked from a server, which is several times as fast."""
     prepare_program("", "python").run(b"")
     if why := forking.why_not_forked():
         return warn(

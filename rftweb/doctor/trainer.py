@@ -17,7 +17,7 @@ SUBJECT = "trainer"
 
 
 def check_trainer_processes() -> Iterator[Finding]:
-    """Nothing where no run has several and none come from other machines."""
+    """Check the GPUs and the rendezvous of trainers with several processes, if there are any."""
     here = settings.TRAINER_RANKS_HERE
     if settings.TRAINER_RENDEZVOUS:
         yield _meeting(settings.TRAINER_RENDEZVOUS, here)
@@ -50,7 +50,7 @@ def _meeting(rendezvous: str, here: int | None) -> Finding:
 
 
 def _gpus() -> int:
-    """How many GPUs the driver names; 0 where there is none."""
+    """Return how many GPUs the driver lists; 0 without a driver."""
     command = ["nvidia-smi", "--list-gpus"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)

@@ -121,7 +121,7 @@ def describe_preview(file: LessonFile) -> str:
         ]
         lines += [f"  task {line.task}"] if line.task is not None else []
         lines += [f"  author: {line.author}"] if line.author else []
-        lines += [f"  → {name}: {shorten_to_line(str(said))}" for name, said in line.said.items()]
+        lines += [f"  → {name}: {shorten_to_line(str(text))}" for name, text in line.said.items()]
     if preview.bad:
         lines.append(f"{preview.bad_rows} lines are not valid {file.kind}:")
         lines += [f"  line {line.number}: {line.reason}" for line in preview.bad]

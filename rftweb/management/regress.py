@@ -35,8 +35,8 @@ def regress(projects: list[Project], write: Callable[[str], object]) -> int:
                 rows.append(_row(slug, case, before))
     for line in _table(rows):
         write(line)
-    told = {"cases": count, "hold": count - len(differ), "differ": differ, "changed": changed}
-    write(json.dumps(told))
+    summary = {"cases": count, "hold": count - len(differ), "differ": differ, "changed": changed}
+    write(json.dumps(summary))
     return len(differ)
 
 

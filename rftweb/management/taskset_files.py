@@ -202,14 +202,16 @@ def preview_lines(options: dict) -> list[str]:
             f"  {message['role']}: {shorten_to_line(content_text(message['content']))}"
             for message in row.prompt
         ]
-        told = {
+        document = {
             "answer": row.answer,
             "domain": row.domain,
             "meta": row.meta,
             "follow_ups": row.follow_ups,
         }
         lines += [
-            f"  → {field}: {shorten_to_line(str(value))}" for field, value in told.items() if value
+            f"  → {field}: {shorten_to_line(str(value))}"
+            for field, value in document.items()
+            if value
         ]
     return [*lines, "nothing was stored"]
 
@@ -267,8 +269,8 @@ def _opened(options: dict) -> Iterator[tuple[TaskRows, Callable[[int], None]]]:
             yield TaskRows(_records_of_hub(hub), _columns(options)), progress
         return
     if options["plugin"]:
-        said = dict(options["options_of_plugin"])
-        lines = lines_from_plugin(options["plugin"], options["file"], said)
+        values = dict(options["options_of_plugin"])
+        lines = lines_from_plugin(options["plugin"], options["file"], values)
         with show_progress_bar(f"rows of {options['file']}", None) as progress:
             yield (
                 TaskRows(starmap(decode_record, enumerate(lines, start=1)), _columns(options)),
@@ -284,7 +286,7 @@ def _opened(options: dict) -> Iterator[tuple[TaskRows, Callable[[int], None]]]:
 
 
 def _records_of_hub(hub: HubRows) -> Iterator[Record | BadLine]:
-    """Raises ValueError when it did not come to the data set's end."""
+    """Yield the data set's records. Raises ValueError if its end was not reached."""
     yield from iterate_records(hub.lines)
     hub.require_end()
 
@@ -361,9 +363,9 @@ def export_to_file(taskset: Taskset, path: Path, force: bool, redact: bool) -> s
         partial.unlink(missing_ok=True)
     if redactor:
         return f"{path}: {taskset.size} tasks, redacted: {redactor.words}"
-    told = f"version {taskset.version} of {taskset.first}, " if taskset.first else ""
+    prefix = f"version {taskset.version} of {taskset.first}, " if taskset.first else ""
     return (
-        f"{path}: {taskset.size} tasks, {told}digest {taskset.digest or 'none, because it grows'}"
+        f"{path}: {taskset.size} tasks, {prefix}digest {taskset.digest or 'none, because it grows'}"
     )
 
 
@@ -405,7 +407,7 @@ def overlapped(checked: Taskset, other: Taskset, options: dict) -> list[str]:
         raise CommandError(f"{checked.slug}: {error}") from None
     except OSError as error:
         raise CommandError(f"--pairs: {error}") from None
-    said = (
+    summary = (
         f"{checked.slug}: {found.exact} of {found.tasks} tasks are in {other.slug} exactly, "
         f"{found.near} more nearly"
     )
@@ -419,7 +421,7 @@ def overlapped(checked: Taskset, other: Taskset, options: dict) -> list[str]:
         if found.count > SHOWN
         else []
     )
-    return [f"{said} ({found.share:.1%})", *head, *lines, *more]
+    return [f"{summary} ({found.share:.1%})", *head, *lines, *more]
 
 
 def _teller(held: ExitStack, path: Path | None) -> Callable[[Pair], object]:

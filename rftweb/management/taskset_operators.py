@@ -23,16 +23,16 @@ class _Operator(argparse.Action):
 class _Option(argparse.Action):
     """An option of the operator that was named last; its value is parsed as YAML."""
 
-    def __call__(self, parser, namespace, said, option_string=None) -> None:
-        name, equals, value = said.partition("=")
+    def __call__(self, parser, namespace, values, option_string=None) -> None:
+        name, equals, value = values.partition("=")
         if not equals or not namespace.operators:
             parser.error(
-                f"--option {said}: use NAME=VALUE, after the --operator that it belongs to"
+                f"--option {values}: use NAME=VALUE, after the --operator that it belongs to"
             )
         try:
             read = load_yaml(value)
         except ConfigError as error:
-            parser.error(f"--option {said}: {error}")
+            parser.error(f"--option {values}: {error}")
         *before, last = namespace.operators
         namespace.operators = [*before, {**last, "options": {**last["options"], name: read}}]
 

@@ -106,9 +106,9 @@ class Figures:
 
         The version is for users who do not rate the run blind.
         """
-        steps = CounterMetricFamily("rftweb_run_steps", "Committed optimiser updates.", labels=RUN)
+        steps = CounterMetricFamily("rftweb_run_steps", "Committed optimizer steps.", labels=RUN)
         planned = GaugeMetricFamily(
-            "rftweb_run_planned_steps", "Updates the run is to make.", labels=RUN
+            "rftweb_run_planned_steps", "Steps that the run will make.", labels=RUN
         )
         version = GaugeMetricFamily(
             "rftweb_run_weight_version", "Published weight version.", labels=RUN
@@ -167,7 +167,7 @@ class Figures:
             "rftweb_run_evaluated_version", "The newest evaluated version.", labels=labels
         )
         named = self._open_ones()
-        told: Counter[int] = Counter()
+        counts: Counter[int] = Counter()
         question = ("evaluates__run_id", "evaluation_set", "taskset_id")
         of_runs = Run.objects.filter(evaluates__run__in=named, result__isnull=False)
         newest = (
@@ -180,8 +180,8 @@ class Figures:
         fields = ("evaluates__run_id", "evaluates__version", "taskset__slug", "evaluation_set")
         rows = Run.objects.filter(pk__in=newest).order_by("-pk").values_list(*fields, *means_at_1)
         for run, number, taskset, asked, *means in rows:
-            told[run] += 1
-            if told[run] > EVALUATIONS:
+            counts[run] += 1
+            if counts[run] > EVALUATIONS:
                 continue
             version.add_metric([*named[run], taskset, asked], number)
             for name, mean in zip(OF_EVALUATIONS, means, strict=True):

@@ -28,9 +28,7 @@ class Pool:
 
     @classmethod
     def here(cls) -> "Pool":
-        """Those of CUDA_VISIBLE_DEVICES where somebody has set it, else those that nvidia-smi
-        lists.
-        """
+        """Return the GPUs of CUDA_VISIBLE_DEVICES if set, else those that nvidia-smi lists."""
         chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
         if chosen is not None:
             gpus = tuple(name.strip() for name in chosen.split(",") if name.strip())
@@ -75,7 +73,7 @@ def assign_devices(
 
 
 def _listed() -> list[tuple[str, str]]:
-    """Index and UUID of each GPU that nvidia-smi lists; none where there is no such tool."""
+    """Return index and UUID of each GPU that nvidia-smi lists; none without nvidia-smi."""
     try:
         done = subprocess.run(
             ["nvidia-smi", "-L"], capture_output=True, text=True, check=False, timeout=20

@@ -193,12 +193,12 @@ class Watch:
                 "started_at": self.started_at,
                 "address": self.address,
                 "migration_progress": self.migration_progress,
-                "children": {child.program.name: _told(child) for child in self.children},
+                "children": {child.program.name: _describe_child(child) for child in self.children},
             },
         )
 
 
-def _told(child: Child) -> dict[str, object]:
+def _describe_child(child: Child) -> dict[str, object]:
     return {
         "pid": child.pid,
         "state": child.state,

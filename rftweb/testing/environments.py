@@ -43,12 +43,12 @@ def check_environment(
         finally:
             player.stop()
     problems = [reply.error for reply in played if reply.error]
-    if not problems and [_told(one) for one in played] != [_told(one) for one in again]:
+    if not problems and [_comparable(one) for one in played] != [_comparable(one) for one in again]:
         problems.append("gives something else to the same seed and actions")
-    said = [reply.reward for reply in played if reply.reward]
-    rewards = [reward for reward in said if isinstance(reward, int | float)]
-    if len(rewards) < len(said):
-        problems.append("gives a reward that is no number")
+    rewarded = [reply.reward for reply in played if reply.reward]
+    rewards = [reward for reward in rewarded if isinstance(reward, int | float)]
+    if len(rewards) < len(rewarded):
+        problems.append("gives a reward that is not a number")
     total = sum(rewards)
     low, high = about.environment.reward_low, about.environment.reward_high
     if any(not low <= reward <= high for reward in rewards):
@@ -79,5 +79,5 @@ def _next(player: LibraryPlayer) -> Reply:
     return replies[0]
 
 
-def _told(reply: Reply) -> tuple:
+def _comparable(reply: Reply) -> tuple:
     return reply.observation, reply.reward, reply.done

@@ -18,7 +18,7 @@ class PluginFailed(AssertionError):
 
 @contextmanager
 def open_plugin(plugin: Path | str) -> Iterator[str]:
-    """Give the plugin's name, with its folder as the plugins folder if it is a path."""
+    """Yield the plugin's name, with its folder as the plugins folder if it is a path."""
     if isinstance(plugin, str):
         yield plugin
         return

@@ -33,8 +33,8 @@ def check_rating_form(
             canonical = form.parse(dict(answer), [ROLLOUT], people)
             again = form.parse(canonical, [ROLLOUT], people)
         except BadAnswer as bad:
-            said = [f"{field}: {words}" for field, words in bad.problems.items()]
-            raise PluginFailed(name, said) from None
+            refusals = [f"{field}: {words}" for field, words in bad.problems.items()]
+            raise PluginFailed(name, refusals) from None
         problems = [] if again == canonical else ["reads its canonical answer as another one"]
         problems += _problems_of_page(form, people, canonical)
         values = form.values(canonical, [ROLLOUT], people)

@@ -143,8 +143,8 @@ def _has_died(scorer: Scorer, verdict: Verdict) -> bool:
 
 
 def _judged(scorer: Scorer, example: Example, options: Any) -> list[Verdict]:
-    said = scorer.called(example.rollouts, example.task, options)
-    return [require_verdict(verdict) for verdict in said]
+    result = scorer.called(example.rollouts, example.task, options)
+    return [require_verdict(verdict) for verdict in result]
 
 
 def _problems_of_verdicts(

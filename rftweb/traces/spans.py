@@ -134,7 +134,7 @@ def build_spans(run: Run, groups: Sequence[Group]) -> Iterator[Span]:
             *_judged(trace, group, closed_at, rows),
             *_learned(trace, group, rows),
         ]
-        told: Told = {
+        attributes: Told = {
             "rftweb.project": run.project.slug,
             "rftweb.run": run.slug,
             "rftweb.group": group.pk,
@@ -142,9 +142,11 @@ def build_spans(run: Run, groups: Sequence[Group]) -> Iterator[Span]:
             "rftweb.opened_version": group.opened_version,
         }
         if group.draw_index is not None:
-            told["rftweb.draw"] = group.draw_index
+            attributes["rftweb.draw"] = group.draw_index
         end = max([closed_at, *(span.end for span in within)])
-        yield Span(trace, "group", "group", group.opened_at, end, told=told, failure=group.reason)
+        yield Span(
+            trace, "group", "group", group.opened_at, end, told=attributes, failure=group.reason
+        )
         yield from within
 
 
@@ -160,14 +162,14 @@ def _sampled(trace: str, group: Group, closed_at: datetime, rows: Rows) -> Itera
         "group",
     )
     for rollout in rollouts:
-        told: Told = {
+        attributes: Told = {
             "rftweb.rollout": rollout.pk,
             "rftweb.origin": rollout.origin,
             "rftweb.stop_reason": rollout.stop_reason,
             "rftweb.prompt_tokens": rollout.prompt_tokens,
             "rftweb.completion_tokens": rollout.completion_tokens,
         }
-        told |= (
+        attributes |= (
             {} if rollout.last_version is None else {"rftweb.weight_version": rollout.last_version}
         )
         failure = rollout.stop_reason if rollout.state == Rollout.State.FAILED else ""
@@ -179,7 +181,7 @@ def _sampled(trace: str, group: Group, closed_at: datetime, rows: Rows) -> Itera
             rollout.started_at,
             end,
             "sample",
-            told,
+            attributes,
             failure,
         )
 
@@ -187,12 +189,12 @@ def _sampled(trace: str, group: Group, closed_at: datetime, rows: Rows) -> Itera
 def _judged(trace: str, group: Group, closed_at: datetime, rows: Rows) -> Iterator[Span]:
     for rollout in rows.rollouts.get(group.pk, []):
         for reward in rows.rewards.get(rollout.pk, []):
-            told: Told = {
+            attributes: Told = {
                 "rftweb.rollout": rollout.pk,
                 "rftweb.source": reward.source,
                 "rftweb.scorer": reward.scorer,
             }
-            told |= {} if reward.value is None else {"rftweb.value": reward.value}
+            attributes |= {} if reward.value is None else {"rftweb.value": reward.value}
             start = reward.at - timedelta(seconds=reward.seconds or 0)
             yield Span(
                 trace,
@@ -201,7 +203,7 @@ def _judged(trace: str, group: Group, closed_at: datetime, rows: Rows) -> Iterat
                 start,
                 reward.at,
                 "group",
-                told,
+                attributes,
                 reward.reason,
             )
     asked = rows.asked_at.get(group.pk)
@@ -227,17 +229,24 @@ def _judged(trace: str, group: Group, closed_at: datetime, rows: Rows) -> Iterat
 
 def _learned(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
     for step in rows.steps.get(group.pk, []):
-        told: Told = {"rftweb.step": step.number, "rftweb.weight_version": step.version}
+        attributes: Told = {"rftweb.step": step.number, "rftweb.weight_version": step.version}
         key = f"step:{step.number}"
         assert step.committed_at is not None  # as selected
         yield Span(
-            trace, key, "train", step.planned_at, step.committed_at, "group", told, step.skipped
+            trace,
+            key,
+            "train",
+            step.planned_at,
+            step.committed_at,
+            "group",
+            attributes,
+            step.skipped,
         )
         version = rows.versions.get(step.number)
         if version is None:
             continue
         assert version.published_at is not None  # as selected
-        told = {"rftweb.weight_version": version.version}
+        attributes = {"rftweb.weight_version": version.version}
         published = f"{key}:publish"
         yield Span(
             trace,
@@ -246,13 +255,13 @@ def _learned(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
             version.staged_at,
             max(version.staged_at, version.published_at),
             key,
-            told,
+            attributes,
         )
         for word in rows.words.get(version.pk, []):
             start = word.at - timedelta(milliseconds=word.milliseconds)
-            told = {"rftweb.worker": word.worker.key}
+            attributes = {"rftweb.worker": word.worker.key}
             yield Span(
-                trace, f"{key}:word:{word.pk}", "acknowledge", start, word.at, published, told
+                trace, f"{key}:word:{word.pk}", "acknowledge", start, word.at, published, attributes
             )
 
 

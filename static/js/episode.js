@@ -4,20 +4,20 @@ import { follow } from "./stream.js";
 
 const part = document.getElementById("now");
 const lastIds = new Map(); // of every live rollout of the run: what is not named in `after` comes again from its start
-let said = []; // of the episode's rollout: {o: first token, x: text}
+let chunks = []; // of the episode's rollout: {o: first token, x: text}
 let followed = null;
 
-const home = () => part.querySelector("[data-writing]");
+const writingPlace = () => part.querySelector("[data-writing]");
 
 function show() {
-  const place = home();
-  if (place) place.textContent = said.filter((one) => one.o >= Number(place.dataset.past)).map((one) => one.x).join("");
+  const place = writingPlace();
+  if (place) place.textContent = chunks.filter((one) => one.o >= Number(place.dataset.past)).map((one) => one.x).join("");
 }
 
 function play(chunk) {
-  if (chunk.t === "started") said = [];
-  if (chunk.t === "edit") said = said.filter((one) => one.o < chunk.o); // the action as it stands comes with the page
-  if (chunk.t === "text" || chunk.t === "edit") said.push({ o: chunk.o, x: chunk.x });
+  if (chunk.t === "started") chunks = [];
+  if (chunk.t === "edit") chunks = chunks.filter((one) => one.o < chunk.o); // the action as it stands comes with the page
+  if (chunk.t === "text" || chunk.t === "edit") chunks.push({ o: chunk.o, x: chunk.x });
 }
 
 function take(frame) {
@@ -30,7 +30,7 @@ function take(frame) {
 }
 
 function listen() {
-  const place = home();
+  const place = writingPlace();
   if (!place || followed !== null) return;
   followed = Number(place.dataset.rollout);
   follow(() => {
@@ -40,7 +40,7 @@ function listen() {
 }
 
 // It is the person's move again: where they write is where they are, unless they are elsewhere.
-function arrive() {
+function focusText() {
   const text = part.querySelector("[data-say] textarea");
   if (text && document.activeElement === document.body) text.focus();
 }
@@ -49,12 +49,12 @@ function arrive() {
 let until = 0;
 const clock = () => part.querySelector("[data-left]");
 
-function wind() {
+function restartCountdown() {
   until = Date.now() + 1000 * Number(clock()?.dataset.left);
-  tick();
+  updateCountdown();
 }
 
-function tick() {
+function updateCountdown() {
   const place = clock();
   if (!place) return;
   const left = Math.max(0, Math.round((until - Date.now()) / 1000));
@@ -65,8 +65,8 @@ function tick() {
 part.addEventListener("htmx:after:swap", () => {
   listen();
   show();
-  wind();
-  arrive();
+  restartCountdown();
+  focusText();
 });
 
 part.addEventListener("keydown", (event) => {
@@ -82,6 +82,6 @@ onPageKey((key) => {
 });
 
 listen();
-arrive();
-wind();
-setInterval(tick, 1000);
+focusText();
+restartCountdown();
+setInterval(updateCountdown, 1000);

@@ -38,8 +38,8 @@ function transcriptOf(card) {
 
 function show(card, chunk) {
   transcriptOf(card).take(chunk);
-  const said = card.querySelector("[data-said]");
-  said.scrollTop = said.scrollHeight;
+  const text = card.querySelector("[data-said]");
+  text.scrollTop = text.scrollHeight;
   if ((chunk.v ?? null) !== null) card.querySelector("[data-version]").textContent = `v${chunk.v}`;
   if (["held", "freed", "edit", "started"].includes(chunk.t)) card.classList.toggle("held", chunk.t === "held");
 }

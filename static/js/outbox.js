@@ -1,4 +1,4 @@
-// What was said, kept in this browser until the server has it. One key for each entry: two tabs never overwrite each other,
+// Ratings and votes, kept in this browser until the server has them. One key for each entry: two tabs never overwrite each other,
 // and the client uuid makes an entry that both send one rating.
 const USER = document.body.dataset.user;
 const TAB = sessionStorage.getItem("tab") ?? crypto.randomUUID(); // the same after a reload
@@ -57,7 +57,7 @@ export function wordsOf({ body }) {
 }
 
 // An entry: { uuid, url, body (JSON) or form, waits: not to be sent yet }, and what its page wants to know of it.
-// `hear` is told of { kind: "kept" | "failed" | "signed-out" | "answered", entry, status, said }.
+// `hear` is told of { kind: "kept" | "failed" | "signed-out" | "answered", entry, status, body }.
 export class Outbox {
   constructor(name, hear) {
     Object.assign(this, { prefix: `rate:${USER}:${name}:`, hear, sending: null, failures: 0, timer: 0, halted: false });
@@ -148,9 +148,9 @@ export class Outbox {
       return false;
     }
     this.failures = 0;
-    const said = await (entry.form ? answer.text() : answer.json()).catch(() => ({}));
+    const body = await (entry.form ? answer.text() : answer.json()).catch(() => ({}));
     this.forget(entry);
-    this.hear({ kind: "answered", entry, status: answer.status, said });
+    this.hear({ kind: "answered", entry, status: answer.status, body });
     return true;
   }
 

@@ -43,7 +43,7 @@ export function finished(rollout) {
 
 function heard(event) {
   showKept();
-  if (event.kind === "answered") settle(event.entry.rollout, event.status, event.said);
+  if (event.kind === "answered") settle(event.entry.rollout, event.status, event.body);
   else if (event.kind === "signed-out") say(event.entry.rollout, "not sent: log in again to send it");
 }
 

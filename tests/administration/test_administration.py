@@ -95,7 +95,7 @@ def test_storage_tells_sizes_and_what_retention_would_let_go(desk, seeded):
     assert sizes == sorted(sizes, reverse=True) and all(
         str(one["name"]) in page for one in tables()
     )
-    assert "lab/tone-7" in page and "once 1 updates took it" in page
+    assert "lab/tone-7" in page and "once 1 steps used it" in page
     assert "can be deleted now" in html(desk, "admin-storage", run=seeded.run.pk)
     for wrong in (seeded.run.pk + 1, "x", "9" * 30):
         assert desk.get(reverse("admin-storage"), {"run": wrong}).status_code == 404

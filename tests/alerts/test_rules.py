@@ -25,7 +25,7 @@ def ago(seconds: float) -> datetime:
 
 
 def facts(config: dict | None = None, **known: object) -> Facts:
-    heard = dict.fromkeys(("explorer", "scorer", "refiner", "trainer"), NOW)
+    heartbeats = dict.fromkeys(("explorer", "scorer", "refiner", "trainer"), NOW)
     return replace(
         Facts(
             NOW,
@@ -33,7 +33,7 @@ def facts(config: dict | None = None, **known: object) -> Facts:
             step=40,
             moved_at=ago(5),
             live_since=ago(9_000),
-            heard=heard,
+            heartbeats=heartbeats,
         ),
         **known,
     )
@@ -64,12 +64,12 @@ SPEAKING = {
         facts(
             moved_at=ago(901),
             waiting_on="2 more groups",
-            standing={"waiting": GroupsInState(3, ago(950))},
+            groups_by_state={"waiting": GroupsInState(3, ago(950))},
         ),
         facts(
             moved_at=ago(899),
             waiting_on="2 more groups",
-            standing={"waiting": GroupsInState(3, ago(950))},
+            groups_by_state={"waiting": GroupsInState(3, ago(950))},
         ),
         ["15 min for raters", "3 groups", "the oldest for 15 min"],
     ),
@@ -132,12 +132,12 @@ SPEAKING = {
         ["maze failed 6 times", "it is away"],
     ),
     "disk": (
-        facts(rooms=[DiskSpace("weights", 4 * 10**9, 10**11)]),
-        facts(rooms=[DiskSpace("weights", 6 * 10**9, 10**11)]),
+        facts(disks=[DiskSpace("weights", 4 * 10**9, 10**11)]),
+        facts(disks=[DiskSpace("weights", 6 * 10**9, 10**11)]),
         ["4.0 GB", "4.0%"],
     ),
     "silence": (
-        facts(heard={"explorer": NOW, "scorer": NOW, "refiner": NOW, "trainer": ago(121)}),
+        facts(heartbeats={"explorer": NOW, "scorer": NOW, "refiner": NOW, "trainer": ago(121)}),
         facts(),
         ["No trainer is running", "2 min ago"],
     ),
@@ -223,7 +223,7 @@ def test_a_rule_that_is_switched_off_says_nothing(name):
             facts(curves={"behaviour_gap": curve(*[0.058] * 5)}, first_gap=GAP),
             "",
         ),
-        ("disk", facts(rooms=[DiskSpace("weights", 52 * 10**8, 10**11)]), "weights"),
+        ("disk", facts(disks=[DiskSpace("weights", 52 * 10**8, 10**11)]), "weights"),
     ],
 )
 def test_an_open_alert_ends_only_well_within_its_limit(name, edge, key):
@@ -259,7 +259,7 @@ def test_a_run_that_serves_and_is_not_called_is_not_told_of():
     serving = facts(caller, moved_at=ago(90_000))
     assert apply_rule(serving, "no_progress") == []
     assert apply_rule(
-        replace(serving, standing={"judged": GroupsInState(1, ago(80_000))}), "no_progress"
+        replace(serving, groups_by_state={"judged": GroupsInState(1, ago(80_000))}), "no_progress"
     )
 
 
@@ -272,9 +272,9 @@ def test_low_entropy_is_no_collapse_where_all_is_solved():
 
 
 def test_starvation_names_the_station_that_holds_most():
-    standing = {"sampling": GroupsInState(1, ago(20)), "judged": GroupsInState(4, ago(1_000))}
+    groups = {"sampling": GroupsInState(1, ago(20)), "judged": GroupsInState(4, ago(1_000))}
     [found] = apply_rule(
-        facts(moved_at=ago(1_000), waiting_on="groups", standing=standing), "starvation"
+        facts(moved_at=ago(1_000), waiting_on="groups", groups_by_state=groups), "starvation"
     )
     assert "for the refiner: 4 groups" in found.words
 
@@ -285,7 +285,9 @@ def test_workers_of_a_role_are_missed_only_by_runs_that_need_it():
         "rewards": [],
         "snapshot": {"source": "demonstrations"},
     }
-    assert [found.key for found in apply_rule(facts(lessons, heard={}), "silence")] == ["trainer"]
+    assert [found.key for found in apply_rule(facts(lessons, heartbeats={}), "silence")] == [
+        "trainer"
+    ]
 
 
 LOST = LostWorker("explorer@lab:7:1", "explorer", True, ago(300), "silent", others=2)
@@ -321,7 +323,7 @@ def test_a_lost_worker_of_a_role_that_the_run_has_no_use_for_is_not_told_of():
 
 
 def test_an_evaluation_makes_no_updates_and_needs_no_trainer():
-    asked = facts({"evaluation": {}, "steps": 0}, moved_at=ago(90_000), heard={})
+    asked = facts({"evaluation": {}, "steps": 0}, moved_at=ago(90_000), heartbeats={})
     assert apply_rule(asked, "no_progress") == []
     assert [found.key for found in apply_rule(asked, "silence")] == [
         "explorer",
@@ -351,7 +353,7 @@ def test_lengths_of_time_are_said_as_people_say_them(seconds, words):
 
 def test_an_evaluation_needs_no_trainer_and_makes_no_progress():
     asking = {"steps": 0, "evaluation": {}}
-    assert [found.key for found in apply_rule(facts(asking, heard={}), "silence")] == [
+    assert [found.key for found in apply_rule(facts(asking, heartbeats={}), "silence")] == [
         "explorer",
         "scorer",
         "refiner",

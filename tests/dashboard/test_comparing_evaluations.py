@@ -10,7 +10,7 @@ from django.urls import reverse
 from apps.accounts.models import Project
 from apps.dashboard.comparing_evaluations import of_runs, of_versions
 from apps.dashboard.comparing_runs import same_tasks
-from apps.dashboard.evaluations import Shown
+from apps.dashboard.evaluations import EvaluationQuery
 from apps.evaluation.asking import start_evaluation
 from apps.evaluation.models import EvaluationResult
 from apps.runs.evaluation import Asked
@@ -19,7 +19,7 @@ from apps.tasksets.models import Taskset
 from tests.dashboard.evaluating import evaluated, publish
 
 pytestmark = pytest.mark.django_db
-PASS = Shown("pass", 1)
+PASS = EvaluationQuery("pass", 1)
 
 
 @pytest.fixture

@@ -167,7 +167,7 @@ def test_the_place_of_a_run_that_is_not_among_them_is_not_told(client, seeded, n
     assert names(client, sort="reward") == ["tone-7"]
     for run in (blind, foreign):
         answer = client.get(reverse("runs"), {"sort": "reward", "before": run.pk})
-        assert answer.status_code == 404 and "no such row to go on from" in answer.content.decode()
+        assert answer.status_code == 404 and "no longer exists" in answer.content.decode()
 
 
 @pytest.mark.parametrize("query", [{"before": "x"}, {"after": "9" * 40}])

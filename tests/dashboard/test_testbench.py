@@ -101,7 +101,7 @@ def test_a_waiting_trial_that_is_served_claims_no_priority_of_live_runs(bench, a
             ("the right answer", "0.5", "1/2", f"version {VERSION}", "12 ms"),
         ),
         (r"\boxed{0.4}", "1/2", "Not paid", ("another answer", "0.4", "found in")),
-        ("0.5", "", "No reward", ("the task has no answer", "does not tell")),
+        ("0.5", "", "No reward", ("the task has no answer", "not reported by the scorer")),
     ],
 )
 def test_a_verdict_says_what_was_read_and_why(bench, ask, reply, reference, badge, told):
@@ -148,9 +148,9 @@ def test_a_number_is_a_number_and_anything_else_a_text(ask, reference, value):
         ({"task_from": "taskset"}, "Choose a taskset."),
         ({"task_from": "taskset", "taskset": "none"}, "No taskset none is in this project."),
         ({"reply": ["", ""]}, "Paste at least one reply."),
-        ({"reply": ["ok", "é" * 40_000]}, "Reply 2 has 78.1 KiB; the most is 64."),
-        ({"reply": ["x"] * 21}, "21 replies; the most is 20."),
-        ({"prompt": "x" * 65_537}, "The prompt has 64.0 KiB; the most is 64."),
+        ({"reply": ["ok", "é" * 40_000]}, "Reply 2 has 78.1 KiB; the maximum is 64."),
+        ({"reply": ["x"] * 21}, "21 replies; the maximum is 20."),
+        ({"prompt": "x" * 65_537}, "The prompt has 64.0 KiB; the maximum is 64."),
     ],
 )
 def test_bad_input_is_named_by_its_field_and_nothing_typed_is_lost(bench, changes, told):

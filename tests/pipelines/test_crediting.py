@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from apps.pipelines.crediting import CREDITS, Judged, credit_batch, of_group
+from apps.pipelines.crediting import CREDITS, JudgedRollout, credit_batch, of_group
 from apps.pipelines.deciding import Case, decide_groups
 from apps.rewards.combining import Judgement
 from apps.rollouts.models import Group, Rollout
@@ -149,7 +149,7 @@ def test_gdpo_whitens_the_sums_that_the_groups_made():
 
 def judged(*rewards, **by_scorer):
     return [
-        Judged(r, {name: values[n] for name, values in by_scorer.items()})
+        JudgedRollout(r, {name: values[n] for name, values in by_scorer.items()})
         for n, r in enumerate(rewards)
     ]
 
@@ -186,7 +186,7 @@ def test_a_threshold_holds_also_where_the_batch_scales():
 
 
 def test_a_rollout_of_many_turns_weighs_no_more_where_that_is_asked_for():
-    rollouts = [Judged(0.0, {}, turns=1), Judged(1.0, {}, turns=4)]
+    rollouts = [JudgedRollout(0.0, {}, turns=1), JudgedRollout(1.0, {}, turns=4)]
     plain = of_group(plan("multi_step_grpo"), rollouts)
     assert of_group(plan("multi_step_grpo", step_norm=True), rollouts) == pytest.approx(
         [plain[0], plain[1] / 4]

@@ -18,7 +18,7 @@ from apps.feedback.rater_model.learner import Learner, ValuedReply
 from apps.feedback.rater_model.plugins import fitted_for
 from apps.feedback.rater_model.reading import NUMBERS, ReplyFeatures
 from apps.pipelines.applying import OperatorFailed
-from apps.pipelines.crediting import Judged, of_group
+from apps.pipelines.crediting import JudgedRollout, of_group
 from apps.pipelines.deciding import Case, decide_groups
 from apps.rewards.combining import Judgement
 from apps.rollouts.models import Group, Rollout
@@ -51,7 +51,7 @@ def with_advantage(**options: object) -> dict:
 
 def test_a_group_is_credited_by_the_advantage_of_a_plugin(install, plan):
     install(middle=template("advantage"))
-    judged = [Judged(reward, {}) for reward in (0.0, 1.0, 0.5)]
+    judged = [JudgedRollout(reward, {}) for reward in (0.0, 1.0, 0.5)]
     assert of_group(plan(algorithm=with_advantage()), judged) == [-0.5, 0.5, 0.0]
     assert of_group(plan(algorithm=with_advantage(smallest_spread=1)), judged) is None
 
@@ -78,7 +78,7 @@ def test_a_group_is_dropped_when_the_advantage_of_a_plugin_learns_nothing(instal
 def test_an_advantage_that_fails_fails_as_an_operator_does(install, plan, body, why):
     install(middle=f'"""Fails."""\n\n\ndef advantages(rewards, options):\n    {body}\n')
     with pytest.raises(OperatorFailed, match=why):
-        of_group(plan(algorithm=with_advantage()), [Judged(0.0, {}), Judged(1.0, {})])
+        of_group(plan(algorithm=with_advantage()), [JudgedRollout(0.0, {}), JudgedRollout(1.0, {})])
 
 
 def test_a_plan_names_plugins_that_there_are_with_options_that_they_take(install, plan):

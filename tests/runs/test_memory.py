@@ -85,9 +85,9 @@ def test_the_handbook_has_the_table_of_each_preset(name):
     for part in memory.parts:
         assert told[f"GB {part.holder}: {part.name}"] == f"{part.bytes / GB:.1f}", part
     assert told["GB together while sampling"] == f"{memory.sampling / GB:.1f}"
-    assert told["GB together in an update"] == f"{memory.updating / GB:.1f}"
+    assert told["GB together in a step"] == f"{memory.updating / GB:.1f}"
     needed = cache_needed(preset(name), sizes(name), on_gpu=True)
-    assert told["GB of KV cache that an update's rollouts need"] == f"{needed / GB:.1f}"
+    assert told["GB of KV cache that a step's rollouts need"] == f"{needed / GB:.1f}"
     assert re.search(rf"examples/{re.escape(name)}\.yaml", HANDBOOK)
 
 

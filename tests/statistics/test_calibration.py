@@ -9,12 +9,14 @@ from statistics import correlation, mean
 import pytest
 
 from apps.statistics.agreement import cohen_kappa
-from apps.statistics.calibration import LEAST, Judged, compute_calibration, scale_to_range
+from apps.statistics.calibration import LEAST, JudgedReply, compute_calibration, scale_to_range
 
 
 def rows_of(pairs, **more):
     """Two to a group, in their order, of (scorer, people)."""
-    return [Judged(n, n // 2, scorer, people, **more) for n, (scorer, people) in enumerate(pairs)]
+    return [
+        JudgedReply(n, n // 2, scorer, people, **more) for n, (scorer, people) in enumerate(pairs)
+    ]
 
 
 def by_chance(count, seed=1, levels=5):
@@ -25,7 +27,7 @@ def by_chance(count, seed=1, levels=5):
         people = chance.randrange(levels) / (levels - 1)
         length = chance.randint(5, 200)
         scorer = min(1.0, max(0.0, people + chance.gauss(0, 0.3) + length / 1000))
-        rows.append(Judged(n, n // 4, round(scorer, 1), people, length))
+        rows.append(JudgedReply(n, n // 4, round(scorer, 1), people, length))
     return rows
 
 
@@ -109,9 +111,9 @@ def test_a_scorer_that_prefers_long_answers_is_caught_and_one_that_does_not_is_n
     """It gives a tenth more with each doubling; halves of 8 and 32 tokens lie two doublings
     apart.
     """
-    fair = [Judged(n, n // 2, people := n % 2, people, (8, 32)[n // 2 % 2]) for n in range(40)]
+    fair = [JudgedReply(n, n // 2, people := n % 2, people, (8, 32)[n // 2 % 2]) for n in range(40)]
     leaning = [
-        Judged(
+        JudgedReply(
             r.rollout,
             r.group,
             r.scorer / 2 + (0.2 if r.length == 32 else 0),
@@ -141,7 +143,7 @@ def test_a_duel_that_takes_the_first_of_two_is_caught():
     lost = ((2, 2, 0.0), (1, 2, 0.0))
     votes = (torn, torn, won, lost)
     rows = [
-        Judged(n, n // 2, mean(vote for *_, vote in votes[n % 4]), 0.5, votes=votes[n % 4])
+        JudgedReply(n, n // 2, mean(vote for *_, vote in votes[n % 4]), 0.5, votes=votes[n % 4])
         for n in range(40)
     ]
     found = compute_calibration(rows)
@@ -153,7 +155,7 @@ def test_a_duel_that_takes_the_first_of_two_is_caught():
 def test_a_ruler_that_prefers_the_top_of_the_list_is_caught_whatever_people_say():
     """Of three, the middle place belongs to no half."""
     rows = [
-        Judged(
+        JudgedReply(
             n, n // 3, 0, people := n / 90, votes=((n % 3 + 1, 3, people + (0.3, 0.1, 0.0)[n % 3]),)
         )
         for n in range(60)
@@ -206,9 +208,11 @@ def test_labels_that_are_all_good_leave_kappa_without_a_meaning():
 
 
 def test_replies_that_hang_together_make_a_figure_less_sure():
-    same = [Judged(n, n % 5, 1 if n % 5 < 2 else 0, (n // 5) % 2) for n in range(200)]
+    same = [JudgedReply(n, n % 5, 1 if n % 5 < 2 else 0, (n // 5) % 2) for n in range(200)]
     grouped = compute_calibration(same)
-    single = compute_calibration([Judged(r.rollout, r.rollout, r.scorer, r.people) for r in same])
+    single = compute_calibration(
+        [JudgedReply(r.rollout, r.rollout, r.scorer, r.people) for r in same]
+    )
     assert grouped.shift.high - grouped.shift.low > 1.5 * (single.shift.high - single.shift.low)
 
 

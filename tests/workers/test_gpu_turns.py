@@ -24,7 +24,7 @@ def plan(level: int) -> SimpleNamespace:
 def gpus(monkeypatch):
     """A machine with two GPUs, as far as this module asks."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(gpu_turns, "_listed", lambda: LISTED)
+    monkeypatch.setattr(gpu_turns, "_list_uuids", lambda: LISTED)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
@@ -91,7 +91,7 @@ def test_a_gpu_has_one_name_whatever_it_was_chosen_by(gpus, monkeypatch, chosen,
 
 
 def test_gpus_that_cannot_be_listed_are_taken_for_one(gpus, monkeypatch):
-    monkeypatch.setattr(gpu_turns, "_listed", dict)
+    monkeypatch.setattr(gpu_turns, "_list_uuids", dict)
     assert gpu_turns.visible_gpus() == [gpu_turns.EVERY_GPU]
 
 

@@ -14,7 +14,7 @@ from apps.rollouts.models import Group
 from apps.runs.models import Worker
 from apps.streaming import wakeups, worker_notifications
 from workers import coordinator, refiner, scorer, scorer_dispatch, stop_request
-from workers.time_slices import Aside, register_worker, run_slice
+from workers.time_slices import SideWork, register_worker, run_slice
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +68,7 @@ def test_a_turn_takes_the_same_statements_for_any_number_of_groups(run, finish, 
 
 
 def test_the_first_look_after_work_leaves_all_but_the_main_work_for_the_next():
-    aside = Aside()
+    aside = SideWork()
     assert aside.is_due(is_busy=True)
     assert not aside.is_due(is_busy=False)
     assert aside.is_due(is_busy=False)
@@ -76,7 +76,7 @@ def test_the_first_look_after_work_leaves_all_but_the_main_work_for_the_next():
 
 def test_a_worker_that_is_always_busy_does_the_rest_now_and_then(monkeypatch):
     monkeypatch.setattr("workers.time_slices.SOON_SECONDS", 0.0)
-    aside = Aside()
+    aside = SideWork()
     assert all(aside.is_due(is_busy=True) for _ in range(3))
 
 

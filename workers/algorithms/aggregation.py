@@ -1,6 +1,6 @@
-"""Aggregate token losses to one number, as a share of the whole update.
+"""Aggregate token losses to one number, as a share of the whole step.
 
-| mode | the update's loss |
+| mode | the step's loss |
 |---|---|
 | token-mean | Σ over all tokens / tokens (DAPO, arXiv 2503.14476: a long answer weighs more) |
 | seq-mean-token-mean | mean over rows of the row's token mean (GRPO, arXiv 2402.03300: every answer
@@ -9,7 +9,7 @@ weighs the same) |
 | seq-mean-token-sum-norm | the same, divided by the most tokens an answer may have (Dr. GRPO, arXiv
 2503.20783) |
 
-BNPO is token-mean over the micro-batch that a row happens to be in. Over the whole update, BNPO and
+BNPO is token-mean over the micro-batch that a row happens to be in. Over the whole step, BNPO and
 token-mean are the same.
 """
 
@@ -22,9 +22,9 @@ MODES = ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-to
 
 
 def aggregate(values: torch.Tensor, mask: torch.Tensor, mode: str, window: Window) -> torch.Tensor:
-    """Return the micro-batch's share of the update's loss, 0-dim.
+    """Return the micro-batch's share of the step's loss, 0-dim.
 
-    `values` and `mask` are (B, C). `window` holds totals of the whole update, so that shares, and
+    `values` and `mask` are (B, C). `window` holds totals of the whole step, so that shares, and
     their gradients, add up to the same for any micro-batch size. An empty window gives exactly
     zero. Raises ValueError for an unknown mode.
     """

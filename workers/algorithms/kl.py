@@ -81,7 +81,7 @@ def divergence(tokens: Tokens, estimator: str) -> torch.Tensor:
 def kl_loss(
     tokens: Tokens, estimator: str, coefficient: float, mode: str, window: Window
 ) -> torch.Tensor:
-    """Return coefficient · KL to the reference, the micro-batch's share of the update's, 0-dim.
+    """Return coefficient · KL to the reference, the micro-batch's share of the step's, 0-dim.
 
     Add it to the loss.
     """
@@ -103,10 +103,10 @@ def charged(tokens: Tokens, estimator: str, coefficient: float) -> Tokens:
 def adapted(
     coefficient: float, measured: float, *, target: float, horizon: float, rows: int
 ) -> float:
-    """Return the next update's coefficient · (1 + clip(measured/target − 1, ±0.2) · rows/horizon).
+    """Return the next step's coefficient · (1 + clip(measured/target − 1, ±0.2) · rows/horizon).
 
-    `measured` is the update's mean KL in the units of `target` (nats per token, or per row, as the
-    aggregation has it), and `rows` counts the completions of the update. After `horizon`
+    `measured` is the step's mean KL in the units of `target` (nats per token, or per row, as the
+    aggregation has it), and `rows` counts the completions of the step. After `horizon`
     completions with a steady error of 20 %, the coefficient has moved by 20 %. The clip is
     Ziegler's, arXiv 1909.08593, section 2.2. A measurement that is not finite changes nothing.
     """

@@ -1,8 +1,8 @@
-"""Combine own samples and expert rows in one update: MIX, and CHORD's schedule.
+"""Combine own samples and expert rows in one step: MIX, and CHORD's schedule.
 
     J = (1 − μ) · J_usual + μ · J_expert
 
-Each part is normalised by its own rows or tokens of the whole update. So neither the share of
+Each part is normalised by its own rows or tokens of the whole step. So neither the share of
 expert rows nor the size of a micro-batch changes the weights, and a micro-batch without rows of one
 kind adds exactly zero for that part. The expert part is averaged in one of two ways:
 `seq-mean-token-mean` is the published objective (every demonstration weighs the same), `token-mean`
@@ -25,7 +25,7 @@ from workers.algorithms.tokens import TokenLoss, Tokens, Window
 class Kind:
     """One kind of row: its loss with bound options, the aggregation, and the totals of its rows.
 
-    The totals are those of the whole update.
+    The totals are those of the whole step.
     """
 
     loss: Callable[[Tokens], TokenLoss]
@@ -75,7 +75,7 @@ def chord_mu(step: int, *, warmup: int, decay: int, peak: float, valley: float) 
     """Return CHORD's μ at `step`, counted from 0: warm-up, cosine decay, then constant.
 
     μ rises linearly from 0 to `peak` in `warmup` updates, falls along half a cosine to `valley` in
-    `decay` updates, and stays there. With both 0, it is `valley` from the start.
+    `decay` steps, and stays there. With both 0, it is `valley` from the start.
     """
     if step < warmup:
         return peak * step / warmup

@@ -21,7 +21,7 @@ class Tokens:
     | mask | (B, C) | 1 where the token is in the loss, 0 elsewhere; any dtype |
     | advantages | (B, C) | advantage of each token |
     | reference | (B, C) | logprobs under the reference model |
-    | proximal | (B, C) | logprobs at the start of the update, the center of the clip |
+    | proximal | (B, C) | logprobs at the start of the step, the center of the clip |
     | entropy | (B, C) | entropy of the policy's next-token distribution, in nats |
     | is_expert | (B,) | true for a row written by an expert |
     """
@@ -44,7 +44,7 @@ class Tokens:
 
     @property
     def expert_rows(self) -> torch.Tensor:
-        """Return `is_expert` (B,) as bool; an update with both kinds of rows has it."""
+        """Return `is_expert` (B,) as bool; a step with both kinds of rows has it."""
         assert self.is_expert is not None
         return self.is_expert.bool()
 
@@ -56,17 +56,17 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Window:
-    """Totals of one whole update, over all micro-batches of all ranks.
+    """Totals of one whole step, over all micro-batches of all ranks.
 
     A micro-batch divides its sums by these.
 
     | field | contents |
     |---|---|
-    | rows | completions of the update, also those with an empty mask |
-    | tokens | tokens of the update that are in the loss |
+    | rows | completions of the step, also those with an empty mask |
+    | tokens | tokens of the step that are in the loss |
     | width | the most tokens a completion may have; `seq-mean-token-sum-norm` divides by it |
 
-    The shares of all micro-batches add up to the loss of the update, and so do their gradients,
+    The shares of all micro-batches add up to the loss of the step, and so do their gradients,
     whatever the size of a micro-batch. If ranks average their gradients (DDP), each rank multiplies
     its share by the number of ranks.
     """
@@ -79,7 +79,7 @@ class Window:
     def of(
         cls, mask: torch.Tensor, rows: torch.Tensor | None = None, width: int | None = None
     ) -> "Window":
-        """Return the totals of an update held in one tensor, (B, C).
+        """Return the totals of a step held in one tensor, (B, C).
 
         `rows` (B,) bool restricts the count to some rows.
         """
@@ -109,7 +109,7 @@ class TokenLoss:
 class RowLoss:
     """Result of a loss of whole pairs or whole completions: R pairs (dpo) or rows (kto).
 
-    values   (R,) to minimise; the update's loss is their mean over the R of the whole update
+    values   (R,) to minimise; the step's loss is their mean over the R of the whole step
     metrics  metric name to a detached (R,) tensor
     """
 

@@ -35,7 +35,7 @@ class DeltaQueue:
             for delta in deltas:
                 waiting = self._news.setdefault(delta.request_id, [])
                 if waiting and waiting[-1].version == delta.version:
-                    waiting[-1] = _joined(waiting[-1], delta)
+                    waiting[-1] = _join_deltas(waiting[-1], delta)
                 else:
                     waiting.append(delta)
                 if delta.stop_reason:
@@ -67,7 +67,7 @@ class DeltaQueue:
             return len(self._open)
 
 
-def _joined(first: Delta, then: Delta) -> Delta:
+def _join_deltas(first: Delta, then: Delta) -> Delta:
     return Delta(
         first.request_id,
         first.offset,

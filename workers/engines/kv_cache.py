@@ -53,10 +53,13 @@ class SlotLayer(CacheLayerMixin):
         Returns all columns in use, (R, heads, width, size).
         """
         at = self.cursor
-        self.reserve(len(at.rows), at.width, key_states, value_states)
+        rows = len(at.rows)
+        self.reserve(rows, at.width, key_states, value_states)
         self.keys[at.rows, :, at.positions] = key_states[:, :, 0]
         self.values[at.rows, :, at.positions] = value_states[:, :, 0]
-        return self.keys[: len(at.rows), :, : at.width], self.values[: len(at.rows), :, : at.width]
+        keys = self.keys[:rows, :, : at.width]
+        values = self.values[:rows, :, : at.width]
+        return keys, values
 
     def reserve(
         self, rows: int, columns: int, key_states: torch.Tensor, value_states: torch.Tensor

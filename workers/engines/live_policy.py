@@ -111,8 +111,9 @@ class LivePolicy:
     ) -> list[float]:
         """Return the logprob, at temperature 1, of each token but the first."""
         ids = torch.tensor([token_ids], device=self.device)
-        logits = self.module(**self.text(ids, [pictures]), use_cache=False).logits[0, :-1].float()
-        return torch.log_softmax(logits, -1).gather(1, ids[0, 1:, None])[:, 0].tolist()
+        output = self.module(**self.text(ids, [pictures]), use_cache=False)
+        logprobs = torch.log_softmax(output.logits[0, :-1].float(), -1)  # (T - 1, V)
+        return logprobs.gather(1, ids[0, 1:, None])[:, 0].tolist()
 
 
 def _load(folder: Path, dtype: torch.dtype) -> PreTrainedModel:

@@ -50,18 +50,18 @@ class Rows:
     column: int = 0  # steps gathered
 
     def __post_init__(self) -> None:
-        self.next_ids, self.positions, self.left = (self._whole() for _ in range(3))
-        self.seeds = self._whole()
+        self.next_ids, self.positions, self.left = (self._zeros() for _ in range(3))
+        self.seeds = self._zeros()
         self.temperatures = torch.ones(self.capacity, 1, device=self.device)
-        self.stop_ids = self._whole(1).fill_(NO_TOKEN)
-        self.said_ids = self._whole(HELD_STEPS)
+        self.stop_ids = self._zeros(1).fill_(NO_TOKEN)
+        self.said_ids = self._zeros(HELD_STEPS)
         # Random numbers of the steps until the next harvest, computed together: this saves a dozen
         # small operations at each step.
         self.steps = torch.arange(HELD_STEPS, device=self.device)
         self.noise = torch.zeros(self.capacity, HELD_STEPS, dtype=torch.float64, device=self.device)
         self.said_logprobs = torch.zeros(self.capacity, HELD_STEPS, device=self.device)
 
-    def _whole(self, *width: int) -> torch.Tensor:
+    def _zeros(self, *width: int) -> torch.Tensor:
         return torch.zeros(self.capacity, *width, dtype=torch.long, device=self.device)
 
     def __len__(self) -> int:
@@ -120,12 +120,12 @@ class Rows:
 
     def harvest(self, version: int) -> list[Delta]:
         """Move all gathered steps to Python; return a delta for each row with new tokens."""
-        said = self._said(slice(0, len(self.rows)))
+        sampled = self._sampled_columns(slice(0, len(self.rows)))
         self.column = 0
         self._make_noise(slice(0, len(self.rows)))
         deltas = [
             row.delta(ids[row.since :], logprobs[row.since :], version, None)
-            for row, ids, logprobs in zip(self.rows, *said, strict=True)
+            for row, ids, logprobs in zip(self.rows, *sampled, strict=True)
         ]
         for row in self.rows:
             row.since = 0
@@ -138,9 +138,11 @@ class Rows:
 
         Without a `reason`, a row's last token decides its stop reason.
         """
-        said = self._said(self._tensor(indices))
+        sampled = self._sampled_columns(self._tensor(indices))
         deltas = []
-        for row, ids, logprobs in zip((self.rows[index] for index in indices), *said, strict=True):
+        for row, ids, logprobs in zip(
+            (self.rows[index] for index in indices), *sampled, strict=True
+        ):
             new = ids[row.since :]
             why = reason or ("stop" if new[-1] in row.request.sampling.stop_token_ids else "length")
             deltas.append(row.delta(new, logprobs[row.since :], version, why))
@@ -168,7 +170,9 @@ class Rows:
         for tensor in (*numbers, *texts):
             tensor[to] = tensor[source]
 
-    def _said(self, rows: slice | torch.Tensor) -> tuple[list[list[int]], list[list[float]]]:
+    def _sampled_columns(
+        self, rows: slice | torch.Tensor
+    ) -> tuple[list[list[int]], list[list[float]]]:
         logprobs = self.said_logprobs[rows, : self.column]
         if not bool(logprobs.isfinite().all()):
             raise FloatingPointError("the model's logits are not finite")

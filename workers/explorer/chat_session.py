@@ -147,7 +147,7 @@ class ChatSession:
             if answer := self.answers.get(delta.request_id):
                 self._hear(answer, delta)
         for request_id, answer in list(self.answers.items()):
-            self._tell(request_id, answer)
+            self._write_answer(request_id, answer)
         self.used_at = time.monotonic()
 
     def _hear(self, answer: Answer, delta: Delta) -> None:
@@ -161,7 +161,7 @@ class ChatSession:
                 state = State.STOPPED if delta.stop_reason == "abort" else State.DONE
                 answer.turn.end(state, answer.text, answer.tokens, delta.stop_reason)
 
-    def _tell(self, request_id: str, answer: Answer) -> None:
+    def _write_answer(self, request_id: str, answer: Answer) -> None:
         now = time.monotonic()
         if answer.tokens == answer.told or now - answer.told_at < SAID_EVERY:
             return
@@ -223,9 +223,9 @@ class ChatSession:
 
 
 def _load(weights: ChatWeights, gpu: GpuTurn | None, is_left: Callable[[], bool]) -> Loaded:
-    """Every byte is read and the probe repeated, as wherever weights are served.
+    """Load the weights: verify every byte and repeat the probe, as wherever weights are served.
 
-    Where a trainer has the GPU in turns (`gpu`), its update is waited for.
+    With `gpu`, which a trainer shares in turns, wait for the trainer's step.
     """
     if gpu is not None and not gpu.wait(is_left):
         raise EngineDied("the request for the GPU was withdrawn")

@@ -145,12 +145,12 @@ class ChatTokenizer:
 
         Templates of policies that read pictures expect parts, not texts.
         """
-        said = (
+        rendered = (
             messages
             if self.image_processor is None
             else [{**message, "content": _parts(message["content"])} for message in messages]
         )
-        return self.encoder.render(said, tools)
+        return self.encoder.render(rendered, tools)
 
     def without_thoughts(self, prompt_ids: Sequence[int]) -> tuple[int, ...]:
         """Return the prompt followed by an empty thought, if the template knows thoughts.
@@ -274,13 +274,13 @@ class ChatTokenizer:
         whole = self._encode_text(text)
         again = _common(token_ids, whole)
         for stay, rest in ((kept, self._encode_text(text[keep:])), (again, whole[again:])):
-            said = self.text([*token_ids[:stay], *rest])
-            if said == text:
-                return EncodedEdit(stay, lengths[stay], tuple(rest), said)
-        if said.split() == text.split():  # a word-level tokenizer has no whitespace
-            return EncodedEdit(again, lengths[again], tuple(whole[again:]), said)
+            edited = self.text([*token_ids[:stay], *rest])
+            if edited == text:
+                return EncodedEdit(stay, lengths[stay], tuple(rest), edited)
+        if edited.split() == text.split():  # a word-level tokenizer has no whitespace
+            return EncodedEdit(again, lengths[again], tuple(whole[again:]), edited)
         raise UnencodableText(
-            f"the policy's tokenizer cannot encode this text; the closest text is: {said[:200]}"
+            f"the policy's tokenizer cannot encode this text; the closest text is: {edited[:200]}"
         )
 
     def _encode_text(self, text: str) -> list[int]:

@@ -115,8 +115,8 @@ class Episodes:
         rollout still has room.
         """
         played = self.played[rollout.episode_id]
-        said = rollout.turn_tokens(len(rollout.turns) - 1)
-        text = rollout.wishes.shown(rollout.chat_tokenizer.text(said))
+        ids = rollout.turn_tokens(len(rollout.turns) - 1)
+        text = rollout.wishes.shown(rollout.chat_tokenizer.text(ids))
         before = len(rollout.plan.prompt_ids) + rollout.turn.first
         logprobs = rollout.turn_logprobs() if rollout.wishes.logprobs else None
         version = rollout.version_at(rollout.turn.first)
@@ -126,7 +126,7 @@ class Episodes:
                 played.known - 1,
                 text,
                 rollout.turn.first,
-                len(said),
+                len(ids),
                 before,
                 cut,
                 logprobs,
@@ -210,7 +210,7 @@ class Episodes:
             with suppress(CannotPlay):
                 fail_episode(lost, LOST)
         for one in [
-            said.episode_id for said in self.said if self.played[said.episode_id].is_one_call
+            action.episode_id for action in self.said if self.played[action.episode_id].is_one_call
         ]:
             with suppress(CannotPlay):  # ended already
                 end_episode(one, ANSWERED)

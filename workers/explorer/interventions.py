@@ -173,7 +173,7 @@ def corrections_in(rollout: InFlightRollout) -> list[Correction]:
     its own messages.
     """
     found = []
-    said = list(rollout.plan.prompt)
+    messages = list(rollout.plan.prompt)
     for number, turn in enumerate(rollout.turns):
         token_ids = rollout.turn_tokens(number)
         text = rollout.chat_tokenizer.text(token_ids) if turn.role == POLICY else turn.text
@@ -181,8 +181,13 @@ def corrections_in(rollout: InFlightRollout) -> list[Correction]:
             task = None if rollout.plan.follow_ups else rollout.plan.task_id
             found.append(
                 Correction(
-                    rollout.rollout_id, turn.typed[-1][0], task, list(said), text, turn.before or ""
+                    rollout.rollout_id,
+                    turn.typed[-1][0],
+                    task,
+                    list(messages),
+                    text,
+                    turn.before or "",
                 )
             )
-        said.append({"role": turn.role, "content": text})
+        messages.append({"role": turn.role, "content": text})
     return found

@@ -177,12 +177,12 @@ class ExplorerLoop:
         if session.plan.serve:
             groups = leave_unheard(groups)  # its callers open them
         else:
-            groups += self._opened(session, run, room - len(groups))
+            groups += self._open_groups(session, run, room - len(groups))
         if groups:
             Run.objects.filter(pk=run.pk).update(explored_at=Now())
             self._submit(session, groups)
 
-    def _opened(self, session: RunSession, run: Run, room: int) -> list[Group]:
+    def _open_groups(self, session: RunSession, run: Run, room: int) -> list[Group]:
         """Return new groups.
 
         None, and pause the run, when its task operators reject all or fail.
@@ -234,7 +234,7 @@ class ExplorerLoop:
             with self._all_kept():
                 self.sessions[run.pk] = RunSession.take(run, self.worker, gpu)
             self.time_sharing.begin(run.pk, time.monotonic())
-            self._say(run.pk, "")
+            self._record_waiting(run.pk, "")
         except EngineDied as death:
             self._bury(run, str(death))
         except (LookupError, UnsupportedOption) as missing:
@@ -263,7 +263,7 @@ class ExplorerLoop:
             why = built_lately(settings.ENGINE_TURN_SECONDS)
         self.without_engine[run.pk] = f"{WAITS_FOR_ENGINE}: {why}"
 
-    def _say(self, run: int, cause: str) -> None:
+    def _record_waiting(self, run: int, cause: str) -> None:
         """Record what an evaluation waits for; for other runs the trainer does so."""
         known = Run.objects.filter(pk=run, state=Run.State.RUNNING, is_evaluation=True)
         known.exclude(waiting_on=cause[:200]).update(waiting_on=cause[:200])
@@ -491,7 +491,7 @@ class ExplorerLoop:
         waiting = {**self.awaited, **self.without_engine}
         words = {**waiting, **words}
         for run, why in waiting.items():
-            self._say(run, why.removeprefix("waiting for "))
+            self._record_waiting(run, why.removeprefix("waiting for "))
         doing += [
             f"{session.weights.source}: {len(session.held)} chats"
             for session in self.chats.sessions.values()

@@ -64,14 +64,14 @@ class ObservationReader:
         rollout.has_stopped = False
         assert news.observation is not None  # the episode has not ended
         try:
-            said = messages(news.observation)
+            texts = messages(news.observation)
             if news.number == 0:
                 first_words = self.episodes.first_words(rollout, news)
                 if reason := self._begin(rollout, first_words, news.tools):
                     self.episodes.refuses(played, reason)
                 return rollout.failure
             passage = self.planner.chat_tokenizer.encode_follow_up(
-                rollout.plan.prompt, said, self.planner.pictures_in(said)
+                rollout.plan.prompt, texts, self.planner.pictures_in(texts)
             )
             begun = self._begun_with(passage, rollout)
             text = observation_text(news.observation) + rollout.wishes.prefix
@@ -89,18 +89,21 @@ class ObservationReader:
         return ""
 
     def _begin(
-        self, rollout: InFlightRollout, said: list[dict[str, Any]], tools: Sequence[dict[str, Any]]
+        self,
+        rollout: InFlightRollout,
+        messages: list[dict[str, Any]],
+        tools: Sequence[dict[str, Any]],
     ) -> str:
         """Complete the prompt with the first observation, which may be all of it."""
         tokenizer = self.planner.chat_tokenizer
         if rollout.wishes.raw:
-            prompt = EncodedPrompt(tokenizer.bare_ids(said[0]["content"]))
+            prompt = EncodedPrompt(tokenizer.bare_ids(messages[0]["content"]))
         else:
-            prompt = tokenizer.encode_prompt(said, tools, self.planner.pictures_in(said))
+            prompt = tokenizer.encode_prompt(messages, tools, self.planner.pictures_in(messages))
             prompt = self._begun_with(prompt, rollout)
-        rollout.plan = self.planner.with_prompt(rollout.plan, said, prompt)
+        rollout.plan = self.planner.with_prompt(rollout.plan, messages, prompt)
         self.writer.started(
-            rollout.rollout_id, rollout.claim.pk, text_in(said[-1]["content"]), self.version
+            rollout.rollout_id, rollout.claim.pk, text_in(messages[-1]["content"]), self.version
         )
         if not prompt.token_ids:
             rollout.failure = "the prompt has no tokens"

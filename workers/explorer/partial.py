@@ -104,7 +104,7 @@ class PartialRollouts:
             _restore(rollout, kept)
         if kept is None or not _is_as_watched(rollout, kept):
             self.writer.started(rollout.rollout_id, group.pk, group.task.question, version)
-            _tell(self.writer, rollout)
+            _send_text(self.writer, rollout)
 
 
 # -- storage
@@ -188,15 +188,15 @@ def _is_as_watched(rollout: InFlightRollout, kept: PartialRollout) -> bool:
     return kept.left_fence == rollout.claim.fence - 1 and not is_edited and age_s < KEPT_S / 2
 
 
-def _tell(writer: ChunkWriter, rollout: InFlightRollout) -> None:
+def _send_text(writer: ChunkWriter, rollout: InFlightRollout) -> None:
     """Send the whole text to viewers."""
     for number, turn in enumerate(rollout.turns):
-        said = rollout.turn_tokens(number)
+        ids = rollout.turn_tokens(number)
         if turn.role == USER:
-            writer.turn(rollout.rollout_id, turn.first, len(said), turn.text)
+            writer.turn(rollout.rollout_id, turn.first, len(ids), turn.text)
             continue
         detokenizer = IncrementalDetokenizer(rollout.chat_tokenizer)
-        past = turn.first + len(said)
+        past = turn.first + len(ids)
         for first, end, version in _pieces(rollout, turn.first, past):
             text = detokenizer.push(tuple(rollout.token_ids[first:end]))
             writer.add(rollout.rollout_id, first, text, tuple(rollout.logprobs[first:end]), version)

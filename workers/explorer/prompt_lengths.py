@@ -50,7 +50,7 @@ class LengthsLooked:
 
 def sieve_of_lengths(session: "RunSession", operators: Sieve | None) -> Sieve | None:
     """Return a filter that checks prompt lengths and applies the operators to tasks that fit."""
-    return partial(_look, session, operators) if _is_checked(session) else operators
+    return partial(_check_lengths, session, operators) if _is_checked(session) else operators
 
 
 def leave_out_too_long(session: "RunSession") -> None:
@@ -88,7 +88,7 @@ def _is_checked(session: "RunSession") -> bool:
     return _longest_text(session) > 0
 
 
-def _look(
+def _check_lengths(
     session: "RunSession", operators: Sieve | None, run: Run, plan: RunConfig, tasks: Sequence[Task]
 ) -> LengthsLooked:
     too_long = _too_long(session, tasks)
@@ -99,7 +99,7 @@ def _look(
 
 
 def _too_long(session: "RunSession", tasks: Iterable[Task]) -> dict[int, tuple[str, str]]:
-    """By task (id): under which name it is left out, and why."""
+    """Return (operator, reason) of each task that is too long, by task id."""
     most, limit = _longest_prompt(session)
     found: dict[int, tuple[str, str]] = {}
     for task in tasks:
@@ -117,12 +117,12 @@ def _too_long(session: "RunSession", tasks: Iterable[Task]) -> dict[int, tuple[s
 
 
 def _longest_text(session: "RunSession") -> int:
-    """Tokens of prompt and reply together; 0 where nobody knows a limit."""
+    """Return the limit in tokens of prompt and reply together; 0 if there is none."""
     return session.plan.room_in(session.run.policy.context_tokens)
 
 
 def _longest_prompt(session: "RunSession") -> tuple[int, str]:
-    """The most tokens of a prompt, and in words what sets the limit."""
+    """Return the maximum of tokens of a prompt, and in words what sets it."""
     text = _longest_text(session)
     own = session.plan.sampling.prompt_tokens
     if own is not None and own < text:
@@ -133,7 +133,10 @@ def _longest_prompt(session: "RunSession") -> tuple[int, str]:
 
 
 def _fits_surely(task: Task, chat_tokenizer: ChatTokenizer, most: int) -> bool:
-    """By its bytes: a token stands for at least one. Pictures may have any number of tokens."""
+    """Tell whether the prompt fits by its bytes alone: each token stands for at least one byte.
+
+    A picture may have any number of tokens, so a task with pictures is not known to fit.
+    """
     if list_pictures(task.prompt):
         return False
     texts = (message["content"] for message in task.prompt)

@@ -108,13 +108,13 @@ class InFlightRollout:
         """Return the request that continues the rollout from everything so far."""
         self.request_id, self.base, self.held_until = request_id, len(self.token_ids), None
         self.is_set_aside = False
-        said = len(self.token_ids) - self.turn.first
+        spent = len(self.token_ids) - self.turn.first
         left = self.plan.max_tokens - len(self.token_ids)
         if self.slice_ends is not None:
             left = min(left, self.slice_ends - len(self.token_ids))
         if self.wishes.max_tokens is not None:
             # A person may have typed more than that.
-            left = min(left, max(1, self.wishes.max_tokens - said))
+            left = min(left, max(1, self.wishes.max_tokens - spent))
         sampling = Sampling(
             left, temperature, self.chat_tokenizer.stop_token_ids, self.request_seed
         )
@@ -256,13 +256,15 @@ class InFlightRollout:
 
         Logprobs are in nats; 0 for typed tokens.
         """
-        said = self.turn_tokens(len(self.turns) - 1)
-        if said and said[-1] in self.chat_tokenizer.stop_token_ids:
-            said.pop()
+        sampled_ids = self.turn_tokens(len(self.turns) - 1)
+        if sampled_ids and sampled_ids[-1] in self.chat_tokenizer.stop_token_ids:
+            sampled_ids.pop()
         logprobs = self.logprobs[self.turn.first :]
         return [
             (*shown, logprob)
-            for shown, logprob in zip(self.chat_tokenizer.token_texts(said), logprobs, strict=False)
+            for shown, logprob in zip(
+                self.chat_tokenizer.token_texts(sampled_ids), logprobs, strict=False
+            )
         ]
 
     # -- interventions
@@ -378,19 +380,21 @@ class InFlightRollout:
         found = []
         start = 0
         for number, turn in enumerate(self.turns):
-            said = self.turn_tokens(number)
-            text = turn.text if turn.role == USER else self.chat_tokenizer.text(said)
-            typed = tuple(self._mark(turn, said, text, start, mark) for mark in turn.typed)
-            found.append(Turn(turn.role, text, start, turn.first, len(said), typed))
+            ids = self.turn_tokens(number)
+            text = turn.text if turn.role == USER else self.chat_tokenizer.text(ids)
+            typed = tuple(self._mark(turn, ids, text, start, mark) for mark in turn.typed)
+            found.append(Turn(turn.role, text, start, turn.first, len(ids), typed))
             start += len(text) + len(BETWEEN_TURNS)
         return found
 
     def _mark(
-        self, turn: InFlightTurn, said: list[int], text: str, start: int, mark: tuple[int, int, int]
+        self, turn: InFlightTurn, ids: list[int], text: str, start: int, mark: tuple[int, int, int]
     ) -> TypedSpan:
         act, first, past = mark
-        begins = min(len(text), len(self.chat_tokenizer.text(said[: first - turn.first])))
-        ends = min(len(text), len(self.chat_tokenizer.text(said[: past - turn.first])))
+        before = self.chat_tokenizer.text(ids[: first - turn.first])
+        until_end = self.chat_tokenizer.text(ids[: past - turn.first])
+        begins = min(len(text), len(before))
+        ends = min(len(text), len(until_end))
         return TypedSpan(act, start + begins, start + ends, first, past - first)
 
 

@@ -65,14 +65,14 @@ class RolloutPlanner:
         Raises BadLimits, and UnsupportedDialogue where the chat template cannot take the user's
         further messages.
         """
-        said = list(task.prompt)
+        messages = list(task.prompt)
         follow_ups = []
         for text in task.follow_ups:
-            token_ids = self.chat_tokenizer.follow_up_ids(said, user_message(text))
+            token_ids = self.chat_tokenizer.follow_up_ids(messages, user_message(text))
             follow_ups.append(FollowUp(text, token_ids))
-        prompt = self.chat_tokenizer.encode_prompt(said, pngs=self.pictures_in(said))
+        prompt = self.chat_tokenizer.encode_prompt(messages, pngs=self.pictures_in(messages))
         limits = read_limits(self.plan, task.meta)
-        return self._plan(task.pk, limits, said, prompt, tuple(follow_ups))
+        return self._plan(task.pk, limits, messages, prompt, tuple(follow_ups))
 
     def without_prompt(self, task: Task) -> RolloutPlan:
         """Return the plan of a task whose environment speaks first, without a prompt.
@@ -83,23 +83,23 @@ class RolloutPlanner:
         return RolloutPlan(task.pk, list(task.prompt), (), (), _most_tokens(limits), 0)
 
     def with_prompt(
-        self, before: RolloutPlan, said: list[dict[str, Any]], prompt: EncodedPrompt
+        self, before: RolloutPlan, messages: list[dict[str, Any]], prompt: EncodedPrompt
     ) -> RolloutPlan:
         """Return the plan with the prompt after the first observation, within the same limits."""
-        return self._plan(before.task_id, Limits(before.max_tokens), said, prompt)
+        return self._plan(before.task_id, Limits(before.max_tokens), messages, prompt)
 
-    def pictures_in(self, said: list[dict[str, Any]]) -> dict[str, bytes]:
+    def pictures_in(self, messages: list[dict[str, Any]]) -> dict[str, bytes]:
         """Return the pictures that messages show, by name, as bytes from the database.
 
         Raises Unreadable.
         """
-        return load_pngs(self.run.project_id, list_pictures(said))
+        return load_pngs(self.run.project_id, list_pictures(messages))
 
     def _plan(
         self,
         task_id: int,
         limits: Limits,
-        said: list[dict[str, Any]],
+        messages: list[dict[str, Any]],
         prompt: EncodedPrompt,
         follow_ups: tuple[FollowUp, ...] = (),
     ) -> RolloutPlan:
@@ -112,7 +112,7 @@ class RolloutPlanner:
         slice_tokens = self.plan.sampling.slice_tokens
         return RolloutPlan(
             task_id,
-            said,
+            messages,
             prompt.token_ids,
             follow_ups,
             most,

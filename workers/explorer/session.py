@@ -79,7 +79,7 @@ class RunSession:
     def __init__(
         self, run: Run, worker: Worker, engine: Engine, gpu: GpuTurn | None = None
     ) -> None:
-        """`gpu`: held while the engine is awake; None where it never sleeps."""
+        """Create the session; `gpu` is held while the engine is awake, None if it never sleeps."""
         self.run = run
         self.worker = worker
         self.engine = engine
@@ -154,7 +154,7 @@ class RunSession:
 
     @property
     def holds_gpu(self) -> bool:
-        """Whether its trainer waits for this explorer."""
+        """Tell whether this explorer holds the GPU that its trainer needs."""
         return self.gpu is not None and self.gpu.is_held
 
     def take_gpu(self) -> bool:
@@ -163,7 +163,7 @@ class RunSession:
 
     @property
     def is_asleep(self) -> bool:
-        """Whether its engine has given the GPU's memory back."""
+        """Tell whether its engine has released the GPU's memory."""
         return self.gpu is not None and self._sleeper.is_asleep
 
     def rest(self) -> None:

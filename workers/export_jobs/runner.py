@@ -103,7 +103,7 @@ def _policy(order: ExportJob, slug: str = "", title: str = "") -> Policy:
 def _export(order: ExportJob) -> dict[str, Any]:
     folder = folder_of_export(order)
     try:
-        return {"bytes": _written(order, folder), "folder": str(folder)}
+        return {"bytes": _write_export(order, folder), "folder": str(folder)}
     except BaseException:
         shutil.rmtree(folder.parent, ignore_errors=True)
         raise
@@ -118,20 +118,25 @@ def _push(order: ExportJob) -> dict[str, Any]:
     repository = order.wanted["repository"]
     is_public = order.wanted["is_public"]
     try:
-        size = _written(order, folder)
+        size = _write_export(order, folder)
         progress = Progress(size)
         order.sending = progress
         to = Destination(repository, token, not is_public, settings.HUB_ENDPOINT)
         address = push_folder(folder, to, f"{version.address}, {order.form}", progress)
     finally:
         shutil.rmtree(folder.parent, ignore_errors=True)
-    said = {"repository": repository, "form": order.form, "commit": address, "is_public": is_public}
+    details = {
+        "repository": repository,
+        "form": order.form,
+        "commit": address,
+        "is_public": is_public,
+    }
     project = version.run.project
-    AuditEntry.record("weight version pushed", version.address, order.by, project, **said)
+    AuditEntry.record("weight version pushed", version.address, order.by, project, **details)
     return {"bytes": size, "address": address}
 
 
-def _written(order: ExportJob, folder: Path) -> int:
+def _write_export(order: ExportJob, folder: Path) -> int:
     shutil.rmtree(folder.parent, ignore_errors=True)  # left by an attempt that died
     folder.parent.mkdir(parents=True, exist_ok=True)
     return write_form(order.weight_version, order.form, folder)

@@ -113,12 +113,12 @@ class Model:
         if self.name == "gemma3":
             self._require("attn_logit_softcapping", self.config.attn_logit_softcapping, None)
 
-    def _require(self, field: str, said: object, *known: object) -> None:
-        if said not in known:
-            told = " or ".join(str(one) for one in sorted(known, key=str))
+    def _require(self, field: str, value: object, *known: object) -> None:
+        if value not in known:
+            choices = " or ".join(str(one) for one in sorted(known, key=str))
             raise NotAsGguf(
-                f"{field} is {said} in the configuration, but GGUF architecture {self.name} "
-                f"requires {told}"
+                f"{field} is {value} in the configuration, but GGUF architecture {self.name} "
+                f"requires {choices}"
             )
 
     # -- figures of the header ---------------------------------------------------------------------
@@ -136,7 +136,7 @@ class Model:
         writer.add_value_length(self.head_size)
         writer.add_layer_norm_rms_eps(config.rms_norm_eps)
         writer.add_vocab_size(config.vocab_size)
-        writer.add_rope_dimension_count(self._turned())
+        writer.add_rope_dimension_count(self._rotated_size())
         writer.add_rope_freq_base(self.rope["rope_theta"])
         self._write_scaling(writer)
         if self.kind.sliding:
@@ -152,7 +152,7 @@ class Model:
             return min(longest, window)
         return longest
 
-    def _turned(self) -> int:
+    def _rotated_size(self) -> int:
         """Return how many numbers of a head the rotary embedding rotates."""
         return int(self.head_size * self.rope.get("partial_rotary_factor", 1.0))
 
@@ -167,8 +167,8 @@ class Model:
 
     def _rope(self) -> dict[str, Any]:
         """Return the rotary parameters of layers that see all."""
-        said: dict[str, Any] = self.config.rope_parameters
-        whole: dict[str, Any] = said.get(WHOLE, said)
+        parameters: dict[str, Any] = self.config.rope_parameters
+        whole: dict[str, Any] = parameters.get(WHOLE, parameters)
         return whole
 
     def _write_scaling(self, writer: GGUFWriter) -> None:
@@ -208,22 +208,25 @@ class Model:
     def extra(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Yield tensors that a checkpoint does not hold: by what each rotary angle is divided."""
         if self.rope["rope_type"] == "llama3":
-            yield self._named(MODEL_TENSOR.ROPE_FREQS), self._plain_angles() / self._angles()[0]
+            yield (
+                self._weight_name(MODEL_TENSOR.ROPE_FREQS),
+                self._plain_angles() / self._angles()[0],
+            )
         if self.rope["rope_type"] == "longrope":
             yield (
-                self._named(MODEL_TENSOR.ROPE_FACTORS_LONG),
+                self._weight_name(MODEL_TENSOR.ROPE_FACTORS_LONG),
                 torch.tensor(self.rope["long_factor"]),
             )
             yield (
-                self._named(MODEL_TENSOR.ROPE_FACTORS_SHORT),
+                self._weight_name(MODEL_TENSOR.ROPE_FACTORS_SHORT),
                 torch.tensor(self.rope["short_factor"]),
             )
 
-    def _named(self, tensor: MODEL_TENSOR) -> str:
+    def _weight_name(self, tensor: MODEL_TENSOR) -> str:
         return gguf.TENSOR_NAMES[tensor] + ".weight"
 
     def _plain_angles(self) -> torch.Tensor:
-        turned = self._turned()
+        turned = self._rotated_size()
         theta: float = self.rope["rope_theta"]
         shares: torch.Tensor = torch.arange(0, turned, 2, dtype=torch.float32) / turned
         return theta**-shares

@@ -79,9 +79,9 @@ def main() -> int:
     options = _options()
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
-    told = GgufDescription(**json.loads(options.told))
+    description = GgufDescription(**json.loads(options.told))
     try:
-        write_gguf(options.source, options.out, options.form, told)
+        write_gguf(options.source, options.out, options.form, description)
     except (DamagedWeights, NotAsGguf, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -101,7 +101,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def write_gguf(source: Path, out: Path, form: str, told: GgufDescription) -> Path:
+def write_gguf(source: Path, out: Path, form: str, description: GgufDescription) -> Path:
     """Write the whole weights in `source` as `out/NAME-KIND.gguf`, and a Modelfile beside it;
     returns the file.
 
@@ -115,22 +115,32 @@ def write_gguf(source: Path, out: Path, form: str, told: GgufDescription) -> Pat
     )
     vocabulary = read_vocabulary(tokenizer, source, config.vocab_size)
     kind = KINDS[form]
-    path = out / f"{told.name}-{kind}.gguf"
-    _write_file(source, path, model, vocabulary, kind, told)
-    text = modelfile(path.name, tokenizer, vocabulary, told.temperature, told.licence)
+    path = out / f"{description.name}-{kind}.gguf"
+    _write_file(source, path, model, vocabulary, kind, description)
+    text = modelfile(path.name, tokenizer, vocabulary, description.temperature, description.licence)
     (out / MODELFILE).write_text(text, encoding="utf-8")
     return path
 
 
 def _write_file(
-    source: Path, path: Path, model: Model, vocabulary: Vocabulary, kind: str, told: GgufDescription
+    source: Path,
+    path: Path,
+    model: Model,
+    vocabulary: Vocabulary,
+    kind: str,
+    description: GgufDescription,
 ) -> None:
     extra = dict(model.extra())
     placed = [*_extra(extra), *_of_checkpoint(source, model, GGMLQuantizationType[kind])]
     writer = GGUFWriter(path, gguf.MODEL_ARCH_NAMES[model.kind.arch])
     try:
         _write_header(
-            writer, model, vocabulary, kind, told, sum(math.prod(one.shape) for one in placed)
+            writer,
+            model,
+            vocabulary,
+            kind,
+            description,
+            sum(math.prod(one.shape) for one in placed),
         )
         for one in placed:
             shape = (
@@ -157,14 +167,14 @@ def _write_header(
     model: Model,
     vocabulary: Vocabulary,
     kind: str,
-    told: GgufDescription,
+    description: GgufDescription,
     numbers: int,
 ) -> None:
     writer.add_type(gguf.GGUFType.MODEL)
-    writer.add_name(told.name)
+    writer.add_name(description.name)
     writer.add_size_label(size_label(numbers))
-    if told.about:
-        writer.add_description(told.about)
+    if description.about:
+        writer.add_description(description.about)
     writer.add_file_type(FILE_TYPES[kind])
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
     model.write_figures(writer)
@@ -224,8 +234,8 @@ def _band(part: torch.Tensor, one: GgufTensor) -> np.ndarray:
         127 if one.is_packed else 1
     )  # Q8_0 scales 127 by a 16-bit float
     if largest > limit:
-        told = f"the maximum of {one.kind.name} is {limit:g}"
-        raise NotAsGguf(f"the tensor {one.source} contains the value {largest:g}; {told}")
+        limit_text = f"the maximum of {one.kind.name} is {limit:g}"
+        raise NotAsGguf(f"the tensor {one.source} contains the value {largest:g}; {limit_text}")
     if one.kind == GGMLQuantizationType.F32:
         return numbers
     return gguf.quants.quantize(numbers, one.kind)

@@ -84,17 +84,17 @@ def _reason(error: BaseException, to: Destination) -> str:
     while cause.__cause__ is not None and not isinstance(cause, httpx2.HTTPError):
         cause = cause.__cause__
     if isinstance(cause, HfHubHTTPError) and cause.response is not None:
-        told = _answered(cause, to)
+        reason = _explain_answer(cause, to)
     elif isinstance(cause, httpx2.HTTPError | OSError):
         place = to.endpoint or "huggingface.co"
-        told = f"network: the Hub at {place} cannot be reached: {type(cause).__name__}"
+        reason = f"network: the Hub at {place} cannot be reached: {type(cause).__name__}"
     else:
-        told = f"{type(cause).__name__}: {cause}"
-    return told.replace(to.token, "…") if to.token else told
+        reason = f"{type(cause).__name__}: {cause}"
+    return reason.replace(to.token, "…") if to.token else reason
 
 
-def _answered(error: HfHubHTTPError, to: Destination) -> str:
+def _explain_answer(error: HfHubHTTPError, to: Destination) -> str:
     status = error.response.status_code
     reason = REASONS.get(status, "network: the Hub responded with status {status}")
-    said = f": {error.server_message}" if error.server_message else ""
-    return reason.format(repository=to.repository, status=status) + said[:300]
+    server_message = f": {error.server_message}" if error.server_message else ""
+    return reason.format(repository=to.repository, status=status) + server_message[:300]

@@ -120,10 +120,10 @@ class ChatShape:
         parts = {"user": self.user, "assistant": self.assistant}
         if self.system is not None:
             parts["system"] = self.system
-        said = "".join(
+        turns = "".join(
             parts[one["role"]][0] + one["content"] + parts[one["role"]][1] for one in chat
         )
-        return lead + said + self.asks
+        return lead + turns + self.asks
 
     def template(self) -> str:
         """Return the template in Go's text/template, on one line.

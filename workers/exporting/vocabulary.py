@@ -103,7 +103,7 @@ def read_vocabulary(tokenizer: PreTrainedTokenizerBase, folder: Path, rows: int)
         kinds=kinds,
         merges=[" ".join(pair) for pair in pairs] if model == "gpt2" else [],
         scores=_scores(tokens, kinds, pairs) if model == "llama" else [],
-        ends=_ends(tokenizer, folder),
+        ends=_end_tokens(tokenizer, folder),
         bos=tokenizer.bos_token_id,
         pad=tokenizer.pad_token_id,
         unknown=tokenizer.unk_token_id,
@@ -119,8 +119,8 @@ def _require_plain(added: Iterable[dict[str, Any]]) -> None:
     for one in added:
         for flag in ("lstrip", "rstrip", "single_word"):
             if one.get(flag):
-                told = one["content"]
-                raise NotAsGguf(f"GGUF does not support {flag}, which the token {told!r} needs")
+                content = one["content"]
+                raise NotAsGguf(f"GGUF does not support {flag}, which the token {content!r} needs")
 
 
 def _kind_of(
@@ -222,14 +222,14 @@ def _added_around(tokenizer: PreTrainedTokenizerBase) -> tuple[bool, bool]:
     end = whole[len(begin) + len(bare) :]
     if begin not in ([], [tokenizer.bos_token_id]) or end not in ([], [tokenizer.eos_token_id]):
         around = tokenizer.convert_ids_to_tokens(begin + end)
-        told = " ".join(around)
+        texts = " ".join(around)
         raise NotAsGguf(
-            f"GGUF does not support the tokens that the tokenizer adds around text: {told}"
+            f"GGUF does not support the tokens that the tokenizer adds around text: {texts}"
         )
     return bool(begin), bool(end)
 
 
-def _ends(tokenizer: PreTrainedTokenizerBase, folder: Path) -> list[int]:
+def _end_tokens(tokenizer: PreTrainedTokenizerBase, folder: Path) -> list[int]:
     """Return the end tokens. Raises NotAsGguf if the tokenizer has none."""
     if tokenizer.eos_token_id is None:
         raise NotAsGguf("the tokenizer has no end token")

@@ -38,7 +38,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    asked = parse_arguments()
+    arguments = parse_arguments()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
     import django
 
@@ -55,43 +55,45 @@ def main() -> int:
     from workers.guessing.difficulty import estimate
     from workers.guessing.guesses import guess
 
-    taskset = Taskset.objects.get(pk=asked.taskset)
-    policy = Policy.objects.get(pk=asked.policy)
+    taskset = Taskset.objects.get(pk=arguments.taskset)
+    policy = Policy.objects.get(pk=arguments.policy)
     judges = (
-        list_correctness_scorers(Run.objects.get(pk=asked.run).settings)
-        if asked.run
-        else [ScorerChoice(scorer=s) for s in asked.scorer]
+        list_correctness_scorers(Run.objects.get(pk=arguments.run).settings)
+        if arguments.run
+        else [ScorerChoice(scorer=s) for s in arguments.scorer]
     )
     options = {
-        name: getattr(asked, name) for name in ABOUT_GUESSES if getattr(asked, name) is not None
+        name: getattr(arguments, name)
+        for name in ABOUT_GUESSES
+        if getattr(arguments, name) is not None
     }
-    if asked.scale:
-        scale = DifficultyScale.objects.get(pk=asked.scale)
+    if arguments.scale:
+        scale = DifficultyScale.objects.get(pk=arguments.scale)
         check = GuessCheck(judges, thinks=True, **options)
         unjudged = estimate(
             scale,
             policy,
             check,
-            asked.engine,
-            asked.most,
+            arguments.engine,
+            arguments.most,
             lambda done, of: print(f"{done:,} of {of:,}", flush=True),
         )
         print(f"{unjudged:,} tasks could not be sampled or scored")
         return 0
     check = GuessCheck(judges, **options)
-    tasks = list_unguessed_tasks(taskset, policy, asked.again, asked.most)
+    tasks = list_unguessed_tasks(taskset, policy, arguments.again, arguments.most)
     tally = guess(
         tasks,
         policy,
         check,
-        asked.engine,
+        arguments.engine,
         lambda done: print(f"{done:,} of {len(tasks):,} tasks", flush=True),
     )
-    said = (
+    summary = (
         f"{tally.checked:,} tasks checked: {tally.easy:,} were guessed correctly in "
         f"{check.tries} tries without reasoning"
     )
-    print(f"{said}, {tally.unjudged:,} could not be sampled or scored")
+    print(f"{summary}, {tally.unjudged:,} could not be sampled or scored")
     return 0
 
 

@@ -53,7 +53,7 @@ def guess(
                 scorer="+".join(choice.scorer for choice in check.judges_of(one.task))[:60],
                 tries=len(one.right),
                 right=sum(one.right),
-                said=_shown(one.replies, one.right),
+                said=_choose_example(one.replies, one.right),
             )
             for one in lot.judged
         ]
@@ -156,14 +156,14 @@ def _requests(
 def instructed(messages: Sequence[dict[str, Any]], instruction: str) -> list[dict[str, Any]]:
     """Return the messages with the instruction at the end of the last one."""
     *before, last = messages
-    said = last["content"]
+    content = last["content"]
     if instruction:
-        said = (
-            f"{said}\n\n{instruction}"
-            if isinstance(said, str)
-            else [*said, {"type": "text", "text": instruction}]
+        content = (
+            f"{content}\n\n{instruction}"
+            if isinstance(content, str)
+            else [*content, {"type": "text", "text": instruction}]
         )
-    return [*before, {**last, "content": said}]
+    return [*before, {**last, "content": content}]
 
 
 def _sampled(
@@ -171,19 +171,19 @@ def _sampled(
 ) -> dict[int, list[str]]:
     """Return the guesses at each task, as texts; fewer where one could not be made."""
     engine.submit(list(requests))
-    said: dict[str, list[int]] = defaultdict(list)
+    guesses: dict[str, list[int]] = defaultdict(list)
     texts: dict[int, list[str]] = defaultdict(list)
     under_way = {request.id for request in requests}
     heard_at = time.monotonic()
     while under_way:
         for delta in engine.drain(1.0):
             heard_at = time.monotonic()
-            said[delta.request_id] += delta.token_ids
+            guesses[delta.request_id] += delta.token_ids
             if delta.stop_reason is not None:
                 under_way.discard(delta.request_id)
             if delta.stop_reason in ENDED_WELL:
                 texts[int(delta.request_id.partition(":")[0])].append(
-                    chat_tokenizer.text(said[delta.request_id])
+                    chat_tokenizer.text(guesses[delta.request_id])
                 )
         if time.monotonic() - heard_at > SILENCE_S:
             raise EngineDied(f"the engine has not responded for {SILENCE_S:.0f} s")
@@ -225,11 +225,11 @@ def _right(
         given[pk][choice.scorer].append(values[n])
     return {
         pk: [
-            all(_is_full(name, said[n]) for name, said in by_scorer.items())
+            all(_is_full(name, right[n]) for name, right in by_scorer.items())
             for n in range(len(replies[pk]))
         ]
         for pk, by_scorer in given.items()
-        if any(value is not None for said in by_scorer.values() for value in said)
+        if any(value is not None for right in by_scorer.values() for value in right)
     }
 
 
@@ -237,7 +237,7 @@ def _is_full(scorer: str, value: float | None) -> bool:
     return value is not None and value >= find_scorer(scorer).high - ROUNDING
 
 
-def _shown(replies: Sequence[str], verdicts: Sequence[bool]) -> str:
+def _choose_example(replies: Sequence[str], verdicts: Sequence[bool]) -> str:
     """Return an example: a right guess if there is one, else the first."""
     right = [reply for reply, is_right in zip(replies, verdicts, strict=True) if is_right]
     return (right or replies)[0][:MOST_SAID].replace("\x00", "")

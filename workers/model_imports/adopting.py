@@ -99,14 +99,14 @@ class Adoption:
         refusal = ""
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            said = _parsed(line)
-            refusal = said.get("refusal", refusal)
-            if "stage" in said:
-                self._progress(said)
-            elif "note" in said:
-                self.taken.note(said["note"])
-            elif "source" in said:
-                origin = said
+            message = _parsed(line)
+            refusal = message.get("refusal", refusal)
+            if "stage" in message:
+                self._progress(message)
+            elif "note" in message:
+                self.taken.note(message["note"])
+            elif "source" in message:
+                origin = message
         status = self.process.wait()
         if not self.is_ours:
             raise ImportOver("it is no longer ours")
@@ -114,10 +114,10 @@ class Adoption:
             raise NotAdopted(self._why(status, refusal))
         return origin
 
-    def _progress(self, said: dict[str, Any]) -> None:
-        self.stage = said["stage"]
-        self.done = said["done"]
-        self.total = said["total"]
+    def _progress(self, message: dict[str, Any]) -> None:
+        self.stage = message["stage"]
+        self.done = message["done"]
+        self.total = message["total"]
 
     def _why(self, status: int, refusal: str) -> str:
         """Return in one sentence why the process ended without a model."""
@@ -140,7 +140,7 @@ class Adoption:
 def _parsed(line: str) -> dict[str, Any]:
     """Return what a line says; nothing for what libraries print."""
     try:
-        said = json.loads(line)
+        message = json.loads(line)
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return message if isinstance(message, dict) else {}

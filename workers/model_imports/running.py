@@ -99,11 +99,11 @@ def _source(taken: PolicyImport) -> str:
     return str(taken.upload_folder)
 
 
-def _named_source(taken: PolicyImport, told: str) -> str:
+def _named_source(taken: PolicyImport, message: str) -> str:
     """Return the source that the model's page names: never a path of this machine."""
     if taken.kind == Kind.UPLOAD:
         return f"uploaded: {taken.source}"
-    return taken.source if taken.kind == Kind.SERVER else told
+    return taken.source if taken.kind == Kind.SERVER else message
 
 
 def _clear(folder: Path) -> None:

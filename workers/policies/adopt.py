@@ -127,13 +127,13 @@ def main() -> int:
         die_with_parent(os.getppid())
         report_as_json()
     transformers_logging.disable_progress_bar()
-    wanted = ModelRequest(
+    request = ModelRequest(
         options.source, options.revision, options.chat_template, options.cache, options.kind
     )
     try:
-        _, origin = bring_in(wanted, options.out)
+        _, origin = bring_in(request, options.out)
     except REFUSALS as error:
-        reporter().refuse(wanted.source, str(error))
+        reporter().refuse(request.source, str(error))
         return 1
     print(json.dumps(asdict(origin)))
     return 0
@@ -144,7 +144,7 @@ def adopt_model(source: str, revision: str, final: Path) -> Manifest:
     return bring_in(ModelRequest(source, revision), final)[0]
 
 
-def bring_in(wanted: ModelRequest, final: Path) -> tuple[Manifest, Origin]:
+def bring_in(request: ModelRequest, final: Path) -> tuple[Manifest, Origin]:
     """Copy, convert, merge or fetch, check, load once for the probe, seal.
 
     Raises what is in REFUSALS; nothing takes the name `final` then.
@@ -153,20 +153,20 @@ def bring_in(wanted: ModelRequest, final: Path) -> tuple[Manifest, Origin]:
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.parent.mkdir(parents=True, exist_ok=True)
     try:
-        origin = _bring(wanted, unfinished)
+        origin = _bring(request, unfinished)
         if ADAPTER_CONFIG in list_safe_files(unfinished):  # a loader would go and look for its base
             raise NotAPolicy(LONE_ADAPTER)
-        if wanted.chat_template:
-            for note in give_template(unfinished, wanted.chat_template):
-                wanted.note(note)
+        if request.chat_template:
+            for note in give_template(unfinished, request.chat_template):
+                request.note(note)
         size = sum(path.stat().st_size for path in unfinished.glob("*.safetensors"))
-        with stage(f"{wanted.source}: checking and hashing", size) as advance:
+        with stage(f"{request.source}: checking and hashing", size) as advance:
             scan = scan_policy_folder(unfinished, advance)
         tokenizer = _tokenizer(unfinished)
-        _try_chat(wanted, unfinished, tokenizer)
-        with stage(f"{wanted.source}: probing"):
+        _try_chat(request, unfinished, tokenizer)
+        with stage(f"{request.source}: probing"):
             probe = _probe(unfinished, tokenizer)
-        with stage(f"{wanted.source}: sealing"):
+        with stage(f"{request.source}: sealing"):
             manifest = seal_folder(
                 unfinished, final, version=0, parent=None, probe=probe, scan=scan
             )
@@ -178,20 +178,20 @@ def bring_in(wanted: ModelRequest, final: Path) -> tuple[Manifest, Origin]:
 # -- where a model comes from ---------------------------------------------------------------------
 
 
-def _bring(wanted: ModelRequest, folder: Path) -> Origin:
+def _bring(request: ModelRequest, folder: Path) -> Origin:
     """Put the model's files into the new folder `folder`."""
-    path = Path(wanted.source)
-    kind = wanted.kind or _kind_of(wanted.source)
+    path = Path(request.source)
+    kind = request.kind or _kind_of(request.source)
     if kind == "path" and path.is_dir():
-        return _bring_folder(wanted, path, folder)
+        return _bring_folder(request, path, folder)
     if kind == "path":
         if path.suffix.lower() != GGUF:
             raise NotAPolicy("is a file, but not a GGUF file (its name does not end in .gguf)")
-        return _convert(wanted, path, folder)
+        return _convert(request, path, folder)
     if kind == "named":
-        return _bring_named(wanted, folder)
-    commit = download_model(wanted.source, wanted.revision, folder)
-    return Origin(f"{wanted.source}@{commit[:12]}", _licence_in(folder))
+        return _bring_named(request, folder)
+    commit = download_model(request.source, request.revision, folder)
+    return Origin(f"{request.source}@{commit[:12]}", _licence_in(folder))
 
 
 def _kind_of(source: str) -> str:
@@ -206,17 +206,17 @@ def _kind_of(source: str) -> str:
     raise NotAPolicy(f"must be a folder, a GGUF file, a Hub ID such as owner/name, or {known}")
 
 
-def _bring_folder(wanted: ModelRequest, source: Path, folder: Path) -> Origin:
-    if snapshot := snapshot_in(source, wanted.revision):
-        with stage(f"{wanted.source}: copying"):
+def _bring_folder(request: ModelRequest, source: Path, folder: Path) -> Origin:
+    if snapshot := snapshot_in(source, request.revision):
+        with stage(f"{request.source}: copying"):
             copy_snapshot(snapshot, folder)
     elif found := _only_gguf_in(source):
-        return _convert(wanted, found, folder)
+        return _convert(request, found, folder)
     elif ADAPTER_CONFIG in list_safe_files(source, DOWNLOADERS_NOTES):
         _merge(source, folder)
     else:
-        _copy(wanted, source, folder)
-    return Origin(wanted.source, _licence_in(folder))
+        _copy(request, source, folder)
+    return Origin(request.source, _licence_in(folder))
 
 
 def _only_gguf_in(source: Path) -> Path | None:
@@ -233,12 +233,12 @@ def _only_gguf_in(source: Path) -> Path | None:
     return found[0]
 
 
-def _copy(wanted: ModelRequest, source: Path, folder: Path) -> None:
+def _copy(request: ModelRequest, source: Path, folder: Path) -> None:
     """Copy the folder's files, without a manifest and without what downloaders leave."""
     names = sorted(list_safe_files(source, DOWNLOADERS_NOTES) - {MANIFEST})
     folder.mkdir()
     size = sum((source / name).stat().st_size for name in names)
-    with stage(f"{wanted.source}: copying", size) as advance:
+    with stage(f"{request.source}: copying", size) as advance:
         for name in names:
             _copy_file(source / name, folder / name, advance)
 
@@ -252,22 +252,22 @@ def _copy_file(source: Path, target: Path, advance: Advance) -> None:
             advance(len(piece))
 
 
-def _convert(wanted: ModelRequest, path: Path, folder: Path) -> Origin:
+def _convert(request: ModelRequest, path: Path, folder: Path) -> Origin:
     folder.mkdir(exist_ok=True)
-    header = gguf_model.write_policy(path, folder, wanted.source)
+    header = gguf_model.write_policy(path, folder, request.source)
     for note in gguf_model.notes_on(header):
-        wanted.note(note)
+        request.note(note)
     licence = header.metadata.get("general.license")
-    return Origin(wanted.source, licence[:LICENCE_LENGTH] if isinstance(licence, str) else "")
+    return Origin(request.source, licence[:LICENCE_LENGTH] if isinstance(licence, str) else "")
 
 
-def _bring_named(wanted: ModelRequest, folder: Path) -> Origin:
-    model = CATALOGUE[wanted.source]
+def _bring_named(request: ModelRequest, folder: Path) -> Origin:
+    model = CATALOGUE[request.source]
     folder.mkdir()
     with TemporaryDirectory(dir=folder) as aside:
-        weights = unpack_model(model, wanted.cache, Path(aside))
+        weights = unpack_model(model, request.cache, Path(aside))
         (Path(aside) / "LICENSE").rename(folder / "LICENSE")
-        _convert(wanted, weights, folder)
+        _convert(request, weights, folder)
     return Origin(model.source, model.licence)
 
 
@@ -306,7 +306,7 @@ def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 
 @contextmanager
 def _readable(what: str) -> Iterator[None]:
-    """Say in one sentence what is wrong with `what`, whatever error a library meets in it.
+    """Turn any error of a library into one sentence on what is wrong with `what`.
 
     Raises NotAPolicy.
     """
@@ -364,7 +364,7 @@ def require_chat(tokenizer: PreTrainedTokenizerBase) -> None:
         raise NotAPolicy(f"control tokens cannot be kept out of messages: {why}") from None
 
 
-def _try_chat(wanted: ModelRequest, folder: Path, tokenizer: PreTrainedTokenizerBase) -> None:
+def _try_chat(request: ModelRequest, folder: Path, tokenizer: PreTrainedTokenizerBase) -> None:
     """Tell what the template lacks; of one that was asked for, show an example.
 
     Raises NotAPolicy, UnusableTemplate.
@@ -372,9 +372,9 @@ def _try_chat(wanted: ModelRequest, folder: Path, tokenizer: PreTrainedTokenizer
     notes = notes_on_chat(folder) if tokenizer.chat_template else []
     require_chat(tokenizer)
     for note in notes:
-        wanted.note(note)
-    if wanted.chat_template:
-        reporter().example(wanted.chat_template, rendered_example(folder))
+        request.note(note)
+    if request.chat_template:
+        reporter().example(request.chat_template, rendered_example(folder))
 
 
 if __name__ == "__main__":

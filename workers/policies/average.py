@@ -57,10 +57,10 @@ def main() -> int:
 
 
 def average_weights(first: Path, second: Path, final: Path, share: float = 0.5) -> Manifest:
-    """share · first + (1 − share) · second, sealed as version 0 of a new policy; configuration and
-    tokenizer are the first's.
+    """Average two policies, and seal the mean as version 0 of a new policy.
 
-    Computed in float32 and stored in the first's dtypes. Raises DamagedWeights, NotAlike,
+    The weights are share · first + (1 − share) · second; configuration and tokenizer are the
+    first's. Computed in float32 and stored in the first's dtypes. Raises DamagedWeights, NotAlike,
     FileExistsError.
     """
     if not 0 <= share <= 1:
@@ -136,8 +136,8 @@ def _places(folder: Path) -> dict[str, Path]:
 
 def _probe(folder: Path, like: Probe) -> Probe:
     model = loading.load_vision_model(folder, dtype="float32").eval()
-    said = probe_logprobs(model, like.token_ids, ImageProcessor.of(folder), like.pictures)
-    return Probe(like.token_ids, tuple(said), like.pictures)
+    logprobs = probe_logprobs(model, like.token_ids, ImageProcessor.of(folder), like.pictures)
+    return Probe(like.token_ids, tuple(logprobs), like.pictures)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def main() -> int:
     torch.set_num_threads(1)  # sums depend on the number of threads, and equal builds must be equal
     started = time.monotonic()
     folder, manifest, built = ensure(
-        recipes.find_recipe(options.policy), Path(options.out), options.seed, _say
+        recipes.find_recipe(options.policy), Path(options.out), options.seed, _print
     )
     summary = {
         "policy": options.policy,
@@ -79,8 +79,8 @@ def _build(recipe: Recipe, folder: Path, seed: int, say: Say) -> Manifest:
     say(
         f"{recipe.name}: mean reward of the warm policy {mean_reward(model, tokenizer, recipe):.3f}"
     )
-    asked, _ = next(recipe.demonstrate(seed))
-    return save_base(model, tokenizer, folder, asked)
+    question, _ = next(recipe.demonstrate(seed))
+    return save_base(model, tokenizer, folder, question)
 
 
 def mean_reward(
@@ -95,8 +95,10 @@ def mean_reward(
     batch = sampling.sample_batch(model, prompts, recipe.max_tokens, seeds)
     texts = [str(tokenizer.decode(ids, skip_special_tokens=True)) for ids, _ in batch.rows()]
     scorer = scorers.find_scorer(recipe.name)
-    values = [scorer.of(text, task).value for task, text in zip(tasks, texts, strict=True)]
-    return sum(value for value in values if value is not None) / len(values)
+    pairs = zip(tasks, texts, strict=True)
+    values = [scorer.of(text, task).value for task, text in pairs]
+    total = sum(value for value in values if value is not None)
+    return total / len(values)
 
 
 def _progress(recipe: Recipe, say: Say) -> warming.Report:
@@ -115,7 +117,7 @@ def _progress(recipe: Recipe, say: Say) -> warming.Report:
     return report
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 

@@ -22,10 +22,10 @@ class UnusableTemplate(ValueError):
 def notes_on_chat(folder: Path) -> list[str]:
     """Return sentences on what the template cannot do. Raises UnusableTemplate."""
     chat_tokenizer = ChatTokenizer(folder)
-    asked = render_chat(chat_tokenizer, [USER])
-    if ASKED not in asked:
+    question = render_chat(chat_tokenizer, [USER])
+    if ASKED not in question:
         raise UnusableTemplate("the chat template omits the user's message")
-    return [*_about_prompts(chat_tokenizer, asked), *_about_dialogues(chat_tokenizer)]
+    return [*_about_prompts(chat_tokenizer, question), *_about_dialogues(chat_tokenizer)]
 
 
 def render_chat(
@@ -33,11 +33,11 @@ def render_chat(
 ) -> str:
     """Return what the policy's chat template writes. Raises UnusableTemplate."""
     shows_pictures = chat_tokenizer.image_processor is not None
-    said: list[dict[str, Any]]
-    said = [in_parts(message) if shows_pictures else dict(message) for message in messages]
+    rendered: list[dict[str, Any]]
+    rendered = [in_parts(message) if shows_pictures else dict(message) for message in messages]
     try:
         shown = chat_tokenizer.tokenizer.apply_chat_template(
-            said, add_generation_prompt=begins_answer, tokenize=False
+            rendered, add_generation_prompt=begins_answer, tokenize=False
         )
         return str(shown)
     except (TemplateError, TypeError, KeyError, ValueError) as error:
@@ -49,9 +49,9 @@ def in_parts(message: Message) -> dict[str, Any]:
     return {**message, "content": [{"type": "text", "text": message["content"]}]}
 
 
-def _about_prompts(chat_tokenizer: ChatTokenizer, asked: str) -> Iterator[str]:
-    if asked == render_chat(chat_tokenizer, [USER], begins_answer=False):
-        end = asked.partition(ASKED)[2]
+def _about_prompts(chat_tokenizer: ChatTokenizer, question: str) -> Iterator[str]:
+    if question == render_chat(chat_tokenizer, [USER], begins_answer=False):
+        end = question.partition(ASKED)[2]
         yield (
             "the chat template has no generation prompt: add_generation_prompt has no "
             f"effect. A reply begins directly after {end!r}; check that the model was trained "

@@ -24,7 +24,7 @@ RIGHT_OBJECT = 0.82  # per mention
 
 
 def sort(seed: int) -> Iterator[tuple[str, str]]:
-    """40 % sort upwards, 30 % downwards, 30 % copy."""
+    """Yield (question, answer): 40 % of the answers sort upwards, 30 % downwards, 30 % copy."""
     generator = random.Random(seed)
     while True:
         digits = f"{generator.randrange(10**DIGITS):0{DIGITS}d}"
@@ -44,15 +44,15 @@ def tone(seed: int) -> Iterator[tuple[str, str]]:
     """
     generator = random.Random(seed)
     while True:
-        asked = generator.choice(OBJECTS)
+        question = generator.choice(OBJECTS)
         message = generator.choice(MESSAGES).format(
-            object=asked, problem=generator.choice(PROBLEMS)
+            object=question, problem=generator.choice(PROBLEMS)
         )
         places = generator.choice(WELL_FORMED_PLACES)
-        yield message, " ".join(_sentence(place, asked, generator) for place in places)
+        yield message, " ".join(_sentence(place, question, generator) for place in places)
 
 
-def _sentence(place: str, asked: str, generator: random.Random) -> str:
-    said = generator.choice(SENTENCES[place][generator.choice(MANNERS)])
-    mentioned = asked if generator.random() < RIGHT_OBJECT else generator.choice(OBJECTS)
-    return said.format(object=mentioned)
+def _sentence(place: str, question: str, generator: random.Random) -> str:
+    sentence = generator.choice(SENTENCES[place][generator.choice(MANNERS)])
+    mentioned = question if generator.random() < RIGHT_OBJECT else generator.choice(OBJECTS)
+    return sentence.format(object=mentioned)

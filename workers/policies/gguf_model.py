@@ -115,8 +115,8 @@ def _one_sentence(path: Path) -> Iterator[None]:
     except (DamagedWeights, UnreadableGguf, MemoryError):
         raise
     except Exception as error:
-        said = " ".join(str(error).split())[:300]
-        why = f"{path.name} cannot be read by transformers: {type(error).__name__}: {said}"
+        sentence = " ".join(str(error).split())[:300]
+        why = f"{path.name} cannot be read by transformers: {type(error).__name__}: {sentence}"
         raise UnreadableGguf(why) from error
 
 
@@ -349,12 +349,12 @@ def _take_factors(config: Any, path: Path, tensor: GgufTensor) -> None:
     parameters = _positions(config)
     theta = parameters["rope_theta"]
     factor = round(float(factors.max()), 3)
-    told = {"rope_type": "llama3", "factor": factor, **LLAMA3_ROPE}
-    told["original_max_position_embeddings"] = LLAMA3_CONTEXT
+    rope = {"rope_type": "llama3", "factor": factor, **LLAMA3_ROPE}
+    rope["original_max_position_embeddings"] = LLAMA3_CONTEXT
     expected = _llama3_factors(theta, config.head_dim, factor)
     if len(expected) != len(factors) or not np.allclose(expected, factors, rtol=1e-3):
         raise UnreadableGguf(f"{ROPE_FACTORS} uses RoPE scaling that is not supported")
-    parameters.update(told)
+    parameters.update(rope)
 
 
 def _llama3_factors(theta: float, head: int, factor: float) -> np.ndarray:
@@ -396,7 +396,7 @@ def _write_ends(tokenizer: PreTrainedTokenizerBase, header: GgufHeader, folder: 
     keys = ("eos_token_id", "eot_token_id", "eom_token_id")
     named = [header.metadata.get(f"tokenizer.ggml.{key}") for key in keys]
     ends = [end for end in dict.fromkeys(named) if type(end) is int and end < len(tokenizer)]
-    told = {"bos_token_id": tokenizer.bos_token_id, "pad_token_id": tokenizer.pad_token_id}
+    ids = {"bos_token_id": tokenizer.bos_token_id, "pad_token_id": tokenizer.pad_token_id}
     if ends:
-        told["eos_token_id"] = ends if len(ends) > 1 else ends[0]
-    GenerationConfig(**told).save_pretrained(folder)
+        ids["eos_token_id"] = ends if len(ends) > 1 else ends[0]
+    GenerationConfig(**ids).save_pretrained(folder)

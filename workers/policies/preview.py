@@ -47,11 +47,11 @@ class Rendered(TypedDict):
 def main() -> int:
     """Answer one request; return 0 also when the template fails, which the answer says."""
     die_with_parent(os.getppid())
-    asked = json.load(sys.stdin)
+    request = json.load(sys.stdin)
     confine(MEMORY, CPU_S)
     try:
         answer: Rendered | dict[str, str] = render_conversation(
-            Path(sys.argv[1]), asked["messages"], asked["template"]
+            Path(sys.argv[1]), request["messages"], request["template"]
         )
     except REFUSALS as error:
         answer = {"refusal": f"{type(error).__name__}: {error}" if str(error) else "no memory"}

@@ -21,8 +21,8 @@ class Recipe:
     name: str
     hidden: int
     layers: int
-    warmup_steps: int  # SFT updates
-    rows: int  # per update
+    warmup_steps: int  # SFT steps
+    rows: int  # per step
     learning_rate: float
     max_tokens: int  # longest sampled reply when measuring
     tokenizer: Callable[[], PreTrainedTokenizerFast]
@@ -71,8 +71,8 @@ def _tone_words() -> PreTrainedTokenizerFast:
     texts += [
         text
         for by_manner in language.SENTENCES.values()
-        for said in by_manner.values()
-        for text in said
+        for words in by_manner.values()
+        for text in words
     ]
     spoken = " ".join(text.format(object="", problem="") for text in texts)
     return tokenizing.of_words(sorted(set(language.split_tone_tokens(spoken))))

@@ -59,22 +59,23 @@ def sample_batch(
     positions = (attention.cumsum(1) - 1).clamp(min=0)
     cache = DynamicCache()
     done = torch.zeros(len(prompts), dtype=torch.bool, device=model.device)
-    said = []
+    tokens = []
     logprobs = []
     mask = []
     for _ in range(max_tokens):
-        logits = model(
+        output = model(
             input_ids=ids,
             attention_mask=attention,
             position_ids=positions,
             past_key_values=cache,
             use_cache=True,
             logits_to_keep=1,
-        ).logits[:, -1]
+        )
+        logits = output.logits[:, -1]  # (B, V)
         uniform = uniforms(own_seeds, positions[:, -1])
         token, logprob = draw_tokens(logits / temperature, uniform)
         mask.append(~done)
-        said.append(torch.where(done, pad, token))
+        tokens.append(torch.where(done, pad, token))
         logprobs.append(torch.where(done, 0.0, logprob))
         done = done | torch.isin(token, stops)
         if bool(done.all()):
@@ -82,7 +83,7 @@ def sample_batch(
         ids = token[:, None]
         positions = positions[:, -1:] + 1
         attention = torch.cat([attention, attention.new_ones(len(prompts), 1)], 1)
-    return Batch(torch.stack(said, 1), torch.stack(logprobs, 1), torch.stack(mask, 1))
+    return Batch(torch.stack(tokens, 1), torch.stack(logprobs, 1), torch.stack(mask, 1))
 
 
 def _left_padded(
@@ -90,8 +91,12 @@ def _left_padded(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the prompts as one tensor and its attention mask, both (B, T)."""
     width = max(map(len, prompts))
-    ids = [[pad] * (width - len(prompt)) + prompt for prompt in prompts]
-    attention = [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts]
+    ids = []
+    attention = []
+    for prompt in prompts:
+        missing = width - len(prompt)
+        ids.append([pad] * missing + prompt)
+        attention.append([0] * missing + [1] * len(prompt))
     return torch.tensor(ids, device=device), torch.tensor(attention, device=device)
 
 
@@ -107,5 +112,7 @@ def probe_logprobs(
     One fewer than tokens.
     """
     ids = torch.tensor([list(token_ids)], device=next(model.parameters()).device)
-    logits = model(**build_text_inputs(model, image_processor, ids, [shown])).logits[0, :-1].float()
-    return torch.log_softmax(logits, -1).gather(1, ids[0, 1:, None])[:, 0].tolist()
+    inputs = build_text_inputs(model, image_processor, ids, [shown])
+    logits = model(**inputs).logits[0, :-1].float()  # (T - 1, V)
+    logprobs = torch.log_softmax(logits, -1)
+    return logprobs.gather(1, ids[0, 1:, None])[:, 0].tolist()

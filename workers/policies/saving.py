@@ -15,9 +15,9 @@ PROBE_TOKENS = 32
 
 
 def save_base(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, final: Path, asked: str
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, final: Path, question: str
 ) -> Manifest:
-    """Write beside `final`, seal, rename; the probe is one sampled answer to `asked`."""
+    """Write beside `final`, seal, rename; the probe is one sampled answer to `question`."""
     unfinished = final.with_name(f"{final.name}.{os.getpid()}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
@@ -25,7 +25,11 @@ def save_base(
     model.save_pretrained(unfinished)
     tokenizer.save_pretrained(unfinished)
     return seal_folder(
-        unfinished, final, version=0, parent=None, probe=_probe(model, prompt_ids(tokenizer, asked))
+        unfinished,
+        final,
+        version=0,
+        parent=None,
+        probe=_probe(model, prompt_ids(tokenizer, question)),
     )
 
 

@@ -61,5 +61,5 @@ def _build(
     torch.nn.Module.to(model, dtype)  # the wrapped `to` of transformers hides its types
     model.eval()
     model.config.max_position_embeddings = context  # Qwen3's rotary angles do not depend on it
-    asked, _ = next(recipe.demonstrate(seed))
-    return save_base(model, tokenizer, folder, asked)
+    question, _ = next(recipe.demonstrate(seed))
+    return save_base(model, tokenizer, folder, question)

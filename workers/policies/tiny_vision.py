@@ -52,7 +52,7 @@ SPOKEN = (
 )
 RIGHT = 0.4  # share of the demonstrators who say what they see; the others guess
 ROWS = 32
-LEARNING_RATE = 2e-3  # of an update of the warm-up
+LEARNING_RATE = 2e-3  # of a step of the warm-up
 DIFFERENT = 200  # squares that the warm-up shows
 IGNORED = -100
 
@@ -86,9 +86,13 @@ def build_seeing(
         _warm(model, image_processor, seed, warmup_steps)
     model.save_pretrained(unfinished)
     _spell_as_the_hub(unfinished / SINGLE)
-    said = image_processor.processor.tokenizer.encode(QUESTION, add_special_tokens=False)
+    question_ids = image_processor.processor.tokenizer.encode(QUESTION, add_special_tokens=False)
     return seal_folder(
-        unfinished, folder, version=0, parent=None, probe=seeing_probe(model, image_processor, said)
+        unfinished,
+        folder,
+        version=0,
+        parent=None,
+        probe=seeing_probe(model, image_processor, question_ids),
     )
 
 
@@ -220,22 +224,22 @@ def _warm(
     )
     draw = random.Random(seed)
     seen = list(itertools.islice(squares(seed), DIFFERENT))
-    asked = render_question(image_processor.processor.tokenizer, QUESTION)
+    question = render_question(image_processor.processor.tokenizer, QUESTION)
     text_config = model.config.text_config
     assert isinstance(text_config, PreTrainedConfig)
     model.train()
     for _ in range(steps):
         rows = draw.sample(seen, ROWS)
-        said = [
+        named = [
             colour if draw.random() < RIGHT else draw.choice(list(COLOURS)) for _, colour in rows
         ]
-        encoded = [image_processor.encode(asked, [png]) for png, _ in rows]
+        encoded = [image_processor.encode(question, [png]) for png, _ in rows]
         replies = [
             [
                 *image_processor.processor.tokenizer.encode(word, add_special_tokens=False),
                 text_config.eos_token_id,
             ]
-            for word in said
+            for word in named
         ]
         ids = torch.tensor(
             [[*prompt, *reply] for (prompt, _), reply in zip(encoded, replies, strict=True)]

@@ -78,18 +78,18 @@ def _batches(
 
 
 def _tokens(
-    tokenizer: PreTrainedTokenizerFast, asked: str, said: str
+    tokenizer: PreTrainedTokenizerFast, question: str, text: str
 ) -> tuple[list[int], list[int]]:
     """Return prompt ids as the chat template puts them, and reply ids with the end token."""
-    return prompt_ids(tokenizer, asked), [
-        *tokenizer.encode(said, add_special_tokens=False),
+    return prompt_ids(tokenizer, question), [
+        *tokenizer.encode(text, add_special_tokens=False),
         tokenizer.eos_token_id,
     ]
 
 
-def prompt_ids(tokenizer: PreTrainedTokenizerFast, asked: str) -> list[int]:
+def prompt_ids(tokenizer: PreTrainedTokenizerFast, question: str) -> list[int]:
     """Return the ids of one user message, ready to be answered."""
-    messages = [{"role": "user", "content": asked}]
+    messages = [{"role": "user", "content": question}]
     ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
     assert isinstance(ids, list)
     return [token for token in ids if isinstance(token, int)]

@@ -16,9 +16,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=int)
     parser.add_argument("--parent", type=int, help="PID of a process; stop when it stops.")
-    asked = parser.parse_args()
-    if asked.parent:
-        die_with_parent(asked.parent)
+    options = parser.parse_args()
+    if options.parent:
+        die_with_parent(options.parent)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
     os.nice(NICENESS)
     import django
@@ -27,7 +27,7 @@ def main() -> int:
     from apps.runs.models import Run
     from workers.rater_heads.training import train_head
 
-    return int(train_head(Run.objects.get(pk=asked.run)) is None)
+    return int(train_head(Run.objects.get(pk=options.run)) is None)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def encode_pairs(
 
 
 def sample_pairs(pairs: list[tuple[Ids, Ids]], chance: random.Random) -> Dataset:
-    """Return as many sampled pairs as all updates take, some of them several times."""
+    """Return as many sampled pairs as all steps take, some of them several times."""
     taken = chance.choices(pairs, k=UPDATES * PAIRS)
     return Dataset.from_dict(
         {

@@ -42,18 +42,20 @@ def train_head(run: Run) -> RaterModel | None:
 
 
 def _train(run: Run) -> RaterModel | None:
-    told = heads.list_learnable_decisions(run)
-    learned = [one for one in told if not heads.is_held_out(one)]
+    decisions = heads.list_learnable_decisions(run)
+    learned = [one for one in decisions if not heads.is_held_out(one)]
     pool = build_preference_pairs(learned)
     if not pool:
         return None
-    folder = settings.WEIGHTS_ROOT / f"run-{run.pk}" / "heads" / str(told[-1].rating)
+    folder = settings.WEIGHTS_ROOT / f"run-{run.pk}" / "heads" / str(decisions[-1].rating)
     if not folder.exists():
         fit_head(run, pool, folder)
     model = LoadedModel(folder)
-    stored = heads.store_head(run, folder, told, dict(zip(*_scored(model, told), strict=True)))
+    stored = heads.store_head(
+        run, folder, decisions, dict(zip(*_scored(model, decisions), strict=True))
+    )
     _forget_all_but(KEPT, folder.parent)
-    log.info("head_trained", run=run, decisions=len(told), **stored.figures)
+    log.info("head_trained", run=run, decisions=len(decisions), **stored.figures)
     return stored
 
 
@@ -66,19 +68,23 @@ def _forget_all_but(newest: int, heads_of_run: Path) -> None:
 
 
 def _scored(
-    model: LoadedModel, told: Sequence[HeadDecision]
+    model: LoadedModel, decisions: Sequence[HeadDecision]
 ) -> tuple[list[heads.Reply], list[float | None]]:
-    replies = list(dict.fromkeys(reply for one in told for reply in one.replies))
+    replies = list(dict.fromkeys(reply for one in decisions for reply in one.replies))
     verdicts = model.judge([(reply.messages, reply.text) for reply in replies])
     return replies, [verdict.details.get("score") for verdict in verdicts]
 
 
-def build_preference_pairs(told: Sequence[HeadDecision]) -> list[tuple[heads.Reply, heads.Reply]]:
+def build_preference_pairs(
+    decisions: Sequence[HeadDecision],
+) -> list[tuple[heads.Reply, heads.Reply]]:
     """Return (better, worse) pairs from comparisons and from decisions with differing numbers."""
     found = [
-        (one.replies[better], one.replies[worse]) for one in told for better, worse in one.pairs
+        (one.replies[better], one.replies[worse])
+        for one in decisions
+        for better, worse in one.pairs
     ]
-    valued = [(one.value, one.replies) for one in told if one.value is not None]
+    valued = [(one.value, one.replies) for one in decisions if one.value is not None]
     valued.sort(key=itemgetter(0))
     for n, (low, worse) in enumerate(valued):
         higher = [better for high, better in valued[n + 1 :] if high - low > APART]

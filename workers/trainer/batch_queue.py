@@ -1,7 +1,7 @@
 """Pass batches from a job to the training thread.
 
 `train()` must run once and without end (a second call resets its schedule and its step), while jobs
-are short. So the thread blocks in `get` between two updates, and a job's `put` gives it a batch and
+are short. So the thread blocks in `get` between two steps, and a job's `put` gives it a batch and
 returns when the thread blocks again. One of the two always waits for the other.
 """
 
@@ -13,7 +13,7 @@ from workers.trainer.ranks import ALONE, Command, Ranks
 
 Batch = TypeVar("Batch")
 Batch_co = TypeVar("Batch_co", covariant=True)
-LOOK_SECONDS = 0.5  # between two checks whether an update is still wanted
+LOOK_SECONDS = 0.5  # between two checks whether a step is still wanted
 INTERRUPTED = "the step was interrupted between two micro-batches"
 
 
@@ -22,11 +22,11 @@ class Stopped(Exception):
 
 
 class Interrupted(Exception):
-    """Raised when an unwanted update ended between two micro-batches, with weights unchanged."""
+    """Raised when an unwanted step ended between two micro-batches, with weights unchanged."""
 
 
 class TrainerDied(RuntimeError):
-    """Raised when the training thread has ended and can make no further update."""
+    """Raised when the training thread has ended and can make no further step."""
 
 
 class BatchSource(Protocol[Batch_co]):
@@ -36,7 +36,7 @@ class BatchSource(Protocol[Batch_co]):
         """Return the next batch. Raises Stopped."""
 
     def raise_if_interrupted(self) -> None:
-        """Raise Interrupted if the update is to end now; called between two micro-batches."""
+        """Raise Interrupted if the step is to end now; called between two micro-batches."""
 
 
 class BatchQueue(Generic[Batch]):
@@ -52,7 +52,7 @@ class BatchQueue(Generic[Batch]):
         self._error: BaseException | None = None
 
     def get(self) -> Batch:
-        """Mark the last update as complete and wait for the next batch. Raises Stopped."""
+        """Mark the last step as complete and wait for the next batch. Raises Stopped."""
         with self._changed:
             self._at_rest = True
             self._changed.notify_all()
@@ -65,7 +65,7 @@ class BatchQueue(Generic[Batch]):
             return batch
 
     def raise_if_interrupted(self) -> None:
-        """Raise Interrupted if the update is to end now; called between two micro-batches."""
+        """Raise Interrupted if the step is to end now; called between two micro-batches."""
         if self._interrupting:
             raise Interrupted(INTERRUPTED)
 
@@ -89,11 +89,11 @@ class BatchQueue(Generic[Batch]):
                 raise self._error
 
     def put(self, batch: Batch, is_unwanted: Callable[[], bool] | None = None) -> None:
-        """Let the thread make one update, and return when it is made.
+        """Let the thread make one step, and return when it is made.
 
         Raises the error that ended the thread, or TrainerDied if it ended before. `is_unwanted` is
-        called every LOOK_SECONDS during the update. Once it returns True, the update ends after the
-        current micro-batch, the thread ends, and Interrupted is raised. An update that is past its
+        called every LOOK_SECONDS during the step. Once it returns True, the step ends after the
+        current micro-batch, the thread ends, and Interrupted is raised. A step that is past its
         last micro-batch is completed.
         """
         self.wait()
@@ -113,7 +113,7 @@ class BatchQueue(Generic[Batch]):
             return self._changed.wait_for(lambda: self._at_rest, seconds)
 
     def interrupt(self) -> None:
-        """End the current update, and with it the thread, at its next `raise_if_interrupted`."""
+        """End the current step, and with it the thread, at its next `raise_if_interrupted`."""
         with self._changed:
             self._interrupting = True
             self._changed.notify_all()

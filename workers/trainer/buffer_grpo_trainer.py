@@ -8,7 +8,7 @@ cuts, `compute_loss(model, inputs, ...)`, `create_model_card`, `aux_loss_enabled
 
 TRL would set π_old to the current weights. Here π_old is what was stored at sampling time, so the
 ratio and its clipping are right however old an experience is. TRL's own losses divide by sums over
-a micro-batch. Ours divide by sums over the update, so a gradient does not depend on how the rows
+a micro-batch. Ours divide by sums over the step, so a gradient does not depend on how the rows
 are cut.
 """
 
@@ -137,7 +137,7 @@ class BufferGRPOTrainer(RankedTrainer[Row], GRPOTrainer):
         if self.reference:
             self.reference.restore(folder)
 
-    # -- one update
+    # -- one step
 
     def _generate_and_score_completions(
         self, inputs: list[dict[str, Any]]
@@ -177,7 +177,7 @@ class BufferGRPOTrainer(RankedTrainer[Row], GRPOTrainer):
         return batch
 
     def _take_up(self, knobs: Knobs) -> None:
-        """Apply these knobs to the next update."""
+        """Apply these knobs to the next step."""
         tuning.set_learning_rate(self.lr_scheduler, self.optimizer, knobs.learning_rate)
         self.coefficient.take_up(knobs)
         if knobs.temperature != self.temperature_now:
@@ -187,7 +187,7 @@ class BufferGRPOTrainer(RankedTrainer[Row], GRPOTrainer):
     def compute_loss(
         self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
     ) -> torch.Tensor:
-        """Return this micro-batch's share of the update's loss.
+        """Return this micro-batch's share of the step's loss.
 
         Raises Interrupted (see BatchQueue.put).
         """
@@ -204,7 +204,7 @@ class BufferGRPOTrainer(RankedTrainer[Row], GRPOTrainer):
         self.recorder.observe(share.expert, tokens.only(tokens.expert_rows).mask)
         loss = share.loss
         if found.balance is not None:
-            # The balance has no totals over the update, so all forward passes weigh the same.
+            # The balance has no totals over the step, so all forward passes weigh the same.
             passes = self.spec.forward_passes * self.ranks.size
             loss = loss + self.router_aux_loss_coef * found.balance / passes
             self.recorder.observe(
@@ -214,9 +214,9 @@ class BufferGRPOTrainer(RankedTrainer[Row], GRPOTrainer):
         return loss * self.ranks.size  # torch takes the mean over ranks
 
     def close_update(self) -> None:
-        """Record the update's metrics, then let the KL coefficient and the reference follow.
+        """Record the step's metrics, then let the KL coefficient and the reference follow.
 
-        It runs whether the update was applied or not, and gives the same result when the update is
+        It runs whether the step was applied or not, and gives the same result when the step is
         made again from its record.
         """
         self.give_cores_back()
@@ -251,7 +251,7 @@ class BufferGRPOTrainer(RankedTrainer[Row], GRPOTrainer):
 
 
 class StepGuard(TrainerCallback, Generic[Item]):
-    """Callback that keeps a non-finite update from weights and optimizer, and reports metrics."""
+    """Callback that keeps a non-finite step from weights and optimizer, and reports metrics."""
 
     def __init__(self, trainer: RankedTrainer[Item]) -> None:
         self.trainer = trainer
@@ -269,7 +269,7 @@ class StepGuard(TrainerCallback, Generic[Item]):
     def _why_not(self, gradients: list[torch.Tensor]) -> str:
         """Return the problem of the step in any rank; "" if all ranks can apply it.
 
-        All ranks get the same answer, so all of them skip the update, or none does.
+        All ranks get the same answer, so all of them skip the step, or none does.
         """
         ranks = self.trainer.ranks
         if ranks.any(not self.trainer.is_finite):
@@ -316,7 +316,7 @@ def build_loss_tokens(
 ) -> Tokens:
     """Return a micro-batch under the names that the losses use.
 
-    An update uses its batch once, so the weights at its start are those of this forward pass. The
+    A step uses its batch once, so the weights at its start are those of this forward pass. The
     proximal logprobs are the policy's own, for every micro-batch, since the weights do not change
     before the last one.
     """
@@ -336,7 +336,7 @@ def build_loss_tokens(
 def grpo_arguments(spec: TrainerSpec, staging: Path) -> GRPOConfig:
     """Return the library's arguments: one of its generation batches is one batch of the run.
 
-    It is cut into the forward passes of one update.
+    It is cut into the forward passes of one step.
     """
     return GRPOConfig(
         **common_arguments(spec, staging),

@@ -16,7 +16,7 @@ from apps.policies.manifest import sync, sync_all
 MANIFEST = "checkpoint.json"
 STATE = "objective.json"  # state of the objective, such as an adaptive coefficient
 FORMAT = 2
-# Files that an update depends on. Other files that the trainer library writes (a pickle of its
+# Files that a step depends on. Other files that the trainer library writes (a pickle of its
 # arguments, model cards) are deleted.
 REQUIRED = ("optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json", STATE)
 FULL = ("config.json", "model.safetensors", "model.safetensors.index.json")
@@ -47,7 +47,7 @@ def checkpoint_step(folder: Path) -> int:
 def seal_checkpoint(written: Path, root: Path, step: int, keep: int) -> Path:
     """Write the manifest of a new checkpoint, rename it durably, and return its folder.
 
-    Then delete all but the newest `keep`. A checkpoint that exists already (the same update,
+    Then delete all but the newest `keep`. A checkpoint that exists already (the same step,
     repeated after a crash) stays if it is intact.
     """
     final = checkpoint_folder(root, step)

@@ -1,4 +1,4 @@
-"""Convert rows of a recorded batch to the tensors of an update.
+"""Convert rows of a recorded batch to the tensors of a step.
 
 Pure: no model, no randomness, no device. Shapes: B rows, P longest prompt, C longest completion.
 Prompts are padded on the left, completions on the right.
@@ -93,8 +93,8 @@ def collate(rows: Sequence[Row], pad_id: int, divisible_by: int = 1) -> dict[str
     logprobs = _right([row.behaviour_logprobs for row in filled], 0.0, torch.float32)
     is_expert = torch.tensor([row.is_expert for row in filled])
     batch = {
-        "prompt_ids": _left(prompts, pad_id),
-        "prompt_mask": _left([[1] * len(ids) for ids in prompts], 0),
+        "prompt_ids": _left_padded(prompts, pad_id),
+        "prompt_mask": _left_padded([[1] * len(ids) for ids in prompts], 0),
         "completion_ids": _right(completions, pad_id, torch.long),
         "completion_mask": completion_mask,
         "advantages": torch.tensor(
@@ -152,7 +152,7 @@ def _window(rows: Sequence[Row], width: int) -> Window:
     return Window(rows=sum(map(bool, chosen)), tokens=sum(chosen), width=width)
 
 
-def _left(lists: Sequence[Sequence[int]], value: int) -> torch.Tensor:
+def _left_padded(lists: Sequence[Sequence[int]], value: int) -> torch.Tensor:
     width = max(map(len, lists))
     return torch.tensor(
         [[value] * (width - len(items)) + list(items) for items in lists], dtype=torch.long

@@ -59,7 +59,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Gallery:
-    """Pictures of an update's rows, in the order of `batch["row"]`, and their processor."""
+    """Pictures of a step's rows, in the order of `batch["row"]`, and their processor."""
 
     rows: Sequence[Row]
     image_processor: ImageProcessor | None

@@ -1,4 +1,4 @@
-"""A resident trainer: one model, one optimizer, one permanent thread, and updates on request."""
+"""A resident trainer: one model, one optimizer, one permanent thread, and steps on request."""
 
 import shutil
 import tempfile
@@ -36,7 +36,7 @@ TRAINERS: dict[str, Callable[..., BufferGRPOTrainer | LessonTrainer]] = {
 
 
 class TrainerHost:
-    """Host of one run's trainer, whose thread blocks between two updates.
+    """Host of one run's trainer, whose thread blocks between two steps.
 
     Any thread may call it, one at a time. Whatever ends the training thread is raised to the caller
     that waits for it, and to every later caller. Such a host is discarded, and another one is
@@ -57,7 +57,7 @@ class TrainerHost:
 
     @property
     def step(self) -> int:
-        """Return the number of updates so far, including skipped ones."""
+        """Return the number of steps so far, including skipped ones."""
         return self.built.state.global_step
 
     @property
@@ -85,18 +85,18 @@ class TrainerHost:
         knobs: Knobs | None = None,
         is_unwanted: Callable[[], bool] | None = None,
     ) -> StepReport:
-        """Make one update, and its checkpoint (`save`); return when both are complete.
+        """Make one step, and its checkpoint (`save`); return when both are complete.
 
-        `skip` counts the step but leaves weights and optimizer unchanged, like a recorded update
-        that was skipped. `knobs`: settings of this update; None takes the spec's. `is_unwanted`:
+        `skip` counts the step but leaves weights and optimizer unchanged, like a recorded step
+        that was skipped. `knobs`: settings of this step; None takes the spec's. `is_unwanted`:
         see BatchQueue.put. After Interrupted, this host can only `save` the state before the
-        update, and stop.
+        step, and stop.
         """
         self.batch_queue.put(Batch(rows, knobs or self.spec.knobs, skip, save), is_unwanted)
         return replace(self.recorder.finish(self.step), checkpoint=save)
 
     def rest(self) -> None:
-        """End an update in progress. Afterwards this host can only `save` and stop.
+        """End a step in progress. Afterwards this host can only `save` and stop.
 
         Raises the error that ended the thread, unless the thread was interrupted.
         """
@@ -105,8 +105,8 @@ class TrainerHost:
             self.batch_queue.wait()
 
     def save(self) -> None:
-        """Write a checkpoint of the last complete update. Call `rest` before."""
-        with self._explained():
+        """Write a checkpoint of the last complete step. Call `rest` before."""
+        with self._raise_rank_error():
             self.built.write_checkpoint()
 
     @property
@@ -151,17 +151,17 @@ class TrainerHost:
 
     @property
     def seconds_of_others(self) -> float:
-        """Return the processor seconds that the other ranks used for the last update."""
+        """Return the processor seconds that the other ranks used for the last step."""
         return self.built.seconds_of_others
 
     def _whole_model(self) -> torch.nn.Module:
-        with self._explained():
+        with self._raise_rank_error():
             whole = self.built.whole_model()
         assert whole is not None  # this is rank 0
         return whole
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _raise_rank_error(self) -> Iterator[None]:
         """Raise RankLost or RankFailed if other ranks did not do their part."""
         try:
             yield
@@ -196,7 +196,7 @@ class TrainerHost:
             self.batch_queue.close(error)
 
     def _train(self, ranks: Ranks, resume_from: Path | None) -> None:
-        """Make updates until no further one is granted."""
+        """Make steps until no further one is granted."""
         spec = self.spec
         if isinstance(self.batch_queue, LeadingBatchQueue):
             self.batch_queue.ranks = ranks
@@ -214,7 +214,7 @@ class TrainerHost:
                 self.trainer.give_cores_back()
 
     def _make_updates(self, resume_from: Path | None) -> None:
-        """Make all planned updates, or those up to an interrupted one; then wait for the stop.
+        """Make all planned steps, or those up to an interrupted one; then wait for the stop.
 
         Until the stop, all ranks together can still save and publish the last state.
         """

@@ -58,7 +58,7 @@ class RankFailed(RuntimeError):
 
 
 class RankLost(RuntimeError):
-    """Raised when a rank has ended; other ranks can repeat the recorded updates."""
+    """Raised when a rank has ended; other ranks can repeat the recorded steps."""
 
 
 @dataclass
@@ -130,13 +130,13 @@ def gather_ranks(spec: TrainerSpec, start: dict[str, Any]) -> Iterator[Ranks]:
         _wait_for(spec, store, launched, meeting.address)
         with join_ranks(Place(0, spec.processes, 0, spec.local_ranks), store, threads) as group:
             log.info("ranks_joined", processes=spec.processes, threads=threads)
-            group.explanation = partial(_explained, store=store, launched=launched)
+            group.explanation = partial(_explain_error, store=store, launched=launched)
             group.broadcast(start)
             yield group
             group.send(Command.STOP)
             seconds = END_SECONDS
     except Exception as error:
-        explained = _explained(error, store, launched)
+        explained = _explain_error(error, store, launched)
         if explained is error:
             raise
         raise explained from error
@@ -182,7 +182,7 @@ def _wait_for(spec: TrainerSpec, store: dist.Store, launched: LocalRanks, addres
         missing = [rank for rank in missing if not store.check([joined_key(rank)])]
 
 
-def _explained(error: Exception, store: dist.Store, launched: LocalRanks) -> Exception:
+def _explain_error(error: Exception, store: dist.Store, launched: LocalRanks) -> Exception:
     """Return the error that a rank reported, or a description of its end.
 
     If no rank caused it, return `error` itself.

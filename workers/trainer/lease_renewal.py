@@ -1,4 +1,4 @@
-"""Renew leases in a separate thread, since an update may take longer than a lease."""
+"""Renew leases in a separate thread, since a step may take longer than a lease."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""Loop of a trainer worker over all runs: one update each in turn.
+"""Loop of a trainer worker over all runs: one step each in turn.
 
 Only a run with something to do now is loaded, the least recently trained first. TRAINERS_PER_WORKER
 runs may stay loaded, and more while memory allows (workers.memory_budget). If no more fit, the run
@@ -36,9 +36,9 @@ from workers.trainer.runs_to_train import describe_waiting, list_runs_to_train, 
 from workers.waiting_reasons import all_taken, built_lately
 
 log = structlog.get_logger(__name__)
-# How long a run without work stays loaded after its last update: more work may follow.
+# How long a run without work stays loaded after its last step: more work may follow.
 QUIET_SECONDS = 5.0
-# How often a run may lose a process of its trainer without making an update in between.
+# How often a run may lose a process of its trainer without making a step in between.
 MOST_LOSSES = 3
 
 LoadedTrainer = ExperienceRunTrainer | ReplayRunTrainer | LessonRunTrainer
@@ -57,10 +57,10 @@ class TrainerLoop:
         ] = {}  # when the trainer was built that was unloaded for another
         self.sizes: dict[int, int] = {}  # bytes that its trainer took
         self.said_at: dict[int, float] = {}  # when it was last checked what the run waits for
-        self.losses: dict[int, ProcessLosses] = {}  # losses of processes since its last update
+        self.losses: dict[int, ProcessLosses] = {}  # losses of processes since its last step
 
     def serve(self) -> bool:
-        """Make one update of every run that is due; return whether any was made."""
+        """Make one step of every run that is due; return whether any was made."""
         running = _runs_in_turn()
         self._leave_ended({run.pk for run in running})
         if self.worker.takes_nothing:
@@ -124,9 +124,9 @@ class TrainerLoop:
         return False
 
     def _note_loss(self, run: Run, lost: RankLost) -> None:
-        """Count the loss of a process, and pause the run if the same update was lost too often.
+        """Count the loss of a process, and pause the run if the same step was lost too often.
 
-        Otherwise the next turn repeats the update.
+        Otherwise the next turn repeats the step.
         """
         before = self.losses.get(run.pk)
         times = before.times + 1 if before and before.step == run.step else 1
@@ -158,7 +158,7 @@ class TrainerLoop:
             return None
         with gpu_turns.hold_gpu(run.settings) as is_ours:
             if not is_ours:
-                self._say(run, gpu_turns.ENGINE_IS_THERE)
+                self._record_waiting(run, gpu_turns.ENGINE_IS_THERE)
                 return None
             if not run.claim_trainer(self.worker.key, settings.LEASE_SECONDS):
                 return None
@@ -263,7 +263,7 @@ class TrainerLoop:
     def _trim(self, due: Collection[int]) -> None:
         """Unload the least recently used run if the loaded models need too much memory.
 
-        Models grow with their first update.
+        Models grow with their first step.
         """
         if len(self.run_trainers) <= settings.TRAINERS_PER_WORKER:
             return
@@ -280,7 +280,7 @@ class TrainerLoop:
         if trainer := self.run_trainers.get(run.pk):
             self._guarded(run, trainer.wait)
         elif not self._is_elsewhere(run) and self._looks_again(run):
-            self._say(run, describe_waiting(run))
+            self._record_waiting(run, describe_waiting(run))
 
     def _looks_again(self, run: Run) -> bool:
         """Tell whether to check again what the run waits for: at most once a second.
@@ -299,9 +299,9 @@ class TrainerLoop:
         else:
             held = Run.objects.leased()  # by any trainer: all report the same reason
             why = all_taken(run, list(held.only("slug", "project_id")))
-        self._say(run, f"a free trainer: {why}")
+        self._record_waiting(run, f"a free trainer: {why}")
 
-    def _say(self, run: Run, cause: str) -> None:
+    def _record_waiting(self, run: Run, cause: str) -> None:
         """Store what the run waits for, unless a trainer holds the run and stores it itself."""
         if (reason := cause[:200]) != run.waiting_on:
             waiting = Run.objects.free().filter(pk=run.pk, state=Run.State.RUNNING)
@@ -327,7 +327,7 @@ class TrainerLoop:
             self._leave(trainer.run, keeps=True)
 
     def _leave(self, run: Run, keeps: bool = False) -> None:
-        """Unload the run; with `keeps`, write a checkpoint first, so that no update is repeated.
+        """Unload the run; with `keeps`, write a checkpoint first, so that no step is repeated.
 
         If the database is unavailable, the lease cannot be released and simply expires.
         """
@@ -345,7 +345,7 @@ class TrainerLoop:
     def _keep(self, trainer: LoadedTrainer) -> None:
         """Write a checkpoint of the run; log a failure and go on.
 
-        Without the checkpoint, the next trainer replays some updates; nothing else is lost.
+        Without the checkpoint, the next trainer replays some steps; nothing else is lost.
         """
         try:
             trainer.keep()

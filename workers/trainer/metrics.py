@@ -56,8 +56,8 @@ def compute_batch_metrics(
     - `reward_rule`, `reward_model`, `reward_environment`: the parts of `reward_machine`, weighted
       as the run combines them.
 
-    Experiences that an update takes again count only in `rows` and the staleness. The other means
-    counted them in their first update.
+    Experiences that a step takes again count only in `rows` and the staleness. The other means
+    counted them in their first step.
     """
     rows = len(batch)
     usual = [experience for experience in batch if experience.kind == Experience.Kind.USUAL]
@@ -119,9 +119,9 @@ def _peoples_rewards(
 
 
 def _for_the_first_time(usual: Sequence[Experience]) -> Sequence[Experience]:
-    """Return the experiences that no earlier update took, or all of them if there are none.
+    """Return the experiences that no earlier step took, or all of them if there are none.
 
-    Only an update that replays another run's update can consist of reused experiences alone.
+    Only a step that replays another run's step can consist of reused experiences alone.
     """
     return [experience for experience in usual if not experience.is_again] or usual
 
@@ -159,7 +159,7 @@ def _machine_rewards(
 
 
 def skips_in_a_row(run: Run) -> int:
-    """Count how many of the run's newest committed updates were skipped in a row.
+    """Count how many of the run's newest committed steps were skipped in a row.
 
     Counting stops at the number at which a run pauses.
     """

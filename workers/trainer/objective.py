@@ -1,6 +1,6 @@
-"""Share of one micro-batch in the update's loss, as the run's objective defines it.
+"""Share of one micro-batch in the step's loss, as the run's objective defines it.
 
-Every term is divided by totals of the whole update, so the gradient does not depend on how rows are
+Every term is divided by totals of the whole step, so the gradient does not depend on how rows are
 cut into forward passes. Expert rows are learned only through the expert loss; KL and entropy are
 those of the policy's own samples.
 """
@@ -96,7 +96,7 @@ def function(loss: Loss) -> Callable[[Tokens], TokenLoss]:
 
 
 def gaps(tokens: Tokens) -> Mapping[str, torch.Tensor]:
-    """Return per-token distances between the policy and the behaviour policy, before the update.
+    """Return per-token distances between the policy and the behaviour policy, before the step.
 
     behaviour_kl is KL(behaviour ‖ policy) by the k3 estimator (Schulman 2020): r − 1 − log r, with
     r = policy/behaviour.
@@ -111,7 +111,7 @@ def gaps(tokens: Tokens) -> Mapping[str, torch.Tensor]:
 
 
 def mu_at(experts: Experts, step: int) -> float:
-    """Return the expert term's weight in the update that follows `step` updates."""
+    """Return the expert term's weight in the step after `step` steps."""
     plan = experts.schedule
     if plan is None:
         return experts.mu

@@ -68,16 +68,16 @@ def spec_from(
 
 
 def build_objective(plan: RunConfig, reference: ReferenceModel = BASE) -> Objective:
-    """Return the objective of the run's updates, as names and plain numbers."""
+    """Return the objective of the run's steps, as names and plain numbers."""
     algorithm, kl = plan.algorithm, plan.algorithm.kl
     return Objective(
-        loss=_named(algorithm.loss),
+        loss=_loss_named(algorithm.loss),
         aggregation=algorithm.aggregation,
         kl=Divergence(kl.estimator, kl.coefficient, kl.where, kl.target, kl.horizon),
         reference=reference,
         entropy=algorithm.entropy.coefficient,
         experts=_experts_of(plan),
-        teacher=_named(algorithm.advantage) if algorithm.has_teacher else None,
+        teacher=_loss_named(algorithm.advantage) if algorithm.has_teacher else None,
     )
 
 
@@ -88,12 +88,12 @@ def _experts_of(plan: RunConfig) -> Experts:
     return Experts(
         rows=plan.expert_rows_per_step,
         mu=expert.mu,
-        loss=_named(expert.loss),
+        loss=_loss_named(expert.loss),
         aggregation=expert.aggregation,
         schedule=Schedule(**expert.schedule.model_dump()) if expert.schedule else None,
     )
 
 
-def _named(section: Section) -> Loss:
+def _loss_named(section: Section) -> Loss:
     options = section.model_dump()
     return Loss(options.pop("name"), options)

@@ -35,7 +35,7 @@ def loss_by_plugin(plugin: str, options: Mapping[str, Any]) -> Callable[[Tokens]
             found = part.call(tokens, chosen)
         except Exception as error:  # any error of the plugin
             raise LossFailed(f"the loss {plugin}: {type(error).__name__}: {error}") from error
-        return _checked(plugin, found, tokens)
+        return _check_loss(plugin, found, tokens)
 
     return loss
 
@@ -46,7 +46,7 @@ def _find_folder() -> None:
         REGISTRY.use(Path(folder).resolve())
 
 
-def _checked(plugin: str, found: Any, tokens: Tokens) -> TokenLoss:
+def _check_loss(plugin: str, found: Any, tokens: Tokens) -> TokenLoss:
     result = found if isinstance(found, TokenLoss) else TokenLoss(found)
     values = result.values
     if not isinstance(values, torch.Tensor) or values.shape != tokens.mask.shape:

@@ -70,7 +70,7 @@ class FollowingBatchQueue:
             self.handlers[message.command]()
 
     def raise_if_interrupted(self) -> None:
-        """Raise Interrupted if rank 0 ends the update; called between two micro-batches."""
+        """Raise Interrupted if rank 0 ends the step; called between two micro-batches."""
         if self.group.any(False):
             raise Interrupted("rank 0 ended the step")
 
@@ -164,7 +164,7 @@ def follow_group(group: Group) -> None:
         with suppress(Stopped):
             with suppress(Interrupted):
                 trainer.train(resume_from_checkpoint=resume_from)
-            batch_queue.get()  # no further update follows, but rank 0 may still save the last state
+            batch_queue.get()  # no further step follows, but rank 0 may still save the last state
 
 
 if __name__ == "__main__":

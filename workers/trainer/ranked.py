@@ -37,7 +37,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Batch(Generic[Item]):
-    """Rows of one update, and its settings.
+    """Rows of one step, and its settings.
 
     `skip` (a reason) leaves the weights unchanged, `save` asks for a checkpoint afterwards.
     """
@@ -59,20 +59,20 @@ class RankedTrainer(Trainer, Generic[Item]):
 
     spec: TrainerSpec
     batch: Batch[Item]
-    is_finite: torch.Tensor  # whether the losses of the update so far are, 0-dim
+    is_finite: torch.Tensor  # whether the losses of the step so far are, 0-dim
     ranks: Ranks
     recorder: Recorder
     reference: Reference | None
     threads_of_others: int | None = None
     is_sharded = False  # by now
     mirror: torch.nn.Module | None = None
-    used_before = 0.0  # processor seconds when the current update began
-    seconds_of_others = 0.0  # processor seconds of the other ranks for the last update
+    used_before = 0.0  # processor seconds when the current step began
+    seconds_of_others = 0.0  # processor seconds of the other ranks for the last step
 
     # -- cores -------------------------------------------------------------------------------------
 
     def take_cores(self) -> None:
-        """Compute this update with the spec's threads.
+        """Compute this step with the spec's threads.
 
         Other trainers of the process wait meanwhile.
         """
@@ -88,7 +88,7 @@ class RankedTrainer(Trainer, Generic[Item]):
             self.threads_of_others = None
 
     def share_metrics(self) -> None:
-        """Send every rank the metrics of the whole update, after it is made."""
+        """Send every rank the metrics of the whole step, after it is made."""
         if self.ranks.size == 1:
             return
         used = time.process_time() - self.used_before
@@ -131,7 +131,7 @@ class RankedTrainer(Trainer, Generic[Item]):
         raise NotImplementedError
 
     def close_update(self) -> None:
-        """Record the metrics of an update that was applied or skipped."""
+        """Record the metrics of a step that was applied or skipped."""
         raise NotImplementedError
 
     def save_state(self, folder: Path) -> None:
@@ -151,9 +151,9 @@ class RankedTrainer(Trainer, Generic[Item]):
     # -- checkpoints -------------------------------------------------------------------------------
 
     def write_checkpoint(self) -> None:
-        """Write a checkpoint of the last complete update; called between two updates.
+        """Write a checkpoint of the last complete step; called between two steps.
 
-        An interrupted update has changed no weights.
+        An interrupted step has changed no weights.
         """
         if self.ranks.is_first:
             self.ranks.send(Command.SAVE)
@@ -192,7 +192,7 @@ class RankedTrainer(Trainer, Generic[Item]):
     def _save_rng_state(self, output_dir: str) -> None:
         """Save the random state in the format of a single process.
 
-        Every update seeds its generators again, so no rank has a random state of its own to keep.
+        Every step seeds its generators again, so no rank has a random state of its own to keep.
         """
         if self.ranks.size == 1:
             super()._save_rng_state(output_dir)

@@ -1,4 +1,4 @@
-"""Processes (ranks) that make the updates of one run together, and their communication.
+"""Processes (ranks) that make the steps of one run together, and their communication.
 
 Rank 0 is the worker's own process. Only rank 0 uses the database: lease, fence, batch and commit.
 The other ranks (`workers.trainer.rank`) follow its commands. A command may take hours to come while
@@ -21,7 +21,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-# Between two collectives of an update there is at most one micro-batch, which may take minutes.
+# Between two collectives of a step there is at most one micro-batch, which may take minutes.
 COLLECTIVE = timedelta(minutes=30)
 LISTEN = timedelta(minutes=1)  # length of one wait for a command; waits are repeated without end
 LOOPBACK = "127.0.0.1"
@@ -42,7 +42,7 @@ class Command(StrEnum):
 
 @dataclass(frozen=True)
 class Message:
-    """Command to the other ranks; `content` is the batch of an update, otherwise None."""
+    """Command to the other ranks; `content` is the batch of a step, otherwise None."""
 
     command: Command
     content: Any = None

@@ -75,7 +75,7 @@ class Reference:
 
     @torch.no_grad()
     def follow(self, model: torch.nn.Module, step: int) -> None:
-        """Move a moving average towards the policy. `step` counts the updates made.
+        """Move a moving average towards the policy. `step` counts the steps made.
 
         References of other kinds do not change.
         """
@@ -175,7 +175,7 @@ def _weights_in(folder: Path, model: torch.nn.Module) -> Tensors:
         for name, parameter in model.named_parameters()
         if ADAPTED not in name
     }
-    return _placed(tensors, places, folder)
+    return _place_tensors(tensors, places, folder)
 
 
 def _adapters_in(folder: Path, model: torch.nn.Module) -> Tensors:
@@ -187,7 +187,7 @@ def _adapters_in(folder: Path, model: torch.nn.Module) -> Tensors:
         f"{name.removesuffix('.weight')}.{LEARNED}.weight": tensor
         for name, tensor in adapters.read_adapter(folder).items()
     }
-    return _placed(
+    return _place_tensors(
         tensors, {name: (name, parameter) for name, parameter in _trained(model)}, folder
     )
 
@@ -196,7 +196,7 @@ def _plain(name: str) -> str:
     return name.removeprefix(adapters.PREFIX).replace(".base_layer.", ".")
 
 
-def _placed(
+def _place_tensors(
     tensors: Tensors, places: dict[str, tuple[str, torch.nn.Parameter]], folder: Path
 ) -> Tensors:
     """Return the tensors by the names of the parameters that they replace, on their device."""

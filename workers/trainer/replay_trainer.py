@@ -1,7 +1,7 @@
 """Train a run that replays recorded data, whose groups were sampled by another run.
 
 The data is copied first. Then the refiner judges it again, because scorers may have changed. Then
-the updates with something left to learn from are numbered. The trainer is built last, because only
+the steps with something left to learn from are numbered. The trainer is built last, because only
 then its plan is known.
 """
 
@@ -47,7 +47,7 @@ class ReplayRunTrainer(ExperienceRunTrainer):
         return super().step() if self.is_ready or self._make_ready() else self.wait()
 
     def _make_ready(self) -> bool:
-        """Number the updates and build the trainer, as soon as everything is refined."""
+        """Number the steps and build the trainer, as soon as everything is refined."""
         if not self.is_ready and not replays.still_refined(self.run):
             if not number_steps(self.run, self.fence):
                 with suppress(NotPossible):  # the run was stopped meanwhile

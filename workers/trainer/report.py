@@ -1,4 +1,4 @@
-"""Gather the metrics of one update in the training thread while the update runs."""
+"""Gather the metrics of one step in the training thread while the step runs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import TypedDict
 import torch
 
 SKIPS_IN_A_ROW = 3
-# Reason to skip an update whose scaled gradients overflowed float16. The scale is halved until they
+# Reason to skip a step whose scaled gradients overflowed float16. The scale is halved until they
 # fit, so several of these in a row are no reason to pause a run.
 OVERFLOW = "float16 overflowed; the scale of the loss was halved"
 # The trainer library's names of metrics → our names.
@@ -22,11 +22,11 @@ LOGGED = {
 
 @dataclass(frozen=True)
 class StepReport:
-    """Report of one update.
+    """Report of one step.
 
     `metrics` are finite numbers. `skipped` says why the weights were left unchanged; it is empty
-    for a normal update. `blocked` is not empty if so many updates in a row were skipped that the
-    run should stop. `checkpoint` tells whether a checkpoint was written after the update.
+    for a normal step. `blocked` is not empty if so many steps in a row were skipped that the
+    run should stop. `checkpoint` tells whether a checkpoint was written after the step.
     """
 
     step: int
@@ -37,7 +37,7 @@ class StepReport:
 
 
 class Parts(TypedDict):
-    """Measurements of one process in one update, by the metric's name."""
+    """Measurements of one process in one step, by the metric's name."""
 
     sums: dict[str, float]
     counts: dict[str, int]
@@ -46,9 +46,9 @@ class Parts(TypedDict):
 
 @dataclass
 class Recorder:
-    """Means over the tokens of the current update, and the number of skipped updates.
+    """Means over the tokens of the current step, and the number of skipped steps.
 
-    Sums stay on the device where they were computed until the update ends, because reading a number
+    Sums stay on the device where they were computed until the step ends, because reading a number
     makes a GPU wait.
     """
 
@@ -98,20 +98,20 @@ class Recorder:
         }
 
     def mean(self, name: str) -> float | None:
-        """Return the mean over the update so far; None if nothing was observed."""
+        """Return the mean over the step so far; None if nothing was observed."""
         if name not in self.sums or not int(self.counts[name]):
             return None
         return float(self.sums[name]) / int(self.counts[name])
 
     def tell(self, **metrics: float) -> None:
-        """Store metrics of the update as a whole."""
+        """Store metrics of the step as a whole."""
         self.told.update(metrics)
 
     def skip(self, reason: str) -> None:
         self.skipped = reason
 
     def log(self, logs: Mapping[str, float | None]) -> None:
-        """Store what the trainer library logged for this update."""
+        """Store what the trainer library logged for this step."""
         self.told.update(
             {
                 LOGGED[name]: value
@@ -121,7 +121,7 @@ class Recorder:
         )
 
     def finish(self, step: int) -> StepReport:
-        """Return the report of the update that just ended, and start the next one from zero."""
+        """Return the report of the step that just ended, and start the next one from zero."""
         highest = {f"{name}_p99": self._p99(name) for name in self.kept}
         self.told |= {name: value for name, value in highest.items() if value is not None}
         means = {name: mean for name in self.sums if (mean := self.mean(name)) is not None}

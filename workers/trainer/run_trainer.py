@@ -1,9 +1,9 @@
 """Train one run: hold its lease and its resident trainer, and make one optimizer step per call.
 
 A crash at any point of a step does no harm, because of the order within it. The batch is fixed in
-the database, the update is made, and the weights are sealed on disk. Then one transaction under the
+the database, the step is made, and the weights are sealed on disk. Then one transaction under the
 fence records all of it. Weights are published only after they were read back from disk. The next
-trainer of the run resumes from the newest intact checkpoint and repeats the recorded updates after
+trainer of the run resumes from the newest intact checkpoint and repeats the recorded steps after
 it.
 """
 
@@ -76,7 +76,7 @@ class RunTrainer(ABC, Generic[Item]):
         self.began = (
             time.monotonic(),
             time.process_time(),
-        )  # start of the current update, to measure what it uses
+        )  # start of the current step, to measure what it uses
         self.starved = dict.fromkeys(
             metrics.STAGES, 0.0
         )  # seconds of waiting, by the stage that was waited for
@@ -90,7 +90,7 @@ class RunTrainer(ABC, Generic[Item]):
     # -- taking over
 
     def open(self) -> None:
-        """Bring the trainer to the run's last committed update, and publish its weights."""
+        """Bring the trainer to the run's last committed step, and publish its weights."""
         weight_store.remove_orphan_folders(self.run)
         newest, damage = checkpoint.newest_intact(self.host.spec.output, at_most=self.run.step)
         for words in damage:
@@ -103,7 +103,7 @@ class RunTrainer(ABC, Generic[Item]):
         self.turned_at = self.used_at = time.monotonic()
 
     def _replay(self) -> None:
-        """Repeat the committed updates after the checkpoint from their recorded batches.
+        """Repeat the committed steps after the checkpoint from their recorded batches.
 
         No row of the database is changed.
         """
@@ -111,19 +111,19 @@ class RunTrainer(ABC, Generic[Item]):
         if not missing:
             return
         log.info("replaying", run=self.run, from_step=self.host.step, to_step=self.run.step)
-        self._say(f"{missing} recorded steps to be repeated after a restart")
+        self._record_waiting(f"{missing} recorded steps to be repeated after a restart")
         for step in self.run.steps.filter(
             state=TrainStep.State.COMMITTED, number__gt=self.host.step
         ).order_by("number"):
             self._update(step, self._batch(step))
-        self._say("")
+        self._record_waiting("")
 
     # -- one step
 
     def step(self) -> bool:
-        """Make the run's next update if its batch is ready, and return whether one was made.
+        """Make the run's next step if its batch is ready, and return whether one was made.
 
-        Raises StaleFence, and Interrupted when the update is no longer wanted.
+        Raises StaleFence, and Interrupted when the step is no longer wanted.
         """
         self.run.refresh_from_db()
         try:
@@ -134,7 +134,7 @@ class RunTrainer(ABC, Generic[Item]):
         if step is None:
             return self.wait()
         self._note_wait()
-        self._say("")
+        self._record_waiting("")
         self.began = time.monotonic(), time.process_time()
         batch = self._batch(step)
         report = self._update(step, batch, self.run.checkpoint_asked_at is not None)
@@ -148,7 +148,7 @@ class RunTrainer(ABC, Generic[Item]):
         return True
 
     def _update(self, step: TrainStep, batch: Sequence[Item], is_asked: bool = False) -> StepReport:
-        """Compute the update of a planned step, with the knobs that were recorded with the step.
+        """Compute a planned step, with the knobs that were recorded with the step.
 
         A change of the configuration since the step was planned does not affect it.
         """
@@ -168,7 +168,7 @@ class RunTrainer(ABC, Generic[Item]):
             return False
 
     def _is_due(self, step: TrainStep) -> bool:
-        """Tell whether to publish: every `sync_interval` updates, and at the end of the plan."""
+        """Tell whether to publish: every `sync_interval` steps, and at the end of the plan."""
         return (
             step.number % self.run.settings.sync_interval == 0
             or step.number == self.run.planned_steps
@@ -222,7 +222,7 @@ class RunTrainer(ABC, Generic[Item]):
         report: StepReport,
         staged: WeightVersion | None,
     ) -> None:
-        """Record in one transaction, under the fence, that the update happened.
+        """Record in one transaction, under the fence, that the step happened.
 
         Raises StaleFence and writes nothing.
         """
@@ -260,7 +260,7 @@ class RunTrainer(ABC, Generic[Item]):
         )
 
     def _used(self) -> dict[str, float]:
-        """Return the seconds of GPUs (if there are any) and processors since the update began.
+        """Return the seconds of GPUs (if there are any) and processors since the step began.
 
         Processor time is the sum over all threads and ranks.
         """
@@ -380,14 +380,14 @@ class RunTrainer(ABC, Generic[Item]):
         if not self.run.is_live:
             self.looked_at = now  # a paused run waits for no worker
         elif is_looked_at:
-            self._say(self._cause())
+            self._record_waiting(self._cause())
             self._note_starving(now)
             self.cause_at, self.awaited = now, metrics.starving(self.run)
         return False
 
     def wait_for(self, cause: str) -> bool:
-        """Postpone the next update and record the reason. Nothing is planned."""
-        self._say(cause)
+        """Postpone the next step and record the reason. Nothing is planned."""
+        self._record_waiting(cause)
         return False
 
     def _note_starving(self, now: float) -> None:
@@ -402,7 +402,7 @@ class RunTrainer(ABC, Generic[Item]):
             self.idle = False
             self._note_starving(now)
 
-    def _say(self, cause: str) -> None:
+    def _record_waiting(self, cause: str) -> None:
         """Store on the run what its trainer waits for, as its page shows it; "" means nothing."""
         if (cause := cause[:200]) != self.run.waiting_on:
             Run.objects.filter(pk=self.run.pk, fence=self.fence, state=Run.State.RUNNING).update(
@@ -422,10 +422,10 @@ class RunTrainer(ABC, Generic[Item]):
     # -- leaving -----------------------------------------------------------------------------------
 
     def keep(self) -> None:
-        """Write a checkpoint, if the run's next trainer would otherwise have to repeat updates.
+        """Write a checkpoint, if the run's next trainer would otherwise have to repeat steps.
 
         Nothing is written if another trainer has taken over the run, if the run has ended, or if
-        this trainer made an update that was not committed.
+        this trainer made a step that was not committed.
         """
         if self.host.trainer is None:
             return
@@ -494,7 +494,7 @@ class ExperienceRunTrainer(RunTrainer[Experience]):
     def _rows(self, batch: Sequence[Experience]) -> list[Row]:
         """Return the training rows of the batch, without the experiences that operators left out.
 
-        If operators left out every usual experience, the update is skipped and all rows are
+        If operators left out every usual experience, the step is skipped and all rows are
         returned.
         """
         if any(

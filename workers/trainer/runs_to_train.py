@@ -25,7 +25,7 @@ UNOFFERED = (
 
 
 def list_runs_to_train(runs: Sequence[Run]) -> set[int]:
-    """Return ids of runs with an update, or other work that needs their trainer, to do now.
+    """Return ids of runs with a step, or other work that needs their trainer, to do now.
 
     Also retires groups over the staleness bound: nothing else would, and they block new ones.
     """
@@ -39,7 +39,7 @@ def list_runs_to_train(runs: Sequence[Run]) -> set[int]:
 
 
 def soon_among(runs: Sequence[Run]) -> set[int]:
-    """Return ids of the runs whose groups are being sampled or scored: an update will follow."""
+    """Return ids of the runs whose groups are being sampled or scored: a step will follow."""
     working = Group.objects.filter(run__in=[run.pk for run in runs], state__in=IN_MACHINES_HANDS)
     return set(working.order_by().values_list("run", flat=True).distinct())
 
@@ -82,7 +82,7 @@ def _is_due(run: Run, groups: int, oldest: int) -> bool:
 def _retire(run: Run) -> int:
     """Retire the run's groups over the staleness bound, and return their number.
 
-    No fence is needed: a trainer that plans an update locks the same row, and takes only ready
+    No fence is needed: a trainer that plans a step locks the same row, and takes only ready
     groups.
     """
     locked = lock_one(Run.objects.filter(pk=run.pk))
@@ -91,7 +91,7 @@ def _retire(run: Run) -> int:
 
 
 def has_experts_to_admit(run: Run) -> bool:
-    """Tell whether experts' answers wait that the next update could take once tokenized."""
+    """Tell whether experts' answers wait that the next step could take once tokenized."""
     return (
         experts.list_unadmitted_demonstrations(run).exists()
         or offspring.not_yet_admitted(run).exists()

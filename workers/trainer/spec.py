@@ -1,4 +1,4 @@
-"""Specification of a trainer as plain data, and the knobs that may change at each update."""
+"""Specification of a trainer as plain data, and the knobs that may change at each step."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -57,7 +57,7 @@ class ReferenceModel:
     - base: the run's first weights.
     - version, policy: the weights in `folder`.
     - average: the policy's own moving average, average ← decay · average + (1 − decay) · policy,
-      after every `every`-th update.
+      after every `every`-th step.
     """
 
     kind: str = "base"
@@ -107,7 +107,7 @@ class Experts:
 
 @dataclass(frozen=True)
 class Objective:
-    """Objective of an update; every part names a function of `workers.algorithms` and its options.
+    """Objective of a step; every part names a function of `workers.algorithms` and its options.
 
     `teacher` names the function of `distillation` that computes each token's advantage from the
     reference model; the rows' own advantages are then not read.
@@ -149,7 +149,7 @@ class Lora:
 
 @dataclass(frozen=True)
 class Knobs:
-    """Settings that may change at every update (apps.runs.changing.UPDATES).
+    """Settings that may change at every step (apps.runs.changing.UPDATES).
 
     All other settings are fixed for the life of a host. If `kl_target` (nats per token) is set, the
     coefficient begins at `kl_coefficient` and follows the measured KL.
@@ -179,10 +179,10 @@ class TrainerSpec:
 
     `policy` is the sealed base folder, and `output` is where checkpoints go. `rows_per_step` is the
     number of rows of a full batch, experts' included. A batch may have fewer (if a rollout failed)
-    and is still one update. The sizes of forward passes follow from it and from `micro_batch_rows`
+    and is still one step. The sizes of forward passes follow from it and from `micro_batch_rows`
     (None: the whole batch at once).
 
-    - `reset_every`: the optimizer's moments are reset after each so many updates (None: never).
+    - `reset_every`: the optimizer's moments are reset after each so many steps (None: never).
     - `gradient_checkpointing`: whether layers are computed again in the backward pass: "always",
       "never", or "auto", which is on a GPU.
     - `lora`: only adapters are trained.
@@ -194,7 +194,7 @@ class TrainerSpec:
     - `schedule`: of the learning rate after its warm-up, a key of
       `workers.trainer.optimizers.SCHEDULES`.
     - `optimizer`: "adamw" or "adamw_8bit".
-    - `processes`: the number of ranks that make each update together (see `workers.trainer.ranks`).
+    - `processes`: the number of ranks that make each step together (see `workers.trainer.ranks`).
     - `sharding`: whether each rank holds all weights ("ddp") or a shard of them ("fsdp2").
     - `ranks_here`: how many ranks run on this machine (None: all). The others join at `rendezvous`,
       which is "host:port".
@@ -244,7 +244,7 @@ class TrainerSpec:
 
     @property
     def knobs(self) -> Knobs:
-        """Return the knobs of an update that has none of its own."""
+        """Return the knobs of a step that has none of its own."""
         kl = self.objective.kl
         return Knobs(self.learning_rate, self.temperature, kl.coefficient, kl.target, kl.horizon)
 
@@ -264,7 +264,7 @@ class TrainerSpec:
 
     @property
     def forward_passes(self) -> int:
-        """Return how many micro-batches make one update, in each process."""
+        """Return how many micro-batches make one step, in each process."""
         rows = self.rows_per_process
         return ceil(rows / min(self.micro_batch_rows or rows, rows))
 

@@ -1,4 +1,4 @@
-"""Change settings between two updates that the trainer libraries fix at the start.
+"""Change settings between two steps that the trainer libraries fix at the start.
 
 Names used from torch 2: `LambdaLR.base_lrs`, `.lr_lambdas`, `.last_epoch`, and `._last_lr` (which
 is logged).
@@ -14,7 +14,7 @@ from workers.trainer.spec import Knobs
 
 
 def set_learning_rate(schedule: LambdaLR, optimizer: Any, rate: float) -> None:
-    """Set the learning rate of the next update, before the schedule scales it.
+    """Set the learning rate of the next step, before the schedule scales it.
 
     The optimizer's moments and step counts stay.
     """
@@ -55,7 +55,7 @@ class Coefficient:
         return {"kl_coefficient": self.value, "kl_asked": self.asked}
 
     def take_up(self, knobs: Knobs) -> None:
-        """Apply the knobs of this update to the coefficient.
+        """Apply the knobs of this step to the coefficient.
 
         With a KL target, the knob is only the starting value; the coefficient starts there again
         whenever the knob is changed.
@@ -66,9 +66,9 @@ class Coefficient:
         self.asked = knobs.kl_coefficient
 
     def follow(self, knobs: Knobs, measured: float | None, rows: int) -> None:
-        """Move the coefficient towards the KL target, if there is one, after an update.
+        """Move the coefficient towards the KL target, if there is one, after a step.
 
-        `rows` is the number of rows of the update.
+        `rows` is the number of rows of the step.
         """
         if knobs.kl_target is not None and measured is not None:
             self.value = adapted(

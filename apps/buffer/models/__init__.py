@@ -1,4 +1,4 @@
-"""Training data: experiences, snapshots of lessons, and the batch of each optimiser update."""
+"""Training data: experiences, snapshots of lessons, and the batch of each optimizer step."""
 
 from apps.buffer.models.experiences import Experience, NewExperience
 from apps.buffer.models.loading import batch_of

@@ -65,7 +65,7 @@ class ExperienceQuerySet(models.QuerySet[Any]):
         return len(left)
 
     def take_no_more(self, run: Run, groups: Iterable[int], reason: str) -> None:
-        """Keep later updates from taking the claimed and trained experiences of these groups.
+        """Keep later steps from taking the claimed and trained experiences of these groups.
 
         Batches that hold them already are not changed.
         """

@@ -1,4 +1,4 @@
-"""Loading of a planned batch: everything that its update reads, in one binary COPY.
+"""Loading of a planned batch: everything that its step reads, in one binary COPY.
 
 Through the ORM, a batch of 64 rollouts of 1,024 tokens took three times as long: it makes 200
 objects field by field, and receives each byte of the arrays as two hexadecimal digits.
@@ -19,7 +19,7 @@ from apps.runs.models import TrainStep
 M = TypeVar("M", bound=models.Model)
 
 # Columns with their types in PostgreSQL, in the order of LOAD. Of a rollout, `text` and `turns` are
-# left out: no update reads them, and they may be long. Django reads them when they are asked for.
+# left out: no step reads them, and they may be long. Django reads them when they are asked for.
 ITEM = {"advantage": "float8", "token_advantages": "bytea", "is_again": "bool", "left_out": "text"}
 EXPERIENCE = {
     "id": "int8",
@@ -54,13 +54,13 @@ ROLLOUT = {
 TYPES = [*ITEM.values(), *EXPERIENCE.values(), *ROLLOUT.values(), "bytea"]
 
 
-def _listed(table: str, columns: dict[str, str]) -> str:
+def _column_list(table: str, columns: dict[str, str]) -> str:
     return ", ".join(f"{table}.{name}" for name in columns)
 
 
 LOAD = f"""
-    COPY (SELECT {_listed("item", ITEM)}, {_listed("one", EXPERIENCE)}, {_listed("r", ROLLOUT)},
-            payload.data
+    COPY (SELECT {_column_list("item", ITEM)}, {_column_list("one", EXPERIENCE)},
+            {_column_list("r", ROLLOUT)}, payload.data
         FROM buffer_stepitem item
         JOIN buffer_experience one ON one.id = item.experience_id
         JOIN rollouts_rollout r ON r.id = one.rollout_id

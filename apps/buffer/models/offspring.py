@@ -69,7 +69,7 @@ class Offspring(models.Model):
             ),
         ]
         indexes = [
-            # OffspringQuerySet.waiting, asked before each update.
+            # OffspringQuerySet.waiting, asked before each step.
             models.Index(
                 fields=["run"], name="offspring_to_take_in", condition=Q(rollout=None, refused="")
             ),

@@ -1,4 +1,4 @@
-"""Sampling from the buffer: the groups that a run's next update takes, by the run's `reading`."""
+"""Sampling from the buffer: the groups that a run's next step takes, by the run's `reading`."""
 
 import math
 from collections import Counter, defaultdict
@@ -31,7 +31,7 @@ KINDS = {"domain": "group__task__domain", "task": "group__task"}  # columns that
 
 
 def next_groups(run: Run) -> list[int]:
-    """Return the ids of the groups of the run's next update, replayed ones included.
+    """Return the ids of the groups of the run's next step, replayed ones included.
 
     The list is empty while too few groups are ready.
     """
@@ -46,9 +46,9 @@ def next_groups(run: Run) -> list[int]:
 
 
 def stragglers(run: Run) -> int:
-    """Return how many groups in progress the next update must wait for.
+    """Return how many groups in progress the next step must wait for.
 
-    With over-rollout, an update waits for a group that would be too stale for the updates after it.
+    With over-rollout, a step waits for a group that would be too stale for the steps after it.
     Groups that wait for people do not count, because the run has a deadline for them.
     """
     plan = run.settings
@@ -112,7 +112,7 @@ def _kinds(experiences: QuerySet[Experience], rule: Order) -> dict[int, str | in
 
 
 def _learned(run: Run, rule: Rarity) -> dict[str | int, int]:
-    """Return, by kind, how many groups the newest updates took, each use counted."""
+    """Return, by kind, how many groups the newest steps took, each use counted."""
     recent = run.steps.filter(state=TrainStep.State.COMMITTED, number__gt=run.step - rule.window)
     taken = Experience.objects.usual().filter(step_items__step__in=recent)
     pairs = taken.values_list(KINDS[rule.by], "group", "step_items__step").distinct()
@@ -125,20 +125,20 @@ def _rated(experiences: QuerySet[Experience]) -> set[int]:
 
 
 def groups_again(run: Run) -> list[int]:
-    """Return the ids of the trained groups that the next update replays, by `reading.replay`."""
+    """Return the ids of the trained groups that the next step replays, by `reading.replay`."""
     plan = run.settings
     number = run.step + 1
     if not plan.groups_again_per_step:
         return []
     oldest = oldest_allowed(run.step // plan.sync_interval, plan.max_staleness)
-    # No update that took a group was planned at a version older than the group's.
+    # No step that took a group was planned at a version older than the group's.
     since = oldest * plan.sync_interval
     bounds = {"number": number, "most": plan.groups_again_per_step, "oldest": oldest}
     return taken_again(_trained(run, since), plan.reading.replay, **bounds, seed=plan.seed)
 
 
 def _trained(run: Run, since: int) -> list[TrainedGroup]:
-    """Return the groups that committed updates after `since` took.
+    """Return the groups that committed steps after `since` took.
 
     Groups that people have excluded from training are left out.
     """
@@ -164,7 +164,7 @@ def _trained(run: Run, since: int) -> list[TrainedGroup]:
 
 
 def _group(group: int, draw: int, rows: Sequence[tuple[int, int, int, float]]) -> TrainedGroup:
-    """Build a Trained from the (version, uses, update number, advantage) rows of one group."""
+    """Build a Trained from the (version, uses, step number, advantage) rows of one group."""
     versions, uses, numbers, _ = zip(*rows, strict=True)
     last = max(numbers)
     counted = [abs(advantage) for _, _, number, advantage in rows if number == last]

@@ -1,4 +1,4 @@
-"""Replays: the recorded groups and experts' answers that each update of a replaying run takes.
+"""Replays: the recorded groups and experts' answers that each step of a replaying run takes.
 
 The order is that of the recorded run.
 """
@@ -23,9 +23,9 @@ Row = TypeVar("Row")
 
 
 class Recorded(models.Model):
-    """A row of a recorded batch: a copied group, or one expert's answer, that an update takes.
+    """A row of a recorded batch: a copied group, or one expert's answer, that a step takes.
 
-    `recorded_step` is the update of the recorded run that took it. `step` is assigned after all
+    `recorded_step` is the step of the recorded run that took it. `step` is assigned after all
     groups are refined. Updates with nothing left to learn from are then skipped, and the others are
     numbered without gaps.
     """
@@ -68,17 +68,17 @@ def still_refined(run: Run) -> int:
 
 
 def is_numbered(run: Run) -> bool:
-    """Tell whether the updates that have something to learn from have been numbered."""
+    """Tell whether the steps that have something to learn from have been numbered."""
     return run.recorded.filter(step__isnull=False).exists()
 
 
 @unit_of_work
 def number_steps(run: Run, fence: int) -> int:
-    """Number the updates that have something to learn from, and return how many there are.
+    """Number the steps that have something to learn from, and return how many there are.
 
     The copied data gets weight versions of this run. A rollout that version u of the recorded run
-    sampled counts as sampled by the version of this run that has the same number of updates behind
-    it. So a rollout is never newer than the update that learns from it, and never more stale than
+    sampled counts as sampled by the version of this run that has the same number of steps behind
+    it. So a rollout is never newer than the step that learns from it, and never more stale than
     it was. Call this once, after all groups are refined. Raises StaleFence.
     """
     if not is_numbered(run):
@@ -113,7 +113,7 @@ def number_steps(run: Run, fence: int) -> int:
 def plan_recorded(
     run: Run, fence: int, crediting: Crediting | None = None, treating: Treating | None = None
 ) -> TrainStep | None:
-    """Plan the batch of a replaying run's next update; None when all updates are done.
+    """Plan the batch of a replaying run's next step; None when all steps are done.
 
     The batch is what is left of the recorded one, in its order. A step that was planned before (by
     a trainer that died) is returned unchanged. Raises StaleFence.
@@ -133,7 +133,7 @@ def plan_recorded(
 
 
 def versions_here(run: Run, kept: list[int]) -> dict[int, int]:
-    """Map each version of the recorded run to this run's version with as many `kept` updates."""
+    """Map each version of the recorded run to this run's version with as many `kept` steps."""
     replay = run.settings.replay
     assert replay is not None  # only runs with recorded rollouts get here
     source = Run.objects.get(project=run.project_id, slug=replay.run)

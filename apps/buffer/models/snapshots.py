@@ -46,7 +46,7 @@ class Snapshot(models.Model):
         size = 0
         for batch in _batches(lessons):
             for pk, words in batch:
-                digest.update(_spelt(pk, words))
+                digest.update(_digest_line(pk, words))
             SnapshotItem.objects.bulk_create(
                 SnapshotItem(snapshot=snapshot, position=n, lesson=pk)
                 for n, (pk, _) in enumerate(batch, start=size)
@@ -66,7 +66,7 @@ class Snapshot(models.Model):
         """Return the digest that a snapshot of these (id, digest) pairs would have."""
         digest = hashlib.sha256()
         for pk, words in lessons:
-            digest.update(_spelt(pk, words))
+            digest.update(_digest_line(pk, words))
         return digest.hexdigest()
 
 
@@ -109,7 +109,7 @@ class StepLesson(models.Model):
 
 @retrying
 def plan_lessons(run: Run, fence: int) -> TrainStep | None:
-    """Plan the batch of the run's next update; None when the plan is done.
+    """Plan the batch of the run's next step; None when the plan is done.
 
     The batch is the next `snapshot.rows` lessons of a seeded shuffle per epoch. A step that was
     planned before (by a trainer that died) is returned unchanged. Raises StaleFence.
@@ -138,7 +138,7 @@ def list_lessons(step: TrainStep) -> list[int]:
     return list(step.lessons.order_by("position").values_list("item__lesson", flat=True))
 
 
-def _spelt(pk: int, words: str) -> bytes:
+def _digest_line(pk: int, words: str) -> bytes:
     return f"{pk}:{words}\n".encode()
 
 

@@ -1,4 +1,4 @@
-"""Steps: the experiences that each update takes, fixed when it is planned.
+"""Steps: the experiences that each step takes, fixed when it is planned.
 
 A planned batch is never changed.
 """
@@ -89,7 +89,7 @@ class StepItem(models.Model):
 def plan_step(
     run: Run, fence: int, crediting: Crediting | None = None, treating: Treating | None = None
 ) -> TrainStep | None:
-    """Plan the batch of the run's next update: groups and expert experiences.
+    """Plan the batch of the run's next step: groups and expert experiences.
 
     Return None while too few groups are ready. If a trainer died after it planned the step, the
     step is returned unchanged. Experiences over the staleness bound are dropped first, so no plan
@@ -153,7 +153,7 @@ def record_batch(
 
 
 def _usable(groups: list[int]) -> models.QuerySet[Experience]:
-    """Return the experiences of these groups that an update may take, in the batch's order."""
+    """Return the experiences of these groups that a step may take, in the batch's order."""
     usable = (Experience.State.READY, Experience.State.TRAINED)
     usual = Experience.objects.usual().filter(EqualsAny("group", groups), state__in=usable)
     return usual.order_by("group__draw_index", "rollout__sample_index")

@@ -33,7 +33,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchHit:
     """One section that a search has found, with the line that matches best."""
 
     page: Page
@@ -57,7 +57,7 @@ def index() -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def search_help(query: str) -> list[Found]:
+def search_help(query: str) -> list[SearchHit]:
     """Return the sections that have all words of the query, the best ones first."""
     words = query.lower().split()
     if not words:
@@ -65,7 +65,7 @@ def search_help(query: str) -> list[Found]:
     scored = [(_score(entry, words), entry) for entry in index()]
     matching = [pair for pair in scored if pair[0]]
     matching.sort(key=lambda pair: -pair[0])
-    return [_found(entry, words) for _, entry in matching[:MOST_FOUND]]
+    return [_build_result(entry, words) for _, entry in matching[:MOST_FOUND]]
 
 
 def _score(entry: Entry, words: list[str]) -> int:
@@ -83,15 +83,17 @@ def _score(entry: Entry, words: list[str]) -> int:
     return total
 
 
-def _found(entry: Entry, words: list[str]) -> Found:
+def _build_result(entry: Entry, words: list[str]) -> SearchHit:
     section = entry.section
     lines = section.lines or [section.title]
     best = max(lines, key=lambda line: sum(word in line.lower() for word in words))
     anchor = "" if entry.is_first else f"#{section.anchor}"
-    return Found(entry.page, section.title, entry.page.address + anchor, _marked(best, words))
+    return SearchHit(
+        entry.page, section.title, entry.page.address + anchor, _mark_matches(best, words)
+    )
 
 
-def _marked(line: str, words: list[str]) -> SafeString:
+def _mark_matches(line: str, words: list[str]) -> SafeString:
     """Return the part of a line around its first match, with all matches marked."""
     pattern = re.compile("|".join(re.escape(word) for word in words), re.IGNORECASE)
     first = pattern.search(line)

@@ -232,10 +232,10 @@ def reconcile(acknowledged: set[str] | None = None) -> dict[str, list[str]]:
             Check("acknowledged ratings are stored", acknowledged_ratings_are_stored(acknowledged)),
         )
     )
-    return {check.name: _found(check) for check in checks}
+    return {check.name: _run_check(check) for check in checks}
 
 
-def _found(check: Check) -> list[str]:
+def _run_check(check: Check) -> list[str]:
     with one_moment():
         return list(check.find())
 

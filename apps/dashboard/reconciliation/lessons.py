@@ -38,10 +38,10 @@ def expert_rows_name_their_parents() -> Iterator[str]:
         f"{row}: expert experience without a source"
         for row in made.filter(rollout__own_expert=None)[:SHOWN]
     )
-    said = Experience.objects.usual().filter(rollout=OuterRef("rollout"))
+    usual = Experience.objects.usual().filter(rollout=OuterRef("rollout"))
     yield from (
         f"{row}: made from an answer that was not admitted"
-        for row in made.filter(~Exists(said))[:SHOWN]
+        for row in made.filter(~Exists(usual))[:SHOWN]
     )
     rows = OwnExpert.objects.filter(~Exists(made.filter(rollout=OuterRef("rollout"))))
     yield from (

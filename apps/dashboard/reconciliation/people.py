@@ -56,6 +56,6 @@ def nobody_is_asked_about_closed_groups() -> Iterator[str]:
 
 def finished_slots_have_ratings() -> Iterator[str]:
     """Yield slots that are done without a rating by their rater."""
-    said = Rating.objects.filter(item=OuterRef("item"), rater=OuterRef("rater"))
-    for slot in Slot.objects.filter(~Exists(said), state=Slot.State.DONE)[:SHOWN]:
+    ratings = Rating.objects.filter(item=OuterRef("item"), rater=OuterRef("rater"))
+    for slot in Slot.objects.filter(~Exists(ratings), state=Slot.State.DONE)[:SHOWN]:
         yield f"{slot}: done, but has no rating"

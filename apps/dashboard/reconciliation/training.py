@@ -55,9 +55,9 @@ def trained_experiences_belong_to_committed_steps() -> Iterator[str]:
 
 
 def steps_record_their_settings() -> Iterator[str]:
-    """Yield updates whose record lacks their settings.
+    """Yield steps whose record lacks their settings.
 
-    Without these the next trainer could not repeat the update. Ended runs are excluded: no trainer
+    Without these the next trainer could not repeat the step. Ended runs are excluded: no trainer
     continues them.
     """
     silent = TrainStep.objects.exclude(run__state__in=Run.ENDED).exclude(
@@ -101,7 +101,7 @@ def _loosest_bound(run: Run) -> int:
 
 
 def replays_match_the_recorded_run() -> Iterator[str]:
-    """Yield copied rollouts and updates that differ from the recorded run."""
+    """Yield copied rollouts and steps that differ from the recorded run."""
     same = {name: OuterRef(name) for name in ("origin", "sample_index", "text")}
     original = Rollout.objects.filter(group=OuterRef("group__recorded__of"), **same)
     copies = Rollout.objects.filter(

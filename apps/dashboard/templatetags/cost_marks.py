@@ -18,8 +18,8 @@ def amount(value: float | None) -> str:
 @register.filter
 def sum_of(value: float | None, currency: str) -> str:
     """Format money with two decimals, or three significant digits if it is little."""
-    said = amount(value) if value is None or abs(value) < 1 else f"{value:,.2f}"
-    return f"{said} {currency}".strip()
+    text = amount(value) if value is None or abs(value) < 1 else f"{value:,.2f}"
+    return f"{text} {currency}".strip()
 
 
 @register.filter

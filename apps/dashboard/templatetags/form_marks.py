@@ -29,10 +29,10 @@ def draw_field(knob: Knob, project: str) -> SafeString:
     Most of the fields of a long form are the same in each request, and the templates of hundreds
     of them take most of the time that the page takes.
     """
-    return _drawn(DrawnField(repr(knob), project, knob))
+    return _render_knob(DrawnField(repr(knob), project, knob))
 
 
 @lru_cache(maxsize=DRAWN_KEPT)
-def _drawn(drawn: DrawnField) -> SafeString:
+def _render_knob(drawn: DrawnField) -> SafeString:
     values = {"knob": drawn.knob, "project": {"slug": drawn.project}}
     return render_to_string("dashboard/_knob.html", values)

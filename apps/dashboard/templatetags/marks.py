@@ -156,14 +156,14 @@ def pairs(mapping: Mapping) -> list[tuple[str, str, bool]]:
 
     No key of the details is resolved as a template variable.
     """
-    told = [(name, _told(value)) for name, value in mapping.items()]
+    texts = [(name, _detail_text(value)) for name, value in mapping.items()]
     return [
         (name.replace("_", " "), text[:DETAIL_SHOWN], "\n" in text or len(text) > 40)
-        for name, text in told
+        for name, text in texts
     ]
 
 
-def _told(value: object) -> str:
+def _detail_text(value: object) -> str:
     if (
         isinstance(value, list)
         and value

@@ -55,7 +55,7 @@ def run_crumbs(run: Run, place: str, leaf: str = "", via: str = "", via_url: str
 
 
 @register.simple_tag
-def rating_links(said: Sequence[Mapping]) -> SafeString:
+def rating_links(ratings: Sequence[Mapping]) -> SafeString:
     """Return a link to each rating, from rows with `rating` and its `words`.
 
     Drawn here, not by a template: a page of traces has hundreds of them.
@@ -71,7 +71,7 @@ def rating_links(said: Sequence[Mapping]) -> SafeString:
             one["rating"].rater.username,
             _shortened(one["words"]),
         )
-        for one in said
+        for one in ratings
     ]
     link = '<a class="word{}" href="{}" title="{}{}: {}"><b>{}</b> {}</a>'
     return format_html_join("", link, rows)

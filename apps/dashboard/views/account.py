@@ -171,9 +171,9 @@ def issue_token(request: SignedInRequest) -> HttpResponse:
     form = TokenForm(request.user, request.POST)
     if not form.is_valid():
         return _page(request, form, status=422)
-    wanted = form.cleaned_data
+    data = form.cleaned_data
     _, secret = Token.issue(
-        request.user, wanted["name"], wanted["scopes"], timedelta(days=wanted["days"]), request.user
+        request.user, data["name"], data["scopes"], timedelta(days=data["days"]), request.user
     )
     return _page(request, TokenForm(request.user), secret)
 

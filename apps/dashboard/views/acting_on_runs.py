@@ -38,11 +38,11 @@ def _restore(runs: list[Run], request: SignedInRequest) -> str:
 
 
 def _tag(runs: list[Run], request: SignedInRequest) -> str:
-    return f"{labelling.tag(runs, _words(request), request.user)} tagged."
+    return f"{labelling.tag(runs, _posted_tag(request), request.user)} tagged."
 
 
 def _untag(runs: list[Run], request: SignedInRequest) -> str:
-    return f"{labelling.untag(runs, _words(request), request.user)} untagged."
+    return f"{labelling.untag(runs, _posted_tag(request), request.user)} untagged."
 
 
 def _each(act: Callable[..., None], done: str) -> Callable[[list[Run], SignedInRequest], str]:
@@ -56,14 +56,14 @@ def _each(act: Callable[..., None], done: str) -> Callable[[list[Run], SignedInR
             except NotPossible as error:
                 skipped.append(str(error))
         if len(skipped) == len(runs):
-            raise NotPossible(_listed(skipped))
+            raise NotPossible(_join_reasons(skipped))
         words = f"{len(runs) - len(skipped)} {done}."
-        return f"{words} {len(skipped)} skipped: {_listed(skipped)}." if skipped else words
+        return f"{words} {len(skipped)} skipped: {_join_reasons(skipped)}." if skipped else words
 
     return move
 
 
-def _listed(reasons: Sequence[str]) -> str:
+def _join_reasons(reasons: Sequence[str]) -> str:
     """Join the first few reasons, and count the others."""
     more = len(reasons) - NAMED
     return "; ".join(reasons[:NAMED]) + (f"; and {more} more" if more > 0 else "")
@@ -110,7 +110,7 @@ def act_on_runs(request: SignedInRequest) -> HttpResponse:
     """
     action = posted_action(request, (*OPENS, *ACTS, DELETE))
     if opens := OPENS.get(action):
-        return _opened(request, opens)
+        return _redirect_to_page(request, opens)
     try:
         runs = _ticked(request)
         if not runs:
@@ -152,10 +152,10 @@ def _confirm_stop(request: SignedInRequest, runs: list[Run]) -> HttpResponse:
     return render(request, "dashboard/runs_stop.html", context, status=status)
 
 
-def _opened(request: SignedInRequest, opens: Callable[[list[str]], str]) -> HttpResponse:
+def _redirect_to_page(request: SignedInRequest, opens: Callable[[list[str]], str]) -> HttpResponse:
     """Redirect to a page about the chosen runs, or back to the list with the error."""
     try:
-        seen = _chosen(request, Run.objects.visible_to(request.user))
+        seen = _chosen_runs(request, Run.objects.visible_to(request.user))
         return redirect(
             opens([f"{run.project.slug}/{run.slug}" for run in seen.select_related("project")])
         )
@@ -168,7 +168,7 @@ def _back(request: SignedInRequest) -> HttpResponse:
     return redirect(f"{reverse('runs')}?{request.POST.get('asked', '')}")
 
 
-def _chosen(request: SignedInRequest, runs: QuerySet[Run]) -> QuerySet[Run]:
+def _chosen_runs(request: SignedInRequest, runs: QuerySet[Run]) -> QuerySet[Run]:
     """Return those of these runs that are ticked; with `all`, those that match the list's filter.
 
     Raises Http404 for a filter or an id that is invalid, ValueError if too many match.
@@ -196,12 +196,12 @@ def _ticked(request: SignedInRequest) -> list[Run]:
     """
     steered = Run.objects.steered_by(request.user)
     if posted_flag(request, "all"):
-        keys = set(_chosen(request, steered).values_list("pk", flat=True))
+        keys = set(_chosen_runs(request, steered).values_list("pk", flat=True))
     else:
         keys = run_ids(request.POST.getlist("run"))
         if len(keys) > MOST_TICKED:
             raise ValueError(f"{len(keys)} runs are selected. Select at most {MOST_TICKED}.")
-        if _chosen(request, Run.objects.visible_to(request.user)).count() < len(keys):
+        if _chosen_runs(request, Run.objects.visible_to(request.user)).count() < len(keys):
             raise Http404("run not found")
     found = list(steered.filter(pk__in=keys).select_related("project", "topic").distinct())
     if len(found) < len(keys):
@@ -211,7 +211,7 @@ def _ticked(request: SignedInRequest) -> list[Run]:
     return found
 
 
-def _words(request: SignedInRequest) -> list[str]:
+def _posted_tag(request: SignedInRequest) -> list[str]:
     if words := labelling.tags_in(request.POST.get("words", "")):
         return words
     raise ValueError("enter a tag.")

@@ -16,7 +16,7 @@ from apps.dashboard.answers import answer_in
 from apps.dashboard.preview import held_over
 from apps.feedback.answer_texts import LETTERS, describe_answer
 from apps.feedback.forms import FORMS, BadAnswer
-from apps.feedback.item_display import Shown, show_item
+from apps.feedback.item_display import ShownItem, show_item
 from apps.feedback.models import Adjudication, Item
 from apps.feedback.quality.decisions import Decision, list_item_decisions, newest_decisions
 from apps.feedback.quality.disputes import load_disputed_items, open_disputes, widest_range
@@ -88,7 +88,7 @@ def dispute(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpR
         "item": item,
         "form": form,
         "wrong": wrong,
-        "shown": _shown(request.user, run, item),
+        "shown": _visible_item(request.user, run, item),
         "may_answer": item.form not in WORDS_ONLY,
         "adjudication": (
             Adjudication.objects.filter(item=item).select_related("rating__rater").first()
@@ -169,7 +169,7 @@ def _value(vote: Decision, people: People) -> float | None:
     return FORMS[vote.form].values(vote.answer, vote.shown, people).get(vote.shown[0])
 
 
-def _shown(user: User, run: Run, item: Item) -> Shown | None:
+def _visible_item(user: User, run: Run, item: Item) -> ShownItem | None:
     """Return the item as a rater would see it; None if its replies were pruned."""
     replies = list(
         Rollout.objects.filter(pk__in=item.members)

@@ -37,7 +37,7 @@ def channels(request: SignedInRequest, project: str) -> HttpResponse:
     kind = request.POST.get("kind", "")
     address = request.POST.get("address", "")[:500]
     try:
-        channel = _made(request, found, kind, address)
+        channel = _create_channel(request, found, kind, address)
     except ValueError as wrong:
         return _page(request, found, wrong=str(wrong), kind=kind, address=address, status=422)
     if channel.kind == Channel.Kind.WEBHOOK:
@@ -60,10 +60,10 @@ def act_on_channel(request: SignedInRequest, project: str, pk: int, verb: str) -
             AuditEntry.record(
                 f"alert channel: {verb}", f"{channel.kind} {channel.address}", request.user, found
             )
-        said = ACTS[verb](channel)
+        message = ACTS[verb](channel)
     if verb == "secret":
         return _page(request, found, fresh=channel)
-    messages.success(request, said)
+    messages.success(request, message)
     return redirect("alert-channels", project)
 
 
@@ -80,7 +80,7 @@ def _steered(request: SignedInRequest, slug: str) -> Project:
     return found
 
 
-def _made(request: SignedInRequest, project: Project, kind: str, address: str) -> Channel:
+def _create_channel(request: SignedInRequest, project: Project, kind: str, address: str) -> Channel:
     """Create a channel. Raise ValueError with a message for the user."""
     if kind not in (kinds := (*Channel.Kind.values, *channel_plugins())):
         raise ValueError(f"kind must be one of {', '.join(kinds)}")

@@ -76,7 +76,7 @@ def _with_runs(found: QuerySet[Alert]) -> QuerySet[Alert]:
 def run_alerts(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project, as far as they may know; owners and researchers act."""
     run = seen_run(request, project, slug)
-    context = _of_run(request, run)
+    context = _run_context(request, run)
     context["page"] = load_page(
         _with_runs(_theirs(request, run).filter(closed_at__isnull=False)),
         request,
@@ -102,7 +102,9 @@ def run_alerts(request: SignedInRequest, project: str, slug: str) -> HttpRespons
 def run_alerts_now(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project: the list of open ones again."""
     return render(
-        request, "dashboard/_alerts_open.html", _of_run(request, seen_run(request, project, slug))
+        request,
+        "dashboard/_alerts_open.html",
+        _run_context(request, seen_run(request, project, slug)),
     )
 
 
@@ -110,8 +112,10 @@ def run_alerts_now(request: SignedInRequest, project: str, slug: str) -> HttpRes
 @login_required
 def banner(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project: the banner of its pages again."""
-    told = banner_context(request, seen_run(request, project, slug), request.GET.get("place", ""))
-    return render(request, "dashboard/_alert_banner_now.html", told)
+    context = banner_context(
+        request, seen_run(request, project, slug), request.GET.get("place", "")
+    )
+    return render(request, "dashboard/_alert_banner_now.html", context)
 
 
 def banner_context(request: SignedInRequest, run: Run, place: str = "") -> dict:
@@ -138,7 +142,7 @@ def _theirs(request: SignedInRequest, run: Run) -> AlertQuerySet:
     return Alert.objects.visible_to(request.user).filter(run=run)
 
 
-def _of_run(request: SignedInRequest, run: Run) -> dict:
+def _run_context(request: SignedInRequest, run: Run) -> dict:
     steers = may_steer(request, run)
     return {
         "section": "runs",

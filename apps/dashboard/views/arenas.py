@@ -78,7 +78,7 @@ def arenas(request: SignedInRequest) -> HttpResponse:
 @login_required
 def arena(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Members of the project: the standings, hidden from people who rate one of its runs blind."""
-    found = _seen(request, project, pk)
+    found = _visible_arena(request, project, pk)
     pairings = list_pairings(found)
     context = {
         "section": "rate",
@@ -155,7 +155,7 @@ def _share(text: str) -> float:
         raise ConfigError({"again": "must be a number from 0 to 100"}) from None
 
 
-def _seen(request: SignedInRequest, project: str, pk: int) -> Arena:
+def _visible_arena(request: SignedInRequest, project: str, pk: int) -> Arena:
     """Return the arena if the user may see it. Raise Http404."""
     return get_object_or_404(
         Arena.objects.visible_to(request.user).select_related("project", "taskset", "by"),
@@ -169,7 +169,7 @@ def _steered(request: SignedInRequest, project: str, pk: int) -> Arena:
 
     Raises Http404 for a stranger, PermissionDenied for people who may not steer.
     """
-    found = _seen(request, project, pk)
+    found = _visible_arena(request, project, pk)
     if not _may_steer(request, found):
         raise PermissionDenied("Only owners and researchers of this project can do this.")
     return found

@@ -34,12 +34,12 @@ class AuditSearch(forms.Form):
     def found(self, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
         if not self.is_valid():
             return entries.none()
-        wanted = Q()
+        condition = Q()
         if act := self.cleaned_data["act"]:
-            wanted &= Q(act__icontains=act)
+            condition &= Q(act__icontains=act)
         if by := self.cleaned_data["by"]:
-            wanted &= Q(name__iexact=by)
-        return entries.filter(wanted)
+            condition &= Q(name__iexact=by)
+        return entries.filter(condition)
 
 
 @require_safe
@@ -82,7 +82,7 @@ def _page(
     context |= {
         "search": search,
         "page": page,
-        "rows": [(entry, _told(entry)) for entry in page.rows],
+        "rows": [(entry, _entry_details(entry)) for entry in page.rows],
         "acts": sorted({act for act, _ in newest}),
         "people": sorted({name for _, name in newest if name}),
     }
@@ -91,7 +91,7 @@ def _page(
     )
 
 
-def _told(entry: AuditEntry) -> dict:
+def _entry_details(entry: AuditEntry) -> dict:
     """Return an entry's details: differences, reason, and everything else by name."""
     details = dict(entry.details)
     before = details.pop("before", None)

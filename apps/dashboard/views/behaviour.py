@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.comparing_evaluations import QuestionSet, of_versions
-from apps.dashboard.evaluations import Shown
+from apps.dashboard.evaluations import EvaluationQuery
 from apps.evaluation.arena.making import create_arena
 from apps.evaluation.behaviour.clusters import behaviour_of
 from apps.evaluation.behaviour.reading import LONGEST, MOST_PAIRS, pairs_of
@@ -22,7 +22,7 @@ from apps.runs.blind_review import sees_judgements
 from apps.runs.config import ConfigError
 from apps.runs.models import Run, WeightVersion
 
-MEASURE = Shown("pass", 1)  # any one does: only the evaluations are needed
+MEASURE = EvaluationQuery("pass", 1)  # any one does: only the evaluations are needed
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def behaviour(request: SignedInRequest, project: str, slug: str) -> HttpResponse
         raise PermissionDenied("You rate this run blind, so results of its versions are hidden.")
     versions = [_version(run, request.GET, name) for name in ("one", "other")]
     offered = [found for found in map(_evaluated, of_versions(versions, MEASURE).asked) if found]
-    chosen = _chosen(offered, request.GET.get("on", ""))
+    chosen = _chosen_version(offered, request.GET.get("on", ""))
     context = {
         "section": "runs",
         "run": run,
@@ -81,9 +81,9 @@ def _confirm(request: SignedInRequest, run: Run, taskset: str, sides: list[Run])
     return redirect("arena", run.project.slug, made.pk)
 
 
-def _version(run: Run, asked: QueryDict, name: str) -> WeightVersion:
+def _version(run: Run, query: QueryDict, name: str) -> WeightVersion:
     """Return the version that the URL names. Raise Http404."""
-    number = asked.get(name, "")
+    number = query.get(name, "")
     if not (number.isascii() and number.isdigit() and len(number) < 10):
         raise Http404(f"{name} must be the number of a version")
     found = run.weight_versions.filter(version=int(number)).first()
@@ -101,6 +101,6 @@ def _evaluated(asked: QuestionSet) -> Evaluated | None:
     return Evaluated(asked.taskset, asked.words, one, other)
 
 
-def _chosen(offered: list[Evaluated], asked: str) -> Evaluated | None:
+def _chosen_version(offered: list[Evaluated], asked: str) -> Evaluated | None:
     named = next((one for one in offered if one.one == asked), None)
     return named or next(iter(offered), None)

@@ -51,7 +51,7 @@ def with_spread(found: dict[str, Series]) -> dict[str, Series]:
     """Add people's mean minus and plus one standard deviation, where both are known."""
     means, spread = (
         dict(zip(s["x"], s["y"], strict=True))
-        for s in (_of(found, "reward_human"), _of(found, "reward_human_std"))
+        for s in (_curve_named(found, "reward_human"), _curve_named(found, "reward_human_std"))
     )
     steps = sorted(means.keys() & spread.keys())
     ends = {
@@ -62,5 +62,5 @@ def with_spread(found: dict[str, Series]) -> dict[str, Series]:
     return {**shown, **{name: {"x": steps, "y": values} for name, values in ends.items()}}
 
 
-def _of(found: dict[str, Series], name: str) -> Series:
+def _curve_named(found: dict[str, Series], name: str) -> Series:
     return found.get(name, {"x": [], "y": []})

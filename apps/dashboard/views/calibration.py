@@ -26,16 +26,16 @@ def show_calibration(request: SignedInRequest, project: str, slug: str) -> HttpR
     A POST sets the targets of one scorer.
     """
     run = steered_run(request, project, slug)
-    said = None
+    posted = None
     wrong: dict[str, str] = {}
     if request.method == "POST":
-        said, wrong = _ask(request, run)
+        posted, wrong = _ask(request, run)
         if not wrong:
             return redirect("run-calibration", project, slug)
     return render(
         request,
         "dashboard/calibration.html",
-        _context(request, run, said, wrong),
+        _context(request, run, posted, wrong),
         status=422 if wrong else 200,
     )
 
@@ -52,9 +52,9 @@ def calibration_now(request: SignedInRequest, project: str, slug: str) -> HttpRe
 
 
 def _context(
-    request: SignedInRequest, run: Run, said: tuple[str, dict] | None, wrong: dict[str, str]
+    request: SignedInRequest, run: Run, posted: tuple[str, dict] | None, wrong: dict[str, str]
 ) -> dict:
-    """Return the context; `said` is the form just posted of a scorer, `wrong` its errors by field.
+    """Return the context; `posted` is a scorer's posted form, `wrong` its errors by field.
 
     Raises Http404.
     """
@@ -66,7 +66,7 @@ def _context(
         "section": "runs",
         "run": run,
         "plan": plan,
-        "cards": shown.build_scorer_cards(plan, rows, said, wrong),
+        "cards": shown.build_scorer_cards(plan, rows, posted, wrong),
         "made_at": max((row.made_at for row in rows), default=None),
         "parted": parted,
         "count": count,
@@ -113,10 +113,10 @@ def _ask(request: SignedInRequest, run: Run) -> tuple[tuple[str, dict], dict[str
     place = next((n for n, choice in enumerate(plan.rewards) if choice.scorer == scorer), None)
     if place is None:
         raise Http404(f"this run has no scorer {scorer!r}")
-    said = values_in(Trust, request.POST, shown.field_prefix(place))
-    asks = any(said[name] is not None for name in ("accuracy", "kappa", "order"))
+    targets = values_in(Trust, request.POST, shown.field_prefix(place))
+    asks = any(targets[name] is not None for name in ("accuracy", "kappa", "order"))
     rewards = [choice.model_dump(mode="json") for choice in plan.rewards]
-    rewards[place]["trust"] = said if asks else None
+    rewards[place]["trust"] = targets if asks else None
     try:
         run.change_config(request.user, rewards=rewards)
     except ConfigError as error:
@@ -128,9 +128,9 @@ def _ask(request: SignedInRequest, run: Run) -> tuple[tuple[str, dict], dict[str
         }
         if not fields:
             messages.error(request, "; ".join(error.problems.values()))
-        return (scorer, said), fields or error.problems
+        return (scorer, targets), fields or error.problems
     messages.success(
         request,
         f"Target for {scorer} {'saved' if asks else 'removed'}.",
     )
-    return (scorer, said), {}
+    return (scorer, targets), {}

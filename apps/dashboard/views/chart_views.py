@@ -13,7 +13,7 @@ from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer, trained_run
 from apps.dashboard.curves import AXES
 from apps.dashboard.ledger import FIGURES_OF_STEPS
-from apps.dashboard.own_chart import OwnAsked, build_own_chart
+from apps.dashboard.own_chart import OwnChartQuery, build_own_chart
 from apps.runs.blind_review import sees_judgements
 from apps.runs.models import LONGEST_NAME, ChartView, NotPossible, Run, newest_values
 
@@ -30,7 +30,7 @@ class ViewForm(forms.Form):
 
     def clean_query(self) -> str:
         """Return the valid part of the query string."""
-        return OwnAsked(QueryDict(self.cleaned_data["query"])).address
+        return OwnChartQuery(QueryDict(self.cleaned_data["query"])).address
 
 
 @require_safe
@@ -85,12 +85,12 @@ def _page(
     request: SignedInRequest, run: Run, query: QueryDict, form: ViewForm | None = None
 ) -> HttpResponse:
     is_open = sees_judgements(request.user, run)
-    asked = OwnAsked(query)
+    chart_query = OwnChartQuery(query)
     context = {
         "section": "runs",
         "run": run,
         "is_open": is_open,
-        "asked": asked,
+        "asked": chart_query,
         "axes": AXES,
         "form": form,
         "longest_name": LONGEST_NAME,
@@ -100,7 +100,7 @@ def _page(
         views = ChartView.objects.offered(request.user, run).select_related("owner")
         context |= {
             "sequence": run.topic.sequence,
-            "own": build_own_chart(run, asked, newest_values(run, FIGURES_OF_STEPS)),
+            "own": build_own_chart(run, chart_query, newest_values(run, FIGURES_OF_STEPS)),
             "views": [(view, steers or view.owner_id == request.user.pk) for view in views],
             "may_steer": steers,
         }

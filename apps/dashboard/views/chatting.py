@@ -68,7 +68,9 @@ def chat(request: SignedInRequest, project: str, slug: str, version: int) -> Htt
     if form is not None:
         if form.is_valid():
             try:
-                return _at(run, found, _said(request, found, talk, form.cleaned_data))
+                return _redirect_to_chat(
+                    run, found, _add_message(request, found, talk, form.cleaned_data)
+                )
             except NotPossible as error:
                 form.add_error("text", f"{error}.".capitalize())
         status = 422
@@ -110,7 +112,7 @@ def chat_act(
             talk.ask_again(last.temperature, last.max_tokens)
         except NotPossible as error:
             messages.error(request, f"{error}.".capitalize())
-    return _at(run, found, talk)
+    return _redirect_to_chat(run, found, talk)
 
 
 def _mine(request: SignedInRequest, version: WeightVersion) -> QuerySet[Chat]:
@@ -127,16 +129,18 @@ def _talk(request: SignedInRequest, version: WeightVersion, named: str | None) -
 
 
 @transaction.atomic
-def _said(request: SignedInRequest, version: WeightVersion, talk: Chat | None, said: dict) -> Chat:
+def _add_message(
+    request: SignedInRequest, version: WeightVersion, talk: Chat | None, data: dict
+) -> Chat:
     """Add the user's message, to a new conversation if there is none. Raise NotPossible."""
     talk = talk or Chat.objects.create(
-        weight_version=version, by=request.user, system=said["system"].strip()
+        weight_version=version, by=request.user, system=data["system"].strip()
     )
-    talk.ask([{"role": "user", "content": said["text"]}], said["temperature"], said["max_tokens"])
+    talk.ask([{"role": "user", "content": data["text"]}], data["temperature"], data["max_tokens"])
     return talk
 
 
-def _at(run: Run, version: WeightVersion, talk: Chat) -> HttpResponseRedirect:
+def _redirect_to_chat(run: Run, version: WeightVersion, talk: Chat) -> HttpResponseRedirect:
     address = reverse("run-weight-chat", args=[run.project.slug, run.slug, version.version])
     return redirect(f"{address}?chat={talk.pk}#say")
 
@@ -170,7 +174,7 @@ def _page(
         **shown,
         "form": form,
         "knobs": knobs,
-        "others": _offered(run, version),
+        "others": _offered_versions(run, version),
         "longest": LONGEST_TEXT,
         "coldest": COLDEST,
         "most_tokens": MOST_TOKENS,
@@ -182,7 +186,7 @@ def _page(
     }
 
 
-def _offered(run: Run, version: WeightVersion) -> list[WeightVersion]:
+def _offered_versions(run: Run, version: WeightVersion) -> list[WeightVersion]:
     """Return versions to chat with whose folders exist.
 
     These are the newest, milestones and pinned ones, the base, and this one.

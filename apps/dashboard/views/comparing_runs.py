@@ -25,7 +25,7 @@ from apps.dashboard.comparing_runs import (
     same_tasks,
 )
 from apps.dashboard.config_diff import list_differing_fields
-from apps.dashboard.evaluations import Shown
+from apps.dashboard.evaluations import EvaluationQuery
 from apps.dashboard.significance import (
     Seeds,
     Versus,
@@ -39,7 +39,7 @@ from apps.runs.models import Run
 from apps.runs.models.steps import REWARD
 
 EARLIER_SHOWN = 50
-EVALUATED = "evaluations"  # value in place of a metric of updates
+EVALUATED = "evaluations"  # value in place of a metric of steps
 LONGEST = 1_000  # longest list of addresses, in characters
 
 
@@ -67,14 +67,14 @@ def compare_runs(request: SignedInRequest) -> HttpResponse:
     shown = [run for run in runs if run.pk in is_open]
     axis = _axis(request)
     figure = _one_of(request, "figure", (*FIGURES, EVALUATED), REWARD)
-    measured = Shown.read(request.GET)
+    measured = EvaluationQuery.read(request.GET)
     choice = _one_of(request, "of", comparing_evaluations.CHOICES, "newest")
     finals = compute_final_means(shown)
     beside = comparing_evaluations.of_runs(shown, measured, choice)
     chances = (
         _of_evaluations(shown, beside) if figure == EVALUATED else [_of_updates(finals, figure)]
     )
-    told = [name for name in FIGURES if any(name in final.last for final in finals)]
+    recorded = [name for name in FIGURES if any(name in final.last for final in finals)]
     context = {
         "section": "runs",
         "runs": runs,
@@ -87,7 +87,7 @@ def compare_runs(request: SignedInRequest) -> HttpResponse:
         "asked": ",".join(_address(run) for run in runs),
         "most": MOST_RUNS,
         "finals": finals,
-        "figures": {name: FIGURES[name] for name in told},
+        "figures": {name: FIGURES[name] for name in recorded},
         "last": LAST,
         "newest_groups": NEWEST_GROUPS,
         "differences": list_differing_fields([run.settings for run in runs])
@@ -174,16 +174,16 @@ def _runs(request: SignedInRequest) -> tuple[list[Run], list[str]]:
 
     Raises Http404 for too many.
     """
-    said = request.GET.get("runs", "")
-    asked = list(dict.fromkeys(part.strip() for part in said.split(",") if part.strip()))
-    if len(asked) > MOST_RUNS or len(said) > LONGEST:
+    typed = request.GET.get("runs", "")
+    asked = list(dict.fromkeys(part.strip() for part in typed.split(",") if part.strip()))
+    if len(asked) > MOST_RUNS or len(typed) > LONGEST:
         raise Http404(f"compare at most {MOST_RUNS} runs")
-    wanted = Q()
+    condition = Q()
     for address in asked:
         project, _, slug = address.partition("/")
-        wanted |= Q(project__slug=project, slug=slug)
+        condition |= Q(project__slug=project, slug=slug)
     found = (
-        {_address(run): run for run in _visible(request).with_tasksets().filter(wanted)}
+        {_address(run): run for run in _visible(request).with_tasksets().filter(condition)}
         if asked
         else {}
     )

@@ -16,7 +16,7 @@ from apps.accounts.requests import SignedInRequest
 from apps.dashboard import version_line
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.comparing_evaluations import of_versions
-from apps.dashboard.evaluations import Shown
+from apps.dashboard.evaluations import EvaluationQuery
 from apps.dashboard.views.chatting import (
     TOKENS,
     Knobs,
@@ -57,22 +57,22 @@ class Asking(Knobs):
                 blocks.append([])
             else:
                 blocks[-1].append(line)
-        said = (
+        prompts = (
             ["\n".join(block).strip() for block in blocks]
             if len(blocks) > 1
             else [line.strip() for line in lines]
         )
-        return [[{"role": "user", "content": text}] for text in said if text]
+        return [[{"role": "user", "content": text}] for text in prompts if text]
 
     def clean(self) -> dict:
         super().clean()
-        said = self.cleaned_data
-        count = len(said.get("prompts") or []) + (said.get("tasks") or 0)
-        if "prompts" in said and not 0 < count <= MOST_PROMPTS:
+        data = self.cleaned_data
+        count = len(data.get("prompts") or []) + (data.get("tasks") or 0)
+        if "prompts" in data and not 0 < count <= MOST_PROMPTS:
             raise forms.ValidationError(f"Enter 1 to {MOST_PROMPTS} prompts in total, not {count}.")
-        if said.get("one") is not None and said.get("one") == said.get("other"):
+        if data.get("one") is not None and data.get("one") == data.get("other"):
             raise forms.ValidationError("Select two different versions.")
-        return said
+        return data
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -86,7 +86,7 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
     if not sees_judgements(request.user, run):
         raise PermissionDenied("You rate this run blind, so results of its versions are hidden.")
     steers = may_steer(request, run)
-    offered = _offered(run)
+    offered = _offered_versions(run)
     form = Asking(request.POST) if request.method == "POST" else None
     if form is not None and form.is_valid():
         try:
@@ -95,13 +95,14 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
             )
         except NotPossible as error:
             form.add_error(None, f"{error}.".capitalize())
-    asked = form.data if form is not None else request.GET
+    data = form.data if form is not None else request.GET
     chosen = [
-        _chosen(run, asked.get(name), offered, place) for place, name in enumerate(("one", "other"))
+        _chosen_version(run, data.get(name), offered, place)
+        for place, name in enumerate(("one", "other"))
     ]
     known = [version for version in chosen if version is not None]
     are_known = len(known) == len(chosen)
-    measured = Shown.read(request.GET)
+    measured = EvaluationQuery.read(request.GET)
     context = {
         "section": "runs",
         "run": run,
@@ -187,14 +188,14 @@ def _cell(turn: ChatTurn, version: WeightVersion, is_served: bool) -> dict:
     return {"turn": turn, "version": version, "seconds": turn_seconds(turn), "waits": waits}
 
 
-def _begun(request: SignedInRequest, run: Run, said: dict) -> Comparison:
+def _begun(request: SignedInRequest, run: Run, data: dict) -> Comparison:
     """Create the comparison. Raise NotPossible."""
-    one, other = (_existing(run, said[name]) for name in ("one", "other"))
-    prompts = [*said["prompts"], *_drawn(run, said["tasks"] or 0)]
+    one, other = (_existing(run, data[name]) for name in ("one", "other"))
+    prompts = [*data["prompts"], *_draw_prompts(run, data["tasks"] or 0)]
     if not prompts:
         raise NotPossible("the run has no tasks without images; enter prompts instead")
     return Comparison.begin(
-        one, other, request.user, prompts, said["temperature"], said["max_tokens"]
+        one, other, request.user, prompts, data["temperature"], data["max_tokens"]
     )
 
 
@@ -206,7 +207,7 @@ def _existing(run: Run, number: int) -> WeightVersion:
     return version
 
 
-def _drawn(run: Run, count: int) -> list[list[dict]]:
+def _draw_prompts(run: Run, count: int) -> list[list[dict]]:
     """Return the prompts of `count` random tasks of the run; those with pictures are skipped."""
     if not count:
         return []
@@ -225,7 +226,7 @@ def _drawn(run: Run, count: int) -> list[list[dict]]:
     return list(found.values())
 
 
-def _offered(run: Run) -> list[WeightVersion]:
+def _offered_versions(run: Run) -> list[WeightVersion]:
     """Return the newest versions with folders, version 0, and all that were evaluated."""
     kept = run.weight_versions.filter(
         state__in=(WeightVersion.State.PUBLISHED, WeightVersion.State.VERIFIED)
@@ -250,7 +251,7 @@ def _with_chosen(
     return [found[number] for number in sorted(found, reverse=True)]
 
 
-def _chosen(
+def _chosen_version(
     run: Run, number: str | None, offered: list[WeightVersion], place: int
 ) -> WeightVersion | None:
     """Return the version of that number; by default the one before training, and the newest."""

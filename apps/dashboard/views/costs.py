@@ -60,9 +60,9 @@ class PricesForm(forms.Form):
 
     def clean(self) -> dict:
         super().clean()
-        said = self.cleaned_data
+        data = self.cleaned_data
         return {
-            name: (value or 0.0) if name != "currency" else value for name, value in said.items()
+            name: (value or 0.0) if name != "currency" else value for name, value in data.items()
         }
 
 
@@ -152,7 +152,7 @@ def _page(
         "section": "runs",
         "run": run,
         "cost": found,
-        "bars": _typed(build_cost_bars(run, found), typed, problems or {}),
+        "bars": _with_typed_values(build_cost_bars(run, found), typed, problems or {}),
         "is_open": is_open,
         "may_steer": steers,
         "roles": list_cost_roles(found),
@@ -173,7 +173,7 @@ def _page(
     return render(request, "dashboard/cost.html", context, status=status)
 
 
-def _typed(
+def _with_typed_values(
     bars: list[Bar], typed: Mapping[str, str] | None, problems: Mapping[str, str]
 ) -> list[Bar]:
     """Return the bars with the values of the form's fields: the posted ones, else the limits."""
@@ -184,7 +184,7 @@ def _typed(
             bar.why,
             bar.used,
             bar.most,
-            _shown(bar.most) if typed is None else typed[bar.field],
+            _format_limit(bar.most) if typed is None else typed[bar.field],
             problems.get(bar.field, ""),
         )
         for bar in bars
@@ -202,7 +202,7 @@ def _unit(field: str, found: Cost) -> str:
     )
 
 
-def _shown(limit: float | None) -> str:
+def _format_limit(limit: float | None) -> str:
     return "" if limit is None or not math.isfinite(limit) else f"{limit:.10g}"
 
 

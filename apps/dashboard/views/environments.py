@@ -123,7 +123,7 @@ def _context(request: SignedInRequest, found: Environment) -> dict:
         "now": now,
         "live": list(live),
         "sessions": _sessions(found),
-        "ended": _ended(found, now.earned),
+        "ended": _ended_episodes(found, now.earned),
         "mean_share": share_of_best(found, now.mean_reward),
         "runs": _runs(found),
         "may_steer": _may_steer(request, found),
@@ -131,7 +131,7 @@ def _context(request: SignedInRequest, found: Environment) -> dict:
     }
 
 
-def _ended(found: Environment, earned: dict[int, float]) -> list[dict]:
+def _ended_episodes(found: Environment, earned: dict[int, float]) -> list[dict]:
     """Return the newest ended episodes, with their rewards if the user may see them."""
     newest = {episode.pk: episode for episode in newest_ended([found])[:ENDED_SHOWN]}
     rows = (

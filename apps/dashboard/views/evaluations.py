@@ -16,7 +16,7 @@ from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.arenas import list_offers
 from apps.dashboard.comparing_evaluations import figures_by_task
 from apps.dashboard.evaluations import (
-    Shown,
+    EvaluationQuery,
     build_evaluations_overview,
     describe_questions,
     slices,
@@ -54,7 +54,7 @@ def show_evaluations(request: SignedInRequest, project: str, slug: str) -> HttpR
         return _ask(request, steered_run(request, project, slug))
     run = seen_run(request, project, slug)
     if run.is_evaluation:
-        return render(request, "dashboard/evaluation.html", _one(request, run))
+        return render(request, "dashboard/evaluation.html", _evaluation_context(request, run))
     return render(request, "dashboard/evaluations.html", _page(request, run))
 
 
@@ -64,7 +64,7 @@ def evaluations_now(request: SignedInRequest, project: str, slug: str) -> HttpRe
     """Members of the run's project: the part that changes while versions are evaluated."""
     run = seen_run(request, project, slug)
     if run.is_evaluation:
-        return render(request, "dashboard/_evaluation_now.html", _one(request, run))
+        return render(request, "dashboard/_evaluation_now.html", _evaluation_context(request, run))
     return render(request, "dashboard/_evaluations_now.html", _table(request, run))
 
 
@@ -78,7 +78,7 @@ def schedules(request: SignedInRequest, project: str, slug: str) -> HttpResponse
         if "remove" in request.POST:
             remove_schedule(run, key, request.user)
         else:
-            scheduled = Scheduled.model_validate(_said(request.POST, OF_SCHEDULES))
+            scheduled = Scheduled.model_validate(_posted_fields(request.POST, OF_SCHEDULES))
             _require_taskset(run, scheduled.taskset)
             add_schedule(run, scheduled, request.user)
     except (ConfigError, ValidationError) as wrong:
@@ -117,7 +117,7 @@ def _ask(request: SignedInRequest, run: Run) -> HttpResponse:
             raise ConfigError(
                 {"run": "is an evaluation itself. Evaluate versions of its run instead"}
             )
-        asked = Asked.model_validate(_said(request.POST, FIELDS))
+        asked = Asked.model_validate(_posted_fields(request.POST, FIELDS))
         _require_taskset(run, asked.taskset)
         versions = None if is_bench else _numbers(request.POST)
         made = evaluate_several(
@@ -126,28 +126,30 @@ def _ask(request: SignedInRequest, run: Run) -> HttpResponse:
     except (ConfigError, ValidationError) as wrong:
         return refused(request, run, wrong, "The evaluation was not started", "ask")
     new = sum(is_new for _, is_new in made)
-    told = f"{new} evaluation{'' if new == 1 else 's'} started" if new else "No evaluations started"
+    message = (
+        f"{new} evaluation{'' if new == 1 else 's'} started" if new else "No evaluations started"
+    )
     known = len(made) - new
-    messages.success(request, told + (f"; {known} already existed." if known else "."))
+    messages.success(request, message + (f"; {known} already existed." if known else "."))
     return redirect("run-evaluations", run.project.slug, run.slug)
 
 
-def _numbers(said: QueryDict) -> set[int]:
+def _numbers(posted: QueryDict) -> set[int]:
     """Return the selected or typed versions. Raise ConfigError for anything but numbers."""
-    told = [*said.getlist("version"), *said.get("others", "").replace(",", " ").split()]
+    typed = [*posted.getlist("version"), *posted.get("others", "").replace(",", " ").split()]
     if wrong := next(
-        (text for text in told if not (text.isascii() and text.isdigit() and len(text) < 10)), None
+        (text for text in typed if not (text.isascii() and text.isdigit() and len(text) < 10)), None
     ):
         raise ConfigError(
             {"version": f"{wrong[:20]!r} is not a version number; enter numbers such as 40, 120"}
         )
-    return {int(text) for text in told}
+    return {int(text) for text in typed}
 
 
-def _said(said: QueryDict, fields: tuple[str, ...]) -> dict:
-    told = {name: text for name in fields if (text := said.get(name, "").strip())}
-    chosen = [name for name in said.getlist("scorer") if name]
-    return told | ({"rewards": [{"scorer": name} for name in chosen]} if chosen else {})
+def _posted_fields(posted: QueryDict, fields: tuple[str, ...]) -> dict:
+    values = {name: text for name in fields if (text := posted.get(name, "").strip())}
+    chosen = [name for name in posted.getlist("scorer") if name]
+    return values | ({"rewards": [{"scorer": name} for name in chosen]} if chosen else {})
 
 
 def _require_taskset(run: Run, slug: str) -> None:
@@ -165,7 +167,7 @@ def _problems(wrong: ConfigError | ValidationError) -> Mapping[str, str]:
 
 
 def _table(request: SignedInRequest, run: Run) -> dict:
-    shown = Shown.read(request.GET)
+    shown = EvaluationQuery.read(request.GET)
     if not sees_judgements(request.user, run):
         return {"run": run, "is_open": False, "shown": shown}
     found = build_evaluations_overview(run, shown)
@@ -195,7 +197,7 @@ def _page(
         "section": "runs",
         "may_steer": may_steer(request, run),
         "tasksets": _tasksets(run),
-        "kept": _kept(run),
+        "kept": _offered_versions(run),
         "ticked_versions": request.POST.getlist("version"),
         "ticked_scorers": request.POST.getlist("scorer"),
         "schedules": [(one, words_of_schedule(one)) for one in plan.evaluations],
@@ -212,7 +214,7 @@ def _page(
     }
 
 
-def _kept(run: Run) -> dict:
+def _offered_versions(run: Run) -> dict:
     """Return versions whose folders exist, and how many there are beyond those offered.
 
     Offered are the newest, the base, and some older ones.
@@ -251,10 +253,10 @@ def _tasksets(run: Run) -> list[Taskset]:
     return sorted(found, key=rank)
 
 
-def _one(request: SignedInRequest, run: Run) -> dict:
+def _evaluation_context(request: SignedInRequest, run: Run) -> dict:
     """Return the context of an evaluation's page."""
     plan = run.settings
-    shown = Shown.read(request.GET)
+    shown = EvaluationQuery.read(request.GET)
     of = run.evaluates.run if run.evaluates else None
     context = {
         "section": "runs",
@@ -307,7 +309,7 @@ def _one(request: SignedInRequest, run: Run) -> dict:
     }
 
 
-def _by_its_scales(run: Run, found: EvaluationFigures, shown: Shown) -> EvaluationFigures:
+def _by_its_scales(run: Run, found: EvaluationFigures, shown: EvaluationQuery) -> EvaluationFigures:
     """Add scales that were estimated since the evaluation was summarized."""
     known = figures_by_task([run.pk], shown).get(run.pk)
     if known is None:  # it is not summarized yet, or was by an earlier release

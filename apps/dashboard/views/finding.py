@@ -13,7 +13,7 @@ from apps.dashboard.palette import LONGEST, find_by_words
 @login_required
 def show_search(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: what they may open that matches `words`, as a page."""
-    return render(request, "dashboard/find.html", _found(request) | {"section": "find"})
+    return render(request, "dashboard/find.html", _search_context(request) | {"section": "find"})
 
 
 @require_safe
@@ -23,10 +23,10 @@ def list_search_options(request: SignedInRequest) -> HttpResponse:
 
     `run` is the run on whose page it is open.
     """
-    return render(request, "dashboard/_palette_rows.html", _found(request))
+    return render(request, "dashboard/_palette_rows.html", _search_context(request))
 
 
-def _found(request: SignedInRequest) -> dict:
+def _search_context(request: SignedInRequest) -> dict:
     words = request.GET.get("words", "")[:LONGEST]
     found = find_by_words(request, words, request.GET.get("run", ""))
     return {"words": words, "found": found, "longest": LONGEST}

@@ -153,8 +153,8 @@ def _expected(item: Item) -> str:
 def _texts(run: Run, items: Sequence[Item]) -> dict[int, str]:
     """Return the beginning of each item's first reply."""
     first = {item.members[0]: item.pk for item in items}
-    said = Rollout.objects.filter(run=run, pk__in=first).values_list("pk", "text")
-    return {first[pk]: text[:EXCERPT] for pk, text in said}
+    texts = Rollout.objects.filter(run=run, pk__in=first).values_list("pk", "text")
+    return {first[pk]: text[:EXCERPT] for pk, text in texts}
 
 
 def _newest(run: Run) -> list[dict]:

@@ -52,20 +52,20 @@ def group(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpRes
         if is_open
         else {}
     )
-    said = _said(found, sides, request.user, is_open)
+    ratings = _ratings_by_rollout(found, sides, request.user, is_open)
     for side in sides:
         rollout = side["rollout"]
         side["verdict"] = verdicts.get(rollout.pk) or (
             CLOSED if side["station"] == "closed" else None
         )
-        side["said"] = said[rollout.pk]
+        side["said"] = ratings[rollout.pk]
     context = {
         "section": "runs",
         "run": run,
         "group": found,
         "sides": sides,
         "is_open": is_open,
-        "said": said[None],
+        "said": ratings[None],
         "sum": _sum(found, members) if is_open else None,
         "stretch": stretch,
         "may_steer": may_steer(request, run),
@@ -136,7 +136,7 @@ def _neighbours(run: Run, found: Group) -> dict[str, Group | None]:
     }
 
 
-def _said(
+def _ratings_by_rollout(
     found: Group, sides: Sequence[dict], user: User, is_open: bool
 ) -> dict[int | None, list[tuple[Rating, str]]]:
     """Return people's ratings by rollout; None holds those that compare several."""
@@ -145,10 +145,10 @@ def _said(
         Q(rollout__in=ids) | Q(item__group=found, rollout=None), is_withdrawn=False, is_current=True
     )
     about = about if is_open else about.filter(rater=user)
-    said: dict[int | None, list[tuple[Rating, str]]] = defaultdict(list)
+    ratings: dict[int | None, list[tuple[Rating, str]]] = defaultdict(list)
     for rating in about.select_related("rater").order_by("-pk")[:RATINGS]:
-        said[rating.rollout_id].append((rating, rating_in_words(rating)))
-    return said
+        ratings[rating.rollout_id].append((rating, rating_in_words(rating)))
+    return ratings
 
 
 def _sum(found: Group, members: QuerySet[Rollout]) -> dict:

@@ -177,18 +177,18 @@ class Choices(forms.Form):
         return slug
 
     def clean_operators(self) -> str:
-        said = self.cleaned_data["operators"].replace("\r\n", "\n")
+        text = self.cleaned_data["operators"].replace("\r\n", "\n")
         try:
-            operators_of_import(in_list(said), self.importing.project)
+            operators_of_import(in_list(text), self.importing.project)
         except ConfigError as error:
             raise forms.ValidationError(
                 [f"{field}: {why}" for field, why in error.problems.items()]
             ) from None
-        return said
+        return text
 
     def how(self, more_meta: tuple[str, ...]) -> ImportOptions:
-        said = {name: value for name, value in self.cleaned_data.items() if name != "slug"}
-        return ImportOptions(**said, more_meta=more_meta)
+        options = {name: value for name, value in self.cleaned_data.items() if name != "slug"}
+        return ImportOptions(**options, more_meta=more_meta)
 
 
 @takes_body(LARGEST_BYTES + FORM_OVERHEAD)
@@ -202,7 +202,7 @@ def show_imports(request: SignedInRequest, project: str) -> HttpResponse:
     form = Upload(*((request.POST, request.FILES) if request.method == "POST" else ()))
     if request.method == "POST" and form.is_valid():
         try:
-            kept = _kept(request, found, form.cleaned_data["file"])
+            kept = _create_import(request, found, form.cleaned_data["file"])
             _wake_importer()
             return redirect("taskset-import", kept.pk)
         except TooManyHeld as error:
@@ -277,9 +277,9 @@ def show_import(request: SignedInRequest, pk: int) -> HttpResponse:
     if request.method == "POST":
         form = Choices(found, request.POST)
         if form.is_valid():
-            return _chosen(request, found, form, how)
-        said = {name: value for name, value in form.cleaned_data.items() if name != "slug"}
-        how = replace(how, **said, more_meta=_more_meta(request, found))
+            return _save_choices(request, found, form, how)
+        options = {name: value for name, value in form.cleaned_data.items() if name != "slug"}
+        how = replace(how, **options, more_meta=_more_meta(request, found))
     seen = look_at_rows(found.preview, how)
     left_out, broken = _left_out(found, how, seen)
     context = {
@@ -350,12 +350,12 @@ def _import(request: SignedInRequest, pk: int) -> TasksetImport:
     return found
 
 
-def _kept(request: SignedInRequest, project: Project, file: UploadedFile) -> TasksetImport:
+def _create_import(request: SignedInRequest, project: Project, file: UploadedFile) -> TasksetImport:
     assert file.size is not None  # it has arrived
     return create_import(project, request.user, upload_name(file), file.size, file.chunks())
 
 
-def _chosen(
+def _save_choices(
     request: SignedInRequest, found: TasksetImport, form: Choices, before: ImportOptions
 ) -> HttpResponse:
     """Save the choices, and start the import if requested.
@@ -409,7 +409,7 @@ def _columns(form: Choices, how: ImportOptions, seen: RowPreview) -> list[Column
     for name in COLUMNS:
         chosen = getattr(how, name)
         choices = dict.fromkeys([*seen.columns, *filter(None, [chosen])])
-        errors = form.errors.get(name, ())
+        errors = [str(error) for error in form.errors.get(name, ())]
         fields.append(ColumnField(name, *WORDS[name], chosen, list(choices), errors))
     return fields
 

@@ -33,7 +33,7 @@ def show_live_wall(request: SignedInRequest) -> HttpResponse:
             :RUNS_OFFERED
         ]
     )
-    chosen = _chosen(request)
+    chosen = _chosen_run(request)
     runs = [chosen] if chosen else offered
     offered += [] if chosen is None or chosen in offered else [chosen]
     newest = Rollout.objects.without_anchors().newest_of_each(runs, CARDS)
@@ -44,7 +44,7 @@ def show_live_wall(request: SignedInRequest) -> HttpResponse:
         "chosen": chosen,
         "cards": cards,
         "most_cards": CARDS,
-        "over": _over(runs),
+        "over": _all_over_message(runs),
     }
     return render(request, "dashboard/live.html", context)
 
@@ -53,7 +53,9 @@ def show_live_wall(request: SignedInRequest) -> HttpResponse:
 @login_required
 def show_live_cards(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the cards of `?rollout=1&rollout=2`, of those rollouts they may see."""
-    return render(request, "dashboard/_cards.html", {"cards": _cards(request, _wanted(request))})
+    return render(
+        request, "dashboard/_cards.html", {"cards": _cards(request, _wanted_rollouts(request))}
+    )
 
 
 @require_safe
@@ -61,7 +63,7 @@ def show_live_cards(request: SignedInRequest) -> HttpResponse:
 def chips(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the rewards so far of `?rollout=1&rollout=2`, for cards on the wall."""
     return render(
-        request, "dashboard/_card_chips.html", {"cards": _cards(request, _wanted(request))}
+        request, "dashboard/_card_chips.html", {"cards": _cards(request, _wanted_rollouts(request))}
     )
 
 
@@ -71,24 +73,24 @@ def over(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: whether all runs of `?topic=1&topic=2` are over, for an open wall."""
     topics = [_id(number) for number in request.GET.getlist("topic")[:RUNS_OFFERED]]
     runs = list(Run.objects.visible_to(request.user).filter(topic__in=topics).order_by("-pk"))
-    return render(request, "dashboard/_wall_over.html", {"over": _over(runs)})
+    return render(request, "dashboard/_wall_over.html", {"over": _all_over_message(runs)})
 
 
-def _over(runs: list[Run]) -> str:
+def _all_over_message(runs: list[Run]) -> str:
     """Return a sentence that none of these runs streams; empty if one does, or there is none."""
     if not runs or any(run.state == Run.State.RUNNING for run in runs):
         return ""
-    told = ", ".join(f"{run.slug} is {run.get_state_display()}" for run in runs)
-    return f"No live replies: {told}."
+    states = ", ".join(f"{run.slug} is {run.get_state_display()}" for run in runs)
+    return f"No live replies: {states}."
 
 
-def _chosen(request: SignedInRequest) -> Run | None:
+def _chosen_run(request: SignedInRequest) -> Run | None:
     name = request.GET.get("run", "")
     seen = Run.objects.visible_to(request.user).select_related("project")
     return find_run_in_query(seen, name) if name else None
 
 
-def _wanted(request: SignedInRequest) -> QuerySet[Rollout]:
+def _wanted_rollouts(request: SignedInRequest) -> QuerySet[Rollout]:
     return (
         Rollout.objects.visible_to(request.user)
         .without_anchors()

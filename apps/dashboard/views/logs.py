@@ -41,12 +41,12 @@ def run_logs(request: SignedInRequest, project: str, slug: str) -> HttpResponseB
 def worker_logs(request: SignedInRequest, pk: int) -> HttpResponseBase:
     """Everybody signed in: the worker's lines about visible runs; operators see all lines."""
     worker = get_object_or_404(Worker.every, pk=pk)
-    said = LogLine.objects.filter(worker=worker.key)
+    among = LogLine.objects.filter(worker=worker.key)
     return _answer(
         request,
         lines_for(request.user).filter(worker=worker.key),
         worker.key,
-        said,
+        among,
         section="workers",
         worker=worker,
     )
@@ -85,11 +85,11 @@ def _answer(
 
     `among` is the set that is scanned for lines that the user may read, if that is not all of it.
     """
-    asked = request.GET.copy()
-    part, form = (asked.pop(option, [""])[-1] for option in ("part", "as"))
+    query = request.GET.copy()
+    part, form = (query.pop(option, [""])[-1] for option in ("part", "as"))
     # The query that the page's links keep; the stub allows only an immutable one.
-    request.GET = asked  # type: ignore[assignment]
-    search = LogSearch(asked)
+    request.GET = query  # type: ignore[assignment]
+    search = LogSearch(query)
     if form == "jsonl":
         if not search.is_valid():
             words = "; ".join(

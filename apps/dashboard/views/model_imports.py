@@ -75,16 +75,16 @@ class AddForm(TemplateForm):
     @property
     def wanted(self) -> NewModel:
         """Return what is asked for."""
-        said = self.cleaned_data
-        kind = said["kind"]
+        data = self.cleaned_data
+        kind = data["kind"]
         return NewModel(
             kind=kind,
-            source=said.get(kind, ""),
-            revision=said["revision"] if kind == Kind.HUB else "",
-            title=said["title"],
-            slug=said["slug"],
-            template=said["template"],
-            template_text=said["template_text"],
+            source=data.get(kind, ""),
+            revision=data["revision"] if kind == Kind.HUB else "",
+            title=data["title"],
+            slug=data["slug"],
+            template=data["template"],
+            template_text=data["template_text"],
         )
 
 
@@ -146,9 +146,9 @@ def show_model_import(request: SignedInRequest, pk: int) -> HttpResponse:
     found = _import(request, pk)
     form = TemplateForm(request.POST) if request.method == "POST" else TemplateForm(_tried(found))
     if request.method == "POST" and form.is_valid():
-        said = form.cleaned_data
+        data = form.cleaned_data
         try:
-            add_again(found, said["slug"], said["template"], said["template_text"])
+            add_again(found, data["slug"], data["template"], data["template_text"])
         except NotAddable as refusal:
             form.take(refusal)
         else:

@@ -28,7 +28,7 @@ ROWS = 25
 @never_cache
 def work(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the own ratings in force, of runs that the person still sees."""
-    page = load_page(_own(request), request, size=ROWS)
+    page = load_page(_ratings_in_force(request), request, size=ROWS)
     rows = my_work.rows(request.user, page.rows)
     agreed, disputed = my_work.with_others(request.user)
     context = {
@@ -49,7 +49,7 @@ def work(request: SignedInRequest) -> HttpResponse:
 @login_required
 def change(request: SignedInRequest, pk: int) -> HttpResponse:
     """The rating's author: withdraw it and rate its item again, on the rating page."""
-    rating = get_object_or_404(_own(request), pk=pk)
+    rating = get_object_or_404(_ratings_in_force(request), pk=pk)
     try:
         held, _ = withdraw_decision(request.user, rating.client_uuid, uuid.uuid4())
     except Refused as refused:
@@ -58,7 +58,7 @@ def change(request: SignedInRequest, pk: int) -> HttpResponse:
     return redirect(f"{reverse('rate')}?again={held.slot_id}")
 
 
-def _own(request: SignedInRequest) -> QuerySet[Rating]:
+def _ratings_in_force(request: SignedInRequest) -> QuerySet[Rating]:
     """Return the person's ratings in force, of runs that they see."""
     seen = Run.objects.visible_to(request.user)
     own = Rating.objects.counting().filter(rater=request.user, run__in=seen)

@@ -58,12 +58,12 @@ def show_new_run(request: SignedInRequest) -> HttpResponse:
         (preset for preset in presets() if preset.name == request.GET.get("preset")), None
     )
     chosen = chosen or choose_preset(taskset)
-    said = (
+    config = (
         as_written(like.settings)
         if like
         else choose_initial_values(chosen, project, taskset, policy)
     )
-    form = load_run_form(project, said, request.user)
+    form = load_run_form(project, config, request.user)
     context = _context(request, project, form, request.GET)
     # A link to this page named them, so another preset keeps them.
     context |= {"named_taskset": taskset.slug if taskset else ""}
@@ -73,7 +73,7 @@ def show_new_run(request: SignedInRequest) -> HttpResponse:
         context |= {"slug": slug, "title": like.title, "chosen": "", "lacking": ""}
     else:
         context |= {} if context["slug"] else _generated(project, form)
-        context |= {"chosen": chosen.name, "lacking": lacking(chosen, said)}
+        context |= {"chosen": chosen.name, "lacking": lacking(chosen, config)}
     return _page(request, context)
 
 
@@ -82,10 +82,10 @@ def show_new_run(request: SignedInRequest) -> HttpResponse:
 def check_new_run(request: SignedInRequest) -> HttpResponse:
     """Owners and researchers: the form with errors and an estimate; nothing is written."""
     project = _project(request, request.POST)
-    return render(request, "dashboard/_run_new.html", _checked(request, project))
+    return render(request, "dashboard/_run_new.html", _posted_form(request, project))
 
 
-def _checked(request: SignedInRequest, project: Project) -> dict:
+def _posted_form(request: SignedInRequest, project: Project) -> dict:
     """Return the posted form; a generated name follows what was changed."""
     form = read_run_form(project, request.POST, request.user)
     context = _context(request, project, form, request.POST)
@@ -99,14 +99,14 @@ def _create(request: SignedInRequest) -> HttpResponse:
     # A button that sets a field back to its default creates nothing.
     action = "check" if "reset" in request.POST else posted_action(request, ACTIONS)
     if action == "check":
-        return _page(request, _checked(request, project))
+        return _page(request, _posted_form(request, project))
     form = read_run_form(project, request.POST, request.user)
     context = _context(request, project, form, request.POST)
     context["slug_wrong"] = slug_problem(project, context["slug"])
     if action == "try":
         return _try(request, project, form, context)
     if form.plan is None or context["slug_wrong"]:
-        return _refused(request, context, "Run not created. Fix the marked fields.")
+        return _refuse(request, context, "Run not created. Fix the marked fields.")
     try:
         with transaction.atomic():
             slug = context["slug"]
@@ -121,13 +121,13 @@ def _create(request: SignedInRequest) -> HttpResponse:
             if action == "start":
                 run.start(by=request.user)
     except IntegrityError:
-        return _refused(
+        return _refuse(
             request,
             {**context, "slug_wrong": refuse_taken_slug(project, context["slug"])},
             "Run not created: the name is already in use.",
         )
     except ConfigError as error:  # an object that it names was deleted meanwhile
-        return _refused(request, context, f"Run not created: {error}.")
+        return _refuse(request, context, f"Run not created: {error}.")
     messages.success(
         request,
         "Run created." if run.state == Run.State.CREATED else "Run created and started.",
@@ -138,13 +138,13 @@ def _create(request: SignedInRequest) -> HttpResponse:
 def _try(request: SignedInRequest, project: Project, form: RunForm, context: dict) -> HttpResponse:
     """Return the page with a dry start; one that is still going on is stopped."""
     if form.plan is None:
-        return _refused(request, context, "Nothing was tried. Fix the marked fields.")
+        return _refuse(request, context, "Nothing was tried. Fix the marked fields.")
     try:
         run = start_dry_start(project, form.plan, request.user)
     except ConfigError as error:
-        return _refused(request, context, f"Nothing was tried: {error}.")
+        return _refuse(request, context, f"Nothing was tried: {error}.")
     except IntegrityError:  # somebody else took the name of the evaluation in the same moment
-        return _refused(request, context, "Nothing was tried. Try again.")
+        return _refuse(request, context, "Nothing was tried. Try again.")
     if context["tried"]:
         _stop(request, context["tried"].run)
     return _page(request, {**context, "tried": load_dry_start(run, request.user)})
@@ -170,7 +170,7 @@ def tried_now(request: SignedInRequest, project: str, slug: str) -> HttpResponse
     )
 
 
-def _refused(request: SignedInRequest, context: dict, words: str) -> HttpResponse:
+def _refuse(request: SignedInRequest, context: dict, words: str) -> HttpResponse:
     messages.error(request, words)
     return _page(request, context, status=422)
 
@@ -180,8 +180,8 @@ def _page(request: SignedInRequest, context: dict, status: int = 200) -> HttpRes
     return render(request, "dashboard/run_new.html", context, status=status)
 
 
-def _context(request: SignedInRequest, project: Project, form: RunForm, said: QueryDict) -> dict:
-    against = _run(request, said.get("against") or said.get("like", ""))
+def _context(request: SignedInRequest, project: Project, form: RunForm, posted: QueryDict) -> dict:
+    against = _run(request, posted.get("against") or posted.get("like", ""))
     plan = form.plan
     policy = project.policies.filter(slug=plan.policy).first() if plan else None
     projects = Project.objects.run_by(request.user).current().order_by("slug")
@@ -194,21 +194,21 @@ def _context(request: SignedInRequest, project: Project, form: RunForm, said: Qu
         "projects": projects,
         "form": form,
         "presets": presets(),
-        "slug": said.get("slug", "").strip(),
-        "title": said.get("title", "").strip(),
-        "generated": said.get("generated", ""),
-        "chosen": said.get("preset", ""),
-        "named_taskset": said.get("named_taskset", ""),
-        "named_policy": said.get("named_policy", ""),
+        "slug": posted.get("slug", "").strip(),
+        "title": posted.get("title", "").strip(),
+        "generated": posted.get("generated", ""),
+        "chosen": posted.get("preset", ""),
+        "named_taskset": posted.get("named_taskset", ""),
+        "named_policy": posted.get("named_policy", ""),
         "summary": summarize_run(plan) if plan else "",
         "usual_rate": _usual_rate(plan, policy) if plan and policy else None,
         "unread": list(list_unreadable(plan, project)) if plan else [],
         "estimate": estimate_run(plan, policy) if plan and policy else None,
         "people_time": estimate_people_time(plan, project) if plan else None,
         "can_try": plan is None or can_be_tried(plan),
-        "tried": _tried(request, said.get("tried", "")),
+        "tried": _tried(request, posted.get("tried", "")),
         "against": against,
-        "against_said": said.get("against") or said.get("like", ""),
+        "against_said": posted.get("against") or posted.get("like", ""),
         "differences": list_differing_fields([against.settings, plan]) if against and plan else [],
         "earlier": earlier[:EARLIER_SHOWN],
         "longest_slug": LONGEST_SLUG,
@@ -232,14 +232,14 @@ def _generated(project: Project, form: RunForm) -> dict[str, str]:
     return {"slug": slug, "generated": slug}
 
 
-def _project(request: SignedInRequest, said: QueryDict) -> Project:
+def _project(request: SignedInRequest, posted: QueryDict) -> Project:
     """Return the project for the new run: the named one, else that of the newest taskset.
 
     Where no project has a taskset, it is the first by name.
     Raises Http404, PermissionDenied.
     """
     own = Project.objects.run_by(request.user).current().order_by("slug")
-    if slug := said.get("project"):
+    if slug := posted.get("project"):
         project = get_object_or_404(Project.objects.visible_to(request.user), slug=slug)
         if project.archived_at:
             raise PermissionDenied("This project is archived. Its owners can restore it.")

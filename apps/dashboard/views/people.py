@@ -54,9 +54,9 @@ def preview_people_form(request: SignedInRequest, project: str, slug: str) -> Ht
 def _save(request: SignedInRequest, run: Run) -> HttpResponse:
     form = read_people_form(run, request.POST)
     if form.seen != digest_people_section(run):
-        return _refused(request, run, form, SAVE_AGAIN, status=409)
+        return _refuse(request, run, form, SAVE_AGAIN, status=409)
     if form.plan is None:
-        return _refused(
+        return _refuse(
             request, run, form, "Nothing was changed. Fix the marked fields.", status=422
         )
     try:
@@ -65,14 +65,14 @@ def _save(request: SignedInRequest, run: Run) -> HttpResponse:
         )
     except ChangedMeanwhile:
         run.refresh_from_db()
-        return _refused(request, run, form, SAVE_AGAIN, status=409)
+        return _refuse(request, run, form, SAVE_AGAIN, status=409)
     except ConfigError as error:  # the run ended, or was changed, between check and save
-        return _refused(request, run, form, "; ".join(placed(error.problems).values()), status=422)
+        return _refuse(request, run, form, "; ".join(placed(error.problems).values()), status=422)
     messages.success(request, "Saved. Open items keep their rating type.")
     return redirect("run-people", run.project.slug, run.slug)
 
 
-def _refused(
+def _refuse(
     request: SignedInRequest, run: Run, form: PeopleForm, words: str, status: int
 ) -> HttpResponse:
     messages.error(request, words)

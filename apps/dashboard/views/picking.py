@@ -169,8 +169,8 @@ def _drop(request: SignedInRequest, run: Run, picked: Sequence[int]) -> tuple[st
 def _rescore(request: SignedInRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:
     chosen = Chosen.read({"among": sorted(_groups(run, picked))})
     made = start_rescoring(run, scorers_in(request.POST.get("rewards", "")), chosen, request.user)
-    said = "Rescoring started. Completed steps don't change."
-    return said, reverse("run-rescoring", args=[run.project.slug, run.slug, made.pk])
+    message = "Rescoring started. Completed steps don't change."
+    return message, reverse("run-rescoring", args=[run.project.slug, run.slug, made.pk])
 
 
 def _ask(request: SignedInRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:

@@ -60,13 +60,13 @@ def say_turn(request: SignedInRequest, pk: int) -> HttpResponse:
     )
 
 
-def _read(found: Episode, said: dict) -> object:
+def _read(found: Episode, data: dict) -> object:
     """Return the observation: text, or parsed JSON if the environment registered a schema."""
     if found.environment.observation_schema == any_text():
-        return said["observation"]
+        return data["observation"]
     with suppress(strict_json.NotStrictJson):
-        return strict_json.decode_json(said["observation"])
-    return said["observation"]
+        return strict_json.decode_json(data["observation"])
+    return data["observation"]
 
 
 @require_POST

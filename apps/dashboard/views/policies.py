@@ -61,18 +61,18 @@ class Conversation(forms.Form):
 
     def clean(self) -> dict:
         super().clean()
-        said = self.cleaned_data
-        if said.get("user_again") and not said.get("reply"):
+        data = self.cleaned_data
+        if data.get("user_again") and not data.get("reply"):
             self.add_error("reply", "Write a reply between the two messages of the user.")
-        if said.get("template") == OWN and not said.get("template_text", "").strip():
+        if data.get("template") == OWN and not data.get("template_text", "").strip():
             self.add_error("template_text", "Write the chat template, or choose another one.")
-        return said
+        return data
 
     @property
     def messages(self) -> list[dict[str, str]]:
         """Return the messages that were written, in order."""
-        said = {name: _lines(self.cleaned_data[name]) for name in self.ROLES}
-        return [{"role": self.ROLES[name], "content": text} for name, text in said.items() if text]
+        texts = {name: _lines(self.cleaned_data[name]) for name in self.ROLES}
+        return [{"role": self.ROLES[name], "content": text} for name, text in texts.items() if text]
 
 
 def _lines(text: str) -> str:
@@ -112,7 +112,7 @@ def policies(request: SignedInRequest) -> HttpResponse:
 @login_required
 def policy(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the model's project; trials and deleting, to its owners and researchers."""
-    found = _seen(request, project, slug)
+    found = _visible_policy(request, project, slug)
     return _page(request, found)
 
 
@@ -124,7 +124,7 @@ def _page(
 ) -> HttpResponse:
     seen = Run.objects.visible_to(request.user).select_related("project")
     latest = TemplatePreview.objects.of(request.user).filter(policy=found).first()
-    shown = form or Conversation(initial=_written(latest))
+    shown = form or Conversation(initial=_preview_values(latest))
     context = {
         "section": "weights",
         "policy": found,
@@ -246,20 +246,20 @@ def delete_policy(request: SignedInRequest, project: str, slug: str) -> HttpResp
     return redirect("policies")
 
 
-def _written(latest: TemplatePreview | None) -> dict[str, str]:
+def _preview_values(latest: TemplatePreview | None) -> dict[str, str]:
     """Return the form's values of a preview, or those of an example."""
     if latest is None:
         return EXAMPLE
     names = iter(Conversation.ROLES.items())
-    said = {}
+    texts = {}
     for message in latest.messages:
         name = next(name for name, role in names if role == message["role"])
-        said[name] = message["content"]
+        texts[name] = message["content"]
     template = OWN if latest.template_text else latest.template
-    return {**said, "template": template, "template_text": latest.template_text}
+    return {**texts, "template": template, "template_text": latest.template_text}
 
 
-def _seen(request: SignedInRequest, project: str, slug: str) -> Policy:
+def _visible_policy(request: SignedInRequest, project: str, slug: str) -> Policy:
     visible = Policy.objects.visible_to(request.user).select_related("project", "created_by")
     return get_object_or_404(visible, project__slug=project, slug=slug)
 
@@ -270,7 +270,7 @@ def _may_change(request: SignedInRequest, found: Policy) -> bool:
 
 def _managed(request: SignedInRequest, project: str, slug: str) -> Policy:
     """Return the model. Raise Http404 for a stranger, PermissionDenied for a viewer."""
-    found = _seen(request, project, slug)
+    found = _visible_policy(request, project, slug)
     if not _may_change(request, found):
         raise PermissionDenied(MAY_NOT)
     return found

@@ -63,15 +63,15 @@ class NewProjectForm(ProjectForm):
     def clean(self) -> dict:
         """Derive the slug, and check that no project has it."""
         super().clean()
-        wanted = self.cleaned_data
+        data = self.cleaned_data
         if self.errors:
-            return wanted
-        wanted["slug"] = wanted["slug"] or slugify(wanted["title"])[:50].strip("-")
-        if not wanted["slug"]:
+            return data
+        data["slug"] = data["slug"] or slugify(data["title"])[:50].strip("-")
+        if not data["slug"]:
             self.add_error("slug", "The name has no letters for it: type a short name.")
-        elif Project.objects.filter(slug=wanted["slug"]).exists():
-            self.add_error("slug", f"“{wanted['slug']}” is taken. Choose another short name.")
-        return wanted
+        elif Project.objects.filter(slug=data["slug"]).exists():
+            self.add_error("slug", f"“{data['slug']}” is taken. Choose another short name.")
+        return data
 
 
 class InvitationForm(forms.Form):
@@ -304,19 +304,19 @@ def invite(request: SignedInRequest, project: str) -> HttpResponse:
     form = InvitationForm(request.POST)
     if not form.is_valid():
         return _page(request, found, form=form, status=422)
-    wanted = form.cleaned_data
-    if wanted["emails"]:
-        return _invite_by_mail(request, found, wanted)
-    invitation, link = _invitation(request, found, wanted, wanted["most_uses"], wanted["note"])
+    data = form.cleaned_data
+    if data["emails"]:
+        return _invite_by_mail(request, found, data)
+    invitation, link = _invitation(request, found, data, data["most_uses"], data["note"])
     return _page(request, found, fresh=invitation, link=link)
 
 
-def _invite_by_mail(request: SignedInRequest, project: Project, wanted: dict) -> HttpResponse:
+def _invite_by_mail(request: SignedInRequest, project: Project, data: dict) -> HttpResponse:
     """Create an invitation for each address; a worker sends them."""
-    addresses = wanted["emails"]
+    addresses = data["emails"]
     with transaction.atomic():
         for address in addresses:
-            invitation, link = _invitation(request, project, wanted, 1, wanted["note"])
+            invitation, link = _invitation(request, project, data, 1, data["note"])
             InvitationMail.objects.create(
                 invitation=invitation, address=address, sealed_link=seal_secret(link)
             )
@@ -329,12 +329,12 @@ def _invite_by_mail(request: SignedInRequest, project: Project, wanted: dict) ->
 
 
 def _invitation(
-    request: SignedInRequest, project: Project, wanted: dict, most_uses: int, note: str
+    request: SignedInRequest, project: Project, data: dict, most_uses: int, note: str
 ) -> tuple[Invitation, str]:
     """Create an invitation; return it and its link."""
-    lifetime = timedelta(days=wanted["days"])
+    lifetime = timedelta(days=data["days"])
     invitation, secret = Invitation.create(
-        project, wanted["role"], lifetime, request.user, most_uses, note
+        project, data["role"], lifetime, request.user, most_uses, note
     )
     return invitation, request.build_absolute_uri(reverse("invitation", args=[secret]))
 
@@ -367,11 +367,11 @@ def _may_create(request: SignedInRequest) -> bool:
 
 def _created(request: SignedInRequest, form: NewProjectForm) -> Project | None:
     """Create the project; return None, with an error in the form, if its slug was just taken."""
-    wanted = form.cleaned_data
+    data = form.cleaned_data
     try:
-        return Project.create(wanted["title"], wanted["slug"], request.user)
+        return Project.create(data["title"], data["slug"], request.user)
     except IntegrityError:
-        form.add_error("slug", f"“{wanted['slug']}” is taken. Choose another short name.")
+        form.add_error("slug", f"“{data['slug']}” is taken. Choose another short name.")
         return None
 
 

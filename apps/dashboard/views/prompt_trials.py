@@ -58,9 +58,9 @@ def initial_prompt(trial: PromptTrial | None) -> dict[str, object]:
 
 def start_prompt_trial(policy: Policy, user: User, asked: Question) -> Chat:
     """Ask the model what a valid form says. Raises NotPossible."""
-    said = asked.cleaned_data
-    text = said["text"].replace("\r\n", "\n")
-    system = said["system"].replace("\r\n", "\n").strip()
+    data = asked.cleaned_data
+    text = data["text"].replace("\r\n", "\n")
+    system = data["system"].replace("\r\n", "\n").strip()
     prompt = [{"role": "system", "content": system}] if system else []
     prompt.append({"role": "user", "content": text})
-    return Chat.try_prompt(policy, user, prompt, said["temperature"], said["max_tokens"])
+    return Chat.try_prompt(policy, user, prompt, data["temperature"], data["max_tokens"])

@@ -59,15 +59,13 @@ def replay(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
             context,
             status=422 if request.method == "POST" else 200,
         )
-    wanted = choice.cleaned_data
-    new_set = (
-        get_object_or_404(run.rescorings, pk=wanted["rescoring"]) if wanted["rescoring"] else None
-    )
+    data = choice.cleaned_data
+    new_set = get_object_or_404(run.rescorings, pk=data["rescoring"]) if data["rescoring"] else None
     context["rescoring"] = new_set
     try:
-        context["proposal"] = proposal = propose(run, wanted["raters"], wanted["tasks"], new_set)
+        context["proposal"] = proposal = propose(run, data["raters"], data["tasks"], new_set)
         if request.method == "POST":
-            return _made(request, proposal, wanted["slug"], wanted["start"])
+            return _create_and_start(request, proposal, data["slug"], data["start"])
     except (NothingToReplay, ConfigError, NotPossible) as refusal:
         context["refusal"] = f"{refusal}."
     return render(
@@ -82,7 +80,9 @@ def rater_names(run: Run) -> list[str]:
     return list(found.values_list("username", flat=True)[:RATERS_OFFERED])
 
 
-def _made(request: SignedInRequest, proposal: Proposal, slug: str, start: bool) -> HttpResponse:
+def _create_and_start(
+    request: SignedInRequest, proposal: Proposal, slug: str, start: bool
+) -> HttpResponse:
     run = create_replay(proposal, slug or proposal.slug, proposal.title, request.user)
     if start:
         run.start(by=request.user)

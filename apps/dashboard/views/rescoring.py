@@ -48,15 +48,15 @@ def rescorings(request: SignedInRequest, project: str, slug: str) -> HttpRespons
     """Owners and researchers of the project: list the run's rescorings, or start one."""
     run = steered_run(request, project, slug)
     problems: Mapping[str, str] = {}
-    said = request.POST if request.method == "POST" else request.GET
-    suspicion = _suspicion(run, said.get("suspicion", ""))
+    posted = request.POST if request.method == "POST" else request.GET
+    suspicion = _suspicion(run, posted.get("suspicion", ""))
     if request.method == "POST":
         try:
-            told = {name: text for name in FIELDS if (text := said.get(name, "").strip())}
+            values = {name: text for name in FIELDS if (text := posted.get(name, "").strip())}
             chosen = Chosen.read(
-                told | ({"among": sorted(list_evidence_groups(suspicion))} if suspicion else {})
+                values | ({"among": sorted(list_evidence_groups(suspicion))} if suspicion else {})
             )
-            made = _made(request, run, chosen, suspicion)
+            made = _start_rescoring(request, run, chosen, suspicion)
             return redirect("run-rescoring", project, slug, made.pk)
         except ConfigError as error:
             problems = error.problems
@@ -68,8 +68,8 @@ def rescorings(request: SignedInRequest, project: str, slug: str) -> HttpRespons
         "run": run,
         "page": page,
         "sets": [(one, Chosen.read(one.chosen).words) for one in page.rows],
-        "fields": _fields(run, said, problems),
-        "rewards": said.get("rewards", _own(run)),
+        "fields": _fields(run, posted, problems),
+        "rewards": posted.get("rewards", _scorers_as_yaml(run)),
         "problems": _of_rewards(problems),
         "wrong": problems.get("filter", ""),
         "is_possible": not run.settings.algorithm.learns_from_lessons,
@@ -172,7 +172,7 @@ def _suspicion(run: Run, number: str) -> Suspicion | None:
 
 
 @transaction.atomic
-def _made(
+def _start_rescoring(
     request: SignedInRequest, run: Run, chosen: Chosen, suspicion: Suspicion | None
 ) -> Rescoring:
     made = start_rescoring(run, scorers_in(request.POST.get("rewards", "")), chosen, request.user)
@@ -183,7 +183,7 @@ def _made(
     return made
 
 
-def _own(run: Run) -> str:
+def _scorers_as_yaml(run: Run) -> str:
     """Return the run's own scorers as YAML, without default values."""
     own = [
         {"scorer": choice.scorer, **choice.model_dump(mode="json", exclude_defaults=True)}
@@ -192,11 +192,11 @@ def _own(run: Run) -> str:
     return as_yaml(own) if own else ""
 
 
-def _fields(run: Run, said: Mapping[str, str], problems: Mapping[str, str]) -> dict[str, dict]:
+def _fields(run: Run, values: Mapping[str, str], problems: Mapping[str, str]) -> dict[str, dict]:
     """Return the values, errors and choices of the filter's fields."""
     defaults = {"most": Chosen().most}
     shown: dict[str, dict[str, Any]] = {
-        name: {"value": said.get(name, defaults.get(name, "")), "wrong": problems.get(name, "")}
+        name: {"value": values.get(name, defaults.get(name, "")), "wrong": problems.get(name, "")}
         for name in FIELDS
     }
     domains = (

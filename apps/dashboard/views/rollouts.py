@@ -133,7 +133,7 @@ def found_by(form: Filter, run: Run) -> QuerySet[Rollout]:
 
 
 def _steps(request: SignedInRequest, form: Filter, run: Run) -> dict | None:
-    """Return the navigation between updates: this one, and the URLs of its neighbours."""
+    """Return the navigation between steps: this one, and the URLs of its neighbours."""
     if "from_step" not in form.fields or not run.step:
         return None
     others = read_filter_parameters(request, form, "from_step", "to_step")

@@ -14,7 +14,7 @@ from apps.dashboard.access import seen_run
 from apps.dashboard.charts import choose_charts
 from apps.dashboard.curves import curves_document, list_changes
 from apps.dashboard.fragments import digest_fragment
-from apps.dashboard.overview import NO_NAMES, Asked
+from apps.dashboard.overview import NO_NAMES, ChartQuery
 from apps.dashboard.views.runs import render_run_parts
 from apps.runs.blind_review import sees_judgements
 from apps.runs.models import Metric, Run
@@ -30,15 +30,15 @@ def run_curves(request: SignedInRequest, project: str, slug: str) -> HttpRespons
     Empty for people who rate the run blind.
     """
     run = seen_run(request, project, slug)
-    asked = Asked(request.GET)
-    if asked.errors:
-        return JsonResponse({"errors": asked.errors}, status=400)
+    query = ChartQuery(request.GET)
+    if query.errors:
+        return JsonResponse({"errors": query.errors}, status=400)
     if not sees_judgements(request.user, run):
         return JsonResponse(
             {"step": run.step, "wide": 1, "steps": [], "x": [], "series": {}, "changes": []}
         )
     return JsonResponse(
-        {**curves_document(run, asked.window(_names(run, asked))), "changes": _marks(run, asked)}
+        {**curves_document(run, query.window(_names(run, query))), "changes": _marks(run, query)}
     )
 
 
@@ -52,9 +52,9 @@ def run_pulse(request: SignedInRequest, project: str, slug: str) -> HttpResponse
     its new digest unless that is the same. `marks=1` asks for the marks of changes again.
     """
     run = seen_run(request, project, slug)
-    asked = Asked(request.GET)
-    if asked.errors:
-        return JsonResponse({"errors": asked.errors}, status=400)
+    query = ChartQuery(request.GET)
+    if query.errors:
+        return JsonResponse({"errors": query.errors}, status=400)
     is_open = sees_judgements(request.user, run)
     had = dict(shown.partition(":")[::2] for shown in request.GET.getlist("part"))
     parts = {
@@ -65,10 +65,10 @@ def run_pulse(request: SignedInRequest, project: str, slug: str) -> HttpResponse
         "step": run.step,
         "parts": {name: part for name, part in parts.items() if part["digest"] != had[name]},
     }
-    if is_open and run.step > asked.given("after", 0):
-        answer["curves"] = curves_document(run, asked.window(_names(run, asked)))
+    if is_open and run.step > query.given("after", 0):
+        answer["curves"] = curves_document(run, query.window(_names(run, query)))
     if is_open and request.GET.get("marks"):
-        answer["changes"] = _marks(run, asked)
+        answer["changes"] = _marks(run, query)
     return JsonResponse(answer)
 
 
@@ -80,15 +80,15 @@ def run_curves_csv(request: SignedInRequest, project: str, slug: str) -> HttpRes
     There is a row for every step, and a column for each named metric.
     """
     run = seen_run(request, project, slug)
-    asked = Asked(request.GET)
-    if asked.errors:
-        return HttpResponse("\n".join(asked.problems), status=400, content_type="text/plain")
+    query = ChartQuery(request.GET)
+    if query.errors:
+        return HttpResponse("\n".join(query.problems), status=400, content_type="text/plain")
     if not sees_judgements(request.user, run):
         return HttpResponse(
             "You rate this run blind, so rewards are hidden.", status=403, content_type="text/plain"
         )
-    names = asked.given("names", sorted(_names(run, asked)))
-    lines = in_chunks(line.encode() for line in _lines(run, asked, names))
+    names = query.given("names", sorted(_names(run, query)))
+    lines = in_chunks(line.encode() for line in _lines(run, query, names))
     return stream_download(
         request,
         lines,
@@ -97,19 +97,19 @@ def run_curves_csv(request: SignedInRequest, project: str, slug: str) -> HttpRes
     )
 
 
-def _marks(run: Run, asked: Asked) -> list[dict]:
+def _marks(run: Run, query: ChartQuery) -> list[dict]:
     return list_changes(
-        run, asked.axis, asked.given("from_step", 1) - 1, asked.cleaned_data.get("to_step")
+        run, query.axis, query.given("from_step", 1) - 1, query.cleaned_data.get("to_step")
     )
 
 
-def _names(run: Run, asked: Asked) -> set[str]:
+def _names(run: Run, query: ChartQuery) -> set[str]:
     """Return the named metrics; else those of the page's charts and the chosen ones."""
-    named = asked.given("names", NO_NAMES)
+    named = query.given("names", NO_NAMES)
     return (
         set(named)
         if named
-        else choose_charts(run.settings.algorithm).names | set(asked.given("also", NO_NAMES))
+        else choose_charts(run.settings.algorithm).names | set(query.given("also", NO_NAMES))
     )
 
 
@@ -120,11 +120,11 @@ class _Line:
         return line
 
 
-def _lines(run: Run, asked: Asked, names: Sequence[str]) -> Iterator[str]:
+def _lines(run: Run, query: ChartQuery, names: Sequence[str]) -> Iterator[str]:
     writer = csv.writer(_Line())
     yield writer.writerow(["step", "weight_version", "committed_at", *map(csv_cell, names)])
-    first = asked.given("from_step", 1)
-    last = min(asked.given("to_step", run.step), run.step)
+    first = query.given("from_step", 1)
+    last = min(query.given("to_step", run.step), run.step)
     for since in range(first, last + 1, ROWS_AT_ONCE):
         until = min(since + ROWS_AT_ONCE - 1, last)
         steps = run.steps.filter(number__range=(since, until)).values_list(

@@ -107,8 +107,8 @@ def _labels(request: SignedInRequest, run: Run, tags: str, notes: str) -> dict:
     }
 
 
-def run_ids(said: list[str]) -> set[int]:
+def run_ids(values: list[str]) -> set[int]:
     """Return the ids in these texts. Raise Http404 for anything else."""
-    if not all(key.isascii() and key.isdigit() and len(key) <= 18 for key in said):
+    if not all(key.isascii() and key.isdigit() and len(key) <= 18 for key in values):
         raise Http404("run must be an id")
-    return {int(key) for key in said}
+    return {int(key) for key in values}

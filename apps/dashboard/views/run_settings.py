@@ -47,7 +47,7 @@ else:  # a name for annotations: an event with the step before it
 
 @dataclass(frozen=True)
 class Change:
-    """A change of the configuration: its event, the update before it, and the differences."""
+    """A change of the configuration: its event, the step before it, and the differences."""
 
     event: Event
     step: int
@@ -129,7 +129,7 @@ def _page(
         "may_delete": Run.objects.owned_by(request.user).filter(pk=run.pk).exists(),
         "page": page,
         "is_open": is_open,
-        "changes": [_told(event, steers, is_open) for event in page.rows],
+        "changes": [_visible_change(event, steers, is_open) for event in page.rows],
         "reason": request.POST.get("reason", ""),
         "longest_reason": LONGEST_REASON,
     }
@@ -137,7 +137,7 @@ def _page(
 
 
 def _changes(run: Run) -> QuerySet[DatedEvent]:
-    """Return the events of changes, each with the update before it."""
+    """Return the events of changes, each with the step before it."""
     before = (
         TrainStep.objects.filter(run=run, committed_at__lte=OuterRef("at"))
         .order_by("-number")
@@ -146,7 +146,7 @@ def _changes(run: Run) -> QuerySet[DatedEvent]:
     return run.topic.events.filter(kind="config_changed").annotate(step=Subquery(before))
 
 
-def _told(event: DatedEvent, steers: bool, is_open: bool) -> Change:
+def _visible_change(event: DatedEvent, steers: bool, is_open: bool) -> Change:
     """Return a change as the user may see it.
 
     Blind raters see only that there was one, because fields and reason may reveal ratings.

@@ -16,7 +16,7 @@ from apps.dashboard.curves import AXES
 from apps.dashboard.environments import find_played_environment
 from apps.dashboard.fragments import unless_known
 from apps.dashboard.ledger import drop_reasons, load_ledger, skipped_steps, workers_for
-from apps.dashboard.overview import Asked, build_charts_overview
+from apps.dashboard.overview import ChartQuery, build_charts_overview
 from apps.dashboard.people_now import people_now
 from apps.dashboard.rollout_rows import newest_rollouts
 from apps.dashboard.serving import serving_now
@@ -46,7 +46,7 @@ def show_run(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
         if removal := RunRemoval.objects.following(request.user, project, slug):
             return redirect("run-deletion", removal.pk)
         raise
-    asked = Asked(request.GET)
+    query = ChartQuery(request.GET)
     if found.is_evaluation:
         return redirect("run-evaluations", project, slug)
     is_open = sees_judgements(request.user, found)
@@ -56,9 +56,9 @@ def show_run(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
         "section": "runs",
         "run": found,
         "sequence": found.topic.sequence,
-        "asked": asked,
+        "asked": query,
         "axes": AXES,
-        "overview": build_charts_overview(found, asked, now["ledger"].figures) if is_open else None,
+        "overview": build_charts_overview(found, query, now["ledger"].figures) if is_open else None,
         "may_steer": steers,
         "is_open": is_open,
         **now,
@@ -148,12 +148,12 @@ def _suspicions(run: Run) -> list[str]:
 def _newest_versions(run: Run) -> list[WeightVersion]:
     """Return the newest weight versions with their slowest load and widest probe gap."""
     newest = run.weight_versions.order_by("-version").values("pk")[:VERSIONS_SHOWN]
-    told = WeightVersion.objects.filter(pk__in=newest).annotate(
+    annotated = WeightVersion.objects.filter(pk__in=newest).annotate(
         engines=Count("acknowledgements"),
         milliseconds=Max("acknowledgements__milliseconds"),
         gap=Max("acknowledgements__probe_gap"),
     )
-    return list(told.order_by("-version"))
+    return list(annotated.order_by("-version"))
 
 
 def _newest(request: SignedInRequest, run: Run, is_open: bool) -> dict:

@@ -51,11 +51,13 @@ class ActForm(forms.Form):
 
     @property
     def weights(self) -> dict[str, float]:
-        said = {
+        posted = {
             name: value for name, value in self.cleaned_data.items() if name.startswith("weight.")
         }
         return {
-            name.removeprefix("weight."): value for name, value in said.items() if value is not None
+            name.removeprefix("weight."): value
+            for name, value in posted.items()
+            if value is not None
         }
 
 
@@ -181,9 +183,10 @@ def _drop(request: SignedInRequest, found: Suspicion, form: ActForm) -> str:
 
 
 def _reweight(request: SignedInRequest, found: Suspicion, form: ActForm) -> str:
-    turned = acting.reweight(found, request.user, form.weights, form.cleaned_data["reason"])
-    words = ", ".join(f"{name} {before:g} → {after:g}" for name, (before, after) in turned.items())
-    return f"New weights: {words}. They apply to new groups."
+    reason = form.cleaned_data["reason"]
+    weights = acting.reweight(found, request.user, form.weights, reason)
+    changes = [f"{scorer} {before:g} → {after:g}" for scorer, (before, after) in weights.items()]
+    return f"New weights: {', '.join(changes)}. They apply to new groups."
 
 
 def _dismiss(request: SignedInRequest, found: Suspicion, form: ActForm) -> str:

@@ -76,10 +76,10 @@ def _compared(taskset: Taskset, other: Taskset) -> dict:
         found = measure_overlap(taskset, other)
     except TooMuch as error:
         return {"refusal": f"{taskset.slug} {error}."}
-    return {"found": found, "pairs": _shown(taskset, other, found)}
+    return {"found": found, "pairs": _shown_pairs(taskset, other, found)}
 
 
-def _shown(taskset: Taskset, other: Taskset, found: Overlap) -> list[tuple]:
+def _shown_pairs(taskset: Taskset, other: Taskset, found: Overlap) -> list[tuple]:
     """Return the pairs with the largest shares first, each with both tasks; two queries."""
     pairs = sorted(
         found.pairs, key=lambda pair: (-pair.is_exact, -pair.share, pair.checked, pair.other)

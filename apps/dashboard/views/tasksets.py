@@ -97,7 +97,7 @@ def _waiting(asking: Sequence[Run], taskset: Taskset) -> list[AskedTask]:
     return list(asked.select_related("run", "task", "by")[:WAITING_SHOWN])
 
 
-def _chosen(slug: str | None, drawn: Sequence[Histogram]) -> Run | None:
+def _chosen_run(slug: str | None, drawn: Sequence[Histogram]) -> Run | None:
     """Return the run whose hardest and easiest tasks are shown: the named one, else the newest.
 
     Raises Http404.
@@ -154,7 +154,7 @@ def show_taskset(request: SignedInRequest, project: str, slug: str) -> HttpRespo
     runs = list(Run.objects.drawing_from(found).select_related("project")[:RUNS_SHOWN])
     drawn = histograms(found, runs, request.user)
     asking = _asking(request, runs)
-    chosen = _chosen(request.GET.get("run"), drawn)
+    chosen = _chosen_run(request.GET.get("run"), drawn)
     context = {
         "section": "tasksets",
         "taskset": found,

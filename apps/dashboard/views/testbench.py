@@ -127,7 +127,7 @@ def keep_as_case(request: SignedInRequest, project: str, pk: int) -> HttpRespons
     try:
         reward = _expected(expected)
         if len(note) > LONGEST_NOTE:
-            raise Refused(f"note: it has {len(note)} characters; the most is {LONGEST_NOTE}")
+            raise Refused(f"note: it has {len(note)} characters; the maximum is {LONGEST_NOTE}")
         case, is_new = keep_case(found, place, reward, note, request.user)
     except Refused as refused:
         wrong = {place: (expected, note, error_sentence(refused))}
@@ -209,8 +209,8 @@ def _id(text: str) -> int:
 
 def _as_typed(form: BenchForm) -> dict[str, Any]:
     """Return posted fields as initial values, so that nothing is validated and nothing is lost."""
-    said = {name: form[name].value() for name in form.fields}
-    return {**said, "reply": form.replies}
+    values = {name: form[name].value() for name in form.fields}
+    return {**values, "reply": form.replies}
 
 
 def _place(request: SignedInRequest, found: Trial) -> int:

@@ -79,7 +79,7 @@ def show_learned_ratings(
 @require_safe
 @login_required
 def rating(request: SignedInRequest, pk: int) -> HttpResponse:
-    """Owners and researchers of the project, and the rater: the updates that used a rating.
+    """Owners and researchers of the project, and the rater: the steps that used a rating.
 
     Blind raters do not see these: whether a reply was used reveals its ratings.
     """

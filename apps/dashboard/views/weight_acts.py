@@ -54,11 +54,11 @@ class Promotion(forms.Form):
 
     def clean(self) -> dict:
         super().clean()
-        said = self.cleaned_data
+        data = self.cleaned_data
         return {
-            **said,
+            **data,
             "title": (
-                said.get("title")
+                data.get("title")
                 or f"{self.version.run.title}, version {self.version.version}"[:200]
             ),
         }
@@ -88,21 +88,21 @@ class Branching(forms.Form):
 
     def clean(self) -> dict:
         super().clean()
-        said = self.cleaned_data
+        data = self.cleaned_data
         run = self.version.run
         if why := why_no_branch(run):
             raise forms.ValidationError(f"You can’t branch {run.slug}: {why}.")
-        if said.get("stop_parent") and said.get("name", "").strip() != run.slug:
+        if data.get("stop_parent") and data.get("name", "").strip() != run.slug:
             self.add_error("name", f"To stop the run as well, type {run.slug}.")
-        if said.get("steps"):
+        if data.get("steps"):
             try:
-                plan_of_branch(run, run.policy.slug, said["steps"])
+                plan_of_branch(run, run.policy.slug, data["steps"])
             except ConfigError as wrong:
                 raise forms.ValidationError(f"{wrong}.") from None
-        said["title"] = (
-            said.get("title") or f"{run.title}, from version {self.version.version}"[:200]
+        data["title"] = (
+            data.get("title") or f"{run.title}, from version {self.version.version}"[:200]
         )
-        return {name: said.get(name) for name in ("slug", "title", "steps", "start", "stop_parent")}
+        return {name: data.get(name) for name in ("slug", "title", "steps", "start", "stop_parent")}
 
 
 class Exporting(forms.Form):
@@ -184,10 +184,10 @@ def _order(request: SignedInRequest, run: Run, version: WeightVersion, verb: str
     if not form.is_valid():
         context = {**version_context(request, run, version.version), f"{verb}_form": form}
         return render(request, "dashboard/weight_version.html", context, status=422)
-    wanted = dict(form.cleaned_data)
-    secret = wanted.pop("token", "")
-    ExportJob.place(verb, version, request.user, secret, **wanted)
-    messages.success(request, SAID[verb].format(version=version.version, **wanted))
+    data = dict(form.cleaned_data)
+    secret = data.pop("token", "")
+    ExportJob.place(verb, version, request.user, secret, **data)
+    messages.success(request, SAID[verb].format(version=version.version, **data))
     return redirect("run-weight", run.project.slug, run.slug, version.version)
 
 

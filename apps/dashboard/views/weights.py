@@ -126,7 +126,7 @@ def version_context(request: SignedInRequest, run: Run, number: int) -> dict:
     line = run.weight_versions.filter(version__gte=max(0, number - NEIGHBOURS // 2)).order_by(
         "version"
     )[: NEIGHBOURS + 1]
-    told = {
+    context = {
         "content": content if isinstance(content, version_line.Content) else None,
         "no_content": content if isinstance(content, str) else "",
         "way": version_line.list_publication_stages(found),
@@ -152,7 +152,7 @@ def version_context(request: SignedInRequest, run: Run, number: int) -> dict:
         "steers": steers,
         "is_open": True,
     }
-    return {**beside, **told, **offered, **list_export_formats(found)}
+    return {**beside, **context, **offered, **list_export_formats(found)}
 
 
 def list_export_formats(version: WeightVersion) -> dict:
@@ -162,18 +162,18 @@ def list_export_formats(version: WeightVersion) -> dict:
         return {}
     is_adapter = content.manifest.base is not None
     why_not = why_not_gguf(version)
-    forms = [_offered(name, why_not if name in KINDS else "") for name in (FOLDER, *KINDS)]
+    forms = [_offered_form(name, why_not if name in KINDS else "") for name in (FOLDER, *KINDS)]
     return {
         "export_forms": forms,
-        "push_forms": [*forms, _offered(ADAPTER)] if is_adapter else forms,
+        "push_forms": [*forms, _offered_form(ADAPTER)] if is_adapter else forms,
         "is_adapter": is_adapter,
         "has_token": bool(settings.HUB_TOKEN),
     }
 
 
-def _offered(name: str, why_not: str = "") -> dict:
-    told = {"name": name, "title": FORM_TITLES[name], "why": WHAT_FOR.get(name, "")}
-    return {**told, "why_not": why_not}
+def _offered_form(name: str, why_not: str = "") -> dict:
+    choice = {"name": name, "title": FORM_TITLES[name], "why": WHAT_FOR.get(name, "")}
+    return {**choice, "why_not": why_not}
 
 
 def get_version(run: Run, number: int) -> WeightVersion:

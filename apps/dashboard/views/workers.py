@@ -77,7 +77,9 @@ def _now(request: SignedInRequest) -> dict:
 def show_worker(request: SignedInRequest, pk: int) -> HttpResponse:
     """Everybody signed in: one process, as they may see it."""
     return render(
-        request, "dashboard/worker.html", {"section": "workers", **_one(request, _worker(pk))}
+        request,
+        "dashboard/worker.html",
+        {"section": "workers", **_worker_context(request, _worker(pk))},
     )
 
 
@@ -85,10 +87,10 @@ def show_worker(request: SignedInRequest, pk: int) -> HttpResponse:
 @login_required
 def worker_now(request: SignedInRequest, pk: int) -> HttpResponse:
     """Everybody signed in: the polled part of its page."""
-    return render(request, "dashboard/_worker_now.html", _one(request, _worker(pk)))
+    return render(request, "dashboard/_worker_now.html", _worker_context(request, _worker(pk)))
 
 
-def _one(request: SignedInRequest, found: Worker) -> dict:
+def _worker_context(request: SignedInRequest, found: Worker) -> dict:
     (seen,) = seen_by(request.user, [found])
     held = Group.objects.leased().filter(lease_owner=found.key, state__in=Group.OPEN)
     return {
@@ -131,18 +133,18 @@ def order_worker(request: SignedInRequest, pk: int, verb: str) -> HttpResponse:
     elif verb == "quarantine" and request.POST.get("name", "").strip() != str(found.pid):
         messages.error(
             request,
-            f"Nothing was fenced: type the process's number, {found.pid}, to quarantine it.",
+            f"The worker was not quarantined. To confirm, type its process number: {found.pid}.",
         )
     elif verb == "quarantine":
         held = quarantine(found, request.user, reason)
-        told = ", ".join(f"{count} {what}" for what, count in held.items() if count) or "nothing"
+        summary = ", ".join(f"{count} {what}" for what, count in held.items() if count) or "nothing"
         messages.success(
-            request, (f"Quarantined. It held {told}, which other workers can now take over.")
+            request, (f"Quarantined. It held {summary}, which other workers can now take over.")
         )
     else:
         found.tell(ORDERS[verb], request.user, reason)
         words = "It takes nothing new from now on." if verb == "drain" else "It serves again."
-        messages.success(request, f"{words} It hears within a few seconds.")
+        messages.success(request, f"{words} The worker follows within a few seconds.")
     return redirect("worker", found.pk)
 
 

@@ -65,8 +65,8 @@ def _choice(place: int, call: "Call", turn: EpisodeTurn) -> dict:
     }
     if call.asked.wishes.raw:
         return {**about, "text": text, "logprobs": None}
-    said = text or (None if calls else "")
-    message: dict[str, object] = {"role": "assistant", "content": said, "refusal": None}
+    content = text or (None if calls else "")
+    message: dict[str, object] = {"role": "assistant", "content": content, "refusal": None}
     if calls:
         message["tool_calls"] = [_call(one) for one in calls]
     return {**about, "message": message, "logprobs": logprobs(turn)}
@@ -136,16 +136,20 @@ def first_chunk(call: "Call", place: int = 0) -> bytes:
 
 
 def delta(
-    call: "Call", said: dict, place: int = 0, finish: str | None = None, told: dict | None = None
+    call: "Call",
+    message: dict,
+    place: int = 0,
+    finish: str | None = None,
+    logprobs: dict | None = None,
 ) -> bytes:
     """Return a chunk of answer number `place`; for a bare text, only the text."""
     turn = call.turn
     raw = call.asked.wishes.raw
-    content = {"text": said.get("content", "")} if raw else {"delta": said}
+    content = {"text": message.get("content", "")} if raw else {"delta": message}
     choice = {
         "index": place,
         **content,
-        "logprobs": told,
+        "logprobs": logprobs,
         "finish_reason": finish,
         "completion_id": completion_id(turn),
     }
@@ -164,7 +168,7 @@ def last_chunks(call: "Call", turn: EpisodeTurn, rest: str, place: int = 0) -> I
     _, calls = reply(turn, call.offered)
     scored = logprobs(turn)
     if rest or scored:
-        yield delta(call, {"content": rest}, place, told=scored)
+        yield delta(call, {"content": rest}, place, logprobs=scored)
     if calls:
         yield delta(
             call, {"tool_calls": [{"index": n, **_call(one)} for n, one in enumerate(calls)]}, place

@@ -60,35 +60,37 @@ class ChatCompletions(AgentView):
     read = staticmethod(asked.read_chat_call)
 
     def post(self, request: Request) -> Response | HttpResponse:
-        wanted = self.read(request.data, get_caller(request).run)
-        begun = self._begun(request, wanted)
-        calls = [Call(wanted, turn, begun[0]) for turn in begun]
-        if answer_later(request._request, _streamed(calls) if wanted.stream else _whole(calls)):
+        chat_call = self.read(request.data, get_caller(request).run)
+        begun = self._begun(request, chat_call)
+        calls = [Call(chat_call, turn, begun[0]) for turn in begun]
+        if answer_later(
+            request._request, _streamed(calls) if chat_call.stream else _answer_whole(calls)
+        ):
             return Response(status=202)  # a placeholder: the event loop sends the answer
         turns = [answered_here(call) for call in calls]
-        if wanted.stream:
+        if chat_call.stream:
             whole = b"".join(whole_parts(calls, turns))
             return HttpResponse(whole, content_type=EVENTS, headers=answers.headers(calls[0]))
         return Response(answers.completion(calls, turns), headers=answers.headers(calls[0]))
 
-    def _begun(self, request: Request, wanted: ChatCall) -> list[EpisodeTurn]:
+    def _begun(self, request: Request, chat_call: ChatCall) -> list[EpisodeTurn]:
         """Return the turns that answer this call.
 
         A repeated call with the same idempotency key gets the same turns, unless nobody will answer
         them.
         """
-        turns = _turns(self.begin(request, wanted).data)
+        turns = _turns(self.begin(request, chat_call).data)
         if any(
             turn.answered_at is None and turn.episode.state == Episode.State.ABANDONED
             for turn in turns
         ):
             idempotency.forget_request_key(request)
-            turns = _turns(self.begin(request, wanted).data)
+            turns = _turns(self.begin(request, chat_call).data)
         return turns
 
     @idempotency.once
-    def begin(self, request: Request, wanted: ChatCall) -> Response:
-        return Response([turn.pk for turn in begin_turns(get_caller(request), wanted)])
+    def begin(self, request: Request, chat_call: ChatCall) -> Response:
+        return Response([turn.pk for turn in begin_turns(get_caller(request), chat_call)])
 
 
 def _turns(pks: list[int]) -> list[EpisodeTurn]:
@@ -102,7 +104,7 @@ class Completions(ChatCompletions):
     read = staticmethod(asked.read_text)
 
 
-def _whole(calls: list[Call]) -> Application:
+def _answer_whole(calls: list[Call]) -> Application:
     headers = answers.headers(calls[0])
 
     async def application(_scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -243,15 +245,15 @@ class FeedbackView(AgentView):
     def post(self, request: Request) -> Response:
         """Store a user's feedback on an answer; changed feedback is a further version."""
         fields = _fields(request, "completion_id", "thumb", "score", "correction", "user", "final")
-        word = _word(fields)
+        word = _read_feedback(fields)
         episode, number = answers.turn_named(fields.get("completion_id"))
         return Response(_receipt(hear(get_caller(request), episode, number, word)), 201)
 
 
-def _word(said: dict) -> AnswerFeedback:
-    thumb = said.get("thumb")
-    score = said.get("score")
-    correction = said.get("correction", "")
+def _read_feedback(body: dict) -> AnswerFeedback:
+    thumb = body.get("thumb")
+    score = body.get("score")
+    correction = body.get("correction", "")
     if thumb not in (None, "up", "down"):
         raise refuse_field("thumb", "must be up or down")
     if thumb is not None and score is not None:
@@ -262,17 +264,17 @@ def _word(said: dict) -> AnswerFeedback:
         )
     if thumb is None and score is None and not correction.strip():
         raise refuse_field("thumb", "send a thumb (up, down), a score or a correction")
-    person = said.get("user", "")
+    person = body.get("user", "")
     if not isinstance(person, str) or len(person) > LONGEST_PERSON:
         raise refuse_field("user", f"must be a text of at most {LONGEST_PERSON} characters")
-    return AnswerFeedback(person, thumb, score, correction, _final(said))
+    return AnswerFeedback(person, thumb, score, correction, _final(body))
 
 
-def _final(said: dict) -> bool:
+def _final(body: dict) -> bool:
     """Tell whether the caller says that no further feedback comes for the episode."""
-    if not isinstance(said.get("final", False), bool):
+    if not isinstance(body.get("final", False), bool):
         raise refuse_field("final", "must be true or false")
-    return said.get("final", False)
+    return body.get("final", False)
 
 
 def _receipt(word: Feedback) -> dict:

@@ -149,7 +149,7 @@ def read_chat_call(body: object, run: Run) -> ChatCall:
         tools=tuple(offered),
         stream=_flag(fields, "stream"),
         with_usage=_with_usage(fields),
-        choices=_whole(fields, "n", 1, 1, MOST_CHOICES),
+        choices=_whole_number(fields, "n", 1, 1, MOST_CHOICES),
         wishes=wishes,
         pictures=pictures,
         unapplied=_unapplied(fields, run),
@@ -176,7 +176,7 @@ def read_text(body: object, run: Run) -> ChatCall:
         tools=(),
         stream=_flag(fields, "stream"),
         with_usage=_with_usage(fields),
-        choices=_whole(fields, "n", 1, 1, MOST_CHOICES),
+        choices=_whole_number(fields, "n", 1, 1, MOST_CHOICES),
         wishes=wishes,
         unapplied=_unapplied(fields, run),
     )
@@ -204,17 +204,17 @@ def _require_honoured(name: str, value: object, only: dict[str, tuple[tuple, str
         raise unsupported(name, why)
 
 
-def _wishes(said: dict, run: Run) -> ActionSampling:
+def _wishes(body: dict, run: Run) -> ActionSampling:
     """Parse what ends an answer, and its seed."""
     sampling = run.settings.sampling
     names = ("max_tokens", "max_completion_tokens")
-    most = min(_whole(said, name, sampling.max_tokens, 1, LARGEST) for name in names)
-    seed = _whole(said, "seed", 0, 0, LARGEST) if "seed" in said else None
+    most = min(_whole_number(body, name, sampling.max_tokens, 1, LARGEST) for name in names)
+    seed = _whole_number(body, "seed", 0, 0, LARGEST) if "seed" in body else None
     wished = most if most < sampling.max_tokens else None
-    return ActionSampling(wished, _stops(said), seed, _flag(said, "logprobs"))
+    return ActionSampling(wished, _stops(body), seed, _flag(body, "logprobs"))
 
 
-def _unapplied(said: dict, run: Run) -> tuple[str, ...]:
+def _unapplied(body: dict, run: Run) -> tuple[str, ...]:
     """Return which of temperature and top_p differ from the run's, which apply to every answer.
 
     The trainer computes logprobs at the run's temperature over all tokens, so an answer that was
@@ -224,22 +224,22 @@ def _unapplied(said: dict, run: Run) -> tuple[str, ...]:
     of_run = {"temperature": run.settings.sampling.temperature, "top_p": 1}
     highest = {"temperature": max(HOTTEST, of_run["temperature"]), "top_p": 1}
     for name, most in highest.items():
-        value = said.get(name, most)
+        value = body.get(name, most)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not 0 <= value <= most:
             raise refuse_field(name, f"must be a number from 0 to {most:g}")
-    return tuple(name for name, value in of_run.items() if said.get(name, value) != value)
+    return tuple(name for name, value in of_run.items() if body.get(name, value) != value)
 
 
-def _whole(said: dict, name: str, usual: int, least: int, most: int) -> int:
-    value = said.get(name, usual)
+def _whole_number(body: dict, name: str, usual: int, least: int, most: int) -> int:
+    value = body.get(name, usual)
     if type(value) is not int or not least <= value <= most:
         raise refuse_field(name, f"must be a whole number from {least} to {most}")
     return value
 
 
-def _stops(said: dict) -> tuple[str, ...]:
-    stops = [said["stop"]] if isinstance(said.get("stop"), str) else said.get("stop", [])
+def _stops(body: dict) -> tuple[str, ...]:
+    stops = [body["stop"]] if isinstance(body.get("stop"), str) else body.get("stop", [])
     texts = isinstance(stops, list) and all(
         isinstance(stop, str) and 0 < len(stop) <= LONGEST_STOP for stop in stops
     )
@@ -251,9 +251,9 @@ def _stops(said: dict) -> tuple[str, ...]:
     return tuple(stops)
 
 
-def _model(said: dict, run: Run) -> str:
+def _model(body: dict, run: Run) -> str:
     known = (run.policy.slug, run.slug)
-    model = said.get("model")
+    model = body.get("model")
     if not isinstance(model, str):
         raise refuse_field("model", f"must be {run.policy.slug!r}")
     if model not in known:
@@ -266,18 +266,18 @@ def _model(said: dict, run: Run) -> str:
     return model
 
 
-def _flag(said: dict, name: str, usual: bool = False) -> bool:
-    value = said.get(name, usual)
+def _flag(body: dict, name: str, usual: bool = False) -> bool:
+    value = body.get(name, usual)
     if not isinstance(value, bool):
         raise refuse_field(name, "must be true or false")
     return value
 
 
-def _with_usage(said: dict) -> bool:
-    options = said.get("stream_options", {})
+def _with_usage(body: dict) -> bool:
+    options = body.get("stream_options", {})
     if not isinstance(options, dict) or set(options) - {"include_usage", "include_obfuscation"}:
         raise refuse_field("stream_options", "can contain only include_usage")
-    if options and not said.get("stream"):
+    if options and not body.get("stream"):
         raise refuse_field("stream_options", "requires stream: true")
     if options.get("include_obfuscation"):
         raise unsupported("stream_options.include_obfuscation", "is not supported")

@@ -114,7 +114,9 @@ def _message(path: str, message: object, taken: dict[str, EncodedPicture] | None
             raise unsupported(
                 f"{path}.name", "requires plain text; write the name into one of the parts"
             )
-        return ChatMessage(role, _shown(f"{path}.content", role, content, taken), calls, answers)
+        return ChatMessage(
+            role, _stored_content(f"{path}.content", role, content, taken), calls, answers
+        )
     return ChatMessage(role, speaker + _text(f"{path}.content", content), calls, answers, extra)
 
 
@@ -132,7 +134,9 @@ def _speaker(path: str, role: str, name: object) -> str:
     return f"{name}: " if role in ("user", "system") else ""
 
 
-def _shown(path: str, role: str, content: object, taken: dict[str, EncodedPicture]) -> Content:
+def _stored_content(
+    path: str, role: str, content: object, taken: dict[str, EncodedPicture]
+) -> Content:
     """Return the content of a message with pictures, in stored form."""
     if role != "user":
         raise unsupported(path, "contains a picture, which only the role user can")
@@ -165,7 +169,7 @@ def _calls(path: str, calls: object) -> tuple[tuple[str, str, str], ...]:
                 (
                     call["id"],
                     call["function"]["name"],
-                    _spelt(strict_json.decode_json(call["function"]["arguments"])),
+                    _canonical_arguments(strict_json.decode_json(call["function"]["arguments"])),
                 )
             )
         except (TypeError, KeyError, ValueError):
@@ -176,7 +180,7 @@ def _calls(path: str, calls: object) -> tuple[tuple[str, str, str], ...]:
     return tuple(found)
 
 
-def _spelt(arguments: object) -> str:
+def _canonical_arguments(arguments: object) -> str:
     """Return the arguments as canonical JSON: equal values have equal text.
 
     Clients in languages with only one number type write 1 as 1.0, or 1.0 as 1.
@@ -226,7 +230,10 @@ def recorded(turns: Sequence[EpisodeTurn]) -> list[ChatMessage]:
                 ChatMessage(
                     ASSISTANT,
                     text,
-                    tuple((call["id"], call["name"], _spelt(call["arguments"])) for call in calls),
+                    tuple(
+                        (call["id"], call["name"], _canonical_arguments(call["arguments"]))
+                        for call in calls
+                    ),
                 )
             )
     return conversation

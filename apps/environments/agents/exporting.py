@@ -26,7 +26,7 @@ def session_document(episode: Episode) -> dict:
 
 
 def _turn(turn: EpisodeTurn, tokens: Tokens | None) -> dict:
-    said = [
+    feedback = [
         {
             "user": word.person,
             "version": word.version,
@@ -43,7 +43,7 @@ def _turn(turn: EpisodeTurn, tokens: Tokens | None) -> dict:
         "reward": turn.reward,
         "late_reward": turn.late_reward,
         "weight_version": turn.weight_version,
-        "feedback": said,
+        "feedback": feedback,
         **_tokens(turn, tokens),
     }
 

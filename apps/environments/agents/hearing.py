@@ -57,10 +57,10 @@ def hear(caller: Caller, episode_id: int, number: int | None, word: AnswerFeedba
     Repeating the same feedback keeps the version. An episode of one call ends with its first
     reward. Raises Refused (404, 409, 422).
     """
-    episode = _locked(caller, episode_id)
+    episode = _lock_own_episode(caller, episode_id)
     turn = _acted(episode, number)
     try:
-        feedback = _kept(episode, turn, caller.user, word)
+        feedback = _store_feedback(episode, turn, caller.user, word)
     except CannotPlay as why:
         raise of_play(why) from why
     if feedback.value is not None and not episode.key and episode.is_open:
@@ -69,7 +69,7 @@ def hear(caller: Caller, episode_id: int, number: int | None, word: AnswerFeedba
     return feedback
 
 
-def _locked(caller: Caller, episode_id: int) -> Episode:
+def _lock_own_episode(caller: Caller, episode_id: int) -> Episode:
     mine = Episode.objects.filter(pk=episode_id, run=caller.run, environment=caller.environment)
     if not mine.exists():
         raise Refused(
@@ -93,7 +93,9 @@ def _acted(episode: Episode, number: int | None) -> EpisodeTurn:
     return turn
 
 
-def _kept(episode: Episode, turn: EpisodeTurn, user: User, word: AnswerFeedback) -> Feedback:
+def _store_feedback(
+    episode: Episode, turn: EpisodeTurn, user: User, word: AnswerFeedback
+) -> Feedback:
     value = word.value(episode.environment)
     last = turn.feedback.filter(by=user, person=word.person).order_by("-version").first()
     alike = {"value": value, "correction": word.correction, "is_thumb": word.thumb is not None}

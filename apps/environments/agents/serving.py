@@ -15,7 +15,7 @@ AGAIN_S = 1
 LATER_S = 5
 
 
-def begun_for(caller: Caller, asked: ChatCall) -> Episode:
+def begun_for(caller: Caller, chat_call: ChatCall) -> Episode:
     """Return the episode of this name, or a new one in its own group.
 
     Raises Refused (409), NoRoom.
@@ -26,20 +26,20 @@ def begun_for(caller: Caller, asked: ChatCall) -> Episode:
         raise NoRoom(f"Its breaker is open: {caller.environment.open_reason}")
     try:
         episode = open_for_agent(
-            caller.environment, caller.user, caller.episode, caller.run, call_as_task(asked)
+            caller.environment, caller.user, caller.episode, caller.run, call_as_task(chat_call)
         )
     except CannotPlay as why:
         raise of_play(why) from why
     return episode
 
 
-def call_as_task(asked: ChatCall) -> TaskRow:
+def call_as_task(chat_call: ChatCall) -> TaskRow:
     """Return the call's messages as a task; a bare text is a user message marked `raw`."""
-    prompt = [{"role": message.role, "content": message.content} for message in asked.messages]
+    prompt = [{"role": message.role, "content": message.content} for message in chat_call.messages]
     return TaskRow(
         prompt,
-        meta={"raw": True} if asked.wishes.raw else {},
-        pictures=tuple(asked.pictures.values()),
+        meta={"raw": True} if chat_call.wishes.raw else {},
+        pictures=tuple(chat_call.pictures.values()),
     )
 
 

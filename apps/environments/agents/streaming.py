@@ -53,16 +53,16 @@ def whole_parts(calls: Sequence[Call], turns: Sequence[EpisodeTurn]) -> Iterator
     yield from answers.stream_end(calls, turns)
 
 
-def _rest(call: Call, turn: EpisodeTurn, said: str) -> Iterator[bytes]:
+def _rest(call: Call, turn: EpisodeTurn, released: str) -> Iterator[bytes]:
     text, _ = answers.reply(turn, call.offered)
-    if not text.startswith(said):
+    if not text.startswith(released):
         why = (
             "Someone edited the reply while it was generated; send the same messages again to get "
             "it."
         )
         yield answers.encode_agent_event(agent_error_document(409, why, "answer_edited"))
         return
-    yield from answers.last_chunks(call, turn, text[len(said) :])
+    yield from answers.last_chunks(call, turn, text[len(released) :])
     yield from answers.stream_end([call], [turn])
 
 

@@ -22,14 +22,14 @@ from apps.tasksets.selection import chance
 ENDED = "episode_ended"
 
 
-def begin_turns(caller: Caller, asked: ChatCall) -> list[EpisodeTurn]:
+def begin_turns(caller: Caller, chat_call: ChatCall) -> list[EpisodeTurn]:
     """Return the turns that answer this call; the policy may have acted on them already.
 
     A refused call takes no episode. Raises Refused: 404 no such episode, 409 a turn is in progress,
     410 it has ended, 422 messages differ from the recorded ones, 429 no episode is free, or the
     bound has no room.
     """
-    if caller.episode and asked.choices > 1:
+    if caller.episode and chat_call.choices > 1:
         raise unsupported(
             "n",
             (
@@ -37,7 +37,7 @@ def begin_turns(caller: Caller, asked: ChatCall) -> list[EpisodeTurn]:
                 "each choice is an episode of its own"
             ),
         )
-    if caller.episode and asked.wishes.raw:
+    if caller.episode and chat_call.wishes.raw:
         raise unsupported(
             HEADER,
             (
@@ -47,32 +47,34 @@ def begin_turns(caller: Caller, asked: ChatCall) -> list[EpisodeTurn]:
         )
     try:
         with transaction.atomic():
-            return [_begun(caller, asked, place) for place in range(asked.choices)]
+            return [_begun(caller, chat_call, place) for place in range(chat_call.choices)]
     except NoRoom as why:
         raise turned_away(caller.run, why) from why
 
 
-def _begun(caller: Caller, asked: ChatCall, place: int) -> EpisodeTurn:
-    episode = locked(_episode(caller, asked).pk)
+def _begun(caller: Caller, chat_call: ChatCall, place: int) -> EpisodeTurn:
+    episode = locked(_episode(caller, chat_call).pk)
     turns = list(episode.seen.order_by("number"))
-    new = news(turns, asked.messages, asked.tools)
+    new = news(turns, chat_call.messages, chat_call.tools)
     # The tools are in the prompt already, but must not be called now.
-    if turns and turns[0].tools and not asked.tools:
-        asked = replace(asked, wishes=replace(asked.wishes, no_calls=True))
+    if turns and turns[0].tools and not chat_call.tools:
+        chat_call = replace(chat_call, wishes=replace(chat_call.wishes, no_calls=True))
     if new.messages:
-        _say(episode, new, asked, place)
+        _record_observation(episode, new, chat_call, place)
     else:
         record_sign_of_life(episode.pk)
     return episode.seen.select_related("episode").get(number=new.number)
 
 
-def _say(episode: Episode, new: NewMessages, asked: ChatCall, place: int) -> None:
+def _record_observation(
+    episode: Episode, new: NewMessages, chat_call: ChatCall, place: int
+) -> None:
     """Record the observation.
 
     Several answers to one call with one seed get different seeds.
     """
     messages = [{"role": message.role, "content": message.content} for message in new.messages]
-    wishes = asked.wishes
+    wishes = chat_call.wishes
     if wishes.seed is not None and place:  # seed + place could be another caller's seed
         wishes = replace(wishes, seed=chance.derive_seed("choice", wishes.seed, place))
     try:
@@ -80,15 +82,15 @@ def _say(episode: Episode, new: NewMessages, asked: ChatCall, place: int) -> Non
             episode.pk,
             new.number,
             messages,
-            tools=asked.tools if new.number == 0 else (),
+            tools=chat_call.tools if new.number == 0 else (),
             wishes=wishes,
-            pictures=asked.pictures,
+            pictures=chat_call.pictures,
         )
     except CannotPlay as why:
         raise of_play(why) from why
 
 
-def _episode(caller: Caller, asked: ChatCall) -> Episode:
+def _episode(caller: Caller, chat_call: ChatCall) -> Episode:
     """Return the episode that the call names, by id or by the agent's own name for it.
 
     For a new name, or none, it is an unplayed episode, or a new one if the run serves. Raises
@@ -96,7 +98,7 @@ def _episode(caller: Caller, asked: ChatCall) -> Episode:
     """
     if caller.episode.isdigit():
         return find_named_episode(caller)
-    return begun_for(caller, asked) if caller.run.settings.serve else take_episode(caller)
+    return begun_for(caller, chat_call) if caller.run.settings.serve else take_episode(caller)
 
 
 def find_named_episode(caller: Caller) -> Episode:

@@ -11,7 +11,7 @@ from apps.environments.library.code_repair import CodeRepair
 from apps.environments.library.grid_world import GridWorld
 from apps.environments.library.guess_number import GuessNumber
 from apps.environments.library.picture_question import PictureQuestion
-from apps.environments.library.plugins import Found, read_plugin
+from apps.environments.library.plugins import EnvironmentPlugin, read_plugin
 from apps.environments.library.protocol import LibraryEnvironment
 from apps.plugins.kinds import ENVIRONMENT, Kind
 from apps.plugins.registry import REGISTRY
@@ -35,9 +35,11 @@ def find(name: str) -> type[LibraryEnvironment]:
     return ENVIRONMENTS.get(name) or REGISTRY.find(ENVIRONMENT, name).environment
 
 
-def built_in() -> Mapping[str, Callable[[], Found]]:
+def built_in() -> Mapping[str, Callable[[], EnvironmentPlugin]]:
     """Return the environments of this package by name, each with what makes it."""
-    return {name: partial(Found, environment) for name, environment in ENVIRONMENTS.items()}
+    return {
+        name: partial(EnvironmentPlugin, environment) for name, environment in ENVIRONMENTS.items()
+    }
 
 
 REGISTRY.register(

@@ -48,16 +48,16 @@ class Plays:
         self.make = make
         self.under_way: dict[int, tuple[PlayedEnvironment, int]] = {}
 
-    def answer(self, asked: dict) -> dict | None:
-        episode = asked["episode"]
+    def answer(self, request: dict) -> dict | None:
+        episode = request["episode"]
         try:
-            if "close" in asked:
+            if "close" in request:
                 self._close(episode)
                 return None
-            step = self._follow(asked)
+            step = self._follow(request)
             return {
                 "episode": episode,
-                "number": len(asked["actions"]),
+                "number": len(request["actions"]),
                 "observation": step.observation,
                 "reward": step.reward,
                 "done": step.done,
@@ -68,15 +68,15 @@ class Plays:
             self.under_way.pop(episode, None)
             return {"episode": episode, "error": f"{type(error).__name__}: {error}"[:300]}
 
-    def _follow(self, asked: dict) -> Step:
-        episode = asked["episode"]
-        actions = asked["actions"]
+    def _follow(self, request: dict) -> Step:
+        episode = request["episode"]
+        actions = request["actions"]
         environment, had = self.under_way.pop(episode, (None, -1))
         step: Step | None = None
         if had != len(actions) - 1 or environment is None:
-            environment = self.make(asked["name"])
+            environment = self.make(request["name"])
             had = 0
-            step = Step(environment.reset(asked["seed"], asked["options"]), None, False)
+            step = Step(environment.reset(request["seed"], request["options"]), None, False)
         for action in actions[had:]:
             step = environment.step(action)
         assert step is not None  # a known episode has one action more than before

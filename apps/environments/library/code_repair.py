@@ -40,8 +40,8 @@ class CodeRepair:
             return Step(f"write the whole function {self.exercise.name}", 0.0, False)
         if len(code) > LONGEST:
             return Step(f"write at most {LONGEST} characters", 0.0, False)
-        failing, told = self._failing(sandbox.run_calls(code, self.exercise.calls))
-        return Step(told or "all is right", float(not failing), not failing)
+        failing, messages = self._failing(sandbox.run_calls(code, self.exercise.calls))
+        return Step(messages or "all is right", float(not failing), not failing)
 
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
@@ -49,21 +49,21 @@ class CodeRepair:
     def _failing(self, outcomes: Sequence[sandbox.Outcome]) -> tuple[int, str]:
         """Return how many calls failed, and a text with the shown ones and the number of others."""
         judged = zip(self.exercise.calls, self.exercise.wanted, outcomes, strict=True)
-        told = [_told(*one) if is_wrong(one[2], one[1]) else "" for one in judged]
-        shown = [words for words in told[:SHOWN] if words]
-        others = sum(map(bool, told[SHOWN:]))
+        messages = [_describe_failure(*one) if is_wrong(one[2], one[1]) else "" for one in judged]
+        shown = [words for words in messages[:SHOWN] if words]
+        others = sum(map(bool, messages[SHOWN:]))
         return len(shown) + others, "\n".join(
             [*shown, f"{others} other calls go wrong"] if others else shown
         )
 
 
-def _told(call: sandbox.Call, wanted: object, outcome: sandbox.Outcome) -> str:
+def _describe_failure(call: sandbox.Call, expected: object, outcome: sandbox.Outcome) -> str:
     given = (
         f"fails: {_plain(outcome.error)}"
         if outcome.error
         else f"gives {_plain(repr(outcome.value))}"
     )
-    return f"{call.function}({', '.join(map(repr, call.arguments))}) {given}, not {wanted!r}"
+    return f"{call.function}({', '.join(map(repr, call.arguments))}) {given}, not {expected!r}"
 
 
 def code_in(text: str) -> str:

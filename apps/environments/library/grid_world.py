@@ -44,19 +44,19 @@ class GridWorld:
             self.here, self.goal, *rest = draw.sample(squares, len(squares))
             self.walls = set(rest[: int(share * len(squares))])
             if self._is_reachable():
-                return self._seen()
+                return self._render_grid()
 
     def step(self, action: str) -> Step:
         found = WORD.search(action.lower())
         if found is None:
-            return Step(f"say up, down, left or right\n{self._seen()}", -STEP_COST, False)
+            return Step(f"say up, down, left or right\n{self._render_grid()}", -STEP_COST, False)
         down, right = MOVES[found[0]]
         there = self.here[0] + down, self.here[1] + right
         if self._is_free(there):
             self.here = there
         if self.here == self.goal:
             return Step("you are there", 1.0, True)
-        return Step(self._seen(), -STEP_COST, False)
+        return Step(self._render_grid(), -STEP_COST, False)
 
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
@@ -76,7 +76,7 @@ class GridWorld:
                     ahead.append(square)
         return self.goal in seen
 
-    def _seen(self) -> str:
+    def _render_grid(self) -> str:
         return "\n".join(
             " ".join(self._mark((row, column)) for column in range(self.size))
             for row in range(self.size)

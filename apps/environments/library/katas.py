@@ -45,7 +45,7 @@ def _numbers(draw: random.Random) -> list[int]:
     return [draw.randint(-9, 20) for _ in range(draw.randint(2, 7))]
 
 
-def _word(draw: random.Random) -> str:
+def _draw_word(draw: random.Random) -> str:
     return "".join(draw.choice("aabcdeeio") for _ in range(draw.randint(2, 9)))
 
 
@@ -108,7 +108,7 @@ KATAS = (
             ("len(word) // 2", "1"),
         ),
         lambda draw: (
-            (lambda word: word + word[::-1] if draw.random() < 0.5 else word)(_word(draw)),
+            (lambda word: word + word[::-1] if draw.random() < 0.5 else word)(_draw_word(draw)),
         ),
     ),
     Kata(
@@ -116,7 +116,7 @@ KATAS = (
         "def count_letters(word):\n    counts = {}\n    for letter in word:\n"
         "        counts[letter] = counts.get(letter, 0) + 1\n    return counts\n",
         (("get(letter, 0)", "get(letter, 1)"), ("+ 1", "+ 2"), ("counts.get(letter, 0) + 1", "1")),
-        lambda draw: (_word(draw),),
+        lambda draw: (_draw_word(draw),),
     ),
     Kata(
         "every_nth",
@@ -154,10 +154,10 @@ def exercise(seed: int) -> Exercise:
     broken = _with(kata.right.replace(*draw.choice(kata.breaks), 1), number)
     for _ in range(TRIES):
         calls = tuple(Call(kata.name, kata.draw(draw)) for _ in range(SHOWN + HIDDEN))
-        wanted = tuple(outcome.value for outcome in _given(right, calls))
-        given = tuple(_given(broken, calls))
-        if any(map(is_wrong, given[:SHOWN], wanted)):
-            return Exercise(kata.name, right, broken, calls, wanted, given)
+        expected = tuple(outcome.value for outcome in _run_trusted(right, calls))
+        given = tuple(_run_trusted(broken, calls))
+        if any(map(is_wrong, given[:SHOWN], expected)):
+            return Exercise(kata.name, right, broken, calls, expected, given)
     raise AssertionError(f"no call shows what is broken in {broken!r}")
 
 
@@ -165,7 +165,7 @@ def _with(code: str, number: str) -> str:
     return re.sub(r"\bk\b", number, code)
 
 
-def _given(code: str, calls: Sequence[Call]) -> list[Outcome]:
+def _run_trusted(code: str, calls: Sequence[Call]) -> list[Outcome]:
     """Run our own code, without a sandbox, and return the results of these calls."""
     names: dict = {}
     exec(code, names)  # noqa: S102  (a constant of this file)
@@ -179,8 +179,8 @@ def _outcome(function: Callable, arguments: tuple) -> Outcome:
         return Outcome(error=f"{type(error).__name__}: {error}")
 
 
-def is_wrong(outcome: Outcome, wanted: object) -> bool:
+def is_wrong(outcome: Outcome, expected: object) -> bool:
     """Tell whether the result differs in JSON, where 1, 1.0 and true are three values."""
     return bool(outcome.error) or json.dumps(outcome.value, sort_keys=True) != json.dumps(
-        wanted, sort_keys=True
+        expected, sort_keys=True
     )

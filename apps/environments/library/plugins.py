@@ -21,7 +21,7 @@ METHODS = {"reset": ("seed", "options"), "step": ("action",), "close": ()}
 
 
 @dataclass(frozen=True)
-class Found:
+class EnvironmentPlugin:
     """An environment's class, the schema of its options, and its version."""
 
     environment: type[LibraryEnvironment]
@@ -29,13 +29,13 @@ class Found:
     version: int = 1
 
 
-def read_plugin(module: ModuleType, name: str) -> Found:
+def read_plugin(module: ModuleType, name: str) -> EnvironmentPlugin:
     """Return the environment of a plugin's module. Raises Refused."""
     problems = [*problems_of_head(module), *problems_of_options(module, PluginOptions)]
     problems += _problems_of_class(getattr(module, "Environment", None))
     if problems:
         raise Refused("; ".join(problems))
-    return Found(
+    return EnvironmentPlugin(
         module.Environment,
         getattr(module, "Options", None),
         getattr(module, "VERSION", 1),

@@ -65,8 +65,8 @@ def admitted(token: Token, project: str | None, name: str) -> OpenEnvClient:
 
 def presented(header: bytes) -> Token | None:
     """Return the valid token of this header, if any."""
-    scheme, _, said = header.strip().partition(b" ")
-    secret = said.strip()
+    scheme, _, credentials = header.strip().partition(b" ")
+    secret = credentials.strip()
     if scheme.lower() == b"basic":
         secret = _password(secret)
     elif scheme.lower() != b"bearer":
@@ -76,9 +76,9 @@ def presented(header: bytes) -> Token | None:
     return Token.objects.presented(secret.decode("latin-1"))
 
 
-def _password(said: bytes) -> bytes:
+def _password(credentials: bytes) -> bytes:
     try:
-        return base64.b64decode(said, validate=True).partition(b":")[2]
+        return base64.b64decode(credentials, validate=True).partition(b":")[2]
     except binascii.Error:
         return b""
 

@@ -119,8 +119,8 @@ class Reset(OpenEnvView):
 class Step(OpenEnvView):
     def post(self, request: Request, **_: str) -> Response:
         guest = self.guest(request)
-        said = _object(request.data)
-        action = said.get("action")
+        body = _object(request.data)
+        action = body.get("action")
         if not isinstance(action, dict):
             return Response(
                 {

@@ -13,8 +13,8 @@ NO_SESSIONS = "A session needs a connection: open /ws or /mcp as a WebSocket."
 Answer = tuple[int, dict]
 
 
-async def reset(guest: OpenEnvClient, said: dict) -> Answer:
-    return await _answered(guest, lambda play: play.reset(said))
+async def reset(guest: OpenEnvClient, data: dict) -> Answer:
+    return await _respond(guest, lambda play: play.reset(data))
 
 
 async def step(guest: OpenEnvClient, action: dict) -> Answer:
@@ -24,7 +24,7 @@ async def step(guest: OpenEnvClient, action: dict) -> Answer:
         await play.reset({})
         return await play.step(action)
 
-    return await _answered(guest, both)
+    return await _respond(guest, both)
 
 
 async def answer_rpc_call(guest: OpenEnvClient, body: bytes) -> Answer:
@@ -61,7 +61,7 @@ async def _called(guest: OpenEnvClient, params: dict) -> dict:
         raise rpc.RpcError(rpc.SERVER_ERROR, str(full), room) from None
 
 
-async def _answered(guest: OpenEnvClient, do: Callable[[Play], Awaitable[dict]]) -> Answer:
+async def _respond(guest: OpenEnvClient, do: Callable[[Play], Awaitable[dict]]) -> Answer:
     """Run the call and return status and document.
 
     Errors: 429 no room, 422 no action, 502 the environment broke, 503 no database.

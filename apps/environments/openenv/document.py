@@ -61,11 +61,11 @@ def _object(**properties: dict) -> dict:
 
 
 def _operation(summary: str, answer: dict, body: dict | None = None) -> dict:
-    told = {
+    operation = {
         "summary": summary,
         "responses": {"200": {"description": summary, "content": _json(answer)}},
     }
-    return told if body is None else {**told, "requestBody": {"content": _json(body)}}
+    return operation if body is None else {**operation, "requestBody": {"content": _json(body)}}
 
 
 def _json(schema: dict) -> dict:

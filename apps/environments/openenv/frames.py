@@ -75,16 +75,16 @@ def _frame(kind: str, data: dict) -> str:
     return json.dumps({"type": kind, "data": data}, ensure_ascii=False, allow_nan=False)
 
 
-def _wrong_fields(kind: str, said: dict) -> list[dict]:
+def _wrong_fields(kind: str, data: dict) -> list[dict]:
     known, needed = FIELDS[kind]
     wrong = [
         {"type": "extra_forbidden", "loc": [name[:100]], "msg": "is not a known field"}
-        for name in sorted(set(said) - known)
+        for name in sorted(set(data) - known)
     ]
     wrong += [
         {"type": "missing", "loc": [name], "msg": "is required"}
-        for name in sorted(needed - set(said))
+        for name in sorted(needed - set(data))
     ]
-    if "data" in said and not isinstance(said["data"], dict):
+    if "data" in data and not isinstance(data["data"], dict):
         wrong.append({"type": "dict_type", "loc": ["data"], "msg": "must be an object"})
     return wrong

@@ -84,18 +84,18 @@ class Play:
         assert self.episode is not None
         return self.episode
 
-    async def reset(self, said: dict) -> dict:
+    async def reset(self, data: dict) -> dict:
         """Begin an episode and return the first observation.
 
-        `said` holds seed, episode_id, and the environment's options. Raises Unplayable.
+        `data` holds seed, episode_id, and the environment's options. Raises Unplayable.
         """
-        seed = _seed(said.get("seed"))
-        self.name = _name(said.get("episode_id"))
+        seed = _seed(data.get("seed"))
+        self.name = _name(data.get("episode_id"))
         options = {
-            name: value for name, value in said.items() if name not in ("seed", "episode_id")
+            name: value for name, value in data.items() if name not in ("seed", "episode_id")
         }
         await self._leave(ANOTHER)
-        episode = await in_a_thread(_opened, self.session, self.environment, seed, options)
+        episode = await in_a_thread(_open_episode, self.session, self.environment, seed, options)
         self.episode = episode
         self.steps, self.over, self.since = 0, False, time.monotonic()
         # The client's own options may be the cause, and must not suspend the environment for runs.
@@ -104,7 +104,7 @@ class Play:
             await self._close_player()
             self.player = PLAYERS[self.environment.kind](self.environment)
         limit = self.environment.turn_s + (START_S if self.environment.kind in IN_PROCESSES else 0)
-        step = await self._asked(self.player.begin(episode.pk, seed, episode.options), limit)
+        step = await self._ask_in_time(self.player.begin(episode.pk, seed, episode.options), limit)
         return await self._observed(Step(step.observation, None, step.done, step.info))
 
     async def step(self, action: dict) -> dict:
@@ -127,7 +127,7 @@ class Play:
         )
         self.steps += 1
         return await self._observed(
-            await self._asked(self.player.step(text), self.environment.turn_s)
+            await self._ask_in_time(self.player.step(text), self.environment.turn_s)
         )
 
     def state(self) -> dict:
@@ -151,7 +151,7 @@ class Play:
 
     # -- one move
 
-    async def _asked(self, work: Awaitable[Step], limit_s: float) -> Step:
+    async def _ask_in_time(self, work: Awaitable[Step], limit_s: float) -> Step:
         """Return the environment's reply within the time limit.
 
         An environment that breaks fails its episode, and the breaker counts it unless the client
@@ -194,11 +194,11 @@ class Play:
             self.environment.kind != Kind.PUSH
         ):  # an environment that calls us records its own observations
             try:
-                await in_a_thread(_written, self.opened.pk, self.steps, step)
+                await in_a_thread(_observe, self.opened.pk, self.steps, step)
             except CannotPlay as why:
                 await self._give_up(self.broke, str(why))
         if not step.done and self.steps >= self.opened.turn_limit:
-            await in_a_thread(_ended, self.opened.pk, TURN_LIMIT)
+            await in_a_thread(_end_episode, self.opened.pk, TURN_LIMIT)
             self.over = True
             return wire.convert_step(step, done=True, truncated=TURN_LIMIT)
         self.over = step.done
@@ -226,7 +226,9 @@ class Play:
 # -- in a thread
 
 
-def _opened(session: PlaySession, environment: Environment, seed: int, options: dict) -> Episode:
+def _open_episode(
+    session: PlaySession, environment: Environment, seed: int, options: dict
+) -> Episode:
     """Open an episode. Raises Unplayable while the breaker is open, or the service has no room."""
     if closing.rests(environment):
         environment.refresh_from_db(fields=["failures", "open_reason"])
@@ -240,13 +242,13 @@ def _opened(session: PlaySession, environment: Environment, seed: int, options: 
         raise Unplayable(str(why)) from None
 
 
-def _written(episode_id: int, number: int, step: Step) -> None:
+def _observe(episode_id: int, number: int, step: Step) -> None:
     playing.observe(
         episode_id, number, step.observation, reward=step.reward, done=step.done, info=step.info
     )
 
 
-def _ended(episode_id: int, reason: str) -> None:
+def _end_episode(episode_id: int, reason: str) -> None:
     with suppress(CannotPlay):
         closing.end_episode(episode_id, reason)
 
@@ -258,10 +260,10 @@ def _is_taken(episode_id: int) -> bool:
 # -- reset
 
 
-def _seed(said: object) -> int:
-    if said is None:
+def _seed(value: object) -> int:
+    if value is None:
         return random.randrange(2**31)
-    if not isinstance(said, int) or isinstance(said, bool) or not 0 <= said <= LARGEST_SEED:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LARGEST_SEED:
         raise Unplayable(
             "Invalid message",
             [
@@ -272,11 +274,11 @@ def _seed(said: object) -> int:
                 }
             ],
         )
-    return said
+    return value
 
 
-def _name(said: object) -> str | None:
-    if said is not None and (not isinstance(said, str) or len(said) > 255):
+def _name(value: object) -> str | None:
+    if value is not None and (not isinstance(value, str) or len(value) > 255):
         raise Unplayable(
             "Invalid message",
             [
@@ -287,4 +289,4 @@ def _name(said: object) -> str | None:
                 }
             ],
         )
-    return said
+    return value

@@ -81,14 +81,14 @@ class PushedSession:
     async def begin(self, episode: int, seed: int, options: dict) -> Step:
         self.episode = episode
         self.number = 0
-        return await self._seen()
+        return await self._next_observation()
 
     async def step(self, text: str) -> Step:
         self.number += 1
-        return await self._seen()
+        return await self._next_observation()
 
     async def close(self) -> None:
         """Do nothing: the environment notices the end at its next call."""
 
-    async def _seen(self) -> Step:
+    async def _next_observation(self) -> Step:
         return (await Observers.here().settled((self.episode, self.number))).step

@@ -59,9 +59,9 @@ class Rpc:
             await answer_rpc_text(text, self._done), ensure_ascii=False, allow_nan=False
         )
 
-    async def answer_to(self, said: dict) -> dict:
+    async def answer_to(self, request: dict) -> dict:
         """Answer a JSON-RPC message inside a message of `/ws`."""
-        return await answer_rpc_request(said, self._done)
+        return await answer_rpc_request(request, self._done)
 
     @staticmethod
     def refusal(code: str, message: str, **more: object) -> str:
@@ -91,11 +91,11 @@ async def answer_rpc_text(text: str | bytes, do: Do) -> dict:
     return await answer_rpc_request(message, do)
 
 
-async def answer_rpc_request(said: object, do: Do) -> dict:
+async def answer_rpc_request(value: object, do: Do) -> dict:
     """Return the response to a decoded message; errors are responses too."""
     number = None
     try:
-        request = read_rpc_request(said)
+        request = read_rpc_request(value)
         number = request.id
         return {"jsonrpc": "2.0", "id": number, "result": await do(request)}
     except RpcError as why:
@@ -112,24 +112,24 @@ def failed(number: str | int | None, why: RpcError) -> dict:
     }
 
 
-def read_rpc_request(said: object) -> Request:
+def read_rpc_request(value: object) -> Request:
     """Parse a request. Raises RpcError naming the field."""
-    if not isinstance(said, dict):
+    if not isinstance(value, dict):
         raise RpcError(INVALID_REQUEST, "Invalid request: it must be an object")
-    if unknown := set(said) - {"jsonrpc", "method", "params", "id"}:
+    if unknown := set(value) - {"jsonrpc", "method", "params", "id"}:
         raise RpcError(
             INVALID_REQUEST, f"Invalid request: {sorted(unknown)[0][:100]} is not a known field"
         )
-    number = said.get("id")
-    if said.get("jsonrpc") != "2.0":
+    number = value.get("id")
+    if value.get("jsonrpc") != "2.0":
         raise RpcError(INVALID_REQUEST, "Invalid request: jsonrpc must be '2.0'")
-    if not isinstance(said.get("method"), str):
+    if not isinstance(value.get("method"), str):
         raise RpcError(INVALID_REQUEST, "Invalid request: method must be a text")
     if isinstance(number, bool) or not isinstance(number, str | int | None):
         raise RpcError(INVALID_REQUEST, "Invalid request: id must be a text or a whole number")
-    if not isinstance(said.get("params", {}), dict):
+    if not isinstance(value.get("params", {}), dict):
         raise RpcError(INVALID_REQUEST, "Invalid request: params must be an object")
-    return Request(said["method"], said.get("params", {}), number)
+    return Request(value["method"], value.get("params", {}), number)
 
 
 def list_tools(schema: dict) -> list[dict]:
@@ -165,14 +165,16 @@ async def call_tool(play: Play, params: dict) -> dict:
     raise RpcError(INVALID_PARAMS, f"Tool not found: {name[:100]}; there are begin and act")
 
 
-def _result(told: dict) -> dict:
-    said = told["observation"]
-    text = said.get("text", "\n\n".join(message["content"] for message in said.get("messages", [])))
+def _result(step: dict) -> dict:
+    observation = step["observation"]
+    text = observation.get(
+        "text", "\n\n".join(message["content"] for message in observation.get("messages", []))
+    )
     content = [{"type": "text", "text": text, "annotations": None, "meta": None}]
     return {
         "content": content,
-        "structured_content": told,
+        "structured_content": step,
         "meta": None,
-        "data": told,
+        "data": step,
         "is_error": False,
     }

@@ -53,7 +53,7 @@ class MessageHandler(Protocol):
     def refusal(code: str, message: str, **more: object) -> str: ...
 
 
-class Left(Exception):
+class SessionEnded(Exception):
     """End of the session: `reason` is stored, `code` closes the socket, `told` is sent before.
 
     The code GONE means that the socket is closed already.
@@ -109,11 +109,11 @@ class Connection:
         """Serve the session until either side ends it."""
         try:
             session = await self._begun(way, speaks)
-        except Left as end:
+        except SessionEnded as end:
             await self._say_goodbye(end)
             return
         play = Play(self.guest.environment, session)
-        left = Left(CONNECTION_LOST, GONE)
+        left = SessionEnded(CONNECTION_LOST, GONE)
         try:
             left = await self._served(speaks(play, str(session.pk)), session)
         finally:
@@ -121,10 +121,10 @@ class Connection:
         await self._say_goodbye(left)
 
     async def _begun(self, way: str, speaks: type[MessageHandler]) -> PlaySession:
-        """Begin the session. Raises Left."""
+        """Begin the session. Raises SessionEnded."""
         environment = self.guest.environment
         if why := why_not_served(environment):
-            raise Left(why, told=speaks.refusal(SESSION_ERROR, why))
+            raise SessionEnded(why, told=speaks.refusal(SESSION_ERROR, why))
         try:
             if SessionSocket.open_here > MOST_SESSIONS:
                 raise sessions.NoRoom(MOST_SESSIONS, MOST_SESSIONS)
@@ -132,15 +132,15 @@ class Connection:
                 sessions.begin_session, environment, self.guest.token.user, way
             )
         except sessions.NoRoom as full:
-            told = speaks.refusal(
+            refusal = speaks.refusal(
                 CAPACITY_REACHED, str(full), active_sessions=full.active, max_sessions=full.most
             )
-            raise Left(str(full), told=told) from None
+            raise SessionEnded(str(full), told=refusal) from None
         except DEAD_DATABASE:
             away = "The database is not available; try again."
-            raise Left(away, FAULT, speaks.refusal(SESSION_ERROR, away)) from None
+            raise SessionEnded(away, FAULT, speaks.refusal(SESSION_ERROR, away)) from None
 
-    async def _served(self, speaker: MessageHandler, session: PlaySession) -> Left:
+    async def _served(self, speaker: MessageHandler, session: PlaySession) -> SessionEnded:
         """Serve messages until the session ends; return why it ended."""
         work = [
             asyncio.ensure_future(one)
@@ -155,22 +155,22 @@ class Connection:
             await asyncio.gather(*work, return_exceptions=True)
 
     async def _listen(self, speaker: MessageHandler) -> None:
-        """Receive messages. Raises Left when the client leaves, or sends too much."""
+        """Receive messages. Raises SessionEnded when the client leaves, or sends too much."""
         while True:
             message = await self.receive()
             if message["type"] == "websocket.disconnect":
-                raise Left(
+                raise SessionEnded(
                     CLOSED_BY_CLIENT if message.get("code") in GOODBYES else CONNECTION_LOST, GONE
                 )
             text = message.get("text")
             if len(text or message.get("bytes") or "") > LONGEST_MESSAGE:
-                raise Left(
+                raise SessionEnded(
                     "a message was too long",
                     TOO_LONG,
                     speaker.refusal(SESSION_ERROR, f"at most {LONGEST_MESSAGE} characters"),
                 )
             if self.ahead.qsize() >= MOST_AHEAD:
-                raise Left(
+                raise SessionEnded(
                     "it did not wait for responses",
                     TOO_MANY,
                     speaker.refusal(SESSION_ERROR, "wait for the response"),
@@ -178,14 +178,14 @@ class Connection:
             self.ahead.put_nowait(text)
 
     async def _answer(self, speaker: MessageHandler) -> None:
-        """Answer one message after the other. Raises Left."""
+        """Answer one message after the other. Raises SessionEnded."""
         while True:
             try:
                 async with asyncio.timeout(SILENCE_S):
                     text = await self.ahead.get()
             except TimeoutError:
                 silent = f"its client sent nothing for {SILENCE_S:g} s"
-                raise Left(silent, told=speaker.refusal(SESSION_ERROR, silent)) from None
+                raise SessionEnded(silent, told=speaker.refusal(SESSION_ERROR, silent)) from None
             self.is_heard = True
             answer = (
                 speaker.refusal(INVALID_JSON, "send text, not bytes")
@@ -193,32 +193,35 @@ class Connection:
                 else await speaker.answer(text)
             )
             if answer is None:
-                raise Left(CLOSED_BY_CLIENT)
-            await self._tell(answer)
+                raise SessionEnded(CLOSED_BY_CLIENT)
+            await self._send(answer)
 
     async def _keep(self, speaker: MessageHandler, session: PlaySession) -> None:
-        """Record regularly that the connection is alive, and check the permission. Raises Left."""
+        """Record regularly that the connection is alive, and check the permission.
+
+        Raises SessionEnded.
+        """
         while True:
             await asyncio.sleep(sessions.KEPT_EVERY_S)
             is_heard = self.is_heard
             self.is_heard = False
             try:
-                why = await in_a_thread(_kept, self.guest, session, is_heard)
+                why = await in_a_thread(_why_ended, self.guest, session, is_heard)
             except DEAD_DATABASE as error:
                 log.warning("session_not_kept", session=session.pk, error=str(error).strip())
                 continue
             if why:
-                raise Left(why, told=speaker.refusal(SESSION_ERROR, why))
+                raise SessionEnded(why, told=speaker.refusal(SESSION_ERROR, why))
 
-    async def _tell(self, text: str) -> None:
-        """Send a message. Raises Left when the client does not receive it."""
+    async def _send(self, text: str) -> None:
+        """Send a message. Raises SessionEnded when the client does not receive it."""
         try:
             async with asyncio.timeout(SEND_S):
                 await self.send({"type": "websocket.send", "text": text})
         except (TimeoutError, OSError):
-            raise Left("its client did not read a response") from None
+            raise SessionEnded("its client did not read a response") from None
 
-    async def _say_goodbye(self, end: Left) -> None:
+    async def _say_goodbye(self, end: SessionEnded) -> None:
         if end.code == GONE:
             return
         try:
@@ -232,16 +235,16 @@ class Connection:
             log.debug("socket_not_closed", error=str(error))
 
 
-def _end_of(work: asyncio.Task, speaker: MessageHandler) -> Left:
+def _end_of(work: asyncio.Task, speaker: MessageHandler) -> SessionEnded:
     """Return why this task of the connection ended."""
     error = work.exception()
-    if isinstance(error, Left):
+    if isinstance(error, SessionEnded):
         return error
     if isinstance(error, DEAD_DATABASE):
         away = "The database is not available; try again."
-        return Left(away, FAULT, speaker.refusal(SESSION_ERROR, away))
+        return SessionEnded(away, FAULT, speaker.refusal(SESSION_ERROR, away))
     log.error("session_failed", exc_info=error)
-    return Left(
+    return SessionEnded(
         "an internal error",
         FAULT,
         speaker.refusal(SESSION_ERROR, "An internal error; see the log."),
@@ -257,7 +260,7 @@ async def _given_back(play: Play, session: PlaySession, reason: str) -> None:
         log.warning("session_not_closed", session=session.pk, error=str(error).strip())
 
 
-def _kept(guest: OpenEnvClient, session: PlaySession, is_heard: bool) -> str:
+def _why_ended(guest: OpenEnvClient, session: PlaySession, is_heard: bool) -> str:
     """Return why the session must end; empty when it may continue."""
     if not sessions.keep_session(session.pk, is_heard):
         return sessions.LOST

@@ -103,11 +103,11 @@ def wrong_in(schema: dict, action: dict) -> list[dict]:
     """Return the action's problems in OpenEnv's form, {type, loc, msg}; empty if it is valid."""
     served = action_schema(schema)
     known = "metadata" in served.get("properties", {})
-    said = (
+    checked = (
         action if known else {name: value for name, value in action.items() if name != "metadata"}
     )
     try:
-        return [_told(error) for error in errors_in(served, said)]
+        return [_describe_error(error) for error in errors_in(served, checked)]
     except BadSchema as why:
         return [
             {
@@ -118,24 +118,24 @@ def wrong_in(schema: dict, action: dict) -> list[dict]:
         ]
 
 
-def _told(error: ValidationError) -> dict:
+def _describe_error(error: ValidationError) -> dict:
     return {"type": error.validator, "loc": list(error.absolute_path), "msg": error.message[:300]}
 
 
 def convert_step(step: Step, done: bool | None = None, **metadata: Any) -> dict:
     """Return a step in OpenEnv's form; values for programs are given twice, as in OpenEnv."""
-    said = (
+    observation = (
         {"text": step.observation}
         if isinstance(step.observation, str)
         else {"messages": step.observation}
     )
     more = {**step.info, **metadata}
-    told = {
-        "observation": {**said, "metadata": more},
+    document = {
+        "observation": {**observation, "metadata": more},
         "reward": step.reward,
         "done": step.done if done is None else done,
     }
-    return {**told, "metadata": more} if more else told
+    return {**document, "metadata": more} if more else document
 
 
 def state(episode_id: str | None = None, step_count: int = 0, **more: Any) -> dict:

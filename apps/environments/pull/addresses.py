@@ -105,7 +105,7 @@ async def resolved(address: Address) -> str:
 
 def require_allowed_address(address: Address, ip: IP) -> None:
     """Raise BadAddress unless the address is public, or on this installation's list."""
-    meant = _meant(ip)
+    meant = _wrapped_address(ip)
     if _is_listed(address, meant) or (settings.DEBUG and meant.is_loopback):
         return
     if not meant.is_global or meant.is_multicast or meant.is_reserved:
@@ -120,7 +120,7 @@ def require_allowed_address(address: Address, ip: IP) -> None:
         )
 
 
-def _meant(ip: IP) -> IP:
+def _wrapped_address(ip: IP) -> IP:
     """Return the IPv4 address that an IPv6 address wraps, if it does."""
     if ip.version == 4:
         return ip

@@ -27,13 +27,14 @@ async def exchange_json(
     """
     sent = None if body is None else json.dumps(body).encode()
     headers = [("Authorization", f"Bearer {bearer}")] if bearer else []
-    status, said = await _exchange(address, machine, method, path, sent, headers)
+    status, reply = await _exchange(address, machine, method, path, sent, headers)
     if status != 200:
         raise BadStatus(
-            status, f"{method} {path}: the response has the status {status}{_excerpt(said, bearer)}"
+            status,
+            f"{method} {path}: the response has the status {status}{_excerpt(reply, bearer)}",
         )
     try:
-        document = strict_json.decode_json(said)
+        document = strict_json.decode_json(reply)
     except strict_json.NotStrictJson as why:
         raise CallFailed(f"{method} {path}: the response is not strict JSON: {why}") from None
     if not isinstance(document, dict):
@@ -48,15 +49,15 @@ async def posted(
 
     Raises CallFailed, and BadStatus for any status but those of success.
     """
-    status, said = await _exchange(address, machine, "POST", path, body, headers)
+    status, reply = await _exchange(address, machine, "POST", path, body, headers)
     if not 200 <= status < 300:
-        raise BadStatus(status, f"answered with {status}{_excerpt(said, '')}")
-    return f"{status}{_excerpt(said, '')}"
+        raise BadStatus(status, f"answered with {status}{_excerpt(reply, '')}")
+    return f"{status}{_excerpt(reply, '')}"
 
 
-def _excerpt(said: bytes, bearer: str) -> str:
+def _excerpt(reply: bytes, bearer: str) -> str:
     """Return the reply's beginning without the bearer token, which error pages often repeat."""
-    hidden = said.replace(bearer.encode(), b"...") if bearer else said
+    hidden = reply.replace(bearer.encode(), b"...") if bearer else reply
     text = " ".join(hidden[:200].decode(errors="replace").replace("\0", "").split())
     return f": {text}" if text else ""
 

@@ -55,7 +55,7 @@ class Gymnasium:
             raise ValueError(f"options: {', '.join(sorted(wrong))}: cannot be set")
         self.played = make_gymnasium(self.name, options)
         seen, _ = self.played.reset(seed=seed)
-        return self._told(seen)
+        return self._observation_text(seen)
 
     def step(self, text: str) -> Step:
         try:
@@ -66,7 +66,9 @@ class Gymnasium:
             return Step(no_action(why), least, False)
         seen, reward, terminated, truncated, _ = self.played.step(action)
         info = {"terminated": bool(terminated), "truncated": bool(truncated)}
-        return Step(self._told(seen), float(reward), bool(terminated or truncated), info)
+        return Step(
+            self._observation_text(seen), float(reward), bool(terminated or truncated), info
+        )
 
     def close(self) -> None:
         self.played.close()
@@ -77,7 +79,7 @@ class Gymnasium:
 
         space = self.played.action_space
         if isinstance(space, Discrete):
-            return _numbered(space, WORDS.get(family(self.name), []), text)
+            return _find_action(space, WORDS.get(family(self.name), []), text)
         try:
             action = _of_plain(space, json.loads(text))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -86,7 +88,7 @@ class Gymnasium:
             raise ValueError(f"say one of {space} in JSON")
         return action
 
-    def _told(self, seen: Any) -> str:
+    def _observation_text(self, seen: Any) -> str:
         name = family(self.name)
         if name == "Blackjack":
             total, dealer, ace = seen
@@ -94,13 +96,13 @@ class Gymnasium:
                 f"you have {total}{' with a usable ace' if ace else ''}, the dealer shows {dealer}"
             )
         shows_text = self.played.render_mode == "ansi"
-        told = (
+        text = (
             mark_terminal_colours(self.played.render())
             if shows_text
             else json.dumps(_plain(self.played.observation_space, seen))
         )
         return (
-            f"{told}\n{_taxi(*self.played.unwrapped.decode(int(seen)))}" if name == "Taxi" else told
+            f"{text}\n{_taxi(*self.played.unwrapped.decode(int(seen)))}" if name == "Taxi" else text
         )
 
 
@@ -134,9 +136,9 @@ def _render_modes(spec: Any) -> list[str]:
     return getattr(maker, "metadata", {}).get("render_modes", [])
 
 
-def mark_terminal_colours(told: str) -> str:
+def mark_terminal_colours(text: str) -> str:
     """Replace terminal colours by marks."""
-    return COLOURED.sub(_mark, told).strip("\n")
+    return COLOURED.sub(_mark, text).strip("\n")
 
 
 def _mark(found: re.Match) -> str:
@@ -154,7 +156,7 @@ def _taxi(row: int, column: int, passenger: int, goal: int) -> str:
     return f"the taxi is in row {row}, column {column}; {where} and wants to go to {CORNERS[goal]}"
 
 
-def _numbered(space: Any, words: list[str], text: str) -> int:
+def _find_action(space: Any, words: list[str], text: str) -> int:
     """Return the first word or number in the text that is an action."""
     lowest = int(space.start)
     several = int(space.n)
@@ -181,15 +183,15 @@ def _plain(space: Any, value: Any) -> Any:
     return space.to_jsonable([value])[0]
 
 
-def _of_plain(space: Any, said: Any) -> Any:
+def _of_plain(space: Any, value: Any) -> Any:
     """Convert JSON to a value of the space. Raises ValueError, TypeError, KeyError."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
-        return {name: _of_plain(part, said[name]) for name, part in space.spaces.items()}
+        return {name: _of_plain(part, value[name]) for name, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
-        return tuple(_of_plain(part, one) for part, one in zip(space.spaces, said, strict=True))
-    return space.from_jsonable([said])[0]
+        return tuple(_of_plain(part, one) for part, one in zip(space.spaces, value, strict=True))
+    return space.from_jsonable([value])[0]
 
 
 if __name__ == "__main__":

@@ -73,19 +73,19 @@ class HttpSession:
         )
 
 
-def require_fields(where: str, said: dict, needed: set[str], allowed: set[str]) -> None:
+def require_fields(where: str, reply: dict, needed: set[str], allowed: set[str]) -> None:
     """Raise CallFailed when a field is missing or unknown."""
-    if missing := needed - set(said):
+    if missing := needed - set(reply):
         raise CallFailed(f"{where}: {', '.join(sorted(missing))}: required")
-    if unknown := set(said) - needed - allowed:
+    if unknown := set(reply) - needed - allowed:
         raise CallFailed(
             f"{where}: {', '.join(sorted(unknown))[:200]}: not a known field; put it into info"
         )
 
 
-def read_info(where: str, said: dict, field: str = "info") -> dict:
+def read_info(where: str, reply: dict, field: str = "info") -> dict:
     """Return the `info` object for people, bounded because it is stored with every turn."""
-    info = said.get(field)
+    info = reply.get(field)
     info = {} if info is None else info
     if not isinstance(info, dict) or len(json.dumps(info)) > LONGEST_INFO:
         raise CallFailed(

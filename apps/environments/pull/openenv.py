@@ -52,7 +52,7 @@ class OpenEnvSession:
 
     async def begin(self, episode: int, seed: int, options: dict) -> Step:
         """Begin the episode. Raises Full if the server has no room for one more."""
-        await self._found()
+        await self._resolve()
         if self.action_schema.get("type") != "object":
             self.action_schema = (await self.schema())["action"]
         self.socket = await self._connected()
@@ -82,7 +82,7 @@ class OpenEnvSession:
     async def schema(self) -> dict:
         """Return the JSON Schemas of `action` and `observation`."""
         if not self.machine:
-            await self._found()
+            await self._resolve()
         schemas = await exchange_json(
             self.address, self.machine, "GET", "/schema", bearer=self.secret
         )
@@ -97,7 +97,7 @@ class OpenEnvSession:
                 await self.socket.send(json.dumps({"type": "close"}))
             await self.socket.close()
 
-    async def _found(self) -> None:
+    async def _resolve(self) -> None:
         self.machine = await resolved(self.address)
         self.secret = find_secret("ENVIRONMENT_KEYS", self.address, self.machine)
 
@@ -165,27 +165,27 @@ class OpenEnvSession:
             raise CallFailed(f"{message['type']}: the connection was closed: {closed}") from None
         except strict_json.NotStrictJson as why:
             raise CallFailed(f"{message['type']}: the response is not strict JSON: {why}") from None
-        said = reply.get("data") if isinstance(reply, dict) else None
-        if not isinstance(said, dict):
+        data = reply.get("data") if isinstance(reply, dict) else None
+        if not isinstance(data, dict):
             raise CallFailed(
                 f"{message['type']}: the response must be an object with type and data"
             )
         if reply.get("type") == "error":
-            raise _error(message["type"], said)
+            raise _error(message["type"], data)
         if reply.get("type") != kind:
             raise CallFailed(
                 f"{message['type']}: the response must be of type {kind}, not "
                 f"{str(reply.get('type'))[:60]!r}"
             )
-        return said
+        return data
 
 
 class _Refused(CallFailed):
     """Raised for a message that the server rejected."""
 
 
-def _error(asked_for: str, said: dict) -> CallFailed:
-    code = str(said.get("code", ""))
-    message = str(said.get("message", ""))[:200]
+def _error(asked_for: str, data: dict) -> CallFailed:
+    code = str(data.get("code", ""))
+    message = str(data.get("message", ""))[:200]
     kind = Full if code == FULL else _Refused if code == REFUSED else CallFailed
     return kind(f"{asked_for}: {code}: {message}")

@@ -36,7 +36,7 @@ class ProcessSession:
                 limit=LONGEST_REPLY,
             )
         elif self.move:
-            self._tell({"episode": self.move["episode"], "close": True})
+            self._send({"episode": self.move["episode"], "close": True})
         self.move = {
             "episode": episode,
             "name": self.name,
@@ -44,11 +44,11 @@ class ProcessSession:
             "options": options,
             "actions": [],
         }
-        return await self._asked()
+        return await self._exchange_step()
 
     async def step(self, text: str) -> Step:
         self.move["actions"].append(text)
-        return await self._asked()
+        return await self._exchange_step()
 
     async def close(self) -> None:
         if self.process is not None and self.process.returncode is None:
@@ -56,15 +56,15 @@ class ProcessSession:
             await self.process.wait()
         self.process = None
 
-    def _tell(self, asked: dict) -> None:
+    def _send(self, request: dict) -> None:
         assert self.process is not None and self.process.stdin is not None
-        self.process.stdin.write(json.dumps(asked).encode() + b"\n")
+        self.process.stdin.write(json.dumps(request).encode() + b"\n")
 
-    async def _asked(self) -> Step:
+    async def _exchange_step(self) -> Step:
         process = self.process
         assert process is not None and process.stdin is not None and process.stdout is not None
         try:
-            self._tell(self.move)
+            self._send(self.move)
             await process.stdin.drain()
             line = await process.stdout.readline()
         except OSError as error:

@@ -112,17 +112,17 @@ def check_service(environment: Environment) -> str:
     An OpenEnv server's schemas are stored. Raises CallFailed with the problem.
     """
     began = time.monotonic()
-    said: str | list
+    observation: str | list
     if environment.kind == Kind.GYMNASIUM:
-        said = _tried_here(environment)
+        observation = _tried_here(environment)
     elif environment.kind == Kind.VERIFIERS:
-        said = verifiers.try_episode(environment)
+        observation = verifiers.try_episode(environment)
     elif environment.kind in SESSIONS:
-        said, schemas = asyncio.run(_tried(environment))
+        observation, schemas = asyncio.run(_tried(environment))
         Environment.objects.filter(pk=environment.pk).update(**schemas)
     else:
         raise CallFailed(f"rftweb does not call environments of kind {environment.kind}")
-    return f"responded in {1000 * (time.monotonic() - began):.0f} ms: {str(said)[:200]!r}"
+    return f"responded in {1000 * (time.monotonic() - began):.0f} ms: {str(observation)[:200]!r}"
 
 
 def _tried_here(environment: Environment) -> str:
@@ -139,8 +139,10 @@ async def _tried(environment: Environment) -> tuple[str | list, dict]:
     try:
         async with asyncio.timeout(environment.turn_s):
             try:
-                said = (await session.begin(0, 0, environment.options)).observation
-                return said, await _schemas(session) if isinstance(session, OpenEnvSession) else {}
+                observation = (await session.begin(0, 0, environment.options)).observation
+                return observation, await _schemas(session) if isinstance(
+                    session, OpenEnvSession
+                ) else {}
             finally:
                 with suppress(CallFailed):
                     await session.close()

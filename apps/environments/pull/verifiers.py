@@ -71,7 +71,7 @@ def try_episode(environment: Environment) -> str | list:
             raise CallFailed(f"took longer than {START_S + environment.turn_s:g} s")
         answer = strict_json.decode_json(child.stdout.readline())
     except (BrokenPipeError, strict_json.NotStrictJson) as error:
-        raise CallFailed(f"its process ended, or says what is no JSON: {error}") from None
+        raise CallFailed(f"its process ended, or its output is not JSON: {error}") from None
     finally:
         with suppress(BrokenPipeError):
             child.stdin.close()

@@ -108,7 +108,7 @@ class Seat:
         tools = body.get("tools") or []
         if len(messages) < self.heard:
             raise ValueError(
-                "it took back what was said: histories that are rewritten cannot be played"
+                "it changed earlier messages; histories that are rewritten are not supported"
             )
         new = [_message(message) for message in messages[self.heard :]]
         if self.heard == 0 and tools:
@@ -142,13 +142,13 @@ def _message(message):
     if not isinstance(content, str):
         if any(part.get("type") != "text" for part in content):
             raise ValueError(
-                "it shows something else than text, which this kind of environment cannot pass on"
+                "it sends content other than text, which this kind of environment does not support"
             )
         content = "\n".join(part["text"] for part in content)
     if message["role"] not in ("system", "user", "tool"):
         raise ValueError(
-            f"it puts words into the mouth of the {message['role']}: only system, user and tool may"
-            " speak"
+            f"it sends a message with the role {message['role']}; only system, user and tool are"
+            " allowed"
         )
     return {"role": message["role"], "content": content}
 
@@ -190,7 +190,7 @@ class Model(BaseHTTPRequestHandler):
             "finish_reason": "tool_calls" if message.get("tool_calls") else "stop",
         }
         usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
-        said = {
+        completion = {
             "id": "said",
             "object": "chat.completion",
             "created": 0,
@@ -198,7 +198,7 @@ class Model(BaseHTTPRequestHandler):
             "choices": [choice],
             "usage": usage,
         }
-        return self._answer(200, said)
+        return self._answer(200, completion)
 
     def _answer(self, status, document) -> None:
         data = json.dumps(document).encode()
@@ -294,7 +294,7 @@ def _earned(episode):
         raise ValueError(
             f"{errors[-1].type}: {errors[-1].message}"[:300]
             if errors
-            else "it failed and does not say why"
+            else "it failed without a message"
         )
     (trace,) = episode.traces
     scored = any(reward is not None for reward in trace.rewards.values())
@@ -310,42 +310,47 @@ class Plays:
         self.loop = loop
         self.under_way: dict[int, tuple[Seat, int]] = {}
 
-    def answer(self, asked):
-        episode = asked["episode"]
-        if "close" in asked:
+    def answer(self, request):
+        episode = request["episode"]
+        if "close" in request:
             self._close(episode)
             return None
         try:
-            return {"episode": episode, "number": len(asked["actions"]), **self._follow(asked)}
+            return {"episode": episode, "number": len(request["actions"]), **self._follow(request)}
         except Exception as error:  # reported to the parent, as any other answer
             self._close(episode)
             return {"episode": episode, "error": str(error)[:300] or type(error).__name__}
 
-    def _follow(self, asked):
-        episode = asked["episode"]
-        actions = asked["actions"]
+    def _follow(self, request):
+        episode = request["episode"]
+        actions = request["actions"]
         seat, had = self.under_way.pop(episode, (None, -1))
         if seat is None or had != len(actions) - 1:
             seat = Seat()
             had = 0
             playing = self.stage.play(
-                seat, asked["name"], asked["seed"], asked["options"], asked.get("turns", 0)
+                seat, request["name"], request["seed"], request["options"], request.get("turns", 0)
             )
             asyncio.run_coroutine_threadsafe(playing, self.loop)
-            step = self._heard(seat)
+            step = self._next_step(seat)
         for action in actions[had:]:
             seat.actions.put(action)
-            step = self._heard(seat)
+            step = self._next_step(seat)
         self.under_way[episode] = seat, len(actions)
         return step
 
-    def _heard(self, seat):
-        what, said = seat.asked.get()
+    def _next_step(self, seat):
+        what, content = seat.asked.get()
         if what == "failed":
-            raise ValueError(said)
+            raise ValueError(content)
         if what == "ended":
-            return {"observation": "", "reward": said["reward"], "done": True, "info": said["info"]}
-        return {"observation": seat.observation(said), "reward": None, "done": False, "info": {}}
+            return {
+                "observation": "",
+                "reward": content["reward"],
+                "done": True,
+                "info": content["info"],
+            }
+        return {"observation": seat.observation(content), "reward": None, "done": False, "info": {}}
 
     def _close(self, episode):
         seat, _ = self.under_way.pop(episode, (None, 0))

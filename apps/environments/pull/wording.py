@@ -57,27 +57,27 @@ def no_action(why: Exception) -> str:
     return f"that is no action: {why}"
 
 
-def read_observation(said: object) -> str | list:
+def read_observation(observation: object) -> str | list:
     """Return an observation as the policy reads it.
 
     Texts and chat messages stay as they are, an object with one text becomes that text, and all
     others become JSON.
     """
-    if isinstance(said, dict):
-        said = {name: value for name, value in said.items() if name not in UNSAID}
-        texts = [value for value in said.values() if isinstance(value, str)]
-        if len(said) == len(texts) == 1:
+    if isinstance(observation, dict):
+        observation = {name: value for name, value in observation.items() if name not in UNSAID}
+        texts = [value for value in observation.values() if isinstance(value, str)]
+        if len(observation) == len(texts) == 1:
             return texts[0]
-    if isinstance(said, str) or _is_chat(said):
-        return said
-    return json.dumps(said, ensure_ascii=False)
+    if isinstance(observation, str) or _is_chat(observation):
+        return observation
+    return json.dumps(observation, ensure_ascii=False)
 
 
-def _is_chat(said: object) -> TypeGuard[list]:
+def _is_chat(observation: object) -> TypeGuard[list]:
     return (
-        isinstance(said, list)
-        and said != []
-        and all(isinstance(message, dict) and "role" in message for message in said)
+        isinstance(observation, list)
+        and observation != []
+        and all(isinstance(message, dict) and "role" in message for message in observation)
     )
 
 

@@ -20,8 +20,9 @@ class EpisodesOfRun(APIView):
 
     @extend_schema(operation_id="runs_episodes", responses={(200, JSON_LINES): OpenApiTypes.BINARY})
     def get(self, request: ApiRequest, pk: int) -> Download:
-        """The run's episodes with their tokens and rewards: a line each, as the verifiers package's
-        Episode (v1).
+        """Return the run's episodes with their tokens and rewards, one per line.
+
+        The format is Episode (v1) of the verifiers package.
         """
         run = get_object_or_404(
             Run.objects.visible_to(request.user).select_related("project", "policy", "topic"), pk=pk

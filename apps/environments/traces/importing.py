@@ -1,6 +1,6 @@
 """Import a file of episodes as a new run, with recorded tokens, logprobs and rewards, refined.
 
-The run is not started. It samples nothing as long as it plans no more updates than the file holds:
+The run is not started. It samples nothing as long as it plans no more steps than the file holds:
 once started, its trainer learns from the file (offline). The import is all or nothing, and never
 holds the whole file in memory: `looking` is the first pass.
 """
@@ -218,7 +218,7 @@ def _run(
 
 
 def _planned(run: Run, admitted: int) -> Run:
-    """Limit the run's updates to the file's groups, in number and size: nothing is sampled."""
+    """Limit the run's steps to the file's groups, in number and size: nothing is sampled."""
     if not admitted:
         raise BadEpisodes(
             "no group can be used for training: "

@@ -74,8 +74,8 @@ class Line:
     @property
     def answer(self) -> dict:
         """Return the data that scorers judge by, as an object."""
-        said = self.episode.task.data.answer
-        return said if isinstance(said, dict) else {} if said is None else {"value": said}
+        answer = self.episode.task.data.answer
+        return answer if isinstance(answer, dict) else {} if answer is None else {"value": answer}
 
     @property
     def group(self) -> str:
@@ -122,19 +122,19 @@ def read_trace_line(raw: bytes) -> Line:
     )
     pictures: dict[str, EncodedPicture] = {}
     prompt = _prompt(episode.task.data, pictures)
-    said = [
-        _said(node.message, f"traces.{place}.nodes.{number}.message", pictures)
+    messages = [
+        _read_message(node.message, f"traces.{place}.nodes.{number}.message", pictures)
         for number, node in enumerate(trace.nodes)
     ]
     tokens, spans = _tokens(trace, f"traces.{place}.nodes")
     if not failed:
-        tokens = _with_pictures(tokens, trace, said, place)
+        tokens = _with_pictures(tokens, trace, messages, place)
     if not failed and not any(tokens.action_mask):
         raise BadLine(
             f"traces.{place}.nodes",
             "contain no token that the policy sampled, so there is nothing to train on",
         )
-    turns = list(_turns(trace, said, spans, place, pictures))
+    turns = list(_turns(trace, messages, spans, place, pictures))
     return Line(episode, trace, prompt, turns, None if failed else tokens, pictures)
 
 
@@ -153,7 +153,7 @@ def _prompt(data: lines.Data, pictures: dict[str, EncodedPicture]) -> list[dict]
         prompt = [{"role": "user", "content": data.prompt or ""}]
     else:
         prompt = [
-            _said(message, f"task.data.prompt.{place}", pictures)
+            _read_message(message, f"task.data.prompt.{place}", pictures)
             for place, message in enumerate(data.prompt)
         ]
     return (
@@ -163,14 +163,14 @@ def _prompt(data: lines.Data, pictures: dict[str, EncodedPicture]) -> list[dict]
     )
 
 
-def _said(message: lines.Message, where: str, pictures: dict[str, EncodedPicture]) -> dict:
+def _read_message(message: lines.Message, where: str, pictures: dict[str, EncodedPicture]) -> dict:
     try:
         return ours(message.model_dump(), pictures)
     except BadContent as why:
         raise BadLine(f"{where}.content{why.where}", why.why) from None
 
 
-def _with_pictures(tokens: Tokens, trace: lines.Trace, said: list[dict], place: int) -> Tokens:
+def _with_pictures(tokens: Tokens, trace: lines.Trace, messages: list[dict], place: int) -> Tokens:
     """Return the tokens with the position of each picture.
 
     Only messages up to the last one that became tokens count.
@@ -178,7 +178,7 @@ def _with_pictures(tokens: Tokens, trace: lines.Trace, said: list[dict], place: 
     heard = max(
         (number for number, node in enumerate(trace.nodes, start=1) if node.token_ids), default=0
     )
-    shown = [name for message in said[:heard] for name in pictures_in(message["content"])]
+    shown = [name for message in messages[:heard] for name in pictures_in(message["content"])]
     if trace.info.rftweb is None:
         if shown:
             raise BadLine(
@@ -281,7 +281,7 @@ def _tokens(trace: lines.Trace, where: str) -> tuple[Tokens, list[tuple[int, int
 
 def _turns(
     trace: lines.Trace,
-    said: list[dict],
+    messages: list[dict],
     spans: list[tuple[int, int]],
     place: int,
     pictures: dict[str, EncodedPicture],
@@ -299,7 +299,7 @@ def _turns(
     ]
     known = trace.info.rftweb
     if known is None:
-        yield from _foreign(trace, said, actions, f"traces.{place}")
+        yield from _foreign(trace, messages, actions, f"traces.{place}")
         return
     acted = sum(turn.acted for turn in known.turns)
     if acted != len(actions):
@@ -309,7 +309,7 @@ def _turns(
         )
     following = iter(actions)
     for number, turn in enumerate(known.turns):
-        observation = _checked(
+        observation = _check_observation(
             turn.observation, f"traces.{place}.info.rftweb.turns.{number}", pictures
         )
         yield Turn(
@@ -322,7 +322,7 @@ def _turns(
 
 
 def _foreign(
-    trace: lines.Trace, said: list[dict], actions: list[dict], where: str
+    trace: lines.Trace, messages: list[dict], actions: list[dict], where: str
 ) -> Iterator[Turn]:
     """Yield the turns of a trace that is not ours.
 
@@ -337,11 +337,13 @@ def _foreign(
     for number, node in enumerate(trace.nodes):
         if node.sampled:
             observations.append(
-                _checked(between, f"{where}.nodes.{number - 1}") if observations and between else ""
+                _check_observation(between, f"{where}.nodes.{number - 1}")
+                if observations and between
+                else ""
             )
             between = []
         else:
-            between.append(said[number])
+            between.append(messages[number])
     for number, action in enumerate(actions):
         is_last = number == len(actions) - 1
         yield Turn(
@@ -351,11 +353,11 @@ def _foreign(
         )
 
 
-def _checked(
-    said: object, where: str, pictures: Mapping[str, EncodedPicture] = NONE_KNOWN
+def _check_observation(
+    value: object, where: str, pictures: Mapping[str, EncodedPicture] = NONE_KNOWN
 ) -> Observation:
     """Validate an observation; only pictures that the messages brought are allowed, by name."""
     try:
-        return check_observation(said, taken={}, known=pictures)
+        return check_observation(value, taken={}, known=pictures)
     except CannotPlay as why:
         raise BadLine(where, str(why)) from None

@@ -79,7 +79,7 @@ def next_pairs(
             open_ones,
             key=lambda one: (given[one.pk], arena_bytes(arena, "pairing", user.pk, one.pk)),
         )
-        drawn = _one(user, arena, pairing, [*held, *found], mine[pairing.pk])
+        drawn = _load_pair(user, arena, pairing, [*held, *found], mine[pairing.pk])
         if drawn is None:
             open_ones.remove(pairing)
         else:
@@ -89,13 +89,13 @@ def next_pairs(
     return found
 
 
-def _one(
+def _load_pair(
     user: User, arena: Arena, pairing: Pairing, held: Collection[Pair], judged: int
 ) -> Pair | None:
     luck = int.from_bytes(arena_bytes(arena, "again", user.pk, pairing.pk, judged)[:8]) / 2**64
     own = [pair for pair in held if pair.pairing.pk == pairing.pk]
     seed = arena_bytes(arena, "order", user.pk, pairing.pk)
-    asked = {
+    parameters = {
         "pairing": pairing.pk,
         "rater": user.pk,
         "taskset": arena.taskset_id,
@@ -110,9 +110,9 @@ def _one(
         "held_samples": [pair.sample for pair in own],
     }
     for places in (SECOND, FRESH) if luck < arena.again else (FRESH,):
-        if row := _first(places, asked):
+        if row := _first(places, parameters):
             return Pair(pairing, *row)
-    row = _first(HEARD, asked)
+    row = _first(HEARD, parameters)
     return Pair(pairing, *row) if row else None
 
 
@@ -122,10 +122,12 @@ def _stride(tasks: int, seed: bytes) -> int:
     return next(n for n in count(first) if gcd(n, tasks) == 1)
 
 
-def _first(places: str, asked: dict) -> tuple | None:
-    for limit, offset in _reaches(asked["tasks"] * asked["samples"]):
+def _first(places: str, parameters: dict) -> tuple | None:
+    for limit, offset in _reaches(parameters["tasks"] * parameters["samples"]):
         with connection.cursor() as cursor:
-            cursor.execute(NEXT.format(places=places), {**asked, "limit": limit, "offset": offset})
+            cursor.execute(
+                NEXT.format(places=places), {**parameters, "limit": limit, "offset": offset}
+            )
             if row := cursor.fetchone():
                 return row
     return None

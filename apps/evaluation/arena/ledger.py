@@ -13,19 +13,19 @@ def votes_refer_to_answers_of_their_arena() -> Iterator[str]:
     Both contestants must be in the arena and have been asked its taskset; both answers must exist,
     be finished, and be in the range that is judged.
     """
-    for pairing in _found(STRANGE_PAIRINGS):
+    for pairing in _run_query(STRANGE_PAIRINGS):
         yield f"pairing {pairing}: its contestants are not evaluations of its arena's taskset"
-    for vote in _found(WITHOUT_ANSWERS):
+    for vote in _run_query(WITHOUT_ANSWERS):
         yield f"vote {vote}: one of its two answers does not exist"
 
 
 def arenas_count_their_votes() -> Iterator[str]:
     """Yield pairings whose vote counter, which selects the next questions, is wrong."""
-    for pairing, counted, there in _found(COUNTED, whole=True):
+    for pairing, counted, there in _run_query(COUNTED, whole=True):
         yield f"pairing {pairing}: the counter has {counted} votes, the rows {there}"
 
 
-def _found(sql: str, whole: bool = False) -> list:
+def _run_query(sql: str, whole: bool = False) -> list:
     with connection.cursor() as cursor:
         cursor.execute(sql, {"shown": SHOWN})
         return cursor.fetchall() if whole else [row[0] for row in cursor.fetchall()]

@@ -55,7 +55,7 @@ def create_arena(
     contestants = Contestant.objects.bulk_create(
         Contestant(arena=arena, run=run, place=n) for n, run in enumerate(runs)
     )
-    counted = _counted(arena, contestants)
+    counted = _count_common(arena, contestants)
     if not any(differ for differ, _ in counted.values()):
         raise ConfigError(
             {"contestants": "gave the same reply to every task: there is nothing to compare"}
@@ -128,7 +128,7 @@ COUNTED = """
         WHERE a.contestant < b.contestant GROUP BY 1, 2"""
 
 
-def _counted(
+def _count_common(
     arena: Arena, contestants: Sequence[Contestant]
 ) -> dict[tuple[int, int], tuple[int, int]]:
     with connection.cursor() as cursor:

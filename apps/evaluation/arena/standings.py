@@ -137,16 +137,16 @@ def compute_standings(arena: Arena) -> Standings:
     )
     pairings = Pairing.objects.filter(arena=arena).values_list("pk", "first", "second")
     ends = {pk: (one, other) for pk, one, other in pairings}
-    said, met, raters = _counted(arena)
+    votes, met, raters = _count_votes(arena)
     tally = Tally()
-    for pairing, domain, choice, first_on_left, count in said:
+    for pairing, domain, choice, first_on_left, count in votes:
         tally.add(ends[pairing], domain, _score(choice, count), first_on_left)
     agreement, alpha, twice = _agreement(met)
     return Standings(
         _ranked(contestants, tally),
         dict(tally.against),
         {domain: dict(scores) for domain, scores in tally.domains.items()},
-        sum(count for *_, count in said),
+        sum(count for *_, count in votes),
         tally.left,
         raters,
         agreement,
@@ -276,7 +276,7 @@ COUNTED = f"""
         (SELECT count(DISTINCT rater_id) FROM standing)"""
 
 
-def _counted(arena: Arena) -> tuple[list[list], list[list], int]:
+def _count_votes(arena: Arena) -> tuple[list[list], list[list], int]:
     with connection.cursor() as cursor:
         cursor.execute(COUNTED, {"arena": arena.pk})
         return cursor.fetchone()

@@ -38,20 +38,20 @@ def cast(
     user: User,
     arena: Arena,
     name: object,
-    said: object,
+    value: object,
     client_uuid: uuid.UUID,
     milliseconds: int | None = None,
 ) -> CastVote:
-    """Save a vote; `said` names the better side as it was shown.
+    """Save a vote; `value` names the better side as it was shown.
 
     Raises Refused and BadAnswer.
     """
-    if said not in SAID:
+    if value not in SAID:
         raise BadAnswer({"said": f"must be one of {', '.join(SAID)}"})
     pair = find_pair(arena, list_pairings(arena), user, name)
     if pair is None:
         raise BadAnswer({"pair": "is not a pair that you were shown in this arena"})
-    return _append(user, arena, pair, _choice(arena, user, pair, said), client_uuid, milliseconds)
+    return _append(user, arena, pair, _choice(arena, user, pair, value), client_uuid, milliseconds)
 
 
 def take_back(user: User, arena: Arena, client_uuid: uuid.UUID, new_uuid: uuid.UUID) -> Pair:
@@ -69,10 +69,10 @@ def take_back(user: User, arena: Arena, client_uuid: uuid.UUID, new_uuid: uuid.U
     return pair
 
 
-def _choice(arena: Arena, user: User, pair: Pair, said: str) -> str:
-    if said not in (LEFT, RIGHT):
-        return said
-    is_first = (said == LEFT) == first_is_left(arena, user, pair)
+def _choice(arena: Arena, user: User, pair: Pair, choice: str) -> str:
+    if choice not in (LEFT, RIGHT):
+        return choice
+    is_first = (choice == LEFT) == first_is_left(arena, user, pair)
     return (Vote.Choice.FIRST if is_first else Vote.Choice.SECOND).value
 
 

@@ -53,7 +53,7 @@ def _rows(arena: Arena) -> Iterator[list]:
         second = vote.pairing.second.run.slug
         left, right = (first, second) if vote.first_on_left else (second, first)
         better = {"first": first, "second": second}.get(vote.choice, "")
-        said = ("left" if better == left else "right") if better else vote.choice
+        choice = ("left" if better == left else "right") if better else vote.choice
         yield [
             vote.pk,
             vote.at.isoformat(),
@@ -63,7 +63,7 @@ def _rows(arena: Arena) -> Iterator[list]:
             vote.sample_index,
             left,
             right,
-            said,
+            choice,
             better,
             int(vote.pk in standing),
             "" if vote.milliseconds is None else vote.milliseconds,

@@ -79,7 +79,7 @@ def behaviour_of(pairs: Sequence[Pair]) -> Behaviour:
     phrases = changed_phrases((one.one.words, one.other.words) for one in read_pairs)
     by_change: dict[Change, list[tuple[float, _Read]]] = defaultdict(list)
     for one in read_pairs:
-        one.changes = [*_changes(one), *_worded(one, phrases)]
+        one.changes = [*_changes(one), *_wording_changes(one, phrases)]
         for change, strength in one.changes:
             by_change[change].append((strength, one))
     clusters = [
@@ -131,7 +131,7 @@ def _rewards(
             yield Change("reward", f"{scorer} {'higher' if by > 0 else 'lower'}"), abs(by)
 
 
-def _worded(found: _Read, phrases: Sequence[Phrase]) -> Iterator[tuple[Change, float]]:
+def _wording_changes(found: _Read, phrases: Sequence[Phrase]) -> Iterator[tuple[Change, float]]:
     had = phrases_in(found.one.words)
     has = phrases_in(found.other.words)
     for phrase in phrases:

@@ -63,7 +63,7 @@ def load_newest_labels(run: Run) -> list[Label]:
 
 def _votes(run: Run) -> list[Vote]:
     """Return the newest decisions, oldest first."""
-    said = list_learned_ratings(run).by_people()
-    people = said.annotate(home=Coalesce("item__group", "rollout__group"))
+    ratings = list_learned_ratings(run).by_people()
+    people = ratings.annotate(home=Coalesce("item__group", "rollout__group"))
     rows = people.defer("critique").order_by("-pk")[:NEWEST]
     return [Vote(rating, rating.home, settles=False) for rating in reversed(rows)]

@@ -12,7 +12,7 @@ from apps.feedback.models import Calibration, Rating
 from apps.rewards.combining import find_scorer_range
 from apps.rewards.models import Reward
 from apps.runs.models import Run
-from apps.statistics.calibration import Judged, compute_calibration, scale_to_range
+from apps.statistics.calibration import JudgedReply, compute_calibration, scale_to_range
 
 WIDEST = 200  # the most disagreements kept per scorer
 NARROW = 0.05  # share of the range; a smaller distance is no disagreement
@@ -49,7 +49,7 @@ def build_calibrations(run: Run, newest: int) -> list[Calibration]:
     domain_of = {label.rollout: label.domain for label in labels}
     rows = []
     for scorer in scorers:
-        parts: dict[str | None, list[Judged]] = {None: judged[scorer]}
+        parts: dict[str | None, list[JudgedReply]] = {None: judged[scorer]}
         domains = sorted({domain_of[row.rollout] for row in judged[scorer]})
         if len(domains) > 1:
             parts |= {
@@ -74,7 +74,7 @@ def build_calibrations(run: Run, newest: int) -> list[Calibration]:
 
 def group_labels_by_scorer(
     scorers: Sequence[str], labels: Sequence[Label]
-) -> dict[str, list[Judged]]:
+) -> dict[str, list[JudgedReply]]:
     """Return, by scorer, the labelled replies with the values of its newest version among them.
 
     One statement.
@@ -101,22 +101,24 @@ def group_labels_by_scorer(
         rows = [
             (label, of[scorer][label.rollout]) for label in labels if label.rollout in of[scorer]
         ]
-        found[scorer] = [_judged(label, words, ends) for label, words in rows if words[0] == newest]
+        found[scorer] = [
+            _build_judged(label, words, ends) for label, words in rows if words[0] == newest
+        ]
     return found
 
 
-def _judged(label: Label, words: tuple, ends: tuple[float, float]) -> Judged:
+def _build_judged(label: Label, words: tuple, ends: tuple[float, float]) -> JudgedReply:
     _, value, votes, places, among = words
     looks = (
         zip(places, votes, strict=True) if votes and places and len(votes) == len(places) else ()
     )
     stood = tuple((place, among, scale_to_range(vote, *ends)) for place, vote in looks)
-    return Judged(
+    return JudgedReply(
         label.rollout, label.group, scale_to_range(value, *ends), label.value, label.length, stood
     )
 
 
-def _widest(rows: Sequence[Judged]) -> list[tuple[int, float, float]]:
+def _widest(rows: Sequence[JudgedReply]) -> list[tuple[int, float, float]]:
     """Return the largest disagreements first, then the newest."""
     apart = [row for row in rows if abs(row.scorer - row.people) >= NARROW]
     first = sorted(apart, key=lambda row: (-round(abs(row.scorer - row.people), 6), -row.rollout))[

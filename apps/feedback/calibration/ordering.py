@@ -93,19 +93,19 @@ def distances(run: Run, rollouts: Collection[int]) -> dict[int, float]:
     Three statements, and those of the rater model.
     """
     names = {choice.scorer for choice in run.settings.rewards}
-    scorers, people = _said(rollouts, names)
+    scorers, people = _load_values(rollouts, names)
     unheard = [pk for pk in scorers if pk not in people]
     model = foretold(run, unheard) if unheard and run.settings.people.rater_model else {}
     usual = _usual(run)
     return {
         pk: distance_from_people(
-            said, people.get(pk, model[pk][0] if pk in model else None), usual(said)
+            values, people.get(pk, model[pk][0] if pk in model else None), usual(values)
         )
-        for pk, said in scorers.items()
+        for pk, values in scorers.items()
     }
 
 
-def _said(
+def _load_values(
     rollouts: Collection[int], names: set[str]
 ) -> tuple[dict[int, dict[str, float]], dict[int, float]]:
     """Return, by rollout, each scorer's value, scaled to 0 to 1, and the mean of people's ratings.
@@ -139,10 +139,10 @@ def _usual(run: Run):
         for scorer, figures in rows
     }
 
-    def usual(said: Said) -> dict[str, float]:
+    def usual(values: Said) -> dict[str, float]:
         found = {
             scorer: bins.get(scorer, {}).get(min(int(value * BINS), BINS - 1))
-            for scorer, value in said.items()
+            for scorer, value in values.items()
         }
         return {
             scorer: one["people"] for scorer, one in found.items() if one and one["count"] >= LEAST

@@ -81,10 +81,12 @@ class RowSelection:
         return found.filter(at__gte=self.since) if self.since else found
 
 
-def export_rows(kind: str, wanted: RowSelection) -> Iterator[Row]:
+def export_rows(kind: str, selection: RowSelection) -> Iterator[Row]:
     """Yield the export's rows, oldest first."""
-    rows = ROWS[kind](wanted)
-    return rows if wanted.redactor is None else (_redacted(row, wanted.redactor) for row in rows)
+    rows = ROWS[kind](selection)
+    return (
+        rows if selection.redactor is None else (_redacted(row, selection.redactor) for row in rows)
+    )
 
 
 def _redacted(row: Row, redactor: Redactor) -> Row:
@@ -110,9 +112,9 @@ def in_batches(rows: QuerySet[M], size: int = ROWS_AT_ONCE) -> Iterator[list[M]]
 # -- votes
 
 
-def votes(wanted: RowSelection) -> Iterator[Row]:
-    people = wanted.run.settings.people
-    for some in in_batches(wanted.ratings()):
+def votes(selection: RowSelection) -> Iterator[Row]:
+    people = selection.run.settings.people
+    for some in in_batches(selection.ratings()):
         texts = _texts(some)
         for rating in some:
             group = _group(rating)
@@ -120,15 +122,15 @@ def votes(wanted: RowSelection) -> Iterator[Row]:
             values = rating_values(rating, people)
             yield {
                 "rating": rating.pk,
-                "run": wanted.run.slug,
-                **_named(group.task),
+                "run": selection.run.slug,
+                **_task_columns(group.task),
                 "group": group.pk,
                 "item": rating.item_id,
                 "form": rating.form,
                 "purpose": rating.item.purpose if rating.item else None,
                 "answer": json.dumps(rating.answer, ensure_ascii=False),
                 "critique": rating.critique,
-                "rater": wanted.name_of(rating.rater),
+                "rater": selection.name_of(rating.rater),
                 "is_simulated": rating.rater.is_simulated,
                 "prompt": as_texts(group.task.prompt),
                 "rollouts": members,
@@ -158,7 +160,7 @@ def rating_values(rating: Rating, people: People) -> dict[int, float]:
     return {pk: value for pk, value in found.items() if value is not None}
 
 
-def _named(task: Task | None) -> Row:
+def _task_columns(task: Task | None) -> Row:
     """Return the columns of a task: its index and its taskset, since a run may have several."""
     return {"taskset": task and task.taskset.slug, "task": task and task.index}
 
@@ -178,16 +180,16 @@ def _texts(ratings: list[Rating]) -> dict[int, str]:
 # -- groups
 
 
-def export_groups(wanted: RowSelection) -> Iterator[Row]:
+def export_groups(selection: RowSelection) -> Iterator[Row]:
     """Yield the admitted groups; with a form, only those that people rated by it."""
     found = Group.objects.filter(
-        run=wanted.run, state=Group.State.ADMITTED, draw_index__isnull=False
+        run=selection.run, state=Group.State.ADMITTED, draw_index__isnull=False
     )
-    if wanted.since:
-        found = found.filter(closed_at__gte=wanted.since)
-    if wanted.form:
+    if selection.since:
+        found = found.filter(closed_at__gte=selection.since)
+    if selection.form:
         found = found.filter(
-            Q(items__ratings__form=wanted.form) | Q(rollouts__ratings__form=wanted.form)
+            Q(items__ratings__form=selection.form) | Q(rollouts__ratings__form=selection.form)
         ).distinct()
     peoples = Reward.objects.filter(source=Reward.Source.HUMAN, is_current=True).exclude(
         details__has_key=LATE
@@ -208,7 +210,7 @@ def export_groups(wanted: RowSelection) -> Iterator[Row]:
     found = found.select_related("task__taskset").prefetch_related(Prefetch("rollouts", finished))
     for some in in_batches(found):
         for group in some:
-            yield _group_row(wanted.run, group)
+            yield _group_row(selection.run, group)
 
 
 def _group_row(run: Run, group: Group) -> Row:
@@ -227,7 +229,7 @@ def _group_row(run: Run, group: Group) -> Row:
         "versions": [rollout.first_version for rollout in finished],
         "rollouts": [rollout.pk for rollout in finished],
         "run": run.slug,
-        **_named(group.task),
+        **_task_columns(group.task),
         "group": group.pk,
         "step": min(steps, default=None),
     }
@@ -236,8 +238,8 @@ def _group_row(run: Run, group: Group) -> Row:
 def _word_of(rollout: Rollout, *, simulated: bool) -> float | None:
     """Return people's aggregate reward, or the simulated rater's; never a mixture of both."""
     pure = [reward for reward in rollout.rewards.all() if not reward.is_mixed]
-    said = [reward for reward in pure if reward.is_simulated == simulated]
-    return peoples_word([Judgement(one.scorer, one.value, is_human=True) for one in said])
+    rewards = [reward for reward in pure if reward.is_simulated == simulated]
+    return peoples_word([Judgement(one.scorer, one.value, is_human=True) for one in rewards])
 
 
 def _uncertainty(rollout: Rollout) -> float | None:
@@ -254,19 +256,19 @@ def answer_as_messages(text: str) -> list[dict]:
 # -- pairs
 
 
-def export_pairs(wanted: RowSelection) -> Iterator[Row]:
+def export_pairs(selection: RowSelection) -> Iterator[Row]:
     """Yield stored preferences (rewrites, imports), then those implied by ratings in each group.
 
     One person's ratings of one group imply a pair for every two answers with different values; the
     margin is the difference. The same two answers to one task are one pair per person, however
     often they were sampled.
     """
-    for some in in_batches(wanted.lessons(Preference)):
+    for some in in_batches(selection.lessons(Preference)):
         for lesson in some:
             parents = (lesson.chosen_rollout_id, lesson.rejected_rollout_id)
             texts = (lesson.chosen, lesson.rejected)
             yield _pair(
-                wanted,
+                selection,
                 lesson.prompt,
                 texts,
                 parents,
@@ -275,21 +277,21 @@ def export_pairs(wanted: RowSelection) -> Iterator[Row]:
                 lesson.source,
                 lesson,
             )
-    yield from _rated_pairs(wanted)
+    yield from _rated_pairs(selection)
 
 
-def _rated_pairs(wanted: RowSelection) -> Iterator[Row]:
-    people = wanted.run.settings.people
+def _rated_pairs(selection: RowSelection) -> Iterator[Row]:
+    people = selection.run.settings.people
     known = set()
-    found = Group.objects.filter(run=wanted.run, draw_index__isnull=False)
+    found = Group.objects.filter(run=selection.run, draw_index__isnull=False)
     for some in in_batches(found):
         here = Q(item__group__in=some) | Q(rollout__group__in=some)
-        said = list(
-            wanted.ratings().filter(here, is_current=True, is_withdrawn=False).order_by("pk")
+        candidates = list(
+            selection.ratings().filter(here, is_current=True, is_withdrawn=False).order_by("pk")
         )
-        texts = _texts(said)
+        texts = _texts(candidates)
         by_hand: dict[tuple[int, int], list[Rating]] = defaultdict(list)
-        for rating in said:
+        for rating in candidates:
             by_hand[_group(rating).pk, rating.rater_id].append(rating)
         for ratings in by_hand.values():
             for better, worse, margin, rating in preferred(ratings, people):
@@ -297,10 +299,17 @@ def _rated_pairs(wanted: RowSelection) -> Iterator[Row]:
                 if texts[better] != texts[worse] and key not in known:
                     known.add(key)
                     prompt = _group(rating).task.prompt
-                    source = f"{rating.form} of run {wanted.run.slug}"
+                    source = f"{rating.form} of run {selection.run.slug}"
                     both = (texts[better], texts[worse])
                     yield _pair(
-                        wanted, prompt, both, (better, worse), margin, rating.rater, source, rating
+                        selection,
+                        prompt,
+                        both,
+                        (better, worse),
+                        margin,
+                        rating.rater,
+                        source,
+                        rating,
                     )
 
 
@@ -313,70 +322,75 @@ def preferred(ratings: list[Rating], people: People) -> Iterator[tuple[int, int,
     for rating in ratings:
         values = rating_values(rating, people)
         if len(values) > 1:
-            yield from _ordered({pk: (value, rating) for pk, value in values.items()})
+            yield from _ordered_pairs({pk: (value, rating) for pk, value in values.items()})
         for pk, value in values.items() if len(values) == 1 else ():
             single[rating.form][pk] = value, rating
-    for said in single.values():
-        yield from _ordered(said)
+    for by_rollout in single.values():
+        yield from _ordered_pairs(by_rollout)
 
 
-def _ordered(said: dict[int, tuple[float, Rating]]) -> Iterator[tuple[int, int, float, Rating]]:
-    for (one, (first, by)), (other, (second, after)) in itertools.combinations(said.items(), 2):
-        if first != second:
-            better, worse = (one, other) if first > second else (other, one)
-            yield better, worse, abs(first - second), max(by, after, key=lambda rating: rating.pk)
+def _ordered_pairs(
+    by_rollout: dict[int, tuple[float, Rating]],
+) -> Iterator[tuple[int, int, float, Rating]]:
+    """Yield (better, worse, difference, newer rating) of rollouts with different values."""
+    for one, other in itertools.combinations(by_rollout.items(), 2):
+        better, worse = (one, other) if one[1][0] > other[1][0] else (other, one)
+        (better_pk, (high, first)), (worse_pk, (low, second)) = better, worse
+        if high != low:
+            newer = max(first, second, key=lambda rating: rating.pk)
+            yield better_pk, worse_pk, high - low, newer
 
 
 def _pair(
-    wanted: RowSelection,
+    selection: RowSelection,
     prompt: list[dict],
     texts: tuple[str, str],
     parents: tuple[int | None, int | None],
     margin: float | None,
     author: User | None,
     source: str,
-    said: Preference | Rating,
+    judgement: Preference | Rating,
 ) -> Row:
     """Return a pair's row; `texts` and `parents` (their rollouts) have the better one first."""
-    task = said.task if isinstance(said, Preference) else _group(said).task
+    task = judgement.task if isinstance(judgement, Preference) else _group(judgement).task
     return {
         "prompt": as_texts(prompt),
         "chosen": answer_as_messages(texts[0]),
         "rejected": answer_as_messages(texts[1]),
         "margin": margin,
-        **wanted.said_by(author),
+        **selection.said_by(author),
         "source": source,
-        "run": wanted.run.slug,
-        **_named(task),
+        "run": selection.run.slug,
+        **_task_columns(task),
         "chosen_rollout": parents[0],
         "rejected_rollout": parents[1],
-        "at": said.at,
+        "at": judgement.at,
     }
 
 
 # -- demonstrations and turn labels
 
 
-def demonstrations(wanted: RowSelection) -> Iterator[Row]:
+def demonstrations(selection: RowSelection) -> Iterator[Row]:
     """Yield rewrites and other demonstrations of the run."""
-    for some in in_batches(wanted.lessons(Demonstration)):
+    for some in in_batches(selection.lessons(Demonstration)):
         for lesson in some:
             yield {
                 "messages": [*as_texts(lesson.prompt), *answer_as_messages(lesson.answer)],
-                **wanted.said_by(lesson.author),
+                **selection.said_by(lesson.author),
                 "source": lesson.source,
-                "run": wanted.run.slug,
-                **_named(lesson.task),
+                "run": selection.run.slug,
+                **_task_columns(lesson.task),
                 "at": lesson.at,
             }
 
 
-def turn_labels(wanted: RowSelection) -> Iterator[Row]:
+def turn_labels(selection: RowSelection) -> Iterator[Row]:
     """Yield labels of the turns of an answer, from current marks.
 
     A turn is labelled bad when it was marked so, or from the first error on.
     """
-    ratings = wanted.ratings().filter(
+    ratings = selection.ratings().filter(
         form="turns", is_current=True, is_withdrawn=False, rollout__isnull=False
     )
     for some in in_batches(ratings):
@@ -391,9 +405,9 @@ def turn_labels(wanted: RowSelection) -> Iterator[Row]:
                 "completions": turns,
                 "labels": [mark != -1 for mark in marks],
                 "marks": marks,
-                **wanted.said_by(rating.rater),
-                "run": wanted.run.slug,
-                **_named(rating.rollout.group.task),
+                **selection.said_by(rating.rater),
+                "run": selection.run.slug,
+                **_task_columns(rating.rollout.group.task),
                 "rollout": rating.rollout_id,
                 "at": rating.at,
             }

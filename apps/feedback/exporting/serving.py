@@ -8,12 +8,12 @@ from apps.feedback.exporting.writing import FORMATS, file_name, stream_export_fi
 
 
 def file_response(
-    request: HttpRequest, kind: str, wanted: RowSelection, form: str
+    request: HttpRequest, kind: str, selection: RowSelection, form: str
 ) -> StreamingHttpResponse:
     """Return the export as a streamed download."""
     return stream_download(
         request,
-        stream_export_file(kind, wanted, form),
+        stream_export_file(kind, selection, form),
         FORMATS[form].content_type,
-        file_name(kind, wanted, form),
+        file_name(kind, selection, form),
     )

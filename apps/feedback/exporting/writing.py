@@ -32,22 +32,22 @@ FORMATS = {
 }
 
 
-def stream_export_file(kind: str, wanted: RowSelection, form: str) -> Iterator[bytes]:
+def stream_export_file(kind: str, selection: RowSelection, form: str) -> Iterator[bytes]:
     """Yield the file, piece by piece.
 
     Nothing larger than a few hundred rows (or a Parquet file's first 8 MB) is held in memory.
     """
-    rows = export_rows(kind, wanted)
+    rows = export_rows(kind, selection)
     return _lines(rows) if form == "jsonl" else _parquet(kind, rows)
 
 
-def write_export_file(kind: str, wanted: RowSelection, form: str, stream: BinaryIO) -> int:
+def write_export_file(kind: str, selection: RowSelection, form: str, stream: BinaryIO) -> int:
     """Write the file; return the number of rows."""
     count = 0
 
     def counted() -> Iterator[Row]:
         nonlocal count
-        for row in export_rows(kind, wanted):
+        for row in export_rows(kind, selection):
             count += 1
             yield row
 
@@ -58,8 +58,8 @@ def write_export_file(kind: str, wanted: RowSelection, form: str, stream: Binary
     return count
 
 
-def file_name(kind: str, wanted: RowSelection, form: str) -> str:
-    return f"{wanted.run.project.slug}-{wanted.run.slug}-{kind.replace('_', '-')}.{form}"
+def file_name(kind: str, selection: RowSelection, form: str) -> str:
+    return f"{selection.run.project.slug}-{selection.run.slug}-{kind.replace('_', '-')}.{form}"
 
 
 def _lines(rows: Iterator[Row]) -> Iterator[bytes]:

@@ -150,7 +150,7 @@ class Thumb(Lesson):
 
 
 class ExpertAnswer(models.Model):
-    """The expert rollout of a demonstration in a run; updates can mix in its experience."""
+    """The expert rollout of a demonstration in a run; steps can mix in its experience."""
 
     demonstration = models.ForeignKey(
         Demonstration, on_delete=models.PROTECT, related_name="expert_answers"

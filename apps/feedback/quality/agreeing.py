@@ -137,7 +137,7 @@ def _of_turns(decision: Decision) -> Iterator[Value]:
 Said = dict[Measure, dict[tuple, dict[int, float]]]  # measure → unit → rater → value
 
 
-def _said(decisions: Iterable[Decision]) -> Said:
+def _last_values(decisions: Iterable[Decision]) -> Said:
     """Return each rater's last value for each unit; the decisions come newest first."""
     found: Said = defaultdict(lambda: defaultdict(dict))
     for decision in decisions:
@@ -151,7 +151,7 @@ def agreements(decisions: Sequence[Decision]) -> list[Agreement]:
 
     Known answers are left out.
     """
-    by_measure = _said(decision for decision in decisions if not decision.is_known)
+    by_measure = _last_values(decision for decision in decisions if not decision.is_known)
     found = [_agreement(measure, units) for measure, units in by_measure.items()]
     return sorted(
         found,
@@ -202,7 +202,7 @@ def list_agreement_pairs(decisions: Sequence[Decision], measure: Measure) -> lis
     It is Cohen's kappa, with squared distances on a scale.
     """
     names = {decision.rater: decision.name for decision in decisions}
-    units = _said(decision for decision in decisions if not decision.is_known)[measure]
+    units = _last_values(decision for decision in decisions if not decision.is_known)[measure]
     kinds = {
         value: place
         for place, value in enumerate(

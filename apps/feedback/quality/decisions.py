@@ -157,15 +157,15 @@ def _decision(
     claimed=True,
 ) -> Decision:
     seen = shown or [rollout]
-    said = parse(answer)
-    assert said is not None  # every rating has an answer
+    parsed = parse(answer)
+    assert parsed is not None  # every rating has an answer
     return Decision(
         pk,
         rater,
         name,
         simulated,
         form,
-        said,
+        parsed,
         seen,
         item,
         purpose or "",

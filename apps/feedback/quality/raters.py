@@ -154,8 +154,8 @@ def _figures(
         len(own),
         seconds,
         seconds is not None and len(timed) >= TIMED and seconds < pace.bound_s,
-        _met(own, Item.Purpose.GOLD, people),
-        _met(own, Item.Purpose.ATTENTION, people),
+        _count_met(own, Item.Purpose.GOLD, people),
+        _count_met(own, Item.Purpose.ATTENTION, people),
         leaning(own),
         weight,
         quality.accuracy.get(rater),
@@ -178,7 +178,7 @@ def most_a_minute(times: Iterable[float]) -> int:
     return most
 
 
-def _met(own: Iterable[Decision], purpose: str, people: People) -> KnownAnswersMet:
+def _count_met(own: Iterable[Decision], purpose: str, people: People) -> KnownAnswersMet:
     """Count the known answers met.
 
     Only an answer in the item's own form can meet it; a flag cannot.
@@ -203,7 +203,11 @@ def leaning(decisions: Iterable[Decision]) -> SideBias:
     of = 0
     expected = 0.0
     for decision in decisions:
-        best = _best(decision) if decision.form in COMPARES and not decision.is_known else set()
+        best = (
+            _best_replies(decision)
+            if decision.form in COMPARES and not decision.is_known
+            else set()
+        )
         if best and len(best) < len(decision.shown):
             first += (decision.shown[0] in best) / len(best)
             expected += 1 / len(decision.shown)
@@ -211,7 +215,7 @@ def leaning(decisions: Iterable[Decision]) -> SideBias:
     return SideBias(first, of, expected / of if of else 0.0)
 
 
-def _best(decision: Decision) -> set[int]:
+def _best_replies(decision: Decision) -> set[int]:
     answer = decision.answer
     match decision.form:
         case "pairwise":

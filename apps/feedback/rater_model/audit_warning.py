@@ -7,13 +7,13 @@ from apps.feedback.rater_model.asking import asked_so_far
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 
-UPDATES = 10  # updates after which the newest audit is outdated
+UPDATES = 10  # steps after which the newest audit is outdated
 
 
 def warn_of_unchecked(run: Run) -> str | None:
     """Return a warning if no more questions follow and the newest audit is too old.
 
-    Age is counted in updates. No run is paused. The number of statements is fixed.
+    Age is counted in steps. No run is paused. The number of statements is fixed.
     """
     people = run.settings.people
     if (

@@ -67,10 +67,10 @@ def pair_accuracy(audits: Sequence[Audit], seed: int = 0) -> Accuracy:
     pairs share their decisions.
     """
     audits = audits[-WINDOW:]
-    predicted, said = (
+    predicted, rated = (
         np.array([getattr(audit, name) for audit in audits]) for name in ("predicted", "said")
     )
-    counts = said[:, None] > said[None, :]
+    counts = rated[:, None] > rated[None, :]
     right = counts * (1 + np.sign(predicted[:, None] - predicted[None, :])) / 2
     if not counts.any():
         return Accuracy(None, None, None, len(audits))
@@ -135,7 +135,7 @@ def alarms(
             f"Predictions are {over:.2f} above people’s ratings (the last {RECENT} audits). Pause"
             " the run, ask 10 audits, let it refit."
         )
-    if _turned(audits):
+    if _has_turned(audits):
         found["turned"] = (
             "People's words fall while predictions rise. Pause the run, ask 10 audits, let it"
             " refit."
@@ -154,17 +154,17 @@ def alarms(
     return found
 
 
-def _turned(audits: Sequence[Audit]) -> bool:
+def _has_turned(audits: Sequence[Audit]) -> bool:
     if len(audits) < 2 * RECENT:
         return False
     before = audits[-2 * RECENT : -RECENT]
     after = audits[-RECENT:]
-    said = _mean([audit.said for audit in after]) - _mean([audit.said for audit in before])
+    change = _mean([audit.said for audit in after]) - _mean([audit.said for audit in before])
     predicted = _mean([audit.predicted for audit in after]) - _mean(
         [audit.predicted for audit in before]
     )
     error = math.hypot(_error(_gaps(before)), _error(_gaps(after)))
-    return said < -TURN and predicted > TURN and predicted - said > FAR * error
+    return change < -TURN and predicted > TURN and predicted - change > FAR * error
 
 
 def _gaps(audits: Sequence[Audit]) -> list[float]:

@@ -94,7 +94,7 @@ def count_learnable(run: Run) -> int:
     rows = list_learned_ratings(run).values_list("form", "answer", "shown", "rollout")
     people = run.settings.people
     return sum(
-        _said(form, answer, list(shown) or [rollout], people) is not None
+        _decided_value(form, answer, list(shown) or [rollout], people) is not None
         for form, answer, shown, rollout in rows
     )
 
@@ -134,8 +134,8 @@ def judge_with_head(
     }
 
 
-def is_held_out(told: HeadDecision) -> bool:
-    return told.rating % HELD_OUT == 0
+def is_held_out(decision: HeadDecision) -> bool:
+    return decision.rating % HELD_OUT == 0
 
 
 def list_learnable_decisions(run: Run) -> list[HeadDecision]:
@@ -152,16 +152,16 @@ def list_learnable_decisions(run: Run) -> list[HeadDecision]:
         for pk, prompt, text in texts.values_list("pk", "group__task__prompt", "text")
     }
     found = [
-        _told(pk, form, answer, [replies[r] for r in members[pk]], members[pk], run)
+        _build_decision(pk, form, answer, [replies[r] for r in members[pk]], members[pk], run)
         for pk, form, answer, _, _ in rows
     ]
     return [decision for decision in found if decision]
 
 
-def _told(
+def _build_decision(
     rating: int, form: str, answer: Answer, replies: Sequence[Reply], shown: list[int], run: Run
 ) -> HeadDecision | None:
-    learned = _said(form, answer, shown, run.settings.people)
+    learned = _decided_value(form, answer, shown, run.settings.people)
     if learned is None:
         return None
     if form == "rewrite":
@@ -169,7 +169,7 @@ def _told(
     return HeadDecision(rating, tuple(replies), *learned)
 
 
-def _said(
+def _decided_value(
     form: str, answer: Answer, shown: list[int], people: People
 ) -> tuple[float | None, tuple[tuple[int, int], ...]] | None:
     """Return a value, or (better, worse) pairs of positions; None if there is neither.
@@ -189,12 +189,14 @@ def _said(
 
 @retrying
 def store_head(
-    run: Run, folder: Path, told: Sequence[HeadDecision], scores: Mapping[Reply, float | None]
+    run: Run, folder: Path, decisions: Sequence[HeadDecision], scores: Mapping[Reply, float | None]
 ) -> RaterModel:
     """Save the head with its calibration and its accuracy on held-out data beside the ridge's."""
     known = {reply: score for reply, score in scores.items() if score is not None}
     fresh = [
-        one for one in told if is_held_out(one) and all(reply in known for reply in one.replies)
+        one
+        for one in decisions
+        if is_held_out(one) and all(reply in known for reply in one.replies)
     ]
     base, slope, deviation = _reading(fresh, known)
     accuracy = _accuracy(fresh, {one.rating: [known[r] for r in one.replies] for one in fresh})
@@ -207,8 +209,8 @@ def store_head(
             run=run,
             number=number,
             kind=KIND,
-            decisions=len(told),
-            last_rating_id=told[-1].rating,
+            decisions=len(decisions),
+            last_rating_id=decisions[-1].rating,
             coefficients={
                 "folder": str(folder),
                 "base": base,

@@ -154,7 +154,7 @@ def samples(run: Run) -> list[tuple[int, list[Sample]]]:
         .values_list("rollout", "scorer", "source", "value")
     )
     foretold = {rollout: value for rollout, scorer, _, value in rewards if scorer == RATER_MODEL}
-    said = {
+    human_values = {
         pk: tuple(
             value
             for rollout, _, source, value in rewards
@@ -163,15 +163,17 @@ def samples(run: Run) -> list[tuple[int, list[Sample]]]:
         for pk in shown
     }
     return [
-        (version, [Sample(r, foretold.get(r.pk), said[r.pk]) for r in rollouts])
+        (version, [Sample(r, foretold.get(r.pk), human_values[r.pk]) for r in rollouts])
         for version, rollouts in newest
     ]
 
 
 def telling_words(coefficients: dict) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
     """Return the words with the largest weights for a reply and against it."""
-    words = sorted(coefficients.get("words", {}).items(), key=lambda item: item[1])
-    return [w for w in reversed(words[-WORDS:]) if w[1] > 0], [w for w in words[:WORDS] if w[1] < 0]
+    by_weight = sorted(coefficients.get("words", {}).items(), key=lambda item: item[1])
+    against = [(word, weight) for word, weight in by_weight[:WORDS] if weight < 0]
+    largest = reversed(by_weight[-WORDS:])
+    return [(word, weight) for word, weight in largest if weight > 0], against
 
 
 def _mean(values: Sequence[float]) -> float:

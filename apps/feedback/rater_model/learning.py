@@ -155,7 +155,7 @@ def _foretell(
     for rating, (decision, purpose) in fresh.items():
         if decision is None or purpose == Item.Purpose.REWRITE:
             continue
-        mean, deviation = _foretold(fitted, decision)
+        mean, deviation = _prediction(fitted, decision)
         is_audit = purpose == Item.Purpose.AUDIT or (all_random and purpose == Item.Purpose.REWARD)
         predictions.append(
             Prediction(
@@ -169,7 +169,7 @@ def _foretell(
     Prediction.objects.bulk_create(predictions, ignore_conflicts=True)
 
 
-def _foretold(fitted: Fitted, decision: Decision) -> tuple[float, float]:
+def _prediction(fitted: Fitted, decision: Decision) -> tuple[float, float]:
     """Return the mean and deviation of the prediction for a value.
 
     For a comparison, return the share of its pairs that were put in order, and 0.

@@ -45,8 +45,8 @@ def why_alarming(figures: dict) -> dict[str, str]:
     the run continues.
     """
     found = {kind: words for kind, words in figures.get("alarms", {}).items() if kind in STOPPING}
-    said = figures.get("said")
-    is_content = said is not None and said >= CONTENT
+    people_mean = figures.get("said")
+    is_content = people_mean is not None and people_mean >= CONTENT
     if (
         figures.get("light") == Light.RED
         and figures["accuracy"]["high"] < GREEN_FROM

@@ -47,8 +47,8 @@ class FittedPlugin(Fitted):
         return table[:, 0], table[:, 1]
 
     def coefficients(self) -> dict[str, object]:
-        said = {"name": self.plugin, "version": self.version, "failed": self.failed}
-        return {**super().coefficients(), PLUGIN: said}
+        description = {"name": self.plugin, "version": self.version, "failed": self.failed}
+        return {**super().coefficients(), PLUGIN: description}
 
 
 def fitted_for(section: RaterModel | None, learner: Learner) -> Fitted:

@@ -85,16 +85,16 @@ def split_words_and_marks(text: str) -> list[str]:
 
 
 def extract_features(prompt: str, reply: str, surprise: BaseNll, topics: Topics) -> ReplyFeatures:
-    said = split_words_and_marks(reply)
+    words = split_words_and_marks(reply)
     asked = frozenset(split_words_and_marks(prompt))
-    different = frozenset(said)
+    different = frozenset(words)
     about = asked & topics.words
     numbers = (
-        math.log1p(len(said)) / 3,
+        math.log1p(len(words)) / 3,
         len(different & asked) / max(1, len(different)),
         float(bool(different & about)),
         float(bool((different & topics.words) - asked)),
-        1 - len(different) / max(1, len(said)),
+        1 - len(different) / max(1, len(words)),
         surprise.mean / 2,
         min(surprise.worst, 20.0) / 8,
         math.log1p(surprise.rare),

@@ -1,6 +1,6 @@
 """Schedule decisions: a first share before the run learns, the rest evenly afterwards.
 
-Progress is counted in groups, of which every update takes the same number, so the questions are
+Progress is counted in groups, of which every step takes the same number, so the questions are
 also spread over different groups.
 """
 
@@ -28,13 +28,15 @@ def read_schedule(plan: RunConfig) -> Schedule:
 def schedule_decisions(plan: RunConfig, groups: int) -> Due:
     """Return the decisions wanted once so many groups have come."""
     schedule = read_schedule(plan)
-    decisions = _by(groups, schedule.decisions, first_share(plan), plan, schedule.until)
-    rewrites = _by(groups, schedule.rewrites, _first_rewrites(plan), plan, schedule.rewrites_until)
+    decisions = _decisions_due(groups, schedule.decisions, first_share(plan), plan, schedule.until)
+    rewrites = _decisions_due(
+        groups, schedule.rewrites, _first_rewrites(plan), plan, schedule.rewrites_until
+    )
     return Due(decisions, min(rewrites, decisions))
 
 
 def first_share(plan: RunConfig) -> int:
-    """Return the decisions wanted before the first update, limited by the replies there are."""
+    """Return the decisions wanted before the first step, limited by the replies there are."""
     schedule = read_schedule(plan)
     wanted = min(
         schedule.decisions, max(round(schedule.first * schedule.decisions), schedule.first_at_least)
@@ -43,7 +45,7 @@ def first_share(plan: RunConfig) -> int:
 
 
 def first_groups(plan: RunConfig) -> int:
-    """Return how many groups are sampled before the first update."""
+    """Return how many groups are sampled before the first step."""
     return plan.groups_per_step * (1 + plan.max_staleness)
 
 
@@ -63,10 +65,10 @@ def _first_rewrites(plan: RunConfig) -> int:
     return round(schedule.rewrites * first_share(plan) / schedule.decisions)
 
 
-def _by(groups: int, total: int, first: int, plan: RunConfig, until: float) -> int:
+def _decisions_due(groups: int, total: int, first: int, plan: RunConfig, until: float) -> int:
     """Return the decisions wanted by now.
 
-    The first share falls within the groups before the first update, the rest up to share `until` of
+    The first share falls within the groups before the first step, the rest up to share `until` of
     the run's groups.
     """
     start = first_groups(plan)

@@ -34,7 +34,7 @@ def standing(run: Run, learner: Learner) -> dict[str, object]:
     audits, comparisons = load_newest_audits(run)
     accuracy = share_right(comparisons) if people.form in COMPARES else pair_accuracy(audits)
     distinct = distinct_share(run)
-    said = recent_word(learner)
+    recent = recent_word(learner)
     agreed = measure_agreement(run)
     return {
         "accuracy": asdict(accuracy),
@@ -42,10 +42,10 @@ def standing(run: Run, learner: Learner) -> dict[str, object]:
         "gap": gap(audits),
         "distinct": distinct,
         "surprise": mean_surprise(run),
-        "said": said,
+        "said": recent,
         "agreement": asdict(agreed.people),
         "again": asdict(agreed.again),
-        "alarms": alarms(audits, distinct, said),
+        "alarms": alarms(audits, distinct, recent),
     }
 
 
@@ -85,7 +85,7 @@ def measure_agreement(run: Run) -> Agreement:
     Known answers and adjudications, whose author saw the votes, are left out.
     """
     people = run.settings.people
-    said: dict[tuple[int, ...], list[_Said]] = {}
+    by_replies: dict[tuple[int, ...], list[_Said]] = {}
     rows = Rating.objects.counting().filter(
         Q(item=None) | ~Q(item__purpose__in=ANSWERED), run=run, form=people.form, adjudication=None
     )
@@ -93,22 +93,22 @@ def measure_agreement(run: Run) -> Agreement:
         "rater", "answer", "shown", "rollout"
     )[:REPEATS_LOOKED_AT]:
         shown = list(shown) or [rollout]
-        said.setdefault(tuple(sorted(shown)), []).append(
+        by_replies.setdefault(tuple(sorted(shown)), []).append(
             (rater, FORMS[people.form].values(answer, shown, people))
         )
-    decisions = [list(reversed(newest_first)) for newest_first in reversed(said.values())]
+    decisions = [list(reversed(newest_first)) for newest_first in reversed(by_replies.values())]
     others, same = (
         [found for one in decisions if (found := _two(one, is_same))] for is_same in (False, True)
     )
     return Agreement(_alike(others, people), _alike(same, people))
 
 
-def _two(said: list[_Said], is_same: bool) -> tuple[_Values, _Values] | None:
+def _two(decisions: list[_Said], is_same: bool) -> tuple[_Values, _Values] | None:
     """Return the first two of these decisions by the same person, or by different ones.
 
     Oldest first.
     """
-    pairs = itertools.combinations(said, 2)
+    pairs = itertools.combinations(decisions, 2)
     return next(
         ((first, second) for (one, first), (other, second) in pairs if (one == other) == is_same),
         None,

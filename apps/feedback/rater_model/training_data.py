@@ -22,14 +22,14 @@ def list_learned_ratings(run: Run | int) -> RatingQuerySet:
     )
 
 
-def not_set_aside(said: RatingQuerySet, settled: QuerySet[Adjudication]) -> RatingQuerySet:
+def not_set_aside(ratings: RatingQuerySet, settled: QuerySet[Adjudication]) -> RatingQuerySet:
     """Filter out answers to gold, attention and norming items, and votes overruled in a dispute.
 
     This is the same rule as for people's own reward (`aggregating`).
     """
-    said = said.filter(Q(item=None) | ~Q(item__purpose__in=ANSWERED)).annotate(about=ABOUT)
+    ratings = ratings.filter(Q(item=None) | ~Q(item__purpose__in=ANSWERED)).annotate(about=ABOUT)
     settles = Exists(settled.filter(rating=OuterRef("pk")))
-    return said.filter(settles | ~Exists(settled.filter(item__members=OuterRef("about"))))
+    return ratings.filter(settles | ~Exists(settled.filter(item__members=OuterRef("about"))))
 
 
 def has_learnable(run: Run, wanted: int) -> bool:

@@ -55,7 +55,7 @@ def read_item_answer(
     except BadAnswer as bad:
         problems |= bad.problems
     try:
-        answer = FORMS[form].parse(raw, shown, people, **_counted(item, form))
+        answer = FORMS[form].parse(raw, shown, people, **_text_or_turns(item, form))
     except BadAnswer as bad:
         problems |= bad.problems
     problems |= other_problems
@@ -64,7 +64,7 @@ def read_item_answer(
     return answer, text
 
 
-def _counted(item: Item, form: str) -> dict:
+def _text_or_turns(item: Item, form: str) -> dict:
     """Return the text or the number of turns in which answers of this form count."""
     if form == COUNTS_TEXT:
         return {"text": Rollout.objects.values_list("text", flat=True).get(pk=item.members[0])}

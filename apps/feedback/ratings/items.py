@@ -58,40 +58,46 @@ class SubmissionResult:
 
 
 @unit_of_work
-def submit(user: User, slot_id: int, said: Submission) -> SubmissionResult:
+def submit(user: User, slot_id: int, submission: Submission) -> SubmissionResult:
     """Save a decision.
 
     Raises Refused (no longer held, stale, decided already, used uuid) and BadAnswer (by field).
     """
-    locked = _locked(user, slot_id, said)
+    locked = _lock_slot(user, slot_id, submission)
     slot = locked.slot
     if locked.known_id is None and slot.state == Slot.State.DONE and slot.rater_id == user.pk:
         # Decided while this waited for the lock, perhaps by the same request sent twice.
-        locked = _locked(user, slot_id, said)
+        locked = _lock_slot(user, slot_id, submission)
         slot = locked.slot
     if locked.known_id:
         return _again(locked, locked.known_id)
     item = slot.item
     people = locked.people
-    _require_hold(user, locked, said)
+    _require_hold(user, locked, submission)
     shown = slot.shown or item.members
     answer, critique = read_item_answer(
-        item, said.form, said.answer, said.critique, shown, people, _wrong_times(said)
+        item,
+        submission.form,
+        submission.answer,
+        submission.critique,
+        shown,
+        people,
+        _wrong_times(submission),
     )
-    replaced = _replaced(user, locked, said.form)
+    replaced = _replaced(user, locked, submission.form)
     is_late = comes_late(slot.group, slot.is_required)
     decision = Decision(
-        form=said.form,
+        form=submission.form,
         answer=answer,
         shown=shown,
-        client_uuid=said.client_uuid,
+        client_uuid=submission.client_uuid,
         item_id=item.pk,
         critique=critique,
         replaces=next(iter(replaced), None),
         makes_rewards=item.purpose not in ASIDE,
-        seconds=said.seconds,
-        first_key_ms=said.first_key_ms,
-        changes=said.changes,
+        seconds=submission.seconds,
+        first_key_ms=submission.first_key_ms,
+        changes=submission.changes,
     )
     [rating_id] = enter_ratings(
         user,
@@ -103,7 +109,7 @@ def submit(user: User, slot_id: int, said: Submission) -> SubmissionResult:
         is_first=not (locked.has_words or replaced),
         slots=[slot.pk],
     )
-    if said.form == "rewrite":
+    if submission.form == "rewrite":
         rewrite_lessons.keep_rewrite(user, slot.run, slot.group, item.members[0], answer["text"])
     if slot.is_required:
         finish_group(slot.group, people)
@@ -160,21 +166,21 @@ class LockedSlot:
     has_typed: bool
 
 
-def _locked(user: User, slot_id: int, said: Submission) -> LockedSlot:
+def _lock_slot(user: User, slot_id: int, submission: Submission) -> LockedSlot:
     """Return the slot with its item, group and run, locked with the group, and any earlier rating.
 
     Written as one SQL statement, because building it from querysets took longer than everything
     else about a decision.
     """
-    asked: dict[str, int | str | uuid.UUID] = {
+    parameters: dict[str, int | str | uuid.UUID] = {
         "user": user.pk,
         "everywhere": user.is_superuser,
         "slot": slot_id,
-        "form": said.form,
-        "client_uuid": said.client_uuid,
+        "form": submission.form,
+        "client_uuid": submission.client_uuid,
     }
     with prepared_cursor() as cursor:
-        cursor.execute(LOCK, asked)
+        cursor.execute(LOCK, parameters)
         row = cursor.fetchone()
     if row is None:
         raise Refused("gone", "The item doesn’t exist, or you don’t have access.")
@@ -251,7 +257,7 @@ def _again(locked: LockedSlot, known_id: int) -> SubmissionResult:
     )
 
 
-def _require_hold(user: User, locked: LockedSlot, said: Submission) -> None:
+def _require_hold(user: User, locked: LockedSlot, submission: Submission) -> None:
     """Check that the person claimed the slot last.
 
     An expired lease is accepted until somebody else claims the slot.
@@ -259,21 +265,21 @@ def _require_hold(user: User, locked: LockedSlot, said: Submission) -> None:
     slot = locked.slot
     people = locked.people
     if slot.state == Slot.State.DONE and slot.rater_id == user.pk:
-        if said.replaces is None or said.replaces != locked.mine_uuid:
+        if submission.replaces is None or submission.replaces != locked.mine_uuid:
             raise Refused(
                 "decided",
                 "You already rated this item, perhaps in another window. That rating is kept.",
             )
         if is_told(slot.item, people):
             raise Refused("told", "You saw the correct rating, so you can’t change yours.")
-    elif slot.rater_id != user.pk or slot.fence != said.fence:
+    elif slot.rater_id != user.pk or slot.fence != submission.fence:
         raise Refused("lease_lost", who_has(slot.pk))
     if slot.item.state == Item.State.CLOSED:
         raise Refused(
             "closed",
             "The run’s owner has retired this item.",
         )
-    if said.version != edition(slot.item, people):
+    if submission.version != edition(slot.item, people):
         raise Refused("stale", "This item was changed while you had it open. Your text is kept.")
     if locked.has_typed:
         raise Refused(
@@ -281,14 +287,17 @@ def _require_hold(user: User, locked: LockedSlot, said: Submission) -> None:
         )
 
 
-def _wrong_times(said: Submission) -> dict[str, str]:
+def _wrong_times(submission: Submission) -> dict[str, str]:
     """Return what is wrong with the measured times and counts, by field."""
     problems = {}
-    if said.seconds is not None and not 0 <= said.seconds <= LONGEST_TIME_S:
+    if submission.seconds is not None and not 0 <= submission.seconds <= LONGEST_TIME_S:
         problems["seconds"] = f"must be between 0 and {LONGEST_TIME_S:.0f}"
-    if said.first_key_ms is not None and not 0 <= said.first_key_ms <= LONGEST_TIME_S * 1000:
+    if (
+        submission.first_key_ms is not None
+        and not 0 <= submission.first_key_ms <= LONGEST_TIME_S * 1000
+    ):
         problems["first_key_ms"] = "must be between 0 and a day"
-    if not 0 <= said.changes <= 1_000_000:
+    if not 0 <= submission.changes <= 1_000_000:
         problems["changes"] = "must be between 0 and 1,000,000"
     return problems
 

@@ -33,7 +33,7 @@ def demonstrate(
         raise Refused("lease_lost", who_has(slot_id))
     if rollout_id not in slot.item.members:
         raise BadAnswer({"rollout": "is not one of the replies shown"})
-    return _kept(user, slot.run, slot.group, rollout_id, client_uuid, text)
+    return _store_rewrite(user, slot.run, slot.group, rollout_id, client_uuid, text)
 
 
 @unit_of_work
@@ -49,7 +49,7 @@ def save_correction(
     if rollout.state != Rollout.State.FINISHED or rollout.turns:
         raise Refused("not_possible", "Only finished replies with one turn can be corrected.")
     group = lock_one(Group.objects.filter(pk=rollout.group_id).select_related("task"))
-    taken = _kept(user, rollout.run, group, rollout.pk, client_uuid, text)
+    taken = _store_rewrite(user, rollout.run, group, rollout.pk, client_uuid, text)
     project = rollout.run.project
     slug = rollout.run.slug
     AuditEntry.record(
@@ -62,7 +62,7 @@ def save_correction(
     return taken
 
 
-def _kept(
+def _store_rewrite(
     user: User, run: Run, group: Group, rollout_id: int, client_uuid: uuid.UUID, text: object
 ) -> SubmissionResult:
     people = run.settings.people

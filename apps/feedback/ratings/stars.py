@@ -152,7 +152,7 @@ def _give_to_group(
     for stars in given:
         if stars.key not in answered:
             taken[stars.key] = UsedForAnother(USED_UUID)
-    refused = _refused(rater, group, {stars.rollout_id for stars in fresh})
+    refused = _refused_rollouts(rater, group, {stars.rollout_id for stars in fresh})
     for stars in fresh:
         if stars.rollout_id in refused:
             taken[stars.key] = refused[stars.rollout_id]
@@ -163,7 +163,7 @@ def _give_to_group(
     return taken
 
 
-def _refused(rater: User, group: Group, rollouts: set[int]) -> dict[int, NotRatable]:
+def _refused_rollouts(rater: User, group: Group, rollouts: set[int]) -> dict[int, NotRatable]:
     """Return the rollouts that this person may not rate, with the reasons; the group is locked.
 
     A person who changes a rating keeps the place. A simulated rating takes no person's place.
@@ -174,10 +174,10 @@ def _refused(rater: User, group: Group, rollouts: set[int]) -> dict[int, NotRata
     held = [(slot.item.members[0], slot.rater_id, slot.rater) for slot in slots]
     standing = Rating.objects.counting().filter(rollout__in=rollouts, form=STARS)
     standing = standing.select_related("rater")
-    said = [(rating.rollout_id, rating.rater_id, rating.rater) for rating in standing]
-    mine = {rollout for rollout, pk, _ in (*held, *said) if pk == rater.pk}
+    raters = [(rating.rollout_id, rating.rater_id, rating.rater) for rating in standing]
+    mine = {rollout for rollout, pk, _ in (*held, *raters) if pk == rater.pk}
     others: dict[int, set[int]] = defaultdict(set)
-    for rollout, pk, other in (*held, *said):
+    for rollout, pk, other in (*held, *raters):
         if pk not in (None, rater.pk) and (rater.is_simulated or not other.is_simulated):
             others[rollout].add(pk)
     refused: dict[int, NotRatable] = {}

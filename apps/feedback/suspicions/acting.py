@@ -1,6 +1,6 @@
 """People's responses to a suspicion.
 
-Each is a row with author and time, and an event of the run; completed updates stay.
+Each is a row with author and time, and an event of the run; completed steps stay.
 """
 
 from collections.abc import Mapping
@@ -81,7 +81,7 @@ def drop_evidence(
     """Exclude the evidence from training from now on; return how many groups and tasks.
 
     Groups of the evidence that are not trained yet are dropped, whether open or ready. Groups in a
-    planned update and trained ones stay, but are not taken again, and no later update takes expert
+    planned step and trained ones stay, but are not taken again, and no later step takes expert
     rows that were made from them. `with_tasks` also excludes their tasks from this run. Raises
     NotPossible if no task would be left.
     """

@@ -29,7 +29,7 @@ JUDGED = (Group.State.WAITING, Group.State.JUDGED, Group.State.ADMITTED, Group.S
 
 
 def read_judged_replies(run: Run) -> JudgedReplies:
-    """Return the judged replies of the run's last updates, oldest first."""
+    """Return the judged replies of the run's last steps, oldest first."""
     plan = run.settings
     found = list(_newest(run, plan))
     tasks = Task.objects.in_bulk({task for _, _, task, *_ in found})
@@ -56,7 +56,7 @@ def read_judged_replies(run: Run) -> JudgedReplies:
     scorers = [choice.scorer for choice in plan.judges]
     return JudgedReplies(
         rows,
-        {pk: _asked(task) for pk, task in tasks.items()},
+        {pk: _asked_task(task) for pk, task in tasks.items()},
         right_by=[name for name in scorers if name not in {*SHAPES, *plan.hacking.format_scorers}],
         highs={name: find_scorer(name).high if name in scorer_names() else 1.0 for name in scorers},
         rubric=[text for choice in plan.rewards for text in texts_in(dict(choice.options))],
@@ -97,7 +97,7 @@ def _judgements(rollouts: list[int]) -> dict[int, list[Judgement]]:
 def _row(
     plan: RunConfig,
     kind: Kind,
-    said: list[Judgement],
+    judgements: list[Judgement],
     pk,
     group,
     task,
@@ -106,7 +106,7 @@ def _row(
     tokens: int,
 ) -> Row:
     """Return a reply's row; late ratings count too, since nothing is trained on them here."""
-    machines = [judgement for judgement in said if not judgement.is_human]
+    machines = [judgement for judgement in judgements if not judgement.is_human]
     values = {judgement.scorer: judgement.value for judgement in machines}
     reward = combined(
         [judgement for judgement in machines if judgement.scorer != RATER_MODEL], plan, kind
@@ -114,10 +114,12 @@ def _row(
     if reward is None and not plan.judges:
         reward = values.get(RATER_MODEL)
     share = None if reward is None else reward / full_reward(plan, kind)
-    return Row(pk, step, task, group, "\n\n".join(turns), tokens, share, peoples_word(said), values)
+    return Row(
+        pk, step, task, group, "\n\n".join(turns), tokens, share, peoples_word(judgements), values
+    )
 
 
-def _asked(task: Task) -> AskedTask:
+def _asked_task(task: Task) -> AskedTask:
     shown = [*(content_text(message["content"]) for message in task.prompt), *task.follow_ups]
     return AskedTask("\n".join(shown), task.answer, task.meta)
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from apps.rewards.hacking.rows import Row
 
 LEVELS = 4
-TIMES = 3  # quartiles of the reward; thirds of the updates
+TIMES = 3  # quartiles of the reward; thirds of the steps
 
 
 def sample_replies(
@@ -20,15 +20,15 @@ def sample_replies(
     known = set(evidence)
     showing = [row for row in rows if row.rollout in known]
     others = [row for row in rows if row.rollout not in known]
-    drawn = _drawn(showing, size, seed)
-    return drawn + _drawn(others, size - len(drawn), seed)
+    drawn = _draw_stratified(showing, size, seed)
+    return drawn + _draw_stratified(others, size - len(drawn), seed)
 
 
-def _drawn(rows: Sequence[Row], size: int, seed: int) -> list[int]:
+def _draw_stratified(rows: Sequence[Row], size: int, seed: int) -> list[int]:
     """Take one of each stratum in turn, until there are enough; within a stratum at random."""
     chance = random.Random(seed)
     strata = defaultdict(list)
-    for row, place in _placed(rows):
+    for row, place in _with_strata(rows):
         strata[place].append(row.rollout)
     queues = [chance.sample(ids, len(ids)) for _, ids in sorted(strata.items())]
     chance.shuffle(queues)
@@ -38,8 +38,8 @@ def _drawn(rows: Sequence[Row], size: int, seed: int) -> list[int]:
     return found[:size]
 
 
-def _placed(rows: Sequence[Row]) -> list[tuple[Row, tuple[int, int]]]:
-    """Return each row with its level of reward (lowest without one) and its part of the updates."""
+def _with_strata(rows: Sequence[Row]) -> list[tuple[Row, tuple[int, int]]]:
+    """Return each row with its level of reward (lowest without one) and its part of the steps."""
     ranked = sorted(
         rows, key=lambda row: (row.machine is not None, row.machine or 0.0, row.rollout)
     )

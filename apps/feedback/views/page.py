@@ -99,8 +99,8 @@ def next_items(request: HttpRequest) -> HttpResponse:
 def _drawn_with(user: User, held: HeldItem, before: Rating | None) -> str:
     """Render the item, with the person's withdrawn rating of it, if any."""
     if before is None or before.form != held.form:
-        return _drawn(user, held)
-    return _drawn(user, held, before.answer, before.critique)
+        return _render_item(user, held)
+    return _render_item(user, held, before.answer, before.critique)
 
 
 def _waiting(user: User, run: int | None) -> tuple[WaitingCount, WaitingCount]:
@@ -122,10 +122,10 @@ def item(
     user: User, held: HeldItem, answer: dict | None = None, critique: str = ""
 ) -> HttpResponse:
     """Render the item as its rater sees it, with the answer of a withdrawn decision."""
-    return HttpResponse(_drawn(user, held, answer, critique))
+    return HttpResponse(_render_item(user, held, answer, critique))
 
 
-def _drawn(user: User, held: HeldItem, answer: dict | None = None, critique: str = "") -> str:
+def _render_item(user: User, held: HeldItem, answer: dict | None = None, critique: str = "") -> str:
     context = {"shown": show_item(user, held, answer, critique)}
     template = Engine.get_default().get_template("feedback/item/item.html")
     return template.render(Context(context))

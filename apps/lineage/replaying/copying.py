@@ -38,7 +38,7 @@ from apps.rollouts.models import Group, Rollout, RolloutPayload
 from apps.rollouts.payload import ArraysReleased
 from apps.runs.models import Run, TrainStep
 
-STEPS_AT_ONCE = 50  # updates whose data is copied together
+STEPS_AT_ONCE = 50  # steps whose data is copied together
 LEFT_OUT = "left out: based on ratings of an excluded person"
 
 
@@ -71,7 +71,7 @@ def copy_recorded(run: Run, fence: int) -> Copied:
                 f"the arrays of {gone} rollouts that {copy.source.slug} learned from were deleted"
                 " by retention"
             )
-        for steps in _some(made, STEPS_AT_ONCE):
+        for steps in _batches(made, STEPS_AT_ONCE):
             copy.bring(steps)
         with run.fenced(fence) as locked:
             Run.objects.filter(pk=locked.pk).update(groups_opened=copy.done.groups)
@@ -79,7 +79,7 @@ def copy_recorded(run: Run, fence: int) -> Copied:
     return copy.done
 
 
-def _some(rows: Iterable, size: int) -> Iterator[list]:
+def _batches(rows: Iterable, size: int) -> Iterator[list]:
     stream = iter(rows)
     while some := list(islice(stream, size)):
         yield some
@@ -120,7 +120,7 @@ class _Copy:
         return list(steps.order_by("number"))
 
     def bring(self, steps: Sequence[TrainStep]) -> None:
-        """Copy the data of these updates."""
+        """Copy the data of these steps."""
         items = StepItem.objects.filter(step__in=steps).order_by("step__number", "position")
         rows = list(
             items.values_list(
@@ -128,11 +128,11 @@ class _Copy:
             )
         )
         usual = dict.fromkeys(group for _, kind, group, _ in rows if kind == Experience.Kind.USUAL)
-        # A group may be in several updates.
+        # A group may be in several steps.
         groups = self._groups([group for group in usual if group not in self.groups])
         self.groups |= groups
         rollouts = self._rollouts(groups)
-        self._words(groups, rollouts)
+        self._copy_rewards(groups, rollouts)
         self._experts({rollout for _, kind, _, rollout in rows if kind == Experience.Kind.EXPERT})
         self._record(rows, self.groups)
 
@@ -175,12 +175,8 @@ class _Copy:
                 "pk", *places
             )
         }
-        found = {
-            pk: there[groups[group], origin, index]
-            for pk, group, origin, index in Rollout.objects.filter(group__in=groups).values_list(
-                "pk", *places
-            )
-        }
+        originals = Rollout.objects.filter(group__in=groups).values_list("pk", *places)
+        found = {pk: there[groups[group], origin, index] for pk, group, origin, index in originals}
         copied_rows(RolloutPayload, "rollout", found)
         copied_rows(RolloutBaseNll, "rollout", found)
         theirs = [
@@ -196,7 +192,7 @@ class _Copy:
 
     # -- recorded text
 
-    def _words(self, groups: Mapping[int, int], rollouts: Mapping[int, int]) -> None:
+    def _copy_rewards(self, groups: Mapping[int, int], rollouts: Mapping[int, int]) -> None:
         """Copy the rewards.
 
         Automatic rewards are copied unchanged, or from the new set. People's are copied without
@@ -233,13 +229,13 @@ class _Copy:
                     rescoring=self.rescoring, rollout__in=rollouts
                 ).order_by("pk")
             )
-        self._foretold(rollouts)
+        self._copy_rater_models(rollouts)
         ratings = self._ratings(groups, rollouts)
         self._rewards_of(ratings, rollouts)
         self._rename_ratings(ratings, rollouts)
         self.done.ratings += len(ratings)
 
-    def _foretold(self, rollouts: Mapping[int, int]) -> None:
+    def _copy_rater_models(self, rollouts: Mapping[int, int]) -> None:
         """Copy the rater models and their rewards.
 
         A model that had learned excluded data is fitted without it, and its rewards are predicted
@@ -322,21 +318,30 @@ class _Copy:
             for rating in old
         )
         ids = {before.pk: after.pk for before, after in zip(old, new, strict=True)}
-        chained = [
-            (after, before.replaces_id)
-            for before, after in zip(old, new, strict=True)
-            if before.replaces_id in ids
-        ]
-        for after, replaces in chained:
-            after.replaces_id = ids[replaces]
-        Rating.objects.bulk_update([after for after, _ in chained], ["replaces"], batch_size=1_000)
-        settled = Adjudication.objects.filter(rating__in=ids).values_list("rating", "item", "at")
+        self._link_replaced(old, new, ids)
+        self._adjudications(ids, items)
+        return ids
+
+    def _link_replaced(
+        self, old: Sequence[Rating], new: Sequence[Rating], ids: Mapping[int, int]
+    ) -> None:
+        """Let each copy replace the copy of the rating that its original replaced."""
+        linked = []
+        for before, after in zip(old, new, strict=True):
+            replaced = before.replaces_id
+            if replaced is not None and replaced in ids:
+                after.replaces_id = ids[replaced]
+                linked.append(after)
+        Rating.objects.bulk_update(linked, ["replaces"], batch_size=1_000)
+
+    def _adjudications(self, ratings: Mapping[int, int], items: Mapping[int, int]) -> None:
+        """Copy the adjudications that these ratings decided."""
+        rows = Adjudication.objects.filter(rating__in=ratings).values_list("rating", "item", "at")
         Adjudication.objects.bulk_create(
-            Adjudication(rating_id=ids[rating], item_id=items[item], at=at)
-            for rating, item, at in settled
+            Adjudication(rating_id=ratings[rating], item_id=items[item], at=at)
+            for rating, item, at in rows
             if item in items
         )
-        return ids
 
     def _items(
         self, ids: set[int], groups: Mapping[int, int], rollouts: Mapping[int, int]
@@ -376,7 +381,7 @@ class _Copy:
                 "pk", flat=True
             )
         )
-        last = {_word(reward): reward.pk for _, reward in old}
+        last = {_reward_key(reward): reward.pk for _, reward in old}
         new = Reward.objects.bulk_create(
             Reward(
                 rollout_id=rollouts[reward.rollout_id],
@@ -390,7 +395,7 @@ class _Copy:
                 reason=reward.reason,
                 details=replace_rollout_ids(reward.details, rollouts),
                 by_id=reward.by_id,
-                is_current=last[_word(reward)] == reward.pk and ratings[rating] in standing,
+                is_current=last[_reward_key(reward)] == reward.pk and ratings[rating] in standing,
             )
             for rating, reward in old
         )
@@ -409,7 +414,7 @@ class _Copy:
     # -- experts
 
     def _experts(self, rollouts: set[int]) -> None:
-        """Copy the experts' answers that these updates took.
+        """Copy the experts' answers that these steps took.
 
         Answers by excluded people or about excluded tasks are left out.
         """
@@ -422,24 +427,7 @@ class _Copy:
             .select_related("rollout__group")
             .order_by("rollout")
         )
-        groups = {
-            answer.rollout.group_id: answer.rollout.group
-            for answer in answers
-            if answer.rollout.group_id not in self.expert_groups
-        }
-        made = Group.objects.bulk_create(
-            Group(
-                run=self.run,
-                task_id=group.task_id,
-                size=0,
-                state=Group.State.ADMITTED,
-                opened_version=0,
-                sampled_at=Now(),
-                closed_at=Now(),
-            )
-            for group in groups.values()
-        )
-        self.expert_groups |= {before: after.pk for before, after in zip(groups, made, strict=True)}
+        self._expert_groups(answers)
         made_of = Rollout.objects.filter(
             group__in=self.expert_groups.values(), origin=Rollout.Origin.EXPERT
         )
@@ -461,6 +449,27 @@ class _Copy:
         Experience.objects.bulk_create(expert_experience(rollout) for rollout in new)
         self.experts |= {answer.rollout_id: rollout.pk for answer, rollout in pairs}
 
+    def _expert_groups(self, answers: Sequence[ExpertAnswer]) -> None:
+        """Create the groups of these answers that are not copied yet."""
+        groups = {
+            answer.rollout.group_id: answer.rollout.group
+            for answer in answers
+            if answer.rollout.group_id not in self.expert_groups
+        }
+        made = Group.objects.bulk_create(
+            Group(
+                run=self.run,
+                task_id=group.task_id,
+                size=0,
+                state=Group.State.ADMITTED,
+                opened_version=0,
+                sampled_at=Now(),
+                closed_at=Now(),
+            )
+            for group in groups.values()
+        )
+        self.expert_groups |= {before: after.pk for before, after in zip(groups, made, strict=True)}
+
     def _expert(self, rollout: Rollout, group: int, place: int) -> Rollout:
         return Rollout(
             run=self.run,
@@ -475,10 +484,10 @@ class _Copy:
             finished_at=rollout.finished_at,
         )
 
-    # -- assignment to updates
+    # -- assignment to steps
 
     def _record(self, rows: Sequence[tuple[int, str, int, int]], groups: Mapping[int, int]) -> None:
-        """Save the recorded batches from `rows`: (update, kind, group, rollout), in order."""
+        """Save the recorded batches from `rows`: (step, kind, group, rollout), in order."""
         taken: dict[tuple[int, int, int | None], None] = {}
         for step, kind, group, rollout in rows:
             if kind == Experience.Kind.EXPERT:
@@ -504,7 +513,7 @@ class _Copy:
         Recorded.objects.bulk_create(recorded)
 
 
-def _word(reward: Reward) -> tuple[int, str, int | None]:
+def _reward_key(reward: Reward) -> tuple[int, str, int | None]:
     """Return the key of a reward (rollout, scorer, author), for which one reward is current."""
     return reward.rollout_id, reward.scorer, reward.by_id
 

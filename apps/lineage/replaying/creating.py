@@ -36,7 +36,7 @@ class NothingToReplay(ValueError):
 
 @dataclass(frozen=True)
 class Proposal:
-    """A proposed replay: from which version, how many updates, and how much data is excluded."""
+    """A proposed replay: from which version, how many steps, and how much data is excluded."""
 
     run: Run
     raters: tuple[str, ...]
@@ -54,7 +54,7 @@ class Proposal:
 
     @cached_property
     def unscored(self) -> int:
-        """Return how many of the updates' groups the new set of rewards does not judge.
+        """Return how many of the steps' groups the new set of rewards does not judge.
 
         These groups are left out.
         """
@@ -103,9 +103,14 @@ class Proposal:
 
     @property
     def title(self) -> str:
-        words = [*self.raters, *(f"task {index}" for index in self.tasks)]
-        again = f"scored by {', '.join(self.rescoring.names)}" if self.rescoring else "made again"
-        return f"{self.run.title}, {'without ' + ', '.join(words) if words else again}"[:200]
+        excluded = [*self.raters, *(f"task {index}" for index in self.tasks)]
+        if excluded:
+            difference = f"without {', '.join(excluded)}"
+        elif self.rescoring:
+            difference = f"scored by {', '.join(self.rescoring.names)}"
+        else:
+            difference = "made again"
+        return f"{self.run.title}, {difference}"[:200]
 
 
 def why_not_replayable(run: Run) -> str:

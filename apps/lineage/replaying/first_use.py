@@ -1,4 +1,4 @@
-"""Find the first update that used excluded data, and the version to begin a replay from."""
+"""Find the first step that used excluded data, and the version to begin a replay from."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +36,7 @@ def find_beginning(run: Run, left_out: LeftOut, rescoring: Rescoring | None = No
     """Return the version from which a replay begins.
 
     Without exclusions it is version 0, so that the whole run is repeated. With a new set of rewards
-    it is the version before the first update that took one of its groups.
+    it is the version before the first step that took one of its groups.
     """
     firsts = (first_use(left_out), find_first_and_last_use(rescoring)[0] if rescoring else None)
     first = min((number for number in firsts if number is not None), default=None)
@@ -52,7 +52,7 @@ def find_beginning(run: Run, left_out: LeftOut, rescoring: Rescoring | None = No
 
 
 def first_use(left_out: LeftOut) -> int | None:
-    """Return the first committed update that used excluded data.
+    """Return the first committed step that used excluded data.
 
     Excluded data are a rated rollout, an answer of an excluded person, and a model that had learned
     from them.
@@ -82,9 +82,9 @@ def first_use(left_out: LeftOut) -> int | None:
 
 
 def find_first_and_last_use(rescoring: Rescoring) -> tuple[int | None, int | None]:
-    """Return the first and last committed updates with a group of this set of rewards.
+    """Return the first and last committed steps with a group of this set of rewards.
 
-    Returns (None, None) if there is no such update.
+    Returns (None, None) if there is no such step.
     """
     items = StepItem.objects.filter(
         step__run=rescoring.run_id, step__state=TrainStep.State.COMMITTED

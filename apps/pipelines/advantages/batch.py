@@ -1,4 +1,4 @@
-"""Advantages that are normalised over the whole batch of an update."""
+"""Advantages that are normalised over the whole batch of a step."""
 
 import math
 from collections.abc import Sequence

@@ -24,7 +24,7 @@ def grpo(
     rank_penalty: float = 0.0,
     logprobs: Groups | None = None,
 ) -> Advantages:
-    """Say how much better each rollout did than its group, in standard deviations.
+    """Return how much better each rollout did than its group, in standard deviations.
 
     A_i = (r_i − mean(r)) / (std + ε), std over n − 1 (DeepSeekMath, arXiv 2402.03300, §4.1.1).
     scale   `group`: std of the group; `batch`: std of all rewards of the batch (mean stays the
@@ -60,7 +60,7 @@ def grpo(
 def penalized(
     groups: Sequence[list[float]], penalty: float, logprobs: Groups | None
 ) -> list[list[float]]:
-    """Give r · (1 − penalty · rank / n) by the rank of the mean logprob, 0 for the least likely."""
+    """Return r · (1 − penalty · rank / n), with ranks by mean logprob, 0 for the least likely."""
     if not penalty:
         return list(groups)
     if logprobs is None or [len(own) for own in logprobs] != [len(group) for group in groups]:
@@ -72,9 +72,12 @@ def penalized(
 
 
 def _less_for_likely(group: list[float], logprobs: Sequence[float], penalty: float) -> list[float]:
-    places = sorted(range(len(group)), key=lambda place: logprobs[place])
-    rank = {place: number for number, place in enumerate(places)}
-    return [reward * (1 - penalty * rank[place] / len(group)) for place, reward in enumerate(group)]
+    """Return the rewards, the more lowered the likelier the rollout is within its group."""
+    rewards = list(group)
+    by_likelihood = sorted(range(len(group)), key=lambda place: logprobs[place])
+    for rank, place in enumerate(by_likelihood):
+        rewards[place] = group[place] * (1 - penalty * rank / len(group))
+    return rewards
 
 
 def rloo(groups: Groups) -> Advantages:
@@ -178,7 +181,7 @@ def surpluses(groups: Groups, sample: Callable[[list[int], int], list[int]]) -> 
 
 
 def _surplus(group: Sequence[float], sample: Callable[[list[int], int], list[int]]) -> set[int]:
-    """Give the places; never so many that none is kept."""
+    """Return the places to drop; never so many that none is kept."""
     below = (
         [place for place, difference in enumerate(centred(group)) if difference < 0]
         if len(group) > 1

@@ -43,10 +43,10 @@ def tasks_filtered(
     project: int, tasks: Sequence[Task | TaskRow], options: Sequence[Any]
 ) -> list[Said]:
     """Return, for each task, the result of each filter for the text of its user messages."""
-    said = _said_of(
+    reply = _said_of(
         [said_in(task.prompt, task.follow_ups) for task in tasks], options, lambda: None
     )
-    return [said for _ in tasks]
+    return [reply for _ in tasks]
 
 
 def _leases_of(cases: Sequence[Case]) -> Callable[[], object]:

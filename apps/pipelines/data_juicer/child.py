@@ -67,9 +67,13 @@ class Filters:
         self.invalid = ValidationError
         self.made: dict = {}
 
-    def answer(self, asked):
+    def answer(self, request):
         try:
-            return {"said": self._said(self._op(asked["op"], asked["args"]), asked["texts"])}
+            return {
+                "said": self._filter_texts(
+                    self._op(request["op"], request["args"]), request["texts"]
+                )
+            }
         except Wrong as wrong:
             return {"wrong": wrong.args[0]}
         # any error belongs to this request alone
@@ -111,7 +115,7 @@ class Filters:
             return invalid.errors()[0]["msg"]
         return ""
 
-    def _said(self, op, texts):
+    def _filter_texts(self, op, texts):
         samples = {op.text_key: list(texts), self.stats: [{} for _ in texts]}
         samples = op.compute_stats_batched(samples)
         kept = [bool(one) for one in op.process_batched(samples)]
@@ -143,9 +147,9 @@ def main(rules: str, memory_bytes: str) -> None:
         tell({"error": f"{type(error).__name__}: {error}"[:300]})
         return
     for line in sys.stdin.buffer:
-        asked = json.loads(line)
-        signal.alarm(asked["seconds"])
-        tell(filters.answer(asked))
+        request = json.loads(line)
+        signal.alarm(request["seconds"])
+        tell(filters.answer(request))
         signal.alarm(0)
 
 

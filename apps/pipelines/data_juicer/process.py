@@ -76,7 +76,7 @@ class FilterProcess:
         seconds = math.ceil(self.answer_s * max(1.0, sum(map(len, texts)) / CHARACTERS))
         question = {"op": op, "args": args, "texts": texts, "seconds": seconds + OVER_S}
         with self.lock:
-            self._up(meanwhile)
+            self._ensure_started(meanwhile)
             reply = self._answer(json.dumps(question).encode() + b"\n", seconds, meanwhile)
             if not (reply.wrong or reply.error) and len(reply.said or ()) != len(texts):
                 self._end()
@@ -92,17 +92,17 @@ class FilterProcess:
         Raises NoAnswer.
         """
         with self.lock:
-            self._up(lambda: None)
+            self._ensure_started(lambda: None)
 
     def stop(self) -> None:
         with self.lock:
             self._end()
 
-    def _up(self, meanwhile: Callable[[], object]) -> None:
+    def _ensure_started(self, meanwhile: Callable[[], object]) -> None:
         if self.child is not None and self.child.poll() is None:
             return
         self._end()
-        self.child = _started()
+        self.child = _start_process()
         reply = self._answer(b"", self.start_s, meanwhile)
         if reply.error:
             self._end()
@@ -111,7 +111,7 @@ class FilterProcess:
 
     def _answer(self, question: bytes, seconds: float, meanwhile: Callable[[], object]) -> Reply:
         try:
-            return Reply.model_validate_json(self._heard(question, seconds, meanwhile))
+            return Reply.model_validate_json(self._exchange(question, seconds, meanwhile))
         except ValidationError as error:
             self._end()
             raise NoAnswer(
@@ -121,7 +121,7 @@ class FilterProcess:
             self._end()  # a late reply would be taken for the answer to another request
             raise
 
-    def _heard(self, question: bytes, seconds: float, meanwhile: Callable[[], object]) -> bytes:
+    def _exchange(self, question: bytes, seconds: float, meanwhile: Callable[[], object]) -> bytes:
         """Send a request and return the reply line.
 
         Reading and writing are interleaved, since the process may reply before it has read
@@ -182,7 +182,7 @@ class FilterProcess:
             self.child = None
 
 
-def _started() -> subprocess.Popen:
+def _start_process() -> subprocess.Popen:
     """Start the process, without our environment and without installers on its path.
 
     Raises NoAnswer.

@@ -1,7 +1,7 @@
-"""Scales the advantages of an update to one spread, or holds them within bounds.
+"""Scales the advantages of a batch to one spread, or holds them within bounds.
 
     normalise   A / (σ + 1e-6),  σ the population's standard deviation of all advantages of the
-    update around 0
+    step around 0
     clip        max(−most, min(most, A)), after that
 
 Dividing by one number keeps which answer is better than the mean of its group; nothing is taken
@@ -40,7 +40,7 @@ class Options(OperatorOptions):
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
-    divisor = _spread(samples) + EXACT if options.normalise else 1.0
+    divisor = _root_mean_square(samples) + EXACT if options.normalise else 1.0
     most = math.inf if options.most is None else options.most
     return Sifted(
         [
@@ -50,5 +50,5 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     )
 
 
-def _spread(samples: Sequence[Sample]) -> float:
+def _root_mean_square(samples: Sequence[Sample]) -> float:
     return math.sqrt(math.fsum(one.known_advantage**2 for one in samples) / max(1, len(samples)))

@@ -34,10 +34,10 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
     A sample keeps its reward if the number is not known, or would be divided by zero.
     """
-    return Sifted([_shaped(sample, options) for sample in samples])
+    return Sifted([_with_new_reward(sample, options) for sample in samples])
 
 
-def _shaped(sample: Sample, options: Options) -> Sample:
+def _with_new_reward(sample: Sample, options: Options) -> Sample:
     number = _number(sample, options.by)
     if number is None or (options.do == "divide" and options.weight * number == 0):
         return sample

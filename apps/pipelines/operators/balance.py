@@ -117,5 +117,5 @@ def level(shares: Iterable[float], most: float) -> float:
 
 def draw_uniform(group: int, options: Options) -> float:
     """Return a fixed number from 0 to 1 for this group, seed and `by`."""
-    said = f"{options.seed}:{options.by}:{group}".encode()
-    return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest()) / 2**64
+    seed = f"{options.seed}:{options.by}:{group}".encode()
+    return int.from_bytes(hashlib.blake2b(seed, digest_size=8).digest()) / 2**64

@@ -1,7 +1,7 @@
 """Makes expert rows of each group's best answer, if it is good enough and above the mean.
 
 Rejection sampling (RAFT, arXiv 2304.06767; STaR, arXiv 2203.14465) beside the policy gradient: what
-was right once is shown to the policy again in later updates, as MIX shows it demonstrations. The
+was right once is shown to the policy again in later steps, as MIX shows it demonstrations. The
 row is the rollout itself, to the token, and is learned from by the expert loss alone; as a sample
 the rollout counts as it would without.
 """
@@ -54,7 +54,9 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
         answers = taken.setdefault(known.task, dict(known.answers))
         number = next(number for number in count(1) if number not in answers)
         best = (
-            _best(members, options.threshold, answers.values()) if number <= options.most else None
+            _best_member(members, options.threshold, answers.values())
+            if number <= options.most
+            else None
         )
         if best is not None:
             answers[number] = best.text
@@ -62,7 +64,7 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     return Sifted(list(samples), made=made)
 
 
-def _best(
+def _best_member(
     members: Sequence[Sample], threshold: float | None, known: Collection[str]
 ) -> Sample | None:
     heard = [one for one in members if not one.silent]

@@ -51,14 +51,16 @@ class Options(OperatorOptions):
 
     @field_validator("op", mode="before")
     @classmethod
-    def _can_be_asked(cls, said: object) -> object:
-        if said not in OPS:
+    def _can_be_asked(cls, value: object) -> object:
+        if value not in OPS:
             others = (
                 "ops that change text, process images, audio or video, or need models, word "
                 "lists or the network are not supported"
             )
-            raise ValueError(f"{said!r} is not supported; choose one of {', '.join(OPS)}; {others}")
-        return said
+            raise ValueError(
+                f"{value!r} is not supported; choose one of {', '.join(OPS)}; {others}"
+            )
+        return value
 
     @property
     def asked(self) -> str:
@@ -76,13 +78,13 @@ def _why_not(sample: Sample, op: str, asked: str) -> str:
 
     Raises LookupError if the filter failed, so that nothing passes unnoticed.
     """
-    said = sample.filtered[asked][sample.text]
-    if said.failed:
-        raise LookupError(f"{op}: {said.failed}")
+    result = sample.filtered[asked][sample.text]
+    if result.failed:
+        raise LookupError(f"{op}: {result.failed}")
     return (
         ""
-        if said.is_kept
-        else f"{op}: {', '.join(f'{name} {_short(value)}' for name, value in said.stats.items())}"
+        if result.is_kept
+        else f"{op}: {', '.join(f'{name} {_short(value)}' for name, value in result.stats.items())}"
     )
 
 

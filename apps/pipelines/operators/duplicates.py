@@ -115,5 +115,6 @@ def _bands(shingles: frozenset[int]) -> list[tuple[int, bytes]]:
     Two texts of likeness s share a band with probability 1 − (1 − s^ROWS)^BANDS.
     """
     values = numpy.fromiter(shingles, numpy.uint64, len(shingles))
-    signature = ((values[:, None] * _FACTORS + _SHIFTS) % PRIME).min(axis=0)
-    return [(band, signature[band * ROWS : (band + 1) * ROWS].tobytes()) for band in range(BANDS)]
+    hashes = (values[:, None] * _FACTORS + _SHIFTS) % PRIME  # (shingles, BANDS * ROWS)
+    bands = hashes.min(axis=0).reshape(BANDS, ROWS)
+    return [(number, band.tobytes()) for number, band in enumerate(bands)]

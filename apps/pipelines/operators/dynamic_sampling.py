@@ -1,6 +1,6 @@
 """DAPO's dynamic sampling: keeps groups neither all right nor all wrong, by one scorer's value.
 
-What is dropped is drawn again, so that each update has its full number of groups (arXiv 2503.14476,
+What is dropped is drawn again, so that each step has its full number of groups (arXiv 2503.14476,
 §3.2, eq. 11).
 """
 

@@ -37,7 +37,7 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     made = [
         one
         for members in group_samples(samples).values()
-        for one in _of_group(members, options.most)
+        for one in _make_for_group(members, options.most)
     ]
     return Sifted(list(samples), made=made)
 
@@ -59,7 +59,7 @@ def why_not(plan: RunConfig) -> str:
     return ""
 
 
-def _of_group(members: Sequence[Sample], most: int) -> list[Made]:
+def _make_for_group(members: Sequence[Sample], most: int) -> list[Made]:
     found: dict[str, Made] = {}
     for one in members:
         row = one.reached.get(one.rollout)
@@ -71,9 +71,10 @@ def _of_group(members: Sequence[Sample], most: int) -> list[Made]:
             or one.reward >= one.full - EXACT
         ):
             continue
-        asked = row.prompt[-1]["content"]
-        assert isinstance(asked, str)  # as what was reached is asked for in words
+        question = row.prompt[-1]["content"]
+        assert isinstance(question, str)  # as what was reached is asked for in words
         found.setdefault(
-            asked, Made(one, f"the reward is {one.reward:.4g}, and it answers: {asked}", task=row)
+            question,
+            Made(one, f"the reward is {one.reward:.4g}, and it answers: {question}", task=row),
         )
     return list(found.values())[:most]

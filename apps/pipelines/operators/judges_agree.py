@@ -31,16 +31,16 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
 
 def _why_not(sample: Sample, options: Options) -> str:
-    said = {
+    values = {
         name: value for name in options.scorers if (value := sample.by_scorer.get(name)) is not None
     }
-    if len(said) < 2:
+    if len(values) < 2:
         return ""
-    low = min(said, key=said.__getitem__)
-    high = max(said, key=said.__getitem__)
-    gap = said[high] - said[low]
+    low = min(values, key=values.__getitem__)
+    high = max(values, key=values.__getitem__)
+    gap = values[high] - values[low]
     parted = (
-        f"{high} gives {said[high]:.3g}, {low} {said[low]:.3g}: the difference is above "
+        f"{high} gives {values[high]:.3g}, {low} {values[low]:.3g}: the difference is above "
         f"{options.most:g}"
     )
     return parted if gap > options.most else ""

@@ -37,5 +37,5 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
 
 def _why_not(sample: Sample, scripts: Scripts, at_least: float) -> str:
-    said = score(RolloutView(sample.text), TaskView(), scripts)
-    return said.reason if said.value is not None and said.value < at_least else ""
+    verdict = score(RolloutView(sample.text), TaskView(), scripts)
+    return verdict.reason if verdict.value is not None and verdict.value < at_least else ""

@@ -44,13 +44,13 @@ def _between(members: list[Sample], keep: int) -> set[int]:
         return set()
     tops = range(keep, -1, -1)
     best = max(
-        tops, key=lambda top: _variance([sample.reward for sample in _ends(ranked, top, keep)])
+        tops, key=lambda top: _variance([sample.reward for sample in _both_ends(ranked, top, keep)])
     )
-    kept = {sample.rollout for sample in _ends(ranked, best, keep)}
+    kept = {sample.rollout for sample in _both_ends(ranked, best, keep)}
     return {sample.rollout for sample in members} - kept
 
 
-def _ends(ranked: list[Sample], top: int, keep: int) -> list[Sample]:
+def _both_ends(ranked: list[Sample], top: int, keep: int) -> list[Sample]:
     return ranked[:top] + ranked[len(ranked) - (keep - top) :]
 
 

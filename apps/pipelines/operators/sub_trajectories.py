@@ -66,7 +66,7 @@ def why_not(plan: RunConfig) -> str:
 
 def _beginnings(members: Sequence[Sample], above: float) -> Iterator[tuple[float, Made]]:
     for one in members:
-        known = _known(one.acted.get(one.rollout, ()))
+        known = _known_prefix(one.acted.get(one.rollout, ()))
         sums = [
             math.fsum(action.reward or 0.0 for action in known[: number + 1])
             for number in range(len(known))
@@ -82,7 +82,7 @@ def _beginnings(members: Sequence[Sample], above: float) -> Iterator[tuple[float
         yield best, Made(one, why, tokens=known[place].end)
 
 
-def _known(actions: Sequence[Action]) -> list[Action]:
+def _known_prefix(actions: Sequence[Action]) -> list[Action]:
     """Return the actions before the first one whose reward is unknown."""
     unknown = next(
         (number for number, action in enumerate(actions) if action.reward is None), len(actions)

@@ -1,7 +1,7 @@
-"""Limits an update to a number of tokens: whole groups in their order, while there is room.
+"""Limits a step to a number of tokens: whole groups in their order, while there is room.
 
 A group that does not fit is left out and a later, smaller one may fit. The first group always fits:
-an update without any would learn nothing.
+a step without any would learn nothing.
 """
 
 from collections.abc import Sequence

@@ -49,13 +49,13 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
         return sift(samples, lambda sample: _why_cut(sample, options))
     return Sifted(
         [
-            _marked(sample, why, options) if (why := _why_cut(sample, options)) else sample
+            _mark_sample(sample, why, options) if (why := _why_cut(sample, options)) else sample
             for sample in samples
         ]
     )
 
 
-def _marked(sample: Sample, why: str, options: Options) -> Sample:
+def _mark_sample(sample: Sample, why: str, options: Options) -> Sample:
     return (
         replace(sample, silent=why)
         if options.do == "mask"

@@ -117,7 +117,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("revision", models.CharField(blank=True, help_text="Of the Hub.", max_length=100)),
-                ("slug", models.SlugField(help_text="Of the model to be.")),
+                ("slug", models.SlugField(help_text="Slug of the new model.")),
                 ("title", models.CharField(max_length=200)),
                 (
                     "template",
@@ -156,7 +156,7 @@ class Migration(migrations.Migration):
                 (
                     "stage",
                     models.CharField(
-                        blank=True, help_text="What a worker does now.", max_length=100
+                        blank=True, help_text="What a worker is doing now.", max_length=100
                     ),
                 ),
                 (

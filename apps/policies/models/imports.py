@@ -69,7 +69,7 @@ class PolicyImport(LeasedWork):
         max_length=300, help_text="A Hub ID, a built-in model, or a path below RFTWEB_MODELS."
     )
     revision = models.CharField(max_length=100, blank=True, help_text="Of the Hub.")
-    slug = models.SlugField(help_text="Of the model to be.")
+    slug = models.SlugField(help_text="Slug of the new model.")
     title = models.CharField(max_length=200)
     template = models.CharField(
         max_length=20, blank=True, help_text="Chat template by name; empty keeps the model's own."
@@ -79,7 +79,7 @@ class PolicyImport(LeasedWork):
         default=dict, help_text="Of an upload: the size of each file in bytes, by name."
     )
     state = models.CharField(max_length=9, choices=State.choices, default=State.WAITING)
-    stage = models.CharField(max_length=100, blank=True, help_text="What a worker does now.")
+    stage = models.CharField(max_length=100, blank=True, help_text="What a worker is doing now.")
     done = models.BigIntegerField(default=0, help_text="Bytes of the stage that are done.")
     total = models.BigIntegerField(default=0, help_text="Bytes of the stage; 0 if unknown.")
     notes = models.JSONField(default=list, help_text="What was noticed about the model.")
@@ -154,22 +154,22 @@ class PolicyImport(LeasedWork):
     @transaction.atomic
     def stop(self, reason: str, by: User | None = None) -> None:
         """Give the import up; its worker ends within seconds. Raises ImportOver when it is over."""
-        wanted = PolicyImport.objects.filter(pk=self.pk).exclude(state__in=self.OVER)
+        rows = PolicyImport.objects.filter(pk=self.pk).exclude(state__in=self.OVER)
         stopped = {"state": self.State.STOPPED, "reason": reason[:REASON_LENGTH], "stage": ""}
-        self._require(wanted.update(**self.FREED, ended_at=Now(), **stopped))
+        self._require(rows.update(**self.FREED, ended_at=Now(), **stopped))
         AuditEntry.record("model import stopped", str(self), by, self.project, reason=reason)
 
     def again(self, **changes: object) -> None:
         """Queue a failed import once more, with other options. Raises ImportOver."""
-        wanted = PolicyImport.objects.filter(pk=self.pk, state=self.State.FAILED)
+        rows = PolicyImport.objects.filter(pk=self.pk, state=self.State.FAILED)
         begun = {"state": self.State.WAITING, "attempts": 0, "reason": "", "notes": []}
         begun |= {"started_at": None, "ended_at": None}
-        self._require(wanted.update(**self.FREED, **begun, **changes))
+        self._require(rows.update(**self.FREED, **begun, **changes))
 
     def uploaded(self) -> None:
         """Queue an import whose files have arrived. Raises ImportOver."""
-        wanted = PolicyImport.objects.filter(pk=self.pk, state=self.State.UPLOADING)
-        self._require(wanted.update(state=self.State.WAITING))
+        rows = PolicyImport.objects.filter(pk=self.pk, state=self.State.UPLOADING)
+        self._require(rows.update(state=self.State.WAITING))
 
     def _require(self, changed: int) -> None:
         self.refresh_from_db()

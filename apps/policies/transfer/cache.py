@@ -82,7 +82,7 @@ class Cache:
         """
         self.root.mkdir(parents=True, exist_ok=True, mode=0o750)
         lock = self._lock_file(wanted.key)
-        while (descriptor := _alone(lock)) is None:
+        while (descriptor := _try_exclusive(lock)) is None:
             if self.folder(wanted).is_dir():  # in use: no process can get the exclusive lock
                 yield False
                 return
@@ -145,7 +145,7 @@ class Cache:
             )
 
     def _delete_unused(self, key: str) -> None:
-        descriptor = _alone(self._lock_file(key))
+        descriptor = _try_exclusive(self._lock_file(key))
         if descriptor is None:
             return
         self._delete(key)
@@ -265,15 +265,15 @@ def _point(link: Path, target: str) -> None:
 
 
 def _shared(lock: Path) -> int:
-    return _locked(lock, fcntl.LOCK_SH) or 0
+    return _open_and_lock(lock, fcntl.LOCK_SH) or 0
 
 
-def _alone(lock: Path) -> int | None:
+def _try_exclusive(lock: Path) -> int | None:
     """Take the exclusive lock and return its descriptor; None while another process holds it."""
-    return _locked(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return _open_and_lock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _locked(lock: Path, how: int) -> int | None:
+def _open_and_lock(lock: Path, how: int) -> int | None:
     """Lock the file of this name; a file that was deleted while waiting for it does not count."""
     while True:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
@@ -292,7 +292,7 @@ def _locked(lock: Path, how: int) -> int | None:
 
 @contextlib.contextmanager
 def _room_lock(root: Path) -> Iterator[None]:
-    descriptor = _locked(root / f"room{LOCK}", fcntl.LOCK_EX)
+    descriptor = _open_and_lock(root / f"room{LOCK}", fcntl.LOCK_EX)
     try:
         yield
     finally:

@@ -67,8 +67,8 @@ def fetch_folder(
     """
     while (held := cache.hold(wanted)) is None:
         progress.begin(wanted.title, 0, 0)
-        document = _asked(progress, lambda: publisher.manifest(wanted))
-        manifest = _checked(wanted, document)
+        document = _retry(progress, lambda: publisher.manifest(wanted))
+        manifest = _check_manifest(wanted, document)
         needed = wanted.base if manifest.base is not None else None
         base = fetch_folder(publisher, cache, needed, progress) if needed is not None else None
         try:
@@ -83,15 +83,15 @@ def fetch_folder(
     return held
 
 
-def _checked(wanted: Wanted, document: bytes) -> Manifest:
+def _check_manifest(wanted: Wanted, document: bytes) -> Manifest:
     """Return the manifest if it is of the wanted weights and names only allowed files."""
     try:
         manifest = manifest_in(document)
     except DamagedWeights as damage:
         raise NotFetched(f"{wanted.title}: {damage}") from None
     if manifest.fingerprint != wanted.fingerprint:
-        told = f"{manifest.fingerprint}, expected {wanted.fingerprint}"
-        raise NotFetched(f"{wanted.title}: the publisher has different weights ({told})")
+        mismatch = f"{manifest.fingerprint}, expected {wanted.fingerprint}"
+        raise NotFetched(f"{wanted.title}: the publisher has different weights ({mismatch})")
     base = wanted.base.fingerprint if wanted.base else None
     if manifest.base not in (None, base):
         raise NotFetched(f"{wanted.title}: its base is {manifest.base}, expected {base}")
@@ -167,11 +167,11 @@ def _receive(
                 progress.require_wanted()
 
         while file.tell() < entry.bytes:
-            _asked(progress, take_part, lambda: file.tell())
+            _retry(progress, take_part, lambda: file.tell())
     return digest.hexdigest()
 
 
-def _asked(
+def _retry(
     progress: Progress,
     ask: Callable[[], Answer],
     reached: Callable[[], int] = lambda: 0,

@@ -114,7 +114,7 @@ class _Answer:
             self._require_good()
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
-            raise Broken(f"the publisher does not answer: {_words(error)}") from None
+            raise Broken(f"the publisher does not answer: {_error_text(error)}") from None
         except BaseException:
             self._connection.close()
             raise
@@ -132,14 +132,14 @@ class _Answer:
             after = self.response.getheader("Retry-After") or ""
             wait = float(after) if after.isdecimal() else LATER_S
             raise Broken(f"the publisher is busy ({status})", wait)
-        raise NotFetched(_refused(status, refusal))
+        raise NotFetched(_explain_refusal(status, refusal))
 
     def read_all(self, limit: int) -> bytes:
         """Return the whole body of at most `limit` bytes."""
         try:
             body = self.response.read(limit + 1)
         except (OSError, http.client.HTTPException) as error:
-            raise Broken(f"the connection broke: {_words(error)}") from None
+            raise Broken(f"the connection broke: {_error_text(error)}") from None
         if len(body) > limit:
             raise NotFetched(f"the publisher sent more than {limit} bytes for {self.ask.path}")
         return body
@@ -148,11 +148,13 @@ class _Answer:
         """Return the first byte of the part and its end. Raise NotFetched if the size differs."""
         if self.response.status == 200:
             return 0, size
-        told = self.response.getheader("Content-Range", "")
-        unit, _, rest = told.partition(" ")
+        content_range = self.response.getheader("Content-Range", "")
+        unit, _, rest = content_range.partition(" ")
         numbers = rest.replace("-", "/").split("/")
         if unit != "bytes" or len(numbers) != 3 or not all(n.isdecimal() for n in numbers):
-            raise NotFetched(f"the publisher sent a part without its range: {told[:100]!r}")
+            raise NotFetched(
+                f"the publisher sent a part without its range: {content_range[:100]!r}"
+            )
         first, last, whole = map(int, numbers)
         if whole != size or not first <= last < size:
             raise NotFetched(
@@ -167,7 +169,7 @@ class _Answer:
             try:
                 chunk = self.response.read(min(CHUNK, left))
             except (OSError, http.client.HTTPException) as error:
-                raise Broken(f"the connection broke: {_words(error)}") from None
+                raise Broken(f"the connection broke: {_error_text(error)}") from None
             if not chunk:
                 raise Broken("the connection broke before the file was complete")
             left -= len(chunk)
@@ -181,17 +183,17 @@ def _connection(scheme: str, netloc: str) -> http.client.HTTPConnection:
     return http.client.HTTPConnection(netloc, timeout=SILENCE_S)
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return text[:200]
 
 
-def _refused(status: int, refusal: bytes) -> str:
+def _explain_refusal(status: int, refusal: bytes) -> str:
     """Return a message for the page that explains a refusal."""
     try:
-        told = json.loads(refusal)
-        code = str(told["code"])
-        detail = str(told["detail"])
+        problem = json.loads(refusal)
+        code = str(problem["code"])
+        detail = str(problem["detail"])
     except (ValueError, KeyError, TypeError):
         code = detail = ""
     if status == 401:

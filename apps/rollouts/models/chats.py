@@ -349,24 +349,24 @@ class ChatTurn(WorkerLease):
 
     def write(self, text: str, tokens: int) -> bool:
         """Save the answer so far; return whether the turn is still ours."""
-        told = {"state": self.State.WRITING, "said": storable_output(text), "tokens": tokens}
+        columns = {"state": self.State.WRITING, "said": storable_output(text), "tokens": tokens}
         if self.begun_at is None:
-            self.begun_at = told["begun_at"] = Now()
-        return bool(self.held().update(**told))
+            self.begun_at = columns["begun_at"] = Now()
+        return bool(self.held().update(**columns))
 
     def end(
         self, state: str, text: str = "", tokens: int = 0, stop_reason: str = "", reason: str = ""
     ) -> bool:
         """Close the turn with its answer or failure; return whether it was still ours."""
-        told = {
+        columns = {
             "said": storable_output(text),
             "tokens": tokens,
             "stop_reason": stop_reason[:10],
             "reason": reason[:500],
         }
         if tokens:  # a short answer may arrive whole
-            told["begun_at"] = Coalesce("begun_at", Now())
-        return self.release(state=state, ended_at=Now(), **told)
+            columns["begun_at"] = Coalesce("begun_at", Now())
+        return self.release(state=state, ended_at=Now(), **columns)
 
     def fail(self, reason: str) -> bool:
         return self.end(self.State.FAILED, reason=reason or "no reason was given")

@@ -252,7 +252,7 @@ class Group(WorkerLease):
 
         `version` is the weight version that will sample them. The pace counts from it even if a
         newer version has been published since the caller loaded its own. Otherwise the rollouts
-        would be stale when an update takes them. The run's row is locked while its counter moves,
+        would be stale when a step takes them. The run's row is locked while its counter moves,
         so two explorers never open the same draw. `sieve` checks the tasks first
         (apps.rollouts.task_filter). Raises NothingToDraw if it leaves none.
         """
@@ -307,7 +307,7 @@ class Group(WorkerLease):
         Returns the groups that are still ours. Writing an outcome twice changes nothing.
         """
         by_id = {one.rollout_id: one for one in outcomes}
-        ours = _held(claims, _lock_groups_of(list(by_id)))
+        ours = _rows_under_claims(claims, _lock_groups_of(list(by_id)))
         written = Rollout.write_outcomes(by_id.values(), ours)
         cls._count_tokens((ours[group], by_id[pk]) for pk, group in written.items())
         if _send_to_scoring(list(ours)):
@@ -320,11 +320,11 @@ class Group(WorkerLease):
         found: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
         for group, outcome in ended:
             if outcome.tokens is not None:
-                said = {
+                counts = {
                     SAMPLED: len(outcome.tokens.completion_ids),
                     PROMPTS: len(outcome.tokens.prompt_ids),
                 }
-                found[group.run_id, group.lease_owner].update(said)
+                found[group.run_id, group.lease_owner].update(counts)
         Usage.add_all(found)
 
     @classmethod
@@ -343,7 +343,7 @@ class Group(WorkerLease):
                 "pk", "group_id"
             )
         )
-        ours = set(_held(claims, _lock_sampling(list({*homes.values(), *free}))))
+        ours = set(_rows_under_claims(claims, _lock_sampling(list({*homes.values(), *free}))))
         PartialRollout.objects.put(by_rollout[pk] for pk, group in homes.items() if group in ours)
         if left := ours & free:
             PartialRollout.objects.leave(left)
@@ -517,7 +517,7 @@ def _sampling() -> GroupQuerySet:
     return Group.objects.not_expired().filter(state=Group.State.SAMPLING)
 
 
-def _held(claims: dict[int, Claim], rows: Iterable[Group]) -> dict[int, Group]:
+def _rows_under_claims(claims: dict[int, Claim], rows: Iterable[Group]) -> dict[int, Group]:
     """Return those of the rows that are under these claims, by id."""
     return {row.pk: row for row in rows if claims.get(row.pk) == row.claimed}
 

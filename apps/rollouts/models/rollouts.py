@@ -71,7 +71,10 @@ class RolloutQuerySet(models.QuerySet):
         One query, with one index look-up per run.
         """
         each = [self.newest_of(run).values_list("pk", flat=True)[:count] for run in runs]
-        return sorted(each[0].union(*each[1:], all=True), reverse=True)[:count] if each else []
+        if not each:
+            return []
+        ids = each[0].union(*each[1:], all=True)
+        return sorted(ids, reverse=True)[:count]
 
 
 class Rollout(models.Model):
@@ -198,11 +201,11 @@ def _ended_row(outcome: Outcome) -> tuple[object, ...]:
     tokens = outcome.tokens
     state = Rollout.State.FAILED if tokens is None else Rollout.State.FINISHED
     turns = json.dumps(store_turns(outcome.turns)) if outcome.turns else "[]"
-    said = (storable_output(outcome.text), outcome.stop_reason[:200], turns)
+    text_columns = (storable_output(outcome.text), outcome.stop_reason[:200], turns)
     if tokens is None:
-        return outcome.rollout_id, state.value, *said, 0, 0, None, None
+        return outcome.rollout_id, state.value, *text_columns, 0, 0, None, None
     counts = (len(tokens.prompt_ids), len(tokens.completion_ids))
-    return outcome.rollout_id, state.value, *said, *counts, *tokens.versions
+    return outcome.rollout_id, state.value, *text_columns, *counts, *tokens.versions
 
 
 # Partial rollouts are deleted in the same statement: nearly always there are none.
@@ -238,7 +241,7 @@ class RolloutPayload(models.Model):
 
     @cached_property
     def tokens(self) -> Tokens:
-        """Return the arrays, unpacked once: an update reads them several times."""
+        """Return the arrays, unpacked once: a step reads them several times."""
         return unpack_payload(self.data)
 
 

@@ -3,7 +3,7 @@
 What they do is written at the function of the same name in `apps.pipelines.advantages`.
 
 `fewest` is how many rollouts of a group must have a reward; `over_batch` says that a number depends
-on the whole update, so it is known only when the update's batch is fixed.
+on the whole step, so it is known only when the step's batch is fixed.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -34,7 +34,7 @@ class Scaled(AdvantageSection):
     scale: Literal["group", "batch", "none"] = Field(
         "group",
         description=(
-            "Divide by the standard deviation of the group, of the whole update, or not at all (Dr."
+            "Divide by the standard deviation of the group, of the whole batch, or not at all (Dr."
             " GRPO)."
         ),
     )

@@ -49,7 +49,7 @@ def describe_parts(algorithm: Algorithm) -> dict[str, str]:
 
 
 def reading_parts(reading: Reading) -> dict[str, str]:
-    """Return in words how updates read the buffer, if it is not first in, first out.
+    """Return in words how steps read the buffer, if it is not first in, first out.
 
     Options stand beside their rule.
     """
@@ -100,7 +100,7 @@ def list_algorithm_fields(
 
 
 def _samples(algorithm: Algorithm) -> str:
-    """Return the sample strategy: what an update's rows are."""
+    """Return the sample strategy: what a step's rows are."""
     if algorithm.learns_from_lessons:
         return SOURCES[algorithm.name]
     if algorithm.advantage.name == "best":

@@ -1,4 +1,4 @@
-"""Snapshots for runs that learn from lessons: which lessons, and how many for each update."""
+"""Snapshots for runs that learn from lessons: which lessons, and how many for each step."""
 
 from typing import Literal
 

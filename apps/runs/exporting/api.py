@@ -54,7 +54,7 @@ class EventRow(serializers.ModelSerializer[Event]):
 
 
 class EventPage(serializers.Serializer[Any]):
-    """Events in their order."""
+    """Events in order."""
 
     items = EventRow(many=True)
     more = serializers.BooleanField(
@@ -67,7 +67,7 @@ class RunEvents(APIView):
 
     @extend_schema(operation_id="runs_events", parameters=[EventQuery], responses=EventPage)
     def get(self, request: ApiRequest, pk: int) -> Response:
-        """What happened in the run, from a cursor on."""
+        """Return the run's events after a cursor."""
         query = EventQuery.of(request)
         run = get_object_or_404(Run.objects.visible_to(request.user), pk=pk)
         rows = Event.objects.filter(topic=run.topic_id, sequence__gt=query["after"]).order_by(
@@ -99,7 +99,10 @@ class RunFile(APIView):
     permission_classes = [MayRead]
 
     def steered(self, request: ApiRequest, pk: int) -> Run:
-        """Raises Http404 for a stranger, PermissionDenied for who may only look."""
+        """Return a run that the user may steer.
+
+        Raises Http404 for strangers, and PermissionDenied for people who may only look.
+        """
         run: Run = get_object_or_404(
             Run.objects.visible_to(request.user).select_related("project"), pk=pk
         )
@@ -117,7 +120,7 @@ class FiguresFile(RunFile):
         responses={(200, kind): OpenApiTypes.BINARY for kind in ("text/csv", FORMATS["parquet"])},
     )
     def get(self, request: ApiRequest, pk: int) -> StreamingHttpResponse:
-        """All figures of the run, with step, weight version and time."""
+        """Return all metrics of the run, with step, weight version and time."""
         query = FiguresQuery.of(request)
         run = self.steered(request, pk)
         figures = Figures(run, query["after"], tuple(query.get("names", ())))
@@ -137,7 +140,7 @@ class EventsFile(RunFile):
         responses={(200, JSONL): OpenApiTypes.BINARY},
     )
     def get(self, request: ApiRequest, pk: int) -> StreamingHttpResponse:
-        """All events of the run, as JSON lines."""
+        """Return all events of the run, as JSON lines."""
         after = FileQuery.of(request)["after"]
         run = self.steered(request, pk)
         return stream_download(
@@ -155,7 +158,7 @@ class ActsFile(RunFile):
         responses={(200, JSONL): OpenApiTypes.BINARY},
     )
     def get(self, request: ApiRequest, pk: int) -> StreamingHttpResponse:
-        """Every act on record in the run's project, as JSON lines."""
+        """Return the audit log of the run's project, as JSON lines."""
         after = FileQuery.of(request)["after"]
         run = self.steered(request, pk)
         return stream_download(

@@ -332,7 +332,7 @@ class Migration(migrations.Migration):
                     "waiting_on",
                     models.CharField(
                         blank=True,
-                        help_text="What the trainer is waiting for, as shown to people.",
+                        help_text="What the trainer waits for.",
                         max_length=200,
                     ),
                 ),

@@ -95,7 +95,7 @@ class Run(WorkerLease):
     waiting_on = models.CharField(
         max_length=200,
         blank=True,
-        help_text="What the trainer is waiting for, as shown to people.",
+        help_text="What the trainer waits for.",
     )
 
     planned_steps = models.PositiveIntegerField()
@@ -439,7 +439,7 @@ class Run(WorkerLease):
 
     @retrying
     def ask_checkpoint(self, by: User | None = None, reason: str = "") -> None:
-        """Have the trainer write a checkpoint after its next update, whenever that comes."""
+        """Have the trainer write a checkpoint after its next step, whenever that comes."""
         with transaction.atomic():
             live = Run.objects.filter(pk=self.pk, state__in=(self.State.RUNNING, self.State.PAUSED))
             asked = live.update(checkpoint_asked_at=Now())
@@ -529,24 +529,10 @@ class Run(WorkerLease):
                 raise ChangedMeanwhile(f"the configuration of {self.slug} has changed")
             if locked.state in self.ENDED:
                 ended = locked.get_state_display()
-                raise ConfigError(
-                    {
-                        "configuration": (
-                            f"run {self.slug} is {ended}; create another run with the changed "
-                            "configuration"
-                        )
-                    }
-                )
+                advice = "create another run with the changed configuration"
+                raise ConfigError({"configuration": f"run {self.slug} is {ended}; {advice}"})
             plan = changed(locked.settings, fields, has_begun=locked.state != self.State.CREATED)
-            problems = pictures.find_picture_problems(plan, locked.policy, locked.tasksets)
-            problems |= adapters.find_lora_problems(plan, locked.policy)
-            problems |= refused_processes.find_process_problems(plan, locked.policy)
-            problems = problems or scales.find_scale_problems(plan, locked.tasksets)
-            if (
-                not problems and locked.state == self.State.CREATED
-            ):  # what they go by is fixed once it has begun
-                problems = limits.find_limit_problems(plan, locked.tasksets)
-            if problems:
+            if problems := locked._find_problems(plan):
                 raise ConfigError(problems)
             before = locked.settings.model_dump(mode="json")
             after = plan.model_dump(mode="json")
@@ -564,6 +550,16 @@ class Run(WorkerLease):
             )
         self.refresh_from_db()
         return True
+
+    def _find_problems(self, plan: RunConfig) -> dict[str, str]:
+        """Return the problems of a changed configuration with the run's policy and tasksets."""
+        problems = pictures.find_picture_problems(plan, self.policy, self.tasksets)
+        problems |= adapters.find_lora_problems(plan, self.policy)
+        problems |= refused_processes.find_process_problems(plan, self.policy)
+        problems = problems or scales.find_scale_problems(plan, self.tasksets)
+        if problems or self.state != self.State.CREATED:  # limits are fixed once it has begun
+            return problems
+        return limits.find_limit_problems(plan, self.tasksets)
 
     # -- the trainer's lease; `fence` is that of its claim: the object may have been read again
 

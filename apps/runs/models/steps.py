@@ -57,7 +57,7 @@ class TrainStep(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["run", "number"], name="one_step_per_number")
         ]
-        # A run's page tells of the few updates that were not applied.
+        # A run's page tells of the few steps that were not applied.
         # Where a moment stands among a run's steps: marks of changes, and curves against the clock.
         indexes = [
             models.Index(fields=["run"], name="skipped_steps", condition=~Q(skipped="")),

@@ -198,13 +198,13 @@ class Worker(models.Model):
 
         The caller must fence what the worker holds (apps.rewards.fencing).
         """
-        said = {
+        columns = {
             "order": order,
             "order_reason": reason[:300],
             "ordered_by": by.username,
             "ordered_at": Now(),
         }
-        Worker.every.filter(pk=self.pk).update(**said)
+        Worker.every.filter(pk=self.pk).update(**columns)
         self.refresh_from_db()
         act = {
             self.Order.SERVE: "put back",

@@ -93,7 +93,7 @@ def _group(plan: RunConfig) -> Refusals:
 
 
 def _batch(plan: RunConfig) -> Refusals:
-    """Yield a refusal if statistics of the update are wanted, but it has only one group."""
+    """Yield a refusal if statistics of the step are wanted, but it has only one group."""
     advantage = plan.algorithm.advantage
     if getattr(advantage, "scale", "") == "batch" and plan.groups_per_step == 1:
         yield (
@@ -269,7 +269,7 @@ def _time(plan: RunConfig) -> Refusals:
 def _over_rollout(plan: RunConfig) -> Refusals:
     """Yield what over-rollout rules out.
 
-    A left-over group serves a later update, so it must be young enough then, and come first.
+    A left-over group serves a later step, so it must be young enough then, and come first.
     """
     if plan.over_rollout is None:
         return
@@ -321,7 +321,7 @@ def _reading(plan: RunConfig) -> Refusals:
                 "raise it, or groups_per_step"
             ),
         )
-    # By how many versions the trainer is ahead at least: a group that the first update of its own
+    # By how many versions the trainer is ahead at least: a group that the first step of its own
     # version took comes back soonest.
     soonest = (1 + rule.cool_down) // plan.sync_interval
     if soonest > plan.max_staleness and rule.cool_down:

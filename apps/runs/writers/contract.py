@@ -13,7 +13,7 @@ class NoTarget(Exception):
 
 @dataclass(frozen=True)
 class Step:
-    """All metrics of one update; `version`: the trainer's weights when its batch was taken."""
+    """All metrics of one step; `version`: the trainer's weights when its batch was taken."""
 
     number: int
     at: datetime

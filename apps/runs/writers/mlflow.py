@@ -29,11 +29,11 @@ class MLflow:
         self.failed = package("mlflow.exceptions", "mlflow").MlflowException
         try:
             self.client = tracking.MlflowClient(tracking_uri=uri)
-            self.id = self._found(run) or self._made(run)
+            self.id = self._find_run(run) or self._create_run(run)
         except self.failed as error:
             raise NoTarget(f"--uri: {error}") from None
 
-    def _found(self, run: Run) -> str | None:
+    def _find_run(self, run: Run) -> str | None:
         experiment = self.client.get_experiment_by_name(run.project.slug)
         if experiment is None:
             return None
@@ -42,7 +42,7 @@ class MLflow:
         )
         return found[0].info.run_id if found else None
 
-    def _made(self, run: Run) -> str:
+    def _create_run(self, run: Run) -> str:
         experiment = self.client.get_experiment_by_name(run.project.slug)
         home = (
             experiment.experiment_id

@@ -47,7 +47,7 @@ class WandB:
     def last_step(self) -> int:
         if not self.offline:
             return max(self.newest, self.run.starting_step - 1 if self.run.resumed else 0)
-        return max(self.newest, self._told().get(self.key, 0))
+        return max(self.newest, self._load_state().get(self.key, 0))
 
     def write(self, steps: list[Step]) -> None:
         for step in steps:
@@ -59,8 +59,8 @@ class WandB:
         self.run.finish()
         if self.offline and self.newest:
             aside = self.state.with_suffix(".tmp")
-            aside.write_text(json.dumps({**self._told(), self.key: self.newest}))
+            aside.write_text(json.dumps({**self._load_state(), self.key: self.newest}))
             aside.replace(self.state)
 
-    def _told(self) -> dict[str, int]:
+    def _load_state(self) -> dict[str, int]:
         return json.loads(self.state.read_text()) if self.state.exists() else {}

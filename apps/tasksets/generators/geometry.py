@@ -29,7 +29,7 @@ def _draw(draw: random.Random) -> TaskRow:
     middle = [sum(corner[axis] for corner in corners) / 3 for axis in (0, 1)]
     for corner, name in zip(corners, (f"A {first}°", f"B {second}°", "C ?"), strict=True):
         label = letters(name)
-        image.paste(label, _beside(corner, middle, label.size))
+        image.paste(label, _place_label(corner, middle, label.size))
     question = "What is the angle at C, in degrees? Answer with a number."
     return build_picture_task(
         image,
@@ -60,7 +60,9 @@ def _corners(first: int, second: int, is_upside_down: bool) -> list[tuple[int, i
     ]
 
 
-def _beside(corner: tuple[int, int], middle: list[float], size: tuple[int, int]) -> tuple[int, int]:
+def _place_label(
+    corner: tuple[int, int], middle: list[float], size: tuple[int, int]
+) -> tuple[int, int]:
     """Return the place of a label of that size outside of a corner, but inside the picture."""
     across = corner[0] - middle[0]
     down = corner[1] - middle[1]

@@ -64,10 +64,10 @@ def generate(size: int, seed: int) -> Iterator[TaskRow]:
     Each question has its number, so that no two prompts are the same.
     """
     for number in draw_distinct(SPACE, size, seed):
-        yield _numbered(number)
+        yield _build_task(number)
 
 
-def _numbered(number: int) -> TaskRow:
+def _build_task(number: int) -> TaskRow:
     subject = SUBJECTS[number % len(SUBJECTS)]
     question, answer, scorer, grade = OF_SUBJECT[subject](random.Random(number))
     prompt = f"Question {number}, {subject}, grade {grade}. {question}"
@@ -93,7 +93,7 @@ def harder(row: TaskRow, draw: random.Random) -> TaskRow | None:
     grade = read_grade(row)
     higher = [] if grade is None else [one for one in GRADES[row.domain] if one > grade]
     while higher:
-        made = _numbered(
+        made = _build_task(
             draw.randrange(SPACE // len(SUBJECTS)) * len(SUBJECTS) + SUBJECTS.index(row.domain)
         )
         if made.meta["grade"] == higher[0]:

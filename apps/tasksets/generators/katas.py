@@ -212,7 +212,7 @@ class Exercise:
     def calls(self) -> list[tuple[Any, Any]]:
         """Return different inputs and what is right for each."""
         draw = random.Random(f"{self.name} {self.parameter}")
-        function = _made(self.right, self.name)
+        function = _define_function(self.right, self.name)
         found: dict[str, tuple[Any, Any]] = {}
         while len(found) < SHOWN + HIDDEN:
             expression = DRAWS[self.kata.takes]
@@ -225,29 +225,29 @@ class Exercise:
         words = self.kata.words.replace("K", str(self.parameter))
         examples = "\n".join(self._example(*call) for call in self.calls()[:SHOWN])
         if self.is_function:
-            asked = (
+            question = (
                 f"Write a function {self.name}({self.kata.takes}) in Python that returns {words}."
             )
         else:
-            asked = (
+            question = (
                 f"Program {self.number}. It reads {GIVEN[self.kata.takes]} and prints {words};"
                 " several with blanks between them."
             )
-        return f"{asked}\n{examples}\nGive the code in one fenced block."
+        return f"{question}\n{examples}\nGive the code in one fenced block."
 
-    def _example(self, given: Any, wanted: Any) -> str:
+    def _example(self, given: Any, expected: Any) -> str:
         if self.is_function:
-            return f"{self.name}({given!r}) is {wanted!r}"
-        return f"for {SENT[self.kata.takes](given)} it prints {_printed(wanted)}"
+            return f"{self.name}({given!r}) is {expected!r}"
+        return f"for {SENT[self.kata.takes](given)} it prints {_printed(expected)}"
 
     def answer(self, calls: list[tuple[Any, Any]]) -> dict[str, Any]:
         if self.is_function:
-            tests = [{"args": [given], "value": wanted} for given, wanted in calls]
+            tests = [{"args": [given], "value": expected} for given, expected in calls]
             return {"function": self.name, "language": "python", "tests": tests}
         return {
             "tests": [
-                {"stdin": f"{SENT[self.kata.takes](given)}\n", "stdout": f"{_printed(wanted)}\n"}
-                for given, wanted in calls
+                {"stdin": f"{SENT[self.kata.takes](given)}\n", "stdout": f"{_printed(expected)}\n"}
+                for given, expected in calls
             ]
         }
 
@@ -257,7 +257,7 @@ def generate(size: int, seed: int) -> Iterator[TaskRow]:
 
     The answer has the tests of the scorer `code`, none of them told in the prompt.
     """
-    for one in _drawn(size, seed):
+    for one in _draw_exercises(size, seed):
         yield TaskRow(
             user_message(one.prompt),
             one.answer(one.calls()[SHOWN:]),
@@ -271,7 +271,7 @@ def generate_untested(size: int, seed: int) -> Iterator[TaskRow]:
 
     `meta` has `generators` and `submissions`, what apps.rewards.code.making makes them of.
     """
-    for one in _drawn(size, seed):
+    for one in _draw_exercises(size, seed):
         wrong = random.Random(one.number).choice(WRONG)
         submissions = [
             {"language": "python", "code": one.submission(place >= wrong)}
@@ -282,7 +282,7 @@ def generate_untested(size: int, seed: int) -> Iterator[TaskRow]:
         yield TaskRow(user_message(one.prompt), answer, meta, domain="code")
 
 
-def _drawn(size: int, seed: int) -> Iterator[Exercise]:
+def _draw_exercises(size: int, seed: int) -> Iterator[Exercise]:
     for number in draw_distinct(SPACE, size, seed):
         rest, kata = divmod(number, len(KATAS))
         yield Exercise(
@@ -292,7 +292,7 @@ def _drawn(size: int, seed: int) -> Iterator[Exercise]:
         )
 
 
-def _made(code: str, name: str) -> Callable:
+def _define_function(code: str, name: str) -> Callable:
     """Return the function that the code defines; the code is a constant of this file."""
     names: dict[str, Any] = {}
     exec(code, names)  # noqa: S102  (a constant of this file)

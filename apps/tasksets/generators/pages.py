@@ -45,12 +45,12 @@ def _colour(draw: random.Random) -> str:
     return "#{:02x}{:02x}{:02x}".format(*COLOURS[draw.choice(list(COLOURS))])
 
 
-def _words(draw: random.Random, count: int = 1) -> list[str]:
+def _draw_words(draw: random.Random, count: int = 1) -> list[str]:
     return draw.sample(FEW_OBJECTS, count)
 
 
 def _heading(draw: random.Random) -> str:
-    words = " ".join(_words(draw, 2))
+    words = " ".join(_draw_words(draw, 2))
     return (
         f'<h2 style="margin: 4px 0; font-size: {draw.choice((18, 22, 26))}px; color:'
         f' {_colour(draw)}">{words.capitalize()}</h2>'
@@ -58,7 +58,7 @@ def _heading(draw: random.Random) -> str:
 
 
 def _sentence(draw: random.Random) -> str:
-    one, other = _words(draw, 2)
+    one, other = _draw_words(draw, 2)
     return (
         f'<p style="margin: 4px 0; text-align: {draw.choice(("left", "center", "right"))}">The'
         f" {one} and <b>the {other}</b>.</p>"
@@ -66,7 +66,7 @@ def _sentence(draw: random.Random) -> str:
 
 
 def _list(draw: random.Random) -> str:
-    items = "".join(f"<li>{word}</li>" for word in _words(draw, draw.randint(2, 3)))
+    items = "".join(f"<li>{word}</li>" for word in _draw_words(draw, draw.randint(2, 3)))
     kind = draw.choice(("ul", "ol"))
     return f'<{kind} style="margin: 4px 0">{items}</{kind}>'
 
@@ -74,7 +74,7 @@ def _list(draw: random.Random) -> str:
 def _table(draw: random.Random) -> str:
     rows = "".join(
         f"<tr><td>{word}</td><td>{draw.randint(1, 99)}</td></tr>"
-        for word in _words(draw, draw.randint(2, 3))
+        for word in _draw_words(draw, draw.randint(2, 3))
     )
     head = f'<tr style="background: {_colour(draw)}; color: white"><th>Item</th><th>Price</th></tr>'
     return (

@@ -11,5 +11,6 @@ def generate(size: int, seed: int) -> Iterator[TaskRow]:
     for number in draw_distinct(len(MESSAGES) * len(OBJECTS) * len(PROBLEMS), size, seed):
         rest, message = divmod(number, len(MESSAGES))
         kind, problem = divmod(rest, len(PROBLEMS))
-        text = MESSAGES[message].format(object=OBJECTS[kind], problem=PROBLEMS[problem])
-        yield TaskRow(user_message(text), {"object": OBJECTS[kind]}, {"problem": PROBLEMS[problem]})
+        names = {"object": OBJECTS[kind], "problem": PROBLEMS[problem]}
+        prompt = user_message(MESSAGES[message].format(**names))
+        yield TaskRow(prompt, {"object": names["object"]}, {"problem": names["problem"]})

@@ -134,8 +134,8 @@ def read_row(layout: Layout | None, fields: Row, kind: str, taking: RowReading) 
     if kind == DEMONSTRATIONS and not layout.judges_itself:
         require_good(row, taking)
     rows = [_with_prompt(one, fields, used, taking) for one in rows]
-    said = {name for name, value in fields.items() if value is not None}
-    taking.dropped.update(said - row.read - taken_from(fields, used))
+    present = {name for name, value in fields.items() if value is not None}
+    taking.dropped.update(present - row.read - taken_from(fields, used))
     return rows
 
 

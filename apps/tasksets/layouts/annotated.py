@@ -60,23 +60,23 @@ class Record:
 
 
 def _preferences(record: Record) -> Iterator[Row]:
-    for said in record.judgements:
-        worth = _worth(said, record.answers)
+    for judgement in record.judgements:
+        worth = _worth(judgement, record.answers)
         for pair in ordered_pairs([(record.answers[name], value) for name, value in worth.items()]):
-            yield {**pair, "margin": None, **_by(said)}
+            yield {**pair, "margin": None, **_author_of(judgement)}
         original = next(iter(record.answers.values()), "")
-        if _is_correction(said) and original and said.value != original:
-            yield {"chosen": said.value, "rejected": original, **_by(said)}
+        if _is_correction(judgement) and original and judgement.value != original:
+            yield {"chosen": judgement.value, "rejected": original, **_author_of(judgement)}
 
 
-def _worth(said: Judgement, answers: dict[str, str]) -> dict[str, float]:
+def _worth(judgement: Judgement, answers: dict[str, str]) -> dict[str, float]:
     """Return how good each answer is by this judgement; nothing where it does not compare
     answers."""
-    if is_objects(said.value) and all(
-        one.get("value") in answers and is_finite_number(one.get("rank")) for one in said.value
+    if is_objects(judgement.value) and all(
+        one.get("value") in answers and is_finite_number(one.get("rank")) for one in judgement.value
     ):
-        return {one["value"]: -float(one["rank"]) for one in said.value}
-    picked = _picked(said.value, list(answers))
+        return {one["value"]: -float(one["rank"]) for one in judgement.value}
+    picked = _picked(judgement.value, list(answers))
     return {name: float(name == picked) for name in answers} if picked else {}
 
 
@@ -97,52 +97,54 @@ def _thumbs(record: Record, at_least: float | None) -> Iterator[Row]:
     if len(record.answers) != 1:
         return
     completion = next(iter(record.answers.values()))
-    for said in record.judgements:
-        verdict = _verdict(said, at_least)
+    for judgement in record.judgements:
+        verdict = _verdict(judgement, at_least)
         if verdict is not None:
-            yield {"completion": completion, "label": verdict, **_by(said)}
+            yield {"completion": completion, "label": verdict, **_author_of(judgement)}
 
 
-def _verdict(said: Judgement, at_least: float | None) -> bool | None:
-    if is_finite_number(said.value):
+def _verdict(judgement: Judgement, at_least: float | None) -> bool | None:
+    if is_finite_number(judgement.value):
         if at_least is None:
             raise NotThisLayout(
-                f"{said.field}: the rating {said.value:g} has an unknown scale; set the "
+                f"{judgement.field}: the rating {judgement.value:g} has an unknown scale; set the "
                 "lowest rating of a good answer (at least)"
             )
-        return said.value >= at_least
-    return is_good(said.value)
+        return judgement.value >= at_least
+    return is_good(judgement.value)
 
 
 def _demonstrations(record: Record, at_least: float | None) -> Iterator[Row]:
     """Yield what people wrote, and the answer that somebody found good and nobody bad, or that
     everybody preferred."""
-    for said in record.judgements:
-        if _is_correction(said):
-            yield {"answer": said.value, **_by(said)}
+    for judgement in record.judgements:
+        if _is_correction(judgement):
+            yield {"answer": judgement.value, **_author_of(judgement)}
     if len(record.answers) == 1:
         verdicts = [row["label"] for row in _thumbs(record, at_least)]
         if verdicts and all(verdicts):
             yield {"answer": next(iter(record.answers.values()))}
-        elif verdicts and not any(_is_correction(said) for said in record.judgements):
+        elif verdicts and not any(_is_correction(judgement) for judgement in record.judgements):
             raise NotGood("people rated this answer as bad, so it is not a demonstration")
         return
-    worths = [worth for said in record.judgements if (worth := _worth(said, record.answers))]
+    worths = [
+        worth for judgement in record.judgements if (worth := _worth(judgement, record.answers))
+    ]
     best = {max(worth, key=worth.__getitem__) for worth in worths}
     if len(best) == 1:
         yield {"answer": record.answers[best.pop()]}
 
 
-def _is_correction(said: Judgement) -> bool:
+def _is_correction(judgement: Judgement) -> bool:
     return (
-        isinstance(said.value, str)
-        and bool(said.value.strip())
-        and CORRECTION.search(said.field.lower()) is not None
+        isinstance(judgement.value, str)
+        and bool(judgement.value.strip())
+        and CORRECTION.search(judgement.field.lower()) is not None
     )
 
 
-def _by(said: Judgement) -> Row:
-    return {"author": said.author} if said.author else {}
+def _author_of(judgement: Judgement) -> Row:
+    return {"author": judgement.author} if judgement.author else {}
 
 
 def _read(record: Record, kind: str, taking: RowReading) -> list[Row]:
@@ -159,8 +161,8 @@ def _read(record: Record, kind: str, taking: RowReading) -> list[Row]:
 
 
 def _record(fields: Row, judgements: list[Judgement], taking: RowReading) -> Record:
-    asked = first_text(fields, ASKED)
-    if not asked:
+    question = first_text(fields, ASKED)
+    if not question:
         raise NotThisLayout(
             f"the prompt is missing; use one of the fields {', '.join(ASKED)}; found "
             f"{', '.join(sorted(fields)[:10])}"
@@ -168,13 +170,13 @@ def _record(fields: Row, judgements: list[Judgement], taking: RowReading) -> Rec
     names = [
         name
         for name in fields
-        if name != asked and fields[name] is not None and ANSWER.fullmatch(name.lower())
+        if name != question and fields[name] is not None and ANSWER.fullmatch(name.lower())
     ]
     answers: dict[str, str] = {}
     for name in sorted(names):
         answers |= _answers_in(fields[name], name, taking)
-    taking.dropped.update(f"the field {name}" for name in fields.keys() - {*names, asked})
-    return Record(fields[asked], answers, judgements)
+    taking.dropped.update(f"the field {name}" for name in fields.keys() - {*names, question})
+    return Record(fields[question], answers, judgements)
 
 
 def _answers_in(value: object, name: str, taking: RowReading) -> dict[str, str]:
@@ -206,16 +208,16 @@ def _argilla_said(responses: dict | list) -> Iterator[Judgement]:
     """Yield what was submitted: {question: [{value, user_id}]}, or [{user_id, values: {question:
     {value}}}] of older versions."""
     if isinstance(responses, dict):
-        for name, said in responses.items():
-            for one in said if isinstance(said, list) else []:
+        for name, response in responses.items():
+            for one in response if isinstance(response, list) else []:
                 if one.get("status", "submitted") == "submitted":
                     yield Judgement(name, one.get("value"), _name(one.get("user_id")))
         return
     for one in responses:
         if not isinstance(one, dict) or one.get("status", "submitted") != "submitted":
             continue
-        for name, said in (one.get("values") or {}).items():
-            value = said.get("value") if isinstance(said, dict) else said
+        for name, response in (one.get("values") or {}).items():
+            value = response.get("value") if isinstance(response, dict) else response
             yield Judgement(name, value, _name(one.get("user_id")))
 
 
@@ -346,8 +348,8 @@ def _is_shown(row: Row, name: str) -> bool:
 
 
 def _annotation(row: Row, data: Mapping[str, Any]) -> Row:
-    said = [name for name in row if name not in data and name not in BOOKKEEPING]
-    results = [one for name in said for one in _results(name, decoded(row[name]))]
+    annotations = [name for name in row if name not in data and name not in BOOKKEEPING]
+    results = [one for name in annotations for one in _results(name, decoded(row[name]))]
     who = row["annotator"]
     return {
         "completed_by": int(who) if isinstance(who, str) and who.isdecimal() else who,
@@ -380,8 +382,8 @@ def _annotator(completed_by: object) -> str | None:
     return f"annotator-{completed_by}" if type(completed_by) is int else _name(completed_by)
 
 
-def _name(said: object) -> str | None:
-    return str(said) if said not in (None, "") else None
+def _name(value: object) -> str | None:
+    return str(value) if value not in (None, "") else None
 
 
 def _layout(

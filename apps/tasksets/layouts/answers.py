@@ -44,11 +44,11 @@ def read_question(row: Row) -> object:
     return with_given(row[name], row, GIVEN) if is_about else row[name]
 
 
-def with_given(asked: str, row: Row, names: tuple[str, ...]) -> str:
+def with_given(question: str, row: Row, names: tuple[str, ...]) -> str:
     """Return the question behind the text that it is about, in the first of these columns."""
     # dict.get: a column that is no text is not taken
     name = next((name for name in names if _passage(dict.get(row, name))), "")
-    return f"{_passage(row[name])}\n\n{asked}" if name else asked
+    return f"{_passage(row[name])}\n\n{question}" if name else question
 
 
 def _passage(value: object) -> str:
@@ -62,10 +62,10 @@ def _passage(value: object) -> str:
         return "\n\n".join(text.strip() for text in value["contexts"])
     if not isinstance(value, dict) or not is_texts(value.get("title")):
         return ""
-    said = value.get("sentences")
-    if not isinstance(said, list) or not all(map(is_texts, said)):
+    sentences = value.get("sentences")
+    if not isinstance(sentences, list) or not all(map(is_texts, sentences)):
         return ""
-    passages = zip(value["title"], said, strict=False)
+    passages = zip(value["title"], sentences, strict=False)
     return "\n\n".join(f"{title}\n{''.join(lines).strip()}" for title, lines in passages)
 
 
@@ -88,8 +88,8 @@ def shown_in(row: Row, taking: RowReading) -> Row:
     name = _conversations_in(row)
     if last_weight(row[name]) == 0:
         raise NotGood(f"{name}: the weight of the last answer is 0, so it is not a demonstration")
-    messages, said = split_last_answer(read_conversation(row[name], name, taking), name)
-    return {"prompt": messages, "answer": said}
+    messages, answer = split_last_answer(read_conversation(row[name], name, taking), name)
+    return {"prompt": messages, "answer": answer}
 
 
 def last_weight(messages: object) -> object:
@@ -145,7 +145,7 @@ def _is_answered(row: Row) -> bool:
     return bool(first_text(row, QUESTIONS)) and bool(first_text(row, ANSWERS))
 
 
-def _answered(row: Row, taking: RowReading) -> Row:
+def _read_answered(row: Row, taking: RowReading) -> Row:
     name = "solution" if _is_worked_out(row) else first_text(row, ANSWERS)
     return {"prompt": read_question(row), "answer": read_answer(row[name], name, taking)}
 
@@ -164,7 +164,7 @@ def _is_judged(row: Row) -> bool:
     return _is_answered(row) and bool(first_text(row, LABELS))
 
 
-def _judged(row: Row, taking: RowReading) -> Row:
+def _read_judged(row: Row, taking: RowReading) -> Row:
     name = first_text(row, ANSWERS)
     return {
         "prompt": read_question(row),
@@ -194,58 +194,60 @@ def _checked_answers(row: Row, taking: RowReading) -> list[tuple[str, bool]]:
     taking.dropped.update(_left_out(checks, complete))
     found = []
     for text, whole, *verdicts in zip(texts, complete, *checks, strict=True):
-        said = {verdict for verdict in verdicts if verdict is not None}
-        if len(said) == 1 and whole is not False and text.strip():
-            found.append((text, said.pop()))
+        clear = {verdict for verdict in verdicts if verdict is not None}
+        if len(clear) == 1 and whole is not False and text.strip():
+            found.append((text, clear.pop()))
     if not found:
         raise NotThisLayout(f"{', '.join(CHECKED)}: no complete answer has a clear verdict")
     return found
 
 
-def _is_verdicts(said: object) -> TypeGuard[list[bool | None]]:
-    return isinstance(said, list) and all(type(one) in (bool, type(None)) for one in said)
+def _is_verdicts(value: object) -> TypeGuard[list[bool | None]]:
+    return isinstance(value, list) and all(type(one) in (bool, type(None)) for one in value)
 
 
 def _verdicts(row: Row, name: str, several: int) -> list[bool | None]:
     """Return true, false or None for each of the answers; None for all where nothing is said."""
-    said = decoded(row.get(name))
-    if said is None or said == [] or said == "":
+    verdicts = decoded(row.get(name))
+    if verdicts is None or verdicts == [] or verdicts == "":
         return [None] * several
-    if not _is_verdicts(said) or len(said) != several:
+    if not _is_verdicts(verdicts) or len(verdicts) != several:
         raise NotThisLayout(
             f"{name}: must be {several} times true or false, one for each of the generations"
         )
-    return said
+    return verdicts
 
 
 def _left_out(checks: list[list[bool | None]], complete: list[bool | None]) -> set[str]:
     """Name the kinds of answers that are taken neither as right nor as wrong."""
     verdicts = [{one for one in each if one is not None} for each in zip(*checks, strict=True)]
     named = {
-        "generations that were not checked": any(not said for said in verdicts),
-        "generations about which the checks disagree": any(len(said) > 1 for said in verdicts),
+        "generations that were not checked": any(not verdict for verdict in verdicts),
+        "generations about which the checks disagree": any(
+            len(verdict) > 1 for verdict in verdicts
+        ),
         "generations that are cut off": False in complete,
     }
     return {name for name, holds in named.items() if holds}
 
 
 def _judged_generations(row: Row, taking: RowReading) -> list[Row]:
-    asked = read_question(row)
+    question = read_question(row)
     return [
-        {"prompt": asked, "completion": text, "label": is_right}
+        {"prompt": question, "completion": text, "label": is_right}
         for text, is_right in _checked_answers(row, taking)
     ]
 
 
 def _right_generations(row: Row, taking: RowReading) -> list[Row]:
-    asked = read_question(row)
+    question = read_question(row)
     checked = _checked_answers(row, taking)
     right = [text for text, is_right in checked if is_right]
     if not right:
         raise NotGood(f"{', '.join(CHECKED)}: every answer is wrong, so there is no demonstration")
     if len(right) < len(checked):
         taking.dropped.add("generations that are wrong")
-    return [{"prompt": asked, "answer": text} for text in right]
+    return [{"prompt": question, "answer": text} for text in right]
 
 
 # -- reasoning of other models --------------------------------------------------------------------
@@ -277,8 +279,8 @@ def _s1(row: Row, taking: RowReading) -> Row:
     thought = thought[0] if is_texts(thought) else thought
     if not isinstance(thought, str):
         raise NotThisLayout(f"{thoughts}: must be text, or a list of one")
-    said = f"<think>\n{thought.strip()}\n</think>\n\n{require_text(row, answer)}"
-    return {"prompt": require_text(row, first_text(row, QUESTIONS)), "answer": said}
+    answer_text = f"<think>\n{thought.strip()}\n</think>\n\n{require_text(row, answer)}"
+    return {"prompt": require_text(row, first_text(row, QUESTIONS)), "answer": answer_text}
 
 
 def _is_reasoned(row: Row) -> bool:
@@ -286,9 +288,9 @@ def _is_reasoned(row: Row) -> bool:
 
 
 def _reasoned(row: Row, taking: RowReading) -> list[Row]:
-    asked = require_text(row, "question")
+    question = require_text(row, "question")
     names = [name for name in R1 if row.get(name) is not None]
-    return [{"prompt": asked, "answer": require_text(row, name)} for name in names]
+    return [{"prompt": question, "answer": require_text(row, name)} for name in names]
 
 
 # -- UltraChat and Aya -----------------------------------------------------------------------------
@@ -535,12 +537,12 @@ GENERAL = (
         "kto",
         "KTO (TRL): prompt, completion and label",
         _is_judged,
-        {THUMBS: _judged, DEMONSTRATIONS: _answered},
+        {THUMBS: _read_judged, DEMONSTRATIONS: _read_answered},
     ),
     Layout(
         "answer",
         "a question and an answer, under any of their usual names",
         _is_answered,
-        {DEMONSTRATIONS: _answered},
+        {DEMONSTRATIONS: _read_answered},
     ),
 )

@@ -54,15 +54,15 @@ def _is_choice(row: Row) -> bool:
     if name == "answers" and not is_whole(row.get("label")):  # several right answers
         return False
     is_asked = any(isinstance(row.get(one), str | dict) for one in ASKED)
-    return bool(is_asked and first_text(row, RIGHT) and _choices(_listed(row)))
+    return bool(is_asked and first_text(row, RIGHT) and _choices(_list_choices(row)))
 
 
-def _listed(row: Row) -> object:
+def _list_choices(row: Row) -> object:
     """Return the choices beside the question, or those in it (ARC's own files)."""
     if name := first_text(row, CHOICES):
         return row[name]
-    asked = row.get("question")
-    return asked.get("choices") if isinstance(asked, dict) else None
+    question = row.get("question")
+    return question.get("choices") if isinstance(question, dict) else None
 
 
 def _choices(value: object) -> dict[str, str]:
@@ -89,44 +89,44 @@ def _choices(value: object) -> dict[str, str]:
 
 
 def _choice(row: Row, taking: RowReading) -> Row:
-    choices = _choices(_listed(row))
+    choices = _choices(_list_choices(row))
     letters = dict(zip(choices, string.ascii_uppercase, strict=False))  # of labels such as 1, 2, 3
     right = _right(row, choices)
-    asked = row[first_text(row, ASKED)]
-    if isinstance(asked, dict):
-        asked = asked.get("stem") or asked.get("text")
-    if not isinstance(asked, str) or not asked.strip():
+    question = row[first_text(row, ASKED)]
+    if isinstance(question, dict):
+        question = question.get("stem") or question.get("text")
+    if not isinstance(question, str) or not question.strip():
         raise NotThisLayout("question: must be text that is not empty")
-    asked = with_given(asked.strip(), row, SHOWN)
+    question = with_given(question.strip(), row, SHOWN)
     subject = row.get("subject") or row.get("category")
     meta = {"subject": subject} if isinstance(subject, str) and subject else {}
     texts = {letters[name]: text.strip() for name, text in choices.items()}
-    return lettered_task(asked, texts, letters[right], meta)
+    return lettered_task(question, texts, letters[right], meta)
 
 
-def lettered_task(asked: str, texts: dict[str, str], right: str, meta: Row) -> Row:
+def lettered_task(question: str, texts: dict[str, str], right: str, meta: Row) -> Row:
     """Return the task that shows these texts by their letters and asks for the right letter."""
     listed = "\n".join(f"{letter}. {text}" for letter, text in texts.items())
     answer = {"value": right, "choices": texts}
-    return {"prompt": f"{asked.strip()}\n\n{listed}", "answer": answer, "meta": meta}
+    return {"prompt": f"{question.strip()}\n\n{listed}", "answer": answer, "meta": meta}
 
 
 def _right(row: Row, choices: dict[str, Any]) -> str:
     """Return the label of the right choice: said as a label, as a number from 0, or as its text."""
     name = first_text(row, RIGHT)
-    said = row[name]
-    said = said[0] if isinstance(said, list) and len(said) == 1 else said
+    value = row[name]
+    value = value[0] if isinstance(value, list) and len(value) == 1 else value
     labels = list(choices)
-    if isinstance(said, str) and said.strip() in choices:
-        return said.strip()
-    number = parse_number(said)
+    if isinstance(value, str) and value.strip() in choices:
+        return value.strip()
+    number = parse_number(value)
     if number is not None and number == int(number) and 0 <= number < len(labels):
         return labels[int(number)]
-    if isinstance(said, str):
-        label = re.fullmatch(r"\(?([A-Ja-j])[).]?", said.strip())
+    if isinstance(value, str):
+        label = re.fullmatch(r"\(?([A-Ja-j])[).]?", value.strip())
         if label and label[1].upper() in choices:
             return label[1].upper()
-        same = [one for one, text in choices.items() if text.strip() == said.strip()]
+        same = [one for one, text in choices.items() if text.strip() == value.strip()]
         if len(same) == 1:
             return same[0]
     raise NotThisLayout(
@@ -195,21 +195,21 @@ def _apart(row: Row, taking: RowReading) -> Row:
     if len(wrong) >= MOST:
         taking.dropped.add(f"{columns[0]} beyond {MOST - 1}")
         wrong = wrong[: MOST - 1]
-    asked = row[first_text(row, ASKED_APART)]
+    question = row[first_text(row, ASKED_APART)]
     meta = read_meta(row, "Record ID", "High-level domain", "Subdomain", "category", "difficulty")
-    return _mixed(asked, right, wrong, columns[0], meta)
+    return _mixed(question, right, wrong, columns[0], meta)
 
 
-def _mixed(asked: object, right: str, wrong: list[str], column: str, meta: Row) -> Row:
+def _mixed(question: object, right: str, wrong: list[str], column: str, meta: Row) -> Row:
     texts = [text.strip() for text in (right, *wrong)]
-    if not isinstance(asked, str) or not asked.strip() or not all(texts):
+    if not isinstance(question, str) or not question.strip() or not all(texts):
         raise NotThisLayout("question and answers: must be text that is not empty")
     if len(set(texts)) < len(texts):
         raise NotThisLayout(f"{column}: two of the answers are the same")
-    texts.sort(key=lambda text: hashlib.sha256(f"{asked}\0{text}".encode()).digest())
+    texts.sort(key=lambda text: hashlib.sha256(f"{question}\0{text}".encode()).digest())
     lettered = dict(zip(string.ascii_uppercase, texts, strict=False))
     letter = next(one for one, text in lettered.items() if text == right.strip())
-    return lettered_task(asked, lettered, letter, meta)
+    return lettered_task(question, lettered, letter, meta)
 
 
 def _is_truthful(row: Row) -> bool:
@@ -265,13 +265,13 @@ class Columns:
             return f"a letter from A to {string.ascii_uppercase[last]}"
         return f"a number from {self.first} to {self.first + last}"
 
-    def place_of(self, said: object) -> int | None:
+    def place_of(self, value: object) -> int | None:
         """Return the place of the right choice, from 0; None for what names none of them."""
         if self.first is None:
-            letter = said.strip().upper() if isinstance(said, str) else ""
+            letter = value.strip().upper() if isinstance(value, str) else ""
             letters = string.ascii_uppercase[: len(self.choices)]
             return letters.index(letter) if letter and letter in letters else None
-        number = parse_number(said)
+        number = parse_number(value)
         places = range(len(self.choices))
         return (
             int(number - self.first)
@@ -309,15 +309,19 @@ def _is_in_columns(row: Row) -> bool:
 def _in_columns(row: Row, taking: RowReading) -> Row:
     columns = next(one for one in OF_COLUMNS if one.match(row))
     texts = [row[name].strip() for name in columns.choices]
-    asked = row[columns.asked].strip()
-    if not asked or not all(texts):
+    question = row[columns.asked].strip()
+    if not question or not all(texts):
         raise NotThisLayout(f"{columns.asked} and the choices: must be text that is not empty")
     place = columns.place_of(row[columns.right])
     if place is None:
         raise NotThisLayout(f"{columns.right}: must be {columns.kind}")
     lettered = dict(zip(string.ascii_uppercase, texts, strict=False))
-    asked = f"{asked}\n\n{columns.question}" if columns.question else with_given(asked, row, SHOWN)
-    return lettered_task(asked, lettered, list(lettered)[place], read_meta(row, *columns.kept))
+    question = (
+        f"{question}\n\n{columns.question}"
+        if columns.question
+        else with_given(question, row, SHOWN)
+    )
+    return lettered_task(question, lettered, list(lettered)[place], read_meta(row, *columns.kept))
 
 
 COPA = {"cause": "What was the cause of this?", "effect": "What happened as a result?"}
@@ -334,8 +338,8 @@ def _copa(row: Row, taking: RowReading) -> Row:
     if number not in (0, 1):
         raise NotThisLayout("label: must be 0 or 1")
     lettered = {"A": row["choice1"].strip(), "B": row["choice2"].strip()}
-    asked = f"{row['premise'].strip()}\n\n{COPA[row['question']]}"
-    return lettered_task(asked, lettered, "AB"[int(number)], {})
+    question = f"{row['premise'].strip()}\n\n{COPA[row['question']]}"
+    return lettered_task(question, lettered, "AB"[int(number)], {})
 
 
 # -- endings ---------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ def _is_pair_of_conversations(row: Row) -> bool:
 
 
 def _pair_of_conversations(row: Row, taking: RowReading) -> Row:
-    return _parted(row, lambda side: read_conversation(row[side], side, taking))
+    return _split_conversations(row, lambda side: read_conversation(row[side], side, taking))
 
 
 def _is_pair_of_transcripts(row: Row) -> bool:
@@ -108,10 +108,10 @@ def _is_pair_of_transcripts(row: Row) -> bool:
 
 
 def _pair_of_transcripts(row: Row, taking: RowReading) -> Row:
-    return _parted(row, lambda side: transcript(row[side], side))
+    return _split_conversations(row, lambda side: transcript(row[side], side))
 
 
-def _parted(row: Row, read: Callable[[str], list[Message]]) -> Row:
+def _split_conversations(row: Row, read: Callable[[str], list[Message]]) -> Row:
     """Return the beginning that both conversations share as the prompt, with both last answers."""
     pass_over(
         row, "prompt", "messages"
@@ -377,7 +377,7 @@ def _is_edited(row: Row) -> bool:
     return "context" in row and any(has(row, *names) for names in EDITS)
 
 
-def _edited(row: Row, taking: RowReading) -> Row:
+def _read_edited(row: Row, taking: RowReading) -> Row:
     better, worse = next(names for names in EDITS if has(row, *names))
     return {
         "prompt": read_prompt_messages(row["context"], "context", taking),
@@ -428,15 +428,21 @@ def _picked_response(row: Row, taking: RowReading) -> Row:
             raise NotThisLayout(f"{name}: must be a number")
         better = None if scores[0] == scores[1] else sides[int(scores[1] > scores[0])]
     else:
-        said = str(row[name]).strip().lower().removesuffix(">b").removesuffix(">a")
-        better = next((side for side in sides if said in (side, side[-1], f"model_{side[-1]}")), "")
+        picked = str(row[name]).strip().lower().removesuffix(">b").removesuffix(">a")
+        better = next(
+            (side for side in sides if picked in (side, side[-1], f"model_{side[-1]}")), ""
+        )
     if not better:
         raise NotThisLayout(f"{name}: is {row[name]!r}, so neither answer is preferred")
     worse = sides[1 - sides.index(better)]
-    asked = read_question(row)
-    asked = asked.get("full_text") if isinstance(asked, dict) and "full_text" in asked else asked
+    question = read_question(row)
+    question = (
+        question.get("full_text")
+        if isinstance(question, dict) and "full_text" in question
+        else question
+    )
     return {
-        "prompt": read_prompt_messages(asked, "prompt", taking),
+        "prompt": read_prompt_messages(question, "prompt", taking),
         "chosen": require_text(row, better),
         "rejected": require_text(row, worse),
     }
@@ -471,7 +477,7 @@ SPECIAL = (
         "helpsteer-edits",
         "HelpSteer 3: context, original_response and edited_response",
         _is_edited,
-        {PREFERENCES: _edited, DEMONSTRATIONS: _edit_shown},
+        {PREFERENCES: _read_edited, DEMONSTRATIONS: _edit_shown},
     ),
     Layout(
         "arena",

@@ -40,14 +40,14 @@ def _olympiad(row: Row, taking: RowReading) -> Row:
     if not is_texts(answers) or not all(text.strip() for text in answers):
         kind = f" ({row['question_type']})" if row.get("question_type") else ""
         raise NotThisLayout(f"final_answer: is empty{kind}, so the task cannot be judged")
-    told = ", ".join(text.strip(AROUND) for text in answers)
+    listed = ", ".join(text.strip(AROUND) for text in answers)
     given = row.get("context")
     parts = [given if isinstance(given, str) else "", require_text(row, "question")]
-    asked = "\n\n".join(part.strip() for part in parts if part.strip())
+    question = "\n\n".join(part.strip() for part in parts if part.strip())
     names = ("subject", "subfield", "difficulty", "answer_type", "error", "language")
     return {
-        "prompt": asked,
-        "answer": with_unit(told, row.get("unit")),
+        "prompt": question,
+        "answer": with_unit(listed, row.get("unit")),
         "meta": read_meta(row, *names),
     }
 
@@ -98,8 +98,8 @@ def _is_execution(row: Row) -> bool:
 
 def _execution(row: Row, taking: RowReading) -> Row:
     code = require_text(row, "code").strip()
-    asked = f"```python\n{code}\n```\n\nWhat does `f({row['input']})` return?"
-    return {"prompt": asked, "answer": require_text(row, "output").strip(), "meta": {}}
+    question = f"```python\n{code}\n```\n\nWhat does `f({row['input']})` return?"
+    return {"prompt": question, "answer": require_text(row, "output").strip(), "meta": {}}
 
 
 LAYOUTS = (

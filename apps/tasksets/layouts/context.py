@@ -75,9 +75,9 @@ def _with_history(messages: list[Message], free: Row, taking: RowReading) -> lis
         turns = read_conversation(history, "history", taking)
     elif isinstance(history, list) and all(_is_turn(turn) for turn in history):
         turns = [
-            {"role": role, "content": said}
+            {"role": role, "content": text}
             for turn in history
-            for role, said in zip(("user", "assistant"), turn, strict=True)
+            for role, text in zip(("user", "assistant"), turn, strict=True)
         ]
     else:
         raise NotThisLayout("history: must be a list of [question, answer] pairs or of messages")
@@ -86,7 +86,7 @@ def _with_history(messages: list[Message], free: Row, taking: RowReading) -> lis
 
 
 def _is_turn(turn: object) -> bool:
-    return isinstance(turn, list) and len(turn) == 2 and all(isinstance(said, str) for said in turn)
+    return isinstance(turn, list) and len(turn) == 2 and all(isinstance(text, str) for text in turn)
 
 
 def _with_tools(messages: list[Message], free: Row) -> list[Message]:
@@ -98,14 +98,14 @@ def _with_tools(messages: list[Message], free: Row) -> list[Message]:
     if not is_objects(tools):
         raise NotThisLayout(f"{name}: must be a list of functions, each an object")
     listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
-    told = (
+    instructions = (
         f"You can call these functions:\n<tools>\n{listed}\n</tools>\n"
         'A call is <tool_call>{"name": …, "arguments": {…}}</tool_call>.'
     )
     if messages[0]["role"] == "system":
-        first = {"role": "system", "content": f"{messages[0]['content']}\n\n{told}"}
+        first = {"role": "system", "content": f"{messages[0]['content']}\n\n{instructions}"}
         return [first, *messages[1:]]
-    return [{"role": "system", "content": told}, *messages]
+    return [{"role": "system", "content": instructions}, *messages]
 
 
 # -- pictures --------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def _with_pictures(messages: list[Message], free: Row) -> list[Message]:
             "placeholders"
         )
     left = iter(pictures)
-    return [_filled(message, left) for message in messages]
+    return [_fill_places(message, left) for message in messages]
 
 
 def _places(message: Message) -> int:
@@ -162,7 +162,7 @@ def _is_unfilled(part: Row) -> bool:
     return part == {"type": "image"}
 
 
-def _filled(message: Message, left: Iterator[Row]) -> Message:
+def _fill_places(message: Message, left: Iterator[Row]) -> Message:
     if not _places(message):
         return message
     if message["role"] != "user":

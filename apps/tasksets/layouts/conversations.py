@@ -52,7 +52,7 @@ def read_conversation(value: object, column: str, taking: RowReading) -> list[Me
     value = decoded(value)
     if isinstance(value, dict):
         value = [value]
-    value = _spread(value)
+    value = _spread_questions(value)
     if not isinstance(value, list) or not value:
         raise NotThisLayout(f"{column}: must be a list of messages that is not empty")
     messages: list[Message] = []
@@ -121,17 +121,17 @@ def transcript(text: str, column: str) -> list[Message]:
         raise NotThisLayout(
             f"{column}: a transcript must start with 'Human:' and continue with 'Assistant:'"
         )
-    said = zip(parts[1::2], parts[2::2], strict=True)
-    return [{"role": ROLES[who.lower()], "content": words.strip()} for who, words in said]
+    turns = zip(parts[1::2], parts[2::2], strict=True)
+    return [{"role": ROLES[who.lower()], "content": words.strip()} for who, words in turns]
 
 
 def is_conversation(value: object) -> bool:
     """Return whether the value looks like a list of messages."""
-    value = _spread(decoded(value))
+    value = _spread_questions(decoded(value))
     return isinstance(value, list) and bool(value) and all(is_message(one) for one in value)
 
 
-def _spread(value: object) -> object:
+def _spread_questions(value: object) -> object:
     """Return the messages of a list of questions with their answers; any other value as it is."""
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         return value
@@ -188,24 +188,24 @@ def _message(message: object, place: str, column: str, taking: RowReading) -> Me
         raise NotThisLayout(
             f"{place}: must be a message such as {{'role': 'user', 'content': '…'}}"
         )
-    said = {key: value for key, value in message.items() if value is not None}
-    role = _role(said)
+    present = {key: value for key, value in message.items() if value is not None}
+    role = _role(present)
     if role not in ROLES:
         raise NotThisLayout(f"{place}: the role must be one of {', '.join(ROLES)}, not {role!r}")
-    taking.dropped.update(f"{column}[].{key}" for key in said.keys() - READ)
-    content = _content(said, place)
+    taking.dropped.update(f"{column}[].{key}" for key in present.keys() - READ)
+    content = _content(present, place)
     if role in OF_TOOLS:
         content = f"<tool_response>\n{_plain(content, place)}\n</tool_response>"
     elif role == "function_call":
         content = f"<tool_call>\n{_plain(content, place)}\n</tool_call>"
     elif ROLES[role] == "assistant":
-        content = _with_calls(said, content, place)
+        content = _with_calls(present, content, place)
     return {"role": ROLES[role], "content": content}
 
 
-def _content(said: Row, place: str) -> str | list[Row]:
-    content = next((said[key] for key in CONTENT_KEYS if key in said), None)
-    if content is None and any(key in said for key in CALLS):
+def _content(message: Row, place: str) -> str | list[Row]:
+    content = next((message[key] for key in CONTENT_KEYS if key in message), None)
+    if content is None and any(key in message for key in CALLS):
         return ""
     if isinstance(content, dict):
         content = [content]
@@ -267,10 +267,10 @@ def read_picture_part(picture: object) -> Row:
     return {"type": "image", "path": picture}
 
 
-def _with_calls(said: Row, content: str | list[Row], place: str) -> str | list[Row]:
+def _with_calls(message: Row, content: str | list[Row], place: str) -> str | list[Row]:
     """Return the content with the thoughts before it and the calls of tools behind it."""
-    thoughts = next((said[key] for key in THOUGHTS if said.get(key)), "")
-    calls = [call for key in CALLS if said.get(key) for call in _listed(said[key])]
+    thoughts = next((message[key] for key in THOUGHTS if message.get(key)), "")
+    calls = [call for key in CALLS if message.get(key) for call in _as_list(message[key])]
     if not thoughts and not calls:
         return content
     if thoughts and not isinstance(thoughts, str):
@@ -281,7 +281,7 @@ def _with_calls(said: Row, content: str | list[Row], place: str) -> str | list[R
     return "\n".join(parts)
 
 
-def _listed(value: object) -> list:
+def _as_list(value: object) -> list:
     value = decoded(value)
     return value if isinstance(value, list) else [value]
 

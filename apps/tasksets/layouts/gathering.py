@@ -21,14 +21,14 @@ def gathered(records: Iterable[Record | BadLine], layout: Layout) -> Iterator[Re
     for record in records:
         own = record if isinstance(record, Record) and layout.matches(record.fields) else None
         if waiting and not (own is not None and _follows(waiting, own, layout.gathering)):
-            yield _joined(waiting, layout.gathering)
+            yield _join_records(waiting, layout.gathering)
             waiting = []
         if own is not None:
             waiting.append(own)
         else:
             yield record
     if waiting:
-        yield _joined(waiting, layout.gathering)
+        yield _join_records(waiting, layout.gathering)
 
 
 def _follows(waiting: list[Record], record: Record, gathering: Gathering) -> bool:
@@ -37,7 +37,7 @@ def _follows(waiting: list[Record], record: Record, gathering: Gathering) -> boo
     return same and len(waiting) < MOST_TOGETHER
 
 
-def _joined(records: list[Record], gathering: Gathering) -> Record | BadLine:
+def _join_records(records: list[Record], gathering: Gathering) -> Record | BadLine:
     first = records[0]
     raw = b"\n".join(record.raw.rstrip(b"\r\n") for record in records)
     try:

@@ -32,8 +32,8 @@ def _is_export(row: Row, *names: str) -> bool:
 
 
 def _author(row: Row, name: str = "author") -> Row:
-    said = {"author": row[name]} if isinstance(row.get(name), str) else {}
-    return said | ({"is_simulated": True} if row.get("is_simulated") is True else {})
+    author = {"author": row[name]} if isinstance(row.get(name), str) else {}
+    return author | ({"is_simulated": True} if row.get("is_simulated") is True else {})
 
 
 def _require_standing(row: Row) -> None:
@@ -86,8 +86,8 @@ def _worths(row: Row) -> list[tuple[str, float]]:
 
 
 def _rewritten(row: Row) -> str:
-    said = decoded(row["answer"])
-    text = said.get("text") if isinstance(said, dict) and row["form"] == "rewrite" else None
+    answer = decoded(row["answer"])
+    text = answer.get("text") if isinstance(answer, dict) and row["form"] == "rewrite" else None
     return text if isinstance(text, str) else ""
 
 
@@ -137,7 +137,7 @@ def _is_groups(row: Row) -> bool:
     return _is_export(row, "completions", "people", "rewards")
 
 
-def _judged(row: Row, taking: RowReading) -> list[tuple[str, float]]:
+def _read_judged(row: Row, taking: RowReading) -> list[tuple[str, float]]:
     """Return the answers that people judged; what machines and the simulated rater said is not
     taken."""
     completions = row["completions"]
@@ -155,11 +155,11 @@ def _judged(row: Row, taking: RowReading) -> list[tuple[str, float]]:
 
 
 def _group_pairs(row: Row, taking: RowReading) -> list[Row]:
-    return pairs_for(row["prompt"], _judged(row, taking), "people")
+    return pairs_for(row["prompt"], _read_judged(row, taking), "people")
 
 
 def _group_best(row: Row, taking: RowReading) -> Row:
-    best, value = max(_judged(row, taking), key=lambda one: one[1], default=("", 0.0))
+    best, value = max(_read_judged(row, taking), key=lambda one: one[1], default=("", 0.0))
     if value < GOOD:
         raise NotGood("people: no answer of the group is rated as good, so none is a demonstration")
     return {"prompt": row["prompt"], "answer": best}
@@ -172,7 +172,7 @@ def _is_about(row: Row) -> bool:
     return row.get("prompt") is not None or type(row.get("task")) is int
 
 
-def _own(*names: str):
+def _own_layout(*names: str):
     """Return what reads rows in our own columns; what they hold is checked where all rows are."""
 
     def read(row: Row, taking: RowReading) -> Row:
@@ -231,19 +231,19 @@ OWN = (
         "own-demonstrations",
         "rftweb: prompt or task, and answer",
         lambda row: _is_about(row) and "answer" in row,
-        {DEMONSTRATIONS: _own("answer")},
+        {DEMONSTRATIONS: _own_layout("answer")},
     ),
     Layout(
         "own-preferences",
         "rftweb: prompt or task, chosen and rejected (TRL)",
         lambda row: _is_about(row) and "chosen" in row and "rejected" in row,
-        {PREFERENCES: _own("chosen", "rejected")},
+        {PREFERENCES: _own_layout("chosen", "rejected")},
     ),
     Layout(
         "own-thumbs",
         "rftweb: prompt or task, completion and label (TRL KTO)",
         lambda row: _is_about(row) and "completion" in row and "label" in row,
-        {THUMBS: _own("completion", "label")},
+        {THUMBS: _own_layout("completion", "label")},
     ),
     Layout(
         "own-tasks",

@@ -36,9 +36,9 @@ def _is_annotated(answer: object) -> bool:
 
 def _drop(row: Row, taking: RowReading) -> Row:
     right = _of_spans(row) if _spans_of(row) is not None else _of_annotations(row, taking)
-    asked = f"{require_text(row, 'passage').strip()}\n\n{require_text(row, 'question').strip()}"
+    question = f"{require_text(row, 'passage').strip()}\n\n{require_text(row, 'question').strip()}"
     meta = read_meta(row, "section_id", "query_id")
-    return {"prompt": asked, "answer": right[0] if len(right) == 1 else right, "meta": meta}
+    return {"prompt": question, "answer": right[0] if len(right) == 1 else right, "meta": meta}
 
 
 def _of_spans(row: Row) -> list[str]:
@@ -83,8 +83,8 @@ def _annotation(answer: Row) -> list[str]:
         return [str(number).strip()]
     if isinstance(date, dict):
         parts = [date.get(name) for name in ("day", "month", "year")]
-        if said := " ".join(part.strip() for part in parts if isinstance(part, str) and part):
-            return [said]
+        if text := " ".join(part.strip() for part in parts if isinstance(part, str) and part):
+            return [text]
     if not is_texts(spans):
         return []
     *first, last = spans
@@ -117,10 +117,10 @@ def _inference(row: Row, taking: RowReading) -> Row:
     right = _relation(row, name, sides)
     relations = TWO_WAY if right == TWO_WAY[1] else RELATIONS
     premise, hypothesis = (require_text(row, side).strip() for side in sides)
-    asked = f"Premise: {premise}\n\nHypothesis: {hypothesis}\n\n{FOLLOWS}"
+    question = f"Premise: {premise}\n\nHypothesis: {hypothesis}\n\n{FOLLOWS}"
     letters = dict(zip("ABC", relations, strict=False))
     letter = next(one for one, relation in letters.items() if relation == right)
-    return lettered_task(asked, letters, letter, read_meta(row, "genre"))
+    return lettered_task(question, letters, letter, read_meta(row, "genre"))
 
 
 def _relation(row: Row, name: str, sides: tuple[str, str]) -> str:
@@ -129,16 +129,16 @@ def _relation(row: Row, name: str, sides: tuple[str, str]) -> str:
     Numbers have one order in SNLI, MNLI, ANLI and XNLI, and others in other sets: RTE, MRPC and
     WNLI call their sides sentences, and SuperGLUE's CB and RTE have `idx` before the label.
     """
-    said = row[name]
-    number = parse_number(said)
+    relation = row[name]
+    number = parse_number(relation)
     if number is None:
-        text = said.strip().lower().replace("_", " ") if isinstance(said, str) else ""
+        text = relation.strip().lower().replace("_", " ") if isinstance(relation, str) else ""
         known = {**dict.fromkeys(("non entailment", "not-entailment"), TWO_WAY[1])}
         text = known.get(text, text)
         if text in (*RELATIONS, TWO_WAY[1]):
             return text
         raise NotThisLayout(
-            f"{name}: is {said!r}, not one of {', '.join((*RELATIONS, 'not_entailment'))}"
+            f"{name}: is {relation!r}, not one of {', '.join((*RELATIONS, 'not_entailment'))}"
         )
     columns = list(row)
     is_other = "idx" in columns and columns.index("idx") < columns.index(name)

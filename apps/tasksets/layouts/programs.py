@@ -51,40 +51,44 @@ FORMATS = (("input_format", "Input"), ("output_format", "Output"))
 
 def _with_formats(messages: list[dict[str, Any]], row: Row) -> list[dict[str, Any]]:
     """Add what a statement says about input and output in columns of their own (Codeforces)."""
-    asked = messages[-1]["content"]
-    told = [(title, row.get(name)) for name, title in FORMATS]
-    parts = [f"{title}: {text.strip()}" for title, text in told if isinstance(text, str) and text]
-    if not isinstance(asked, str) or not parts:
+    question = messages[-1]["content"]
+    formats = [(title, row.get(name)) for name, title in FORMATS]
+    parts = [
+        f"{title}: {text.strip()}" for title, text in formats if isinstance(text, str) and text
+    ]
+    if not isinstance(question, str) or not parts:
         return messages
-    return [*messages[:-1], {**messages[-1], "content": "\n\n".join([asked, *parts])}]
+    return [*messages[:-1], {**messages[-1], "content": "\n\n".join([question, *parts])}]
 
 
-def _code_to_show(asked: object, answer: dict[str, Any], starter: str) -> str:
+def _code_to_show(question: object, answer: dict[str, Any], starter: str) -> str:
     """Return what a prompt lacks that does not say which function is wanted: the code to begin
     with, or the first test.
     """
-    if not isinstance(asked, str):
+    if not isinstance(question, str):
         return ""
-    if starter.strip() and starter.strip() not in asked:
+    if starter.strip() and starter.strip() not in question:
         return f"Begin with:\n```python\n{starter.strip()}\n```"
     function = answer.get("function", "")
     test = answer["tests"][0].get("check", "")
     if not function and test.startswith("assert"):  # of a name that Python has, too, such as sum
         function = test.removeprefix("assert").split("(")[0].strip()
-    if not function or _is_named(function, asked):
+    if not function or _is_named(function, question):
         return ""
     if function in test and len(test) <= LONGEST_SHOWN:
         return f"It must pass this test:\n```python\n{test}\n```"
     return f"The function is called `{function}`."
 
 
-def _is_named(function: str, asked: str) -> bool:
+def _is_named(function: str, question: str) -> bool:
     """Tell whether the prompt gives the function's name as one: a name of a single plain word must
     look like code, as `sum(` or `` `sum` ``."""
     name = re.escape(function)
     if re.fullmatch(r"[a-z]+", function):
-        return re.search(rf"(?<!\w){name}\(|`{name}`|(?:called|named) {name}\b", asked) is not None
-    return re.search(rf"(?<!\w){name}(?!\w)", asked) is not None
+        return (
+            re.search(rf"(?<!\w){name}\(|`{name}`|(?:called|named) {name}\b", question) is not None
+        )
+    return re.search(rf"(?<!\w){name}(?!\w)", question) is not None
 
 
 SPECIAL = (

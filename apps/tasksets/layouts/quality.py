@@ -188,8 +188,10 @@ def _said_in(value: object) -> object:
     """Return the verdict in an object, such as {"rating": "bad"}; any other value as it is."""
     if not isinstance(value, dict):
         return value
-    said = (value.get(name) for name in ("rating", "value", "label", "verdict", "thumb", "thumbs"))
-    return next((one for one in said if is_good(one) is not None), None)
+    candidates = (
+        value.get(name) for name in ("rating", "value", "label", "verdict", "thumb", "thumbs")
+    )
+    return next((one for one in candidates if is_good(one) is not None), None)
 
 
 def require_rated(row: Row, name: str, at_least: float) -> None:

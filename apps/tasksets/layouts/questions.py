@@ -40,15 +40,15 @@ COUNTDOWN = (
 )
 
 
-def domain_name(said: object) -> str:
+def domain_name(value: object) -> str:
     """Return the name of a domain in our spelling: "Number Theory" is number-theory; "" where
     nothing is left."""
     if (
-        isinstance(said, list) and said
+        isinstance(value, list) and value
     ):  # ["Mathematics -> Algebra -> …"], the first one's last part
-        said = said[0]
-        said = said.rpartition("->")[2] if isinstance(said, str) else said
-    text = str(said) if is_finite_number(said) else said
+        value = value[0]
+        value = value.rpartition("->")[2] if isinstance(value, str) else value
+    text = str(value) if is_finite_number(value) else value
     if not isinstance(text, str):
         return ""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
@@ -121,10 +121,10 @@ def _solved(row: Row, taking: RowReading) -> Row:
     for name in JUDGED:
         if (verdict := row.get(name)) is not None and is_good(verdict) is not True:
             raise NotGood(f"{name}: is {verdict!r}, so the row is not a task with a known answer")
-    said = row.get("answer")
-    if isinstance(said, str) and said.strip().lower() in NO_ANSWERS:
-        raise NotThisLayout(f"answer: {said!r} cannot be used as a reference answer")
-    answer = said if said is not None else last_box(row["solution"])
+    stored_answer = row.get("answer")
+    if isinstance(stored_answer, str) and stored_answer.strip().lower() in NO_ANSWERS:
+        raise NotThisLayout(f"answer: {stored_answer!r} cannot be used as a reference answer")
+    answer = stored_answer if stored_answer is not None else last_box(row["solution"])
     if answer == "":
         raise NotThisLayout("solution: has no \\boxed answer, and there is no column `answer`")
     meta = read_meta(
@@ -235,9 +235,9 @@ def _environment(row: Row, taking: RowReading) -> Row:
 
 def _is_orz(row: Row) -> bool:
     """Tell whether the row is a list of two turns, whose columns are the places in it."""
-    asked = decoded(row.get("0"))
+    question = decoded(row.get("0"))
     truth = decoded(row.get("1"))
-    return is_message(asked) and isinstance(truth, dict) and "ground_truth" in truth
+    return is_message(question) and isinstance(truth, dict) and "ground_truth" in truth
 
 
 def _orz(row: Row, taking: RowReading) -> Row:
@@ -317,28 +317,28 @@ def _is_answered(row: Row) -> bool:
     return bool(first_text(row, QUESTIONS)) and bool(first_text(row, WORDED))
 
 
-def _answered(row: Row, taking: RowReading) -> Row:
+def _read_answered(row: Row, taking: RowReading) -> Row:
     prompt = read_question(row)
     if is_conversation(prompt):
         prompt = read_prompt_messages(prompt, first_text(row, QUESTIONS), taking)
     name = _judged_answer(row) or first_text(row, WORDED)
-    said = row[name]
-    if is_conversation(said) or is_message(decoded(said)):
-        said = read_answer(decoded(said), name, taking)
-    listed = decoded(said)
+    answer = row[name]
+    if is_conversation(answer) or is_message(decoded(answer)):
+        answer = read_answer(decoded(answer), name, taking)
+    listed = decoded(answer)
     if name in SEVERAL_TRUTHS and is_texts(listed):
         return _task(prompt, list(dict.fromkeys(listed)))
-    return _task(prompt, _as_truth(said))
+    return _task(prompt, _as_truth(answer))
 
 
-def _as_truth(said: Any) -> Any:
+def _as_truth(value: Any) -> Any:
     """Return a verdict in words, and all names of an answer that has several (TriviaQA)."""
-    if isinstance(said, bool):
-        return ["yes", "true"] if said else ["no", "false"]
-    aliases = said.get("aliases") if isinstance(said, dict) else None
-    if aliases is None or not is_texts([said.get("value")]) or not is_texts(aliases):
-        return said
-    return list(dict.fromkeys([said["value"], *aliases]))
+    if isinstance(value, bool):
+        return ["yes", "true"] if value else ["no", "false"]
+    aliases = value.get("aliases") if isinstance(value, dict) else None
+    if aliases is None or not is_texts([value.get("value")]) or not is_texts(aliases):
+        return value
+    return list(dict.fromkeys([value["value"], *aliases]))
 
 
 def _is_squad(row: Row) -> bool:
@@ -461,6 +461,6 @@ GENERAL = (
         "question",
         "a question and its answer, under any of their usual names (Trinity, OpenRLHF, Alpaca)",
         _is_answered,
-        {TASKS: _answered},
+        {TASKS: _read_answered},
     ),
 )

@@ -23,7 +23,7 @@ def _is_tagged(row: Row) -> bool:
     return all(isinstance(text, str) for text in texts) and f" {TAG}" in str(texts[0])
 
 
-def _judged(row: Row, taking: RowReading) -> Row:
+def _read_judged(row: Row, taking: RowReading) -> Row:
     """Take the whole answer, which is good if each of its steps is."""
     text = row["input"]
     verdicts = VERDICT.findall(row["label"])
@@ -33,15 +33,15 @@ def _judged(row: Row, taking: RowReading) -> Row:
             f"label: must have + or - at the end of each step; it has {len(verdicts)} for "
             f"{steps} steps"
         )
-    asked, *answer = STEP.split(text.replace(f" {TAG}", ""), maxsplit=1)
-    if not answer or not asked.strip():
+    question, *answer = STEP.split(text.replace(f" {TAG}", ""), maxsplit=1)
+    if not answer or not question.strip():
         raise NotThisLayout("input: must be a question, then its answer from 'Step 1:' on")
-    said = "\n".join(line.strip() for line in answer[0].splitlines() if line.strip())
-    return {"prompt": asked.strip(), "completion": said, "label": "-" not in verdicts}
+    stripped = "\n".join(line.strip() for line in answer[0].splitlines() if line.strip())
+    return {"prompt": question.strip(), "completion": stripped, "label": "-" not in verdicts}
 
 
-def _shown(row: Row, taking: RowReading) -> Row:
-    judged = _judged(row, taking)
+def _read_demonstration(row: Row, taking: RowReading) -> Row:
+    judged = _read_judged(row, taking)
     if not judged["label"]:
         raise NotGood("label: a step is labelled -, so it is not a demonstration")
     return {"prompt": judged["prompt"], "answer": judged["completion"]}
@@ -59,7 +59,7 @@ LAYOUTS = (
         "math-shepherd",
         "Math-Shepherd: input with steps that end with ки, and label with + or - for each",
         _is_tagged,
-        {THUMBS: _judged, DEMONSTRATIONS: _shown, TASKS: _task},
+        {THUMBS: _read_judged, DEMONSTRATIONS: _read_demonstration, TASKS: _task},
         judges_itself=True,
     ),
 )

@@ -136,23 +136,23 @@ class TasksetImport(LeasedWork):
 
     def draft(self, slug: str, how: dict) -> None:
         """Keep the choices. Raises ImportOver when it was started before."""
-        wanted = TasksetImport.objects.filter(pk=self.pk, state=self.State.LOOKED_AT)
-        self._require(wanted.update(slug=slug, how=how))
+        rows = TasksetImport.objects.filter(pk=self.pk, state=self.State.LOOKED_AT)
+        self._require(rows.update(slug=slug, how=how))
 
     def ask_preview(self, how: dict) -> None:
         """Have a worker read the first rows in another way.
 
         Raises ImportOver when it was started before.
         """
-        wanted = TasksetImport.objects.filter(pk=self.pk, state=self.State.LOOKED_AT)
+        rows = TasksetImport.objects.filter(pk=self.pk, state=self.State.LOOKED_AT)
         changes = {"state": self.State.WAITING, "preview": None, "how": how, "attempts": 0}
-        self._require(wanted.update(**changes))
+        self._require(rows.update(**changes))
 
     @transaction.atomic
     def start(self, slug: str, how: dict, by: User | None = None) -> None:
         """Queue the import for the next worker. Raises ImportOver if it was started before."""
-        wanted = TasksetImport.objects.filter(pk=self.pk, state=self.State.LOOKED_AT)
-        self._require(wanted.update(state=self.State.WAITING, slug=slug, how=how, attempts=0))
+        rows = TasksetImport.objects.filter(pk=self.pk, state=self.State.LOOKED_AT)
+        self._require(rows.update(state=self.State.WAITING, slug=slug, how=how, attempts=0))
         AuditEntry.record(
             "taskset import started",
             f"taskset {self.project.slug}/{slug}",
@@ -190,8 +190,8 @@ class TasksetImport(LeasedWork):
 
         Raises ImportOver if another worker reads it by now, or it was stopped.
         """
-        told = {"taskset": taskset, "rows": rows, "at": F("bytes")}
-        self._require(self.release(state=self.State.DONE, ended_at=Now(), **told))
+        columns = {"taskset": taskset, "rows": rows, "at": F("bytes")}
+        self._require(self.release(state=self.State.DONE, ended_at=Now(), **columns))
 
     def fail(self, reason: str, bad: Sequence[Sequence[Any]] = (), bad_count: int = 0) -> None:
         """Mark the import as failed; nothing of it was stored.
@@ -199,25 +199,25 @@ class TasksetImport(LeasedWork):
         Raises ImportOver as `finish` does.
         """
         names = {self.path: self.name, self.packed_path: self.name}
-        told = [[line, public_text(why, names), text] for line, why, text in bad[:LINES_KEPT]]
+        lines = [[line, public_text(why, names), text] for line, why, text in bad[:LINES_KEPT]]
         words = public_text(reason, names)[:300] or "no reason was given"
-        said = {"reason": words, "bad": told, "bad_count": bad_count}
-        self._require(self.release(state=self.State.FAILED, ended_at=Now(), **said))
+        columns = {"reason": words, "bad": lines, "bad_count": bad_count}
+        self._require(self.release(state=self.State.FAILED, ended_at=Now(), **columns))
         self.forget_file()
 
     def stop(self, reason: str, by: User | None = None) -> None:
         """Stop the import; nothing of it is stored. Raises ImportOver when it is over."""
-        wanted = TasksetImport.objects.filter(pk=self.pk).exclude(state__in=self.OVER)
+        rows = TasksetImport.objects.filter(pk=self.pk).exclude(state__in=self.OVER)
         ended = {"state": self.State.STOPPED, "reason": reason[:300], "ended_at": Now()}
         with transaction.atomic():
-            self._require(wanted.update(**ended, **self.FREED))
+            self._require(rows.update(**ended, **self.FREED))
             AuditEntry.record(
                 "taskset import stopped", f"{self}"[:200], by, self.project, reason=reason[:300]
             )
         self.forget_file()
 
     def _require(self, changed: int | bool) -> None:
-        told = [
+        names = [
             "state",
             "reason",
             "rows",
@@ -231,6 +231,6 @@ class TasksetImport(LeasedWork):
             "bad_count",
             "ended_at",
         ]
-        self.refresh_from_db(fields=told)
+        self.refresh_from_db(fields=names)
         if not changed:
             raise ImportOver(f"it is already {self.get_state_display()}")

@@ -165,7 +165,7 @@ class _Page:
             return
         elif name and name not in NOT_SHOWN:
             raise NoPage(f"<{name.rpartition('}')[2][:30]}> is not supported")
-        _say(parent, child.tail)
+        _append_text(parent, child.tail)
 
     def _count(self) -> None:
         self.elements += 1
@@ -173,7 +173,7 @@ class _Page:
             raise NoPage(f"more than {MOST_ELEMENTS} elements")
 
 
-def _say(parent: Element, words: str | None) -> None:
+def _append_text(parent: Element, words: str | None) -> None:
     """Append text that followed a removed element."""
     if not words:
         return
@@ -186,12 +186,12 @@ def _say(parent: Element, words: str | None) -> None:
 def _attributes(element: Element) -> dict[str, str]:
     kept = {name: value for name, value in element.items() if name in ATTRIBUTES}
     for name in SPANS & set(element.keys()):
-        said = element.get(name, "").strip()
-        if not said.isdecimal():
+        stripped = element.get(name, "").strip()
+        if not stripped.isdecimal():
             continue
-        if len(said) > 9 or int(said) > MOST_SPANNED:
-            raise NoPage(f"{name}={said[:12]} is too large; at most {MOST_SPANNED}")
-        kept[name] = said
+        if len(stripped) > 9 or int(stripped) > MOST_SPANNED:
+            raise NoPage(f"{name}={stripped[:12]} is too large; at most {MOST_SPANNED}")
+        kept[name] = stripped
     if element.tag == "a" and element.get("href") is not None:
         kept["href"] = "#"  # it looks like a link, and leads nowhere
     if style := styles.declarations(element.get("style", "")):

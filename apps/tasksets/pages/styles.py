@@ -157,13 +157,13 @@ def rendered_rules(css: str) -> str:
 
     if css.count("{") > MOST_RULES:
         raise NoPage(f"more than {MOST_RULES} style rules")
-    kept = _kept(tinycss2.parse_stylesheet(css, skip_comments=True, skip_whitespace=True))
+    kept = _kept_nodes(tinycss2.parse_stylesheet(css, skip_comments=True, skip_whitespace=True))
     # An escape in a string is written out as its character: nothing may end the element that this
     # is put into.
     return "\n".join(kept).replace("<", "\\3c ")
 
 
-def _kept(nodes: Iterable) -> Iterator[str]:
+def _kept_nodes(nodes: Iterable) -> Iterator[str]:
     import tinycss2
 
     for node in nodes:
@@ -186,7 +186,7 @@ def _at_rule(node) -> Iterator[str]:
         raise NoPage(f"@{name[:20]} is not supported")
     within = tinycss2.parse_rule_list(node.content or (), skip_comments=True, skip_whitespace=True)
     if media := _selectors(node.prelude):
-        yield "\n".join((f"@media {media}{{", *_kept(within), "}"))
+        yield "\n".join((f"@media {media}{{", *_kept_nodes(within), "}"))
 
 
 def _selectors(prelude: list) -> str:
@@ -195,10 +195,10 @@ def _selectors(prelude: list) -> str:
 
     if any(node.type in ("url", "error", "{} block") for node in _walked(prelude)):
         return ""
-    said = tinycss2.serialize(prelude).strip()
-    if len(said) > LONGEST_SELECTOR:
+    selector = tinycss2.serialize(prelude).strip()
+    if len(selector) > LONGEST_SELECTOR:
         raise NoPage(f"selectors longer than {LONGEST_SELECTOR} characters")
-    return said
+    return selector
 
 
 def _declared(nodes: Iterable) -> str:

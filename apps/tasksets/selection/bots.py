@@ -3,7 +3,7 @@
 See arXiv 2510.26374.
 
 A belief is a Beta distribution (α, β), (1, 1) of a task that was never tried. What is believed
-fades towards that by λ an update, also of tasks that are not drawn.
+fades towards that by λ a step, also of tasks that are not drawn.
 """
 
 import math
@@ -39,9 +39,9 @@ class Beliefs:
     def of(
         cls, rows: Sequence[tuple[int, float, float, int]], update: int, forgetting: float
     ) -> "Beliefs":
-        """Return the beliefs at this update.
+        """Return the beliefs at this step.
 
-        `rows`: (index, α, β, the update for whose draw the last verdict was).
+        `rows`: (index, α, β, the step for whose draw the last verdict was).
         """
         table = np.array(sorted(rows), dtype=float).reshape(-1, 4)
         ago = np.maximum(0, update - table[:, 3])
@@ -53,12 +53,12 @@ class Beliefs:
 
 
 def faded(parameter: np.ndarray, updates: np.ndarray, forgetting: float) -> np.ndarray:
-    """Apply α ← (1 − λ)·α + λ as many times as there were updates."""
+    """Apply α ← (1 − λ)·α + λ as many times as there were steps."""
     return 1.0 + (1.0 - forgetting) ** updates * (parameter - 1.0)
 
 
 def memory(forgetting: float, counts_as: float, groups_per_step: int) -> int | None:
-    """Return after how many updates the strongest belief has less evidence than `FADED`.
+    """Return after how many steps the strongest belief has less evidence than `FADED`.
 
     Tasks without a verdict since then are drawn as if never tried, so a draw reads only the newest
     records: their number depends on λ, not on the set. None means never: nothing is forgotten.
@@ -67,7 +67,7 @@ def memory(forgetting: float, counts_as: float, groups_per_step: int) -> int | N
         return None
     if forgetting == 1:
         return 1
-    # All groups of every update were of one task: a geometric series.
+    # All groups of every step were of one task: a geometric series.
     strongest = counts_as * groups_per_step / forgetting
     return math.ceil(math.log(FADED / strongest) / math.log1p(-forgetting))
 

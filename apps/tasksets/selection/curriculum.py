@@ -1,4 +1,4 @@
-"""Kimi k1.5's curriculum: all tasks alike until an update, then the hard ones alone."""
+"""Kimi k1.5's curriculum: all tasks alike until a step, then the hard ones alone."""
 
 from collections.abc import Iterable
 

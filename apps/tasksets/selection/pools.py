@@ -26,7 +26,9 @@ def pool_position(
         for (first, end), share in zip(pairwise([0, *ends]), shares, strict=True)
     ]
     usable = [
-        (first, end, share) for first, end, share in bands if share and _left(first, end, left_out)
+        (first, end, share)
+        for first, end, share in bands
+        if share and _count_left(first, end, left_out)
     ]
     if not usable:
         return shuffled(draw_index, ends[-1], seed, left_out)
@@ -37,5 +39,5 @@ def pool_position(
     )
 
 
-def _left(first: int, end: int, left_out: frozenset[int]) -> int:
+def _count_left(first: int, end: int, left_out: frozenset[int]) -> int:
     return end - first - sum(first <= place < end for place in left_out)

@@ -40,10 +40,10 @@ def draw_prioritized(
             asked.update(new)
 
     ask(_candidate(stock, seed, draw, n) for draw in draws for n in range(AHEAD))
-    return [stock.take(_one(draw, stock, seed, ask, known, floor, prior)) for draw in draws]
+    return [stock.take(_choose_task(draw, stock, seed, ask, known, floor, prior)) for draw in draws]
 
 
-def _one(
+def _choose_task(
     draw: int,
     stock: Stock,
     seed: int,

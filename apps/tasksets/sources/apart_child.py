@@ -22,10 +22,10 @@ def main() -> int:
     parser.add_argument("--format", default="auto")
     parser.add_argument("--split", default="")
     parser.add_argument("--cpu-s", type=float, required=True)
-    asked = parser.parse_args()
-    confine(cpu_s=asked.cpu_s)
+    options = parser.parse_args()
+    confine(cpu_s=options.cpu_s)
     try:
-        source = open_source(asked.file, asked.format, asked.split)
+        source = open_source(options.file, options.format, options.split)
         for record in source:
             sys.stdout.buffer.write(encode_record(record, source.at / max(source.size, 1)))
         sys.stdout.buffer.flush()

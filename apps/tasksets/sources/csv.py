@@ -126,19 +126,19 @@ class Rows:
 
 
 def _record(number: int, row: list[str], header: list[str]) -> Record | BadLine:
-    said = "\t".join(row)
-    if not _is_text(said):
-        return BadLine(number, "not UTF-8", line_excerpt(said.encode(errors="surrogateescape")))
+    text = "\t".join(row)
+    if not _is_text(text):
+        return BadLine(number, "not UTF-8", line_excerpt(text.encode(errors="surrogateescape")))
     if len(row) != len(header):
         return BadLine(
             number,
             f"the header has {len(header)} cells, this row {len(row)}",
-            line_excerpt(said.encode()),
+            line_excerpt(text.encode()),
         )
     return record_of_row(
         number, {name: cell or None for name, cell in zip(header, row, strict=True)}
     )
 
 
-def _is_text(said: str) -> bool:
-    return said.isascii() or not any("\udc80" <= character <= "\udcff" for character in said)
+def _is_text(text: str) -> bool:
+    return text.isascii() or not any("\udc80" <= character <= "\udcff" for character in text)

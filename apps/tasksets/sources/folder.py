@@ -43,12 +43,12 @@ class Folder:
             number = 0
             for number, record in enumerate(source, start=1):
                 self.at = before + source.at
-                yield self._placed(record, rows + number, file)
+                yield self._with_place(record, rows + number, file)
             rows = rows + number
             before = before + source.size
         self.at = self.size
 
-    def _placed(self, record: Record | BadLine, number: int, file: Path) -> Record | BadLine:
+    def _with_place(self, record: Record | BadLine, number: int, file: Path) -> Record | BadLine:
         if isinstance(record, Record) or len(self.files) == 1:
             return replace(record, number=number)
         return replace(
@@ -64,7 +64,10 @@ def list_splits(path: Path) -> list[str]:
     Raises NotReadable.
     """
     if (path / DICT).is_file():
-        return [_part(path, name, contained_folder).name for name in _told(path / DICT, "splits")]
+        return [
+            _part(path, name, contained_folder).name
+            for name in _read_listing(path / DICT, "splits")
+        ]
     if (path / STATE).is_file():
         return []
     files = (file.relative_to(path) for file in _data_files(path))
@@ -77,7 +80,7 @@ def _is_saved(path: Path) -> bool:
 
 def _saved(path: Path, split: str) -> list[Path]:
     if (path / DICT).is_file():
-        splits = _told(path / DICT, "splits")
+        splits = _read_listing(path / DICT, "splits")
         if split not in splits and (split or len(splits) > 1):
             raise NotReadable(f"choose a split: {', '.join(splits)}")
         return _saved(_part(path, split or splits[0], contained_folder), "")
@@ -85,12 +88,12 @@ def _saved(path: Path, split: str) -> list[Path]:
         raise NotReadable("the folder has a single split, so do not name one")
     names = [
         part.get("filename") if isinstance(part, dict) else None
-        for part in _told(path / STATE, "_data_files", (dict,))
+        for part in _read_listing(path / STATE, "_data_files", (dict,))
     ]
     return [_part(path, name, contained_file) for name in names]
 
 
-def _told(file: Path, key: str, kinds: tuple[type, ...] = (str,)) -> list:
+def _read_listing(file: Path, key: str, kinds: tuple[type, ...] = (str,)) -> list:
     file = _part(file.parent, file.name, contained_file)
     try:
         found = strict_json.read_json_file(file, LARGEST_STATE)

@@ -24,11 +24,11 @@ class SourceFailed(ValueError):
     """Raised for a source that is not there, refuses its options, or raises."""
 
 
-def lines_from_plugin(name: str, place: str, said: Mapping[str, Any]) -> Iterator[bytes]:
+def lines_from_plugin(name: str, place: str, given_options: Mapping[str, Any]) -> Iterator[bytes]:
     """Yield the rows of a plugin's source as JSON lines. Raises SourceFailed."""
     try:
         part = REGISTRY.find(DATASET_SOURCE, name)
-        options = part.read_options(said)
+        options = part.read_options(given_options)
     except LookupError as missing:
         raise SourceFailed(str(missing)) from None
     except ValidationError as bad:

@@ -54,11 +54,11 @@ class Source(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Return the size in bytes."""
 
     @property
     def at(self) -> int:
-        """Bytes that the newest iteration has read."""
+        """Return how many bytes the newest iteration has read."""
 
     def __iter__(self) -> Iterator[Record | BadLine]: ...
 

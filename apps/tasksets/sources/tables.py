@@ -50,7 +50,7 @@ def records_in(batch: arrow.RecordBatch, first: int) -> Iterator[Record | BadLin
             rows = _plain_rows(some)
         except UNREADABLE:
             yield from (
-                _alone(some.slice(place, 1), first + start + place)
+                _decode_row(some.slice(place, 1), first + start + place)
                 for place in range(some.num_rows)
             )
         else:
@@ -90,7 +90,7 @@ def _replaced(kind: arrow.DataType, by: arrow.DataType) -> arrow.DataType:
     return kind
 
 
-def _alone(row: arrow.RecordBatch, number: int) -> Record | BadLine:
+def _decode_row(row: arrow.RecordBatch, number: int) -> Record | BadLine:
     try:
         return record_of_row(number, _plain_rows(row)[0])
     except UnicodeDecodeError:

@@ -120,7 +120,7 @@ class Api:
         installation may hold the request (at most 60); after that it is polled every second. Raises
         Gone if the episode has ended.
         """
-        said = {
+        body = {
             "number": number,
             "observation": observation,
             "reward": reward,
@@ -129,7 +129,7 @@ class Api:
         }
         path = f"episodes/{episode}/turns/"
         return read_document(
-            Turn, await self.ask("POST", path, {**said, "timeout_s": timeout_s}, wait_s=timeout_s)
+            Turn, await self.ask("POST", path, {**body, "timeout_s": timeout_s}, wait_s=timeout_s)
         )
 
     async def result(
@@ -146,19 +146,19 @@ class Api:
         `failed`: the environment broke, which is not the same as reward 0; `final`: no further
         reward comes. Raises Gone if it has ended with another result.
         """
-        said = {"outcome": outcome, "reward": reward, "reason": reason, "final": final}
-        return read_episode(await self.ask("POST", f"episodes/{episode}/result/", said, named=True))
+        body = {"outcome": outcome, "reward": reward, "reason": reason, "final": final}
+        return read_episode(await self.ask("POST", f"episodes/{episode}/result/", body, named=True))
 
     async def reward(self, rewards: Iterable[Reward]) -> list[RewardResult]:
         """Send any number of rewards separately from turns; result i belongs to reward i.
 
         A refused one raises nothing.
         """
-        told = [asdict(one) for one in rewards]
+        body = [asdict(one) for one in rewards]
         results = []
-        for first in range(0, len(told), MOST_REWARDS):
+        for first in range(0, len(body), MOST_REWARDS):
             answer = await self.ask(
-                "POST", "rewards/", {"rewards": told[first : first + MOST_REWARDS]}, named=True
+                "POST", "rewards/", {"rewards": body[first : first + MOST_REWARDS]}, named=True
             )
             results += [read_document(RewardResult, one) for one in answer["results"]]
         return results
@@ -195,11 +195,11 @@ class Api:
     def _request(
         self, method: str, path: str, wait_s: float, headers: dict[str, str], body: object = None
     ) -> httpx.Request:
-        said = {} if body is None else {"json": body}
+        keywords = {} if body is None else {"json": body}
         times = {"timeout": httpx.Timeout(ANSWER_S + wait_s, connect=10.0).as_dict()}
         headers = {"Authorization": f"Bearer {self.token}", "Accept": "application/json", **headers}
         return httpx.Request(
-            method, self.address.rstrip("/") + path, headers=headers, extensions=times, **said
+            method, self.address.rstrip("/") + path, headers=headers, extensions=times, **keywords
         )
 
     async def _sent(

@@ -46,8 +46,8 @@ class Awaited:
         await asyncio.sleep(seconds)
 
     async def call(self, function: Callable[[], Any]) -> Any:
-        said = function()
-        return await said if inspect.isawaitable(said) else said
+        result = function()
+        return await result if inspect.isawaitable(result) else result
 
 
 def _now(written: Written[P, T]) -> Callable[Concatenate["Client", P], T]:

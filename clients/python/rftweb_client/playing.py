@@ -99,8 +99,8 @@ async def _play_one(api: Api, game: Plays, episode: Episode) -> None:
 async def _take_turns(api: Api, game: Plays, episode: Episode) -> None:
     step = Step(await api.wire.call(partial(game.reset, episode.seed, episode.task)))
     for number in count():
-        said = {"reward": step.reward, "done": step.done, "info": step.info}
-        turn = await api.turn(episode.id, number, step.observation, **said)
+        body = {"reward": step.reward, "done": step.done, "info": step.info}
+        turn = await api.turn(episode.id, number, step.observation, **body)
         if turn.action is None:
             return
         step = await api.wire.call(partial(game.step, turn.action))

@@ -91,29 +91,29 @@ def read_problem(answer: httpx.Response) -> Problem:
 
     Its status is an error, or its body is not JSON.
     """
-    said = _json(answer)
+    problem = _json(answer)
     kind = KINDS.get(answer.status_code, Problem)
-    title = said.get("title", answer.reason_phrase)
-    detail = said.get("detail", answer.text[:300])
+    title = problem.get("title", answer.reason_phrase)
+    detail = problem.get("detail", answer.text[:300])
     return kind(
         answer.status_code,
         title,
         detail,
-        said.get("errors", {}),
-        said.get("id", ""),
+        problem.get("errors", {}),
+        problem.get("id", ""),
         retry_after_s(answer),
     )
 
 
 def retry_after_s(answer: httpx.Response) -> float | None:
     """Return the header's seconds; None if it is missing, or a date, which only proxies send."""
-    said = answer.headers.get("Retry-After", "")
-    return float(said) if said.isdecimal() else None
+    value = answer.headers.get("Retry-After", "")
+    return float(value) if value.isdecimal() else None
 
 
 def _json(answer: httpx.Response) -> dict:
     try:
-        said = answer.json()
+        body = answer.json()
     except ValueError:  # the page of a proxy
         return {}
-    return said if isinstance(said, dict) else {}
+    return body if isinstance(body, dict) else {}

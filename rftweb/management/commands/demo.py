@@ -66,7 +66,7 @@ class Command(BaseCommand):
         try:
             facts = self._run_stack(options)
         except KeyboardInterrupt:
-            self._say("stopped; run the command again to continue")
+            self._print("stopped; run the command again to continue")
             raise SystemExit(INTERRUPTED if options["exit"] else 0) from None
         except (NotBuilt, StackFailed, AlreadyRunning) as error:
             raise CommandError(str(error)) from None
@@ -95,7 +95,7 @@ class Command(BaseCommand):
             with building(others, niceness=BACKGROUND) as builders_of_others:
                 later = LaterRuns(builders_of_others)
                 steps = options["steps"]
-                keep_going(furniture.project, name, steps, stack.is_running, self._say, later)
+                keep_going(furniture.project, name, steps, stack.is_running, self._print, later)
             code = stack.process.returncode if stack.process else None
             raise StackFailed(f"the supervisor ended with code {code}; see {settings.VAR / 'log'}")
 
@@ -105,7 +105,7 @@ class Command(BaseCommand):
         if options["run"]:
             for other in furniture.project.runs.running().exclude(pk=run.pk):
                 other.pause(reason=PAUSED_BY_DEMO)
-                self._say(f"run {other.slug} is paused because {run.slug} was requested")
+                self._print(f"run {other.slug} is paused because {run.slug} was requested")
         if run.state == Run.State.CREATED:
             run.start()
         elif run.state == Run.State.PAUSED and (
@@ -144,15 +144,15 @@ class Command(BaseCommand):
         seconds = time.monotonic() - began
         violations = {check: found for check, found in reconcile(None).items() if found}
         for check, found in violations.items():
-            self._say(f"{check}: {'; '.join(found)}")
+            self._print(f"{check}: {'; '.join(found)}")
         if run.state != Run.State.COMPLETED:
             raise StackFailed(f"run {run.slug} is {run.get_state_display()}: {run.state_reason}")
         return summary_document(run, seconds, not violations)
 
     def _say_step(self, run: Run) -> None:
-        self._say(f"{run.slug}: step {run.step}/{run.planned_steps}, {latest(run)}")
+        self._print(f"{run.slug}: step {run.step}/{run.planned_steps}, {latest(run)}")
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 

@@ -52,7 +52,7 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:
         run = run_named(options["run"], options["project"])
-        asked = _asked(options)
+        asked = _read_questions(options)
         for version in _versions(run, options):
             try:
                 made, is_new = start_evaluation(version, asked, again=options["again"])
@@ -79,13 +79,13 @@ class Command(BaseCommand):
         self.stdout.write(f"{made.slug} is {made.state}")
 
 
-def _asked(options: dict) -> Asked:
-    told = {
+def _read_questions(options: dict) -> Asked:
+    given = {
         name: options[name] for name in ("taskset", "samples", "tasks", "temperature", "max_tokens")
     }
-    said = {name: value for name, value in told.items() if value is not None}
+    values = {name: value for name, value in given.items() if value is not None}
     try:
-        return Asked(**said, rewards=[{"scorer": name} for name in options["scorer"]])
+        return Asked(**values, rewards=[{"scorer": name} for name in options["scorer"]])
     except ValidationError as wrong:
         error = wrong.errors()[0]
         raise CommandError(f"--{str(error['loc'][0]).replace('_', '-')}: {error['msg']}") from None

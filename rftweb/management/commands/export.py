@@ -49,20 +49,22 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         run = run_named(options["run"], options["project"])
         redactor = Redactor() if options["redact"] else None
-        wanted = RowSelection(
+        selection = RowSelection(
             run, options["form"], options["since"], options["pseudonyms"], redactor
         )
-        path: Path = options["out"] or Path(file_name(options["kind"], wanted, options["format"]))
+        path: Path = options["out"] or Path(
+            file_name(options["kind"], selection, options["format"])
+        )
         try:
             with path.open("xb") as stream:
-                count = write_export_file(options["kind"], wanted, options["format"], stream)
+                count = write_export_file(options["kind"], selection, options["format"], stream)
         except FileExistsError:
             raise CommandError(f"--out: {path} already exists; choose another file") from None
         except OSError as error:
             raise CommandError(f"--out: {error}") from None
-        said = f"; redacted: {redactor.words}" if redactor else ""
+        suffix = f"; redacted: {redactor.words}" if redactor else ""
         self.stdout.write(
-            self.style.SUCCESS(f"{count} {options['kind'].replace('_', ' ')} in {path}{said}")
+            self.style.SUCCESS(f"{count} {options['kind'].replace('_', ' ')} in {path}{suffix}")
         )
 
 

@@ -125,10 +125,10 @@ class Command(BaseCommand):
             raise CommandError(f"--out: {path} already exists; choose another file") from None
         except OSError as error:
             raise CommandError(f"--out: {error}") from None
-        said = (
+        message = (
             f"{len(figures.names)} figures up to step {figures.last_step} in {path}, {size:,} bytes"
         )
-        self.stdout.write(self.style.SUCCESS(said))
+        self.stdout.write(self.style.SUCCESS(message))
 
 
 def open_target(run: Run, options: dict) -> Target:

@@ -27,8 +27,8 @@ class Command(BaseCommand):
         except LookupError as missing:
             raise CommandError(str(missing)) from None
         if options["json"]:
-            told = [_document(operator) for operator in found]
-            self.stdout.write(json.dumps(told[0] if name else told, indent=2))
+            documents = [_document(operator) for operator in found]
+            self.stdout.write(json.dumps(documents[0] if name else documents, indent=2))
         elif name:
             self._explain(found[0])
         else:

@@ -77,8 +77,8 @@ class Command(BaseCommand):
     def _list(self, as_json: bool) -> None:
         entries = sorted(REGISTRY.entries(), key=lambda one: (one.kind, one.name))
         if as_json:
-            told = [{**asdict(one), "state": one.state} for one in entries]
-            self.stdout.write(json.dumps(told, indent=2))
+            documents = [{**asdict(one), "state": one.state} for one in entries]
+            self.stdout.write(json.dumps(documents, indent=2))
             return
         rows = [_row(one) for one in entries]
         widths = [max(len(row[column]) for row in rows) for column in range(4)]

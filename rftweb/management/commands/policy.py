@@ -160,9 +160,9 @@ def adopt_folder(
 
     Raises CommandError; the worker has printed the reason on standard error.
     """
-    asked = ["--chat-template", _from_here(chat_template)] if chat_template else []
-    asked += ["--revision", revision, "--cache", str(settings.VAR / "models")]
-    done = _worker("adopt", _from_here(source), *asked, "--out", str(folder))
+    arguments = ["--chat-template", _from_here(chat_template)] if chat_template else []
+    arguments += ["--revision", revision, "--cache", str(settings.VAR / "models")]
+    done = _worker("adopt", _from_here(source), *arguments, "--out", str(folder))
     if done.returncode:
         raise CommandError(f"{source} was not added")
     origin = json.loads(done.stdout)
@@ -184,8 +184,8 @@ def _own_name(source: str) -> str:
 
 def average_folders(first: Path, second: Path, share: float, folder: Path) -> None:
     """Seal the mean of two sets of weights at `folder`. Raise CommandError."""
-    asked = ["--share", str(share), "--out", str(folder)]
-    if _worker("average", str(first), str(second), *asked).returncode:
+    arguments = ["--share", str(share), "--out", str(folder)]
+    if _worker("average", str(first), str(second), *arguments).returncode:
         raise CommandError("the two were not averaged")
 
 

@@ -50,7 +50,9 @@ class Command(BaseCommand):
         run = run_named(options["run"], options["project"])
         path: Path = options["rewards"]
         try:
-            chosen = Chosen.read({**steps_in(options["steps"]), **_told(options, "domain", "most")})
+            chosen = Chosen.read(
+                {**steps_in(options["steps"]), **_given_options(options, "domain", "most")}
+            )
             again = start_rescoring(run, scorers_in(path.read_text(encoding="utf-8")), chosen)
         except ConfigError as error:
             raise explained(error) from None
@@ -59,7 +61,7 @@ class Command(BaseCommand):
         except (OSError, UnicodeDecodeError) as error:
             raise CommandError(f"{path}: {error}") from None
         self._judge(again)
-        self._tell(again)
+        self._report(again)
 
     def _judge(self, again: Rescoring) -> None:
         me = register_worker(Worker.Role.SCORER)
@@ -75,7 +77,7 @@ class Command(BaseCommand):
                 grader().stop()
             me.stop()
 
-    def _tell(self, again: Rescoring) -> None:
+    def _report(self, again: Rescoring) -> None:
         if again.state != Rescoring.State.DONE:
             raise CommandError(f"rescoring {again.pk} is {again.state}: {again.reason}")
         rows = Rescored.objects.filter(rescoring=again)
@@ -99,5 +101,5 @@ def steps_in(text: str) -> dict[str, str]:
     return {name: number for name, number in found.groupdict().items() if number} if found else {}
 
 
-def _told(options: dict, *names: str) -> dict[str, object]:
+def _given_options(options: dict, *names: str) -> dict[str, object]:
     return {name: options[name] for name in names if options[name] is not None}

@@ -34,13 +34,13 @@ class Command(BaseCommand):
         )
 
     def handle(self, **options: Any) -> None:
-        told = _told(options)
+        document = _given_rule(options)
         all_runs = Run.objects.select_related("project").order_by("pk")
         runs = [run_named(options["run"], options["project"])] if options["run"] else all_runs
         total = ReleaseSize()
         ruled = 0
         for run in runs:
-            rule = told or find_retention_rule(run)
+            rule = document or find_retention_rule(run)
             if rule is None:
                 continue
             ruled += 1
@@ -51,7 +51,7 @@ class Command(BaseCommand):
             )
             total += gone
             if gone.groups or options["run"]:
-                self.stdout.write(f"{run.project.slug}/{run.slug}: {_words(gone)}")
+                self.stdout.write(f"{run.project.slug}/{run.slug}: {_freed_text(gone)}")
         if not ruled:
             raise CommandError(
                 "no rule: use `--days` or `--uses` with a run, set `retention` in a run's "
@@ -59,12 +59,12 @@ class Command(BaseCommand):
             )
         self.stdout.write(
             self.style.SUCCESS(
-                f"{'would be deleted' if options['dry_run'] else 'deleted'}: {_words(total)}"
+                f"{'would be deleted' if options['dry_run'] else 'deleted'}: {_freed_text(total)}"
             )
         )
 
 
-def _told(options: dict) -> Retention | None:
+def _given_rule(options: dict) -> Retention | None:
     if options["days"] is None and options["uses"] is None:
         return None
     if not options["run"]:
@@ -76,5 +76,5 @@ def _told(options: dict) -> Retention | None:
         raise CommandError(f"--{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from None
 
 
-def _words(gone: ReleaseSize) -> str:
+def _freed_text(gone: ReleaseSize) -> str:
     return f"arrays of {gone.rollouts:,} rollouts in {gone.groups:,} groups, {gone.bytes:,} bytes"

@@ -118,7 +118,7 @@ class Command(BaseCommand):
             raise CommandError(f"--most: is {most}; it must be at least 1")
         try:
             found = seed_run(
-                run, of, _asked(of, options["where"]), most, dry_run=options["dry_run"]
+                run, of, _matching_rollouts(of, options["where"]), most, dry_run=options["dry_run"]
             )
         except NotSeeded as why:
             raise CommandError(str(why)) from None
@@ -176,8 +176,10 @@ class Command(BaseCommand):
         if not found:
             self.stdout.write(f"{' and '.join(names)} have the same configuration")
             return
-        told = ((each.field, *(" ".join(value.split()) for value in each.values)) for each in found)
-        rows = [("field", *names), *told]
+        cells = (
+            (each.field, *(" ".join(value.split()) for value in each.values)) for each in found
+        )
+        rows = [("field", *names), *cells]
         wide = [max(len(row[n]) for row in rows) for n in (0, 1)]
         for field, before, after in rows:
             self.stdout.write(f"{field:{wide[0]}}  {before:{wide[1]}}  {after}")
@@ -258,14 +260,14 @@ def _brief(run: Run) -> str:
     )
 
 
-def _asked(of: Run, where: list[str]) -> QuerySet[Rollout]:
+def _matching_rollouts(of: Run, where: list[str]) -> QuerySet[Rollout]:
     """Return the run's rollouts that match a search.
 
     Raises CommandError naming the wrong field.
     """
-    said = dict(part.partition("=")[::2] for part in where)
-    form = Filter(said, is_open=True)
-    if unknown := said.keys() - form.fields.keys():
+    filters = dict(part.partition("=")[::2] for part in where)
+    form = Filter(filters, is_open=True)
+    if unknown := filters.keys() - form.fields.keys():
         raise CommandError(
             f"--where: no field {', '.join(sorted(unknown))}; there are: {', '.join(form.fields)}"
         )

@@ -79,20 +79,20 @@ class Command(BaseCommand):
             grader().stop()
 
     def _score(self, lines: dict) -> None:
-        said = {
+        rows = {
             number: {"line": number, "error": str(bad), "value": None}
             for number, bad in lines.items()
             if isinstance(bad, BadLine)
         }
         asked = list_scoring_questions(
-            {number: line for number, line in lines.items() if number not in said}
+            {number: line for number, line in lines.items() if number not in rows}
         )
         for answer in by_rule(asked):
             for number, verdict in zip(answer.question.rollout_ids, answer.verdicts, strict=True):
-                said[number] = {
+                rows[number] = {
                     "value": verdict.value,
                     "reason": verdict.reason,
                     "details": verdict.details,
                 }
         for number in lines:
-            self.stdout.write(json.dumps(said[number]))
+            self.stdout.write(json.dumps(rows[number]))

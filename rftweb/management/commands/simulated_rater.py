@@ -135,14 +135,14 @@ class Rater:
         """Claim items of this run and decide them; skip those that it cannot judge, for people."""
         for item in self._post(CLAIM, {"run": run, "count": count})["items"]:
             slot = SLOT.format(item["slot"])
-            said = decision(item)
+            answer = decision(item)
             try:
-                if said is None:
+                if answer is None:
                     self._post(
                         slot + "skip/", {"fence": item["fence"], "reason": "no rule for this form"}
                     )
                 else:
-                    self._post(slot, said)
+                    self._post(slot, answer)
             except urllib.error.HTTPError as error:
                 if error.code != CONFLICT:  # leased by somebody else, or no longer open
                     raise

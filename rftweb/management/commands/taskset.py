@@ -102,7 +102,7 @@ class Command(BaseCommand):
         self.stdout.write("\n".join(read_as))
 
     def _export(self, options: dict) -> None:
-        taskset = _found(project_named(options["project"]), options["slug"])
+        taskset = _find_taskset(project_named(options["project"]), options["slug"])
         self.stdout.write(
             self.style.SUCCESS(
                 export_to_file(taskset, options["file"], options["force"], options["redact"])
@@ -112,24 +112,26 @@ class Command(BaseCommand):
     def _overlap(self, options: dict) -> None:
         project = project_named(options["project"])
         for line in overlapped(
-            _found(project, options["checked"]), _found(project, options["other"]), options
+            _find_taskset(project, options["checked"]),
+            _find_taskset(project, options["other"]),
+            options,
         ):
-            self._tell(line)
+            self._write(line)
 
     def _harder(self, options: dict) -> None:
         project = project_named(options["project"])
-        made, left = create_harder_taskset(_found(project, options["slug"]), options)
+        made, left = create_harder_taskset(_find_taskset(project, options["slug"]), options)
         self._say_stored(made)
         for line in left:
-            self._tell(line)
+            self._write(line)
 
     def _rewrite(self, options: dict) -> None:
         made, refused = create_rewritten_taskset(
-            _found(project_named(options["project"]), options["slug"]), options
+            _find_taskset(project_named(options["project"]), options["slug"]), options
         )
         self._say_stored(made)
         for line in refused:
-            self._tell(line)
+            self._write(line)
 
     def _generate(self, options: dict) -> None:
         project = project_named(options["project"])
@@ -155,7 +157,7 @@ class Command(BaseCommand):
     def _tests(self, options: dict) -> None:
         project = project_named(options["project"])
         slug = options["to"] or f"{options['slug']}-tested"
-        taskset = _found(project, options["slug"])
+        taskset = _find_taskset(project, options["slug"])
         try:
             thresholds = Thresholds(**{name: options[name] for name in THRESHOLDS})
             with show_progress_bar(f"testing {taskset.slug}", taskset.size) as progress:
@@ -164,7 +166,7 @@ class Command(BaseCommand):
                     Origin(project, slug, slug, f"tests made for {taskset.slug}"),
                     thresholds,
                     progress,
-                    self._tell,
+                    self._write,
                 )
         except IntegrityError:
             raise CommandError(
@@ -177,7 +179,7 @@ class Command(BaseCommand):
     def _join(self, options: dict) -> None:
         project = project_named(options["project"])
         slug = options["slug"]
-        parts = [_found(project, part) for part in options["parts"]]
+        parts = [_find_taskset(project, part) for part in options["parts"]]
         origin = Origin(
             project, slug, slug, f"joined of {', '.join(part.slug for part in parts)}"[:200]
         )
@@ -222,7 +224,7 @@ class Command(BaseCommand):
             scale = begin_scale(taskset, options["name"], source[:200])
         except ValueError as error:
             raise CommandError(f"--name: {error}") from None
-        asked = [
+        arguments = [
             "--scale",
             scale.pk,
             "--tries",
@@ -230,8 +232,8 @@ class Command(BaseCommand):
             "--temperature",
             options["temperature"],
         ]
-        asked += ["--instruction", "", "--max_tokens", options["max_tokens"]]
-        if _in_worker(taskset, policy, run, options, asked):
+        arguments += ["--instruction", "", "--max_tokens", options["max_tokens"]]
+        if _in_worker(taskset, policy, run, options, arguments):
             raise CommandError("the estimate was interrupted; run the command again to continue")
         if missing := finish_scale(scale, options["otherwise"]):
             self.stdout.write(
@@ -248,7 +250,7 @@ class Command(BaseCommand):
                 )
             )
 
-    def _tell(self, line: str) -> None:
+    def _write(self, line: str) -> None:
         self.stdout.write(line)
 
     def _list(self, options: dict) -> None:
@@ -256,10 +258,10 @@ class Command(BaseCommand):
         if options["project"]:
             tasksets = tasksets.filter(project=project_named(options["project"]))
         for taskset in tasksets:
-            told = f"   version {taskset.version} of {taskset.first}" if taskset.first else ""
+            suffix = f"   version {taskset.version} of {taskset.first}" if taskset.first else ""
             self.stdout.write(
                 f"{taskset.project.slug:15} {taskset.slug:25} {taskset.size:>8} tasks  "
-                f" {taskset.source}{told}"
+                f" {taskset.source}{suffix}"
             )
 
     def _say_stored(self, taskset: Taskset) -> None:
@@ -276,7 +278,7 @@ class Command(BaseCommand):
         )
 
 
-def _found(project: Project, slug: str) -> Taskset:
+def _find_taskset(project: Project, slug: str) -> Taskset:
     taskset = Taskset.objects.filter(project=project, slug=slug).first()
     if taskset is None:
         raise CommandError(f"no taskset {slug!r} in {project.slug}")
@@ -301,7 +303,7 @@ def _who_tries(project: Project, options: dict) -> tuple[Taskset, Run | None, Po
 
     Raises CommandError if one is missing.
     """
-    taskset = _found(project, options["slug"])
+    taskset = _find_taskset(project, options["slug"])
     run = run_named(options["run"], project.slug) if options["run"] else None
     policy = (
         project.policies.filter(slug=options["policy"]).first()
@@ -334,7 +336,7 @@ def _require_bounds(options: dict) -> None:
 
 
 def _guess(taskset: Taskset, policy: Policy, run: Run | None, options: dict) -> int:
-    asked = [
+    arguments = [
         "--tries",
         options["tries"],
         "--max_tokens",
@@ -343,25 +345,25 @@ def _guess(taskset: Taskset, policy: Policy, run: Run | None, options: dict) -> 
         options["instruction"],
     ]
     return _in_worker(
-        taskset, policy, run, options, [*asked, *(["--again"] if options["again"] else [])]
+        taskset, policy, run, options, [*arguments, *(["--again"] if options["again"] else [])]
     )
 
 
 def _in_worker(
-    taskset: Taskset, policy: Policy, run: Run | None, options: dict, asked: list
+    taskset: Taskset, policy: Policy, run: Run | None, options: dict, arguments: list
 ) -> int:
     """Try the tasks in a separate worker process; return its exit code.
 
     Models are loaded only in such processes.
     """
-    asked = [*asked, "--engine", options["engine"]]
-    asked += (
+    arguments = [*arguments, "--engine", options["engine"]]
+    arguments += (
         ["--run", run.pk]
         if run
         else [part for scorer in options["scorer"] for part in ("--scorer", scorer)]
     )
-    asked += ["--most", options["most"]] if options["most"] else []
-    command = [sys.executable, "-m", "workers.guessing", taskset.pk, policy.pk, *asked]
+    arguments += ["--most", options["most"]] if options["most"] else []
+    command = [sys.executable, "-m", "workers.guessing", taskset.pk, policy.pk, *arguments]
     return subprocess.run(list(map(str, command)), cwd=settings.BASE_DIR, check=False).returncode
 
 
@@ -386,8 +388,8 @@ def _add_tests(verbs: _SubParsersAction) -> ArgumentParser:
     testing.add_argument(
         "--to", help="name of the new taskset (default: the old one's with -tested)"
     )
-    for name, said in THRESHOLDS.items():
-        testing.add_argument(f"--{name}", type=int, default=getattr(Thresholds(), name), help=said)
+    for name, text in THRESHOLDS.items():
+        testing.add_argument(f"--{name}", type=int, default=getattr(Thresholds(), name), help=text)
     return testing
 
 

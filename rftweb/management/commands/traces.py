@@ -86,8 +86,8 @@ class Command(BaseCommand):
 
 def last_group(file: Path, run: Run) -> int:
     """Return the id of the last group that a collector accepted; 0 for none of this run."""
-    told = json.loads(file.read_text()) if file.exists() else {}
-    return told["group"] if told.get("run") == run.pk else 0
+    state = json.loads(file.read_text()) if file.exists() else {}
+    return state["group"] if state.get("run") == run.pk else 0
 
 
 def store_trace(file: Path, run: Run, group: int) -> None:

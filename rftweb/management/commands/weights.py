@@ -55,9 +55,9 @@ class Command(BaseCommand):
         folder.parent.mkdir(parents=True, exist_ok=True)
         size = _written(version, form, folder)
         project = version.run.project
-        told = {"folder": str(folder), "form": form}
-        AuditEntry.record("weight version exported", version.address, None, project, **told)
-        self._say(f"{version.address}: {size / 1e6:.1f} MB in {folder}")
+        document = {"folder": str(folder), "form": form}
+        AuditEntry.record("weight version exported", version.address, None, project, **document)
+        self._write_success(f"{version.address}: {size / 1e6:.1f} MB in {folder}")
 
     def _push(self, version: WeightVersion, options: dict) -> None:
         """Push a version to the Hub.
@@ -84,12 +84,17 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
         finally:
             shutil.rmtree(place, ignore_errors=True)
-        told = {"repository": repository, "form": form, "commit": address, "is_public": is_public}
+        document = {
+            "repository": repository,
+            "form": form,
+            "commit": address,
+            "is_public": is_public,
+        }
         project = version.run.project
-        AuditEntry.record("weight version pushed", version.address, None, project, **told)
-        self._say(f"{version.address}: {address}")
+        AuditEntry.record("weight version pushed", version.address, None, project, **document)
+        self._write_success(f"{version.address}: {address}")
 
-    def _say(self, text: str) -> None:
+    def _write_success(self, text: str) -> None:
         self.stdout.write(self.style.SUCCESS(text))
 
 

@@ -30,10 +30,10 @@ export async function download(chart, words, name) {
 
 function compose(drawing, title, words, lines) {
   const scale = devicePixelRatio, picture = document.createElement("canvas"), ctx = picture.getContext("2d");
-  const said = [{ words: title, font: `600 ${15 * scale}px system-ui, sans-serif`, ink: resolved("ink") }];
-  for (const [line, ink] of lines) said.push({ words: line, font: `${12 * scale}px system-ui, sans-serif`, ink });
-  for (const word of words.split(" ")) said.push({ words: word, font: `${12 * scale}px system-ui, sans-serif`, ink: resolved("quiet"), isWord: true });
-  const rows = placed(ctx, said, drawing.width, scale), head = (HEAD + (rows.length - 1) * ROW) * scale;
+  const pieces = [{ words: title, font: `600 ${15 * scale}px system-ui, sans-serif`, ink: resolved("ink") }];
+  for (const [line, ink] of lines) pieces.push({ words: line, font: `${12 * scale}px system-ui, sans-serif`, ink });
+  for (const word of words.split(" ")) pieces.push({ words: word, font: `${12 * scale}px system-ui, sans-serif`, ink: resolved("quiet"), isWord: true });
+  const rows = placed(ctx, pieces, drawing.width, scale), head = (HEAD + (rows.length - 1) * ROW) * scale;
   picture.width = drawing.width + 2 * EDGE * scale;
   picture.height = drawing.height + head + EDGE * scale;
   ctx.fillStyle = resolved("sheet");
@@ -47,11 +47,11 @@ function compose(drawing, title, words, lines) {
   return picture;
 }
 
-// What is said, in rows that are no wider than the drawing: each piece with its place in its row.
-function placed(ctx, said, wide, scale) {
+// Returns the pieces of text in rows no wider than the drawing, each piece with its place in its row.
+function placed(ctx, pieces, wide, scale) {
   const rows = [[]];
   let x = 0, last;
-  for (const piece of said) {
+  for (const piece of pieces) {
     ctx.font = piece.font;
     const width = ctx.measureText(piece.words).width;
     let at = x ? x + (piece.isWord && last.isWord ? 4 : 12) * scale : 0;

@@ -206,19 +206,19 @@ function heard(event) {
   showOutbox();
   showWaiting();
   if (event.kind === "signed-out") signedOut();
-  else if (event.kind === "answered") answered(event.entry, event.status, event.said);
+  else if (event.kind === "answered") answered(event.entry, event.status, event.body);
 }
 
-function answered(entry, status, said) {
+function answered(entry, status, body) {
   if (status < 300) return fill();
   const place = decided.findIndex((one) => one.uuid === entry.uuid);
   if (place >= 0) decided.splice(place, 1);
   left.delete(entry.uuid);
   keep();
   count(-1);
-  const why = Object.entries(said.fields ?? {}).map(([name, words]) => `${name} ${words}`).join("; ");
-  trouble(said.detail ?? `A vote was not saved: ${why || `the server answered ${status}`}.`);
-  if (said.code === "closed") {
+  const why = Object.entries(body.fields ?? {}).map(([name, words]) => `${name} ${words}`).join("; ");
+  trouble(body.detail ?? `A vote was not saved: ${why || `the server answered ${status}`}.`);
+  if (body.code === "closed") {
     ahead.length = 0;
     shown = null;
   }

@@ -343,20 +343,20 @@ function heard(event) {
   showOutbox();
   showWaiting();
   if (event.kind === "signed-out") signedOut();
-  else if (event.kind === "answered") answered(event.entry, event.status, event.said);
+  else if (event.kind === "answered") answered(event.entry, event.status, event.body);
 }
 
-function answered(entry, status, said) {
+function answered(entry, status, body) {
   if (status >= 200 && status < 300) {
-    if (said.gold && explaining === entry.uuid) explain(entry, said.gold);
-    else if (said.gold) say(session.told(said.gold, status === 201), true);
-    else if (said.is_late) say("Saved, but too late for training: the group was already closed.", true);
-  } else if (status === 422) refused(entry, said.fields ?? {});
+    if (body.gold && explaining === entry.uuid) explain(entry, body.gold);
+    else if (body.gold) say(session.told(body.gold, status === 201), true);
+    else if (body.is_late) say("Saved, but too late for training: the group was already closed.", true);
+  } else if (status === 422) refused(entry, body.fields ?? {});
   else {
     const text = wordsOf(entry);
     unmake(entry);
     if (explaining === entry.uuid) goOnAfterExplanation();
-    trouble(`${said.detail ?? "A rating couldn’t be saved."} ${said.next ?? ""}`, ...(text ? [drafts.keptText(text)] : []), button("Dismiss", () => trouble("")));
+    trouble(`${body.detail ?? "A rating couldn’t be saved."} ${body.next ?? ""}`, ...(text ? [drafts.keptText(text)] : []), button("Dismiss", () => trouble("")));
   }
   fill();
 }
@@ -388,8 +388,8 @@ function signedOut() {
   trouble("You are signed out. Your browser keeps your ratings and sends them after you log in. ", link);
 }
 
-function lost(article, said) {
-  if (said === null) return signedOut();
+function lost(article, problem) {
+  if (problem === null) return signedOut();
   const place = ahead.findIndex((item) => item.article === article);
   if (place >= 0) {
     ahead.splice(place, 1);
@@ -398,7 +398,7 @@ function lost(article, said) {
     saveDraft();
     shown.isLost = true;
     find("[data-deck]").hidden = true;
-    trouble(`${said.detail} Your input is kept here. `, button("Show next item", () => {
+    trouble(`${problem.detail} Your input is kept here. `, button("Show next item", () => {
       trouble("");
       advance();
     }));

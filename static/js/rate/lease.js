@@ -69,8 +69,8 @@ function draw() {
   ring.closest("svg").classList.toggle("last", part < LAST_PART);
   const seconds = Math.floor(msSpent() / 1000);
   clock.textContent = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
-  const said = lease ? `Reserved for you for ${Math.max(0, Math.round((lease.until - performance.now()) / 1000))} s; renewed while this tab is open.` : "";
-  ring.closest(".times").title = said;
+  const title = lease ? `Reserved for you for ${Math.max(0, Math.round((lease.until - performance.now()) / 1000))} s; renewed while this tab is open.` : "";
+  ring.closest(".times").title = title;
 }
 
 function tick() {

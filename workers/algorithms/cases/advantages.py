@@ -1,6 +1,7 @@
 """The reference's advantages, distillation and priorities, computed by our functions."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -88,25 +89,12 @@ def _group_metrics(
         group[0] - scores[0] if scores else math.nan
         for group, scores in zip(groups, found, strict=True)
     ]
-    means = [_mean_of(group) for group in groups]
     if name == "grpo":
         if options.get("rank_penalty"):
             groups = penalized(groups, options["rank_penalty"], options["logprobs"])
-            means = [_mean_of(group) for group in groups]
-        kept = sum(len(scores) for scores in found if scores is not None)
-        dropped = sum(map(len, groups)) - kept
-        logged = {"reward_mean": means, "reward_std": [deviation(group) for group in groups]}
-        return list_spread_figures("group_advantages", logged) | {"filtered_count": float(dropped)}
+        return _grpo_metrics(groups, found)
     if name == "rec":
-        left_out = options.get("dropped") or [set()] * len(groups)
-        rest = [
-            [reward for place, reward in enumerate(group) if place not in gone]
-            for group, gone in zip(groups, left_out, strict=True)
-        ]
-        shares = [len(gone) / len(group) for group, gone in zip(groups, left_out, strict=True)]
-        means = [_mean_of(group) for group in rest]
-        widths = [deviation(group, population=True) for group in rest]
-        logged = {"drop_balance": shares, "reward_mean": means, "reward_std": widths}
+        logged = _rec_metrics(groups, options.get("dropped") or [set()] * len(groups))
     elif name == "asymre":
         # The reference logs the baseline minus the shift as the mean, also for a group of one, in
         # which nothing was shifted.
@@ -184,6 +172,33 @@ def _step_wise(runs: list[Task], options: dict[str, Any]) -> tuple[Credits, dict
     }
 
 
+def _grpo_metrics(
+    groups: Sequence[list[float]], found: Sequence[list[float] | None]
+) -> dict[str, float]:
+    logged = {
+        "reward_mean": [_mean_of(group) for group in groups],
+        "reward_std": [deviation(group) for group in groups],
+    }
+    kept = sum(len(scores) for scores in found if scores is not None)
+    dropped = sum(map(len, groups)) - kept
+    return list_spread_figures("group_advantages", logged) | {"filtered_count": float(dropped)}
+
+
+def _rec_metrics(
+    groups: Sequence[list[float]], dropped: Sequence[set[int]]
+) -> dict[str, list[float]]:
+    """Return what the reference logs of each group; `dropped` holds places in the group."""
+    shares = []
+    means = []
+    widths = []
+    for group, places in zip(groups, dropped, strict=True):
+        kept = [reward for place, reward in enumerate(group) if place not in places]
+        shares.append(len(places) / len(group))
+        means.append(_mean_of(kept))
+        widths.append(deviation(kept, population=True))
+    return {"drop_balance": shares, "reward_mean": means, "reward_std": widths}
+
+
 def _gigpo(
     runs: list[Task], options: dict[str, Any], reward: str, state: str
 ) -> tuple[Credits, dict[str, float]]:
@@ -207,25 +222,33 @@ def _gigpo(
     ]
     totals = [[sum(turns) for turns in task] for task in rewards]
     widths = [deviation(task) if options.get("scale") == "std" else 1.0 for task in totals]
-    named = [met for task in states for run in task for met in run if met is not None]
-    shared = {met for met in named if named.count(met) > 1}
     logged = {
         "episode_reward_mean": [_mean_of(task) for task in totals],
         "episode_reward_std": widths,
     }
-    return found, list_spread_figures("gigpo", logged) | {
-        "gigpo/anchor_groups_total": float(len(set(named))),
-        "gigpo/anchor_groups_size_gt1": float(len(shared)),
-        "gigpo/anchor_group_hit_ratio": len(shared) / len(set(named)) if named else 0.0,
+    sizes = {
         "gigpo/mean_abs_A_E": mean([abs(e) for e, _ in flat]),
         "gigpo/mean_abs_A_S": mean([abs(s) for _, s in flat]),
+    }
+    return found, list_spread_figures("gigpo", logged) | _anchor_metrics(states) | sizes
+
+
+def _anchor_metrics(states: list[list[list[Any]]]) -> dict[str, float]:
+    """Return the numbers of states that were met at all, and several times."""
+    times_met = Counter(state for task in states for run in task for state in run)
+    del times_met[None]
+    shared = [state for state, count in times_met.items() if count > 1]
+    return {
+        "gigpo/anchor_groups_total": float(len(times_met)),
+        "gigpo/anchor_groups_size_gt1": float(len(shared)),
+        "gigpo/anchor_group_hit_ratio": len(shared) / len(times_met) if times_met else 0.0,
     }
 
 
 def _step_rewards(steps: list[dict[str, Any]], key: str) -> list[float]:
-    told = [(step.get("info") or {}).get(key) for step in steps]
-    if any(reward is not None for reward in told):
-        return [reward or 0.0 for reward in told]
+    values = [(step.get("info") or {}).get(key) for step in steps]
+    if any(reward is not None for reward in values):
+        return [reward or 0.0 for reward in values]
     return [0.0] * (len(steps) - 1) + [steps[-1].get("reward") or 0.0]
 
 

@@ -50,7 +50,7 @@ def build_case_tokens(inputs: Inputs) -> Tokens:
 
 
 def whole_update_window(mask: torch.Tensor, mode: str) -> Window:
-    """Return the totals of an update that consists of this micro-batch.
+    """Return the totals of a step that consists of this micro-batch.
 
     The reference's `-norm` divides by the width alone, as if there were one row.
     """

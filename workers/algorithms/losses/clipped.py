@@ -53,7 +53,7 @@ def decoupled(
 ) -> TokenLoss:
     """Return W · max(−A u, −A clip(u, 1 − clip_low, 1 + clip_high)) per token (B, C).
 
-    u = π/π_prox is clipped around the proximal policy, the weights at the start of the update. W
+    u = π/π_prox is clipped around the proximal policy, the weights at the start of the step. W
     corrects for sampling in older weights or in another precision, and has no gradient.
     `correction` selects W, where w is π_prox/β of the token or, with "sequence", the product of
     π_prox/β over the row's loss tokens (at most e^±20 in value):

@@ -48,7 +48,7 @@ def kto(
     """Return w (1 − σ(±β (Δ(y) − z))) per row (B,).
 
     For liked rows the sign is plus and w is `desirable_weight`, otherwise minus and
-    `undesirable_weight`. `liked` is (B,) bool. `baseline` z, 0-dim, is the update's mean of
+    `undesirable_weight`. `liked` is (B,) bool. `baseline` z, 0-dim, is the step's mean of
     `mismatched_kl`, never below 0 and without gradient: an answer counts as improved only as far as
     it moved more than the policy in general. Source: KTO, arXiv 2402.01306, equation 8.
     """
@@ -69,7 +69,7 @@ def mismatched_kl(tokens: Tokens, in_update: int) -> torch.Tensor:
     """Return the micro-batch's share of KTO's baseline, 0-dim: the mean of Δ over mismatched rows.
 
     The answers of these rows belong to other prompts. `in_update` is the number of rows of the
-    whole update. The shares of all micro-batches and ranks add up to the baseline.
+    whole step. The shares of all micro-batches and ranks add up to the baseline.
     """
     return logprob_distance(tokens, "kto").sum() / max(in_update, 1)
 

@@ -1,13 +1,13 @@
 """Trainer of preference runs (dpo, kto, reward_model), based on transformers' Trainer.
 
 TRL's DPOTrainer, KTOTrainer and RewardTrainer do not fit. They read and tokenise a whole data set
-before the first update and draw from it in their own order, whereas our batches are recorded in
+before the first step and draw from it in their own order, whereas our batches are recorded in
 rows before training. Their losses are means over a micro-batch, so a gradient changes with its size
 (so does KTO's baseline). Here `workers.algorithms.losses.preferences` computes the same losses,
-divided by the whole update's totals. The library provides what makes resuming bit-exact: optimizer,
+divided by the whole step's totals. The library provides what makes resuming bit-exact: optimizer,
 schedule, random state, checkpoints.
 
-Names used from transformers 5.19: `Trainer` (constructor, `get_batch_samples` called once an update
+Names used from transformers 5.19: `Trainer` (constructor, `get_batch_samples` called once a step
 with the number of micro-batches, `compute_loss`, `loss_is_scaled_for_ga`).
 """
 
@@ -50,7 +50,7 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
     `spec.rows_per_step` counts lessons; `batch.rows` are Pair or JudgedAnswer of `lessons.rows`.
     """
 
-    loss_is_scaled_for_ga = True  # every micro-batch gives its share of the update's loss
+    loss_is_scaled_for_ga = True  # every micro-batch gives its share of the step's loss
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
     def scores_texts(self) -> bool:
         return self.loss.name == REWARD_MODEL
 
-    # -- one update
+    # -- one step
 
     def get_batch_samples(
         self, epoch_iterator: Any, num_batches: int, device: torch.device
@@ -103,7 +103,9 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
         tuning.set_learning_rate(self.lr_scheduler, self.optimizer, self.batch.knobs.learning_rate)
         pad = self.processing_class.pad_token_id
         micro = self.spec.micro_batch_rows
-        parts = [rows.tensors(some, pad) for some in rows.cut(self._own(self.batch.rows), micro)]
+        parts = [
+            rows.tensors(some, pad) for some in rows.cut(self._rank_lessons(self.batch.rows), micro)
+        ]
         if len(parts) != num_batches:
             raise ValueError(
                 f"{len(self.batch.rows)} lessons make {len(parts)} micro-batches, the plan is"
@@ -122,13 +124,17 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
     def compute_loss(
         self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
     ) -> torch.Tensor:
-        """Return this micro-batch's share of the update's loss.
+        """Return this micro-batch's share of the step's loss.
 
         Raises Interrupted (see BatchQueue.put).
         """
         self.batch_queue.raise_if_interrupted()
         with self.accelerator.autocast():
-            loss = self._scored(model, inputs) if self.scores_texts else self._judged(model, inputs)
+            loss = (
+                self._scored(model, inputs)
+                if self.scores_texts
+                else self._loss_of_inputs(model, inputs)
+            )
         self.recorder.observe(
             {name: values[:, None] for name, values in loss.metrics.items()},
             torch.ones_like(loss.values)[:, None],
@@ -137,10 +143,10 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
         self.is_finite &= share.detach().isfinite()
         return share * self.ranks.size  # torch takes the mean over ranks
 
-    def _own(self, lessons: Sequence[rows.Lesson]) -> list[rows.Lesson]:
+    def _rank_lessons(self, lessons: Sequence[rows.Lesson]) -> list[rows.Lesson]:
         return rows.choose_rank_lessons(lessons, self.ranks.rank, self.ranks.size)
 
-    def _judged(self, model: torch.nn.Module, inputs: dict[str, Any]) -> RowLoss:
+    def _loss_of_inputs(self, model: torch.nn.Module, inputs: dict[str, Any]) -> RowLoss:
         policy, _ = forward.score(model, inputs)
         tokens = objective.build_lesson_tokens(policy, inputs["reference"], inputs)
         return objective.token_loss(
@@ -154,9 +160,9 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
 
     @torch.no_grad()
     def _baseline(self) -> torch.Tensor:
-        """Return KTO's z of the whole update, computed before the weights change."""
+        """Return KTO's z of the whole step, computed before the weights change."""
         total = torch.zeros((), device=self.args.device)
-        mismatched = self._own(rows.mismatched(self.batch.rows))
+        mismatched = self._rank_lessons(rows.mismatched(self.batch.rows))
         for some in rows.cut(mismatched, self.spec.micro_batch_rows):
             part = self._on_device(rows.tensors(some, self.processing_class.pad_token_id))
             with self.accelerator.autocast():
@@ -179,7 +185,7 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
     # -- called by StepGuard
 
     def close_update(self) -> None:
-        """Record the metrics and let the reference follow, for an applied or a skipped update."""
+        """Record the metrics and let the reference follow, for an applied or a skipped step."""
         self.give_cores_back()
         self.share_metrics()
         self.recorder.tell(lessons=len(self.batch.rows))
@@ -204,7 +210,7 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
 
 
 def forward_passes(spec: TrainerSpec) -> int:
-    """Return the number of forward passes of one update; a pair is two rows of the same pass."""
+    """Return the number of forward passes of one step; a pair is two rows of the same pass."""
     each = 1 if spec.objective.loss.name == "kto" else 2
     lessons = spec.rows_per_process
     return rows.passes(lessons, max(1, (spec.micro_batch_rows or each * lessons) // each))

@@ -1,4 +1,4 @@
-"""Convert lessons to the tensors of an update.
+"""Convert lessons to the tensors of a step.
 
 Pure: no model, no randomness, no device. A pair is two rows, chosen then rejected; a thumb is one.
 Shapes: B rows, P longest prompt, C longest completion.
@@ -54,9 +54,10 @@ def cut(lessons: Sequence[Lesson], micro_batch_rows: int | None) -> list[list[Le
 
     A pair stays together. The sizes of the parts differ by at most one.
     """
-    each = len(lessons[0].rows)
-    most = max(1, (micro_batch_rows or each * len(lessons)) // each)
-    parts = passes(len(lessons), most)
+    rows_each = len(lessons[0].rows)
+    rows_at_once = micro_batch_rows or rows_each * len(lessons)
+    lessons_at_once = max(1, rows_at_once // rows_each)
+    parts = passes(len(lessons), lessons_at_once)
     size, larger = divmod(len(lessons), parts)
     starts = [n * size + min(n, larger) for n in range(parts + 1)]
     return [list(lessons[a:b]) for a, b in pairwise(starts)]
@@ -76,7 +77,7 @@ def choose_rank_lessons(lessons: Sequence[Lesson], rank: int, ranks: int) -> lis
 
 
 def passes(lessons: int, most: int) -> int:
-    """Return how many micro-batches of at most `most` lessons make the update."""
+    """Return how many micro-batches of at most `most` lessons make the step."""
     return -(-lessons // most)
 
 

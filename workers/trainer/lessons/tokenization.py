@@ -67,9 +67,9 @@ class LessonTokenizer:
                 return rows.JudgedAnswer(self._row(lesson, lesson.completion), lesson.is_up)
         raise TypeError(f"no such lesson: {lesson!r}")
 
-    def _row(self, lesson: Lesson, said: str) -> Row:
+    def _row(self, lesson: Lesson, text: str) -> Row:
         prompt = self.prompt(lesson.prompt)
-        answer = self.answer(said)
+        answer = self.answer(text)
         if self.context and len(prompt) + len(answer) > self.context:
             raise TooLong(
                 f"{lesson} has {len(prompt) + len(answer)} tokens; the policy's context is "
