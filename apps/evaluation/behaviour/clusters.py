@@ -14,6 +14,7 @@ LONGER = 1.5  # times as many words
 FEWEST_WORDS = 5  # by which a length changes
 REWARD_CHANGE = 0.25  # of a scorer's value
 EXAMPLES = 3
+WORDING = "wording"
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,10 @@ class _Read:
 
 
 def behaviour_of(pairs: Sequence[Pair]) -> Behaviour:
-    """Cluster pairs of replies by what changed, the largest cluster of each kind first."""
+    """Cluster pairs of replies by what changed.
+
+    The largest cluster comes first; changes of wording, many of which say little, come last.
+    """
     read_pairs = [_read(pair) for pair in pairs if pair.one.text != pair.other.text]
     phrases = changed_phrases((one.one.words, one.other.words) for one in read_pairs)
     by_change: dict[Change, list[tuple[float, _Read]]] = defaultdict(list)
@@ -86,7 +90,14 @@ def behaviour_of(pairs: Sequence[Pair]) -> Behaviour:
         Cluster(change, len(found), len(found) / len(pairs), _typical(found))
         for change, found in by_change.items()
     ]
-    clusters.sort(key=lambda one: (-one.count, one.change.kind, one.change.words))
+    clusters.sort(
+        key=lambda one: (
+            one.change.kind == WORDING,
+            -one.count,
+            one.change.kind,
+            one.change.words,
+        )
+    )
     other = sum(not one.changes for one in read_pairs)
     return Behaviour(len(pairs), len(pairs) - len(read_pairs), clusters, other)
 
@@ -138,9 +149,9 @@ def _wording_changes(found: _Read, phrases: Sequence[Phrase]) -> Iterator[tuple[
         is_gained = phrase.words in has and phrase.words not in had
         is_lost = phrase.words in had and phrase.words not in has
         if phrase.certainty > 0 and is_gained:
-            yield Change("wording", f"says “{phrase.text}”"), 1.0
+            yield Change(WORDING, f"says “{phrase.text}”"), 1.0
         elif phrase.certainty < 0 and is_lost:
-            yield Change("wording", f"no longer says “{phrase.text}”"), 1.0
+            yield Change(WORDING, f"no longer says “{phrase.text}”"), 1.0
 
 
 def _typical(found: Sequence[tuple[float, _Read]]) -> list[Pair]:

@@ -81,3 +81,11 @@ def test_the_examples_are_the_most_typical_ones():
 
 def test_a_reply_that_was_cut_off_is_known_by_its_stop_reason():
     assert read("It left", "length").is_cut and not read("It left", "stop").is_cut
+
+
+def test_changes_of_wording_come_last_even_if_they_are_more_common():
+    reworded = [pair("It left today.", "Hello, it left today.", n) for n in range(9)]
+    rewarded = [pair("No.", "Yes.", 9, rule=(0.0, 1.0))]
+    kinds = [one.change.kind for one in behaviour_of([*reworded, *rewarded]).clusters]
+    assert "wording" in kinds and kinds == sorted(kinds, key="wording".__eq__)
+    assert kinds[0] == "reward"
