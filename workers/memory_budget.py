@@ -1,4 +1,4 @@
-"""Memory of the models that stay loaded in a worker: its bound, if one more fits, and its release.
+"""Memory of loaded models: how much a worker may hold, whether one more fits, and its release.
 
 Each worker may hold TRAINERS_PER_WORKER or ENGINES_PER_WORKER models whatever they take. A further
 model is loaded only while all together stay within a bound and twice the memory that it needs is
@@ -30,10 +30,10 @@ def fits(resident: float, more: float) -> bool:
 
 
 def release_unused() -> None:
-    """Give back the memory of models that were unloaded: call it after unloading one.
+    """Give the memory of unloaded models back to the GPU and the system.
 
-    Trainers and engines refer to themselves, so only a collection frees them. What torch cached on
-    a GPU, and what the C library keeps of freed memory, go back too.
+    TRL's trainer refers to itself, so only a garbage collection frees its model. Torch and the C
+    library keep freed memory for later, which another process could use now.
     """
     gc.collect()
     torch = sys.modules.get("torch")

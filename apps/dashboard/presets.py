@@ -17,10 +17,10 @@ from apps.tasksets.models import Taskset
 
 LOOKED_THROUGH = 50  # the project's newest tasksets
 SCORERS_NAMED = 2
-# At temperature 1 a language model below this size writes at random.
+# At temperature 1 the replies of a language model below this size are close to random text.
 COOLED_BELOW = 300_000_000  # parameters
 COOLED = 0.7
-# Of a language model on a CPU, so that a step takes a minute and not an hour.
+# Limits for a language model on a CPU, so that a step takes a minute and not an hour.
 CPU_TOKENS = 128
 CPU_GROUPS = 4
 

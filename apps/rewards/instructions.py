@@ -1,9 +1,9 @@
 """Check whether a reply follows instructions that a program can check, as IFEval names them.
 
-Each check is a small function of the reply and of what it is told; it returns whether the reply
-follows, or None where that cannot be told. Counts of sentences, words and sections follow what
-people count: a word is a run of letters and digits, a paragraph stands between marks or blank
-lines.
+Each check is a small function of the reply and the instruction's arguments. It returns whether the
+reply follows the instruction, or None if that cannot be decided. Sentences, words and sections are
+counted as people count them: a word is a run of letters and digits, and marks or blank lines
+separate paragraphs.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 
 from apps.rewards.spoken_language import language_of
 
-Told = Mapping[str, Any]
+Arguments = Mapping[str, Any]
 AROUND = 0.1  # of a number that a count may be off where "around" is asked for
 LONGEST = 400_000  # characters that are looked at
 _WORD = re.compile(r"\w+")
@@ -30,10 +30,10 @@ _FENCE = re.compile(r"```(?:json)?[^\S\n]{0,9}\n(.*)```", re.DOTALL | re.IGNOREC
 ANSWERS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 
 
-def follows(name: str, told: Told, reply: str) -> bool | None:
-    """Return whether the reply follows the instruction; None where that cannot be told."""
+def follows(name: str, arguments: Arguments, reply: str) -> bool | None:
+    """Return whether the reply follows the instruction; None if that cannot be decided."""
     text = reply[:LONGEST].strip()
-    return CHECKS[name](text, told) if text else False
+    return CHECKS[name](text, arguments) if text else False
 
 
 def is_as_often(count: int, wanted: int, relation: str) -> bool:
@@ -60,27 +60,29 @@ def _times(text: str, keyword: str) -> int:
     return len(re.findall(f"{begins}{word}{ends}", text, re.IGNORECASE))
 
 
-def _has_keywords(text: str, told: Told) -> bool:
+def _has_keywords(text: str, arguments: Arguments) -> bool:
     """Tell whether each keyword occurs, also with an ending: "plants" has "plant"."""
-    return all(keyword.strip().casefold() in text.casefold() for keyword in told["keywords"])
+    return all(keyword.strip().casefold() in text.casefold() for keyword in arguments["keywords"])
 
 
-def _keyword_frequency(text: str, told: Told) -> bool:
-    return is_as_often(_times(text, told["keyword"]), told["frequency"], told["relation"])
+def _keyword_frequency(text: str, arguments: Arguments) -> bool:
+    return is_as_often(
+        _times(text, arguments["keyword"]), arguments["frequency"], arguments["relation"]
+    )
 
 
-def _has_no_forbidden(text: str, told: Told) -> bool:
-    return not any(_times(text, word) for word in told["forbidden_words"])
+def _has_no_forbidden(text: str, arguments: Arguments) -> bool:
+    return not any(_times(text, word) for word in arguments["forbidden_words"])
 
 
-def _letter_frequency(text: str, told: Told) -> bool:
-    count = text.lower().count(told["letter"].strip().lower())
-    return is_as_often(count, told["let_frequency"], told["let_relation"])
+def _letter_frequency(text: str, arguments: Arguments) -> bool:
+    count = text.lower().count(arguments["letter"].strip().lower())
+    return is_as_often(count, arguments["let_frequency"], arguments["let_relation"])
 
 
-def _is_in_language(text: str, told: Told) -> bool | None:
+def _is_in_language(text: str, arguments: Arguments) -> bool | None:
     found = language_of(text)
-    wanted = told["language"].strip().lower().partition("-")[0]
+    wanted = arguments["language"].strip().lower().partition("-")[0]
     return found == wanted if found else None
 
 
@@ -94,12 +96,12 @@ def count_sentences(text: str) -> int:
     return len(ends) + bool(parts[-1].strip())
 
 
-def _number_sentences(text: str, told: Told) -> bool:
-    return is_as_often(count_sentences(text), told["num_sentences"], told["relation"])
+def _number_sentences(text: str, arguments: Arguments) -> bool:
+    return is_as_often(count_sentences(text), arguments["num_sentences"], arguments["relation"])
 
 
-def _number_words(text: str, told: Told) -> bool:
-    return is_as_often(len(_WORD.findall(text)), told["num_words"], told["relation"])
+def _number_words(text: str, arguments: Arguments) -> bool:
+    return is_as_often(len(_WORD.findall(text)), arguments["num_words"], arguments["relation"])
 
 
 def _between_marks(text: str, mark: re.Pattern) -> list[str] | None:
@@ -109,60 +111,60 @@ def _between_marks(text: str, mark: re.Pattern) -> list[str] | None:
     return inner if all(inner) else None
 
 
-def _number_paragraphs(text: str, told: Told) -> bool:
+def _number_paragraphs(text: str, arguments: Arguments) -> bool:
     parts = _between_marks(text, _PARAGRAPHS)
-    return parts is not None and len(parts) == told["num_paragraphs"]
+    return parts is not None and len(parts) == arguments["num_paragraphs"]
 
 
-def _nth_paragraph_first_word(text: str, told: Told) -> bool:
+def _nth_paragraph_first_word(text: str, arguments: Arguments) -> bool:
     parts = [part.strip() for part in re.split(r"\n[^\S\n]*\n\s*", text)]
-    place = told["nth_paragraph"]
-    if len(parts) != told["num_paragraphs"] or not 0 < place <= len(parts):
+    place = arguments["nth_paragraph"]
+    if len(parts) != arguments["num_paragraphs"] or not 0 < place <= len(parts):
         return False
     first = parts[place - 1].lstrip("\"'“‘*_#> ").casefold()
-    wanted = told["first_word"].strip().casefold()
+    wanted = arguments["first_word"].strip().casefold()
     return first.startswith(wanted) and not first[len(wanted) : len(wanted) + 1].isalnum()
 
 
 # -- contents and formats --------------------------------------------------------------------------
 
 
-def _number_placeholders(text: str, told: Told) -> bool:
-    return len(_PLACEHOLDER.findall(text)) >= told["num_placeholders"]
+def _number_placeholders(text: str, arguments: Arguments) -> bool:
+    return len(_PLACEHOLDER.findall(text)) >= arguments["num_placeholders"]
 
 
-def _has_postscript(text: str, told: Told) -> bool:
+def _has_postscript(text: str, arguments: Arguments) -> bool:
     """Tell whether a line begins with the marker, as P.S. or P.P.S, and says something."""
-    letters = re.sub(r"[.\s:]", "", told["postscript_marker"]).lower()
+    letters = re.sub(r"[.\s:]", "", arguments["postscript_marker"]).lower()
     marker = r"\.?\s?".join(map(re.escape, letters))
     begins = re.compile(rf"^[*_> \t]{{0,9}}{marker}[.:]?\W{{0,20}}\w", re.MULTILINE)
     return begins.search(text.lower()) is not None
 
 
-def _number_bullets(text: str, told: Told) -> bool:
-    return len(_BULLET.findall(text)) == told["num_bullets"]
+def _number_bullets(text: str, arguments: Arguments) -> bool:
+    return len(_BULLET.findall(text)) == arguments["num_bullets"]
 
 
-def _is_one_answer(text: str, told: Told) -> bool:
+def _is_one_answer(text: str, arguments: Arguments) -> bool:
     """Tell whether the reply gives exactly one of the answers that are allowed."""
-    options = told.get("options") or ANSWERS
+    options = arguments.get("options") or ANSWERS
     given = {one for one in options if _times(text, one)}
     inner = {one for one in given for other in given if one != other and one in other}
     return len(given - inner) == 1
 
 
-def _number_highlights(text: str, told: Told) -> bool:
+def _number_highlights(text: str, arguments: Arguments) -> bool:
     found = [bold or plain for bold, plain in _HIGHLIGHT.findall(text)]
-    return sum(bool(one.strip()) for one in found) >= told["num_highlights"]
+    return sum(bool(one.strip()) for one in found) >= arguments["num_highlights"]
 
 
-def _number_sections(text: str, told: Told) -> bool:
-    splitter = re.escape(told["section_spliter"].strip())
+def _number_sections(text: str, arguments: Arguments) -> bool:
+    splitter = re.escape(arguments["section_spliter"].strip())
     begins = re.compile(rf"^[ \t#*_]{{0,9}}{splitter}\s?(?:\d+|[IVX]+)\b", re.MULTILINE)
-    return len(begins.findall(text)) >= told["num_sections"]
+    return len(begins.findall(text)) >= arguments["num_sections"]
 
 
-def _is_json(text: str, told: Told) -> bool:
+def _is_json(text: str, arguments: Arguments) -> bool:
     fenced = _FENCE.fullmatch(text)
     try:
         json.loads(fenced[1] if fenced else text)
@@ -171,52 +173,52 @@ def _is_json(text: str, told: Told) -> bool:
     return True
 
 
-def _has_title(text: str, told: Told) -> bool:
+def _has_title(text: str, arguments: Arguments) -> bool:
     return any(title.strip() for title in _TITLE.findall(text))
 
 
-def _has_two_responses(text: str, told: Told) -> bool:
+def _has_two_responses(text: str, arguments: Arguments) -> bool:
     parts = _between_marks(text, re.compile(r"\*{6}"))
     return parts is not None and len(parts) == 2 and parts[0] != parts[1]
 
 
-def _repeats_prompt(text: str, told: Told) -> bool:
+def _repeats_prompt(text: str, arguments: Arguments) -> bool:
     """Tell whether the reply begins with the prompt's words, and says more."""
-    wanted = " ".join(told["prompt_to_repeat"].split()).casefold()
+    wanted = " ".join(arguments["prompt_to_repeat"].split()).casefold()
     said = " ".join(text.split()).casefold()
     return said.startswith(wanted) and len(said) > len(wanted)
 
 
-def _ends_with(text: str, told: Told) -> bool:
-    wanted = told["end_phrase"].strip().strip('"').casefold()
+def _ends_with(text: str, arguments: Arguments) -> bool:
+    wanted = arguments["end_phrase"].strip().strip('"').casefold()
     return text.strip('"').strip().casefold().endswith(wanted)
 
 
-def _is_quoted(text: str, told: Told) -> bool:
+def _is_quoted(text: str, arguments: Arguments) -> bool:
     return len(text) > 2 and text[0] in '"“' and text[-1] in '"”'
 
 
 # -- case and punctuation --------------------------------------------------------------------------
 
 
-def _capital_words(text: str, told: Told) -> bool:
+def _capital_words(text: str, arguments: Arguments) -> bool:
     words = [word for word in re.findall(r"[^\W\d_][\w'’-]*", text) if word.isupper()]
-    return is_as_often(len(words), told["capital_frequency"], told["capital_relation"])
+    return is_as_often(len(words), arguments["capital_frequency"], arguments["capital_relation"])
 
 
-def _is_capital(text: str, told: Told) -> bool:
+def _is_capital(text: str, arguments: Arguments) -> bool:
     return text.isupper() and language_of(text) in ("en", "")
 
 
-def _is_lowercase(text: str, told: Told) -> bool:
+def _is_lowercase(text: str, arguments: Arguments) -> bool:
     return text.islower() and language_of(text) in ("en", "")
 
 
-def _has_no_comma(text: str, told: Told) -> bool:
+def _has_no_comma(text: str, arguments: Arguments) -> bool:
     return not re.search(r"[,，、]", text)
 
 
-CHECKS: Mapping[str, Callable[[str, Told], bool | None]] = {
+CHECKS: Mapping[str, Callable[[str, Arguments], bool | None]] = {
     "keywords:existence": _has_keywords,
     "keywords:frequency": _keyword_frequency,
     "keywords:forbidden_words": _has_no_forbidden,

@@ -1,5 +1,6 @@
-"""Tell which language a text is written in: by its script, by letters of its own, by its commonest
-words. What these do not decide is not guessed.
+"""Tell the language of a text by its script, its special letters and its most common words.
+
+What these do not decide is not guessed.
 """
 
 import re

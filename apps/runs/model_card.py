@@ -24,7 +24,7 @@ tags:
 | begun with | policy `{policy}` ({source}), fingerprint `{base}` |
 | taskset | {tasksets} |
 | algorithm | {algorithm} |
-| updates behind it | {step} of {planned} planned, {groups} groups of {size} answers each |
+| training steps | {step} of {planned} planned, {groups} groups of {size} answers each |
 | judged by | {judges} |
 | published | {published} |
 

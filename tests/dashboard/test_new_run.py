@@ -195,6 +195,16 @@ def test_a_preset_fits_learning_rate_temperature_and_lengths_to_a_language_model
     assert large["groups_per_step"] == 4
 
 
+@pytest.mark.parametrize("preset", [one.name for one in PRESETS if one.rate])
+def test_a_preset_is_valid_for_a_language_model_on_a_cpu(lab, seeded, language_model, preset):
+    generate(lab, "sums", "math", 8, 0)
+    generate(lab, "katas", "katas", 8, 0)
+    Worker.objects.create(key="t", role=Worker.Role.TRAINER, host="here", pid=1, device="cpu")
+    chosen = next(one for one in PRESETS if one.name == preset)
+    values = choose_initial_values(chosen, lab, policy=language_model)
+    assert load_run_form(lab, values, seeded.alice).problems == {}
+
+
 @pytest.mark.parametrize(("rate", "warns"), [("2e-5", False), ("5e-4", True)])
 def test_the_page_warns_of_a_learning_rate_far_above_the_usual_one(
     alice_client, first, language_model, rate, warns

@@ -1,4 +1,4 @@
-"""Pays a grid of colours that is the right one in every cell, as ARC-AGI asks for."""
+"""Pays a grid of colours that equals the expected one in every cell, as in ARC-AGI."""
 
 import re
 from collections.abc import Iterator
@@ -38,19 +38,21 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     A grid is a list of rows in JSON, or lines of digits. Reasoning, and grids that stand before the
     last ones, do not count.
     """
-    wanted = _wanted(task)
-    if wanted is None:
+    expected = _expected_grids(task)
+    if expected is None:
         return Verdict(None, "the task has no grid of whole numbers as its answer")
     found = grids_in(rollout.text)
-    details = {"expected": wanted, "said": found[-len(wanted) :]}
-    if len(found) < len(wanted):
-        return Verdict(0.0, f"{len(found)} of {len(wanted)} grids found", details)
-    shares = [_share(one, said) for one, said in zip(wanted, found[-len(wanted) :], strict=True)]
+    details = {"expected": expected, "said": found[-len(expected) :]}
+    if len(found) < len(expected):
+        return Verdict(0.0, f"{len(found)} of {len(expected)} grids found", details)
+    shares = [
+        _share(right, given) for right, given in zip(expected, found[-len(expected) :], strict=True)
+    ]
     value = sum(shares) / len(shares) if options.partial else float(min(shares) == 1)
     return Verdict(value, "the right grid" if min(shares) == 1 else "another grid", details)
 
 
-def _wanted(task: TaskView) -> list[Grid] | None:
+def _expected_grids(task: TaskView) -> list[Grid] | None:
     """Return the right grids; one is also read by itself."""
     value = task.answer.get("grids", task.answer.get("value"))
     if isinstance(value, str):
@@ -101,13 +103,13 @@ def _in_lines(text: str) -> Iterator[Grid]:
             yield grid
 
 
-def _share(wanted: Grid, said: Grid) -> float:
+def _share(expected: Grid, said: Grid) -> float:
     """Return the share of cells that are right; 0 for another size."""
-    if [len(line) for line in said] != [len(line) for line in wanted]:
+    if [len(line) for line in said] != [len(line) for line in expected]:
         return 0.0
     cells = [
         ours == theirs
-        for line, other in zip(wanted, said, strict=True)
+        for line, other in zip(expected, said, strict=True)
         for ours, theirs in zip(line, other, strict=True)
     ]
     return sum(cells) / len(cells)

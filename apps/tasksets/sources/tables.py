@@ -63,8 +63,10 @@ def _plain_rows(batch: arrow.RecordBatch) -> list[dict[str, Any]]:
 
 
 def _with_short_floats(batch: arrow.RecordBatch) -> arrow.RecordBatch:
-    """Return the batch with floats of 16 and 32 bits as what people wrote: 0.1, and not
-    0.10000000149011612."""
+    """Return the batch with floats of 16 and 32 bits at their shortest.
+
+    0.1 in a file stays 0.1 and does not become 0.10000000149011612.
+    """
     kinds = [(field.type, _replaced(field.type, arrow.string())) for field in batch.schema]
     columns = [
         column if kind == as_text else column.cast(as_text).cast(_replaced(kind, arrow.float64()))
