@@ -1,4 +1,4 @@
-# make demo | test | test-quick | test-long | coverage | check | quick-check | lint | types | style | lock | release | images | clean
+# make demo | test | test-quick | test-long | coverage | check | quick-check | lint | format | types | style | lock | release | images | clean
 PYTHON ?= python3
 # Four processes on two cores: each is busy for less than half of its time, as tests wait for stacks, browsers
 # and guests of the sandbox. A file's tests stay together, as they share its engine, and all
@@ -9,7 +9,7 @@ PYTEST ?= -n 4 --dist loadfile --no-loadscope-reorder
 RERUN = $(if $(CI),-p tests.rerunning)
 RUN = .venv/bin/python
 
-.PHONY: screenshots recording setup setup-test demo up quick-check check coverage test test-quick test-long lint types style lock release sbom audit images clean
+.PHONY: screenshots recording setup setup-test demo up quick-check check coverage test test-quick test-long lint format types style lock release sbom audit images clean
 
 setup:
 	@$(PYTHON) scripts/setup
@@ -45,6 +45,12 @@ test-long: setup-test
 lint: setup-test
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
+	@$(RUN) scripts/format_pages.py --check
+
+# Format code, templates and style sheets
+format: setup-test
+	@.venv/bin/ruff format .
+	@$(RUN) scripts/format_pages.py
 
 # Lint, formatting, migrations and links of the documentation (a few seconds); without services
 quick-check: lint

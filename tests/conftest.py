@@ -31,6 +31,7 @@ from apps.streaming import worker_notifications
 from apps.tasksets.models import Task, Taskset
 from rftweb.embedded.postgres import NAME as EMBEDDED_DATABASE
 from tests import durations, profiles
+from tests.compact_pages import CompactClient
 from tests.emptying import empty_tables
 from tests.keeping import Kept
 from tests.scheduling import GroupScheduling, file_of, group_of
@@ -135,6 +136,12 @@ def _file_of(item: pytest.Item) -> str:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> GroupScheduling | None:
     """Give out groups instead of files; None leaves another way of `--dist` as it is."""
     return GroupScheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+@pytest.fixture
+def client() -> CompactClient:
+    """Return a client that reads pages without white space that isn't shown."""
+    return CompactClient()
 
 
 @pytest.fixture(scope="session")

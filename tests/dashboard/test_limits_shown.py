@@ -30,7 +30,7 @@ def test_the_tasks_own_limits_are_told_as_such(client, alice, answered):
     client.force_login(alice)
     said = facts(client, answered({"max_tokens": 8, "time_s": 2.5}, max_tokens=64, time_s=9))
     assert (
-        '<span class="num">8</span> tokens (set by task), <span class="num">2.50</span> s (set by'
+        '<span class="num">8</span> tokens (set by task) · <span class="num">2.50</span> s (set by'
         " task)" in said
     )
 
@@ -38,7 +38,7 @@ def test_the_tasks_own_limits_are_told_as_such(client, alice, answered):
 def test_the_runs_limits_hold_where_the_task_says_more(client, alice, answered):
     client.force_login(alice)
     said = facts(client, answered({"max_tokens": 80, "time_s": 99}, max_tokens=64, time_s=9))
-    assert '<span class="num">64</span> tokens, <span class="num">9</span> s</dd>' in said
+    assert '<span class="num">64</span> tokens · <span class="num">9</span> s</dd>' in said
 
 
 def test_without_a_limit_of_time_none_is_shown(client, alice, answered):

@@ -26,7 +26,8 @@ def imports(project) -> list[TasksetImport]:
 def shown(work: TasksetImport) -> str:
     work.refresh_from_db()
     page = Template("{% load waiting_marks %}{% waiting_for_worker work %}")
-    return re.sub(r"<[^>]*>", "", page.render(Context({"work": work})))
+    text = re.sub(r"<[^>]*>", "", page.render(Context({"work": work})))
+    return " ".join(text.split())
 
 
 def test_it_says_for_how_long_and_what_is_ahead(imports):

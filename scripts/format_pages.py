@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Format the templates with djangofmt and the style sheets with cssbeautifier.
+
+    python scripts/format_pages.py [--check]
+
+With --check nothing is written; files that would change are printed, and the exit status is 1.
+
+djangofmt adds no white space inside inline elements, but it takes every other element for one whose
+white space isn't shown. So an element with `white-space: pre-wrap` and text in it needs
+`{# djangofmt:ignore #}` in front.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import cssbeautifier
+
+ROOT = Path(__file__).resolve().parent.parent
+TEMPLATES = ("templates", "apps", "examples")
+STYLES = "static/css"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail if a file differs"
+    )
+    check = parser.parse_args().check
+    found = [*_format_templates(check), *_format_styles(check)]
+    for name in found:
+        print(f"{'would format' if check else 'formatted'} {name}")
+    return int(check and bool(found))
+
+
+def _format_templates(check: bool) -> list[str]:
+    """Return what djangofmt prints about files that differ. Raises SystemExit if it fails."""
+    program = Path(sys.executable).with_name("djangofmt")
+    command: Sequence[str | Path] = [program, *(["--check"] if check else []), *TEMPLATES]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode not in (0, 1) or (done.returncode and not check):
+        raise SystemExit(done.stdout + done.stderr)
+    return (done.stdout + done.stderr).splitlines() if done.returncode else []
+
+
+def _format_styles(check: bool) -> list[str]:
+    options = cssbeautifier.default_options()
+    options.indent_size = 2
+    options.end_with_newline = True
+    options.newline_between_rules = True
+    options.space_around_combinator = True
+    changed = []
+    for path in sorted((ROOT / STYLES).glob("*.css")):
+        before = path.read_text(encoding="utf-8")
+        after = cssbeautifier.beautify(before, options)
+        if after == before:
+            continue
+        changed.append(str(path.relative_to(ROOT)))
+        if not check:
+            path.write_text(after, encoding="utf-8")
+    return changed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
