@@ -50,7 +50,7 @@ def test_replies_without_blanks_that_differ_in_a_stop_are_duplicates(new_run, fi
         "\ufffd\ufffd",
     ]
     cut = refined(run, finish, texts)
-    assert list(cut) == [texts[1], texts[3]]
+    assert set(cut) == {texts[1], texts[3]}
     assert "near-duplicate" in cut[texts[1]] and "broken" in cut[texts[3]]
 
 
