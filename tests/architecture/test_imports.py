@@ -5,6 +5,7 @@ alone.
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,7 @@ def modules() -> list[tuple[str, Path]]:
     return [(".".join(path.relative_to(ROOT).with_suffix("").parts), path) for path in files]
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """Every module named by an import statement, at module level or inside a function."""
     found: set[str] = set()
