@@ -31,7 +31,11 @@ def copy_migrated_cluster(var: Path) -> PostgresServer:
 
     The first caller on a machine makes the cluster that later callers copy.
     """
-    source = _cached() / "kept"
+    return copy_cluster(_cached() / "kept", var)
+
+
+def copy_cluster(source: Path, var: Path) -> PostgresServer:
+    """Put the stopped cluster of another installation's folder under `var`."""
     _copy(source / "secrets", var / "secrets")
     _copy(source / "postgres", var / "postgres")
     server = PostgresServer(var)

@@ -4,7 +4,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import dj_database_url
 import psycopg
@@ -12,13 +15,25 @@ import pytest
 
 from rftweb.embedded import PostgresServer, postgres_url
 from rftweb.embedded.binaries import NoServerBinary, WrongMajor, package_folder, postgres_binaries
+from tests.clusters import copy_cluster
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Path]:
+    """A folder with a new cluster, which the tests copy: to make one takes seconds."""
+    with (
+        tempfile.TemporaryDirectory(prefix="rftweb-test-") as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.delenv("RFTWEB_PG_BIN", raising=False)
+        Path(folder).chmod(0o755)
+        PostgresServer(Path(folder) / "var").ensure()
+        yield Path(folder) / "var"
 
 
 @pytest.fixture
-def server(var):
-    server = PostgresServer(var)
-    server.ensure()
-    return server
+def server(var, made):
+    return copy_cluster(made, var)
 
 
 @pytest.fixture
