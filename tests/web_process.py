@@ -15,7 +15,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from tests.browser.conftest import _url_of, _wait_until_served
+from tests.browser.conftest import _url_of, _wait_until_quiet, _wait_until_served
 from tests.ports import kept_port
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -65,13 +65,20 @@ class WebProcess:
         self.keeper.close()
 
 
-@pytest.fixture
-def served(db) -> Iterator[str]:
-    """The address of a web process on the test's database."""
+@pytest.fixture(scope="module")
+def web_of_file(django_db_setup) -> Iterator[WebProcess]:
+    """One process for all tests of a file: starting takes several seconds."""
     web = WebProcess()
     web.start()
-    yield web.address
+    yield web
     web.end()
+
+
+@pytest.fixture
+def served(db, web_of_file) -> Iterator[str]:
+    """The address of a web process on the test's database."""
+    yield web_of_file.address
+    _wait_until_quiet()
 
 
 class Wire:

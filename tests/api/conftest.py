@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.test import Client
 
 from apps.accounts.models import Token, User
-from tests.web_process import served  # noqa: F401  (a fixture)
+from tests.web_process import served, web_of_file  # noqa: F401  (fixtures)
 
 JSON = "application/json"
 

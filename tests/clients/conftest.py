@@ -11,7 +11,7 @@ from apps.environments.models import Environment, Episode, EpisodeTurn
 from apps.environments.playing import Action, record_actions
 from apps.rollouts.models import Group, Rollout
 from rftweb_client import AsyncClient, Client
-from tests.web_process import served  # noqa: F401  (a fixture)
+from tests.web_process import served, web_of_file  # noqa: F401  (fixtures)
 
 
 @pytest.fixture(params=["at once", "awaited"])
