@@ -1,5 +1,7 @@
 """A reward model scores by name: from people's preferences to rewards of another run's rollouts."""
 
+from collections.abc import Callable
+
 import pytest
 
 from apps.rewards import learned
@@ -16,25 +18,41 @@ from workers.trainer.lessons import reward_model
 
 
 @pytest.fixture
-def judge(tiny_run, new_loop, taskset) -> Run:
-    """A completed reward model run that prefers the right answers of the stage's tasks."""
-    prefer(taskset, (None, 0.25, 0.5))
-    run = tiny_run(
-        steps=30,
-        group_size=8,
-        groups_per_step=16,
-        rewards=[],
-        algorithm={"name": "reward_model"},
-        snapshot={"source": "preferences", "rows": 12},
-        optimizer={"learning_rate": 5e-3, "warmup_steps": 0},
-    )
-    loop = new_loop()
-    for _ in range(40):
-        loop.serve()
-        run.refresh_from_db()
-        if run.state == Run.State.COMPLETED:
-            return run
-    raise AssertionError(f"{run} is {run.state}: {run.state_reason}")
+def trained(tiny_run, new_loop, taskset) -> Callable[[int], Run]:
+    """Complete a reward model run that prefers the right answers of the stage's tasks."""
+
+    def train(steps: int) -> Run:
+        prefer(taskset, (None, 0.25, 0.5))
+        run = tiny_run(
+            steps=steps,
+            group_size=8,
+            groups_per_step=16,
+            rewards=[],
+            algorithm={"name": "reward_model"},
+            snapshot={"source": "preferences", "rows": 12},
+            optimizer={"learning_rate": 5e-3, "warmup_steps": 0},
+        )
+        loop = new_loop()
+        for _ in range(steps + 10):
+            loop.serve()
+            run.refresh_from_db()
+            if run.state == Run.State.COMPLETED:
+                return run
+        raise AssertionError(f"{run} is {run.state}: {run.state_reason}")
+
+    return train
+
+
+@pytest.fixture
+def judge(trained) -> Run:
+    """A reward model that has learned what people prefer."""
+    return trained(30)
+
+
+@pytest.fixture
+def novice(trained) -> Run:
+    """A reward model after two updates, for tests in which any will do."""
+    return trained(2)
 
 
 def test_what_people_preferred_scores_higher(judge, taskset):
@@ -58,55 +76,55 @@ def test_texts_do_not_change_each_others_scores(judge, taskset):
     assert together == pytest.approx(alone, abs=1e-5)
 
 
-def test_a_text_longer_than_the_model_reads_has_no_reward(judge):
-    model = LoadedModel(learned.find_reward_model(judge.project_id, f"model:{judge.slug}").folder)
+def test_a_text_longer_than_the_model_reads_has_no_reward(novice):
+    model = LoadedModel(learned.find_reward_model(novice.project_id, f"model:{novice.slug}").folder)
     (verdict,) = model.judge([([{"role": "user", "content": "1"}], "2" * 500)])
     assert verdict.value is None and "context of 128" in verdict.reason
 
 
-def test_a_scorer_worker_gives_its_rewards(judge, tiny_run, finish, monkeypatch):
-    run = tiny_run(rewards=[{"scorer": f"model:{judge.slug}"}, {"scorer": "sort"}], group_size=2)
+def test_a_scorer_worker_gives_its_rewards(novice, tiny_run, finish, monkeypatch):
+    run = tiny_run(rewards=[{"scorer": f"model:{novice.slug}"}, {"scorer": "sort"}], group_size=2)
     finish(run, ["12345", "54321"])
     assert scorer.serve()
     rewards = Reward.objects.filter(rollout__run=run)
     assert set(rewards.values_list("source", "scorer")) == {
-        ("model", f"model:{judge.slug}"),
+        ("model", f"model:{novice.slug}"),
         ("rule", "sort"),
     }
     assert not rewards.filter(value=None).exists()
     assert set(Group.objects.filter(run=run).values_list("state", flat=True)) == {"judged"}
 
 
-def test_weights_that_are_gone_give_no_number(judge, tiny_run, finish):
-    run = tiny_run(rewards=[{"scorer": f"model:{judge.slug}"}], group_size=2)
-    WeightVersion.objects.filter(run=judge).update(state="retired")
+def test_weights_that_are_gone_give_no_number(novice, tiny_run, finish):
+    run = tiny_run(rewards=[{"scorer": f"model:{novice.slug}"}], group_size=2)
+    WeightVersion.objects.filter(run=novice).update(state="retired")
     finish(run, ["12345", "54321"])
     scorer.serve()
     assert set(Reward.objects.filter(rollout__run=run).values_list("value", flat=True)) == {None}
     assert "no longer has this version" in Reward.objects.filter(rollout__run=run).first().reason
 
 
-def test_a_name_means_the_same_weights_as_long_as_it_can_be_used(judge, plan, project):
-    newest = learned.find_reward_model(project.pk, f"model:{judge.slug}")
-    assert (newest.version, learned.find_reward_model(project.pk, f"model:{judge.slug}@30")) == (
-        30,
+def test_a_name_means_the_same_weights_as_long_as_it_can_be_used(novice, plan, project):
+    newest = learned.find_reward_model(project.pk, f"model:{novice.slug}")
+    assert (newest.version, learned.find_reward_model(project.pk, f"model:{novice.slug}@2")) == (
+        2,
         newest,
     )
     for name, words in {
-        "model:nobody": f"there are: model:{judge.slug}",
-        f"model:{judge.slug}@99": "the latest is 30",
-        f"model:{judge.slug}@0": "no longer has this version",
-        f"model:{judge.slug}@last": "a weight version number must follow",
+        "model:nobody": f"there are: model:{novice.slug}",
+        f"model:{novice.slug}@99": "the latest is 2",
+        f"model:{novice.slug}@0": "no longer has this version",
+        f"model:{novice.slug}@last": "a weight version number must follow",
     }.items():
         with pytest.raises(ConfigError, match=words):
             require_known_scorers(plan(rewards=[{"scorer": name}]), project)
-    Run.objects.filter(pk=judge.pk).update(state=Run.State.RUNNING)
+    Run.objects.filter(pk=novice.pk).update(state=Run.State.RUNNING)
     with pytest.raises(LookupError, match="has not completed"):
-        learned.find_reward_model(project.pk, f"model:{judge.slug}")
+        learned.find_reward_model(project.pk, f"model:{novice.slug}")
 
 
-def test_weights_that_score_otherwise_than_the_trainers_are_not_used(judge, monkeypatch):
-    folder = learned.find_reward_model(judge.project_id, f"model:{judge.slug}").folder
+def test_weights_that_score_otherwise_than_the_trainers_are_not_used(novice, monkeypatch):
+    folder = learned.find_reward_model(novice.project_id, f"model:{novice.slug}").folder
     scores = reward_model.probe_scores
     monkeypatch.setattr(
         "workers.reward_models.probe_scores", lambda model, ids: [s + 1 for s in scores(model, ids)]
