@@ -37,10 +37,9 @@ EXAMPLES = settings(
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
+PATHS = yaml.load(DOCUMENT.read_text(), yaml.CSafeLoader)["paths"]
 OPERATIONS = [
-    f"{method.upper()} {path}"
-    for path, operations in yaml.load(DOCUMENT.read_text(), yaml.CSafeLoader)["paths"].items()
-    for method in operations
+    f"{method.upper()} {path}" for path, operations in PATHS.items() for method in operations
 ]
 
 
@@ -53,11 +52,7 @@ def test_the_document_that_is_checked_in_is_current():
 
 
 def test_every_operation_asks_for_a_token():
-    operations = [
-        operation
-        for path in yaml.safe_load(DOCUMENT.read_text())["paths"].values()
-        for operation in path.values()
-    ]
+    operations = [operation for path in PATHS.values() for operation in path.values()]
     assert len(operations) == len(OPERATIONS) >= 12
     assert all({"token": []} in operation["security"] for operation in operations)
 

@@ -11,6 +11,7 @@ import pytest
 from django.conf import settings
 from django.http import HttpResponse
 from django.test import Client
+from django.test.client import ClientHandler
 
 from apps.accounts.models import Invitation, Membership, Project, RaterGroup, Token, User
 from apps.environments.models import Environment, Episode
@@ -234,6 +235,7 @@ def visit(cast, stage):
     """Call `visit(role, method, route)`: the route with the stage's rows in it."""
     people = dict(zip(ROLES, (None, cast.carol, cast.bob, cast.alice, cast.admin), strict=True))
     sessions: dict[str, SimpleCookie] = {}
+    handler = ClientHandler(enforce_csrf_checks=False)  # loads the middleware once for all visits
 
     def call(role: str, method: str, route: str) -> HttpResponse:
         path = "/" + address(stage, route)
@@ -243,6 +245,7 @@ def visit(cast, stage):
                 client=people[role], state=Episode.State.ENVIRONMENT
             )
         client = Client()
+        client.handler = handler
         if people[role]:
             if role not in sessions:
                 client.force_login(people[role])
