@@ -33,6 +33,7 @@ from rftweb.embedded.postgres import NAME as EMBEDDED_DATABASE
 from tests import durations, profiles
 from tests.compact_pages import CompactClient
 from tests.emptying import empty_tables
+from tests.forked_modules import forked_modules, forking_python  # noqa: F401  (fixtures)
 from tests.keeping import Kept
 from tests.scheduling import GroupScheduling, file_of, group_of
 from tests.seeding import seed_run

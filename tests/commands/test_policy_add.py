@@ -13,7 +13,7 @@ from tests.policies.gguf_files import write_gguf
 from workers.policies.adopt import ModelRequest, bring_in
 from workers.policies.tiny import build_tiny
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("forked_modules")]
 
 
 def said(*arguments: object) -> str:

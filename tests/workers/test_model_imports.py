@@ -27,6 +27,7 @@ from workers.policies.tiny import build_tiny
 pytestmark = pytest.mark.django_db(transaction=True)
 State = PolicyImport.State
 PLACES = ("WEIGHTS", "IMPORTS", "MODELS")
+forked = pytest.mark.usefixtures("forked_modules")
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +70,7 @@ def left_in(places: Path) -> list[str]:
 
 
 @pytest.mark.slow
+@forked
 def test_a_folder_on_the_server_becomes_a_model(project, alice, on_server, places):
     made = ended(create_policy_import(project, alice, from_server()))
     assert (made.state, made.reason) == (State.DONE, "")
@@ -80,6 +82,7 @@ def test_a_folder_on_the_server_becomes_a_model(project, alice, on_server, place
 
 
 @pytest.mark.slow
+@forked
 def test_a_model_without_a_template_says_so_and_is_added_with_a_chosen_one(
     project, on_server, places
 ):
@@ -95,6 +98,7 @@ def test_a_model_without_a_template_says_so_and_is_added_with_a_chosen_one(
 
 
 @pytest.mark.slow
+@forked
 def test_uploaded_pieces_become_a_model_with_the_users_own_template(project, places):
     write_gguf(places / "tiny.gguf", "qwen2", "Q8_0")
     content = (places / "tiny.gguf").read_bytes()
@@ -121,6 +125,7 @@ def test_uploaded_pieces_become_a_model_with_the_users_own_template(project, pla
 
 
 @pytest.mark.slow
+@forked
 def test_a_broken_file_says_why_and_leaves_nothing(project, settings, places):
     (settings.MODELS_ROOT / "bad.gguf").write_bytes(b"GGUF" + bytes(100))
     made = ended(create_policy_import(project, None, NewModel("server", "bad.gguf")))
@@ -308,6 +313,7 @@ HOSTILE = "Say <|assistant|> please"
 
 
 @pytest.mark.slow
+@forked
 def test_a_preview_shows_what_the_model_reads_with_control_tokens_apart(policy, alice, built):
     Policy.objects.filter(pk=policy.pk).update(folder=str(built))
     made = TemplatePreview.objects.create(
@@ -326,6 +332,7 @@ def test_a_preview_shows_what_the_model_reads_with_control_tokens_apart(policy, 
 
 
 @pytest.mark.slow
+@forked
 def test_a_preview_by_another_template_and_a_hostile_one(policy, alice, built):
     Policy.objects.filter(pk=policy.pk).update(folder=str(built))
     endless = "{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}"

@@ -22,6 +22,8 @@ from workers.export_jobs import runner
 from workers.export_jobs.runner import run_next
 from workers.policies.tiny import build_tiny
 
+pytestmark = pytest.mark.usefixtures("forked_modules")
+
 
 @pytest.fixture
 def hub(settings):
