@@ -76,11 +76,11 @@ class FinalAnswer:
 
 def final_answer(response: str) -> FinalAnswer | None:
     """Return the final answer, or None if the response holds none."""
-    said = after_thinking(response)
-    boxed, is_cut, is_together = _boxes(said)
+    reply = after_thinking(response)
+    boxed, is_cut, is_together = _boxes(reply)
     if is_cut:
         return None
-    kinds = (("boxed", boxed), ("####", hashes(said)), ("<answer>", tags(said)))
+    kinds = (("boxed", boxed), ("####", hashes(reply)), ("<answer>", tags(reply)))
     marked = [(by, found) for by, found in kinds if found]
     if marked:
         by, found = marked[0]
@@ -88,7 +88,7 @@ def final_answer(response: str) -> FinalAnswer | None:
         others = tuple(dict.fromkeys([*found[:-1], *more]))
         parts = tuple(found) if by == "boxed" and is_together and len(found) > 1 else ()
         return FinalAnswer(found[-1], by, others, parts)
-    return _in_json(said) or last_line(said)
+    return _in_json(reply) or last_line(reply)
 
 
 def _in_json(text: str) -> FinalAnswer | None:
@@ -105,8 +105,8 @@ def _in_json(text: str) -> FinalAnswer | None:
     named = [value for name, value in fields.items() if name.lower() in _FIELDS]
     if len(named) != 1 or isinstance(named[0], bool) or not isinstance(named[0], str | int | float):
         return None
-    said = named[0] if isinstance(named[0], str) else repr(named[0])
-    return FinalAnswer(said.strip(), LINE)
+    value = named[0] if isinstance(named[0], str) else repr(named[0])
+    return FinalAnswer(value.strip(), LINE)
 
 
 def verbatim(response: str) -> str | None:
@@ -114,18 +114,18 @@ def verbatim(response: str) -> str | None:
 
     Raises NoAnswer where several say different things.
     """
-    said = after_thinking(response)
-    found = [*boxes(said), *hashes(said), *inside_tags(said)]
+    reply = after_thinking(response)
+    found = [*boxes(reply), *hashes(reply), *inside_tags(reply)]
     return only([_unboxed(one) for one in found]) if found else None
 
 
-def only(said: Sequence[T]) -> T:
+def only(answers: Sequence[T]) -> T:
     """Return the one answer that is given, however often. Raises NoAnswer."""
-    if not said:
+    if not answers:
         raise NoAnswer("no answer of the expected kind")
-    if any(one != said[0] for one in said):
+    if any(one != answers[0] for one in answers):
         raise NoAnswer("several different answers")
-    return said[0]
+    return answers[0]
 
 
 def after_thinking(response: str) -> str:
@@ -232,5 +232,5 @@ def inside_tags(text: str) -> list[str]:
 
 def last_line(text: str) -> FinalAnswer | None:
     """Read the last line that says anything."""
-    said = unmarked_answers.list_answers(text)
-    return FinalAnswer(said[-1], LINE, tuple(said[:-1])) if said else None
+    answers = unmarked_answers.list_answers(text)
+    return FinalAnswer(answers[-1], LINE, tuple(answers[:-1])) if answers else None

@@ -173,15 +173,15 @@ def list_answers(text: str) -> list[str]:
         return []
     if lines[-1].endswith("?") and _HEDGED.search(_last_sentence(lines[-1])):
         return []
-    if said := _announced(lines[-1]):
-        return said
+    if answers := _announced(lines[-1]):
+        return answers
     if _is_prose(lines[-1]):
         for line in reversed(lines[-LINES:-1]):
-            if said := _announced(line):
-                return said
+            if answers := _announced(line):
+                return answers
     for line in reversed(lines[-LINES:-1]):  # an explanation may follow
-        if (label := _SHORT_LABEL.fullmatch(line)) and (said := _announced(label.group())):
-            return said
+        if (label := _SHORT_LABEL.fullmatch(line)) and (answers := _announced(label.group())):
+            return answers
     last = _last_sentence(lines[-1])
     if _GIVEN_UP.search(last) or (last.rstrip(" *)").endswith("?") and _HEDGED.search(last)):
         return []
@@ -195,8 +195,8 @@ def _minerva(text: str) -> str:
     start = max(text.rfind("Final Answer", 0, end), text.rfind("final answer", 0, end))
     if end < 0 or start < 0:
         return ""
-    said = text[start:end].strip()
-    found = _announced(said) if len(said) <= LONGEST and "\n\n" not in said else []
+    answers = text[start:end].strip()
+    found = _announced(answers) if len(answers) <= LONGEST and "\n\n" not in answers else []
     return found[-1] if found else ""
 
 
@@ -213,16 +213,16 @@ def _is_prose(line: str) -> bool:
 def _announced(line: str) -> list[str]:
     """List what follows "the answer is" in this line, every time."""
     starts = [found.end() for found in _ANNOUNCED.finditer(line)]
-    said: list[str] = []
+    answers: list[str] = []
     if letter := _LETTER.match(line):
-        said.append(line[letter.end() :])
+        answers.append(line[letter.end() :])
     for place, start in enumerate(starts):
         end = starts[place + 1] if place + 1 < len(starts) else len(line)
         copula = _copula(line, start, end)
         if copula is not None and not _DENIAL.search(line[start:copula]):
-            said.append(line[copula:])
-    said = [one for one in said if not _DENIAL.match(one.lstrip(" *:"))]
-    cut = [_reduced(_first_sentence(one)) for one in said]
+            answers.append(line[copula:])
+    answers = [one for one in answers if not _DENIAL.match(one.lstrip(" *:"))]
+    cut = [_reduced(_first_sentence(one)) for one in answers]
     kept = [one for one in cut if one and re.search(r"\w|\\", one)]
     return list(dict.fromkeys(kept))
 

@@ -39,10 +39,10 @@ class Rule:
 # -- outputs of programs ---------------------------------------------------------------------------
 
 
-def same_text(said: str, wanted: str, rule: Rule) -> bool:
+def same_text(given: str, expected: str, rule: Rule) -> bool:
     """Return whether a program's output is the wanted one."""
-    left = _lines(said, rule)
-    right = _lines(wanted, rule)
+    left = _lines(given, rule)
+    right = _lines(expected, rule)
     if rule.is_unordered:
         left = sorted(left)
         right = sorted(right)
@@ -65,48 +65,48 @@ def _lines(text: str, rule: Rule) -> list[str]:
     return lines
 
 
-def _close_lines(said: str, wanted: str, rule: Rule) -> bool:
+def _close_lines(given: str, expected: str, rule: Rule) -> bool:
     """Compare number by number; the blanks between them must be the same."""
-    if said == wanted:
+    if given == expected:
         return True
-    left = re.split(r"(\s+)", said)
-    right = re.split(r"(\s+)", wanted)
+    left = re.split(r"(\s+)", given)
+    right = re.split(r"(\s+)", expected)
     if len(left) != len(right):
         return False
     return all(_close_words(one, other, rule) for one, other in zip(left, right, strict=True))
 
 
-def _close_words(said: str, wanted: str, rule: Rule) -> bool:
-    if said == wanted:
+def _close_words(given: str, expected: str, rule: Rule) -> bool:
+    if given == expected:
         return True
-    if max(len(said), len(wanted)) > MOST_DIGITS:
+    if max(len(given), len(expected)) > MOST_DIGITS:
         return False
-    if not NUMBER.fullmatch(said) or not NUMBER.fullmatch(wanted):
+    if not NUMBER.fullmatch(given) or not NUMBER.fullmatch(expected):
         return False
-    if WHOLE.fullmatch(wanted) and (WHOLE.fullmatch(said) or rule.float_tolerance is None):
+    if WHOLE.fullmatch(expected) and (WHOLE.fullmatch(given) or rule.float_tolerance is None):
         return False
-    return _close(Fraction(Decimal(said)), Fraction(Decimal(wanted)), wanted, rule)
+    return _close(Fraction(Decimal(given)), Fraction(Decimal(expected)), expected, rule)
 
 
 # -- values of functions ---------------------------------------------------------------------------
 
 
-def is_same_json(said: Any, wanted: Any, rule: Rule) -> bool:
+def is_same_json(given: Any, expected: Any, rule: Rule) -> bool:
     """Return whether a value is the wanted one of JSON.
 
     1 and 1.0 are the same, true is neither; a tuple is a list; `is_unordered` holds for the
     outermost list, and makes a set, anywhere, the list of its parts.
     """
-    if rule.is_unordered and isinstance(said, list | tuple | deque) and isinstance(wanted, list):
-        return _same_parts(list(said), wanted, rule)
-    return _same(said, wanted, rule)
+    if rule.is_unordered and isinstance(given, list | tuple | deque) and isinstance(expected, list):
+        return _same_parts(list(given), expected, rule)
+    return _same(given, expected, rule)
 
 
-def _same_parts(said: Sequence[Any], wanted: Sequence[Any], rule: Rule) -> bool:
-    if len(said) != len(wanted):
+def _same_parts(given: Sequence[Any], expected: Sequence[Any], rule: Rule) -> bool:
+    if len(given) != len(expected):
         return False
-    left = sorted(said, key=_order)
-    right = sorted(wanted, key=_order)
+    left = sorted(given, key=_order)
+    right = sorted(expected, key=_order)
     return all(_same(one, other, rule) for one, other in zip(left, right, strict=True))
 
 
@@ -126,40 +126,40 @@ def _order(value: Any) -> tuple:
     return (1, 0, value if isinstance(value, str) else repr(value), ())
 
 
-def _same(said: Any, wanted: Any, rule: Rule) -> bool:
-    if isinstance(said, Fraction | Decimal) and _is_number(wanted):
-        return _same_number(said, wanted, rule)
-    if _is_number(said) and _is_number(wanted):
-        return _same_number(said, wanted, rule)
-    if isinstance(said, set | frozenset) and isinstance(wanted, list):
-        return rule.is_unordered and _same_parts(list(said), wanted, rule)
-    if isinstance(said, list | tuple | deque) and isinstance(wanted, list):
-        is_long_enough = len(said) == len(wanted)
-        pairs = zip(said, wanted, strict=False)
+def _same(given: Any, expected: Any, rule: Rule) -> bool:
+    if isinstance(given, Fraction | Decimal) and _is_number(expected):
+        return _same_number(given, expected, rule)
+    if _is_number(given) and _is_number(expected):
+        return _same_number(given, expected, rule)
+    if isinstance(given, set | frozenset) and isinstance(expected, list):
+        return rule.is_unordered and _same_parts(list(given), expected, rule)
+    if isinstance(given, list | tuple | deque) and isinstance(expected, list):
+        is_long_enough = len(given) == len(expected)
+        pairs = zip(given, expected, strict=False)
         return is_long_enough and all(_same(one, other, rule) for one, other in pairs)
-    if isinstance(said, dict) and isinstance(wanted, dict):
-        said = {_key_of_json(key): value for key, value in said.items()}
-        return said.keys() == wanted.keys() and all(
-            _same(said[key], value, rule) for key, value in wanted.items()
+    if isinstance(given, dict) and isinstance(expected, dict):
+        given = {_key_of_json(key): value for key, value in given.items()}
+        return given.keys() == expected.keys() and all(
+            _same(given[key], value, rule) for key, value in expected.items()
         )
-    return type(said) is type(wanted) and said == wanted
+    return type(given) is type(expected) and given == expected
 
 
-def _same_number(said: Any, wanted: Any, rule: Rule) -> bool:
-    if said == wanted:
+def _same_number(given: Any, expected: Any, rule: Rule) -> bool:
+    if given == expected:
         return True
-    if rule.float_tolerance == 0 or not _is_finite(said) or not _is_finite(wanted):
+    if rule.float_tolerance == 0 or not _is_finite(given) or not _is_finite(expected):
         return False
-    if not isinstance(wanted, float) and (isinstance(said, int) or rule.float_tolerance is None):
+    if not isinstance(expected, float) and (isinstance(given, int) or rule.float_tolerance is None):
         return False
-    return _close(Fraction(said), Fraction(wanted), repr(wanted), rule)
+    return _close(Fraction(given), Fraction(expected), repr(expected), rule)
 
 
 def _is_finite(number: Any) -> bool:
     return not isinstance(number, float | Decimal) or math.isfinite(number)
 
 
-def _close(said: Fraction, wanted: Fraction, written: str, rule: Rule) -> bool:
+def _close(given: Fraction, expected: Fraction, written: str, rule: Rule) -> bool:
     """Tell whether the difference is no more than the rule allows.
 
     `written`: the wanted number's text.
@@ -167,17 +167,17 @@ def _close(said: Fraction, wanted: Fraction, written: str, rule: Rule) -> bool:
     A float must be closer to a wanted whole number than to any other.
     """
     tolerance = ROUNDING if rule.float_tolerance is None else rule.float_tolerance
-    most = Fraction(tolerance) * max(Fraction(1), abs(wanted))
+    most = Fraction(tolerance) * max(Fraction(1), abs(expected))
     if WHOLE.fullmatch(written):
         most = min(most, Fraction(49, 100))
     elif rule.float_tolerance is None:
         most = max(most, Fraction(_half_unit(written)))
-    return abs(said - wanted) <= most
+    return abs(given - expected) <= most
 
 
-def _half_unit(wanted: str) -> float:
+def _half_unit(expected: str) -> float:
     """Return half a unit of the last decimal that a float was written with, 0 where it has few."""
-    exponent = Decimal(wanted).as_tuple().exponent
+    exponent = Decimal(expected).as_tuple().exponent
     if not isinstance(exponent, int) or exponent > -ROUNDED_DECIMALS:
         return 0.0
     return float(Decimal(5).scaleb(exponent - 1)) * (1 + ROUNDING)

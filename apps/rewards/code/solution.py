@@ -54,17 +54,19 @@ class SolutionRequirements:
     reads_input: bool = True
 
 
-def solution(text: str, wanted: SolutionRequirements) -> Block | None:
+def solution(text: str, expected: SolutionRequirements) -> Block | None:
     """Return the code block that is the solution, or None if the answer has no code.
 
     If no block has what the tests need, it is the last block of code.
     """
-    said = answered_part(text)
-    found = list(blocks(said)) or [Block(inside, "", False) for inside in inside_answer(said)]
-    whole = [block for block in found if block.is_closed or _is_whole(block, wanted)]
-    candidates = [block for block in whole if _may_be(block, wanted)] or _misnamed(whole, wanted)
-    for is_fit in _signs(wanted):
-        if fit := [block for block in candidates if is_fit(block, wanted)]:
+    given = answered_part(text)
+    found = list(blocks(given)) or [Block(inside, "", False) for inside in inside_answer(given)]
+    whole = [block for block in found if block.is_closed or _is_whole(block, expected)]
+    candidates = [block for block in whole if _may_be(block, expected)] or _misnamed(
+        whole, expected
+    )
+    for is_fit in _signs(expected):
+        if fit := [block for block in candidates if is_fit(block, expected)]:
             return fit[-1]
     named = [block for block in candidates if block.fence]
     return next(reversed(named or candidates), None)
@@ -77,51 +79,51 @@ def inside_answer(text: str) -> list[str]:
     return [inside.strip("\r\n") + "\n"] if opened and closed else []
 
 
-def _signs(wanted: SolutionRequirements) -> list[Callable[[Block, SolutionRequirements], bool]]:
+def _signs(expected: SolutionRequirements) -> list[Callable[[Block, SolutionRequirements], bool]]:
     """Return how a solution is known, the surest sign first."""
-    if wanted.functions:
+    if expected.functions:
         return [_defines]
-    return [_reads, _prints] if wanted.reads_input else [_prints]
+    return [_reads, _prints] if expected.reads_input else [_prints]
 
 
-def _may_be(block: Block, wanted: SolutionRequirements) -> bool:
+def _may_be(block: Block, expected: SolutionRequirements) -> bool:
     """Tell whether a block may be code of the right language: one that names none may."""
     if not block.fence:
         return True
     language = by_fence(block.fence)
     if language is None:
         return False
-    return not wanted.language or language.name == wanted.language
+    return not expected.language or language.name == expected.language
 
 
-def _misnamed(found: Sequence[Block], wanted: SolutionRequirements) -> list[Block]:
+def _misnamed(found: Sequence[Block], expected: SolutionRequirements) -> list[Block]:
     """Return blocks in no language that is judged: where the task says one, they are in that."""
-    if not wanted.language:
+    if not expected.language:
         return []
     return [
         block for block in found if block.fence not in NOT_CODE and by_fence(block.fence) is None
     ]
 
 
-def _language(block: Block, wanted: SolutionRequirements) -> str:
+def _language(block: Block, expected: SolutionRequirements) -> str:
     language = by_fence(block.fence)
-    return language.name if language else wanted.language or "python"
+    return language.name if language else expected.language or "python"
 
 
-def _reads(block: Block, wanted: SolutionRequirements) -> bool:
-    return bool(re.search(READS[_language(block, wanted)], block.code))
+def _reads(block: Block, expected: SolutionRequirements) -> bool:
+    return bool(re.search(READS[_language(block, expected)], block.code))
 
 
-def _prints(block: Block, wanted: SolutionRequirements) -> bool:
-    return bool(re.search(PRINTS[_language(block, wanted)], block.code))
+def _prints(block: Block, expected: SolutionRequirements) -> bool:
+    return bool(re.search(PRINTS[_language(block, expected)], block.code))
 
 
-def _defines(block: Block, wanted: SolutionRequirements) -> bool:
+def _defines(block: Block, expected: SolutionRequirements) -> bool:
     """Tell whether the block defines one of the functions."""
-    pattern = DEFINES.get(_language(block, wanted))
+    pattern = DEFINES.get(_language(block, expected))
     if pattern is None:
-        return any(_has_body(block.code, name) for name in wanted.functions)
-    names = "|".join(map(re.escape, wanted.functions))
+        return any(_has_body(block.code, name) for name in expected.functions)
+    names = "|".join(map(re.escape, expected.functions))
     return bool(re.search(pattern.replace("{name}", f"(?:{names})"), block.code, re.MULTILINE))
 
 
@@ -132,11 +134,11 @@ def _has_body(code: str, name: str) -> bool:
     return any(re.search(rf"\b{re.escape(name)}\s*+[(=]", head) for head in heads)
 
 
-def _is_whole(block: Block, wanted: SolutionRequirements) -> bool:
+def _is_whole(block: Block, expected: SolutionRequirements) -> bool:
     """Tell whether a block that the text ends in is a program: cut-off code seldom is."""
     if len(block.code) > LONGEST_PARSED:
         return False
-    if _language(block, wanted) != "python":
+    if _language(block, expected) != "python":
         return block.code.count("{") == block.code.count("}") > 0
     try:
         with catch_warnings():

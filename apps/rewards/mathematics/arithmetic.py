@@ -21,9 +21,9 @@ def evaluate_formula(text: str) -> Fraction:
 
     Raises NotArithmetic.
     """
-    formula, said = _sides(text)
+    formula, given = _sides(text)
     value = _value(formula)
-    if said is not None and _value(said) != value:
+    if given is not None and _value(given) != value:
         raise NotArithmetic("the part after = has a different value")
     return value
 

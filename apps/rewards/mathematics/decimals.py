@@ -11,11 +11,11 @@ DOUBLE_DIGITS = 15  # from so many on a decimal is a double of 64 bits, printed
 DOUBLE_ERROR = Fraction(4, 2**52)  # relative: some roundings in a row
 
 
-def rounds_to(wanted: Value, said: Value) -> bool:
+def rounds_to(expected: Value, given: Value) -> bool:
     """Tell whether one is a decimal of six places or more that the other rounds to."""
-    if values.symbols(wanted.node) or values.symbols(said.node):
+    if values.symbols(expected.node) or values.symbols(given.node):
         return False
-    return _is_rounded(said, wanted) or _is_rounded(wanted, said)
+    return _is_rounded(given, expected) or _is_rounded(expected, given)
 
 
 def _is_rounded(written: Value, other: Value) -> bool:
@@ -40,13 +40,13 @@ def is_near(exact: Shape, written: Shape) -> bool:
     if not isinstance(exact, Value) or not isinstance(written, Value):
         return False
     value = _exact(exact)
-    told = _exact(written)
-    if value is None or told is None:
+    written_value = _exact(written)
+    if value is None or written_value is None:
         return False
     decimal = shapes.number_written(written)
     last = Fraction(10) ** decimal[1] if decimal else Fraction(1)
     places = abs(value) / last
-    return abs(told) / last in (math.floor(places), math.floor(places + Fraction(1, 2)))
+    return abs(written_value) / last in (math.floor(places), math.floor(places + Fraction(1, 2)))
 
 
 def _exact(value: Value) -> Fraction | None:
@@ -68,13 +68,13 @@ def _exact(value: Value) -> Fraction | None:
         return None
 
 
-def within(wanted: Value, said: Value, tolerance: float) -> bool:
+def within(expected: Value, given: Value, tolerance: float) -> bool:
     """Tell whether the answer is within the relative tolerance of the expected value."""
-    if not tolerance or values.symbols(wanted.node) or values.symbols(said.node):
+    if not tolerance or values.symbols(expected.node) or values.symbols(given.node):
         return False
     try:
-        ours = values.numeric(wanted.node)
-        theirs = values.numeric(said.node)
+        ours = values.numeric(expected.node)
+        theirs = values.numeric(given.node)
     except values.NoValue:
         return False
     return bool(abs(ours - theirs) <= tolerance * (1 + 1e-12) * abs(ours))

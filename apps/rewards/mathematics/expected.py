@@ -56,17 +56,17 @@ def join_prompt_text(prompt: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(found)[-LONGEST_PROMPT:]
 
 
-def why_no_answer(wanted: str, said: str, prompt: str) -> str:
+def why_no_answer(expected: str, given: str, prompt: str) -> str:
     """Return why a text of the right value is no answer; empty where it is one."""
-    ours, *more = read_all_meanings(wanted)
-    theirs = read_all_meanings(said)
+    ours, *more = read_all_meanings(expected)
+    theirs = read_all_meanings(given)
     if more and _has_joined_unit(ours) and not _has_joined_unit(theirs[0]):
         ours = more[0]  # 2 AC^{-1} as a formula, where the answer is one
     if _is_open(ours, theirs[0]):
         return "a calculation, not its result"
     if not prompt:
         return ""
-    if _restates(read_all_meanings(wanted), theirs, prompt):
+    if _restates(read_all_meanings(expected), theirs, prompt):
         return "a copy of the task, not its answer"
     is_percentage = _is_percentage(theirs[0]) and not _is_percentage(ours)
     if is_percentage and not _ASKS_PERCENT.search(prompt):
@@ -78,12 +78,12 @@ def _has_joined_unit(shape: Shape) -> bool:
     return isinstance(shape, Value) and units.is_joined_product(shape.unit)
 
 
-def _is_open(wanted: Shape, said: Shape) -> bool:
+def _is_open(expected: Shape, given: Shape) -> bool:
     """Tell whether the answer has something left to be evaluated that the reference has not."""
-    if isinstance(wanted, Relation) and not naming.is_solved(wanted):
+    if isinstance(expected, Relation) and not naming.is_solved(expected):
         return False
-    ours = list(_values(wanted))
-    theirs = list(_values(said))
+    ours = list(_values(expected))
+    theirs = list(_values(given))
     if len(ours) == len(theirs):
         pairs = zip(ours, theirs, strict=True)
         theirs = [value for own, value in pairs if not _is_rounding(own, value)]
@@ -115,14 +115,14 @@ def _counts_terms(node: Node) -> int:
     return sum(map(_counts_terms, node[1:])) if node[0] == "+" else 1
 
 
-def _is_rounding(wanted: Value, said: Value) -> bool:
+def _is_rounding(expected: Value, given: Value) -> bool:
     """Tell whether the reference is a decimal, or in degrees, where the answer is irrational."""
-    if wanted.unit and naming.has_pi(said.node):
+    if expected.unit and naming.has_pi(given.node):
         return True
-    if shapes.number_written(wanted) is None or _families(said.node):
+    if shapes.number_written(expected) is None or _families(given.node):
         return False
     try:
-        return values.exact(said.node) is None
+        return values.exact(given.node) is None
     except values.NotExact:
         return True
     except values.NoValue:
@@ -198,16 +198,16 @@ def _is_percentage(shape: Shape) -> bool:
     return isinstance(shape, Value) and shape.is_percent
 
 
-def _restates(wanted: Sequence[Shape], said: Sequence[Shape], prompt: str) -> bool:
+def _restates(expected: Sequence[Shape], given: Sequence[Shape], prompt: str) -> bool:
     """Tell whether the answer is a formula of the prompt, and not as the reference writes it."""
-    own = {key for shape in wanted if (key := canonical_form(shape)) is not None}
-    for shape in said:
+    own = {key for shape in expected if (key := canonical_form(shape)) is not None}
+    for shape in given:
         key = canonical_form(shape)
         if key is None or key in own:
             return False
     return any(
         _is_task(shape, prompt) and canonical_form(shape) in read_prompt_formulas(prompt)
-        for shape in said
+        for shape in given
     )
 
 
@@ -260,18 +260,18 @@ def _runs(prompt: str) -> Iterator[str]:
         words = [word for word in _WORDS.findall(bare) if word.lower() not in _FUNCTIONS]
         if words or "\\boxed" in bare:
             if run and run[-1][-1:].isdigit() and units.is_known_unit(bare):
-                yield from _said([*run, bare])
-            yield from _said(run)
+                yield from _statements([*run, bare])
+            yield from _statements(run)
             run = []
             continue
         run.append(bare if bare != token and token[-1] not in "," else token)
         if bare != token and token[-1] in ".?!;:":
-            yield from _said(run)
+            yield from _statements(run)
             run = []
-    yield from _said(run)
+    yield from _statements(run)
 
 
-def _said(run: list[str]) -> Iterator[str]:
+def _statements(run: list[str]) -> Iterator[str]:
     while run and run[-1] in ("a", "I", "A", ",", "-", "="):
         run = run[:-1]
     while run and run[0] in ("a", "I", "A", ",", "="):

@@ -295,13 +295,13 @@ class _Reader:
     def next(self) -> str | None:
         return self.tokens[-1] if self.tokens else None
 
-    def take(self, *wanted: str) -> str | None:
+    def take(self, *expected: str) -> str | None:
         """Take the next token, where it is one of these."""
-        return self.tokens.pop() if self.tokens and self.tokens[-1] in wanted else None
+        return self.tokens.pop() if self.tokens and self.tokens[-1] in expected else None
 
-    def need(self, wanted: str) -> None:
-        if not self.take(wanted):
-            raise NotAFormula(f"{wanted} is missing")
+    def need(self, expected: str) -> None:
+        if not self.take(expected):
+            raise NotAFormula(f"{expected} is missing")
 
     def sum(self) -> Node:
         node = self.product()

@@ -12,10 +12,10 @@ _KNOWN = re.compile(r"\\(?:int|sum|prod|lim|partial|det)(?![a-zA-Z])|\\frac\{d")
 _LARGE = re.compile(r"\d{6}|!|\^[^^]*\^|\^\s*\{?\s*-?\s*\d{3}|\\(?:prod|binom)|factorial|Gamma")
 
 
-def knows(wanted: str) -> bool:
+def knows(expected: str) -> bool:
     """Tell whether the library is asked about this reference at all."""
-    is_small = len(wanted) <= LONGEST and not _LARGE.search(wanted)
-    return is_small and bool(_KNOWN.search(wanted))
+    is_small = len(expected) <= LONGEST and not _LARGE.search(expected)
+    return is_small and bool(_KNOWN.search(expected))
 
 
 def load_library() -> None:
@@ -24,22 +24,22 @@ def load_library() -> None:
     import math_verify.parser  # noqa: F401
 
 
-def same_for_the_library(wanted: str, said: str) -> bool:
+def same_for_the_library(expected: str, given: str) -> bool:
     """Tell whether math-verify finds both the same; False for what it is not asked about.
 
     It works out what the reference leaves open: where the answer does so, too, we compare them.
     """
-    if not knows(wanted) or not 0 < len(said) <= LONGEST:
+    if not knows(expected) or not 0 < len(given) <= LONGEST:
         return False
-    if _LARGE.search(said) or _KNOWN.search(said):
+    if _LARGE.search(given) or _KNOWN.search(given):
         return False
     load_library()
     from math_verify import verify
     from math_verify.parser import parse_latex_cached
 
     try:
-        ours = parse_latex_cached(wanted)
-        theirs = parse_latex_cached(said)
+        ours = parse_latex_cached(expected)
+        theirs = parse_latex_cached(given)
         return bool(verify(ours, theirs, timeout_seconds=None))
     except Exception:  # whatever the libraries raise on hostile text: not the same for them
         return False

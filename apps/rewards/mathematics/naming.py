@@ -143,18 +143,18 @@ def is_solved(relation: Relation) -> bool:
     return len(named) == 1 and bool(rest) and all(is_closed(side) for side in rest)
 
 
-def list_candidate_values(wanted: Relation) -> list[Shape]:
+def list_candidate_values(expected: Relation) -> list[Shape]:
     """List the values that may stand for this answer: 8 for f(3) = 8, both sides of ≈."""
-    if not set(wanted.signs) <= {"=", "\\approx"}:
+    if not set(expected.signs) <= {"=", "\\approx"}:
         return []
-    sides = list(wanted.sides)
-    if is_assignment(wanted):
+    sides = list(expected.sides)
+    if is_assignment(expected):
         sides = sides[1:]
     elif is_name(sides[-1]) and not is_closed(sides[-1]):
         sides = sides[:-1]
     elif not all(is_closed(side) for side in sides):
         return []
-    return sides[-1:] if "\\approx" not in wanted.signs else sides
+    return sides[-1:] if "\\approx" not in expected.signs else sides
 
 
 def has_pi(node: Node) -> bool:

@@ -24,25 +24,25 @@ def references(answer: Mapping[str, Any]) -> list[str]:
     Any of a list is enough. Empty where there are none. A worked solution counts by what it
     marks: its last box, or what follows ####; else by what its last sentence states.
     """
-    said = next((answer[name] for name in NAMES if answer.get(name) is not None), None)
-    found = _listed(said)
+    value = next((answer[name] for name in NAMES if answer.get(name) is not None), None)
+    found = _listed(value)
     unit = _unit(answer.get("unit"))
     return [_marked(text) + unit for each in found if (text := _text(each))]
 
 
-def _unit(said: Any) -> str:
+def _unit(value: Any) -> str:
     """Return the unit that stands beside the value, where it is one that is known."""
-    return f" {said.strip()}" if isinstance(said, str) and units.is_known_unit(said) else ""
+    return f" {value.strip()}" if isinstance(value, str) and units.is_known_unit(value) else ""
 
 
-def _listed(said: Any) -> list[Any]:
+def _listed(value: Any) -> list[Any]:
     """Return a list of right answers, also one that stands as JSON in a text: ["4"]."""
-    if isinstance(said, str) and re.match(r"\s*\[\s*\"", said):
+    if isinstance(value, str) and re.match(r"\s*\[\s*\"", value):
         try:
-            said = strict_json.decode_json(said)
+            value = strict_json.decode_json(value)
         except strict_json.NotStrictJson:
-            return [said]
-    return said if isinstance(said, list) else [said]
+            return [value]
+    return value if isinstance(value, list) else [value]
 
 
 def _text(value: Any) -> str:

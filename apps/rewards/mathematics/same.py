@@ -78,12 +78,12 @@ def flipped(sign: str) -> str:
     return _FLIPPED.get(sign, sign)
 
 
-def same_answer(wanted: str, said: str, rules: Rules) -> bool:
+def same_answer(expected: str, given: str, rules: Rules) -> bool:
     """Compare under any of the readings of both."""
-    if not said.strip() or not wanted.strip():
+    if not given.strip() or not expected.strip():
         return False
-    ours = bare(wanted)
-    theirs = bare(said)
+    ours = bare(expected)
+    theirs = bare(given)
     if several := _list_letters(ours):
         return several == (_list_letters(theirs) or _list_joined_letters(theirs))
     letter = LETTER.fullmatch(ours)
@@ -98,14 +98,14 @@ def same_answer(wanted: str, said: str, rules: Rules) -> bool:
     if labelled := re.match(r"\(([A-J])\)\s*(?=\S)", ours):  # "(B) 12" is B, and 12
         if find_chosen_letter(theirs) is not None:
             return find_chosen_letter(theirs) == labelled[1]
-        return same_answer(ours[labelled.end() :], said, rules)
+        return same_answer(ours[labelled.end() :], given, rules)
     return any(
         any(
             same(each, other, rules)
             for each in read_all_meanings(one)
             for other in read_all_meanings(two)
         )
-        for one, two in _spellings(wanted, said)
+        for one, two in _spellings(expected, given)
     )
 
 
@@ -120,14 +120,14 @@ def _list_joined_letters(text: str) -> frozenset[str]:
     return frozenset(text) if re.fullmatch(r"[A-J]{2,10}", text) else frozenset()
 
 
-def _spellings(wanted: str, said: str) -> Iterator[tuple[str, str]]:
+def _spellings(expected: str, given: str) -> Iterator[tuple[str, str]]:
     """Yield both texts as they are, and with usual letters for what has no name of its own.
 
     These are the constant of integration, and the whole number that numbers the solutions.
     """
-    yield wanted, said
-    ours = naming.with_usual_letters(wanted)
-    theirs = naming.with_usual_letters(said)
+    yield expected, given
+    ours = naming.with_usual_letters(expected)
+    theirs = naming.with_usual_letters(given)
     if ours and theirs:
         yield ours, theirs
 
@@ -163,36 +163,36 @@ def is_unread(text: str) -> bool:
     return all(isinstance(each, Unread) for each in read_all_meanings(text))
 
 
-def same(wanted: Shape, said: Shape, rules: Rules) -> bool:
-    """Compare two shapes; `wanted` says what may be left out."""
-    match wanted, said:
+def same(expected: Shape, given: Shape, rules: Rules) -> bool:
+    """Compare two shapes; `expected` says what may be left out."""
+    match expected, given:
         case Value(), Value():
-            return _same_value(wanted, said, rules)
+            return _same_value(expected, given, rules)
         case Unread(), Unread():
-            return _tight(wanted.text) == _tight(said.text)
+            return _tight(expected.text) == _tight(given.text)
         case (Words(), _) | (_, Words()):
-            return _same_words(wanted, said, rules)
+            return _same_words(expected, given, rules)
         case NamedSet(), NamedSet():
-            return wanted.name == said.name
-        case Items(), Items() if _same_items(wanted, said, rules):
+            return expected.name == given.name
+        case Items(), Items() if _same_items(expected, given, rules):
             return True
         case Matrix(), Matrix():
-            return _same_matrix(wanted, said, rules)
+            return _same_matrix(expected, given, rules)
         case (Matrix(), Items()) | (Items(), Matrix()):
-            return _same_vector(wanted, said, rules)
+            return _same_vector(expected, given, rules)
         case (Ratio(), _) | (_, Ratio()):
-            return _same_ratio(wanted, said, rules)
-    has_relation = isinstance(wanted, Relation) or isinstance(said, Relation)
-    if has_relation and _same_relation(wanted, said, rules):
+            return _same_ratio(expected, given, rules)
+    has_relation = isinstance(expected, Relation) or isinstance(given, Relation)
+    if has_relation and _same_relation(expected, given, rules):
         return True
-    if _alone(wanted, said, rules):
+    if _alone(expected, given, rules):
         return True
-    return setreading.same_set(wanted, said)
+    return setreading.same_set(expected, given)
 
 
-def _alone(wanted: Shape, said: Shape, rules: Rules) -> bool:
+def _alone(expected: Shape, given: Shape, rules: Rules) -> bool:
     """Tell whether the one is a set of a single value and the other that value: {5} and 5."""
-    one, other = (wanted, said) if isinstance(wanted, Items) else (said, wanted)
+    one, other = (expected, given) if isinstance(expected, Items) else (given, expected)
     if not isinstance(one, Items) or isinstance(other, Items | NamedSet) or one.left != "\\{":
         return False
     return len(one.items) == 1 and same(one.items[0], other, rules)
@@ -202,57 +202,57 @@ def _tight(text: str) -> str:
     return re.sub(r"\s+|\\(?=\s)", "", text)
 
 
-def _same_words(wanted: Shape, said: Shape, rules: Rules) -> bool:
+def _same_words(expected: Shape, given: Shape, rules: Rules) -> bool:
     """Compare as text; a name before "=" may be left out."""
-    if isinstance(wanted, Relation) and naming.is_assignment(wanted):
-        return same(wanted.sides[-1], said, rules)
-    if isinstance(said, Relation) and naming.is_assignment(said):
-        return same(wanted, said.sides[-1], rules)
-    if isinstance(wanted, NamedSet) or isinstance(said, NamedSet):
+    if isinstance(expected, Relation) and naming.is_assignment(expected):
+        return same(expected.sides[-1], given, rules)
+    if isinstance(given, Relation) and naming.is_assignment(given):
+        return same(expected, given.sides[-1], rules)
+    if isinstance(expected, NamedSet) or isinstance(given, NamedSet):
         return False
-    if not (isinstance(wanted, Words | Value) and isinstance(said, Words | Value)):
+    if not (isinstance(expected, Words | Value) and isinstance(given, Words | Value)):
         return False
-    ours = _words(wanted.text)
-    theirs = _words(said.text)
+    ours = _words(expected.text)
+    theirs = _words(given.text)
     return bool(ours) and ours == theirs
 
 
 def _words(text: str) -> str:
     plain = re.sub(r"\\text\s?\{([^{}]*)\}", r" \1 ", text)
-    said = " ".join(re.sub(r"[\"'“”]", "", plain).casefold().split()).strip(" .!,")
-    return _SYNONYMS.get(said, said)
+    given = " ".join(re.sub(r"[\"'“”]", "", plain).casefold().split()).strip(" .!,")
+    return _SYNONYMS.get(given, given)
 
 
-def _same_value(wanted: Value, said: Value, rules: Rules) -> bool:
-    factor = _unit_factor(wanted, said, rules)
+def _same_value(expected: Value, given: Value, rules: Rules) -> bool:
+    factor = _unit_factor(expected, given, rules)
     if factor is None:
-        in_degrees = _in_degrees(wanted, said)
+        in_degrees = _in_degrees(expected, given)
         if in_degrees is None:
             return False
-        said = in_degrees
+        given = in_degrees
         factor = Fraction(1)
     if factor != 1:
-        said = Value(("*", ("number", factor, ""), said.node), said.text, wanted.unit)
-    based = [value.node for value in (wanted, said) if value.node[0] == "based"]
+        given = Value(("*", ("number", factor, ""), given.node), given.text, expected.unit)
+    based = [value.node for value in (expected, given) if value.node[0] == "based"]
     if based:
-        return _same_in_base(wanted.node, said.node)
-    is_same = values.has_same_value(wanted.node, said.node) or values.has_same_value(
-        values.of_ten(wanted.node), values.of_ten(said.node)
+        return _same_in_base(expected.node, given.node)
+    is_same = values.has_same_value(expected.node, given.node) or values.has_same_value(
+        values.of_ten(expected.node), values.of_ten(given.node)
     )
     if is_same:
-        return rules.percent or wanted.is_percent == said.is_percent or _is_zero(said)
-    if _same_percent(wanted, said):
+        return rules.percent or expected.is_percent == given.is_percent or _is_zero(given)
+    if _same_percent(expected, given):
         return True
-    if factor == 1 and decimals.rounds_to(wanted, said):
+    if factor == 1 and decimals.rounds_to(expected, given):
         return True
-    return decimals.within(wanted, said, rules.tolerance)
+    return decimals.within(expected, given, rules.tolerance)
 
 
-def _same_in_base(wanted: tuple, said: tuple) -> bool:
+def _same_in_base(expected: tuple, given: tuple) -> bool:
     """Tell whether both are the same digits in the same base, which may be left out."""
-    if wanted[0] == said[0] == "based":
-        return wanted[3] == said[3] and wanted[2].lstrip("0") == said[2].lstrip("0")
-    based, other = (wanted, said) if wanted[0] == "based" else (said, wanted)
+    if expected[0] == given[0] == "based":
+        return expected[3] == given[3] and expected[2].lstrip("0") == given[2].lstrip("0")
+    based, other = (expected, given) if expected[0] == "based" else (given, expected)
     return other[0] == "number" and other[2].lstrip("0") == based[2].lstrip("0")
 
 
@@ -260,47 +260,47 @@ def _is_zero(value: Value) -> bool:
     return values.has_same_value(value.node, ("number", Fraction(0), "0"))
 
 
-def _unit_factor(wanted: Value, said: Value, rules: Rules) -> Fraction | None:
+def _unit_factor(expected: Value, given: Value, rules: Rules) -> Fraction | None:
     """Return how many of the wanted unit the given unit is; None for another quantity."""
-    if wanted.unit == said.unit:
+    if expected.unit == given.unit:
         return Fraction(1)
-    if wanted.is_percent or said.is_percent:
+    if expected.is_percent or given.is_percent:
         return None
-    if wanted.unit and said.unit:
-        return units.unit_ratio(wanted.unit, said.unit)
-    if not rules.units or any(units.is_joined_product(one.unit) for one in (wanted, said)):
+    if expected.unit and given.unit:
+        return units.unit_ratio(expected.unit, given.unit)
+    if not rules.units or any(units.is_joined_product(one.unit) for one in (expected, given)):
         return None
-    return _radians(wanted, said) or Fraction(1)
+    return _radians(expected, given) or Fraction(1)
 
 
-def _in_degrees(wanted: Value, said: Value) -> Value | None:
+def _in_degrees(expected: Value, given: Value) -> Value | None:
     """Return a temperature in the degrees that are wanted; None for other quantities."""
-    scale = units.scale(wanted.unit, said.unit)
+    scale = units.scale(expected.unit, given.unit)
     if scale is None:
         return None
     factor, offset = scale
-    scaled = ("*", ("number", factor, str(factor)), said.node)
-    return Value(("+", scaled, ("number", offset, str(offset))), said.text, wanted.unit)
+    scaled = ("*", ("number", factor, str(factor)), given.node)
+    return Value(("+", scaled, ("number", offset, str(offset))), given.text, expected.unit)
 
 
-def _radians(wanted: Value, said: Value) -> Fraction | None:
+def _radians(expected: Value, given: Value) -> Fraction | None:
     """Take a bare multiple of π for radians, where the other one is in degrees."""
-    ours, theirs = (naming.has_pi(value.node) for value in (wanted, said))
-    if said.unit and units.unit_ratio("rad", said.unit) and ours:
-        return units.unit_ratio("rad", said.unit)
-    if wanted.unit and units.unit_ratio(wanted.unit, "rad") and theirs:
-        return units.unit_ratio(wanted.unit, "rad")
+    ours, theirs = (naming.has_pi(value.node) for value in (expected, given))
+    if given.unit and units.unit_ratio("rad", given.unit) and ours:
+        return units.unit_ratio("rad", given.unit)
+    if expected.unit and units.unit_ratio(expected.unit, "rad") and theirs:
+        return units.unit_ratio(expected.unit, "rad")
     return None
 
 
-def _same_percent(wanted: Value, said: Value) -> bool:
+def _same_percent(expected: Value, given: Value) -> bool:
     """Tell whether only the percent sign was left out: 50 % and 50.
 
     Below 1 that would be another number.
     """
-    if wanted.is_percent == said.is_percent:
+    if expected.is_percent == given.is_percent:
         return False
-    percent, plain = (wanted, said) if wanted.is_percent else (said, wanted)
+    percent, plain = (expected, given) if expected.is_percent else (given, expected)
     try:
         told = values.exact(percent.node) * 100
         number = values.exact(plain.node)
@@ -309,31 +309,31 @@ def _same_percent(wanted: Value, said: Value) -> bool:
     return told == number and abs(number) > 1
 
 
-def _same_items(wanted: Items, said: Items, rules: Rules) -> bool:
+def _same_items(expected: Items, given: Items, rules: Rules) -> bool:
     """Tell whether both have the same items; sets and bare lists in any order, others in theirs.
 
     A pair may stand without its brackets. Named values stand for what they name in order.
     """
-    if {wanted.link, said.link} == {"and", "or"} and all(map(shapes.is_symbol, wanted.items)):
+    if {expected.link, given.link} == {"and", "or"} and all(map(shapes.is_symbol, expected.items)):
         return False  # p and q, p or q
-    if {wanted.left, said.left} <= {"", "\\{"}:
-        ours = list(wanted.items)
-        theirs = list(said.items)
+    if {expected.left, given.left} <= {"", "\\{"}:
+        ours = list(expected.items)
+        theirs = list(given.items)
         if _named_apart(ours) and not any(isinstance(item, Relation) for item in theirs):
             return _all_same(ours, theirs, rules)
-        if "\\{" in (wanted.left, said.left):
+        if "\\{" in (expected.left, given.left):
             ours = _distinct(ours, rules)
             theirs = _distinct(theirs, rules)
         return _matched(ours, theirs, rules)
-    if wanted.left == "" and _named_apart(wanted.items) and said.left == "(":
-        return _all_same(_in_order(wanted.items), said.items, rules)
-    if wanted.left == "(" and said.left == "" and _named_apart(said.items):
-        return _all_same(wanted.items, _in_order(said.items), rules)
-    if said.left != "" and (wanted.left, wanted.right) != (said.left, said.right):
+    if expected.left == "" and _named_apart(expected.items) and given.left == "(":
+        return _all_same(_in_order(expected.items), given.items, rules)
+    if expected.left == "(" and given.left == "" and _named_apart(given.items):
+        return _all_same(expected.items, _in_order(given.items), rules)
+    if given.left != "" and (expected.left, expected.right) != (given.left, given.right):
         return False
-    if wanted.left == "" or (said.left == "" and wanted.left + wanted.right != "()"):
+    if expected.left == "" or (given.left == "" and expected.left + expected.right != "()"):
         return False
-    return _all_same(wanted.items, said.items, rules)
+    return _all_same(expected.items, given.items, rules)
 
 
 def _in_order(items: Sequence[Shape]) -> list[Shape]:
@@ -377,18 +377,18 @@ def _matched(ours: list[Shape], theirs: list[Shape], rules: Rules) -> bool:
     return True
 
 
-def _same_matrix(wanted: Matrix, said: Matrix, rules: Rules) -> bool:
-    if wanted.is_determinant != said.is_determinant:
+def _same_matrix(expected: Matrix, given: Matrix, rules: Rules) -> bool:
+    if expected.is_determinant != given.is_determinant:
         return False
-    if [len(row) for row in wanted.rows] != [len(row) for row in said.rows]:
+    if [len(row) for row in expected.rows] != [len(row) for row in given.rows]:
         return False
-    ours, theirs = ([cell for row in matrix.rows for cell in row] for matrix in (wanted, said))
+    ours, theirs = ([cell for row in matrix.rows for cell in row] for matrix in (expected, given))
     return _all_same(ours, theirs, rules)
 
 
-def _same_vector(wanted: Shape, said: Shape, rules: Rules) -> bool:
+def _same_vector(expected: Shape, given: Shape, rules: Rules) -> bool:
     """Tell whether a matrix of one row or one column and a tuple have the same numbers."""
-    matrix, items = (wanted, said) if isinstance(wanted, Matrix) else (said, wanted)
+    matrix, items = (expected, given) if isinstance(expected, Matrix) else (given, expected)
     if not isinstance(matrix, Matrix) or not isinstance(items, Items):
         return False
     if items.left not in ("(", "[") or matrix.is_determinant:
@@ -397,19 +397,19 @@ def _same_vector(wanted: Shape, said: Shape, rules: Rules) -> bool:
     if len(rows) != 1 and any(len(row) != 1 for row in rows):
         return False
     cells = rows[0] if len(rows) == 1 else [row[0] for row in rows]
-    first, second = (cells, items.items) if matrix is wanted else (items.items, cells)
+    first, second = (cells, items.items) if matrix is expected else (items.items, cells)
     return _all_same(first, second, rules)
 
 
-def _same_ratio(wanted: Shape, said: Shape, rules: Rules) -> bool:
+def _same_ratio(expected: Shape, given: Shape, rules: Rules) -> bool:
     """Compare ratios by proportion, and a ratio of two with its quotient; times of day as text."""
-    if isinstance(wanted, Relation) or isinstance(said, Relation):
-        return _same_relation(wanted, said, rules)
-    if isinstance(wanted, Ratio) and isinstance(said, Ratio):
-        if _is_time(wanted) and _is_time(said):
-            return _times(wanted) == _times(said)
-        return len(wanted.parts) == len(said.parts) and _proportional(wanted, said)
-    ratio, other = (wanted, said) if isinstance(wanted, Ratio) else (said, wanted)
+    if isinstance(expected, Relation) or isinstance(given, Relation):
+        return _same_relation(expected, given, rules)
+    if isinstance(expected, Ratio) and isinstance(given, Ratio):
+        if _is_time(expected) and _is_time(given):
+            return _times(expected) == _times(given)
+        return len(expected.parts) == len(given.parts) and _proportional(expected, given)
+    ratio, other = (expected, given) if isinstance(expected, Ratio) else (given, expected)
     if not isinstance(ratio, Ratio) or len(ratio.parts) != 2:
         return False
     if not isinstance(other, Value) or other.unit:
@@ -427,13 +427,13 @@ def _times(ratio: Ratio) -> list[tuple]:
     return [(part.text, units.parse_unit(part.unit)) for part in ratio.parts]
 
 
-def _proportional(wanted: Ratio, said: Ratio) -> bool:
-    if [part.unit for part in wanted.parts] != [part.unit for part in said.parts]:
+def _proportional(expected: Ratio, given: Ratio) -> bool:
+    if [part.unit for part in expected.parts] != [part.unit for part in given.parts]:
         return False
-    first = ("/", said.parts[0].node, wanted.parts[0].node)
+    first = ("/", given.parts[0].node, expected.parts[0].node)
     return all(
         values.has_same_value(("*", ours.node, first), theirs.node)
-        for ours, theirs in zip(wanted.parts, said.parts, strict=True)
+        for ours, theirs in zip(expected.parts, given.parts, strict=True)
     )
 
 
@@ -444,20 +444,20 @@ def _all_same(ours: Sequence[Shape], theirs: Sequence[Shape], rules: Rules) -> b
     )
 
 
-def _same_relation(wanted: Shape, said: Shape, rules: Rules) -> bool:
-    if isinstance(wanted, Relation) and isinstance(said, Relation):
-        return _same_relations(wanted, said, rules)
-    if isinstance(said, Relation):
-        return _says(said, wanted, rules)
-    return isinstance(wanted, Relation) and any(
-        same(value, said, rules) for value in naming.list_candidate_values(wanted)
+def _same_relation(expected: Shape, given: Shape, rules: Rules) -> bool:
+    if isinstance(expected, Relation) and isinstance(given, Relation):
+        return _same_relations(expected, given, rules)
+    if isinstance(given, Relation):
+        return _says(given, expected, rules)
+    return isinstance(expected, Relation) and any(
+        same(value, given, rules) for value in naming.list_candidate_values(expected)
     )
 
 
-def _says(said: Relation, wanted: Shape, rules: Rules) -> bool:
+def _says(given: Relation, expected: Shape, rules: Rules) -> bool:
     """Tell whether a chain such as x = 1/2 ≈ 0.5 gives the wanted value: all its sides agree."""
-    sides = list(said.sides)
-    signs = list(said.signs)
+    sides = list(given.sides)
+    signs = list(given.signs)
     if not set(signs) <= {"=", "\\approx"}:
         return False
     if len(sides) == 2 and not naming.is_name(sides[0]) and naming.is_name(sides[1]):
@@ -472,7 +472,7 @@ def _says(said: Relation, wanted: Shape, rules: Rules) -> bool:
         sides.reverse()
     exact = sides[: signs.index("\\approx") + 1] if "\\approx" in signs else sides
     told = [side for side in exact[:-1] if naming.is_closed(side)] + exact[-1:]
-    if not all(same(wanted, side, rules) for side in told):
+    if not all(same(expected, side, rules) for side in told):
         return False
     return all(decimals.is_near(exact[-1], side) for side in sides[len(exact) :])
 
@@ -481,41 +481,43 @@ def _is_decimal(side: Shape) -> bool:
     return isinstance(side, Value) and shapes.number_written(side) is not None
 
 
-def _same_relations(wanted: Relation, said: Relation, rules: Rules) -> bool:
-    if wanted.modulus is not None or said.modulus is not None:
-        return _same_residues(wanted, said, rules)
-    is_solution = naming.is_assignment(wanted) and naming.is_solved(wanted)
-    if is_solution and set(said.signs) <= {"=", "\\approx"}:
-        return _same_solution(wanted, said, rules)
-    if wanted.signs == said.signs == ("=",) and naming.is_same_name(wanted.sides[0], said.sides[0]):
-        return same(wanted.sides[1], said.sides[1], rules)
-    if len(wanted.signs) == len(said.signs) == 1:
-        return _same_two_sides(wanted, said, rules)
-    backward = Relation(wanted.sides[::-1], tuple(flipped(sign) for sign in wanted.signs[::-1]))
+def _same_relations(expected: Relation, given: Relation, rules: Rules) -> bool:
+    if expected.modulus is not None or given.modulus is not None:
+        return _same_residues(expected, given, rules)
+    is_solution = naming.is_assignment(expected) and naming.is_solved(expected)
+    if is_solution and set(given.signs) <= {"=", "\\approx"}:
+        return _same_solution(expected, given, rules)
+    if expected.signs == given.signs == ("=",) and naming.is_same_name(
+        expected.sides[0], given.sides[0]
+    ):
+        return same(expected.sides[1], given.sides[1], rules)
+    if len(expected.signs) == len(given.signs) == 1:
+        return _same_two_sides(expected, given, rules)
+    backward = Relation(expected.sides[::-1], tuple(flipped(sign) for sign in expected.signs[::-1]))
     return any(
-        each.signs == said.signs and _all_same(each.sides, said.sides, rules)
-        for each in (wanted, backward)
+        each.signs == given.signs and _all_same(each.sides, given.sides, rules)
+        for each in (expected, backward)
     )
 
 
-def _same_solution(wanted: Relation, said: Relation, rules: Rules) -> bool:
+def _same_solution(expected: Relation, given: Relation, rules: Rules) -> bool:
     """Tell whether both give the same name and value, as x = 6; 3x = 18 is not solved."""
-    first = said.sides[0]
-    last = said.sides[-1]
-    if same(wanted.sides[0], first, rules) or naming.is_same_name(wanted.sides[0], first):
-        return _says(said, wanted.sides[-1], rules)
-    turned = len(said.sides) == 2 and same(wanted.sides[0], last, rules)
-    return turned and same(wanted.sides[-1], first, rules)
+    first = given.sides[0]
+    last = given.sides[-1]
+    if same(expected.sides[0], first, rules) or naming.is_same_name(expected.sides[0], first):
+        return _says(given, expected.sides[-1], rules)
+    turned = len(given.sides) == 2 and same(expected.sides[0], last, rules)
+    return turned and same(expected.sides[-1], first, rules)
 
 
-def _same_residues(wanted: Relation, said: Relation, rules: Rules) -> bool:
+def _same_residues(expected: Relation, given: Relation, rules: Rules) -> bool:
     """Tell whether two congruences have one modulus, and sides that differ by its multiples."""
-    if wanted.modulus is None or said.modulus is None or len(wanted.sides) != len(said.sides):
+    if expected.modulus is None or given.modulus is None or len(expected.sides) != len(given.sides):
         return False
-    if not values.has_same_value(wanted.modulus, said.modulus):
+    if not values.has_same_value(expected.modulus, given.modulus):
         return False
-    pairs = zip(wanted.sides, said.sides, strict=True)
-    return all(same(a, b, rules) or _congruent(a, b, wanted.modulus) for a, b in pairs)
+    pairs = zip(expected.sides, given.sides, strict=True)
+    return all(same(a, b, rules) or _congruent(a, b, expected.modulus) for a, b in pairs)
 
 
 def _congruent(one: Shape, other: Shape, modulus: tuple) -> bool:
@@ -528,24 +530,24 @@ def _congruent(one: Shape, other: Shape, modulus: tuple) -> bool:
         return False
 
 
-def _same_two_sides(wanted: Relation, said: Relation, rules: Rules) -> bool:
+def _same_two_sides(expected: Relation, given: Relation, rules: Rules) -> bool:
     """Compare equations up to a factor; a solved inequality is only the same when solved."""
-    backward = Relation(said.sides[::-1], tuple(flipped(sign) for sign in said.signs[::-1]))
-    for each in (said, backward):
-        if wanted.signs == each.signs and _all_same(wanted.sides, each.sides, rules):
+    backward = Relation(given.sides[::-1], tuple(flipped(sign) for sign in given.signs[::-1]))
+    for each in (given, backward):
+        if expected.signs == each.signs and _all_same(expected.sides, each.sides, rules):
             return True
-    if naming.is_solved(wanted):
+    if naming.is_solved(expected):
         return False
     nodes = [
-        [side.node for side in each.sides if isinstance(side, Value)] for each in (wanted, said)
+        [side.node for side in each.sides if isinstance(side, Value)] for each in (expected, given)
     ]
-    if [len(own) for own in nodes] != [len(wanted.sides), len(said.sides)]:
+    if [len(own) for own in nodes] != [len(expected.sides), len(given.sides)]:
         return False
     ours, theirs = (("+", own[0], ("-", own[1])) for own in nodes)
     factor = _factor(ours, theirs)
-    if not factor or said.signs[0] not in ORDERED:
+    if not factor or given.signs[0] not in ORDERED:
         return False
-    return wanted.signs[0] == (said.signs[0] if factor > 0 else flipped(said.signs[0]))
+    return expected.signs[0] == (given.signs[0] if factor > 0 else flipped(given.signs[0]))
 
 
 def _factor(ours: tuple, theirs: tuple) -> float:

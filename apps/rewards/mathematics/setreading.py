@@ -23,16 +23,16 @@ class NoSet(ValueError):
     """Raised for a shape that is no set of real numbers with known ends."""
 
 
-def same_set(wanted: Shape, said: Shape) -> bool:
+def same_set(expected: Shape, given: Shape) -> bool:
     """Tell whether both are one set of real numbers; where each names a variable, the same one."""
-    if isinstance(wanted, Value) or isinstance(said, Value):
+    if isinstance(expected, Value) or isinstance(given, Value):
         return False
     try:
-        ours = real_set(wanted)
-        theirs = real_set(said)
+        ours = real_set(expected)
+        theirs = real_set(given)
     except NoSet:
         return False
-    names = _names(wanted), _names(said)
+    names = _names(expected), _names(given)
     if any(len(each) > 1 for each in names):  # x = 1, y = 2 is no set of numbers
         return False
     if all(names) and names[0] != names[1]:

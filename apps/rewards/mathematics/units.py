@@ -126,12 +126,12 @@ _SCALES = {
 }
 
 
-def scale(wanted: str, said: str) -> tuple[Fraction, Fraction] | None:
+def scale(expected: str, given: str) -> tuple[Fraction, Fraction] | None:
     """Return the factor and what is added to bring one temperature to the scale of the other.
 
     None where one of the units is none of a temperature alone.
     """
-    found = [unit for unit in map(parse_unit, (wanted, said)) if unit is not None]
+    found = [unit for unit in map(parse_unit, (expected, given)) if unit is not None]
     if len(found) < 2 or any(len(one.dimensions) != 1 or one.words for one in found):
         return None
     names = [one.dimensions[0] for one in found]
@@ -302,12 +302,12 @@ def _readings(text: str) -> list[Unit]:
     return found + [unit for each in named if (unit := parse_unit(each)) is not None]
 
 
-def unit_ratio(wanted: str, said: str) -> Fraction | None:
+def unit_ratio(expected: str, given: str) -> Fraction | None:
     """Return how many of the wanted unit the given unit is; None for another quantity."""
-    if wanted == said:
+    if expected == given:
         return Fraction(1)
-    for ours in _readings(wanted):
-        for theirs in _readings(said):
+    for ours in _readings(expected):
+        for theirs in _readings(given):
             if ours.words == theirs.words and ours.dimensions == theirs.dimensions:
                 return theirs.size / ours.size
     return None

@@ -198,20 +198,20 @@ def scheme(answer: Mapping[str, Any]) -> Scheme | None:
     return found if found.ideas or found.reference else None
 
 
-def _ideas(said: Any) -> tuple[Idea, ...] | None:
-    if not isinstance(said, list) or len(said) > MOST_IDEAS:
+def _ideas(value: Any) -> tuple[Idea, ...] | None:
+    if not isinstance(value, list) or len(value) > MOST_IDEAS:
         return None
-    found = [idea for each in said if (idea := _idea(each)) is not None]
-    return None if len(found) < len(said) else tuple(found)
+    found = [idea for each in value if (idea := _idea(each)) is not None]
+    return None if len(found) < len(value) else tuple(found)
 
 
-def _idea(said: Any) -> Idea | None:
-    if isinstance(said, str):
-        said = {"any_of": [said]}
-    if not isinstance(said, dict):
+def _idea(value: Any) -> Idea | None:
+    if isinstance(value, str):
+        value = {"any_of": [value]}
+    if not isinstance(value, dict):
         return None
-    ways = said.get("any_of", said.get("idea"))
-    points = said.get("points", 1)
+    ways = value.get("any_of", value.get("idea"))
+    points = value.get("points", 1)
     ways = [ways] if isinstance(ways, str) else ways
     is_number = (
         isinstance(points, int | float) and not isinstance(points, bool) and 0 < points < 1e6
@@ -266,10 +266,10 @@ def is_reference(text: str, reference: Sequence[str], asked: str = "") -> bool:
 
 
 def _gives(text: str, reference: str, asked: str) -> bool:
-    wanted = content(reference)
+    expected = content(reference)
     text = _REMARK.sub("", _ANOTHER.sub("", _BELIEVED.sub("", text.strip())))
     text = _BUT.sub("", _FRAME_BEHIND.sub("", _FRAME_BEFORE.sub("", text)))
-    if not wanted:
+    if not expected:
         return False
     if reference.strip().lower() in _VERDICTS:
         return _is_verdict(text, reference.strip().lower())
@@ -284,8 +284,8 @@ def _gives(text: str, reference: str, asked: str) -> bool:
     ]
     if not sentences or len(stem_words(text)) > LONGEST_STATEMENT or _ALTERNATIVES.search(text):
         return False
-    said = [_statement(one, wanted, set(content(asked))) for one in sentences]
-    return "said" in said and "denied" not in said
+    statements = [_statement(one, expected, set(content(asked))) for one in sentences]
+    return "said" in statements and "denied" not in statements
 
 
 def _same_words(text: str, reference: str) -> bool:
@@ -294,11 +294,11 @@ def _same_words(text: str, reference: str) -> bool:
     A single name must have all of its letters: "Pari" is not Paris. Dots of abbreviations do not
     count, and a small number may stand in words.
     """
-    wanted = content(reference)
-    if content(text) == wanted:
-        told = _bare(text)
+    expected = content(reference)
+    if content(text) == expected:
+        bare = _bare(text)
         names = [word for word in reference.split() if word[:1].isupper() and word[-1:] == "s"]
-        return len(wanted) > 1 or not names or told.endswith("s")
+        return len(expected) > 1 or not names or bare.endswith("s")
     if is_abbreviation := _ABBREVIATION.fullmatch(reference.strip()):
         letters = is_abbreviation.group().replace(".", "")
         return re.sub(r"^[Tt]he\s", "", text.strip(" *")).replace(".", "") == letters
@@ -312,17 +312,17 @@ def _bare(text: str) -> str:
     return text.strip(" .!*_\"'").casefold()
 
 
-def _is_verdict(text: str, wanted: str) -> bool:
+def _is_verdict(text: str, expected: str) -> bool:
     """Tell whether the answer begins with "no" as a word of its own, or ends as "the answer is
     no", and says the opposite nowhere."""
     words = re.findall(r"[a-z']+", text.lower())
-    if _VERDICTS[wanted] in words or not words:
+    if _VERDICTS[expected] in words or not words:
         return False
-    begins = re.match(rf"{wanted}(?=[\s]*[,.!;:—–-]|\s*$)", text.lower().strip("*_\"' "))
+    begins = re.match(rf"{expected}(?=[\s]*[,.!;:—–-]|\s*$)", text.lower().strip("*_\"' "))
     return (
         begins is not None
-        or content(text) == content(wanted)
-        or (re.search(rf"\b(?:is|answer:)\s{wanted}\s*[.!]?$", text.lower()) is not None)
+        or content(text) == content(expected)
+        or (re.search(rf"\b(?:is|answer:)\s{expected}\s*[.!]?$", text.lower()) is not None)
     )
 
 
@@ -340,20 +340,20 @@ def _is_only_number(text: str, number: str) -> bool:
     )
 
 
-def _statement(sentence: str, wanted: list[str], asked: set[str]) -> str:
+def _statement(sentence: str, expected: list[str], asked: set[str]) -> str:
     """Tell how the sentence gives the wanted words as its answer: said, denied or neither."""
     stems = stem_words(sentence)
-    places = _runs(stems, wanted)
+    places = _runs(stems, expected)
     if not places:
         return "neither"
     before = stems[max(0, places[0] - BEFORE) : places[0]]
     if NEGATIONS & set(before) or _RULED_OUT.search(sentence):
         return "denied"
     for part in (*_COPULA.split(sentence)[1:], *_before_copula(sentence)):
-        told = re.split(r",|;|\b(?:because|who|which|that)\b", part)[0]
-        if content(_POLITE.sub("", told.strip(" 。.!"))) == wanted:
+        answer_part = re.split(r",|;|\b(?:because|who|which|that)\b", part)[0]
+        if content(_POLITE.sub("", answer_part.strip(" 。.!"))) == expected:
             return "said"
-    rest = [stem for stem in content(sentence) if stem not in wanted and stem not in asked]
+    rest = [stem for stem in content(sentence) if stem not in expected and stem not in asked]
     return "said" if asked and not rest else "neither"
 
 
@@ -378,14 +378,14 @@ def mark_ideas(text: str, marking: Scheme) -> MarkingResult:
     clauses = [
         _Clause(clause) for clause in _CLAUSE.split(text[:LONGEST]) if clause and clause.strip()
     ]
-    told = {idea: _told(idea, clauses) for idea in (*marking.ideas, *marking.wrong)}
+    states = {idea: _idea_state(idea, clauses) for idea in (*marking.ideas, *marking.wrong)}
     if names_everything(text, marking):
-        told |= {idea: "missing" for idea in marking.ideas if told[idea] == "said"}
+        states |= {idea: "missing" for idea in marking.ideas if states[idea] == "said"}
     found, denied, missing = (
-        [idea for idea in marking.ideas if told[idea] == how]
+        [idea for idea in marking.ideas if states[idea] == how]
         for how in ("said", "denied", "missing")
     )
-    wrong = [idea for idea in marking.wrong if told[idea] == "said"]
+    wrong = [idea for idea in marking.wrong if states[idea] == "said"]
     points = sum(idea.points for idea in found) - sum(idea.points for idea in wrong)
     named = [[idea.any_of[0] for idea in ideas] for ideas in (found, denied, missing, wrong)]
     return MarkingResult(max(0.0, points), *named)
@@ -415,7 +415,7 @@ class _Clause:
         )
 
 
-def _told(idea: Idea, clauses: list[_Clause]) -> str:
+def _idea_state(idea: Idea, clauses: list[_Clause]) -> str:
     """Return whether an idea is stated, missing or denied; a denial outweighs a statement."""
     how = "missing"
     ways = [stem_words(way) for way in idea.any_of]
@@ -470,5 +470,5 @@ def _follows(clause: list[str], place: int, way: list[str]) -> bool:
     return True
 
 
-def _runs(stems: list[str], wanted: list[str]) -> list[int]:
-    return [place for place in range(len(stems)) if _follows(stems, place, wanted)]
+def _runs(stems: list[str], expected: list[str]) -> list[int]:
+    return [place for place in range(len(stems)) if _follows(stems, place, expected)]

@@ -97,8 +97,8 @@ _EXCEPT = re.compile(r"\b(?:except|but)\b|除了", re.I)
 
 def read_right_letters(answer: Mapping[str, Any]) -> frozenset[str]:
     """Return the right letters, from the first of `NAMES` that is there; empty where none is."""
-    said = next((answer[name] for name in NAMES if answer.get(name)), None)
-    found = said if isinstance(said, list) else [said]
+    value = next((answer[name] for name in NAMES if answer.get(name)), None)
+    found = value if isinstance(value, list) else [value]
     texts = [each for each in found if isinstance(each, str)]
     if len(texts) < len(found):
         return frozenset()
@@ -114,21 +114,21 @@ def _listed(text: str) -> list[str]:
 
 def picked(response: str, choices: Any = None, several: bool = False) -> frozenset[str]:
     """Return the letters that are named as the answer; empty where none is."""
-    said = after_thinking(response).translate(_PLAIN_LETTERS)
-    marked = [*boxes(said), *hashes(said), *inside_tags(said)]
+    reply = after_thinking(response).translate(_PLAIN_LETTERS)
+    marked = [*boxes(reply), *hashes(reply), *inside_tags(reply)]
     found = [_read(text, choices, several) for text in marked]
     if any(found):
         return frozenset().union(*found)
-    return _of_lines(said, choices, several)
+    return _of_lines(reply, choices, several)
 
 
-def _of_lines(said: str, choices: Any, several: bool) -> frozenset[str]:
+def _of_lines(reply: str, choices: Any, several: bool) -> frozenset[str]:
     """Read the last lines: a list of letters, or the last line that names one."""
-    lines = [line.strip() for line in said[-4 * LONGEST :].splitlines() if line.strip()]
+    lines = [line.strip() for line in reply[-4 * LONGEST :].splitlines() if line.strip()]
     begun = next((place for place, line in enumerate(lines) if _EXPLAINS.match(line)), 0)
     if begun and (found := _of_lines("\n".join(lines[:begun]), choices, several)):
-        told = "\n".join(lines[begun:])
-        if not _announced(told) - found and not _TAKEN_BACK.search(told):
+        behind = "\n".join(lines[begun:])
+        if not _announced(behind) - found and not _TAKEN_BACK.search(behind):
             return found
     if lines and (judged := _judged_in_row(lines[-1])):
         return judged
@@ -137,8 +137,8 @@ def _of_lines(said: str, choices: Any, several: bool) -> frozenset[str]:
         listed.append((label[1], line[label.end() :]))
         if len(listed) == len(lines):
             break
-    if len(listed) > 1 and all(_YES.match(told) or _NO.match(told) for _, told in listed):
-        return frozenset(letter for letter, told in listed if _YES.match(told))
+    if len(listed) > 1 and all(_YES.match(behind) or _NO.match(behind) for _, behind in listed):
+        return frozenset(letter for letter, behind in listed if _YES.match(behind))
     if len(listed) > 1:
         return frozenset(letter for letter, _ in listed)
     denied: set[str] = set()
@@ -205,7 +205,7 @@ def _letters_of(text: str, choices: Any, several: bool) -> frozenset[str]:
     if (label := _LABEL.match(text)) and len(text) > 2:
         others = {one[1] for one in re.finditer(r"(?<![A-Za-z])\(?([A-Z])\)(?![A-Za-z])", text)}
         return frozenset({label[1], *(others - _denied_in(text))})
-    return _named(text) or _only_choice(text, choices)
+    return _letters_named(text) or _only_choice(text, choices)
 
 
 def _announced(text: str) -> frozenset[str]:
@@ -220,7 +220,7 @@ def _announced(text: str) -> frozenset[str]:
     return frozenset(picked - denied)
 
 
-def _named(text: str) -> frozenset[str]:
+def _letters_named(text: str) -> frozenset[str]:
     """Return the letters that clauses with "answer" or "correct" name, else all clauses."""
     text = _CONCEDED.sub("", text)
     strong: set[str] = set()
@@ -283,9 +283,9 @@ def _is_verb(text: str, letter: re.Match) -> bool:
 
 def _by_words(text: str, choices: Any) -> frozenset[str]:
     """Return the choice whose words are given instead of its letter."""
-    said = text.strip(" .!\"'").casefold()
+    given = text.strip(" .!\"'").casefold()
     return frozenset(
-        letter for letter, choice in _choices(choices).items() if choice.casefold() == said
+        letter for letter, choice in _choices(choices).items() if choice.casefold() == given
     )
 
 
@@ -306,8 +306,8 @@ def _named_by_words(clause: str, choices: Any) -> set[str]:
     None counts where the other words of the clause deny something.
     """
     words = {letter: _spaced(one) for letter, one in _choices(choices).items()}
-    said = _spaced(clause)
-    found = {letter for letter, one in words.items() if one in said}
+    spaced = _spaced(clause)
+    found = {letter for letter, one in words.items() if one in spaced}
     rest = clause
     for one in sorted((_choices(choices)[letter] for letter in found), key=len, reverse=True):
         rest = re.sub(rf"(?<!\w){re.escape(one)}(?!\w)", " ", rest, flags=re.I)

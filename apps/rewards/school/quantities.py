@@ -177,8 +177,8 @@ def read_wanted_quantity(answer: Mapping[str, Any]) -> Quantity | None:
     value = answer.get("value", answer.get("answer"))
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
-    wanted = parse_quantity(f"{value} {answer.get('unit') or answer.get('units') or ''}".strip())
-    return wanted if wanted is not None and _parsed(wanted.unit) is not None else None
+    expected = parse_quantity(f"{value} {answer.get('unit') or answer.get('units') or ''}".strip())
+    return expected if expected is not None and _parsed(expected.unit) is not None else None
 
 
 def parse_quantity(text: str) -> Quantity | None:
@@ -397,9 +397,9 @@ def _registry() -> Any:
     return pint.UnitRegistry(autoconvert_offset_to_baseunit=True, case_sensitive=True)
 
 
-def explain_difference(wanted: Quantity, said: Quantity, limits: Limits) -> str:
-    """Return why `said` is not the wanted quantity; "" if it is, by a reading of both units."""
-    readings = [(ours, theirs) for ours in _readings(wanted) for theirs in _readings(said)]
+def explain_difference(expected: Quantity, given: Quantity, limits: Limits) -> str:
+    """Return why `given` is not the wanted quantity; "" if it is, by a reading of both units."""
+    readings = [(ours, theirs) for ours in _readings(expected) for theirs in _readings(given)]
     whys = [_difference(ours, theirs, limits) for ours, theirs in readings]
     return "" if "" in whys else whys[0]
 
@@ -408,18 +408,20 @@ def _readings(quantity: Quantity) -> list[Quantity]:
     return [quantity, *([replace(quantity, unit=quantity.product)] if quantity.product else [])]
 
 
-def _difference(wanted: Quantity, said: Quantity, limits: Limits) -> str:
-    if not said.unit and wanted.unit and limits.unit == "required":
+def _difference(expected: Quantity, given: Quantity, limits: Limits) -> str:
+    if not given.unit and expected.unit and limits.unit == "required":
         return "the unit is missing"
-    if wanted.unit in _DEGREES:  # 25 C is no charge where degrees are asked for
-        said = replace(said, unit=_DEGREES_ALONE.get(said.unit, said.unit))
-    value = _converted(said, wanted.unit) if said.unit else float(said.number)
+    if expected.unit in _DEGREES:  # 25 C is no charge where degrees are asked for
+        given = replace(given, unit=_DEGREES_ALONE.get(given.unit, given.unit))
+    value = _converted(given, expected.unit) if given.unit else float(given.number)
     if value is None:
         return "a different or unknown unit"
-    right = float(wanted.number)
+    right = float(expected.number)
     if limits.significant_figures is not None:
         return _misrounded(
-            said, _converted(wanted, said.unit) if said.unit else right, limits.significant_figures
+            given,
+            _converted(expected, given.unit) if given.unit else right,
+            limits.significant_figures,
         )
     allowed = max(limits.tolerance * abs(right), limits.absolute)
     return (
@@ -442,19 +444,21 @@ def _converted(quantity: Quantity, unit: str) -> float | None:
         return None
 
 
-def _misrounded(said: Quantity, right: float | None, figures: int) -> str:
+def _misrounded(given: Quantity, right: float | None, figures: int) -> str:
     """Return why a value is not the right one with this many figures; "" if it is.
 
     Zeros at the end of a whole number may be significant: 1200 has two figures, three or four.
     """
-    whole = str(said.number.normalize()) if said.number == said.number.to_integral_value() else ""
-    most = len(f"{abs(int(said.number))}") if whole else said.figures
-    if not min(said.figures, most) <= figures <= max(said.figures, most):
-        return f"{said.figures} significant figures, not {figures}"
+    whole = (
+        str(given.number.normalize()) if given.number == given.number.to_integral_value() else ""
+    )
+    most = len(f"{abs(int(given.number))}") if whole else given.figures
+    if not min(given.figures, most) <= figures <= max(given.figures, most):
+        return f"{given.figures} significant figures, not {figures}"
     if not right:
-        return "" if not said.number else "another value"
+        return "" if not given.number else "another value"
     rounded = round_to(Decimal(repr(right)), figures)
-    return "" if rounded == said.number else "another value"
+    return "" if rounded == given.number else "another value"
 
 
 def round_to(number: Decimal, figures: int) -> Decimal:

@@ -14,13 +14,13 @@ def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdi
 
     Nothing is evaluated.
     """
-    wanted = task.answer.get("value")
-    if type(wanted) is not int:
+    expected = task.answer.get("value")
+    if type(expected) is not int:
         return Verdict(None, "the task does not state the sum")
-    said = rollout.text.strip()
-    details = {"expected": wanted, "said": said[:SHOWN]}
-    if not _NUMBER.fullmatch(said):
+    given = rollout.text.strip()
+    details = {"expected": expected, "said": given[:SHOWN]}
+    if not _NUMBER.fullmatch(given):
         return Verdict(0.0, "not a whole number", details)
-    if int(said) == wanted:
+    if int(given) == expected:
         return Verdict(1.0, "the right number", details)
-    return Verdict(0.0, "another number", {**details, "reached": {"value": int(said)}})
+    return Verdict(0.0, "another number", {**details, "reached": {"value": int(given)}})

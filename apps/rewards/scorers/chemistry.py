@@ -31,35 +31,35 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
     The same reaction with both sides balanced is equal too.
     """
-    wanted = task.answer.get("value", task.answer.get("answer"))
-    if not isinstance(wanted, str) or not wanted.strip():
+    expected = task.answer.get("value", task.answer.get("answer"))
+    if not isinstance(expected, str) or not expected.strip():
         return Verdict(None, "the task does not state the correct formula")
     final = final_answer(rollout.text)
-    said = _of_equation(rollout.text, final) if final else ""
-    details = {"expected": wanted[:SHOWN], "said": said.replace("\x00", "")[:SHOWN]}
+    given = _of_equation(rollout.text, final) if final else ""
+    details = {"expected": expected[:SHOWN], "said": given.replace("\x00", "")[:SHOWN]}
     try:
-        is_equation = chemistry.is_equation(wanted)
-        right = chemistry.equation(wanted) if is_equation else chemistry.species(wanted)
+        is_equation = chemistry.is_equation(expected)
+        right = chemistry.equation(expected) if is_equation else chemistry.species(expected)
     except NotChemistry as problem:
         return Verdict(None, f"the task's answer is not a chemical formula: {problem}", details)
-    if final and any(other != said for other in final.others):
+    if final and any(other != given for other in final.others):
         return Verdict(0.0, "several different answers", details)
-    if final and _DENIED.match(_INSTEAD.sub("", said)):
+    if final and _DENIED.match(_INSTEAD.sub("", given)):
         return Verdict(0.0, "the formula is denied", details)
-    said = _INSTEAD.sub("", said)
+    given = _INSTEAD.sub("", given)
     if isinstance(right, Species) and right.has_isotope:
-        said = chemistry.isotope(said)
+        given = chemistry.isotope(given)
     try:
         if isinstance(right, Species):
-            formula = _read(chemistry.species, said, rollout.text, is_equation, final)
+            formula = _read(chemistry.species, given, rollout.text, is_equation, final)
             why = _formula(right, formula, options)
         else:
-            sides = _read(chemistry.equation, said, rollout.text, is_equation, final)
+            sides = _read(chemistry.equation, given, rollout.text, is_equation, final)
             why = _equation(right, sides, options)
     except NotChemistry as problem:
         kind = "equation" if is_equation else "formula"
         return Verdict(0.0, f"no {kind}: {problem}", details)
-    if not why and not is_equation and structures.differ(*map(_condensed, (wanted, said))):
+    if not why and not is_equation and structures.differ(*map(_condensed, (expected, given))):
         why = "the same atoms, bound in another way"
     if why:
         return Verdict(0.0, why, details)
@@ -77,18 +77,20 @@ _REMARK = re.compile(r"(?<=\w)\s\([^()]{0,40}\s[^()]{0,40}\)")  # NaCl (from Na+
 _ANOTHER = re.compile(r"(?<=\S),?\s(?:and\s)?not\s.+$")  # CO2, not CO
 
 
-def _read(read: Any, said: str, response: str, is_equation: bool, final: FinalAnswer | None) -> Any:
+def _read(
+    read: Any, given: str, response: str, is_equation: bool, final: FinalAnswer | None
+) -> Any:
     """Read what was said, without a name behind it; else the one formula of the sentence.
 
     An equation is none of its formulas, though only one of them has no charge.
     """
-    plain = chemistry.without_name(_ANOTHER.sub("", said))
+    plain = chemistry.without_name(_ANOTHER.sub("", given))
     try:
         return read(plain)
     except NotChemistry:
         if final is None:
             raise
-        sentence = said
+        sentence = given
         if final.by == LINE:
             sentence = after_thinking(response)[-LONGEST:].strip().rpartition("\n")[2]
         if is_equation:
@@ -128,33 +130,35 @@ def _of_equation(text: str, final: FinalAnswer) -> str:
     return line if final.by == LINE and is_equation else final.text
 
 
-def _formula(wanted: Species, said: Species, options: Options) -> str:
-    """Return why `said` is another formula; "" if it is the same."""
-    if said.atoms != wanted.atoms or said.hydrate != wanted.hydrate:
+def _formula(expected: Species, given: Species, options: Options) -> str:
+    """Return why `given` is another formula; "" if it is the same."""
+    if given.atoms != expected.atoms or given.hydrate != expected.hydrate:
         return "other atoms"
-    if said.charge != wanted.charge:
+    if given.charge != expected.charge:
         return "another charge"
-    return _state(wanted, said, options)
+    return _state(expected, given, options)
 
 
-def _state(wanted: Species, said: Species, options: Options) -> str:
-    if said.state == wanted.state or (not options.states and "" in (said.state, wanted.state)):
+def _state(expected: Species, given: Species, options: Options) -> str:
+    if given.state == expected.state or (
+        not options.states and "" in (given.state, expected.state)
+    ):
         return ""
     return "another state, or none"
 
 
-def _equation(wanted: tuple[Side, Side], said: tuple[Side, Side], options: Options) -> str:
-    if left_over := chemistry.unbalanced(*said):
+def _equation(expected: tuple[Side, Side], given: tuple[Side, Side], options: Options) -> str:
+    if left_over := chemistry.unbalanced(*given):
         return f"not balanced: {left_over} differs"
-    ours, theirs = ((_stateless(left), _stateless(right)) for left, right in (wanted, said))
+    ours, theirs = ((_stateless(left), _stateless(right)) for left, right in (expected, given))
     if chemistry.equation_ratio(ours, theirs) is None:
         return "another reaction"
-    if options.smallest and not _is_smallest(said):
+    if options.smallest and not _is_smallest(given):
         return "not the smallest whole-number coefficients"
     return next(
         filter(
             None,
-            (_states(ours, theirs, options) for ours, theirs in zip(wanted, said, strict=True)),
+            (_states(ours, theirs, options) for ours, theirs in zip(expected, given, strict=True)),
         ),
         "",
     )
@@ -167,10 +171,10 @@ def _stateless(side: Side) -> Side:
     return found
 
 
-def _states(wanted: Side, said: Side, options: Options) -> str:
-    by_formula = {species.stateless: species for species in said}
+def _states(expected: Side, given: Side, options: Options) -> str:
+    by_formula = {species.stateless: species for species in given}
     return next(
-        (why for ours in wanted if (why := _state(ours, by_formula[ours.stateless], options))), ""
+        (why for ours in expected if (why := _state(ours, by_formula[ours.stateless], options))), ""
     )
 
 

@@ -27,23 +27,23 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     right = read_right_letters(task.answer)
     if not right:
         return Verdict(None, "the task does not name the correct choice")
-    said = picked(rollout.text, task.answer.get("choices"), several=len(right) > 1)
-    details = {"expected": sorted(right), "said": sorted(said)}
-    if not said:
+    given = picked(rollout.text, task.answer.get("choices"), several=len(right) > 1)
+    details = {"expected": sorted(right), "said": sorted(given)}
+    if not given:
         return Verdict(0.0, "no choice was found", details)
-    if said == right:
+    if given == right:
         return Verdict(1.0, "the right choice", details)
     if len(right) > 1 and options.partial:
-        share = max(0.0, (len(said & right) - len(said - right)) / len(right))
+        share = max(0.0, (len(given & right) - len(given - right)) / len(right))
         return Verdict(
             share,
-            f"{len(said & right)} of {len(right)} correct, {len(said - right)} wrong",
+            f"{len(given & right)} of {len(right)} correct, {len(given - right)} wrong",
             details,
         )
     return Verdict(
         0.0,
         "several choices, but only one is correct"
-        if len(said) > 1 == len(right)
+        if len(given) > 1 == len(right)
         else "another choice",
         details,
     )

@@ -121,8 +121,8 @@ class Scorer:
         if not self.is_plugin:
             return self.held(self.called(rollouts, task, read), rollouts)
         try:
-            said = self.called(rollouts, task, read)
-            return self.held([require_verdict(verdict) for verdict in said], rollouts)
+            verdicts = self.called(rollouts, task, read)
+            return self.held([require_verdict(verdict) for verdict in verdicts], rollouts)
         except Exception as error:  # others' code: it has failed, not judged
             failed = Verdict(None, f"{type(error).__name__}: {error}"[:LONGEST_REASON])
             return [failed] * len(rollouts)
@@ -141,13 +141,15 @@ class Scorer:
             [RolloutView(text)], TaskView(task.prompt, task.answer, task.domain, task.meta)
         )[0]
 
-    def held(self, said: list[Verdict], rollouts: Sequence[RolloutView]) -> list[Verdict]:
+    def held(self, verdicts: list[Verdict], rollouts: Sequence[RolloutView]) -> list[Verdict]:
         """Return one verdict for each rollout, within the range, or why it cannot count."""
-        if len(said) != len(rollouts):
+        if len(verdicts) != len(rollouts):
             return [
-                Verdict(None, f"the scorer gave {len(said)} verdicts for {len(rollouts)} rollouts")
+                Verdict(
+                    None, f"the scorer gave {len(verdicts)} verdicts for {len(rollouts)} rollouts"
+                )
             ] * len(rollouts)
-        return [self._within(verdict) for verdict in said]
+        return [self._within(verdict) for verdict in verdicts]
 
     def _within(self, verdict: Verdict) -> Verdict:
         value = verdict.value
@@ -160,20 +162,20 @@ class Scorer:
         )
 
 
-def require_verdict(said: Any) -> Verdict:
+def require_verdict(verdict: Any) -> Verdict:
     """Return the verdict if it can be stored. Raises TypeError and ValueError in words."""
-    if not isinstance(said, Verdict):
-        raise TypeError(f"the scorer gave {type(said).__name__}, not a Verdict")
-    if said.value is not None and type(said.value) not in (int, float):
-        raise TypeError(f"the value is {type(said.value).__name__}, not a number or None")
-    if not isinstance(said.reason, str):
-        raise TypeError(f"the reason is {type(said.reason).__name__}, not text")
-    if said.value is None and not said.reason:
+    if not isinstance(verdict, Verdict):
+        raise TypeError(f"the scorer gave {type(verdict).__name__}, not a Verdict")
+    if verdict.value is not None and type(verdict.value) not in (int, float):
+        raise TypeError(f"the value is {type(verdict.value).__name__}, not a number or None")
+    if not isinstance(verdict.reason, str):
+        raise TypeError(f"the reason is {type(verdict.reason).__name__}, not text")
+    if verdict.value is None and not verdict.reason:
         raise ValueError("there is no value and no reason")
-    if not isinstance(said.details, dict):
-        raise TypeError(f"the details are {type(said.details).__name__}, not a dict")
+    if not isinstance(verdict.details, dict):
+        raise TypeError(f"the details are {type(verdict.details).__name__}, not a dict")
     try:
-        strict_json.decode_json(json.dumps([said.reason, said.details], allow_nan=False))
+        strict_json.decode_json(json.dumps([verdict.reason, verdict.details], allow_nan=False))
     except (TypeError, ValueError) as error:
         raise ValueError(f"the reason or the details cannot be stored: {error}") from None
-    return said
+    return verdict

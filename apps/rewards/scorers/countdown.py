@@ -35,7 +35,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
     Brackets are allowed; the value must be exact.
     """
-    asked = _asked(task.answer)
+    asked = _target_and_numbers(task.answer)
     if asked is None:
         return Verdict(None, "the task does not state the numbers and the target")
     target, numbers = asked
@@ -62,7 +62,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     return Verdict(options.format, "the correct numbers, but a wrong value", details)
 
 
-def _asked(answer: Mapping[str, Any]) -> tuple[Fraction, list[Fraction]] | None:
+def _target_and_numbers(answer: Mapping[str, Any]) -> tuple[Fraction, list[Fraction]] | None:
     target = answer.get("target", answer.get("value"))
     numbers = answer.get("numbers", answer.get("nums"))
     if not isinstance(numbers, list) or not 0 < len(numbers) <= MOST_NUMBERS:
@@ -73,15 +73,15 @@ def _asked(answer: Mapping[str, Any]) -> tuple[Fraction, list[Fraction]] | None:
         return None
 
 
-def _number(said: Any) -> Fraction:
+def _number(value: Any) -> Fraction:
     if (
-        isinstance(said, bool)
-        or not isinstance(said, int | float | str)
-        or len(str(said)) > 30
-        or "e" in str(said).lower()
+        isinstance(value, bool)
+        or not isinstance(value, int | float | str)
+        or len(str(value)) > 30
+        or "e" in str(value).lower()
     ):
         raise TypeError("no number")
-    return Fraction(str(said).strip())
+    return Fraction(str(value).strip())
 
 
 def _formula(response: str) -> str:
@@ -89,16 +89,16 @@ def _formula(response: str) -> str:
 
     What follows "=" only repeats the value.
     """
-    said = after_thinking(response)
-    marked = tags(said) or boxes(said)
-    final = last_line(said)
+    reply = after_thinking(response)
+    marked = tags(reply) or boxes(reply)
+    final = last_line(reply)
     formula = marked[-1] if marked else final.text if final else ""
-    return formula if marked or not final else _with_formula(said, final.text)
+    return formula if marked or not final else _with_formula(reply, final.text)
 
 
-def _with_formula(said: str, final: str) -> str:
+def _with_formula(reply: str, final: str) -> str:
     """Return the last line itself, where its end is only the value: "(1+2)*3 = 9"."""
-    line = said.strip().splitlines()[-1]
+    line = reply.strip().splitlines()[-1]
     return (
         line.strip().strip("*`$. ")
         if "=" in line and not any(sign in final for sign in "+-*/×÷")

@@ -12,15 +12,15 @@ VERSION = 8
 
 def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdict:
     """Return 1 where the reply's one number is `answer["count"]`; 0 otherwise."""
-    wanted = task.answer.get("count", task.answer.get("value"))
-    if isinstance(wanted, str) and re.fullmatch(r"\d{1,9}", wanted.strip(), re.ASCII):
-        wanted = int(wanted)  # a table of texts
-    if type(wanted) is not int:
+    expected = task.answer.get("count", task.answer.get("value"))
+    if isinstance(expected, str) and re.fullmatch(r"\d{1,9}", expected.strip(), re.ASCII):
+        expected = int(expected)  # a table of texts
+    if type(expected) is not int:
         return Verdict(None, "the task does not state the count")
     try:
-        said = find_final_number(rollout.text, words=True).value
+        given = find_final_number(rollout.text, words=True).value
     except NoAnswer as error:
-        return Verdict(0.0, str(error), {"expected": wanted})
-    right = said == wanted
+        return Verdict(0.0, str(error), {"expected": expected})
+    right = given == expected
     reason = "the right count" if right else "another count"
-    return Verdict(float(right), reason, {"expected": wanted, "said": said})
+    return Verdict(float(right), reason, {"expected": expected, "said": given})

@@ -80,9 +80,9 @@ def grids_in(reply: str) -> list[Grid]:
 
     What stands in a box or in answer tags comes before all others.
     """
-    said = after_thinking(reply)[-READ:]
-    marked = boxes(said) or inside_tags(said)
-    text = "\n".join(marked) if marked else said
+    answer_text = after_thinking(reply)[-READ:]
+    marked = boxes(answer_text) or inside_tags(answer_text)
+    text = "\n".join(marked) if marked else answer_text
     return list(_listed(text)) or list(_in_lines(text))
 
 
@@ -103,13 +103,13 @@ def _in_lines(text: str) -> Iterator[Grid]:
             yield grid
 
 
-def _share(expected: Grid, said: Grid) -> float:
+def _share(expected: Grid, given: Grid) -> float:
     """Return the share of cells that are right; 0 for another size."""
-    if [len(line) for line in said] != [len(line) for line in expected]:
+    if [len(line) for line in given] != [len(line) for line in expected]:
         return 0.0
     cells = [
         ours == theirs
-        for line, other in zip(expected, said, strict=True)
+        for line, other in zip(expected, given, strict=True)
         for ours, theirs in zip(line, other, strict=True)
     ]
     return sum(cells) / len(cells)

@@ -72,7 +72,7 @@ NAMED = re.compile(
 )
 
 # Columns of a task's box; a `bbox` may have corners or a corner with sizes, so it is not guessed.
-WANTED = ("box", "bbox_2d", "value")
+BOX_COLUMNS = ("box", "bbox_2d", "value")
 NO_BOX = (
     "the task must have a box as x0, y0, x1, y1 and, unless it is in pixels, the image's width "
     "and height"
@@ -105,39 +105,39 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
     Boxes are [x0, y0, x1, y1], (x0, y0), (x1, y1), or objects with named edges or sizes.
     """
-    wanted = _wanted(task, options)
-    if wanted is None:
+    expected = _expected_box(task, options)
+    if expected is None:
         return Verdict(None, NO_BOX)
     try:
-        said = box_in(rollout.text)
+        given = box_in(rollout.text)
     except NoAnswer as error:
-        return Verdict(0.0, str(error), {"expected": wanted})
-    overlap = iou(wanted, said)
+        return Verdict(0.0, str(error), {"expected": expected})
+    overlap = iou(expected, given)
     value = overlap if options.at is None else float(overlap >= options.at)
     return Verdict(
         value,
         f"overlap {overlap:.2f}",
-        {"expected": wanted, "said": said, "iou": round(overlap, 6)},
+        {"expected": expected, "said": given, "iou": round(overlap, 6)},
     )
 
 
 def box_in(text: str) -> Box:
     """Return the one box of the reply. Raises NoAnswer where it gives none, or several."""
     marked = verbatim(text)
-    told = _usual_form(after_thinking(text)[-READ:] if marked is None else marked)
+    reply = _usual_form(after_thinking(text)[-READ:] if marked is None else marked)
     found = {
         _box(match.groups())
         for form in FORMS
-        for match in form.finditer(told)
-        if not DENIED.search(told[max(0, match.start() - 40) : match.start()])
+        for match in form.finditer(reply)
+        if not DENIED.search(reply[max(0, match.start() - 40) : match.start()])
     }
-    plain = PLAIN.search(told.strip())
-    is_all = plain is not None and plain.group() == told.strip()
-    if plain and not any(form.search(told) for form in FORMS):
+    plain = PLAIN.search(reply.strip())
+    is_all = plain is not None and plain.group() == reply.strip()
+    if plain and not any(form.search(reply) for form in FORMS):
         is_set_off = marked is not None or is_all or not plain.group()[0].isdigit()
         found = {_box(plain.groups())} if is_set_off else set()
-    if not NAMED_CORNERS.search(told):
-        found |= set(_named(told))
+    if not NAMED_CORNERS.search(reply):
+        found |= set(_boxes_with_names(reply))
     if len(found) != 1:
         raise NoAnswer("several different boxes" if found else "no box")
     return found.pop()
@@ -166,11 +166,13 @@ def _box(numbers: Iterable[str]) -> Box:
     return left, top, right, bottom
 
 
-def _named(text: str) -> Iterator[Box]:
+def _boxes_with_names(text: str) -> Iterator[Box]:
     """Yield boxes whose numbers have names: {"x1": 10, "y1": 20, "x2": 110, "y2": 220}."""
-    told = [(name.lower().replace("_", ""), float(number)) for name, number in NAMED.findall(text)]
+    numbers = [
+        (name.lower().replace("_", ""), float(number)) for name, number in NAMED.findall(text)
+    ]
     for names in NAMES:
-        own = [(name, number) for name, number in told if name in names]
+        own = [(name, number) for name, number in numbers if name in names]
         for start in range(0, len(own) - 3, 4):
             box = dict(own[start : start + 4])
             if set(box) == set(names):
@@ -196,9 +198,9 @@ def _sides(box: Box) -> tuple[float, float]:
     return box[2] - box[0], box[3] - box[1]
 
 
-def _wanted(task: TaskView, options: Options) -> Box | None:
+def _expected_box(task: TaskView, options: Options) -> Box | None:
     """Return the right box in the unit that replies use; None if the task has none."""
-    box = _given_box(next((task.answer[name] for name in WANTED if name in task.answer), None))
+    box = _given_box(next((task.answer[name] for name in BOX_COLUMNS if name in task.answer), None))
     width, height = task.answer.get("width"), task.answer.get("height")
     if box is None:
         return None

@@ -51,26 +51,26 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
     1 is the same, 0 no better than one even colour.
     """
-    wanted = task.answer.get("html", task.answer.get("value"))
-    if not isinstance(wanted, str):
+    expected = task.answer.get("html", task.answer.get("value"))
+    if not isinstance(expected, str):
         return Verdict(None, "the task has no reference page")
     try:
         require_renderer()
-        picture = render_page(wanted, options.width, options.height)
+        picture = render_page(expected, options.width, options.height)
     except NoRenderer as missing:
         return Verdict(None, str(missing)[:300])
     except NoPage as error:
         return Verdict(None, f"the task's page cannot be rendered: {error}"[:300])
     try:
-        said = html_in(after_thinking(rollout.text))
-        alike = likeness(picture, render_page(said, options.width, options.height))
+        page = html_in(after_thinking(rollout.text))
+        alike = likeness(picture, render_page(page, options.width, options.height))
     except NoPage as error:
         return Verdict(0.0, str(error)[:300])
     value = alike if alike >= options.least else 0.0
     return Verdict(
         value,
         f"similarity to the page {alike:.2f}",
-        {"likeness": round(alike, 6), "characters": len(said)},
+        {"likeness": round(alike, 6), "characters": len(page)},
     )
 
 

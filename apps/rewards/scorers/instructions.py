@@ -26,15 +26,15 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         return Verdict(None, f"the task's instructions cannot be checked: {problem}")
     if not instructions:
         return Verdict(None, "the task has no instructions to check")
-    said = after_thinking(rollout.text)
-    told = [(one["id"], follows(one["id"], one["kwargs"], said)) for one in instructions]
-    details = {"followed": [name for name, holds in told if holds]}
-    details |= {"not_followed": [name for name, holds in told if holds is False]}
-    undecided = [name for name, holds in told if holds is None]
+    reply = after_thinking(rollout.text)
+    followed = [(one["id"], follows(one["id"], one["kwargs"], reply)) for one in instructions]
+    details = {"followed": [name for name, holds in followed if holds]}
+    details |= {"not_followed": [name for name, holds in followed if holds is False]}
+    undecided = [name for name, holds in followed if holds is None]
     if undecided and (options.partial or not details["not_followed"]):
         reason = f"{undecided[0]} cannot be decided for this reply"
         return Verdict(None, reason, {**details, "undecided": undecided})
     right = len(details["followed"])
-    reason = f"{right} of {len(told)} instructions followed"
-    value = right / len(told) if options.partial else float(right == len(told))
+    reason = f"{right} of {len(followed)} instructions followed"
+    value = right / len(followed) if options.partial else float(right == len(followed))
     return Verdict(value, reason, details)

@@ -158,10 +158,10 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     total = sum(counted.values())
     if not total:
         return Verdict(1.0, "it has no letters")
-    wanted = {name.lower() for name in options.scripts}
+    expected = {name.lower() for name in options.scripts}
     others: Counter[str] = Counter()
     for sign, times in counted.items():
-        if not (sign.isascii() if options.ascii else script_of(sign) in wanted):
+        if not (sign.isascii() if options.ascii else script_of(sign) in expected):
             others[script_of(sign)] += times
     share = 1 - others.total() / total
     details = {"share": round(share, 4), "others": dict(others.most_common(SHOWN))}

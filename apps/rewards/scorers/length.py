@@ -41,22 +41,22 @@ def score_group(rollouts: Sequence[RolloutView], task: TaskView, options: Option
         by = options.right_by or "the other scorers"
         return [Verdict(None, f"{by} did not score all answers of the group")] * len(rollouts)
     values = length_rewards(lengths, right)
-    return [_told(*each) for each in zip(values, rollouts, right, strict=True)]
+    return [_length_verdict(*each) for each in zip(values, rollouts, right, strict=True)]
 
 
 def _is_right(rollout: RolloutView, options: Options) -> bool | None:
-    said = (
+    values = (
         [rollout.values.get(options.right_by)]
         if options.right_by
         else list(rollout.values.values())
     )
-    known = [value for value in said if value is not None]
-    if not known or len(known) < len(said):
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
         return None
     return all(value >= options.right_at for value in known)
 
 
-def _told(value: float, rollout: RolloutView, right: bool) -> Verdict:
+def _length_verdict(value: float, rollout: RolloutView, right: bool) -> Verdict:
     what = "a right answer" if right else "a wrong answer"
     return Verdict(
         value,

@@ -58,34 +58,40 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
     Two different answers, the task written again and what is still to be worked out earn 0.
     """
-    wanted = references(task.answer)
-    if not wanted:
+    right_answers = references(task.answer)
+    if not right_answers:
         return Verdict(None, "the task has no answer")
-    if all(map(is_solution, wanted)):
-        return Verdict(None, UNMARKED, {"expected": _shown(wanted[0])})
+    if all(map(is_solution, right_answers)):
+        return Verdict(None, UNMARKED, {"expected": _shown(right_answers[0])})
     final = final_answer(rollout.text)
     if final is None or (options.strict and final.by == LINE):
-        return Verdict(0.0, "no final answer found", {"expected": _shown(wanted[0])})
+        return Verdict(0.0, "no final answer found", {"expected": _shown(right_answers[0])})
     details = {
-        "expected": _shown(wanted[0]),
+        "expected": _shown(right_answers[0]),
         "said": _shown(final.text),
         "found_in": final.by,
     }
     if len(final.text) > LONGEST:
         return Verdict(0.0, f"the answer is longer than {LONGEST} characters", details)
     rules = Rules(options.percent, options.units, options.tolerance)
-    said = _candidates(final, wanted, rules)
-    if not said:
+    candidates = _candidates(final, right_answers, rules)
+    if not candidates:
         return Verdict(0.0, _different(final, rules), details)
-    return _judged(wanted, said, rules, expected.join_prompt_text(task.prompt), details)
+    return _judged(
+        right_answers, candidates, rules, expected.join_prompt_text(task.prompt), details
+    )
 
 
 def _judged(
-    wanted: Sequence[str], said: Sequence[str], rules: Rules, prompt: str, details: dict
+    right_answers: Sequence[str],
+    candidates: Sequence[str],
+    rules: Rules,
+    prompt: str,
+    details: dict,
 ) -> Verdict:
     why = ""
-    for each in wanted:
-        for text in said:
+    for each in right_answers:
+        for text in candidates:
             is_same = same_answer(each, text, rules) or library.same_for_the_library(each, text)
             if not is_same:
                 continue
@@ -94,22 +100,22 @@ def _judged(
                 return Verdict(1.0, "the right answer", {**details, "said": _shown(text)})
     if why:
         return Verdict(0.0, why, details)
-    if all(is_unread(text) for text in (*wanted, *said)):
+    if all(is_unread(text) for text in (*right_answers, *candidates)):
         return Verdict(
             None, "neither the answer nor the task's answer is a readable formula", details
         )
     return Verdict(0.0, "another answer", details)
 
 
-def _candidates(final: FinalAnswer, wanted: Sequence[str], rules: Rules) -> list[str]:
+def _candidates(final: FinalAnswer, right_answers: Sequence[str], rules: Rules) -> list[str]:
     """List what may be the answer: the last one, and all boxes where together they are one.
 
     Empty where several different answers were given.
     """
     found = [] if _differing(final, rules) else [final.text]
-    if final.parts and max(map(_count, wanted)) > 1:
+    if final.parts and max(map(_count, right_answers)) > 1:
         for parts in (list(final.parts), _distinct(final.parts, rules)):
-            if len(parts) in map(_count, wanted):
+            if len(parts) in map(_count, right_answers):
                 found.append(", ".join(parts))
     return list(dict.fromkeys(found))
 

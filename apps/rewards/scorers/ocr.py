@@ -30,21 +30,21 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
     If the reply marks an answer, only that is compared.
     """
-    wanted = task.answer.get("text", task.answer.get("value"))
-    if not isinstance(wanted, str) or not wanted.strip() or len(wanted) > LONGEST:
+    expected = task.answer.get("text", task.answer.get("value"))
+    if not isinstance(expected, str) or not expected.strip() or len(expected) > LONGEST:
         return Verdict(
             None, (f"the task's answer must be the text in the image, at most {LONGEST} characters")
         )
     try:
         marked = verbatim(rollout.text)
     except NoAnswer as error:
-        return Verdict(0.0, str(error), {"expected": wanted[:SHOWN]})
-    said = after_thinking(rollout.text) if marked is None else marked
-    details = {"expected": wanted[:SHOWN], "said": said[:SHOWN]}
-    if len(said) > 2 * LONGEST:
+        return Verdict(0.0, str(error), {"expected": expected[:SHOWN]})
+    reply = after_thinking(rollout.text) if marked is None else marked
+    details = {"expected": expected[:SHOWN], "said": reply[:SHOWN]}
+    if len(reply) > 2 * LONGEST:
         return Verdict(0.0, "much longer than the text in the image", details)
-    ours = normalise_text(wanted, options.keep_case)
-    theirs = normalise_text(said, options.keep_case)
+    ours = normalise_text(expected, options.keep_case)
+    theirs = normalise_text(reply, options.keep_case)
     edits = edit_distance(ours, theirs)
     like = 1 - edits / max(len(ours), len(theirs), 1)
     value = like if like >= options.least else 0.0

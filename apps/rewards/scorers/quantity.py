@@ -44,22 +44,22 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
     0 otherwise.
     """
-    wanted = quantities.read_wanted_quantity(task.answer)
-    if wanted is None:
+    expected = quantities.read_wanted_quantity(task.answer)
+    if expected is None:
         return Verdict(None, "the task does not state the correct quantity")
     final = final_answer(rollout.text)
     details = {
-        "expected": str(wanted),
+        "expected": str(expected),
         "said": final.text.replace("\x00", "")[:SHOWN] if final else "",
     }
-    said = quantities.parse_quantity(final.text) if final else None
-    if final and final.by == LINE and not (said and quantities.has_known_unit(said)):
-        said = quantities.in_sentence(after_thinking(rollout.text)) or said
-    if final is None or said is None:
+    given = quantities.parse_quantity(final.text) if final else None
+    if final and final.by == LINE and not (given and quantities.has_known_unit(given)):
+        given = quantities.in_sentence(after_thinking(rollout.text)) or given
+    if final is None or given is None:
         return Verdict(0.0, "no number with a unit found", details)
-    if any(other != said for other in map(quantities.parse_quantity, final.others)):
+    if any(other != given for other in map(quantities.parse_quantity, final.others)):
         return Verdict(0.0, "several different answers", details)
-    problem = quantities.explain_difference(wanted, said, options)
+    problem = quantities.explain_difference(expected, given, options)
     if problem:
         return Verdict(0.0, problem, details)
     return Verdict(1.0, "the right quantity", details)

@@ -47,61 +47,61 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
     A percentage is the number before its sign, or a hundredth of it.
     """
-    wanted = _as_number(task.answer.get("value", task.answer.get("degrees")))
-    if isinstance(wanted, str) and wanted.strip():
-        return _judge_words(rollout, wanted, task)
-    if not _is_number(wanted):
+    expected = _as_number(task.answer.get("value", task.answer.get("degrees")))
+    if isinstance(expected, str) and expected.strip():
+        return _judge_words(rollout, expected, task)
+    if not _is_number(expected):
         return Verdict(None, "the task has no value as its answer")
     tolerance = options.tolerance
     if tolerance is None:
-        tolerance = task.answer.get("tolerance", 0 if _is_year(wanted, task) else TOLERANCE)
+        tolerance = task.answer.get("tolerance", 0 if _is_year(expected, task) else TOLERANCE)
     if not _is_number(tolerance) or tolerance < 0:
         return Verdict(None, "the task's tolerance is not a number from 0 to 1")
-    details = {"expected": wanted, "tolerance": tolerance}
+    details = {"expected": expected, "tolerance": tolerance}
     try:
-        said = find_final_number(rollout.text, words=True)
+        given = find_final_number(rollout.text, words=True)
     except NoAnswer as error:
         return Verdict(0.0, str(error), details)
     # A bound that is met is within, however it is rounded.
-    allowed = tolerance * abs(wanted) * (1 + 1e-9)
-    near = any(abs(value - wanted) <= allowed for value in _values(said))
+    allowed = tolerance * abs(expected) * (1 + 1e-9)
+    near = any(abs(value - expected) <= allowed for value in _values(given))
     reason = "within the tolerance" if near else "too far off"
-    return Verdict(float(near), reason, {**details, "said": said.value})
+    return Verdict(float(near), reason, {**details, "said": given.value})
 
 
-def _as_number(wanted: object) -> object:
+def _as_number(expected: object) -> object:
     """Return what a table of texts says as a number: "$1,200", "45%"; else the value itself."""
-    if isinstance(wanted, list) and len(wanted) == 1:  # ["14"], as ChartQA has it
-        wanted = wanted[0]
-    if not isinstance(wanted, str):
-        return wanted
-    found = _PLAIN.fullmatch(number_words.write_in_digits(wanted.strip(_CURRENCY)))
+    if isinstance(expected, list) and len(expected) == 1:  # ["14"], as ChartQA has it
+        expected = expected[0]
+    if not isinstance(expected, str):
+        return expected
+    found = _PLAIN.fullmatch(number_words.write_in_digits(expected.strip(_CURRENCY)))
     if found is None:
-        return wanted
+        return expected
     return float(found[1].replace(",", "")) / (100 if found[2] else 1)
 
 
-def _judge_words(rollout: RolloutView, wanted: str, task: TaskView) -> Verdict:
+def _judge_words(rollout: RolloutView, expected: str, task: TaskView) -> Verdict:
     """Compare a name that a chart shows: the reply must give it as its answer."""
-    details = {"expected": wanted[:SHOWN]}
+    details = {"expected": expected[:SHOWN]}
     final = final_answer(rollout.text)
     texts = [] if final is None else [final.text, after_thinking(rollout.text)]
     asked = join_prompt_text(task.prompt)
-    if any(is_reference(text, [wanted], asked) for text in texts):
+    if any(is_reference(text, [expected], asked) for text in texts):
         return Verdict(1.0, "the right name", details)
     return Verdict(0.0, "another answer", details)
 
 
-def _values(said: Number) -> Sequence[float]:
-    return (said.value, said.value / 100) if said.is_percent else (said.value,)
+def _values(given: Number) -> Sequence[float]:
+    return (given.value, given.value / 100) if given.is_percent else (given.value,)
 
 
-def _is_year(wanted: float, task: TaskView) -> bool:
+def _is_year(expected: float, task: TaskView) -> bool:
     """Tell whether a whole number is a year: the question asks for one, or nothing was asked."""
-    if "degrees" in task.answer or wanted not in ANY_YEARS:
+    if "degrees" in task.answer or expected not in ANY_YEARS:
         return False
     asked = join_prompt_text(task.prompt)
-    if wanted not in YEARS:
+    if expected not in YEARS:
         return bool(_ASKS_WHICH_YEAR.search(asked))
     return not asked or bool(_ASKS_YEAR.search(asked))
 

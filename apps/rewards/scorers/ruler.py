@@ -71,11 +71,11 @@ def read(
     reasoning = ""
     for vote, reply in enumerate(replies):
         try:
-            scores, said = _scores(reply, len(rollouts))
+            scores, explanation = _scores(reply, len(rollouts))
         except Unreadable as why:
             failures.append(str(why))
             continue
-        reasoning = reasoning or said
+        reasoning = reasoning or explanation
         for place, n in enumerate(_order(len(rollouts), vote), start=1):
             votes[n].append(scores[place - 1])
             places[n].append(place)

@@ -65,8 +65,8 @@ def ask(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> li
 def read(
     replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskView, options: Options
 ) -> list[Verdict]:
-    said = short_answer.read(replies, rollouts, task, options.short_answer)
-    return [_formed("short_answer", verdict) for verdict in said]
+    verdicts = short_answer.read(replies, rollouts, task, options.short_answer)
+    return [_formed("short_answer", verdict) for verdict in verdicts]
 
 
 def _formed(form: str, verdict: Verdict) -> Verdict:

@@ -76,7 +76,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     marking = scheme(task.answer)
     if marking is None:
         return Verdict(None, "the task has neither a reference answer nor key ideas")
-    text = _said(rollout)
+    text = _answer_text(rollout)
     spoken = stem_words(text)
     if not spoken:
         return Verdict(0.0, "nothing was said", {"deterministic": True})
@@ -141,25 +141,25 @@ def _share(found: dict, read_: Read) -> float:
     """Return the answer's share of all points by this verdict. Raises Unreadable."""
     if read_.marked is None:
         return read_number(found, SAME, 0, 1)
-    told = sum(
+    judged_points = sum(
         idea.points * read_number(found, f"idea_{place}", 0, 1)
         for place, idea in enumerate(read_.missing, start=1)
     )
-    return min(1.0, (read_.marked.points + told) / read_.scheme.total)
+    return min(1.0, (read_.marked.points + judged_points) / read_.scheme.total)
 
 
 def _read(rollouts: Sequence[RolloutView], task: TaskView) -> Read:
     (rollout,) = rollouts
     marking = scheme(task.answer)
     assert marking is not None  # else `score` gave a verdict
-    text = _said(rollout)
+    text = _answer_text(rollout)
     return Read(text, marking, mark_ideas(text, marking) if marking.ideas else None)
 
 
-def _said(rollout: RolloutView) -> str:
-    said = after_thinking(rollout.text)
-    marked = tags(said) or boxes(said)
-    text = (marked[-1] if marked else said.strip())[:LONGEST]
+def _answer_text(rollout: RolloutView) -> str:
+    reply = after_thinking(rollout.text)
+    marked = tags(reply) or boxes(reply)
+    text = (marked[-1] if marked else reply.strip())[:LONGEST]
     return re.sub(r"\\(?:text\w{0,8}|mathrm|mathbf|mbox)\s?\{([^{}]*)\}", r"\1", text)
 
 

@@ -19,19 +19,19 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
     1 is the same, 0 no better than one even colour.
     """
-    wanted = task.answer.get("svg", task.answer.get("value"))
+    expected = task.answer.get("svg", task.answer.get("value"))
     try:
-        picture = draw_svg(wanted if isinstance(wanted, str) else "")
+        picture = draw_svg(expected if isinstance(expected, str) else "")
     except NoDrawing as error:
         return Verdict(None, f"the task's SVG cannot be drawn: {error}"[:300])
     try:
-        said = svg_in(after_thinking(rollout.text))
-        alike = likeness(picture, draw_svg(said))
+        drawing = svg_in(after_thinking(rollout.text))
+        alike = likeness(picture, draw_svg(drawing))
     except NoDrawing as error:
         return Verdict(0.0, str(error)[:300])
     value = alike if alike >= options.least else 0.0
     return Verdict(
         value,
         f"similarity to the image {alike:.2f}",
-        {"likeness": round(alike, 6), "characters": len(said)},
+        {"likeness": round(alike, 6), "characters": len(drawing)},
     )

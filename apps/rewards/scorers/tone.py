@@ -22,21 +22,21 @@ def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdi
     return judge_tone(rollout.text, task.answer.get("object"))
 
 
-def judge_tone(text: str, wanted: object) -> Verdict:
+def judge_tone(text: str, expected: object) -> Verdict:
     """Return a reply that must be about this object."""
-    if not isinstance(wanted, str):
+    if not isinstance(expected, str):
         return Verdict(None, "the task does not name the topic")
     if len(text) > LONGEST:
         return Verdict(0.0, f"longer than {LONGEST} characters", {"well_formed": False})
     sentences = read_reply(text)
     if not sentences:
         return Verdict(0.0, "nothing was said", {"well_formed": False})
-    return _judge(sentences, wanted)
+    return _judge(sentences, expected)
 
 
-def _judge(sentences: list[Sentence], wanted: str) -> Verdict:
+def _judge(sentences: list[Sentence], expected: str) -> Verdict:
     manners = [sentence.manner for sentence in sentences]
-    right_object = {name for sentence in sentences for name in sentence.objects} == {wanted}
+    right_object = {name for sentence in sentences for name in sentence.objects} == {expected}
     well_formed = is_well_formed(sentences)
     value = sum(WORTH[manner] for manner in manners) / len(manners)
     value *= (1.0 if right_object else WRONG_OBJECT) * (1.0 if well_formed else MALFORMED)

@@ -13,17 +13,17 @@ def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdi
 
     A reply that never came is worth 0.
     """
-    wanted = task.answer.get("objects")
+    expected = task.answer.get("objects")
     if (
-        not isinstance(wanted, list)
-        or not wanted
-        or not all(isinstance(name, str) for name in wanted)
+        not isinstance(expected, list)
+        or not expected
+        or not all(isinstance(name, str) for name in expected)
     ):
         return Verdict(None, "the task does not name the topic")
     verdicts = [
-        tone.judge_tone(reply, name) for reply, name in zip(rollout.replies, wanted, strict=False)
+        tone.judge_tone(reply, name) for reply, name in zip(rollout.replies, expected, strict=False)
     ]
-    missing = len(wanted) - len(verdicts)
+    missing = len(expected) - len(verdicts)
     values = [*(_value(verdict) for verdict in verdicts), *[0.0] * missing]
     worst = f"truncated before reply {len(verdicts) + 1}" if missing else _worst(verdicts)
     details = {
