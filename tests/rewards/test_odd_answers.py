@@ -12,6 +12,7 @@ from tests.rewards.odd_answers import (
     chart_values,
     choices,
     counts,
+    false_statements,
     formulas,
     grids,
     instructions,
@@ -34,8 +35,11 @@ TABLES = {
     "relaxed_number": chart_values,
     "short_answer": short_answers,
 }
+MORE = (("choice", false_statements),)
 CASES = list(
-    chain.from_iterable([(name, *row) for row in table.ROWS] for name, table in TABLES.items())
+    chain.from_iterable(
+        [(name, *row) for row in table.ROWS] for name, table in (*TABLES.items(), *MORE)
+    )
 )
 
 

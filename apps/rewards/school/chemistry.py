@@ -13,128 +13,127 @@ LONGEST = 400  # characters
 DEEPEST = 6  # of brackets in brackets
 LARGEST = 10_000  # of a number in a formula
 MOST_TERMS = 20
-ELEMENTS = frozenset(
-    {
-        "H",
-        "He",
-        "Li",
-        "Be",
-        "B",
-        "C",
-        "N",
-        "O",
-        "F",
-        "Ne",
-        "Na",
-        "Mg",
-        "Al",
-        "Si",
-        "P",
-        "S",
-        "Cl",
-        "Ar",
-        "K",
-        "Ca",
-        "Sc",
-        "Ti",
-        "V",
-        "Cr",
-        "Mn",
-        "Fe",
-        "Co",
-        "Ni",
-        "Cu",
-        "Zn",
-        "Ga",
-        "Ge",
-        "As",
-        "Se",
-        "Br",
-        "Kr",
-        "Rb",
-        "Sr",
-        "Y",
-        "Zr",
-        "Nb",
-        "Mo",
-        "Tc",
-        "Ru",
-        "Rh",
-        "Pd",
-        "Ag",
-        "Cd",
-        "In",
-        "Sn",
-        "Sb",
-        "Te",
-        "I",
-        "Xe",
-        "Cs",
-        "Ba",
-        "La",
-        "Ce",
-        "Pr",
-        "Nd",
-        "Pm",
-        "Sm",
-        "Eu",
-        "Gd",
-        "Tb",
-        "Dy",
-        "Ho",
-        "Er",
-        "Tm",
-        "Yb",
-        "Lu",
-        "Hf",
-        "Ta",
-        "W",
-        "Re",
-        "Os",
-        "Ir",
-        "Pt",
-        "Au",
-        "Hg",
-        "Tl",
-        "Pb",
-        "Bi",
-        "Po",
-        "At",
-        "Rn",
-        "Fr",
-        "Ra",
-        "Ac",
-        "Th",
-        "Pa",
-        "U",
-        "Np",
-        "Pu",
-        "Am",
-        "Cm",
-        "Bk",
-        "Cf",
-        "Es",
-        "Fm",
-        "Md",
-        "No",
-        "Lr",
-        "Rf",
-        "Db",
-        "Sg",
-        "Bh",
-        "Hs",
-        "Mt",
-        "Ds",
-        "Rg",
-        "Cn",
-        "Nh",
-        "Fl",
-        "Mc",
-        "Lv",
-        "Ts",
-        "Og",
-    }
+SYMBOLS = (  # by atomic number
+    "H",
+    "He",
+    "Li",
+    "Be",
+    "B",
+    "C",
+    "N",
+    "O",
+    "F",
+    "Ne",
+    "Na",
+    "Mg",
+    "Al",
+    "Si",
+    "P",
+    "S",
+    "Cl",
+    "Ar",
+    "K",
+    "Ca",
+    "Sc",
+    "Ti",
+    "V",
+    "Cr",
+    "Mn",
+    "Fe",
+    "Co",
+    "Ni",
+    "Cu",
+    "Zn",
+    "Ga",
+    "Ge",
+    "As",
+    "Se",
+    "Br",
+    "Kr",
+    "Rb",
+    "Sr",
+    "Y",
+    "Zr",
+    "Nb",
+    "Mo",
+    "Tc",
+    "Ru",
+    "Rh",
+    "Pd",
+    "Ag",
+    "Cd",
+    "In",
+    "Sn",
+    "Sb",
+    "Te",
+    "I",
+    "Xe",
+    "Cs",
+    "Ba",
+    "La",
+    "Ce",
+    "Pr",
+    "Nd",
+    "Pm",
+    "Sm",
+    "Eu",
+    "Gd",
+    "Tb",
+    "Dy",
+    "Ho",
+    "Er",
+    "Tm",
+    "Yb",
+    "Lu",
+    "Hf",
+    "Ta",
+    "W",
+    "Re",
+    "Os",
+    "Ir",
+    "Pt",
+    "Au",
+    "Hg",
+    "Tl",
+    "Pb",
+    "Bi",
+    "Po",
+    "At",
+    "Rn",
+    "Fr",
+    "Ra",
+    "Ac",
+    "Th",
+    "Pa",
+    "U",
+    "Np",
+    "Pu",
+    "Am",
+    "Cm",
+    "Bk",
+    "Cf",
+    "Es",
+    "Fm",
+    "Md",
+    "No",
+    "Lr",
+    "Rf",
+    "Db",
+    "Sg",
+    "Bh",
+    "Hs",
+    "Mt",
+    "Ds",
+    "Rg",
+    "Cn",
+    "Nh",
+    "Fl",
+    "Mc",
+    "Lv",
+    "Ts",
+    "Og",
 )
+ELEMENTS = frozenset(SYMBOLS)
 _LOW = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋−–", "0123456789+---")
 _ARROW = re.compile(
     r"<=++>|<-++>|(?<!-)-++>|(?<!=)=++>|→|⟶|⇌|⇋|⇄|↔|\\(?:long)?rightarrow|\\to(?![a-z])"
@@ -176,6 +175,9 @@ Atoms = dict[str, Fraction]  # by element
 
 _HEAVY_HYDROGEN = {"D": "⟨2⟩H", "T": "⟨3⟩H"}
 _SINGLE_ISOTOPE = re.compile(r"(\d{1,3})\s?([A-Z][a-z]?)|([A-Za-z]{1,12})\s?-\s?(\d{1,3})")
+_ISOTOPE_IN_SENTENCE = re.compile(
+    rf"(?<![\w^{{}}.,+-])(?:{_SINGLE_ISOTOPE.pattern})(?![\w^{{}}+-]|[.,]\d)"
+)
 _NAMES = {  # of elements whose isotopes are asked for
     "hydrogen": "H",
     "helium": "He",
@@ -309,12 +311,20 @@ def species(text: str) -> Species:
 
 
 def isotope(text: str) -> str:
-    """Write C-14, carbon-14 and 14C as ^{14}C; other texts stay as they are."""
-    found = _SINGLE_ISOTOPE.fullmatch(text.strip())
-    if found is None:
-        return text
+    """Write C-14, carbon-14 and 14C as ^{14}C, also as the only isotope of a sentence.
+
+    Other texts stay as they are.
+    """
+    whole = _SINGLE_ISOTOPE.fullmatch(text.strip())
+    in_sentence = [] if whole else _ISOTOPE_IN_SENTENCE.finditer(text)
+    written = {name for each in [whole, *in_sentence] if each and (name := _marked_isotope(each))}
+    return written.pop() if len(written) == 1 else text
+
+
+def _marked_isotope(found: re.Match) -> str:
+    """Return an isotope as ^{14}C; "" if its name is not that of an element."""
     element = _NAMES.get((found[3] or "").lower(), found[2] or found[3])
-    return f"^{{{found[1] or found[4]}}}{element}" if element in ELEMENTS else text
+    return f"^{{{found[1] or found[4]}}}{element}" if element in ELEMENTS else ""
 
 
 def _species(text: str) -> Species:
@@ -464,10 +474,10 @@ def _total(side: Side) -> Atoms:
     return total
 
 
-def equation_ratio(wanted: tuple[Side, Side], said: tuple[Side, Side]) -> Fraction | None:
+def equation_ratio(expected: tuple[Side, Side], given: tuple[Side, Side]) -> Fraction | None:
     """Return the factor between the equation and the reference; None for another reaction."""
     ratios = set()
-    for ours, theirs in zip(wanted, said, strict=True):
+    for ours, theirs in zip(expected, given, strict=True):
         if set(ours) != set(theirs):
             return None
         ratios |= {theirs[found] / times for found, times in ours.items()}

@@ -65,7 +65,7 @@ def without_bonds(text: str) -> str:
     """
     if text.count("C") < 2 or re.search(r"[+→>\s]", text):
         return text
-    return re.sub(r"(?<=[A-Za-z\d)])[=≡-](?=[A-Z(])", "", text)
+    return re.sub(r"(?<=[A-Za-z\d()])[=≡-](?=[A-Z(])", "", text)
 
 
 def _raised(run: re.Match) -> str:

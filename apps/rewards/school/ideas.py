@@ -51,6 +51,10 @@ NEGATIONS = frozenset(
         "lack",
         "lacks",
         "instead",
+        "doubt",
+        "hardly",
+        "scarcely",
+        "unlikely",
         *"不没没非無",
     }
 )
@@ -253,8 +257,18 @@ _WHICH = re.compile(r"\b(?:which|what|who|whom|whose|where|when|why|how)\b", re.
 _ABBREVIATION = re.compile(r"(?:[A-Z]\.?){2,6}")
 _BUT = re.compile(r"^(?:it\s(?:is|was)\s|it['’]s\s)?not\s[^,;.]{1,60},?\sbut\s", re.I)
 _RULED_OUT = re.compile(
-    r"\b(?:is|are|was|were)(?:n['’]t| (?:not|wrong|incorrect|false|impossible))\b", re.I
+    r"\b(?:is|are|was|were)(?:n['’]t| (?:not|wrong|incorrect|false|impossible)"
+    r"| (?:one of )?(?:the|an?) (?:wrong|incorrect|false))\b",
+    re.I,
 )
+# A sentence that takes back the one before it, and a clause that sets another answer against it.
+_CORRECTED = re.compile(
+    r"(?<=[.!?…])\s{1,3}(?:no|wait|actually|correction|sorry)\b[\s,.:;!—-]{1,5}", re.I
+)
+_SET_AGAINST = re.compile(
+    r",?\s(?:but|however|yet)\s(?=(?:it|that|the\s\w{2,20})\s(?:is|was)\b)", re.I
+)
+_CONDITION = re.compile(r"\bif\b[^,]{1,200}", re.I)
 
 
 def is_reference(text: str, reference: Sequence[str], asked: str = "") -> bool:
@@ -269,11 +283,15 @@ def _gives(text: str, reference: str, asked: str) -> bool:
     expected = content(reference)
     text = _REMARK.sub("", _ANOTHER.sub("", _BELIEVED.sub("", text.strip())))
     text = _BUT.sub("", _FRAME_BEHIND.sub("", _FRAME_BEFORE.sub("", text)))
+    text = _CORRECTED.split(text)[-1]
     if not expected:
         return False
     if reference.strip().lower() in _VERDICTS:
         return _is_verdict(text, reference.strip().lower())
-    if re.fullmatch(r"\d{1,12}", reference.strip()) and _is_only_number(text, reference.strip()):
+    is_number = re.fullmatch(r"\d{1,12}", reference.strip()) is not None
+    if is_number and re.search(rf"(?:^|\s)[-−]{reference.strip()}(?!\d)", text):
+        return False
+    if is_number and _is_only_number(text, reference.strip()):
         return True
     if _ASKS.fullmatch(text) or (text.endswith("?") and _WHICH.search(text)):
         return False
@@ -331,6 +349,8 @@ def _is_only_number(text: str, number: str) -> bool:
     text = _DAY.sub("", text) if len(number) == 4 else text
     if text.strip(" .*") == number:
         return True
+    if NEGATIONS & set(stem_words(text)):
+        return False
     numbers = list(re.finditer(r"\d[\d.,]*", text))
     if len(numbers) != 1 or numbers[0].group().rstrip(".,") != number:
         return False
@@ -342,6 +362,7 @@ def _is_only_number(text: str, number: str) -> bool:
 
 def _statement(sentence: str, expected: list[str], asked: set[str]) -> str:
     """Tell how the sentence gives the wanted words as its answer: said, denied or neither."""
+    sentence = _CONDITION.sub(" ", _SET_AGAINST.split(sentence)[-1])
     stems = stem_words(sentence)
     places = _runs(stems, expected)
     if not places:

@@ -12,6 +12,7 @@ from apps.rewards.final_answer import after_thinking, boxes, hashes, inside_tags
 
 NAMES = ("value", "correct", "answer", "letters")
 LONGEST = 600  # characters of a final answer
+WRONG_BEFORE = 20  # characters in which "wrong" stands before "answer is b"
 LINES = 8  # from the end, in which the letter may be named before other words
 # Possessive: blanks between two letters could be shared out in several ways, which multiply.
 _GAP = r"\s*+(?:[).]\s*+)?+(?:(?:[,;&/+、，]|\band\b|\bor\b|\bund\b|\bet\b|\by\b|和)\s*+|(?<=\s))"
@@ -61,16 +62,22 @@ _VERDICT_BEHIND = re.compile(
     re.I,
 )
 _NOT_WRONG = re.compile(r"\bnot (?:wrong|incorrect|false)\b", re.I)
+# A letter that would be the answer in another case: "If x were odd, the answer would be B."
+_SUPPOSED = re.compile(
+    r"\b(?:if|had|were)\b[^.?!\n]{1,120}\bwould (?:be|have been)\b[^.?!,;\n]{0,80}(?=[.?!,;]\s)",
+    re.I,
+)
 _QUOTED = re.compile(r"(?<!\w)['\"“‘`]([A-Z])['\"”’`](?!\w)")
 _ARROWS = re.compile(r"^[=→⇒∴>\s-]{1,4}(?=\(?[A-Z]\b)")
 # A sentence that begins by taking back the one before it.
 _CORRECTED = re.compile(
     r"(?<=[.!?…\n])\s{0,3}(?:(?:no|hmm|oh|oops)[,.!]?\s)?"
-    r"(?:actually|wait|correction|scratch that|sorry|on second thoughts?)\b[\s,.:;!—-]{1,5}",
+    r"(?:actually|wait|correction|scratch that|sorry|on second thoughts?)\b[\s,.:;!—-]{1,5}"
+    r"(?:no\b[\s,.:;!—-]{1,5})?",
     re.I,
 )
 _WRONG = re.compile(
-    r"\b(?:wrong|false|incorrect|untrue|invalid|excluded|eliminated?|rule[sd]?"
+    r"\b(?:wrong|false|incorrect|untrue|unlikely|doubtful|invalid|excluded|eliminated?|rule[sd]?"
     r" out|cross(?:ed|ing)? out|distractors?|impossible|falsch"
     r"|faux|fausse|incorrecta?)\b|\b(?:not|n['’]t|never|cannot)(?: be| the)?(?:"
     r" (?:correct|right|true"
@@ -78,7 +85,7 @@ _WRONG = re.compile(
     re.I,
 )
 _NOT = re.compile(
-    r"\b(?:not|neither|nor|never|cannot(?: be)?|than|instead"
+    r"\b(?:not|neither|nor|never|cannot(?: be)?|than|(?:instead|opposite)"
     r" of|none of(?=\s\(?[A-Z]\b)|(?<!no )(?<!a )(?<!any )(?<!without )doubts?"
     r"|over(?=\s\(?[A-Z]\b)|nicht|weder|noch|pas|ni|sino|не)\b|n['’]t\b|不是|不选",
     re.I,
@@ -174,6 +181,8 @@ def _read(text: str, choices: Any, several: bool) -> frozenset[str]:
         picks, denies = _of_clause(next(_clauses(tail), ""))
         if picks and not denies:
             return _read(tail, choices, several)
+    if any(_letters(supposed := _SUPPOSED.sub(" ", text))):
+        text = supposed.strip()
     return _with_words_of_others(text, _letters_of(text, choices, several), choices)
 
 
@@ -233,7 +242,8 @@ def _letters_named(text: str) -> frozenset[str]:
         if _SAYS.search(clause):
             strong |= yes
     if not weak and (found := _LOWER_NAMED.search(text)) and not _NOT.search(text):
-        return frozenset((found[1] or found[2] or found[3]).upper())
+        is_wrong = _WRONG.search(text[max(0, found.start() - WRONG_BEFORE) : found.start()])
+        return frozenset() if is_wrong else frozenset((found[1] or found[2] or found[3]).upper())
     return frozenset((strong or weak) - denied)
 
 

@@ -1,11 +1,14 @@
 """Tell condensed structural formulas apart that have the same atoms: CH3CH2OH and CH3OCH3.
 
-Each atom but hydrogen is counted with the hydrogen that stands beside it. Formulas of the same
-molecule have the same counts, in whatever order they are written.
+Each atom but hydrogen has the hydrogen that stands beside it. The bonds of open chains follow from
+the order of the atoms: CH3COOCH2CH3 is not CH3CH2COOCH3. Where they do not, such as in rings, the
+atoms with their hydrogen are counted.
 """
 
 import re
 from collections import Counter
+from hashlib import sha256
+from typing import NamedTuple
 
 LONGEST = 200  # characters
 MOST_TIMES = 30  # that a group is repeated
@@ -14,27 +17,43 @@ _ALKYL = re.compile(r"C(\d{1,2})H(\d{1,2})(?!\d)")
 _ATOM = re.compile(r"(?:(?<![A-Za-z0-9])H(\d?))?([A-GI-Z][a-z]?)(\d*)(?:H(\d*))?")
 _BONDS = re.compile(r"[-–—=≡#\s]")
 
-Groups = Counter[tuple[str, int]]  # of an element and its hydrogen
+VALENCES = {"C": 4, "N": 3, "O": 2, "S": 2, "F": 1, "Cl": 1, "Br": 1, "I": 1}
+
+Unit = tuple[str, int]  # an element and its hydrogen
+
+
+class Molecule(NamedTuple):
+    """Atoms with their hydrogen, and the places of the atoms that each one is bound to."""
+
+    units: list[Unit]
+    neighbours: list[list[int]]
 
 
 def differ(one: str, other: str) -> bool:
     """Tell whether both texts say how the atoms are bound, and say it differently.
 
-    A formula that has carbon in one place, such as C2H6O, does not say it.
+    A formula that has carbon in one place, such as C2H6O, does not say it. Chains whose bonds are
+    all known are compared bond by bond, others by their atoms with the hydrogen beside them.
     """
-    ours = _groups(one)
-    theirs = _groups(other)
-    return ours is not None and theirs is not None and ours != theirs
+    ours = _units(one)
+    theirs = _units(other)
+    if ours is None or theirs is None:
+        return False
+    our_chain = _chain_of(ours)
+    their_chain = _chain_of(theirs)
+    if our_chain and their_chain:
+        return _neighbourhoods(our_chain) != _neighbourhoods(their_chain)
+    return Counter(ours) != Counter(theirs)
 
 
-def _groups(text: str) -> Groups | None:
-    """Count the atoms with their hydrogen; None for what is no condensed structural formula."""
+def _units(text: str) -> list[Unit] | None:
+    """List the atoms with their hydrogen; None for what is no condensed structural formula."""
     if len(text) > LONGEST:
         return None
     plain = _ALKYL.sub(_chain, _repeated(_BONDS.sub("", text)))
     if len(re.findall(r"C(?![a-z])", plain)) < 2 or re.search(r"C\d", plain):
         return None
-    found: Groups = Counter()
+    found: list[Unit] = []
     place = 0
     while place < len(plain):
         atom = _ATOM.match(plain, place)
@@ -42,10 +61,45 @@ def _groups(text: str) -> Groups | None:
             return None
         place = atom.end()
         before, element, several, behind = atom.groups()
+        times = min(_number(several or "1"), MOST_TIMES)
         hydrogen = _number(before) + _number(behind)
-        found[element, hydrogen] += 1
-        found[element, 0] += _number(several or "1") - 1
-    return +found
+        found += [(element, 0)] * (times - 1) + [(element, hydrogen)]
+    return found
+
+
+def _chain_of(units: list[Unit]) -> Molecule | None:
+    """Bind the atoms in the order in which they are written, or else in the opposite order."""
+    return _bound(units) or _bound(units[::-1])
+
+
+def _bound(units: list[Unit]) -> Molecule | None:
+    """Bind each atom to the last one before it that has a bond left; None if any is left over.
+
+    Oxygen behind a carbon atom with two bonds left takes both, and nitrogen three: CH3COOCH3.
+    """
+    free = [VALENCES.get(element, 0) - hydrogen for element, hydrogen in units]
+    neighbours: list[list[int]] = [[] for _ in units]
+    for place in range(1, len(units)):
+        last = next((each for each in reversed(range(place)) if free[each] > 0), None)
+        if last is None or free[place] <= 0:
+            return None
+        is_multiple = units[place][0] in "ON" and units[last][0] == "C"
+        bonds = free[place] if is_multiple and free[last] >= free[place] else 1
+        free[last] -= bonds
+        free[place] -= bonds
+        neighbours[place].append(last)
+        neighbours[last].append(place)
+    return None if any(free) else Molecule(units, neighbours)
+
+
+def _neighbourhoods(molecule: Molecule) -> list[str]:
+    """Return what each atom has around it, in order: the same for two trees only if they agree."""
+    labels = [f"{element}{hydrogen}" for element, hydrogen in molecule.units]
+    for _ in molecule.units:
+        around = [sorted(labels[each] for each in near) for near in molecule.neighbours]
+        joined = [repr((own, near)) for own, near in zip(labels, around, strict=True)]
+        labels = [sha256(each.encode()).hexdigest() for each in joined]
+    return sorted(labels)
 
 
 def _number(digits: str | None) -> int:
@@ -62,4 +116,5 @@ def _chain(found: re.Match) -> str:
     carbon = int(found[1])
     if int(found[2]) != 2 * carbon + 1 or carbon > MOST_TIMES:
         return found.group()
-    return "CH3" + "CH2" * (carbon - 1)
+    inner = "CH2" * (carbon - 1)
+    return inner + "CH3" if found.start() else "CH3" + inner

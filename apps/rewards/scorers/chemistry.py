@@ -7,13 +7,13 @@ from typing import Any
 from pydantic import Field
 
 from apps.rewards.final_answer import LINE, LONGEST, FinalAnswer, after_thinking, final_answer
-from apps.rewards.school import chemistry, structures
+from apps.rewards.school import chemistry, nuclear, structures
 from apps.rewards.school.chemistry import NotChemistry, Side, Species
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 SHOWN = 120
-VERSION = 7
+VERSION = 8
 
 
 class Options(ScorerOptions):
@@ -37,6 +37,8 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     final = final_answer(rollout.text)
     given = _of_equation(rollout.text, final) if final else ""
     details = {"expected": expected[:SHOWN], "said": given.replace("\x00", "")[:SHOWN]}
+    if nuclear.is_reaction(expected):
+        return _score_nuclear(expected, given, final, details)
     try:
         is_equation = chemistry.is_equation(expected)
         right = chemistry.equation(expected) if is_equation else chemistry.species(expected)
@@ -47,14 +49,14 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if final and _DENIED.match(_INSTEAD.sub("", given)):
         return Verdict(0.0, "the formula is denied", details)
     given = _INSTEAD.sub("", given)
-    if isinstance(right, Species) and right.has_isotope:
-        given = chemistry.isotope(given)
     try:
         if isinstance(right, Species):
-            formula = _read(chemistry.species, given, rollout.text, is_equation, final)
+            if right.has_isotope:
+                given = _isotope(rollout.text, given, final)
+            formula, given = _read(chemistry.species, given, rollout.text, is_equation, final)
             why = _formula(right, formula, options)
         else:
-            sides = _read(chemistry.equation, given, rollout.text, is_equation, final)
+            sides, _ = _read(chemistry.equation, given, rollout.text, is_equation, final)
             why = _equation(right, sides, options)
     except NotChemistry as problem:
         kind = "equation" if is_equation else "formula"
@@ -66,6 +68,26 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     return Verdict(1.0, "balanced and right" if is_equation else "the right formula", details)
 
 
+def _score_nuclear(
+    expected: str, given: str, final: FinalAnswer | None, details: dict[str, Any]
+) -> Verdict:
+    """Return 1 for the same nuclides on each side, as often; gamma rays may be left out."""
+    if final and any(other != given for other in final.others):
+        return Verdict(0.0, "several different answers", details)
+    if _DENIED.match(given):
+        return Verdict(0.0, "the equation is denied", details)
+    try:
+        sides = nuclear.reaction(_AFTER_COLON.sub("", given))
+    except NotChemistry as problem:
+        return Verdict(0.0, f"no equation of nuclei: {problem}", details)
+    if left_over := nuclear.unbalanced(*sides):
+        return Verdict(0.0, f"not balanced: the {left_over} differs", details)
+    if sides != nuclear.reaction(expected):
+        return Verdict(0.0, "another reaction", details)
+    return Verdict(1.0, "balanced and right", details)
+
+
+_AFTER_COLON = re.compile(r"^[A-Za-z ]{3,60}(?::|\bis)\s")  # The equation is: …
 # A formula that is said not to be the one: "not NaCl", "It isn't NaCl".
 _DENIED = re.compile(
     r"(?:[a-zA-Z' ]{0,40}\b)?(?:not|never|neither)\s(?=[\w$\[(\\])|.{0,40}n['’]t\s", re.I
@@ -79,14 +101,16 @@ _ANOTHER = re.compile(r"(?<=\S),?\s(?:and\s)?not\s.+$")  # CO2, not CO
 
 def _read(
     read: Any, given: str, response: str, is_equation: bool, final: FinalAnswer | None
-) -> Any:
-    """Read what was said, without a name behind it; else the one formula of the sentence.
+) -> tuple[Any, str]:
+    """Read the answer without a name behind it, or else the one formula of its sentence.
+
+    Return it with the text that was read.
 
     An equation is none of its formulas, though only one of them has no charge.
     """
     plain = chemistry.without_name(_ANOTHER.sub("", given))
     try:
-        return read(plain)
+        return read(plain), plain
     except NotChemistry:
         if final is None:
             raise
@@ -99,7 +123,18 @@ def _read(
             inside = _formula_in(_CONCLUSION.split(sentence)[-1])
         if not inside:
             raise
-        return read(inside)
+        return read(inside), inside
+
+
+def _isotope(response: str, given: str, final: FinalAnswer | None) -> str:
+    """Return the one isotope of the last line, unless it is denied; else of the final answer."""
+    line = after_thinking(response)[-LONGEST:].strip().rpartition("\n")[2]
+    if final is None or final.by != LINE:
+        return chemistry.isotope(given)
+    if _DENIED.match(sentence := _INSTEAD.sub("", _ANOTHER.sub("", line))):
+        raise NotChemistry("it is denied")
+    found = chemistry.isotope(sentence)
+    return found if found != sentence else chemistry.isotope(given)
 
 
 def _condensed(text: str) -> str:
@@ -122,12 +157,15 @@ def _formula_in(sentence: str) -> str:
     return stated or chemistry.formula_in(sentence)
 
 
+_STRUCTURE = re.compile(r"C[A-Za-z0-9()]{0,60}[=≡][A-Za-z0-9()=≡-]{1,60}")  # CH2=CHCH3
+
+
 def _of_equation(text: str, final: FinalAnswer) -> str:
-    """Return the final answer; an equation on the last line counts as a whole."""
+    """Return the final answer; an equation or structure on the last line counts as a whole."""
     line = after_thinking(text)[-LONGEST:].strip().rpartition("\n")[2]
     left, sign, _ = line.partition(" = ")
-    is_equation = (sign and "+" in left) or chemistry.has_arrow(line)
-    return line if final.by == LINE and is_equation else final.text
+    is_whole = (sign and "+" in left) or chemistry.has_arrow(line) or _STRUCTURE.fullmatch(line)
+    return line if final.by == LINE and is_whole else final.text
 
 
 def _formula(expected: Species, given: Species, options: Options) -> str:

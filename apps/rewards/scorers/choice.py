@@ -2,11 +2,13 @@
 
 from pydantic import Field
 
+from apps.rewards.mathematics.expected import join_prompt_text
+from apps.rewards.school.false_statements import restate
 from apps.rewards.school.letters import picked, read_right_letters
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 6
+VERSION = 7
 
 
 class Options(ScorerOptions):
@@ -27,7 +29,8 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     right = read_right_letters(task.answer)
     if not right:
         return Verdict(None, "the task does not name the correct choice")
-    given = picked(rollout.text, task.answer.get("choices"), several=len(right) > 1)
+    reply = restate(rollout.text, join_prompt_text(task.prompt))
+    given = picked(reply, task.answer.get("choices"), several=len(right) > 1)
     details = {"expected": sorted(right), "said": sorted(given)}
     if not given:
         return Verdict(0.0, "no choice was found", details)

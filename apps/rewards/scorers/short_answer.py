@@ -26,7 +26,7 @@ from apps.rewards.school.ideas import (
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 7
+VERSION = 8
 SAME = "same"  # the judge's key where there are no ideas, only an answer to compare with
 
 
