@@ -119,6 +119,17 @@ _GIVEN_UP = re.compile(
     r" (?:know|tell|say|solve|determine)\b",
     re.I,
 )
+_DOUBTED = re.compile(
+    r"\bI doubt\b|\b(?:is|it['’]s) (?:very |highly )?(?:unlikely|doubtful)\b"
+    r"|\b(?:wrong|incorrect|false) (?:answer|result|value)s? (?:is|are|was|would be)\b",
+    re.I,
+)
+# A sentence that takes back the one before it: "The answer is 12. Wait, no, it is 13."
+_CORRECTED = re.compile(
+    r"(?<=[.!?…])\s{1,3}(?:wait|oops|correction|scratch that|sorry)\b[\s,.:;!—-]{1,5}"
+    r"(?:(?:no|actually)\b[\s,.:;!—-]{1,5})?(?=\S)",
+    re.I,
+)
 _SAYS_IN_CHINESE = re.compile(r"(?:等于|就是|是|为|為|得到?)\s?(?=[-\d$(\\√π{])")
 _TIMES = re.compile(r"(?<=[\d)%])\s?[xX]\s?(?=[\d($])")
 # An unknown with a number, a power or a sign beside it: 3x, x + 5, y^2.
@@ -170,6 +181,9 @@ def list_answers(text: str) -> list[str]:
     lines = [line.strip() for line in text[-4 * LONGEST :].strip().splitlines()]
     lines = [line for line in lines if re.search(r"\w", line) and len(line) <= LONGEST]
     if not lines or len(text.strip().rpartition("\n")[2]) > LONGEST:
+        return []
+    lines[-1] = _CORRECTED.split(lines[-1])[-1]
+    if _DOUBTED.search(_last_sentence(lines[-1])):
         return []
     if lines[-1].endswith("?") and _HEDGED.search(_last_sentence(lines[-1])):
         return []

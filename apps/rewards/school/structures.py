@@ -15,6 +15,8 @@ MOST_TIMES = 30  # that a group is repeated
 _GROUP = re.compile(r"\(([A-Za-z0-9]{1,30})\)(\d{0,2})")
 _ALKYL = re.compile(r"C(\d{1,2})H(\d{1,2})(?!\d)")
 _ATOM = re.compile(r"(?:(?<![A-Za-z0-9])H(\d?))?([A-GI-Z][a-z]?)(\d*)(?:H(\d*))?")
+_SMILES = re.compile(r"(?:Cl|Br|[BCNOPSFI])(?:Cl|Br|[BCNOPSFI]|\d|[()=#@/\\]){1,199}")
+_NUMBER_OF_ATOMS = re.compile(r"(?:[OSPFI]|Cl|Br|\))\d|C[2-9](?!.*C[2-9])")
 _BONDS = re.compile(r"[-–—=≡#\s]")
 
 VALENCES = {"C": 4, "N": 3, "O": 2, "S": 2, "F": 1, "Cl": 1, "Br": 1, "I": 1}
@@ -27,6 +29,12 @@ class Molecule(NamedTuple):
 
     units: list[Unit]
     neighbours: list[list[int]]
+
+
+def is_smiles(text: str) -> bool:
+    """Tell whether a text is a SMILES string: carbon atoms one by one, without their hydrogen."""
+    is_written_so = _SMILES.fullmatch(text.strip()) and not _NUMBER_OF_ATOMS.search(text)
+    return bool(is_written_so) and len(re.findall(r"C(?!l)", text)) > 1
 
 
 def differ(one: str, other: str) -> bool:

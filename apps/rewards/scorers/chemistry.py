@@ -39,6 +39,8 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     details = {"expected": expected[:SHOWN], "said": given.replace("\x00", "")[:SHOWN]}
     if nuclear.is_reaction(expected):
         return _score_nuclear(expected, given, final, details)
+    if structures.is_smiles(expected):
+        return Verdict(None, "the task's answer is a SMILES string, which is not read", details)
     try:
         is_equation = chemistry.is_equation(expected)
         right = chemistry.equation(expected) if is_equation else chemistry.species(expected)

@@ -13,7 +13,7 @@ from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 SHOWN = 80  # characters of an answer kept in the details
-VERSION = 9
+VERSION = 10
 
 UNMARKED = "the task's answer is a solution that marks no final answer, as \\boxed{} or #### do"
 

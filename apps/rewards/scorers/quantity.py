@@ -9,7 +9,7 @@ from apps.rewards.school import quantities
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 8
+VERSION = 9
 SHOWN = 80
 
 

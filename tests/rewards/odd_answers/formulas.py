@@ -325,4 +325,10 @@ ROWS: list[tuple[Any, ...]] = [
     ("^{235}U", "Uranium-238 is the isotope.", 0),
     ("NaCl", "NaCl", 1),
     ("CO2", "CO", 0),
+    ("CCO", "CCO", None),
+    ("CCO", "COC", None),
+    ("C1CCCCC1", "C1CCCCC1", None),
+    ("CC(=O)OCC", "CC(=O)OCC", None),
+    ("CF3CF3", "CF3CF3", 1),
+    ("COCl2", "COCl2", 1),
 ]

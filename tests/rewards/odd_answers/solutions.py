@@ -51,4 +51,10 @@ ROWS: list[tuple[Any, ...]] = [
     ("Half of 120 is 60, so Bob has 60 apples.", "60", 1),
     ("Half of 120 is 60, so Bob has 60 apples.", "120", 0),
     (["4", "the number of cats is 4. It is 4 since there were so many of them."], "4", 1),
+    ("12", "The answer is 12. Wait, no, it is 13.", 0),
+    ("12", "The answer is 13. Wait, no, it is 12.", 1),
+    ("12", "I doubt that it is 12.", 0),
+    ("12", "It is unlikely to be 12.", 0),
+    ("12", "The wrong answer is 12.", 0),
+    ("12", "The answer is 12.", 1),
 ]
