@@ -156,7 +156,7 @@ def _demo_card(user: User) -> Card | None:
         return None
     return Card(
         "Try the demo",
-        "It makes a small model, prompts and a run that you rate while it learns. In a terminal:",
+        "It creates a small model, prompts and a run that you rate while it learns. In a terminal:",
         "View runs",
         reverse("runs"),
         "make demo",
@@ -183,7 +183,7 @@ def _prompts_card(user: User, rights: Rights) -> Card | None:
     only_one = len(rights.run) == 1
     return Card(
         "Bring prompts",
-        "Import a file of prompts, or a data set of the Hugging Face Hub.",
+        "Import a file of prompts, or a dataset from the Hugging Face Hub.",
         "Import prompts",
         reverse("taskset-imports", args=rights.run) if only_one else reverse("tasksets"),
     )
@@ -193,7 +193,7 @@ def _people_card(user: User, rights: Rights) -> Card | None:
     if user.is_superuser and not rights.owned:
         return Card(
             "Create a project",
-            "Models, prompts and runs belong to a project. Its members see them.",
+            "Models, prompts and runs belong to a project. Only its members see them.",
             "Create a project",
             reverse("projects"),
         )
@@ -205,7 +205,7 @@ def _people_card(user: User, rights: Rights) -> Card | None:
     only_one = len(rights.owned) == 1
     return Card(
         "Invite raters",
-        "Send a link. Who opens it joins your project and rates its replies.",
+        "Send a link. Anyone who opens it joins your project and rates its replies.",
         "Create a link",
         reverse("project", args=rights.owned) if only_one else reverse("projects"),
     )

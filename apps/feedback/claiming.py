@@ -298,7 +298,7 @@ def claim(
     renewed by then; after a renewal it has its full length.
     """
     values = {
-        **_asked_by(user, run),
+        **asked_by(user, run),
         "unconfirmed": unconfirmed_s,
         "shortest": SHORTEST_LEASE_S,
         "usual": USUAL_LEASE_S,
@@ -328,7 +328,7 @@ class WaitingCount:
 def waiting_for(user: User, most: int, run: int | None = None) -> WaitingCount:
     """Count the items that wait for this person, of one run or of all; open ones up to `most`."""
     with connection.cursor() as cursor:
-        cursor.execute(COUNT, {**_asked_by(user, run), "most": most})
+        cursor.execute(COUNT, {**asked_by(user, run), "most": most})
         return WaitingCount(*cursor.fetchone())
 
 
@@ -338,7 +338,7 @@ def waiting_by_run(user: User, most: int, runs: int) -> dict[int, int]:
     Open items of a run are counted up to `most`, and at most so many `runs` are returned.
     """
     with connection.cursor() as cursor:
-        values = {**_asked_by(user, None), "most": most, "runs": runs}
+        values = {**asked_by(user, None), "most": most, "runs": runs}
         cursor.execute(COUNT_OF_EACH, values)
         return dict(cursor.fetchall())
 
@@ -459,7 +459,8 @@ def who_has(slot_id: int) -> str:
     }[Slot.State(slot.state)]
 
 
-def _asked_by(user: User, run: int | None) -> dict:
+def asked_by(user: User, run: int | None) -> dict:
+    """Return the values of `ASKING`: this person, and one run or all."""
     return {
         "user": user.pk,
         "username": user.username,

@@ -43,7 +43,7 @@ def test_an_owner_makes_a_group_and_deletes_a_run_by_its_name(
     page.get_by_label(f"Select {run.slug}").check()
     page.get_by_role("button", name="Delete…").click()
     page.get_by_role("heading", name=f"Delete {run.slug}?").wait_for()
-    assert page.get_by_text("the model it began with, and the audit log").is_visible()
+    assert page.get_by_text("the model that it started from, and the audit log").is_visible()
     page.get_by_label(f"Type {run.slug} to confirm").fill("something else")
     page.get_by_role("button", name="Delete run").click()
     page.get_by_text("Nothing was deleted. Type the run’s name").wait_for()

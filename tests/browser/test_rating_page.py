@@ -365,6 +365,37 @@ def test_new_items_come_to_a_page_that_waits(begun):
     page.wait_for_selector("[data-form=thumbs]")
 
 
+@pytest.fixture
+def empty_queue(visit, transactional_db, eventually):
+    """bob has rated the only item, and his page says so. Its clock can be put forward."""
+    asked = elsewhere(lambda: asking("thumbs", groups=1, size=1))
+    window = visit(asked.bob)
+    window.page.clock.install()
+    page = window.open("/rate/")
+    page.wait_for_selector("[data-item]")
+    window.press("1", "Enter")
+    eventually(asked.ratings)
+    page.get_by_text("None of them has been used in training yet.").wait_for()
+    return page
+
+
+def put_clock_forward(page, interval: str) -> None:
+    """Put the page's clock forward by one of its own intervals."""
+    page.clock.fast_forward(int(page.locator("[data-desk]").get_attribute(interval)) + 1)
+
+
+def test_an_empty_queue_shows_a_new_item_within_one_interval(empty_queue):
+    elsewhere(lambda: asking("stars", slug="tone-8"))
+    put_clock_forward(empty_queue, "data-looks-again")
+    empty_queue.wait_for_selector("[data-form=stars]")
+
+
+def test_an_empty_queue_shows_what_became_of_the_ratings_within_its_interval(empty_queue):
+    elsewhere(lambda: Rating.objects.update(is_late=True))
+    put_clock_forward(empty_queue, "data-end-again")
+    empty_queue.get_by_text("1 arrived after its group was closed").wait_for()
+
+
 def test_a_goal_is_kept_and_seen(begun):
     _, window, page = begun()
     page.fill("[data-goal]", "4")

@@ -27,7 +27,7 @@ def page(run: Run) -> str:
 
 def test_the_page_shows_what_goes_and_what_stays(owner, stopped, finish):
     text = owner.get(page(stopped)).content.decode()
-    assert "1</span> taskset," in text and "the model it began with, and the audit log" in text
+    assert "1</span> taskset," in text and "the model that it started from" in text
     assert f'Type <span class="num">{stopped.slug}</span> to confirm' in text
 
 

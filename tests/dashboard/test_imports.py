@@ -238,7 +238,7 @@ def test_wrong_choices_are_refused_at_their_field_and_the_others_stay(
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [(b"", "The file is empty"), (b"x" * 11, "pages take")]
+    ("content", "words"), [(b"", "The file is empty"), (b"x" * 11, "the maximum on this page is")]
 )
 def test_a_file_that_is_empty_or_too_large_is_refused(send, monkeypatch, content, words, folder):
     monkeypatch.setattr(imports, "LARGEST_BYTES", 10)

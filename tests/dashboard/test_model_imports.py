@@ -157,7 +157,7 @@ def test_a_model_that_a_run_measures_against_is_in_use(alice_client, policy, pro
     run.config["algorithm"] = {"reference": {"kind": "policy", "policy": "teacher"}}
     run.save(update_fields=["config"])
     html = alice_client.get(reverse("policy", args=[project.slug, "teacher"])).content.decode()
-    assert "measures against it" in html and "in-use" in html
+    assert "uses it as reference model" in html and "in-use" in html
 
 
 def test_a_preview_is_asked_for_and_shown_with_control_tokens_marked(alice_client, policy, project):

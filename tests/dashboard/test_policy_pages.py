@@ -42,7 +42,7 @@ def test_a_policy_tells_its_source_licence_and_files(client, alice, real, run):
 def test_a_policy_without_folder_or_licence_says_so(client, alice, policy):
     Policy.objects.filter(pk=policy.pk).update(folder="/nowhere", licence="")
     html = page_of(client, alice, policy)
-    assert "cannot be read" in html and "its source does not say" in html
+    assert "can’t read the model’s folder" in html and "not stated" in html
 
 
 def test_the_list_has_those_of_ones_projects(client, alice, carol, real):

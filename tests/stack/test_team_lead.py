@@ -125,7 +125,7 @@ def bring_a_model(page: Page, folder: Path) -> None:
     page.fill("#title", "Small model")
     page.get_by_role("button", name="Add model").click()
     page.wait_for_url("**/models/support/small-model/")
-    page.get_by_role("link", name="Make a run").wait_for()
+    page.get_by_role("link", name="New run with this model").wait_for()
 
 
 def bring_prompts(page: Page) -> None:
@@ -142,7 +142,7 @@ def bring_prompts(page: Page) -> None:
 
 def make_a_run(page: Page) -> None:
     """Go through the three steps: people alone judge what no scorer can read."""
-    page.get_by_role("link", name="Make a run with these prompts").click()
+    page.get_by_role("link", name="New run with these tasks").click()
     page.wait_for_url("**/runs/new/**")
     assert page.locator("#verdict .warn").count() == 0
     wanted = {"steps": STEPS, "groups_per_step": GROUPS, "sampling-max_tokens": 8}

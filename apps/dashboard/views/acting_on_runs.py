@@ -130,7 +130,7 @@ def _owned(request: SignedInRequest, runs: list[Run]) -> list[Run]:
     keys = {run.pk for run in runs}
     if Run.objects.owned_by(request.user).filter(pk__in=keys).distinct().count() < len(keys):
         raise PermissionDenied(
-            "Only owners of a project delete its runs. Deselect the runs of other projects."
+            "Only owners of a project can delete its runs. Deselect the runs of other projects."
         )
     return runs
 

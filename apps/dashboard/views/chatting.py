@@ -252,10 +252,10 @@ def waiting_words(
         waited = duration((timezone.now() - turn.asked_at).total_seconds())
         return (
             f"waiting for its turn for {waited}",
-            "Every engine is busy with a run; one makes room when it has finished what it writes.",
+            "All engines are busy with runs. Your chat starts when one has finished its replies.",
         )
     return (
-        "no explorer is there",
+        "no explorer is running",
         (
             "Start one: manage.py up starts all workers, celery -A rftweb worker -Q explore one"
             " explorer."

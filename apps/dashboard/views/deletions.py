@@ -54,7 +54,7 @@ RUN = Subject(
     ("project", "by"),
     section="runs",
     list="runs",
-    may_not="Only owners of this project delete its runs.",
+    may_not="Only owners of this project can delete its runs.",
 )
 PROJECT = Subject(
     "project",
@@ -62,7 +62,7 @@ PROJECT = Subject(
     ("by",),
     section="settings",
     list="projects",
-    may_not="Only owners of this project delete it.",
+    may_not="Only owners of this project can delete it.",
 )
 
 

@@ -83,14 +83,14 @@ def close_circuit_breaker(request: SignedInRequest, project: str, name: str) -> 
     found = seen_environment(request, project, name)
     if not _may_steer(request, found):
         raise PermissionDenied(
-            "Only owners and researchers of this project close the breaker of its environments."
+            "Only owners and researchers of this project can close circuit breakers."
         )
     if close_breaker(found, request.user):
         messages.success(
-            request, f"The breaker of {found.name} is closed: runs open groups in it again."
+            request, f"The circuit breaker of {found.name} is closed: runs open groups in it again."
         )
     else:
-        messages.info(request, f"The breaker of {found.name} was closed already.")
+        messages.info(request, f"The circuit breaker of {found.name} was closed already.")
     return redirect("environment", project, name)
 
 

@@ -44,11 +44,11 @@ LONGEST_OPERATORS = 20_000  # characters of the operators' YAML
 BY_LAYOUT = ("prompt", "answer")  # columns that a known layout determines
 COLUMNS = ("prompt", "answer", "domain", "follow_ups", "meta")
 WORDS = {
-    "prompt": ("Prompt", "a text, or chat messages that end with the user’s", ""),
-    "answer": ("Answer", "what scorers judge by", "it has none"),
-    "domain": ("Domain", "the field a task is from: it chooses scorers", "none"),
-    "follow_ups": ("Follow-ups", "a list of what the user says after each answer", "none"),
-    "meta": ("Meta", "an object of what else is known of a task", "none"),
+    "prompt": ("Prompt", "text, or chat messages that end with one from the user", ""),
+    "answer": ("Answer", "what scorers compare replies with", "it has none"),
+    "domain": ("Domain", "the subject of the task; scorers can be limited to domains", "none"),
+    "follow_ups": ("Follow-ups", "a list with the user’s next message after each reply", "none"),
+    "meta": ("Meta", "an object with further facts about the task", "none"),
 }
 # The fields under "More options", each with the value that needs no attention.
 MORE_OPTIONS = {
@@ -64,8 +64,8 @@ MORE_OPTIONS = {
 LAYOUTS = layouts_for(TASKS)
 DUPLICATES = {
     "keep": "keep them",
-    "drop": "leave them out and list them",
-    "refuse": "refuse the file",
+    "drop": "skip and list them",
+    "refuse": "reject the file",
 }
 
 
@@ -80,8 +80,8 @@ class Upload(forms.Form):
         file = self.cleaned_data["file"]
         if file.size > LARGEST_BYTES:
             raise forms.ValidationError(
-                f"The file has {file.size / 1e6:.0f} MB; pages take {LARGEST_BYTES / 1e6:.0f}. Use"
-                " manage.py for larger ones."
+                f"The file has {file.size / 1e6:.0f} MB; the maximum on this page is"
+                f" {LARGEST_BYTES / 1e6:.0f} MB. For larger files, use manage.py taskset import."
             )
         return file
 
@@ -94,7 +94,7 @@ class FromHub(forms.Form):
         max_length=120,
         error_messages={
             "required": "Enter a name.",
-            "invalid": "Enter it as on its page: owner/name, or name.",
+            "invalid": "Enter the dataset’s ID: owner/name, or name.",
         },
     )
     config = forms.CharField(max_length=60, required=False)
@@ -119,13 +119,13 @@ class Choices(forms.Form):
     slug = forms.SlugField(
         max_length=50,
         error_messages={
-            "invalid": "Use letters, digits, - and _ alone.",
+            "invalid": "Use only letters, digits, - and _.",
             "required": "Enter a name.",
         },
     )
     format = forms.ChoiceField(choices=[(format, format) for format in FORMATS])
     split = forms.ChoiceField(
-        required=False, error_messages={"invalid_choice": "There is no such split."}
+        required=False, error_messages={"invalid_choice": "The dataset has no such split."}
     )
     layout = forms.ChoiceField(
         required=False,
@@ -146,7 +146,7 @@ class Choices(forms.Form):
     duplicates = forms.ChoiceField(choices=[(choice, choice) for choice in CHOICES])
     operators = forms.CharField(max_length=LONGEST_OPERATORS, strip=False, required=False)
     version_of = forms.ChoiceField(
-        required=False, error_messages={"invalid_choice": "There is no such taskset to follow."}
+        required=False, error_messages={"invalid_choice": "The project has no such taskset."}
     )
 
     def __init__(self, importing: TasksetImport, *given: Any) -> None:
@@ -332,14 +332,14 @@ def cancel_import(request: SignedInRequest, pk: int) -> HttpResponse:
     try:
         found.stop(f"stopped by {request.user}", request.user)
     except ImportOver as error:
-        messages.error(request, f"It was not stopped: {error}.")
+        messages.error(request, f"The import was not stopped: {error}.")
     return redirect("taskset-import", found.pk)
 
 
 def _managed(request: SignedInRequest, project: Project) -> Project:
     """Return the project if the user may run it. Raise PermissionDenied for a viewer."""
     if not Project.objects.run_by(request.user).filter(pk=project.pk).exists():
-        raise PermissionDenied("Only owners and researchers of this project import tasksets.")
+        raise PermissionDenied("Only owners and researchers of this project can import tasksets.")
     return project
 
 

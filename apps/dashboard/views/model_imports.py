@@ -22,13 +22,13 @@ from apps.policies.uploads import HOURS, MOST_BYTES, PIECE_BYTES, received
 from apps.streaming import wakeups
 
 Kind = PolicyImport.Kind
-NEEDS_SCRIPT = "Uploading needs JavaScript. Switch it on, or use the REST API."
-MAY_NOT = "Only owners and researchers of a project add models to it."
+NEEDS_SCRIPT = "Uploads need JavaScript. Turn it on, or use the REST API."
+MAY_NOT = "Only owners and researchers of a project can add models to it."
 KINDS = (
     (Kind.HUB, "Hugging Face Hub", "A worker downloads it by its ID."),
-    (Kind.NAMED, "Built-in model", "A small model that runs on any machine, to try rftweb with."),
+    (Kind.NAMED, "Built-in model", "A small model that runs on any machine, to try rftweb."),
     (Kind.UPLOAD, "Upload", "A GGUF file, or safetensors with configuration and tokenizer."),
-    (Kind.SERVER, "On the server", "A folder or a GGUF file that is there already."),
+    (Kind.SERVER, "On the server", "A folder or a GGUF file in the server’s model folder."),
 )
 
 
@@ -189,9 +189,9 @@ def cancel_model_import(request: SignedInRequest, pk: int) -> HttpResponse:
     try:
         found.stop(f"stopped by {request.user}", request.user)
     except ImportOver as error:
-        messages.error(request, f"It was not stopped: {error}.")
+        messages.error(request, f"The import was not stopped: {error}.")
         return redirect("model-import", found.pk)
-    messages.success(request, f"The import of {found.slug} is stopped. Nothing of it is kept.")
+    messages.success(request, f"The import of {found.slug} is stopped. Nothing was stored.")
     return redirect("policies")
 
 

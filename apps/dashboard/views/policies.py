@@ -38,7 +38,7 @@ from apps.streaming import wakeups
 RUNS_SHOWN = 20
 IMPORTS_SHOWN = 20
 LONGEST_MESSAGE = 20_000  # characters of one message of a preview
-MAY_NOT = "Only owners and researchers of this project change its models."
+MAY_NOT = "Only owners and researchers of this project can change its models."
 
 
 class Conversation(forms.Form):

@@ -46,7 +46,7 @@ ROWS_SHOWN = 50
 INVITATIONS_SHOWN = 20
 MOST_MAILS = 20  # invitations sent by one form
 RATERS_SHOWN = 500  # people offered for a group
-NAME_TAKEN = "The project has a group of this name."
+NAME_TAKEN = "The project already has a group with this name."
 
 
 class ProjectForm(forms.Form):
@@ -68,7 +68,7 @@ class NewProjectForm(ProjectForm):
             return data
         data["slug"] = data["slug"] or slugify(data["title"])[:50].strip("-")
         if not data["slug"]:
-            self.add_error("slug", "The name has no letters for it: type a short name.")
+            self.add_error("slug", "Enter a short name: the name has no letters to make one from.")
         elif Project.objects.filter(slug=data["slug"]).exists():
             self.add_error("slug", f"“{data['slug']}” is taken. Choose another short name.")
         return data
@@ -139,7 +139,7 @@ def projects(request: SignedInRequest) -> HttpResponse:
     form = NewProjectForm(request.POST or None)
     if request.method == "POST":
         if not may_create:
-            raise PermissionDenied("Only owners of a project and administrators create projects.")
+            raise PermissionDenied("Only administrators and project owners can create projects.")
         if form.is_valid() and (created := _created(request, form)):
             messages.success(request, f"Project {created.title} created. Invite people to it.")
             return redirect("project", created.slug)
@@ -322,9 +322,7 @@ def _invite_by_mail(request: SignedInRequest, project: Project, data: dict) -> H
             )
         transaction.on_commit(lambda: wakeups.send("mail"), robust=True)
     count = f"{len(addresses)} invitations" if len(addresses) > 1 else "The invitation"
-    messages.success(
-        request, f"{count} will be sent. You see below whether the mail server took it."
-    )
+    messages.success(request, f"{count} will be sent. The result appears below.")
     return redirect(f"{reverse('project', args=[project.slug])}#invitations")
 
 
@@ -382,7 +380,7 @@ def _owned(request: SignedInRequest, slug: str) -> Project:
     """
     found = get_object_or_404(Project.objects.visible_to(request.user).distinct(), slug=slug)
     if not Project.objects.owned_by(request.user).filter(pk=found.pk).exists():
-        raise PermissionDenied("Only owners of this project manage its members.")
+        raise PermissionDenied("Only owners of this project can manage its members.")
     return found
 
 

@@ -178,7 +178,7 @@ def _project(request: SignedInRequest, slug: str) -> Project:
     """
     found = get_object_or_404(Project.objects.visible_to(request.user).distinct(), slug=slug)
     if not Project.objects.run_by(request.user).filter(pk=found.pk).exists():
-        raise PermissionDenied("Only owners and researchers of this project try its scorers.")
+        raise PermissionDenied("Only owners and researchers of this project can test its scorers.")
     return found
 
 

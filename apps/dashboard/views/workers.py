@@ -125,15 +125,15 @@ def order_worker(request: SignedInRequest, pk: int, verb: str) -> HttpResponse:
     if not found.is_of_runs:
         messages.error(
             request,
-            f"Nothing was changed: {found.role} takes no work of runs, so there is nothing to drain"
-            " or fence.",
+            f"Nothing was changed: {found.role} does no work for runs, so you can’t drain or"
+            " quarantine it.",
         )
     elif found.stopped_at is not None:
         messages.error(request, "Nothing was changed: this process has stopped.")
     elif verb == "quarantine" and request.POST.get("name", "").strip() != str(found.pid):
         messages.error(
             request,
-            f"The worker was not quarantined. To confirm, type its process number: {found.pid}.",
+            f"The worker was not quarantined. To confirm, type its process ID: {found.pid}.",
         )
     elif verb == "quarantine":
         held = quarantine(found, request.user, reason)
@@ -143,8 +143,8 @@ def order_worker(request: SignedInRequest, pk: int, verb: str) -> HttpResponse:
         )
     else:
         found.tell(ORDERS[verb], request.user, reason)
-        words = "It takes nothing new from now on." if verb == "drain" else "It serves again."
-        messages.success(request, f"{words} The worker follows within a few seconds.")
+        words = "takes no new work" if verb == "drain" else "takes new work again"
+        messages.success(request, f"The worker {words}, within a few seconds.")
     return redirect("worker", found.pk)
 
 

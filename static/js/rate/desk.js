@@ -6,13 +6,13 @@ import * as drafts from "./drafts.js";
 import * as lease from "./lease.js";
 import * as session from "./session.js";
 
-const AHEAD = 2; // items ready behind the one on the stage
+const AHEAD = 2; // items ready behind the one on the stage; the server gives fewer while few wait
 const UNDO_SHOWN_MS = 6000;
-const LOOK_AGAIN_MS = 4000;
-const END_MS = 20_000; // after which the effect of the own ratings is asked for again
 const NOT_YOURS = "Another rater has this item now. Show the next item.";
 const BESIDE = () => import("./beside.js");
 const desk = document.querySelector("[data-desk]");
+const LOOK_AGAIN_MS = Number(desk.dataset.looksAgain); // between two calls for items while none is ready
+const END_MS = Number(desk.dataset.endAgain); // after which the effect of the own ratings is asked for again
 const find = (selector, root = desk) => root.querySelector(selector);
 const stage = find("[data-stage]");
 const keys = JSON.parse(desk.dataset.keys);
@@ -137,14 +137,16 @@ function showWaiting() {
   else if (line) line.textContent = outbox.hasFailed || !isAnswered ? "Waiting for the server…" : "Loading the next item…";
 }
 
-// Fetch until enough is ready. The server gives nothing while hands are full or nothing waits.
+// Fetch until enough is ready. The server gives nothing while hands are full or nothing waits. With nothing ready behind the
+// item on the stage, ask again now and then: new items may have come.
 async function fill() {
   const count = AHEAD - ahead.length + (shown ? 0 : 1);
   if (fetching || count < 1) return;
   fetching = true;
   clearTimeout(looking);
   try {
-    const query = new URLSearchParams({ run: desk.dataset.run, count, ...again });
+    const ready = ahead.length + (shown ? 1 : 0);
+    const query = new URLSearchParams({ run: desk.dataset.run, count, ready, ...again });
     const answer = await post(`${desk.dataset.next}?${query}`, {});
     if (answer.status === 401) return signedOut();
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
@@ -157,6 +159,7 @@ async function fill() {
     }
     remember();
     if (!shown && !explaining) await showEnd(answer.headers.get("X-Waiting"));
+    else if (!ahead.length) lookAgain();
   } catch {
     isAnswered = false;
     looking = setTimeout(fill, LOOK_AGAIN_MS);
@@ -184,7 +187,16 @@ async function showEnd(waiting = null) {
     showBadge(end.dataset.badge);
     find("[data-deck]").hidden = true;
   }
-  looking = setTimeout(() => (document.visibilityState === "visible" ? fill() : showEnd()), LOOK_AGAIN_MS);
+  lookAgain();
+}
+
+function lookAgain() {
+  clearTimeout(looking);
+  looking = setTimeout(() => {
+    if (document.visibilityState === "visible") fill();
+    else if (shown || explaining) lookAgain();
+    else showEnd();
+  }, LOOK_AGAIN_MS);
 }
 
 // The frame's count, so that it never contradicts what the stage shows.
