@@ -254,8 +254,8 @@ def human_run_figures(run) -> dict[str, object]:
         "raters": ratings.values("rater").distinct().count(),
         "rollouts": sum(groups.values_list("size", flat=True)),
         "dropped": run.groups_dropped,
-        "pair_accuracy": newest and newest.figures["accuracy"]["share"],
-        "light": newest and newest.figures["light"],
+        "pair_accuracy": newest and newest.metrics["accuracy"]["share"],
+        "light": newest and newest.metrics["light"],
         "machine_rewards": machine_rewards(run),
     }
 

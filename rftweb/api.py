@@ -37,7 +37,7 @@ from apps.runs.deleting_projects_api import (
     ProjectDeletionAgain,
     ProjectDeletions,
 )
-from apps.runs.exporting.api import ActsFile, EventsFile, FiguresFile, RunEvents
+from apps.runs.exporting.api import ActsFile, EventsFile, MetricsFile, RunEvents
 from apps.runs.models_api import (
     ModelFile,
     ModelImportAgain,
@@ -93,7 +93,7 @@ urlpatterns = [
         StopRescoring.as_view(),
         name="run-rescoring-stop",
     ),
-    path("runs/<int:pk>/exports/metrics/", FiguresFile.as_view(), name="run-export-metrics"),
+    path("runs/<int:pk>/exports/metrics/", MetricsFile.as_view(), name="run-export-metrics"),
     path("runs/<int:pk>/exports/events/", EventsFile.as_view(), name="run-export-events"),
     path("runs/<int:pk>/exports/audit/", ActsFile.as_view(), name="run-export-audit"),
     path("runs/<int:pk>/exports/<slug:kind>/", Exports.as_view(), name="run-export"),

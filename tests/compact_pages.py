@@ -10,7 +10,7 @@ from django.test import Client
 
 BLOCKS = (
     "article aside blockquote body caption col colgroup datalist dd details dialog div dl dt"
-    " fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 head header hr html legend li"
+    " fieldset figcaption metric footer form h1 h2 h3 h4 h5 h6 head header hr html legend li"
     " link main menu meta nav ol optgroup option p pre script section select style summary svg"
     " table tbody td template tfoot th thead title tr ul circle g line path polyline rect symbol"
 )

@@ -177,10 +177,10 @@ class AuditEntryAdmin(LedgerAdmin):
     """The audit log: every action that needed a permission, newest first."""
 
     is_large = True
-    list_display = ["at", "name", "act", "target", "project"]
+    list_display = ["at", "name", "action", "target", "project"]
     list_select_related = ["project"]
     list_filter = ["project"]
-    search_fields = ["=name", "target", "act"]
+    search_fields = ["=name", "target", "action"]
 
 
 register_read_only(Membership, "project", "user", "role")

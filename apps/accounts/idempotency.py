@@ -42,33 +42,35 @@ PARAMETER = OpenApiParameter(
 )
 
 
-def once(act: Callable[..., Response]) -> Callable[..., Response]:
+def once(handler: Callable[..., Response]) -> Callable[..., Response]:
     """Decorate a view's method so that its answer is stored and repeated."""
-    return _idempotent(act, is_kept=True)
+    return _idempotent(handler, is_kept=True)
 
 
-def once_anew(act: Callable[..., Response]) -> Callable[..., Response]:
+def once_anew(handler: Callable[..., Response]) -> Callable[..., Response]:
     """Decorate a method that is idempotent by itself and may answer later.
 
     It is called again for a repeated request. It stores what it must remember of the first call
     with `store_for_repetition` and reads it with `read_stored_answer`.
     """
-    return _idempotent(act, is_kept=False)
+    return _idempotent(handler, is_kept=False)
 
 
-def _idempotent(act: Callable[..., Response], is_kept: bool) -> Callable[..., Response]:
-    @wraps(act)
+def _idempotent(handler: Callable[..., Response], is_kept: bool) -> Callable[..., Response]:
+    @wraps(handler)
     def named(view: object, request: Request, *args: object, **kwargs: object) -> Response:
         key = _key_of(request)
         if key is None:
-            return act(view, request, *args, **kwargs)
+            return handler(view, request, *args, **kwargs)
         row, is_ours = _claim(request, key, _digest_of(view, request, is_kept))
         if not is_ours:
             return (
-                Response(row.answer, row.status) if is_kept else act(view, request, *args, **kwargs)
+                Response(row.answer, row.status)
+                if is_kept
+                else handler(view, request, *args, **kwargs)
             )
         try:
-            answer = act(view, request, *args, **kwargs)
+            answer = handler(view, request, *args, **kwargs)
         except Exception:
             OnceRequest.objects.filter(pk=row.pk, begun_at=row.begun_at).delete()
             raise

@@ -128,7 +128,7 @@ def _settle(run: Run, facts: Facts, known: list[Alert], only: frozenset[str]) ->
     for place, one in found.items():
         if (alert := open_ones.get(place)) and (alert.words, alert.todo) != (one.words, one.todo):
             Alert.objects.filter(pk=alert.pk).update(
-                words=one.words, todo=one.todo, figure=one.figure
+                words=one.words, todo=one.todo, measured=one.measured
             )
     if held := [alert.pk for place, alert in open_ones.items() if place in found]:
         Alert.objects.filter(pk__in=held).update(seen_at=Now())
@@ -211,7 +211,7 @@ def _open(run: Run, place: tuple[str, str], one: AlertFinding) -> Alert:
         key=key,
         words=one.words,
         todo=one.todo,
-        figure=one.figure,
+        measured=one.measured,
         since=one.since,
     )
     alert.enter(AlertEntry.What.OPENED, one.words)

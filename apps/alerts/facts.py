@@ -279,7 +279,7 @@ def _scorers(ids: list[int]) -> dict[int, list[RewardWarning]]:
     for row in (
         Calibration.objects.filter(run__in=ids)
         .exclude(alarm="")
-        .defer("figures", "widest")
+        .defer("metrics", "widest")
         .order_by("pk")
     ):
         key = row.scorer if row.domain is None else f"{row.scorer} at {row.domain or 'no domain'}"

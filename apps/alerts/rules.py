@@ -1,7 +1,7 @@
 """The alert rules, each a pure function of a run's facts and the rule's threshold.
 
 A rule yields its current findings. While an alert is open the threshold is slightly looser, so that
-a figure near the limit does not open and close it again and again.
+a metric near the limit does not open and close it again and again.
 """
 
 import statistics
@@ -14,7 +14,7 @@ from apps.alerts.facts import Facts, Points
 from apps.runs import alerts as rule
 from apps.runs.config import RunConfig
 
-HYSTERESIS = 0.9  # share of the limit below which a figure must fall to close its alert
+HYSTERESIS = 0.9  # share of the limit below which a metric must fall to close its alert
 DIVERGENCE = "divergence"  # kind of the suspicion about agreement
 WAITING_ON = {
     "waiting": "raters",
@@ -47,14 +47,14 @@ UNITS = {
 class AlertFinding:
     """A finding of a rule.
 
-    `words` is a sentence with the figure. `is_final` pauses the run whatever its configuration
+    `words` is a sentence with the metric. `is_final` pauses the run whatever its configuration
     says.
     """
 
     words: str
     todo: str
     since: datetime
-    figure: float
+    measured: float
     key: str = ""
     is_final: bool = False
 

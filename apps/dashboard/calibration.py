@@ -65,7 +65,7 @@ class DiagramBin:
 
 @dataclass(frozen=True)
 class Part:
-    """A scorer's figures for all tasks, or for those of one domain."""
+    """A scorer's metrics for all tasks, or for those of one domain."""
 
     where: str
     row: Calibration
@@ -73,8 +73,8 @@ class Part:
     dots: Sequence[DiagramBin]
 
     @property
-    def figures(self) -> dict:
-        return self.row.figures
+    def metrics(self) -> dict:
+        return self.row.metrics
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def build_scorer_cards(
     form: tuple[str, Mapping] | None,
     wrong: Mapping[str, str],
 ) -> list[Card]:
-    """Return a card for each scorer of the run that has figures, in the order of the run.
+    """Return a card for each scorer of the run that has metrics, in the order of the run.
 
     `form` is the form just posted for one of them, and `wrong` its errors.
     """
@@ -142,7 +142,7 @@ def build_scorer_cards(
             _part(row, choice.trust)
             for row in sorted(own, key=lambda row: (row.domain is not None, row.domain or ""))
         ]
-        leanings = list_leanings(parts[0].figures) if parts else []
+        leanings = list_leanings(parts[0].metrics) if parts else []
         found.append(
             Card(choice.scorer, place, parts, leanings, choice.trust, knobs, bool(shown_wrong))
         )
@@ -157,18 +157,18 @@ def field_prefix(place: int) -> str:
 def _part(row: Calibration, trust: Trust | None) -> Part:
     where = "all tasks" if row.domain is None else row.domain or "no domain"
     return Part(
-        where, row, choose_light(row.figures, trust, bool(row.alarm)), dots(row.figures["bins"])
+        where, row, choose_light(row.metrics, trust, bool(row.alarm)), dots(row.metrics["bins"])
     )
 
 
-def choose_light(figures: dict, trust: Trust | None, is_under: bool) -> ScorerStatus:
+def choose_light(metrics: dict, trust: Trust | None, is_under: bool) -> ScorerStatus:
     """Return a scorer's status by its target, else by kappa, else by the order of pairs."""
     if is_under:
         return ScorerStatus("bad", "below target")
-    if trust and figures["labels"] >= trust.least:
+    if trust and metrics["labels"] >= trust.least:
         return ScorerStatus("good", "on target")
     for name, (fair, well) in (("kappa", BEYOND_CHANCE), ("order", ORDERED)):
-        value = figures[name]["value"]
+        value = metrics[name]["value"]
         if value is not None:
             tone = "good" if value >= well else "warn" if value >= fair else "bad"
             return ScorerStatus(
@@ -178,8 +178,8 @@ def choose_light(figures: dict, trust: Trust | None, is_under: bool) -> ScorerSt
     return ScorerStatus("", "unknown")
 
 
-def list_leanings(figures: dict) -> list[ScorerBias]:
-    return [_on_the_whole(figures["shift"]), _by_length(figures), _by_place(figures)]
+def list_leanings(metrics: dict) -> list[ScorerBias]:
+    return [_on_the_whole(metrics["shift"]), _by_length(metrics), _by_place(metrics)]
 
 
 def _on_the_whole(shift: dict) -> ScorerBias:
@@ -195,10 +195,10 @@ def _on_the_whole(shift: dict) -> ScorerBias:
     )
 
 
-def _by_length(figures: dict) -> ScorerBias:
+def _by_length(metrics: dict) -> ScorerBias:
     kind = "length bias"
-    doubling = figures["doubling"]
-    halves = figures["longer"]
+    doubling = metrics["doubling"]
+    halves = metrics["longer"]
     if doubling["value"] is None:
         return ScorerBias(kind, doubling["why"])
     if not _is_apart(doubling, 0.0):
@@ -217,10 +217,10 @@ def _by_length(figures: dict) -> ScorerBias:
     return ScorerBias(kind, words + more, _is_marked(doubling, 0.0) or _is_marked(halves, 0.0))
 
 
-def _by_place(figures: dict) -> ScorerBias:
+def _by_place(metrics: dict) -> ScorerBias:
     kind = "position bias"
-    first = figures["first"]
-    earlier = figures["earlier"]
+    first = metrics["first"]
+    earlier = metrics["earlier"]
     if first["value"] is not None:
         value, low, high = (f"{100 * first[name]:.0f} %" for name in ("value", "low", "high"))
         words = f"chose the first of two {value} of the time ({low} to {high})"
@@ -237,20 +237,20 @@ def _by_place(figures: dict) -> ScorerBias:
     )
 
 
-def _is_apart(figure: dict, expected: float) -> bool:
-    """Tell whether a figure differs from the expected value by more than chance explains."""
-    return figure["low"] is not None and not figure["low"] <= expected <= figure["high"]
+def _is_apart(metric: dict, expected: float) -> bool:
+    """Tell whether a metric differs from the expected value by more than chance explains."""
+    return metric["low"] is not None and not metric["low"] <= expected <= metric["high"]
 
 
-def _is_marked(figure: dict, expected: float) -> bool:
-    return _is_apart(figure, expected) and abs(figure["value"] - expected) >= SMALL
+def _is_marked(metric: dict, expected: float) -> bool:
+    return _is_apart(metric, expected) and abs(metric["value"] - expected) >= SMALL
 
 
-def format_with_interval(figure: dict) -> str:
-    """Format a figure with its interval: +0.12 (+0.05 to +0.19)."""
-    interval = "" if figure["low"] is None else f" ({figure['low']:+.2f} to {figure['high']:+.2f})"
+def format_with_interval(metric: dict) -> str:
+    """Format a metric with its interval: +0.12 (+0.05 to +0.19)."""
+    interval = "" if metric["low"] is None else f" ({metric['low']:+.2f} to {metric['high']:+.2f})"
     return (
-        f"{figure['value']:+.2f}{interval}".replace("-", "−")
+        f"{metric['value']:+.2f}{interval}".replace("-", "−")
         .replace("−0.00", "0.00")
         .replace("+0.00", "0.00")
     )
@@ -310,7 +310,7 @@ def parted(
 
 
 def calibration_document(run: Run, rows: Iterable[Calibration]) -> dict:
-    """Return all figures as a document for programs."""
+    """Return all metrics as a document for programs."""
     trust = {choice.scorer: choice.trust for choice in run.settings.rewards}
     return {
         "run": run.slug,
@@ -323,7 +323,7 @@ def calibration_document(run: Run, rows: Iterable[Calibration]) -> dict:
                 "trust": (
                     asked.model_dump(mode="json") if (asked := trust.get(row.scorer)) else None
                 ),
-                "figures": row.figures,
+                "metrics": row.metrics,
             }
             for row in rows
         ],

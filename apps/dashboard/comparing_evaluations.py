@@ -18,7 +18,7 @@ from apps.dashboard.evaluations import (
     describe_questions,
     load_plans,
 )
-from apps.evaluation.figures import list_reported_ks
+from apps.evaluation.metrics import list_reported_ks
 from apps.evaluation.models import EvaluationResult
 from apps.evaluation.paired import Paired, paired
 from apps.runs.config import RunConfig
@@ -44,8 +44,8 @@ class Line:
     """One side's results on a set of questions.
 
     `chosen` is its newest or best version; `difference` is its distance from the set's first side.
-    Both are None without a figure; `difference` is also None for that first side, and where no
-    figures per task were kept.
+    Both are None without a metric; `difference` is also None for that first side, and where no
+    metrics per task were kept.
     """
 
     side: Side
@@ -57,7 +57,7 @@ class Line:
 
     @property
     def known(self) -> Version | None:
-        """Return the chosen version if it has a figure."""
+        """Return the chosen version if it has a metric."""
         return self.chosen if self.chosen is not None and self.chosen.is_complete else None
 
     @property
@@ -69,7 +69,7 @@ class Line:
 class QuestionSet:
     """A set of questions with every side's line, in the order of the sides.
 
-    `base` is the first side that has a figure.
+    `base` is the first side that has a metric.
     """
 
     taskset: str
@@ -123,7 +123,7 @@ def _compare_sides(
 ) -> SideBySide:
     """Build the comparison; `owners` are fields of an evaluation that may name its side."""
     annotated = found.annotate(
-        version=F("evaluates__version"), figure=shown.within("result__figures")
+        version=F("evaluates__version"), metric=shown.within("result__metrics")
     ).order_by("-pk")
     rows = list(annotated.values(*FIELDS, "taskset", *owners))
     by_set = _by_set(rows, owners, {side.pk for side in sides})
@@ -139,9 +139,9 @@ def _compare_sides(
         for one in chosen
     }
     known = [line.known for own in lines.values() for line in own if line.known]
-    figures = figures_by_task({version.cell.run for version in known}, shown)
+    metrics = metrics_by_task({version.cell.run for version in known}, shown)
     asked = [
-        _question_set(some[one]["taskset__slug"], plans[one[0]], lines[one], figures)
+        _question_set(some[one]["taskset__slug"], plans[one[0]], lines[one], metrics)
         for one in chosen
     ]
     samples = max((plan.group_size for plan in plans.values()), default=1)
@@ -185,29 +185,29 @@ def _sided(
 
 
 def _question_set(
-    taskset: str, plan: RunConfig, lines: Sequence[Line], figures: Mapping[int, Mapping[int, float]]
+    taskset: str, plan: RunConfig, lines: Sequence[Line], metrics: Mapping[int, Mapping[int, float]]
 ) -> QuestionSet:
     base = next((line for line in lines if line.is_known), None)
-    compared = [_with_difference(line, base, figures) for line in lines]
+    compared = [_with_difference(line, base, metrics) for line in lines]
     return QuestionSet(taskset, describe_questions(plan), compared, base.side if base else None)
 
 
 def _with_difference(
-    line: Line, base: Line | None, figures: Mapping[int, Mapping[int, float]]
+    line: Line, base: Line | None, metrics: Mapping[int, Mapping[int, float]]
 ) -> Line:
     ours = line.known
     theirs = base.known if base else None
     if ours is None or theirs is None or line is base:
         return replace(line, is_base=line is base)
-    one = figures.get(ours.cell.run)
-    other = figures.get(theirs.cell.run)
+    one = metrics.get(ours.cell.run)
+    other = metrics.get(theirs.cell.run)
     return line if one is None or other is None else replace(line, difference=paired(one, other))
 
 
-def figures_by_task(
+def metrics_by_task(
     evaluations: Iterable[int], shown: EvaluationQuery
 ) -> dict[int, dict[int, float]]:
-    """Return {evaluation: {task: figure}} of the evaluations that kept figures per task."""
+    """Return {evaluation: {task: metric}} of the evaluations that kept metrics per task."""
     results = EvaluationResult.objects.filter(run__in=list(evaluations), by_task__isnull=False)
     rows = results.values_list("run", KeyTransform("tasks", "by_task"), shown.within("by_task"))
     return {

@@ -1,4 +1,4 @@
-"""Compare several runs: curves on one axis, latest figures, and answers to the same tasks."""
+"""Compare several runs: curves on one axis, latest metrics, and answers to the same tasks."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -25,8 +25,8 @@ AXES = {
     "version": "weight version",
     "time": "time since start, minutes",
 }
-LAST = 10  # steps over which figures are averaged
-FIGURES = {
+LAST = 10  # steps over which metrics are averaged
+METRICS = {
     REWARD: ("reward", "Mean reward of a step's rollouts."),
     "success": ("success", "Share of rollouts with full reward."),
     "reward_human": ("reward from people", "Mean reward from people."),
@@ -45,7 +45,7 @@ EVALUATIONS = 3  # newest ones of each run whose first tasks may be shown
 
 @dataclass(frozen=True)
 class Final:
-    """A run's latest figures by metric; `best` is the highest mean reward of any step."""
+    """A run's latest values by metric; `best` is the highest mean reward of any step."""
 
     run: Run
     last: dict[str, float]
@@ -105,7 +105,7 @@ def drawn_charts(runs: Sequence[Run]) -> dict[str, Chart]:
 
 def compute_final_means(runs: Sequence[Run]) -> list[Final]:
     """Return the means over each run's last steps: one query, and one for each run."""
-    newest = Metric.objects.of_last_steps(runs, LAST).filter(name__in=FIGURES)
+    newest = Metric.objects.of_last_steps(runs, LAST).filter(name__in=METRICS)
     by_metric = newest.order_by().values_list("run", "name")
     last: dict[int, dict[str, float]] = defaultdict(dict)
     for run, name, mean in by_metric.annotate(mean=Avg("value")):
@@ -113,7 +113,7 @@ def compute_final_means(runs: Sequence[Run]) -> list[Final]:
     return [Final(run, last[run.pk], _best_value(run)) for run in runs]
 
 
-def figures_at(runs: Sequence[Run], name: str) -> dict[int, dict[int, float]]:
+def metrics_at(runs: Sequence[Run], name: str) -> dict[int, dict[int, float]]:
     """Return {step: {run: mean of its last steps until there}}.
 
     It covers the steps that one of the runs has reached, and all runs that came so far. One query

@@ -19,7 +19,7 @@ LONGEST_WORDS = 24  # longest value in a change's mark: guidelines are pages lon
 MARKS_SHOWN = 50
 ACTS_LOOKED_THROUGH = 5_000  # newest audit entries of a project that are searched
 # Marked actions: their names in the audit log, and the words of the mark.
-ACTS = {
+ACTIONS = {
     "run paused": "paused",
     "run resumed": "resumed",
     "run stopped": "stopped",
@@ -176,10 +176,10 @@ def list_changes(
     version = _first(before, "version")
     changes = run.topic.events.filter(kind="config_changed", **during).order_by("-pk")
     events = changes.annotate(step=step, version=version)[:MARKS_SHOWN]
-    acts = marked_acts(run, during).annotate(step=step, version=version)[:MARKS_SHOWN]
+    entries = marked_entries(run, during).annotate(step=step, version=version)[:MARKS_SHOWN]
     rows = [
         *((row.at, row.step, row.version, _difference(row.payload)) for row in events),
-        *((row.at, row.step, row.version, _with_reason(row)) for row in acts),
+        *((row.at, row.step, row.version, _with_reason(row)) for row in entries),
     ]
     rows.sort(key=lambda one: one[0], reverse=True)
     return [
@@ -196,8 +196,8 @@ def list_changes(
     ]
 
 
-def marked_acts(run: Run, during: Mapping[str, datetime]) -> QuerySet[AuditEntry]:
-    """Return the run's marked acts, the newest first; `during` is a filter on `at`.
+def marked_entries(run: Run, during: Mapping[str, datetime]) -> QuerySet[AuditEntry]:
+    """Return the run's marked actions, the newest first; `during` is a filter on `at`.
 
     Only the newest entries of the project are searched.
     """
@@ -206,7 +206,7 @@ def marked_acts(run: Run, during: Mapping[str, datetime]) -> QuerySet[AuditEntry
     oldest = entries.values_list("pk", flat=True)[ACTS_LOOKED_THROUGH - 1 : ACTS_LOOKED_THROUGH]
     if edge := next(iter(oldest), None):
         entries = entries.filter(pk__gte=edge)
-    return entries.filter(target=run.address, act__in=ACTS, **during)
+    return entries.filter(target=run.address, action__in=ACTIONS, **during)
 
 
 def _first(rows: QuerySet, column: str) -> Subquery:
@@ -228,18 +228,18 @@ def _difference(payload: dict) -> str:
     return ", ".join(f"{one.address} {_cut(one.before)} → {_cut(one.after)}" for one in found)
 
 
-def words_of_act(act: AuditEntry) -> str:
+def describe_entry(entry: AuditEntry) -> str:
     """Return a marked act in words, without its reason."""
-    words = ACTS[act.act]
-    count = act.details.get("count")
+    words = ACTIONS[entry.action]
+    count = entry.details.get("count")
     if not isinstance(count, int):
         return words
     return f"{count:,} {words.replace('groups', 'group') if count == 1 else words}"
 
 
-def _with_reason(act: AuditEntry) -> str:
-    reason = act.details.get("reason", "")
-    words = words_of_act(act)
+def _with_reason(entry: AuditEntry) -> str:
+    reason = entry.details.get("reason", "")
+    words = describe_entry(entry)
     return f"{words}: {_cut(reason)}" if reason else words
 
 

@@ -121,9 +121,9 @@ def _device_for(plan: RunConfig) -> tuple[bool, int | None]:
 
     A run that names vLLM is meant for a GPU; others use what the newest trainer has.
     """
-    device, figures = _newest_trainer()
+    device, metrics = _newest_trainer()
     on_gpu = plan.vllm != Vllm() or device not in ("", "cpu")
-    return on_gpu, figures.get("gpu_total_bytes" if on_gpu else "machine_bytes")
+    return on_gpu, metrics.get("gpu_total_bytes" if on_gpu else "machine_bytes")
 
 
 def trains_on_cpu() -> bool:
@@ -134,7 +134,7 @@ def trains_on_cpu() -> bool:
 def _newest_trainer() -> tuple[str, dict]:
     """Return the device of the newest trainer ("": no trainer yet) and what it reported."""
     trainers = Worker.objects.filter(role=Worker.Role.TRAINER).order_by("-pk")
-    return trainers.values_list("device", "figures").first() or ("", {})
+    return trainers.values_list("device", "metrics").first() or ("", {})
 
 
 def _of_evaluation(plan: RunConfig, policy: Policy) -> Estimate:

@@ -9,8 +9,8 @@ from django.db.models import Count, F, Max, Min, Q, QuerySet
 from django.db.models.fields.json import KeyTransform
 from django.http import QueryDict
 
-from apps.evaluation.figures import MEASURES, Mean, list_reported_ks
-from apps.evaluation.results import EvaluationFigures
+from apps.evaluation.metrics import MEASURES, Mean, list_reported_ks
+from apps.evaluation.results import EvaluationMetrics
 from apps.rollouts.models import Group
 from apps.runs.config import RunConfig
 from apps.runs.evaluation import Scheduled
@@ -28,7 +28,7 @@ FIELDS = (
     "state",
     "version",
     "evaluation_set",
-    "figure",
+    "metric",
     "taskset__slug",
     "taskset__size",
 )
@@ -73,9 +73,9 @@ class EvaluationQuery:
         return f"{self.measure}@{self.k}"
 
     def within(self, column: str) -> KeyTransform:
-        """Return the chosen figure of a JSON column with `figures` by measure and k."""
+        """Return the chosen metric of a JSON column with `metrics` by measure and k."""
         return KeyTransform(
-            str(self.k), KeyTransform(self.measure, KeyTransform("figures", column))
+            str(self.k), KeyTransform(self.measure, KeyTransform("metrics", column))
         )
 
 
@@ -110,7 +110,7 @@ class Column:
 
     @property
     def line(self) -> str:
-        """Return the figures over versions as points of an SVG polyline; "" for fewer than two."""
+        """Return the metrics over versions as points of an SVG polyline; "" for fewer than two."""
         found = [
             (version, cell.mean.value)
             for version, cell in sorted(self.cells.items())
@@ -139,7 +139,7 @@ class Column:
 
     @property
     def best(self) -> int | None:
-        """Return the version with the highest figure, if there are two to compare."""
+        """Return the version with the highest metric, if there are two to compare."""
         known = {
             version: cell.mean.value
             for version, cell in self.cells.items()
@@ -240,7 +240,7 @@ def _columns(
     evaluations: QuerySet[Run], plans: Mapping[str, RunConfig], shown: EvaluationQuery
 ) -> list[Column]:
     """Return a column for each of the sets in `plans`, in their order, in two queries."""
-    annotated = evaluations.annotate(figure=shown.within("result__figures"))
+    annotated = evaluations.annotate(metric=shown.within("result__metrics"))
     rows = list(
         annotated.order_by("-pk").values(*FIELDS)[: EACH * SETS_SHOWN * (VERSIONS_SHOWN + 1)]
     )
@@ -267,11 +267,11 @@ def _versions(evaluations: QuerySet[Run], shown: EvaluationQuery) -> tuple[list[
         newest = evaluations.filter(evaluation_set=shown.by, result__isnull=False).order_by(
             "-evaluates__version", "-pk"
         )[:SORTED]
-        known = newest.annotate(figure=shown.within("result__figures")).values_list(
-            "evaluates__version", "figure"
+        known = newest.annotate(metric=shown.within("result__metrics")).values_list(
+            "evaluates__version", "metric"
         )
         values = {
-            version: figure[0] for version, figure in known if figure and figure[0] is not None
+            version: metric[0] for version, metric in known if metric and metric[0] is not None
         }
         unknown = [
             version for version in _numbers(evaluations)[:VERSIONS_SHOWN] if version not in values
@@ -305,14 +305,14 @@ def _with_first(versions: list[int], evaluations: QuerySet[Run]) -> list[int]:
 def _place(column: Column, row: dict, plan: RunConfig, closed: Mapping[int, int]) -> None:
     """Put a row into its column: the newest complete evaluation of a version, else the newest."""
     before = column.cells.get(row["version"])
-    if before is not None and (before.mean.value is not None or row["figure"] is None):
+    if before is not None and (before.mean.value is not None or row["metric"] is None):
         return
     column.cells[row["version"]] = build_cell(row, plan, closed)
 
 
 def build_cell(row: dict, plan: RunConfig, closed: Mapping[int, int]) -> Cell:
     pk = row["pk"]
-    mean = Mean(*row["figure"]) if row["figure"] else Mean(None, None, None, 0)
+    mean = Mean(*row["metric"]) if row["metric"] else Mean(None, None, None, 0)
     size = row["taskset__size"]
     tasks = min(size, most_tasks(plan) or size)
     return Cell(pk, row["slug"], row["state"], mean, tasks, closed.get(pk, 0))
@@ -325,11 +325,11 @@ def _sorted(
     if column is None:
         return list(versions)
 
-    def figure(version: int) -> float:
+    def metric(version: int) -> float:
         cell = column.cells.get(version)
         return -1.0 if cell is None or cell.mean.value is None else cell.mean.value
 
-    return sorted(versions, key=lambda version: (-figure(version), -version))
+    return sorted(versions, key=lambda version: (-metric(version), -version))
 
 
 def load_plans(runs: Sequence[int]) -> dict[str, RunConfig]:
@@ -394,14 +394,14 @@ class Line:
     mean: Mean
 
 
-def slices(found: EvaluationFigures, shown: EvaluationQuery) -> dict[str, list[Line]]:
-    """Return the chosen figure by domain and by each scale's quarters; {title: lines}."""
+def slices(found: EvaluationMetrics, shown: EvaluationQuery) -> dict[str, list[Line]]:
+    """Return the chosen metric by domain and by each scale's quarters; {title: lines}."""
     by = defaultdict(list)
-    for domain, figures in found.domains.items():
-        by["By domain"].append(Line(domain or "(none)", _mean(figures, shown)))
+    for domain, metrics in found.domains.items():
+        by["By domain"].append(Line(domain or "(none)", _mean(metrics, shown)))
     for scale, bands in found.scales.items():
         for band in bands:
-            by[f"By {scale}"].append(Line(_format_band(band), _mean(band["figures"], shown)))
+            by[f"By {scale}"].append(Line(_format_band(band), _mean(band["metrics"], shown)))
     return dict(by)
 
 
@@ -411,15 +411,15 @@ def _format_band(band: dict) -> str:
     return low if low == high else f"{low} – {high}"
 
 
-def _mean(figures: dict, shown: EvaluationQuery) -> Mean:
-    row = figures.get(shown.measure, {}).get(str(shown.k))
+def _mean(metrics: dict, shown: EvaluationQuery) -> Mean:
+    row = metrics.get(shown.measure, {}).get(str(shown.k))
     return Mean(*row) if row else Mean(None, None, None, 0)
 
 
-def table_rows(found: EvaluationFigures, ks: Sequence[int]) -> list[tuple[str, str, list[Mean]]]:
-    """Return (measure, explanation, its figure at each k)."""
+def table_rows(found: EvaluationMetrics, ks: Sequence[int]) -> list[tuple[str, str, list[Mean]]]:
+    """Return (measure, explanation, its metric at each k)."""
     return [
         (name, words, [found.at(name, k) for k in ks])
         for name, words in MEASURES.items()
-        if name in found.figures
+        if name in found.metrics
     ]

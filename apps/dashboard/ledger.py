@@ -14,7 +14,7 @@ from apps.runs.models import Acknowledgement, Run, TrainStep, Worker, newest_val
 ALIVE = timedelta(seconds=60)
 REASONS_SHOWN = 4
 REASONS_AMONG = 1_000
-FIGURES_OF_STEPS = 3  # a figure that none of the last steps has is out of date
+METRICS_OF_STEPS = 3  # a metric that none of the last steps has is out of date
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Ledger:
     groups: dict[str, int]
     experiences: dict[str, int]
     sampling: int
-    figures: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
     engines: list[Acknowledgement] = field(default_factory=list)
     is_open: bool = False
 
@@ -88,7 +88,7 @@ class Ledger:
         )
 
     def _pace(self) -> str:
-        seconds = self.figures.get("step_seconds")
+        seconds = self.metrics.get("step_seconds")
         return f"{seconds:.1f} s per step" if seconds is not None and self.run.is_live else ""
 
     def _cause(self) -> str:
@@ -110,7 +110,7 @@ def load_ledger(run: Run, is_open: bool = False) -> Ledger:
         groups=_groups(run),
         experiences=Experience.objects.census(run),
         sampling=sampling,
-        figures=newest_values(run, FIGURES_OF_STEPS),
+        metrics=newest_values(run, METRICS_OF_STEPS),
         engines=list_live_engines(run),
         is_open=is_open,
     )

@@ -1,4 +1,4 @@
-"""Effects of a new set of rewards: figures and two pictures, from a few sums over its rows."""
+"""Effects of a new set of rewards: metrics and two pictures, from a few sums over its rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ Fate = Rescored.Fate
 
 @dataclass(frozen=True)
 class Side:
-    """One scorer's figures before or after; None if it did not judge there."""
+    """One scorer's metrics before or after; None if it did not judge there."""
 
     weight: float
     mean: float | None = None
@@ -207,8 +207,8 @@ def _groups(rescoring: Rescoring) -> dict[str, int]:
 
 
 def _scorers(rescoring: Rescoring) -> dict[str, tuple[Side | None, Side | None]]:
-    """Return each scorer's figures before and after, over the rollouts that were judged again."""
-    figures = {
+    """Return each scorer's metrics before and after, over the rollouts that were judged again."""
+    metrics = {
         "mean": Avg("value"),
         "judged": Count("pk"),
         "missing": Count("pk", filter=Q(value=None)),
@@ -220,7 +220,7 @@ def _scorers(rescoring: Rescoring) -> dict[str, tuple[Side | None, Side | None]]
     old = Reward.objects.filter(rollout__rescored__rescoring=rescoring, by=None, scorer__in=before)
     new = RescoredReward.objects.filter(rescoring=rescoring)
     said_before, said_after = (
-        {row["scorer"]: row for row in rows.order_by().values("scorer").annotate(**figures)}
+        {row["scorer"]: row for row in rows.order_by().values("scorer").annotate(**metrics)}
         for rows in (old, new)
     )
     return {

@@ -1,4 +1,4 @@
-"""Runs as rows of the list, with current figures; the number of queries is fixed."""
+"""Runs as rows of the list, with current metrics; the number of queries is fixed."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -79,7 +79,9 @@ def shade_tokens(rollout: Rollout, typed: Sequence[TypedSpan] = (), first: int =
         max(first, start): version for start, version in sorted(arrays.segments) if start < past
     }
     authors = {
-        n: span.act.by.username for span in typed for n in range(span.first_token, span.past_token)
+        n: span.intervention.by.username
+        for span in typed
+        for n in range(span.first_token, span.past_token)
     }
     tokens = []
     for n, word in enumerate(words, start=first):

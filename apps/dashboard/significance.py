@@ -1,6 +1,6 @@
 """Whether runs differ by more than their seeds: intervals of the difference of two means.
 
-Each side has few values. Welch's interval treats each run's figure as a sample of a normal
+Each side has few values. Welch's interval treats each run's metric as a sample of a normal
 distribution, with a variance of its own for each side (B. L. Welch, Biometrika 34 (1947)); the
 bootstrap assumes only that the seeds represent those that were not tried, and is too narrow for few
 of them.

@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from apps.accounts.models import User
 from apps.alerts.models import Alert
-from apps.dashboard.curves import marked_acts, words_of_act
+from apps.dashboard.curves import describe_entry, marked_entries
 from apps.dashboard.differences import Difference, list_field_differences
 from apps.dashboard.step_metrics import StepMetrics, metrics_of_step
 from apps.dashboard.step_rollouts import Batch, StepRollouts, batch_of_step, rollouts_of_step
@@ -43,7 +43,7 @@ class Between:
 
 @dataclass(frozen=True)
 class ConfigChange:
-    """A change of the configuration by a person, or an act such as a pause, in words."""
+    """A change of the configuration by a person, or an action such as a pause, in words."""
 
     at: datetime
     by: str
@@ -128,15 +128,15 @@ def _changes(run: Run, between: Between) -> list[ConfigChange]:
         )
         for event in events[:MOST_CHANGES]
     ]
-    acts = marked_acts(run, between.on("at"))
+    entries = marked_entries(run, between.on("at"))
     found += [
         ConfigChange(
-            at=act.at,
-            by=act.name,
-            words=words_of_act(act),
-            reason=act.details.get("reason", ""),
+            at=entry.at,
+            by=entry.name,
+            words=describe_entry(entry),
+            reason=entry.details.get("reason", ""),
         )
-        for act in acts[:MOST_CHANGES]
+        for entry in entries[:MOST_CHANGES]
     ]
     return sorted(found, key=lambda change: change.at, reverse=True)[:MOST_CHANGES]
 

@@ -85,7 +85,10 @@ def _parts(turn: Turn, spans: list[TypedSpan]) -> list[Part]:
     for span in spans:
         first = span.start - turn.start
         last = span.end - turn.start
-        parts += [Part(turn.text[at:first]), Part(turn.text[first:last], span.act.by.username)]
+        parts += [
+            Part(turn.text[at:first]),
+            Part(turn.text[first:last], span.intervention.by.username),
+        ]
         at = last
     return [part for part in [*parts, Part(turn.text[at:])] if part.text]
 

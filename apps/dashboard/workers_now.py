@@ -41,10 +41,10 @@ class Seen:
     @property
     def memory_share(self) -> float | None:
         """Return the used share of its GPU's memory, by whatever process."""
-        figures = self.worker.figures
+        metrics = self.worker.metrics
         return (
-            figures["gpu_bytes"] / figures["gpu_total_bytes"]
-            if figures.get("gpu_total_bytes")
+            metrics["gpu_bytes"] / metrics["gpu_total_bytes"]
+            if metrics.get("gpu_total_bytes")
             else None
         )
 

@@ -1,4 +1,4 @@
-"""Write a run's evaluations as a file: one row per figure of each evaluated version."""
+"""Write a run's evaluations as a file: one row per metric of each evaluated version."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from apps.runs.exporting.reading import Batch
 from apps.runs.exporting.writing import TIME, table_file
 from apps.runs.models import Run
 
-AT_ONCE = 100  # evaluations whose figures are read together
+AT_ONCE = 100  # evaluations whose metrics are read together
 COLUMNS = {
     "weight_version": arrow.int64(),
     "evaluation": arrow.string(),
@@ -29,7 +29,7 @@ COLUMNS = {
 def evaluations_file(run: Run, form: str) -> Iterator[bytes]:
     """Yield the file of the complete evaluations, in the order in which they were summed up.
 
-    For a run that is an evaluation, the file holds its own figures.
+    For a run that is an evaluation, the file holds its own metrics.
     """
     return table_file(COLUMNS, _batches(run), form)
 
@@ -45,13 +45,13 @@ def _batches(run: Run) -> Iterator[Batch]:
         "run__slug",
         "run__taskset__slug",
         "run__evaluation_set",
-        "figures__figures",
+        "metrics__metrics",
     )
     while rows := list(results.filter(pk__gt=after).values_list(*fields, "made_at")[:AT_ONCE]):
         yield [
-            (version or 0, *named, measure, int(k), *figures_at_k, at)
-            for _, version, *named, figures, at in rows
-            for measure, of_k in figures.items()
-            for k, figures_at_k in of_k.items()
+            (version or 0, *named, measure, int(k), *metrics_at_k, at)
+            for _, version, *named, metrics, at in rows
+            for measure, of_k in metrics.items()
+            for k, metrics_at_k in of_k.items()
         ]
         after = rows[-1][0]

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum, sqrt
 
-from apps.evaluation.figures import SURE, t95
+from apps.evaluation.metrics import SURE, t95
 from apps.statistics.intervals import wilson
 
 
 @dataclass(frozen=True)
 class Paired:
-    """The mean of `one` minus `other` over the `tasks` with both figures, with its 95 % interval.
+    """The mean of `one` minus `other` over the `tasks` with both metrics, with its 95 % interval.
 
     All are None without such tasks.
     """
@@ -39,11 +39,11 @@ class Paired:
         return self.tasks - self.better - self.worse
 
 
-Figures = Mapping[int, float]  # of one measure at one k, by task
+MetricByTask = Mapping[int, float]  # of one measure at one k, by task
 
 
-def paired(one: Figures, other: Figures) -> Paired:
-    """Compare the tasks for which both evaluations have a figure."""
+def paired(one: MetricByTask, other: MetricByTask) -> Paired:
+    """Compare the tasks for which both evaluations have a metric."""
     return of_differences([one[task] - other[task] for task in one.keys() & other.keys()])
 
 

@@ -11,7 +11,7 @@ from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F
 from django.db.models.functions import Right
 
-from apps.evaluation.figures import (
+from apps.evaluation.metrics import (
     MEASURES,
     Mean,
     Table,
@@ -40,7 +40,7 @@ LONGEST_ANSWER = 200
 BANDS = 4
 SCALES = 4
 HARDEST = 20
-DIGITS = 6  # decimals kept of a task's figure
+DIGITS = 6  # decimals kept of a task's metric
 
 log = structlog.get_logger(__name__)
 
@@ -58,8 +58,8 @@ class EvaluatedTask:
 
 
 @dataclass
-class EvaluationFigures:
-    """The figures of an evaluation: [value, low, high, tasks] by measure and k.
+class EvaluationMetrics:
+    """The metrics of an evaluation: [value, low, high, tasks] by measure and k.
 
     `failed` counts samples that never came, `unjudged` those without a reward.
     """
@@ -71,27 +71,27 @@ class EvaluationFigures:
     judged: int
     unjudged: int
     failed: int
-    figures: dict[str, dict[str, list]]
+    metrics: dict[str, dict[str, list]]
     domains: dict[str, dict] = field(default_factory=dict)
     scales: dict[str, list[dict]] = field(default_factory=dict)
     judges: dict[str, list] = field(default_factory=dict)
     hardest: list[dict] = field(default_factory=list)
 
     def at(self, measure: str, k: int) -> Mean:
-        """Return the figure; an empty Mean where the measure or the k does not exist."""
-        row = self.figures.get(measure, {}).get(str(k))
+        """Return the metric; an empty Mean where the measure or the k does not exist."""
+        row = self.metrics.get(measure, {}).get(str(k))
         return Mean(*row) if row else Mean(None, None, None, 0)
 
 
 @dataclass(frozen=True)
 class ByTask:
-    """The figures of each task, None where it has none.
+    """The metrics of each task, None where it has none.
 
-    `figures[measure][k]` are in the order of `tasks` (ids).
+    `metrics[measure][k]` are in the order of `tasks` (ids).
     """
 
     tasks: list[int]
-    figures: dict[str, dict[str, list[float | None]]]
+    metrics: dict[str, dict[str, list[float | None]]]
 
 
 def keep_results() -> int:
@@ -126,7 +126,7 @@ def _result(run: Run) -> EvaluationResult:
         [one.task for one in tasks], {name: _rounded(of_k) for name, of_k in table.items()}
     )
     return EvaluationResult(
-        run=run, figures=asdict(_build_figures(run, tasks, table)), by_task=asdict(by_task)
+        run=run, metrics=asdict(_build_metrics(run, tasks, table)), by_task=asdict(by_task)
     )
 
 
@@ -137,10 +137,10 @@ def _rounded(of_k: dict[int, list[float | None]]) -> dict[str, list[float | None
     }
 
 
-def summed_up(run: Run) -> EvaluationFigures:
-    """Compute the figures from the rows of the closed groups."""
+def summed_up(run: Run) -> EvaluationMetrics:
+    """Compute the metrics from the rows of the closed groups."""
     tasks = _load_tasks(run)
-    return _build_figures(run, tasks, _table(run, tasks))
+    return _build_metrics(run, tasks, _table(run, tasks))
 
 
 def _table(run: Run, tasks: Sequence[EvaluatedTask]) -> Table:
@@ -155,14 +155,14 @@ def _right_from(plan: RunConfig) -> float:
     return plan.evaluation.right_from
 
 
-def _build_figures(run: Run, tasks: Sequence[EvaluatedTask], table: Table) -> EvaluationFigures:
+def _build_metrics(run: Run, tasks: Sequence[EvaluatedTask], table: Table) -> EvaluationMetrics:
     plan = run.settings
     tried = [one.tried for one in tasks]
     closed = run.groups.filter(state__in=Group.CLOSED).count()
     finished = sum(len(one.values) for one in tried)
     judged = sum(len(one.judged) for one in tried)
     samples = closed * plan.group_size
-    return EvaluationFigures(
+    return EvaluationMetrics(
         tasks=run.tasks_asked,
         closed=closed,
         dropped=run.groups_dropped,
@@ -170,7 +170,7 @@ def _build_figures(run: Run, tasks: Sequence[EvaluatedTask], table: Table) -> Ev
         judged=judged,
         unjudged=finished - judged,
         failed=samples - finished,
-        figures=compute_means(table),
+        metrics=compute_means(table),
         domains=_domains(tasks, table),
         scales=by_scale(run, [one.task for one in tasks], table),
         judges=_judges(tasks),
@@ -259,7 +259,7 @@ def _taskset(run: Run) -> Taskset:
 
 
 def by_scale(run: Run, tasks: Sequence[int], table: Table) -> dict[str, list[dict]]:
-    """Return figures by quarters of each of the taskset's newest scales, lowest numbers first.
+    """Return metrics by quarters of each of the taskset's newest scales, lowest numbers first.
 
     All quarters hold equally many of these tasks (ids). `table` is in the order of the tasks.
     """
@@ -280,12 +280,12 @@ def _band(place: Mapping[int, int], table: Table, rows: Sequence[tuple[int, floa
     return {
         "from": rows[0][1],
         "to": rows[-1][1],
-        "figures": compute_means(table, places.__contains__),
+        "metrics": compute_means(table, places.__contains__),
     }
 
 
 def why_not_by_scale(run: Run, tasks: int) -> str:
-    """Return why there are no figures by difficulty; empty if there are."""
+    """Return why there are no metrics by difficulty; empty if there are."""
     scales = _taskset(run).scales.exclude(source=DOMAIN)
     if not scales.exists():
         return f"{_taskset(run).slug} has no difficulty scale"

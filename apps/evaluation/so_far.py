@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from django.core.cache import cache
 
 from apps.evaluation.models import EvaluationResult
-from apps.evaluation.results import EvaluationFigures, summed_up
+from apps.evaluation.results import EvaluationMetrics, summed_up
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 
@@ -28,16 +28,16 @@ class SoFar:
     `age_s` is their age, 0 for a complete evaluation.
     """
 
-    found: EvaluationFigures | None
+    found: EvaluationMetrics | None
     closed: int  # tasks that are closed by now
     age_s: float = 0.0
 
 
 def load_results_so_far(run: Run) -> SoFar:
     """Return the final results of a complete evaluation, else the latest interim ones."""
-    figures = EvaluationResult.objects.filter(run=run).values_list("figures", flat=True).first()
-    if figures:
-        return SoFar(EvaluationFigures(**figures), figures["closed"])
+    metrics = EvaluationResult.objects.filter(run=run).values_list("metrics", flat=True).first()
+    if metrics:
+        return SoFar(EvaluationMetrics(**metrics), metrics["closed"])
     closed = run.groups.filter(state__in=Group.CLOSED).count()
     cached = cache.get(_key(run))
     is_due = cached is None or time.time() > cached["due_at"]
@@ -47,7 +47,7 @@ def load_results_so_far(run: Run) -> SoFar:
         finally:
             cache.delete(_key(run, "busy"))
     return (
-        SoFar(EvaluationFigures(**cached["found"]), closed, time.time() - cached["made_at"])
+        SoFar(EvaluationMetrics(**cached["found"]), closed, time.time() - cached["made_at"])
         if cached
         else SoFar(None, closed)
     )

@@ -21,7 +21,7 @@ from apps.feedback.models import (
     Skip,
     Slot,
     Suspicion,
-    SuspicionAct,
+    SuspicionAction,
     SuspicionItem,
     Thumb,
 )
@@ -141,6 +141,6 @@ register_read_only(RolloutBaseNll, "rollout", "mean", "worst", "rare")
 register_read_only(
     Suspicion, "id", "run", "kind", "state", "words", "first_seen_at", "last_seen_at"
 )
-register_read_only(SuspicionAct, "suspicion", "verb", "reason", "by", "at")
+register_read_only(SuspicionAction, "suspicion", "verb", "reason", "by", "at")
 register_read_only(SuspicionItem, "suspicion", "item")
 register_read_only(Guess, "task", "policy", "scorer", "tries", "right", "at")

@@ -61,7 +61,7 @@ class TypedSpan:
     end: int
     first_token: int
     past_token: int
-    act: Intervention
+    intervention: Intervention
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Correction:
     """A whole turn that a person changed: its prompt, its new text, and the policy's text."""
 
     rollout_id: int
-    act_id: int
+    intervention_id: int
     task_id: int | None
     prompt: list[dict]
     answer: str
@@ -130,12 +130,12 @@ def request_intervention(
         if known := Intervention.objects.filter(by=user, client_uuid=client_uuid).first():
             return _same(known, rollout_id, kind, text, turn)
         _require_streaming(rollout)
-        act = Intervention(
+        intervention = Intervention(
             rollout=rollout, by=user, kind=kind, text=text, turn=turn, client_uuid=client_uuid
         )
         try:
             with transaction.atomic():
-                act.save()
+                intervention.save()
         except IntegrityError:  # at the same moment, for another rollout
             raise CannotAct("used_uuid", USED_UUID) from None
         if verb := ON_RECORD.get(kind):
@@ -143,7 +143,7 @@ def request_intervention(
                 verb, rollout.run.address, user, rollout.run.project, rollout=rollout.pk
             )
         transaction.on_commit(lambda: worker_notifications.notify_workers("explore"), robust=True)
-    return act
+    return intervention
 
 
 def _require_act(kind: str, text: str, turn: int | None) -> None:
@@ -211,14 +211,18 @@ def list_pending_interventions(rollout_ids: Sequence[int]) -> list[Intervention]
     )
 
 
-def mark_done(act: Intervention, before: str = "") -> None:
+def mark_done(intervention: Intervention, before: str = "") -> None:
     """Mark the intervention as done; `before` is the policy's text of that turn."""
-    _answer(Intervention.objects.filter(pk=act.pk), state=Intervention.State.DONE, before=before)
-
-
-def refuse_intervention(act: Intervention, reason: str) -> None:
     _answer(
-        Intervention.objects.filter(pk=act.pk),
+        Intervention.objects.filter(pk=intervention.pk),
+        state=Intervention.State.DONE,
+        before=before,
+    )
+
+
+def refuse_intervention(intervention: Intervention, reason: str) -> None:
+    _answer(
+        Intervention.objects.filter(pk=intervention.pk),
         state=Intervention.State.REFUSED,
         reason=reason[:300],
     )
@@ -244,8 +248,8 @@ def refuse_unheard(seconds: float = UNHEARD_SECONDS) -> int:
     )
 
 
-def _answer(acts: QuerySet[Intervention], **fields: str) -> int:
-    return acts.filter(state=Intervention.State.ASKED).update(**fields, done_at=Now())
+def _answer(interventions: QuerySet[Intervention], **fields: str) -> int:
+    return interventions.filter(state=Intervention.State.ASKED).update(**fields, done_at=Now())
 
 
 def keep_corrections(run: Run, corrections: Sequence[Correction]) -> None:
@@ -254,11 +258,13 @@ def keep_corrections(run: Run, corrections: Sequence[Correction]) -> None:
     Each corrected turn is a demonstration and, where the policy had written something else, a
     preference for the correction. A repeat by the same person is the same lesson.
     """
-    acts = Intervention.objects.in_bulk([correction.act_id for correction in corrections])
+    interventions = Intervention.objects.in_bulk(
+        [correction.intervention_id for correction in corrections]
+    )
     demonstrations = []
     preferences = []
     for correction in corrections:
-        author = acts[correction.act_id].by_id
+        author = interventions[correction.intervention_id].by_id
         demonstrations.append(
             _lesson(Demonstration, run, author, correction, answer=correction.answer)
         )
@@ -288,7 +294,9 @@ def typed_spans(rollout: Rollout) -> list[TypedSpan]:
     marks = [
         (number, mark) for number, turn in enumerate(list_turns(rollout)) for mark in turn.typed
     ]
-    acts = Intervention.objects.select_related("by").in_bulk([mark.act for _, mark in marks])
+    interventions = Intervention.objects.select_related("by").in_bulk(
+        [mark.intervention for _, mark in marks]
+    )
     return [
         TypedSpan(
             number,
@@ -296,7 +304,7 @@ def typed_spans(rollout: Rollout) -> list[TypedSpan]:
             mark.end,
             mark.first_token,
             mark.first_token + mark.tokens,
-            acts[mark.act],
+            interventions[mark.intervention],
         )
         for number, mark in marks
     ]

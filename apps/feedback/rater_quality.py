@@ -158,8 +158,8 @@ def _by_scale(worth: Sequence[tuple[int, int, float]]) -> Quality:
     )
 
 
-def _by_rater(raters: np.ndarray, figures: np.ndarray) -> dict[int, float]:
-    return {int(rater): float(figure) for rater, figure in zip(raters, figures, strict=True)}
+def _by_rater(raters: np.ndarray, metrics: np.ndarray) -> dict[int, float]:
+    return {int(rater): float(metric) for rater, metric in zip(raters, metrics, strict=True)}
 
 
 def _counts(raters: np.ndarray, rater: np.ndarray) -> dict[int, int]:

@@ -109,7 +109,7 @@ def by_strength(decided: Sequence[DecidedValues], _: Qualities) -> dict[int, Agg
 def by_ranking(decided: Sequence[DecidedValues], _: Qualities) -> dict[int, AggregateValue]:
     """Return values by Plackett and Luce's model.
 
-    A ranking counts as one act, not as many as it has pairs.
+    A ranking counts as one rating, not as many as it has pairs.
     """
     place = _places(decided)
     choices = []

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from django.db.models import Q
 
 from apps.pipelines.deciding import Case
-from apps.pipelines.operators.contract import Figures, Recent
+from apps.pipelines.operators.contract import GroupMetrics, Recent
 from apps.rewards.combining import Judgement, combined, full_reward, success
 from apps.rewards.judgements import load_judgements
 from apps.rollouts.models import Group, Rollout
@@ -26,11 +26,11 @@ def recent(cases: Sequence[Case], options: Sequence) -> list[Recent]:
     plan = cases[0].group.run.settings
     window = max(one.window for one in options)
     before = [_before(case.group, window) for case in cases]
-    figures = _figures(
+    metrics = _metrics(
         plan, {pk for some in before for pk in some}, any(one.by == "success" for one in options)
     )
     return [
-        Recent(_group_figures(plan, case), tuple(figures[pk] for pk in some if pk in figures))
+        Recent(_group_metrics(plan, case), tuple(metrics[pk] for pk in some if pk in metrics))
         for case, some in zip(cases, before, strict=True)
     ]
 
@@ -48,7 +48,7 @@ def _before(group: Group, window: int) -> list[int]:
     return list(closed.order_by("-draw_index").values_list("pk", flat=True)[:window])
 
 
-def _figures(plan: RunConfig, groups: Iterable[int], with_success: bool) -> dict[int, Figures]:
+def _metrics(plan: RunConfig, groups: Iterable[int], with_success: bool) -> dict[int, GroupMetrics]:
     """Return statistics by group; `success` is 0 unless requested."""
     finished = Rollout.objects.filter(
         group__in=groups, state=Rollout.State.FINISHED, completion_tokens__gt=0
@@ -67,22 +67,22 @@ def _figures(plan: RunConfig, groups: Iterable[int], with_success: bool) -> dict
     for pk, group, tokens, domain, judged_by in rows:
         answers[group, find_judged_kind(domain, judged_by)].append((pk, tokens))
     return {
-        group: _build_figures(plan, kind, some, judgements)
+        group: _build_metrics(plan, kind, some, judgements)
         for (group, kind), some in answers.items()
     }
 
 
-def _group_figures(plan: RunConfig, case: Case) -> Figures:
+def _group_metrics(plan: RunConfig, case: Case) -> GroupMetrics:
     answers = [(rollout.pk, rollout.completion_tokens) for rollout in case.rollouts]
-    return _build_figures(plan, case.group.task.kind, answers, case.judgements)
+    return _build_metrics(plan, case.group.task.kind, answers, case.judgements)
 
 
-def _build_figures(
+def _build_metrics(
     plan: RunConfig,
     kind: Kind,
     answers: Sequence[tuple[int, int]],
     judgements: Mapping[int, Sequence[Judgement]],
-) -> Figures:
+) -> GroupMetrics:
     rewards = [
         reward
         for pk, _ in answers
@@ -90,7 +90,7 @@ def _build_figures(
     ]
     full = full_reward(plan, kind)
     successes = [success(reward, full) for reward in rewards]
-    return Figures(kind.domain, _mean([tokens for _, tokens in answers]), _mean(successes))
+    return GroupMetrics(kind.domain, _mean([tokens for _, tokens in answers]), _mean(successes))
 
 
 def _mean(values: Sequence[float]) -> float:

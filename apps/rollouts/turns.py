@@ -2,7 +2,7 @@
 
 A rollout of one turn written by the policy alone, as nearly all are, stores nothing here: its text
 is the turn. For any other, `Rollout.turns` stores in order: `role`, `start` and `end` (characters
-of the text), `first` and `tokens` (of the completion), and `typed`: a list with `act` (the
+of the text), `first` and `tokens` (of the completion), and `typed`: a list with `intervention` (the
 intervention) and its own `start`, `end`, `first` and `tokens`.
 """
 
@@ -30,7 +30,7 @@ class TypedSpan:
     Positions are characters of the rollout's text and tokens of its completion.
     """
 
-    act: int
+    intervention: int
     start: int
     end: int
     first_token: int
@@ -71,7 +71,7 @@ def list_turns(rollout: HasTurns) -> list[Turn]:
 
 def _read_typed_spans(kept: dict) -> tuple[TypedSpan, ...]:
     return tuple(
-        TypedSpan(mark["act"], mark["start"], mark["end"], mark["first"], mark["tokens"])
+        TypedSpan(mark["intervention"], mark["start"], mark["end"], mark["first"], mark["tokens"])
         for mark in kept.get("typed", ())
     )
 
@@ -93,7 +93,7 @@ def store_turns(turns: Sequence[Turn]) -> list[dict]:
 
 def _kept_mark(mark: TypedSpan) -> dict:
     return {
-        "act": mark.act,
+        "intervention": mark.intervention,
         "start": mark.start,
         "end": mark.end,
         "first": mark.first_token,

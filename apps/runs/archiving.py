@@ -37,6 +37,6 @@ def restore_project(project: Project, by: User | None) -> None:
         _record(locked, by, "project restored", None)
 
 
-def _record(project: Project, by: User | None, act: str, at: object) -> None:
+def _record(project: Project, by: User | None, action: str, at: object) -> None:
     Project.objects.filter(pk=project.pk).update(archived_at=at)
-    AuditEntry.record(act, f"project {project.slug}", by, project)
+    AuditEntry.record(action, f"project {project.slug}", by, project)

@@ -28,7 +28,7 @@ KINDS = {
     JUDGE_READ: "tokens that judges read",
     JUDGE_WROTE: "tokens that judges wrote",
 }
-# Cumulative figures of a run, kept as metrics with each of its steps.
+# Totals of a run, kept as metrics with each of its steps.
 METRICS = {
     "cost_gpu_hours": "gpu_hours",
     "cost_cpu_hours": "cpu_hours",
@@ -207,6 +207,6 @@ def used_up(run: Run) -> str:
 
 
 def cost_metrics(run: Run) -> dict[str, float]:
-    """Return cumulative figures for the metrics of a step; those that stay at 0 are left out."""
+    """Return a run's totals as metrics of a step; those that stay at 0 are left out."""
     spent = load_costs([run])[run.pk].spent
     return {name: spent[field] for name, field in METRICS.items() if spent[field]}

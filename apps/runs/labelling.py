@@ -73,7 +73,7 @@ def restore(runs: Iterable[Run], by: User | None) -> int:
 
 @unit_of_work
 def _each(
-    runs: Iterable[Run], by: User | None, act: str, fields_of: Callable[[Run], dict[str, object]]
+    runs: Iterable[Run], by: User | None, action: str, fields_of: Callable[[Run], dict[str, object]]
 ) -> int:
     """Change all of the runs or none, and return how many changed.
 
@@ -89,7 +89,7 @@ def _each(
         Run.objects.filter(pk=run.pk).update(**after)
         changes = {"before": _plain(before), "after": _plain(after)}
         run.topic.record("labels_changed", **changes, by=str(by or ""))
-        AuditEntry.record(act, run.address, by, run.project, **changes)
+        AuditEntry.record(action, run.address, by, run.project, **changes)
         count += 1
     return count
 

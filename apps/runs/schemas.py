@@ -98,7 +98,7 @@ class NewRun(Strict):
 
 
 class Reason(Text):
-    """Reason of an act, as it stands in the audit log."""
+    """Reason of an action, as it stands in the audit log."""
 
     def to_internal_value(self, data: object) -> str:
         try:
@@ -120,7 +120,7 @@ class Why(Strict):
 
 
 class Nothing(Strict):
-    """An act that needs no words."""
+    """An action that needs no reason."""
 
 
 class RunQuery(Paged):
@@ -129,7 +129,7 @@ class RunQuery(Paged):
 
 
 class NamesField(serializers.CharField):
-    """Names of figures, as a list."""
+    """Names of metrics, as a list."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(max_length=4_000, help_text="Comma-separated; empty for all.", **options)

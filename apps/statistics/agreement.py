@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from apps.statistics.figure import ALL_EQUAL, NOTHING_TWICE, Figure, undefined
+from apps.statistics.statistic import ALL_EQUAL, NOTHING_TWICE, Statistic, undefined
 
 Level = Literal["nominal", "ordinal", "interval"]
 
@@ -24,7 +24,7 @@ def count_values(units: Sequence, values: Sequence[float]) -> tuple[np.ndarray, 
     return counts, kinds
 
 
-def percent_agreement(counts: np.ndarray) -> Figure:
+def percent_agreement(counts: np.ndarray) -> Statistic:
     """Return the share of pairs of decisions on one unit that are equal.
 
     All units weigh the same.
@@ -32,7 +32,7 @@ def percent_agreement(counts: np.ndarray) -> Figure:
     counts = _decided_twice(counts)
     if not len(counts):
         return undefined(NOTHING_TWICE)
-    return Figure(float(_agreeing(counts).mean()), *_size(counts))
+    return Statistic(float(_agreeing(counts).mean()), *_size(counts))
 
 
 def cohen_kappa(
@@ -40,7 +40,7 @@ def cohen_kappa(
     second: Sequence[int],
     kinds: int,
     weights: Literal["linear", "quadratic"] | np.ndarray | None = None,
-) -> Figure:
+) -> Statistic:
     """Return Cohen's kappa of two raters' decisions on the same units, each one of 0 … kinds − 1.
 
     `weights` make a disagreement of i and j count |i − j|, its square, or the entry of a table
@@ -54,7 +54,7 @@ def cohen_kappa(
 
 def kappa_of_table(
     table: np.ndarray, weights: Literal["linear", "quadratic"] | np.ndarray | None = None
-) -> Figure:
+) -> Statistic:
     """Return Cohen's kappa from the joint table (kinds, kinds).
 
     Rows are the first rater's kinds, columns the second's.
@@ -67,7 +67,7 @@ def kappa_of_table(
     by_chance = (weight * np.outer(table.sum(1), table.sum(0))).sum() / units
     if not by_chance:
         return undefined(ALL_EQUAL, round(units), round(2 * units))
-    return Figure(float(1 - (weight * table).sum() / by_chance), round(units), round(2 * units))
+    return Statistic(float(1 - (weight * table).sum() / by_chance), round(units), round(2 * units))
 
 
 def _disagreement(
@@ -79,7 +79,7 @@ def _disagreement(
     return {None: apart > 0, "linear": apart, "quadratic": apart**2}[weights].astype(float)
 
 
-def fleiss_kappa(counts: np.ndarray) -> Figure:
+def fleiss_kappa(counts: np.ndarray) -> Statistic:
     """Return Fleiss' kappa of many raters, nominal.
 
     If units have different numbers of decisions, each unit counts the same in the observed
@@ -92,7 +92,8 @@ def fleiss_kappa(counts: np.ndarray) -> Figure:
     by_chance = float((share**2).sum())
     if (share > 0).sum() < 2:
         return undefined(ALL_EQUAL, *_size(counts))
-    return Figure(float((_agreeing(counts).mean() - by_chance) / (1 - by_chance)), *_size(counts))
+    kappa = (_agreeing(counts).mean() - by_chance) / (1 - by_chance)
+    return Statistic(float(kappa), *_size(counts))
 
 
 def krippendorff_alpha(
@@ -100,7 +101,7 @@ def krippendorff_alpha(
     kinds: Sequence[float] | np.ndarray,
     level: Level,
     times: np.ndarray | None = None,
-) -> Figure:
+) -> Statistic:
     """Return Krippendorff's alpha, 1 − observed / expected disagreement, with missing decisions.
 
     `kinds` (values,) are the values of the columns of `counts` (units, values), ascending; `times`
@@ -120,7 +121,7 @@ def krippendorff_alpha(
     expected = (np.outer(each, each) * apart).sum() / (each.sum() - 1)
     if not expected:
         return undefined(ALL_EQUAL, *size)
-    return Figure(float(1 - (together * apart).sum() / expected), *size)
+    return Statistic(float(1 - (together * apart).sum() / expected), *size)
 
 
 def _distance(each: np.ndarray, kinds: np.ndarray, level: Level) -> np.ndarray:

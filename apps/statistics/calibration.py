@@ -17,7 +17,7 @@ from apps.statistics.agreement import kappa_of_table
 from apps.statistics.intervals import FEWEST_DRAWS, wilson
 
 MIDDLE = 0.5
-LEAST = 10  # the fewest labels, pairs or votes for a figure
+LEAST = 10  # the fewest labels, pairs or votes for a metric
 BINS = 10  # equally wide bins of the scorer's range
 DRAWS = 400
 
@@ -40,7 +40,7 @@ class JudgedReply:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with its 95 % interval, from `of` labels, pairs or votes.
+    """A metric with its 95 % interval, from `of` labels, pairs or votes.
 
     `value` is None if it is undefined, and `why` says so.
     """
@@ -65,7 +65,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """All figures of one scorer.
+    """All metrics of one scorer.
 
     - `accuracy`: share of labels on which it agrees; `kappa`: the same beyond chance (Cohen).
     - `order`: of pairs of a group that people ordered, the share it orders alike, its ties counting
@@ -101,7 +101,7 @@ def scale_to_range(value: float, low: float, high: float) -> float:
 
 
 def compute_calibration(rows: Sequence[JudgedReply]) -> Calibration:
-    """Return every figure of these replies. The same rows always give the same intervals."""
+    """Return every metric of these replies. The same rows always give the same intervals."""
     labels = _Labels(rows)
     decided = labels.where(labels.people != MIDDLE)
     known = labels.where(labels.length > 0)
@@ -170,29 +170,29 @@ class _Labels:
     def estimate(
         self,
         parts: np.ndarray,
-        figure: Callable[[np.ndarray], float | None],
+        metric: Callable[[np.ndarray], float | None],
         of: int,
         why: str,
         needs: str = "labels",
     ) -> Estimate:
-        """Return a figure computed from sums; `parts` (rows, k) are each row's contributions.
+        """Return a metric computed from sums; `parts` (rows, k) are each row's contributions.
 
         The interval resamples groups.
         """
         if of < LEAST:
             return Estimate(None, None, None, of, f"needs {LEAST} {needs}, has {of}")
-        value = figure(parts.sum(0))
+        value = metric(parts.sum(0))
         if value is None:
             return Estimate(None, None, None, of, why)
         sums = np.zeros((int(self.group.max()) + 1, parts.shape[1]))
         np.add.at(sums, self.group, parts)
-        return Estimate(value, *(self._bounds(sums, figure) if len(sums) > 1 else (None, None)), of)
+        return Estimate(value, *(self._bounds(sums, metric) if len(sums) > 1 else (None, None)), of)
 
     def _bounds(
-        self, sums: np.ndarray, figure: Callable[[np.ndarray], float | None]
+        self, sums: np.ndarray, metric: Callable[[np.ndarray], float | None]
     ) -> tuple[float | None, float | None]:
-        """Return the percentile interval; none if the figure is undefined for most samples."""
-        values = [value for row in self.drawn @ sums if (value := figure(row)) is not None]
+        """Return the percentile interval; none if the metric is undefined for most samples."""
+        values = [value for row in self.drawn @ sums if (value := metric(row)) is not None]
         if len(values) < FEWEST_DRAWS * DRAWS:
             return None, None
         low, high = np.quantile(values, [0.025, 0.975])

@@ -7,27 +7,27 @@ import numpy as np
 
 Z95 = 1.959963984540054
 DRAWS = 1000
-FEWEST_DRAWS = 0.5  # the share of samples for which the figure must be defined
+FEWEST_DRAWS = 0.5  # the share of samples for which the metric must be defined
 
 
 def bootstrap_interval(
-    figure: Callable[[np.ndarray], float | None],
+    metric: Callable[[np.ndarray], float | None],
     decisions: int,
     *,
     share: float = 0.95,
     draws: int = DRAWS,
     seed: int = 0,
 ) -> tuple[float, float] | None:
-    """Return the percentile interval of `figure(rows)` over decisions resampled with replacement.
+    """Return the percentile interval of `metric(rows)` over decisions resampled with replacement.
 
-    Rows are indices, (decisions,). Samples for which the figure is undefined (None) are left out.
+    Rows are indices, (decisions,). Samples for which the metric is undefined (None) are left out.
     Returns None if those are the majority, or if there is only one decision. Deterministic by
     `seed`.
     """
     if decisions < 2:
         return None
     random = np.random.default_rng(seed)
-    drawn = (figure(random.integers(decisions, size=decisions)) for _ in range(draws))
+    drawn = (metric(random.integers(decisions, size=decisions)) for _ in range(draws))
     values = [value for value in drawn if value is not None]
     if len(values) < FEWEST_DRAWS * draws:
         return None

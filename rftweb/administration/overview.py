@@ -1,4 +1,4 @@
-"""Front page of the administration: the installation's state in a few figures.
+"""Front page of the administration: the installation's state in a few numbers.
 
 Nothing here reads a large table.
 """
@@ -20,13 +20,13 @@ from apps.runs.models import Run, Worker, after
 from rftweb.administration.storage import database_bytes
 from rftweb.sql.making import is_made
 
-ACTS_SHOWN = 8
+ENTRIES_SHOWN = 8
 SILENT_SHOWN_S = 24 * 3600  # a worker that is silent for longer counts as removed
 FULL = 0.9
 
 
 @dataclass(frozen=True)
-class Figure:
+class Tile:
     value: str
     words: str
     why: str
@@ -35,25 +35,25 @@ class Figure:
 
 
 def add_overview(request: HttpRequest, context: dict) -> dict:
-    """Add `figures`, `troubles` and `acts` to the page's context, as the user may see them."""
+    """Add `tiles`, `troubles` and `entries` to the page's context, as the user may see them."""
     user = request.user
-    context["figures"] = (
+    context["tiles"] = (
         [*_runs(), *_people(), _workers(), *_disk()] if user.has_perm("runs.view_run") else []
     )
     context["troubles"] = list(_troubles()) if user.has_perm("runs.view_run") else []
-    acts = AuditEntry.objects.select_related("project").order_by("-pk")[:ACTS_SHOWN]
-    context["acts"] = acts if user.has_perm("accounts.view_auditentry") else None
+    entries = AuditEntry.objects.select_related("project").order_by("-pk")[:ENTRIES_SHOWN]
+    context["entries"] = entries if user.has_perm("accounts.view_auditentry") else None
     return context
 
 
-def _runs() -> list[Figure]:
+def _runs() -> list[Tile]:
     counts = dict(Run.objects.order_by().values_list("state").annotate(Count("pk")))
     running = counts.get(Run.State.RUNNING, 0)
     paused = counts.get(Run.State.PAUSED, 0)
     link = reverse("admin:runs_run_changelist")
     words = f"running, {paused:,} paused"
     return [
-        Figure(
+        Tile(
             f"{running:,}",
             words,
             f"Runs that learn now, of {sum(counts.values()):,} in all projects.",
@@ -62,7 +62,7 @@ def _runs() -> list[Figure]:
     ]
 
 
-def _people() -> list[Figure]:
+def _people() -> list[Tile]:
     second = Exists(
         Authenticator.objects.filter(user=OuterRef("pk")).exclude(
             type=Authenticator.Type.RECOVERY_CODES
@@ -77,13 +77,13 @@ def _people() -> list[Figure]:
     )
     tokens = Token.objects.alive().count()
     return [
-        Figure(
+        Tile(
             f"{found['people']:,}",
             f"people, {found['staff']} of them staff",
             "Accounts that may sign in; simulated raters are not counted.",
             reverse("admin:accounts_user_changelist"),
         ),
-        Figure(
+        Tile(
             f"{found['guarded']} of {found['staff']}",
             "staff with a second factor",
             "Who enters here signs in as everywhere; a second factor is added on one’s own settings"
@@ -91,7 +91,7 @@ def _people() -> list[Figure]:
             reverse("admin:mfa_authenticator_changelist"),
             found["guarded"] < found["staff"],
         ),
-        Figure(
+        Tile(
             f"{tokens:,}",
             "living tokens",
             "Keys of programs that are neither revoked nor ended.",
@@ -100,7 +100,7 @@ def _people() -> list[Figure]:
     ]
 
 
-def _workers() -> Figure:
+def _workers() -> Tile:
     alive = Worker.objects.filter(stopped_at=None, heartbeat_at__gte=after(-settings.LEASE_SECONDS))
     counts = dict(alive.order_by().values_list("role").annotate(Count("pk")))
     words = (
@@ -111,7 +111,7 @@ def _workers() -> Figure:
         f"Workers of runs heard of within {settings.LEASE_SECONDS} s; web processes and beat are"
         " not counted."
     )
-    return Figure(
+    return Tile(
         str(sum(counts.values())),
         f"workers: {words}",
         why,
@@ -120,16 +120,14 @@ def _workers() -> Figure:
     )
 
 
-def _disk() -> list[Figure]:
+def _disk() -> list[Tile]:
     link = reverse("admin-storage")
-    found = [Figure(bytes_of(database_bytes()), "database", "All tables and their indexes.", link)]
+    found = [Tile(bytes_of(database_bytes()), "database", "All tables and their indexes.", link)]
     if settings.WEIGHTS_ROOT.exists():
         disk = shutil.disk_usage(settings.WEIGHTS_ROOT)
         why = f"Of {bytes_of(disk.total)} on the disk of {settings.WEIGHTS_ROOT}."
         found.append(
-            Figure(
-                bytes_of(disk.free), "free for weights", why, link, disk.used > FULL * disk.total
-            )
+            Tile(bytes_of(disk.free), "free for weights", why, link, disk.used > FULL * disk.total)
         )
     return found
 

@@ -1,4 +1,4 @@
-"""A run in a few figures, for the terminal and for the demo's line; read from rows only."""
+"""A run in a few numbers, for the terminal and for the demo's line; read from rows only."""
 
 from django.db.models import Avg
 

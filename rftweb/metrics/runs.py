@@ -66,7 +66,7 @@ RATINGS = f"""
     WHERE rated.at > statement_timestamp() - {RECENT} GROUP BY 1, 2"""
 
 
-class Figures:
+class RunCollector:
     """One scrape for one user, as a prometheus_client collector."""
 
     def __init__(self, user: User) -> None:
@@ -77,7 +77,7 @@ class Figures:
     def collect(self) -> Iterator[Metric]:
         yield self._runs()
         yield from self._progress()
-        yield self._newest_figures()
+        yield self._newest_metrics()
         yield from self._evaluations()
         yield from self._groups()
         waiting = (Experience.State.READY, Experience.State.CLAIMED)
@@ -115,13 +115,13 @@ class Figures:
         )
         opened = CounterMetricFamily("rftweb_run_groups_opened", "Groups drawn.", labels=RUN)
         dropped = CounterMetricFamily("rftweb_run_groups_dropped", "Groups dropped.", labels=RUN)
-        figures = ("step", "planned_steps", "published_version", "groups_opened", "groups_dropped")
+        metrics = ("step", "planned_steps", "published_version", "groups_opened", "groups_dropped")
         families: list[CounterMetricFamily | GaugeMetricFamily]
         families = [steps, planned, version, opened, dropped]
         seen = set(self._open_ones())
         names = ("pk", "is_evaluation", "project__slug", "slug")
         for pk, is_evaluation, project, slug, *values in self.open_runs.order_by("pk").values_list(
-            *names, *figures
+            *names, *metrics
         ):
             for family, value in zip(families, values, strict=True):
                 if family in (opened, dropped) or not (
@@ -139,11 +139,11 @@ class Figures:
         )
         return {pk: (project, slug) for pk, project, slug in runs}
 
-    def _newest_figures(self) -> Metric:
+    def _newest_metrics(self) -> Metric:
         """Return the newest metrics; one index seek per run and name."""
         family = GaugeMetricFamily(
             "rftweb_run_metric",
-            "The newest step's figures, of runs not ended.",
+            "The newest step's metrics, of runs not ended.",
             labels=[*RUN, "name"],
         )
         named = self._open_ones()
@@ -153,14 +153,14 @@ class Figures:
         return family
 
     def _evaluations(self) -> Iterator[Metric]:
-        """Yield the newest evaluated version's figure by question set, for active runs.
+        """Yield the newest evaluated version's metric by question set, for active runs.
 
         Only the sets that were evaluated last are included.
         """
         labels = [*RUN, "taskset", "asked"]
         value = GaugeMetricFamily(
             "rftweb_run_evaluation",
-            "The newest evaluated version's figure.",
+            "The newest evaluated version's metric.",
             labels=[*labels, "measure"],
         )
         version = GaugeMetricFamily(
@@ -175,7 +175,7 @@ class Figures:
             .distinct(*question)
             .values("pk")
         )
-        table = KeyTransform("figures", "result__figures")
+        table = KeyTransform("metrics", "result__metrics")
         means_at_1 = (KeyTransform("1", KeyTransform(name, table)) for name in OF_EVALUATIONS)
         fields = ("evaluates__run_id", "evaluates__version", "taskset__slug", "evaluation_set")
         rows = Run.objects.filter(pk__in=newest).order_by("-pk").values_list(*fields, *means_at_1)

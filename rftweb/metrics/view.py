@@ -18,7 +18,7 @@ from apps.accounts.models import User
 from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRead
 from rftweb.metrics.process import Process
-from rftweb.metrics.runs import Figures
+from rftweb.metrics.runs import RunCollector
 
 MOST_KEPT = 100  # users whose response is kept
 
@@ -51,7 +51,7 @@ class CachedResponse:
         with self.lock:
             at, text = self.told.get(user.pk, (float("-inf"), b""))
             if time.monotonic() - at >= settings.METRICS_SECONDS:
-                text = scraped(Figures(user))
+                text = scraped(RunCollector(user))
                 if len(self.told) >= MOST_KEPT:
                     self.told.clear()
                 self.told[user.pk] = time.monotonic(), text
@@ -73,7 +73,7 @@ class Metrics(APIView):
         )
 
 
-def scraped(collector: Figures | Process) -> bytes:
+def scraped(collector: RunCollector | Process) -> bytes:
     registry = CollectorRegistry()
     registry.register(collector)
     return generate_latest(registry)

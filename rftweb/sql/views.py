@@ -447,34 +447,34 @@ VIEWS = (
         (
             "tasks",
             "bigint",
-            "result.figures ->> 'tasks'",
+            "result.metrics ->> 'tasks'",
             "Number of tasks; like the columns below, NULL until the evaluation is complete.",
         ),
-        ("samples", "bigint", "result.figures ->> 'samples'", "Requested replies."),
+        ("samples", "bigint", "result.metrics ->> 'samples'", "Requested replies."),
         (
             "judged",
             "bigint",
-            "result.figures ->> 'judged'",
+            "result.metrics ->> 'judged'",
             "Replies with a reward; scores use only these.",
         ),
         (
             "unjudged",
             "bigint",
-            "result.figures ->> 'unjudged'",
+            "result.metrics ->> 'unjudged'",
             "Replies without a reward; they do not count as wrong.",
         ),
-        ("failed", "bigint", "result.figures ->> 'failed'", "Replies that failed."),
+        ("failed", "bigint", "result.metrics ->> 'failed'", "Replies that failed."),
         ("created_at", "timestamptz", "evaluation.created_at", "When it was created."),
         ("summed_up_at", "timestamptz", "result.made_at", "When its scores were computed."),
     ),
     view(
-        "evaluation_figures",
+        "evaluation_metrics",
         "A score of a complete evaluation: the mean over its tasks.",
         "evaluation_evaluationresult result"
         " JOIN runs_run evaluation ON evaluation.id = result.run_id"
         " LEFT JOIN runs_weightversion version ON version.id = evaluation.evaluates_id CROSS JOIN"
-        " LATERAL jsonb_each(result.figures -> 'figures') measured (name, by_k) CROSS JOIN LATERAL"
-        " jsonb_each(measured.by_k) figure (k, told)",
+        " LATERAL jsonb_each(result.metrics -> 'metrics') measured (name, by_k) CROSS JOIN LATERAL"
+        " jsonb_each(measured.by_k) metric (k, told)",
         ("evaluation_id", "bigint", "evaluation.id", "Of `evaluations`."),
         (
             "run_id",
@@ -490,15 +490,15 @@ VIEWS = (
             "Same value for evaluations with the same questions, which can be compared.",
         ),
         ("measure", "text", "measured.name", "pass, mean, best, worst or maj."),
-        ("k", "bigint", "figure.k", "Number of replies per task (k)."),
+        ("k", "bigint", "metric.k", "Number of replies per task (k)."),
         (
             "value",
             "double precision",
-            "figure.told ->> 0",
+            "metric.told ->> 0",
             "Value of the score; NULL if no task has enough scored replies.",
         ),
-        ("low", "double precision", "figure.told ->> 1", "Lower end of the 95% interval."),
-        ("high", "double precision", "figure.told ->> 2", "Upper end of the interval."),
-        ("tasks", "bigint", "figure.told ->> 3", "Number of tasks with this score."),
+        ("low", "double precision", "metric.told ->> 1", "Lower end of the 95% interval."),
+        ("high", "double precision", "metric.told ->> 2", "Upper end of the interval."),
+        ("tasks", "bigint", "metric.told ->> 3", "Number of tasks with this score."),
     ),
 )

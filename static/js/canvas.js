@@ -14,7 +14,7 @@ export function faded(css, alpha) {
   return css.startsWith("oklch(") ? css.replace(/(\s*\/[^)]*)?\)$/, ` / ${alpha})`) : css;
 }
 
-export function figure(value) {
+export function formatNumber(value) {
   if (value === undefined || value === null) return "";
   const size = Math.abs(value);
   if (size >= 1000) return Math.round(value).toLocaleString("en");

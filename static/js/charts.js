@@ -1,5 +1,5 @@
 // Curves with uPlot: a large one, and small multiples with the same x and a tied hover.
-import { figure, padded, resolved } from "./canvas.js";
+import { formatNumber, padded, resolved } from "./canvas.js";
 
 const TIED = uPlot.sync("run");
 const drawn = new Map(); // chart key → { plot, names, data: name → Map(step → value) }
@@ -22,7 +22,7 @@ function axes(isLarge) {
   if (!isLarge) return [{ show: false }, { show: false }];
   return [
     { stroke: faint, font, grid: { show: false }, ticks: { show: false }, size: 26, space: 80 },
-    { stroke: faint, font, grid: { stroke: line, width: 1 }, ticks: { show: false }, size: 40, space: 36, values: (_, all) => all.map(figure) },
+    { stroke: faint, font, grid: { stroke: line, width: 1 }, ticks: { show: false }, size: 40, space: 36, values: (_, all) => all.map(formatNumber) },
   ];
 }
 
@@ -57,7 +57,7 @@ function showValues(plot) {
     for (const name of chart.names) {
       const points = chart.data[name];
       const value = at === null ? [...points.values()].at(-1) : points.get(at);
-      for (const place of document.querySelectorAll(`[data-value="${name}"]`)) place.textContent = figure(value);
+      for (const place of document.querySelectorAll(`[data-value="${name}"]`)) place.textContent = formatNumber(value);
     }
   }
 }

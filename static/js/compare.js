@@ -1,5 +1,5 @@
 // Curves of several runs on one pair of axes for each metric; the hover is tied.
-import { figure as told, padded, resolved } from "./canvas.js";
+import { formatNumber as told, padded, resolved } from "./canvas.js";
 import { followFinger } from "./curves/touch.js";
 
 const TIED = uPlot.sync("compare");

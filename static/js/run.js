@@ -1,5 +1,5 @@
 // A run's page: its charts over one window of steps, and one request now and then for what is new.
-import { figure } from "./canvas.js";
+import { formatNumber } from "./canvas.js";
 import { StepDrawer } from "./curves/drawer.js";
 import { Chart } from "./curves/plot.js";
 import { ownControls } from "./curves/own.js";
@@ -222,11 +222,11 @@ function pointed(step, words) {
   at.textContent = step === null ? grain() : [`step ${step.toLocaleString("en")}`, placed(step), words].filter(Boolean).join(" · ");
   for (const element of place.querySelectorAll("[data-value]")) {
     const name = element.dataset.value, value = step === null ? sheet.newest(name) : sheet.series.get(name)?.get(step)?.y;
-    if (value !== undefined || step !== null) element.textContent = figure(value);
+    if (value !== undefined || step !== null) element.textContent = formatNumber(value);
   }
   for (const element of place.querySelectorAll("[data-spread]")) {
     const name = element.dataset.spread, value = step === null ? sheet.newest(name) : sheet.series.get(name)?.get(step)?.y;
-    element.textContent = value === undefined ? "" : `± ${figure(value)}`;
+    element.textContent = value === undefined ? "" : `± ${formatNumber(value)}`;
   }
   for (const element of place.querySelectorAll("[data-legend]")) if (sheet.has(element.dataset.legend)) element.hidden = false;
 }

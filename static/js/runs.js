@@ -1,4 +1,4 @@
-// The list of runs: figures follow the runs while it is open, cell by cell, so that ticks, focus and the scroll stay where they are.
+// The list of runs: metrics follow the runs while it is open, cell by cell, so that ticks, focus and the scroll stay where they are.
 import { follow, throttled } from "./stream.js";
 import { showHead } from "./ticks.js";
 

@@ -1,4 +1,4 @@
-"""Every act that needed a right is on record, with who did it."""
+"""Every action that needed a right is on record, with who did it."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def newest() -> AuditEntry:
 def test_a_pause_is_on_record_with_who_and_why(run, alice):
     run.pause(by=alice, reason="lunch")
     entry = newest()
-    assert (entry.act, entry.target, entry.name, entry.project) == (
+    assert (entry.action, entry.target, entry.name, entry.project) == (
         "run paused",
         f"run lab/{run.slug}",
         "alice",
@@ -54,7 +54,11 @@ def test_a_change_upon_what_somebody_else_has_changed_is_refused(run, alice):
 def test_a_token_that_is_issued_is_on_record_without_its_secret(alice):
     token, secret = Token.issue(alice, "ci", [Token.Scope.READ], by=alice)
     entry = newest()
-    assert (entry.act, entry.target, entry.by) == ("token issued", f"token {token} of alice", alice)
+    assert (entry.action, entry.target, entry.by) == (
+        "token issued",
+        f"token {token} of alice",
+        alice,
+    )
     assert secret not in str(entry.details)
 
 

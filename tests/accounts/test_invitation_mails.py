@@ -99,7 +99,7 @@ def test_a_mail_server_that_is_away_is_a_state_with_its_reason_and_is_tried_agai
     pk = mail.invitation_id
     owner.post(reverse("project-invitation-mail", args=["lab", pk]))
     assert deliver_invitations() == 1 and len(mailbox.mails) == 1
-    assert AuditEntry.objects.filter(act="invitation sent again", name="alice").exists()
+    assert AuditEntry.objects.filter(action="invitation sent again", name="alice").exists()
 
 
 def test_a_revoked_invitation_is_not_sent(mailbox, owner, alice):

@@ -25,7 +25,7 @@ def test_an_invitation_gives_its_role(project, alice, carol):
     _, secret = Invitation.create(project, "rater", WEEK, alice)
     assert Invitation.objects.presented(secret).accept(carol)
     assert Membership.objects.get(project=project, user=carol).role == "rater"
-    acts = AuditEntry.objects.filter(project=project).order_by("pk").values_list("act", "name")
+    acts = AuditEntry.objects.filter(project=project).order_by("pk").values_list("action", "name")
     assert list(acts) == [
         ("invitation created", "alice"),
         ("invitation accepted", "carol"),
@@ -101,7 +101,7 @@ def test_a_person_who_accepts_two_invitations_at_once_joins_once(project, alice,
     with ThreadPoolExecutor(2) as pool:
         assert sorted(pool.map(join, invitations)) == [False, True]
     assert sum(Invitation.objects.values_list("uses", flat=True)) == 1
-    assert AuditEntry.objects.filter(act="invitation accepted").count() == 1
+    assert AuditEntry.objects.filter(action="invitation accepted").count() == 1
 
 
 def test_a_member_who_was_removed_does_not_come_back_by_a_change_of_role(project, alice, bob):

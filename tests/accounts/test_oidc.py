@@ -68,7 +68,7 @@ def test_a_person_who_is_new_gets_an_account_that_belongs_to_no_project(provider
     assert account(client) == erin and not erin.has_usable_password()
     assert not erin.memberships.exists() and not erin.is_staff
     assert SocialAccount.objects.get(user=erin).uid == "1234"
-    assert AuditEntry.objects.get(act="account created").details == {"provider": "the house"}
+    assert AuditEntry.objects.get(action="account created").details == {"provider": "the house"}
     assert client.get(reverse("runs")).status_code == 200
     assert client.get("/runs/new/").status_code == 403
 

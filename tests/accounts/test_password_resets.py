@@ -68,7 +68,7 @@ def test_a_link_that_an_owner_creates_lets_the_member_choose_a_password(owner, b
     bob.refresh_from_db()
     assert bob.check_password(NEW_PASSWORD)
     assert AuditEntry.objects.filter(
-        act="password reset link created", by__username="alice", target="user bob"
+        action="password reset link created", by__username="alice", target="user bob"
     ).exists()
 
 

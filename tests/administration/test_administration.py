@@ -208,7 +208,7 @@ def test_a_revoked_token_is_refused_and_on_record(desk, alice, client):
         == 401
     )
     entry = newest_act()
-    assert (entry.act, entry.name) == ("token revoked", "admin") and "laptop" in entry.target
+    assert (entry.action, entry.name) == ("token revoked", "admin") and "laptop" in entry.target
     assert secret not in str(entry.details) and token.digest not in str(entry.details)
 
 
@@ -262,7 +262,7 @@ def test_roles_given_changed_and_taken_are_on_record(desk, project, alice, bob, 
         "carol": "owner",
     }
     acts = AuditEntry.objects.filter(project=project, name="admin").values_list(
-        "act", "target", "details"
+        "action", "target", "details"
     )
     assert sorted(acts) == [
         (
@@ -290,7 +290,7 @@ def test_rights_of_a_person_changed_here_are_on_record_without_the_password(desk
     bob.refresh_from_db()
     assert bob.is_staff
     entry = newest_act()
-    assert (entry.act, entry.target, entry.name) == ("user changed", "user bob", "admin")
+    assert (entry.action, entry.target, entry.name) == ("user changed", "user bob", "admin")
     assert entry.details == {"before": {"is_staff": False}, "after": {"is_staff": True}}
 
 
@@ -303,7 +303,7 @@ def test_a_password_set_here_is_on_record_and_told_nowhere(desk, bob):
     )
     bob.refresh_from_db()
     assert bob.check_password(word)
-    assert newest_act().act == "user password changed"
+    assert newest_act().action == "user password changed"
     assert word not in str(list(AuditEntry.objects.values()))
 
 
@@ -314,7 +314,7 @@ def test_a_second_factor_is_shown_without_its_secret_and_taken_on_record(desk, b
     assert "JBSWY3DPEHPK3PXP" not in html(desk, "admin:mfa_authenticator_change", factor.pk)
     desk.post(reverse("admin:mfa_authenticator_delete", args=[factor.pk]), {"post": "yes"})
     assert not Authenticator.objects.exists()
-    assert (newest_act().act, newest_act().target) == ("second factor deleted", "user bob")
+    assert (newest_act().action, newest_act().target) == ("second factor deleted", "user bob")
 
 
 def test_staff_sign_in_by_the_sites_own_login(client, db):

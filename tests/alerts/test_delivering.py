@@ -44,7 +44,7 @@ def make_due() -> None:
     Delivery.objects.update(due_at=Now())
 
 
-def test_an_alert_is_mailed_with_its_figure_what_to_do_and_where(mailbox, stalled, alice):
+def test_an_alert_is_mailed_with_its_metric_what_to_do_and_where(mailbox, stalled, alice):
     Channel.make(stalled.project, "email", "team@example.org", alice)
     look_at_runs()
     assert deliver() == 1 and deliver() == 0

@@ -27,7 +27,7 @@ def test_nothing_is_said_of_a_run_that_is_well(healthy):
     assert look_at_runs() == {} and rules(healthy) == []
 
 
-def test_an_alert_opens_once_and_keeps_its_newest_figure(stalled):
+def test_an_alert_opens_once_and_keeps_its_newest_metric(stalled):
     assert look_at_runs() == {"opened": 1}
     first = Alert.objects.get(run=stalled)
     assert first.rule == "no_progress" and "No step for 2 h" in first.words
@@ -118,7 +118,7 @@ def test_scorers_under_their_threshold_and_suspicions_are_in_the_one_list(health
     Calibration.objects.create(
         run=healthy,
         scorer="sort",
-        figures={},
+        metrics={},
         last_rating=0,
         alarm="accuracy 0.40, target 0.80",
     )
@@ -154,7 +154,7 @@ def test_a_rule_that_breaks_over_a_run_leaves_the_other_rules_and_runs_watched(
     kept = Alert.objects.get(run=stalled)
 
     def broken(facts, limit, is_open):
-        raise ZeroDivisionError("no figure to divide by")
+        raise ZeroDivisionError("no metric to divide by")
 
     monkeypatch.setitem(RULES, "no_progress", broken)
     measure(stalled, "kl", 5.0, 5.0, 5.0)

@@ -1,4 +1,4 @@
-"""Each rule opens at its threshold, stays a little beyond it, and says the figure, since when,
+"""Each rule opens at its threshold, stays a little beyond it, and says the metric, since when,
 and what to do.
 """
 

@@ -37,7 +37,7 @@ def test_an_environment_is_registered_shown_listed_and_changed(maze):
 def test_registering_and_changing_one_is_on_record(maze):
     maze.patch("environments/maze/", {"version": "2", "parallel": 3})
     acts = AuditEntry.objects.filter(target="environment lab/maze").order_by("pk")
-    assert list(acts.values_list("act", "name")) == [
+    assert list(acts.values_list("action", "name")) == [
         ("environment registered", "alice"),
         ("environment changed", "alice"),
     ]

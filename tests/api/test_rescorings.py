@@ -34,7 +34,7 @@ def test_a_set_is_asked_for_followed_and_stopped(client, there):
     acts = AuditEntry.objects.filter(by__username="alice", details__set__isnull=False).order_by(
         "pk"
     )
-    assert list(acts.values_list("act", flat=True)) == [
+    assert list(acts.values_list("action", flat=True)) == [
         "rollouts scored again",
         "scoring again stopped",
     ]

@@ -101,7 +101,7 @@ def test_a_run_goes_through_its_states(program, alice, project, policy, taskset)
     caller = program(alice)
     made = caller.post("runs/", NEW)
     assert made.status_code == 201 and made.json()["state"] == "created"
-    assert AuditEntry.objects.get(act="run created").by == alice
+    assert AuditEntry.objects.get(action="run created").by == alice
     path = f"runs/{made.json()['id']}"
     states = [
         caller.post(f"{path}/{verb}/").json()["state"]
@@ -143,7 +143,7 @@ def test_every_act_keeps_its_reason_in_the_audit_log(program, alice, run, verb, 
         .status_code
         == 200
     )
-    entry = AuditEntry.objects.filter(act=act).latest("pk")
+    entry = AuditEntry.objects.filter(action=act).latest("pk")
     assert (entry.by, entry.details) == (alice, {"reason": "as agreed with bob"})
 
 
@@ -162,7 +162,8 @@ def test_what_is_no_reason_is_refused_by_its_field_and_nothing_is_done(
     assert answer.status_code == 422 and words in answer.json()["errors"]["reason"][0]
     run.refresh_from_db()
     assert (
-        run.state == Run.State.RUNNING and not AuditEntry.objects.filter(act="run paused").exists()
+        run.state == Run.State.RUNNING
+        and not AuditEntry.objects.filter(action="run paused").exists()
     )
 
 

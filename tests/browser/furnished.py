@@ -32,7 +32,7 @@ def furnish(run: Run, owner: User) -> None:
         run=run,
         kind="to_judge",
         words="8 replies speak to the judge",
-        figures={"replies": 8},
+        metrics={"replies": 8},
         first_step=2,
         last_step=3,
         series={"to the judge": [[0, 0.0], [1, 0.25], [2, 0.5]]},

@@ -1,5 +1,5 @@
-"""A rollout as the browser meets it: chunks in Redis, acts answered in their rows, as the explorer
-does both.
+"""A rollout as the browser meets it: chunks in Redis, interventions answered in their
+rows, as the explorer does both.
 """
 
 import threading
@@ -72,22 +72,22 @@ class Speaker:
 
     def obey(self, refusing: str = "") -> None:
         """One look at what is asked, as the explorer's turn takes it."""
-        for act in list_pending_interventions([self.rollout.pk]):
-            if refusing and act.kind != Intervention.Kind.HOLD:
-                refuse_intervention(act, refusing)
+        for intervention in list_pending_interventions([self.rollout.pk]):
+            if refusing and intervention.kind != Intervention.Kind.HOLD:
+                refuse_intervention(intervention, refusing)
                 continue
-            match act.kind:
+            match intervention.kind:
                 case Intervention.Kind.HOLD:
-                    self.writer.held(self.rollout.pk, act.by.username, 120)
+                    self.writer.held(self.rollout.pk, intervention.by.username, 120)
                 case Intervention.Kind.FREE:
                     self.writer.freed(self.rollout.pk)
                 case Intervention.Kind.EDIT | Intervention.Kind.SEAT:
-                    self.edit(act.text, act.by.username)
-            mark_done(act)
-            if act.kind in (Intervention.Kind.STOP, Intervention.Kind.SEAT):
+                    self.edit(intervention.text, intervention.by.username)
+            mark_done(intervention)
+            if intervention.kind in (Intervention.Kind.STOP, Intervention.Kind.SEAT):
                 self.end(
                     "stopped by a person"
-                    if act.kind == Intervention.Kind.STOP
+                    if intervention.kind == Intervention.Kind.STOP
                     else "typed by a person"
                 )
         self.writer.flush(at_once=True)

@@ -1,4 +1,4 @@
-"""Where no script runs, pages can still be read: figures, curves and lists are in what the server
+"""Where no script runs, pages can still be read: metrics, curves and lists are in what the server
 sends.
 """
 

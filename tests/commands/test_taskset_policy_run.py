@@ -152,7 +152,7 @@ def test_a_wrong_configuration_names_the_field_and_creates_nothing(plan_file, ch
     assert not Run.objects.exists()
 
 
-def test_showing_tells_figures_that_a_program_can_read(plan_file):
+def test_showing_tells_metrics_that_a_program_can_read(plan_file):
     said("runs", "create", plan_file())
     facts = json.loads(said("runs", "show", "practice", "--json"))
     assert (facts["state"], facts["step"], facts["planned_steps"]) == ("created", 0, 3)

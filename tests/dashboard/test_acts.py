@@ -31,7 +31,9 @@ def test_a_reason_stands_beside_the_state_in_the_event_and_in_the_audit_log(
         run.topic.events.get(kind="state_changed", payload__state=state).payload["reason"]
         == "the scorer is wrong"
     )
-    assert AuditEntry.objects.get(act=f"run {state}").details == {"reason": "the scorer is wrong"}
+    assert AuditEntry.objects.get(action=f"run {state}").details == {
+        "reason": "the scorer is wrong"
+    }
 
 
 @pytest.mark.parametrize("reason", ["half of a\x07word", "x" * 301])
@@ -51,7 +53,7 @@ def test_resuming_with_a_reason_leaves_none_at_the_running_state(client, alice, 
     act(client, run, "resume", reason="mended")
     run.refresh_from_db()
     assert (run.state, run.state_reason) == (Run.State.RUNNING, "")
-    assert AuditEntry.objects.get(act="run resumed").details == {"reason": "mended"}
+    assert AuditEntry.objects.get(action="run resumed").details == {"reason": "mended"}
 
 
 def test_a_checkpoint_is_asked_for_from_the_runs_page_and_said_there(client, alice, run):
@@ -88,8 +90,8 @@ def test_it_is_searched_by_act_and_by_person(client, alice, bob, run):
     client.force_login(alice)
     run.pause(alice, "lunch")
     run.resume(bob, "back again")
-    assert "back again" in page(client, run, act="resumed") and "lunch" not in page(
-        client, run, act="resumed"
+    assert "back again" in page(client, run, action="resumed") and "lunch" not in page(
+        client, run, action="resumed"
     )
     assert "lunch" in page(client, run, by="ALICE") and "back again" not in page(
         client, run, by="alice"

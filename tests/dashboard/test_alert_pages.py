@@ -91,7 +91,7 @@ def test_acknowledging_says_who_and_until_when_and_is_on_record(client, cast, ru
     client.post(address, {"hours": "8"})
     assert "Acknowledged by alice until" in page(client, "run-alerts", "lab", run.slug)
     assert AuditEntry.objects.filter(
-        act="alert acknowledged", by=cast.alice, target=f"run lab/{run.slug}"
+        action="alert acknowledged", by=cast.alice, target=f"run lab/{run.slug}"
     ).exists()
     client.post(address, {"hours": "forever"})
     alert.refresh_from_db()
@@ -270,7 +270,7 @@ def test_channels_are_switched_and_removed_on_record(client, cast, project):
         client.post(reverse("alert-channel-act", args=["lab", channel.pk, verb]))
     assert not Channel.objects.exists()
     acts = list(
-        AuditEntry.objects.filter(by=cast.alice).order_by("pk").values_list("act", flat=True)
+        AuditEntry.objects.filter(by=cast.alice).order_by("pk").values_list("action", flat=True)
     )
     assert acts == [f"alert channel: {verb}" for verb in ("off", "on", "secret", "remove")]
     assert (

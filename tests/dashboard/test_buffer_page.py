@@ -157,10 +157,10 @@ def test_a_group_is_counted_from_when_it_came_until_it_went(seeded):
 
 
 def test_histograms_count_what_was_admitted(seeded):
-    figures = {one.title: one for one in build_histograms(load_buffer_window(seeded.run))}
+    metrics = {one.title: one for one in build_histograms(load_buffer_window(seeded.run))}
     kept = Experience.objects.filter(kind="usual").exclude(state="dropped")
-    assert list(figures) == ["Rewards", "Length", "Age", "Staleness, versions"]
-    for one in figures.values():
+    assert list(metrics) == ["Rewards", "Length", "Age", "Staleness, versions"]
+    for one in metrics.values():
         assert sum(bar.count for bar in one.bars) == kept.count()
         assert sum(bar.ready for bar in one.bars) == kept.filter(state="ready").count()
 

@@ -48,7 +48,7 @@ def page(client, user, run, query="", name="run-calibration"):
     return answer.status_code, answer.content.decode()
 
 
-def test_each_scorer_has_its_figures_its_leanings_and_its_diagram(client, judged, alice):
+def test_each_scorer_has_its_metrics_its_leanings_and_its_diagram(client, judged, alice):
     status, text = page(client, alice, judged)
     assert status == 200 and not re.search(
         r"\b(NaN|None)\b", text.split("<main")[1]
@@ -118,14 +118,14 @@ def test_raters_and_viewers_do_not_see_it(client, judged, bob, carol, project, n
     ]
 
 
-def test_all_figures_are_there_as_json(client, judged, alice):
+def test_all_metrics_are_there_as_json(client, judged, alice):
     client.force_login(alice)
     found = client.get(address(judged, "run-calibration-json")).json()["scorers"]
     assert [(one["scorer"], one["domain"], one["alarm"], one["trust"]) for one in found] == [
         ("format", None, None, None),
         ("sort", None, None, None),
     ]
-    assert found[1]["figures"]["accuracy"]["value"] == pytest.approx(5 / 6)
+    assert found[1]["metrics"]["accuracy"]["value"] == pytest.approx(5 / 6)
 
 
 @pytest.mark.parametrize(

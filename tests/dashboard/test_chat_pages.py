@@ -258,7 +258,7 @@ def test_what_cannot_be_compared_is_refused_with_words(alice, wrong, words):
     assert not Comparison.objects.exists()
 
 
-def test_figures_stand_side_by_side(alice, seeded):
+def test_metrics_stand_side_by_side(alice, seeded):
     seeded.run.weight_versions.filter(version=3).update(
         movement={"whole": 0.0123, "groups": [], "sampled": False}
     )

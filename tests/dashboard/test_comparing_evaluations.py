@@ -121,12 +121,12 @@ def test_what_is_under_way_says_how_far_it_is_and_a_complete_one_stands_before_i
     assert "0/4</span> tasks" in page(client)
 
 
-def test_without_figures_of_each_task_the_difference_is_not_known(client, two, alice, finish):
+def test_without_metrics_of_each_task_the_difference_is_not_known(client, two, alice, finish):
     for run in two:
         evaluated(run, 1, finish, 2)
     EvaluationResult.objects.filter(run__evaluates__run=two[1]).update(by_task=None)
     client.force_login(alice)
-    assert "no figures per task" in page(client) and "not significant" not in page(client)
+    assert "no results per task" in page(client) and "not significant" not in page(client)
 
 
 def test_seeds_are_held_against_each_other_by_their_evaluations(client, new_run, alice, finish):
@@ -137,7 +137,7 @@ def test_seeds_are_held_against_each_other_by_their_evaluations(client, new_run,
             evaluated(run, 1, finish, right)
     client.force_login(alice)
     asked = ",".join(f"lab/{run.slug}" for runs in sides for run in runs)
-    answer = client.get(f"{reverse('compare')}?runs={asked}&figure=evaluations")
+    answer = client.get(f"{reverse('compare')}?runs={asked}&metric=evaluations")
     [chance] = answer.context["chances"]
     [found] = chance.versus
     assert (found.one.values, found.other.values, found.step) == (
@@ -163,7 +163,7 @@ def test_answers_to_tasks_that_evaluations_asked_stand_beside_each_other(two, al
     assert {answer.version for _, answers in same_tasks(two, bob) for answer in answers} == {None}
 
 
-def test_the_figure_stays_in_the_address_and_nonsense_is_no_error(client, two, alice, finish):
+def test_the_metric_stays_in_the_address_and_nonsense_is_no_error(client, two, alice, finish):
     for run in two:
         evaluated(run, 1, finish, 2)
     client.force_login(alice)

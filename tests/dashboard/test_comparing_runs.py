@@ -18,7 +18,7 @@ from apps.dashboard.significance import (
     versus,
     welch,
 )
-from apps.dashboard.templatetags.marks import signed_figure
+from apps.dashboard.templatetags.marks import signed_number
 from apps.runs.models import Metric, Run, TrainStep
 from apps.runs.parsing import parse_config
 
@@ -69,7 +69,7 @@ def test_runs_stand_in_the_order_of_the_address_and_strangers_are_named(alice_cl
 
 
 @pytest.mark.parametrize(
-    "query", [{"x": "moon"}, {"figure": "moon"}, {"runs": ",".join(f"a/{n}" for n in range(9))}]
+    "query", [{"x": "moon"}, {"metric": "moon"}, {"runs": ",".join(f"a/{n}" for n in range(9))}]
 )
 def test_an_address_that_means_nothing_is_not_there(alice_client, query):
     answer = alice_client.get(reverse("compare"), query)
@@ -101,7 +101,7 @@ def test_curves_of_all_runs_come_in_one_answer(alice_client, seeded, made):
     assert found["runs"] == ["lab/tone-7", "lab/other"]
 
 
-def test_last_figures_are_means_and_the_best_is_of_all_updates(made):
+def test_last_metrics_are_means_and_the_best_is_of_all_updates(made):
     run = made("long", (0.875,) + (0.25,) * 9 + (0.5,))  # the first is older than the last ten
     [final] = compute_final_means([run])
     assert final.last["reward_mean"] == pytest.approx((9 * 0.25 + 0.5) / 10) and final.best == 0.875
@@ -133,7 +133,7 @@ def test_answers_to_the_same_tasks_stand_beside_each_other(seeded, made, finish)
     )
 
 
-def test_who_judges_blind_sees_what_was_asked_for_but_no_figure(client, seeded, made):
+def test_who_judges_blind_sees_what_was_asked_for_but_no_metric(client, seeded, made):
     other = made("other", (0.8317,))
     client.force_login(seeded.bob)
     answer = page(client, runs="lab/tone-7,lab/other")
@@ -244,7 +244,7 @@ def test_runs_are_held_against_each_other_at_the_last_update_that_all_have_made(
     [(-0.005, "−0.005"), (0.25, "+0.25"), (0, "0"), (1234.5, "+1,234"), (None, "–")],
 )
 def test_a_difference_has_as_many_digits_as_say_something(value, words):
-    assert signed_figure(value) == words
+    assert signed_number(value) == words
 
 
 def test_a_clear_difference_is_said_with_its_seeds(alice_client, made):

@@ -43,7 +43,7 @@ def test_amounts_are_shown_without_money_until_somebody_names_prices(client, cas
     assert Prices.objects.get(project=used.project).gpu_hour == 2 and "15.00 €" in page(
         client, used
     )
-    assert AuditEntry.objects.filter(act="prices changed", by=cast.alice).exists()
+    assert AuditEntry.objects.filter(action="prices changed", by=cast.alice).exists()
 
 
 @pytest.mark.parametrize("price", ["-1", "nan", "inf", "much", "1e400"])

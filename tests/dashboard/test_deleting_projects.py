@@ -86,7 +86,7 @@ def test_researchers_do_not_delete_a_project_and_strangers_do_not_find_it(client
 
 def test_the_audit_log_keeps_who_ordered_it(owner, stopped):
     owner.post(PAGE, {"confirmation": "lab"})
-    entry = AuditEntry.objects.get(act="project deletion ordered")
+    entry = AuditEntry.objects.get(action="project deletion ordered")
     assert (entry.target, entry.name) == ("project lab", "alice")
 
 

@@ -110,7 +110,7 @@ def test_an_open_breaker_is_told_with_its_reason_and_closed_by_who_steers(alice_
     maze.refresh_from_db()
     assert (maze.failures, maze.open_until, maze.open_reason) == (0, None, "")
     assert "runs open groups in it again" in html and "Close the breaker now" not in html
-    assert AuditEntry.objects.get(act="breaker closed").target == "environment lab/maze"
+    assert AuditEntry.objects.get(action="breaker closed").target == "environment lab/maze"
 
 
 def test_a_breaker_that_is_closed_already_is_no_mistake(alice_client, maze):

@@ -41,7 +41,7 @@ def versions_in(text: str) -> list[int]:
     return [int(number) for number in re.findall(r'<td class="r num strong">v(\d+)', text)]
 
 
-def test_versions_stand_beside_each_other_with_their_figures(client, published, alice, finish):
+def test_versions_stand_beside_each_other_with_their_metrics(client, published, alice, finish):
     client.force_login(alice)
     assert "No evaluations yet" in shown(client, published)
     for number, right in ((0, 1), (1, 3)):
@@ -121,7 +121,7 @@ def test_a_version_leads_to_its_comparison_with_the_first(client, published, ali
     )
 
 
-def test_another_figure_stands_in_the_address(client, published, alice, finish):
+def test_another_metric_stands_in_the_address(client, published, alice, finish):
     client.force_login(alice)
     complete(
         start_evaluation(
@@ -295,7 +295,7 @@ def test_greedy_answers_are_asked_for_as_in_a_chat(client, published, alice):
     )
 
 
-def test_a_k_of_which_no_figure_is_kept_is_said_to_be_none_of_those(
+def test_a_k_of_which_no_metric_is_kept_is_said_to_be_none_of_those(
     client, published, alice, finish
 ):
     client.force_login(alice)
@@ -306,8 +306,8 @@ def test_a_k_of_which_no_figure_is_kept_is_said_to_be_none_of_those(
         finish,
         2,
     )
-    assert "No figures for k = 3</b>. Choose 1, 2." in shown(client, published, "?k=3")
-    assert "No figures for k" not in shown(client, published, "?k=2")
+    assert "No results for k = 3</b>. Choose 1, 2." in shown(client, published, "?k=3")
+    assert "No results for k" not in shown(client, published, "?k=2")
 
 
 def test_who_judges_a_run_blind_learns_nothing_of_its_versions(client, published, bob, finish):
@@ -322,7 +322,7 @@ def test_who_judges_a_run_blind_learns_nothing_of_its_versions(client, published
             assert "75.0" not in text and "whisker" not in text
 
 
-def test_an_evaluation_shows_its_figures_what_is_missing_and_its_hardest_tasks(
+def test_an_evaluation_shows_its_metrics_what_is_missing_and_its_hardest_tasks(
     client, published, alice, finish
 ):
     client.force_login(alice)

@@ -194,7 +194,7 @@ def test_an_import_can_be_stopped_and_its_file_goes(send, choose, alice_client, 
     acts = (
         AuditEntry.objects.filter(project=one.project, name="alice")
         .order_by("pk")
-        .values_list("act", "target")
+        .values_list("action", "target")
     )
     assert list(acts) == [
         ("taskset import started", "taskset lab/sums"),
@@ -219,7 +219,7 @@ def test_an_import_is_started_once(send, choose):
                 " such as sort-2"
             ),
         ),
-        ({"slug": "so rt"}, "Use letters, digits"),
+        ({"slug": "so rt"}, "Use only letters, digits"),
         ({"slug": ""}, "Enter a name"),
         ({"prompt": ""}, "Choose a column"),
         ({"answer_key": ""}, "Enter the key that scorers read"),

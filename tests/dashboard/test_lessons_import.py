@@ -80,7 +80,7 @@ def test_bad_lines_are_left_out_when_that_is_asked(send):
     status, html = send(lines(PAIR, {"prompt": "a"}), leave_out="on")
     assert (status, "1 stored, 0 already existed, 1 lines skipped" in html) == (200, True)
     assert Preference.objects.get().source == "pairs.jsonl"
-    entry = AuditEntry.objects.get(act="lessons imported")
+    entry = AuditEntry.objects.get(action="lessons imported")
     assert (entry.name, entry.project.slug, entry.details) == (
         "alice",
         "lab",

@@ -50,7 +50,9 @@ def test_a_window_shows_what_was_done_in_it(seeded):
     run = seeded.run
     run.pause(seeded.alice, reason="long ago")
     first = run.steps.get(number=1)
-    AuditEntry.objects.filter(act="run paused").update(at=first.committed_at - timedelta(seconds=1))
+    AuditEntry.objects.filter(action="run paused").update(
+        at=first.committed_at - timedelta(seconds=1)
+    )
     run.steps.filter(number__gt=1).update(committed_at=F("committed_at") + timedelta(minutes=5))
     assert "paused: long ago" in marked(run, until=1) and "paused: long ago" not in marked(
         run, since=1

@@ -1,4 +1,4 @@
-"""A new run that needs more memory than the trainer's machine has: the page tells it in figures."""
+"""A new run that needs more memory than the trainer's machine has: the page says how much."""
 
 import pytest
 from django.urls import reverse
@@ -10,18 +10,18 @@ GB = 2**30
 
 
 @pytest.mark.parametrize(
-    ("device", "figures", "place"),
+    ("device", "metrics", "place"),
     [
         ("cpu", {"machine_bytes": 24 * GB}, "machine"),
         ("NVIDIA H100", {"gpu_total_bytes": 80 * GB}, "GPU"),
     ],
 )
 def test_more_memory_than_there_is_is_shown_beside_what_there_is(
-    client, seeded, device, figures, place
+    client, seeded, device, metrics, place
 ):
     role = Worker.Role.TRAINER
     Worker.objects.create(
-        key="trainer@here", role=role, host="here", pid=1, device=device, figures=figures
+        key="trainer@here", role=role, host="here", pid=1, device=device, metrics=metrics
     )
     client.force_login(seeded.alice)
     words = f"of the trainer’s {place}"

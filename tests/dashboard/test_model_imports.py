@@ -55,7 +55,7 @@ def test_the_form_makes_an_import_that_the_models_page_lists(alice_client, add, 
     assert made.state == State.WAITING and made.slug in ("my-model", source)
     listed = alice_client.get(reverse("policies")).content.decode()
     assert reverse("model-import", args=[made.pk]) in listed
-    assert AuditEntry.objects.filter(act="model import started").exists()
+    assert AuditEntry.objects.filter(action="model import started").exists()
 
 
 def test_what_is_wrong_is_at_its_field_and_nothing_typed_is_lost(add):

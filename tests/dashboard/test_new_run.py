@@ -410,7 +410,7 @@ def test_a_run_is_made_and_put_on_record(alice_client, first, seeded):
     assert answer["Location"] == reverse("run", args=["lab", "mine"])
     assert (run.state, run.owner, run.settings) == ("created", seeded.alice, first.plan)
     assert AuditEntry.objects.filter(
-        act="run created", target="run lab/mine", by=seeded.alice
+        action="run created", target="run lab/mine", by=seeded.alice
     ).exists()
 
 
@@ -449,11 +449,11 @@ def test_a_run_that_its_machine_cannot_hold_says_so(alice_client, seeded):
     page = alice_client.get(reverse("run-new"), {"like": "lab/tone-7"}).content.decode()
     assert "too-large" not in page, "nothing is known of the machine"
     trainer = Worker.objects.create(
-        key="t", role="trainer", host="h", pid=1, device="cpu", figures={"machine_bytes": 1_000}
+        key="t", role="trainer", host="h", pid=1, device="cpu", metrics={"machine_bytes": 1_000}
     )
     page = alice_client.get(reverse("run-new"), {"like": "lab/tone-7"}).content.decode()
     assert 'data-testid="too-large"' in page and "has 1.0 kB" in page
-    trainer.figures = {"machine_bytes": 10**15}
+    trainer.metrics = {"machine_bytes": 10**15}
     trainer.save()
     page = alice_client.get(reverse("run-new"), {"like": "lab/tone-7"}).content.decode()
     assert "too-large" not in page

@@ -34,7 +34,7 @@ def test_what_will_be_done_is_said_first_and_nothing_is_done(alice_client, seede
     text = act(alice_client, "drop", [seeded.waiting]).content.decode()
     assert "drops its whole group" in text and "Type <span" in text
     assert Group.objects.get(pk=seeded.waiting.group_id).state == "waiting"
-    assert not AuditEntry.objects.filter(act="groups dropped").exists()
+    assert not AuditEntry.objects.filter(action="groups dropped").exists()
 
 
 def test_dropping_takes_the_runs_name_and_a_reason(alice_client, seeded):
@@ -110,7 +110,7 @@ def test_their_groups_are_scored_again_by_the_scorers_that_are_named(alice_clien
     act(alice_client, "rescore", [seeded.rollout], confirmed=1, rewards="- {scorer: repetition}")
     made = Rescoring.objects.get(run=seeded.run)
     assert set(made.items.values_list("group", flat=True)) == {seeded.rollout.group_id}
-    assert AuditEntry.objects.get(act="rollouts scored again").details["set"] == made.pk
+    assert AuditEntry.objects.get(action="rollouts scored again").details["set"] == made.pk
     assert (
         act(
             alice_client, "rescore", [seeded.rollout], confirmed=1, rewards="- {scorer: nobody}"
@@ -131,7 +131,10 @@ def test_waiting_groups_come_next_and_closed_replies_are_asked_about_once_more(
     )
     assert set(first) <= {seeded.waiting.group_id, seeded.rollout.group_id}
     assert Item.objects.get(purpose="check").members == [seeded.rollout.pk]
-    assert AuditEntry.objects.get(act="raters asked").details == {"groups_moved": 1, "replies": 1}
+    assert AuditEntry.objects.get(action="raters asked").details == {
+        "groups_moved": 1,
+        "replies": 1,
+    }
     again = act(alice_client, "ask", [seeded.rollout], confirmed=1)
     assert again.status_code == 422 and Item.objects.filter(purpose="check").count() == 1
 
@@ -180,7 +183,7 @@ def test_a_better_answer_is_kept_as_an_experts_and_as_better_than_the_reply(alic
     assert (shown.answer, shown.task_id) == ("As it should be.", seeded.rollout.group.task_id)
     assert Preference.objects.get(author=seeded.alice).rejected_rollout_id == seeded.rollout.pk
     assert Rating.objects.get(rater=seeded.alice).form == "rewrite"
-    assert AuditEntry.objects.filter(act="answer corrected").count() == 1
+    assert AuditEntry.objects.filter(action="answer corrected").count() == 1
 
 
 def test_an_empty_answer_is_told_and_not_kept(alice_client, seeded):

@@ -63,7 +63,7 @@ def test_archiving_and_restoring_are_in_the_audit_log(owner, project):
     act(owner, "archive")
     act(owner, "archive")  # nothing changes
     act(owner, "restore")
-    acts = AuditEntry.objects.filter(project=project).order_by("pk").values_list("act", "name")
+    acts = AuditEntry.objects.filter(project=project).order_by("pk").values_list("action", "name")
     assert list(acts) == [("project archived", "alice"), ("project restored", "alice")]
 
 

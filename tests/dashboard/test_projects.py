@@ -47,7 +47,7 @@ def test_an_owner_creates_a_project_and_owns_it(owner, alice):
     assert answer.url == reverse("project", args=["customer-support"])
     project = Project.objects.get(slug="customer-support")
     assert project.memberships.get().user == alice and project.memberships.get().role == "owner"
-    assert AuditEntry.objects.filter(act="project created", by=alice, project=project).exists()
+    assert AuditEntry.objects.filter(action="project created", by=alice, project=project).exists()
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_researcher_does_not_manage_members(project, alice, carol):
 def test_a_name_can_be_changed(owner, alice):
     owner.post(reverse("project", args=["lab"]), {"title": "The new lab"})
     assert Project.objects.get().title == "The new lab"
-    entry = AuditEntry.objects.get(act="project renamed")
+    entry = AuditEntry.objects.get(action="project renamed")
     assert entry.details == {"before": {"title": "The lab"}, "after": {"title": "The new lab"}}
     assert owner.post(reverse("project", args=["lab"]), {"title": " "}).status_code == 422
 

@@ -13,7 +13,7 @@ from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 
 pytestmark = pytest.mark.django_db
-FIGURES = {
+METRICS = {
     "accuracy": {"share": 0.84, "low": 0.76, "high": 0.9, "decisions": 62},
     "light": "green",
     "gap": 0.02,
@@ -52,9 +52,9 @@ def modelled(new_run) -> Run:
 
 @pytest.fixture
 def fitted(modelled, finish, bob):
-    """A model of that run with these figures."""
+    """A model of that run with these metrics."""
 
-    def make(**figures) -> RaterModel:
+    def make(**metrics) -> RaterModel:
         finish(modelled, ["thank you <b>so</b> much"])
         rollout = Rollout.objects.filter(run=modelled).first()
         rating = Rating.objects.create(
@@ -73,7 +73,7 @@ def fitted(modelled, finish, bob):
             kind="ridge",
             decisions=known + 1,
             last_rating=rating,
-            figures=FIGURES | figures,
+            metrics=METRICS | metrics,
             coefficients={"words": {"thank": 0.2, "away": -0.3}},
         )
 
@@ -114,7 +114,7 @@ def test_it_shows_accuracy_with_its_interval_and_peoples_agreement(page, fitted)
 def test_the_same_person_again_is_shown_apart(page, fitted):
     fitted(
         again={"share": 0.91, "low": 0.7, "high": 1.0, "decisions": 9},
-        agreement={**FIGURES["agreement"], "share": None},
+        agreement={**METRICS["agreement"], "share": None},
     )
     text = page()
     assert "Too few replies have two raters" in text
@@ -198,7 +198,7 @@ def test_the_curves_have_running_means_of_twenty_audits(client, modelled, alice,
     ] == [0.84]
 
 
-RED = {"light": "red", "accuracy": {**FIGURES["accuracy"], "share": 0.55, "high": 0.7}}
+RED = {"light": "red", "accuracy": {**METRICS["accuracy"], "share": 0.55, "high": 0.7}}
 
 
 def test_red_pauses_the_run_with_its_reason(modelled, fitted):

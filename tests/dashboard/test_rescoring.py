@@ -112,7 +112,7 @@ def test_the_comparison_says_who_changed_and_by_how_much(alice_client, seeded):
     assert "data-again" not in page and 'class="spread"' in page and 'class="beforeafter"' in page
 
 
-def test_figures_are_those_of_the_rows(alice_client, seeded):
+def test_metrics_are_those_of_the_rows(alice_client, seeded):
     again = score(seeded.run, turned)
     found = alice_client.get(address("run-rescoring", again.pk)).context["found"]
     rows = list(Rescored.objects.filter(rescoring=again))

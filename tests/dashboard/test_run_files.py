@@ -16,7 +16,7 @@ def content(answer) -> bytes:
     return b"".join(answer.streaming_content)
 
 
-def test_owners_take_the_figures_as_a_file(client, seeded):
+def test_owners_take_the_metrics_as_a_file(client, seeded):
     client.force_login(seeded.alice)
     answer = client.get(address("run-export-metrics", "long", "csv"))
     assert answer["Content-Disposition"] == 'attachment; filename="lab-tone-7-metrics-long.csv"'
@@ -25,7 +25,7 @@ def test_owners_take_the_figures_as_a_file(client, seeded):
     assert client.get(address("run-export-metrics", "wide", "xml")).status_code == 404
 
 
-def test_owners_take_the_figures_of_evaluations_as_a_file(client, run, alice, finish, monkeypatch):
+def test_owners_take_the_metrics_of_evaluations_as_a_file(client, run, alice, finish, monkeypatch):
     monkeypatch.setattr("apps.evaluation.exporting.AT_ONCE", 1)
     publish(run, 1)
     made = [evaluated(run, number, finish, right) for number, right in ((1, 3), (0, 1))]
@@ -38,7 +38,7 @@ def test_owners_take_the_figures_of_evaluations_as_a_file(client, run, alice, fi
     chosen = [one for one in rows if (one["measure"], one["k"]) == ("pass", "2")]
     told = [(one["weight_version"], one["evaluation"], float(one["value"])) for one in chosen]
     assert told == [("1", made[0].slug, 0.75), ("0", made[1].slug, 0.25)]
-    kept = sum(len(of_k) for one in made for of_k in one.result.figures["figures"].values())
+    kept = sum(len(of_k) for one in made for of_k in one.result.metrics["metrics"].values())
     assert len(rows) == kept and {one["asked"] for one in rows} == {made[0].evaluation_set}
     values = pq.read_table(io.BytesIO(content(file("parquet"))))["value"].to_pylist()
     assert values == [float(one["value"]) for one in rows]
@@ -97,7 +97,7 @@ def test_the_exports_filter_is_filled_from_its_address(client, seeded):
     assert "<option selected>" not in html and 'value="never"' not in html
 
 
-def test_the_page_offers_them_before_there_are_figures(client, run, alice):
+def test_the_page_offers_them_before_there_are_metrics(client, run, alice):
     client.force_login(alice)
     html = client.get(reverse("run-exports", args=["lab", run.slug])).content.decode()
     assert "no metrics yet" in html and "metrics-wide.parquet" in html

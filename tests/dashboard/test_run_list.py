@@ -81,12 +81,12 @@ def test_every_order_walks_all_runs_there_and_back(alice_client, seeded):
     grow_runs(seeded.run, 60)
     some = list(Run.objects.exclude(pk=seeded.run.pk).order_by("pk"))
     for n, run in enumerate(some):
-        figures = {
+        metrics = {
             "reward_now": [None, 0.5, 0.25][n % 3],
             "tokens_per_s_now": [7.5, None, 12.0][n % 3],
         }
         Run.objects.filter(pk=run.pk).update(
-            step=n % 3, owner=[None, seeded.bob, seeded.alice][n % 3], **figures
+            step=n % 3, owner=[None, seeded.bob, seeded.alice][n % 3], **metrics
         )
         Usage.add(
             run.pk,
@@ -182,7 +182,7 @@ def test_an_archived_run_is_listed_when_asked_for(alice_client, seeded):
     assert (names(alice_client), names(alice_client, archived="only")) == ([], ["tone-7"])
     assert "1 restored" in done(alice_client, "restore", seeded.run)
     assert names(alice_client) == ["tone-7"]
-    assert list(AuditEntry.objects.order_by("-pk").values_list("act", "by__username")[:2]) == [
+    assert list(AuditEntry.objects.order_by("-pk").values_list("action", "by__username")[:2]) == [
         ("run restored", "alice"),
         ("run archived", "alice"),
     ]

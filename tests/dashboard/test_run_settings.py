@@ -62,7 +62,7 @@ def test_applied_it_is_the_configuration_an_event_and_on_the_audit_log(client, p
     assert run.settings.optimizer.learning_rate == 0.003
     event = run.topic.events.get(kind="config_changed")
     assert (event.payload["by"], event.payload["reason"]) == ("alice", "it learns too slowly")
-    entry = AuditEntry.objects.get(act="run configuration changed")
+    entry = AuditEntry.objects.get(action="run configuration changed")
     assert (entry.by, entry.details["reason"]) == (alice, "it learns too slowly")
 
 

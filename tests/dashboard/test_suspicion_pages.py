@@ -27,7 +27,7 @@ def suspected(seeded):
         run=seeded.run,
         kind="to_judge",
         words=f"12 replies say “{HOSTILE}”",
-        figures={"replies": 12},
+        metrics={"replies": 12},
         first_step=2,
         last_step=3,
         series={"to the judge": [[0, 0.0], [1, 0.25], [2, 0.5]]},
@@ -67,7 +67,7 @@ def test_its_groups_are_scored_again_and_that_is_kept_as_an_act(client, suspecte
         set(made.items.values_list("group", flat=True)) == groups
         and f"{len(groups)} selected groups" in said
     )
-    done = suspected.suspicion.acts.get()
+    done = suspected.suspicion.actions.get()
     assert (done.verb, done.by, done.details) == ("rescored", suspected.alice, {"set": made.pk})
 
 
@@ -143,7 +143,7 @@ def test_a_drop_names_who_did_and_why(client, suspected):
 )
 def test_a_drop_takes_the_runs_name_and_a_reason(client, suspected, sent, words):
     assert words in act(client, suspected.alice, suspected, "drop", **sent)
-    assert not suspected.suspicion.acts.exists()
+    assert not suspected.suspicion.actions.exists()
 
 
 def test_before_a_drop_it_is_said_how_many_groups_will_fall_with_the_tasks_and_without(
@@ -175,7 +175,7 @@ def test_before_a_drop_it_is_said_how_many_groups_will_fall_with_the_tasks_and_w
         name="tone-7",
         with_tasks="on",
     )
-    assert suspected.suspicion.acts.get().details["groups"] == with_tasks
+    assert suspected.suspicion.actions.get().details["groups"] == with_tasks
 
 
 def test_other_weights_hold_from_the_next_groups_on(client, suspected):

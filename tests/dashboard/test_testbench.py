@@ -81,7 +81,7 @@ def test_what_is_typed_becomes_a_trial_that_waits_for_a_scorer(bench, ask, alice
     page = html(bench, address("test-bench-trial", trial.pk))
     assert "waiting for a scorer" in page and "No scorer is running" in page
     assert "data-again" in page and "Half?\nReally?" in page and r"\boxed{0.5}" in page
-    assert AuditEntry.objects.filter(act="scorer tried", by=alice).exists()
+    assert AuditEntry.objects.filter(action="scorer tried", by=alice).exists()
 
 
 def test_a_waiting_trial_that_is_served_claims_no_priority_of_live_runs(bench, ask):
@@ -234,7 +234,7 @@ def test_a_case_kept_twice_is_one_case_with_the_newer_expectation(bench, ask):
     case = RegressionCase.objects.get()
     assert (case.expected, case.holds) == (1.0, False)
     assert "1 differs" in html(bench, address("test-bench-cases"))
-    acts = AuditEntry.objects.order_by("pk").values_list("act", flat=True)
+    acts = AuditEntry.objects.order_by("pk").values_list("action", flat=True)
     assert list(acts)[-2:] == ["regression case added", "regression case changed"]
 
 
@@ -307,7 +307,7 @@ def test_a_case_is_deleted_and_the_audit_log_keeps_it(bench, ask, alice):
     bench.post(address("test-bench-delete", case.pk))
     assert not RegressionCase.objects.exists()
     entry = AuditEntry.objects.latest("pk")
-    assert (entry.act, entry.by, entry.details["expected"]) == (
+    assert (entry.action, entry.by, entry.details["expected"]) == (
         "regression case deleted",
         alice,
         1.0,

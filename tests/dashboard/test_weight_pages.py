@@ -252,7 +252,7 @@ def test_keeping_a_folder_and_letting_it_go_are_on_record(alice, seeded):
     acts = (
         AuditEntry.objects.filter(target="run lab/tone-7 v2")
         .order_by("pk")
-        .values_list("act", "by__username")
+        .values_list("action", "by__username")
     )
     assert list(acts) == [("weight version kept", "alice"), ("weight version let go", "alice")]
 
@@ -324,7 +324,7 @@ def test_an_export_is_downloaded_as_a_zip_and_deleted(alice, seeded, tmp_path):
     assert not folder.exists()
     assert alice.get(at("run-weight-zip", order.pk)).status_code == 404
     acts = AuditEntry.objects.filter(target="run lab/tone-7 v3", by=seeded.alice).values_list(
-        "act", flat=True
+        "action", flat=True
     )
     assert set(acts) == {"weight version downloaded", "weight version's export deleted"}
 

@@ -170,13 +170,13 @@ def test_staff_need_the_permission_to_order_workers(client, alice, explorer):
 def test_an_order_is_on_the_audit_log_with_its_reason(client, admin, explorer):
     told(client, admin, explorer, "drain", reason="its disk is full")
     told(client, admin, explorer, "put-back")
-    drained, back = AuditEntry.objects.filter(act__startswith="worker").order_by("pk")
-    assert (drained.act, drained.by, drained.details) == (
+    drained, back = AuditEntry.objects.filter(action__startswith="worker").order_by("pk")
+    assert (drained.action, drained.by, drained.details) == (
         "worker drained",
         admin,
         {"reason": "its disk is full"},
     )
-    assert back.act == "worker put back"
+    assert back.action == "worker put back"
     explorer.refresh_from_db()
     assert (explorer.order, explorer.ordered_by) == ("", "root")
 
@@ -270,10 +270,10 @@ def test_who_serves_no_run_is_offered_no_order_and_takes_none(client, admin, bes
     answer = told(client, admin, beside["web"], verb, name="9")
     shown = client.get(answer.url).content.decode()
     assert (
-        "nothing to drain or fence" in shown
+        "can’t drain or quarantine it" in shown
         and "data-opens" not in shown[shown.index('id="now"') :]
     )
-    assert not AuditEntry.objects.filter(act__startswith="worker").exists()
+    assert not AuditEntry.objects.filter(action__startswith="worker").exists()
 
 
 def test_without_plugins_the_page_says_nothing_of_them(client, carol, explorer):

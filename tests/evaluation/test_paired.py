@@ -7,11 +7,11 @@ from statistics import mean, stdev
 
 import pytest
 
-from apps.evaluation.figures import mean_with_interval
+from apps.evaluation.metrics import mean_with_interval
 from apps.evaluation.paired import of_differences, paired
 
 
-def test_only_tasks_that_both_have_a_figure_of_are_compared():
+def test_only_tasks_that_both_have_a_metric_of_are_compared():
     found = paired({1: 1.0, 2: 0.5, 3: 0.0, 9: 1.0}, {1: 0.5, 2: 0.5, 3: 1.0, 8: 0.0})
     assert (found.tasks, found.better, found.worse, found.same) == (3, 1, 1, 1)
     assert found.value == pytest.approx(-0.5 / 3)

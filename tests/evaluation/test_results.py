@@ -82,10 +82,10 @@ def test_a_complete_evaluation_is_summed_up_once(evaluation):
     assert (keep_results(), keep_results()) == (1, 0)
     kept = EvaluationResult.objects.get()
     Rollout.objects.filter(run=evaluation).delete()
-    assert load_results_so_far(evaluation).found.judged == kept.figures["judged"] == 5
+    assert load_results_so_far(evaluation).found.judged == kept.metrics["judged"] == 5
 
 
-def test_what_is_kept_of_each_task_has_the_kept_figure_as_its_mean(evaluation):
+def test_what_is_kept_of_each_task_has_the_kept_metric_as_its_mean(evaluation):
     keep_results()
     kept = EvaluationResult.objects.get()
     index = dict(evaluation.taskset.tasks.values_list("pk", "index"))
@@ -93,17 +93,17 @@ def test_what_is_kept_of_each_task_has_the_kept_figure_as_its_mean(evaluation):
         0,
         1,
         2,
-    ]  # the dropped one has no figure
-    assert kept.by_task["figures"]["pass"] == {"1": [1.0, 0.5, 0.0], "2": [1.0, 1.0, None]}
-    for measure, of_k in kept.by_task["figures"].items():
+    ]  # the dropped one has no metric
+    assert kept.by_task["metrics"]["pass"] == {"1": [1.0, 0.5, 0.0], "2": [1.0, 1.0, None]}
+    for measure, of_k in kept.by_task["metrics"].items():
         for k, values in of_k.items():
             known = [value for value in values if value is not None]
             assert sum(known) / len(known) == pytest.approx(
-                kept.figures["figures"][measure][k][0], abs=1e-6
+                kept.metrics["metrics"][measure][k][0], abs=1e-6
             )
 
 
-def test_a_domain_and_a_band_of_difficulty_have_figures_of_their_own(
+def test_a_domain_and_a_band_of_difficulty_have_metrics_of_their_own(
     evaluation, taskset, monkeypatch
 ):
     monkeypatch.setattr("apps.evaluation.results.BANDS", 1)
@@ -118,11 +118,11 @@ def test_a_domain_and_a_band_of_difficulty_have_figures_of_their_own(
     )
     assert found.domains["odd"]["pass"]["1"][3] == 1
     (band,) = found.scales["digits"]
-    assert (band["from"], band["to"], band["figures"]["pass"]["1"][3]) == (5.0, 7.0, 3)
+    assert (band["from"], band["to"], band["metrics"]["pass"]["1"][3]) == (5.0, 7.0, 3)
 
 
 def test_majorities_are_told_where_final_answers_can_be_the_same(evaluation):
-    assert "maj" not in summed_up(evaluation).figures  # 1 and 2, at every task
+    assert "maj" not in summed_up(evaluation).metrics  # 1 and 2, at every task
     Rollout.objects.filter(run=evaluation).update(text="So it is \\boxed{ 7 }.")
     assert summed_up(evaluation).at("maj", 1).tasks == 3
 

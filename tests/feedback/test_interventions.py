@@ -74,7 +74,7 @@ def test_what_changes_an_answer_is_on_record_once(rollout, alice, kind, text, ac
     for _ in range(2):
         request_intervention(alice, rollout.pk, kind, text, name)
     entries = AuditEntry.objects.filter(by=alice)
-    assert list(entries.values_list("act", flat=True)) == acts
+    assert list(entries.values_list("action", flat=True)) == acts
     assert all(
         entry.target == rollout.run.address and entry.details == {"rollout": rollout.pk}
         for entry in entries
@@ -239,7 +239,7 @@ def test_typed_text_is_found_again_with_who_typed_it(
             1,
             3,
         )
-        assert span.act.by == alice
+        assert span.intervention.by == alice
     assert typists(rollout) == [alice.pk]
 
 

@@ -193,7 +193,7 @@ def test_what_is_made_and_retired_is_on_record(asking, alice):
     acts = AuditEntry.objects.filter(project=run.project, target=run.address, by=alice).order_by(
         "pk"
     )
-    assert list(acts.values_list("act", flat=True)) == ["gold made", "gold retired"]
+    assert list(acts.values_list("action", flat=True)) == ["gold made", "gold retired"]
 
 
 @pytest.mark.parametrize(

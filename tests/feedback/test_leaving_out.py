@@ -71,7 +71,7 @@ def test_what_is_open_or_ready_is_dropped_and_what_was_taken_stays(ready, finish
 def test_who_did_it_and_why_is_on_record(ready, alice):
     run, groups = ready()
     drop_groups(run, groups[:1], alice, "they plead")
-    entry = AuditEntry.objects.get(act="groups dropped")
+    entry = AuditEntry.objects.get(action="groups dropped")
     assert (entry.by, entry.details["reason"], entry.details["groups"]) == (
         alice,
         "they plead",
@@ -116,7 +116,7 @@ def test_where_nothing_is_left_to_drop_nothing_is_done(ready, alice):
         drop_groups(run, groups, alice, "late")
     assert (
         states(groups) == [{"claimed"}, {"claimed"}]
-        and not AuditEntry.objects.filter(act="groups dropped").exists()
+        and not AuditEntry.objects.filter(action="groups dropped").exists()
     )
 
 

@@ -116,7 +116,7 @@ def test_an_owner_creates_fills_and_deletes_a_group(client, alice, bob, dora):
     client.post(address, {"act": "delete"})
     assert not RaterGroup.objects.exists()
     acts = AuditEntry.objects.filter(target="rater group maths").order_by("pk")
-    assert [entry.act for entry in acts] == [
+    assert [entry.action for entry in acts] == [
         "rater group created",
         "rater group changed",
         "rater group changed",

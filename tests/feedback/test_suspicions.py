@@ -89,7 +89,7 @@ def test_what_a_run_wrote_raises_one_suspicion_however_often_it_is_looked_at(wat
     assert set(first) == set(again) == {"to_judge"} and first["to_judge"].pk == again["to_judge"].pk
     suspicion = again["to_judge"]
     assert (
-        suspicion.figures["replies"] == 12
+        suspicion.metrics["replies"] == 12
         and len(suspicion.evidence) == 12
         and len(suspicion.sample) == 12
     )
@@ -138,10 +138,10 @@ def test_what_was_dismissed_is_raised_again_only_by_what_is_drawn_later(watched,
         acting.dismiss(suspicion, alice, "  ")
     acting.dismiss(suspicion, alice, "they quote a letter")
     assert raised(run) == {}
-    [act] = suspicion.acts.all()
+    [act] = suspicion.actions.all()
     assert (act.verb, act.reason, act.by) == ("dismissed", "they quote a letter", alice)
     assert run.topic.events.filter(kind="suspicion_acted").get().payload["by"] == "alice"
-    entry = AuditEntry.objects.get(act="suspicion dismissed")
+    entry = AuditEntry.objects.get(action="suspicion dismissed")
     assert (entry.by, entry.target, entry.details["reason"]) == (
         alice,
         run.address,
@@ -176,7 +176,10 @@ def test_dropping_leaves_untrained_groups_out_and_keeps_the_ledger_right(watched
     assert ledger["dropped"] == 4 and ledger["ready"] == 0
     assert load_ledger(run).experiences["dropped"] == 6
     suspicion.refresh_from_db()
-    assert suspicion.state == "acted" and suspicion.acts.get().details == {"groups": 4, "tasks": 0}
+    assert suspicion.state == "acted" and suspicion.actions.get().details == {
+        "groups": 4,
+        "tasks": 0,
+    }
 
 
 def test_tasks_that_are_left_out_are_drawn_no_more_and_one_is_always_left(watched, finish, alice):
@@ -242,7 +245,7 @@ def test_other_weights_are_a_change_of_the_running_configuration(watched, alice)
     run.refresh_from_db()
     assert run.settings.rewards[0].weight == 0.25 and run.state == "running"
     assert run.topic.events.filter(kind="config_changed").get().payload["by"] == "alice"
-    assert suspicion.acts.get().details == {"weights": {"sort": [1.0, 0.25]}}
+    assert suspicion.actions.get().details == {"weights": {"sort": [1.0, 0.25]}}
     with pytest.raises(NotPossible):
         acting.reweight(suspicion, alice, {"sort": 0.25})
     with pytest.raises(ConfigError, match="is not a scorer of this run"):

@@ -1,4 +1,4 @@
-"""`bench/all.py`: what it runs exists, what it reads, and when it calls a figure worse."""
+"""`bench/all.py`: what it runs exists, what it reads, and when it calls a number worse."""
 
 import pytest
 from django.conf import settings
@@ -24,7 +24,7 @@ def test_growth_is_the_largest_size_over_the_smallest():
     assert grown("claim", "claimed").read({"claimed": {"cpu_ms": [2.0, 3.0, 5.0]}}) == 2.5
 
 
-def test_a_figure_is_read_by_its_path_and_divided_by_another():
+def test_a_metric_is_read_by_its_path_and_divided_by_another():
     found = {"python, forked": {"per_second": 300}, "bare": {"per_second": 240}, "ratio": "0.5"}
     path = ("python, forked", "per_second")
     assert Figure("starts", path, ("bare", "per_second")).read(found) == 1.25
@@ -37,7 +37,7 @@ def test_a_figure_is_read_by_its_path_and_divided_by_another():
     ("now", "more_is_better", "is_worse"),
     [(0.69, True, True), (0.75, True, False), (2.0, True, False), (1.35, False, True)],
 )
-def test_a_figure_is_worse_beyond_the_noise_of_the_recorded_ones(now, more_is_better, is_worse):
+def test_a_metric_is_worse_beyond_the_noise_of_the_recorded_ones(now, more_is_better, is_worse):
     assert fell(now, [0.9, 1.0, 1.1], more_is_better) is is_worse
 
 

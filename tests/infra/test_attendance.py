@@ -99,11 +99,11 @@ def test_a_web_process_tells_what_it_serves_and_says_goodbye(web, eventually):
     found = eventually(lambda: row("web"))
     eventually(
         lambda: (
-            "sockets open" in row("web").doing and row("web").figures.get("cpu_share") is not None
+            "sockets open" in row("web").doing and row("web").metrics.get("cpu_share") is not None
         )
     )
     assert (found.pid, found.standing) == (web.process.pid, "alive")
-    assert {"code", "python", "django"} <= set(found.details) and row("web").figures[
+    assert {"code", "python", "django"} <= set(found.details) and row("web").metrics[
         "rss_bytes"
     ] > 2**20
     web.stop()

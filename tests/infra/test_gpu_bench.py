@@ -39,9 +39,9 @@ def test_every_part_is_a_script_that_is_there_and_each_preset_is_among_them():
 @pytest.mark.parametrize(
     ("code", "value", "words"),
     [
-        ("print('more'); print('{\"figure\": 1}')", {"figure": 1}, ""),
-        ("print('{\"figure\": 1}'); raise SystemExit(1)", {"figure": 1}, "exit code 1"),
-        ("print('no figures')", {}, "printed no JSON"),
+        ("print('more'); print('{\"metric\": 1}')", {"metric": 1}, ""),
+        ("print('{\"metric\": 1}'); raise SystemExit(1)", {"metric": 1}, "exit code 1"),
+        ("print('no metrics')", {}, "printed no JSON"),
     ],
 )
 def test_a_part_that_failed_says_so_beside_what_it_measured(code, value, words):

@@ -151,7 +151,7 @@ def test_every_line_of_the_metrics_can_be_read_back(admin, run, finish):
     } <= names
 
 
-def test_metrics_show_the_newest_steps_figures_to_who_judges_openly(alice, bob, run):
+def test_metrics_show_the_newest_steps_metrics_to_who_judges_openly(alice, bob, run):
     Metric.record(run, 1, {"reward_mean": 0.25})
     Metric.record(run, 2, {"reward_mean": 0.5, "staleness": 1.0, "a_scorers_own": 1.0})
     Run.objects.filter(pk=run.pk).update(step=2)

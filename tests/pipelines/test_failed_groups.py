@@ -81,7 +81,7 @@ def test_an_operator_that_breaks_has_failed_until_its_groups_are_refined_again(
     assert failed_at(run) == [] and not LeftOut.objects.exists() and violations() == []
     (told,) = run.topic.events.filter(kind="task_released").values_list("payload", flat=True)
     assert told == {"taskset": "sort", "index": group.task.index, "by": "alice"}
-    assert AuditEntry.objects.get(act="groups refined again").by == alice
+    assert AuditEntry.objects.get(action="groups refined again").by == alice
 
 
 def test_refining_again_leaves_what_failed_for_another_reason_in_quarantine(new_run, judge, breaks):

@@ -1,11 +1,11 @@
 """What an operator is told of the groups before one: those that came as far, were closed by then,
-in figures.
+in metrics.
 """
 
 from apps.dashboard.reconciliation.groups import groups_match_their_counters
 from apps.pipelines.dry_run import dry_run
 from apps.pipelines.operators.balance import Options
-from apps.pipelines.operators.contract import Figures
+from apps.pipelines.operators.contract import GroupMetrics
 from apps.pipelines.recent import recent
 from apps.pipelines.refining import load_cases
 from apps.rollouts.models import Group
@@ -17,15 +17,15 @@ def told(group, **options):
     return found
 
 
-def test_groups_before_are_told_in_figures_the_newest_first(new_run, judge):
+def test_groups_before_are_told_in_metrics_the_newest_first(new_run, judge):
     run = new_run()
     run.taskset.tasks.update(domain="math")
     judge(run, (0.0, 1.0), (1.0, 0.5))
     [last] = judge(run, (0.5, 0.0))
     found = told(last, by="success")
-    assert found.own == Figures("math", 4.0, 0.25) and found.before == (
-        Figures("math", 4.0, 0.75),
-        Figures("math", 4.0, 0.5),
+    assert found.own == GroupMetrics("math", 4.0, 0.25) and found.before == (
+        GroupMetrics("math", 4.0, 0.75),
+        GroupMetrics("math", 4.0, 0.5),
     )
 
 

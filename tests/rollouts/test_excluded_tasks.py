@@ -230,7 +230,7 @@ def test_what_is_released_is_drawn_again_and_may_fail_as_often_as_before(
 ):
     assert release_from_quarantine(failing_run, quarantine.pk, alice) == quarantine.task
     assert events(failing_run, "task_released") == [{"taskset": "sort", "index": 2, "by": "alice"}]
-    assert AuditEntry.objects.get(act="task released").details == {"taskset": "sort", "index": 2}
+    assert AuditEntry.objects.get(action="task released").details == {"taskset": "sort", "index": 2}
     fail_at(failing_run, 2, drawn(failing_run, 4))
     assert not LeftOut.objects.exists() and sound()
     fail_at(failing_run, 2, drawn(failing_run, 4))

@@ -124,7 +124,9 @@ def test_what_people_ask_for_is_drawn_first_and_the_shuffle_goes_on_where_it_sto
     assert drawn(asked_run, 2) == order[:2]
     assert ask(asked_run, order[0], alice) and ask(asked_run, order[3], alice)
     assert (
-        AuditEntry.objects.filter(act="task asked for", target=asked_run.address, by=alice).count()
+        AuditEntry.objects.filter(
+            action="task asked for", target=asked_run.address, by=alice
+        ).count()
         == 2
     )
     assert drawn(asked_run, 1) == [order[0]]

@@ -24,7 +24,7 @@ def test_a_process_tells_the_memory_of_its_machine():
 
 
 @without_gpu
-def test_a_figure_that_torch_cannot_read_is_left_out_with_the_reason():
+def test_a_metric_that_torch_cannot_read_is_left_out_with_the_reason():
     told = read_available(
         name=lambda: {"gpu": torch.cuda.get_device_name(0)}, memory=lambda: {"gpu_bytes": 5}
     )
@@ -33,7 +33,7 @@ def test_a_figure_that_torch_cannot_read_is_left_out_with_the_reason():
 
 
 @without_gpu
-def test_every_figure_may_be_missing():
+def test_every_metric_may_be_missing():
     told = read_available(
         name=lambda: {"gpu": torch.cuda.get_device_name(0)},
         memory=lambda: {"free": torch.cuda.mem_get_info(0)},

@@ -99,7 +99,7 @@ def test_its_password_is_shown_once_and_renewed_by_name(reader):
         "SELECT 1"
     ).fetchone() == (1,)
     assert [
-        entry.act
+        entry.action
         for entry in AuditEntry.objects.filter(target=f"database role {NAME}").order_by("pk")
     ] == [
         "sql reader made",

@@ -70,18 +70,18 @@ def test_they_say_what_the_tables_say(seeded):
 
 def test_evaluations_stand_under_the_run_whose_version_they_ask(run, finish):
     made = evaluated(run, 0, finish, 3)
-    kept = made.result.figures
+    kept = made.result.metrics
     [(number, version, taskset, per_task, judged)] = asked(
         "SELECT evaluation_id, weight_version, evaluation.taskset, samples_per_task, judged FROM"
         " desk.evaluations evaluation JOIN desk.runs USING (run_id) WHERE run = 'run-0'"
     )
     assert (number, version, taskset, per_task, judged) == (made.pk, 0, "sort", 2, kept["judged"])
     rows = asked(
-        "SELECT measure, k, value, low, high, tasks FROM desk.evaluation_figures WHERE run_id ="
+        "SELECT measure, k, value, low, high, tasks FROM desk.evaluation_metrics WHERE run_id ="
         f" {run.pk}"
     )
     assert {(measure, str(k)): list(told) for measure, k, *told in rows} == {
-        (measure, k): told for measure, of_k in kept["figures"].items() for k, told in of_k.items()
+        (measure, k): told for measure, of_k in kept["metrics"].items() for k, told in of_k.items()
     }
 
 
@@ -93,12 +93,12 @@ def test_runs_say_which_of_them_are_evaluations(run):
     ]
 
 
-def test_an_evaluation_that_is_not_complete_has_no_figures(run):
+def test_an_evaluation_that_is_not_complete_has_no_metrics(run):
     start_evaluation(run.weight_versions.get(version=0), Asked(taskset="sort", samples=2))
     assert asked("SELECT state, judged, summed_up_at FROM desk.evaluations") == [
         ("running", None, None)
     ]
-    assert asked("SELECT * FROM desk.evaluation_figures") == []
+    assert asked("SELECT * FROM desk.evaluation_metrics") == []
 
 
 def test_a_migration_finds_no_view_in_its_way_and_they_come_back(db):

@@ -38,8 +38,8 @@ def test_alpha_of_krippendorffs_example_with_missing_decisions(level, published)
 
 
 def test_a_unit_that_only_one_has_decided_is_not_counted():
-    figure = krippendorff_alpha(*table_of(KRIPPENDORFF), "nominal")
-    assert (figure.units, figure.decisions) == (11, 40)
+    metric = krippendorff_alpha(*table_of(KRIPPENDORFF), "nominal")
+    assert (metric.units, metric.decisions) == (11, 40)
 
 
 def test_fleiss_kappa_of_the_psychiatric_diagnoses():
@@ -84,16 +84,16 @@ def test_percent_agreement_counts_equal_pairs():
 
 
 @pytest.mark.parametrize(
-    "figure",
+    "metric",
     [percent_agreement, fleiss_kappa, lambda counts: krippendorff_alpha(counts, [1.0], "nominal")],
 )
-def test_one_rater_agrees_with_nobody_and_the_words_say_so(figure):
+def test_one_rater_agrees_with_nobody_and_the_words_say_so(metric):
     counts, _ = table_of([[1, 1, 1]])
-    assert figure(counts).value is None
-    assert "no item has two ratings" in figure(counts).why
+    assert metric(counts).value is None
+    assert "no item has two ratings" in metric(counts).why
 
 
-def test_no_decisions_at_all_are_no_figure():
+def test_no_decisions_at_all_are_no_metric():
     counts, kinds = count_values([], [])
     assert percent_agreement(counts).value is None
     assert krippendorff_alpha(counts, kinds, "interval").value is None
@@ -103,13 +103,13 @@ def test_no_decisions_at_all_are_no_figure():
 def test_agreement_beyond_chance_is_not_defined_when_all_are_equal(level):
     counts, kinds = table_of([[3, 3, 3], [3, 3, 3]])
     assert percent_agreement(counts).value == 1
-    for figure in (
+    for metric in (
         krippendorff_alpha(counts, kinds, level),
         fleiss_kappa(counts),
         kappa_of_table(np.array([[5, 0], [0, 0]])),
     ):
-        assert figure.value is None
-        assert "all ratings are equal" in figure.why
+        assert metric.value is None
+        assert "all ratings are equal" in metric.why
 
 
 def alpha_by_pairs(rows, level):
@@ -144,11 +144,11 @@ def alpha_by_pairs(rows, level):
 )
 def test_alpha_is_its_definition_pair_by_pair(rows, level):
     counts, kinds = table_of(rows)
-    figure = krippendorff_alpha(counts, kinds, level)
-    if figure.value is None:
-        assert figure.why
+    metric = krippendorff_alpha(counts, kinds, level)
+    if metric.value is None:
+        assert metric.why
     else:
-        assert figure.value == pytest.approx(alpha_by_pairs(rows, level))
+        assert metric.value == pytest.approx(alpha_by_pairs(rows, level))
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -1,4 +1,4 @@
-"""A scorer's figures against people: worked by hand, by the obvious slow way, and where they do not
+"""A scorer's metrics against people: worked by hand, by the obvious slow way, and where they do not
 exist.
 """
 
@@ -78,7 +78,7 @@ def test_people_in_the_middle_say_neither():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_all_figures_are_those_of_the_obvious_way(seed):
+def test_all_metrics_are_those_of_the_obvious_way(seed):
     rows = by_chance(120, seed)
     found = compute_calibration(rows)
     decided = [row for row in rows if row.people != 0.5 and row.scorer != 0.5]
@@ -181,7 +181,7 @@ def test_the_diagram_tells_what_people_gave_where_the_scorer_gave_so_much():
 
 
 @pytest.mark.parametrize("count", [0, 1, LEAST - 1])
-def test_with_few_labels_every_figure_says_what_it_lacks(count):
+def test_with_few_labels_every_metric_says_what_it_lacks(count):
     found = compute_calibration(rows_of([(n % 2, n % 2) for n in range(count)], length=9))
     for name in (
         "accuracy",
@@ -194,8 +194,8 @@ def test_with_few_labels_every_figure_says_what_it_lacks(count):
         "length",
         "error",
     ):
-        figure = getattr(found, name)
-        assert figure.value is None and figure.why.startswith(f"needs {LEAST} "), name
+        metric = getattr(found, name)
+        assert metric.value is None and metric.why.startswith(f"needs {LEAST} "), name
     assert sum(one.count for one in found.bins) == count
 
 
@@ -207,7 +207,7 @@ def test_labels_that_are_all_good_leave_kappa_without_a_meaning():
     assert found.kappa.value is None and "agreement by chance" in found.kappa.why
 
 
-def test_replies_that_hang_together_make_a_figure_less_sure():
+def test_replies_that_hang_together_make_a_metric_less_sure():
     same = [JudgedReply(n, n % 5, 1 if n % 5 < 2 else 0, (n // 5) % 2) for n in range(200)]
     grouped = compute_calibration(same)
     single = compute_calibration(

@@ -53,5 +53,5 @@ def test_too_few_decisions_have_no_interval(decisions):
     assert bootstrap_interval(lambda rows: 1.0, decisions) is None
 
 
-def test_a_figure_that_is_mostly_not_defined_has_no_interval():
+def test_a_metric_that_is_mostly_not_defined_has_no_interval():
     assert bootstrap_interval(lambda rows: None, 10) is None

@@ -134,7 +134,7 @@ def test_a_worker_tells_its_memory_and_hears_its_order_with_a_heartbeat(admin, d
     Worker.objects.get(pk=worker.pk).tell(DRAIN, admin)
     WorkerRegistration(worker).keep()
     assert worker.takes_nothing
-    assert Worker.objects.get().figures["rss_bytes"] > 2**20
+    assert Worker.objects.get().metrics["rss_bytes"] > 2**20
 
 
 def test_a_sample_counts_memory_and_processor_of_the_process():

@@ -148,7 +148,7 @@ def test_the_audit_log_keeps_who_deleted_the_project(seeded):
     finish(delete_project(seeded.project, seeded.alice))
     address = ProjectRemoval.objects.get().address
     entries = AuditEntry.objects.filter(target=address).order_by("pk")
-    acts = [(entry.act, entry.name) for entry in entries if "delet" in entry.act]
+    acts = [(entry.action, entry.name) for entry in entries if "delet" in entry.action]
     assert acts == [("project deletion ordered", "alice"), ("project deleted", "alice")]
     assert entries.last().details["rows"] > 300
 

@@ -51,8 +51,8 @@ def told(tiny_run, finish, bob, settings, tmp_path, monkeypatch) -> Run:
 def test_a_head_reads_replies_as_people_do_and_gives_the_rewards(told):
     learn(told)
     row = training.train_head(told)
-    assert row.kind == "scalar_head" and row.decisions == 60 and row.figures["is_used"]
-    assert row.figures["accuracy"]["share"] == 1.0 and row.figures["accuracy"]["decisions"] == 12
+    assert row.kind == "scalar_head" and row.decisions == 60 and row.metrics["is_used"]
+    assert row.metrics["accuracy"]["share"] == 1.0 and row.metrics["accuracy"]["decisions"] == 12
     groups = list(Group.objects.all())
     write_model_rewards(groups, score_with_head)
     rewards = Reward.objects.filter(scorer="rater_model")
@@ -74,7 +74,7 @@ def test_a_head_worse_than_the_ridge_says_nothing(told, monkeypatch):
     monkeypatch.setattr(training, "fit_head", lambda run, pool, folder: folder.mkdir(parents=True))
     monkeypatch.setattr(training, "LoadedModel", lambda folder: None)
     monkeypatch.setattr(training, "_scored", backwards)
-    assert not training.train_head(told).figures["is_used"] and heads.find_newest_head(told) is None
+    assert not training.train_head(told).metrics["is_used"] and heads.find_newest_head(told) is None
 
 
 def test_weights_that_are_gone_leave_it_to_the_ridge(told, bob):
@@ -88,7 +88,7 @@ def test_weights_that_are_gone_leave_it_to_the_ridge(told, bob):
         decisions=60,
         last_rating=last,
         coefficients=coefficients,
-        figures={"is_used": True},
+        metrics={"is_used": True},
     )
     write_model_rewards(list(Group.objects.all()), score_with_head)
     assert set(
@@ -97,7 +97,7 @@ def test_weights_that_are_gone_leave_it_to_the_ridge(told, bob):
 
 
 def head_of(run: Run, decisions: int) -> RaterModel:
-    figures = {"is_used": False}
+    metrics = {"is_used": False}
     last = Rating.objects.latest("pk")
     return RaterModel.objects.create(
         run=run,
@@ -105,7 +105,7 @@ def head_of(run: Run, decisions: int) -> RaterModel:
         kind="scalar_head",
         decisions=decisions,
         last_rating=last,
-        figures=figures,
+        metrics=metrics,
     )
 
 

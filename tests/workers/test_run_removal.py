@@ -78,7 +78,7 @@ def test_the_audit_log_keeps_who_deleted_the_run(seeded):
     delete(seeded)
     remove_next("worker")
     entries = AuditEntry.objects.filter(target=address, act__contains="delet").order_by("pk")
-    assert [(entry.act, entry.name) for entry in entries] == [
+    assert [(entry.action, entry.name) for entry in entries] == [
         ("run deletion ordered", "alice"),
         ("run deleted", "alice"),
     ]

@@ -51,7 +51,7 @@ class _Refused(Exception):
 class _Wish(Generic[Answer]):
     """Request of another thread that the engine's thread carries out between two steps."""
 
-    act: Callable[[Decoder], Answer]
+    call: Callable[[Decoder], Answer]
     answer: Future[Answer]
 
 
@@ -178,8 +178,8 @@ class TransformersEngine:
 
     # -- requests to the thread
 
-    def _ask(self, act: Callable[[Decoder], Answer]) -> Future[Answer]:
-        wish = _Wish(act, Future())
+    def _ask(self, call: Callable[[Decoder], Answer]) -> Future[Answer]:
+        wish = _Wish(call, Future())
         with self._gate:
             self._living()
             self._wishes.put(wish)
@@ -277,7 +277,7 @@ class TransformersEngine:
 
     def _grant(self, wish: _Wish[Any], decoder: Decoder) -> None:
         try:
-            wish.answer.set_result(wish.act(decoder))
+            wish.answer.set_result(wish.call(decoder))
         except _Refused as refusal:
             wish.answer.set_exception(refusal.__cause__)
         except Exception as error:

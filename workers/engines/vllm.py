@@ -256,7 +256,7 @@ class VllmEngine:
 
     # -- between the threads
 
-    def _call(self, act: Callable[[], Coroutine[Any, Any, T]], seconds: float | None = None) -> T:
+    def _call(self, call: Callable[[], Coroutine[Any, Any, T]], seconds: float | None = None) -> T:
         """Run a coroutine on the event loop and wait for its result.
 
         Raises the coroutine's error, or EngineDied if vLLM ends. vLLM leaves calls unanswered when
@@ -265,7 +265,7 @@ class VllmEngine:
         engine's death.
         """
         self._require_alive()
-        future = asyncio.run_coroutine_threadsafe(act(), self._loop)
+        future = asyncio.run_coroutine_threadsafe(call(), self._loop)
         try:
             return future.result(seconds or CALL_SECONDS)
         except (EngineDeadError, CancelledError) as death:

@@ -55,44 +55,44 @@ class Stage:
     writer: ChunkWriter
 
 
-def perform(stage: Stage, rollout: InFlightRollout, act: Intervention) -> Effect:
+def perform(stage: Stage, rollout: InFlightRollout, intervention: Intervention) -> Effect:
     """Change the rollout as the person asks. Raises Refused."""
-    return ACTS[act.kind](stage, rollout, act)
+    return ACTS[intervention.kind](stage, rollout, intervention)
 
 
 # -- interventions
 
 
-def _stop(stage: Stage, rollout: InFlightRollout, act: Intervention) -> Effect:
+def _stop(stage: Stage, rollout: InFlightRollout, intervention: Intervention) -> Effect:
     if not rollout.token_ids:
         raise Refused("the reply has no text yet")
     rollout.drop_unanswered()
     return Effect(rollout.turn.text, Then.END, halts=True)
 
 
-def _edit(stage: Stage, rollout: InFlightRollout, act: Intervention) -> Effect:
-    before = _rewrite(stage, rollout, act, ends=False)
+def _edit(stage: Stage, rollout: InFlightRollout, intervention: Intervention) -> Effect:
+    before = _rewrite(stage, rollout, intervention, ends=False)
     return Effect(before, Then.GO_ON, halts=True)
 
 
-def _type(stage: Stage, rollout: InFlightRollout, act: Intervention) -> Effect:
-    before = _rewrite(stage, rollout, act, ends=True)
+def _type(stage: Stage, rollout: InFlightRollout, intervention: Intervention) -> Effect:
+    before = _rewrite(stage, rollout, intervention, ends=True)
     return Effect(before, Then.END_TURN, halts=True)
 
 
-def _rewrite(stage: Stage, rollout: InFlightRollout, act: Intervention, ends: bool) -> str:
+def _rewrite(stage: Stage, rollout: InFlightRollout, intervention: Intervention, ends: bool) -> str:
     """Replace the turn's text by the intervention's text, and stream it to viewers.
 
     Returns the text before.
     """
-    number = len(rollout.turns) - 1 if act.turn is None else act.turn
+    number = len(rollout.turns) - 1 if intervention.turn is None else intervention.turn
     if not 0 <= number < len(rollout.turns) or rollout.turns[number].role != POLICY:
         raise Refused("there is no such turn of the policy")
     if rollout.episode_id and number < len(rollout.turns) - 1:
         raise Refused("the environment has already answered that turn")
     turn = rollout.turns[number]
     try:
-        edit = rollout.chat_tokenizer.encode_edit(rollout.turn_tokens(number), act.text)
+        edit = rollout.chat_tokenizer.encode_edit(rollout.turn_tokens(number), intervention.text)
     except UnencodableText as why:
         raise Refused(str(why)) from why
     kept = turn.first + edit.kept
@@ -103,9 +103,9 @@ def _rewrite(stage: Stage, rollout: InFlightRollout, act: Intervention, ends: bo
             f"{rollout.plan.room}, including one to end it"
         )
     before = turn.text
-    rollout.rewrite(number, edit, act.pk, stage.version)
+    rollout.rewrite(number, edit, intervention.pk, stage.version)
     if ends:
-        rollout.end_turn(act.pk, stage.version)
+        rollout.end_turn(intervention.pk, stage.version)
     typed = len(rollout.token_ids) - kept
     stage.writer.edit(
         rollout.rollout_id,
@@ -114,12 +114,12 @@ def _rewrite(stage: Stage, rollout: InFlightRollout, act: Intervention, ends: bo
         edit.keep,
         edit.text[edit.keep :],
         typed,
-        act.by.username,
+        intervention.by.username,
     )
     return before
 
 
-def _hold(stage: Stage, rollout: InFlightRollout, act: Intervention) -> Effect:
+def _hold(stage: Stage, rollout: InFlightRollout, intervention: Intervention) -> Effect:
     _return_unused(rollout)
     seconds = min(HOLD_SECONDS, LONGEST_HOLD_SECONDS - rollout.held_for)
     if seconds <= 0:
@@ -129,11 +129,11 @@ def _hold(stage: Stage, rollout: InFlightRollout, act: Intervention) -> Effect:
     is_new = rollout.held_until is None
     rollout.held_until = time.monotonic() + seconds
     rollout.held_for = rollout.held_for + seconds
-    stage.writer.held(rollout.rollout_id, act.by.username, seconds)
+    stage.writer.held(rollout.rollout_id, intervention.by.username, seconds)
     return Effect(rollout.turn.text, Then.WAIT, halts=is_new)
 
 
-def _free(stage: Stage, rollout: InFlightRollout, act: Intervention) -> Effect:
+def _free(stage: Stage, rollout: InFlightRollout, intervention: Intervention) -> Effect:
     if rollout.held_until is None:
         raise Refused("nobody holds it")
     _return_unused(rollout)

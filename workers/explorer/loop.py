@@ -376,10 +376,10 @@ class ExplorerLoop:
             for session in self.sessions.values()
             for rollout in session.rollouts.values()
         }
-        for act in list_pending_interventions(list(homes)) if homes else ():
-            session = homes[act.rollout_id]
-            if self.sessions.get(session.run.pk) is session:  # an act may have replaced it
-                self._guarded(session, functools.partial(session.carry_out, act))
+        for intervention in list_pending_interventions(list(homes)) if homes else ():
+            session = homes[intervention.rollout_id]
+            if self.sessions.get(session.run.pk) is session:  # an intervention may have replaced it
+                self._guarded(session, functools.partial(session.carry_out, intervention))
 
     def _release_overdue(self) -> None:
         for session in list(self.sessions.values()):
@@ -442,10 +442,10 @@ class ExplorerLoop:
 
     # -- errors
 
-    def _guarded(self, session: RunSession, act: Callable[[], object]) -> None:
-        """Run an act of this session; if its engine died, free its groups and replace it."""
+    def _guarded(self, session: RunSession, work: Callable[[], object]) -> None:
+        """Do work of this session; if its engine died, free its groups and replace it."""
         try:
-            act()
+            work()
         except EngineDied as death:
             log.error("engine_died", run=session.run, reason=str(death))
             self._free_groups(session, str(death))

@@ -171,7 +171,7 @@ def _turn(rollout: InFlightRollout, turn: dict[str, Any], end: int) -> InFlightT
             turn["read"],
         )
         text = rollout.chat_tokenizer.text(detokenizer.ids[: detokenizer.shown])
-    typed = [(act, first, past) for act, first, past in turn["typed"]]
+    typed = [(intervention, first, past) for intervention, first, past in turn["typed"]]
     return InFlightTurn(turn["role"], turn["first"], text, detokenizer, typed, turn["before"])
 
 

@@ -275,7 +275,7 @@ class InFlightRollout:
         past = self.turns[number + 1].first if number + 1 < len(self.turns) else len(self.token_ids)
         return self.token_ids[turn.first : past]
 
-    def rewrite(self, number: int, edit: EncodedEdit, act_id: int, version: int) -> None:
+    def rewrite(self, number: int, edit: EncodedEdit, intervention_id: int, version: int) -> None:
         """Replace policy turn `number` by this text, and drop the turns after it.
 
         Typed tokens are no samples: their mask and logprob are 0.
@@ -286,15 +286,15 @@ class InFlightRollout:
         turn.before = turn.text if turn.before is None else turn.before
         self._watch_anew()
         self._cut(turn.first + edit.kept)
-        self._type(edit.token_ids, act_id, version)
+        self._type(edit.token_ids, intervention_id, version)
         turn.text, turn.detokenizer = edit.text, IncrementalDetokenizer(self.chat_tokenizer)
         turn.detokenizer.push(tuple(self.turn_tokens(number)))
 
-    def end_turn(self, act_id: int, version: int) -> None:
+    def end_turn(self, intervention_id: int, version: int) -> None:
         """End the turn that a person typed with its stop token, marked as typed."""
-        self._type(self.chat_tokenizer.stop_token_ids[:1], act_id, version)
+        self._type(self.chat_tokenizer.stop_token_ids[:1], intervention_id, version)
 
-    def _type(self, token_ids: Sequence[int], act_id: int, version: int) -> None:
+    def _type(self, token_ids: Sequence[int], intervention_id: int, version: int) -> None:
         if not token_ids:
             return
         if not self.segments:
@@ -302,9 +302,9 @@ class InFlightRollout:
         first = len(self.token_ids)
         self._append(token_ids, (0.0,) * len(token_ids), 0)
         marks = self.turn.typed
-        if marks and marks[-1][0] == act_id and marks[-1][2] == first:
+        if marks and marks[-1][0] == intervention_id and marks[-1][2] == first:
             first = marks.pop()[1]
-        marks.append((act_id, first, len(self.token_ids)))
+        marks.append((intervention_id, first, len(self.token_ids)))
 
     # -- the arrays
 
@@ -348,7 +348,9 @@ class InFlightRollout:
         self.later_pictures = [shown for shown in self.later_pictures if shown.past <= length]
         last = self.turn
         last.typed = [
-            (act, start, min(past, length)) for act, start, past in last.typed if start < length
+            (intervention, start, min(past, length))
+            for intervention, start, past in last.typed
+            if start < length
         ]
 
     # -- results
@@ -390,12 +392,12 @@ class InFlightRollout:
     def _mark(
         self, turn: InFlightTurn, ids: list[int], text: str, start: int, mark: tuple[int, int, int]
     ) -> TypedSpan:
-        act, first, past = mark
+        intervention, first, past = mark
         before = self.chat_tokenizer.text(ids[: first - turn.first])
         until_end = self.chat_tokenizer.text(ids[: past - turn.first])
         begins = min(len(text), len(before))
         ends = min(len(text), len(until_end))
-        return TypedSpan(act, start + begins, start + ends, first, past - first)
+        return TypedSpan(intervention, start + begins, start + ends, first, past - first)
 
 
 def _moved(pictures: Iterable[ShownPicture], by: int) -> tuple[ShownPicture, ...]:

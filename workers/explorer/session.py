@@ -361,29 +361,29 @@ class RunSession:
 
     # -- people's interventions
 
-    def carry_out(self, act: Intervention) -> None:
+    def carry_out(self, intervention: Intervention) -> None:
         """Carry out the intervention, or record why it is refused. Raises EngineDied."""
-        rollout = self.rollouts.get(str(act.rollout_id))
+        rollout = self.rollouts.get(str(intervention.rollout_id))
         try:
             if rollout is None or rollout in self.ended:
                 raise Refused("the reply was already complete")
-            if act.kind in ON_ITS_MOVE and self.is_away(rollout):
+            if intervention.kind in ON_ITS_MOVE and self.is_away(rollout):
                 raise Refused("wait for the environment's answer")
-            effect = perform(Stage(self._served_version, self.writer), rollout, act)
+            effect = perform(Stage(self._served_version, self.writer), rollout, intervention)
         except Refused as refusal:
-            refuse_intervention(act, str(refusal))
+            refuse_intervention(intervention, str(refusal))
             return
-        self._follow(rollout, act, effect)
+        self._follow(rollout, intervention, effect)
         log.info(
             "person_acted",
             run=self.run,
-            rollout=act.rollout_id,
-            act=act.kind,
-            by=act.by.username,
+            rollout=intervention.rollout_id,
+            intervention=intervention.kind,
+            by=intervention.by.username,
         )
-        mark_done(act, effect.before)
+        mark_done(intervention, effect.before)
 
-    def _follow(self, rollout: InFlightRollout, act: Intervention, effect: Effect) -> None:
+    def _follow(self, rollout: InFlightRollout, intervention: Intervention, effect: Effect) -> None:
         """Do what follows from an intervention."""
         if effect.halts:
             self.halt(rollout)
@@ -396,7 +396,7 @@ class RunSession:
             self.go_on([rollout])
         elif effect.then is not Then.WAIT:
             # Before the rollout's end, which refuses pending interventions.
-            mark_done(act, effect.before)
+            mark_done(intervention, effect.before)
             self.record()
 
     def release_overdue(self) -> None:

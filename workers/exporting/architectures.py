@@ -121,9 +121,9 @@ class Model:
                 f"requires {choices}"
             )
 
-    # -- figures of the header ---------------------------------------------------------------------
+    # -- hyperparameters of the header -------------------------------------------------------------
 
-    def write_figures(self, writer: GGUFWriter) -> None:
+    def write_hyperparameters(self, writer: GGUFWriter) -> None:
         """Add what the architecture needs to know to the file's header."""
         config = self.config
         writer.add_block_count(self.layers)

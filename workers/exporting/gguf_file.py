@@ -177,7 +177,7 @@ def _write_header(
         writer.add_description(description.about)
     writer.add_file_type(FILE_TYPES[kind])
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
-    model.write_figures(writer)
+    model.write_hyperparameters(writer)
     vocabulary.write(writer)
 
 

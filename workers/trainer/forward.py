@@ -39,7 +39,7 @@ from workers.vision.merging import build_text_inputs
 
 log = structlog.get_logger(__name__)
 IGNORED = -100  # label of tokens that are not scored
-FIGURES = ("log_probs", "entropy")
+OUTPUTS = ("log_probs", "entropy")
 TILE = 1 << 22  # logits that exist at once on a CPU: 16 MiB, so that a tile stays near its caches
 WIDEST = 1 << 15  # columns of a tile on a GPU, the same number as in TRL
 
@@ -132,7 +132,7 @@ def set_temperature(model: torch.nn.Module, temperature: float) -> None:
     whole = unwrap_policy(model)
     # torch's stub knows tensors and modules alone as attributes of a module.
     whole.temperature_of_scores = temperature  # type: ignore[assignment]
-    add_fused_lm_head(whole, temperature=temperature, outputs=FIGURES)
+    add_fused_lm_head(whole, temperature=temperature, outputs=OUTPUTS)
 
 
 def unwrap_policy(model: torch.nn.Module) -> PreTrainedModel:
@@ -230,7 +230,7 @@ def _log_probs(
                 hidden.float(), weight, head.bias, targets, temperature, width
             )
     found = ChunkedLogProbFunction.apply(
-        hidden, head.weight, head.bias, targets, temperature, WIDEST, None, 1.0, FIGURES[1:]
+        hidden, head.weight, head.bias, targets, temperature, WIDEST, None, 1.0, OUTPUTS[1:]
     )
     return found[0], found[1]
 

@@ -85,7 +85,7 @@ class TrainerLoop:
         return any(updated)
 
     def _turn(self, run: Run, due: Collection[int]) -> bool:
-        def act() -> bool:
+        def work() -> bool:
             trainer = self._run_trainer_for(run, due)
             if trainer is None:
                 return False
@@ -95,15 +95,15 @@ class TrainerLoop:
                 self._leave(run)
             return is_made
 
-        return self._guarded(run, act)
+        return self._guarded(run, work)
 
-    def _guarded(self, run: Run, act: Callable[[], bool]) -> bool:
-        """Call `act`; after an error unload this run and keep the worker alive.
+    def _guarded(self, run: Run, work: Callable[[], bool]) -> bool:
+        """Call `work`; after an error unload this run and keep the worker alive.
 
         The next trainer of the run starts from database rows and files.
         """
         try:
-            return act()
+            return work()
         except Interrupted:
             log.info("update_interrupted", run=run, step=run.step + 1)
             if not stop_request.is_asked():  # otherwise `stop` unloads the run

@@ -438,9 +438,9 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         (
-                            "act",
+                            "action",
                             models.CharField(
-                                help_text="Object and action, for example `run paused`.",
+                                help_text="Object and verb, for example `run paused`.",
                                 max_length=60,
                             ),
                         ),

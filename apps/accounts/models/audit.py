@@ -22,7 +22,7 @@ class AuditEntry(models.Model):
         blank=True,
         help_text="Name of the person at that time; kept after the account is deleted.",
     )
-    act = models.CharField(max_length=60, help_text="Object and action, for example `run paused`.")
+    action = models.CharField(max_length=60, help_text="Object and verb, for example `run paused`.")
     project = models.ForeignKey(
         "accounts.Project", null=True, on_delete=models.SET_NULL, related_name="audit_entries"
     )
@@ -39,12 +39,12 @@ class AuditEntry(models.Model):
         indexes = [models.Index(fields=["project", "-id"], name="audit_of_a_project")]
 
     def __str__(self) -> str:
-        return f"{self.name or 'rftweb'}: {self.act} {self.target}"
+        return f"{self.name or 'rftweb'}: {self.action} {self.target}"
 
     @classmethod
     def record(
         cls,
-        act: str,
+        action: str,
         target: str,
         by: AbstractUser | AnonymousUser | None = None,
         project: models.Model | None = None,
@@ -56,7 +56,7 @@ class AuditEntry(models.Model):
         """
         person = by if by is not None and by.is_authenticated else None
         return cls.objects.create(
-            act=act,
+            action=action,
             target=target[:200],
             by=person,
             name=person.username if person else "",

@@ -287,9 +287,9 @@ class RaterGroup(models.Model):
         if before != after:
             self.note("rater group changed", by, before=before, after=after)
 
-    def note(self, act: str, by: User | None, **details: object) -> None:
+    def note(self, action: str, by: User | None, **details: object) -> None:
         """Write an action on this group to the audit log."""
-        AuditEntry.record(act, f"rater group {self.name}", by, self.project, **details)
+        AuditEntry.record(action, f"rater group {self.name}", by, self.project, **details)
 
 
 class NoMember(Exception):

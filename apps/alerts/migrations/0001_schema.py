@@ -111,7 +111,7 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         ("todo", models.TextField(help_text="How to resolve the problem.")),
-                        ("figure", models.FloatField(null=True)),
+                        ("measured", models.FloatField(null=True)),
                         (
                             "since",
                             models.DateTimeField(help_text="When the condition was first met."),

@@ -83,7 +83,7 @@ class Alert(models.Model):
         )
     )
     todo = models.TextField(help_text="How to resolve the problem.")
-    figure = models.FloatField(null=True)
+    measured = models.FloatField(null=True)
     since = models.DateTimeField(help_text="When the condition was first met.")
     opened_at = models.DateTimeField(db_default=Now())
     seen_at = models.DateTimeField(db_default=Now(), help_text="When the condition was last met.")

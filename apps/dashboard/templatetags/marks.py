@@ -54,7 +54,7 @@ def hue(value: float | None) -> str:
 
 
 @register.filter
-def figure(value: float | None) -> str:
+def number(value: float | None) -> str:
     """Format a number: few digits, no exponent in the usual range, thousands separators."""
     if value is None:
         return "–"
@@ -83,12 +83,12 @@ def signed(value: float | None) -> str:
 
 
 @register.filter
-def signed_figure(value: float | None) -> str:
+def signed_number(value: float | None) -> str:
     """Format a difference with a sign and its significant digits."""
     return (
         "–"
         if value is None
-        else f"{'+' if value > 0 else '−' if value < 0 else ''}{figure(abs(value))}"
+        else f"{'+' if value > 0 else '−' if value < 0 else ''}{number(abs(value))}"
     )
 
 
@@ -239,7 +239,7 @@ def chip(judgement: Reward) -> SafeString:
 
 @register.simple_tag
 def whisker(value: float | None, low: float | None, high: float | None) -> SafeString:
-    """Return a figure from 0 to 1 as a tick within its interval; an empty track without one."""
+    """Return a metric from 0 to 1 as a tick within its interval; an empty track without one."""
     if value is None or low is None or high is None:
         return SafeString(
             '<svg class="whisker" viewBox="0 0 100 8" preserveAspectRatio="none"'

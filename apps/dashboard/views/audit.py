@@ -21,11 +21,11 @@ NAMED_AMONG = 1_000
 class AuditSearch(forms.Form):
     """A search by the words of an action and by its author."""
 
-    act = forms.CharField(
+    action = forms.CharField(
         max_length=60,
         required=False,
         label="Action",
-        widget=forms.TextInput({"list": "acts", "data-search": ""}),
+        widget=forms.TextInput({"list": "actions", "data-search": ""}),
     )
     by = forms.CharField(
         max_length=150, required=False, label="User", widget=forms.TextInput({"list": "people"})
@@ -35,8 +35,8 @@ class AuditSearch(forms.Form):
         if not self.is_valid():
             return entries.none()
         condition = Q()
-        if act := self.cleaned_data["act"]:
-            condition &= Q(act__icontains=act)
+        if action := self.cleaned_data["action"]:
+            condition &= Q(action__icontains=action)
         if by := self.cleaned_data["by"]:
             condition &= Q(name__iexact=by)
         return entries.filter(condition)
@@ -78,12 +78,12 @@ def _page(
         if is_searched
         else load_page(found, request)
     )
-    newest = list(among.order_by("-pk").values_list("act", "name")[:NAMED_AMONG])
+    newest = list(among.order_by("-pk").values_list("action", "name")[:NAMED_AMONG])
     context |= {
         "search": search,
         "page": page,
         "rows": [(entry, _entry_details(entry)) for entry in page.rows],
-        "acts": sorted({act for act, _ in newest}),
+        "actions": sorted({action for action, _ in newest}),
         "people": sorted({name for _, name in newest if name}),
     }
     return render(

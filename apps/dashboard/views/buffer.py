@@ -28,11 +28,11 @@ def buffer(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     samples = not run.settings.algorithm.learns_from_lessons
     context = {"section": "runs", "run": run, "is_open": is_open, "samples": samples}
     return render(
-        request, "dashboard/buffer.html", context | (_figures(run) if is_open and samples else {})
+        request, "dashboard/buffer.html", context | (_metrics(run) if is_open and samples else {})
     )
 
 
-def _figures(run: Run) -> dict:
+def _metrics(run: Run) -> dict:
     window = load_buffer_window(run)
     streams = list_flow_streams(window)
     return {

@@ -1,4 +1,4 @@
-"""Calibration of a run's scorers: figures against people's labels, and the owner's targets."""
+"""Calibration of a run's scorers: metrics against people's labels, and the owner's targets."""
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -83,7 +83,7 @@ def _context(
 @require_safe
 @login_required
 def calibration_json(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
-    """Owners and researchers of the project: every figure, for programs."""
+    """Owners and researchers of the project: every metric, for programs."""
     run = steered_run(request, project, slug)
     return JsonResponse(shown.calibration_document(run, _rows(run)))
 

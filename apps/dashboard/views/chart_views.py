@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer, trained_run
 from apps.dashboard.curves import AXES
-from apps.dashboard.ledger import FIGURES_OF_STEPS
+from apps.dashboard.ledger import METRICS_OF_STEPS
 from apps.dashboard.own_chart import OwnChartQuery, build_own_chart
 from apps.runs.blind_review import sees_judgements
 from apps.runs.models import LONGEST_NAME, ChartView, NotPossible, Run, newest_values
@@ -100,7 +100,7 @@ def _page(
         views = ChartView.objects.offered(request.user, run).select_related("owner")
         context |= {
             "sequence": run.topic.sequence,
-            "own": build_own_chart(run, chart_query, newest_values(run, FIGURES_OF_STEPS)),
+            "own": build_own_chart(run, chart_query, newest_values(run, METRICS_OF_STEPS)),
             "views": [(view, steers or view.owner_id == request.user.pk) for view in views],
             "may_steer": steers,
         }

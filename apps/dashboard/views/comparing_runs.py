@@ -13,14 +13,14 @@ from apps.accounts.requests import SignedInRequest
 from apps.dashboard import comparing_evaluations
 from apps.dashboard.comparing_runs import (
     AXES,
-    FIGURES,
     LAST,
+    METRICS,
     MOST_RUNS,
     NEWEST_GROUPS,
     Final,
     compute_final_means,
     drawn_charts,
-    figures_at,
+    metrics_at,
     overlaid,
     same_tasks,
 )
@@ -33,7 +33,7 @@ from apps.dashboard.significance import (
     by_seed,
     seeds_at_last_update,
 )
-from apps.evaluation.figures import MEASURES
+from apps.evaluation.metrics import MEASURES
 from apps.runs.blind_review import open_among
 from apps.runs.models import Run
 from apps.runs.models.steps import REWARD
@@ -45,9 +45,9 @@ LONGEST = 1_000  # longest list of addresses, in characters
 
 @dataclass(frozen=True)
 class Chance:
-    """The test of whether runs differ in one figure by more than their seeds.
+    """The test of whether runs differ in one metric by more than their seeds.
 
-    `of` describes the questions if the figure is an evaluation's.
+    `of` describes the questions if the metric is an evaluation's.
     """
 
     of: str
@@ -60,21 +60,21 @@ class Chance:
 def compare_runs(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: compare runs of their projects, `runs=project/slug,…`.
 
-    Figures are those of runs that they do not rate blind.
+    Metrics are those of runs that they do not rate blind.
     """
     runs, missing = _runs(request)
     is_open = open_among(request.user, [run.pk for run in runs])
     shown = [run for run in runs if run.pk in is_open]
     axis = _axis(request)
-    figure = _one_of(request, "figure", (*FIGURES, EVALUATED), REWARD)
+    metric = _one_of(request, "metric", (*METRICS, EVALUATED), REWARD)
     measured = EvaluationQuery.read(request.GET)
     choice = _one_of(request, "of", comparing_evaluations.CHOICES, "newest")
     finals = compute_final_means(shown)
     beside = comparing_evaluations.of_runs(shown, measured, choice)
     chances = (
-        _of_evaluations(shown, beside) if figure == EVALUATED else [_of_updates(finals, figure)]
+        _of_evaluations(shown, beside) if metric == EVALUATED else [_of_updates(finals, metric)]
     )
-    recorded = [name for name in FIGURES if any(name in final.last for final in finals)]
+    recorded = [name for name in METRICS if any(name in final.last for final in finals)]
     context = {
         "section": "runs",
         "runs": runs,
@@ -87,13 +87,13 @@ def compare_runs(request: SignedInRequest) -> HttpResponse:
         "asked": ",".join(_address(run) for run in runs),
         "most": MOST_RUNS,
         "finals": finals,
-        "figures": {name: FIGURES[name] for name in recorded},
+        "metrics": {name: METRICS[name] for name in recorded},
         "last": LAST,
         "newest_groups": NEWEST_GROUPS,
         "differences": list_differing_fields([run.settings for run in runs])
         if len(runs) > 1
         else [],
-        "figure": figure,
+        "metric": metric,
         "evaluated": EVALUATED,
         "chances": chances,
         "tasks": same_tasks(runs, request.user) if len(runs) > 1 else [],
@@ -116,10 +116,10 @@ def _one_of(request: SignedInRequest, name: str, known: Collection[str], otherwi
     return value
 
 
-def _of_updates(finals: list[Final], figure: str) -> Chance:
-    runs = [final.run for final in finals if figure in final.last]
+def _of_updates(finals: list[Final], metric: str) -> Chance:
+    runs = [final.run for final in finals if metric in final.last]
     groups = by_seed(runs)
-    values = figures_at(runs, figure)
+    values = metrics_at(runs, metric)
     return Chance("", seeds_at_last_update(groups, values), against_each_other(groups, values))
 
 

@@ -1,4 +1,4 @@
-"""Two versions of a run side by side: their figures, and their answers to the same prompts."""
+"""Two versions of a run side by side: their metrics, and their answers to the same prompts."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ from apps.dashboard.views.chatting import (
     turn_seconds,
     waiting_words,
 )
-from apps.evaluation.figures import MEASURES
+from apps.evaluation.metrics import MEASURES
 from apps.rollouts.models import ChatTurn, Comparison
 from apps.rollouts.models.chats import COLDEST, LONGEST_TEXT, MOST_TOKENS
 from apps.runs.blind_review import sees_judgements
@@ -111,7 +111,7 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
         "form": form,
         "steers": steers,
         "may_ask": steers and are_known and all(version.has_folder for version in known),
-        "sides": list_version_figures(chosen),
+        "sides": list_version_metrics(chosen),
         "earlier": (
             run.comparisons.filter(by=request.user).select_related("one", "other")[:EARLIER_SHOWN]
         ),
@@ -263,8 +263,8 @@ def _chosen_version(
     return newest if place else min(offered, key=attrgetter("version"))
 
 
-def list_version_figures(chosen: Iterable[WeightVersion | None]) -> list[tuple[str, str, list]]:
-    """Return (figure, explanation, [value of one, value of the other]); empty if one is missing."""
+def list_version_metrics(chosen: Iterable[WeightVersion | None]) -> list[tuple[str, str, list]]:
+    """Return (metric, explanation, [value of one, value of the other]); empty if one is missing."""
     asked = list(chosen)
     sides = [side for side in asked if side is not None]
     if len(sides) < len(asked):

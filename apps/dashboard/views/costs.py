@@ -69,7 +69,7 @@ class PricesForm(forms.Form):
 @require_safe
 @login_required
 def show_cost(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
-    """Members of the run's project; figures about rewards are for those who see ratings."""
+    """Members of the run's project; metrics about rewards are for those who see ratings."""
     return _page(request, seen_run(request, project, slug))
 
 

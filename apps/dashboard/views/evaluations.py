@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.arenas import list_offers
-from apps.dashboard.comparing_evaluations import figures_by_task
+from apps.dashboard.comparing_evaluations import metrics_by_task
 from apps.dashboard.evaluations import (
     EvaluationQuery,
     build_evaluations_overview,
@@ -25,8 +25,8 @@ from apps.dashboard.evaluations import (
 )
 from apps.dashboard.form_actions import posted_flag
 from apps.evaluation.asking import evaluate_several
-from apps.evaluation.figures import MEASURES, list_reported_ks
-from apps.evaluation.results import EvaluationFigures, by_scale, why_not_by_scale
+from apps.evaluation.metrics import MEASURES, list_reported_ks
+from apps.evaluation.results import EvaluationMetrics, by_scale, why_not_by_scale
 from apps.evaluation.scheduled import add_schedule, remove_schedule
 from apps.evaluation.so_far import load_results_so_far
 from apps.rewards import scorers
@@ -283,13 +283,13 @@ def _evaluation_context(request: SignedInRequest, run: Run) -> dict:
     if found is None:
         return context
     found = _by_its_scales(run, found, shown)
-    measures = {name: words for name, words in MEASURES.items() if name in found.figures}
+    measures = {name: words for name, words in MEASURES.items() if name in found.metrics}
     assert run.taskset is not None  # evaluations ask one taskset
     hardest = run.taskset.tasks.filter(index__in=[one["index"] for one in found.hardest]).only(
         "index", "prompt"
     )
     questions = {task.index: task.question[:LONGEST_QUESTION] for task in hardest}
-    figures = {
+    metrics = {
         "rows": table_rows(found, ks),
         "slices": slices(found, shown),
         "measures": measures,
@@ -301,7 +301,7 @@ def _evaluation_context(request: SignedInRequest, run: Run) -> dict:
     ]
     return {
         **context,
-        **figures,
+        **metrics,
         "found": found,
         "ks": ks,
         "absent": [why for why in absent if why],
@@ -309,9 +309,9 @@ def _evaluation_context(request: SignedInRequest, run: Run) -> dict:
     }
 
 
-def _by_its_scales(run: Run, found: EvaluationFigures, shown: EvaluationQuery) -> EvaluationFigures:
+def _by_its_scales(run: Run, found: EvaluationMetrics, shown: EvaluationQuery) -> EvaluationMetrics:
     """Add scales that were estimated since the evaluation was summarized."""
-    known = figures_by_task([run.pk], shown).get(run.pk)
+    known = metrics_by_task([run.pk], shown).get(run.pk)
     if known is None:  # it is not summarized yet, or was by an earlier release
         return found
     return replace(

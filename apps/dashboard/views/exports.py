@@ -19,7 +19,7 @@ from apps.feedback.exporting.serving import file_response
 from apps.feedback.exporting.writing import FORMATS
 from apps.feedback.forms import FORMS
 from apps.feedback.models import Rating
-from apps.runs.exporting.reading import Figures
+from apps.runs.exporting.reading import RunMetrics
 from apps.runs.models import Run
 
 WORDS = {
@@ -48,7 +48,7 @@ WORDS = {
     ),
 }
 VERSIONS_OFFERED = 100  # the newest
-NAMES_SHOWN = 12  # figures named on the page
+NAMES_SHOWN = 12  # metrics named on the page
 FORMS_USED = 500  # newest ratings that are read for the forms to offer
 
 
@@ -77,7 +77,7 @@ def exports(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     used = (
         Rating.objects.filter(run=run).order_by("-pk").values_list("form", flat=True)[:FORMS_USED]
     )
-    names = Figures(run).names
+    names = RunMetrics(run).names
     context = {
         "section": "runs",
         "run": run,

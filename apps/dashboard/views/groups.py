@@ -152,7 +152,7 @@ def _ratings_by_rollout(
 
 
 def _sum(found: Group, members: QuerySet[Rollout]) -> dict:
-    """Return the figures of the whole group, and why nothing can be learned from it, if so."""
+    """Return the metrics of the whole group, and why nothing can be learned from it, if so."""
     learned = Experience.objects.filter(rollout__in=members).annotate(step=STEP).order_by("-pk")
     taken = {
         rollout: (reward, step)

@@ -29,11 +29,11 @@ def quality(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
         "newest": NEWEST,
     }
     if decisions:
-        context |= _figures(run, decisions)
+        context |= _metrics(run, decisions)
     return render(request, "dashboard/quality.html", context)
 
 
-def _figures(run: Run, decisions: list[Decision]) -> dict:
+def _metrics(run: Run, decisions: list[Decision]) -> dict:
     people = run.settings.people
     found = agreements(decisions)
     pace = measure_pace(decisions)

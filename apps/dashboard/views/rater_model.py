@@ -14,8 +14,8 @@ from apps.feedback.rater_model.audit_warning import warn_of_unchecked
 from apps.feedback.rater_model.audits import AMBER_FROM, FEWEST, GREEN_FROM
 from apps.feedback.rater_model.heads import KIND
 from apps.feedback.rater_model.history import (
-    figures_over_time,
     foretold_and_said,
+    metrics_over_time,
     samples,
     spent,
     telling_words,
@@ -67,7 +67,7 @@ CHARTS = (
 def rater_model(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: the reliability of the run's rater model."""
     run = steered_run(request, project, slug)
-    models = RaterModel.objects.filter(run=run).exclude(figures={}).order_by("-number")
+    models = RaterModel.objects.filter(run=run).exclude(metrics={}).order_by("-number")
     newest = models.filter(kind=RIDGE).first()
     plan = run.settings
     context = {
@@ -90,9 +90,9 @@ def rater_model(request: SignedInRequest, project: str, slug: str) -> HttpRespon
                 )
                 for chart in CHARTS
             ],
-            "figures": newest.figures,
-            "light": LIGHTS[newest.figures["light"]],
-            "stops": why_alarming(newest.figures),
+            "metrics": newest.metrics,
+            "light": LIGHTS[newest.metrics["light"]],
+            "stops": why_alarming(newest.metrics),
             "spent": spent(run),
             "planned": plan.steps * plan.groups_per_step * plan.group_size,
             "samples": samples(run),
@@ -112,4 +112,4 @@ def rater_model_curves(request: SignedInRequest, project: str, slug: str) -> Htt
 
 
 def build_rater_model_curves(run: Run) -> dict[str, Series]:
-    return {**foretold_and_said(run), **figures_over_time(run)}
+    return {**foretold_and_said(run), **metrics_over_time(run)}

@@ -15,7 +15,7 @@ from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
 from apps.dashboard.paging import Page, load_page
 from apps.dashboard.rescored import compare_rescoring, groups_that
-from apps.feedback.models import Suspicion, SuspicionAct
+from apps.feedback.models import Suspicion, SuspicionAction
 from apps.feedback.suspicions.acting import list_evidence_groups, record_response
 from apps.lineage.replaying.creating import unfit, why_not_replayable
 from apps.rewards import scorers
@@ -178,7 +178,7 @@ def _start_rescoring(
     made = start_rescoring(run, scorers_in(request.POST.get("rewards", "")), chosen, request.user)
     if suspicion:
         record_response(
-            suspicion, SuspicionAct.Verb.RESCORED, request.user, details={"set": made.pk}
+            suspicion, SuspicionAction.Verb.RESCORED, request.user, details={"set": made.pk}
         )
     return made
 

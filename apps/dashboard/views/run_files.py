@@ -8,15 +8,15 @@ from apps.accounts.downloads import stream_download
 from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
 from apps.evaluation.exporting import evaluations_file
-from apps.runs.exporting.reading import Figures
+from apps.runs.exporting.reading import RunMetrics
 from apps.runs.exporting.writing import (
     FORMATS,
     JSONL,
     SHAPES,
-    acts_file,
+    audit_file,
     events_file,
-    figures_file,
-    figures_name,
+    metrics_file,
+    metrics_file_name,
 )
 
 
@@ -25,12 +25,12 @@ from apps.runs.exporting.writing import (
 def metrics(
     request: SignedInRequest, project: str, slug: str, shape: str, format: str
 ) -> HttpResponseBase:
-    """Owners and researchers of the project: every figure of every step, streamed as it is read."""
+    """Owners and researchers of the project: every metric of every step, streamed as it is read."""
     run = steered_run(request, project, slug)
     if shape not in SHAPES or format not in FORMATS:
         raise Http404(f"no metrics-{shape}.{format}")
-    pieces = figures_file(Figures(run), shape, format)
-    return stream_download(request, pieces, FORMATS[format], figures_name(run, shape, format))
+    pieces = metrics_file(RunMetrics(run), shape, format)
+    return stream_download(request, pieces, FORMATS[format], metrics_file_name(run, shape, format))
 
 
 @require_safe
@@ -38,7 +38,7 @@ def metrics(
 def download_evaluations(
     request: SignedInRequest, project: str, slug: str, format: str
 ) -> HttpResponseBase:
-    """Owners and researchers of the project: every figure of every version that was evaluated."""
+    """Owners and researchers of the project: every metric of every version that was evaluated."""
     run = steered_run(request, project, slug)
     if format not in FORMATS:
         raise Http404(f"no evaluations.{format}")
@@ -61,6 +61,6 @@ def download_events(request: SignedInRequest, project: str, slug: str) -> HttpRe
 @require_safe
 @login_required
 def audit(request: SignedInRequest, project: str, slug: str) -> HttpResponseBase:
-    """Owners and researchers of the project: every act on record in it."""
+    """Owners and researchers of the project: its audit log."""
     run = steered_run(request, project, slug)
-    return stream_download(request, acts_file(run), JSONL, f"{project}-audit.jsonl")
+    return stream_download(request, audit_file(run), JSONL, f"{project}-audit.jsonl")

@@ -39,7 +39,7 @@ PARTS = ("now", "beside", "newest")
 @require_safe
 @login_required
 def show_run(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
-    """Members of the run's project. An evaluation has no curves: its figures are its page."""
+    """Members of the run's project. An evaluation has no curves: its metrics are its page."""
     try:
         found = seen_run(request, project, slug)
     except Http404:
@@ -58,7 +58,7 @@ def show_run(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
         "sequence": found.topic.sequence,
         "asked": query,
         "axes": AXES,
-        "overview": build_charts_overview(found, query, now["ledger"].figures) if is_open else None,
+        "overview": build_charts_overview(found, query, now["ledger"].metrics) if is_open else None,
         "may_steer": steers,
         "is_open": is_open,
         **now,

@@ -68,7 +68,9 @@ def suspicions(request: SignedInRequest, project: str, slug: str) -> HttpRespons
     run = steered_run(request, project, slug)
     found = run.suspicions.annotate(asked=Count("items")).order_by("-last_seen_at", "-pk")
     is_open = found.filter(state=Suspicion.State.OPEN)
-    closed = found.exclude(state=Suspicion.State.OPEN).prefetch_related("acts__by")[:CLOSED_SHOWN]
+    closed = found.exclude(state=Suspicion.State.OPEN).prefetch_related("actions__by")[
+        :CLOSED_SHOWN
+    ]
     context = {
         "section": "runs",
         "run": run,
@@ -99,8 +101,8 @@ def suspicion(request: SignedInRequest, project: str, slug: str, pk: int) -> Htt
         "answers": answers,
         "drawing": draw_series(found.series),
         "sample": _sample(request, found, answers),
-        "figures": dict(sorted(found.figures.items())),
-        "acts": found.acts.select_related("by"),
+        "metrics": dict(sorted(found.metrics.items())),
+        "actions": found.actions.select_related("by"),
         "may_act": found.state != Suspicion.State.DISMISSED and run.state not in Run.ENDED,
         "untrained": acting.untrained(found),
         "untrained_of_tasks": acting.untrained(found, with_tasks=True),
@@ -156,9 +158,9 @@ def act_on_suspicion(
     return redirect("run-suspicion", project, slug, pk)
 
 
-def _do(request: SignedInRequest, found: Suspicion, act: Callable, form: ActForm) -> None:
+def _do(request: SignedInRequest, found: Suspicion, action: Callable, form: ActForm) -> None:
     try:
-        messages.success(request, act(request, found, form))
+        messages.success(request, action(request, found, form))
     except (NotPossible, ConfigError, ValueError) as refused:
         messages.error(request, f"Nothing was changed: {refused}")
 

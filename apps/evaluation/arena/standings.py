@@ -14,9 +14,9 @@ from django.db import connection
 from apps.evaluation.models import STANDING, Arena, Contestant, Pairing
 from apps.statistics.agreement import krippendorff_alpha, percent_agreement
 from apps.statistics.elo import SCALE
-from apps.statistics.figure import Figure
 from apps.statistics.intervals import Z95, wilson
 from apps.statistics.plackett_luce import NoStrengths, fit_bradley_terry
+from apps.statistics.statistic import Statistic
 
 POINTS = SCALE / log(10)  # points per unit of a natural logarithm
 
@@ -91,8 +91,8 @@ class Standings:
     votes: int
     left: Score  # the left side's score, over votes that chose one
     raters: int
-    agreement: Figure
-    alpha: Figure
+    agreement: Statistic
+    alpha: Statistic
     twice: int  # pairs that two people or more judged
 
     @property
@@ -242,10 +242,10 @@ def _score(choice: str, count: int) -> Score:
     return Score(tied=count, bad=count if choice == "bad" else 0)
 
 
-def _agreement(rows: Sequence[list]) -> tuple[Figure, Figure, int]:
+def _agreement(rows: Sequence[list]) -> tuple[Statistic, Statistic, int]:
     """Return raters' agreement on pairs that several people judged: first, second, or neither.
 
-    The figures are the share of equal pairs of votes, and Krippendorff's alpha.
+    The metrics are the share of equal pairs of votes, and Krippendorff's alpha.
     """
     counts = np.array([row[:3] for row in rows], dtype=float).reshape(-1, 3)
     times = np.array([row[3] for row in rows], dtype=int)

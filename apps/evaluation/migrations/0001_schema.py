@@ -358,9 +358,9 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         (
-                            "figures",
+                            "metrics",
                             models.JSONField(
-                                help_text="apps.evaluation.results.EvaluationFigures, as JSON."
+                                help_text="apps.evaluation.results.EvaluationMetrics, as JSON."
                             ),
                         ),
                         (
@@ -368,7 +368,7 @@ class Migration(migrations.Migration):
                             models.JSONField(
                                 help_text=(
                                     "apps.evaluation.results.ByTask, as JSON; NULL "
-                                    "for results without figures per task."
+                                    "for results without metrics per task."
                                 ),
                                 null=True,
                             ),

@@ -10,11 +10,11 @@ class EvaluationResult(models.Model):
     """The result of a completed evaluation, whose rollouts and rewards no longer change."""
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="result")
-    figures = models.JSONField(help_text="apps.evaluation.results.EvaluationFigures, as JSON.")
+    metrics = models.JSONField(help_text="apps.evaluation.results.EvaluationMetrics, as JSON.")
     by_task = models.JSONField(
         null=True,
         help_text=(
-            "apps.evaluation.results.ByTask, as JSON; NULL for results without figures per task."
+            "apps.evaluation.results.ByTask, as JSON; NULL for results without metrics per task."
         ),
     )
     made_at = models.DateTimeField(db_default=Now())

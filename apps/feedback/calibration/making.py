@@ -34,7 +34,7 @@ def write_calibrations(run: Run) -> bool:
         build_calibrations(run, newest),
         update_conflicts=True,
         unique_fields=["run", "scorer", "domain"],
-        update_fields=["figures", "widest", "last_rating", "made_at"],
+        update_fields=["metrics", "widest", "last_rating", "made_at"],
     )
     # Delete calibrations of domains without any label now.
     Calibration.objects.filter(run=run, last_rating__lt=newest).delete()
@@ -57,14 +57,14 @@ def build_calibrations(run: Run, newest: int) -> list[Calibration]:
                 for domain in domains
             }
         for domain, own in parts.items():
-            figures = asdict(compute_calibration(own))
+            metrics = asdict(compute_calibration(own))
             widest = _widest(own) if domain is None else []
             rows.append(
                 Calibration(
                     run=run,
                     scorer=scorer,
                     domain=domain,
-                    figures=figures,
+                    metrics=metrics,
                     widest=widest,
                     last_rating=newest,
                 )

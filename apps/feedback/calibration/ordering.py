@@ -133,10 +133,10 @@ def _usual(run: Run):
 
     It uses bins with enough labels.
     """
-    rows = Calibration.objects.filter(run=run, domain=None).values_list("scorer", "figures")
+    rows = Calibration.objects.filter(run=run, domain=None).values_list("scorer", "metrics")
     bins = {
-        scorer: {round(one["low"] * BINS): one for one in figures["bins"]}
-        for scorer, figures in rows
+        scorer: {round(one["low"] * BINS): one for one in metrics["bins"]}
+        for scorer, metrics in rows
     }
 
     def usual(values: Said) -> dict[str, float]:

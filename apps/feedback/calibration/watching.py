@@ -15,7 +15,7 @@ from apps.runs.scorer_choice import Trust
 ALL_FIRST = F("domain").asc(nulls_first=True)  # all tasks, then domain by domain
 RUNS_AT_ONCE = 8
 PAUSE = timedelta(seconds=30)  # the least time between two computations for one run
-# Field of `trust` and of the figures → its description.
+# Field of `trust` and of the metrics → its description.
 ASKED = {
     "accuracy": "accuracy",
     "kappa": "kappa",
@@ -60,39 +60,39 @@ def watch_alarms() -> None:
     for row in open_runs.order_by("run", "scorer", ALL_FIRST):
         plan = plans.setdefault(row.run_id, row.run.settings)
         trust = next((choice.trust for choice in plan.rewards if choice.scorer == row.scorer), None)
-        why = under(row.figures, trust)
+        why = under(row.metrics, trust)
         if bool(why) != bool(row.alarm):
             _turn(row, why)
         elif why[:500] != row.alarm:
             Calibration.objects.filter(pk=row.pk).exclude(alarm="").update(alarm=why[:500])
         if not why or trust is None or not trust.pause:
             continue
-        if not row.has_paused and is_sure(row.figures, trust):
+        if not row.has_paused and is_sure(row.metrics, trust):
             _pause(row, why)
 
 
-def under(figures: dict, trust: Trust | None) -> str:
-    """Return which figures are below their threshold, as text; empty with too few labels."""
-    if trust is None or figures["labels"] < trust.least:
+def under(metrics: dict, trust: Trust | None) -> str:
+    """Return which metrics are below their threshold, as text; empty with too few labels."""
+    if trust is None or metrics["labels"] < trust.least:
         return ""
     return "; ".join(
-        f"{words} {figure['value']:.2f}{_interval(figure)}, target {getattr(trust, field):.2f}"
+        f"{words} {metric['value']:.2f}{_interval(metric)}, target {getattr(trust, field):.2f}"
         for field, words in ASKED.items()
-        if (figure := figures[field]) and _is_under(figure["value"], getattr(trust, field))
+        if (metric := metrics[field]) and _is_under(metric["value"], getattr(trust, field))
     )
 
 
-def is_sure(figures: dict, trust: Trust) -> bool:
-    """Tell whether a figure is significantly below its threshold: its interval's upper end is."""
-    return any(_is_under(figures[field]["high"], getattr(trust, field)) for field in ASKED)
+def is_sure(metrics: dict, trust: Trust) -> bool:
+    """Tell whether a metric is significantly below its threshold: its interval's upper end is."""
+    return any(_is_under(metrics[field]["high"], getattr(trust, field)) for field in ASKED)
 
 
 def _is_under(value: float | None, asked: float | None) -> bool:
     return value is not None and asked is not None and value < asked
 
 
-def _interval(figure: dict) -> str:
-    return "" if figure["low"] is None else f" ({figure['low']:.2f} to {figure['high']:.2f})"
+def _interval(metric: dict) -> str:
+    return "" if metric["low"] is None else f" ({metric['low']:.2f} to {metric['high']:.2f})"
 
 
 def alarm_sentence(row: Calibration, why: str) -> str:
@@ -138,5 +138,5 @@ def list_current_alarms(run: Run) -> list[Calibration]:
         Calibration.objects.filter(run=run)
         .exclude(alarm="")
         .order_by("scorer", ALL_FIRST)
-        .defer("figures", "widest")
+        .defer("metrics", "widest")
     )

@@ -601,7 +601,7 @@ class Migration(migrations.Migration):
                         ("scorer", models.CharField(max_length=60)),
                         ("domain", models.CharField(max_length=60, null=True)),
                         (
-                            "figures",
+                            "metrics",
                             models.JSONField(help_text="apps.statistics.calibration.Calibration"),
                         ),
                         (
@@ -1124,7 +1124,7 @@ class Migration(migrations.Migration):
                         ),
                         ("coefficients", models.JSONField(default=dict)),
                         (
-                            "figures",
+                            "metrics",
                             models.JSONField(
                                 default=dict,
                                 help_text="Accuracy on decisions that were not in the training data.",
@@ -1254,7 +1254,7 @@ class Migration(migrations.Migration):
                                 help_text="What was observed and why it is suspicious."
                             ),
                         ),
-                        ("figures", models.JSONField(default=dict)),
+                        ("metrics", models.JSONField(default=dict)),
                         (
                             "series",
                             models.JSONField(
@@ -1333,7 +1333,7 @@ class Migration(migrations.Migration):
                     },
                 ),
                 migrations.CreateModel(
-                    name="SuspicionAct",
+                    name="SuspicionAction",
                     fields=[
                         (
                             "id",
@@ -1348,7 +1348,7 @@ class Migration(migrations.Migration):
                             "suspicion",
                             models.ForeignKey(
                                 on_delete=django.db.models.deletion.CASCADE,
-                                related_name="acts",
+                                related_name="actions",
                                 to="feedback.suspicion",
                             ),
                         ),

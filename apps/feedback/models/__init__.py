@@ -33,7 +33,7 @@ from apps.feedback.models.ratings import (
     RatingReward,
     rating_counts,
 )
-from apps.feedback.models.suspicions import Guess, Suspicion, SuspicionAct, SuspicionItem
+from apps.feedback.models.suspicions import Guess, Suspicion, SuspicionAction, SuspicionItem
 
 __all__ = [
     "ANSWERED",
@@ -61,7 +61,7 @@ __all__ = [
     "Skip",
     "Slot",
     "Suspicion",
-    "SuspicionAct",
+    "SuspicionAction",
     "SuspicionItem",
     "Thumb",
     "open_slots",

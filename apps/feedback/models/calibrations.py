@@ -16,7 +16,7 @@ class Calibration(models.Model):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="calibrations")
     scorer = models.CharField(max_length=60)
     domain = models.CharField(max_length=60, null=True)  # "" are the tasks without one
-    figures = models.JSONField(help_text="apps.statistics.calibration.Calibration")
+    metrics = models.JSONField(help_text="apps.statistics.calibration.Calibration")
     widest = models.JSONField(
         default=list,
         help_text=(

@@ -20,7 +20,7 @@ class RaterModel(models.Model):
     decisions = models.PositiveIntegerField(help_text="Number of decisions in the training data.")
     last_rating = models.ForeignKey(Rating, on_delete=models.PROTECT, related_name="+")
     coefficients = models.JSONField(default=dict)
-    figures = models.JSONField(
+    metrics = models.JSONField(
         default=dict, help_text="Accuracy on decisions that were not in the training data."
     )
     fitted_at = models.DateTimeField(db_default=Now())

@@ -24,7 +24,7 @@ class Suspicion(models.Model):
     kind = models.CharField(max_length=20, help_text="A key of apps.rewards.hacking.DETECTORS.")
     state = models.CharField(max_length=9, choices=State.choices, default=State.OPEN)
     words = models.TextField(help_text="What was observed and why it is suspicious.")
-    figures = models.JSONField(default=dict)
+    metrics = models.JSONField(default=dict)
     series = models.JSONField(default=dict, help_text="Mean per step, by name: [[step, mean], …].")
     first_step = models.PositiveIntegerField(help_text="Step of the run at the first observation.")
     last_step = models.PositiveIntegerField()
@@ -61,7 +61,7 @@ class Suspicion(models.Model):
         return f"{self.kind} in {self.run_id}"
 
 
-class SuspicionAct(models.Model):
+class SuspicionAction(models.Model):
     """A person's response to a suspicion. Recorded, never changed."""
 
     class Verb(models.TextChoices):
@@ -71,7 +71,7 @@ class SuspicionAct(models.Model):
         RESCORED = "rescored", "scored again"
         DISMISSED = "dismissed"
 
-    suspicion = models.ForeignKey(Suspicion, on_delete=models.CASCADE, related_name="acts")
+    suspicion = models.ForeignKey(Suspicion, on_delete=models.CASCADE, related_name="actions")
     verb = models.CharField(max_length=10, choices=Verb.choices)
     reason = models.CharField(max_length=500, blank=True)
     details = models.JSONField(default=dict)

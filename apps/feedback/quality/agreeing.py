@@ -19,8 +19,8 @@ from apps.statistics.agreement import (
     krippendorff_alpha,
     percent_agreement,
 )
-from apps.statistics.figure import Figure, undefined
 from apps.statistics.intervals import bootstrap_interval
+from apps.statistics.statistic import Statistic, undefined
 
 DRAWS = 400
 RELIABLE = 0.8
@@ -50,15 +50,15 @@ class Agreement:
     """
 
     measure: Measure
-    percent: Figure
-    fleiss: Figure
-    nominal: Figure
-    ordinal: Figure
-    interval: Figure
+    percent: Statistic
+    fleiss: Statistic
+    nominal: Statistic
+    ordinal: Statistic
+    interval: Statistic
     bounds: tuple[float, float] | None
 
     @property
-    def headline(self) -> Figure:
+    def headline(self) -> Statistic:
         return self.ordinal if self.measure.is_ordered else self.nominal
 
     @property
@@ -75,7 +75,7 @@ class Pair:
     """The agreement of two people on the units that both decided."""
 
     names: tuple[str, str]
-    kappa: Figure
+    kappa: Statistic
 
 
 Value = tuple[Measure, tuple, float]

@@ -1,4 +1,4 @@
-"""Read a run's newest decisions once for all figures about them."""
+"""Read a run's newest decisions once for all metrics about them."""
 
 import json
 from collections import defaultdict
@@ -13,7 +13,7 @@ from apps.feedback.forms import Answer
 from apps.feedback.models import ANSWERED, Item, Rating, Slot
 from apps.runs.models import Run
 
-NEWEST = 10_000  # decisions on which the figures are based
+NEWEST = 10_000  # decisions on which the metrics are based
 
 
 @dataclass(frozen=True)

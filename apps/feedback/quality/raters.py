@@ -80,7 +80,7 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class RaterFigures:
+class RaterMetrics:
     """The statistics of one rater.
 
     `weight` is that of a vote, 1 being the mean; bias and noise are on the scale of 0 to 1.
@@ -124,31 +124,31 @@ def measure_pace(decisions: Sequence[Decision]) -> Pace:
 
 def raters(
     decisions: Sequence[Decision], pace: Pace, quality: Quality, people: People
-) -> list[RaterFigures]:
+) -> list[RaterMetrics]:
     """Return the statistics of everybody who decided, the most active first."""
     own: dict[int, list[Decision]] = defaultdict(list)
     for decision in decisions:
         own[decision.rater].append(decision)
     weights = quality.share_of_weight()
     found = [
-        _figures(rater, mine, pace, quality, weights.get(rater), people)
+        _metrics(rater, mine, pace, quality, weights.get(rater), people)
         for rater, mine in own.items()
     ]
     return sorted(found, key=lambda one: (-one.decisions, one.name))
 
 
-def _figures(
+def _metrics(
     rater: int,
     own: list[Decision],
     pace: Pace,
     quality: Quality,
     weight: float | None,
     people: People,
-) -> RaterFigures:
+) -> RaterMetrics:
     timed = [decision.seconds for decision in own if decision.seconds is not None]
     seconds = median(timed) if timed else None
     variance = quality.variance.get(rater)
-    return RaterFigures(
+    return RaterMetrics(
         own[0].name,
         own[0].is_simulated,
         len(own),

@@ -78,7 +78,7 @@ class Head:
 def find_newest_head(run: Run) -> Head | None:
     """Return the run's newest head, if it was at least as good as the ridge."""
     row = RaterModel.objects.filter(run=run, kind=KIND).order_by("-number").first()
-    if row is None or not row.figures["is_used"]:
+    if row is None or not row.metrics["is_used"]:
         return None
     known = row.coefficients
     return Head(
@@ -217,7 +217,7 @@ def store_head(
                 "slope": slope,
                 "deviation": deviation,
             },
-            figures={
+            metrics={
                 "is_used": bool(is_used),
                 "accuracy": asdict(accuracy),
                 "ridge": asdict(ridge),

@@ -93,7 +93,7 @@ def foretold_and_said(run: Run) -> dict[str, Series]:
     return found
 
 
-def figures_over_time(run: Run) -> dict[str, Series]:
+def metrics_over_time(run: Run) -> dict[str, Series]:
     """Return the metrics of the fits by the number of decisions learned.
 
     They are pair accuracy, agreement of people, distinct replies and base NLL.
@@ -104,18 +104,18 @@ def figures_over_time(run: Run) -> dict[str, Series]:
     rows = (
         models.annotate(place=Mod(F("number"), wide))
         .filter(place=newest % wide)
-        .exclude(figures={})
+        .exclude(metrics={})
         .order_by("number")
     )
     found: dict[str, Series] = {
         name: {"x": [], "y": []} for name in ("accuracy", "agreement", "distinct", "surprise")
     }
-    for decisions, figures in rows.values_list("decisions", "figures"):
+    for decisions, metrics in rows.values_list("decisions", "metrics"):
         points = {
-            "accuracy": figures["accuracy"]["share"],
-            "agreement": figures["agreement"]["share"],
-            "distinct": figures["distinct"],
-            "surprise": figures.get("surprise"),
+            "accuracy": metrics["accuracy"]["share"],
+            "agreement": metrics["agreement"]["share"],
+            "distinct": metrics["distinct"],
+            "surprise": metrics.get("surprise"),
         }
         for name, value in points.items():
             if value is not None:

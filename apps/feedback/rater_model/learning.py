@@ -195,7 +195,7 @@ def _store(run: Run, known: KnownDecisions, fitted: Fitted, last_rating: int) ->
         decisions=known.learner.decisions,
         last_rating_id=last_rating,
         coefficients=fitted.coefficients(),
-        figures=standing(run, known.learner),
+        metrics=standing(run, known.learner),
     )
 
 

@@ -17,12 +17,12 @@ def pause_if_alarming(run: Run) -> bool:
     if section is None or not section.pause_on_red:
         return False
     models = list(
-        RaterModel.objects.filter(run=run, kind=RIDGE).exclude(figures={}).order_by("-number")[:2]
+        RaterModel.objects.filter(run=run, kind=RIDGE).exclude(metrics={}).order_by("-number")[:2]
     )
-    if not models or models[0].figures.get("has_paused"):
+    if not models or models[0].metrics.get("has_paused"):
         return False
-    reasons = why_alarming(models[0].figures)
-    before = why_alarming(models[1].figures) if len(models) > 1 else {}
+    reasons = why_alarming(models[0].metrics)
+    before = why_alarming(models[1].metrics) if len(models) > 1 else {}
     new = [words for kind, words in reasons.items() if kind not in before]
     if not new:
         return False
@@ -31,28 +31,28 @@ def pause_if_alarming(run: Run) -> bool:
     except NotPossible:  # somebody paused or stopped the run meanwhile
         return False
     RaterModel.objects.filter(pk=models[0].pk).update(
-        figures=models[0].figures | {"has_paused": True}
+        metrics=models[0].metrics | {"has_paused": True}
     )
     run.topic.record("rater_model_alarmed", reasons=reasons)
     return True
 
 
-def why_alarming(figures: dict) -> dict[str, str]:
+def why_alarming(metrics: dict) -> dict[str, str]:
     """Return reasons to pause, by kind.
 
     While people are content, replies differ by chance, and their right order means nothing. And a
     share whose interval reaches into the good range may be low by chance: then the page warns, and
     the run continues.
     """
-    found = {kind: words for kind, words in figures.get("alarms", {}).items() if kind in STOPPING}
-    people_mean = figures.get("said")
+    found = {kind: words for kind, words in metrics.get("alarms", {}).items() if kind in STOPPING}
+    people_mean = metrics.get("said")
     is_content = people_mean is not None and people_mean >= CONTENT
     if (
-        figures.get("light") == Light.RED
-        and figures["accuracy"]["high"] < GREEN_FROM
+        metrics.get("light") == Light.RED
+        and metrics["accuracy"]["high"] < GREEN_FROM
         and not is_content
     ):
-        share = figures["accuracy"]["share"]
+        share = metrics["accuracy"]["share"]
         found["red"] = (
             f"The rater model orders only {share:.0%} of fresh pairs as people do. Ask 10 audits,"
             " then resume."

@@ -12,7 +12,7 @@ from apps.accounts.locking import lock_ids, lock_one, unit_of_work
 from apps.accounts.models import AuditEntry, User
 from apps.buffer.models import Experience
 from apps.feedback.leaving_out import leave_out_made
-from apps.feedback.models import Slot, Suspicion, SuspicionAct
+from apps.feedback.models import Slot, Suspicion, SuspicionAction
 from apps.rewards.hacking import TITLES
 from apps.rollouts.excluded_tasks import LeftOut
 from apps.rollouts.models import Group, Rollout
@@ -20,7 +20,7 @@ from apps.rollouts.models.groups import GroupQuerySet
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
 
-Verb = SuspicionAct.Verb
+Verb = SuspicionAction.Verb
 
 
 def still_there(suspicion: Suspicion) -> Suspicion:
@@ -35,11 +35,11 @@ def still_there(suspicion: Suspicion) -> Suspicion:
 
 def record_response(
     suspicion: Suspicion, verb: str, by: User, reason: str = "", details: Mapping | None = None
-) -> SuspicionAct:
+) -> SuspicionAction:
     """Save a response. The caller holds the transaction."""
     run = suspicion.run
     details = dict(details or {})
-    act = SuspicionAct.objects.create(
+    action = SuspicionAction.objects.create(
         suspicion=suspicion, verb=verb, reason=reason[:500], details=details, by=by, step=run.step
     )
     run.topic.record(
@@ -61,7 +61,7 @@ def record_response(
         **why,
         **details,
     )
-    return act
+    return action
 
 
 @unit_of_work

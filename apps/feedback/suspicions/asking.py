@@ -15,7 +15,7 @@ from apps.feedback.models import (
     Rating,
     Slot,
     Suspicion,
-    SuspicionAct,
+    SuspicionAction,
     SuspicionItem,
     open_slots,
 )
@@ -52,7 +52,7 @@ def ask_people(suspicion: Suspicion, by: User) -> int:
     )
     record_response(
         suspicion,
-        SuspicionAct.Verb.ASKED,
+        SuspicionAction.Verb.ASKED,
         by,
         details={"replies": len(items), "form": items[0].form},
     )

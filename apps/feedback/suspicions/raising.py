@@ -60,13 +60,13 @@ def _untold(run: Run, seen: JudgedReplies) -> JudgedReplies:
 
 @unit_of_work
 def _keep(run: Run, kind: str, finding: Finding, seen: JudgedReplies) -> Suspicion:
-    """Save a finding: one open suspicion per kind, with the newest figures.
+    """Save a finding: one open suspicion per kind, with the newest metrics.
 
     Its sample does not change once people are asked.
     """
     facts = {
         "words": finding.words,
-        "figures": {name: round(value, 4) for name, value in finding.figures.items()},
+        "metrics": {name: round(value, 4) for name, value in finding.metrics.items()},
         "evidence": list(finding.rollouts),
         "series": {
             name: [list(point) for point in curve] for name, curve in finding.series.items()

@@ -272,7 +272,7 @@ class _Copy:
             decisions=model.decisions,
             last_rating_id=model.last_rating_id,
             coefficients=model.coefficients,
-            figures=model.figures,
+            metrics=model.metrics,
             fitted_at=model.fitted_at,
         )
         known = None
@@ -284,7 +284,7 @@ class _Copy:
             )
             model.kind = RIDGE
             model.decisions = known.learner.decisions
-            model.figures = {}
+            model.metrics = {}
             model.coefficients = known.fitted.coefficients() if known.fitted else {}
         model.save(force_insert=True)
         return known

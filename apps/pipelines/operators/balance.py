@@ -23,7 +23,13 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from apps.pipelines.operators.contract import Figures, OperatorOptions, Sample, Sifted, sift_groups
+from apps.pipelines.operators.contract import (
+    GroupMetrics,
+    OperatorOptions,
+    Sample,
+    Sifted,
+    sift_groups,
+)
 
 FAMILY = "filter"
 ASKS = ("recent",)
@@ -73,7 +79,7 @@ def _why_not(sample: Sample, options: Options) -> str:
     before = sample.recent.before[: options.window] if sample.recent else ()
     if sample.recent is None or len(before) < options.fewest:
         return ""
-    counts = Counter(choose_band(figures, options.by) for figures in before)
+    counts = Counter(choose_band(metrics, options.by) for metrics in before)
     band = choose_band(sample.recent.own, options.by)
     shares = {name: count / len(before) for name, count in counts.items()}
     chance = keep_probability(band, shares, options)
@@ -85,13 +91,13 @@ def _why_not(sample: Sample, options: Options) -> str:
     )
 
 
-def choose_band(figures: Figures, by: str) -> str:
+def choose_band(metrics: GroupMetrics, by: str) -> str:
     if by == "domain":
-        return f"domain {figures.domain!r}" if figures.domain else "no domain"
+        return f"domain {metrics.domain!r}" if metrics.domain else "no domain"
     if by == "length":
-        low = 1 << max(0, int(figures.tokens).bit_length() - 1)
+        low = 1 << max(0, int(metrics.tokens).bit_length() - 1)
         return f"length {low} to {2 * low - 1}"
-    fifth = min(BANDS - 1, int(figures.success * BANDS))
+    fifth = min(BANDS - 1, int(metrics.success * BANDS))
     return f"success {fifth / BANDS:g} to {(fifth + 1) / BANDS:g}"
 
 

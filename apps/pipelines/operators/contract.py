@@ -29,7 +29,7 @@ class OperatorOptions(BaseModel):
 
 
 @dataclass(frozen=True)
-class Figures:
+class GroupMetrics:
     """Judged group before any operator: domain, mean tokens, and mean success from 0 to 1."""
 
     domain: str
@@ -41,8 +41,8 @@ class Figures:
 class Recent:
     """Numbers of a group, and those of groups decided before it, the newest first."""
 
-    own: Figures
-    before: tuple[Figures, ...]
+    own: GroupMetrics
+    before: tuple[GroupMetrics, ...]
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Sample:
     evaluation set, the task of it of which this one's prompt says most, None where it says nothing
     of any; a set that cannot be read is not among them. `guessed`: how often its task was right
     without thinking, of how many tries; None where nobody tried. `recent`: its group and those
-    before it, in figures. `imitated`: the answers to its task that are expert rows already.
+    before it, in metrics. `imitated`: the answers to its task that are expert rows already.
     `reached`: by rollout of its group, the task that asks for what a wrong answer has reached.
     `acted`: by rollout of its group, its actions in order. `scales`: of a task, its numbers on its
     set's scales of difficulty. `filtered`: by filter of data-juicer and by text, what it says.

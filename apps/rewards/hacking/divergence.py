@@ -33,7 +33,7 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
         f"at least +{up.low:.2f} for the machine reward and at least −{-down.high:.2f} for "
         f"people's ratings (confidence {options.sure:.2%})."
     )
-    figures = {
+    metrics = {
         "machine_first": up.first,
         "machine_last": up.last,
         "people_first": down.first,
@@ -43,7 +43,7 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
         "labels": len(labelled),
     }
     return Finding(
-        words, figures, {"machine": machine, "people": people}, _parted(seen.rows, labelled)
+        words, metrics, {"machine": machine, "people": people}, _parted(seen.rows, labelled)
     )
 
 

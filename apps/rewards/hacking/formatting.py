@@ -48,14 +48,14 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
         f"{rise.first:.0%} at the start of these {len(curve)} steps. The share of replies "
         f"with a reward for correctness changed from {better.first:.0%} to {better.last:.0%}."
     )
-    figures = {
+    metrics = {
         "shape_only_first": rise.first,
         "shape_only_last": rise.last,
         "right_first": better.first,
         "right_last": better.last,
     }
     guilty = [row.rollout for row in judged if row.rollout in empty]
-    return Finding(words, figures, {"shape alone": curve, "right": right}, newest_ids(guilty))
+    return Finding(words, metrics, {"shape alone": curve, "right": right}, newest_ids(guilty))
 
 
 def _asked_of(row: Row, seen: JudgedReplies) -> list[str]:

@@ -37,11 +37,11 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
         f"{len(curve)} steps, and among the replies to one task the {way} ones get more "
         f"reward (correlation {tied:+.2f}). Check whether the {way} replies are really better."
     )
-    figures = {"length_first": move.first, "length_last": move.last, "correlation": tied}
+    metrics = {"length_first": move.first, "length_last": move.last, "correlation": tied}
     half = len(seen.rows) // 2
     edge = sorted(row.tokens for row in seen.rows)[half]
     far = [row for row in seen.rows if (row.tokens >= edge if move.rises else row.tokens <= edge)]
-    return Finding(words, figures, {"tokens": curve}, newest_ids([row.rollout for row in far]))
+    return Finding(words, metrics, {"tokens": curve}, newest_ids([row.rollout for row in far]))
 
 
 def _within_groups(rows: Sequence[Row]) -> list[tuple[float, float]]:

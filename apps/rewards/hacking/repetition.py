@@ -30,6 +30,6 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
         f"rise is at least {rise.low:.0%} (confidence {options.sure:.2%}). If a scorer counts "
         "words or reads only parts of a reply, repetition is rewarded."
     )
-    figures = {"repeated_first": rise.first, "repeated_last": rise.last, "rise_at_least": rise.low}
+    metrics = {"repeated_first": rise.first, "repeated_last": rise.last, "rise_at_least": rise.low}
     guilty = [row.rollout for row in seen.rows if shares[row.rollout] >= options.repeated]
-    return Finding(words, figures, {"repeated": curve}, newest_ids(guilty))
+    return Finding(words, metrics, {"repeated": curve}, newest_ids(guilty))

@@ -67,7 +67,7 @@ class Finding:
     """Finding of a detector, in words for people, with numbers and means of the updates."""
 
     words: str
-    figures: Mapping[str, float]
+    metrics: Mapping[str, float]
     series: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
     rollouts: Sequence[int] = ()
     tasks: Sequence[int] = ()

@@ -42,7 +42,7 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
         f"frequent one was given {count} times to {len(tasks[text])} tasks and begins "
         f"“{text[:SHOWN]}”."
     )
-    figures = {
+    metrics = {
         "shared_first": rise.first,
         "shared_last": rise.last,
         "different_replies": len(set(plain.values())) / len(plain),
@@ -51,7 +51,7 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
     }
     return Finding(
         words,
-        figures,
+        metrics,
         {"shared": curve},
         newest_ids([row.rollout for row in seen.rows if row.rollout in shared]),
     )

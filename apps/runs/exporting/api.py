@@ -1,4 +1,4 @@
-"""A run's events by cursor, and its figures, events and project's acts as files, over REST."""
+"""A run's events by cursor, and its metrics, events and project's audit log as files, over REST."""
 
 from typing import Any
 
@@ -16,16 +16,16 @@ from apps.accounts.listing import MOST_ROWS, PAGE_ROWS, Id, Query
 from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRead
 from apps.runs.blind_review import blind_payload, sees_judgements
-from apps.runs.exporting.reading import Figures
+from apps.runs.exporting.reading import RunMetrics
 from apps.runs.exporting.writing import (
     CSV,
     FORMATS,
     JSONL,
     SHAPES,
-    acts_file,
+    audit_file,
     events_file,
-    figures_file,
-    figures_name,
+    metrics_file,
+    metrics_file_name,
 )
 from apps.runs.models import Run
 from apps.runs.schemas import NamesField
@@ -87,10 +87,10 @@ class FileQuery(Query):
     )
 
 
-class FiguresQuery(FileQuery):
+class MetricsQuery(FileQuery):
     file = serializers.ChoiceField(list(FORMATS), required=False, default=CSV)
     shape = serializers.ChoiceField(
-        SHAPES, required=False, default="long", help_text="One row per figure or one row per step."
+        SHAPES, required=False, default="long", help_text="One row per metric or one row per step."
     )
     names = NamesField(required=False)
 
@@ -113,23 +113,23 @@ class RunFile(APIView):
         return run
 
 
-class FiguresFile(RunFile):
+class MetricsFile(RunFile):
     @extend_schema(
         operation_id="runs_export_metrics",
-        parameters=[FiguresQuery],
+        parameters=[MetricsQuery],
         responses={(200, kind): OpenApiTypes.BINARY for kind in ("text/csv", FORMATS["parquet"])},
     )
     def get(self, request: ApiRequest, pk: int) -> StreamingHttpResponse:
         """Return all metrics of the run, with step, weight version and time."""
-        query = FiguresQuery.of(request)
+        query = MetricsQuery.of(request)
         run = self.steered(request, pk)
-        figures = Figures(run, query["after"], tuple(query.get("names", ())))
-        pieces = figures_file(figures, query["shape"], query["file"])
+        metrics = RunMetrics(run, query["after"], tuple(query.get("names", ())))
+        pieces = metrics_file(metrics, query["shape"], query["file"])
         return stream_download(
             request._request,
             pieces,
             FORMATS[query["file"]],
-            figures_name(run, query["shape"], query["file"]),
+            metrics_file_name(run, query["shape"], query["file"]),
         )
 
 
@@ -162,5 +162,5 @@ class ActsFile(RunFile):
         after = FileQuery.of(request)["after"]
         run = self.steered(request, pk)
         return stream_download(
-            request._request, acts_file(run, after), JSONL, f"{run.project.slug}-audit.jsonl"
+            request._request, audit_file(run, after), JSONL, f"{run.project.slug}-audit.jsonl"
         )

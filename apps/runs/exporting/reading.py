@@ -30,7 +30,7 @@ NAMES = """
 
 
 @dataclass(frozen=True)
-class Figures:
+class RunMetrics:
     """Metrics of a run: of the steps above `after`, with these names (all if there are none)."""
 
     run: Run
@@ -120,7 +120,7 @@ def iterate_events(run: Run, after: int = 0) -> Iterator[Event]:
         after = some[-1].sequence
 
 
-def acts(run: Run, after: int = 0) -> Iterator[AuditEntry]:
+def audit_entries(run: Run, after: int = 0) -> Iterator[AuditEntry]:
     """Yield the audit entries of the run's project with an id above `after`, the oldest first."""
     rows = AuditEntry.objects.filter(project=run.project_id).order_by("pk")
     while some := list(rows.filter(pk__gt=after)[:ROWS_AT_ONCE]):

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from typing_extensions import Buffer
 
 from apps.accounts.downloads import CHUNK, csv_cell, in_chunks
-from apps.runs.exporting.reading import Batch, Figures, acts, iterate_events
+from apps.runs.exporting.reading import Batch, RunMetrics, audit_entries, iterate_events
 from apps.runs.models import Run
 
 CSV = "csv"
@@ -35,18 +35,18 @@ WIDE = {
 ROW_GROUP = 100_000  # rows of a Parquet file that are read together
 
 
-def choose_columns(figures: Figures, shape: str) -> dict[str, arrow.DataType]:
-    return LONG if shape == "long" else WIDE | dict.fromkeys(figures.names, arrow.float64())
+def choose_columns(metrics: RunMetrics, shape: str) -> dict[str, arrow.DataType]:
+    return LONG if shape == "long" else WIDE | dict.fromkeys(metrics.names, arrow.float64())
 
 
-def figures_file(figures: Figures, shape: str, form: str) -> Iterator[bytes]:
+def metrics_file(metrics: RunMetrics, shape: str, form: str) -> Iterator[bytes]:
     """Yield a file of metrics.
 
     `shape`: long (a row for each metric and step) or wide (a row for each step); `form`: csv or
     parquet.
     """
-    columns = choose_columns(figures, shape)
-    batches = figures.long() if shape == "long" else figures.wide()
+    columns = choose_columns(metrics, shape)
+    batches = metrics.long() if shape == "long" else metrics.wide()
     return table_file(columns, batches, form)
 
 
@@ -61,7 +61,7 @@ def table_file(
     )
 
 
-def figures_name(run: Run, shape: str, form: str) -> str:
+def metrics_file_name(run: Run, shape: str, form: str) -> str:
     return f"{run.project.slug}-{run.slug}-metrics-{shape}.{form}"
 
 
@@ -73,17 +73,17 @@ def events_file(run: Run, after: int = 0) -> Iterator[bytes]:
     return _lines(rows)
 
 
-def acts_file(run: Run, after: int = 0) -> Iterator[bytes]:
+def audit_file(run: Run, after: int = 0) -> Iterator[bytes]:
     rows = (
         {
             "id": one.pk,
             "at": one.at,
             "name": one.name or None,
-            "act": one.act,
+            "action": one.action,
             "target": one.target,
             "details": one.details,
         }
-        for one in acts(run, after)
+        for one in audit_entries(run, after)
     )
     return _lines(rows)
 

@@ -116,7 +116,7 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         (
-                            "figures",
+                            "metrics",
                             models.JSONField(
                                 db_default={},
                                 default=dict,

@@ -393,7 +393,7 @@ class Run(WorkerLease):
             raise cls.DoesNotExist(f"run {pk} does not exist")
         return found[0]
 
-    # -- acts of people
+    # -- actions of people
 
     def start(self, by: User | None = None, reason: str = "") -> None:
         """Start the run, and take it out of the archive: runs that cost money must stay visible."""
@@ -402,7 +402,7 @@ class Run(WorkerLease):
             self.State.RUNNING,
             by=by,
             reason=reason,
-            act="started",
+            action="started",
             started_at=Now(),
             archived_at=None,
         )
@@ -414,7 +414,7 @@ class Run(WorkerLease):
         )
 
     def resume(self, by: User | None = None, reason: str = "") -> None:
-        self._move((self.State.PAUSED,), self.State.RUNNING, by=by, reason=reason, act="resumed")
+        self._move((self.State.PAUSED,), self.State.RUNNING, by=by, reason=reason, action="resumed")
 
     def stop(self, by: User | None = None, reason: str = "") -> None:
         self._move(
@@ -431,7 +431,7 @@ class Run(WorkerLease):
             (self.State.CREATED, self.State.STOPPED, self.State.COMPLETED),
             self.State.DELETING,
             by=by,
-            act="deletion ordered",
+            action="deletion ordered",
         )
 
     def complete(self) -> None:
@@ -473,7 +473,7 @@ class Run(WorkerLease):
         *,
         by: User | None = None,
         reason: str = "",
-        act: str = "",
+        action: str = "",
         **stamps: object,
     ) -> None:
         with transaction.atomic():
@@ -494,7 +494,7 @@ class Run(WorkerLease):
                 self._require_current_project()
             self.topic.record("state_changed", state=to, reason=reason, by=str(by or ""))
             AuditEntry.record(
-                f"run {act or self.State(to).name.lower()}",
+                f"run {action or self.State(to).name.lower()}",
                 self.address,
                 by,
                 self.project,

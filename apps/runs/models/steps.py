@@ -122,7 +122,7 @@ class Metric(models.Model):
 
     @classmethod
     def record(cls, run: Run, step: int, values: dict[str, float]) -> None:
-        """Write a step's figures once; a replay of the same step changes nothing.
+        """Write a step's metrics once; a replay of the same step changes nothing.
 
         Not finite ones are left out.
         """

@@ -86,7 +86,7 @@ class Worker(models.Model):
         db_default={},
         help_text="Current activity by run ID; empty if the worker serves all runs.",
     )
-    figures = models.JSONField(
+    metrics = models.JSONField(
         default=dict,
         db_default={},
         help_text="Memory, CPU and GPU use at the last heartbeat (apps.runs.resource_usage).",
@@ -168,7 +168,7 @@ class Worker(models.Model):
         return ordered.get(self.order, "alive")
 
     def beat(
-        self, doing: str | None = None, for_runs: Mapping[int, str] | None = None, **figures: Any
+        self, doing: str | None = None, for_runs: Mapping[int, str] | None = None, **metrics: Any
     ) -> str:
         """Send a heartbeat and return the current order, in one statement.
 
@@ -180,8 +180,8 @@ class Worker(models.Model):
             changes["for_runs"] = Jsonb(
                 {str(run): words for run, words in (for_runs or {}).items()}
             )
-        if figures:
-            changes["figures"] = Jsonb(figures)
+        if metrics:
+            changes["metrics"] = Jsonb(metrics)
         columns = "".join(f", {column} = %s" for column in changes)
         with connection.cursor() as cursor:
             cursor.execute(HEARTBEAT.format(columns), [*changes.values(), self.pk])
@@ -206,9 +206,9 @@ class Worker(models.Model):
         }
         Worker.every.filter(pk=self.pk).update(**columns)
         self.refresh_from_db()
-        act = {
+        action = {
             self.Order.SERVE: "put back",
             self.Order.DRAIN: "drained",
             self.Order.QUARANTINE: "quarantined",
         }[self.Order(order)]
-        AuditEntry.record(f"worker {act}", f"worker {self.key}", by, reason=reason)
+        AuditEntry.record(f"worker {action}", f"worker {self.key}", by, reason=reason)

@@ -1,4 +1,4 @@
-"""A run's figures in other tools: TensorBoard, MLflow, Weights & Biases, each an optional package.
+"""A run's metrics in other tools: TensorBoard, MLflow, Weights & Biases, each an optional package.
 
 Nothing here is in a worker.
 

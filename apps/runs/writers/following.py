@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from apps.runs.exporting.reading import Batch, Figures
+from apps.runs.exporting.reading import Batch, RunMetrics
 from apps.runs.models import Run
 from apps.runs.writers.contract import Step, Target
 
@@ -12,13 +12,13 @@ def hand_over(run: Run, target: Target, at: Callable[[int], None] = lambda step:
 
     Returns how many were written.
 
-    A step's figures are there all at once, and steps in their order: a trainer writes both in the
+    A step's metrics are there all at once, and steps in their order: a trainer writes both in the
     transaction of its commit.
     """
-    figures = Figures(run, after=target.last_step())
+    metrics = RunMetrics(run, after=target.last_step())
     count = 0
-    for batch in figures.wide():
-        steps = list(_steps(figures.names, batch))
+    for batch in metrics.wide():
+        steps = list(_steps(metrics.names, batch))
         target.write(steps)
         count += len(steps)
         at(steps[-1].number)

@@ -68,23 +68,23 @@ class MLflow:
     def write(self, steps: list[Step]) -> None:
         pending: list[Any] = []  # metrics of the library, which is not read here
         for step in steps:
-            figures = [
+            metrics = [
                 self.entities.Metric(name, value, int(step.at.timestamp() * 1000), step.number)
                 for name, value in step.told.items()
             ]
-            if pending and len(pending) + len(figures) > METRICS_AT_ONCE:
+            if pending and len(pending) + len(metrics) > METRICS_AT_ONCE:
                 self._send(pending)
                 pending = []
-            pending += figures
+            pending += metrics
         self._send(pending)
 
-    def _send(self, figures: list[Any]) -> None:
+    def _send(self, metrics: list[Any]) -> None:
         """Send whole steps; the last request also stores how far they reach."""
         try:
-            for first in range(0, len(figures), METRICS_AT_ONCE):
-                some = figures[first : first + METRICS_AT_ONCE]
-                is_last = first + METRICS_AT_ONCE >= len(figures)
-                tags = [self.entities.RunTag(WRITTEN, str(figures[-1].step))] if is_last else []
+            for first in range(0, len(metrics), METRICS_AT_ONCE):
+                some = metrics[first : first + METRICS_AT_ONCE]
+                is_last = first + METRICS_AT_ONCE >= len(metrics)
+                tags = [self.entities.RunTag(WRITTEN, str(metrics[-1].step))] if is_last else []
                 self.client.log_batch(self.id, metrics=some, tags=tags)
         except self.failed as error:
             raise NoTarget(f"--uri: {error}") from None

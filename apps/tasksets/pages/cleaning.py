@@ -54,7 +54,7 @@ ELEMENTS = frozenset(
         "section",
         "article",
         "aside",
-        "figure",
+        "metric",
         "figcaption",
         "blockquote",
         "pre",

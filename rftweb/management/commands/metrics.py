@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.runs.exporting.reading import Figures
-from apps.runs.exporting.writing import CSV, FORMATS, SHAPES, figures_file, figures_name
+from apps.runs.exporting.reading import RunMetrics
+from apps.runs.exporting.writing import CSV, FORMATS, SHAPES, metrics_file, metrics_file_name
 from apps.runs.models import Run
 from apps.runs.writers.contract import NoTarget, Target
 from apps.runs.writers.following import hand_over
@@ -39,7 +39,7 @@ class Command(BaseCommand):
             "--shape",
             choices=SHAPES,
             default="long",
-            help="one row per figure or one row per step",
+            help="one row per metric or one row per step",
         )
         exporting.add_argument("--names", default="", help="comma-separated names; default: all")
         exporting.add_argument(
@@ -112,21 +112,21 @@ class Command(BaseCommand):
     def _export(self, run: Run, options: dict) -> None:
         shape = options["shape"]
         form = options["format"]
-        figures = Figures(
+        metrics = RunMetrics(
             run, options["after"], tuple(name for name in options["names"].split(",") if name)
         )
-        path: Path = options["out"] or Path(figures_name(run, shape, form))
+        path: Path = options["out"] or Path(metrics_file_name(run, shape, form))
         size = 0
         try:
             with path.open("xb") as stream:
-                for piece in figures_file(figures, shape, form):
+                for piece in metrics_file(metrics, shape, form):
                     size += stream.write(piece)
         except FileExistsError:
             raise CommandError(f"--out: {path} already exists; choose another file") from None
         except OSError as error:
             raise CommandError(f"--out: {error}") from None
         message = (
-            f"{len(figures.names)} figures up to step {figures.last_step} in {path}, {size:,} bytes"
+            f"{len(metrics.names)} metrics up to step {metrics.last_step} in {path}, {size:,} bytes"
         )
         self.stdout.write(self.style.SUCCESS(message))
 

@@ -1,5 +1,5 @@
 // One chart on uPlot: a line for each metric, bands of its spread and of what its points hold, marks of changes.
-import { faded, figure, padded, resolved } from "../canvas.js";
+import { faded, formatNumber, padded, resolved } from "../canvas.js";
 import { smoothed } from "./sheet.js";
 import { followFinger } from "./touch.js";
 
@@ -72,7 +72,7 @@ function axes(isLarge, isTime) {
   const line = resolved("line"), stroke = resolved("faint"), font = "11px ui-monospace, monospace";
   return [
     { stroke, font, grid: { show: false }, ticks: { show: false }, size: 26, space: 80, ...(isTime ? { values: clock } : { incrs: WHOLE }) },
-    { stroke, font, grid: { stroke: line, width: 1 }, ticks: { show: false }, size: 48, space: 36, values: (_, all) => all.map(figure) },
+    { stroke, font, grid: { stroke: line, width: 1 }, ticks: { show: false }, size: 48, space: 36, values: (_, all) => all.map(formatNumber) },
   ];
 }
 

@@ -164,7 +164,7 @@ def test_making_and_closing_are_on_record(arena, alice, project):
     close_arena(arena, alice)
     close_arena(arena, alice)
     assert [
-        entry.act for entry in project.audit_entries.order_by("pk") if "arena" in entry.act
+        entry.action for entry in project.audit_entries.order_by("pk") if "arena" in entry.action
     ] == ["arena made", "arena closed"]
 
 

@@ -1,4 +1,4 @@
-"""What becomes a label, and that a run's figures are made of labels and the scorers' values for the
+"""What becomes a label, and that a run's metrics are made of labels and the scorers' values for the
 same replies.
 """
 
@@ -26,18 +26,18 @@ def forget():
     rater_quality.clear_quality_cache()
 
 
-def figures(run, scorer="sort", domain=None):
-    return Calibration.objects.get(run=run, scorer=scorer, domain=domain).figures
+def metrics(run, scorer="sort", domain=None):
+    return Calibration.objects.get(run=run, scorer=scorer, domain=domain).metrics
 
 
 def values(run):
     return {label.rollout: label.value for label in load_newest_labels(run)}
 
 
-def test_what_people_and_scorer_said_of_the_same_replies_becomes_figures(run, bob):
+def test_what_people_and_scorer_said_of_the_same_replies_becomes_metrics(run, bob):
     both_judge(run, bob, [*AGREED, (1.0, 1), (1.0, 1), (0.5, 3), (0.25, 5)])
     assert write_calibrations(run)
-    found = figures(run)
+    found = metrics(run)
     assert (found["labels"], found["undecided"]) == (20, 1)
     assert found["accuracy"]["value"] == pytest.approx(16 / 19)
 
@@ -103,7 +103,7 @@ def test_simulated_ratings_are_no_labels(run, bob):
             counted[rating.rollout_id] = (rating.answer["stars"] - 1) / 4
     assert values(run) == counted and len(counted) == 6
     write_calibrations(run)
-    assert figures(run)["labels"] == 6
+    assert metrics(run)["labels"] == 6
 
 
 def test_a_value_is_read_in_its_scorers_range(new_run, bob):
@@ -112,17 +112,17 @@ def test_a_value_is_read_in_its_scorers_range(new_run, bob):
     )
     both_judge(run, bob, [(0.0, 5), (-1.0, 1)] * 6, scorer="overlong")
     write_calibrations(run)
-    assert figures(run, "overlong")["accuracy"]["value"] == 1.0
-    assert [one["scorer"] for one in figures(run, "overlong")["bins"]] == [0.0, 1.0]
+    assert metrics(run, "overlong")["accuracy"]["value"] == 1.0
+    assert [one["scorer"] for one in metrics(run, "overlong")["bins"]] == [0.0, 1.0]
 
 
-def test_each_domain_has_its_figures_where_there_are_several(run, bob):
+def test_each_domain_has_its_metrics_where_there_are_several(run, bob):
     task = Task.objects.order_by("index").first()
     Task.objects.filter(pk=task.pk).update(domain="math")
     both_judge(run, bob, AGREED * 2)
     Rollout.objects.filter(group__task=task)
     write_calibrations(run)
-    rows = dict(Calibration.objects.filter(run=run).values_list("domain", "figures__labels"))
+    rows = dict(Calibration.objects.filter(run=run).values_list("domain", "metrics__labels"))
     assert rows == {None: 32, "math": 8, "": 24}
 
 
@@ -142,7 +142,7 @@ def test_an_older_version_of_a_scorer_is_not_held_against_the_newer(run, bob):
     both_judge(run, bob, AGREED)
     Reward.objects.exclude(rollout__in=old).update(version=2)
     write_calibrations(run)
-    assert (figures(run)["labels"], figures(run)["accuracy"]["value"]) == (16, 1.0)
+    assert (metrics(run)["labels"], metrics(run)["accuracy"]["value"]) == (16, 1.0)
 
 
 def test_what_a_duel_said_of_places_is_read(new_run, bob):
@@ -154,8 +154,8 @@ def test_what_a_duel_said_of_places_is_read(new_run, bob):
     both_judge(run, bob, AGREED, scorer="duel")
     Reward.objects.update(details={"votes": [1.0, 0.0], "places": [1, 2], "among": 2})
     write_calibrations(run)
-    assert figures(run, "duel")["first"]["value"] == 1.0
-    assert figures(run, "duel")["earlier"]["value"] == 1.0
+    assert metrics(run, "duel")["first"]["value"] == 1.0
+    assert metrics(run, "duel")["earlier"]["value"] == 1.0
 
 
 def test_the_widest_disagreements_come_first(run, bob):
@@ -170,7 +170,7 @@ def test_a_scorer_without_labels_says_what_it_needs(new_run, bob):
     both_judge(run, bob, AGREED)
     write_calibrations(run)
     assert (
-        figures(run, "format")["accuracy"]["why"]
+        metrics(run, "format")["accuracy"]["why"]
         == "needs 10 labels above or below the midpoint, has 0"
     )
 

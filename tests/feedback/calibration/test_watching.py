@@ -65,7 +65,7 @@ def test_the_alarm_ends_when_it_is_above_again(trusting, bob):
     assert kinds(run) == ["scorer_alarmed", "scorer_recovered"]
 
 
-def test_the_same_alarm_is_told_once_and_its_figures_follow(trusting, bob):
+def test_the_same_alarm_is_told_once_and_its_metrics_follow(trusting, bob):
     run = trusting()
     judged(run, bob, WRONG * 10)
     [alarm] = judged(run, bob, [*RIGHT * 5, *WRONG * 5])
@@ -126,17 +126,17 @@ def test_a_domain_alone_can_be_under(trusting, bob):
 
 
 @pytest.mark.parametrize("field", ["accuracy", "kappa", "order"])
-def test_each_figure_can_be_asked_for(field):
-    figures = {
+def test_each_metric_can_be_asked_for(field):
+    metrics = {
         "labels": 50,
         **{
             name: {"value": 0.5, "low": 0.4, "high": 0.6} for name in ("accuracy", "kappa", "order")
         },
     }
-    assert under(figures, Trust(**{field: 0.7})).endswith("0.50 (0.40 to 0.60), target 0.70")
-    assert under(figures, Trust(**{field: 0.5})) == ""
+    assert under(metrics, Trust(**{field: 0.7})).endswith("0.50 (0.40 to 0.60), target 0.70")
+    assert under(metrics, Trust(**{field: 0.5})) == ""
     assert (
-        under({**figures, field: {"value": None, "low": None, "high": None}}, Trust(**{field: 0.7}))
+        under({**metrics, field: {"value": None, "low": None, "high": None}}, Trust(**{field: 0.7}))
         == ""
     )
 
@@ -159,13 +159,13 @@ def test_a_wrong_threshold_is_refused_by_its_field(plan, trust, field, words):
 def test_calibration_keeps_up_with_what_people_say_and_rests_between(run, bob):
     both_judge(run, bob, RIGHT * 6)
     summarize()
-    assert Calibration.objects.get().figures["labels"] == 12
+    assert Calibration.objects.get().metrics["labels"] == 12
     assert update_calibrations() == 0
     both_judge(run, bob, RIGHT)
     assert not list_runs_due_for_calibration().exists(), "made a moment ago"
     Calibration.objects.update(made_at=Now() - 2 * PAUSE)
     assert update_calibrations() == 1
-    assert Calibration.objects.get().figures["labels"] == 14
+    assert Calibration.objects.get().metrics["labels"] == 14
     Calibration.objects.update(made_at=F("made_at") - 2 * PAUSE)
     assert not list_runs_due_for_calibration().exists(), "nobody has said anything since"
 

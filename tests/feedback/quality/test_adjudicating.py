@@ -82,7 +82,7 @@ def test_sent_twice_it_is_one_word(disputed, alice):
     same = uuid.uuid4()
     first = settle(item, alice, client_uuid=same)
     second = settle(item, alice, client_uuid=same)
-    assert AuditEntry.objects.get(act="dispute settled").by == alice
+    assert AuditEntry.objects.get(action="dispute settled").by == alice
     assert first.adjudication == second.adjudication
     assert Rating.objects.filter(item=item, rater=alice).count() == 1
 

@@ -1,4 +1,4 @@
-"""The audits' figures, each against the slow way of counting it."""
+"""The audits' metrics, each against the slow way of counting it."""
 
 import itertools
 import random
@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from apps.feedback.rater_model import audits as figures
+from apps.feedback.rater_model import audits as metrics
 from apps.feedback.rater_model.audits import (
     FEWEST,
     GAP,
@@ -58,7 +58,7 @@ def test_the_interval_is_that_of_redrawn_decisions():
 
 
 def test_comparisons_count_by_decision():
-    found = figures.share_right([1.0, 0.0, 1.0, 0.5])
+    found = metrics.share_right([1.0, 0.0, 1.0, 0.5])
     assert found.share == 0.625 and 0 <= found.low < 0.625 < found.high <= 1
 
 

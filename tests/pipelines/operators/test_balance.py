@@ -5,7 +5,7 @@ every try.
 import pytest
 
 from apps.pipelines.operators.balance import Options, apply, choose_band, level
-from apps.pipelines.operators.contract import Figures, Recent, Sample, Sifted
+from apps.pipelines.operators.contract import GroupMetrics, Recent, Sample, Sifted
 
 
 def applied(samples: list[Sample], **options: object) -> Sifted:
@@ -20,8 +20,8 @@ def of_mix(*domains: str) -> list[Sample]:
     """Two thousand groups of the last of these domains, which came after a hundred groups, as many
     of each as it is named.
     """
-    before = tuple(Figures(domain, 10.0, 0.5) for domain in domains) * (100 // len(domains))
-    recent = Recent(Figures(domains[-1], 10.0, 0.5), before)
+    before = tuple(GroupMetrics(domain, 10.0, 0.5) for domain in domains) * (100 // len(domains))
+    recent = Recent(GroupMetrics(domains[-1], 10.0, 0.5), before)
     return [Sample(n, n, "", 1.0, recent=recent) for n in range(2_000)]
 
 
@@ -80,4 +80,4 @@ def test_the_level_brings_the_largest_share_down_to_the_most(shares, most, expec
     ],
 )
 def test_bands_are_named_by_their_ends(by, tokens, success, expected):
-    assert choose_band(Figures("", tokens, success), by) == expected
+    assert choose_band(GroupMetrics("", tokens, success), by) == expected

@@ -82,7 +82,7 @@ PUT = {
 def test_what_was_put_there_is_found(kind, change, seed):
     seen = replies(seed, change)
     finding = found(kind, seen)
-    assert finding is not None and finding.rollouts and finding.words and finding.figures
+    assert finding is not None and finding.rollouts and finding.words and finding.metrics
     assert set(finding.rollouts) <= {row.rollout for row in seen.rows}
 
 
@@ -189,7 +189,7 @@ def test_replies_that_quote_what_is_hidden_are_found(place):
     }
     seen = replies(0, quoting, tasks=tasks, rubric=(HIDDEN,) if place == "rubric" else ())
     finding = found("leak", seen)
-    assert finding.figures["quotes"] >= 3 and finding.figures["prompts"] == 0
+    assert finding.metrics["quotes"] >= 3 and finding.metrics["prompts"] == 0
     shown = {
         n: AskedTask(f"{task.prompt}. {HIDDEN}", task.answer, task.meta)
         for n, task in tasks.items()
@@ -204,7 +204,7 @@ def test_a_program_that_knows_its_hidden_tests_by_heart_is_found():
     text = 'if line == "1931 7": print(13517)\nelif line == "4711 3": print(14133)'
     rows = [Row(n, n, 1, text=text) for n in range(3)]
     assert (
-        found("leak", JudgedReplies(rows, {1: AskedTask("Multiply.", tests)})).figures["quotes"]
+        found("leak", JudgedReplies(rows, {1: AskedTask("Multiply.", tests)})).metrics["quotes"]
         == 3
     )
     honest = [Row(n, n, 1, text="a, b = map(int, input().split()); print(a * b)") for n in range(3)]
@@ -256,7 +256,7 @@ def test_words_of_the_question_are_not_to_the_judge():
 
 def test_tasks_that_are_guessed_are_named():
     finding = found("guessed", replies(0, guesses={3: GuessSuccess(1, 8), 4: GuessSuccess(0, 8)}))
-    assert finding.tasks == [3] and finding.figures == {"guessed": 1, "checked": 2, "tries": 8}
+    assert finding.tasks == [3] and finding.metrics == {"guessed": 1, "checked": 2, "tries": 8}
 
 
 def test_a_trend_has_the_interval_of_its_textbook():

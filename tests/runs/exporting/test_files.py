@@ -1,4 +1,4 @@
-"""Figures, events and acts as files: all of it, in order, however it is cut into queries."""
+"""RunMetrics, events and acts as files: all of it, in order, however it is cut into queries."""
 
 import csv
 import io
@@ -8,14 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from apps.runs.exporting import reading, writing
-from apps.runs.exporting.reading import Figures
-from apps.runs.exporting.writing import acts_file, events_file, figures_file
+from apps.runs.exporting.reading import RunMetrics
+from apps.runs.exporting.writing import audit_file, events_file, metrics_file
 from apps.runs.models import Metric, TrainStep
 
 
 @pytest.fixture
 def measured(run):
-    """Five steps with two figures each, the second from step 3 on; the weights are two steps
+    """Five steps with two metrics each, the second from step 3 on; the weights are two steps
     old.
     """
     for step in range(1, 6):
@@ -36,11 +36,11 @@ def batches(request, monkeypatch):
 
 
 def rows_of(run, shape: str, **asked) -> list[dict]:
-    text = b"".join(figures_file(Figures(run, **asked), shape, "csv")).decode()
+    text = b"".join(metrics_file(RunMetrics(run, **asked), shape, "csv")).decode()
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_long_has_a_row_for_each_figure_with_its_version_and_time(measured):
+def test_long_has_a_row_for_each_metric_with_its_version_and_time(measured):
     rows = rows_of(measured, "long")
     assert [(row["name"], int(row["step"])) for row in rows] == [
         *(("kl", step) for step in range(1, 6)),
@@ -68,7 +68,7 @@ def test_wide_has_a_row_for_each_step_and_leaves_empty_what_a_step_has_not(measu
 @pytest.mark.parametrize("shape", ["long", "wide"])
 def test_parquet_says_what_csv_says(measured, shape):
     table = pq.read_table(
-        io.BytesIO(b"".join(figures_file(Figures(measured), shape, "parquet")))
+        io.BytesIO(b"".join(metrics_file(RunMetrics(measured), shape, "parquet")))
     ).to_pylist()
     said = [
         {name: "" if value is None else str(value) for name, value in row.items()} for row in table
@@ -86,18 +86,19 @@ def test_steps_and_names_narrow_it(measured):
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 @pytest.mark.parametrize("shape", ["long", "wide"])
-def test_a_run_without_figures_is_a_file_with_columns_and_no_rows(run, shape, form):
-    content = b"".join(figures_file(Figures(run), shape, form))
+def test_a_run_without_metrics_is_a_file_with_columns_and_no_rows(run, shape, form):
+    content = b"".join(metrics_file(RunMetrics(run), shape, form))
     if form == "csv":
         assert content.decode().count("\n") == 1
     else:
         assert pq.read_table(io.BytesIO(content)).num_rows == 0
 
 
-def test_another_runs_figures_are_not_in_it(measured, new_run):
+def test_another_runs_metrics_are_not_in_it(measured, new_run):
     other = new_run()
     Metric.record(other, 1, {"theirs": 1.0})
-    assert Figures(measured).names == ["kl", "reward_mean"] and Figures(other).names == ["theirs"]
+    assert RunMetrics(measured).names == ["kl", "reward_mean"]
+    assert RunMetrics(other).names == ["theirs"]
     assert {row["name"] for row in rows_of(other, "long")} == {"theirs"}
 
 
@@ -115,8 +116,8 @@ def test_events_and_acts_are_lines_in_their_order(run, alice):
         json.loads(line) for line in b"".join(events_file(run, lines[0]["sequence"])).splitlines()
     ]
     assert later == lines[1:]
-    acts = [json.loads(line) for line in b"".join(acts_file(run)).splitlines()]
-    assert [(act["act"], act["name"]) for act in acts][-2:] == [
+    acts = [json.loads(line) for line in b"".join(audit_file(run)).splitlines()]
+    assert [(act["action"], act["name"]) for act in acts][-2:] == [
         ("run paused", "alice"),
         ("run resumed", "alice"),
     ]

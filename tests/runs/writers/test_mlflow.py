@@ -22,7 +22,7 @@ def uri(tmp_path, monkeypatch) -> str:
 
 
 def test_its_client_finds_each_step_once_however_often_it_is_said(measured, uri):
-    run = measured(*range(1, 400))  # more figures than one request takes
+    run = measured(*range(1, 400))  # more metrics than one request takes
     for steps in ((), (400,), ()):
         measured(*steps)
         call_command(

@@ -116,7 +116,7 @@ def test_losses_without_kinks_and_constants_pass_gradcheck(name, options):
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS, ids=NAMES)
 @pytest.mark.parametrize("junk", [float("nan"), float("inf"), -float("inf"), 1e30])
-def test_what_stands_outside_the_mask_reaches_neither_value_nor_gradient_nor_figure(
+def test_what_stands_outside_the_mask_reaches_neither_value_nor_gradient_nor_metric(
     name, options, junk
 ):
     clean = batch(1)

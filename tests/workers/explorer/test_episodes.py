@@ -135,7 +135,9 @@ def test_a_person_takes_the_policys_seat_and_the_environment_answers_what_they_t
     assert set(rollout.tokens.action_mask[typed]) == {0} and set(
         rollout.tokens.logprobs[typed]
     ) == {0.0}
-    assert [(span.first_token, span.act.by) for span in typed_spans(rollout)] == [(first, alice)]
+    assert [(span.first_token, span.intervention.by) for span in typed_spans(rollout)] == [
+        (first, alice)
+    ]
     assert clean() == []
 
 

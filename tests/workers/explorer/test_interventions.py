@@ -60,8 +60,8 @@ def test_an_edit_keeps_what_it_leaves_and_the_policy_goes_on_from_it(watched_run
     )
     assert tokens.segments == ((0, version),) and len(tokens.completion_ids) <= 110
     (span,) = typed_spans(rollout)
-    assert (rollout.text[span.start : span.end], span.act) == (typed_text, act)
-    assert (span.first_token, span.past_token, span.act.by) == (kept, kept + typed, alice)
+    assert (rollout.text[span.start : span.end], span.intervention) == (typed_text, act)
+    assert (span.first_token, span.past_token, span.intervention.by) == (kept, kept + typed, alice)
     assert stage.watched(rollout).texts[rollout.pk] == rollout.text
 
 
@@ -84,7 +84,9 @@ def test_a_rollout_may_be_edited_again_and_again(watched_run, stage, alice, admi
     assert {act.state for act in rollout.interventions.filter(pk__in=[second.pk, third.pk])} == {
         DONE
     }
-    found = [(rollout.text[span.start : span.end], span.act.by) for span in typed_spans(rollout)]
+    found = [
+        (rollout.text[span.start : span.end], span.intervention.by) for span in typed_spans(rollout)
+    ]
     mine = [(begun[in_flight], alice)] if in_flight in begun else []
     assert found == [*mine, (typed[0][:2], admin), ("7", admin)]
     assert sum(1 - here for here in rollout.tokens.action_mask) == len(mine) + 3

@@ -282,7 +282,7 @@ def test_what_was_typed_stays_typed_and_is_told_to_who_watches(sliced_run, stage
     rollout = stage.ended(in_flight.rollout_id)
     assert rollout.text.startswith(text) and rollout.completion_tokens > len(text)
     (span,) = typed_spans(rollout)
-    assert (rollout.text[span.start : span.end], span.act) == (text[2:], act)
+    assert (rollout.text[span.start : span.end], span.intervention) == (text[2:], act)
     assert stage.watched(rollout).texts[rollout.pk] == rollout.text
 
 

@@ -161,7 +161,7 @@ def test_a_push_leaves_a_commit_there_and_nothing_here(version, alice, hub, clie
     client.force_login(alice)
     page = reverse("run-weight", args=["lab", version.run.slug, 0])
     assert order.address in client.get(page).content.decode()
-    [entry] = AuditEntry.objects.filter(act="weight version pushed")
+    [entry] = AuditEntry.objects.filter(action="weight version pushed")
     assert entry.by == alice and entry.details["commit"] == order.address
     assert GOOD not in json.dumps(list(AuditEntry.objects.values()), default=str)
 
@@ -229,7 +229,7 @@ def test_a_push_is_ordered_on_the_page_and_on_record_without_its_token(version, 
     [order] = ExportJob.objects.all()
     assert order.wanted == {"form": "gguf-q8_0", "repository": "ann/polite", "is_public": False}
     assert order.token() == GOOD and GOOD not in order.sealed_token
-    [entry] = AuditEntry.objects.filter(act="weight version: push ordered")
+    [entry] = AuditEntry.objects.filter(action="weight version: push ordered")
     assert entry.details == order.wanted
 
 

@@ -133,7 +133,7 @@ def test_a_promoted_version_is_a_policy_that_outlives_the_runs_folder(trained, a
     version.refresh_from_db()
     assert version.pinned_at
     acts = AuditEntry.objects.filter(by=alice, target="run lab/run-0 v1").values_list(
-        "act", flat=True
+        "action", flat=True
     )
     assert set(acts) == {
         "weight version kept",

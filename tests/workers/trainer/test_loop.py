@@ -60,7 +60,7 @@ def test_weights_are_published_by_the_interval_and_at_the_end(tiny_run, new_loop
     ]
 
 
-def test_figures_are_written_with_the_step(tiny_run, new_loop):
+def test_metrics_are_written_with_the_step(tiny_run, new_loop):
     run = tiny_run()
     feed(run)
     new_loop().serve()

@@ -93,7 +93,7 @@ def test_every_version_of_a_run_tells_how_far_it_moved(tiny_run, new_loop):
     assert [group for group, _ in told[2]["groups"]] == ["embedding", "layer 0", "last norm"]
 
 
-def test_a_parent_whose_folder_is_gone_leaves_the_figure_out_and_nothing_else(
+def test_a_parent_whose_folder_is_gone_leaves_the_metric_out_and_nothing_else(
     tiny_run, new_loop, tmp_path
 ):
     run = tiny_run(steps=2)

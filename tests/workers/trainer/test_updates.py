@@ -61,7 +61,7 @@ def test_a_batch_without_a_token_in_the_loss_changes_nothing_and_is_no_error(spe
     assert (report.skipped, report.metrics["tokens"], report.metrics["loss"]) == ("", 0, 0)
 
 
-def test_figures_that_are_not_finite_are_not_reported(spec, started):
+def test_metrics_that_are_not_finite_are_not_reported(spec, started):
     report = started(spec()).update(poisoned(1))
     assert all(map(math.isfinite, report.metrics.values()))
 

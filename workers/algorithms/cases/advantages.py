@@ -107,7 +107,7 @@ def _group_metrics(
         logged = ({"group_baseline": baselines} if name == "opmd" else {}) | {
             "reward_mean": true_means
         }
-    return list_spread_figures("group_advantages", logged)
+    return list_spread_metrics("group_advantages", logged)
 
 
 def _mean_of(group: Sequence[float]) -> float:
@@ -115,7 +115,7 @@ def _mean_of(group: Sequence[float]) -> float:
     return group[0] - centred(group)[0]
 
 
-def list_spread_figures(prefix: str, logged: Mapping[str, Sequence[float]]) -> dict[str, float]:
+def list_spread_metrics(prefix: str, logged: Mapping[str, Sequence[float]]) -> dict[str, float]:
     return {
         f"{prefix}/{name}/{kind}": float(taken(values))
         for name, values in logged.items()
@@ -166,7 +166,7 @@ def _step_wise(runs: list[Task], options: dict[str, Any]) -> tuple[Credits, dict
         "reward_mean": [_mean_of(group) for group in last],
         "reward_std": [deviation(group) for group in last],
     }
-    return found, list_spread_figures("group_advantages", logged) | {
+    return found, list_spread_metrics("group_advantages", logged) | {
         "filtered_count": float(sum(len(steps) for task in dropped for steps in task)),
         "skipped_group_ratio": len(dropped) / len(runs),
     }
@@ -181,7 +181,7 @@ def _grpo_metrics(
     }
     kept = sum(len(scores) for scores in found if scores is not None)
     dropped = sum(map(len, groups)) - kept
-    return list_spread_figures("group_advantages", logged) | {"filtered_count": float(dropped)}
+    return list_spread_metrics("group_advantages", logged) | {"filtered_count": float(dropped)}
 
 
 def _rec_metrics(
@@ -230,7 +230,7 @@ def _gigpo(
         "gigpo/mean_abs_A_E": mean([abs(e) for e, _ in flat]),
         "gigpo/mean_abs_A_S": mean([abs(s) for _, s in flat]),
     }
-    return found, list_spread_figures("gigpo", logged) | _anchor_metrics(states) | sizes
+    return found, list_spread_metrics("gigpo", logged) | _anchor_metrics(states) | sizes
 
 
 def _anchor_metrics(states: list[list[list[Any]]]) -> dict[str, float]:

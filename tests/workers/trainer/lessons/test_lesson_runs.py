@@ -22,7 +22,7 @@ SOURCES = {
     "kto": "thumbs",
     "reward_model": "preferences",
 }
-FIGURES = {
+METRICS = {
     "sft": {"expert_nll"},
     "dpo": {"chosen_reward", "rejected_reward", "margin", "right"},
     "kto": {"reward", "right", "kto_baseline"},
@@ -76,11 +76,11 @@ def test_a_run_learns_from_its_snapshot_and_publishes(name, lesson_run, new_loop
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_its_figures_say_what_it_learned(name, lesson_run, new_loop):
+def test_its_metrics_say_what_it_learned(name, lesson_run, new_loop):
     run = train_to_the_end(new_loop(), lesson_run(name))
     metrics = dict(Metric.objects.filter(run=run, step=6).values_list("name", "value"))
     assert (
-        FIGURES[name] | {"loss", "grad_norm", "learning_rate", "rows", "epoch", "step_seconds"}
+        METRICS[name] | {"loss", "grad_norm", "learning_rate", "rows", "epoch", "step_seconds"}
         <= metrics.keys()
     )
     losses = list(

@@ -40,7 +40,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_figures_and_weights_are_those_of_one_process(spec, hosted, in_two, tmp_path, name):
+def test_metrics_and_weights_are_those_of_one_process(spec, hosted, in_two, tmp_path, name):
     sharding, batches, fields = CASES[name]
     plan = spec(learning_rate=1e-3, output=tmp_path / "one", **fields)
     wanted = course_of(hosted(plan), batches)

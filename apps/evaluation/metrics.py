@@ -3,7 +3,7 @@
 Each estimator is the exact mean over all ways to take k of a task's n judged samples, so none is
 biased by how many were sampled: pass@k is M. Chen et al., "Evaluating Large Language Models Trained
 on Code" (2021), equation 1. A sample without a reward counts nowhere: not as wrong, and not among
-the n. A task with fewer than k judged samples has no figure at k, except its mean.
+the n. A task with fewer than k judged samples has no metric at k, except its mean.
 """
 
 import random
@@ -45,7 +45,7 @@ class TaskSamples:
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over `tasks` tasks with its 95 % interval; all None if no task has the figure."""
+    """A mean over `tasks` tasks with its 95 % interval; all None if no task has the metric."""
 
     value: float | None
     low: float | None

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Figure:
+class Statistic:
     """A number with its units and decisions.
 
     `value` is None if it is undefined, and `why` says so.
@@ -16,8 +16,8 @@ class Figure:
     why: str = ""
 
 
-def undefined(why: str, units: int = 0, decisions: int = 0) -> Figure:
-    return Figure(None, units, decisions, why)
+def undefined(why: str, units: int = 0, decisions: int = 0) -> Statistic:
+    return Statistic(None, units, decisions, why)
 
 
 NOTHING_TWICE = "no item has two ratings yet"

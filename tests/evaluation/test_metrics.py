@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.evaluation.figures import (
+from apps.evaluation.metrics import (
     TaskSamples,
     are_comparable,
     best_at,
