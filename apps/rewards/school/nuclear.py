@@ -16,15 +16,15 @@ _RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-", strict=T
 _LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋", "0123456789+-", strict=True))
 _RUN_ABOVE = re.compile("[" + "".join(_RAISED) + "]+")
 _RUN_BELOW = re.compile("[" + "".join(_LOWERED) + "]+")
-_COMMAND = re.compile(r"\\(?:ce|text|mathrm|mathbf|rm|textrm)\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
+_COMMAND = re.compile(r"\\(?:ce|text|mathrm|mathbf|rm|textrm) ?\{((?:[^{}]|\{[^{}]*\})*)\}")
 _UNPRINTED = re.compile(r"\$|\\[,;!:() \[\]]|\\left(?=[(\[])|\\right(?=[)\]])|\{\}|\*\*")
-_BRACED = re.compile(r"([_^])\s*\{\s*([+-]?\d*[+-]?)\s*\}")
-_PLUS = re.compile(r"(?<![_^\d])\s*\+\s*|(?<=[\w)])\s*\+\s+")
+_BRACED = re.compile(r"([_^]) ?\{ ?([+-]?\d{0,4}[+-]?) ?\}")
+_PLUS = re.compile(r"(?<![_^\d]) ?\+ ?|(?<=[\w)]) ?\+ ")
 _TERM = re.compile(
-    r"(?P<times>\d{1,2}(?=[\s^_(\\A-Za-z]))?\s*\(?"
-    r"(?:\^(?P<mass>\d{1,3})\s*_(?P<charge>[+-]?\d{1,3})"
-    r"|_(?P<charge_first>[+-]?\d{1,3})\s*\^(?P<mass_behind>\d{1,3})|\^(?P<mass_alone>\d{1,3}))?"
-    r"\s*(?P<name>\\?[A-Za-zα-ων̄]{1,10})(?P<sign>\^?[+-])?(?:-(?P<hyphened>\d{1,3}))?\)?"
+    r"(?P<times>\d{1,2}(?=[ ^_(\\A-Za-z]))? ?\(?"
+    r"(?:\^(?P<mass>\d{1,3}) ?_(?P<charge>[+-]?\d{1,3})"
+    r"|_(?P<charge_first>[+-]?\d{1,3}) ?\^(?P<mass_behind>\d{1,3})|\^(?P<mass_alone>\d{1,3}))?"
+    r" ?(?P<name>\\?[A-Za-zα-ων̄]{1,10})(?P<sign>\^?[+-])?(?:-(?P<hyphened>\d{1,3}))?\)?"
 )
 _WITHOUT_EFFECT = re.compile(
     r"\d?\s?(?:\^0\s?_0\s?)?(?:\\gamma|γ|gamma|energy|Q|\\?(?:bar|overline)?\s?\{?\s?\\?(?:nu|ν)"
@@ -83,11 +83,11 @@ def unbalanced(left: Side, right: Side) -> str:
 
 def _plain(text: str) -> str:
     """Write raised and lowered numbers as ^14 and _6, and nothing of LaTeX around them."""
-    text = text.replace("−", "-").replace("–", "-")
+    text = " ".join(text.replace("−", "-").replace("–", "-").split())
     text = _RUN_ABOVE.sub(lambda run: "^" + "".join(_RAISED[sign] for sign in run[0]), text)
     text = _RUN_BELOW.sub(lambda run: "_" + "".join(_LOWERED[sign] for sign in run[0]), text)
     text = _UNPRINTED.sub("", _COMMAND.sub(r"\1", text))
-    return _BRACED.sub(r"\1\2", text).strip().rstrip(".,;").strip()
+    return " ".join(_BRACED.sub(r"\1\2", text).rstrip(".,; ").split())
 
 
 def _side(text: str) -> Side:
