@@ -86,5 +86,5 @@ def test_a_data_set_that_is_too_large_to_fetch_says_how_else(ask_hub, hub, monke
 @pytest.mark.parametrize("name", ["", "/etc", "../up", "a/b/c", "--config", "a b", "lab/.hidden"])
 def test_a_name_that_the_hub_cannot_have_is_refused_at_its_field(ask_hub, name):
     status, html = ask_hub(name=name)
-    assert status == 422 and ("Enter it as on its page" in html or "Enter a name" in html)
+    assert status == 422 and ("Enter the dataset’s ID" in html or "Enter a name" in html)
     assert not TasksetImport.objects.exists()

@@ -63,7 +63,7 @@ def test_what_datasets_saves_is_read_from_a_zip_file(send, page, tmp_path):
 def test_a_split_that_is_not_there_is_refused(send, choose):
     one = send(packed(SPLIT), "sums.zip")
     status, html = choose(one, split="dev")
-    assert status == 422 and "There is no such split" in html
+    assert status == 422 and "The dataset has no such split" in html
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_an_owner_creates_fills_and_deletes_a_group(client, alice, bob, dora):
     ("form", "message"),
     [
         ({"name": ""}, "This field is required"),
-        ({"name": "experts"}, "The project has a group of this name"),
+        ({"name": "experts"}, "The project already has a group with this name"),
         ({"name": "a: b"}, "without colon or comma"),
         ({"name": "new", "members": ["999999"]}, "999999"),
     ],
