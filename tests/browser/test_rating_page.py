@@ -368,7 +368,7 @@ def test_new_items_come_to_a_page_that_waits(begun):
 @pytest.fixture
 def empty_queue(visit, transactional_db, eventually):
     """bob has rated the only item, and his page says so. Its clock can be put forward."""
-    asked = elsewhere(lambda: asking("thumbs", groups=1, size=1))
+    asked = elsewhere(lambda: asking("thumbs", groups=1, size=2, per_group=1))
     window = visit(asked.bob)
     window.page.clock.install()
     page = window.open("/rate/")
