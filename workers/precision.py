@@ -11,14 +11,10 @@ from pathlib import Path
 import torch
 
 from apps.policies.tensor_file import read_layout
+from apps.runs.precision import LARGE_ON_A_CPU
 
 AUTO = "auto"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-# Parameters from which a CPU computes in bfloat16, if it has instructions for it. Measured on one
-# thread with avx512_bf16, from 1.3 to 135 million: an engine's step takes as long in either (148 ms
-# for 32 rows at 135 M), a trainer's pass 1.05 to 1.5 times as long in float32 (4.5 s and 3.2 s at
-# 135 M), while bfloat16 moves logprobs by 0.05 nats. So float32 is worth its time as far as that.
-LARGE = 250_000_000
 FAST_BFLOAT16 = ("avx512_bf16", "amx_bf16", "amx_tile")  # of torch.cpu.get_capabilities()
 
 
@@ -75,8 +71,9 @@ def _best_precision(parameters: int, device: torch.device) -> ChosenPrecision:
         if _has_bfloat16(device):
             return ChosenPrecision("bfloat16", f"supported by {_name(device)}")
         return ChosenPrecision("float16", f"{_name(device)} has no bfloat16")
-    if parameters < LARGE:
-        return ChosenPrecision("float32", f"best for models below {LARGE:,} parameters on a CPU")
+    if parameters < LARGE_ON_A_CPU:
+        reason = f"best for models below {LARGE_ON_A_CPU:,} parameters on a CPU"
+        return ChosenPrecision("float32", reason)
     if has_fast_bfloat16():
         return ChosenPrecision("bfloat16", "supported by this CPU, and the model is large")
     return ChosenPrecision("float32", "this CPU has no instructions for bfloat16")

@@ -215,6 +215,29 @@ def test_the_page_warns_of_a_learning_rate_far_above_the_usual_one(
     assert ("is high for smollm2" in answer.content.decode()) == warns
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "trainer", "engine", "warns"),
+    [
+        ("grpo", "auto", "auto", False),
+        ("grpo", "bfloat16", "bfloat16", False),
+        ("grpo", "bfloat16", "auto", True),  # float32, for a small model on a CPU
+        ("decoupled", "bfloat16", "float32", False),
+    ],
+)
+def test_the_page_warns_of_a_trainer_that_rounds_apart_from_the_engine(
+    alice_client, first, language_model, algorithm, trainer, engine, warns
+):
+    fields = {
+        "policy": "smollm2",
+        "algorithm__name": algorithm,
+        "precision__trainer": trainer,
+        "precision__engine": engine,
+    }
+    answer = alice_client.post(reverse("run-new-check"), posted(first, **fields))
+    assert answer.context["form"].plan is not None
+    assert ("their probabilities differ" in answer.content.decode()) == warns
+
+
 def test_a_run_begins_in_the_project_of_the_newest_taskset(alice_client, seeded):
     newer = Project.objects.create(slug="z-newer", title="Newer")
     newer.memberships.create(user=seeded.alice, role="owner")

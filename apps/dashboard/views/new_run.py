@@ -15,7 +15,7 @@ from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer, steered_run
 from apps.dashboard.config_diff import list_differing_fields
 from apps.dashboard.dry_start import DryStart, can_be_tried, load_dry_start, start_dry_start
-from apps.dashboard.estimate import estimate_run
+from apps.dashboard.estimate import Estimate, estimate_run
 from apps.dashboard.form_actions import posted_action
 from apps.dashboard.people_time import estimate_people_time
 from apps.dashboard.presets import choose_initial_values, choose_preset, lacking, presets
@@ -184,6 +184,7 @@ def _context(request: SignedInRequest, project: Project, form: RunForm, posted: 
     against = _run(request, posted.get("against") or posted.get("like", ""))
     plan = form.plan
     policy = project.policies.filter(slug=plan.policy).first() if plan else None
+    estimate = estimate_run(plan, policy) if plan and policy else None
     projects = Project.objects.run_by(request.user).current().order_by("slug")
     earlier = (
         Run.objects.visible_to(request.user).select_related("project").only("slug", "project__slug")
@@ -202,8 +203,9 @@ def _context(request: SignedInRequest, project: Project, form: RunForm, posted: 
         "named_policy": posted.get("named_policy", ""),
         "summary": summarize_run(plan) if plan else "",
         "usual_rate": _usual_rate(plan, policy) if plan and policy else None,
+        "rounds_apart": _rounds_apart(plan, policy, estimate) if plan and policy else False,
         "unread": list(list_unreadable(plan, project)) if plan else [],
-        "estimate": estimate_run(plan, policy) if plan and policy else None,
+        "estimate": estimate,
         "people_time": estimate_people_time(plan, project) if plan else None,
         "can_try": plan is None or can_be_tried(plan),
         "tried": _tried(request, posted.get("tried", "")),
@@ -221,6 +223,13 @@ def _usual_rate(plan: RunConfig, policy: Policy) -> float | None:
     usual = usual_learning_rate(policy.parameters, lora=plan.lora is not None)
     is_high = plan.steps > 0 and plan.optimizer.learning_rate > HIGH_RATE * usual
     return usual if is_high else None
+
+
+def _rounds_apart(plan: RunConfig, policy: Policy, estimate: Estimate | None) -> bool:
+    """Tell whether engine and trainer round apart and the loss does not correct for it."""
+    on_gpu = estimate is not None and estimate.on_gpu
+    is_at_risk = plan.samples and plan.steps > 0 and plan.algorithm.loss.name != "decoupled"
+    return is_at_risk and plan.precision.rounds_apart(policy.parameters, on_gpu)
 
 
 def _generated(project: Project, form: RunForm) -> dict[str, str]:
