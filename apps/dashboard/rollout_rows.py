@@ -1,6 +1,6 @@
 """Rollouts as rows of lists and cards, with their task and the ratings that the user may see."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from django.db.models import OuterRef, Prefetch, QuerySet, Subquery
@@ -62,6 +62,18 @@ def with_judgements(rollouts: QuerySet[Rollout]) -> QuerySet[JudgedRollout]:
     )
 
 
+def list_chips(judgements: Sequence[Reward]) -> list[Reward]:
+    """Return what a list shows: without people's combined rating where it repeats the only one."""
+    ratings = [one for one in judgements if one.by_id is not None]
+    if len(ratings) != 1:
+        return list(judgements)
+    return [
+        one
+        for one in judgements
+        if one.source != Reward.Source.HUMAN or one.by_id or one.value != ratings[0].value
+    ]
+
+
 def build_rollout_row(rollout: JudgedRollout, plan: RunConfig) -> dict:
     """Return the fields that a list shows of a rollout.
 
@@ -72,6 +84,7 @@ def build_rollout_row(rollout: JudgedRollout, plan: RunConfig) -> dict:
         "is_open": True,
         "reward": find_shown_reward(rollout, plan),
         "judgements": rollout.judgements,
+        "chips": list_chips(rollout.judgements),
         "advantage": find_used_advantage(rollout.learned[0]) if rollout.learned else None,
         "version": rollout.last_version,
         "step": rollout.learned[0].step if rollout.learned else None,
@@ -88,6 +101,7 @@ def blind_row(rollout: JudgedRollout, user: User) -> dict:
         "is_open": False,
         "reward": None,
         "judgements": own,
+        "chips": own,
         "advantage": None,
         "version": None,
         "step": None,
