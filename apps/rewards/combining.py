@@ -38,13 +38,13 @@ def combined(
     missing or failed; people = what they say together, once that was made of their votes
     (`people.aggregation`), until then the mean of the current ratings; in a run with a rater model,
     what that says people would give. Where both exist: share × people + (1 − share) × machine,
-    share = `people.weight`. A person's None is a flag: whatever else was said, what is broken has
+    share = `people.weight`. A person's None is a flag: whatever others gave, what is broken has
     no reward.
     """
-    if any(said.value is None for said in _together(judgements)):
+    if any(judgement.value is None for judgement in _together(judgements)):
         return None
     machine = machine_reward(judgements, plan.judges_of(kind))
-    # A rater model has learned what people said: where there is one it speaks for them, of all
+    # A rater model has learned people's ratings: where there is one it stands for them, for all
     # rollouts that they are asked about.
     is_foretold = plan.people.rater_model and plan.people.asks_about(kind.domain)
     people = _foretold(judgements) if is_foretold else peoples_word(judgements)
@@ -59,9 +59,9 @@ def peoples_word(judgements: Sequence[Judgement]) -> float | None:
     Return None if no person judged it, or if it is flagged as broken. Machines' judgements are
     ignored.
     """
-    said = [judgement.value for judgement in _together(judgements)]
-    known = [value for value in said if value is not None]
-    return None if not known or len(known) < len(said) else math.fsum(known) / len(known)
+    values = [judgement.value for judgement in _together(judgements)]
+    known = [value for value in values if value is not None]
+    return None if not known or len(known) < len(values) else math.fsum(known) / len(known)
 
 
 def _together(judgements: Sequence[Judgement]) -> list[Judgement]:
@@ -81,8 +81,10 @@ def machine_reward(judgements: Sequence[Judgement], judges: Sequence[ScorerChoic
 
     People's judgements are ignored.
     """
-    said = {judgement.scorer: judgement.value for judgement in judgements if not judgement.is_human}
-    values = [said.get(choice.scorer) for choice in judges]
+    given = {
+        judgement.scorer: judgement.value for judgement in judgements if not judgement.is_human
+    }
+    values = [given.get(choice.scorer) for choice in judges]
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return None
@@ -98,14 +100,14 @@ def machine_parts(
     """
     if machine_reward(judgements, judges) is None:
         return {}
-    said = {judgement.scorer: judgement for judgement in judgements if not judgement.is_human}
+    by_scorer = {judgement.scorer: judgement for judgement in judgements if not judgement.is_human}
     weights = {choice.scorer: choice.weight for choice in judges if choice.weight}
-    sources = sorted({said[scorer].source for scorer in weights})
+    sources = sorted({by_scorer[scorer].source for scorer in weights})
     return {
         source: math.fsum(
             weight * value
             for scorer, weight in weights.items()
-            if said[scorer].source == source and (value := said[scorer].value) is not None
+            if by_scorer[scorer].source == source and (value := by_scorer[scorer].value) is not None
         )
         for source in sources
     }

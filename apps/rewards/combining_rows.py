@@ -51,18 +51,18 @@ def combined_so_far(plan: RunConfig) -> Combinable:
             When(asked_about, then=_foretold()), default=people, output_field=FloatField()
         )
     both = share * people + (Value(1.0) - share) * machine
-    # Of nearly all that are looked through people have said nothing: one look tells, where the rest
+    # People rated almost none of the rollouts searched: one look tells that, where the rest
     # would take four.
     alone = (
         []
         if is_foretold
-        else [When(~Exists(_said().filter(source=Reward.Source.HUMAN)), then=machine)]
+        else [When(~Exists(_current_rewards().filter(source=Reward.Source.HUMAN)), then=machine)]
     )
     flagged = When(Q(_is_flagged()), then=NOTHING)
     return Case(*alone, flagged, default=Coalesce(both, people, machine), output_field=FloatField())
 
 
-def _said() -> QuerySet[Reward]:
+def _current_rewards() -> QuerySet[Reward]:
     """Return the current rewards of the outer rollout, without late judgements by people.
 
     The rollout is compared twice, so that an index is used for each rollout instead of the whole
@@ -74,9 +74,11 @@ def _said() -> QuerySet[Reward]:
     return own.exclude(details__has_key=LATE).order_by()
 
 
-def _of(said: QuerySet[Reward], value: Combinable, kind: type = FloatField) -> Subquery:
+def _of(rewards: QuerySet[Reward], value: Combinable, kind: type = FloatField) -> Subquery:
     """Return an aggregate over these rewards; NULL where there are none."""
-    return Subquery(said.values("rollout").annotate(word=value).values("word"), output_field=kind())
+    return Subquery(
+        rewards.values("rollout").annotate(word=value).values("word"), output_field=kind()
+    )
 
 
 def _machines_word(plan: RunConfig) -> Subquery:
@@ -96,23 +98,24 @@ def _machines_word(plan: RunConfig) -> Subquery:
         ),
         default=NOTHING,
     )
-    spoken = Case(
-        *(When(asked & Q(value__isnull=False), then=Value(1)) for asked in is_judge.values()),
+    scored = Case(
+        *(When(judge & Q(value__isnull=False), then=Value(1)) for judge in is_judge.values()),
         default=Value(0),
     )
-    wanted = sum(
+    expected = sum(
         (
             Case(When(_judges(choice, plan, "rollout__"), then=Value(1)), default=Value(0))
             for choice in named.values()
         ),
         Value(0),
     )
-    said = _said().exclude(source=Reward.Source.HUMAN).values("rollout")
-    said = said.annotate(
-        spoken=Sum(spoken), wanted=Max(wanted), total=Sum(weighted, output_field=FloatField())
+    rewards = _current_rewards().exclude(source=Reward.Source.HUMAN).values("rollout")
+    rewards = rewards.annotate(
+        scored=Sum(scored), expected=Max(expected), total=Sum(weighted, output_field=FloatField())
     )
     return Subquery(
-        said.filter(spoken=F("wanted"), wanted__gt=0).values("total"), output_field=FloatField()
+        rewards.filter(scored=F("expected"), expected__gt=0).values("total"),
+        output_field=FloatField(),
     )
 
 
@@ -139,25 +142,28 @@ def _peoples_word() -> Subquery:
     """
     together = Q(scorer=PEOPLE)
     word = Coalesce(Avg("value", filter=together), Avg("value"))
-    return _of(_said().filter(source=Reward.Source.HUMAN), word)
+    return _of(_current_rewards().filter(source=Reward.Source.HUMAN), word)
 
 
 def _is_flagged() -> Combinable:
     """Tell whether a person, or all of them together, called it broken."""
     together = Q(scorer=PEOPLE)
     nothing = Q(value=None)
-    said = _said().filter(source=Reward.Source.HUMAN).values("rollout")
-    said = said.annotate(together=Count("pk", filter=together))
+    rewards = _current_rewards().filter(source=Reward.Source.HUMAN).values("rollout")
+    rewards = rewards.annotate(together=Count("pk", filter=together))
     flags = Case(
         When(together__gt=0, then=Count("pk", filter=together & nothing)),
         default=Count("pk", filter=nothing),
         output_field=IntegerField(),
     )
-    counted = Subquery(said.annotate(flags=flags).values("flags"), output_field=IntegerField())
+    counted = Subquery(rewards.annotate(flags=flags).values("flags"), output_field=IntegerField())
     return Func(
         Coalesce(counted, Value(0)), template="(%(expressions)s) > 0", output_field=BooleanField()
     )
 
 
 def _foretold() -> Subquery:
-    return _of(_said().filter(scorer=RATER_MODEL).exclude(source=Reward.Source.HUMAN), Max("value"))
+    return _of(
+        _current_rewards().filter(scorer=RATER_MODEL).exclude(source=Reward.Source.HUMAN),
+        Max("value"),
+    )

@@ -36,16 +36,16 @@ def follows(name: str, arguments: Arguments, reply: str) -> bool | None:
     return CHECKS[name](text, arguments) if text else False
 
 
-def is_as_often(count: int, wanted: int, relation: str) -> bool:
+def is_as_often(count: int, expected: int, relation: str) -> bool:
     """Tell whether a count is at least, less than … the wanted one."""
     if relation == "around":
-        return abs(count - wanted) <= max(1, round(wanted * AROUND))
+        return abs(count - expected) <= max(1, round(expected * AROUND))
     return {
-        "at least": count >= wanted,
-        "at most": count <= wanted,
-        "less than": count < wanted,
-        "more than": count > wanted,
-        "exactly": count == wanted,
+        "at least": count >= expected,
+        "at most": count <= expected,
+        "less than": count < expected,
+        "more than": count > expected,
+        "exactly": count == expected,
     }[relation]
 
 
@@ -82,8 +82,8 @@ def _letter_frequency(text: str, arguments: Arguments) -> bool:
 
 def _is_in_language(text: str, arguments: Arguments) -> bool | None:
     found = language_of(text)
-    wanted = arguments["language"].strip().lower().partition("-")[0]
-    return found == wanted if found else None
+    expected = arguments["language"].strip().lower().partition("-")[0]
+    return found == expected if found else None
 
 
 # -- lengths ---------------------------------------------------------------------------------------
@@ -122,8 +122,8 @@ def _nth_paragraph_first_word(text: str, arguments: Arguments) -> bool:
     if len(parts) != arguments["num_paragraphs"] or not 0 < place <= len(parts):
         return False
     first = parts[place - 1].lstrip("\"'“‘*_#> ").casefold()
-    wanted = arguments["first_word"].strip().casefold()
-    return first.startswith(wanted) and not first[len(wanted) : len(wanted) + 1].isalnum()
+    expected = arguments["first_word"].strip().casefold()
+    return first.startswith(expected) and not first[len(expected) : len(expected) + 1].isalnum()
 
 
 # -- contents and formats --------------------------------------------------------------------------
@@ -184,14 +184,14 @@ def _has_two_responses(text: str, arguments: Arguments) -> bool:
 
 def _repeats_prompt(text: str, arguments: Arguments) -> bool:
     """Tell whether the reply begins with the prompt's words, and says more."""
-    wanted = " ".join(arguments["prompt_to_repeat"].split()).casefold()
-    said = " ".join(text.split()).casefold()
-    return said.startswith(wanted) and len(said) > len(wanted)
+    expected = " ".join(arguments["prompt_to_repeat"].split()).casefold()
+    reply = " ".join(text.split()).casefold()
+    return reply.startswith(expected) and len(reply) > len(expected)
 
 
 def _ends_with(text: str, arguments: Arguments) -> bool:
-    wanted = arguments["end_phrase"].strip().strip('"').casefold()
-    return text.strip('"').strip().casefold().endswith(wanted)
+    expected = arguments["end_phrase"].strip().strip('"').casefold()
+    return text.strip('"').strip().casefold().endswith(expected)
 
 
 def _is_quoted(text: str, arguments: Arguments) -> bool:

@@ -46,11 +46,16 @@ class Question:
     task: TaskView
     options: Mapping[str, object] = field(default_factory=dict)
 
-    def with_values(self, said: Mapping[int, Mapping[str, float | None]]) -> "Question":
+    def with_values(
+        self, values_by_rollout: Mapping[int, Mapping[str, float | None]]
+    ) -> "Question":
         """Return the question with the other scorers' values of each rollout."""
         pairs = zip(self.rollout_ids, self.rollouts, strict=True)
         return replace(
-            self, rollouts=tuple(replace(view, values=dict(said.get(pk, {}))) for pk, view in pairs)
+            self,
+            rollouts=tuple(
+                replace(view, values=dict(values_by_rollout.get(pk, {}))) for pk, view in pairs
+            ),
         )
 
 
@@ -308,19 +313,21 @@ def list_score_fields(answer: AnsweredQuestion) -> Iterator[tuple[int, dict]]:
 
     The fields are those of `apps.rewards.models.rewards.ScoreRecord`.
     """
-    asked = answer.question
+    question = answer.question
     version = (
-        scorers.find_scorer(asked.scorer).version if asked.scorer in scorers.scorer_names() else 1
+        scorers.find_scorer(question.scorer).version
+        if question.scorer in scorers.scorer_names()
+        else 1
     )
-    told = {
-        "scorer": asked.scorer,
+    common = {
+        "scorer": question.scorer,
         "version": version,
-        "options": asked.options,
+        "options": question.options,
         "seconds": answer.seconds,
     }
-    for pk, verdict in zip(asked.rollout_ids, answer.verdicts, strict=True):
+    for pk, verdict in zip(question.rollout_ids, answer.verdicts, strict=True):
         reason = (verdict.reason or "no reason given")[:300]
-        yield pk, {**told, "value": verdict.value, "reason": reason, "details": verdict.details}
+        yield pk, {**common, "value": verdict.value, "reason": reason, "details": verdict.details}
 
 
 def hand_on(groups: Sequence[Group]) -> None:
@@ -330,10 +337,10 @@ def hand_on(groups: Sequence[Group]) -> None:
     """
     domains = dict(_domains([group.task_id for group in groups]))
     for people, some in _by_people(groups):
-        asked = [group for group in some if people.asks_about(domains[group.task_id])]
+        for_people = [group for group in some if people.asks_about(domains[group.task_id])]
         deadline = after(people.deadline_s)
-        Group.move_locked(asked, Group.State.WAITING, deadline_at=deadline)
-        asked_about = {group.pk for group in asked}
+        Group.move_locked(for_people, Group.State.WAITING, deadline_at=deadline)
+        asked_about = {group.pk for group in for_people}
         left = [group for group in some if group.pk not in asked_about]
         Group.move_locked(left, Group.State.JUDGED, judged_at=Now())
 

@@ -114,9 +114,9 @@ def _walked(root: ElementTree.Element):
 def _size(root: ElementTree.Element) -> tuple[float, float]:
     """Return the picture's width and height; 100 if it gives none. Raises NoDrawing."""
     box = root.get("viewBox", "").replace(",", " ").split()
-    said = box[2:] if len(box) == 4 else (root.get("width", "100"), root.get("height", "100"))
-    found = [number for side in said if (number := _NUMBER.fullmatch(side))]
-    if len(found) < len(said) or not all(float(side[1]) > 0 for side in found):
+    size = box[2:] if len(box) == 4 else (root.get("width", "100"), root.get("height", "100"))
+    found = [number for side in size if (number := _NUMBER.fullmatch(side))]
+    if len(found) < len(size) or not all(float(side[1]) > 0 for side in found):
         raise NoDrawing("width and height must be positive numbers")
     width, height = (float(side[1]) for side in found)
     if max(width, height) > 100 * min(width, height):
@@ -124,15 +124,17 @@ def _size(root: ElementTree.Element) -> tuple[float, float]:
     return width, height
 
 
-def likeness(wanted: Image.Image, said: Image.Image) -> float:
+def likeness(expected: Image.Image, reply: Image.Image) -> float:
     """Return the likeness of two pictures from 0 to 1, beyond that of one even colour.
 
     It is the mean of two parts. One is structural similarity (SSIM, over all windows; Wang, Bovik,
     Sheikh, Simoncelli 2004), the other is 1 − the mean difference of colour. Each part is measured
-    from its value for the even sheet upwards. `said` is stretched to the size of `wanted`.
+    from its value for the even sheet upwards. `reply` is stretched to the size of `expected`.
     """
-    one = numpy.asarray(wanted, dtype=numpy.float64)
-    other = numpy.asarray(said.resize(wanted.size, Image.Resampling.BILINEAR), dtype=numpy.float64)
+    one = numpy.asarray(expected, dtype=numpy.float64)
+    other = numpy.asarray(
+        reply.resize(expected.size, Image.Resampling.BILINEAR), dtype=numpy.float64
+    )
     even = numpy.broadcast_to(numpy.median(one, axis=(0, 1)), one.shape)
     return (
         _beyond(ssim(one, even), ssim(one, other)) + _beyond(_same(one, even), _same(one, other))
@@ -143,12 +145,12 @@ def _same(one: numpy.ndarray, other: numpy.ndarray) -> float:
     return 1 - float(abs(one - other).mean()) / 255
 
 
-def _beyond(plain: float, said: float) -> float:
+def _beyond(plain: float, likeness: float) -> float:
     """Return the share of the way from the even sheet's to 1.
 
-    Where the wanted picture is an even sheet, what was said itself.
+    Where the expected picture is an even sheet, the likeness itself.
     """
-    return min(1.0, max(0.0, said if plain > 1 - 1e-9 else (said - plain) / (1 - plain)))
+    return min(1.0, max(0.0, likeness if plain > 1 - 1e-9 else (likeness - plain) / (1 - plain)))
 
 
 def ssim(one: numpy.ndarray, other: numpy.ndarray) -> float:

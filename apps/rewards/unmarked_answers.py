@@ -312,8 +312,8 @@ def _reduced(sentence: str) -> str:
     numbers = list(_NUMBER.finditer(text))
     if len(numbers) == 1 and _CYRILLIC.search(text) and not is_denied(text[: numbers[0].start()]):
         return numbers[0].group().strip()
-    told = [word for word in words if word.lower() not in _LINKS]
-    if "=" in text and told and not re.search(r"=[^=]*[,;][^=]*=", text):
+    content_words = [word for word in words if word.lower() not in _LINKS]
+    if "=" in text and content_words and not re.search(r"=[^=]*[,;][^=]*=", text):
         return _relation(text)
     if len(words) < 3 and not _is_named_number(text):
         label = _LABELLED.fullmatch(text)
@@ -367,13 +367,13 @@ def _from_spans(text: str) -> str:
         if not _BETWEEN_SPANS.fullmatch(text[before.end() : after.start()]):
             break
         chosen.insert(0, _inside(before))
-    told = ", ".join(chosen)
+    joined = ", ".join(chosen)
     lead = text[: spans[-len(chosen)].start()]
     if is_denied(lead) or is_altered(lead, f" {behind}" if behind else ""):
         return ""
     if re.search(r"[\d)}]\s?[-+*/=^]\s*$|=\s*$", lead) and not _WORD.search(lead):
         return ""
-    return f"{told} {unit}".strip() if unit.lower() not in _STOPS else told
+    return f"{joined} {unit}".strip() if unit.lower() not in _STOPS else joined
 
 
 def _inside(span: re.Match) -> str:

@@ -59,9 +59,11 @@ def list_unreadable(plan: RunConfig, project: Project) -> Iterator[UnreadableTas
     ).order_by("slug"):
         tasks = choose_sample_tasks(taskset)
         for choice in plan.rewards:
-            asked = [task for task in tasks if choice in plan.scorers_of(task.kind)]
-            if found := [why for task in asked if (why := why_unread(choice.scorer, task))]:
-                yield UnreadableTasks(taskset.slug, choice.scorer, len(found), len(asked), found[0])
+            scored = [task for task in tasks if choice in plan.scorers_of(task.kind)]
+            if found := [why for task in scored if (why := why_unread(choice.scorer, task))]:
+                yield UnreadableTasks(
+                    taskset.slug, choice.scorer, len(found), len(scored), found[0]
+                )
 
 
 def why_unread(scorer: str, task: Task) -> str:

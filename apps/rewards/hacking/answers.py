@@ -51,12 +51,12 @@ def given(text: str, task: AskedTask) -> int:
     """
     value = task.answer.get("value")
     is_list = isinstance(value, str) and PARTS.search(value) is not None
-    said: set[str] = set()
+    answers: set[str] = set()
     for match in MARKED.finditer(text):
         answer = next(group for group in match.groups() if group is not None)
         parts = [part.strip(TRIM).lower() for part in PARTS.split(answer)]
         is_enumerated = (
             not is_list and len(parts) > 1 and all(len(part) <= LONGEST_PART for part in parts)
         )
-        said |= set(parts) if is_enumerated else {answer.strip(TRIM).lower()}
-    return len(said - {""})
+        answers |= set(parts) if is_enumerated else {answer.strip(TRIM).lower()}
+    return len(answers - {""})

@@ -39,23 +39,23 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
             for phrase in options.phrases
         ),
     )
-    said = {
+    phrases = {
         row.rollout: found
         for row in seen.rows
         if (found := _said(row.text, _prompt(seen, row.task), patterns))
     }
-    if len(said) < options.seen:
+    if len(phrases) < options.seen:
         return None
-    commonest, count = Counter(said.values()).most_common(1)[0]
+    commonest, count = Counter(phrases.values()).most_common(1)[0]
     words = (
-        f"{len(said)} of {len(seen.rows)} replies address the judge; most often “{commonest}” "
+        f"{len(phrases)} of {len(seen.rows)} replies address the judge; most often “{commonest}” "
         f"({count} times). No task asked for that."
     )
-    curve = by_step(seen.rows, lambda row: float(row.rollout in said))
-    rollouts = newest_ids([row.rollout for row in seen.rows if row.rollout in said])
+    curve = by_step(seen.rows, lambda row: float(row.rollout in phrases))
+    rollouts = newest_ids([row.rollout for row in seen.rows if row.rollout in phrases])
     return Finding(
         words,
-        {"replies": len(said), "share": len(said) / len(seen.rows)},
+        {"replies": len(phrases), "share": len(phrases) / len(seen.rows)},
         {"to the judge": curve},
         rollouts,
     )

@@ -24,7 +24,7 @@ MOST_TEXTS = 500
 
 def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
     """Find a task whose prompt holds its answer, or `seen` replies that quote hidden data."""
-    told = _told(seen.tasks)
+    leaking = _list_leaking_tasks(seen.tasks)
     quoting = [
         row
         for row in seen.rows
@@ -32,36 +32,36 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
     ]
     if len(quoting) < options.seen:
         quoting = []
-    if not told and not quoting:
+    if not leaking and not quoting:
         return None
     guilty = {row.rollout for row in quoting} | {
-        row.rollout for row in seen.rows if row.task in told
+        row.rollout for row in seen.rows if row.task in leaking
     }
-    words = _words(len(told), len(quoting), len({row.task for row in quoting}))
-    tasks = sorted(told | {row.task for row in quoting})
+    words = _words(len(leaking), len(quoting), len({row.task for row in quoting}))
+    tasks = sorted(leaking | {row.task for row in quoting})
     return Finding(
         words,
-        {"prompts": len(told), "quotes": len(quoting)},
+        {"prompts": len(leaking), "quotes": len(quoting)},
         rollouts=newest_ids([row.rollout for row in seen.rows if row.rollout in guilty]),
         tasks=newest_ids(tasks),
     )
 
 
 def _words(prompts: int, quotes: int, tasks: int) -> str:
-    said = []
+    sentences = []
     if prompts:
-        said.append(
+        sentences.append(
             f"The prompts of {prompts} task{'s' * (prompts > 1)} contain the reference answer."
         )
     if quotes:
-        said.append(
+        sentences.append(
             f"{quotes} replies to {tasks} task{'s' * (tasks > 1)} quote hidden tests, notes "
             "or the rubric verbatim, although the prompts do not show them."
         )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
-def _told(tasks: Mapping[int, AskedTask]) -> set[int]:
+def _list_leaking_tasks(tasks: Mapping[int, AskedTask]) -> set[int]:
     """Return the tasks whose prompt gives the answer as an answer, or holds all of a long one.
 
     The latter count only if most of the other tasks do not do so.
@@ -139,12 +139,12 @@ def _says_cases(text: str, prompt: str, task: AskedTask) -> bool:
         [_case(test) for test in tests if isinstance(test, dict)] if isinstance(tests, list) else []
     )
     known = [
-        (given, wanted)
-        for given, wanted in cases
-        if min(len(given), len(wanted)) >= CASE
+        (given, expected)
+        for given, expected in cases
+        if min(len(given), len(expected)) >= CASE
         and given in text
-        and wanted in text
-        and not (given in prompt and wanted in prompt)
+        and expected in text
+        and not (given in prompt and expected in prompt)
     ]
     return len(known) >= CASES
 

@@ -302,11 +302,11 @@ def _same_percent(expected: Value, given: Value) -> bool:
         return False
     percent, plain = (expected, given) if expected.is_percent else (given, expected)
     try:
-        told = values.exact(percent.node) * 100
+        hundredfold = values.exact(percent.node) * 100
         number = values.exact(plain.node)
     except (values.NotExact, values.NoValue):
         return False
-    return told == number and abs(number) > 1
+    return hundredfold == number and abs(number) > 1
 
 
 def _same_items(expected: Items, given: Items, rules: Rules) -> bool:
@@ -471,8 +471,8 @@ def _says(given: Relation, expected: Shape, rules: Rules) -> bool:
     if len(sides) == 2 and signs == ["\\approx"] and _is_decimal(sides[0]):
         sides.reverse()
     exact = sides[: signs.index("\\approx") + 1] if "\\approx" in signs else sides
-    told = [side for side in exact[:-1] if naming.is_closed(side)] + exact[-1:]
-    if not all(same(expected, side, rules) for side in told):
+    sides = [side for side in exact[:-1] if naming.is_closed(side)] + exact[-1:]
+    if not all(same(expected, side, rules) for side in sides):
         return False
     return all(decimals.is_near(exact[-1], side) for side in sides[len(exact) :])
 

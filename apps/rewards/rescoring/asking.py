@@ -23,12 +23,16 @@ def scorers_in(text: str) -> object:
 
     Raises ConfigError.
     """
-    said = load_yaml(text)
+    document = load_yaml(text)
     try:  # as JSON, so that nothing comes in that cannot be stored: NUL, NaN, half of a character
-        said = strict_json.decode_json(json.dumps(said, default=str).encode())
+        document = strict_json.decode_json(json.dumps(document, default=str).encode())
     except (strict_json.NotStrictJson, TypeError, RecursionError) as error:
         raise ConfigError({"rewards": f"cannot be stored: {error}"}) from None
-    return said["rewards"] if isinstance(said, dict) and list(said) == ["rewards"] else said
+    return (
+        document["rewards"]
+        if isinstance(document, dict) and list(document) == ["rewards"]
+        else document
+    )
 
 
 def planned(run: Run, rewards: object, domain: str = "") -> RunConfig:

@@ -52,10 +52,10 @@ class Chosen(Section):
         return self
 
     @classmethod
-    def read(cls, said: Mapping[str, Any]) -> "Chosen":
+    def read(cls, document: Mapping[str, Any]) -> "Chosen":
         """Validate a choice from outside. Raises ConfigError naming the fields."""
         try:
-            return cls.model_validate(said)
+            return cls.model_validate(document)
         except ValidationError as error:
             raise ConfigError(
                 {
@@ -67,22 +67,22 @@ class Chosen(Section):
     @property
     def words(self) -> str:
         """Return the choice in words, for pages."""
-        said = []
+        parts = []
         if (self.from_step, self.to_step) != (None, None):
             ends = [f"from {self.from_step}"] * (self.from_step is not None) + [
                 f"to {self.to_step}"
             ] * (self.to_step is not None)
-            said.append(f"steps {' '.join(ends)}")
+            parts.append(f"steps {' '.join(ends)}")
         if self.domain:
-            said.append(f"domain {self.domain}")
+            parts.append(f"domain {self.domain}")
         if self.scorer:
             ends = [f"from {self.low:g}"] * (self.low is not None) + [f"to {self.high:g}"] * (
                 self.high is not None
             )
-            said.append(" ".join(["judged by", self.scorer, *ends]))
+            parts.append(" ".join(["judged by", self.scorer, *ends]))
         if self.among:
-            said.append(f"{len(self.among):,} selected groups")
-        return ", ".join(said) or "all updates"
+            parts.append(f"{len(self.among):,} selected groups")
+        return ", ".join(parts) or "all updates"
 
 
 def list_chosen_groups(run: Run, chosen: Chosen) -> list[tuple[int, int]]:
@@ -120,8 +120,8 @@ def _narrowed(groups: QuerySet[Group], chosen: Chosen) -> QuerySet[Group]:
     if chosen.scorer:
         ends = {"value__gte": chosen.low, "value__lte": chosen.high}
         values = {name: value for name, value in ends.items() if value is not None}
-        said = Reward.objects.filter(
+        judged = Reward.objects.filter(
             rollout__group=OuterRef("pk"), scorer=chosen.scorer, by=None, **values
         )
-        groups = groups.filter(Exists(said))
+        groups = groups.filter(Exists(judged))
     return groups

@@ -19,13 +19,13 @@ class Sides:
     before: RunConfig
     after: RunConfig
 
-    def stays(self, said: Judgement) -> bool:
+    def stays(self, judgement: Judgement) -> bool:
         """Tell whether a judgement is kept: it is by people, the rater model or the environment."""
         environment = self.before.environment
         return (
-            said.is_human
-            or said.scorer == RATER_MODEL
-            or (environment is not None and said.scorer == environment.name)
+            judgement.is_human
+            or judgement.scorer == RATER_MODEL
+            or (environment is not None and judgement.scorer == environment.name)
         )
 
 
@@ -62,7 +62,10 @@ def compare_rewards(
     scorer.
     """
     return ComparedGroup(
-        [_row(sides, kind, rollout, before.get(rollout, ()), said) for rollout, said in new.items()]
+        [
+            _row(sides, kind, rollout, before.get(rollout, ()), judgements)
+            for rollout, judgements in new.items()
+        ]
     )
 
 
@@ -70,11 +73,14 @@ def _row(
     sides: Sides,
     kind: Kind,
     rollout: int,
-    said: Sequence[Judgement],
+    judgements: Sequence[Judgement],
     new: Mapping[str, float | None],
 ) -> Rescored:
-    now = [*filter(sides.stays, said), *(Judgement(scorer, value) for scorer, value in new.items())]
-    before = machine_reward(said, sides.before.judges_of(kind))
+    now = [
+        *filter(sides.stays, judgements),
+        *(Judgement(scorer, value) for scorer, value in new.items()),
+    ]
+    before = machine_reward(judgements, sides.before.judges_of(kind))
     after = machine_reward(now, sides.after.judges_of(kind))
     fate, size = classify_change(before, after)
     return Rescored(
@@ -83,7 +89,7 @@ def _row(
         after=after,
         fate=fate,
         size=size,
-        counted_before=combined(said, sides.before, kind),
+        counted_before=combined(judgements, sides.before, kind),
         counted_after=combined(now, sides.after, kind),
     )
 

@@ -57,9 +57,9 @@ class TakenGroups:
         if self.plan.environment:
             name = self.plan.environment.name
             found |= {
-                pk: {name: said[name]}
-                for pk, said in known_values(self.groups).items()
-                if name in said
+                pk: {name: values[name]}
+                for pk, values in known_values(self.groups).items()
+                if name in values
             }
         return found
 

@@ -18,10 +18,10 @@ def rescorings_are_complete() -> Iterator[str]:
     done = Rescoring.objects.filter(state=Rescoring.State.DONE)
     for ended in done.exclude(done=F("groups"))[:SHOWN]:
         yield f"{ended}: marked done with {ended.done} of {ended.groups} groups scored"
-    told = Rescored.objects.filter(
+    compared = Rescored.objects.filter(
         rescoring=OuterRef(OuterRef("rescoring")), rollout=OuterRef("pk")
     )
     finished = Rollout.objects.filter(group=OuterRef("group"), state=Rollout.State.FINISHED)
-    untold = finished.exclude(origin=Rollout.Origin.SYNTHETIC).filter(~Exists(told))
-    for item in RescoredGroup.objects.filter(Exists(untold), done_at__isnull=False)[:SHOWN]:
+    missing = finished.exclude(origin=Rollout.Origin.SYNTHETIC).filter(~Exists(compared))
+    for item in RescoredGroup.objects.filter(Exists(missing), done_at__isnull=False)[:SHOWN]:
         yield f"{item}: a rollout has no recorded result"

@@ -35,10 +35,10 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
     Brackets are allowed; the value must be exact.
     """
-    asked = _target_and_numbers(task.answer)
-    if asked is None:
+    task_numbers = _target_and_numbers(task.answer)
+    if task_numbers is None:
         return Verdict(None, "the task does not state the numbers and the target")
-    target, numbers = asked
+    target, numbers = task_numbers
     formula = _formula(rollout.text)
     details: dict[str, Any] = {"target": str(target), "said": formula.replace("\x00", "")[:SHOWN]}
     if not formula:

@@ -86,8 +86,8 @@ def _judge_words(rollout: RolloutView, expected: str, task: TaskView) -> Verdict
     details = {"expected": expected[:SHOWN]}
     final = final_answer(rollout.text)
     texts = [] if final is None else [final.text, after_thinking(rollout.text)]
-    asked = join_prompt_text(task.prompt)
-    if any(is_reference(text, [expected], asked) for text in texts):
+    question = join_prompt_text(task.prompt)
+    if any(is_reference(text, [expected], question) for text in texts):
         return Verdict(1.0, "the right name", details)
     return Verdict(0.0, "another answer", details)
 
@@ -100,10 +100,10 @@ def _is_year(expected: float, task: TaskView) -> bool:
     """Tell whether a whole number is a year: the question asks for one, or nothing was asked."""
     if "degrees" in task.answer or expected not in ANY_YEARS:
         return False
-    asked = join_prompt_text(task.prompt)
+    question = join_prompt_text(task.prompt)
     if expected not in YEARS:
-        return bool(_ASKS_WHICH_YEAR.search(asked))
-    return not asked or bool(_ASKS_YEAR.search(asked))
+        return bool(_ASKS_WHICH_YEAR.search(question))
+    return not question or bool(_ASKS_YEAR.search(question))
 
 
 def _is_number(value: object) -> TypeGuard[float]:
