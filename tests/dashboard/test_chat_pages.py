@@ -109,7 +109,7 @@ def test_that_no_explorer_is_there_is_said_with_what_to_do(alice, seeded):
     ChatTurn.objects.filter(pk=turn.pk).update(asked_at=timezone.now() - timedelta(minutes=1))
     now = at("run-weight-chat-now", 3, turn.chat_id)
     html = alice.get(now).content.decode()
-    assert "No explorer is there" in html
+    assert "No explorer is running" in html
     assert "manage.py up" in html
     Worker.objects.filter(role="explorer").update(heartbeat_at=timezone.now())
     assert "Waiting for its turn" in alice.get(now).content.decode()
