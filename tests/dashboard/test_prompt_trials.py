@@ -74,7 +74,7 @@ def test_that_no_explorer_is_there_is_shown_with_what_to_do(owner, policy):
     turn = asked(owner, policy)
     ChatTurn.objects.filter(pk=turn.pk).update(asked_at=timezone.now() - timedelta(minutes=1))
     html = owner.get(at(policy, "policy-prompt-now")).content.decode()
-    assert "No explorer is there" in html and "manage.py up" in html
+    assert "No explorer is running" in html and "manage.py up" in html
 
 
 def test_why_a_reply_failed_is_shown(owner, policy):
