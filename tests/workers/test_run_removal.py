@@ -77,7 +77,7 @@ def test_the_audit_log_keeps_who_deleted_the_run(seeded):
     address = seeded.run.address
     delete(seeded)
     remove_next("worker")
-    entries = AuditEntry.objects.filter(target=address, act__contains="delet").order_by("pk")
+    entries = AuditEntry.objects.filter(target=address, action__contains="delet").order_by("pk")
     assert [(entry.action, entry.name) for entry in entries] == [
         ("run deletion ordered", "alice"),
         ("run deleted", "alice"),
