@@ -378,7 +378,7 @@ def _history_statements() -> list[str]:
             CASE WHEN n % 2 = 0 THEN {run.pk} END, 'explorer@lab:' || 1 + n % 2,
                 jsonb_build_object('groups', n)
             FROM generate_series(1, {LOG_LINES}) n""",
-        f"""INSERT INTO accounts_auditentry (at, by_id, name, act, project_id, target, details)
+        f"""INSERT INTO accounts_auditentry (at, by_id, name, action, project_id, target, details)
             SELECT now() - ({AUDIT_ENTRIES} - n) * interval '1 second', {run.owner_id}, 'alice',
                 'run paused', {run.project_id},
             'run lab/' || CASE WHEN n % 2 = 0 THEN '{BIG}' ELSE '{FIRST}' END, '{{}}'
