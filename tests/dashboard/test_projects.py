@@ -54,7 +54,7 @@ def test_an_owner_creates_a_project_and_owns_it(owner, alice):
     ("form", "message"),
     [
         ({"title": ""}, "This field is required"),
-        ({"title": "!!!"}, "type a short name"),
+        ({"title": "!!!"}, "Enter a short name"),
         ({"title": "x" * 201}, "at most 200"),
         ({"title": "Mine", "slug": "lab"}, "is taken"),
         ({"title": "Mine", "slug": "no slug"}, "valid “slug”"),
