@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from apps.policies.tensor_file import read_layout
-from apps.runs.precision import LARGE_ON_A_CPU
+from apps.runs.precision import LARGE_ON_A_CPU as LARGE_ON_A_CPU  # engines read it from here
 
 AUTO = "auto"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}

