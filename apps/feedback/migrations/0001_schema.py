@@ -746,7 +746,7 @@ class Migration(migrations.Migration):
                             models.Index(
                                 condition=models.Q(("state", "asked")),
                                 fields=["rollout"],
-                                name="acts_to_be_done",
+                                name="interventions_asked",
                             )
                         ],
                         "constraints": [

@@ -65,7 +65,7 @@ class Intervention(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["rollout"], name="acts_to_be_done", condition=Q(state="asked"))
+            models.Index(fields=["rollout"], name="interventions_asked", condition=Q(state="asked"))
         ]
 
     def __str__(self) -> str:

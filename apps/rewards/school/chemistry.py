@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from apps.rewards.school.formula_signs import in_plain_signs
+from apps.rewards.school.formula_signs import SUBSCRIPTS, in_plain_signs
 
 LONGEST = 400  # characters
 DEEPEST = 6  # of brackets in brackets
@@ -134,7 +134,6 @@ SYMBOLS = (  # by atomic number
     "Og",
 )
 ELEMENTS = frozenset(SYMBOLS)
-_LOW = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋−–", "0123456789+---")
 _ARROW = re.compile(
     r"<=++>|<-++>|(?<!-)-++>|(?<!=)=++>|→|⟶|⇌|⇋|⇄|↔|\\(?:long)?rightarrow|\\to(?![a-z])"
     r"|\\rightleftharpoons|\\leftrightarrow|="
@@ -292,7 +291,7 @@ def _is_term(word: str) -> bool:
         or bare in _STATES
         or bool(re.fullmatch(r"\d{1,4}(?:[./]\d{1,4})?", bare))
     )
-    return is_sign or bool(_FORMULA.fullmatch(bare.translate(_LOW))) or bare in ("e-", "e⁻")
+    return is_sign or bool(_FORMULA.fullmatch(bare.translate(SUBSCRIPTS))) or bare in ("e-", "e⁻")
 
 
 def has_arrow(text: str) -> bool:

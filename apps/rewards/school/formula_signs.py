@@ -6,12 +6,12 @@ with a word on them ->.
 
 import re
 
-_LOW = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋−–", "0123456789+---")
-_HIGH = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-", strict=True))
+SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋−–", "0123456789+---")
+SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-", strict=True))
 _FRACTIONS = {"½": "1/2 ", "¼": "1/4 ", "¾": "3/4 ", "⅓": "1/3 ", "⅔": "2/3 "}
 _HTML_MARKS = {"<sub>": "_{", "</sub>": "}", "<sup>": "^{", "</sup>": "}"}
 _FRACTION = re.compile("[" + "".join(_FRACTIONS) + "]")
-_HIGH_RUN = re.compile("[" + "".join(_HIGH) + "]+")
+_HIGH_RUN = re.compile("[" + "".join(SUPERSCRIPTS) + "]+")
 _HTML = re.compile(r"</?su[bp]>", re.I)
 _TEXT = re.compile(r"\\(?:ce|text|mathrm|mathbf|rm|textrm)\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
 DEEPEST_TEXT = 3  # commands for text within each other
@@ -45,7 +45,7 @@ _AFTER = (
 def in_plain_signs(text: str) -> str:
     """Return the formula with the signs of this module, and nothing of LaTeX or HTML."""
     text = _FRACTION.sub(lambda sign: _FRACTIONS[sign.group()], text)
-    text = _HIGH_RUN.sub(_raised, text).translate(_LOW)
+    text = _HIGH_RUN.sub(_raised, text).translate(SUBSCRIPTS)
     text = _HTML.sub(lambda tag: _HTML_MARKS[tag.group().lower()], text)
     for pattern, plain in _BEFORE:
         text = pattern.sub(plain, text)
@@ -69,7 +69,7 @@ def without_bonds(text: str) -> str:
 
 
 def _raised(run: re.Match) -> str:
-    return "^{" + "".join(_HIGH[sign] for sign in run.group()) + "}"
+    return "^{" + "".join(SUPERSCRIPTS[sign] for sign in run.group()) + "}"
 
 
 def _charge(found: re.Match) -> str:

@@ -8,14 +8,13 @@ import re
 from collections import Counter
 
 from apps.rewards.school.chemistry import SYMBOLS, NotChemistry
+from apps.rewards.school.formula_signs import SUBSCRIPTS, SUPERSCRIPTS
 
 LONGEST = 400  # characters
 MOST_TERMS = 20
 _ARROW = re.compile(r"-++>|→|⟶|\\(?:long)?rightarrow|\\to(?![a-z])")
-_RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-", strict=True))
-_LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋", "0123456789+-", strict=True))
-_RUN_ABOVE = re.compile("[" + "".join(_RAISED) + "]+")
-_RUN_BELOW = re.compile("[" + "".join(_LOWERED) + "]+")
+_RUN_ABOVE = re.compile("[" + "".join(SUPERSCRIPTS) + "]+")
+_RUN_BELOW = re.compile("[₀-₉₊₋]+")
 _COMMAND = re.compile(r"\\(?:ce|text|mathrm|mathbf|rm|textrm) ?\{((?:[^{}]|\{[^{}]*\})*)\}")
 _UNPRINTED = re.compile(r"\$|\\[,;!:() \[\]]|\\left(?=[(\[])|\\right(?=[)\]])|\{\}|\*\*")
 _BRACED = re.compile(r"([_^]) ?\{ ?([+-]?\d{0,4}[+-]?) ?\}")
@@ -84,8 +83,8 @@ def unbalanced(left: Side, right: Side) -> str:
 def _plain(text: str) -> str:
     """Write raised and lowered numbers as ^14 and _6, and nothing of LaTeX around them."""
     text = " ".join(text.replace("−", "-").replace("–", "-").split())
-    text = _RUN_ABOVE.sub(lambda run: "^" + "".join(_RAISED[sign] for sign in run[0]), text)
-    text = _RUN_BELOW.sub(lambda run: "_" + "".join(_LOWERED[sign] for sign in run[0]), text)
+    text = _RUN_ABOVE.sub(lambda run: "^" + "".join(SUPERSCRIPTS[sign] for sign in run[0]), text)
+    text = _RUN_BELOW.sub(lambda run: "_" + run[0].translate(SUBSCRIPTS), text)
     text = _UNPRINTED.sub("", _COMMAND.sub(r"\1", text))
     return " ".join(_BRACED.sub(r"\1\2", text).rstrip(".,; ").split())
 
