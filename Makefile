@@ -1,8 +1,8 @@
 # make demo | test | test-quick | test-long | coverage | check | quick-check | lint | format | types | style | lock | release | images | clean
 PYTHON ?= python3
 # Four processes on two cores: each is busy for less than half of its time, as tests wait for stacks, browsers
-# and guests of the sandbox. A file's tests stay together, as they share its engine, and all
-# tests on stacks do, so that one process at a time has a stack (tests/scheduling.py).
+# and guests of the sandbox. A file's tests stay together, as they share its engine, and so do
+# all tests on stacks, in the browser and on engines (tests/scheduling.py).
 # The order of files is that of tests/conftest.py: long ones first.
 PYTEST ?= -n 4 --dist loadfile --no-loadscope-reorder
 # In CI a failed slow test is run once more, and named: a rerun is a bug to be mended

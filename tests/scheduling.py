@@ -1,14 +1,16 @@
-"""Which tests one process runs, one after another: those of a file, and all tests on stacks.
+"""Which tests one process runs, one after another: those of a file, or of a folder in GROUPS.
 
 A stack of twelve processes loads the machine even when nobody uses it: two at once only slow each
-other down. Most files on stacks share one installation, which is then started once.
+other down. Most files on stacks share one installation, which is then started once. Files in the
+browser share Chromium and a web process, and files on engines vLLM, which takes each process ten
+seconds of processor time to import.
 """
 
 from xdist.scheduler import LoadFileScheduling
 
 from tests import profiles
 
-STACKS = "tests/stack"
+GROUPS = ("tests/stack", "tests/browser", "tests/workers/engines")
 
 
 def file_of(nodeid: str) -> str:
@@ -16,8 +18,9 @@ def file_of(nodeid: str) -> str:
 
 
 def group_of(nodeid: str) -> str:
-    """Return the files whose tests stand together: the test's own, or those on stacks."""
-    return STACKS if nodeid.startswith(f"{STACKS}/") else file_of(nodeid)
+    """Return what stands together: the files of a folder in GROUPS, or the test's own file."""
+    folders = (folder for folder in GROUPS if nodeid.startswith(f"{folder}/"))
+    return next(folders, file_of(nodeid))
 
 
 class GroupScheduling(LoadFileScheduling):

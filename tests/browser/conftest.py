@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -151,13 +152,13 @@ def _wait_a_tick(process: subprocess.Popen) -> bool:
     return True
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
+@contextmanager
+def launched() -> Iterator[Browser]:
     """Debian's Chromium, or the one Playwright brought.
 
-    Playwright keeps an event loop running in the test's thread for as long as it lives: it ends
-    with the module, because no asynchronous test could run beside it, and Django's guard, which
-    takes every query for a mistake, is off that long.
+    Playwright keeps an event loop running in the test's thread for as long as it lives: no
+    asynchronous test can run beside it, and Django's guard, which takes every query for a mistake,
+    is off that long.
     """
     found = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
@@ -167,6 +168,40 @@ def chromium() -> Iterator[Browser]:
         )
         yield browser
         browser.close()
+
+
+class SharedChromium:
+    """One Chromium for all files of this folder: a start costs more than many a test."""
+
+    def __init__(self) -> None:
+        self.current: Browser | None = None
+        self._ending = ExitStack()
+
+    def started(self) -> Browser:
+        """Return the browser; start one if there is none, or if it has crashed."""
+        if self.current is None or not self.current.is_connected():
+            self.stop()
+            self.current = self._ending.enter_context(launched())
+        return self.current
+
+    def stop(self) -> None:
+        self.current = None
+        self._ending.close()
+
+
+shared = SharedChromium()
+
+
+@pytest.fixture
+def chromium() -> Browser:
+    return shared.started()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Stop Chromium after the last file of this folder."""
+    if nextitem is None or nextitem.path.parent != item.path.parent:
+        shared.stop()
 
 
 @pytest.fixture

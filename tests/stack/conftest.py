@@ -18,9 +18,11 @@ import psycopg
 import pytest
 import redis
 import yaml
+from playwright.sync_api import Browser
 
 from rftweb.embedded import postgres_url, redis_url
 from rftweb.supervisor import Supervisor
+from tests.browser.conftest import launched
 from tests.clusters import copy_migrated_cluster
 from tests.forked_commands import ForkedCommands
 from tests.ports import kept_port
@@ -233,6 +235,12 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         nextitem.path == item.path or "installation" in nextitem.fixturenames
     ):
         shared.stop()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with launched() as browser:
+        yield browser
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from apps.dashboard.tour import STEPS as STEPS_OF_THE_TOUR
-from tests.browser.conftest import chromium  # noqa: F401  (a fixture)
 from tests.ports import kept_port
 from tests.stack.conftest import PATIENCE_S, ROOT
 from tests.warm_policies import copy_warm_policies

@@ -18,7 +18,6 @@ from playwright.sync_api import Browser, Page
 
 from apps.rollouts.payload import Tokens, unpack_payload
 from apps.rollouts.token_text import load_vocabulary, texts
-from tests.browser.conftest import chromium  # noqa: F401  (a fixture)
 from tests.stack.conftest import ROOT, Installation, running
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.browser]

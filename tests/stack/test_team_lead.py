@@ -14,12 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.browser.conftest import (
-    DESKTOP,
-    PHONE,
-    Visit,
-    chromium,  # noqa: F401  (a fixture)
-)
+from tests.browser.conftest import DESKTOP, PHONE, Visit
 from tests.browser.test_axe import findings
 from tests.stack.conftest import PATIENCE_S, Installation
 
