@@ -163,7 +163,7 @@ def _key(options: JudgeOptions, ask: Ask) -> str:
 def _load_kept(keys: Sequence[str]) -> dict[str, Reply]:
     rows = JudgeReply.objects.filter(key__in=set(keys))
     return {
-        row.key: Reply(row.text, "", row.tokens_in, row.tokens_out, is_kept=True) for row in rows
+        row.key: Reply(row.text, "", row.tokens_in, row.tokens_out, is_cached=True) for row in rows
     }
 
 

@@ -182,7 +182,7 @@ def test_every_way_to_break_a_kata_is_drawn_and_shows():
 
 def test_without_a_sandbox_code_repair_does_not_begin(monkeypatch):
     monkeypatch.setattr("apps.rewards.sandbox.bubblewrap.bubblewrap", missing)
-    languages._found.cache_clear()
+    languages._find_tool.cache_clear()
     answer = Plays().answer(
         {"episode": 1, "name": "code_repair", "seed": 4, "options": {}, "actions": []}
     )

@@ -119,7 +119,7 @@ def test_an_engine_that_does_not_load_in_time_is_a_failure(monkeypatch):
 
 def test_a_machine_without_a_sandbox_is_told_that_code_is_not_run(monkeypatch):
     monkeypatch.setattr(bubblewrap.shutil, "which", lambda *_, **__: None)
-    languages._found.cache_clear()
+    languages._find_tool.cache_clear()
     (finding,) = check_sandbox()
     assert finding.level is Level.WARN
     assert "no sandbox" in finding.text

@@ -176,9 +176,9 @@ def test_each_test_has_its_verdict_and_what_was_wanted_stays_out_of_the_reason()
     assert verdict.value == 0.25 and verdict.reason == "1 of 4 tests passed; test 1: wrong"
     assert verdict.details["failed"] == {
         "test": 1,
-        "given": "1 2\n",
-        "wanted": "3\n",
-        "said": "no 3\n0\n",
+        "input": "1 2\n",
+        "expected": "3\n",
+        "output": "no 3\n0\n",
         "error": "",
     }
 
@@ -402,10 +402,10 @@ def test_without_a_sandbox_or_a_tool_there_is_no_value(monkeypatch):
     monkeypatch.setattr("apps.rewards.sandbox.bubblewrap.bubblewrap", missing)
     assert judged("print(3)") == Verdict(None, "no sandbox here")
     monkeypatch.undo()
-    languages._found.cache_clear()
+    languages._find_tool.cache_clear()
     monkeypatch.setattr(languages, "_paths", lambda language: [])
     verdict = judged("console.log(3)", language="js")
-    languages._found.cache_clear()
+    languages._find_tool.cache_clear()
     assert verdict.value is None and "node is not installed on this machine" in verdict.reason
 
 

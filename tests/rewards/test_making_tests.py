@@ -36,7 +36,7 @@ def test_cases_are_kept_where_submissions_agree_and_the_task_where_they_pass():
 
 def test_a_case_without_agreement_is_dropped_with_the_count():
     found = made([RIGHT, RIGHT, RARELY_WRONG, RARELY_WRONG])
-    assert [case.stdin for case in found.kept.cases] == ["0\n", "3\n", "9\n"] and not found.refused
+    assert [case.stdin for case in found.tests.cases] == ["0\n", "3\n", "9\n"] and not found.refused
     assert found.dropped == ("input 3: 2 of 4 submissions agree, at least 3 are required",)
 
 
@@ -57,7 +57,7 @@ def test_a_task_is_refused_when_too_few_submissions_pass_all_cases():
 def test_a_generator_that_fails_drops_its_inputs_with_the_reason(generator, reason):
     found = made([RIGHT] * 4, (DRAWS, generator))
     assert (
-        len(found.kept.cases) == 2
+        len(found.tests.cases) == 2
         and all(reason in line for line in found.dropped)
         and len(found.dropped) == 2
     )

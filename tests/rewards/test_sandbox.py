@@ -133,8 +133,8 @@ def test_without_bubblewrap_nothing_is_run(monkeypatch):
 
 
 def test_a_report_that_breaks_off_amid_a_line_tells_no_status():
-    heard = object.__new__(bubblewrap._Heard)
-    heard.told = b'{ "child-pid": 185'
-    assert heard.status is None
-    heard.told = b'{ "child-pid": 18569 }\n{ "exit-code": 3 }\n{ "exit'
-    assert heard.status == 3
+    guest = object.__new__(bubblewrap._BubblewrappedGuest)
+    guest.messages = b'{ "child-pid": 185'
+    assert guest.status is None
+    guest.messages = b'{ "child-pid": 18569 }\n{ "exit-code": 3 }\n{ "exit'
+    assert guest.status == 3

@@ -23,9 +23,9 @@ def home() -> Iterator[Path]:
     folder.chmod(0o755)
     (folder / "bin").mkdir()
     (folder / "secret").write_text("the secret")
-    languages._found.cache_clear()
+    languages._find_tool.cache_clear()
     yield folder
-    languages._found.cache_clear()
+    languages._find_tool.cache_clear()
     shutil.rmtree(folder)
 
 
@@ -54,7 +54,7 @@ def test_a_program_in_a_home_does_not_show_the_home(home, monkeypatch):
     ],
 )
 def test_what_is_mounted_is_inside_of_the_tools_own_folders(language, tool):
-    found = languages.needed(languages.LANGUAGES[language], tool)
+    found = languages.required_files(languages.LANGUAGES[language], tool)
     above = [path for path in found if Path(tool).is_relative_to(path) and path != tool]
     assert above == []
     assert all(Path(path).exists() for path in found)

@@ -97,7 +97,7 @@ def test_marks_by_a_rubric_become_their_weighted_share(serve):
     assert (
         verdict.details["tokens_in"],
         verdict.details["tokens_out"],
-        verdict.details["asked"],
+        verdict.details["new_replies"],
     ) == (100, 20, 1)
 
 
@@ -135,7 +135,7 @@ def test_what_was_asked_before_is_not_paid_for_again(serve):
     first = judged(service, "4")
     again = judged(service, "4")
     assert len(service.asked) == 1 and first[0].value == again[0].value == 0.5
-    assert (again[0].details["asked"], again[0].details["kept"]) == (0, 1)
+    assert (again[0].details["new_replies"], again[0].details["cached_replies"]) == (0, 1)
     judged(service, "5")
     assert len(service.asked) == 2
 

@@ -13,15 +13,15 @@ __all__ = ["BadTests", "Case", "Cases", "read_cases"]
 
 @dataclass(frozen=True)
 class Case:
-    """One test: `stdin` and the wanted text, `arguments` and wanted values, or a `check` in Python.
+    """One test: `stdin` and its output, `arguments` and their value, or a `check` in Python.
 
-    Any of the `wanted` is right. `keywords`: arguments by name, in Python alone.
+    `expected`: outputs or values, of which any is right. `keywords`: arguments by name, for Python.
     """
 
     stdin: str = ""
     arguments: tuple = ()
     keywords: Mapping[str, Any] = field(default_factory=dict)
-    wanted: tuple = ()
+    expected: tuple = ()
     check: str = ""
 
 
@@ -66,19 +66,19 @@ def read_cases(answer: Mapping[str, Any]) -> Cases:
 
     Raises BadTests.
     """
-    found = normal_form(answer)
-    if found is None:
+    normalized = normal_form(answer)
+    if normalized is None:
         raise BadTests("tests: must be a list of tests; the task's answer has none")
-    rows = found.answer["tests"]
+    rows = normalized.answer["tests"]
     cases = tuple(_case(row) for row in rows)
-    said = {name: found.answer.get(name, "") for name in ("setup", "preamble")}
-    return Cases(found.answer.get("function", ""), cases, **said)
+    code_parts = {name: normalized.answer.get(name, "") for name in ("setup", "preamble")}
+    return Cases(normalized.answer.get("function", ""), cases, **code_parts)
 
 
 def _case(row: Mapping[str, Any]) -> Case:
     if "check" in row:
         return Case(check=row["check"])
     if "stdout" in row:
-        return Case(stdin=row["stdin"], wanted=(row["stdout"],))
-    wanted = tuple(row["values"]) if "values" in row else (row["value"],)
-    return Case(arguments=tuple(row["args"]), keywords=row.get("kwargs", {}), wanted=wanted)
+        return Case(stdin=row["stdin"], expected=(row["stdout"],))
+    expected = tuple(row["values"]) if "values" in row else (row["value"],)
+    return Case(arguments=tuple(row["args"]), keywords=row.get("kwargs", {}), expected=expected)

@@ -39,18 +39,20 @@ class Rule:
 # -- outputs of programs ---------------------------------------------------------------------------
 
 
-def same_text(given: str, expected: str, rule: Rule) -> bool:
+def same_text(actual: str, expected: str, rule: Rule) -> bool:
     """Return whether a program's output is the wanted one."""
-    left = _lines(given, rule)
-    right = _lines(expected, rule)
+    lines = _lines(actual, rule)
+    expected_lines = _lines(expected, rule)
     if rule.is_unordered:
-        left = sorted(left)
-        right = sorted(right)
-    if left == right:
+        lines = sorted(lines)
+        expected_lines = sorted(expected_lines)
+    if lines == expected_lines:
         return True
-    if rule.float_tolerance == 0 or rule.whitespace == "exact" or len(left) != len(right):
+    if rule.float_tolerance == 0 or rule.whitespace == "exact" or len(lines) != len(expected_lines):
         return False
-    return all(_close_lines(one, other, rule) for one, other in zip(left, right, strict=True))
+    return all(
+        _close_lines(one, other, rule) for one, other in zip(lines, expected_lines, strict=True)
+    )
 
 
 def _lines(text: str, rule: Rule) -> list[str]:
@@ -65,49 +67,55 @@ def _lines(text: str, rule: Rule) -> list[str]:
     return lines
 
 
-def _close_lines(given: str, expected: str, rule: Rule) -> bool:
+def _close_lines(actual: str, expected: str, rule: Rule) -> bool:
     """Compare number by number; the blanks between them must be the same."""
-    if given == expected:
+    if actual == expected:
         return True
-    left = re.split(r"(\s+)", given)
-    right = re.split(r"(\s+)", expected)
-    if len(left) != len(right):
+    words = re.split(r"(\s+)", actual)
+    expected_words = re.split(r"(\s+)", expected)
+    if len(words) != len(expected_words):
         return False
-    return all(_close_words(one, other, rule) for one, other in zip(left, right, strict=True))
+    return all(
+        _close_words(one, other, rule) for one, other in zip(words, expected_words, strict=True)
+    )
 
 
-def _close_words(given: str, expected: str, rule: Rule) -> bool:
-    if given == expected:
+def _close_words(actual: str, expected: str, rule: Rule) -> bool:
+    if actual == expected:
         return True
-    if max(len(given), len(expected)) > MOST_DIGITS:
+    if max(len(actual), len(expected)) > MOST_DIGITS:
         return False
-    if not NUMBER.fullmatch(given) or not NUMBER.fullmatch(expected):
+    if not NUMBER.fullmatch(actual) or not NUMBER.fullmatch(expected):
         return False
-    if WHOLE.fullmatch(expected) and (WHOLE.fullmatch(given) or rule.float_tolerance is None):
+    if WHOLE.fullmatch(expected) and (WHOLE.fullmatch(actual) or rule.float_tolerance is None):
         return False
-    return _close(Fraction(Decimal(given)), Fraction(Decimal(expected)), expected, rule)
+    return _close(Fraction(Decimal(actual)), Fraction(Decimal(expected)), expected, rule)
 
 
 # -- values of functions ---------------------------------------------------------------------------
 
 
-def is_same_json(given: Any, expected: Any, rule: Rule) -> bool:
+def is_same_json(actual: Any, expected: Any, rule: Rule) -> bool:
     """Return whether a value is the wanted one of JSON.
 
     1 and 1.0 are the same, true is neither; a tuple is a list; `is_unordered` holds for the
     outermost list, and makes a set, anywhere, the list of its parts.
     """
-    if rule.is_unordered and isinstance(given, list | tuple | deque) and isinstance(expected, list):
-        return _same_parts(list(given), expected, rule)
-    return _same(given, expected, rule)
+    if (
+        rule.is_unordered
+        and isinstance(actual, list | tuple | deque)
+        and isinstance(expected, list)
+    ):
+        return _same_parts(list(actual), expected, rule)
+    return _same(actual, expected, rule)
 
 
-def _same_parts(given: Sequence[Any], expected: Sequence[Any], rule: Rule) -> bool:
-    if len(given) != len(expected):
+def _same_parts(actual: Sequence[Any], expected: Sequence[Any], rule: Rule) -> bool:
+    if len(actual) != len(expected):
         return False
-    left = sorted(given, key=_order)
-    right = sorted(expected, key=_order)
-    return all(_same(one, other, rule) for one, other in zip(left, right, strict=True))
+    parts = sorted(actual, key=_order)
+    expected_parts = sorted(expected, key=_order)
+    return all(_same(one, other, rule) for one, other in zip(parts, expected_parts, strict=True))
 
 
 def _order(value: Any) -> tuple:
@@ -126,40 +134,42 @@ def _order(value: Any) -> tuple:
     return (1, 0, value if isinstance(value, str) else repr(value), ())
 
 
-def _same(given: Any, expected: Any, rule: Rule) -> bool:
-    if isinstance(given, Fraction | Decimal) and _is_number(expected):
-        return _same_number(given, expected, rule)
-    if _is_number(given) and _is_number(expected):
-        return _same_number(given, expected, rule)
-    if isinstance(given, set | frozenset) and isinstance(expected, list):
-        return rule.is_unordered and _same_parts(list(given), expected, rule)
-    if isinstance(given, list | tuple | deque) and isinstance(expected, list):
-        is_long_enough = len(given) == len(expected)
-        pairs = zip(given, expected, strict=False)
+def _same(actual: Any, expected: Any, rule: Rule) -> bool:
+    if isinstance(actual, Fraction | Decimal) and _is_number(expected):
+        return _same_number(actual, expected, rule)
+    if _is_number(actual) and _is_number(expected):
+        return _same_number(actual, expected, rule)
+    if isinstance(actual, set | frozenset) and isinstance(expected, list):
+        return rule.is_unordered and _same_parts(list(actual), expected, rule)
+    if isinstance(actual, list | tuple | deque) and isinstance(expected, list):
+        is_long_enough = len(actual) == len(expected)
+        pairs = zip(actual, expected, strict=False)
         return is_long_enough and all(_same(one, other, rule) for one, other in pairs)
-    if isinstance(given, dict) and isinstance(expected, dict):
-        given = {_key_of_json(key): value for key, value in given.items()}
-        return given.keys() == expected.keys() and all(
-            _same(given[key], value, rule) for key, value in expected.items()
+    if isinstance(actual, dict) and isinstance(expected, dict):
+        actual = {_key_of_json(key): value for key, value in actual.items()}
+        return actual.keys() == expected.keys() and all(
+            _same(actual[key], value, rule) for key, value in expected.items()
         )
-    return type(given) is type(expected) and given == expected
+    return type(actual) is type(expected) and actual == expected
 
 
-def _same_number(given: Any, expected: Any, rule: Rule) -> bool:
-    if given == expected:
+def _same_number(actual: Any, expected: Any, rule: Rule) -> bool:
+    if actual == expected:
         return True
-    if rule.float_tolerance == 0 or not _is_finite(given) or not _is_finite(expected):
+    if rule.float_tolerance == 0 or not _is_finite(actual) or not _is_finite(expected):
         return False
-    if not isinstance(expected, float) and (isinstance(given, int) or rule.float_tolerance is None):
+    if not isinstance(expected, float) and (
+        isinstance(actual, int) or rule.float_tolerance is None
+    ):
         return False
-    return _close(Fraction(given), Fraction(expected), repr(expected), rule)
+    return _close(Fraction(actual), Fraction(expected), repr(expected), rule)
 
 
 def _is_finite(number: Any) -> bool:
     return not isinstance(number, float | Decimal) or math.isfinite(number)
 
 
-def _close(given: Fraction, expected: Fraction, written: str, rule: Rule) -> bool:
+def _close(actual: Fraction, expected: Fraction, written: str, rule: Rule) -> bool:
     """Tell whether the difference is no more than the rule allows.
 
     `written`: the wanted number's text.
@@ -172,7 +182,7 @@ def _close(given: Fraction, expected: Fraction, written: str, rule: Rule) -> boo
         most = min(most, Fraction(49, 100))
     elif rule.float_tolerance is None:
         most = max(most, Fraction(_half_unit(written)))
-    return abs(given - expected) <= most
+    return abs(actual - expected) <= most
 
 
 def _half_unit(expected: str) -> float:

@@ -53,12 +53,12 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class MadeTests:
-    """Result of making tests: `kept` cases, and those `dropped` with the reason.
+    """Result of making tests: `cases` cases, and those `dropped` with the reason.
 
     `passed`: how many submissions passed all kept ones; `refused`: why there is no task.
     """
 
-    kept: Cases
+    tests: Cases
     dropped: tuple[str, ...]
     passed: int
     refused: str = ""
@@ -66,19 +66,22 @@ class MadeTests:
     @property
     def answer(self) -> dict[str, Any]:
         """Return the tests as the scorer `code` reads them."""
-        if self.kept.function:
+        if self.tests.function:
             rows = [
-                {"args": list(case.arguments), "value": case.wanted[0]} for case in self.kept.cases
+                {"args": list(case.arguments), "value": case.expected[0]}
+                for case in self.tests.cases
             ]
-            return {"function": self.kept.function, "tests": rows}
+            return {"function": self.tests.function, "tests": rows}
         return {
-            "tests": [{"stdin": case.stdin, "stdout": case.wanted[0]} for case in self.kept.cases]
+            "tests": [
+                {"stdin": case.stdin, "stdout": case.expected[0]} for case in self.tests.cases
+            ]
         }
 
 
 @dataclass
-class _Taken:
-    kept: list[Case] = field(default_factory=list)
+class _Progress:
+    cases: list[Case] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     passing: set[int] = field(default_factory=set)
 
@@ -105,44 +108,44 @@ def make_tests(
         raise ValueError("generators: at least one is required")
     drawing = [sandbox.prepare_program(source, "python") for source in generators]
     running = [_runner(one, function) for one in submissions]
-    taken = _Taken(passing=set(range(len(submissions))))
+    results = _Progress(passing=set(range(len(submissions))))
     seen = set()
     for number in range(thresholds.inputs):
-        drawn = _draw(drawing[number % len(drawing)], number, function)
-        if isinstance(drawn, str):
-            taken.dropped.append(f"input {number + 1}: {drawn}")
-        elif drawn not in seen:
-            seen.add(drawn)
-            _judge(
-                Case(drawn[0], tuple(json.loads(drawn[1]))),
+        draw = _draw_input(drawing[number % len(drawing)], number, function)
+        if isinstance(draw, str):
+            results.dropped.append(f"input {number + 1}: {draw}")
+        elif draw not in seen:
+            seen.add(draw)
+            _judge_input(
+                Case(draw[0], tuple(json.loads(draw[1]))),
                 number,
                 running,
                 thresholds,
-                taken,
+                results,
                 is_json=bool(function),
             )
         progress(number + 1)
-    return _made(taken, function, thresholds)
+    return _made_tests(results, function, thresholds)
 
 
-def _made(taken: _Taken, function: str, thresholds: Thresholds) -> MadeTests:
+def _made_tests(results: _Progress, function: str, thresholds: Thresholds) -> MadeTests:
     refused = ""
-    if len(taken.kept) < thresholds.least:
-        refused = f"{len(taken.kept)} cases were kept, at least {thresholds.least} are required"
-    elif len(taken.passing) < thresholds.admit:
+    if len(results.cases) < thresholds.least:
+        refused = f"{len(results.cases)} cases were kept, at least {thresholds.least} are required"
+    elif len(results.passing) < thresholds.admit:
         refused = (
-            f"{len(taken.passing)} submissions pass all kept cases, at least "
+            f"{len(results.passing)} submissions pass all kept cases, at least "
             f"{thresholds.admit} are required"
         )
     return MadeTests(
-        Cases(function, tuple(taken.kept)), tuple(taken.dropped), len(taken.passing), refused
+        Cases(function, tuple(results.cases)), tuple(results.dropped), len(results.passing), refused
     )
 
 
 Runner = Callable[[Case], str | None]
 
 
-def _draw(generator: Program, seed: int, function: str) -> tuple[str, str] | str:
+def _draw_input(generator: Program, seed: int, function: str) -> tuple[str, str] | str:
     """Return an input as (standard input, arguments as JSON), or why there is none."""
     ended = generator.run(f"{seed}\n".encode(), LIMITS)
     if ended.status != 0 or ended.stopped:
@@ -172,20 +175,20 @@ def _runner(submission: Submission, function: str) -> Runner:
     Equal outputs are equal texts.
     """
     if function:
-        return lambda case: _called(submission, Call(function, case.arguments))
+        return lambda case: _call_output(submission, Call(function, case.arguments))
     try:
         program = sandbox.prepare_program(submission.code, submission.language)
     except DoesNotCompile:
         return lambda case: None
-    return lambda case: _printed(program, case)
+    return lambda case: _program_output(program, case)
 
 
-def _called(submission: Submission, call: Call) -> str | None:
+def _call_output(submission: Submission, call: Call) -> str | None:
     outcome = sandbox.as_json(sandbox.run_call(submission.code, submission.language, call, LIMITS))
     return None if outcome.error else json.dumps(outcome.value, sort_keys=True)
 
 
-def _printed(program: Program, case: Case) -> str | None:
+def _program_output(program: Program, case: Case) -> str | None:
     ended = program.run(case.stdin.encode(), LIMITS)
     if ended.status != 0 or ended.stopped:
         return None
@@ -193,27 +196,27 @@ def _printed(program: Program, case: Case) -> str | None:
     return "".join(f"{line.rstrip()}\n" for line in text.rstrip().split("\n"))
 
 
-def _judge(
+def _judge_input(
     case: Case,
     number: int,
     running: Sequence[Runner],
     thresholds: Thresholds,
-    taken: _Taken,
+    results: _Progress,
     *,
     is_json: bool,
 ) -> None:
     outputs = [run(case) for run in running]
-    counted = Counter(output for output in outputs if output is not None).most_common(1)
-    wanted, agreed = counted[0] if counted else ("", 0)
-    if agreed < thresholds.agree:
-        taken.dropped.append(
-            f"input {number + 1}: {agreed} of {len(running)} submissions agree, at least "
+    most_common = Counter(output for output in outputs if output is not None).most_common(1)
+    expected, agreeing = most_common[0] if most_common else ("", 0)
+    if agreeing < thresholds.agree:
+        results.dropped.append(
+            f"input {number + 1}: {agreeing} of {len(running)} submissions agree, at least "
             f"{thresholds.agree} are required"
         )
         return
-    value = json.loads(wanted) if is_json else wanted
-    taken.kept.append(replace(case, wanted=(value,)))
-    taken.passing &= {place for place, output in enumerate(outputs) if output == wanted}
+    value = json.loads(expected) if is_json else expected
+    results.cases.append(replace(case, expected=(value,)))
+    results.passing &= {place for place, output in enumerate(outputs) if output == expected}
 
 
 def read_submissions(meta: Mapping[str, Any]) -> tuple[list[str], list[Submission]]:
@@ -233,9 +236,9 @@ def read_submissions(meta: Mapping[str, Any]) -> tuple[list[str], list[Submissio
 
 
 def _submission(one: Any, place: str) -> Submission:
-    said = {"code": one} if isinstance(one, str) else one
-    if not isinstance(said, dict) or not isinstance(said.get("code"), str):
+    document = {"code": one} if isinstance(one, str) else one
+    if not isinstance(document, dict) or not isinstance(document.get("code"), str):
         raise ValueError(f"{place}: code is required")
-    if said.get("language", "python") not in sandbox.LANGUAGES:
+    if document.get("language", "python") not in sandbox.LANGUAGES:
         raise ValueError(f"{place}.language: must be one of {', '.join(sandbox.LANGUAGES)}")
-    return Submission(said["code"], said.get("language", "python"))
+    return Submission(document["code"], document.get("language", "python"))

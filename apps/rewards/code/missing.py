@@ -40,12 +40,12 @@ def _problem(choice: ScorerChoice, tasks: QuerySet[Task]) -> str:
 
 def _why_not(answer: dict[str, Any]) -> str:
     try:
-        found = normal_form(answer)
+        normalized = normal_form(answer)
     except BadTests as bad:
         return str(bad)
     return (
         ""
-        if found
+        if normalized
         else (
             "the answer contains none; import tests with the tasks, or name the domains "
             "that have tests"

@@ -40,11 +40,11 @@ SIGNALS = {
 
 @dataclass(frozen=True)
 class TestResult:
-    """Result of one test; `said` and `error` are excerpts of its output and its errors."""
+    """Result of one test; `output` and `error` are excerpts of its output and its errors."""
 
     verdict: str
     seconds: float = 0.0
-    said: str = ""
+    output: str = ""
     error: str = ""
 
 
@@ -69,14 +69,14 @@ def run_tests(source: str, cases: Cases, how: RunSettings, within_s: float) -> I
     NoSandbox.
     """
     if cases.are_checks:
-        yield from _checks(source, cases, how, within_s)
+        yield from _run_checks(source, cases, how, within_s)
         return
     run = _runner(source, cases, how)
     ends = time.monotonic() + within_s
     for case in cases.cases:
-        left = ends - time.monotonic()
-        limits = replace(how.limits, wall_s=min(how.limits.wall_s, left))
-        ran = run(case, limits) if left > 0 else TestResult(NOT_RUN)
+        remaining = ends - time.monotonic()
+        limits = replace(how.limits, wall_s=min(how.limits.wall_s, remaining))
+        ran = run(case, limits) if remaining > 0 else TestResult(NOT_RUN)
         yield ran
         if ran.verdict == DOES_NOT_COMPILE or (ran.verdict != PASSED and not how.is_partial):
             return
@@ -85,30 +85,34 @@ def run_tests(source: str, cases: Cases, how: RunSettings, within_s: float) -> I
 def _runner(source: str, cases: Cases, how: RunSettings) -> Run:
     if cases.function and sandbox.LANGUAGES[how.language].is_compiled:
         compiled = sandbox.prepare_call(source, how.language, cases.function)
-        return lambda case, limits: _called(compiled.run(case.arguments, limits), case, how.rule)
+        return lambda case, limits: _judge_outcome(
+            compiled.run(case.arguments, limits), case, how.rule
+        )
     if cases.function:
         sandbox.require_tool(how.language)
-        return lambda case, limits: _call(source, cases.function, case, how, limits)
+        return lambda case, limits: _run_call(source, cases.function, case, how, limits)
     program = sandbox.prepare_program(source, how.language, how.limits.memory_mb, how.has_prelude)
-    return lambda case, limits: _printed(
+    return lambda case, limits: _judge_output(
         program.run(case.stdin.encode(errors="replace"), limits), case, how.rule
     )
 
 
-def _call(source: str, function: str, case: Case, how: RunSettings, limits: Limits) -> TestResult:
-    asked = Call(function, case.arguments, case.keywords)
-    outcome = sandbox.run_call(source, how.language, asked, limits, how.has_prelude)
-    return _called(outcome, case, how.rule)
+def _run_call(
+    source: str, function: str, case: Case, how: RunSettings, limits: Limits
+) -> TestResult:
+    call = Call(function, case.arguments, case.keywords)
+    outcome = sandbox.run_call(source, how.language, call, limits, how.has_prelude)
+    return _judge_outcome(outcome, case, how.rule)
 
 
-def _printed(ended: GuestResult, case: Case, rule: Rule) -> TestResult:
-    said = ended.stdout.decode(errors="replace")
+def _judge_output(ended: GuestResult, case: Case, rule: Rule) -> TestResult:
+    output = ended.stdout.decode(errors="replace")
     seconds = round(ended.seconds, 3)
     if ended.stopped or ended.status != 0:
         verdict, error = _failure(ended)
-        return TestResult(verdict, seconds, excerpt(said), excerpt(error))
-    is_right = any(same_text(said, wanted, rule) for wanted in case.wanted)
-    return TestResult(PASSED if is_right else WRONG, seconds, excerpt(said))
+        return TestResult(verdict, seconds, excerpt(output), excerpt(error))
+    is_right = any(same_text(output, expected, rule) for expected in case.expected)
+    return TestResult(PASSED if is_right else WRONG, seconds, excerpt(output))
 
 
 def _failure(ended: GuestResult) -> tuple[str, str]:
@@ -117,24 +121,24 @@ def _failure(ended: GuestResult) -> tuple[str, str]:
         return STOPPED.get(ended.stopped, ERROR), ended.stopped
     errors = ended.stderr.decode(errors="replace").rstrip()
     last = errors.rpartition("\n")[2]
-    how = SIGNALS.get(ended.status or 0, f"it ended with {ended.status}")
-    told = f"{how}: {last}" if last else how
+    ending = SIGNALS.get(ended.status or 0, f"it ended with {ended.status}")
+    description = f"{ending}: {last}" if last else ending
     if OUT_OF_MEMORY.search(errors) or ended.status == 137:
-        return TOO_MUCH_MEMORY, told
+        return TOO_MUCH_MEMORY, description
     if NOT_PYTHON.match(last) and IN_PROGRAM.search(errors):
         return DOES_NOT_COMPILE, last
-    return ERROR, told
+    return ERROR, description
 
 
-def _called(outcome: Outcome, case: Case, rule: Rule) -> TestResult:
+def _judge_outcome(outcome: Outcome, case: Case, rule: Rule) -> TestResult:
     seconds = round(outcome.seconds, 3)
     error = excerpt(outcome.error)
     if outcome.error:
         return TestResult(
             STOPPED.get(outcome.stopped) or _kind_of(outcome.error), seconds, error=error
         )
-    is_right = any(is_same_json(outcome.value, wanted, rule) for wanted in case.wanted)
-    return TestResult(PASSED if is_right else WRONG, seconds, _shown(outcome.value))
+    is_right = any(is_same_json(outcome.value, expected, rule) for expected in case.expected)
+    return TestResult(PASSED if is_right else WRONG, seconds, _excerpt_value(outcome.value))
 
 
 def _kind_of(error: str) -> str:
@@ -143,33 +147,35 @@ def _kind_of(error: str) -> str:
     return TOO_MUCH_MEMORY if OUT_OF_MEMORY.match(error) else ERROR
 
 
-def _checks(source: str, cases: Cases, how: RunSettings, within_s: float) -> Iterator[TestResult]:
+def _run_checks(
+    source: str, cases: Cases, how: RunSettings, within_s: float
+) -> Iterator[TestResult]:
     """Run the checks in one pair of guests.
 
     A new pair goes on behind a check that ended the last one.
     """
     ends = time.monotonic() + within_s
-    left = [case.check for case in cases.cases]
-    while left:
+    remaining = [case.check for case in cases.cases]
+    while remaining:
         seconds = ends - time.monotonic()
         if seconds <= 0:
-            yield from [TestResult(NOT_RUN)] * len(left)
+            yield from [TestResult(NOT_RUN)] * len(remaining)
             return
-        several = replace(
+        limits = replace(
             how.limits,
-            cpu_s=how.limits.cpu_s * len(left),
-            wall_s=min(how.limits.wall_s * len(left), seconds),
+            cpu_s=how.limits.cpu_s * len(remaining),
+            wall_s=min(how.limits.wall_s * len(remaining), seconds),
         )
-        asked = Checks(cases.preamble + cases.setup, cases.function, left)
-        found = sandbox.run_checks(
+        checks = Checks(cases.preamble + cases.setup, cases.function, remaining)
+        results = sandbox.run_checks(
             cases.preamble + source,
-            asked,
-            several,
+            checks,
+            limits,
             how.limits.wall_s,
             all_of_them=how.is_partial,
             has_prelude=how.has_prelude,
         )
-        ran = [_checked(one) for one in found] or [
+        ran = [_judge_check(one) for one in results] or [
             TestResult(ERROR, error="the tests gave nothing")
         ]
         yield from ran
@@ -177,10 +183,10 @@ def _checks(source: str, cases: Cases, how: RunSettings, within_s: float) -> Ite
             return
         if ran[-1].verdict == DOES_NOT_COMPILE:
             return
-        left = left[len(ran) :]
+        remaining = remaining[len(ran) :]
 
 
-def _checked(one: CheckResult) -> TestResult:
+def _judge_check(one: CheckResult) -> TestResult:
     error = excerpt(one.why)
     if one.stopped:
         return TestResult(STOPPED.get(one.stopped, ERROR), one.seconds, error=one.stopped)
@@ -190,7 +196,7 @@ def _checked(one: CheckResult) -> TestResult:
     return TestResult(verdict, one.seconds, error=error)
 
 
-def _shown(value: object) -> str:
+def _excerpt_value(value: object) -> str:
     """Return the beginning of a value, as JSON where it has that form."""
     try:
         return excerpt(json.dumps(value))

@@ -59,9 +59,11 @@ def solution(text: str, expected: SolutionRequirements) -> Block | None:
 
     If no block has what the tests need, it is the last block of code.
     """
-    given = answered_part(text)
-    found = list(blocks(given)) or [Block(inside, "", False) for inside in inside_answer(given)]
-    whole = [block for block in found if block.is_closed or _is_whole(block, expected)]
+    answered = answered_part(text)
+    all_blocks = list(blocks(answered)) or [
+        Block(inside, "", False) for inside in inside_answer(answered)
+    ]
+    whole = [block for block in all_blocks if block.is_closed or _is_whole(block, expected)]
     candidates = [block for block in whole if _may_be(block, expected)] or _misnamed(
         whole, expected
     )
@@ -96,12 +98,14 @@ def _may_be(block: Block, expected: SolutionRequirements) -> bool:
     return not expected.language or language.name == expected.language
 
 
-def _misnamed(found: Sequence[Block], expected: SolutionRequirements) -> list[Block]:
+def _misnamed(all_blocks: Sequence[Block], expected: SolutionRequirements) -> list[Block]:
     """Return blocks in no language that is judged: where the task says one, they are in that."""
     if not expected.language:
         return []
     return [
-        block for block in found if block.fence not in NOT_CODE and by_fence(block.fence) is None
+        block
+        for block in all_blocks
+        if block.fence not in NOT_CODE and by_fence(block.fence) is None
     ]
 
 

@@ -47,22 +47,22 @@ def _row(task: Task, thresholds: Thresholds, tell: Tell) -> TaskRow | None:
         return TaskRow(task.prompt, task.answer, task.meta, task.follow_ups, domain=task.domain)
     try:
         generators, submissions = making.read_submissions(task.meta)
-        made = making.make_tests(
+        result = making.make_tests(
             generators, submissions, task.answer.get("function", ""), thresholds
         )
     except ValueError as error:
         tell(f"task {task.index}: skipped: {error}")
         return None
-    told = (
-        f"{len(made.kept.cases)} cases kept, {len(made.dropped)} dropped, {made.passed} of"
+    summary = (
+        f"{len(result.tests.cases)} cases kept, {len(result.dropped)} dropped, {result.passed} of"
         f" {len(submissions)} submissions pass"
     )
-    tell(f"task {task.index}: {f'left out: {made.refused}; ' if made.refused else ''}{told}")
-    for reason in made.dropped[:SHOWN]:
+    tell(f"task {task.index}: {f'left out: {result.refused}; ' if result.refused else ''}{summary}")
+    for reason in result.dropped[:SHOWN]:
         tell(f"  {reason}")
-    if made.refused:
+    if result.refused:
         return None
     meta = {name: value for name, value in task.meta.items() if name not in USED}
     return TaskRow(
-        task.prompt, {**task.answer, **made.answer}, meta, task.follow_ups, domain=task.domain
+        task.prompt, {**task.answer, **result.answer}, meta, task.follow_ups, domain=task.domain
     )

@@ -60,4 +60,4 @@ class Reply:
     reason: str = ""
     tokens_in: int = 0
     tokens_out: int = 0
-    is_kept: bool = False  # it was asked before, and cost nothing now
+    is_cached: bool = False  # it was asked before, and cost nothing now

@@ -17,14 +17,14 @@ RULE = (
 
 def fenced(label: str, text: str) -> str:
     """Return the text under its label, between lines of a name that does not occur in it."""
-    shown = (
+    visible = (
         text
         if len(text) <= LONGEST
         else f"{text[:LONGEST]}\n[cut here: {len(text) - LONGEST} characters more]"
     )
-    shown = shown.encode(errors="replace").decode().replace("\0", "\ufffd")
-    name = f"{label.upper().replace(' ', '_')}_{hashlib.sha256(shown.encode()).hexdigest()[:16]}"
-    return f"<<{name}\n{shown}\n{name}>>"
+    visible = visible.encode(errors="replace").decode().replace("\0", "\ufffd")
+    name = f"{label.upper().replace(' ', '_')}_{hashlib.sha256(visible.encode()).hexdigest()[:16]}"
+    return f"<<{name}\n{visible}\n{name}>>"
 
 
 def join_chat(prompt) -> str:
@@ -33,11 +33,12 @@ def join_chat(prompt) -> str:
     Pictures are named, not shown.
     """
     return "\n\n".join(
-        f"{message.get('role', 'user')}: {_said(message.get('content', ''))}" for message in prompt
+        f"{message.get('role', 'user')}: {_content_text(message.get('content', ''))}"
+        for message in prompt
     )
 
 
-def _said(content) -> str:
+def _content_text(content) -> str:
     if isinstance(content, str):
         return content
     return " ".join(

@@ -33,11 +33,13 @@ def last_object(text: str) -> tuple[dict, str]:
         if place < 0:
             break
         try:
-            found = strict_json.decode_json(body[place:])
+            document = strict_json.decode_json(body[place:])
         except strict_json.NotStrictJson:
             continue
-        if isinstance(found, dict):
-            return found, body[:place].rstrip().removesuffix("```json").removesuffix("```").rstrip()
+        if isinstance(document, dict):
+            return document, body[:place].rstrip().removesuffix("```json").removesuffix(
+                "```"
+            ).rstrip()
     raise Unreadable("the reply does not end with a readable JSON object")
 
 
@@ -60,13 +62,13 @@ def average_verdicts(
     reasoning = ""
     for reply in replies:
         try:
-            found, said = parse_verdict(reply)
-            votes.append(vote(found))
+            document, explanation = parse_verdict(reply)
+            votes.append(vote(document))
         except Unreadable as why:
             failures.append(str(why))
             continue
-        reasoning = reasoning or said
-    return agreed(
+        reasoning = reasoning or explanation
+    return mean_verdict(
         votes,
         failures,
         {**details, "reasoning": reasoning[:REASONING_SHOWN], **judging_cost(replies)},
@@ -88,7 +90,7 @@ def read_number(document: Mapping, name: str, low: float, high: float) -> float:
     return float(value)
 
 
-def agreed(votes: Sequence[float], failures: Sequence[str], details: dict) -> Verdict:
+def mean_verdict(votes: Sequence[float], failures: Sequence[str], details: dict) -> Verdict:
     """Return the mean of the votes that could be read.
 
     More than half must be, or there is no value.
@@ -102,17 +104,17 @@ def agreed(votes: Sequence[float], failures: Sequence[str], details: dict) -> Ve
     return Verdict(value, f"the judge gives {value:.2g}{spread}", details)
 
 
-def stood(places: Sequence[int], among: int) -> dict:
+def position_details(places: Sequence[int], among: int) -> dict:
     """Return details: the answer's position (from 1) in each vote, among how many shown."""
     return {"places": list(places), "among": among}
 
 
 def judging_cost(replies: Sequence[Reply]) -> dict:
     """Return details of the cost: tokens in and out, and the numbers of new and cached replies."""
-    fresh = [reply for reply in replies if not reply.is_kept]
+    new = [reply for reply in replies if not reply.is_cached]
     return {
-        "tokens_in": sum(reply.tokens_in for reply in fresh),
-        "tokens_out": sum(reply.tokens_out for reply in fresh),
-        "asked": len(fresh),
-        "kept": len(replies) - len(fresh),
+        "tokens_in": sum(reply.tokens_in for reply in new),
+        "tokens_out": sum(reply.tokens_out for reply in new),
+        "new_replies": len(new),
+        "cached_replies": len(replies) - len(new),
     }

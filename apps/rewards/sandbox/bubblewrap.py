@@ -52,8 +52,8 @@ LINKS = {
     "/dev/stderr": "/proc/self/fd/2",
     "/dev/fd": "/proc/self/fd",
 }
-APART = ("--unshare-all", "--unshare-user", "--die-with-parent", "--new-session")
-FIRST = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}  # a set has the same order every time
+NAMESPACES = ("--unshare-all", "--unshare-user", "--die-with-parent", "--new-session")
+ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}  # a set has the same order every time
 MISSING = (
     "no sandbox: bubblewrap, prlimit and user namespaces are required; run `manage.py "
     "doctor` for details"
@@ -85,41 +85,41 @@ def run_guest(
     homes      folders and files outside the system's that it sees, where its interpreter needs them
     libraries  others, by the path where it sees them
     """
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         outer, inner = os.pipe()
-        held.callback(os.close, outer)
+        stack.callback(os.close, outer)
         stdin = streams.stdin if isinstance(streams.stdin, bytes) else b""
-        seen = {
+        contents = {
             "/proc/self/fd/0": stdin,
             **(files or {}),
         }  # there /dev/stdin points; there is no /proc but this
         opened = {
-            path: held.enter_context(open_readable(content)) for path, content in seen.items()
+            path: stack.enter_context(open_readable(content)) for path, content in contents.items()
         }
-        rules = held.enter_context(open_readable(build_seccomp_filter(limits.processes > 0)))
-        gate = held.enter_context(gate_for(limits))
-        asked = _command(
+        rules = stack.enter_context(open_readable(build_seccomp_filter(limits.processes > 0)))
+        gate = stack.enter_context(gate_for(limits))
+        arguments = _command(
             command, limits, opened, {**{each: each for each in homes}, **libraries}, rules, inner
         )
         if gate:
-            asked[1:1] = ["--block-fd", str(gate.inner)]
+            arguments[1:1] = ["--block-fd", str(gate.inner)]
         reading = streams.stdin
         if isinstance(reading, bytes):
-            reading = held.enter_context(open_readable(reading))
-        passed = (rules, inner, *opened.values(), *([gate.inner] if gate else []))
+            reading = stack.enter_context(open_readable(reading))
+        descriptors = (rules, inner, *opened.values(), *([gate.inner] if gate else []))
         try:
             guest = subprocess.Popen(
-                asked,
+                arguments,
                 stdin=reading,
                 stdout=subprocess.PIPE if streams.stdout is None else streams.stdout,
                 stderr=subprocess.PIPE,
                 env={},
-                pass_fds=passed,
+                pass_fds=descriptors,
                 **user_of_guests(),
             )
         finally:
             os.close(inner)
-        return _ended(guest, _Heard(outer, limits, guest, gate, streams), limits)
+        return _ended(guest, _BubblewrappedGuest(outer, limits, guest, gate, streams), limits)
 
 
 @dataclass(frozen=True)
@@ -132,11 +132,11 @@ class Gate:
 
     def open(self, pid: int) -> None:
         """Move the process into its cgroup and let it start. Raises NoSandbox."""
-        take_into(self.group, pid)
+        move_into_group(self.group, pid)
         os.write(self.outer, b"1")
 
 
-def take_into(group: cgroups.Group, pid: int) -> None:
+def move_into_group(group: cgroups.Group, pid: int) -> None:
     """Move a process into a cgroup. Raises NoSandbox."""
     try:
         group.take(pid)
@@ -201,7 +201,7 @@ def open_readable(content: bytes) -> Iterator[int]:
         os.close(file)
 
 
-class _Heard(Watch):
+class _BubblewrappedGuest(Watch):
     """Guest of bubblewrap, which reports its process and its end as lines of JSON."""
 
     def __init__(
@@ -213,19 +213,19 @@ class _Heard(Watch):
         how: Streams,
     ) -> None:
         assert guest.stderr is not None  # a pipe
-        streams = {outer: "told", guest.stderr.fileno(): "err"}
+        streams = {outer: "messages", guest.stderr.fileno(): "err"}
         if guest.stdout:
             streams[guest.stdout.fileno()] = "out"
         super().__init__(limits, streams, how)
         self.gate = gate
-        self.told = b""
+        self.messages = b""
 
     def hear(self, more: bytes) -> None:
-        if not self.told and more:
+        if not self.messages and more:
             self.begin()
-        self.told += more
-        if self.pid is None and (found := CHILD.search(self.told)):
-            self.pid = int(found[1])
+        self.messages += more
+        if self.pid is None and (child := CHILD.search(self.messages)):
+            self.pid = int(child[1])
             if self.gate:
                 self.gate.open(self.pid)
 
@@ -235,32 +235,32 @@ class _Heard(Watch):
 
         It reports one only for a guest that came up.
         """
-        whole = self.told[: self.told.rfind(b"\n") + 1]  # it may be stopped amid a line
-        said = [json.loads(line).get("exit-code") for line in whole.splitlines()]
-        return said[-1] if said else None
+        whole = self.messages[: self.messages.rfind(b"\n") + 1]  # it may be stopped amid a line
+        statuses = [json.loads(line).get("exit-code") for line in whole.splitlines()]
+        return statuses[-1] if statuses else None
 
 
-def _ended(guest: subprocess.Popen, heard: _Heard, limits: Limits) -> GuestResult:
+def _ended(guest: subprocess.Popen, watch: _BubblewrappedGuest, limits: Limits) -> GuestResult:
     try:
-        heard.listen()
+        watch.listen()
     finally:
         guest.kill()
         guest.wait()
         for stream in (guest.stdout, guest.stderr):
             if stream:
                 stream.close()
-    if heard.gate and not heard.stopped:
-        heard.stopped = heard.gate.group.excess()
-    if (heard.status is None and not heard.stopped) or not heard.told:
+    if watch.gate and not watch.stopped:
+        watch.stopped = watch.gate.group.excess()
+    if (watch.status is None and not watch.stopped) or not watch.messages:
         why = (
-            heard.err.decode(errors="replace").strip()[:200] or f"it ended with {guest.returncode}"
+            watch.err.decode(errors="replace").strip()[:200] or f"it ended with {guest.returncode}"
         )
         raise NoSandbox(
             f"the sandbox did not start within {START_S:g} s"
-            if heard.stopped
+            if watch.stopped
             else f"{MISSING} ({why})"
         )
-    return heard.ended(heard.status)
+    return watch.ended(watch.status)
 
 
 def _command(
@@ -269,50 +269,62 @@ def _command(
     files: Mapping[str, int],
     homes: Mapping[str, str],
     rules: int,
-    told: int,
+    status_pipe: int,
 ) -> list[str]:
     """Return the bubblewrap command line of a guest.
 
     The guest's user cannot create namespaces. The guest's processes end with it, and it ends with
     this process.
     """
-    apart = [*APART, "--disable-userns"]
-    seen = seen_below("", homes)
+    namespaces = [*NAMESPACES, "--disable-userns"]
+    mounts = mount_arguments("", homes)
     for path, descriptor in files.items():
-        seen += ["--perms", "0555", "--ro-bind-data", str(descriptor), path]
-    room = ["--size", str(limits.space_mb << 20), "--tmpfs", FOLDER, "--chdir", FOLDER]
-    room += ["--remount-ro", "/dev", "--remount-ro", "/"]
-    env = [part for name, value in FIRST.items() for part in ("--setenv", name, value)]
-    watched = ["--seccomp", str(rules), "--json-status-fd", str(told)]
-    return [bubblewrap(), *apart, *seen, *room, *env, *watched, "--", *_limited(limits), *command]
+        mounts += ["--perms", "0555", "--ro-bind-data", str(descriptor), path]
+    folder_arguments = ["--size", str(limits.space_mb << 20), "--tmpfs", FOLDER, "--chdir", FOLDER]
+    folder_arguments += ["--remount-ro", "/dev", "--remount-ro", "/"]
+    env_arguments = [
+        part for name, value in ENVIRONMENT.items() for part in ("--setenv", name, value)
+    ]
+    monitoring = ["--seccomp", str(rules), "--json-status-fd", str(status_pipe)]
+    return [
+        bubblewrap(),
+        *namespaces,
+        *mounts,
+        *folder_arguments,
+        *env_arguments,
+        *monitoring,
+        "--",
+        *_limited(limits),
+        *command,
+    ]
 
 
-def seen_below(root: str, homes: Mapping[str, str], stdin: str = "") -> list[str]:
+def mount_arguments(root: str, homes: Mapping[str, str], stdin: str = "") -> list[str]:
     """Return bubblewrap's arguments for the files that a guest sees below this folder.
 
     `stdin` is the guest's path to its input, for its /dev/stdin. It is "" if the input is put there
     in another way.
     """
     places = {**{path: path for path in SYSTEM}, **homes}
-    seen = [
+    arguments = [
         part for place, path in places.items() for part in ("--ro-bind-try", path, f"{root}{place}")
     ]
-    seen += ["--tmpfs", f"{root}/dev"]
+    arguments += ["--tmpfs", f"{root}/dev"]
     for device in DEVICES:
-        seen += ["--dev-bind", device, f"{root}{device}"]
+        arguments += ["--dev-bind", device, f"{root}{device}"]
     for link, target in LINKS.items():
-        seen += ["--symlink", target, f"{root}{link}"]
+        arguments += ["--symlink", target, f"{root}{link}"]
     if stdin:
-        seen += ["--symlink", stdin, f"{root}/proc/self/fd/0"]
-    return seen
+        arguments += ["--symlink", stdin, f"{root}/proc/self/fd/0"]
+    return arguments
 
 
 def _limited(limits: Limits) -> list[str]:
     """Return prlimit with the guest's limits, none of them above what we have ourselves."""
-    wanted = resource_limits(limits)
+    kernel_limits = resource_limits(limits)
     return [
         "/usr/bin/prlimit",
-        *(f"--{name}={min(most, own_limit(name, most))}" for name, most in wanted.items()),
+        *(f"--{name}={min(most, own_limit(name, most))}" for name, most in kernel_limits.items()),
         "--",
     ]
 
@@ -346,10 +358,10 @@ def own_limit(name: str, unlimited: int) -> int:
 
 def bubblewrap() -> str:
     """Return its path. Raises NoSandbox."""
-    found = shutil.which("bwrap", path=os.environ.get("PATH", os.defpath))
-    if found is None:
+    path = shutil.which("bwrap", path=os.environ.get("PATH", os.defpath))
+    if path is None:
         raise NoSandbox(MISSING)
-    return found
+    return path
 
 
 def user_of_guests() -> dict:

@@ -82,8 +82,8 @@ def _why_not(folder: Path, mount: Path) -> str:
         if folder != mount and not _is_delegated(folder):
             return "no cgroup v2 is delegated to this process"
         enabled = (folder / "cgroup.subtree_control").read_text().split()
-        if wanted := [f"+{name}" for name in CONTROLLERS if name not in enabled]:
-            (folder / "cgroup.subtree_control").write_text(" ".join(wanted))
+        if missing_controllers := [f"+{name}" for name in CONTROLLERS if name not in enabled]:
+            (folder / "cgroup.subtree_control").write_text(" ".join(missing_controllers))
         trial = folder / f"guest-{os.getpid()}-{next(_numbers)}"
         trial.mkdir()
         trial.rmdir()
@@ -104,8 +104,8 @@ def _is_delegated(folder: Path) -> bool:
 def _remove_leftovers(folder: Path) -> None:
     """Remove empty groups of processes that were killed."""
     for group in folder.glob("guest-*"):
-        found = NAME.fullmatch(group.name)
-        if found and not Path(f"/proc/{found['pid']}").exists():
+        match = NAME.fullmatch(group.name)
+        if match and not Path(f"/proc/{match['pid']}").exists():
             with contextlib.suppress(OSError):
                 group.rmdir()
 

@@ -15,9 +15,9 @@ from json import dumps, loads
 from apps.rewards.sandbox.bubblewrap import GuestResult, Streams
 from apps.rewards.sandbox.limits import Limits
 from apps.rewards.sandbox.python import PythonGuest
-from apps.rewards.sandbox.watching import UNWANTED
+from apps.rewards.sandbox.watching import CANCELED
 
-KEPT_VERDICTS = 1 << 20  # bytes
+MAX_VERDICT_BYTES = 1 << 20
 OF_TESTS = Limits(cpu_s=60, memory_mb=512, threads=4)  # whoever made the task wrote them
 VERDICTS = ("passed", "wrong", "error", "broken", "unusable")
 
@@ -48,7 +48,7 @@ class CheckResult:
 
 def run_checks(
     code: str,
-    asked: Checks,
+    checks: Checks,
     limits: Limits,
     silence_s: float,
     *,
@@ -62,28 +62,28 @@ def run_checks(
 
     The list ends with a test that broke the answer's guest, or took too long. Raises NoSandbox.
     """
-    wanted = {
-        "setup": asked.setup,
-        "function": asked.function,
-        "checks": list(asked.checks),
+    task = {
+        "setup": checks.setup,
+        "function": checks.function,
+        "checks": list(checks.checks),
         "all": all_of_them,
     }
-    tests = PythonGuest("tests", {"asked": dumps(wanted).encode()}, has_prelude)
-    answer = PythonGuest("reply", {"asked": code.encode(errors="replace")}, has_prelude)
+    tests = PythonGuest("tests", {"request": dumps(task).encode()}, has_prelude)
+    answer = PythonGuest("answer", {"request": code.encode(errors="replace")}, has_prelude)
     of_tests = replace(OF_TESTS, wall_s=limits.wall_s)
     requests = os.pipe()
     answers = os.pipe()
     over = threading.Event()
     to_answer = Streams(requests[0], answers[1], until=over)
-    to_tests = Streams(answers[0], requests[1], KEPT_VERDICTS, silence_s)
+    to_tests = Streams(answers[0], requests[1], MAX_VERDICT_BYTES, silence_s)
     with ThreadPoolExecutor(1) as other:
-        answering = other.submit(_run, answer, limits, to_answer)
+        running = other.submit(_run, answer, limits, to_answer)
         try:
             ended = _run(tests, of_tests, to_tests)
         finally:
             over.set()
-        answered = answering.result()
-    return _checked(ended, answered)
+        answer_result = running.result()
+    return _build_results(ended, answer_result)
 
 
 def _run(guest: PythonGuest, limits: Limits, streams: Streams) -> GuestResult:
@@ -96,20 +96,22 @@ def _run(guest: PythonGuest, limits: Limits, streams: Streams) -> GuestResult:
                 os.close(end)
 
 
-def _checked(tests: GuestResult, answer: GuestResult) -> list[CheckResult]:
-    found = []
+def _build_results(tests: GuestResult, answer: GuestResult) -> list[CheckResult]:
+    results = []
     for line in tests.stderr.splitlines():
         with contextlib.suppress(ValueError):  # the last line may be cut off
             verdict, seconds, why = loads(line)
-            found.append(CheckResult(verdict, seconds, why))
-    by = "" if answer.stopped == UNWANTED else answer.stopped
-    is_broken = bool(found) and found[-1].verdict == "broken"
-    if is_broken and by:
-        found[-1] = replace(found[-1], stopped=by)
+            results.append(CheckResult(verdict, seconds, why))
+    stopped_by = "" if answer.stopped == CANCELED else answer.stopped
+    is_broken = bool(results) and results[-1].verdict == "broken"
+    if is_broken and stopped_by:
+        results[-1] = replace(results[-1], stopped=stopped_by)
     elif tests.stopped and not is_broken:
-        found.append(
-            CheckResult("broken", tests.seconds, "the test did not end", by or tests.stopped)
+        results.append(
+            CheckResult(
+                "broken", tests.seconds, "the test did not end", stopped_by or tests.stopped
+            )
         )
     elif tests.status != 0 and not tests.stopped:
-        found.append(CheckResult("unusable", tests.seconds, "the process of the tests exited"))
-    return found
+        results.append(CheckResult("unusable", tests.seconds, "the process of the tests exited"))
+    return results

@@ -55,8 +55,8 @@ class CompiledCall:
 
     def run(self, arguments: tuple, limits: Limits) -> Outcome:
         """Call the function and return its outcome. Raises NoSandbox."""
-        asked = dumps(arguments, ensure_ascii=False).encode(errors="replace")
-        return read_outcome(self.program.run(asked, limits), limits)
+        stdin = dumps(arguments, ensure_ascii=False).encode(errors="replace")
+        return read_outcome(self.program.run(stdin, limits), limits)
 
 
 def prepare_call(source: str, language: str, function: str) -> CompiledCall:
@@ -74,9 +74,13 @@ def prepare_call(source: str, language: str, function: str) -> CompiledCall:
     }
     links = require_tool("c++")  # C's is linked with it, too
     script = SCRIPTS[language]
-    words = {"{function}": function, "{cxx}": quote(links.path), "{stacks}": stack_options("c++")}
-    for word, meant in words.items():
-        script = script.replace(word, meant)
+    substitutions = {
+        "{function}": function,
+        "{cxx}": quote(links.path),
+        "{stacks}": stack_options("c++"),
+    }
+    for word, value in substitutions.items():
+        script = script.replace(word, value)
     return CompiledCall(prepare_script(script, language, files, links.homes))
 
 

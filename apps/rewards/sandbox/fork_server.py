@@ -130,7 +130,7 @@ def end_as_init(request, descriptors):
 
 def be_init(request, descriptors):
     """Prepare the guest's world, start its process, and tell how that ends."""
-    told, *streams = descriptors
+    messages, *streams = descriptors
     streams, files = streams[:3], dict(zip(request["files"], streams[3:], strict=True))
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the guest cannot interrupt it
@@ -140,17 +140,17 @@ def be_init(request, descriptors):
     os.setsid()
     make_root(request, files)
     drop_capabilities()
-    os.write(told, b"ready")
-    if os.read(told, 8) != b"go":
+    os.write(messages, b"ready")
+    if os.read(messages, 8) != b"go":
         os._exit(1)
     pid = os.fork()
     if pid == 0:
         be_guest(request, streams)
-    os.closerange(0, told)
-    close_from(told + 1)
+    os.closerange(0, messages)
+    close_from(messages + 1)
     _, status = os.waitpid(pid, 0)
     code = os.waitstatus_to_exitcode(status)
-    os.write(told, json.dumps({"exit-code": code if code >= 0 else 128 - code}).encode())
+    os.write(messages, json.dumps({"exit-code": code if code >= 0 else 128 - code}).encode())
     os._exit(0)
 
 

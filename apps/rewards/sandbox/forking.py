@@ -34,7 +34,7 @@ LAYOUT_STACK = (
 )  # bytes: how far below its stack the kernel leaves room, for guests with large ones
 TRIAL = Limits(cpu_s=10, wall_s=60)  # of the first guest, which shows whether any comes up
 CREDENTIALS = socket.CMSG_SPACE(12)
-COPIED = "stdin"  # the name of the file that /dev/stdin leads to
+STDIN_NAME = "stdin"  # the name of the file that /dev/stdin leads to
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ class ServerGone(Exception):
     """Raised when the server ended, or did not start; the message says why."""
 
 
-class _Heard(Watch):
+class _ForkedGuest(Watch):
     """Guest of a fork server, whose init reports its start and its end."""
 
     def __init__(
-        self, told: socket.socket, streams: Mapping[int, str], limits: Limits, how: Streams
+        self, messages: socket.socket, streams: Mapping[int, str], limits: Limits, how: Streams
     ) -> None:
-        super().__init__(limits, {told.fileno(): "told", **streams}, how)
-        self.socket = told
+        super().__init__(limits, {messages.fileno(): "messages", **streams}, how)
+        self.socket = messages
         self.group: cgroups.Group | None = None
         self.failure = ""  # why there is no guest
         self.handle: int | None = None  # of the init: with it end all processes of the guest
@@ -86,14 +86,14 @@ class _Heard(Watch):
         try:
             self.handle = os.pidfd_open(self.pid)
             if self.group:
-                bubblewrap.take_into(self.group, self.pid)
+                bubblewrap.move_into_group(self.group, self.pid)
             self.begin()
             self.socket.send(b"go")
         except OSError as error:  # its init was killed meanwhile
             self.failure = f"its init ended ({error.strerror})"
 
     @property
-    def is_told(self) -> bool:
+    def has_reported_end(self) -> bool:
         return self.status is not None or bool(self.failure)
 
     def end(self) -> None:
@@ -115,13 +115,13 @@ class Server:
         self.text = text
         self.libraries = libraries
         self.lock = threading.Lock()
-        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.control, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.why_not = ""
         self.process: subprocess.Popen | None = None
         started = threading.Event()
         self.over = threading.Event()
         # It dies with the thread that starts it, so that thread must live as long as we do.
-        threading.Thread(target=self._keep, args=(theirs, started), daemon=True).start()
+        threading.Thread(target=self._keep, args=(server_end, started), daemon=True).start()
         started.wait()
         self.control.settimeout(SERVER_START_S)
         try:
@@ -138,7 +138,7 @@ class Server:
             self.stop()
             raise ServerGone(str(why)) from None
 
-    def _keep(self, theirs: socket.socket, started: threading.Event) -> None:
+    def _keep(self, server_end: socket.socket, started: threading.Event) -> None:
         try:
             with (
                 open_readable(bubblewrap.build_seccomp_filter(False)) as rules,
@@ -147,7 +147,7 @@ class Server:
                 command = _command(self.tool, self.text, self.libraries, rules, own)
                 self.process = subprocess.Popen(
                     command,
-                    stdin=theirs.fileno(),
+                    stdin=server_end.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
                     env={},
@@ -159,7 +159,7 @@ class Server:
             self.over.set()
             return
         finally:
-            theirs.close()
+            server_end.close()
             started.set()
         assert self.process.stderr is not None  # a pipe
         with self.process.stderr as stream:
@@ -170,30 +170,32 @@ class Server:
         )
         self.over.set()
 
-    def run(self, asked: GuestJob, limits: Limits, streams: Streams) -> GuestResult:
+    def run(self, job: GuestJob, limits: Limits, streams: Streams) -> GuestResult:
         """Run a guest to its end.
 
         Raises ServerGone when there is none, NoSandbox when it did not come up.
         """
-        with contextlib.ExitStack() as held:
-            group = held.enter_context(bubblewrap.group_for(limits))
-            told, out, err = held.enter_context(_ends_of(asked, limits, streams, self._send))
+        with contextlib.ExitStack() as stack:
+            group = stack.enter_context(bubblewrap.group_for(limits))
+            messages, out, err = stack.enter_context(
+                _request_guest(job, limits, streams, self._send)
+            )
             names = {err: "err"} if out is None else {err: "err", out: "out"}
-            heard = _Heard(told, names, limits, streams)
-            heard.group = group
+            guest = _ForkedGuest(messages, names, limits, streams)
+            guest.group = group
             try:
-                heard.listen()
+                guest.listen()
             finally:
-                heard.end()
-            if group and not heard.stopped:
-                heard.stopped = group.excess()
-            if heard.handle is None or heard.failure:
-                raise self._no_guest(heard.failure)
-            if heard.status is None and not heard.stopped:
+                guest.end()
+            if group and not guest.stopped:
+                guest.stopped = group.excess()
+            if guest.handle is None or guest.failure:
+                raise self._no_guest(guest.failure)
+            if guest.status is None and not guest.stopped:
                 if self._has_ended():  # its guests end with it
                     raise ServerGone(self.why_not or "it ended")
                 raise NoSandbox("a sandboxed process was killed from outside (137)")
-            return heard.ended(heard.status)
+            return guest.ended(guest.status)
 
     def _no_guest(self, failure: str) -> Exception:
         """Return what to raise for a guest that did not come up.
@@ -224,42 +226,46 @@ class Server:
 
 
 @contextlib.contextmanager
-def _ends_of(
-    asked: GuestJob, limits: Limits, streams: Streams, send
+def _request_guest(
+    job: GuestJob, limits: Limits, streams: Streams, send
 ) -> Iterator[tuple[socket.socket, int | None, int]]:
     """Send the request with its descriptors; return our ends of the guest's streams."""
-    files = dict(asked.files)
-    with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
-        told, told_inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.enter_context(told)
-        theirs.enter_context(told_inside)
-        told.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    files = dict(job.files)
+    with contextlib.ExitStack() as own_ends, contextlib.ExitStack() as guest_ends:
+        messages, guest_messages = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        own_ends.enter_context(messages)
+        guest_ends.enter_context(guest_messages)
+        messages.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         stdin = streams.stdin
         if isinstance(stdin, bytes):
-            files[COPIED] = stdin
-            stdin = theirs.enter_context(open_readable(stdin))
+            files[STDIN_NAME] = stdin
+            stdin = guest_ends.enter_context(open_readable(stdin))
         else:
-            files[COPIED] = b""
-        out, stdout = (None, streams.stdout) if streams.stdout is not None else _pipe(ours, theirs)
-        err, stderr = _pipe(ours, theirs)
-        opened = [theirs.enter_context(open_readable(content)) for content in files.values()]
+            files[STDIN_NAME] = b""
+        out, stdout = (
+            (None, streams.stdout) if streams.stdout is not None else _pipe(own_ends, guest_ends)
+        )
+        err, stderr = _pipe(own_ends, guest_ends)
+        opened = [guest_ends.enter_context(open_readable(content)) for content in files.values()]
         request = {
-            "role": asked.role,
-            "prelude": asked.has_prelude,
+            "role": job.role,
+            "prelude": job.has_prelude,
             "files": list(files),
             "space": limits.space_mb << 20,
             "limits": _limits(limits),
             **_user(),
         }
-        send(json.dumps(request).encode(), [told_inside.fileno(), stdin, stdout, stderr, *opened])
-        theirs.close()
-        yield told, out, err
+        send(
+            json.dumps(request).encode(), [guest_messages.fileno(), stdin, stdout, stderr, *opened]
+        )
+        guest_ends.close()
+        yield messages, out, err
 
 
-def _pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[int, int]:
+def _pipe(own_ends: contextlib.ExitStack, guest_ends: contextlib.ExitStack) -> tuple[int, int]:
     reading, writing = os.pipe()
-    ours.callback(os.close, reading)
-    theirs.callback(os.close, writing)
+    own_ends.callback(os.close, reading)
+    guest_ends.callback(os.close, writing)
     return reading, writing
 
 
@@ -272,8 +278,8 @@ def _limits(limits: Limits) -> dict[str, int]:
 
 @functools.cache
 def _user() -> dict[str, int]:
-    whom = bubblewrap.user_of_guests()
-    return {"user": whom.get("user", os.geteuid()), "group": whom.get("group", os.getegid())}
+    user = bubblewrap.user_of_guests()
+    return {"user": user.get("user", os.geteuid()), "group": user.get("group", os.getegid())}
 
 
 def _rules_of_server() -> bytes:
@@ -287,18 +293,18 @@ def _command(
 
     What it makes for guests belongs to them.
     """
-    seen = bubblewrap.seen_below("", {**{each: each for each in tool.homes}, **libraries})
-    seen += ["--tmpfs", "/guest"]
-    seen += bubblewrap.seen_below(
+    mounts = bubblewrap.mount_arguments("", {**{each: each for each in tool.homes}, **libraries})
+    mounts += ["--tmpfs", "/guest"]
+    mounts += bubblewrap.mount_arguments(
         "/guest", {**{each: each for each in tool.homes}, **libraries}, "/code/stdin"
     )
-    seen += ["--dir", "/guest/tmp", "--dir", "/guest/code", "--proc", "/proc"]
-    seen += ["--perms", "0555", "--ro-bind-data", str(rules), "/server/rules"]
+    mounts += ["--dir", "/guest/tmp", "--dir", "/guest/code", "--proc", "/proc"]
+    mounts += ["--perms", "0555", "--ro-bind-data", str(rules), "/server/rules"]
     for folder in ("/guest/dev", "/guest", "/dev", "/"):
-        seen += ["--remount-ro", folder]
-    env = {**bubblewrap.FIRST, "OPENBLAS_NUM_THREADS": "1"}
-    named = [part for name, value in env.items() for part in ("--setenv", name, value)]
-    limited = ["/usr/bin/prlimit", f"--stack={LAYOUT_STACK}:", "--core=0", "--"]
+        mounts += ["--remount-ro", folder]
+    env = {**bubblewrap.ENVIRONMENT, "OPENBLAS_NUM_THREADS": "1"}
+    env_arguments = [part for name, value in env.items() for part in ("--setenv", name, value)]
+    prlimit = ["/usr/bin/prlimit", f"--stack={LAYOUT_STACK}:", "--core=0", "--"]
     names = [
         name
         for name in dict.fromkeys(place.rpartition("/")[2] for place in libraries)
@@ -307,11 +313,11 @@ def _command(
     python = [tool.path, "-S", "-s", "-B", "-c", text, json.dumps(names)]
     return [
         bubblewrap.bubblewrap(),
-        *bubblewrap.APART,
-        *seen,
-        *named,
+        *bubblewrap.NAMESPACES,
+        *mounts,
+        *env_arguments,
         *("--chdir", "/", "--seccomp", str(own), "--"),
-        *limited,
+        *prlimit,
         *python,
     ]
 
@@ -327,7 +333,7 @@ def run_forked(
     tool: Tool,
     text: str,
     libraries: Mapping[str, str],
-    asked: GuestJob,
+    job: GuestJob,
     limits: Limits,
     streams: Streams,
 ) -> GuestResult | None:
@@ -341,7 +347,7 @@ def run_forked(
         if server is None:
             return None
         try:
-            return server.run(asked, limits, streams)
+            return server.run(job, limits, streams)
         except ServerGone as gone:
             _forget(kind, server, str(gone))
     raise NoSandbox("the server of sandboxed processes exited twice")

@@ -16,7 +16,7 @@ from apps.rewards.sandbox.values import decode
 
 LIMITS = Limits()
 JAVASCRIPT = Path(__file__).with_name("guest.js")
-CALLED_IN = ("python", "javascript")
+CALLABLE_LANGUAGES = ("python", "javascript")
 UNREADABLE = "the result cannot be read"
 
 
@@ -49,24 +49,24 @@ def run_calls(code: str, calls: Sequence[Call], limits: Limits = LIMITS) -> list
     a guest: an earlier one can see, and spoil, a later one's arguments. Use `run_call` where that
     matters.
     """
-    found = _python(code, calls, limits, has_prelude=False)
-    return [replace(as_json(outcome), stopped="", seconds=0.0) for outcome in found]
+    outcomes = _python(code, calls, limits, has_prelude=False)
+    return [replace(as_json(outcome), stopped="", seconds=0.0) for outcome in outcomes]
 
 
 def run_call(
-    code: str, language: str, asked: Call, limits: Limits = LIMITS, has_prelude: bool = False
+    code: str, language: str, call: Call, limits: Limits = LIMITS, has_prelude: bool = False
 ) -> Outcome:
     """Run this call in its own guest, where it sees no other call, and return the result.
 
     Raises NoSandbox, NoTool and LookupError.
     """
-    if language not in CALLED_IN:
+    if language not in CALLABLE_LANGUAGES:
         raise LookupError(
-            f"functions can be called in {' and '.join(CALLED_IN)}, not in {language}"
+            f"functions can be called in {' and '.join(CALLABLE_LANGUAGES)}, not in {language}"
         )
     if language == "python":
-        return _python(code, [asked], limits, has_prelude)[0]
-    return _javascript(code, [asked], limits)[0]
+        return _python(code, [call], limits, has_prelude)[0]
+    return _javascript(code, [call], limits)[0]
 
 
 def as_json(outcome: Outcome) -> Outcome:
@@ -85,7 +85,7 @@ def as_json(outcome: Outcome) -> Outcome:
 
 def _python(code: str, calls: Sequence[Call], limits: Limits, has_prelude: bool) -> list[Outcome]:
     guest = PythonGuest("calls", has_prelude=has_prelude)
-    return _outcomes(guest.run(limits, Streams(_asked(code, calls))), len(calls), limits)
+    return _outcomes(guest.run(limits, Streams(_encode_request(code, calls))), len(calls), limits)
 
 
 def _javascript(code: str, calls: Sequence[Call], limits: Limits) -> list[Outcome]:
@@ -93,17 +93,17 @@ def _javascript(code: str, calls: Sequence[Call], limits: Limits) -> list[Outcom
     tool = require_tool("javascript")
     own = replace(limits, reserved_mb=kind.reserved_mb, threads=max(limits.threads, kind.threads))
     command = (*node(tool, limits.memory_mb), "-e", JAVASCRIPT.read_text())
-    ended = run_guest(command, own, Streams(_asked(code, calls)), homes=tool.homes)
+    ended = run_guest(command, own, Streams(_encode_request(code, calls)), homes=tool.homes)
     return _outcomes(ended, len(calls), limits)
 
 
-def _asked(code: str, calls: Sequence[Call]) -> bytes:
-    asked = [(one.function, one.arguments, dict(one.keywords)) for one in calls]
-    return dumps({"code": code, "calls": asked}).encode()
+def _encode_request(code: str, calls: Sequence[Call]) -> bytes:
+    calls_as_lists = [(one.function, one.arguments, dict(one.keywords)) for one in calls]
+    return dumps({"code": code, "calls": calls_as_lists}).encode()
 
 
-def _outcomes(ended: GuestResult, several: int, limits: Limits) -> list[Outcome]:
-    return _read(ended, several) or [_nothing(ended, limits)] * several
+def _outcomes(ended: GuestResult, count: int, limits: Limits) -> list[Outcome]:
+    return _parse_outcomes(ended, count) or [_failed_outcome(ended, limits)] * count
 
 
 def read_outcome(ended: GuestResult, limits: Limits) -> Outcome:
@@ -111,11 +111,11 @@ def read_outcome(ended: GuestResult, limits: Limits) -> Outcome:
     return _outcomes(ended, 1, limits)[0]
 
 
-def _nothing(ended: GuestResult, limits: Limits) -> Outcome:
-    return Outcome(error=_why(ended, limits), stopped=ended.stopped, seconds=ended.seconds)
+def _failed_outcome(ended: GuestResult, limits: Limits) -> Outcome:
+    return Outcome(error=_describe_end(ended, limits), stopped=ended.stopped, seconds=ended.seconds)
 
 
-def _why(ended: GuestResult, limits: Limits) -> str:
+def _describe_end(ended: GuestResult, limits: Limits) -> str:
     if ended.stopped == TOO_SLOW:
         return f"it took longer than {limits.cpu_s:g} s"
     if ended.stopped:
@@ -123,7 +123,7 @@ def _why(ended: GuestResult, limits: Limits) -> str:
     return UNREADABLE if ended.status == 0 else f"it ended its process with {ended.status}"
 
 
-def _read(ended: GuestResult, several: int) -> list[Outcome] | None:
+def _parse_outcomes(ended: GuestResult, count: int) -> list[Outcome] | None:
     """Return the answers, as far as they can be believed to be some.
 
     The code could have written them itself.
@@ -132,18 +132,18 @@ def _read(ended: GuestResult, several: int) -> list[Outcome] | None:
         return None
     try:
         last = ended.stdout.rstrip(b"\n").rpartition(b"\n")[2]
-        said = strict_json.decode_json(last, any_text=True)
-        if isinstance(said, list) and len(said) == several:
-            return [_outcome(one, ended) for one in said]
+        results = strict_json.decode_json(last, any_text=True)
+        if isinstance(results, list) and len(results) == count:
+            return [_outcome(result, ended) for result in results]
     except (strict_json.NotStrictJson, ValueError, TypeError, AttributeError):
         return None
     return None
 
 
-def _outcome(said: dict, ended: GuestResult) -> Outcome:
+def _outcome(result: dict, ended: GuestResult) -> Outcome:
     """Return the outcome of a call from a guest's answer.
 
     Raises what `decode` raises, and AttributeError if the answer is no object.
     """
-    error = str(said.get("error", ""))[:200]
-    return Outcome(decode(said.get("value")), error, "", ended.seconds)
+    error = str(result.get("error", ""))[:200]
+    return Outcome(decode(result.get("value")), error, "", ended.seconds)

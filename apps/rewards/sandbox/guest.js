@@ -4,12 +4,12 @@
 const fs = require("fs");
 const vm = require("vm");
 
-const asked = JSON.parse(fs.readFileSync(0, "utf8"));
+const request = JSON.parse(fs.readFileSync(0, "utf8"));
 process.stdout.write = () => true; // what the code prints is no answer
 process.stderr.write = () => true;
 Object.assign(globalThis, { require, module: { exports: {} }, exports: {} });
 
-function told(error) {
+function describeError(error) {
   try {
     return `${(error && error.name) || "Error"}: ${(error && error.message) || error}`.slice(0, 200).replace(/[^\x20-\x7e]/g, "?");
   } catch {
@@ -31,7 +31,7 @@ function encode(value) {
   return Object.fromEntries(pairs.map(([key, part]) => [key, encode(part)]));
 }
 
-function found(name) {
+function findFunction(name) {
   try {
     return vm.runInThisContext(name); // top-level const and let are no properties of the global object
   } catch {
@@ -39,25 +39,25 @@ function found(name) {
   }
 }
 
-function answer([name, args]) {
+function callOne([name, args]) {
   try {
-    const called = found(name);
-    if (typeof called !== "function") return { error: `function ${name} not found` };
-    const value = called(...args);
+    const target = findFunction(name);
+    if (typeof target !== "function") return { error: `function ${name} not found` };
+    const value = target(...args);
     return { value: encode(value) };
   } catch (error) {
-    return { error: told(error) };
+    return { error: describeError(error) };
   }
 }
 
-function answers() {
+function callAll() {
   try {
-    vm.runInThisContext(asked.code, { filename: "answer" });
+    vm.runInThisContext(request.code, { filename: "answer" });
   } catch (error) {
-    return asked.calls.map(() => ({ error: told(error) }));
+    return request.calls.map(() => ({ error: describeError(error) }));
   }
-  return asked.calls.map(answer);
+  return request.calls.map(callOne);
 }
 
-fs.writeSync(1, "\n" + JSON.stringify(answers()) + "\n");
+fs.writeSync(1, "\n" + JSON.stringify(callAll()) + "\n");
 process.reallyExit(0); // whatever the code left to be done at the end is not done

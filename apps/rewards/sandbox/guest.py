@@ -2,7 +2,7 @@
 
 The text of this file is given to a bare interpreter there, with those of the others that its role
 needs. `main` is told the role: to run a `program` or a `binary`, to answer `calls` of functions
-(guest_calls.py), to be the `reply` that tests call, or to run the `tests` (guest_checks.py).
+(guest_calls.py), to be the `answer` that tests call, or to run the `tests` (guest_checks.py).
 """
 
 import _thread
@@ -13,7 +13,7 @@ import sys
 from apps.rewards.sandbox.prelude import lift_limits, prelude_names
 
 PROGRAM = "/code/program.py"
-ASKED = "/code/asked"
+REQUEST = "/code/request"
 BINARY = "/code/binary"
 LIBRARIES = "/libraries"  # where those stand that the machine has, such as numpy
 THREAD_STACK = 16 << 20  # bytes; the first thread's may be as large as the memory
@@ -49,7 +49,7 @@ def bound_thread_stacks():
         sys.modules["threading"].stack_size = stack_size  # type: ignore[attr-defined]
 
 
-def module_named(name, has_prelude):
+def new_module(name, has_prelude):
     """Return a new module for the code, with the prelude's names where it has them."""
     module = type(sys)(name)
     if has_prelude:
@@ -60,7 +60,7 @@ def module_named(name, has_prelude):
     return module
 
 
-def quiet(*descriptors):
+def discard_output(*descriptors):
     """Discard output to these descriptors."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in descriptors:
@@ -68,7 +68,8 @@ def quiet(*descriptors):
     os.close(nowhere)
 
 
-def told(error):
+def describe_error(error):
+    """Return an error's type and text, in characters that can be stored."""
     try:
         text = f"{type(error).__name__}: {error}"[:LONGEST_ERROR]
         return text.encode("ascii", "backslashreplace").decode().replace("\0", "")
@@ -87,4 +88,4 @@ def run_program(has_prelude):
     with open(PROGRAM, encoding="utf-8", errors="replace") as file:
         source = file.read()
     code = compile(source, "program.py", "exec")
-    exec(code, vars(module_named("__main__", has_prelude)))  # noqa: S102  (what a sandbox is for)
+    exec(code, vars(new_module("__main__", has_prelude)))  # noqa: S102  (what a sandbox is for)

@@ -4,46 +4,46 @@ import json
 import os
 import sys
 
-from apps.rewards.sandbox.guest import module_named, quiet, told
+from apps.rewards.sandbox.guest import describe_error, discard_output, new_module
 from apps.rewards.sandbox.values import encode
 
 
 def run_calls(has_prelude):
     """Read `code` and `calls` as JSON; write a line with what each call gave."""
     out = os.fdopen(os.dup(1), "w")
-    asked = json.loads(sys.stdin.read())
-    quiet(1, 2)  # what the code prints is no answer
-    out.write(json.dumps(answers(asked["code"], asked["calls"], has_prelude)) + "\n")
+    request = json.loads(sys.stdin.read())
+    discard_output(1, 2)  # what the code prints is no answer
+    out.write(json.dumps(call_all(request["code"], request["calls"], has_prelude)) + "\n")
     out.flush()
     os._exit(0)  # whatever the code left to be done at the end is not done
 
 
-def answers(code, calls, has_prelude):
+def call_all(code, calls, has_prelude):
     try:
-        module = loaded(code, has_prelude)
+        module = load_module(code, has_prelude)
     except BaseException as error:
-        return [{"error": told(error)} for _ in calls]
-    return [answer(vars(module), *call) for call in calls]
+        return [{"error": describe_error(error)} for _ in calls]
+    return [call_one(vars(module), *call) for call in calls]
 
 
-def loaded(code, has_prelude):
+def load_module(code, has_prelude):
     program = compile(code, "answer", "exec")
-    module = module_named("answer", has_prelude)
+    module = new_module("answer", has_prelude)
     exec(program, vars(module))  # noqa: S102  (what a sandbox is for)
     return module
 
 
-def answer(names, function, arguments, keywords):
+def call_one(names, function, arguments, keywords):
     try:
-        called = found(names, function)
-        if called is None:
+        target = find_function(names, function)
+        if target is None:
             return {"error": f"function {function} not found"}
-        return {"value": encode(called(*arguments, **keywords))}
+        return {"value": encode(target(*arguments, **keywords))}
     except BaseException as error:
-        return {"error": told(error)}
+        return {"error": describe_error(error)}
 
 
-def found(names, name):
+def find_function(names, name):
     """Return a function of the code's own, or a method of its `Solution`.
 
     None where there is none.

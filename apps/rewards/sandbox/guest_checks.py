@@ -8,68 +8,74 @@ import sys
 import time
 import types
 
-from apps.rewards.sandbox.guest import ASKED, LONGEST_ERROR, module_named, quiet, told
-from apps.rewards.sandbox.guest_calls import found, loaded
+from apps.rewards.sandbox.guest import (
+    LONGEST_ERROR,
+    REQUEST,
+    describe_error,
+    discard_output,
+    new_module,
+)
+from apps.rewards.sandbox.guest_calls import find_function, load_module
 from apps.rewards.sandbox.prelude import prelude_names
-from apps.rewards.sandbox.values import KIND, decode, encode, has_no_form
+from apps.rewards.sandbox.values import KIND, decode, encode, refuse_type
 
-MOST_PARTS = 100_000  # of what is iterated over from outside
+MAX_PARTS = 100_000  # of an object that the tests iterate over
 
 
-def run_reply(has_prelude):
-    """Answer each line of standard input, a request of the tests, with one of standard output."""
+def run_answer(has_prelude):
+    """Read requests of the tests from standard input, one a line; write a reply to each."""
     requests = os.fdopen(os.dup(0), "r")
-    answered = os.fdopen(os.dup(1), "w")
-    with open(ASKED, encoding="utf-8") as file:
+    replies = os.fdopen(os.dup(1), "w")
+    with open(REQUEST, encoding="utf-8") as file:
         code = file.read()
-    quiet(0, 1, 2)
-    reply = Reply(code, has_prelude)
+    discard_output(0, 1, 2)
+    server = AnswerServer(code, has_prelude)
     for line in requests:
-        answered.write(json.dumps(reply.answer(json.loads(line))) + "\n")
-        answered.flush()
+        replies.write(json.dumps(server.answer(json.loads(line))) + "\n")
+        replies.flush()
     os._exit(0)
 
 
-class Reply:
-    """Code of the answer, and those of its objects that the tests hold."""
+class AnswerServer:
+    """Server of requests to the answer's code. Keeps the objects that the tests refer to."""
 
     def __init__(self, code, has_prelude):
-        self.held = []
-        self.broken = None
+        self.objects = []
+        self.load_error = None
         try:
-            self.names = vars(loaded(code, has_prelude))
+            self.names = vars(load_module(code, has_prelude))
         except BaseException as error:
-            self.broken = told(error)
+            self.load_error = describe_error(error)
 
     def answer(self, request):
-        """Return what became of a request: a value, or an error with its type."""
-        if self.broken is not None:
-            return {"broken": self.broken}
+        """Return the response to a request: a value, or an error with its type and message."""
+        if self.load_error is not None:
+            return {"broken": self.load_error}
         try:
-            arguments = decode(request["args"], self.held.__getitem__)
+            arguments = decode(request["args"], self.objects.__getitem__)
             before = json.dumps(request["args"])
-            given = getattr(self, request["do"])(
+            value = getattr(self, request["do"])(
                 self._target(request), *arguments, **self._named(request)
             )
-            answered = {"value": encode(given, self._hold)}
+            response = {"value": encode(value, self._hold)}
             after = encode(arguments, self._hold)
-            return answered if json.dumps(after) == before else {**answered, "args": after}
+            return response if json.dumps(after) == before else {**response, "args": after}
         except BaseException as error:
-            return {"error": type(error).__name__, "told": told(error)}
+            return {"error": type(error).__name__, "message": describe_error(error)}
 
     def _target(self, request):
         if "ref" in request:
-            return self.held[request["ref"]]
+            return self.objects[request["ref"]]
         if request["name"] not in self.names and "Solution" not in self.names:
             raise NameError(f"name {request['name']!r} is not defined")
-        return found(self.names, request["name"])
+        return find_function(self.names, request["name"])
 
     def _named(self, request):
-        return decode(request.get("kwargs", {}), self.held.__getitem__)
+        return decode(request.get("kwargs", {}), self.objects.__getitem__)
 
     def _hold(self, value):
-        self.held.append(value)
-        return {KIND: "ref", "v": len(self.held) - 1}
+        self.objects.append(value)
+        return {KIND: "ref", "v": len(self.objects) - 1}
 
     @staticmethod
     def call(target, *args, **kwargs):
@@ -93,7 +99,7 @@ class Reply:
 
     @staticmethod
     def parts(target):
-        return list(itertools.islice(target, MOST_PARTS))
+        return list(itertools.islice(target, MAX_PARTS))
 
     @staticmethod
     def truth(target):
@@ -116,17 +122,17 @@ def run_tests(has_prelude):
 
     Write a line to standard error with its verdict, its seconds and what went wrong.
     """
-    with open(ASKED, encoding="utf-8") as file:
-        asked = json.loads(file.read())
-    border = Border(os.fdopen(os.dup(0), "r"), os.fdopen(os.dup(1), "w"))
+    with open(REQUEST, encoding="utf-8") as file:
+        task = json.loads(file.read())
+    channel = Channel(os.fdopen(os.dup(0), "r"), os.fdopen(os.dup(1), "w"))
     verdicts = os.fdopen(os.dup(2), "w")
-    quiet(0, 1, 2)
-    for check in asked["checks"]:
+    discard_output(0, 1, 2)
+    for check in task["checks"]:
         began = time.monotonic()
-        verdict, why = border.verdict_on(asked, check, has_prelude)
+        verdict, why = channel.run_check(task, check, has_prelude)
         verdicts.write(json.dumps([verdict, round(time.monotonic() - began, 3), why]) + "\n")
         verdicts.flush()
-        if verdict != "passed" and not asked["all"]:
+        if verdict != "passed" and not task["all"]:
             break
     os._exit(0)
 
@@ -138,34 +144,34 @@ class Broken(BaseException):
 class Remote:
     """Proxy of a function, class or object of the answer, which stays in its guest."""
 
-    def __init__(self, border, where):
-        vars(self).update(_border=border, _where=where)
+    def __init__(self, channel, where):
+        vars(self).update(_channel=channel, _where=where)
 
     def __call__(self, *args, **kwargs):
-        return self._border.asked("call", self._where, args, kwargs)
+        return self._channel.send_request("call", self._where, args, kwargs)
 
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        return self._border.asked("attribute", self._where, (name,))
+        return self._channel.send_request("attribute", self._where, (name,))
 
     def __setattr__(self, name, value):
-        self._border.asked("set_attribute", self._where, (name, value))
+        self._channel.send_request("set_attribute", self._where, (name, value))
 
     def __getitem__(self, key):
-        return self._border.asked("item", self._where, (key,))
+        return self._channel.send_request("item", self._where, (key,))
 
     def __iter__(self):
-        return iter(self._border.asked("parts", self._where, ()))
+        return iter(self._channel.send_request("parts", self._where, ()))
 
     def __bool__(self):
-        return bool(self._border.asked("truth", self._where, ()))
+        return bool(self._channel.send_request("truth", self._where, ()))
 
     def __len__(self):
-        return self._border.asked("length", self._where, ())
+        return self._channel.send_request("length", self._where, ())
 
     def __str__(self):
-        return str(self._border.asked("text", self._where, ()))
+        return str(self._channel.send_request("text", self._where, ()))
 
     def __eq__(self, other):  # never the object's own, which may call everything equal
         return isinstance(other, Remote) and self._where == other._where and "ref" in self._where
@@ -180,30 +186,30 @@ class Names(dict):
     The answer's never come first: a function of its own called `abs` or `set` must not judge it.
     """
 
-    def __init__(self, border, has_prelude):
+    def __init__(self, channel, has_prelude):
         super().__init__({**prelude_names(), **vars(builtins)} if has_prelude else vars(builtins))
-        self._border = border
+        self._channel = channel
 
     def __missing__(self, name):
         if name.startswith("__"):
             raise KeyError(name)
-        return Remote(self._border, {"name": name})
+        return Remote(self._channel, {"name": name})
 
 
-class Border:
+class Channel:
     """Channel from the tests to the answer: requests go out, values come back, as JSON."""
 
-    def __init__(self, answered, requests):
-        self.answered = answered
+    def __init__(self, replies, requests):
+        self.replies = replies
         self.requests = requests
-        self.error = None  # the last that the answer raised, and what it said
-        self.requested = 0
+        self.error = None  # the last one that the answer raised, and its message
+        self.request_count = 0
 
-    def verdict_on(self, asked, check, has_prelude):
+    def run_check(self, task, check, has_prelude):
         self.error = None
-        self.requested = 0
+        self.request_count = 0
         try:
-            self._run(asked, check, has_prelude)
+            self._run(task, check, has_prelude)
         except Broken as broken:
             return "broken", str(broken)
         except BaseException as error:
@@ -212,22 +218,24 @@ class Border:
             if isinstance(error, AssertionError):
                 return "wrong", ""
             is_of_tests = isinstance(error, ImportError | SyntaxError)
-            return ("unusable" if is_of_tests else "error"), f"the test ended with {told(error)}"
+            return (
+                "unusable" if is_of_tests else "error"
+            ), f"the test ended with {describe_error(error)}"
         return (
             ("passed", "")
-            if self.requested
+            if self.request_count
             else ("unusable", "the test never calls the submitted code")
         )
 
-    def _run(self, asked, check, has_prelude):
+    def _run(self, task, check, has_prelude):
         """Run one check in a module of its own, then what in it is a test by its name or class."""
-        names = vars(module_named("tests", False))
+        names = vars(new_module("tests", False))
         names["__builtins__"] = Names(self, has_prelude)
         sys.modules["solution"] = SolutionModule(self)
-        exec(compile(asked["setup"], "setup", "exec"), names)  # noqa: S102
+        exec(compile(task["setup"], "setup", "exec"), names)  # noqa: S102
         before = set(names)
-        if asked["function"]:
-            names[asked["function"]] = Remote(self, {"name": asked["function"]})
+        if task["function"]:
+            names[task["function"]] = Remote(self, {"name": task["function"]})
         exec(compile(check, "check", "exec"), names)  # noqa: S102
         for name in [name for name in names if name.startswith("test_") and name not in before]:
             if isinstance(names[name], types.FunctionType):
@@ -235,39 +243,39 @@ class Border:
         if "unittest" in sys.modules:
             run_test_cases([names[name] for name in names if name not in before])
 
-    def asked(self, do, where, args, kwargs=None):
-        """Return what the answer gave, or raise what it raised."""
-        self.requested += 1
-        sent = encode(args, reference_of)["v"]
-        request = {"do": do, **where, "args": sent}
+    def send_request(self, do, where, args, kwargs=None):
+        """Send a request to the answer. Return its value, or raise its error."""
+        self.request_count += 1
+        arguments = encode(args, encode_reference)["v"]
+        request = {"do": do, **where, "args": arguments}
         if kwargs:
-            request["kwargs"] = encode(kwargs, reference_of)
+            request["kwargs"] = encode(kwargs, encode_reference)
         try:
             self.requests.write(json.dumps(request) + "\n")
             self.requests.flush()
-            line = self.answered.readline()
+            line = self.replies.readline()
         except OSError:
             line = ""
         try:
-            answered = json.loads(line) if line else {"broken": "its process ended"}
+            response = json.loads(line) if line else {"broken": "its process ended"}
         except ValueError:
-            answered = {"broken": "the result cannot be read"}
-        return self._value(answered, args)
+            response = {"broken": "the result cannot be read"}
+        return self._value(response, args)
 
-    def _value(self, answered, args):
-        if not isinstance(answered, dict) or "broken" in answered:
+    def _value(self, response, args):
+        if not isinstance(response, dict) or "broken" in response:
             raise Broken(
-                str(answered["broken"]) if isinstance(answered, dict) else "it gave no value"
+                str(response["broken"]) if isinstance(response, dict) else "it gave no value"
             )
-        if "error" in answered:
-            raised = getattr(builtins, str(answered["error"]), RuntimeError)
+        if "error" in response:
+            raised = getattr(builtins, str(response["error"]), RuntimeError)
             is_error = isinstance(raised, type) and issubclass(raised, Exception)
-            error = (raised if is_error else RuntimeError)(str(answered.get("told")))
-            self.error = (error, str(answered.get("told"))[:LONGEST_ERROR])
+            error = (raised if is_error else RuntimeError)(str(response.get("message")))
+            self.error = (error, str(response.get("message"))[:LONGEST_ERROR])
             raise error
-        for argument, after in zip(args, self._decoded(answered.get("args", [])), strict=False):
-            take_over(argument, after)
-        return self._decoded(answered.get("value"))
+        for argument, after in zip(args, self._decoded(response.get("args", [])), strict=False):
+            update_argument(argument, after)
+        return self._decoded(response.get("value"))
 
     def _decoded(self, document):
         try:
@@ -276,10 +284,10 @@ class Border:
             raise Broken("the result cannot be read") from None
 
 
-def run_test_cases(found):
-    """Run the classes of tests among these; the first that fails raises what it raised."""
+def run_test_cases(objects):
+    """Run the unittest classes among these objects. Raises the error of the first that fails."""
     unittest = sys.modules["unittest"]
-    for case in found:
+    for case in objects:
         if (
             isinstance(case, type)
             and issubclass(case, unittest.TestCase)
@@ -291,30 +299,30 @@ def run_test_cases(found):
 class SolutionModule(types.ModuleType):
     """Module `solution`, from which tests may import the answer's functions."""
 
-    def __init__(self, border):
+    def __init__(self, channel):
         super().__init__("solution")
-        self._border = border
+        self._channel = channel
 
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        return Remote(self._border, {"name": name})
+        return Remote(self._channel, {"name": name})
 
 
-def reference_of(value):
+def encode_reference(value):
     if isinstance(value, Remote) and "ref" in value._where:
         return {KIND: "ref", "v": value._where["ref"]}
     if isinstance(value, Remote):
-        return reference_of(value._border.asked("get", value._where, ()))
+        return encode_reference(value._channel.send_request("get", value._where, ()))
     return (
         encode(list(value))
         if isinstance(value, range | types.GeneratorType)
-        else has_no_form(value)
+        else refuse_type(value)
     )
 
 
-def take_over(argument, after):
-    """Let the test see how the call changed an argument."""
+def update_argument(argument, after):
+    """Apply the changes that the call made to an argument."""
     if isinstance(argument, list) and isinstance(after, list):
         argument[:] = after
     elif isinstance(argument, dict | set) and type(after) is type(argument):

@@ -12,7 +12,7 @@ from pathlib import Path
 from apps.rewards.sandbox.bubblewrap import SYSTEM, NoSandbox, run_guest
 from apps.rewards.sandbox.limits import Limits
 
-ASKED_S = 30.0  # that a tool may take to say where its files are
+TOOL_REPLY_S = 30.0  # that a tool may take to say where its files are
 EVERYWHERE = os.pathsep.join(
     ("/usr/local/bin", "/usr/bin", "/bin")
 )  # looked through after our own path
@@ -75,13 +75,13 @@ def require_tool(language: str = "python") -> Tool:
 
     Raises NoTool naming it, or NoSandbox when no guest comes up at all.
     """
-    return _found(language)
+    return _find_tool(language)
 
 
 @functools.cache
-def _found(name: str) -> Tool:
+def _find_tool(name: str) -> Tool:
     language = LANGUAGES[name]
-    candidates = [Tool(path, needed(language, path)) for path in _paths(language)]
+    candidates = [Tool(path, required_files(language, path)) for path in _paths(language)]
     if not candidates:
         raise NoTool(f"{language.tool} is not installed on this machine, so {name} is unavailable")
     run_guest(["/usr/bin/true"], Limits())  # whether any guest comes up
@@ -94,8 +94,10 @@ def _found(name: str) -> Tool:
 def _comes_up(language: Language, tool: Tool) -> bool:
     try:
         limits = Limits(reserved_mb=language.reserved_mb, threads=language.threads)
-        asked = ["-S", "-s", "-c", "import json"] if language.name == "python" else ["--version"]
-        return run_guest([tool.path, *asked], limits, homes=tool.homes).status == 0
+        arguments = (
+            ["-S", "-s", "-c", "import json"] if language.name == "python" else ["--version"]
+        )
+        return run_guest([tool.path, *arguments], limits, homes=tool.homes).status == 0
     except NoSandbox:  # its folder cannot be reached by the guest's user
         return False
 
@@ -111,24 +113,28 @@ def _paths(language: Language) -> Sequence[str]:
             for path in (os.path.realpath(sys.executable), "/usr/bin/python3")
             if Path(path).exists()
         ]
-    found = shutil.which(
+    path_of_tool = shutil.which(
         language.tool, path=os.pathsep.join((os.environ.get("PATH", ""), EVERYWHERE))
     )
-    return [os.path.realpath(found) if not language.is_compiled else found] if found else []
+    return (
+        [os.path.realpath(path_of_tool) if not language.is_compiled else path_of_tool]
+        if path_of_tool
+        else []
+    )
 
 
-def needed(language: Language, path: str) -> tuple[str, ...]:
+def required_files(language: Language, path: str) -> tuple[str, ...]:
     """Return exactly the files that the tool at this path reads outside the system's folders.
 
     A folder above it is never returned, because that may be somebody's home.
     """
-    found = [path]
+    paths = [path]
     if language.name == "python":
-        found += _of_python(path)
+        paths += _of_python(path)
     elif language.is_compiled:
-        found += _of_compiler(path)
-    found += _libraries([path, *(str(each) for each in _extensions(found[1:]))])
-    return tuple(each for each in dict.fromkeys(found) if not _is_of_system(each))
+        paths += _of_compiler(path)
+    paths += _libraries([path, *(str(each) for each in _extensions(paths[1:]))])
+    return tuple(each for each in dict.fromkeys(paths) if not _is_of_system(each))
 
 
 def _is_of_system(path: str) -> bool:
@@ -138,13 +144,15 @@ def _is_of_system(path: str) -> bool:
 
 def _of_python(path: str) -> list[str]:
     """Return the folders of Python's standard library, as the interpreter reports them."""
-    asked = "from sysconfig import get_path as at; print(at('stdlib'), at('platstdlib'), sep='\\n')"
-    return _said([path, "-I", "-S", "-c", asked]).splitlines()
+    program = (
+        "from sysconfig import get_path as at; print(at('stdlib'), at('platstdlib'), sep='\\n')"
+    )
+    return _run_tool([path, "-I", "-S", "-c", program]).splitlines()
 
 
 def _of_compiler(path: str) -> list[str]:
     """Return the folders of gcc's own programs, headers and objects, none of which others share."""
-    lines = _said([path, "-print-search-dirs"]).splitlines()
+    lines = _run_tool([path, "-print-search-dirs"]).splitlines()
     folders = [part for line in lines for part in line.split(":")]
     folders = [os.path.normpath(part.strip().lstrip("=")) for part in folders if "/" in part]
     headers = Path(path).resolve().parent.parent / "include" / "c++"
@@ -158,21 +166,21 @@ def _extensions(folders: Sequence[str]) -> list[Path]:
 
 def _libraries(programs: Sequence[str]) -> list[str]:
     """Return the shared libraries that these programs load, as the loader finds them."""
-    words = _said(["/usr/bin/ldd", *programs]).split()
+    words = _run_tool(["/usr/bin/ldd", *programs]).split()
     return sorted({word for word in words if word.startswith("/") and not word.endswith(":")})
 
 
-def _said(command: Sequence[str]) -> str:
+def _run_tool(command: Sequence[str]) -> str:
     """Return what a tool of this machine prints; "" if it cannot be run."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=ASKED_S,
+            timeout=TOOL_REPLY_S,
             env={"LC_ALL": "C"},
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stdout
+    return result.stdout

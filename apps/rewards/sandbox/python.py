@@ -16,7 +16,9 @@ HERE = Path(__file__).parent
 ALL_PARTS = ("values.py", "prelude.py", "guest.py", "guest_calls.py", "guest_checks.py")
 PARTS = {"program": ("prelude.py", "guest.py"), "calls": ALL_PARTS[:-1]}  # of the text, by role
 SERVER = "fork_server.py"
-OWN_IMPORT = re.compile(r"^from apps\.rewards\.sandbox\..*\n", re.MULTILINE)
+OWN_IMPORT = re.compile(
+    r"^from apps\.rewards\.sandbox\.\w+ import (?:\([^)]*\)|.*)\n", re.MULTILINE
+)
 LIBRARIES = (
     "numpy",
     "scipy",
@@ -60,19 +62,23 @@ class PythonGuest:
 
         Raises NoSandbox.
         """
-        seen = self._libraries(streams)
+        libraries_by_path = self._libraries(streams)
         own = self._limits(limits, streams)
-        asked = forking.GuestJob(self.role, self.files, self.has_prelude)
-        return forking.run_forked(require_tool("python"), server_text(), seen, asked, own, streams)
+        job = forking.GuestJob(self.role, self.files, self.has_prelude)
+        return forking.run_forked(
+            require_tool("python"), server_text(), libraries_by_path, job, own, streams
+        )
 
     def run_alone(self, limits: Limits, streams: Streams) -> GuestResult:
         """Run a fresh guest with an interpreter of its own to its end. Raises NoSandbox."""
         tool = require_tool("python")
-        seen = self._libraries(streams)
+        libraries_by_path = self._libraries(streams)
         own = self._limits(limits, streams)
         text = f"{guest_text(self.role)}\nmain({self.role!r}, {self.has_prelude})\n"
         files = {f"/code/{name}": content for name, content in self.files.items()}
-        return run_guest(python_command(tool, text), own, streams, files, tool.homes, seen)
+        return run_guest(
+            python_command(tool, text), own, streams, files, tool.homes, libraries_by_path
+        )
 
     def _libraries(self, streams: Streams) -> Mapping[str, str]:
         """Return the machine's libraries if the code names any."""
@@ -97,12 +103,12 @@ def libraries() -> Mapping[str, str]:
 
     Raises NoSandbox when no guest comes up at all.
     """
-    found = {
+    usable = {
         name: folders
         for name in LIBRARIES
         if (folders := _folders(name)) and _comes_up(name, folders)
     }
-    return {place: folder for folders in found.values() for place, folder in folders.items()}
+    return {place: folder for folders in usable.values() for place, folder in folders.items()}
 
 
 def _folders(name: str) -> dict[str, str]:

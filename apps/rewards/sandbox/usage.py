@@ -45,12 +45,12 @@ class Usage:
 
     def _inodes(self) -> int:
         try:
-            found = os.statvfs(self.folder)
+            file_system = os.statvfs(self.folder)
         except OSError:  # it has ended, or its folders are not there yet
             return 0
-        if found.f_blocks * found.f_frsize != self.room:
+        if file_system.f_blocks * file_system.f_frsize != self.room:
             return 0  # its folders are not there yet: this is the machine's own
-        return found.f_files - found.f_ffree
+        return file_system.f_files - file_system.f_ffree
 
     def _processes(self) -> Iterator[int]:
         waiting = _children_of(self.pid)
@@ -62,14 +62,14 @@ class Usage:
 
 def _children_of(pid: int) -> list[int]:
     """Return the processes that any thread of this one started."""
-    found: list[int] = []
+    pids: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             children = Path(f"/proc/{pid}/task/{thread}/children").read_text()
-            found += [int(child) for child in children.split()]
+            pids += [int(child) for child in children.split()]
     except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
-        return found
-    return found
+        return pids
+    return pids
 
 
 def _memory_of(pid: int) -> int:

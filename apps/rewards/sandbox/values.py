@@ -18,15 +18,15 @@ MOST_LEVELS = 40
 LONGEST_DECIMAL = 1_000  # digits, also those that an exponent stands for
 
 
-def has_no_form(value):
+def refuse_type(value):
     """Raise TypeError that names the value's type."""
     raise TypeError(f"a value of type {type(value).__name__} cannot be compared")
 
 
-def encode(value, rare=has_no_form, levels=MOST_LEVELS):
-    """Return the value for json.dumps; `rare` is asked for what has no form here.
+def encode(value, fallback=refuse_type, levels=MOST_LEVELS):
+    """Return the value for json.dumps; `fallback` is asked for what has no form here.
 
-    Raises TypeError where `rare` does, ValueError when the value is nested too deeply.
+    Raises TypeError where `fallback` does, ValueError when the value is nested too deeply.
     """
     if levels == 0:
         raise ValueError("nested too deeply")
@@ -39,24 +39,24 @@ def encode(value, rare=has_no_form, levels=MOST_LEVELS):
         real = float.__float__(value)
         return real if math.isfinite(real) else {KIND: "float", "v": str(real)}
     if isinstance(value, list):
-        return [encode(part, rare, levels - 1) for part in list.__iter__(value)]
+        return [encode(part, fallback, levels - 1) for part in list.__iter__(value)]
     if isinstance(value, tuple | set | frozenset | deque):
         kinds = ((tuple, "tuple"), (deque, "deque"), (set, "set"), (frozenset, "set"))
         kind = next(name for base, name in kinds if isinstance(value, base))
-        return {KIND: kind, "v": [encode(part, rare, levels - 1) for part in value]}
+        return {KIND: kind, "v": [encode(part, fallback, levels - 1) for part in value]}
     if isinstance(value, dict):
-        return _encode_dict(value, rare, levels)
-    return _encode_rare(value, rare, levels)
+        return _encode_dict(value, fallback, levels)
+    return _encode_other(value, fallback, levels)
 
 
-def _encode_dict(value, rare, levels):
-    pairs = [(key, encode(part, rare, levels - 1)) for key, part in dict.items(value)]
+def _encode_dict(value, fallback, levels):
+    pairs = [(key, encode(part, fallback, levels - 1)) for key, part in dict.items(value)]
     if all(type(key) is str for key, _ in pairs) and KIND not in value:
         return dict(pairs)
-    return {KIND: "dict", "v": [[encode(key, rare, levels - 1), part] for key, part in pairs]}
+    return {KIND: "dict", "v": [[encode(key, fallback, levels - 1), part] for key, part in pairs]}
 
 
-def _encode_rare(value, rare, levels):
+def _encode_other(value, fallback, levels):
     if isinstance(value, bytes | bytearray):
         return {KIND: "bytes", "v": bytes(value).hex()}
     if isinstance(value, complex):
@@ -67,8 +67,8 @@ def _encode_rare(value, rare, levels):
         return {KIND: "decimal", "v": str(value)}
     if type(value).__module__ == "numpy":
         plain = value.tolist()  # an array's lists, a number's own value
-        return encode(plain, rare, levels - 1)
-    return rare(value)
+        return encode(plain, fallback, levels - 1)
+    return fallback(value)
 
 
 def _is_of(module, name, value):

@@ -15,13 +15,13 @@ from apps.rewards.sandbox.limits import Limits
 from apps.rewards.sandbox.usage import INTERVAL_S, Usage
 
 START_S = 30.0  # that a guest may take to come up; a busy machine must not take a verdict away
-KEPT_OF_ERRORS = (
+MAX_ERROR_BYTES = (
     4 << 10
 )  # bytes of what it writes to its standard error; the rest is read and forgotten
 KILLED = 137  # the status of a guest that the kernel killed
 TOO_SLOW = "it took too long"
 TOO_MUCH = "it wrote too much"
-UNWANTED = "canceled"
+CANCELED = "canceled"
 FOLDER = "/tmp"  # the only one that a guest writes to
 
 
@@ -48,12 +48,12 @@ class Streams:
     stdout       a descriptor that it writes to; None brings its output back
     kept_errors  bytes of what it writes to its standard error; the rest is read and forgotten
     silence_s    for so long it may write no errors; then it takes too long
-    until        once this is set nobody wants it any more
+    until        once this is set, the guest is stopped: its result is not needed any more
     """
 
     stdin: bytes | int = b""
     stdout: int | None = None
-    kept_errors: int = KEPT_OF_ERRORS
+    kept_errors: int = MAX_ERROR_BYTES
     silence_s: float = math.inf
     until: threading.Event | None = None
 
@@ -62,7 +62,7 @@ class Watch:
     """Watch over a guest until it ends or is stopped. `stopped` names the limit it exceeded.
 
     `streams` are the streams to read, by descriptor: its output "out", its errors "err", and
-    "told", the messages of the process that started it.
+    "messages", the messages of the process that started it.
     """
 
     def __init__(self, limits: Limits, streams: Mapping[int, str], how: Streams) -> None:
@@ -74,7 +74,7 @@ class Watch:
         self.stopped = ""
         self.began = time.monotonic()
         self.ends = self.began + START_S
-        self.spoke = math.inf  # when it last wrote an error; its time has not begun
+        self.last_error_at = math.inf  # when it last wrote an error; its clock has not started
         self.pid: int | None = None
         self.usage: Usage | None = None
         self.looked_at = 0.0
@@ -89,7 +89,7 @@ class Watch:
 
     def begin(self) -> None:
         """Start the guest's clock."""
-        self.began = self.spoke = time.monotonic()
+        self.began = self.last_error_at = time.monotonic()
         self.ends = self.began + self.limits.wall_s
 
     def listen(self) -> None:
@@ -98,36 +98,36 @@ class Watch:
             for stream in self.streams:
                 selector.register(stream, selectors.EVENT_READ)
             while selector.get_map() and not self.stopped:
-                left = max(0.0, self.ends - time.monotonic())
-                for key, _ in selector.select(min(left, INTERVAL_S)):
+                remaining = max(0.0, self.ends - time.monotonic())
+                for key, _ in selector.select(min(remaining, INTERVAL_S)):
                     if not self._take(key.fd):
                         selector.unregister(key.fd)
-                if time.monotonic() > min(self.ends, self.spoke + self.how.silence_s):
+                if time.monotonic() > min(self.ends, self.last_error_at + self.how.silence_s):
                     self.stopped = self.stopped or TOO_SLOW
                 if self.how.until and self.how.until.is_set():
-                    self.stopped = self.stopped or UNWANTED
+                    self.stopped = self.stopped or CANCELED
                 self._look()
 
     def _take(self, stream: int) -> bool:
-        """Take what came; False when no more will."""
-        which = self.streams[stream]
-        if which == "told":
-            told = self.receive(stream)
-            self.hear(told)
-            return bool(told) and not self.is_told
+        """Read from a stream. Return False at its end."""
+        name = self.streams[stream]
+        if name == "messages":
+            message = self.receive(stream)
+            self.hear(message)
+            return bool(message) and not self.has_reported_end
         more = os.read(stream, 64 << 10)
-        if which == "out":
+        if name == "out":
             self.out += more
             if len(self.out) > self.limits.output_bytes:
                 self.stopped = TOO_MUCH
             return bool(more)
-        self.spoke = time.monotonic()
+        self.last_error_at = time.monotonic()
         if len(self.err) < self.how.kept_errors:
             self.err += more
         return bool(more)
 
     @property
-    def is_told(self) -> bool:
+    def has_reported_end(self) -> bool:
         """Tell whether all messages about the guest have arrived."""
         return False
 

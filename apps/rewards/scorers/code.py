@@ -94,54 +94,58 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
     try:
         tests = cases.read_cases(task.answer)
-        return _judged(rollout.text, tests, task, options)
+        return _judge_code(rollout.text, tests, task, options)
     except cases.BadTests as bad:
         return Verdict(None, str(bad))
     except sandbox.NoSandbox as missing:
         return Verdict(None, str(missing))
 
 
-def _judged(text: str, tests: Any, task: TaskView, options: Options) -> Verdict:
+def _judge_code(text: str, tests: Any, task: TaskView, options: Options) -> Verdict:
     from apps.rewards.code.blocks import Block, answered_part
     from apps.rewards.code.solution import SolutionRequirements, solution
     from apps.rewards.sandbox.languages import LANGUAGES, by_fence
 
-    said = options.language or task.answer.get("language") or task.meta.get("language") or ""
-    asked = "python" if tests.are_for_python else str(said)
-    language = by_fence(asked) if asked else None
-    if asked and language is None:
-        return Verdict(None, _not_judged(asked, LANGUAGES))
+    language_name = (
+        options.language or task.answer.get("language") or task.meta.get("language") or ""
+    )
+    required = "python" if tests.are_for_python else str(language_name)
+    language = by_fence(required) if required else None
+    if required and language is None:
+        return Verdict(None, _unsupported(required, LANGUAGES))
     functions = (tests.function,) if tests.function else tests.called
-    wanted = SolutionRequirements(language.name if language else "", functions, tests.reads_input)
-    block = solution(text, wanted)
+    requirements = SolutionRequirements(
+        language.name if language else "", functions, tests.reads_input
+    )
+    block = solution(text, requirements)
     if block is None and options.bare_code:
         block = Block(answered_part(text), "")
     if block is None:
-        return Verdict(0.0, _no_block(text, wanted.language))
+        return Verdict(0.0, _no_block(text, requirements.language))
     language = language or by_fence(block.fence or "python")
     if language is None:
-        return Verdict(0.0, _not_judged(block.fence, LANGUAGES))
+        return Verdict(0.0, _unsupported(block.fence, LANGUAGES))
     if len(block.code) > LONGEST:
         return Verdict(0.0, f"the code is longer than {LONGEST} characters")
-    verdict = _tested(block.code, language.name, tests, options)
-    said = block.code.replace("\x00", "")[:SHOWN]
-    return replace(verdict, details={"said": said, **verdict.details})
+    verdict = _run_tests(block.code, language.name, tests, options)
+    code = block.code.replace("\x00", "")[:SHOWN]
+    return replace(verdict, details={"said": code, **verdict.details})
 
 
-def _not_judged(language: str, known: Any) -> str:
-    return f"language {language[:30]!r} is not supported; known: {', '.join(known)}"
+def _unsupported(language: str, supported: Any) -> str:
+    return f"language {language[:30]!r} is not supported; known: {', '.join(supported)}"
 
 
 def _no_block(text: str, language: str) -> str:
     from apps.rewards.code.blocks import answered_part, blocks
 
-    found = next(blocks(answered_part(text)), None)
-    if found is None:
+    block = next(blocks(answered_part(text)), None)
+    if block is None:
         return "no fenced code block"
     return f"no complete program in {language}" if language else "no complete program"
 
 
-def _tested(code: str, language: str, tests: Any, options: Options) -> Verdict:
+def _run_tests(code: str, language: str, tests: Any, options: Options) -> Verdict:
     from apps.rewards.code import running
     from apps.rewards.sandbox import DoesNotCompile, Limits
 
@@ -156,65 +160,68 @@ def _tested(code: str, language: str, tests: Any, options: Options) -> Verdict:
     rule = Rule(options.float_tolerance, options.unordered, options.whitespace)
     how = running.RunSettings(language, rule, limits, options.prelude, options.partial)
     try:
-        ran = list(running.run_tests(code, tests, how, TESTS_S))
-    except DoesNotCompile as said:
-        return _does_not_compile(language, str(said))
-    if ran[0].verdict == running.DOES_NOT_COMPILE:
-        return _does_not_compile(language, ran[0].error)
+        results = list(running.run_tests(code, tests, how, TESTS_S))
+    except DoesNotCompile as error:
+        return _compile_error(language, str(error))
+    if results[0].verdict == running.DOES_NOT_COMPILE:
+        return _compile_error(language, results[0].error)
     unusable = next(
-        (place for place, one in enumerate(ran) if one.verdict == running.UNUSABLE), None
+        (place for place, one in enumerate(results) if one.verdict == running.UNUSABLE), None
     )
     if unusable is not None:
-        return Verdict(None, f"tests.{unusable}.check: {ran[unusable].error}")
-    return _verdict(ran, language, tests, options)
+        return Verdict(None, f"tests.{unusable}.check: {results[unusable].error}")
+    return _verdict(results, language, tests, options)
 
 
-def _does_not_compile(language: str, said: str) -> Verdict:
+def _compile_error(language: str, message: str) -> Verdict:
     from apps.rewards.code.running import excerpt
 
-    return Verdict(0.0, "it does not compile", {"language": language, "compiler": excerpt(said)})
+    return Verdict(0.0, "it does not compile", {"language": language, "compiler": excerpt(message)})
 
 
-def _verdict(ran: list, language: str, tests: Any, options: Options) -> Verdict:
-    passed = sum(one.verdict == "passed" for one in ran)
-    several = len(tests.cases)
-    failed = next((place for place, one in enumerate(ran) if one.verdict != "passed"), None)
+def _verdict(results: list, language: str, tests: Any, options: Options) -> Verdict:
+    passed = sum(one.verdict == "passed" for one in results)
+    count = len(tests.cases)
+    first_failed = next(
+        (place for place, one in enumerate(results) if one.verdict != "passed"), None
+    )
     details = {
         "language": language,
         "passed": passed,
-        "of": several,
-        "tests": [[one.verdict, one.seconds] for one in ran],
+        "of": count,
+        "tests": [[one.verdict, one.seconds] for one in results],
     }
-    if failed is None:
-        return Verdict(1.0, f"all {several} tests passed", details)
-    details["failed"] = _shown(failed, ran[failed], tests)
-    value = passed / several if options.partial else 0.0
-    reason = f"{passed} of {several} tests passed; test {failed + 1}: {ran[failed].verdict}"
+    if first_failed is None:
+        return Verdict(1.0, f"all {count} tests passed", details)
+    details["failed"] = _failed_test(first_failed, results[first_failed], tests)
+    value = passed / count if options.partial else 0.0
+    verdict = results[first_failed].verdict
+    reason = f"{passed} of {count} tests passed; test {first_failed + 1}: {verdict}"
     return Verdict(value, reason, details)
 
 
-def _shown(place: int, ran: Any, tests: Any) -> dict[str, Any]:
+def _failed_test(place: int, result: Any, tests: Any) -> dict[str, Any]:
     """Return the first test that failed, for the page.
 
-    What was wanted is told there and nowhere that a policy reads.
+    The expected output is shown there only, never to a policy.
     """
     from apps.rewards.code.running import excerpt
 
     case = tests.cases[place]
     if case.check:
-        given = case.check
-        wanted = ""
+        test_input = case.check
+        expected = ""
     elif tests.function:
         named = [dict(case.keywords)] if case.keywords else []
-        given = json.dumps([*case.arguments, *named])
-        wanted = json.dumps(case.wanted[0])
+        test_input = json.dumps([*case.arguments, *named])
+        expected = json.dumps(case.expected[0])
     else:
-        given = case.stdin
-        wanted = case.wanted[0]
+        test_input = case.stdin
+        expected = case.expected[0]
     return {
         "test": place + 1,
-        "given": excerpt(given),
-        "wanted": excerpt(wanted),
-        "said": ran.said,
-        "error": ran.error,
+        "input": excerpt(test_input),
+        "expected": excerpt(expected),
+        "output": result.output,
+        "error": result.error,
     }

@@ -10,7 +10,13 @@ from pydantic import Field
 
 from apps.rewards.judging.asking import Ask, JudgeOptions, Reply
 from apps.rewards.judging.fencing import RULE, fenced, join_chat
-from apps.rewards.judging.verdicts import Unreadable, agreed, judging_cost, parse_verdict, stood
+from apps.rewards.judging.verdicts import (
+    Unreadable,
+    judging_cost,
+    mean_verdict,
+    parse_verdict,
+    position_details,
+)
 from apps.rewards.scorers.contract import RolloutView, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
@@ -74,9 +80,9 @@ def read(
         for n, place, share in ((first, 1, points), (second, 2, 1 - points)):
             won[n].append(share)
             places[n].append(place)
-    details = [stood(own, 2) | judging_cost(replies) for own in places]
+    details = [position_details(own, 2) | judging_cost(replies) for own in places]
     return [
-        agreed(*each) if any(each[:2]) else _alone()
+        mean_verdict(*each) if any(each[:2]) else _alone()
         for each in zip(won, failed, details, strict=True)
     ]
 

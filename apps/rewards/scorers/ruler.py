@@ -10,11 +10,11 @@ from apps.rewards.judging.fencing import RULE, fenced, join_chat
 from apps.rewards.judging.verdicts import (
     REASONING_SHOWN,
     Unreadable,
-    agreed,
     judging_cost,
+    mean_verdict,
     parse_verdict,
+    position_details,
     read_number,
-    stood,
 )
 from apps.rewards.scorers.contract import RolloutView, TaskView
 from apps.rewards.scorers.verdict import Verdict
@@ -81,7 +81,7 @@ def read(
             places[n].append(place)
     details = {"reasoning": reasoning[:REASONING_SHOWN], **judging_cost(replies)}
     return [
-        agreed(some, failures, stood(own, len(rollouts)) | details)
+        mean_verdict(some, failures, position_details(own, len(rollouts)) | details)
         for some, own in zip(votes, places, strict=True)
     ]
 
