@@ -35,12 +35,12 @@ class Tile:
 
 
 def add_overview(request: HttpRequest, context: dict) -> dict:
-    """Add `tiles`, `troubles` and `entries` to the page's context, as the user may see them."""
+    """Add `tiles`, `problems` and `entries` to the page's context, as the user may see them."""
     user = request.user
     context["tiles"] = (
         [*_runs(), *_people(), _workers(), *_disk()] if user.has_perm("runs.view_run") else []
     )
-    context["troubles"] = list(_troubles()) if user.has_perm("runs.view_run") else []
+    context["problems"] = list(_problems()) if user.has_perm("runs.view_run") else []
     entries = AuditEntry.objects.select_related("project").order_by("-pk")[:ENTRIES_SHOWN]
     context["entries"] = entries if user.has_perm("accounts.view_auditentry") else None
     return context
@@ -56,7 +56,7 @@ def _runs() -> list[Tile]:
         Tile(
             f"{running:,}",
             words,
-            f"Runs that learn now, of {sum(counts.values()):,} in all projects.",
+            f"Runs in training, of {sum(counts.values()):,} in all projects.",
             link,
         )
     ]
@@ -80,21 +80,20 @@ def _people() -> list[Tile]:
         Tile(
             f"{found['people']:,}",
             f"people, {found['staff']} of them staff",
-            "Accounts that may sign in; simulated raters are not counted.",
+            "Accounts that can sign in, without simulated raters.",
             reverse("admin:accounts_user_changelist"),
         ),
         Tile(
             f"{found['guarded']} of {found['staff']}",
             "staff with a second factor",
-            "Who enters here signs in as everywhere; a second factor is added on one’s own settings"
-            " page.",
+            "Staff who set up a second factor. You add yours on your settings page.",
             reverse("admin:mfa_authenticator_changelist"),
             found["guarded"] < found["staff"],
         ),
         Tile(
             f"{tokens:,}",
-            "living tokens",
-            "Keys of programs that are neither revoked nor ended.",
+            "active tokens",
+            "API tokens that are neither revoked nor expired.",
             reverse("admin:accounts_token_changelist"),
         ),
     ]
@@ -104,12 +103,11 @@ def _workers() -> Tile:
     alive = Worker.objects.filter(stopped_at=None, heartbeat_at__gte=after(-settings.LEASE_SECONDS))
     counts = dict(alive.order_by().values_list("role").annotate(Count("pk")))
     words = (
-        ", ".join(f"{count} {role}" for role, count in sorted(counts.items()))
-        or "none was heard of lately"
+        ", ".join(f"{count} {role}" for role, count in sorted(counts.items())) or "none is running"
     )
     why = (
-        f"Workers of runs heard of within {settings.LEASE_SECONDS} s; web processes and beat are"
-        " not counted."
+        f"Workers with a heartbeat in the last {settings.LEASE_SECONDS} s, without web processes"
+        " and beat."
     )
     return Tile(
         str(sum(counts.values())),
@@ -132,7 +130,7 @@ def _disk() -> list[Tile]:
     return found
 
 
-def _troubles():
+def _problems():
     """Yield (words, link) of problems that need attention."""
     silent = Worker.every.filter(
         stopped_at=None,
@@ -141,13 +139,13 @@ def _troubles():
     )
     for key in silent.order_by("-heartbeat_at").values_list("key", flat=True)[:5]:
         yield (
-            f"Process {key} went silent without saying goodbye.",
+            f"Process {key} stopped sending heartbeats.",
             reverse("admin:runs_worker_changelist"),
         )
     for environment in Environment.objects.filter(open_until__gt=timezone.now()).select_related(
         "project"
     )[:5]:
         link = reverse("admin:environments_environment_change", args=[environment.pk])
-        yield f"Environment {environment} is not called: {environment.open_reason}", link
+        yield f"The circuit breaker of {environment} is open: {environment.open_reason}", link
     if not is_made():
-        yield "The SQL views are not there: run `manage.py migrate`, which says why.", ""
+        yield "The SQL views are missing. Run `manage.py migrate`; its output gives the reason.", ""

@@ -45,7 +45,7 @@ def test_the_first_page_tells_the_state_of_the_installation(desk, seeded):
     Worker.objects.filter(pk=worker.pk).update(heartbeat_at=timezone.now() - timedelta(hours=1))
     page = html(desk, "admin:index")
     assert "running, 0 paused" in page and "staff with a second factor" in page and "0 of 1" in page
-    assert "Process scorer@far:1 went silent" in page
+    assert "Process scorer@far:1 stopped sending heartbeats" in page
     assert "run started" in page and "run lab/tone-7" in page  # the newest acts
 
 

@@ -486,7 +486,7 @@ class Migration(migrations.Migration):
             name="archived_at",
             field=models.DateTimeField(
                 editable=False,
-                help_text="When the project was archived: lists leave it out, and its runs cannot start.",
+                help_text="When the project was archived. Lists hide it, and its runs cannot start.",
                 null=True,
             ),
         ),
@@ -495,7 +495,7 @@ class Migration(migrations.Migration):
             name="deleting_since",
             field=models.DateTimeField(
                 editable=False,
-                help_text="When its deletion was ordered: nobody sees or changes what is in it any more.",
+                help_text="When its deletion was requested. Its contents can no longer be seen or changed.",
                 null=True,
             ),
         ),

@@ -125,12 +125,12 @@ class Project(models.Model):
     archived_at = models.DateTimeField(
         null=True,
         editable=False,
-        help_text="When the project was archived: lists leave it out, and its runs cannot start.",
+        help_text="When the project was archived. Lists hide it, and its runs cannot start.",
     )
     deleting_since = models.DateTimeField(
         null=True,
         editable=False,
-        help_text="When its deletion was ordered: nobody sees or changes what is in it any more.",
+        help_text="When its deletion was requested. Its contents can no longer be seen or changed.",
     )
 
     objects = ProjectQuerySet.as_manager()

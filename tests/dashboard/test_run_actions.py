@@ -1,4 +1,4 @@
-"""Acts on a run with their reasons, and the audit log of those who steer it."""
+"""Actions on a run with their reasons, and the audit log of the people who control it."""
 
 import html
 
@@ -9,7 +9,7 @@ from apps.accounts.models import AuditEntry
 from apps.runs.models import Run
 
 
-def act(client, run: Run, verb: str, **fields: str):
+def act_on(client, run: Run, verb: str, **fields: str):
     return client.post(reverse("run-act", args=[run.project.slug, run.slug, verb]), fields)
 
 
@@ -24,7 +24,7 @@ def test_a_reason_stands_beside_the_state_in_the_event_and_in_the_audit_log(
     client, alice, run, verb, state
 ):
     client.force_login(alice)
-    act(client, run, verb, name=run.slug, reason="the scorer is wrong")
+    act_on(client, run, verb, name=run.slug, reason="the scorer is wrong")
     run.refresh_from_db()
     assert (run.state, run.state_reason) == (state, "the scorer is wrong")
     assert (
@@ -39,7 +39,7 @@ def test_a_reason_stands_beside_the_state_in_the_event_and_in_the_audit_log(
 @pytest.mark.parametrize("reason", ["half of a\x07word", "x" * 301])
 def test_what_is_no_reason_is_said_and_nothing_is_changed(client, alice, run, reason):
     client.force_login(alice)
-    assert act(client, run, "pause", reason=reason).status_code == 302
+    assert act_on(client, run, "pause", reason=reason).status_code == 302
     run.refresh_from_db()
     assert run.state == Run.State.RUNNING
     assert "Nothing was changed: A reason" in html.unescape(
@@ -50,7 +50,7 @@ def test_what_is_no_reason_is_said_and_nothing_is_changed(client, alice, run, re
 def test_resuming_with_a_reason_leaves_none_at_the_running_state(client, alice, run):
     client.force_login(alice)
     run.pause()
-    act(client, run, "resume", reason="mended")
+    act_on(client, run, "resume", reason="mended")
     run.refresh_from_db()
     assert (run.state, run.state_reason) == (Run.State.RUNNING, "")
     assert AuditEntry.objects.get(action="run resumed").details == {"reason": "mended"}
@@ -58,7 +58,7 @@ def test_resuming_with_a_reason_leaves_none_at_the_running_state(client, alice, 
 
 def test_a_checkpoint_is_asked_for_from_the_runs_page_and_said_there(client, alice, run):
     client.force_login(alice)
-    act(client, run, "checkpoint")
+    act_on(client, run, "checkpoint")
     run.refresh_from_db()
     assert run.checkpoint_asked_at is not None
     shown = client.get(reverse("run", args=[run.project.slug, run.slug])).content.decode()
