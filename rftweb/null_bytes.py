@@ -44,8 +44,8 @@ def _field_with_nul(request: HttpRequest) -> str | None:
     """
     if NUL in request.path_info:
         return ""
-    for sent in (request.GET, request.POST) if request.method == "POST" else (request.GET,):
-        for name, values in sent.lists():
+    for fields in (request.GET, request.POST) if request.method == "POST" else (request.GET,):
+        for name, values in fields.lists():
             if NUL in name or any(NUL in value for value in values):
                 return name.replace(NUL, "")[:LONGEST_NAME]
     return None

@@ -114,8 +114,8 @@ def visible_gpus() -> list[str]:
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is None:
         return list(listed.values()) or [EVERY_GPU]
-    asked = [name.strip() for name in chosen.split(",") if name.strip()]
-    found = [_name_of(one, listed) for one in asked]
+    names = [name.strip() for name in chosen.split(",") if name.strip()]
+    found = [_name_of(one, listed) for one in names]
     return [name for name in found if name] if all(found) else [EVERY_GPU]
 
 

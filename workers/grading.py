@@ -150,11 +150,11 @@ class Child:
         """Write the questions, which fit into an empty pipe; or a single one of any size."""
         if self.process is None or self.process.poll() is not None:
             self._start()
-        sent = self._child.stdin
-        assert sent is not None  # a pipe
+        pipe = self._child.stdin
+        assert pipe is not None  # a pipe
         try:
-            sent.write(b"".join(one.line for one in questions))
-            sent.flush()
+            pipe.write(b"".join(one.line for one in questions))
+            pipe.flush()
         except BrokenPipeError:
             raise GraderDied("its process ended") from None
 

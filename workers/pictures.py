@@ -11,13 +11,13 @@ def load_pngs(project_id: int, names: Iterable[str]) -> dict[str, bytes]:
 
     Raises Unreadable where one is not kept.
     """
-    wanted = set(names)
-    if not wanted:
+    missing_names = set(names)
+    if not missing_names:
         return {}
-    rows = Picture.objects.filter(project=project_id, sha256__in=wanted).values_list(
+    rows = Picture.objects.filter(project=project_id, sha256__in=missing_names).values_list(
         "sha256", "png"
     )
     found = {name: bytes(png) for name, png in rows}
-    for name in sorted(wanted - found.keys()):
+    for name in sorted(missing_names - found.keys()):
         raise Unreadable(f"the project has no image {name[:12]}…")
     return found

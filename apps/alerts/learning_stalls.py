@@ -51,20 +51,22 @@ def fruitless_runs(runs: Iterable[Run]) -> dict[int, Fruitless]:
     The window begins after the run's last start.
     """
     windows = {run: fruitless_window(run) for run in runs if run.is_live}
-    asked = {run.pk: (run, size) for run, size in windows.items() if 0 < size <= run.groups_dropped}
-    if not asked:
+    windows_by_run = {
+        run.pk: (run, size) for run, size in windows.items() if 0 < size <= run.groups_dropped
+    }
+    if not windows_by_run:
         return {}
-    windows_dropped = _all_dropped(asked)
+    windows_dropped = _all_dropped(windows_by_run)
     return {run_id: _described(run_id, first, since) for run_id, first, since in windows_dropped}
 
 
-def _all_dropped(asked: Mapping[int, tuple[Run, int]]) -> list[tuple[int, int, datetime]]:
+def _all_dropped(windows_by_run: Mapping[int, tuple[Run, int]]) -> list[tuple[int, int, datetime]]:
     """Return (run, first group of its window, time it was dropped) for all runs, in one query."""
-    sizes = [size for _, size in asked.values()]
-    since = [run.state_since or run.created_at for run, _ in asked.values()]
-    trained = [run.trained_at for run, _ in asked.values()]
+    sizes = [size for _, size in windows_by_run.values()]
+    since = [run.state_since or run.created_at for run, _ in windows_by_run.values()]
+    trained = [run.trained_at for run, _ in windows_by_run.values()]
     with connection.cursor() as cursor:
-        cursor.execute(ALL_DROPPED, [list(asked), sizes, since, trained])
+        cursor.execute(ALL_DROPPED, [list(windows_by_run), sizes, since, trained])
         return cursor.fetchall()
 
 

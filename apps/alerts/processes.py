@@ -34,10 +34,10 @@ def lost() -> list[LostWorker]:
 
     The time of a dead worker is its last heartbeat, that of a fenced one when it was fenced.
     """
-    heard = Worker.objects.filter(heartbeat_at__gt=Now() - timedelta(days=DAYS)).order_by(
+    recent_workers = Worker.objects.filter(heartbeat_at__gt=Now() - timedelta(days=DAYS)).order_by(
         "-heartbeat_at"
     )[:SEEN]
-    standing = {worker: worker.standing for worker in heard}
+    standing = {worker: worker.standing for worker in recent_workers}
     others = Counter(worker.role for worker in standing if standing[worker] == "alive")
     dead = [
         worker

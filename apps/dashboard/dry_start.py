@@ -46,12 +46,12 @@ def start_dry_start(project: Project, plan: RunConfig, by: User) -> Run:
     if not can_be_tried(plan):
         raise ConfigError({"configuration": "samples no tasks of its own, so there is no reply"})
     taskset = plan.taskset or next(iter(plan.tasksets))
-    asked = Asked(taskset=taskset, samples=ROLLOUTS, tasks=1)
+    question_set = Asked(taskset=taskset, samples=ROLLOUTS, tasks=1)
     run = Run.create(
         project=project,
         slug=free_name(f"try-{plan.policy}-{taskset}"[: LONGEST_SLUG - 8], project.runs.all()),
         title=f"Dry start of {plan.policy} on {taskset}"[:LONGEST_TITLE],
-        plan=evaluation_like(plan, asked),
+        plan=evaluation_like(plan, question_set),
         owner=by,
     )
     run.start(by=by)

@@ -40,12 +40,12 @@ def preview_item(user: User, run: Run, plan: People) -> Preview:
     Without one, it shows the taskset's first task with placeholders.
     """
     group = _example(run)
-    wanted = _replies_per_decision(run, plan)
+    reply_count = _replies_per_decision(run, plan)
     if group is None:
         task = run.tasksets[0].tasks.order_by("index")[0]
         replies = [
             Rollout(pk=n, text=text, state=Rollout.State.FINISHED)
-            for n, text in enumerate(STAND_INS[:wanted], start=1)
+            for n, text in enumerate(STAND_INS[:reply_count], start=1)
         ]
         source = "the first task of the taskset with sample replies"
         return Preview(
@@ -53,7 +53,9 @@ def preview_item(user: User, run: Run, plan: People) -> Preview:
             source,
             describe_lease(plan),
         )
-    replies = list(_finished(group).select_related("group__task").order_by("sample_index")[:wanted])
+    replies = list(
+        _finished(group).select_related("group__task").order_by("sample_index")[:reply_count]
+    )
     return Preview(
         show_item(user, held_over(run, plan, replies)),
         f"group {group.draw_index} of this run",

@@ -48,8 +48,8 @@ def copy_snapshot(snapshot: Path, target: Path) -> None:
     blobs = snapshot.parent.parent / "blobs"
     target.mkdir()
     with os.scandir(snapshot) as entries:
-        wanted = sorted(entry.name for entry in entries if _is_wanted(entry.name))
-    for name in wanted:
+        file_names = sorted(entry.name for entry in entries if _is_wanted(entry.name))
+    for name in file_names:
         _copy(_bytes_of(snapshot / name, blobs), target / name)
 
 

@@ -240,12 +240,14 @@ def require_like(tensors: dict[str, TensorSpec], like: dict[str, TensorSpec]) ->
     for name in sorted(tensors.keys() - like.keys()):
         raise DamagedWeights(Damage.EXTRA_TENSOR, name, "this tensor is not expected")
     for name, spec in sorted(tensors.items()):
-        wanted = like[name]
-        if spec.dtype != wanted.dtype:
-            raise DamagedWeights(Damage.WRONG_DTYPE, name, f"{spec.dtype}, expected {wanted.dtype}")
-        if spec.shape != wanted.shape:
+        expected = like[name]
+        if spec.dtype != expected.dtype:
             raise DamagedWeights(
-                Damage.WRONG_SHAPE, name, f"{list(spec.shape)}, expected {list(wanted.shape)}"
+                Damage.WRONG_DTYPE, name, f"{spec.dtype}, expected {expected.dtype}"
+            )
+        if spec.shape != expected.shape:
+            raise DamagedWeights(
+                Damage.WRONG_SHAPE, name, f"{list(spec.shape)}, expected {list(expected.shape)}"
             )
 
 

@@ -204,9 +204,9 @@ def _chunks(stream: BinaryIO, tensor: TensorPlace, path: Path) -> Iterator[bytes
     """Yield the tensor's bytes from the stream's position, at most CHUNK at a time."""
     left = tensor.end - tensor.begin
     while left:
-        wanted = min(CHUNK, left)
-        chunk = stream.read(wanted)
-        if len(chunk) < wanted:
+        size = min(CHUNK, left)
+        chunk = stream.read(size)
+        if len(chunk) < size:
             raise DamagedWeights(
                 Damage.TRUNCATED, path.name, f"{tensor.name}: {left} bytes are missing"
             )

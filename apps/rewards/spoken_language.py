@@ -89,9 +89,10 @@ def _script_of(letter: str) -> str:
 
 
 def _by_words(text: str, script: str) -> str:
-    told = Counter(re.findall(r"[^\W\d_][\w\u0900-\u097f]*", text))
+    word_counts = Counter(re.findall(r"[^\W\d_][\w\u0900-\u097f]*", text))
     counts = {
-        code: sum(told[word] for word in words.split()) for code, words in WORDS[script].items()
+        code: sum(word_counts[word] for word in words.split())
+        for code, words in WORDS[script].items()
     }
     (first, most), (_, next_most) = Counter(counts).most_common(2)
     is_clear = most >= FEWEST_WORDS and most > next_most

@@ -131,9 +131,9 @@ def delete_runs(runs: Iterable[Run], by: User | None) -> list[RunRemoval]:
 
     Raises NotDeletable with the reasons.
     """
-    wanted = {run.pk for run in runs}
-    evaluations = Run.objects.filter(evaluates__run__in=wanted).exclude(state=Run.State.DELETING)
-    keys = wanted | set(evaluations.values_list("pk", flat=True))
+    run_ids = {run.pk for run in runs}
+    evaluations = Run.objects.filter(evaluates__run__in=run_ids).exclude(state=Run.State.DELETING)
+    keys = run_ids | set(evaluations.values_list("pk", flat=True))
     # Locked: nobody starts, evaluates or branches from them until this transaction ends.
     locked = lock_rows(Run.objects.select_related("project", "topic").filter(pk__in=keys))
     against = [reason for run in locked for reason in reasons_against(run, keys)]

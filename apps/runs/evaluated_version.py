@@ -29,24 +29,24 @@ def find_evaluated_version(
     Locks the row of its run: until the caller's transaction ends its trainer retires no folder
     (apps.runs.version_retirement).
     """
-    asked = plan.evaluation
-    if asked is None or not asked.run:
+    evaluation = plan.evaluation
+    if evaluation is None or not evaluation.run:
         return None, {}
-    run = lock_first(project.runs.kept().filter(slug=asked.run))
+    run = lock_first(project.runs.kept().filter(slug=evaluation.run))
     if run is None:
-        return None, {"evaluation.run": f"no run {asked.run!r} in project {project.slug!r}"}
+        return None, {"evaluation.run": f"no run {evaluation.run!r} in project {project.slug!r}"}
     if policy and run.policy_id != policy.pk:
         return None, {
             "policy": (
                 f"is {policy.slug!r}, but {run.slug!r} trains {run.policy.slug!r}: use that one"
             )
         }
-    version = run.weight_versions.filter(version=asked.version).first()
+    version = run.weight_versions.filter(version=evaluation.version).first()
     if version is None:
         newest = run.published_version
         return None, {
             "evaluation.version": (
-                f"run {run.slug!r} has no version {asked.version}; the newest is {newest}"
+                f"run {run.slug!r} has no version {evaluation.version}; the newest is {newest}"
             )
         }
     if why := version.why_not_evaluated():

@@ -12,18 +12,18 @@ from apps.tasksets.sources.names import ZIP, find_format_suffix
 LONGEST_NAME = 200  # characters that are kept of a file's name
 
 
-def upload_name(sent: UploadedFile) -> str:
+def upload_name(upload: UploadedFile) -> str:
     """Return the file's own name, without folders."""
-    return PurePosixPath((sent.name or "").replace("\0", "")).name[:LONGEST_NAME]
+    return PurePosixPath((upload.name or "").replace("\0", "")).name[:LONGEST_NAME]
 
 
 @contextmanager
-def keep_upload(sent: UploadedFile) -> Iterator[Path]:
+def keep_upload(upload: UploadedFile) -> Iterator[Path]:
     """Yield a copy of the file whose name ends as the file's does; it goes when the block ends."""
-    name = sent.name or ""
+    name = upload.name or ""
     suffix = ZIP if name.lower().endswith(ZIP) else find_format_suffix(name)
     with tempfile.NamedTemporaryFile(prefix="sent-", suffix=suffix) as copy:
-        for piece in sent.chunks():
+        for piece in upload.chunks():
             copy.write(piece)
         copy.flush()
         yield Path(copy.name)

@@ -27,9 +27,9 @@ def check_trainer_processes() -> Iterator[Finding]:
         return  # another check says so
     places = _gpus() or os.cpu_count() or 1
     for run in several:
-        wanted = run.settings.trainer
-        local = min(wanted.processes, here or wanted.processes)
-        words = f"run {run.slug}: {wanted.words}"
+        trainer = run.settings.trainer
+        local = min(trainer.processes, here or trainer.processes)
+        words = f"run {run.slug}: {trainer.words}"
         if local > places:
             mend = "lower trainer.processes, or start some on other machines (docs/deploy.md)"
             yield warn(

@@ -22,12 +22,12 @@ def find_marked_processes(prefix: str) -> set[int]:
 
     Our own process and zombies are excluded.
     """
-    wanted = f"{MARKER}={prefix}".encode()
+    marker = f"{MARKER}={prefix}".encode()
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it ended meanwhile, or belongs to another user
             variables = (entry / "environ").read_bytes().split(b"\0")  # a zombie's is empty
-            if any(variable.startswith(wanted) for variable in variables):
+            if any(variable.startswith(marker) for variable in variables):
                 found.add(int(entry.name))
     return found - {os.getpid()}
 

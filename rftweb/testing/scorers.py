@@ -166,9 +166,9 @@ def _problems_of_verdicts(
         yield f"gets {_shown(values)} instead of {_shown(example.wanted)} ({reasons})"
 
 
-def _same(values: Sequence[float | None], wanted: Sequence[float | None]) -> bool:
-    pairs = zip(values, wanted, strict=False)
-    return len(values) == len(wanted) and all(
+def _same(values: Sequence[float | None], expected: Sequence[float | None]) -> bool:
+    pairs = zip(values, expected, strict=False)
+    return len(values) == len(expected) and all(
         one is other if one is None or other is None else abs(one - other) <= CLOSE
         for one, other in pairs
     )

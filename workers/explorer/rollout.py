@@ -200,10 +200,10 @@ class InFlightRollout:
 
         Returns None when there is none, or no room for an answer.
         """
-        sent = sum(turn.role == USER for turn in self.turns)
-        if sent == len(self.plan.follow_ups):
+        user_turns = sum(turn.role == USER for turn in self.turns)
+        if user_turns == len(self.plan.follow_ups):
             return None
-        return self.append_message(self.plan.follow_ups[sent])
+        return self.append_message(self.plan.follow_ups[user_turns])
 
     def append_message(self, follow_up: FollowUp) -> FollowUp | None:
         """Append this message after a finished policy turn, and return it.

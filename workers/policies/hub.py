@@ -54,10 +54,10 @@ def download_model(name: str, revision: str, folder: Path) -> str:
 
 def _size(info: ModelInfo) -> int:
     """Return the bytes of the files that are downloaded. Raises NotDownloaded without weights."""
-    wanted = [one for one in info.siblings or () if _is_wanted(one.rfilename)]
-    if not any(one.rfilename.endswith(".safetensors") for one in wanted):
+    files = [one for one in info.siblings or () if _is_wanted(one.rfilename)]
+    if not any(one.rfilename.endswith(".safetensors") for one in files):
         raise NotDownloaded("the repository has no safetensors files, and no others are loaded")
-    return sum(one.size or 0 for one in wanted)
+    return sum(one.size or 0 for one in files)
 
 
 def _is_wanted(path: str) -> bool:

@@ -130,12 +130,12 @@ class TrainerHost:
 
     def _engine_precision(self) -> str:
         """Return the precision of an engine of this run on a device like this one."""
-        wanted = self.spec.engine_precision
-        if wanted != precision.AUTO:
-            return wanted  # the engine has its own precision, whatever this device computes in
+        setting = self.spec.engine_precision
+        if setting != precision.AUTO:
+            return setting  # the engine has its own precision, whatever this device computes in
         parameters = precision.parameters_in(self.spec.policy)
         device = next(self.built.model.parameters()).device
-        return precision.choose("engine", wanted, parameters, device).name
+        return precision.choose("engine", setting, parameters, device).name
 
     def layout(self) -> dict[str, TensorSpec]:
         """Return the tensors that a publication of these weights holds."""

@@ -83,9 +83,9 @@ class RunTrainer(ABC, Generic[Item]):
 
     def is_built_as(self, run: Run) -> bool:
         """Tell whether the trainer has the processes that the run's configuration now asks for."""
-        wanted = run.settings.trainer
+        trainer = run.settings.trainer
         spec = self.host.spec
-        return (spec.processes, spec.sharding) == (wanted.processes, wanted.sharding)
+        return (spec.processes, spec.sharding) == (trainer.processes, trainer.sharding)
 
     # -- taking over
 

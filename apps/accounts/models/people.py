@@ -163,19 +163,19 @@ class Project(models.Model):
 
         `names` maps each name to whether the rater is a simulated one.
         """
-        wanted = {f"{self.slug}/{name}": name for name in names}
-        raters = self.imported_raters.filter(username__in=wanted)
+        usernames = {f"{self.slug}/{name}": name for name in names}
+        raters = self.imported_raters.filter(username__in=usernames)
         known = set(raters.values_list("username", flat=True))
         common = {"imported_into": self, "is_active": False, "password": make_password(None)}
         User.objects.bulk_create(
             [
                 User(username=username, is_simulated=names[name], **common)
-                for username, name in wanted.items()
+                for username, name in usernames.items()
                 if username not in known
             ],
             ignore_conflicts=True,  # another import may name them just now
         )
-        return {wanted[rater.username]: rater for rater in raters.all()}
+        return {usernames[rater.username]: rater for rater in raters.all()}
 
     def require_rater_name(self, name: str) -> None:
         """Raise ValueError for a name that no imported rater can have."""

@@ -219,10 +219,10 @@ def _experts(run: Run, number: int, groups: list[int]) -> list[int]:
     if plan.algorithm.expert.source == "same_prompt":
         experts = experts.filter(group__task__in=run.groups.filter(pk__in=groups).values("task"))
     known = list(experts.order_by("pk").values_list("pk", flat=True))
-    wanted = min(plan.expert_rows_per_step, len(known))
+    expert_rows = min(plan.expert_rows_per_step, len(known))
     draw = (number - 1) * plan.expert_rows_per_step
     taken: dict[int, None] = {}
-    while len(taken) < wanted:  # within two epochs every expert occurs at least once
+    while len(taken) < expert_rows:  # within two epochs every expert occurs at least once
         taken[known[draw_position(draw, len(known), plan.seed)]] = None
         draw += 1
     return list(taken)

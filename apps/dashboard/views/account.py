@@ -159,8 +159,10 @@ def _page(
 @login_required
 def settings_page(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: their own settings."""
-    asked = request.GET.get("scope")  # the scope that the linking page suggests
-    return _page(request, TokenForm(request.user, initial={"scopes": [asked or Token.Scope.READ]}))
+    suggested_scope = request.GET.get("scope")  # the scope that the linking page suggests
+    return _page(
+        request, TokenForm(request.user, initial={"scopes": [suggested_scope or Token.Scope.READ]})
+    )
 
 
 @require_POST

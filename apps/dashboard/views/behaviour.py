@@ -92,15 +92,15 @@ def _version(run: Run, query: QueryDict, name: str) -> WeightVersion:
     return found
 
 
-def _evaluated(asked: QuestionSet) -> Evaluated | None:
+def _evaluated(question_set: QuestionSet) -> Evaluated | None:
     """Return the evaluations of a set of tasks, None unless both versions have a complete one."""
-    known = [line.known.cell.slug for line in asked.lines if line.known]
-    if len(asked.lines) < 2 or len(known) < len(asked.lines):
+    known = [line.known.cell.slug for line in question_set.lines if line.known]
+    if len(question_set.lines) < 2 or len(known) < len(question_set.lines):
         return None
     one, other = known
-    return Evaluated(asked.taskset, asked.words, one, other)
+    return Evaluated(question_set.taskset, question_set.words, one, other)
 
 
-def _chosen_version(offered: list[Evaluated], asked: str) -> Evaluated | None:
-    named = next((one for one in offered if one.one == asked), None)
+def _chosen_version(offered: list[Evaluated], version_name: str) -> Evaluated | None:
+    named = next((one for one in offered if one.one == version_name), None)
     return named or next(iter(offered), None)

@@ -175,20 +175,20 @@ def _runs(request: SignedInRequest) -> tuple[list[Run], list[str]]:
     Raises Http404 for too many.
     """
     typed = request.GET.get("runs", "")
-    asked = list(dict.fromkeys(part.strip() for part in typed.split(",") if part.strip()))
-    if len(asked) > MOST_RUNS or len(typed) > LONGEST:
+    names = list(dict.fromkeys(part.strip() for part in typed.split(",") if part.strip()))
+    if len(names) > MOST_RUNS or len(typed) > LONGEST:
         raise Http404(f"compare at most {MOST_RUNS} runs")
     condition = Q()
-    for address in asked:
+    for address in names:
         project, _, slug = address.partition("/")
         condition |= Q(project__slug=project, slug=slug)
     found = (
         {_address(run): run for run in _visible(request).with_tasksets().filter(condition)}
-        if asked
+        if names
         else {}
     )
-    return [found[address] for address in asked if address in found], [
-        one for one in asked if one not in found
+    return [found[address] for address in names if address in found], [
+        one for one in names if one not in found
     ]
 
 

@@ -144,8 +144,8 @@ def _page(
     is_open = sees_judgements(request.user, run)
     steers = may_steer(request, run)
     gain, measures = (compute_gain(run), list_cost_measures(run, found)) if is_open else (None, [])
-    asked = request.GET.get("against", "")
-    by = asked if asked in measures else next(iter(measures), "")
+    baseline = request.GET.get("against", "")
+    by = baseline if baseline in measures else next(iter(measures), "")
     if prices_form is None:
         prices_form = PricesForm(initial=_prices_shown(found.prices))
     context = {

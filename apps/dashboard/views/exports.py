@@ -107,8 +107,8 @@ def _model(run: Run, request: SignedInRequest) -> dict:
     there = [one for one in newest if one.has_folder]
     if not there:
         return {"version": None}
-    asked = request.GET.get("version")
-    found = next((one for one in there if str(one.version) == asked), there[0])
+    version_name = request.GET.get("version")
+    found = next((one for one in there if str(one.version) == version_name), there[0])
     found.run = run
     numbers = [one.version for one in there]
     return {"version": found, "versions": numbers, **list_export_formats(found)}

@@ -24,9 +24,9 @@ def find_step(request: SignedInRequest, project: str, slug: str) -> HttpResponse
     if not run.step:
         messages.info(request, "This run has no steps yet.")
         return redirect("run", project, slug)
-    wanted = forms.IntegerField(required=False, min_value=1, max_value=run.step)
+    step_field = forms.IntegerField(required=False, min_value=1, max_value=run.step)
     try:
-        number = wanted.clean(request.GET.get("number", ""))
+        number = step_field.clean(request.GET.get("number", ""))
     except forms.ValidationError:
         messages.error(request, f"Step: enter a whole number from 1 to {run.step:,}.")
         number = None

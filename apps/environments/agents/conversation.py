@@ -69,16 +69,16 @@ class ChatMessage:
 
 
 def parse_messages(
-    sent: object, taken: dict[str, EncodedPicture] | None = None
+    document: object, taken: dict[str, EncodedPicture] | None = None
 ) -> tuple[ChatMessage, ...]:
     """Parse the messages of a call; add their pictures to `taken` (None: the policy sees none).
 
     Raises Refused with the place.
     """
-    if not isinstance(sent, list) or not 0 < len(sent) <= MOST_MESSAGES * 8:
+    if not isinstance(document, list) or not 0 < len(document) <= MOST_MESSAGES * 8:
         raise refuse_field("messages", f"must be a list of 1 to {MOST_MESSAGES * 8} messages")
     return tuple(
-        _message(f"messages[{place}]", message, taken) for place, message in enumerate(sent)
+        _message(f"messages[{place}]", message, taken) for place, message in enumerate(document)
     )
 
 
@@ -251,14 +251,14 @@ class NewMessages:
 
 
 def news(
-    turns: Sequence[EpisodeTurn], sent: Sequence[ChatMessage], offered: Sequence[dict]
+    turns: Sequence[EpisodeTurn], messages: Sequence[ChatMessage], offered: Sequence[dict]
 ) -> NewMessages:
     """Return what is new in a call.
 
     Raises Refused naming the first message that differs from what was recorded.
     """
     before = recorded(turns)
-    for place, (old, message) in enumerate(zip(before, sent, strict=False)):
+    for place, (old, message) in enumerate(zip(before, messages, strict=False)):
         if not _is_same(old, message):
             raise _differs(
                 place,
@@ -271,11 +271,11 @@ def news(
         )
         raise Refused(422, "conversation_differs", why, "tools")
     answered = not turns or turns[-1].answered_at is not None
-    if turns and len(sent) == len(before) - answered:
+    if turns and len(messages) == len(before) - answered:
         return NewMessages(turns[-1].number, ())  # a repeat after a lost answer
-    if len(sent) <= len(before):
+    if len(messages) <= len(before):
         raise _differs(
-            len(sent),
+            len(messages),
             "is missing: the episode has more messages; send all of them and the new ones",
         )
     if not answered:
@@ -285,7 +285,7 @@ def news(
             "messages: the last call of this episode has no reply yet",
             "messages",
         )
-    rest = sent[len(before) :]
+    rest = messages[len(before) :]
     _require_new(rest, len(before), before)
     return NewMessages(len(turns), tuple(rest))
 

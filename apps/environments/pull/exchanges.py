@@ -25,9 +25,9 @@ async def exchange_json(
 
     Raises CallFailed, including BadStatus. It has no time limit of its own.
     """
-    sent = None if body is None else json.dumps(body).encode()
+    body_bytes = None if body is None else json.dumps(body).encode()
     headers = [("Authorization", f"Bearer {bearer}")] if bearer else []
-    status, reply = await _exchange(address, machine, method, path, sent, headers)
+    status, reply = await _exchange(address, machine, method, path, body_bytes, headers)
     if status != 200:
         raise BadStatus(
             status,

@@ -159,16 +159,20 @@ def _known_tasks(
 ) -> tuple[Taskset, dict[str, int]] | None:
     slugs = {entry.taskset for entry in entries}
     taskset = to.project.tasksets.filter(slug=slugs.pop()).first() if len(slugs) == 1 else None
-    wanted = {entry.index: entry.task for entry in entries}
-    if taskset is None or len({(entry.index, entry.task) for entry in entries}) > len(wanted):
+    tasks_by_index = {entry.index: entry.task for entry in entries}
+    if taskset is None or len({(entry.index, entry.task) for entry in entries}) > len(
+        tasks_by_index
+    ):
         return None
     there = taskset.tasks.filter(
-        index__in=[index for index in wanted if index is not None]
+        index__in=[index for index in tasks_by_index if index is not None]
     ).iterator()
     found = {
         task_digest(task.prompt, task.answer, task.meta): (task.index, task.pk) for task in there
     }
-    same = all(digest in found and found[digest][0] == index for index, digest in wanted.items())
+    same = all(
+        digest in found and found[digest][0] == index for index, digest in tasks_by_index.items()
+    )
     return (taskset, {digest: pk for digest, (_, pk) in found.items()}) if same else None
 
 

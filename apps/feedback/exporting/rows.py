@@ -173,8 +173,8 @@ def _group(rating: Rating) -> Group:
 
 
 def _texts(ratings: list[Rating]) -> dict[int, str]:
-    wanted = {pk for rating in ratings for pk in rating.members}
-    return dict(Rollout.objects.filter(pk__in=wanted).values_list("pk", "text"))
+    rollout_ids = {pk for rating in ratings for pk in rating.members}
+    return dict(Rollout.objects.filter(pk__in=rollout_ids).values_list("pk", "text"))
 
 
 # -- groups

@@ -86,14 +86,14 @@ def split_words_and_marks(text: str) -> list[str]:
 
 def extract_features(prompt: str, reply: str, surprise: BaseNll, topics: Topics) -> ReplyFeatures:
     words = split_words_and_marks(reply)
-    asked = frozenset(split_words_and_marks(prompt))
+    prompt_words = frozenset(split_words_and_marks(prompt))
     different = frozenset(words)
-    about = asked & topics.words
+    about = prompt_words & topics.words
     numbers = (
         math.log1p(len(words)) / 3,
-        len(different & asked) / max(1, len(different)),
+        len(different & prompt_words) / max(1, len(different)),
         float(bool(different & about)),
-        float(bool((different & topics.words) - asked)),
+        float(bool((different & topics.words) - prompt_words)),
         1 - len(different) / max(1, len(words)),
         surprise.mean / 2,
         min(surprise.worst, 20.0) / 8,

@@ -91,11 +91,11 @@ def next_items(request: HttpRequest) -> HttpResponse:
         raise Http404("fences: give one for each slot in again")
     user = request.user
     held = take_again(user, again, fences, run) if again else []
-    wanted = count - len(held)
-    if wanted > 0 and ready is not None:
-        wanted = limit_count(user, run, wanted, ready + len(held))
-    if wanted > 0:
-        held += claim(user, run, wanted, UNCONFIRMED_LEASE_S)
+    missing = count - len(held)
+    if missing > 0 and ready is not None:
+        missing = limit_count(user, run, missing, ready + len(held))
+    if missing > 0:
+        held += claim(user, run, missing, UNCONFIRMED_LEASE_S)
     held.sort(key=lambda one: again.index(one.slot_id) if one.slot_id in again else len(again))
     if not held and ready:
         return HttpResponse(status=204)

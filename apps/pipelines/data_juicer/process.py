@@ -128,7 +128,7 @@ class FilterProcess:
         everything.
         """
         began = time.monotonic()
-        heard = b""
+        received = b""
         left = memoryview(question)
         ticked = began
         stdin, stdout = self._pipes()
@@ -136,13 +136,13 @@ class FilterProcess:
             selector.register(stdout, selectors.EVENT_READ)
             if question:
                 selector.register(stdin, selectors.EVENT_WRITE)
-            while left or not heard.endswith(b"\n"):
+            while left or not received.endswith(b"\n"):
                 for key, _ in selector.select(TICK_S):
                     if key.fileobj is stdout:
-                        heard += self._read(stdout)
+                        received += self._read(stdout)
                     elif not (left := left[self._write(stdin, left) :]):
                         selector.unregister(stdin)
-                if len(heard) > LONGEST_REPLY:
+                if len(received) > LONGEST_REPLY:
                     raise NoAnswer(f"the reply is longer than {LONGEST_REPLY} bytes")
                 now = time.monotonic()
                 if now > began + seconds:
@@ -150,7 +150,7 @@ class FilterProcess:
                 if now > ticked + TICK_S:
                     meanwhile()
                     ticked = now
-        return heard
+        return received
 
     def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
         """Return the standard input and output of the running process."""

@@ -217,5 +217,5 @@ def same_reward(one: float | None, other: float | None) -> bool:
 
 def digest_case(scorer: str, options: object, task: object, reply: object) -> str:
     """Return what two cases have in common if they score the same."""
-    said = json.dumps([scorer, options, task, reply], sort_keys=True)
-    return hashlib.sha256(said.encode()).hexdigest()
+    document = json.dumps([scorer, options, task, reply], sort_keys=True)
+    return hashlib.sha256(document.encode()).hexdigest()

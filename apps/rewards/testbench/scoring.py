@@ -34,11 +34,11 @@ def next_questions(trial: Trial, at_once: int) -> list[Question]:
     A scorer that compares replies is asked about all of them together.
     """
     first = len(trial.verdicts)
-    asked = (trial.scorer, trial.options, trial.task)
+    scoring_key = (trial.scorer, trial.options, trial.task)
     if judges_groups(trial.scorer):
-        return [build_question(range(len(trial.replies)), *asked, trial.replies)]
+        return [build_question(range(len(trial.replies)), *scoring_key, trial.replies)]
     places = range(first, min(first + at_once, len(trial.replies)))
-    return [build_question([place], *asked, [trial.replies[place]]) for place in places]
+    return [build_question([place], *scoring_key, [trial.replies[place]]) for place in places]
 
 
 def case_question(case: RegressionCase) -> Question:

@@ -323,10 +323,10 @@ class ChatTurn(WorkerLease):
     @property
     def messages(self) -> list[dict]:
         """Return all messages that the policy sees before this answer."""
-        heard = [{"role": "system", "content": self.chat.system}] if self.chat.system else []
+        messages = [{"role": "system", "content": self.chat.system}] if self.chat.system else []
         for turn in self.chat.said.filter(number__lt=self.number):
-            heard += [*turn.prompt, {"role": "assistant", "content": turn.said}]
-        return [*heard, *self.prompt]
+            messages += [*turn.prompt, {"role": "assistant", "content": turn.said}]
+        return [*messages, *self.prompt]
 
     def wish_to_stop(self) -> None:
         """Stop the turn at once when no explorer holds it.

@@ -442,9 +442,9 @@ class Run(WorkerLease):
         """Have the trainer write a checkpoint after its next step, whenever that comes."""
         with transaction.atomic():
             live = Run.objects.filter(pk=self.pk, state__in=(self.State.RUNNING, self.State.PAUSED))
-            asked = live.update(checkpoint_asked_at=Now())
+            updated = live.update(checkpoint_asked_at=Now())
             self.refresh_from_db()
-            if not asked:
+            if not updated:
                 raise NotPossible(
                     f"run {self.slug} is {self.get_state_display()}; only a running or pausing run "
                     "can write a checkpoint"

@@ -34,11 +34,11 @@ def refusals_of_evaluation(plan: RunConfig) -> Iterator[tuple[str, str]]:
     """Yield knobs that mean nothing to an evaluation, each by field with what to change."""
     if plan.steps:
         yield "steps", f"is {plan.steps}, but an evaluation trains nothing: set it to 0"
-    asked = plan.evaluation
-    if asked and asked.version and not asked.run:
+    evaluation = plan.evaluation
+    if evaluation and evaluation.version and not evaluation.run:
         yield (
             "evaluation.version",
-            f"is {asked.version}: name the run that has it under `evaluation.run`",
+            f"is {evaluation.version}: name the run that has it under `evaluation.run`",
         )
     for name in LEARNING_FIELDS:
         if getattr(plan, name) != type(plan).model_fields[name].get_default():

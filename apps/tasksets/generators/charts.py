@@ -51,9 +51,9 @@ def _draw(draw: random.Random) -> TaskRow:
         pen.rectangle((x, _height_of(value, top), x + step * 2 // 3, BOTTOM), fill=ink)
         label = letters(name)
         image.paste(label, (x + step // 3 - label.width // 2, BOTTOM + 4))
-    asked = draw.randrange(len(names))
-    question = f"What is the value of bar {names[asked]}? Answer with a number."
-    answer = {"value": values[asked], "tolerance": TOLERANCE}
+    asked_index = draw.randrange(len(names))
+    question = f"What is the value of bar {names[asked_index]}? Answer with a number."
+    answer = {"value": values[asked_index], "tolerance": TOLERANCE}
     return build_picture_task(
         image,
         question,

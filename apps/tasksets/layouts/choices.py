@@ -137,8 +137,8 @@ def _right(row: Row, choices: dict[str, Any]) -> str:
 
 def _is_quality(row: Row) -> bool:
     """Tell whether the row is of QuALITY's own files, also with all questions of a text in one."""
-    asked = row.get("questions")
-    is_nested = is_objects(asked) and "gold_label" in asked[0]
+    questions = row.get("questions")
+    is_nested = is_objects(questions) and "gold_label" in questions[0]
     is_plain = isinstance(row.get("question"), str) and is_whole(row.get("gold_label"))
     is_asked = is_nested or (is_plain and is_texts(decoded(row.get("options"))))
     return isinstance(row.get("article"), str) and is_asked

@@ -128,8 +128,8 @@ def _contained(path: Path, file: Path) -> Path:
 
 
 def _plain(path: Path, format: str, split: str) -> list[Path]:
-    wanted = "jsonl" if format == "json" else format  # names do not tell these two apart
-    found = [file for file in _data_files(path) if wanted in ("auto", format_by_name(file.name))]
+    extension = "jsonl" if format == "json" else format  # names do not tell these two apart
+    found = [file for file in _data_files(path) if extension in ("auto", format_by_name(file.name))]
     kinds = sorted({format_by_name(file.name) for file in found})
     if not found or len(kinds) > 1:
         what = (
@@ -154,6 +154,6 @@ def _data_files(path: Path) -> list[Path]:
     )
 
 
-def _split_of(file: Path, wanted: str) -> str:
+def _split_of(file: Path, default: str) -> str:
     words = [word for part in file.parts for word in re.split(r"[^a-z0-9]+", part.lower())]
-    return next((word for word in (wanted.lower(), *SPLITS) if word and word in words), "")
+    return next((word for word in (default.lower(), *SPLITS) if word and word in words), "")

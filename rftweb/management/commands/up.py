@@ -122,19 +122,19 @@ def read_plan(options: dict) -> Plan:
 
     Embedded services are started for URLs that are not set.
     """
-    wanted = options["only"].split(",") if options["only"] else list(ROLES)
-    if unknown := set(wanted) - set(ROLES):
+    role_names = options["only"].split(",") if options["only"] else list(ROLES)
+    if unknown := set(role_names) - set(ROLES):
         raise CommandError(
             f"unknown role {', '.join(sorted(unknown))}; there are: {', '.join(ROLES)}"
         )
-    require_shared_folder(set(wanted))
+    require_shared_folder(set(role_names))
     services = set() if options["no_embedded"] else embedded_services()
-    only_services = set(wanted) <= set(SERVICES)
+    only_services = set(role_names) <= set(SERVICES)
     roles = [
         role
         for role in ROLES
-        if (role in services and (not only_services or role in wanted))
-        or (role in wanted and role not in SERVICES)
+        if (role in services and (not only_services or role in role_names))
+        or (role in role_names and role not in SERVICES)
     ]
     if not roles:
         raise CommandError("nothing to start: DATABASE_URL and REDIS_URL point to other servers")
@@ -142,9 +142,9 @@ def read_plan(options: dict) -> Plan:
     return Plan(settings.VAR, tuple(roles), options["port"], counts, options["simulated_rater"])
 
 
-def require_shared_folder(wanted: set[str]) -> None:
+def require_shared_folder(roles: set[str]) -> None:
     """Refuse roles that need the shared folder on a machine that downloads weights."""
-    if settings.WEIGHTS_URL and (others := wanted - set(WITHOUT_SHARED_FOLDER)):
+    if settings.WEIGHTS_URL and (others := roles - set(WITHOUT_SHARED_FOLDER)):
         raise CommandError(
             "RFTWEB_WEIGHTS_URL is set: this machine fetches weights, but "
             f"{', '.join(sorted(others))} need the publisher's folder; start `up --only explorer` "
