@@ -251,14 +251,14 @@ class NewMessages:
 
 
 def news(
-    turns: Sequence[EpisodeTurn], messages: Sequence[ChatMessage], offered: Sequence[dict]
+    turns: Sequence[EpisodeTurn], sent_messages: Sequence[ChatMessage], offered: Sequence[dict]
 ) -> NewMessages:
     """Return what is new in a call.
 
     Raises Refused naming the first message that differs from what was recorded.
     """
     before = recorded(turns)
-    for place, (old, message) in enumerate(zip(before, messages, strict=False)):
+    for place, (old, message) in enumerate(zip(before, sent_messages, strict=False)):
         if not _is_same(old, message):
             raise _differs(
                 place,
@@ -271,11 +271,11 @@ def news(
         )
         raise Refused(422, "conversation_differs", why, "tools")
     answered = not turns or turns[-1].answered_at is not None
-    if turns and len(messages) == len(before) - answered:
+    if turns and len(sent_messages) == len(before) - answered:
         return NewMessages(turns[-1].number, ())  # a repeat after a lost answer
-    if len(messages) <= len(before):
+    if len(sent_messages) <= len(before):
         raise _differs(
-            len(messages),
+            len(sent_messages),
             "is missing: the episode has more messages; send all of them and the new ones",
         )
     if not answered:
@@ -285,7 +285,7 @@ def news(
             "messages: the last call of this episode has no reply yet",
             "messages",
         )
-    rest = messages[len(before) :]
+    rest = sent_messages[len(before) :]
     _require_new(rest, len(before), before)
     return NewMessages(len(turns), tuple(rest))
 
