@@ -8,7 +8,8 @@ import re
 # "No" takes back a statement only where a pause follows: "No solution exists" does not.
 _NO = "no|nope|nein|non|нет|いや|いえ"
 _WORDS = (
-    r"wait|oops|hold on|actually|correction|scratch that|sorry|my (?:mistake|bad)|on second thoughts?"
+    r"wait|oops|hold on|actually|correction|scratch that|sorry|my (?:mistake|bad)"
+    r"|on second thoughts?"
     r"|i made (?:a|an) (?:mistake|error)|halt|moment|korrektur|entschuldigung|vielmehr|pardon"
     r"|en fait|attendez|plutôt|perdón|corrección|espera|mejor dicho|en realidad|стоп|точнее|вернее"
     r"|поправка|извините"
@@ -18,9 +19,10 @@ _PAUSE = r"[\s,.:;!，。：！、…—–-]{1,5}"
 _SIGH = r"(?:(?:hmm|hm|oh|ah|oops|well|but|no|nein|non|but|aber|mais|pero)[,.!…]{0,3}\s)?"
 _NEXT = rf"(?:(?:no|nein|non|i meant?|wait)\b{_PAUSE})?"
 _BEGINS = re.compile(
-    rf"(?<=[.!?…。！？\n])[\s*_]{{0,4}}{_SIGH}(?:(?:{_NO})(?=[,.:;!—–、，。-])|(?:{_WORDS})(?![^\W_])"
-    rf"|{_IN_CJK}){_PAUSE}{_NEXT}(?=\S)"
-    rf"|(?:[,;]|…|\.\.\.?|\s[—–-])\s{{0,2}}(?:oh,?\s|wait,?\s)?(?:(?:{_NO}|wait|sorry|actually)[,:;]\s"
+    rf"(?<=[.!?…。！？\n])[\s*_]{{0,4}}{_SIGH}(?:(?:{_NO})(?=[,.:;!—–、，。-])|(?:{_WORDS})"
+    rf"(?![^\W_])|{_IN_CJK}){_PAUSE}{_NEXT}(?=\S)"
+    rf"|(?:[,;]|…|\.\.\.?|\s[—–-])\s{{0,2}}(?:oh,?\s|wait,?\s)?(?:(?:{_NO}|wait|sorry"
+    r"|actually)[,:;]\s"
     rf"|(?:or rather|i meant?|make that|scratch that|vielmehr|mejor dicho|je veux dire|то есть)[,:]?\s)"
     r"(?:wait,?\s|i meant?\s)?(?=\S)",
     re.I,
@@ -29,7 +31,7 @@ _SENTENCE = re.compile(r"(?<=[^\W\d_][.!?…])\s|(?<=[\d)%$][.!?])\s(?=[^\W\d_])
 
 
 def corrections(text: str) -> list[re.Match]:
-    """List where the text takes back what stands before; what is right begins at the end of each."""
+    """List where the text takes back what stands before; the right text begins at their ends."""
     return list(_BEGINS.finditer(text))
 
 

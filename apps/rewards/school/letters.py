@@ -83,10 +83,13 @@ _OF_OTHERS = re.compile(
     r"|\b(?:common|popular|usual|frequent|tempting|typical|obvious)\s(?:\w{1,12}\s)?(?:answer|choice"
     r"|mistake|error|guess|pick|trap)s?\b"
     r"|\b(?:at first|initially|originally|my first (?:guess|thought|idea))\b"
-    r"|\b(?:seems?|looks?|appears?)\s(?:\w{1,12}\s)?(?:like|tempting|right|plausible|correct|good|to be)\b"
+    r"|\b(?:seems?|looks?|appears?)\s(?:\w{1,12}\s)?(?:like|tempting|right|plausible|correct"
+    r"|good|to be)\b"
     r"|\b(?:die meisten|viele|manche|la plupart|beaucoup|certains|muchos|la mayoría|algunos"
-    r"|auf den ersten blick|zuerst|à première vue|d['’]abord|al principio|a primera vista)(?![^\W_])"
-    r"|(?:很多|许多|大多数)(?:人|同学|学生)|乍一看|一开始|многие|большинство|сначала|на первый взгляд"
+    r"|auf den ersten blick|zuerst|à première vue|d['’]abord|al principio|a primera vista)"
+    r"(?![^\W_])"
+    r"|(?:很多|许多|大多数)(?:人|同学|学生)|乍一看|一开始|многие|большинство|сначала"
+    r"|на первый взгляд"
     r"|多くの人|最初は|一見",
     re.I,
 )
