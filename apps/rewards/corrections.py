@@ -23,7 +23,8 @@ _BEGINS = re.compile(
     rf"(?![^\W_])|{_IN_CJK}){_PAUSE}{_NEXT}(?=\S)"
     rf"|(?:[,;]|…|\.\.\.?|\s[—–-])\s{{0,2}}(?:oh,?\s|wait,?\s)?(?:(?:{_NO}|wait|sorry"
     r"|actually)[,:;]\s"
-    rf"|(?:or rather|i meant?|make that|scratch that|vielmehr|mejor dicho|je veux dire|то есть)[,:]?\s)"
+    rf"|(?:or rather|i meant?|make that|scratch that|vielmehr|mejor dicho"
+    r"|je veux dire|то есть)[,:]?\s)"
     r"(?:wait,?\s|i meant?\s)?(?=\S)",
     re.I,
 )
