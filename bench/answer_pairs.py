@@ -77,6 +77,8 @@ def _one_letter(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
     ):
         yield right, answer, True
         yield wrong, answer, False
+    yield right, f"Most pick {wrong}, but the right answer is {right}.", True
+    yield wrong, f"Most pick {wrong}, but the right answer is {right}.", False
     yield right, f"The answer is not {right}.", False
     yield right, f"{right} or {wrong}", False
     yield right, "A, B, C, D", False
@@ -117,7 +119,14 @@ def _quantities(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
         yield {"value": value, "unit": unit}, answer, True
         yield {"value": 2 * value, "unit": unit}, answer, False
         yield {"value": value, "unit": "kg*m"}, answer, False
-    for answer in ("half of {} N", "twice {} N", "more than {} N", "It is a third of {} N."):
+    for answer in (
+        "half of {} N",
+        "twice {} N",
+        "more than {} N",
+        "It is a third of {} N.",
+        "> {} N",
+        "at least {} N",
+    ):
         yield {"value": n, "unit": "N"}, answer.replace("{}", str(n)), False
 
 
@@ -134,6 +143,8 @@ def _counts(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
     yield {"count": 12 * (unit + 1)}, f"{('two', *ones[2:], 'ten')[unit - 1]} dozen", True
     yield {"count": count}, f"{count} or {count + 1}", False
     yield {"count": count}, f"half of {count}", False
+    yield {"count": count}, f"at least {count}", False
+    yield {"count": count}, f"{count}%", False
     yield {"count": unit}, f"{count} plus {unit}", False
 
 
@@ -181,6 +192,15 @@ def _references(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
     ):
         yield {"reference": right}, answer, True
         yield {"reference": wrong}, answer, False
+    yield {"reference": right}, f"It is {wrong}. No, it is {right}.", True
+    yield {"reference": wrong}, f"It is {wrong}. No, it is {right}.", False
+    year = draw.randrange(1000, 2000)
+    for era in ("AD", "CE", "n. Chr.", "ap. J.-C."):
+        yield {"reference": str(year)}, f"{year} {era}", True
+    for era in ("BC", "v. Chr.", "av. J.-C.", "до н. э."):
+        yield {"reference": str(year)}, f"{year} {era}", False
+        yield {"reference": f"{year} BC"}, f"{year} {era}", True
+    yield {"reference": str(year)}, f"by {year}", False
     yield {"reference": right}, f"It is not {right}.", False
     yield {"reference": right}, f"{right} or {wrong}", False
     yield {"reference": right}, f"{right}, {wrong}", False

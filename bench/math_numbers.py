@@ -60,7 +60,7 @@ def percents(draw: random.Random) -> Drawn:
             (str(n / 100), r"<n>\%", True),
             (r"<n>\%", "<n>", True),
             (r"<n>\%", "<n>/100", True),
-            ("<n>", "<n> percent", True),
+            ("<n>", "<n> percent", False),
             ("<n>%", f"{n + 1}%", False),
             (str(n / 100), f"{n / 100}%", False),
             ("<n>%", str(n / 10), False),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from apps.rewards import number_words, spelled_values
-from apps.rewards.altered_numbers import is_altered
+from apps.rewards.altered_numbers import is_altered, is_bound
 from apps.rewards.final_answer import NoAnswer, final_answer, only
 
 NUMBER = re.compile(
@@ -29,7 +29,6 @@ _SCIENTIFIC = re.compile(
 _CALCULATION = re.compile(r"\A[^\w=]{0,5}\d[-+*/×÷()\d\s.,$]{0,100}=(?=[^=]{1,60}$)")
 _IN_TOTAL = re.compile(r"(?:\s\w{1,30}){0,2}\s(?:in total|altogether|in all|total|overall)\b", re.I)
 _TEXT = re.compile(r"\\text\s?\{([^{}]*)\}")
-_BOUND = re.compile(r"\b(?:more|less|fewer|greater|larger|smaller|higher|lower) than\s$", re.I)
 # Digits of full width, and of Arabic, Persian, Hindi, Bengali and Thai, by their zeros.
 _ZEROS = "０٠۰०০๐"
 _DIGITS = str.maketrans("．，－％−٫٬", ".,-%-.,") | {
@@ -77,9 +76,10 @@ def _numbers(text: str, words: bool) -> list[Number]:
     found = []
     for each in NUMBER.finditer(text):
         digits = each.group().replace(",", "")
-        if _BOUND.search(text[: each.start()]):  # more than 12 is another number
+        before, behind = text[: each.start()], text[each.end() :]
+        if is_bound(before):  # more than 12 is another number
             continue
-        if is_altered(text[: each.start()], text[each.end() :]):  # so is half of 12
+        if is_altered(before, behind, digits):  # so is half of 12
             return []
         if digits.strip("+-."):
             behind = text[each.end() : each.end() + 10].lstrip().lower()

@@ -6,7 +6,7 @@ with its last "=", or its one number; else the sentence itself.
 
 import re
 
-from apps.rewards import number_words
+from apps.rewards import corrections, number_words
 from apps.rewards.altered_numbers import is_altered
 
 LONGEST = 2_000  # characters of one answer
@@ -40,7 +40,7 @@ _END_OF_SENTENCE = re.compile(
 _LEAD = re.compile(
     r"^[∴⇒→\s]{1,4}|"
     r"^(?:(?:so|thus|hence|therefore|then|finally|and|(?:we|i)\s+(?:get|got|have|find)|it\s+is"
-    r"|this\s+is"
+    r"|it['’]s|this\s+is|es\sist|das\sist|c['’]est|es(?=\s[A-ZÁÉÍÓÚÑ\d])|это|是"
     r"|equals?|also|daher|somit|donc|ainsi|por\s+lo\s+tanto|entonces|因此|所以|故|よって"
     r"|したがって|итак|значит|следовательно)"
     r"(?![^\W_])[\s,:，]*){1,3}",
@@ -99,8 +99,6 @@ _RULED_OUT = re.compile(
 _ANOTHER = re.compile(
     r"(?<=[\w$)}%°*])(?:,\s(?:and\s)?not\s[^,;=]{1,40}|\s\((?:and\s)?not\s[^()]{1,40}\))$", re.I
 )
-# Words before a number that only bounds what is asked for.
-_BOUND = re.compile(r"\b(?:more|less|fewer|greater|larger|smaller|higher|lower) than\s$", re.I)
 _MINUS = re.compile(r"\b(?:minus|negative)\s(?=\d)(?<!\d\sminus\s)", re.I)
 _HEDGED = re.compile(r"\b(?:maybe|perhaps|possibly|might|could)\b", re.I)
 _PARTS = re.compile(r"[,;]\s(?:(?:and|so|but|hence|thus|therefore)\s)?")
@@ -122,12 +120,6 @@ _GIVEN_UP = re.compile(
 _DOUBTED = re.compile(
     r"\bI doubt\b|\b(?:is|it['’]s) (?:very |highly )?(?:unlikely|doubtful)\b"
     r"|\b(?:wrong|incorrect|false) (?:answer|result|value)s? (?:is|are|was|would be)\b",
-    re.I,
-)
-# A sentence that takes back the one before it: "The answer is 12. Wait, no, it is 13."
-_CORRECTED = re.compile(
-    r"(?<=[.!?…])\s{1,3}(?:wait|oops|correction|scratch that|sorry)\b[\s,.:;!—-]{1,5}"
-    r"(?:(?:no|actually)\b[\s,.:;!—-]{1,5})?(?=\S)",
     re.I,
 )
 _SAYS_IN_CHINESE = re.compile(r"(?:等于|就是|是|为|為|得到?)\s?(?=[-\d$(\\√π{])")
@@ -178,11 +170,13 @@ def list_answers(text: str) -> list[str]:
     """List what the text gives as the answer; different ones are several answers."""
     if minerva := _minerva(text[-4 * LONGEST :]):
         return [minerva]
-    lines = [line.strip() for line in text[-4 * LONGEST :].strip().splitlines()]
-    lines = [line for line in lines if re.search(r"\w", line) and len(line) <= LONGEST]
-    if not lines or len(text.strip().rpartition("\n")[2]) > LONGEST:
+    if len(text.strip().rpartition("\n")[2]) > LONGEST:
         return []
-    lines[-1] = _CORRECTED.split(lines[-1])[-1]
+    text = corrections.last_statement(text[-4 * LONGEST :].strip())
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if re.search(r"\w", line) and len(line) <= LONGEST]
+    if not lines:
+        return []
     if _DOUBTED.search(_last_sentence(lines[-1])):
         return []
     if lines[-1].endswith("?") and _HEDGED.search(_last_sentence(lines[-1])):
@@ -291,7 +285,7 @@ def _reduced(sentence: str) -> str:
     if spans := _from_spans(text):
         return spans
     numbers = list(_NUMBER.finditer(text))
-    if len(numbers) == 1 and is_altered(text[: numbers[0].start()], text[numbers[0].end() :]):
+    if len(numbers) == 1 and _is_changed(text, numbers[0]):
         return text
     if chinese := list(_SAYS_IN_CHINESE.finditer(text)):
         if is_denied(text[: chinese[-1].end()].rstrip()):
@@ -325,9 +319,14 @@ def _reduced(sentence: str) -> str:
     numbers = list(_NUMBER.finditer(text))
     if len(numbers) == 1 and is_denied(text[: numbers[0].start()]):
         return ""
-    if len(numbers) == 1 and not _BOUND.search(text[: numbers[0].start()]):
+    if len(numbers) == 1:
         return _with_unit(text, numbers[0])
     return text
+
+
+def _is_changed(text: str, number: re.Match) -> bool:
+    before, behind = text[: number.start()], text[number.end() :]
+    return is_altered(before, behind, number.group())
 
 
 def _only_time(sentence: str) -> str:

@@ -13,6 +13,7 @@ def value(response: str, wanted: str) -> float | None:
 
 
 FOUND = [
+    ("The answer is 60. No, the answer is 61.", "61"),
     ("[Answer] 42", "42"),
     ("The correct option is (C).", "C"),
     ("The right choice is D.", "D"),
@@ -119,7 +120,6 @@ NOT_FOUND = [
     ("x = 5 is not a solution.", "5"),
     ("不是12个。", "12"),
     ("Answer: 60 or 61", "61"),
-    ("The answer is 60. No, the answer is 61.", "61"),
     ("I think it is 60 or 61", "61"),
     ("It is not 61.", "61"),
     ("The answer is not 61.", "61"),

@@ -33,7 +33,8 @@ _CONVERSION = re.compile(
 _ASKS_UNIT = re.compile(r"\bhow (?:many|much|long|far)\b|\bin (?:\w+)\?|\bconvert|\bexpress", re.I)
 _ASKS_PERCENT = re.compile(
     r"(?:what|which|as an?|the|in|find|percentage|nearest|how many)\s(?:\w+\s){0,2}per ?cent"
-    r"|percentage|(?:in|as a) %|by how many percent",
+    r"|percentage|(?:in|as a) %|by how many percent|prozent|pour ?cent|por ?ciento|porcentaje"
+    r"|百分|パーセント|何%|何％|процент",
     re.I,
 )
 _SPAN = re.compile(
@@ -64,11 +65,12 @@ def why_no_answer(expected: str, given: str, prompt: str) -> str:
         ours = more[0]  # 2 AC^{-1} as a formula, where the answer is one
     if _is_open(ours, theirs[0]):
         return "a calculation, not its result"
+    is_percentage = _is_percentage(theirs[0]) and not _is_percentage(ours)
     if not prompt:
-        return ""
+        is_another = is_percentage and _only_sign_left_out(ours, theirs[0])
+        return "a percentage instead of a number" if is_another else ""
     if _restates(read_all_meanings(expected), theirs, prompt):
         return "a copy of the task, not its answer"
-    is_percentage = _is_percentage(theirs[0]) and not _is_percentage(ours)
     if is_percentage and not _ASKS_PERCENT.search(prompt):
         return "a percentage instead of a number"
     return ""
@@ -192,6 +194,13 @@ def _families(node: Node) -> frozenset[str]:
         return frozenset()
     own = frozenset((_FAMILIES[node[0]],)) if node[0] in _FAMILIES else frozenset()
     return own.union(*(_families(part) for part in node[1:] if isinstance(part, tuple)))
+
+
+def _only_sign_left_out(expected: Shape, given: Shape) -> bool:
+    """Tell 12 from 12 %; 0.12 is 12 %."""
+    if not isinstance(expected, Value) or not isinstance(given, Value):
+        return False
+    return not values.has_same_value(expected.node, given.node)
 
 
 def _is_percentage(shape: Shape) -> bool:

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apps.rewards import number_words
+from apps.rewards import corrections, number_words, years
+from apps.rewards.altered_numbers import is_altered
 
 LONGEST = 20_000  # characters that are read
 LONGEST_NUMBER = 60  # characters of a number in words
@@ -261,10 +262,7 @@ _RULED_OUT = re.compile(
     r"| (?:one of )?(?:the|an?) (?:wrong|incorrect|false))\b",
     re.I,
 )
-# A sentence that takes back the one before it, and a clause that sets another answer against it.
-_CORRECTED = re.compile(
-    r"(?<=[.!?…])\s{1,3}(?:no|wait|actually|correction|sorry)\b[\s,.:;!—-]{1,5}", re.I
-)
+# A clause that sets another answer against the one before it.
 _SET_AGAINST = re.compile(
     r",?\s(?:but|however|yet)\s(?=(?:it|that|the\s\w{2,20})\s(?:is|was)\b)", re.I
 )
@@ -281,15 +279,21 @@ def is_reference(text: str, reference: Sequence[str], asked: str = "") -> bool:
 
 def _gives(text: str, reference: str, asked: str) -> bool:
     expected = content(reference)
+    if years.is_year(reference):
+        reference, text = years.in_one_form(reference), years.in_one_form(text)
+    text = corrections.last_statement(text)
     text = _REMARK.sub("", _ANOTHER.sub("", _BELIEVED.sub("", text.strip())))
     text = _BUT.sub("", _FRAME_BEHIND.sub("", _FRAME_BEFORE.sub("", text)))
-    text = _CORRECTED.split(text)[-1]
     if not expected:
         return False
     if reference.strip().lower() in _VERDICTS:
         return _is_verdict(text, reference.strip().lower())
     is_number = re.fullmatch(r"\d{1,12}", reference.strip()) is not None
     if is_number and re.search(rf"(?:^|\s)[-−]{reference.strip()}(?!\d)", text):
+        return False
+    if years.is_year(reference) and years.alone(text) == reference:
+        return True
+    if is_number and _is_another(text, reference.strip()):
         return False
     if is_number and _is_only_number(text, reference.strip()):
         return True
@@ -344,6 +348,14 @@ def _is_verdict(text: str, expected: str) -> bool:
     )
 
 
+def _is_another(text: str, number: str) -> bool:
+    """Tell whether words make another number of it, or a year that is not certain."""
+    for found in re.finditer(rf"(?<!\d){number}(?!\d)", text):
+        if is_altered(text[: found.start()], text[found.end() :], number):
+            return True
+    return years.is_year(number) and years.is_vague(text)
+
+
 def _is_only_number(text: str, number: str) -> bool:
     """Tell whether the text names this one number, as that of a time or a count: in 1945."""
     text = _DAY.sub("", text) if len(number) == 4 else text
@@ -355,7 +367,10 @@ def _is_only_number(text: str, number: str) -> bool:
     if len(numbers) != 1 or numbers[0].group().rstrip(".,") != number:
         return False
     return (
-        re.search(r"(?:\b(?:in|is|was|are|were|of|year)|[:=])\s$", text[: numbers[0].start()])
+        re.search(
+            r"(?:\b(?:in|is|was|are|were|of|year|en|im|jahr|année|l['’]an|año|в)|[:=]|[于於在是])\s?$",
+            text[: numbers[0].start()],
+        )
         is not None
     )
 
@@ -397,7 +412,9 @@ def mark_ideas(text: str, marking: Scheme) -> MarkingResult:
     if a list names everything there is, none is.
     """
     clauses = [
-        _Clause(clause) for clause in _CLAUSE.split(text[:LONGEST]) if clause and clause.strip()
+        _Clause(clause)
+        for clause in _CLAUSE.split(corrections.without_corrected(text[:LONGEST]))
+        if clause and clause.strip()
     ]
     states = {idea: _idea_state(idea, clauses) for idea in (*marking.ideas, *marking.wrong)}
     if names_everything(text, marking):

@@ -8,10 +8,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from apps.rewards import corrections
 from apps.rewards.final_answer import after_thinking, boxes, hashes, inside_tags
 
 NAMES = ("value", "correct", "answer", "letters")
 LONGEST = 600  # characters of a final answer
+_LONGEST_SUBJECT = 20  # characters before "is a common answer" that are its subject
 WRONG_BEFORE = 20  # characters in which "wrong" stands before "answer is b"
 LINES = 8  # from the end, in which the letter may be named before other words
 # Possessive: blanks between two letters could be shared out in several ways, which multiply.
@@ -62,6 +64,41 @@ _VERDICT_BEHIND = re.compile(
     re.I,
 )
 _NOT_WRONG = re.compile(r"\bnot (?:wrong|incorrect|false)\b", re.I)
+# A letter that would be the answer in another case: "If x were odd, the answer would be B."
+_SUPPOSED = re.compile(
+    r"\b(?:if|had|were)\b[^.?!\n]{1,120}\bwould (?:be|have been)\b[^.?!,;\n]{0,80}(?=[.?!,;]\s)",
+    re.I,
+)
+_QUOTED = re.compile(r"(?<!\w)['\"“‘`]([A-Z])['\"”’`](?!\w)")
+_ARROWS = re.compile(r"^[=→⇒∴>\s-]{1,4}(?=\(?[A-Z]\b)")
+# What others pick, or what was thought first, before the sentence or clause with the answer.
+_OF_OTHERS = re.compile(
+    r"\b(?:most|many|some|several|few)(?:\s(?:people|students|pupils|others|readers|candidates))?"
+    r"(?:\s(?:would|will|might|may|often|wrongly|mistakenly|incorrectly|tend to))?"
+    r"\s(?:pick|choose|chose|answer|say|select|think|go|guess|believe|assume|fall)\b"
+    r"|\b(?:students|people|pupils|others|beginners)\s(?:\w{1,12}\s){0,2}(?:pick|choose|answer|say"
+    r"|select|think|go|guess|believe)\b"
+    r"|\b(?:one|you|we|someone|anyone|it)\s(?:might|may|could|would)\s(?:\w{1,12}\s){0,2}(?:think|pick"
+    r"|choose|say|guess|believe|assume|expect|seem|be tempted)\b"
+    r"|\b(?:common|popular|usual|frequent|tempting|typical|obvious)\s(?:\w{1,12}\s)?(?:answer|choice"
+    r"|mistake|error|guess|pick|trap)s?\b"
+    r"|\b(?:at first|initially|originally|my first (?:guess|thought|idea))\b"
+    r"|\b(?:seems?|looks?|appears?)\s(?:\w{1,12}\s)?(?:like|tempting|right|plausible|correct"
+    r"|good|to be)\b"
+    r"|\b(?:die meisten|viele|manche|la plupart|beaucoup|certains|muchos|la mayoría|algunos"
+    r"|auf den ersten blick|zuerst|à première vue|d['’]abord|al principio|a primera vista)"
+    r"(?![^\W_])"
+    r"|(?:很多|许多|大多数)(?:人|同学|学生)|乍一看|一开始|многие|большинство|сначала"
+    r"|на первый взгляд"
+    r"|多くの人|最初は|一見",
+    re.I,
+)
+_CONTRAST = re.compile(
+    r"[,;.]?\s(?:but|yet|however|though|in fact|aber|doch|jedoch|mais|cependant|pero|sin embargo|но"
+    r"|однако)(?![^\W_])[,\s]{0,2}|[.;!]\s|，?(?:但是?|不过|其实)|[。；]|が、",
+    re.I,
+)
+_WRONG = re.compile(r"\bnot (?:wrong|incorrect|false)\b", re.I)
 # A letter that would be the answer in another case: "If x were odd, the answer would be B."
 _SUPPOSED = re.compile(
     r"\b(?:if|had|were)\b[^.?!\n]{1,120}\bwould (?:be|have been)\b[^.?!,;\n]{0,80}(?=[.?!,;]\s)",
@@ -176,7 +213,9 @@ def _read(text: str, choices: Any, several: bool) -> frozenset[str]:
     text = re.sub(r"\\(?:text\w{0,4}|mathrm|mathbf|mbox)\s?\{([^{}]*)\}", r"\1", text[:LONGEST])
     text = re.sub(r"\*\*|(?<!\w)__|__(?!\w)", "", text).strip().strip("$. ")
     text = _ARROWS.sub("", _QUOTED.sub(r"\1", _NOT_WRONG.sub("right", text)))
-    for correction in reversed(list(_CORRECTED.finditer(text))):
+    if answer := _behind_others(text):
+        text = answer
+    for correction in reversed(corrections.corrections(text)):
         tail = text[correction.end() :]
         picks, denies = _of_clause(next(_clauses(tail), ""))
         if picks and not denies:
@@ -184,6 +223,21 @@ def _read(text: str, choices: Any, several: bool) -> frozenset[str]:
     if any(_letters(supposed := _SUPPOSED.sub(" ", text))):
         text = supposed.strip()
     return _with_words_of_others(text, _letters_of(text, choices, several), choices)
+
+
+def _behind_others(text: str) -> str:
+    """Return what is set against the pick of others; empty where that picks no letter."""
+    found = _OF_OTHERS.search(text)
+    contrast = _CONTRAST.search(text, found.end()) if found else None
+    if found is None or contrast is None:
+        return ""
+    before = text[: found.start()]
+    is_subject = len(before) < _LONGEST_SUBJECT and not _ANSWERS.search(before)
+    if any(_letters(before)) and not is_subject:
+        return ""
+    rest = text[contrast.end() :]
+    picks = set().union(*(_of_clause(clause)[0] for clause in _clauses(rest)))
+    return rest if picks else ""
 
 
 def _with_words_of_others(text: str, found: frozenset[str], choices: Any) -> frozenset[str]:

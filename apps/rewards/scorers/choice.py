@@ -8,7 +8,7 @@ from apps.rewards.school.letters import picked, read_right_letters
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 7
+VERSION = 8
 
 
 class Options(ScorerOptions):

@@ -2,12 +2,14 @@
 
 import re
 
+from apps.rewards.altered_numbers import without_asked_bounds
 from apps.rewards.final_answer import NoAnswer
+from apps.rewards.mathematics.expected import join_prompt_text
 from apps.rewards.numerals import find_final_number
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 9
+VERSION = 10
 
 
 def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdict:
@@ -17,10 +19,13 @@ def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdi
         expected = int(expected)  # a table of texts
     if type(expected) is not int:
         return Verdict(None, "the task does not state the count")
+    reply = without_asked_bounds(rollout.text, join_prompt_text(task.prompt))
     try:
-        given = find_final_number(rollout.text, words=True).value
+        given = find_final_number(reply, words=True)
     except NoAnswer as error:
         return Verdict(0.0, str(error), {"expected": expected})
-    right = given == expected
-    reason = "the right count" if right else "another count"
-    return Verdict(float(right), reason, {"expected": expected, "said": given})
+    details = {"expected": expected, "said": given.value}
+    if given.is_percent:
+        return Verdict(0.0, "a percentage, not a count", details)
+    right = given.value == expected
+    return Verdict(float(right), "the right count" if right else "another count", details)

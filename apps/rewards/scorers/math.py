@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from apps.rewards import years
+from apps.rewards.altered_numbers import without_asked_bounds
 from apps.rewards.final_answer import LINE, LONGEST, FinalAnswer, final_answer
 from apps.rewards.mathematics import expected, library
 from apps.rewards.mathematics.reference import is_solution, references
@@ -13,7 +15,7 @@ from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 SHOWN = 80  # characters of an answer kept in the details
-VERSION = 10
+VERSION = 11
 
 UNMARKED = "the task's answer is a solution that marks no final answer, as \\boxed{} or #### do"
 
@@ -58,12 +60,13 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
     Two different answers, the task written again and what is still to be worked out earn 0.
     """
-    right_answers = references(task.answer)
+    right_answers = [_plain_year(each) for each in references(task.answer)]
     if not right_answers:
         return Verdict(None, "the task has no answer")
     if all(map(is_solution, right_answers)):
         return Verdict(None, UNMARKED, {"expected": _shown(right_answers[0])})
-    final = final_answer(rollout.text)
+    question = expected.join_prompt_text(task.prompt)
+    final = final_answer(_usual_form(rollout.text, right_answers, question))
     if final is None or (options.strict and final.by == LINE):
         return Verdict(0.0, "no final answer found", {"expected": _shown(right_answers[0])})
     details = {
@@ -77,9 +80,17 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     candidates = _candidates(final, right_answers, rules)
     if not candidates:
         return Verdict(0.0, _different(final, rules), details)
-    return _judged(
-        right_answers, candidates, rules, expected.join_prompt_text(task.prompt), details
-    )
+    return _judged(right_answers, candidates, rules, question, details)
+
+
+def _plain_year(reference: str) -> str:
+    return years.in_one_form(reference) if years.is_year(reference) else reference
+
+
+def _usual_form(reply: str, right_answers: Sequence[str], question: str) -> str:
+    """Write years without their era where a year is wanted, and bounds that are asked for."""
+    reply = without_asked_bounds(reply, question)
+    return years.in_one_form(reply) if any(map(years.is_year, right_answers)) else reply
 
 
 def _judged(

@@ -4,12 +4,15 @@ from typing import Literal
 
 from pydantic import Field
 
+from apps.rewards.altered_numbers import without_asked_bounds
+from apps.rewards.corrections import last_statement
 from apps.rewards.final_answer import LINE, after_thinking, final_answer
+from apps.rewards.mathematics.expected import join_prompt_text
 from apps.rewards.school import quantities
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 9
+VERSION = 10
 SHOWN = 80
 
 
@@ -47,14 +50,15 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     expected = quantities.read_wanted_quantity(task.answer)
     if expected is None:
         return Verdict(None, "the task does not state the correct quantity")
-    final = final_answer(rollout.text)
+    reply = without_asked_bounds(rollout.text, join_prompt_text(task.prompt))
+    final = final_answer(reply)
     details = {
         "expected": str(expected),
         "said": final.text.replace("\x00", "")[:SHOWN] if final else "",
     }
     given = quantities.parse_quantity(final.text) if final else None
     if final and final.by == LINE and not (given and quantities.has_known_unit(given)):
-        given = quantities.in_sentence(after_thinking(rollout.text)) or given
+        given = quantities.in_sentence(last_statement(after_thinking(reply))) or given
     if final is None or given is None:
         return Verdict(0.0, "no number with a unit found", details)
     if any(other != given for other in map(quantities.parse_quantity, final.others)):

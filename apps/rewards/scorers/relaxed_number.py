@@ -7,7 +7,8 @@ from typing import TypeGuard
 
 from pydantic import Field
 
-from apps.rewards import number_words
+from apps.rewards import number_words, years
+from apps.rewards.altered_numbers import without_asked_bounds
 from apps.rewards.final_answer import NoAnswer, after_thinking, final_answer
 from apps.rewards.mathematics.expected import join_prompt_text
 from apps.rewards.numerals import Number, find_final_number
@@ -15,7 +16,7 @@ from apps.rewards.school.ideas import is_reference
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 9
+VERSION = 10
 SHOWN = 80
 _PLAIN = re.compile(r"(-?\d{1,15}(?:,\d{3}){0,4}(?:\.\d{1,15})?)\s?(%?)", re.ASCII)
 TOLERANCE = 0.05  # as ChartQA and those after it grade
@@ -58,8 +59,13 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if not _is_number(tolerance) or tolerance < 0:
         return Verdict(None, "the task's tolerance is not a number from 0 to 1")
     details = {"expected": expected, "tolerance": tolerance}
+    question = join_prompt_text(task.prompt)
+    reply = years.in_one_form(without_asked_bounds(rollout.text, question))
+    is_year = not tolerance and _is_year(expected, task)
+    if is_year and years.is_vague(after_thinking(reply)):
+        return Verdict(0.0, "a year that is not certain", details)
     try:
-        given = find_final_number(rollout.text, words=True)
+        given = find_final_number(reply, words=True)
     except NoAnswer as error:
         return Verdict(0.0, str(error), details)
     # A bound that is met is within, however it is rounded.

@@ -26,7 +26,7 @@ from apps.rewards.school.ideas import (
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 8
+VERSION = 9
 SAME = "same"  # the judge's key where there are no ideas, only an answer to compare with
 
 

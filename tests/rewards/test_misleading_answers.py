@@ -1,0 +1,98 @@
+"""Bounds, eras, corrections and opinions of others: what they say is paid, and nothing else."""
+
+import pytest
+
+from apps.rewards.corrections import last_statement, without_corrected
+from apps.rewards.scorers import RolloutView, TaskView, find_scorer
+from apps.rewards.years import in_one_form
+
+BOUNDS = (
+    *("> {}", "≥ {}", "at least {}", "at most {}", "up to {}", "no fewer than {}", "over {}"),
+    *("mindestens {}", "höchstens {}", "au moins {}", "al menos {}", "至少{}", "не менее {}"),
+    *("少なくとも{}", "\\boxed{{\\text{{at least }}{}}}", "{}+", "{} or more"),
+)
+AFTER_CHRIST = ("1945 AD", "A.D. 1945", "1945 CE", "1945 n. Chr.", "1945 ap. J.-C.", "公元1945年")
+BEFORE_CHRIST = ("44 BCE", "44 B.C.", "44 v. Chr.", "44 av. J.-C.", "44 до н. э.", "公元前44年")
+OTHER_YEARS = ("by 1945", "before 1945", "since 1945", "vor 1945", "avant 1945", "до 1945", "1945s")
+CORRECTED = (
+    *("It is Lyon. No, it is Paris.", "Lyon... no, Paris.", "Lyon, I mean Paris."),
+    *("The answer is Lyon. Actually, it's Paris.", "Es ist Lyon. Nein, es ist Paris."),
+    *("C'est Lyon. Non, c'est Paris.", "Es Lyon. No, es Paris.", "Это Лион. Нет, это Paris."),
+)
+OF_OTHERS = (
+    "Most pick C, but the right answer is B.",
+    "Many people choose C, but it is B.",
+    "Students often answer C; the correct answer is B.",
+    "C is a common answer, but B is correct.",
+    "At first I chose C, but the answer is B.",
+    "It seems like C, but actually it is B.",
+)
+WHEN = "In which year was it?"
+
+
+def worth(scorer: str, answer: dict, reply: str, question: str = "") -> float | None:
+    asked = [{"role": "user", "content": question}] if question else ()
+    return find_scorer(scorer).judge([RolloutView(reply)], TaskView(asked, answer))[0].value
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_a_bound_is_no_value(bound):
+    for scorer in ("math", "counting", "relaxed_number"):
+        assert worth(scorer, {"value": 12}, bound.format(12)) == 0
+    if bound[-1] == "}" and "boxed" not in bound:
+        assert worth("quantity", {"value": 36, "unit": "N"}, bound.format("36 N")) == 0
+
+
+def test_a_bound_is_the_answer_to_a_question_for_the_least():
+    question = "What is the least number of coins?"
+    assert worth("counting", {"value": 12}, "at least 12", question) == 1
+    assert worth("math", {"value": "12"}, "We need at least 12.", question) == 1
+
+
+def test_a_percentage_is_neither_a_count_nor_a_number():
+    assert worth("counting", {"value": 12}, "12%") == 0
+    assert worth("math", {"value": "12"}, "12%") == 0
+    assert worth("math", {"value": "12"}, "12%", "Wie viel Prozent sind das?") == 1
+    assert worth("math", {"value": "0.12"}, "12%") == 1
+
+
+@pytest.mark.parametrize("scorer", ["short_answer", "math"])
+def test_a_year_may_have_its_era(scorer):
+    for year in AFTER_CHRIST:
+        assert worth(scorer, {"value": "1945"}, year, WHEN) == 1
+        assert worth(scorer, {"value": "1946"}, year, WHEN) == 0
+    for year in BEFORE_CHRIST:
+        assert in_one_form(year) == "44 BC"
+        assert worth(scorer, {"value": "44 BC"}, year, WHEN) == 1
+        assert worth(scorer, {"value": "44"}, year, WHEN) == 0
+
+
+@pytest.mark.parametrize("scorer", ["short_answer", "math", "relaxed_number"])
+def test_what_is_set_beside_a_year_names_another_time(scorer):
+    for year in OTHER_YEARS:
+        assert worth(scorer, {"value": "1945"}, year, WHEN) == 0
+
+
+@pytest.mark.parametrize("reply", CORRECTED)
+def test_the_last_statement_of_a_correction_is_the_answer(reply):
+    for scorer in ("short_answer", "math"):
+        assert worth(scorer, {"value": "Paris"}, reply) == 1
+        assert worth(scorer, {"value": "Lyon"}, reply) == 0
+
+
+def test_a_sentence_that_begins_with_no_takes_nothing_back():
+    text = "It is negative. No solution exists."
+    assert last_statement(text) == without_corrected(text) == text
+
+
+@pytest.mark.parametrize("reply", OF_OTHERS)
+def test_the_pick_of_others_is_not_the_answer(reply):
+    assert worth("choice", {"value": "B"}, reply) == 1
+    assert worth("choice", {"value": "C"}, reply) == 0
+
+
+@pytest.mark.parametrize("text", ["at least " * 20_000, "no, " * 40_000, "most pick " * 20_000])
+def test_repeated_words_of_corrections_and_bounds_are_read_at_once(text):
+    assert isinstance(last_statement(text), str)
+    assert worth("choice", {"value": "B"}, text) == 0
+    assert worth("counting", {"value": 12}, text) == 0
