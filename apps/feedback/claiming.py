@@ -7,7 +7,7 @@ on the database's clock, and the fence rejects writes of an earlier holder.
 
 import json
 import zlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from django.db import connection
@@ -41,6 +41,17 @@ class NotHeld(Exception):
     def __init__(self, next: str) -> None:
         super().__init__(next)
         self.next = next
+
+
+@dataclass(frozen=True)
+class RunLimit:
+    """The most items that a claim takes of a run.
+
+    `first` holds for the run of the most urgent item of all, `other` for the others.
+    """
+
+    first: int
+    other: int
 
 
 @dataclass(frozen=True)
@@ -182,6 +193,10 @@ SHOWN = """CASE WHEN {item}.form = ANY(%(compares)s)
 UNTIL = """statement_timestamp()
                 + least(lease_s, %(unconfirmed)s::float) * interval '1 second'"""
 
+# The most items of a run that this claim takes (`RunLimit`).
+MOST = """CASE WHEN %(limits)s::jsonb IS NULL THEN %(count)s ELSE
+            coalesce((%(limits)s::jsonb #>> ARRAY[asking.id::text, '{of}'])::int, 0) END"""
+
 CLAIM = f"""
     WITH asking AS MATERIALIZED ({ASKING}),
     hands AS MATERIALIZED (SELECT feedback_in_hand(%(user)s) AS full),
@@ -196,13 +211,15 @@ CLAIM = f"""
             WHERE seconds > 0), %(usual)s)))) AS lease_s,
           people ->> 'form' AS form, coalesce((people #>> '{{gold,rate}}')::float, 0) AS gold,
           coalesce((people #>> '{{gold,attention}}')::float, 0) AS attention,
-          EXISTS ({NORMING_LEFT}) AS is_norming
+          EXISTS ({NORMING_LEFT}) AS is_norming,
+          {MOST.format(of="first")} AS most_first, {MOST.format(of="other")} AS most_other
         FROM hands CROSS JOIN asking),
     norming AS MATERIALIZED ({NORMING_NEXT}),
     found AS MATERIALIZED (
         SELECT * FROM (
             SELECT s.id, s.due_at, room.id AS run, room.lease_s, room.form, room.gold,
-                room.attention, room.free, room.closed,
+                room.attention, room.free, room.closed, room.most_first, room.most_other,
+                first_value(room.id) OVER (ORDER BY s.due_at, s.id) AS first,
                 row_number() OVER (PARTITION BY room.id ORDER BY s.due_at, s.id) AS nth
             FROM room CROSS JOIN LATERAL (
                 SELECT s.id, s.due_at
@@ -210,7 +227,8 @@ CLAIM = f"""
                     WHERE room.free > 0 AND NOT room.is_norming
                         AND NOT EXISTS (SELECT 1 FROM norming) AND {OPEN_TO}
                 ORDER BY s.due_at, s.id LIMIT %(count)s FOR NO KEY UPDATE OF s SKIP LOCKED) s) s
-        WHERE nth <= free ORDER BY due_at, id LIMIT (SELECT least(%(count)s, max(free)) FROM room)),
+        WHERE nth <= least(free, CASE WHEN run = first THEN most_first ELSE most_other END)
+        ORDER BY due_at, id LIMIT (SELECT least(%(count)s, max(free)) FROM room)),
     mixed_in AS MATERIALIZED ({MIXED_IN}),
     known AS (
         INSERT INTO feedback_slot (item_id, run_id, group_id, place, is_required, state, due_at,
@@ -289,14 +307,20 @@ COUNT_OF_EACH = f"""
 
 
 def claim(
-    user: User, run: int | None = None, count: int = 1, unconfirmed_s: float | None = None
+    user: User,
+    run: int | None = None,
+    count: int = 1,
+    unconfirmed_s: float | None = None,
+    limits: dict[int, RunLimit] | None = None,
 ) -> list[HeldItem]:
     """Claim up to `count` items for this person, the most urgent first.
 
     Fewer are claimed if fewer wait or the person holds as many as allowed. Items of a norming round
     come before all others. `unconfirmed_s`: the lease ends after so many seconds unless it is
-    renewed by then; after a renewal it has its full length.
+    renewed by then; after a renewal it has its full length. `limits`: the most of each run; they
+    don't hold for norming items, which each person gets for themselves.
     """
+    by_run = limits and {str(pk): asdict(limit) for pk, limit in limits.items()}
     values = {
         **asked_by(user, run),
         "unconfirmed": unconfirmed_s,
@@ -306,6 +330,7 @@ def claim(
         "medians": LEASE_MEDIANS,
         "looked_at": DECISIONS_LOOKED_AT,
         "compares": sorted(COMPARES),
+        "limits": None if by_run is None else json.dumps(by_run),
     }
     with prepared_cursor() as cursor:
         cursor.execute(CLAIMS[min(count, MOST_AT_ONCE)], values)

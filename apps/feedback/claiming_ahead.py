@@ -2,11 +2,14 @@
 
 A page holds items ready behind the one that it shows, so that the next one appears at once. While
 many items wait, nobody notices. Of the few items of one group, others would get none until the
-holder has rated them.
+holder has rated them. The claim takes the most urgent items of all runs, so the limit is for each
+run: many items of one run don't excuse holding the few of another.
 """
 
+from collections.abc import Sequence
+
 from apps.accounts.models import User
-from apps.feedback.claiming import ASKING, asked_by
+from apps.feedback.claiming import ASKING, RunLimit, asked_by
 from apps.feedback.prepared import prepared_cursor
 
 MOST_COUNTED = 10  # open slots; more than this never changes a limit
@@ -15,16 +18,16 @@ MOST_COUNTED = 10  # open slots; more than this never changes a limit
 PRESENT_S = 120
 RATINGS_LOOKED_AT = 20
 
-# The open slots of the runs that ask this person, and whether another person rates there now. The
-# simulated rater does not count: it does not mind waiting.
+# Of each run that asks this person: the open slots, and those that the page holds ahead. Also
+# whether another person rates in any of these runs now. The simulated rater does not count: it does not mind waiting.
 SPARE = f"""
     WITH asking AS MATERIALIZED ({ASKING})
-    SELECT
+    SELECT asking.id,
         (SELECT count(*) FROM (
-            SELECT 1 FROM asking CROSS JOIN LATERAL (
-                SELECT 1 FROM feedback_slot s WHERE s.run_id = asking.id AND s.state = 'open'
-                LIMIT {MOST_COUNTED}) s
+            SELECT 1 FROM feedback_slot s WHERE s.run_id = asking.id AND s.state = 'open'
             LIMIT {MOST_COUNTED}) bounded),
+        (SELECT count(*) FROM feedback_slot s WHERE s.id = ANY(%(ahead)s::bigint[])
+            AND s.run_id = asking.id AND s.rater_id = %(user)s AND s.state = 'held'),
         EXISTS (
             SELECT 1 FROM feedback_slot o JOIN accounts_user u ON u.id = o.rater_id
             WHERE o.state = 'held' AND o.lease_until > statement_timestamp()
@@ -36,23 +39,34 @@ SPARE = f"""
                 ORDER BY t.id DESC LIMIT {RATINGS_LOOKED_AT}) t
                 JOIN accounts_user u ON u.id = t.rater_id
             WHERE t.at > statement_timestamp() - interval '{PRESENT_S} seconds'
-                AND t.rater_id <> %(user)s AND NOT u.is_simulated)"""
+                AND t.rater_id <> %(user)s AND NOT u.is_simulated)
+    FROM asking"""
 
 
-def limit_count(user: User, run: int | None, count: int, ready: int) -> int:
-    """Return how many of the `count` wanted items this person's page may claim now.
+def limit_by_run(
+    user: User, run: int | None, count: int, ready: Sequence[int]
+) -> dict[int, RunLimit] | None:
+    """Return how many items of each run this person's page may claim now; None without a limit.
 
-    `ready` is the number of items that the page holds. A page without any gets one in every case.
-    It may hold as many ahead as it leaves open for others. A person who rates alone may always hold
-    one ahead, so that the next item appears without a wait.
+    `ready` are the slots that the page holds, first the one that it shows. A page without any gets
+    one in every case. Of each run, it may hold as many ahead as it leaves open for others. A person
+    who rates alone may always hold one ahead, so that the next item appears without a wait.
     """
-    needed = 0 if ready else 1
-    if count <= needed:
-        return count
+    if count <= 1 and not ready:
+        return None
     with prepared_cursor() as cursor:
-        cursor.execute(SPARE, asked_by(user, run))
-        spare, has_company = cursor.fetchone()
-    ahead = max(0, ready - 1)
-    shared = max(0, spare - needed + ahead)
-    most = shared // 2 if has_company else max(1, shared // 2)
-    return min(count, needed + max(0, most - ahead))
+        cursor.execute(SPARE, {**asked_by(user, run), "ahead": list(ready[1:])})
+        rows = cursor.fetchall()
+    limits = {}
+    for pk, spare, ahead, has_company in rows:
+        other = _share(spare, ahead, has_company)
+        first = other if ready else 1 + _share(spare - 1, ahead, has_company)
+        limits[pk] = RunLimit(first, other)
+    return limits
+
+
+def _share(spare: int, ahead: int, has_company: bool) -> int:
+    """Return how many of the spare items a page may claim besides those it holds ahead."""
+    shared = max(0, spare + ahead) // 2
+    most = shared if has_company else max(1, shared)
+    return max(0, most - ahead)

@@ -1,5 +1,6 @@
 """What a rating page holds ahead: the next item is there at once, and some are left for others."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -8,8 +9,8 @@ from django.urls import reverse
 
 from apps.accounts.models import User
 from apps.feedback.claiming import claim
-from apps.feedback.claiming_ahead import PRESENT_S, limit_count
-from apps.feedback.models import Rating
+from apps.feedback.claiming_ahead import PRESENT_S
+from apps.feedback.models import Rating, Slot
 from apps.feedback.ratings.items import submit
 from apps.runs.models import Run
 from tests.feedback.asking import answer_to, ask
@@ -38,7 +39,7 @@ def page_of(client):
 
     def fetch(user: User) -> int:
         client.force_login(user)
-        answer = client.post(reverse("rate-next", query={"count": 3, "ready": 0}))
+        answer = client.post(reverse("rate-next", query={"count": 3, "ready": ""}))
         return answer.content.count(b"data-item=")
 
     return fetch
@@ -86,12 +87,46 @@ def test_an_item_for_two_people_is_left_to_the_second_by_itself(waiting, page_of
     assert page_of(bob) >= 1
 
 
-def test_with_one_ready_a_page_gets_no_more_of_the_last_two(waiting, alice, bob):
-    run = waiting(4)
+def test_with_one_ready_a_page_gets_no_more_of_the_last_two(waiting, client, alice, bob):
+    waiting(4)
     rate_one(alice)
-    claim(bob)
-    assert limit_count(bob, run.pk, count=1, ready=2) == 0
-    assert limit_count(bob, run.pk, count=2, ready=1) == 1
+    [shown] = claim(bob)
+    client.force_login(bob)
+    ready = {"count": 2, "ready": shown.slot_id}
+    answer = client.post(reverse("rate-next", query=ready))
+    [ahead] = re.findall(rb'data-slot="(\d+)"', answer.content)
+    ready = {"count": 1, "ready": f"{shown.slot_id},{int(ahead)}"}
+    assert client.post(reverse("rate-next", query=ready)).status_code == 204
+
+
+@pytest.fixture
+def two_runs(waiting, new_run, finish):
+    """A run with three urgent items, and one with sixteen that have more time."""
+    urgent = waiting(3, deadline_s=300)
+    large = new_run(people={"per_group": 2, "deadline_s": 3000}, groups_per_step=8)
+    ask(large, finish, groups=8)
+    return urgent, large
+
+
+def held_of(user: User, run: Run) -> int:
+    return Slot.objects.filter(rater=user, run=run, state="held").count()
+
+
+def test_many_items_of_one_run_leave_the_few_of_another_to_others(two_runs, page_of, alice, bob):
+    urgent, large = two_runs
+    assert page_of(alice) == page_of(bob) == 3
+    assert (held_of(alice, urgent), held_of(alice, large)) == (2, 1)
+    assert (held_of(bob, urgent), held_of(bob, large)) == (1, 2)
+
+
+def test_what_a_page_holds_ahead_of_one_run_does_not_count_for_another(
+    two_runs, client, page_of, alice, bob
+):
+    urgent, large = two_runs
+    client.force_login(bob)
+    [shown] = claim(bob, large.pk)
+    client.post(reverse("rate-next", query={"count": 2, "ready": shown.slot_id}))
+    assert (held_of(bob, urgent), held_of(bob, large)) == (1, 2)
 
 
 def test_somebody_who_stopped_rating_is_no_company(waiting, page_of, alice, bob):

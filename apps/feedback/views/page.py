@@ -22,7 +22,7 @@ from apps.feedback.claiming import (
     take_again,
     waiting_for,
 )
-from apps.feedback.claiming_ahead import limit_count
+from apps.feedback.claiming_ahead import limit_by_run
 from apps.feedback.forms import FORMS
 from apps.feedback.item_display import show_item
 from apps.feedback.models import Rating, Slot
@@ -72,19 +72,19 @@ def show_rating_page(request: SignedInRequest) -> HttpResponse:
 def next_items(request: HttpRequest) -> HttpResponse:
     """Claim and render up to `count` items, the most urgent first, for any signed-in user.
 
-    Answers 204 when none waits or the user holds as many as allowed. `ready` is the number of items
-    that the page holds already; with it, fewer are claimed while few wait, so that others get some
-    too. `again` are slots that the user holds already, from a page that was reloaded; those still
-    or again theirs come first and in this order, each with the person's withdrawn rating of it.
-    `fences`, one for each, are those under which that page held them, so that what another window
-    claimed meanwhile stays there.
+    Answers 204 when none waits or the user holds as many as allowed. `ready` are the slots that
+    the page holds already, first the one that it shows; with it, fewer are claimed while few wait,
+    so that others get some too. `again` are slots that the user holds already, from a page that was
+    reloaded; those still or again theirs come first and in this order, each with the person's
+    withdrawn rating of it. `fences`, one for each, are those under which that page held them, so
+    that what another window claimed meanwhile stays there.
     """
     if not is_signed_in(request):
         return JsonResponse({"detail": "You are signed out."}, status=401)
     # The claim itself checks that the run exists and asks this person: no query before it.
     run = _run_id(request)
     count = min(MOST_AT_ONCE, next(iter(_numbers(request, "count")), 1))
-    ready = next(iter(_numbers(request, "ready")), None)
+    ready = _numbers(request, "ready")
     again = _numbers(request, "again")[:MOST_AT_ONCE]
     fences = _numbers(request, "fences")[:MOST_AT_ONCE] or None
     if fences and len(fences) != len(again):
@@ -92,10 +92,12 @@ def next_items(request: HttpRequest) -> HttpResponse:
     user = request.user
     held = take_again(user, again, fences, run) if again else []
     missing = count - len(held)
-    if missing > 0 and ready is not None:
-        missing = limit_count(user, run, missing, ready + len(held))
     if missing > 0:
-        held += claim(user, run, missing, UNCONFIRMED_LEASE_S)
+        limits = None
+        if "ready" in request.GET:
+            on_page = [*ready, *(one.slot_id for one in held)]
+            limits = limit_by_run(user, run, missing, on_page)
+        held += claim(user, run, missing, UNCONFIRMED_LEASE_S, limits)
     held.sort(key=lambda one: again.index(one.slot_id) if one.slot_id in again else len(again))
     if not held and ready:
         return HttpResponse(status=204)

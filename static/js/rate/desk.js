@@ -145,7 +145,7 @@ async function fill() {
   fetching = true;
   clearTimeout(looking);
   try {
-    const ready = ahead.length + (shown ? 1 : 0);
+    const ready = [shown, ...ahead].filter(Boolean).map((item) => item.article.dataset.slot).join(",");
     const query = new URLSearchParams({ run: desk.dataset.run, count, ready, ...again });
     const answer = await post(`${desk.dataset.next}?${query}`, {});
     if (answer.status === 401) return signedOut();
