@@ -320,7 +320,6 @@ def claim(
     renewed by then; after a renewal it has its full length. `limits`: the most of each run; they
     don't hold for norming items, which each person gets for themselves.
     """
-    by_run = limits and {str(pk): asdict(limit) for pk, limit in limits.items()}
     values = {
         **asked_by(user, run),
         "unconfirmed": unconfirmed_s,
@@ -330,12 +329,16 @@ def claim(
         "medians": LEASE_MEDIANS,
         "looked_at": DECISIONS_LOOKED_AT,
         "compares": sorted(COMPARES),
-        "limits": None if by_run is None else json.dumps(by_run),
+        "limits": None if limits is None else _limits_json(limits),
     }
     with prepared_cursor() as cursor:
         cursor.execute(CLAIMS[min(count, MOST_AT_ONCE)], values)
         rows = cursor.fetchall()
     return _with_members(rows)
+
+
+def _limits_json(limits: dict[int, RunLimit]) -> str:
+    return json.dumps({str(pk): asdict(limit) for pk, limit in limits.items()})
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ PRESENT_S = 120
 RATINGS_LOOKED_AT = 20
 
 # Of each run that asks this person: the open slots, and those that the page holds ahead. Also
-# whether another person rates in any of these runs now. The simulated rater does not count: it does not mind waiting.
+# whether another person rates in any of these runs now. The simulated rater does not count: it does
+# not mind waiting.
 SPARE = f"""
     WITH asking AS MATERIALIZED ({ASKING})
     SELECT asking.id,

@@ -2,7 +2,9 @@
 
 The pairing is the one with the fewest votes. Each person goes through the tasks in steps of their
 own, so two people rarely get the same pair early. A configured share of questions asks for a second
-opinion. Only one pairing's votes and positions in the set are read, never all pairs of the arena.
+opinion. A pair that a page has ready is not held: others get it too, and each person judges every
+pair, so a page needs no limit on what it fetches ahead. Only one pairing's votes and positions in
+the set are read, never all pairs of the arena.
 """
 
 from collections.abc import Collection, Iterator, Sequence

@@ -207,3 +207,11 @@ def test_what_comes_next_costs_few_statements_however_much_was_said(arena, alice
     judge_all(alice, arena, lambda pair: "tie")
     judge_all(bob, arena, lambda pair: "tie", most=20)
     assert statements() == 6  # nothing is new any more: of both it is looked at what others judged
+
+
+def test_pairs_ready_on_one_page_are_held_from_nobody(arena, alice, bob):
+    pairings = list_pairings(arena)
+    ready = asked(bob, arena, 24)
+    progress = arena_progress(alice, arena, pairings)
+    met = next_pairs(alice, arena, pairings, progress, 24)
+    assert {pair.key for pair in met} == {pair.key for pair in ready}
