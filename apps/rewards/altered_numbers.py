@@ -78,7 +78,8 @@ _BEHIND = re.compile(
 )
 
 
-_MARKS = re.compile(r"(?:\\[()]|[\s{}$*_(])+$")
+# Only from the beginning of a row of marks, so that a long row is read once.
+_MARKS = re.compile(r"(?<![\s{}$*_(])(?<!\\[()])(?:\\[()]|[\s{}$*_(])+$")
 _ASKS_LEAST = re.compile(
     r"\b(?:least|minimum|minimal|fewest|smallest|lowest|mindestens|mindest\w*|kleinste\w*|wenigsten"
     r"|au\smoins|plus\spetite?|minimale?|minimum|menor|mínim[ao]|al\smenos)\b|至少|最少|最小"
