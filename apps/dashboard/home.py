@@ -62,6 +62,7 @@ class Home:
     to_rate: Sequence[WaitingCount]
     disputes: Sequence[WaitingCount]
     alerts: Sequence[Alert]
+    has_more_alerts: bool
     rows: Sequence[RunRow]
     cards: Sequence[Card]
     may_create: bool
@@ -85,10 +86,13 @@ def load_home(user: User) -> Home:
     """Return what the first page shows to this person."""
     rights = _rights_of(user)
     rows = build_run_rows(load_runs_in_order(_at_work(user)), user)
+    alerts = Alert.objects.unheard_by(user, ALERTS_SHOWN + 1)
+    prefetch_related_objects(alerts, "run__project")
     return Home(
         to_rate=_to_rate(user),
         disputes=_disputes(user, [row.run for row in rows]),
-        alerts=_alerts(user),
+        alerts=alerts[:ALERTS_SHOWN],
+        has_more_alerts=len(alerts) > ALERTS_SHOWN,
         rows=rows,
         cards=_cards(user, rights),
         may_create=bool(rights.run),
@@ -127,12 +131,6 @@ def _disputes(user: User, runs: Sequence[Run]) -> list[WaitingCount]:
     known = {run.pk: run for run in steered.select_related("project")}
     counts = disputes_of_each(list(known.values()), RATINGS_READ)
     return [WaitingCount(known[run.pk], counts[run.pk]) for run in runs if run.pk in counts]
-
-
-def _alerts(user: User) -> list[Alert]:
-    found = Alert.objects.unheard_by(user, ALERTS_SHOWN)
-    prefetch_related_objects(found, "run__project")
-    return found
 
 
 def _cards(user: User, rights: Rights) -> list[Card]:

@@ -103,6 +103,11 @@ class Child:
             await asyncio.gather(self._keeper, return_exceptions=True)
         self._become("stopped")
 
+    def end_now(self) -> None:
+        """Kill the program, and do not start it again."""
+        self._stopping = True
+        self.kill()
+
     def kill(self) -> None:
         """Send SIGKILL to the program's whole process group."""
         if self._process:

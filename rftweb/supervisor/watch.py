@@ -178,7 +178,7 @@ class Watch:
         if self._ended.done():
             for child in self.children:
                 if child.program.stage != SERVICE_STAGE:  # the database is still shut down in order
-                    child.kill()
+                    child.end_now()
             return
         self.output.say("stopping; once more to hurry")
         self._ended.set_result(None)

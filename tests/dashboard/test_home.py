@@ -98,7 +98,8 @@ def test_who_may_not_decide_sees_no_disagreements(client, seeded):
 
 def test_an_alert_waits_until_it_is_acknowledged(client, seeded):
     open_one = alert(seeded.run)
-    assert home(client, seeded.alice).alerts == [open_one]
+    shown = home(client, seeded.alice)
+    assert shown.alerts == [open_one] and not shown.has_more_alerts
     open_one.acknowledge(seeded.alice, None)
     assert home(client, seeded.alice).alerts == []
 
@@ -157,6 +158,7 @@ def test_it_asks_the_same_number_of_queries_with_1_and_30_runs(client, seeded):
     with CaptureQueriesContext(connection) as many:
         found = client.get(HOME).context["home"]
     assert len(found.rows) == 8 and found.disputes and len(found.alerts) == 5
+    assert found.has_more_alerts
     assert len(many) == len(few) <= 36
 
 

@@ -73,6 +73,17 @@ async def test_a_killed_program_is_started_again(make):
     await child.stop()
 
 
+async def test_a_program_that_is_ended_now_is_not_started_again(make):
+    child = make(WAITS)
+    given_up = asyncio.get_running_loop().create_future()
+    child.begin(given_up.set_result)
+    await asyncio.wait_for(child.ready.wait(), 60)
+    child.end_now()
+    await asyncio.wait_for(given_up, 60)
+    assert child.restarts == 0
+    await child.stop()
+
+
 async def test_a_program_that_keeps_dying_is_given_up_with_growing_pauses(make, log):
     child = make("raise SystemExit(3)")
     given_up = asyncio.get_running_loop().create_future()

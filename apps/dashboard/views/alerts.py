@@ -134,6 +134,7 @@ def banner_context(request: SignedInRequest, run: Run, place: str = "") -> dict:
         "run": run,
         "place": place,
         "told": unheard[:IN_BANNER],
+        "others": list(dict.fromkeys(alert.title for alert in unheard[1:IN_BANNER])),
         "has_more": len(unheard) > IN_BANNER,
     }
 
