@@ -164,6 +164,60 @@ def test_boxes_can_be_told_in_thousandths_and_paid_from_a_threshold():
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "unit", "overlap"),
+    [
+        ("<loc0102><loc0102><loc0307><loc0512>", "pixels", 1),  # PaliGemma: top first, of 1024
+        ("<loc0102> <loc0102> <loc0307> <loc0512> cat", "thousandths", 1),
+        ("<loc0102><loc0102><loc0512><loc0307>", "pixels", 1 / 3),
+        ("<loc_100><loc_100><loc_500><loc_300>", "share", 1),  # Florence-2: left first, of 1000
+        ("cat<loc_100><loc_100><loc_500><loc_300>", "pixels", 1),
+        ("<loc_100><loc_100><loc_500>", "pixels", 0),
+    ],
+)
+def test_location_tokens_are_parts_of_the_images_sides(text, unit, overlap):
+    assert value("grounding", text, unit=unit) == pytest.approx(overlap, abs=0.03)
+
+
+def test_location_tokens_need_the_images_size():
+    verdict = judged("grounding", "<loc_1><loc_2><loc_3><loc_4>", {"box": [10, 20, 50, 60]})
+    assert verdict.value == 0.0 and "no width and height" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "paid"),
+    [
+        ("(30, 40)", 1),
+        ("[50, 60]", 1),
+        ("(51, 40)", 0),
+        ("<answer>(30, 40)</answer>", 1),
+        ('{"point_2d": [30, 40], "label": "cat"}', 1),
+        ('{"x": 30, "y": 40}', 1),
+        ("x = 30, y = 40", 1),
+        ("(30px, 40px)", 1),
+        ('<point x="30.5" y="20" alt="cat">cat</point>', 1),  # Molmo: percent of 100 and 200
+        ('<point x="30.5" y="40" alt="cat">cat</point>', 0),
+        ("It is not at (30, 40) but at (90, 40).", 0),
+        ("Either (30, 40) or (90, 40).", 0),
+        ("<think>(30, 40)</think>It is there.", 0),
+        ("[10, 20, 50, 60]", 0),
+        ("", 0),
+    ],
+)
+def test_a_point_is_paid_inside_of_the_box(text, paid):
+    assert value("grounding", text, reply="point") == paid
+
+
+def test_points_in_thousandths_are_compared_in_thousandths():
+    assert value("grounding", "[300, 200]", reply="point", unit="thousandths") == 1.0
+    assert value("grounding", "[30, 40]", reply="point", unit="thousandths") == 0.0
+
+
+def test_an_overlap_of_a_point_is_refused():
+    with pytest.raises(ValueError, match="a point has no overlap"):
+        find_scorer("grounding").read_options({"reply": "point", "at": 0.5})
+
+
 @pytest.mark.parametrize("scorer", ANSWERS)
 @pytest.mark.parametrize(
     "answer",

@@ -1,12 +1,15 @@
-"""Pays a box by how well it covers the right one: their intersection over their union."""
+"""Pays a box by how well it covers the right one, or a point inside of the right box.
+
+A box is worth its intersection over union with the right one; a point is worth 1 or 0.
+"""
 
 import json
 import math
 import re
 from collections.abc import Iterable, Iterator
-from typing import Literal, TypeGuard
+from typing import Literal, Self, TypeGuard
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from apps.rewards.final_answer import NoAnswer, after_thinking, verbatim
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
@@ -50,6 +53,22 @@ PIXELS = re.compile(r"(?<=[0-9])\s?(?:px|pixels)\b")
 IN_ANGLES = re.compile(
     r"<([0-9]{1,7})>\s?<([0-9]{1,7})>\s?<([0-9]{1,7})>\s?<([0-9]{1,7})>", re.ASCII
 )
+# Location tokens: PaliGemma's <loc0256> are 1024ths of the sides, top before left; Florence-2's
+# <loc_52> are thousandths, left before top.
+TOP_FIRST = re.compile(r"\s?".join([r"<loc([0-9]{4})>"] * 4), re.ASCII)
+LEFT_FIRST = re.compile(r"\s?".join([r"<loc_([0-9]{1,3})>"] * 4), re.ASCII)
+# Points: Molmo's <point x="61.5" y="40.4"> in percent of the sides, and two numbers as in (3, 4),
+# [3, 4], "point_2d": [3, 4] or x = 3, y = 4.
+IN_PERCENT = re.compile(
+    r"<point\s{1,3}x\s?=\s?[\"']([0-9]{1,3}(?:\.[0-9]{1,9})?)[\"']"
+    r"\s{1,3}y\s?=\s?[\"']([0-9]{1,3}(?:\.[0-9]{1,9})?)[\"']",
+    re.ASCII | re.IGNORECASE,
+)
+PAIR = re.compile(rf"[\[(]{NUMBER},{NUMBER}[\])]", re.ASCII)
+NAMED_PAIR = re.compile(
+    rf"(?<![A-Za-z0-9_])[\"']?x[\"']?\s{{0,3}}[:=]{NUMBER},\s{{0,3}}[\"']?y[\"']?\s{{0,3}}[:=]{NUMBER}",
+    re.ASCII | re.IGNORECASE,
+)
 FULL_WIDTH = str.maketrans("［］（），０１２３４５６７８９", "[](),0123456789")
 # A box that is said not to be the one.
 DENIED = re.compile(
@@ -77,12 +96,18 @@ NO_BOX = (
     "the task must have a box as x0, y0, x1, y1 and, unless it is in pixels, the image's width "
     "and height"
 )
+NO_SIZE = "parts of the image's sides, but the task has no width and height"
 
 Box = tuple[float, float, float, float]
-VERSION = 4
+Point = tuple[float, float]
+Sides = tuple[float, float]
+VERSION = 5
 
 
 class Options(ScorerOptions):
+    reply: Literal["box", "point"] = Field(
+        "box", description="What replies give: a box, or a point inside of the right box."
+    )
     at: float | None = Field(
         None,
         gt=0,
@@ -99,17 +124,27 @@ class Options(ScorerOptions):
         ),
     )
 
+    @model_validator(mode="after")
+    def _points_have_no_overlap(self) -> Self:
+        if self.reply == "point" and self.at is not None:
+            raise ValueError("at: a point has no overlap; leave it out, or set reply to box")
+        return self
+
 
 def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
-    """Score the reply's one box against `answer["box"]`; 0 if it gives none, or several.
+    """Score the reply's one box or point against `answer["box"]`; 0 if it gives none, or several.
 
-    Boxes are [x0, y0, x1, y1], (x0, y0), (x1, y1), or objects with named edges or sizes.
+    Boxes are [x0, y0, x1, y1], (x0, y0), (x1, y1), objects with named edges or sizes, or location
+    tokens. Points are (x, y), [x, y], objects with x and y, or tags in percent.
     """
     expected = _expected_box(task, options)
     if expected is None:
         return Verdict(None, NO_BOX)
+    sides = _sides_of_image(task, options)
     try:
-        given = box_in(rollout.text)
+        if options.reply == "point":
+            return _score_point(point_in(rollout.text, sides), expected)
+        given = box_in(rollout.text, sides)
     except NoAnswer as error:
         return Verdict(0.0, str(error), {"expected": expected})
     overlap = iou(expected, given)
@@ -121,16 +156,22 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     )
 
 
-def box_in(text: str) -> Box:
-    """Return the one box of the reply. Raises NoAnswer where it gives none, or several."""
+def _score_point(point: Point, box: Box) -> Verdict:
+    is_inside = box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
+    where = "inside of the box" if is_inside else "outside of the box"
+    return Verdict(float(is_inside), where, {"expected": box, "said": point})
+
+
+def box_in(text: str, sides: Sides | None = None) -> Box:
+    """Return the one box of the reply. Raises NoAnswer where it gives none, or several.
+
+    `sides` are the image's width and height in the unit of the box, for location tokens.
+    """
     marked = verbatim(text)
-    reply = _usual_form(after_thinking(text)[-READ:] if marked is None else marked)
-    found = {
-        _box(match.groups())
-        for form in FORMS
-        for match in form.finditer(reply)
-        if not DENIED.search(reply[max(0, match.start() - 40) : match.start()])
-    }
+    reply = _shown(text)
+    _require_sides(reply, sides)
+    reply = _usual_form(reply, sides)
+    found = {_box(match.groups()) for form in FORMS for match in _affirmed(form, reply)}
     plain = PLAIN.search(reply.strip())
     is_all = plain is not None and plain.group() == reply.strip()
     if plain and not any(form.search(reply) for form in FORMS):
@@ -143,11 +184,61 @@ def box_in(text: str) -> Box:
     return found.pop()
 
 
-def _usual_form(text: str) -> str:
+def point_in(text: str, sides: Sides | None = None) -> Point:
+    """Return the one point of the reply. Raises NoAnswer where it gives none, or several.
+
+    `sides` are the image's width and height in the unit of the point, for points in percent.
+    """
+    reply = PIXELS.sub("", _shown(text).translate(FULL_WIDTH))
+    _require_sides(reply, sides)
+    found = {_point(match) for form in (PAIR, NAMED_PAIR) for match in _affirmed(form, reply)}
+    if sides:
+        for match in _affirmed(IN_PERCENT, reply):
+            across, down = _point(match)
+            found.add((across * sides[0] / 100, down * sides[1] / 100))
+    if len(found) != 1:
+        raise NoAnswer("several different points" if found else "no point")
+    return found.pop()
+
+
+def _shown(text: str) -> str:
+    """Return the reply's marked answer, or the end of what follows its thoughts."""
+    marked = verbatim(text)
+    return after_thinking(text)[-READ:] if marked is None else marked
+
+
+def _require_sides(reply: str, sides: Sides | None) -> None:
+    relative = (TOP_FIRST, LEFT_FIRST, IN_PERCENT)
+    if sides is None and any(form.search(reply) for form in relative):
+        raise NoAnswer(NO_SIZE)
+
+
+def _affirmed(form: re.Pattern, reply: str) -> Iterator[re.Match]:
+    """Yield what the form finds, without what the reply denies."""
+    for match in form.finditer(reply):
+        if not DENIED.search(reply[max(0, match.start() - 40) : match.start()]):
+            yield match
+
+
+def _point(match: re.Match) -> Point:
+    return float(match[1]), float(match[2])
+
+
+def _usual_form(text: str, sides: Sides | None) -> str:
     """Write boxes that are set in other ways as four numbers in brackets."""
+    if sides:
+        text = LEFT_FIRST.sub(lambda found: _located(map(int, found.groups()), 1000, sides), text)
+        text = TOP_FIRST.sub(
+            lambda found: _located((int(found[place]) for place in (2, 1, 4, 3)), 1024, sides), text
+        )
     text = PIXELS.sub("", QUOTED.sub(r"\1", text.translate(FULL_WIDTH)))
     text = IN_ANGLES.sub(r"[\1, \2, \3, \4]", text)
     return FOUR_CORNERS.sub(_rectangle, text)
+
+
+def _located(edges: Iterable[int], parts: int, sides: Sides) -> str:
+    """Write edges that are given in parts of the image's sides in the unit of the sides."""
+    return str([round(edge / parts * sides[place % 2], 6) for place, edge in enumerate(edges)])
 
 
 def _rectangle(found: re.Match) -> str:
@@ -201,20 +292,33 @@ def _sides(box: Box) -> tuple[float, float]:
 def _expected_box(task: TaskView, options: Options) -> Box | None:
     """Return the right box in the unit that replies use; None if the task has none."""
     box = _given_box(next((task.answer[name] for name in BOX_COLUMNS if name in task.answer), None))
-    width, height = task.answer.get("width"), task.answer.get("height")
+    size = _size_of_image(task)
+    sides = _sides_of_image(task, options)
     if box is None:
         return None
     if options.unit == "pixels":
-        sides = (1.0, 1.0)
-        scale = 1
-    elif not _is_number(width) or not _is_number(height) or min(width, height) <= 0:
+        scales = (1.0, 1.0)
+    elif size is None or sides is None:
         return None
     else:
-        sides = (width, height)
-        scale = {"thousandths": 1000, "share": 1}[options.unit]
-    left, top, right, bottom = (edge * scale / sides[place % 2] for place, edge in enumerate(box))
+        scales = (sides[0] / size[0], sides[1] / size[1])
+    left, top, right, bottom = (edge * scales[place % 2] for place, edge in enumerate(box))
     found = (left, top, right, bottom)
     return found if min(_sides(found)) > 0 else None
+
+
+def _sides_of_image(task: TaskView, options: Options) -> Sides | None:
+    """Return the image's width and height in the unit that replies use, if they are known."""
+    if options.unit == "pixels":
+        return _size_of_image(task)
+    return (1000.0, 1000.0) if options.unit == "thousandths" else (1.0, 1.0)
+
+
+def _size_of_image(task: TaskView) -> Sides | None:
+    width, height = task.answer.get("width"), task.answer.get("height")
+    if not _is_number(width) or not _is_number(height) or min(width, height) <= 0:
+        return None
+    return float(width), float(height)
 
 
 def _given_box(value: object) -> Box | None:
