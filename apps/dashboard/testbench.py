@@ -38,7 +38,7 @@ LARGEST_INDEX = 2**31 - 1
 LARGEST_ID = 2**63 - 1
 TYPED = "typed"
 FROM_TASKSET = "taskset"
-READ = ("said", "value")  # keys of details that tell what a scorer read as the answer
+READ = ("answer", "value")  # keys of details that tell what a scorer read as the answer
 EXPECTED = ("expected", "target", "wanted")
 
 

@@ -32,7 +32,7 @@ from apps.tasksets.models import Task
 
 MOST_AT_ONCE = 3
 MOST_HELD = 40
-FIELDS = {"client_uuid", "pair", "said", "milliseconds"}
+FIELDS = {"client_uuid", "pair", "choice", "milliseconds"}
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def vote(request: SignedInRequest, document: dict, pk: int) -> HttpResponse:
         request.user,
         _find_judgeable(request.user, pk),
         document.get("pair"),
-        document.get("said"),
+        document.get("choice"),
         uuid_in(document, "client_uuid"),
         None if spent is None else min(spent, LONGEST_MS),
     )

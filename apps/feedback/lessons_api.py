@@ -80,7 +80,7 @@ class PreviewedLesson(serializers.Serializer):
     line = serializers.IntegerField()
     prompt = serializers.ListField(child=serializers.DictField(), allow_null=True)
     author = serializers.CharField(allow_null=True)
-    said = serializers.DictField(help_text="The fields of the lesson.")
+    values = serializers.DictField(help_text="The values of the lesson by field.")
 
 
 class LessonsDocument(serializers.Serializer):
@@ -183,7 +183,7 @@ def _previewed(file: LessonFile) -> dict[str, Any]:
     return _document(found, stored=False) | {
         "bad": [{"line": line.number, "reason": line.reason} for line in preview.bad],
         "lessons": [
-            {"line": one.number, "prompt": one.prompt, "author": one.author, "said": one.said}
+            {"line": one.number, "prompt": one.prompt, "author": one.author, "values": one.said}
             for one in preview.good
         ],
     }

@@ -105,7 +105,7 @@ def test_lessons_are_looked_through_and_then_stored(send, alice, project):
         1,
         {"source": 1},
     )
-    assert seen["lessons"][0]["said"] == {"answer": "Hello."}
+    assert seen["lessons"][0]["values"] == {"answer": "Hello."}
     assert not Demonstration.objects.exists()
     status, done = send(alice, "lessons", ALPACA, "a.json", kind="demonstrations")
     assert (status, done["stored"], done["new"], done["layout"]) == (

@@ -73,7 +73,11 @@ def _beside(run: Run, slug: str, state: str) -> Run:
 
 def _try_scorer(run: Run, owner: User) -> None:
     """A trial of the test bench that is done, and a case that does not hold."""
-    verdict = {"value": 0.0, "reason": "another answer", "details": {"said": "4", "expected": "5"}}
+    verdict = {
+        "value": 0.0,
+        "reason": "another answer",
+        "details": {"answer": "4", "expected": "5"},
+    }
     trial = Trial.objects.create(
         project=run.project,
         by=owner,

@@ -115,7 +115,7 @@ def test_who_judges_reads_nothing_of_who_wrote_what(client, arena, bob):
         judging(arena, "arena-vote"),
         client_uuid=str(uuid.uuid4()),
         pair=names[0],
-        said="left",
+        choice="left",
         milliseconds=900,
     )
     assert answer.status_code == 201
@@ -181,8 +181,8 @@ def test_a_vote_goes_over_the_wire_once_is_taken_back_and_its_pair_comes_again(c
     [name] = given(client, arena)
     key = str(uuid.uuid4())
     back = str(uuid.uuid4())
-    said = {"client_uuid": key, "pair": name, "said": "left", "milliseconds": 10**12}
-    assert [post(client, judging(arena, "arena-vote"), **said).status_code for _ in range(2)] == [
+    vote = {"client_uuid": key, "pair": name, "choice": "left", "milliseconds": 10**12}
+    assert [post(client, judging(arena, "arena-vote"), **vote).status_code for _ in range(2)] == [
         201,
         200,
     ]
@@ -198,7 +198,7 @@ def test_a_vote_goes_over_the_wire_once_is_taken_back_and_its_pair_comes_again(c
     [
         {"pair": "1.0.x"},
         {"pair": None},
-        {"said": "first"},
+        {"choice": "first"},
         {"client_uuid": "x"},
         {"milliseconds": -1},
         {"rollout": 3},
@@ -206,13 +206,13 @@ def test_a_vote_goes_over_the_wire_once_is_taken_back_and_its_pair_comes_again(c
 )
 def test_a_bad_vote_is_refused_by_its_field(client, arena, bob, wrong):
     client.force_login(bob)
-    said = {
+    vote = {
         "client_uuid": str(uuid.uuid4()),
         "pair": given(client, arena)[0],
-        "said": "tie",
+        "choice": "tie",
         **wrong,
     }
-    answer = post(client, judging(arena, "arena-vote"), **said)
+    answer = post(client, judging(arena, "arena-vote"), **vote)
     assert (
         answer.status_code == 422
         and list(answer.json()["fields"]) == list(wrong)
@@ -245,7 +245,7 @@ def test_a_viewer_looks_and_does_not_judge(client, arena, project):
             judging(arena, "arena-vote"),
             client_uuid=str(uuid.uuid4()),
             pair="1.0.x",
-            said="tie",
+            choice="tie",
         ).status_code
         == 404
     )

@@ -54,7 +54,7 @@ def test_each_reply_gets_its_verdict_in_its_order(tried):
     assert [verdict["value"] for verdict in trial.verdicts] == [1.0, 0.0, 1.0, 0.0, 1.0]
     first = trial.verdicts[0]
     assert (first["version"], first["reason"]) == (VERSION, "the right answer")
-    assert (first["details"]["said"], first["details"]["expected"]) == ("0.5", "1/2")
+    assert (first["details"]["answer"], first["details"]["expected"]) == ("0.5", "1/2")
     assert first["seconds"] >= 0 and not Reward.objects.exists()
 
 

@@ -19,7 +19,7 @@ from apps.feedback.ratings.answers import Refused
 
 LEFT = "left"
 RIGHT = "right"
-SAID = (LEFT, RIGHT, Vote.Choice.TIE.value, Vote.Choice.BAD.value)
+CHOICES = (LEFT, RIGHT, Vote.Choice.TIE.value, Vote.Choice.BAD.value)
 LONGEST_MS = 86_400_000
 
 
@@ -46,8 +46,8 @@ def cast(
 
     Raises Refused and BadAnswer.
     """
-    if value not in SAID:
-        raise BadAnswer({"said": f"must be one of {', '.join(SAID)}"})
+    if value not in CHOICES:
+        raise BadAnswer({"choice": f"must be one of {', '.join(CHOICES)}"})
     pair = find_pair(arena, list_pairings(arena), user, name)
     if pair is None:
         raise BadAnswer({"pair": "is not a pair that you were shown in this arena"})

@@ -18,7 +18,7 @@ def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdi
     if type(expected) is not int:
         return Verdict(None, "the task does not state the sum")
     given = rollout.text.strip()
-    details = {"expected": expected, "said": given[:SHOWN]}
+    details = {"expected": expected, "answer": given[:SHOWN]}
     if not _NUMBER.fullmatch(given):
         return Verdict(0.0, "not a whole number", details)
     if int(given) == expected:

@@ -36,7 +36,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         return Verdict(None, "the task does not state the correct formula")
     final = final_answer(rollout.text)
     given = _of_equation(rollout.text, final) if final else ""
-    details = {"expected": expected[:SHOWN], "said": given.replace("\x00", "")[:SHOWN]}
+    details = {"expected": expected[:SHOWN], "answer": given.replace("\x00", "")[:SHOWN]}
     if nuclear.is_reaction(expected):
         return _score_nuclear(expected, given, final, details)
     if structures.is_smiles(expected):

@@ -31,7 +31,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         return Verdict(None, "the task does not name the correct choice")
     reply = restate(rollout.text, join_prompt_text(task.prompt))
     given = picked(reply, task.answer.get("choices"), several=len(right) > 1)
-    details = {"expected": sorted(right), "said": sorted(given)}
+    details = {"expected": sorted(right), "answer": sorted(given)}
     if not given:
         return Verdict(0.0, "no choice was found", details)
     if given == right:

@@ -129,7 +129,7 @@ def _judge_code(text: str, tests: Any, task: TaskView, options: Options) -> Verd
         return Verdict(0.0, f"the code is longer than {LONGEST} characters")
     verdict = _run_tests(block.code, language.name, tests, options)
     code = block.code.replace("\x00", "")[:SHOWN]
-    return replace(verdict, details={"said": code, **verdict.details})
+    return replace(verdict, details={"answer": code, **verdict.details})
 
 
 def _unsupported(language: str, supported: Any) -> str:

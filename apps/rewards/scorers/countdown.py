@@ -40,7 +40,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         return Verdict(None, "the task does not state the numbers and the target")
     target, numbers = task_numbers
     formula = _formula(rollout.text)
-    details: dict[str, Any] = {"target": str(target), "said": formula.replace("\x00", "")[:SHOWN]}
+    details: dict[str, Any] = {"target": str(target), "answer": formula.replace("\x00", "")[:SHOWN]}
     if not formula:
         return Verdict(0.0, "no formula was found", details)
     try:

@@ -24,7 +24,7 @@ def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdi
         given = find_final_number(reply, words=True)
     except NoAnswer as error:
         return Verdict(0.0, str(error), {"expected": expected})
-    details = {"expected": expected, "said": given.value}
+    details = {"expected": expected, "answer": given.value}
     if given.is_percent:
         return Verdict(0.0, "a percentage, not a count", details)
     right = given.value == expected

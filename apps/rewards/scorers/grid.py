@@ -42,7 +42,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if expected is None:
         return Verdict(None, "the task has no grid of whole numbers as its answer")
     found = grids_in(rollout.text)
-    details = {"expected": expected, "said": found[-len(expected) :]}
+    details = {"expected": expected, "answer": found[-len(expected) :]}
     if len(found) < len(expected):
         return Verdict(0.0, f"{len(found)} of {len(expected)} grids found", details)
     shares = [

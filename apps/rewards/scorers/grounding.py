@@ -152,14 +152,14 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     return Verdict(
         value,
         f"overlap {overlap:.2f}",
-        {"expected": expected, "said": given, "iou": round(overlap, 6)},
+        {"expected": expected, "answer": given, "iou": round(overlap, 6)},
     )
 
 
 def _score_point(point: Point, box: Box) -> Verdict:
     is_inside = box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
     where = "inside of the box" if is_inside else "outside of the box"
-    return Verdict(float(is_inside), where, {"expected": box, "said": point})
+    return Verdict(float(is_inside), where, {"expected": box, "answer": point})
 
 
 def box_in(text: str, sides: Sides | None = None) -> Box:

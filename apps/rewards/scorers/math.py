@@ -71,7 +71,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         return Verdict(0.0, "no final answer found", {"expected": _shown(right_answers[0])})
     details = {
         "expected": _shown(right_answers[0]),
-        "said": _shown(final.text),
+        "answer": _shown(final.text),
         "found_in": final.by,
     }
     if len(final.text) > LONGEST:
@@ -108,7 +108,7 @@ def _judged(
                 continue
             why = expected.why_no_answer(each, text, prompt)
             if not why:
-                return Verdict(1.0, "the right answer", {**details, "said": _shown(text)})
+                return Verdict(1.0, "the right answer", {**details, "answer": _shown(text)})
     if why:
         return Verdict(0.0, why, details)
     if all(is_unread(text) for text in (*right_answers, *candidates)):

@@ -40,7 +40,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     except NoAnswer as error:
         return Verdict(0.0, str(error), {"expected": expected[:SHOWN]})
     reply = after_thinking(rollout.text) if marked is None else marked
-    details = {"expected": expected[:SHOWN], "said": reply[:SHOWN]}
+    details = {"expected": expected[:SHOWN], "answer": reply[:SHOWN]}
     if len(reply) > 2 * LONGEST:
         return Verdict(0.0, "much longer than the text in the image", details)
     ours = normalise_text(expected, options.keep_case)

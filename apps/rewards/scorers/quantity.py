@@ -54,7 +54,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     final = final_answer(reply)
     details = {
         "expected": str(expected),
-        "said": final.text.replace("\x00", "")[:SHOWN] if final else "",
+        "answer": final.text.replace("\x00", "")[:SHOWN] if final else "",
     }
     given = quantities.parse_quantity(final.text) if final else None
     if final and final.by == LINE and not (given and quantities.has_known_unit(given)):

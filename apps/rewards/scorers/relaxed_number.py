@@ -72,7 +72,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     allowed = tolerance * abs(expected) * (1 + 1e-9)
     near = any(abs(value - expected) <= allowed for value in _values(given))
     reason = "within the tolerance" if near else "too far off"
-    return Verdict(float(near), reason, {**details, "said": given.value})
+    return Verdict(float(near), reason, {**details, "answer": given.value})
 
 
 def _as_number(expected: object) -> object:

@@ -12,7 +12,7 @@ def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdi
     if not isinstance(expected, str):
         return Verdict(None, "the task does not state the sorted digits")
     reply = rollout.text.strip()
-    details = {"expected": expected, "said": reply[:SHOWN]}
+    details = {"expected": expected, "answer": reply[:SHOWN]}
     if reply == expected:
         return Verdict(1.0, "the digits are in ascending order", details)
     if sorted(reply[: len(expected) + 1]) == sorted(expected):

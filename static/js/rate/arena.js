@@ -17,7 +17,7 @@ const keys = JSON.parse(desk.dataset.keys); // key → action, as on the rating 
 const outbox = new Outbox(`arena-${desk.dataset.arena}`, heard);
 const ahead = []; // articles
 const HISTORY = `arena:${document.body.dataset.user}:${desk.dataset.arena}:history`;
-const decided = JSON.parse(sessionStorage.getItem(HISTORY) ?? "[]"); // { uuid, pair, said, back }, the newest last
+const decided = JSON.parse(sessionStorage.getItem(HISTORY) ?? "[]"); // { uuid, pair, choice, back }, the newest last
 const switches = new WeakMap(); // article → what turns its differences, made once
 const left = new Map(); // uuid → its article, while this page lives
 const of = Number(desk.dataset.of);
@@ -153,19 +153,19 @@ function keep() {
   sessionStorage.setItem(HISTORY, JSON.stringify(decided));
 }
 
-function vote(said) {
+function vote(choice) {
   if (!shown) return;
   const uuid = crypto.randomUUID();
   const pair = shown.dataset.pair;
-  const body = { client_uuid: uuid, pair, said, milliseconds: Math.round(spent + (since ? performance.now() - since : 0)) };
-  decided.push({ uuid, pair, said });
+  const body = { client_uuid: uuid, pair, choice, milliseconds: Math.round(spent + (since ? performance.now() - since : 0)) };
+  decided.push({ uuid, pair, choice });
   left.set(uuid, shown);
   keep();
   count(1);
   trouble("");
   outbox.put({ uuid, url: desk.dataset.vote, body });
   advance();
-  say(`Saved: ${WORDS[said]}.`, true);
+  say(`Saved: ${WORDS[choice]}.`, true);
 }
 
 // The last vote does not stand; its pair is on the stage again.
@@ -176,7 +176,7 @@ function bringBack(last, article) {
   count(-1);
   if (shown) ahead.unshift(shown);
   put(article);
-  say(`Undone: ${WORDS[last.said]}.`);
+  say(`Undone: ${WORDS[last.choice]}.`);
 }
 
 async function back() {
@@ -237,8 +237,8 @@ onPageKey((key) => {
 });
 
 desk.addEventListener("click", (event) => {
-  const said = event.target.closest("[data-said]")?.dataset.said;
-  if (said) vote(said);
+  const choice = event.target.closest("[data-choice]")?.dataset.choice;
+  if (choice) vote(choice);
   else if (event.target.closest("[data-back]")) back();
 });
 

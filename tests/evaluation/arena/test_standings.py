@@ -160,13 +160,13 @@ def test_the_file_of_votes_has_every_row_with_who_wrote_what(arena, bob):
     head, *rows = b"".join(votes_file(arena)).decode().splitlines()
     assert head == ",".join(COLUMNS)
     rows = [dict(zip(COLUMNS, row.split(","), strict=True)) for row in rows]
-    assert [(row["said"] in ("left", "right"), row["stands"]) for row in rows] == [
+    assert [(row["choice"] in ("left", "right"), row["stands"]) for row in rows] == [
         (True, "1"),
         (False, "0"),
         (False, "0"),
     ]
     assert (
-        rows[0]["better"] == rows[0][rows[0]["said"]] == vote.pairing.first.run.slug
+        rows[0]["better"] == rows[0][rows[0]["choice"]] == vote.pairing.first.run.slug
         and rows[0]["milliseconds"] == "1200"
     )
-    assert rows[2]["said"] == "back" and rows[2]["better"] == ""
+    assert rows[2]["choice"] == "back" and rows[2]["better"] == ""

@@ -135,11 +135,11 @@ def test_in_a_closed_arena_nothing_is_said_but_what_was_said_before(arena, alice
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("said", ["first", "", None, 1, ["left"], "back", "LEFT"])
-def test_what_is_no_word_of_an_arena_is_refused(arena, bob, said):
+@pytest.mark.parametrize("value", ["first", "", None, 1, ["left"], "back", "LEFT"])
+def test_what_is_no_word_of_an_arena_is_refused(arena, bob, value):
     with pytest.raises(BadAnswer) as bad:
-        cast(bob, arena, name_pair(arena, bob, asked(bob, arena)[0]), said, uuid.uuid4())
-    assert "said" in bad.value.problems and not Vote.objects.exists()
+        cast(bob, arena, name_pair(arena, bob, asked(bob, arena)[0]), value, uuid.uuid4())
+    assert "choice" in bad.value.problems and not Vote.objects.exists()
 
 
 @pytest.mark.django_db
