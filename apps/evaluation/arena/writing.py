@@ -35,7 +35,8 @@ class _Line:
 def votes_file(arena: Arena) -> Iterator[bytes]:
     """Yield the file's lines, oldest vote first.
 
-    `left`, `right` and `better` are slugs of evaluations, `choice` is left, right, tie, bad or back.
+    `left`, `right` and `better` are slugs of evaluations. `choice` is left, right, tie, bad or
+    back.
     """
     writer = csv.writer(_Line(), lineterminator="\n")
     lines = (writer.writerow(map(csv_cell, row)) for row in chain([COLUMNS], _rows(arena)))
