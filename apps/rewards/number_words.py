@@ -65,7 +65,8 @@ _OTHERS = {
     for value, word in enumerate(line.split())
     if word not in ("six", "once")
 }
-_ABROAD = re.compile(rf"\s*({'|'.join(_OTHERS)})\s*[.!。]?\s*", re.I)
+_THERE_ARE = r"(?:es\s)?(?:sind|gibt)|il\sy\s(?:en\s)?a|ce\ssont|c['’]est|hay|son|их|всего"
+_ABROAD = re.compile(rf"\s*(?:(?:{_THERE_ARE})\s)?({'|'.join(_OTHERS)})\s*[.!。]?\s*", re.I)
 _AND_A_HALF = re.compile(
     r"(?<!\w)(\w{3,9}) and a half (thousand|million|billion|trillion)(?!\w)", re.I
 )

@@ -128,6 +128,13 @@ _TIMES = re.compile(r"(?<=[\d)%])\s?[xX]\s?(?=[\d($])")
 _UNSOLVED = re.compile(
     r"\d\s?[a-zA-Z](?![a-zA-Z])|(?<![a-zA-Z])[a-zA-Z]\s?[-+*/^]|[-+*/]\s?[a-zA-Z](?![a-zA-Z])"
 )
+_HEADING = re.compile(r"^#{1,6}\s+")
+_BOLD_RESULT = re.compile(r"=\s?\*\*([^*=]{1,60})\*\*")
+# A point or an interval that ends a sentence: the lines meet at (1, 2).
+_PLACE = re.compile(
+    r"[^\W\d_](?:[^\d()\[\]]{0,80}[^\W\d_:,])?[\s:]{1,3}"
+    r"([(\[]\s?-?[\d./]{1,12}(?:\s?,\s?-?[\d./]{1,12}){1,3}\s?[)\]])"
+)
 _LINKS = frozenset(("and", "or", "und", "oder", "et", "ou", "или"))
 _STOPS = frozenset(
     (
@@ -173,7 +180,7 @@ def list_answers(text: str) -> list[str]:
     if len(text.strip().rpartition("\n")[2]) > LONGEST:
         return []
     text = corrections.last_statement(text[-4 * LONGEST :].strip())
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [_HEADING.sub("", line.strip()) for line in text.splitlines()]
     lines = [line for line in lines if re.search(r"\w", line) and len(line) <= LONGEST]
     if not lines:
         return []
@@ -272,6 +279,7 @@ def _reduced(sentence: str) -> str:
         if not kept:
             return ""
         sentence = kept[-1]
+    sentence = _BOLD_RESULT.sub(r"= \1", sentence)  # 6 × 7 = **42**
     sentence = _ANOTHER.sub("", strip_marks(sentence))
     text = strip_marks(_TRAILING.sub("", strip_marks(sentence).rstrip()).rstrip(" ,;"))
     text = strip_marks(_TRAILING.sub("", _LEAD.sub("", text).rstrip()).rstrip(" ,;"))
@@ -284,6 +292,8 @@ def _reduced(sentence: str) -> str:
         return time
     if spans := _from_spans(text):
         return spans
+    if (place := _PLACE.fullmatch(text)) and not _NEGATED.search(text[: place.start(1)]):
+        return place[1]
     numbers = list(_NUMBER.finditer(text))
     if len(numbers) == 1 and _is_changed(text, numbers[0]):
         return text

@@ -96,3 +96,57 @@ def test_repeated_words_of_corrections_and_bounds_are_read_at_once(text):
     assert isinstance(last_statement(text), str)
     assert worth("choice", {"value": "B"}, text) == 0
     assert worth("counting", {"value": 12}, text) == 0
+
+
+@pytest.mark.parametrize(
+    ("reply", "paid"),
+    [
+        ("6 × 7 = **42**", 1),
+        ("So 6·7 = **42**.", 1),
+        ("# 42", 1),
+        ("6 × 7 = **41**", 0),
+        ("6 × 7 ≠ **42**", 0),
+        ("40 + **2**", 0),
+    ],
+)
+def test_a_result_may_be_set_in_bold_or_as_a_heading(reply, paid):
+    assert worth("math", {"value": "42"}, reply) == paid
+
+
+@pytest.mark.parametrize(
+    ("reply", "paid"),
+    [
+        ("The lines meet at (1, 2).", 1),
+        ("The point is (1, 2).", 1),
+        ("They meet at (1, 2) or (2, 1).", 0),
+        ("They never meet at (1, 2).", 0),
+        ("The answer is not (1, 2).", 0),
+    ],
+)
+def test_a_point_is_read_at_the_end_of_a_sentence(reply, paid):
+    assert worth("math", {"value": "(1, 2)"}, reply) == paid
+
+
+@pytest.mark.parametrize(
+    ("reply", "paid"),
+    [
+        ("I believe it's Paris.", 1),
+        ("I am quite sure that it is Paris.", 1),
+        ("It must be Paris.", 1),
+        ("Definitely Paris.", 1),
+        ("It should be Paris, but it is Lyon.", 0),
+        ("I'm not sure it is Paris.", 0),
+        ("It must not be Paris.", 0),
+        ("Definitely not Paris.", 0),
+    ],
+)
+def test_how_sure_the_writer_is_changes_no_answer(reply, paid):
+    assert worth("short_answer", {"value": "Paris"}, reply, "What is the capital?") == paid
+
+
+@pytest.mark.parametrize(
+    "reply", ["Es sind drei.", "Es gibt drei.", "Il y en a trois.", "Hay tres."]
+)
+def test_there_are_three_in_other_languages(reply):
+    assert worth("counting", {"count": 3}, reply) == 1
+    assert worth("counting", {"count": 4}, reply) == 0

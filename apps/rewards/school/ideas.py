@@ -114,6 +114,18 @@ _ALTERNATIVES = re.compile(r"\b(?:or|oder|ou|either|maybe|perhaps|possibly)\b|æˆ
 # A word; of scripts without blanks each sign.
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 _BELIEVED = re.compile(r",?\s(?:i|we)\s(?:believe|think|guess|suppose|would say)\s?[.!]?$", re.I)
+# "I am sure it is", "it must be" and "definitely" change no answer unless a contrast follows.
+_SURE = re.compile(
+    r"^(?:i|we)(?:\s(?:am|are)|['â€™](?:m|re))?\s(?:(?:strongly|firmly)\s)?"
+    r"(?:believe|think|guess|suppose|(?:(?:quite|very|pretty|fairly|absolutely)\s)?"
+    r"(?:sure|certain|confident))\s(?:that\s)?",
+    re.I,
+)
+_EMPHASIS = re.compile(
+    r"\b(?:definitely|certainly|surely|clearly|obviously|undoubtedly|indeed),?\s", re.I
+)
+_MUST = re.compile(r"\b(?:must|should|has\sto|will)\sbe\s(?=\w)", re.I)
+_CONTRAST = re.compile(r"\b(?:but|however|although|though|instead|yet|while|whereas)\b", re.I)
 _ANOTHER = re.compile(r"(?<=\w),\s(?:and\s)?not\s[^,;.!?]{1,60}[.!]?$", re.I)
 # Words around an answer that say only that it is one, in languages that write or bend them apart.
 _FRAME_BEFORE = re.compile(
@@ -284,6 +296,7 @@ def _gives(text: str, reference: str, asked: str) -> bool:
     text = corrections.last_statement(text)
     text = _REMARK.sub("", _ANOTHER.sub("", _BELIEVED.sub("", text.strip())))
     text = _BUT.sub("", _FRAME_BEHIND.sub("", _FRAME_BEFORE.sub("", text)))
+    text = _without_emphasis(text, reference)
     if not expected:
         return False
     if reference.strip().lower() in _VERDICTS:
@@ -308,6 +321,14 @@ def _gives(text: str, reference: str, asked: str) -> bool:
         return False
     statements = [_statement(one, expected, set(content(asked))) for one in sentences]
     return "said" in statements and "denied" not in statements
+
+
+def _without_emphasis(text: str, reference: str) -> str:
+    """Leave out how sure the writer is, unless a contrast follows or the reference says it too."""
+    is_meant = _EMPHASIS.search(f"{reference} ") or _MUST.search(reference)
+    if is_meant or _CONTRAST.search(text):
+        return text
+    return _MUST.sub("is ", _EMPHASIS.sub("", _SURE.sub("", text)))
 
 
 def _same_words(text: str, reference: str) -> bool:
