@@ -75,14 +75,15 @@ _SPAN = re.compile(
 )
 _BETWEEN_SPANS = re.compile(r"\s*(?:,|;|and|or|und|oder|et|ou|y|和|或|、|，|и|или|,\s*and)\s*")
 _UNIT_BEHIND = re.compile(
-    r"\s?(?:\\?%|°|percent|per cent|pct|[A-Za-zµ°]{1,14}(?:[\^/][\w/{}^-]{1,8})?)"
+    r"\s?(?:\\?%|°|percent|per cent|pct"
+    r"|[A-Za-zµ°]{1,14}(?![^\W\d_])(?:[\^/][\w/{}^-]{1,8})?)"
 )
 _DENIAL = re.compile(
     r"(?:not|never|nicht|kein\w{0,2}|pas|non|no(?=\s(?:es|son|fue)\b)|не|不)(?![^\W_])|不", re.I
 )
 _DENIED = re.compile(
     r"(?:(?<![^\W_])(?:not|never|cannot|nicht|keine?|pas|non|не|no(?=\s(?:es|son)\s))"
-    r"|n['’]t|不是|不)(?:\s(?:be|equal|es|son))?"
+    r"|n['’]t|不是|不)(?:\s(?!(?:so|that|because|then|but|and|if|only|just)\b)[a-z]{2,12}){0,2}"
     r"\s?[$*(\\]{0,3}$",
     re.I,
 )
@@ -127,6 +128,11 @@ _TIMES = re.compile(r"(?<=[\d)%])\s?[xX]\s?(?=[\d($])")
 # An unknown with a number, a power or a sign beside it: 3x, x + 5, y^2.
 _UNSOLVED = re.compile(
     r"\d\s?[a-zA-Z](?![a-zA-Z])|(?<![a-zA-Z])[a-zA-Z]\s?[-+*/^]|[-+*/]\s?[a-zA-Z](?![a-zA-Z])"
+)
+_NEARLY = re.compile(
+    r"(?<![^\W_])(?:nearly|almost|close\sto|just\s(?:under|over|below|above|short\sof)|beinahe"
+    r"|presque|casi|почти)\s[$€£*(\\]{0,4}$",
+    re.I,
 )
 _HEADING = re.compile(r"^#{1,6}\s+")
 _BOLD_RESULT = re.compile(r"=\s?\*\*([^*=]{1,60})\*\*")
@@ -336,7 +342,7 @@ def _reduced(sentence: str) -> str:
 
 def _is_changed(text: str, number: re.Match) -> bool:
     before, behind = text[: number.start()], text[number.end() :]
-    return is_altered(before, behind, number.group())
+    return bool(_NEARLY.search(before[-40:])) or is_altered(before, behind, number.group())
 
 
 def _only_time(sentence: str) -> str:
@@ -378,7 +384,8 @@ def _from_spans(text: str) -> str:
         chosen.insert(0, _inside(before))
     joined = ", ".join(chosen)
     lead = text[: spans[-len(chosen)].start()]
-    if is_denied(lead) or is_altered(lead, f" {behind}" if behind else ""):
+    is_near = _NEARLY.search(lead[-40:])
+    if is_near or is_denied(lead) or is_altered(lead, f" {behind}" if behind else ""):
         return ""
     if re.search(r"[\d)}]\s?[-+*/=^]\s*$|=\s*$", lead) and not _WORD.search(lead):
         return ""

@@ -150,3 +150,34 @@ def test_how_sure_the_writer_is_changes_no_answer(reply, paid):
 def test_there_are_three_in_other_languages(reply):
     assert worth("counting", {"count": 3}, reply) == 1
     assert worth("counting", {"count": 4}, reply) == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "reply", "question", "paid"),
+    [
+        ("18", "She makes $18.", "How many dollars does she make?", 1),
+        ("18", "She makes €18.", "How many dollars does she make?", 0),
+        ("18", "18 cents", "How many dollars does she make?", 0),
+        ("18", "18 cents", "At 2 cents each, how much do 9 cost?", 1),
+        ("18", "nearly $18", "How many dollars does she make?", 0),
+        ("18", "She doesn't make $18.", "How many dollars does she make?", 0),
+        ("18", "Ella gana 18 dólares.", "How many dollars does she make?", 1),
+        ("x^2+2x+1", "(x+1)^2 = x^2+2x+1", "Expand (x+1)^2.", 1),
+        ("x^2+2x+1", "x(x+2)+1", "Expand (x+1)^2.", 0),
+        ("x^2+2x+1", "(x+1)(x+1)", "Expand (x+1)^2.", 0),
+        ("(x-1)(x+2)", "x^2+x-2 = (x+2)(x-1)", "Factor x^2+x-2.", 1),
+        ("(x-1)(x+2)", "x(x+1)-2", "Factor x^2+x-2.", 0),
+        ("(x-1)(x+2)", "x^2+x-2 = (x+2)(x+1)", "Factor x^2+x-2.", 0),
+    ],
+)
+def test_an_answer_has_the_form_and_the_currency_of_the_task(answer, reply, question, paid):
+    assert worth("math", {"value": answer}, reply, question) == paid
+
+
+@pytest.mark.parametrize(
+    ("reply", "paid"),
+    [("blue", 1), ("The answer is blue.", 1), ("red", 0), ("not blue", 0), ("blue or red", 0)],
+)
+def test_a_choice_may_be_named_by_its_words_in_the_question(reply, paid):
+    question = "Which is it?\nA. red\nB. green\nC. blue"
+    assert worth("choice", {"value": "C"}, reply, question) == paid

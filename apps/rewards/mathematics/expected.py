@@ -37,6 +37,20 @@ _ASKS_PERCENT = re.compile(
     r"|百分|パーセント|何%|何％|процент",
     re.I,
 )
+_ASKS_TO_EXPAND = re.compile(
+    r"\b(?:expand|multiply out|multipliziere|ausmultipli|développe|desarrolla)|展开|раскро", re.I
+)
+_ASKS_TO_FACTOR = re.compile(
+    r"\b(?:factor(?:i[sz]e)?\b|faktorisier|factorisez|factoriza)|因式分解|分解因式|разлож", re.I
+)
+_CURRENCIES = {
+    "dollar": re.compile(r"\$|\bdollars?\b|\bdólares\b|\busd\b|美元|ドル|доллар", re.I),
+    "euro": re.compile(r"€|\beuros?\b|\beur\b|欧元|ユーロ|евро", re.I),
+    "pound": re.compile(r"£|\bpounds?\b|\bgbp\b|英镑|ポンド", re.I),
+    "cent": re.compile(r"¢|\bcents?\b|\bcentavos\b|美分|セント|цент", re.I),
+    "yen": re.compile(r"¥|\byen\b|\bjpy\b|日元|円|иен", re.I),
+    "rupee": re.compile(r"₹|\brupees?\b|\binr\b|卢比|рупи", re.I),
+}
 _SPAN = re.compile(
     r"\$\$([^$]{1,400})\$\$|\$([^$\n]{1,300})\$|\\\((.{1,300}?)\\\)|\\\[(.{1,400}?)\\\]"
 )
@@ -73,7 +87,52 @@ def why_no_answer(expected: str, given: str, prompt: str) -> str:
         return "a copy of the task, not its answer"
     if is_percentage and not _ASKS_PERCENT.search(prompt):
         return "a percentage instead of a number"
+    if _is_in_another_form(ours, theirs[0], prompt):
+        return "not in the form that the task asks for"
+    named = _currencies(prompt)
+    if named and not _currencies(expected) and _currencies(given) - named:
+        return "in another currency than the task"
     return ""
+
+
+def result_of_task(given: str, prompt: str) -> str:
+    """Return the right side of an equation whose left side is a formula of the prompt; else "".
+
+    (x+1)^2 = x^2+2x+1 answers the task to expand (x+1)^2.
+    """
+    left, sign, right = given.partition("=")
+    if not prompt or not sign or "=" in right or not left.strip() or not right.strip():
+        return ""
+    task = read_prompt_formulas(prompt)
+    forms = {canonical_form(shape) for shape in read_all_meanings(left)} - {None}
+    is_formula = any(
+        isinstance(shape, Value) and shape.node[0] not in ("symbol", "constant", "number")
+        for shape in read_all_meanings(left)
+    )
+    return right.strip() if is_formula and forms & task else ""
+
+
+def _is_in_another_form(ours: Shape, theirs: Shape, prompt: str) -> bool:
+    """Tell a product where a sum is asked for, and a sum where a product is."""
+    if not isinstance(ours, Value) or not isinstance(theirs, Value):
+        return False
+    if _ASKS_TO_EXPAND.search(prompt):
+        return not _has_product_of_sums(ours.node) and _has_product_of_sums(theirs.node)
+    if _ASKS_TO_FACTOR.search(prompt):
+        return _has_product_of_sums(ours.node) and theirs.node[0] == "+"
+    return False
+
+
+def _has_product_of_sums(node: Node) -> bool:
+    """Tell whether a sum stands in a product or under a power, as in x(x + 2) + 1."""
+    inside = [part for part in node[1:] if isinstance(part, tuple)]
+    if node[0] in ("*", "^") and any(part[0] == "+" for part in inside):
+        return True
+    return any(_has_product_of_sums(part) for part in inside)
+
+
+def _currencies(text: str) -> frozenset[str]:
+    return frozenset(name for name, form in _CURRENCIES.items() if form.search(text))
 
 
 def _has_joined_unit(shape: Shape) -> bool:

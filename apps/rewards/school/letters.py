@@ -25,6 +25,8 @@ _LABEL = re.compile(
     r"[\s>*_-]{0,8}(?:\d{1,2}[.)]\s)?\(?([A-Z])"
     r"(?:[).:]\**(?=\s|$)|\**$|\**\s?[-–:]|\**\s?(?=[✓✔✅✗✘❌]))"
 )
+# A choice on a line of its own in a question: A. red, (A) red, A) red.
+_CHOICE = re.compile(r"^[ \t*-]{0,6}\(?([A-J])[).:]\**[ \t]{1,4}(\S[^\n]{0,300})$", re.M)
 _LOWER = re.compile(r"\s++[a-z]")
 _ALONE = re.compile(r"(?<![A-Za-z'’])\(?([A-Z])\)?(?![A-Za-z'’])")
 _LOWER_NAMED = re.compile(
@@ -154,6 +156,13 @@ def _listed(text: str) -> list[str]:
     if _TOGETHER.fullmatch(text):
         return list(text)
     return re.findall(r"[A-Z](?![A-Z])", text) if _LIST.fullmatch(text) else []
+
+
+def read_choices(question: str) -> dict[str, str]:
+    """Return the choices that stand in lines of the question, by letter from A on; else nothing."""
+    choices = {letter: words.strip(" *") for letter, words in _CHOICE.findall(question)}
+    expected = "ABCDEFGHIJ"[: len(choices)]
+    return choices if len(choices) > 1 and "".join(choices) == expected else {}
 
 
 def picked(response: str, choices: Any = None, several: bool = False) -> frozenset[str]:

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from apps.rewards.mathematics.expected import join_prompt_text
 from apps.rewards.school.false_statements import restate
-from apps.rewards.school.letters import picked, read_right_letters
+from apps.rewards.school.letters import picked, read_choices, read_right_letters
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
@@ -24,13 +24,16 @@ class Options(ScorerOptions):
 def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     """Return 1 for exactly the letters of `answer["value"]`: "B", "A, C", ["A", "C"].
 
-    With `answer["choices"]` its words may be said.
+    The words of a choice may be said, if `answer["choices"]` or lines of the question have them.
     """
     right = read_right_letters(task.answer)
     if not right:
         return Verdict(None, "the task does not name the correct choice")
-    reply = restate(rollout.text, join_prompt_text(task.prompt))
+    question = join_prompt_text(task.prompt)
+    reply = restate(rollout.text, question)
     given = picked(reply, task.answer.get("choices"), several=len(right) > 1)
+    if not given and (choices := read_choices(question)):
+        given = picked(reply, choices, several=len(right) > 1)
     details = {"expected": sorted(right), "answer": sorted(given)}
     if not given:
         return Verdict(0.0, "no choice was found", details)

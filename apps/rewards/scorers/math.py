@@ -80,6 +80,8 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     candidates = _candidates(final, right_answers, rules)
     if not candidates:
         return Verdict(0.0, _different(final, rules), details)
+    results = [expected.result_of_task(text, question) for text in candidates]
+    candidates = [*candidates, *filter(None, results)]
     return _judged(right_answers, candidates, rules, question, details)
 
 
