@@ -7,7 +7,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from apps.feedback.claiming import claim
 from apps.feedback.forms import BadAnswer
@@ -27,6 +27,7 @@ from apps.feedback.simulated import Patience, due_claims, due_ratings
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 from tests.feedback.asking import answer_to, ask
+from tests.locks import somebody_waits
 
 AT_ONCE = Patience(0.0, 0.0)
 
@@ -145,6 +146,27 @@ def test_two_connections_never_exceed_the_overlap(new_run, finish, alice, bob):
         == ["EnoughRated"] * 2 + ["Rating"] * 2
     )
     assert Rating.objects.counting().count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_stars_leave_an_item_to_who_claims_it_meanwhile(new_run, finish, alice, bob, eventually):
+    group = asked(new_run, finish)
+
+    def rate() -> None:
+        try:
+            give_many(alice, [stars(rollout) for rollout in rollouts_of(group)])
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            [held] = claim(bob)
+            rated = pool.submit(rate)
+            eventually(lambda: rated.done() or somebody_waits())
+        rated.result()
+    assert Slot.objects.get(pk=held.slot_id).rater == bob
+    submit(bob, held.slot_id, answer_to(held, {"stars": 4}))
+    assert Rating.objects.filter(rater=bob).count() == 1
 
 
 @pytest.mark.django_db

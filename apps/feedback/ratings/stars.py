@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from apps.accounts.locking import lock_first, unit_of_work
+from apps.accounts.locking import lock_first, lock_rows, unit_of_work
 from apps.accounts.models import User
 from apps.feedback.forms import FORMS
 from apps.feedback.models import STARS, Intervention, Rating, Slot
@@ -232,20 +232,18 @@ def _fill_slots(rater: User, group: Group, rated: set[int]) -> list[Slot]:
     """Return the slots that ratings of these replies fill, so that nobody is asked again.
 
     Each rated reply fills its own slot. If it is rated for the first time without being asked
-    about, it stands in for another reply of its group, whose slot is closed.
+    about, it stands in for another reply of its group, whose slot is closed. The slots are locked:
+    a claim does not lock the group, and what it has just taken is not taken from its holder.
     """
     known = set(Rating.objects.filter(rollout__in=rated).values_list("rollout_id", flat=True))
-    asked = list(
-        Slot.objects.filter(
-            group=group,
-            is_required=True,
-            state__in=[Slot.State.OPEN, Slot.State.HELD],
-            item__form=STARS,
-        )
-        .filter(Q(state=Slot.State.OPEN) | Q(rater=rater))
-        .select_related("item")
-        .order_by("place", "-pk")
+    open_or_own = Slot.objects.filter(
+        Q(state=Slot.State.OPEN) | Q(state=Slot.State.HELD, rater=rater),
+        group=group,
+        is_required=True,
+        item__form=STARS,
     )
+    asked = lock_rows(open_or_own.select_related("item"))
+    asked.sort(key=lambda slot: (slot.place, -slot.pk))
     held_already = set(Slot.objects.filter(group=group, rater=rater).values_list("item_id", "pk"))
     filled = []
     closed = []
