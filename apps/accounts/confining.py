@@ -64,6 +64,17 @@ def confine(memory: int = MEMORY, cpu_s: float | None = CPU_S) -> None:
     _confined = True
 
 
+def why_it_ended(status: int, last_words: str) -> str:
+    """Return why a confined process failed: its last message, or the limit that ended it.
+
+    `status` is its exit status, negative for a signal. Code in C++ aborts where it gets no memory,
+    or no memory for a thread, and says only that it does.
+    """
+    if status == -signal.SIGABRT:
+        return TOO_MUCH_MEMORY
+    return last_words if status > 0 and last_words else TOO_MUCH
+
+
 def _limit_processor(seconds: float) -> None:
     def stop(*_: object) -> None:
         # The kernel repeats the signal every second, even while the reason is stored.

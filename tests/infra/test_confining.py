@@ -95,6 +95,21 @@ def test_a_confined_process_gets_no_more_processor_time(work, said, status):
     assert bool(said) == bool(done.stdout)
 
 
+@pytest.mark.parametrize(
+    ("work", "reason"),
+    [
+        ("os.abort()", confining.TOO_MUCH_MEMORY),  # as C++ does that gets no memory
+        ("os.kill(os.getpid(), 9)", confining.TOO_MUCH),
+        ("sys.exit(1)", "row 3 has no column 'prompt'"),
+    ],
+)
+def test_a_confined_process_that_ended_is_told_by_its_reason(work, reason):
+    code = f"import os, sys; print(\"row 3 has no column 'prompt'\", file=sys.stderr); {work}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    last = done.stderr.strip().splitlines()[-1]
+    assert confining.why_it_ended(done.returncode, last) == reason
+
+
 def test_a_web_process_decodes_no_tables_and_no_archives(monkeypatch, tmp_path):
     monkeypatch.setattr(confining, "_serves", True)
     for decode in (

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from apps.accounts import strict_json
-from apps.accounts.confining import TOO_MUCH, confined_environment
+from apps.accounts.confining import confined_environment, why_it_ended
 from apps.tasksets.sources import guess_format
 from apps.tasksets.sources.archive import is_zip
 from apps.tasksets.sources.jsonl import JsonLines
@@ -89,8 +89,8 @@ class ConfinedSource:
             assert child.stdout is not None  # a pipe
             try:
                 yield from self._records(child.stdout)
-                if child.wait() != 0:
-                    raise NotReadable(_last_words(complaints) or TOO_MUCH)
+                if status := child.wait():
+                    raise NotReadable(why_it_ended(status, _last_words(complaints)))
             finally:
                 child.stdout.close()
                 child.kill()

@@ -13,6 +13,8 @@ from typing import IO
 
 from django.conf import settings
 
+from apps.accounts.confining import why_it_ended
+
 # As the Hub names them; what begins with a dot or a slash would be a folder of this machine's, with
 # a dash an option.
 NAME = re.compile(r"\A[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)?\Z")
@@ -32,11 +34,14 @@ class HubRows:
 
     def require_end(self) -> None:
         """Raise ValueError with the process's last message if it failed before the end."""
-        if self.process.wait():
+        if status := self.process.wait():
             self.complaints.seek(0)
             lines = self.complaints.read().decode(errors="replace").strip().splitlines()
             raise ValueError(
-                lines[-1] if lines else "the download ended before the dataset was complete"
+                why_it_ended(
+                    status,
+                    lines[-1] if lines else "the download ended before the dataset was complete",
+                )
             )
 
 
