@@ -32,11 +32,16 @@ class PeopleNow:
 
     @property
     def hourly_words(self) -> str:
-        return _bounded(self.hourly)
+        return self._at_least(self.hourly)
 
     @property
     def simulated_words(self) -> str:
-        return _bounded(self.hourly_simulated)
+        return self._at_least(self.hourly_simulated)
+
+    def _at_least(self, count: int) -> str:
+        """Return the count of one kind of rater; both kinds are counted in the same ratings."""
+        is_cut = self.hourly + self.hourly_simulated >= MOST_COUNTED
+        return f"{count:,} or more" if is_cut else f"{count:,}"
 
     @property
     def who(self) -> str:

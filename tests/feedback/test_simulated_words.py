@@ -1,6 +1,7 @@
 """What the simulated rater says is counted and shown as simulated, never as a person's."""
 
 import uuid
+from dataclasses import replace
 
 import pytest
 from django.db import connection
@@ -9,7 +10,7 @@ from django.urls import reverse
 from apps.accounts.models import Membership, User
 from apps.buffer.models import Experience
 from apps.dashboard.human_cost_benefit import bought
-from apps.dashboard.people_now import people_now
+from apps.dashboard.people_now import MOST_COUNTED, people_now
 from apps.dashboard.templatetags.marks import chip
 from apps.evaluation.results import _judge
 from apps.feedback.aggregating import write_people_rewards
@@ -98,6 +99,9 @@ def test_an_updates_metrics_tell_people_from_the_simulated(judged):
 def test_sums_of_a_runs_people_leave_the_simulated_out(judged):
     now = people_now(judged)
     assert (now.hourly, now.hourly_simulated) == (2, 4)
+    assert (now.hourly_words, now.simulated_words) == ("2", "4")
+    busy = replace(now, hourly_simulated=MOST_COUNTED - 2)  # as many as are counted
+    assert (busy.hourly_words, busy.simulated_words) == ("2 or more", "998 or more")
     found = bought(judged, newest_decisions(judged))
     assert (found.people.decisions, found.simulated.decisions, found.judged) == (2, 4, 2)
     assert [gap.people for gap in found.parting.widest] == [1.0, 1.0]
