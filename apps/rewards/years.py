@@ -31,7 +31,8 @@ _PHRASE = re.compile(
 )
 # A year that is not known for sure.
 _VAGUE = re.compile(
-    r"(?<![^\W_])(?:c(?:a|irca)?\.?|around|about|approximately|roughly|probably|um|etwa|ungefähr|gegen"
+    r"(?<![^\W_])(?:c(?:a|irca)?\.?|around|about|approximately|roughly|probably"
+    r"|um|etwa|ungefähr|gegen"
     r"|circa|vers|environ|hacia|alrededor\sde|около|примерно)\s?\d{1,4}(?!\d)"
     r"|(?:大约|大約|约|約)\s?\d|\d年?(?:左右|前后|前後|ごろ|頃)",
     re.I,

@@ -66,7 +66,8 @@ IN_PERCENT = re.compile(
 )
 PAIR = re.compile(rf"[\[(]{NUMBER},{NUMBER}[\])]", re.ASCII)
 NAMED_PAIR = re.compile(
-    rf"(?<![A-Za-z0-9_])[\"']?x[\"']?\s{{0,3}}[:=]{NUMBER},\s{{0,3}}[\"']?y[\"']?\s{{0,3}}[:=]{NUMBER}",
+    rf"(?<![A-Za-z0-9_])[\"']?x[\"']?\s{{0,3}}[:=]{NUMBER},\s{{0,3}}"
+    rf"[\"']?y[\"']?\s{{0,3}}[:=]{NUMBER}",
     re.ASCII | re.IGNORECASE,
 )
 FULL_WIDTH = str.maketrans("［］（），０１２３４５６７８９", "[](),0123456789")
