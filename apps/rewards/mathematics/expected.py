@@ -44,9 +44,14 @@ _ASKS_TO_FACTOR = re.compile(
     r"\b(?:factor(?:i[sz]e)?\b|faktorisier|factorisez|factoriza)|因式分解|分解因式|разлож", re.I
 )
 _CURRENCIES = {
-    "dollar": re.compile(r"\$|\bdollars?\b|\bdólares\b|\busd\b|美元|ドル|доллар", re.I),
+    # A dollar sign beside a number, and not around a formula.
+    "dollar": re.compile(
+        r"\\\$|\$\s?\d[\d,.]{0,20}(?=[\s,.;?!)]|$)|\d\s?\$(?=\s|$)|\bdollars?\b|\bdólares\b|\busd\b"
+        r"|美元|ドル|доллар",
+        re.I,
+    ),
     "euro": re.compile(r"€|\beuros?\b|\beur\b|欧元|ユーロ|евро", re.I),
-    "pound": re.compile(r"£|\bpounds?\b|\bgbp\b|英镑|ポンド", re.I),
+    "pound": re.compile(r"£|\bgbp\b|英镑|ポンド", re.I),  # the word may be a weight
     "cent": re.compile(r"¢|\bcents?\b|\bcentavos\b|美分|セント|цент", re.I),
     "yen": re.compile(r"¥|\byen\b|\bjpy\b|日元|円|иен", re.I),
     "rupee": re.compile(r"₹|\brupees?\b|\binr\b|卢比|рупи", re.I),
@@ -90,7 +95,8 @@ def why_no_answer(expected: str, given: str, prompt: str) -> str:
     if _is_in_another_form(ours, theirs[0], prompt):
         return "not in the form that the task asks for"
     named = _currencies(prompt)
-    if named and not _currencies(expected) and _currencies(given) - named:
+    paid_in = _currencies(given)
+    if named and paid_in and not _currencies(expected) and not paid_in & named:
         return "in another currency than the task"
     return ""
 
