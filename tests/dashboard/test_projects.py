@@ -243,3 +243,24 @@ def test_a_hundred_members_take_as_many_queries_as_two(
     with django_assert_max_num_queries(18):
         page = owner.get(reverse("project", args=["lab"]))
     assert len(page.context["page"].rows) == 50 and page.context["page"].older
+
+
+def test_members_are_searched_where_they_fill_more_than_a_page(owner, project):
+    def search(**query: str) -> str:
+        return owner.get(reverse("project", args=["lab"]), query).content.decode()
+
+    assert 'name="words"' not in search()
+    people = [User(username=f"member-{number:02}", password="!") for number in range(60)]
+    Membership.objects.bulk_create(
+        Membership(project=project, user=user, role=Membership.Role.RATER)
+        for user in User.objects.bulk_create(people)
+    )
+    page = search()
+    assert 'name="words"' in page and "member-59" not in re.search(
+        '(?s)data-testid="members".*?</table>', page
+    ).group(0)
+    rows = re.search('(?s)data-testid="members".*?</table>', search(words="R-59")).group(0)
+    assert "member-59" in rows and "member-58" not in rows
+    nobody = search(words="<nobody>")
+    assert "no-member" in nobody and "&lt;nobody&gt;" in nobody
+    assert "data-testid=\"members\"" not in search(words="nul\0member-59")

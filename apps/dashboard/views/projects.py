@@ -46,6 +46,7 @@ ROWS_SHOWN = 50
 INVITATIONS_SHOWN = 20
 MOST_MAILS = 20  # invitations sent by one form
 RATERS_SHOWN = 500  # people offered for a group
+LONGEST_SEARCH = 150  # characters, as many as a username has
 NAME_TAKEN = "The project already has a group with this name."
 
 
@@ -404,6 +405,9 @@ def _page(
         .select_related("user")
         .annotate(name=F("user__username"), has_other_owner=Exists(has_other_owner))
     )
+    words = request.GET.get("words", "").replace("\0", "").strip()[:LONGEST_SEARCH]
+    if words:
+        members = members.filter(user__username__icontains=words)
     page = load_page(members, request, size=ROWS_SHOWN, by="name", rising=True)
     shown = User.objects.filter(pk__in=[member.user_id for member in page.rows])
     context = {
@@ -416,6 +420,9 @@ def _page(
         "link": link,
         "wrong": wrong,
         "page": page,
+        "words": words,
+        "has_search": bool(words or page.newer or page.older),
+        "longest_search": LONGEST_SEARCH,
         "resettable": set(
             password_resets.resettable(request.user, shown).values_list("pk", flat=True)
         ),
