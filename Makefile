@@ -46,8 +46,9 @@ lint: setup-test
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@$(RUN) scripts/format_pages.py --check
+	@.venv/bin/oxlint --quiet
 
-# Format code, templates and style sheets
+# Format code, templates, style sheets and scripts
 format: setup-test
 	@.venv/bin/ruff format .
 	@$(RUN) scripts/format_pages.py

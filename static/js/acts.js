@@ -15,22 +15,43 @@ async function fetched(address, options = {}) {
   }
 }
 
-// {state: "done"}, {state: "refused", reason}, or {state: "unsent", reason} when it may be sent again with the same uuid.
+// {state: "done"}, {state: "refused", reason}, or {state: "unsent", reason} when it may be sent
+// again with the same uuid.
 export async function act(base, kind, { text = "", turn = null, uuid = crypto.randomUUID() } = {}) {
   const headers = { "Content-Type": "application/json", "X-CSRFToken": document.body.dataset.csrf };
-  const asked = await fetched(`${base}${kind}/`, { method: "POST", headers, body: JSON.stringify({ text, turn, client_uuid: uuid }) });
-  if (asked.status === 404) return { state: "refused", reason: "The reply no longer exists, or you don’t have permission." };
-  if (asked.status === 409 || asked.status === 422) return { state: "refused", reason: asked.detail };
-  if (asked.status !== 202) return { state: "unsent", reason: asked.detail ?? `Server error ${asked.status}. Send it again.` };
+  const asked = await fetched(`${base}${kind}/`, {
+    method: "POST",
+    headers,
+    body: JSON.stringify({ text, turn, client_uuid: uuid }),
+  });
+  if (asked.status === 404)
+    return {
+      state: "refused",
+      reason: "The reply no longer exists, or you don’t have permission.",
+    };
+  if (asked.status === 409 || asked.status === 422)
+    return { state: "refused", reason: asked.detail };
+  if (asked.status !== 202)
+    return {
+      state: "unsent",
+      reason: asked.detail ?? `Server error ${asked.status}. Send it again.`,
+    };
   return asked.state === "asked" ? settled(`${base}${kind}/?client_uuid=${uuid}`) : asked;
 }
 
 async function settled(address) {
   const until = performance.now() + GIVE_UP_MS;
-  for (let wait = FIRST_LOOK_MS; performance.now() < until; wait = Math.min(LONGEST_LOOK_MS, wait * 1.5)) {
+  for (
+    let wait = FIRST_LOOK_MS;
+    performance.now() < until;
+    wait = Math.min(LONGEST_LOOK_MS, wait * 1.5)
+  ) {
     await pause(wait);
     const now = await fetched(address);
     if (now.state && now.state !== "asked") return now;
   }
-  return { state: "unsent", reason: "No explorer has confirmed it yet. Send it again to see the result." };
+  return {
+    state: "unsent",
+    reason: "No explorer has confirmed it yet. Send it again to see the result.",
+  };
 }

@@ -1,4 +1,5 @@
-// The OpenAPI document as a page. Swagger UI draws it; a signed-in browser's writes carry our CSRF token.
+// The OpenAPI document as a page. Swagger UI draws it; a signed-in browser's writes carry our CSRF
+// token.
 const place = document.querySelector("#interface");
 const dark = () => {
   const chosen = document.documentElement.dataset.theme;
@@ -15,7 +16,8 @@ window.SwaggerUIBundle({
   tryItOutEnabled: false,
   validatorUrl: null,
   requestInterceptor(request) {
-    if (request.method && request.method !== "GET") request.headers["X-CSRFToken"] = document.body.dataset.csrf;
+    if (request.method && request.method !== "GET")
+      request.headers["X-CSRFToken"] = document.body.dataset.csrf;
     return request;
   },
   onComplete() {

@@ -1,4 +1,5 @@
-// What every drawing on a canvas needs: colours of the page's tokens, and numbers as people read them.
+// What every drawing on a canvas needs: colours of the page's tokens, and numbers as people read
+// them.
 
 // light-dark() must be resolved by the browser before a canvas can use it.
 export function resolved(name) {

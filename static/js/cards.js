@@ -3,7 +3,9 @@ import { give } from "./rate.js";
 
 export function moveBy(selector, delta) {
   const cards = [...document.querySelectorAll(selector)];
-  const now = cards.findIndex((card) => card.contains(document.activeElement) || card.classList.contains("sel"));
+  const now = cards.findIndex(
+    (card) => card.contains(document.activeElement) || card.classList.contains("sel"),
+  );
   const next = cards[Math.min(cards.length - 1, Math.max(0, now + delta))];
   select(selector, next);
 }
@@ -20,7 +22,8 @@ export function inFocus(selector) {
   return document.activeElement?.closest(selector) ?? document.querySelector(`${selector}.sel`);
 }
 
-// Returns true when the key was one of the cards' own. A key held down moves on, and gives no stars.
+// Returns true when the key was one of the cards' own. A key held down moves on, and gives no
+// stars.
 export function cardKey(key, event, selector) {
   if (key === "j" || key === "ArrowDown") moveBy(selector, 1);
   else if (key === "k" || key === "ArrowUp") moveBy(selector, -1);

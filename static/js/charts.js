@@ -6,23 +6,39 @@ const drawn = new Map(); // chart key → { plot, names, data: name → Map(step
 const WIDTHS = { reward_mean: 2, reward_human: 1.6, said: 1.6, low: 1, high: 1 };
 
 function seriesOf(names, isLarge) {
-  const ink = resolved("ink"), quiet = resolved("quiet"), accent = resolved("accent"), faint = resolved("edge");
+  const ink = resolved("ink"),
+    quiet = resolved("quiet"),
+    accent = resolved("accent"),
+    faint = resolved("edge");
   const strokes = { reward_mean: ink, reward_human: accent, said: accent };
   return names.map((name, n) => ({
     label: name,
     stroke: strokes[name] ?? (n ? faint : isLarge ? ink : quiet),
     width: WIDTHS[name] ?? (isLarge ? 2 : 1.3),
-    points: { show: (chart, series) => isLarge && chart.data[series].filter((value) => value != null).length === 1 }, // no line yet
+    points: {
+      show: (chart, series) =>
+        isLarge && chart.data[series].filter((value) => value != null).length === 1,
+    }, // no line yet
     spanGaps: true,
   }));
 }
 
 function axes(isLarge) {
-  const line = resolved("line"), faint = resolved("faint"), font = "11px ui-monospace, monospace";
+  const line = resolved("line"),
+    faint = resolved("faint"),
+    font = "11px ui-monospace, monospace";
   if (!isLarge) return [{ show: false }, { show: false }];
   return [
     { stroke: faint, font, grid: { show: false }, ticks: { show: false }, size: 26, space: 80 },
-    { stroke: faint, font, grid: { stroke: line, width: 1 }, ticks: { show: false }, size: 40, space: 36, values: (_, all) => all.map(formatNumber) },
+    {
+      stroke: faint,
+      font,
+      grid: { stroke: line, width: 1 },
+      ticks: { show: false },
+      size: 40,
+      space: 36,
+      values: (_, all) => all.map(formatNumber),
+    },
   ];
 }
 
@@ -42,22 +58,32 @@ function options(figureElement, names) {
 }
 
 function table(chart) {
-  const steps = [...new Set(chart.names.flatMap((name) => [...chart.data[name].keys()]))].sort((a, b) => a - b);
-  return [steps, ...chart.names.map((name) => steps.map((step) => chart.data[name].get(step) ?? null))];
+  const steps = [...new Set(chart.names.flatMap((name) => [...chart.data[name].keys()]))].sort(
+    (a, b) => a - b,
+  );
+  return [
+    steps,
+    ...chart.names.map((name) => steps.map((step) => chart.data[name].get(step) ?? null)),
+  ];
 }
 
 function add(chart, series) {
-  for (const name of chart.names) series[name]?.x.forEach((step, n) => chart.data[name].set(step, series[name].y[n]));
+  for (const name of chart.names)
+    series[name]?.x.forEach((step, n) => chart.data[name].set(step, series[name].y[n]));
 }
 
 // The number in the title: at the cursor while somebody points, else the newest.
 function showValues(plot) {
-  const at = plot.cursor.idx === null || plot.cursor.idx === undefined || plot.cursor.left < 0 ? null : plot.data[0][plot.cursor.idx];
+  const at =
+    plot.cursor.idx === null || plot.cursor.idx === undefined || plot.cursor.left < 0
+      ? null
+      : plot.data[0][plot.cursor.idx];
   for (const chart of drawn.values()) {
     for (const name of chart.names) {
       const points = chart.data[name];
       const value = at === null ? [...points.values()].at(-1) : points.get(at);
-      for (const place of document.querySelectorAll(`[data-value="${name}"]`)) place.textContent = formatNumber(value);
+      for (const place of document.querySelectorAll(`[data-value="${name}"]`))
+        place.textContent = formatNumber(value);
     }
   }
 }
@@ -65,7 +91,12 @@ function showValues(plot) {
 function create(element, series) {
   const key = element.dataset.chart;
   const names = element.dataset.names.split(" ");
-  const chart = { key, names, element, data: Object.fromEntries(names.map((name) => [name, new Map()])) };
+  const chart = {
+    key,
+    names,
+    element,
+    data: Object.fromEntries(names.map((name) => [name, new Map()])),
+  };
   add(chart, series);
   drawn.set(key, chart);
   paint(chart);
@@ -113,7 +144,8 @@ let pending;
 new ResizeObserver(() => {
   cancelAnimationFrame(pending);
   pending = requestAnimationFrame(() => {
-    for (const chart of drawn.values()) chart.plot?.setSize({ width: chart.element.clientWidth, height: chart.element.clientHeight });
+    for (const chart of drawn.values())
+      chart.plot?.setSize({ width: chart.element.clientWidth, height: chart.element.clientHeight });
   });
 }).observe(document.querySelector("[data-chart]") ?? document.body);
 document.addEventListener("theme", redrawAll);

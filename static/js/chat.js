@@ -1,4 +1,5 @@
-// A conversation with a version: Enter sends, answers are copied, and the newest words stay in sight while they come.
+// A conversation with a version: Enter sends, answers are copied, and the newest words stay in
+// sight while they come.
 const form = document.querySelector(".composer");
 const text = form?.querySelector("#text");
 
@@ -9,13 +10,16 @@ text?.addEventListener("keydown", (event) => {
 });
 
 function offerCopies() {
-  for (const button of document.querySelectorAll("[data-copies][hidden]")) button.hidden = !navigator.clipboard;
+  for (const button of document.querySelectorAll("[data-copies][hidden]"))
+    button.hidden = !navigator.clipboard;
 }
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copies]");
   if (!button) return;
-  await navigator.clipboard.writeText(button.closest(".say").querySelector(".words").innerText.trim());
+  await navigator.clipboard.writeText(
+    button.closest(".say").querySelector(".words").innerText.trim(),
+  );
   button.textContent = "Copied";
 });
 
@@ -23,6 +27,7 @@ const now = document.getElementById("now");
 now?.addEventListener("htmx:after:swap", () => {
   offerCopies();
   const last = document.getElementById("last");
-  if (last && last.getBoundingClientRect().bottom > window.innerHeight) last.scrollIntoView({ block: "end" });
+  if (last && last.getBoundingClientRect().bottom > window.innerHeight)
+    last.scrollIntoView({ block: "end" });
 });
 offerCopies();

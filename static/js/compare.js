@@ -20,16 +20,35 @@ function table(points) {
 
 function options(figure) {
   const isLarge = !figure.classList.contains("small");
-  const line = resolved("line"), faint = resolved("faint"), font = "11px ui-monospace, monospace";
+  const line = resolved("line"),
+    faint = resolved("faint"),
+    font = "11px ui-monospace, monospace";
   const axis = { stroke: faint, font, ticks: { show: false } };
-  const series = answer.runs.map((run, n) => ({ label: run, stroke: resolved(`run-${n}`), width: isLarge ? 1.8 : 1.3, dash: DASHES[n % DASHES.length], spanGaps: true, points: { show: false } }));
+  const series = answer.runs.map((run, n) => ({
+    label: run,
+    stroke: resolved(`run-${n}`),
+    width: isLarge ? 1.8 : 1.3,
+    dash: DASHES[n % DASHES.length],
+    spanGaps: true,
+    points: { show: false },
+  }));
   return {
     width: figure.clientWidth,
     height: figure.clientHeight - (isLarge ? LEGEND_PX : 0),
     legend: { show: isLarge, live: true },
     cursor: { sync: { key: TIED.key }, y: false, drag: { x: true, y: false } },
     scales: { x: { time: false }, y: { range: padded } },
-    axes: [{ ...axis, grid: { show: false }, size: 26, label: isLarge ? answer.axis : undefined, labelSize: 18, labelFont: font }, { ...axis, grid: { stroke: line, width: 1 }, size: 48, values: (_, all) => all.map(told) }],
+    axes: [
+      {
+        ...axis,
+        grid: { show: false },
+        size: 26,
+        label: isLarge ? answer.axis : undefined,
+        labelSize: 18,
+        labelFont: font,
+      },
+      { ...axis, grid: { stroke: line, width: 1 }, size: 48, values: (_, all) => all.map(told) },
+    ],
     series: [{ label: answer.axis }, ...series],
   };
 }
@@ -46,7 +65,11 @@ function draw() {
       continue;
     }
     const plot = new uPlot(options(figure), data, figure);
-    followFinger(plot, () => {}, (left, width) => zoom(plot.posToVal(left, "x"), plot.posToVal(left + width, "x")));
+    followFinger(
+      plot,
+      () => {},
+      (left, width) => zoom(plot.posToVal(left, "x"), plot.posToVal(left + width, "x")),
+    );
     plots.push(plot);
   }
 }
@@ -64,11 +87,16 @@ if (section) {
     let pending;
     new ResizeObserver(() => {
       cancelAnimationFrame(pending);
-      pending = requestAnimationFrame(() => plots.forEach((plot) => plot.setSize({ width: plot.root.parentElement.clientWidth, height: plot.height })));
+      pending = requestAnimationFrame(() =>
+        plots.forEach((plot) =>
+          plot.setSize({ width: plot.root.parentElement.clientWidth, height: plot.height }),
+        ),
+      );
     }).observe(section);
     document.addEventListener("theme", draw);
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   } else {
-    for (const words of section.querySelectorAll(".none")) words.textContent = "Couldn’t load the curves. Reload the page.";
+    for (const words of section.querySelectorAll(".none"))
+      words.textContent = "Couldn’t load the curves. Reload the page.";
   }
 }

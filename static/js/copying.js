@@ -14,7 +14,10 @@ async function copy(button, text, state) {
 // A line of its own below the block, with the button and what became of the copy.
 function addLine(block, label) {
   const line = document.createElement("p");
-  const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Copy" });
+  const button = Object.assign(document.createElement("button"), {
+    type: "button",
+    textContent: "Copy",
+  });
   const state = Object.assign(document.createElement("span"), { className: "quiet" });
   if (label) button.setAttribute("aria-label", label);
   state.setAttribute("role", "status");
@@ -33,7 +36,11 @@ function wake(button) {
   button.addEventListener("click", () => copy(button, button.dataset.copy, state));
 }
 
-const LABELS = { "[data-secret]": "", "pre.command": "Copy the command", ".prose pre": "Copy the code" };
+const LABELS = {
+  "[data-secret]": "",
+  "pre.command": "Copy the command",
+  ".prose pre": "Copy the code",
+};
 
 export function offerCopies() {
   for (const [blocks, label] of Object.entries(LABELS)) {

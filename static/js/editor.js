@@ -1,17 +1,33 @@
-// The box in which somebody edits the policy's words or types its turn. What is typed outlives a reload and a refusal.
+// The box in which somebody edits the policy's words or types its turn. What is typed outlives a
+// reload and a refusal.
 import { act } from "./acts.js";
 
 const PROLONG_MS = 60_000; // the policy waits at most two minutes for each asking
 const LOOK_MS = 100;
 const KEPT_MS = 24 * 3600 * 1000;
 const WORDS = {
-  edit: { label: "Text so far. Edit it; the policy continues from the end of your text.", hint: "Text that you change is marked as yours and excluded from the loss." },
-  seat: { label: "Write the whole turn. It ends where your text ends.", hint: "Your turn is saved as a demonstration and excluded from the loss." },
+  edit: {
+    label: "Text so far. Edit it; the policy continues from the end of your text.",
+    hint: "Text that you change is marked as yours and excluded from the loss.",
+  },
+  seat: {
+    label: "Write the whole turn. It ends where your text ends.",
+    hint: "Your turn is saved as a demonstration and excluded from the loss.",
+  },
 };
 
 export class Editor {
   constructor(form, { acts, rollout, tell, isBeingWritten }) {
-    Object.assign(this, { form, acts, rollout, tell, isBeingWritten, kind: null, isDirty: false, isSending: false });
+    Object.assign(this, {
+      form,
+      acts,
+      rollout,
+      tell,
+      isBeingWritten,
+      kind: null,
+      isDirty: false,
+      isSending: false,
+    });
     this.box = form.querySelector("textarea");
     this.key = `live-draft-${rollout}`;
     form.addEventListener("submit", (event) => {
@@ -34,7 +50,8 @@ export class Editor {
     return this.kind !== null;
   }
 
-  // Freezes the turn's text as it reads now; the stream goes on behind until the policy has heard that it should wait.
+  // Freezes the turn's text as it reads now; the stream goes on behind until the policy has heard
+  // that it should wait.
   open(kind, turn, text) {
     Object.assign(this, { kind, turn, uuid: crypto.randomUUID(), isDirty: false });
     this.show(kind === "edit" ? text : "");
@@ -54,12 +71,17 @@ export class Editor {
 
   async hold() {
     clearInterval(this.prolonging);
-    this.prolonging = setInterval(() => this.isOpen && this.isBeingWritten() && act(this.acts, "hold"), PROLONG_MS);
+    this.prolonging = setInterval(
+      () => this.isOpen && this.isBeingWritten() && act(this.acts, "hold"),
+      PROLONG_MS,
+    );
     const answer = await act(this.acts, "hold");
-    if (answer.state !== "done" && this.isOpen && this.isBeingWritten()) this.wrong(`The policy is not paused: ${answer.reason}`);
+    if (answer.state !== "done" && this.isOpen && this.isBeingWritten())
+      this.wrong(`The policy is not paused: ${answer.reason}`);
   }
 
-  // The policy waits now: words that came between the key and the halt belong to what is edited, unless one has typed already.
+  // The policy waits now: words that came between the key and the halt belong to what is edited,
+  // unless one has typed already.
   held(text, turn) {
     if (!this.isOpen || this.isDirty || this.turn !== turn || this.kind !== "edit") return;
     this.box.value = text;
@@ -74,7 +96,10 @@ export class Editor {
 
   keep() {
     const { kind, turn, uuid } = this;
-    localStorage.setItem(this.key, JSON.stringify({ kind, turn, uuid, text: this.box.value, at: Date.now() }));
+    localStorage.setItem(
+      this.key,
+      JSON.stringify({ kind, turn, uuid, text: this.box.value, at: Date.now() }),
+    );
   }
 
   // After a reload: what was typed is there again, and the policy is asked to wait.
@@ -100,15 +125,23 @@ export class Editor {
     this.keep();
     this.tell(this.kind === "edit" ? "Sending your edit…" : "Sending your turn…");
     const kind = this.kind;
-    const answer = await act(this.acts, kind, { text: this.box.value, turn: this.turn, uuid: this.uuid });
+    const answer = await act(this.acts, kind, {
+      text: this.box.value,
+      turn: this.turn,
+      uuid: this.uuid,
+    });
     this.isSending = false;
     if (answer.state === "done") {
       this.close();
-      this.tell(kind === "edit" ? "Edited. The policy continues from your text." : "Turn saved", "good");
+      this.tell(
+        kind === "edit" ? "Edited. The policy continues from your text." : "Turn saved",
+        "good",
+      );
     } else {
       this.tell("");
       this.wrong(answer.reason);
-      if (answer.state === "refused") this.uuid = crypto.randomUUID(); // sent again, it is a new request
+      // Sent again, it is a new request.
+      if (answer.state === "refused") this.uuid = crypto.randomUUID();
     }
   }
 
@@ -128,7 +161,8 @@ export class Editor {
 
   ended() {
     clearInterval(this.prolonging);
-    if (this.isOpen && !this.isSending) this.wrong("The reply has ended in the meantime. You can still copy your text.");
+    if (this.isOpen && !this.isSending)
+      this.wrong("The reply has ended in the meantime. You can still copy your text.");
   }
 
   wrong(words) {

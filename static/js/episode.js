@@ -3,7 +3,8 @@ import { onPageKey } from "./keys.js";
 import { follow } from "./stream.js";
 
 const part = document.getElementById("now");
-const lastIds = new Map(); // of every live rollout of the run: what is not named in `after` comes again from its start
+// Of every live rollout of the run: what is not named in `after` comes again from its start.
+const lastIds = new Map();
 let chunks = []; // of the episode's rollout: {o: first token, x: text}
 let followed = null;
 
@@ -11,12 +12,17 @@ const writingPlace = () => part.querySelector("[data-writing]");
 
 function show() {
   const place = writingPlace();
-  if (place) place.textContent = chunks.filter((one) => one.o >= Number(place.dataset.past)).map((one) => one.x).join("");
+  if (place)
+    place.textContent = chunks
+      .filter((one) => one.o >= Number(place.dataset.past))
+      .map((one) => one.x)
+      .join("");
 }
 
 function play(chunk) {
   if (chunk.t === "started") chunks = [];
-  if (chunk.t === "edit") chunks = chunks.filter((one) => one.o < chunk.o); // the action as it stands comes with the page
+  // The action as it stands comes with the page.
+  if (chunk.t === "edit") chunks = chunks.filter((one) => one.o < chunk.o);
   if (chunk.t === "text" || chunk.t === "edit") chunks.push({ o: chunk.o, x: chunk.x });
 }
 
@@ -34,7 +40,10 @@ function listen() {
   if (!place || followed !== null) return;
   followed = Number(place.dataset.rollout);
   follow(() => {
-    const after = [...lastIds].slice(-500).map(([rollout, id]) => `${rollout}:${id}`).join(",");
+    const after = [...lastIds]
+      .slice(-500)
+      .map(([rollout, id]) => `${rollout}:${id}`)
+      .join(",");
     return `/ws/live/?topic=${place.dataset.topic}${after ? `&after=${after}` : ""}`;
   }, take);
 }
@@ -58,7 +67,9 @@ function updateCountdown() {
   const place = clock();
   if (!place) return;
   const left = Math.max(0, Math.round((until - Date.now()) / 1000));
-  place.textContent = left ? `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")} left` : "no time left";
+  place.textContent = left
+    ? `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")} left`
+    : "no time left";
   place.classList.toggle("bad", left < 60);
 }
 
@@ -75,7 +86,8 @@ part.addEventListener("keydown", (event) => {
 });
 
 onPageKey((key) => {
-  if (key === "p") (part.querySelector("[data-say] textarea") ?? part.querySelector("[data-play]"))?.focus();
+  if (key === "p")
+    (part.querySelector("[data-say] textarea") ?? part.querySelector("[data-play]"))?.focus();
   else if (key === "t") document.querySelector("[data-seat]")?.click();
   else return false;
   return true;

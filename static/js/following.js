@@ -1,4 +1,5 @@
-// One rollout followed large: its turns as they come, stars while it streams, and the acts of those who may.
+// One rollout followed large: its turns as they come, stars while it streams, and the acts of those
+// who may.
 import { Editor } from "./editor.js";
 import { act } from "./acts.js";
 import { onPageKey } from "./keys.js";
@@ -11,8 +12,13 @@ const NEAR_THE_END_PX = 120;
 const home = document.querySelector("[data-follow]");
 const rollout = Number(home.dataset.rollout);
 const acts = home.dataset.acts;
-const lastIds = new Map(); // of every live rollout of the run: what is not named in `after` comes again from its start
-const words = { state: document.querySelector("[data-state-words]"), told: home.querySelector("[data-told]"), held: home.querySelector("[data-held]") };
+// Of every live rollout of the run: what is not named in `after` comes again from its start.
+const lastIds = new Map();
+const words = {
+  state: document.querySelector("[data-state-words]"),
+  told: home.querySelector("[data-told]"),
+  held: home.querySelector("[data-held]"),
+};
 
 const isBeingWritten = () => home.dataset.state === "sampling";
 
@@ -28,7 +34,9 @@ function frame(role) {
   return { element, words: said };
 }
 
-const transcript = isBeingWritten() ? new Transcript(home.querySelector("[data-turns]"), { frame, byToken: true }) : null;
+const transcript = isBeingWritten()
+  ? new Transcript(home.querySelector("[data-turns]"), { frame, byToken: true })
+  : null;
 
 function tell(text, tone = "") {
   if (!words.told) return;
@@ -40,7 +48,9 @@ function tell(text, tone = "") {
 function showHeld(chunk) {
   const mine = editor?.isOpen && chunk?.by === document.body.dataset.name;
   words.held.hidden = !chunk;
-  words.held.textContent = chunk ? `${mine ? "You are" : `${chunk.by ?? "Someone"} is`} writing. The policy is paused.` : "";
+  words.held.textContent = chunk
+    ? `${mine ? "You are" : `${chunk.by ?? "Someone"} is`} writing. The policy is paused.`
+    : "";
 }
 
 function end(chunk) {
@@ -55,14 +65,18 @@ function end(chunk) {
 }
 
 function play(chunk) {
-  const isAtTheEnd = window.innerHeight + window.scrollY > document.documentElement.scrollHeight - NEAR_THE_END_PX;
+  const isAtTheEnd =
+    window.innerHeight + window.scrollY > document.documentElement.scrollHeight - NEAR_THE_END_PX;
   transcript.take(chunk);
-  if ("v" in chunk && chunk.v !== null) document.querySelector("[data-version]").textContent = `v${chunk.v}`;
+  if ("v" in chunk && chunk.v !== null)
+    document.querySelector("[data-version]").textContent = `v${chunk.v}`;
   if (chunk.t === "held") showHeld(chunk);
   if (["freed", "edit", "started"].includes(chunk.t)) showHeld(null);
-  if (chunk.t === "held") editor?.held(transcript.textOf(transcript.turns.length - 1), transcript.turns.length - 1);
+  if (chunk.t === "held")
+    editor?.held(transcript.textOf(transcript.turns.length - 1), transcript.turns.length - 1);
   if (chunk.t === "end") end(chunk);
-  if (isAtTheEnd && !editor?.isOpen) window.scrollTo({ top: document.documentElement.scrollHeight });
+  if (isAtTheEnd && !editor?.isOpen)
+    window.scrollTo({ top: document.documentElement.scrollHeight });
 }
 
 function take(frame) {
@@ -76,7 +90,10 @@ function take(frame) {
 }
 
 function address() {
-  const after = [...lastIds].slice(-500).map(([one, id]) => `${one}:${id}`).join(",");
+  const after = [...lastIds]
+    .slice(-500)
+    .map(([one, id]) => `${one}:${id}`)
+    .join(",");
   return `/ws/live/?topic=${home.dataset.topic}${after ? `&after=${after}` : ""}`;
 }
 
@@ -86,7 +103,9 @@ async function askChips() {
   const answer = await fetch(`${home.dataset.chips}?rollout=${rollout}`).catch(() => null);
   if (!answer?.ok) return;
   // Our own server's fragment; the reply's text is never in it.
-  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-judged]");
+  const fresh = new DOMParser()
+    .parseFromString(await answer.text(), "text/html")
+    .querySelector("[data-judged]");
   if (fresh?.childElementCount) now.replaceWith(document.importNode(fresh, true));
 }
 
@@ -98,7 +117,8 @@ async function stop() {
 }
 
 const form = home.querySelector("[data-editor]");
-const editor = form && transcript ? new Editor(form, { acts, rollout, tell, isBeingWritten }) : null;
+const editor =
+  form && transcript ? new Editor(form, { acts, rollout, tell, isBeingWritten }) : null;
 
 // The turn under way as it reads now: a user's is never open, so the last is the policy's.
 function open(kind) {
@@ -127,7 +147,8 @@ function leave() {
 onPageKey((key) => {
   if (key === "Escape") leave();
   else if (KEYS[key]) perform(KEYS[key]);
-  else if (/^[1-5]$/.test(key) && document.querySelector("[data-stars]")) give(rollout, Number(key));
+  else if (/^[1-5]$/.test(key) && document.querySelector("[data-stars]"))
+    give(rollout, Number(key));
   else return false;
   return true;
 });
@@ -136,7 +157,8 @@ if (transcript) {
   follow(address, take);
   editor?.resume();
   const wanted = window.location.hash.slice(1);
-  if (editor && !editor.isOpen && ["edit", "seat"].includes(wanted)) editor.openWhenHeard(wanted, () => transcript.next > 0, open);
+  if (editor && !editor.isOpen && ["edit", "seat"].includes(wanted))
+    editor.openWhenHeard(wanted, () => transcript.next > 0, open);
 }
 setInterval(askChips, CHIPS_EVERY_MS);
 askChips();

@@ -2,7 +2,11 @@
 import { showPalette } from "./keys.js";
 
 // "12 s" grows without asking the server: every <time data-age> counts from its datetime.
-const UNITS = [[86400, "d"], [3600, "h"], [60, "min"]];
+const UNITS = [
+  [86400, "d"],
+  [3600, "h"],
+  [60, "min"],
+];
 
 function age(seconds) {
   const whole = Math.max(0, Math.round(seconds));
@@ -43,7 +47,8 @@ document.addEventListener("click", (event) => {
   const opener = event.target.closest("[data-opens]");
   if (opener) document.getElementById(opener.dataset.opens)?.showModal();
   if (event.target.closest("[data-closes]")) event.target.closest("dialog")?.close();
-  for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+  for (const menu of document.querySelectorAll("details.menu[open]"))
+    if (!menu.contains(event.target)) menu.open = false;
   openRow(event);
 });
 
@@ -68,23 +73,35 @@ function setOffline(off) {
 // Open alerts of a run stand on each of its pages, and are asked for again while somebody looks.
 const BANNER_MS = 15_000;
 const banner = document.getElementById("alert-banner");
-if (banner) setInterval(() => document.visibilityState === "visible" && window.htmx?.trigger(banner, "changed"), BANNER_MS);
+if (banner)
+  setInterval(
+    () => document.visibilityState === "visible" && window.htmx?.trigger(banner, "changed"),
+    BANNER_MS,
+  );
 
 for (const here of document.querySelectorAll(".tabs [aria-current]")) {
-  const row = here.closest(".tabs"); // the row alone is scrolled: tabs further down would take the page with them
-  row.scrollLeft += here.getBoundingClientRect().left - row.getBoundingClientRect().left - (row.clientWidth - here.offsetWidth) / 2;
+  // The row alone is scrolled: tabs further down would take the page with them.
+  const row = here.closest(".tabs");
+  row.scrollLeft +=
+    here.getBoundingClientRect().left -
+    row.getBoundingClientRect().left -
+    (row.clientWidth - here.offsetWidth) / 2;
 }
 
 // Copy buttons come with their script, where a page has something to copy.
 const COPIED = "[data-secret], [data-copy], pre.command, .prose pre";
-const offerCopies = async () => navigator.clipboard && document.querySelector(COPIED) && (await import("./copying.js")).offerCopies();
+const offerCopies = async () =>
+  navigator.clipboard &&
+  document.querySelector(COPIED) &&
+  (await import("./copying.js")).offerCopies();
 document.addEventListener("htmx:after:swap", offerCopies);
 offerCopies();
 
 // Escape closes the explanation of a term until the pointer or the focus comes back.
 for (const term of document.querySelectorAll(".term")) {
   term.addEventListener("keydown", (event) => event.key === "Escape" && (term.dataset.closed = ""));
-  for (const back of ["mouseleave", "focusout"]) term.addEventListener(back, () => delete term.dataset.closed);
+  for (const back of ["mouseleave", "focusout"])
+    term.addEventListener(back, () => delete term.dataset.closed);
 }
 
 refreshAges();

@@ -1,8 +1,10 @@
-// The only listener of keys that belong to a whole page. `g` then a letter goes somewhere, `/` searches, `?` shows the sheet;
-// each page adds its own keys with onPageKey. A page that needs `g` for itself names another key in the body's data-go-key.
+// The only listener of keys that belong to a whole page. `g` then a letter goes somewhere, `/`
+// searches, `?` shows the sheet; each page adds its own keys with onPageKey. A page that needs `g`
+// for itself names another key in the body's data-go-key.
 //
-// A key belongs to the dialog, menu or field that has it when it goes down, whatever that does with it: a dialog that closes
-// on a key does not pass the key on to the page beneath. A key held down stays where it was first pressed.
+// A key belongs to the dialog, menu or field that has it when it goes down, whatever that does with
+// it: a dialog that closes on a key does not pass the key on to the page beneath. A key held down
+// stays where it was first pressed.
 const GO_MS = 1500;
 const PRESSED = ["radio", "checkbox", "button", "submit"]; // inputs that take no letters
 const MENU = "details.menu[open]";
@@ -22,7 +24,8 @@ export function keyOf(event) {
   return event.key.length === 1 ? event.key.toLowerCase() : event.key;
 }
 
-// handle(key, event) returns true when the key meant something. Repeats of a key held down reach it only with `repeats`.
+// handle(key, event) returns true when the key meant something. Repeats of a key held down reach it
+// only with `repeats`.
 export function onPageKey(handle, { repeats = false } = {}) {
   handlers.push({ handle, repeats });
 }
@@ -41,7 +44,8 @@ function ownerOf(target) {
   return isText(target) ? "text" : "page";
 }
 
-// Before anything else hears of the key, so that the answer does not depend on what a dialog or field does with it.
+// Before anything else hears of the key, so that the answer does not depend on what a dialog or
+// field does with it.
 function assign(event) {
   const target = event.target instanceof Element ? event.target : document.body;
   const owner = ownerOf(target);
@@ -69,7 +73,8 @@ function isControls(target, key) {
   return key.startsWith("Arrow") && target.matches("input[type=radio]");
 }
 
-// The command palette. It opens at once, so that no key goes to the page while its script is fetched for the first use.
+// The command palette. It opens at once, so that no key goes to the page while its script is
+// fetched for the first use.
 export async function showPalette() {
   const dialog = document.getElementById("palette");
   if (dialog.open) return dialog.close();
@@ -80,7 +85,8 @@ export async function showPalette() {
 }
 
 function isForPalette(event) {
-  const isAlone = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && !event.repeat;
+  const isAlone =
+    (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && !event.repeat;
   const open = document.querySelector("dialog[open]");
   return isAlone && event.key.toLowerCase() === "k" && (!open || open.id === "palette");
 }
@@ -96,7 +102,9 @@ function dispatch(event) {
   const key = keyOf(event);
   if (owner === "menu" && key === "Escape") return closeMenu(event);
   if (owner !== "page" || isControls(event.target, key)) return;
-  const meant = handlers.some(({ handle, repeats }) => (repeats || !event.repeat) && handle(key, event));
+  const meant = handlers.some(
+    ({ handle, repeats }) => (repeats || !event.repeat) && handle(key, event),
+  );
   if (meant) event.preventDefault();
 }
 
@@ -108,7 +116,9 @@ function closeMenu(event) {
 }
 
 function go(letter) {
-  const link = [...document.querySelectorAll("[data-go]")].find((item) => item.dataset.go === letter);
+  const link = [...document.querySelectorAll("[data-go]")].find(
+    (item) => item.dataset.go === letter,
+  );
   if (link) window.location.assign(link.href);
   return Boolean(link);
 }
@@ -139,7 +149,9 @@ function frameKey(key) {
 
 handlers.unshift({ handle: frameKey, repeats: false });
 window.addEventListener("keydown", assign, { capture: true });
-window.addEventListener("keyup", (event) => began.delete(event.code || event.key), { capture: true });
+window.addEventListener("keyup", (event) => began.delete(event.code || event.key), {
+  capture: true,
+});
 window.addEventListener("blur", () => began.clear());
 document.addEventListener("keydown", dispatch);
 document.addEventListener("focusout", (event) => {

@@ -1,4 +1,5 @@
-// The live wall: text from the socket, everything structured fetched as a fragment. Cards keep their place.
+// The live wall: text from the socket, everything structured fetched as a fragment. Cards keep
+// their place.
 import { cardKey, inFocus } from "./cards.js";
 import { onPageKey } from "./keys.js";
 import { finished } from "./rate.js";
@@ -21,7 +22,8 @@ function cardOf(rollout) {
 
 function remember(chunk) {
   lastIds.delete(chunk.r);
-  if (chunk.t !== "end") lastIds.set(chunk.r, chunk.id); // what has ended is not asked for again: the address stays short
+  // What has ended is not asked for again: the address stays short.
+  if (chunk.t !== "end") lastIds.set(chunk.r, chunk.id);
   if (lastIds.size > LAST_IDS_KEPT) lastIds.delete(lastIds.keys().next().value);
 }
 
@@ -32,7 +34,8 @@ function frame(role) {
 }
 
 function transcriptOf(card) {
-  if (!transcripts.has(card)) transcripts.set(card, new Transcript(card.querySelector("[data-said]"), { frame }));
+  if (!transcripts.has(card))
+    transcripts.set(card, new Transcript(card.querySelector("[data-said]"), { frame }));
   return transcripts.get(card);
 }
 
@@ -41,7 +44,8 @@ function show(card, chunk) {
   const text = card.querySelector("[data-said]");
   text.scrollTop = text.scrollHeight;
   if ((chunk.v ?? null) !== null) card.querySelector("[data-version]").textContent = `v${chunk.v}`;
-  if (["held", "freed", "edit", "started"].includes(chunk.t)) card.classList.toggle("held", chunk.t === "held");
+  if (["held", "freed", "edit", "started"].includes(chunk.t))
+    card.classList.toggle("held", chunk.t === "held");
 }
 
 function countStreaming() {
@@ -75,7 +79,11 @@ function play(chunk) {
 function freeSlot() {
   const cards = [...wall.querySelectorAll(CARD)];
   if (cards.length < Number(wall.dataset.most)) return null;
-  return cards.filter((card) => card.dataset.state !== "sampling" && !card.matches(":hover, :focus-within, .sel")).sort((a, b) => a.dataset.rollout - b.dataset.rollout)[0];
+  return cards
+    .filter(
+      (card) => card.dataset.state !== "sampling" && !card.matches(":hover, :focus-within, .sel"),
+    )
+    .sort((a, b) => a.dataset.rollout - b.dataset.rollout)[0];
 }
 
 function place(card) {
@@ -92,10 +100,14 @@ function place(card) {
 }
 
 async function fragments(address, rollouts) {
-  const answer = await fetch(`${address}?${rollouts.map((rollout) => `rollout=${rollout}`).join("&")}`);
+  const answer = await fetch(
+    `${address}?${rollouts.map((rollout) => `rollout=${rollout}`).join("&")}`,
+  );
   if (!answer.ok) return [];
   // Our own server's fragment; model output in it is escaped text.
-  return [...new DOMParser().parseFromString(await answer.text(), "text/html").body.children].map((child) => document.importNode(child, true));
+  return [...new DOMParser().parseFromString(await answer.text(), "text/html").body.children].map(
+    (child) => document.importNode(child, true),
+  );
 }
 
 const fetchCards = throttled(async () => {
@@ -103,11 +115,15 @@ const fetchCards = throttled(async () => {
   const rollouts = [...wanted].slice(-most);
   for (const skipped of [...wanted].slice(0, -most)) pieces.delete(skipped);
   wanted.clear();
-  if (rollouts.length) for (const card of await fragments(wall.dataset.cards, rollouts)) if (!cardOf(card.dataset.rollout)) place(card);
+  if (rollouts.length)
+    for (const card of await fragments(wall.dataset.cards, rollouts))
+      if (!cardOf(card.dataset.rollout)) place(card);
 }, 400);
 
 const askChips = throttled(async () => {
-  const open = [...wall.querySelectorAll(`${CARD}.done`)].filter((card) => !card.querySelector(".chip")).map((card) => card.dataset.rollout);
+  const open = [...wall.querySelectorAll(`${CARD}.done`)]
+    .filter((card) => !card.querySelector(".chip"))
+    .map((card) => card.dataset.rollout);
   if (!open.length) return;
   for (const judged of await fragments(wall.dataset.chips, open)) {
     const place = wall.querySelector(`[data-judged="${judged.dataset.judged}"]`);
@@ -117,7 +133,10 @@ const askChips = throttled(async () => {
 
 async function snapshot(rollouts) {
   for (const rollout of rollouts) lastIds.delete(rollout);
-  for (const card of await fragments(wall.dataset.cards, rollouts.slice(0, Number(wall.dataset.most)))) {
+  for (const card of await fragments(
+    wall.dataset.cards,
+    rollouts.slice(0, Number(wall.dataset.most)),
+  )) {
     const known = cardOf(card.dataset.rollout);
     if (known) known.replaceWith(card);
     if (card.dataset.state !== "sampling") finished(Number(card.dataset.rollout));
@@ -133,7 +152,10 @@ function take(frame) {
 }
 
 function address() {
-  const topics = wall.dataset.topics.split(",").filter(Boolean).map((topic) => `topic=${topic}`);
+  const topics = wall.dataset.topics
+    .split(",")
+    .filter(Boolean)
+    .map((topic) => `topic=${topic}`);
   const after = [...lastIds].map(([rollout, id]) => `${rollout}:${id}`).join(",");
   return `/ws/live/?${topics.join("&")}${after ? `&after=${after}` : ""}`;
 }
@@ -172,12 +194,18 @@ const over = document.querySelector("[data-wall-over]");
 
 async function askWhetherOver() {
   if (document.visibilityState !== "visible") return;
-  const asked = wall.dataset.topics.split(",").map((topic) => `topic=${topic}`).join("&");
+  const asked = wall.dataset.topics
+    .split(",")
+    .map((topic) => `topic=${topic}`)
+    .join("&");
   const answer = await fetch(`${over.dataset.wallOver}?${asked}`).catch(() => null);
-  if (!answer?.ok || answer.redirected) return; // asked again in a moment; the dot says when the server is away
+  // Asked again in a moment; the dot says when the server is away.
+  if (!answer?.ok || answer.redirected) return;
   const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (over.textContent.trim() === parsed.body.textContent.trim()) return;
-  over.replaceChildren(...[...parsed.body.children].map((child) => document.importNode(child, true)));
+  over.replaceChildren(
+    ...[...parsed.body.children].map((child) => document.importNode(child, true)),
+  );
 }
 
 if (wall?.dataset.topics) {

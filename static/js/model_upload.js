@@ -1,4 +1,5 @@
-// Files of a model, sent in pieces. A piece that is lost is sent again; an upload that broke off continues on the import's page.
+// Files of a model, sent in pieces. A piece that is lost is sent again; an upload that broke off
+// continues on the import's page.
 const RETRIES = 6; // of one piece, each after twice the time
 const FIRST_PAUSE_MS = 500;
 const WEIGHTS = "upload";
@@ -12,15 +13,20 @@ async function ask(method, address, body, type) {
   return fetch(address, { method, headers, body, credentials: "same-origin" });
 }
 
-const post = (address, said) => ask("POST", address, said && JSON.stringify(said), "application/json");
+const post = (address, said) =>
+  ask("POST", address, said && JSON.stringify(said), "application/json");
 
 // What a problem says, by field; of a field that the form lacks, at the files.
 async function show(form, answer) {
-  const problem = await answer.json().catch(() => ({ detail: `The server answered ${answer.status}.` }));
+  const problem = await answer
+    .json()
+    .catch(() => ({ detail: `The server answered ${answer.status}.` }));
   for (const place of form.querySelectorAll("[data-wrong]")) place.textContent = "";
   const errors = problem.errors || { files: [problem.detail] };
   for (const [field, words] of Object.entries(errors)) {
-    const place = form.querySelector(`[data-wrong="${CSS.escape(field)}"]`) || form.querySelector('[data-wrong="files"]');
+    const place =
+      form.querySelector(`[data-wrong="${CSS.escape(field)}"]`) ||
+      form.querySelector('[data-wrong="files"]');
     place.setAttribute("role", "alert");
     place.textContent = words.join(" ");
   }
@@ -34,16 +40,24 @@ function told(form, done, total) {
   const box = form.querySelector("[data-upload-progress]");
   box.hidden = false;
   box.querySelector("progress").value = total ? done / total : 0;
-  box.querySelector("[role=status]").textContent = `${megabytes(done)} of ${megabytes(total)} sent. Keep this page open.`;
+  box.querySelector("[role=status]").textContent =
+    `${megabytes(done)} of ${megabytes(total)} sent. Keep this page open.`;
 }
 
-// Sends one piece; returns how many bytes of the file are there then. Throws the answer that refuses it.
+// Sends one piece; returns how many bytes of the file are there then. Throws the answer that
+// refuses it.
 async function sendPiece(address, file, offset, size) {
   for (let attempt = 0; ; attempt += 1) {
     try {
-      const answer = await ask("PUT", `${address}files/${encodeURIComponent(file.name)}/?offset=${offset}`, file.slice(offset, offset + size), "application/octet-stream");
+      const answer = await ask(
+        "PUT",
+        `${address}files/${encodeURIComponent(file.name)}/?offset=${offset}`,
+        file.slice(offset, offset + size),
+        "application/octet-stream",
+      );
       if (answer.ok) return (await answer.json()).received;
-      if (answer.status === 409) return (await state(address)).received[file.name]; // another place is the right one
+      // Another place is the right one.
+      if (answer.status === 409) return (await state(address)).received[file.name];
       if (answer.status < 500 && answer.status !== 429) throw answer;
     } catch (error) {
       if (error instanceof Response || attempt >= RETRIES) throw error;
@@ -67,7 +81,11 @@ async function sendAll(form, address, files) {
   for (const file of files) {
     let at = there[file.name] || 0;
     while (at < file.size) {
-      told(form, Object.values({ ...there, [file.name]: at }).reduce((sum, bytes) => sum + bytes, 0), total);
+      told(
+        form,
+        Object.values({ ...there, [file.name]: at }).reduce((sum, bytes) => sum + bytes, 0),
+        total,
+      );
       at = await sendPiece(address, file, at, Number(form.dataset.piece));
     }
     there[file.name] = at;
@@ -91,14 +109,21 @@ async function upload(form, files, begin) {
   } catch (error) {
     button.disabled = false;
     if (error instanceof Response) await show(form, error);
-    else form.querySelector('[data-wrong="files"]').textContent = `The upload broke off: ${error.message}.`;
+    else
+      form.querySelector('[data-wrong="files"]').textContent =
+        `The upload broke off: ${error.message}.`;
     if (page && form.dataset.uploads) location.assign(page); // there it can go on
   }
 }
 
 async function beginNew(form, files) {
   const said = new FormData(form);
-  const named = Object.fromEntries(["project", "title", "slug", "template", "template_text"].map((name) => [name, said.get(name) || ""]));
+  const named = Object.fromEntries(
+    ["project", "title", "slug", "template", "template_text"].map((name) => [
+      name,
+      said.get(name) || "",
+    ]),
+  );
   const sizes = Object.fromEntries(files.map((file) => [file.name, file.size]));
   const answer = await post(form.dataset.uploads, { ...named, kind: WEIGHTS, files: sizes });
   if (!answer.ok) throw answer;

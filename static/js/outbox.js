@@ -1,5 +1,5 @@
-// Ratings and votes, kept in this browser until the server has them. One key for each entry: two tabs never overwrite each other,
-// and the client uuid makes an entry that both send one rating.
+// Ratings and votes, kept in this browser until the server has them. One key for each entry: two
+// tabs never overwrite each other, and the client uuid makes an entry that both send one rating.
 const USER = document.body.dataset.user;
 const TAB = sessionStorage.getItem("tab") ?? crypto.randomUUID(); // the same after a reload
 const ORPHANED_MS = 20_000; // an entry of another tab that is older than this was left behind
@@ -26,7 +26,9 @@ export function write(key, value) {
 }
 
 export function keysOf(prefix) {
-  return Object.keys(localStorage).filter((key) => key.startsWith(prefix)).sort();
+  return Object.keys(localStorage)
+    .filter((key) => key.startsWith(prefix))
+    .sort();
 }
 
 // Another tab may have signed in again: its cookie is newer than what this page was given.
@@ -38,13 +40,24 @@ function token() {
 
 export function post(url, body, extra = {}) {
   const headers = { "Content-Type": "application/json", "X-CSRFToken": token() };
-  return fetch(url, { method: "POST", headers, body: JSON.stringify(body), redirect: "error", ...extra });
+  return fetch(url, {
+    method: "POST",
+    headers,
+    body: JSON.stringify(body),
+    redirect: "error",
+    ...extra,
+  });
 }
 
 // An entry's words as a form has them, for an address that answers with a fragment.
 function postForm(url, form) {
   const headers = { "X-CSRFToken": token(), "X-Requested-With": "fetch" };
-  return fetch(url, { method: "POST", headers, body: new URLSearchParams(form), redirect: "error" });
+  return fetch(url, {
+    method: "POST",
+    headers,
+    body: new URLSearchParams(form),
+    redirect: "error",
+  });
 }
 
 export function keptWords(count) {
@@ -53,14 +66,29 @@ export function keptWords(count) {
 
 // What the person wrote in an entry.
 export function wordsOf({ body }) {
-  return [body.critique, body.answer?.text, body.text, ...(body.answer?.spans ?? []).map((span) => span.note)].filter(Boolean).join("\n\n");
+  return [
+    body.critique,
+    body.answer?.text,
+    body.text,
+    ...(body.answer?.spans ?? []).map((span) => span.note),
+  ]
+    .filter(Boolean)
+    .join("\n\n");
 }
 
-// An entry: { uuid, url, body (JSON) or form, waits: not to be sent yet }, and what its page wants to know of it.
-// `hear` is told of { kind: "kept" | "failed" | "signed-out" | "answered", entry, status, body }.
+// An entry: { uuid, url, body (JSON) or form, waits: not to be sent yet }, and what its page wants
+// to know of it. `hear` is told of { kind: "kept" | "failed" | "signed-out" | "answered", entry,
+// status, body }.
 export class Outbox {
   constructor(name, hear) {
-    Object.assign(this, { prefix: `rate:${USER}:${name}:`, hear, sending: null, failures: 0, timer: 0, halted: false });
+    Object.assign(this, {
+      prefix: `rate:${USER}:${name}:`,
+      hear,
+      sending: null,
+      failures: 0,
+      timer: 0,
+      halted: false,
+    });
     this.unkept = []; // what does not fit into this browser's store is sent from memory alone
   }
 
@@ -119,7 +147,9 @@ export class Outbox {
   }
 
   next() {
-    return this.everything().find((entry) => !entry.waits && (entry.tab === TAB || Date.now() - entry.at > ORPHANED_MS));
+    return this.everything().find(
+      (entry) => !entry.waits && (entry.tab === TAB || Date.now() - entry.at > ORPHANED_MS),
+    );
   }
 
   async send() {
@@ -157,7 +187,10 @@ export class Outbox {
   later() {
     this.failures += 1;
     this.hear({ kind: "failed" });
-    this.timer = setTimeout(() => this.send(), Math.min(LONGEST_PAUSE_MS, 500 * 2 ** this.failures) * (0.5 + Math.random() / 2));
+    this.timer = setTimeout(
+      () => this.send(),
+      Math.min(LONGEST_PAUSE_MS, 500 * 2 ** this.failures) * (0.5 + Math.random() / 2),
+    );
     return false;
   }
 

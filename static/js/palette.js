@@ -1,4 +1,5 @@
-// The command palette: pages, runs, people and settings by words. Loaded when it is opened for the first time.
+// The command palette: pages, runs, people and settings by words. Loaded when it is opened for the
+// first time.
 const PAUSE_MS = 150; // of typing, before the server is asked
 const dialog = document.getElementById("palette");
 const input = dialog.querySelector("input");
@@ -39,7 +40,8 @@ async function ask() {
   try {
     const answer = await fetch(`${dialog.dataset.rows}?${query}`, { signal: asking.signal });
     if (!answer.ok || answer.redirected) throw new Error(String(answer.status));
-    list.innerHTML = await answer.text(); // our own server's fragment, in which names are escaped text
+    // Our own server's fragment, in which names are escaped text.
+    list.innerHTML = await answer.text();
     listed = words;
     options().forEach((option, place) => (option.id = `palette-${place}`));
     select(options()[0]);

@@ -19,7 +19,8 @@ function say(rollout, words) {
 }
 
 export function show(rollout, stars) {
-  for (const form of document.querySelectorAll(`[data-stars="${rollout}"]`)) form.dataset.given = stars;
+  for (const form of document.querySelectorAll(`[data-stars="${rollout}"]`))
+    form.dataset.given = stars;
 }
 
 // Take these stars for this reply. A second press before the first was sent replaces it.
@@ -29,7 +30,14 @@ export function give(rollout, stars) {
   for (const entry of outbox.waiting()) if (entry.rollout === rollout) outbox.retract(entry.uuid);
   if (waits) say(rollout, "sent when the reply is complete");
   const uuid = crypto.randomUUID();
-  outbox.put({ uuid, url: `/rate/${rollout}/`, form: { stars, client_uuid: uuid }, rollout, stars, waits });
+  outbox.put({
+    uuid,
+    url: `/rate/${rollout}/`,
+    form: { stars, client_uuid: uuid },
+    rollout,
+    stars,
+    waits,
+  });
 }
 
 function isStreaming(rollout) {
@@ -38,20 +46,24 @@ function isStreaming(rollout) {
 
 // The reply is complete now: stars that waited for it may go.
 export function finished(rollout) {
-  for (const entry of outbox.waiting()) if (entry.rollout === rollout && entry.waits) outbox.release(entry);
+  for (const entry of outbox.waiting())
+    if (entry.rollout === rollout && entry.waits) outbox.release(entry);
 }
 
 function heard(event) {
   showKept();
   if (event.kind === "answered") settle(event.entry.rollout, event.status, event.body);
-  else if (event.kind === "signed-out") say(event.entry.rollout, "not sent: log in again to send it");
+  else if (event.kind === "signed-out")
+    say(event.entry.rollout, "not sent: log in again to send it");
 }
 
 function settle(rollout, status, text) {
-  if (status >= 400) return say(rollout, status === 404 ? "no longer available" : text.slice(0, 160));
+  if (status >= 400)
+    return say(rollout, status === 404 ? "no longer available" : text.slice(0, 160));
   // The fragment is our own server's; the reply's text is never in it.
   const fresh = new DOMParser().parseFromString(text, "text/html").querySelector("[data-judged]");
-  for (const place of document.querySelectorAll(`[data-judged="${rollout}"]`)) place.replaceWith(document.importNode(fresh, true));
+  for (const place of document.querySelectorAll(`[data-judged="${rollout}"]`))
+    place.replaceWith(document.importNode(fresh, true));
   return say(rollout, "late" in fresh.dataset ? "saved, late" : "");
 }
 
@@ -64,7 +76,8 @@ document.addEventListener("submit", (event) => {
 
 for (const entry of outbox.waiting()) {
   show(entry.rollout, entry.stars);
-  // Nobody tells here of the end of a reply that does not stream on this page: the server says whether it has come.
+  // Nobody tells here of the end of a reply that does not stream on this page: the server says
+  // whether it has come.
   if (entry.waits && !isStreaming(entry.rollout)) outbox.release(entry);
 }
 outbox.open();

@@ -4,7 +4,8 @@ import "./rate.js";
 document.addEventListener("pointerover", (event) => {
   const token = event.target.closest?.(".tokens [data-p]");
   const line = document.querySelector("[data-token-line]");
-  if (token && line) line.textContent = `“${token.textContent.trim() || token.textContent}”: probability ${token.dataset.p}`;
+  if (token && line)
+    line.textContent = `“${token.textContent.trim() || token.textContent}”: probability ${token.dataset.p}`;
 });
 
 // Its REST document, or how to fetch it, into the clipboard; what became of that is said beside.

@@ -22,7 +22,10 @@ const drawer = place && new StepDrawer(document.querySelector("[data-step-drawer
 // What of the address means something: the server says beside the charts what does not.
 let asked = new URLSearchParams(place?.dataset.asked ?? "");
 const digests = {};
-let marks = [], sequence = Number(page.dataset.sequence), wantsMarks = false, turn = 0;
+let marks = [],
+  sequence = Number(page.dataset.sequence),
+  wantsMarks = false,
+  turn = 0;
 
 const axis = () => asked.get("x") ?? "step";
 const smooth = () => Number(asked.get("smooth") ?? 0);
@@ -30,11 +33,13 @@ const isOwn = place !== null && "own" in place.dataset; // the charts page: one 
 const isLog = () => asked.has("log");
 const isZoomed = () => asked.has("from_step") || asked.has("to_step");
 
-// -- the window of steps, and what stands in the address ----------------------------------------------------------
+// -- the window of steps, and what stands in the address
+// ----------------------------------------
 
 function query(names, more = {}) {
   const words = new URLSearchParams();
-  for (const name of ["x", "from_step", "to_step"]) if (asked.get(name)) words.set(name, asked.get(name));
+  for (const name of ["x", "from_step", "to_step"])
+    if (asked.get(name)) words.set(name, asked.get(name));
   for (const name of names) words.append("names", name);
   if (isOwn) words.set("points", OWN_POINTS);
   for (const [name, value] of Object.entries(more)) words.set(name, value);
@@ -42,7 +47,11 @@ function query(names, more = {}) {
 }
 
 function seenNames() {
-  return [...new Set([...charts.values()].filter((chart) => chart.isSeen).flatMap((chart) => chart.names))];
+  return [
+    ...new Set(
+      [...charts.values()].filter((chart) => chart.isSeen).flatMap((chart) => chart.names),
+    ),
+  ];
 }
 
 let loading; // the newest read of the whole; an older one that answers later is let go
@@ -115,7 +124,8 @@ function settle() {
 
 // Links beside a chart lead to what it shows.
 function retarget(chart) {
-  const csv = chart.element.querySelector("[data-csv]"), words = query(chart.names);
+  const csv = chart.element.querySelector("[data-csv]"),
+    words = query(chart.names);
   const full = chart.element.querySelector("[data-full]");
   if (full) full.href = `${page.dataset.charts}?${words}`;
   words.delete("x");
@@ -135,7 +145,13 @@ function zoom(from, to) {
 // These steps; "" for the run's own end.
 function show(from, to) {
   turnTo(() => {
-    for (const [name, step] of [["from_step", from], ["to_step", to]]) step ? asked.set(name, step) : asked.delete(name);
+    for (const [name, step] of [
+      ["from_step", from],
+      ["to_step", to],
+    ]) {
+      if (step) asked.set(name, step);
+      else asked.delete(name);
+    }
   });
 }
 
@@ -143,25 +159,44 @@ function whole() {
   if (isZoomed()) show("", "");
 }
 
-// -- charts ---------------------------------------------------------------------------------------------------------
+// -- charts
+// ----------------------------------------
 
-const view = { sheet, marks: () => marks, smooth, axis, pointed, picked: zoom, isZoomed, whole, opened: (step) => drawer.open(step), isLog, isOwn };
+const view = {
+  sheet,
+  marks: () => marks,
+  smooth,
+  axis,
+  pointed,
+  picked: zoom,
+  isZoomed,
+  whole,
+  opened: (step) => drawer.open(step),
+  isLog,
+  isOwn,
+};
 
-const seeing = new IntersectionObserver((entries) => {
-  const fresh = entries.filter((entry) => entry.isIntersecting).map((entry) => charts.get(entry.target.dataset.curve));
-  const unknown = fresh.flatMap((chart) => chart.names).filter((name) => !sheet.series.has(name));
-  for (const chart of fresh) {
-    seeing.unobserve(chart.element);
-    chart.isSeen = true;
-  }
-  if (unknown.length) load(sheet.step ? [...new Set(unknown)] : undefined);
-  else fresh.forEach((chart) => chart.paint());
-}, { rootMargin: "120px" });
+const seeing = new IntersectionObserver(
+  (entries) => {
+    const fresh = entries
+      .filter((entry) => entry.isIntersecting)
+      .map((entry) => charts.get(entry.target.dataset.curve));
+    const unknown = fresh.flatMap((chart) => chart.names).filter((name) => !sheet.series.has(name));
+    for (const chart of fresh) {
+      seeing.unobserve(chart.element);
+      chart.isSeen = true;
+    }
+    if (unknown.length) load(sheet.step ? [...new Set(unknown)] : undefined);
+    else fresh.forEach((chart) => chart.paint());
+  },
+  { rootMargin: "120px" },
+);
 
 const sizing = new ResizeObserver((entries) => {
   for (const { target } of entries) {
     const { plot, figure: box } = charts.get(target.closest(".curve").dataset.curve) ?? {};
-    if (plot && (plot.width !== box.clientWidth || plot.height !== box.clientHeight)) plot.setSize({ width: box.clientWidth, height: box.clientHeight });
+    if (plot && (plot.width !== box.clientWidth || plot.height !== box.clientHeight))
+      plot.setSize({ width: box.clientWidth, height: box.clientHeight });
   }
 });
 
@@ -198,7 +233,9 @@ function wordsOfView() {
 // What one point of a curve is, when it is not one step.
 function grain() {
   if (sheet.wide === 1) return "";
-  const live = sheet.added ? `; the newest ${sheet.added === 1 ? "point" : `${sheet.added} points`}: one step each` : "";
+  const live = sheet.added
+    ? `; the newest ${sheet.added === 1 ? "point" : `${sheet.added} points`}: one step each`
+    : "";
   return `each point: mean of ${sheet.wide} steps, band: minimum to maximum${live}`;
 }
 
@@ -212,23 +249,30 @@ function repaint() {
   });
 }
 
-// The numbers in the titles: at the cursor while somebody points, else the newest. Every tied chart says where that is.
+// The numbers in the titles: at the cursor while somebody points, else the newest. Every tied chart
+// says where that is.
 let told;
 function pointed(step, words) {
   const here = `${step} ${words}`;
   if (step !== null && told === here) return;
   told = here;
   const at = place.querySelector("[data-at]");
-  at.textContent = step === null ? grain() : [`step ${step.toLocaleString("en")}`, placed(step), words].filter(Boolean).join(" · ");
+  at.textContent =
+    step === null
+      ? grain()
+      : [`step ${step.toLocaleString("en")}`, placed(step), words].filter(Boolean).join(" · ");
   for (const element of place.querySelectorAll("[data-value]")) {
-    const name = element.dataset.value, value = step === null ? sheet.newest(name) : sheet.series.get(name)?.get(step)?.y;
+    const name = element.dataset.value,
+      value = step === null ? sheet.newest(name) : sheet.series.get(name)?.get(step)?.y;
     if (value !== undefined || step !== null) element.textContent = formatNumber(value);
   }
   for (const element of place.querySelectorAll("[data-spread]")) {
-    const name = element.dataset.spread, value = step === null ? sheet.newest(name) : sheet.series.get(name)?.get(step)?.y;
+    const name = element.dataset.spread,
+      value = step === null ? sheet.newest(name) : sheet.series.get(name)?.get(step)?.y;
     element.textContent = value === undefined ? "" : `± ${formatNumber(value)}`;
   }
-  for (const element of place.querySelectorAll("[data-legend]")) if (sheet.has(element.dataset.legend)) element.hidden = false;
+  for (const element of place.querySelectorAll("[data-legend]"))
+    if (sheet.has(element.dataset.legend)) element.hidden = false;
 }
 
 function placed(step) {
@@ -237,7 +281,8 @@ function placed(step) {
   return axis() === "time" ? new Date(x * 1000).toLocaleString() : "";
 }
 
-// -- what is picked besides -----------------------------------------------------------------------------------------
+// -- what is picked besides
+// ----------------------------------------
 
 function pick(box) {
   const key = `also-${box.value}`;
@@ -247,8 +292,14 @@ function pick(box) {
     for (const name of box.checked ? [...others, box.value] : others) asked.append("also", name);
   }, false);
   if (!box.checked) return dismiss(key);
-  const element = place.querySelector("[data-curve-template]").content.firstElementChild.cloneNode(true);
-  Object.assign(element.dataset, { curve: key, names: box.value, title: box.value.replaceAll("_", " ") });
+  const element = place
+    .querySelector("[data-curve-template]")
+    .content.firstElementChild.cloneNode(true);
+  Object.assign(element.dataset, {
+    curve: key,
+    names: box.value,
+    title: box.value.replaceAll("_", " "),
+  });
   element.querySelector("h3").title = box.closest("label").querySelector("small").textContent;
   element.querySelector("h3 > a").textContent = element.dataset.title;
   element.querySelector("h3 > b").dataset.value = box.value;
@@ -263,22 +314,34 @@ function listen() {
     event.preventDefault();
     if ("newestStep" in link.dataset) return drawer.open(sheet.step || page.dataset.step);
     if ("whole" in link.dataset) return whole();
-    turnTo(() => (link.dataset.axis === "step" ? asked.delete("x") : asked.set("x", link.dataset.axis)));
+    turnTo(() =>
+      link.dataset.axis === "step" ? asked.delete("x") : asked.set("x", link.dataset.axis),
+    );
   });
   place.querySelector("[data-zoom]").addEventListener("submit", (event) => {
     event.preventDefault();
     const { from_step: from, to_step: to } = event.target.elements;
-    to.setCustomValidity(from.value && to.value && Number(to.value) < Number(from.value) ? "The last step must not be before the first." : "");
+    to.setCustomValidity(
+      from.value && to.value && Number(to.value) < Number(from.value)
+        ? "The last step must not be before the first."
+        : "",
+    );
     if (!event.target.reportValidity()) return;
     document.activeElement?.blur();
     show(from.value, to.value);
   });
-  place.querySelector("[data-zoom]").addEventListener("input", (event) => event.target.form.elements.to_step.setCustomValidity(""));
-  const slider = place.querySelector("[data-smooth]"), said = place.querySelector("[data-smooth-value]");
+  place
+    .querySelector("[data-zoom]")
+    .addEventListener("input", (event) => event.target.form.elements.to_step.setCustomValidity(""));
+  const slider = place.querySelector("[data-smooth]"),
+    said = place.querySelector("[data-smooth-value]");
   const tell = () => (said.textContent = smooth() ? smooth().toFixed(2) : "off");
   slider.disabled = false;
   slider.addEventListener("input", () => {
-    go(() => (Number(slider.value) ? asked.set("smooth", slider.value) : asked.delete("smooth")), false);
+    go(
+      () => (Number(slider.value) ? asked.set("smooth", slider.value) : asked.delete("smooth")),
+      false,
+    );
     tell();
     repaint();
   });
@@ -289,9 +352,11 @@ function listen() {
   find.hidden = false;
   place.querySelector("[data-show]").hidden = true;
   find.addEventListener("input", () => {
-    for (const item of place.querySelectorAll(".names li")) item.hidden = !item.textContent.includes(find.value.trim().toLowerCase());
+    for (const item of place.querySelectorAll(".names li"))
+      item.hidden = !item.textContent.includes(find.value.trim().toLowerCase());
   });
-  if (!isOwn) place.querySelector(".names").addEventListener("change", (event) => pick(event.target));
+  if (!isOwn)
+    place.querySelector(".names").addEventListener("change", (event) => pick(event.target));
 }
 
 function listenToOwn() {
@@ -301,16 +366,24 @@ function listenToOwn() {
     if (unknown.length) load(sheet.step ? unknown : undefined);
     else repaint();
   };
-  ownControls(place, { chart, asked: () => asked, go: (change) => go(change, false), shown, repaint });
+  ownControls(place, {
+    chart,
+    asked: () => asked,
+    go: (change) => go(change, false),
+    shown,
+    repaint,
+  });
 }
 
-// -- what is new ----------------------------------------------------------------------------------------------------
+// -- what is new
+// ----------------------------------------
 
 function isInUse(part) {
   return part.querySelector("details[open]") || part.contains(document.activeElement);
 }
 
-// One request: points above the cursor, and those fragments that say something else than what is shown.
+// One request: points above the cursor, and those fragments that say something else than what is
+// shown.
 async function pulse() {
   if (document.visibilityState !== "visible") return;
   const words = query(isOwn ? seenNames() : [], { after: sheet.step || page.dataset.step });
@@ -320,7 +393,8 @@ async function pulse() {
   const isSlow = turn++ % SLOW_TURNS === 0;
   for (const part of page.querySelectorAll("[data-part]")) {
     const name = part.dataset.part;
-    if ((isSlow || name === "now") && !isInUse(part)) words.append("part", `${name}:${digests[name] ?? ""}`);
+    if ((isSlow || name === "now") && !isInUse(part))
+      words.append("part", `${name}:${digests[name] ?? ""}`);
   }
   const answer = await read(`${page.dataset.pulse}?${words}`);
   if (!answer) return; // the next turn asks again
@@ -342,7 +416,8 @@ function swap(name, html, digest) {
   htmx.swap({ text: html, target: part, swap: "innerMorph", sourceElement: part, request: {} });
 }
 
-// A zoomed window stays what it is; a chart that was not seen yet reads all of its points when it is.
+// A zoomed window stays what it is; a chart that was not seen yet reads all of its points when it
+// is.
 function grow(curves) {
   if (isZoomed()) {
     sheet.step = Math.max(sheet.step, curves.step);
@@ -350,7 +425,9 @@ function grow(curves) {
   }
   if (curves.wide > 1) return load(); // so many at once that they are thinned by themselves
   const known = seenNames();
-  curves.series = Object.fromEntries(Object.entries(curves.series).filter(([name]) => known.includes(name)));
+  curves.series = Object.fromEntries(
+    Object.entries(curves.series).filter(([name]) => known.includes(name)),
+  );
   sheet.take(curves);
   if (sheet.added > MOST_ADDED) load();
   else repaint();
@@ -374,13 +451,16 @@ if (place) {
   listen();
   for (const element of place.querySelectorAll(".curve")) adopt(element);
   window.addEventListener("popstate", () => drawer.left() || location.reload());
-  document.addEventListener("mouseup", () => setTimeout(() => {
-    for (const chart of charts.values()) chart.isHeld = false;
-  }));
-  const redrawAll = () => charts.forEach((chart) => {
-    chart.destroy();
-    chart.paint();
-  });
+  document.addEventListener("mouseup", () =>
+    setTimeout(() => {
+      for (const chart of charts.values()) chart.isHeld = false;
+    }),
+  );
+  const redrawAll = () =>
+    charts.forEach((chart) => {
+      chart.destroy();
+      chart.paint();
+    });
   document.addEventListener("theme", redrawAll);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
 }

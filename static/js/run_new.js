@@ -1,4 +1,5 @@
-// A new run: what is typed is checked by the server when the typing stops, and the form and the YAML are drawn again in step.
+// A new run: what is typed is checked by the server when the typing stops, and the form and the
+// YAML are drawn again in step.
 import { filterFields } from "./run_new/finding.js";
 import { drawEditor } from "./run_new/editor.js";
 
@@ -10,7 +11,8 @@ let asked = 0;
 let unfolded = [];
 let touched; // the field in which somebody typed last
 let resetting; // the address that goes back to its default with the next request
-let unsaved = "typed" in form.dataset; // something but names and what to compare with, which go along or are nothing to lose
+// Something but names and what to compare with, which go along or are nothing to lose.
+let unsaved = "typed" in form.dataset;
 let leaving = false;
 
 form.addEventListener("input", (event) => {
@@ -27,7 +29,8 @@ function ask() {
   htmx.trigger(form, "settled");
 }
 
-// "Back to default" submits the form where there is no script; here it goes along with the next check.
+// "Back to default" submits the form where there is no script; here it goes along with the next
+// check.
 form.addEventListener("click", (event) => {
   const button = event.target.closest("button[name=reset]");
   if (!button) return;
@@ -50,14 +53,17 @@ form.addEventListener("htmx:before:swap", (event) => {
   unfolded = [...form.querySelectorAll("details[open]")].map((part) => part.id);
 });
 
-// What the server has drawn counts, also where a box or a list was touched before; not where somebody is just typing.
-// Only fields that a person fills in are reset: a button's value says what it does.
+// What the server has drawn counts, also where a box or a list was touched before; not where
+// somebody is just typing. Only fields that a person fills in are reset: a button's value says what
+// it does.
 form.addEventListener("htmx:after:swap", () => {
-  for (const id of unfolded) document.getElementById(id)?.setAttribute("open", ""); // what is wrong is unfolded by the server
+  // What is wrong is unfolded by the server.
+  for (const id of unfolded) document.getElementById(id)?.setAttribute("open", "");
   for (const field of form.querySelectorAll("input, select, textarea")) {
     if (field === touched || !field.name) continue;
     if (field.type === "checkbox" || field.type === "radio") field.checked = field.defaultChecked;
-    else if (field instanceof HTMLSelectElement) for (const option of field.options) option.selected = option.defaultSelected;
+    else if (field instanceof HTMLSelectElement)
+      for (const option of field.options) option.selected = option.defaultSelected;
     else if (field.value !== field.defaultValue) field.value = field.defaultValue;
   }
   focusReset();
@@ -71,13 +77,20 @@ function focusReset() {
   if (!resetting) return;
   const field = form.querySelector(`[data-knob="${CSS.escape(resetting)}"]`);
   resetting = undefined;
-  if (!form.contains(document.activeElement)) field?.querySelector("input, select, textarea, summary")?.focus();
+  if (!form.contains(document.activeElement))
+    field?.querySelector("input, select, textarea, summary")?.focus();
 }
 
 // Fields of a section whose switch is off.
 function fold() {
-  const off = [...form.querySelectorAll('.knob > label > input[type="checkbox"]:not(:checked)')].map((box) => `${box.name}.`);
-  for (const knob of form.querySelectorAll("[data-knob]")) knob.toggleAttribute("data-off", off.some((start) => knob.dataset.knob.startsWith(start)));
+  const off = [
+    ...form.querySelectorAll('.knob > label > input[type="checkbox"]:not(:checked)'),
+  ].map((box) => `${box.name}.`);
+  for (const knob of form.querySelectorAll("[data-knob]"))
+    knob.toggleAttribute(
+      "data-off",
+      off.some((start) => knob.dataset.knob.startsWith(start)),
+    );
 }
 
 document.addEventListener("change", (event) => {

@@ -1,7 +1,9 @@
-// One WebSocket that comes back: exponential wait with jitter, asks for what was missed, tells the page's dot.
+// One WebSocket that comes back: exponential wait with jitter, asks for what was missed, tells the
+// page's dot.
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15000;
-const FINAL_CODES = new Set([4401, 4403, 4404]); // not signed in, not yours, malformed: trying again changes nothing
+// Not signed in, not yours, malformed: trying again changes nothing.
+const FINAL_CODES = new Set([4401, 4403, 4404]);
 const PING_MS = 20000;
 const WORDS = { live: "live", late: "catching up", offline: "offline" };
 
@@ -14,7 +16,8 @@ export function showConnection(state) {
   dot.textContent = WORDS[state];
 }
 
-// `address()` is asked at every connect, so it can carry the newest ids; `take(frame)` gets each decoded frame.
+// `address()` is asked at every connect, so it can carry the newest ids; `take(frame)` gets each
+// decoded frame.
 export function follow(address, take) {
   let failures = 0;
   let socket;
@@ -24,7 +27,10 @@ export function follow(address, take) {
     const url = new URL(address(), window.location.href);
     url.protocol = url.protocol.replace("http", "ws");
     socket = new WebSocket(url);
-    const ping = setInterval(() => socket.readyState === WebSocket.OPEN && socket.send("ping"), PING_MS);
+    const ping = setInterval(
+      () => socket.readyState === WebSocket.OPEN && socket.send("ping"),
+      PING_MS,
+    );
     socket.addEventListener("open", () => {
       failures = 0;
       showConnection("live");
@@ -42,7 +48,8 @@ export function follow(address, take) {
   }
 
   function again() {
-    const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** failures) * (0.5 + Math.random() / 2);
+    const wait =
+      Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** failures) * (0.5 + Math.random() / 2);
     failures += 1;
     timer = setTimeout(connect, wait);
   }

@@ -1,4 +1,5 @@
-// Tables whose rows are selected: Shift with a click selects all rows between, and the box in the head selects the page.
+// Tables whose rows are selected: Shift with a click selects all rows between, and the box in the
+// head selects the page.
 const ROW = 'td.tick input[type="checkbox"]';
 let last = null;
 
@@ -25,7 +26,8 @@ document.addEventListener("click", (event) => {
   const from = last;
   last = box;
   // After the change event of this box, which other scripts keep a record of.
-  if (event.shiftKey && from && from !== box) setTimeout(() => selectBetween(from, box, box.checked));
+  if (event.shiftKey && from && from !== box)
+    setTimeout(() => selectBetween(from, box, box.checked));
 });
 
 function selectBetween(from, to, checked) {
@@ -35,7 +37,10 @@ function selectBetween(from, to, checked) {
 }
 
 // A click with Shift on the label around a box would select text between two clicks.
-document.addEventListener("mousedown", (event) => event.shiftKey && event.target.closest?.("td.tick") && event.preventDefault());
+document.addEventListener(
+  "mousedown",
+  (event) => event.shiftKey && event.target.closest?.("td.tick") && event.preventDefault(),
+);
 
 document.addEventListener("change", ({ target }) => {
   const table = target.closest?.("table");

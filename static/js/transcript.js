@@ -1,4 +1,5 @@
-// A rollout's turns as they are said: chunks in, spans out. What anybody said is text, never markup.
+// A rollout's turns as they are said: chunks in, spans out. What anybody said is text, never
+// markup.
 const SHADES = 10;
 
 function shade(logprobs) {
@@ -25,7 +26,8 @@ function cut(words, keep) {
 }
 
 export class Transcript {
-  // `frame(role)` makes a turn's element and the place of its words; `byToken`: a shade for each token, not for each chunk.
+  // `frame(role)` makes a turn's element and the place of its words; `byToken`: a shade for each
+  // token, not for each chunk.
   constructor(place, { frame, byToken = false }) {
     Object.assign(this, { place, frame, byToken, turns: [], caret: spanOf("", "caret") });
     this.clear();
@@ -55,7 +57,13 @@ export class Transcript {
   }
 
   take(chunk) {
-    const kinds = { started: () => this.clear(), text: () => this.say(chunk), turn: () => this.answer(chunk), edit: () => this.change(chunk), end: () => this.caret.remove() };
+    const kinds = {
+      started: () => this.clear(),
+      text: () => this.say(chunk),
+      turn: () => this.answer(chunk),
+      edit: () => this.change(chunk),
+      end: () => this.caret.remove(),
+    };
     kinds[chunk.t]?.();
   }
 
@@ -69,10 +77,13 @@ export class Transcript {
 
   pieces(chunk) {
     if (!chunk.lp?.length) return [spanOf(chunk.x)];
-    if (!this.byToken || chunk.w?.length !== chunk.lp.length) return [spanOf(chunk.x, shade(chunk.lp))];
+    if (!this.byToken || chunk.w?.length !== chunk.lp.length)
+      return [spanOf(chunk.x, shade(chunk.lp))];
     const points = [...chunk.x];
     let at = 0;
-    return chunk.w.map((wide, n) => spanOf(points.slice(at, (at += wide)).join(""), shade([chunk.lp[n]]))).filter((piece) => piece.textContent);
+    return chunk.w
+      .map((wide, n) => spanOf(points.slice(at, (at += wide)).join(""), shade([chunk.lp[n]])))
+      .filter((piece) => piece.textContent);
   }
 
   answer(chunk) {
@@ -84,7 +95,8 @@ export class Transcript {
   change(chunk) {
     this.next = chunk.o + chunk.n;
     for (const gone of this.turns.splice(chunk.turn + 1)) gone.element.remove();
-    while (this.turns.length <= chunk.turn) this.begin(this.turns.length % 2 ? "user" : "assistant");
+    while (this.turns.length <= chunk.turn)
+      this.begin(this.turns.length % 2 ? "user" : "assistant");
     this.caret.remove();
     cut(this.last.words, chunk.keep);
     const typed = spanOf(chunk.x, "typed");

@@ -1,8 +1,10 @@
-// The drawer with what happened at one step: opened from a chart, walked with arrow keys, and its own address while it is open.
+// The drawer with what happened at one step: opened from a chart, walked with arrow keys, and its
+// own address while it is open.
 import { onDialogKey } from "../keys.js";
 
 export class StepDrawer {
-  // `dialog`: with data-steps, the address of all steps, and [data-body], which takes the fragment of a step.
+  // `dialog`: with data-steps, the address of all steps, and [data-body], which takes the fragment
+  // of a step.
   constructor(dialog) {
     this.dialog = dialog;
     this.body = dialog.querySelector("[data-body]");
@@ -42,7 +44,14 @@ export class StepDrawer {
     if (mine !== this.loading) return; // another step was asked for meanwhile
     this.body.removeAttribute("aria-busy");
     if (html === null) this.body.replaceChildren(...failed(address));
-    else htmx.swap({ text: html, target: this.body, swap: "innerHTML", sourceElement: this.body, request: {} });
+    else
+      htmx.swap({
+        text: html,
+        target: this.body,
+        swap: "innerHTML",
+        sourceElement: this.body,
+        request: {},
+      });
     this.dialog.scrollTop = 0;
     const next = !isNew && rel ? this.body.querySelector(`[rel="${rel}"]`) : null;
     (next ?? this.body.querySelector("#step-title"))?.focus();

@@ -1,4 +1,5 @@
-// The controls of the charts page: which metrics its one chart shows, log scale, full screen, and saving a view.
+// The controls of the charts page: which metrics its one chart shows, log scale, full screen, and
+// saving a view.
 
 // `page`: {chart(), asked(), go(change), shown(), repaint()}
 export function ownControls(place, page) {
@@ -8,7 +9,9 @@ export function ownControls(place, page) {
     page.go(() => (log.checked ? page.asked().set("log", "1") : page.asked().delete("log")));
     page.repaint();
   });
-  place.querySelector(".names").addEventListener("change", (event) => pick(place, page, event.target));
+  place
+    .querySelector(".names")
+    .addEventListener("change", (event) => pick(place, page, event.target));
   fullScreen(place);
   const save = document.querySelector("[data-save-view]");
   save.addEventListener("submit", () => (save.elements.query.value = addressOf(page)));
@@ -17,14 +20,19 @@ export function ownControls(place, page) {
 // What is shown, also where the address leaves the metrics to the page.
 function addressOf(page) {
   const words = new URLSearchParams(page.asked());
-  if (!words.has("names") && !words.has("chart")) for (const name of page.chart().names) words.append("names", name);
+  if (!words.has("names") && !words.has("chart"))
+    for (const name of page.chart().names) words.append("names", name);
   return words.toString();
 }
 
 function pick(place, page, box) {
   const chart = page.chart();
-  const names = box.checked ? [...chart.names, box.value] : chart.names.filter((name) => name !== box.value);
-  const titles = new Map([...place.querySelectorAll(".names input")].map((input) => [input.value, input.dataset.title]));
+  const names = box.checked
+    ? [...chart.names, box.value]
+    : chart.names.filter((name) => name !== box.value);
+  const titles = new Map(
+    [...place.querySelectorAll(".names input")].map((input) => [input.value, input.dataset.title]),
+  );
   page.go(() => {
     page.asked().delete("chart");
     page.asked().delete("names");
@@ -33,7 +41,9 @@ function pick(place, page, box) {
   const lines = names.filter((name) => titles.has(name)); // others are bands around a line
   const title = lines.length === 1 ? titles.get(lines[0]) : `${lines.length} metrics`;
   place.querySelector("[data-chart-title]").textContent = title;
-  place.querySelector("[data-legend-box]").replaceChildren(...lines.map((name) => lineOf(name, titles.get(name))));
+  place
+    .querySelector("[data-legend-box]")
+    .replaceChildren(...lines.map((name) => lineOf(name, titles.get(name))));
   chart.show(title, new Map(names.map((name) => [name, titles.get(name) ?? ""])));
   page.shown();
 }
@@ -52,6 +62,11 @@ function lineOf(name, title) {
 function fullScreen(place) {
   const button = place.querySelector("[data-fullscreen]");
   button.hidden = !document.fullscreenEnabled;
-  button.addEventListener("click", () => (document.fullscreenElement ? document.exitFullscreen() : place.requestFullscreen()));
-  document.addEventListener("fullscreenchange", () => (button.textContent = document.fullscreenElement ? "Leave full screen" : "Full screen"));
+  button.addEventListener("click", () =>
+    document.fullscreenElement ? document.exitFullscreen() : place.requestFullscreen(),
+  );
+  document.addEventListener(
+    "fullscreenchange",
+    () => (button.textContent = document.fullscreenElement ? "Leave full screen" : "Full screen"),
+  );
 }

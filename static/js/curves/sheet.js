@@ -1,4 +1,5 @@
-// The points that a run's page has: metric → step → {y, low, high}, and where each step stands on the x axis.
+// The points that a run's page has: metric → step → {y, low, high}, and where each step stands on
+// the x axis.
 
 export class Sheet {
   constructor() {
@@ -31,7 +32,8 @@ export class Sheet {
     const points = this.series.get(name) ?? new Map();
     for (const step of points.keys()) if (this.places.get(step) >= first) points.delete(step);
     steps.forEach((step, n) => {
-      if (y[n] !== null) points.set(step, { y: y[n], low: low?.[n] ?? y[n], high: high?.[n] ?? y[n] });
+      if (y[n] !== null)
+        points.set(step, { y: y[n], low: low?.[n] ?? y[n], high: high?.[n] ?? y[n] });
     });
     this.series.set(name, points);
   }
@@ -52,7 +54,8 @@ export class Sheet {
   }
 
   isBanded(name) {
-    for (const point of this.series.get(name)?.values() ?? []) if (point.low !== point.high) return true;
+    for (const point of this.series.get(name)?.values() ?? [])
+      if (point.low !== point.high) return true;
     return false;
   }
 
@@ -64,7 +67,8 @@ export class Sheet {
 
 // Exponential moving average without the bias of its beginning; gaps stay gaps.
 export function smoothed(values, weight) {
-  let sum = 0, mass = 0;
+  let sum = 0,
+    mass = 0;
   return values.map((value) => {
     if (value === null) return null;
     sum = weight * sum + (1 - weight) * value;

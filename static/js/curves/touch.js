@@ -1,12 +1,16 @@
-// A finger on a chart: it points where it is, and across it takes a window; up and down it scrolls the page.
+// A finger on a chart: it points where it is, and across it takes a window; up and down it scrolls
+// the page.
 const SHORTEST_PX = 12;
 
-// `held(is)`: whether a finger is on it; `picked(left, width)`: of the window, in the chart's own pixels.
+// `held(is)`: whether a finger is on it; `picked(left, width)`: of the window, in the chart's own
+// pixels.
 export function followFinger(plot, held, picked) {
   const { over } = plot;
   let from = null;
-  const at = (event) => Math.min(Math.max(event.clientX - over.getBoundingClientRect().left, 0), over.clientWidth);
-  const select = (left, width) => plot.setSelect({ left, top: 0, width, height: width && over.clientHeight }, false);
+  const at = (event) =>
+    Math.min(Math.max(event.clientX - over.getBoundingClientRect().left, 0), over.clientWidth);
+  const select = (left, width) =>
+    plot.setSelect({ left, top: 0, width, height: width && over.clientHeight }, false);
   const end = () => {
     from = null;
     select(0, 0);

@@ -1,5 +1,5 @@
-// The judging page of a blind arena: one pair on the stage, the next ready behind it. A vote shows as taken at once; the outbox
-// sees to it that the server has it once.
+// The judging page of a blind arena: one pair on the stage, the next ready behind it. A vote shows
+// as taken at once; the outbox sees to it that the server has it once.
 import { onPageKey } from "../keys.js";
 import { Outbox, post } from "../outbox.js";
 import * as difference from "./difference.js";
@@ -17,7 +17,8 @@ const keys = JSON.parse(desk.dataset.keys); // key → action, as on the rating 
 const outbox = new Outbox(`arena-${desk.dataset.arena}`, heard);
 const ahead = []; // articles
 const HISTORY = `arena:${document.body.dataset.user}:${desk.dataset.arena}:history`;
-const decided = JSON.parse(sessionStorage.getItem(HISTORY) ?? "[]"); // { uuid, pair, choice, back }, the newest last
+// { uuid, pair, choice, back }, the newest last.
+const decided = JSON.parse(sessionStorage.getItem(HISTORY) ?? "[]");
 const switches = new WeakMap(); // article → what turns its differences, made once
 const left = new Map(); // uuid → its article, while this page lives
 const of = Number(desk.dataset.of);
@@ -32,7 +33,7 @@ let isAnswered = true;
 let fading = 0;
 let looking = 0;
 
-/* ---- words -------------------------------------------------------------------------------------- */
+/* words */
 
 function say(words, canUndo = false) {
   find("[data-words]").textContent = words;
@@ -54,7 +55,8 @@ function count(by = 0) {
   today = Math.max(0, today + by);
   own = Math.max(0, own + by);
   const rest = Math.max(0, of - own);
-  find("[data-counts]").textContent = `${today.toLocaleString("en")} today · ${own.toLocaleString("en")} total · ${rest.toLocaleString("en")} remaining`;
+  find("[data-counts]").textContent =
+    `${today.toLocaleString("en")} today · ${own.toLocaleString("en")} total · ${rest.toLocaleString("en")} remaining`;
 }
 
 function showOutbox() {
@@ -66,20 +68,30 @@ function showOutbox() {
 
 function showWaiting() {
   const line = find("[data-waiting]", stage);
-  if (line) line.textContent = outbox.hasFailed || !isAnswered ? "Waiting for the server…" : "Loading the next pair…";
+  if (line)
+    line.textContent =
+      outbox.hasFailed || !isAnswered ? "Waiting for the server…" : "Loading the next pair…";
 }
 
 function signedOut() {
-  const link = Object.assign(document.createElement("a"), { className: "link", textContent: "Log in", href: `${desk.dataset.login}?next=${encodeURIComponent(location.pathname)}` });
-  trouble("You are signed out. Your browser keeps your votes and sends them after you log in. ", link);
+  const link = Object.assign(document.createElement("a"), {
+    className: "link",
+    textContent: "Log in",
+    href: `${desk.dataset.login}?next=${encodeURIComponent(location.pathname)}`,
+  });
+  trouble(
+    "You are signed out. Your browser keeps your votes and sends them after you log in. ",
+    link,
+  );
 }
 
-/* ---- the stage ---------------------------------------------------------------------------------- */
+/* the stage */
 
 // Our own server's fragments; model output in them is escaped, and nothing in them runs.
 async function read(answer) {
   const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const taken = (selector) => [...parsed.querySelectorAll(selector)].map((one) => document.importNode(one, true));
+  const taken = (selector) =>
+    [...parsed.querySelectorAll(selector)].map((one) => document.importNode(one, true));
   return { pairs: taken("[data-pair]"), end: taken("[data-nothing]")[0] };
 }
 
@@ -100,7 +112,9 @@ function advance() {
   const next = ahead.shift();
   if (next) put(next);
   else {
-    stage.replaceChildren(Object.assign(document.createElement("p"), { className: "waiting quiet" }));
+    stage.replaceChildren(
+      Object.assign(document.createElement("p"), { className: "waiting quiet" }),
+    );
     stage.firstChild.dataset.waiting = "";
     showWaiting();
     find("[data-deck]").hidden = true;
@@ -146,10 +160,11 @@ function showEnd(end) {
   find("[data-deck]").hidden = true;
 }
 
-/* ---- voting, taking back ------------------------------------------------------------------------ */
+/* voting, taking back */
 
 function keep() {
-  for (const old of decided.splice(0, Math.max(0, decided.length - MOST_BACK))) left.delete(old.uuid);
+  for (const old of decided.splice(0, Math.max(0, decided.length - MOST_BACK)))
+    left.delete(old.uuid);
   sessionStorage.setItem(HISTORY, JSON.stringify(decided));
 }
 
@@ -157,7 +172,12 @@ function vote(choice) {
   if (!shown) return;
   const uuid = crypto.randomUUID();
   const pair = shown.dataset.pair;
-  const body = { client_uuid: uuid, pair, choice, milliseconds: Math.round(spent + (since ? performance.now() - since : 0)) };
+  const body = {
+    client_uuid: uuid,
+    pair,
+    choice,
+    milliseconds: Math.round(spent + (since ? performance.now() - since : 0)),
+  };
   decided.push({ uuid, pair, choice });
   left.set(uuid, shown);
   keep();
@@ -183,7 +203,10 @@ async function back() {
   const last = decided.at(-1);
   if (!last) return say("Nothing to undo.");
   if (left.has(last.uuid) && outbox.retract(last.uuid)) return bringBack(last, left.get(last.uuid));
-  if (outbox.isOnItsWay(last.uuid)) return outbox.hasFailed ? say("The vote is being sent. Undo it when the server responds.") : setTimeout(back, 50);
+  if (outbox.isOnItsWay(last.uuid))
+    return outbox.hasFailed
+      ? say("The vote is being sent. Undo it when the server responds.")
+      : setTimeout(back, 50);
   last.back ??= crypto.randomUUID(); // asked twice it is taken back once
   keep();
   let answer;
@@ -200,7 +223,7 @@ async function back() {
   return say(detail ?? "The vote couldn’t be undone.");
 }
 
-/* ---- what the server says ----------------------------------------------------------------------- */
+/* what the server says */
 
 function heard(event) {
   showOutbox();
@@ -216,7 +239,9 @@ function answered(entry, status, body) {
   left.delete(entry.uuid);
   keep();
   count(-1);
-  const why = Object.entries(body.fields ?? {}).map(([name, words]) => `${name} ${words}`).join("; ");
+  const why = Object.entries(body.fields ?? {})
+    .map(([name, words]) => `${name} ${words}`)
+    .join("; ");
   trouble(body.detail ?? `A vote was not saved: ${why || `the server answered ${status}`}.`);
   if (body.code === "closed") {
     ahead.length = 0;
@@ -225,7 +250,7 @@ function answered(entry, status, body) {
   return fill();
 }
 
-/* ---- keys and pointer --------------------------------------------------------------------------- */
+/* keys and pointer */
 
 onPageKey((key) => {
   const action = keys[key];

@@ -1,5 +1,6 @@
-// What rating forms made of radio buttons share. A key printed on a button gives its value, in the row in focus where there
-// are rows (data-row). A form's script calls `withChoices(article)` and returns `form({ answer, missing, said, … })`.
+// What rating forms made of radio buttons share. A key printed on a button gives its value, in the
+// row in focus where there are rows (data-row). A form's script calls `withChoices(article)` and
+// returns `form({ answer, missing, said, … })`.
 export function withChoices(article, hasSteps = false) {
   const rows = [...article.querySelectorAll("[data-row]")];
   const inputs = [...article.querySelectorAll("input[type=radio]")];
@@ -26,7 +27,8 @@ export function withChoices(article, hasSteps = false) {
   }
 
   const chosen = (name) => inputs.find((input) => input.name === name && input.checked)?.value;
-  const named = (name, value) => inputs.find((input) => input.name === name && input.value === String(value));
+  const named = (name, value) =>
+    inputs.find((input) => input.name === name && input.value === String(value));
 
   function clear(test) {
     for (const input of inputs) if (input.checked && test(input)) input.checked = false;
@@ -47,30 +49,48 @@ export function withChoices(article, hasSteps = false) {
     return true;
   }
 
-  // The values chosen in the groups of buttons whose names begin with this, as numbers, by the rest of the name.
+  // The values chosen in the groups of buttons whose names begin with this, as numbers, by the rest
+  // of the name.
   function numbers(prefix) {
     const own = inputs.filter((input) => input.checked && input.name.startsWith(prefix));
-    return Object.fromEntries(own.map((input) => [input.name.slice(prefix.length), Number(input.value)]));
+    return Object.fromEntries(
+      own.map((input) => [input.name.slice(prefix.length), Number(input.value)]),
+    );
   }
 
-  // The form as the page drives it; `own` has answer(), missing() and said(answer), and what differs from the usual.
+  // The form as the page drives it; `own` has answer(), missing() and said(answer), and what
+  // differs from the usual.
   function form({ acts = {}, ...own }) {
     const all = { next: () => go(place + 1), previous: () => go(place - 1), ...acts };
     return {
       digit,
-      arrow: (key) => (key === "ArrowDown" && go(place + 1)) || (key === "ArrowUp" && go(place - 1)),
+      arrow: (key) =>
+        (key === "ArrowDown" && go(place + 1)) || (key === "ArrowUp" && go(place - 1)),
       act: (name) => all[name]?.() ?? false,
       inFocus: () => rows[place]?.dataset.rollout,
       isOneKey: false,
       swipe: null,
-      state: () => inputs.filter((input) => input.checked).map((input) => [input.name, input.value]),
-      restore: (state) => state.forEach(([name, value]) => {
-        const input = named(name, value);
-        if (input) input.checked = true;
-      }),
+      state: () =>
+        inputs.filter((input) => input.checked).map((input) => [input.name, input.value]),
+      restore: (state) =>
+        state.forEach(([name, value]) => {
+          const input = named(name, value);
+          if (input) input.checked = true;
+        }),
       ...own,
     };
   }
 
-  return { rows, inputs, inFocus: () => rows[place], pick, go, chosen, named, clear, numbers, form };
+  return {
+    rows,
+    inputs,
+    inFocus: () => rows[place],
+    pick,
+    go,
+    chosen,
+    named,
+    clear,
+    numbers,
+    form,
+  };
 }

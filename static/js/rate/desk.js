@@ -1,5 +1,5 @@
-// The rating page: one decision on the stage, the next ones ready behind it, each held by a lease. An answer shows as taken at
-// once; the outbox sees to it that the server has it once.
+// The rating page: one decision on the stage, the next ones ready behind it, each held by a lease.
+// An answer shows as taken at once; the outbox sees to it that the server has it once.
 import { isText, onDialogKey, onPageKey } from "../keys.js";
 import { Outbox, keptWords, post, wordsOf } from "../outbox.js";
 import * as drafts from "./drafts.js";
@@ -11,8 +11,10 @@ const UNDO_SHOWN_MS = 6000;
 const NOT_YOURS = "Another rater has this item now. Show the next item.";
 const BESIDE = () => import("./beside.js");
 const desk = document.querySelector("[data-desk]");
-const LOOK_AGAIN_MS = Number(desk.dataset.looksAgain); // between two calls for items while none is ready
-const END_MS = Number(desk.dataset.endAgain); // after which the effect of the own ratings is asked for again
+// Between two calls for items while none is ready.
+const LOOK_AGAIN_MS = Number(desk.dataset.looksAgain);
+// After which the effect of the own ratings is asked for again.
+const END_MS = Number(desk.dataset.endAgain);
 const find = (selector, root = desk) => root.querySelector(selector);
 const stage = find("[data-stage]");
 const keys = JSON.parse(desk.dataset.keys);
@@ -20,19 +22,25 @@ const user = document.body.dataset.user;
 const ahead = []; // { article, module }
 const outbox = new Outbox("out", heard);
 let shown = null; // { article, form, shownAt, firstKey, changes, replaces }
-let explaining = null; // uuid of the norming rating whose explanation is on the stage, or awaited there
+// Uuid of the norming rating whose explanation is on the stage, or awaited there.
+let explaining = null;
 let fetching = false;
 let isAnswered = true; // the last call for items was
 const HANDS = `rate:${user}:hands`;
-let again = JSON.parse(sessionStorage.getItem(HANDS) ?? "null"); // { again, fences } of the page before this one in this tab
+// { again, fences } of the page before this one in this tab.
+let again = JSON.parse(sessionStorage.getItem(HANDS) ?? "null");
 if (desk.dataset.again) {
   again = { again: desk.dataset.again };
-  window.history.replaceState(null, "", desk.dataset.run ? `?run=${desk.dataset.run}` : window.location.pathname); // once
+  window.history.replaceState(
+    null,
+    "",
+    desk.dataset.run ? `?run=${desk.dataset.run}` : window.location.pathname,
+  ); // once
 }
 let looking = 0;
 let fading = 0;
 
-/* ---- words -------------------------------------------------------------------------------------- */
+/* words */
 
 function say(words, canUndo = false) {
   find("[data-said]").textContent = words;
@@ -68,20 +76,29 @@ function wrong(article, fields) {
   for (const place of article.querySelectorAll("[data-wrong]")) place.hidden = true;
   for (const box of article.querySelectorAll("[aria-invalid]")) box.removeAttribute("aria-invalid");
   for (const [name, words] of Object.entries(fields)) {
-    const place = find(`[data-wrong="${CSS.escape(name.split(".")[0])}"]`, article) ?? find('[data-wrong=""]', article);
-    place.textContent = place.dataset.wrong === name ? `${words[0].toUpperCase()}${words.slice(1)}.` : `${name}: ${words}`;
+    const place =
+      find(`[data-wrong="${CSS.escape(name.split(".")[0])}"]`, article) ??
+      find('[data-wrong=""]', article);
+    place.textContent =
+      place.dataset.wrong === name
+        ? `${words[0].toUpperCase()}${words.slice(1)}.`
+        : `${name}: ${words}`;
     place.hidden = false;
     find(`textarea[name="${CSS.escape(name)}"]`, article)?.setAttribute("aria-invalid", "true");
   }
 }
 
-/* ---- the stage ---------------------------------------------------------------------------------- */
+/* the stage */
 
 // Our own server's fragments; model output in them is escaped, and nothing in them runs.
 async function itemsOf(answer) {
   const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const articles = [...parsed.querySelectorAll("[data-item]")].map((article) => document.importNode(article, true));
-  return Promise.all(articles.map(async (article) => ({ article, module: await import(article.dataset.script) })));
+  const articles = [...parsed.querySelectorAll("[data-item]")].map((article) =>
+    document.importNode(article, true),
+  );
+  return Promise.all(
+    articles.map(async (article) => ({ article, module: await import(article.dataset.script) })),
+  );
 }
 
 function put(item, state) {
@@ -91,7 +108,13 @@ function put(item, state) {
       say,
       critique: () => find("[data-critique]", article).value,
     };
-    state = { article, module: item.module, form: item.module.begin(article, asked), firstKey: null, changes: 0 };
+    state = {
+      article,
+      module: item.module,
+      form: item.module.begin(article, asked),
+      firstKey: null,
+      changes: 0,
+    };
     const opened = state;
     drafts.restore(state, (rollout, text) => openBeside(opened, rollout, text));
   }
@@ -107,7 +130,8 @@ function put(item, state) {
   remember();
   if (window.scrollY) window.scrollTo(0, 0);
   if (state.form.start) state.form.start();
-  else if (article.dataset.form === "critique") find("[data-critique]", article).focus({ preventScroll: true });
+  else if (article.dataset.form === "critique")
+    find("[data-critique]", article).focus({ preventScroll: true });
   else article.focus({ preventScroll: true });
 }
 
@@ -122,7 +146,9 @@ function advance() {
   const next = ahead.shift();
   if (next) put(next, next.form && next);
   else {
-    stage.replaceChildren(Object.assign(document.createElement("p"), { className: "waiting quiet" }));
+    stage.replaceChildren(
+      Object.assign(document.createElement("p"), { className: "waiting quiet" }),
+    );
     showWaiting();
     find("[data-deck]").hidden = true;
     lease.attend(null);
@@ -133,19 +159,25 @@ function advance() {
 // What an empty stage waits for: a call that is under way now may fail later.
 function showWaiting() {
   const line = find(".waiting", stage);
-  if (line && explaining) line.textContent = outbox.hasFailed ? "Waiting for the server…" : "Checking your rating…";
-  else if (line) line.textContent = outbox.hasFailed || !isAnswered ? "Waiting for the server…" : "Loading the next item…";
+  if (line && explaining)
+    line.textContent = outbox.hasFailed ? "Waiting for the server…" : "Checking your rating…";
+  else if (line)
+    line.textContent =
+      outbox.hasFailed || !isAnswered ? "Waiting for the server…" : "Loading the next item…";
 }
 
-// Fetch until enough is ready. The server gives nothing while hands are full or nothing waits. With nothing ready behind the
-// item on the stage, ask again now and then: new items may have come.
+// Fetch until enough is ready. The server gives nothing while hands are full or nothing waits. With
+// nothing ready behind the item on the stage, ask again now and then: new items may have come.
 async function fill() {
   const count = AHEAD - ahead.length + (shown ? 0 : 1);
   if (fetching || count < 1) return;
   fetching = true;
   clearTimeout(looking);
   try {
-    const ready = [shown, ...ahead].filter(Boolean).map((item) => item.article.dataset.slot).join(",");
+    const ready = [shown, ...ahead]
+      .filter(Boolean)
+      .map((item) => item.article.dataset.slot)
+      .join(",");
     const query = new URLSearchParams({ run: desk.dataset.run, count, ready, ...again });
     const answer = await post(`${desk.dataset.next}?${query}`, {});
     if (answer.status === 401) return signedOut();
@@ -169,15 +201,18 @@ async function fill() {
   }
 }
 
-// `waiting`: what the server counted when it had no item to give. The end is drawn again when that has changed, and
-// now and then, because updates take the ratings that it counts.
+// `waiting`: what the server counted when it had no item to give. The end is drawn again when that
+// has changed, and now and then, because updates take the ratings that it counts.
 let endDrawn = 0;
 async function showEnd(waiting = null) {
   if (outbox.waiting().length) return; // what is on its way may free a hand
   const drawn = find("[data-nothing]", stage)?.dataset.waitingDigest;
   const isOld = waiting !== null && performance.now() - endDrawn > END_MS;
   if (drawn === undefined || (waiting !== null && waiting !== drawn) || isOld) {
-    const query = new URLSearchParams({ run: desk.dataset.run, holding: lease.holding().join(",") });
+    const query = new URLSearchParams({
+      run: desk.dataset.run,
+      holding: lease.holding().join(","),
+    });
     const answer = await fetch(`${desk.dataset.end}?${query}`);
     if (!answer.ok) throw new Error("no end");
     const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -206,13 +241,14 @@ function showBadge(count) {
   badge.hidden = !count;
 }
 
-/* ---- drafts ------------------------------------------------------------------------------------- */
+/* drafts */
 
 function saveDraft() {
-  if (shown && !drafts.save(shown)) say("This browser’s storage is full: what you type is lost if you reload the page.");
+  if (shown && !drafts.save(shown))
+    say("This browser’s storage is full: what you type is lost if you reload the page.");
 }
 
-/* ---- taking, skipping, undoing ------------------------------------------------------------------ */
+/* taking, skipping, undoing */
 
 function tooLong(article, critique, answer) {
   const fields = drafts.tooLong(Number(article.dataset.longest), critique, answer);
@@ -263,12 +299,17 @@ function take(entry, words) {
   if (!entry.norming) say(`Saved: ${words}.`, true);
 }
 
-/* ---- norming: the next item comes after the explanation of the last ------------------------------ */
+/* norming: the next item comes after the explanation of the last */
 
 function awaitExplanation(uuid) {
   shown = null;
   explaining = uuid;
-  stage.replaceChildren(Object.assign(document.createElement("p"), { className: "waiting quiet", textContent: "Checking your rating…" }));
+  stage.replaceChildren(
+    Object.assign(document.createElement("p"), {
+      className: "waiting quiet",
+      textContent: "Checking your rating…",
+    }),
+  );
   find("[data-deck]").hidden = true;
   lease.attend(null);
   say("");
@@ -277,10 +318,13 @@ function awaitExplanation(uuid) {
 
 function explain(entry, gold) {
   const card = document.importNode(find("[data-explained]").content.firstElementChild, true);
-  find("[data-verdict]", card).textContent = gold.met ? "Correct" : "The correct rating is different";
+  find("[data-verdict]", card).textContent = gold.met
+    ? "Correct"
+    : "The correct rating is different";
   find("[data-yours]", card).textContent = entry.norming;
   find("[data-correct]", card).textContent = gold.words;
-  find("[data-others]", card).textContent = `${gold.others.met} of ${gold.others.of} gave the correct rating`;
+  find("[data-others]", card).textContent =
+    `${gold.others.met} of ${gold.others.of} gave the correct rating`;
   find("[data-why]", card).textContent = gold.explanation;
   stage.replaceChildren(card);
   card.focus({ preventScroll: true });
@@ -298,15 +342,29 @@ function pass(verb, reason) {
   if (verb === "skip") {
     drafts.drop(article.dataset.item);
     lease.letGo(article);
-    const entry = { uuid: crypto.randomUUID(), url: lease.address(article, "skip/"), body: { fence: Number(article.dataset.fence), reason } };
+    const entry = {
+      uuid: crypto.randomUUID(),
+      url: lease.address(article, "skip/"),
+      body: { fence: Number(article.dataset.fence), reason },
+    };
     advance();
     outbox.put(entry);
     say("Skipped. Another rater gets this item.");
   } else {
     const uuid = crypto.randomUUID();
     const several = article.dataset.members.includes(",");
-    const which = several && shown.form.inFocus() ? { rollout: Number(shown.form.inFocus()) } : {}; // of several: the one in focus
-    const body = { client_uuid: uuid, ...fenced(article), form: "flag", reason, ...which, seconds: Math.round(lease.msSpent()) / 1000, first_key_ms: shown.firstKey, changes: shown.changes };
+    // Of several: the one in focus.
+    const which = several && shown.form.inFocus() ? { rollout: Number(shown.form.inFocus()) } : {};
+    const body = {
+      client_uuid: uuid,
+      ...fenced(article),
+      form: "flag",
+      reason,
+      ...which,
+      seconds: Math.round(lease.msSpent()) / 1000,
+      first_key_ms: shown.firstKey,
+      changes: shown.changes,
+    };
     take({ uuid, url: lease.address(article, "flag/"), body }, `flagged, ${reason}`);
   }
 }
@@ -315,7 +373,10 @@ async function undo() {
   const last = session.last();
   if (!last) return say("Nothing to undo.");
   if (session.stageOf(last.uuid) && outbox.retract(last.uuid)) return bringBack(last, null);
-  if (outbox.isOnItsWay(last.uuid)) return outbox.hasFailed ? say("The rating is being sent. Undo it when the server responds.") : setTimeout(undo, 50);
+  if (outbox.isOnItsWay(last.uuid))
+    return outbox.hasFailed
+      ? say("The rating is being sent. Undo it when the server responds.")
+      : setTimeout(undo, 50);
   let answer;
   try {
     answer = await post("/rate/undo/", { client_uuid: last.uuid, new_uuid: crypto.randomUUID() });
@@ -332,7 +393,13 @@ async function undo() {
 function bringBack(last, item) {
   const state = session.stageOf(last.uuid);
   session.undid(last.uuid);
-  if (state && item) Object.assign(state.article.dataset, { slot: item.article.dataset.slot, fence: item.article.dataset.fence, version: item.article.dataset.version, lease: item.article.dataset.lease });
+  if (state && item)
+    Object.assign(state.article.dataset, {
+      slot: item.article.dataset.slot,
+      fence: item.article.dataset.fence,
+      version: item.article.dataset.version,
+      lease: item.article.dataset.lease,
+    });
   stepBack();
   const back = state ?? item;
   lease.hold(back.article);
@@ -349,7 +416,7 @@ function stepBack() {
   shown = null;
 }
 
-/* ---- what the server says ----------------------------------------------------------------------- */
+/* what the server says */
 
 function heard(event) {
   showOutbox();
@@ -362,13 +429,18 @@ function answered(entry, status, body) {
   if (status >= 200 && status < 300) {
     if (body.gold && explaining === entry.uuid) explain(entry, body.gold);
     else if (body.gold) say(session.told(body.gold, status === 201), true);
-    else if (body.is_late) say("Saved, but too late for training: the group was already closed.", true);
+    else if (body.is_late)
+      say("Saved, but too late for training: the group was already closed.", true);
   } else if (status === 422) refused(entry, body.fields ?? {});
   else {
     const text = wordsOf(entry);
     unmake(entry);
     if (explaining === entry.uuid) goOnAfterExplanation();
-    trouble(`${body.detail ?? "A rating couldn’t be saved."} ${body.next ?? ""}`, ...(text ? [drafts.keptText(text)] : []), button("Dismiss", () => trouble("")));
+    trouble(
+      `${body.detail ?? "A rating couldn’t be saved."} ${body.next ?? ""}`,
+      ...(text ? [drafts.keptText(text)] : []),
+      button("Dismiss", () => trouble("")),
+    );
   }
   fill();
 }
@@ -384,7 +456,13 @@ function refused(entry, fields) {
   const state = unmake(entry);
   if (!state) {
     const text = wordsOf(entry);
-    return trouble(`A rating was not saved: ${Object.entries(fields).map(([name, words]) => `${name} ${words}`).join("; ")}.`, ...(text ? [drafts.keptText(text)] : []), button("Dismiss", () => trouble("")));
+    return trouble(
+      `A rating was not saved: ${Object.entries(fields)
+        .map(([name, words]) => `${name} ${words}`)
+        .join("; ")}.`,
+      ...(text ? [drafts.keptText(text)] : []),
+      button("Dismiss", () => trouble("")),
+    );
   }
   stepBack();
   lease.hold(state.article);
@@ -396,8 +474,15 @@ function refused(entry, fields) {
 
 function signedOut() {
   if (shown) saveDraft();
-  const link = Object.assign(document.createElement("a"), { className: "link", textContent: "Log in", href: `${desk.dataset.login}?next=${encodeURIComponent(location.pathname + location.search)}` });
-  trouble("You are signed out. Your browser keeps your ratings and sends them after you log in. ", link);
+  const link = Object.assign(document.createElement("a"), {
+    className: "link",
+    textContent: "Log in",
+    href: `${desk.dataset.login}?next=${encodeURIComponent(location.pathname + location.search)}`,
+  });
+  trouble(
+    "You are signed out. Your browser keeps your ratings and sends them after you log in. ",
+    link,
+  );
 }
 
 function lost(article, problem) {
@@ -410,20 +495,24 @@ function lost(article, problem) {
     saveDraft();
     shown.isLost = true;
     find("[data-deck]").hidden = true;
-    trouble(`${problem.detail} Your input is kept here. `, button("Show next item", () => {
-      trouble("");
-      advance();
-    }));
+    trouble(
+      `${problem.detail} Your input is kept here. `,
+      button("Show next item", () => {
+        trouble("");
+        advance();
+      }),
+    );
   }
   return fill();
 }
 
-/* ---- beside the decision ------------------------------------------------------------------------ */
+/* beside the decision */
 
 function ask(verb) {
   if (!shown) return;
   if (shown.isLost) return say(NOT_YOURS);
-  if (verb === "skip" && "norming" in shown.article.dataset) return say("Everybody rates the norming items, so you can’t skip one.");
+  if (verb === "skip" && "norming" in shown.article.dataset)
+    return say("Everybody rates the norming items, so you can’t skip one.");
   const dialog = find(`[data-reasons=${verb}]`);
   find("[data-own-words]", dialog).value = "";
   dialog.showModal();
@@ -478,7 +567,8 @@ function critique() {
 async function openBeside(state, rollout, text) {
   const beside = await BESIDE();
   if (state !== shown) return;
-  if (!beside.openRewrite(state.article, find("[data-rewrite-panel]"), rollout, text, keepRewrite)) say("Only replies with one turn can be rewritten.");
+  if (!beside.openRewrite(state.article, find("[data-rewrite-panel]"), rollout, text, keepRewrite))
+    say("Only replies with one turn can be rewritten.");
 }
 
 function keepRewrite(rollout, text, before) {
@@ -489,7 +579,17 @@ function keepRewrite(rollout, text, before) {
     return false;
   }
   const uuid = crypto.randomUUID();
-  outbox.put({ uuid, url: lease.address(article, "rewrite/"), item: article.dataset.item, body: { client_uuid: uuid, fence: Number(article.dataset.fence), rollout: Number(rollout), text } });
+  outbox.put({
+    uuid,
+    url: lease.address(article, "rewrite/"),
+    item: article.dataset.item,
+    body: {
+      client_uuid: uuid,
+      fence: Number(article.dataset.fence),
+      rollout: Number(rollout),
+      text,
+    },
+  });
   say("Rewrite saved as a demonstration. You can still rate the reply.");
   return true;
 }
@@ -500,17 +600,25 @@ function edit() {
   openBeside(shown, shown.form.inFocus() ?? shown.article.dataset.members.split(",")[0]);
 }
 
-/* ---- keys, pointer, touch ----------------------------------------------------------------------- */
+/* keys, pointer, touch */
 
 const MOVES = ["next", "previous"]; // a key held down goes on with these alone
-const ACTS = { submit, undo, critique, edit, guidelines, skip: () => ask("skip"), flag: () => ask("flag") };
+const ACTS = {
+  submit,
+  undo,
+  critique,
+  edit,
+  guidelines,
+  skip: () => ask("skip"),
+  flag: () => ask("flag"),
+};
 
 // True when the key meant something here.
 function press(key, event) {
   const action = (shown && keys[shown.article.dataset.form]?.[key]) ?? keys[""][key];
   if (event.repeat && (action || /^[0-9]$/.test(key)) && !MOVES.includes(action)) return true;
-  if (key === "Escape" && !find("[data-guide]").hidden) return guidelines(), true;
-  if (action === "submit" && find("[data-go-on]", stage)) return goOnAfterExplanation(), true;
+  if (key === "Escape" && !find("[data-guide]").hidden) return (guidelines(), true);
+  if (action === "submit" && find("[data-go-on]", stage)) return (goOnAfterExplanation(), true);
   if (action in ACTS) {
     ACTS[action]();
     return true;
@@ -527,7 +635,13 @@ function inText(event) {
   if (event.key === "Escape") {
     event.preventDefault();
     shown?.article.focus({ preventScroll: true });
-  } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && !event.repeat) {
+  } else if (
+    event.key === "Enter" &&
+    (event.ctrlKey || event.metaKey) &&
+    !event.altKey &&
+    !event.shiftKey &&
+    !event.repeat
+  ) {
     event.preventDefault();
     const beside = event.target.closest("[data-beside]");
     if (beside) find("[data-keep-rewrite]", beside).click();
@@ -537,7 +651,12 @@ function inText(event) {
 
 // One key is enough, for those who asked for that.
 function goOn() {
-  if (shown?.form.isOneKey && find("[data-at-once]").checked && !find("[data-critique]", shown.article).value) submit();
+  if (
+    shown?.form.isOneKey &&
+    find("[data-at-once]").checked &&
+    !find("[data-critique]", shown.article).value
+  )
+    submit();
 }
 
 function noteFirstKey() {
@@ -586,9 +705,10 @@ function swiped(side) {
   else ask("skip");
 }
 
-/* ---- start -------------------------------------------------------------------------------------- */
+/* start */
 
-if (window.matchMedia("(any-pointer: coarse)").matches) (await import("./touch.js")).listen(stage, find("[data-swipes]"), swiped);
+if (window.matchMedia("(any-pointer: coarse)").matches)
+  (await import("./touch.js")).listen(stage, find("[data-swipes]"), swiped);
 lease.start(lost);
 outbox.open();
 showOutbox();

@@ -1,5 +1,7 @@
-// What differs between two texts, word by word: of a reply and its correction, and of the two replies of a pair.
-const MOST_CELLS = 4_000_000; // of the comparison's table; beyond it the changed middle is shown as one piece
+// What differs between two texts, word by word: of a reply and its correction, and of the two
+// replies of a pair.
+// Of the comparison's table; beyond it the changed middle is shown as one piece.
+const MOST_CELLS = 4_000_000;
 const UNTOUCHED = "math, svg, [data-letter]"; // elements that take no marks inside
 const KEPT = `rate:${document.body.dataset.user}:difference`;
 
@@ -7,12 +9,18 @@ function pieces(text) {
   return text.match(/\s+|[^\s]+/g) ?? [];
 }
 
-// [kind, pieces][] with the kinds "same", "out" and "in", from one list to the other, by the longest common sequence.
+// [kind, pieces][] with the kinds "same", "out" and "in", from one list to the other, by the
+// longest common sequence.
 function aligned(a, b) {
   let head = 0;
   while (head < a.length && head < b.length && a[head] === b[head]) head += 1;
   let tail = 0;
-  while (tail < a.length - head && tail < b.length - head && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail += 1;
+  while (
+    tail < a.length - head &&
+    tail < b.length - head &&
+    a[a.length - 1 - tail] === b[b.length - 1 - tail]
+  )
+    tail += 1;
   const middle = compare(a.slice(head, a.length - tail), b.slice(head, b.length - tail));
   const parts = [["same", a.slice(0, head)], ...middle, ["same", tail ? a.slice(-tail) : []]];
   return parts.filter(([, words]) => words.length);
@@ -20,25 +28,40 @@ function aligned(a, b) {
 
 // [{ kind: "same" | "out" | "in", text }] from one text to the other.
 export function difference(before, after) {
-  return aligned(pieces(before), pieces(after)).map(([kind, words]) => ({ kind, text: words.join("") }));
+  return aligned(pieces(before), pieces(after)).map(([kind, words]) => ({
+    kind,
+    text: words.join(""),
+  }));
 }
 
 function compare(a, b) {
-  if (!a.length || !b.length || a.length * b.length > MOST_CELLS) return [["out", a], ["in", b]];
+  if (!a.length || !b.length || a.length * b.length > MOST_CELLS)
+    return [
+      ["out", a],
+      ["in", b],
+    ];
   const width = b.length + 1;
   const longest = new Uint16Array((a.length + 1) * width);
   for (let i = a.length - 1; i >= 0; i -= 1)
     for (let j = b.length - 1; j >= 0; j -= 1)
-      longest[i * width + j] = a[i] === b[j] ? longest[(i + 1) * width + j + 1] + 1 : Math.max(longest[(i + 1) * width + j], longest[i * width + j + 1]);
+      longest[i * width + j] =
+        a[i] === b[j]
+          ? longest[(i + 1) * width + j + 1] + 1
+          : Math.max(longest[(i + 1) * width + j], longest[i * width + j + 1]);
   const parts = [];
-  const add = (kind, word) => (parts.at(-1)?.[0] === kind ? parts.at(-1)[1].push(word) : parts.push([kind, [word]]));
+  const add = (kind, word) =>
+    parts.at(-1)?.[0] === kind ? parts.at(-1)[1].push(word) : parts.push([kind, [word]]);
   let [i, j] = [0, 0];
   while (i < a.length || j < b.length) {
     if (i < a.length && j < b.length && a[i] === b[j]) {
       add("same", a[i]);
       i += 1;
       j += 1;
-    } else if (j >= b.length || (i < a.length && longest[(i + 1) * width + j] >= longest[i * width + j + 1])) add("out", a[i++]);
+    } else if (
+      j >= b.length ||
+      (i < a.length && longest[(i + 1) * width + j] >= longest[i * width + j + 1])
+    )
+      add("out", a[i++]);
     else add("in", b[j++]);
   }
   return parts;
@@ -54,7 +77,8 @@ export function draw(place, before, after) {
   );
 }
 
-// The same beside another form: a panel under the reply, sent by itself. `keep(rollout, text)` takes it.
+// The same beside another form: a panel under the reply, sent by itself. `keep(rollout, text)`
+// takes it.
 export function openBeside(article, panel, rollout, keep) {
   const before = article.querySelector(`[data-raw="${rollout}"]`)?.value;
   if (before === undefined) return false;
@@ -69,9 +93,13 @@ export function openBeside(article, panel, rollout, keep) {
     article.focus({ preventScroll: true });
   };
   box.addEventListener("input", show);
-  panel.querySelector("[data-keep-rewrite]").addEventListener("click", () => keep(rollout, box.value, before) && close());
+  panel
+    .querySelector("[data-keep-rewrite]")
+    .addEventListener("click", () => keep(rollout, box.value, before) && close());
   panel.querySelector("[data-drop-rewrite]").addEventListener("click", close);
-  const row = article.querySelector(`[data-row][data-rollout="${rollout}"]`) ?? article.querySelector(".reply");
+  const row =
+    article.querySelector(`[data-row][data-rollout="${rollout}"]`) ??
+    article.querySelector(".reply");
   if (row.localName === "li") row.append(panel);
   else row.after(panel);
   show();
@@ -79,7 +107,7 @@ export function openBeside(article, panel, rollout, keep) {
   return true;
 }
 
-/* ---- the two replies of a pair ------------------------------------------------------------------ */
+/* the two replies of a pair */
 
 // The words of one side as they are drawn: { node, start, end, text }.
 function wordsOf(side) {
@@ -88,7 +116,13 @@ function wordsOf(side) {
     const walker = document.createTreeWalker(prose, NodeFilter.SHOW_TEXT);
     for (let node = walker.nextNode(); node; node = walker.nextNode()) {
       if (node.parentElement.closest(UNTOUCHED)) continue;
-      for (const match of node.data.matchAll(/\S+/g)) found.push({ node, start: match.index, end: match.index + match[0].length, text: match[0] });
+      for (const match of node.data.matchAll(/\S+/g))
+        found.push({
+          node,
+          start: match.index,
+          end: match.index + match[0].length,
+          text: match[0],
+        });
     }
   }
   return found;
@@ -120,10 +154,13 @@ function wrap(runs, element) {
 
 function mark(sides) {
   const words = sides.map(wordsOf);
-  const differs = words.map((side) => new Array(side.length).fill(false));
+  const differs = words.map((side) => Array.from(side, () => false));
   const at = [0, 0];
   for (const [kind, same] of aligned(...words.map((side) => side.map((word) => word.text)))) {
-    for (const [n, own] of [[0, "out"], [1, "in"]]) {
+    for (const [n, own] of [
+      [0, "out"],
+      [1, "in"],
+    ]) {
       if (kind === own) differs[n].fill(true, at[n], at[n] + same.length);
       if (kind === own || kind === "same") at[n] += same.length;
     }
@@ -142,8 +179,8 @@ function unmark(sides) {
     }
 }
 
-// The switch of a pair: a button with aria-pressed, and a line that says how much differs. On for the next pairs, too, until
-// it is turned off. Returns what turns it.
+// The switch of a pair: a button with aria-pressed, and a line that says how much differs. On for
+// the next pairs, too, until it is turned off. Returns what turns it.
 export function begin(article) {
   const sides = [...article.querySelectorAll("[data-side]")];
   const button = article.querySelector("[data-differences]");
@@ -154,7 +191,10 @@ export function begin(article) {
     line.textContent = "";
     if (!on) return;
     const [a, b] = mark(sides);
-    line.textContent = a + b ? `${a} ${a === 1 ? "word" : "words"} only in A, ${b} only in B` : "The words are the same";
+    line.textContent =
+      a + b
+        ? `${a} ${a === 1 ? "word" : "words"} only in A, ${b} only in B`
+        : "The words are the same";
   };
   const turn = () => {
     const on = button.getAttribute("aria-pressed") !== "true";

@@ -1,5 +1,6 @@
-// A claim ends soon unless the page confirms it once: one that never arrives, because the page was left, is kept from nobody.
-// What is held: a sign of life each third of the lease while the tab is seen, the ring that runs down, the time that was spent.
+// A claim ends soon unless the page confirms it once: one that never arrives, because the page was
+// left, is kept from nobody. What is held: a sign of life each third of the lease while the tab is
+// seen, the ring that runs down, the time that was spent.
 import { post } from "../outbox.js";
 
 const held = new Map(); // article → { until, length, asking, isConfirmed }
@@ -56,7 +57,8 @@ async function beat(article, lease) {
     } else if (answer.status === 409 && held.delete(article)) isLost(article, await answer.json());
     else if (answer.status === 401) isLost(article, null);
   } catch {
-    lease.until = Math.max(lease.until, performance.now()); // offline: nobody can say that it is lost
+    // Offline: nobody can say that it is lost.
+    lease.until = Math.max(lease.until, performance.now());
   } finally {
     lease.asking = false;
   }
@@ -69,14 +71,18 @@ function draw() {
   ring.closest("svg").classList.toggle("last", part < LAST_PART);
   const seconds = Math.floor(msSpent() / 1000);
   clock.textContent = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
-  const title = lease ? `Reserved for you for ${Math.max(0, Math.round((lease.until - performance.now()) / 1000))} s; renewed while this tab is open.` : "";
+  const title = lease
+    ? `Reserved for you for ${Math.max(0, Math.round((lease.until - performance.now()) / 1000))} s; renewed while this tab is open.`
+    : "";
   ring.closest(".times").title = title;
 }
 
 function tick() {
   draw();
   if (document.visibilityState !== "visible") return;
-  for (const [article, lease] of held) if (!lease.asking && performance.now() > lease.until - (lease.length * 2) / 3) beat(article, lease);
+  for (const [article, lease] of held)
+    if (!lease.asking && performance.now() > lease.until - (lease.length * 2) / 3)
+      beat(article, lease);
 }
 
 function seen() {
@@ -90,13 +96,20 @@ function seen() {
     spent += now - seenAt;
     seenAt = 0;
   }
-  for (const [article, lease] of held) if (!lease.isConfirmed && !lease.asking) beat(article, lease);
+  for (const [article, lease] of held)
+    if (!lease.isConfirmed && !lease.asking) beat(article, lease);
 }
 
-// A beacon cannot carry the CSRF header; a request that outlives its page can, and is the same otherwise.
-// A reloaded page may come before this arrives: it takes its own again under new fences, and this has no power.
+// A beacon cannot carry the CSRF header; a request that outlives its page can, and is the same
+// otherwise. A reloaded page may come before this arrives: it takes its own again under new fences,
+// and this has no power.
 function giveBack() {
-  for (const article of held.keys()) post(address(article, "release/"), { fence: Number(article.dataset.fence) }, { keepalive: true }).catch(() => {});
+  for (const article of held.keys())
+    post(
+      address(article, "release/"),
+      { fence: Number(article.dataset.fence) },
+      { keepalive: true },
+    ).catch(() => {});
 }
 
 export function start(lost) {

@@ -1,4 +1,5 @@
-// In place of a rating form that is not installed: nothing can be answered; the item can be skipped.
+// In place of a rating form that is not installed: nothing can be answered; the item can be
+// skipped.
 export function begin(article) {
   return {
     digit: () => false,

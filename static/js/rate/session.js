@@ -1,14 +1,17 @@
-// What this window's session came to: the last decisions, which can be taken back, how many there were, known answers, the goal.
+// What this window's session came to: the last decisions, which can be taken back, how many there
+// were, known answers, the goal.
 const MOST = 10;
 const desk = document.querySelector("[data-desk]");
 const user = document.body.dataset.user;
-const decided = JSON.parse(sessionStorage.getItem(`rate:${user}:history`) ?? "[]"); // { uuid, words }, the newest last
+// { uuid, words }, the newest last.
+const decided = JSON.parse(sessionStorage.getItem(`rate:${user}:history`) ?? "[]");
 const left = new Map(); // uuid → what was on the stage, while this page lives
 const since = Number(sessionStorage.getItem(`rate:${user}:since`)) || Date.now();
 const known = desk.dataset.known.split(" ").map(Number); // met, of how many; [0] where nobody tells
 let count = Number(sessionStorage.getItem(`rate:${user}:count`) ?? 0);
 let today = Number(desk.dataset.today);
-const atLeast = "todayMore" in desk.dataset ? "at least " : ""; // only the newest decisions are counted
+// Only the newest decisions are counted.
+const atLeast = "todayMore" in desk.dataset ? "at least " : "";
 
 export function last() {
   return decided.at(-1);
@@ -43,7 +46,9 @@ export function undid(uuid) {
 export function told(gold, isNew) {
   if (isNew) known.splice(0, 2, known[0] + gold.met, (known[1] ?? 0) + 1);
   show();
-  const words = gold.met ? "Correct: this matches the gold item." : `The correct rating of this gold item: ${gold.words}.`;
+  const words = gold.met
+    ? "Correct: this matches the gold item."
+    : `The correct rating of this gold item: ${gold.words}.`;
   return gold.explanation ? `${words} ${gold.explanation}` : words;
 }
 
@@ -62,9 +67,13 @@ function keep() {
 
 function show() {
   const hours = (Date.now() - since) / 3_600_000;
-  const perHour = count > 2 && hours > 0.005 ? `, ${Math.round(count / hours).toLocaleString("en")} per hour` : "";
+  const perHour =
+    count > 2 && hours > 0.005
+      ? `, ${Math.round(count / hours).toLocaleString("en")} per hour`
+      : "";
   const met = known[1] ? ` · gold items correct: ${known[0]} of ${known[1]}` : "";
-  desk.querySelector("[data-own]").textContent = `${atLeast}${today} today · ${count} this session${perHour}${met}`;
+  desk.querySelector("[data-own]").textContent =
+    `${atLeast}${today} today · ${count} this session${perHour}${met}`;
   const goal = Number(desk.querySelector("[data-goal]").value);
   const part = goal ? Math.min(100, (100 * count) / goal) : 0;
   const bar = desk.querySelector("[data-goal-bar]");
@@ -80,7 +89,10 @@ function own(selector, name, heard) {
   if (control.type === "checkbox") control.checked = kept === "1";
   else control.value = kept ?? "";
   control.addEventListener("change", () => {
-    localStorage.setItem(`rate:${user}:${name}`, control.type === "checkbox" ? Number(control.checked) : control.value);
+    localStorage.setItem(
+      `rate:${user}:${name}`,
+      control.type === "checkbox" ? Number(control.checked) : control.value,
+    );
     heard();
   });
 }

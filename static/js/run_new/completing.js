@@ -1,7 +1,9 @@
-// Completion in the YAML of a new run: keys of the section in which the caret stands, and values that the form offers.
-// Ctrl-Space opens the list, arrows choose, Enter or Tab takes, Escape closes.
+// Completion in the YAML of a new run: keys of the section in which the caret stands, and values
+// that the form offers. Ctrl-Space opens the list, arrows choose, Enter or Tab takes, Escape
+// closes.
 const form = document.getElementById("new-run");
-const KEYS = JSON.parse(document.getElementById("known-keys").textContent); // address of a section → its keys
+// Address of a section → its keys.
+const KEYS = JSON.parse(document.getElementById("known-keys").textContent);
 const SHOWN = 8;
 let choices = [];
 let chosen = 0;
@@ -14,10 +16,15 @@ export function offer(area, asked = false) {
   const key = line.before.match(/^(\s*(?:- )*)([\w.-]*)$/);
   const value = line.before.match(/^(\s*(?:- )*)([\w.-]+):\s+([\w./-]*)$/);
   written = key?.[2] ?? value?.[3] ?? "";
-  const isPlace = (key || value) && line.after.trim() === "" && area.selectionStart === area.selectionEnd;
+  const isPlace =
+    (key || value) && line.after.trim() === "" && area.selectionStart === area.selectionEnd;
   if (!isPlace || (!written && !asked)) return close(area);
-  const known = key ? keysAt(area, line, key[1]) : valuesAt(addressOf(area, line, value[1], value[2]));
-  choices = known.filter((one) => one.word.startsWith(written) && one.word !== written).slice(0, SHOWN);
+  const known = key
+    ? keysAt(area, line, key[1])
+    : valuesAt(addressOf(area, line, value[1], value[2]));
+  choices = known
+    .filter((one) => one.word.startsWith(written) && one.word !== written)
+    .slice(0, SHOWN);
   chosen = 0;
   if (!choices.length) return close(area);
   draw(area, line);
@@ -49,7 +56,11 @@ function addressOf(area, line, indent, key) {
 
 function keysAt(area, line, indent) {
   const section = sectionOf(area, line, indent);
-  return (KEYS[section] ?? []).map((word) => ({ word, ends: ": ", why: whyOf(section ? `${section}.${word}` : word) }));
+  return (KEYS[section] ?? []).map((word) => ({
+    word,
+    ends: ": ",
+    why: whyOf(section ? `${section}.${word}` : word),
+  }));
 }
 
 const knobAt = (address) => form.querySelector(`[data-knob="${CSS.escape(address)}"]`);
@@ -91,7 +102,8 @@ function option({ word, why }, index) {
 
 function choose(area, index) {
   chosen = (index + choices.length) % choices.length;
-  for (const item of list().children) item.setAttribute("aria-selected", Number(item.dataset.index) === chosen);
+  for (const item of list().children)
+    item.setAttribute("aria-selected", Number(item.dataset.index) === chosen);
   area.setAttribute("aria-activedescendant", `completion-${chosen}`);
 }
 

@@ -1,10 +1,11 @@
-// The YAML of a new run: a text field with line numbers beside it and the same text in colors behind it.
-// Errors are marked at their lines; keys and values are completed as in the form.
+// The YAML of a new run: a text field with line numbers beside it and the same text in colors
+// behind it. Errors are marked at their lines; keys and values are completed as in the form.
 import { offer } from "./completing.js";
 
 const form = document.getElementById("new-run");
 // A comment, a key, a text, a number or a word with a meaning; the first that fits counts.
-const PARTS = /(#.*$)|^([ \t]*(?:- )*)([\w.-]+)(?=:(?:\s|$))|("(?:[^"\\]|\\.)*"|'[^']*')|(?<=[\s[{,:-])(-?\d[\d.]*(?:e[+-]?\d+)?|true|false|null)(?=[\s,\]}]|$)/gi;
+const PARTS =
+  /(#.*$)|^([ \t]*(?:- )*)([\w.-]+)(?=:(?:\s|$))|("(?:[^"\\]|\\.)*"|'[^']*')|(?<=[\s[{,:-])(-?\d[\d.]*(?:e[+-]?\d+)?|true|false|null)(?=[\s,\]}]|$)/gi;
 
 const editor = () => form.querySelector("[data-editor]");
 const area = () => document.getElementById("yaml");
@@ -14,8 +15,12 @@ export function drawEditor() {
   const wrong = faults();
   editor().dataset.drawn = ""; // without a script the text field shows its own text
   const lines = text.value.split("\n");
-  editor().querySelector(".gutter").replaceChildren(...lines.map((_, index) => numbered(index + 1, wrong)));
-  editor().querySelector("pre").replaceChildren(...lines.map((line, index) => colored(line, wrong.has(index + 1))));
+  editor()
+    .querySelector(".gutter")
+    .replaceChildren(...lines.map((_, index) => numbered(index + 1, wrong)));
+  editor()
+    .querySelector("pre")
+    .replaceChildren(...lines.map((line, index) => colored(line, wrong.has(index + 1))));
   follow();
 }
 
@@ -46,7 +51,11 @@ function colored(line, isWrong) {
   let end = 0;
   for (const match of line.matchAll(PARTS)) {
     const [whole, comment, indent = "", key, text] = match;
-    row.append(line.slice(end, match.index), indent, marked(whole.slice(indent.length), kindOf(comment, key, text)));
+    row.append(
+      line.slice(end, match.index),
+      indent,
+      marked(whole.slice(indent.length), kindOf(comment, key, text)),
+    );
     end = match.index + whole.length;
   }
   row.append(line.slice(end), "\n");
@@ -74,7 +83,11 @@ function follow() {
 
 function goTo(line) {
   const text = area();
-  const start = text.value.split("\n").slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
+  const start =
+    text.value
+      .split("\n")
+      .slice(0, line - 1)
+      .join("\n").length + (line > 1 ? 1 : 0);
   text.focus();
   text.setSelectionRange(start, start);
   text.scrollTop = (line - 3) * parseFloat(getComputedStyle(text).lineHeight);

@@ -1,4 +1,5 @@
-// Searches on the page of a new run: over the settings under Advanced, and over the algorithms. They hide what does not match.
+// Searches on the page of a new run: over the settings under Advanced, and over the algorithms.
+// They hide what does not match.
 const form = document.getElementById("new-run");
 const opened = new Set(); // ids of the groups that a search has opened
 
@@ -36,7 +37,11 @@ function matches(item, words) {
 // Fields of a section that is off are not shown: the switch of the section stands for them.
 function standIn(item) {
   if (!("off" in item.dataset)) return item;
-  return [...form.querySelectorAll(".knob[data-knob]:not([data-off])")].find((knob) => item.dataset.knob.startsWith(`${knob.dataset.knob}.`)) ?? item;
+  return (
+    [...form.querySelectorAll(".knob[data-knob]:not([data-off])")].find((knob) =>
+      item.dataset.knob.startsWith(`${knob.dataset.knob}.`),
+    ) ?? item
+  );
 }
 
 function show(group, items, words) {
@@ -55,7 +60,9 @@ function tell(place, words, shown) {
   if (!line) return;
   line.replaceChildren();
   if (!words.length) return;
-  const above = [...form.querySelectorAll(".step .knob[data-knob]:not([data-off])")].filter((knob) => shown.has(knob) || matches(knob, words));
+  const above = [...form.querySelectorAll(".step .knob[data-knob]:not([data-off])")].filter(
+    (knob) => shown.has(knob) || matches(knob, words),
+  );
   const count = [...shown].filter((knob) => place.contains(knob)).length;
   line.append(count === 1 ? "1 setting." : `${count} settings.`);
   for (const [number, knob] of above.entries()) {

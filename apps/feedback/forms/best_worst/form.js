@@ -24,11 +24,16 @@ export function begin(article) {
     return choose(isBest ? "best" : "worst", row);
   }
 
-  const letter = (rollout) => String.fromCharCode(65 + rows.findIndex((row) => Number(row.dataset.rollout) === rollout));
+  const letter = (rollout) =>
+    String.fromCharCode(65 + rows.findIndex((row) => Number(row.dataset.rollout) === rollout));
   return form({
     digit,
-    answer: () => (chosen("best") && chosen("worst") ? { best: Number(chosen("best")), worst: Number(chosen("worst")) } : null),
-    missing: () => (chosen("best") ? "Choose the worst reply first." : "Choose the best reply first."),
+    answer: () =>
+      chosen("best") && chosen("worst")
+        ? { best: Number(chosen("best")), worst: Number(chosen("worst")) }
+        : null,
+    missing: () =>
+      chosen("best") ? "Choose the worst reply first." : "Choose the best reply first.",
     said: (answer) => `best ${letter(answer.best)}, worst ${letter(answer.worst)}`,
     acts: { best: () => choose("best", inFocus()), worst: () => choose("worst", inFocus()) },
   });

@@ -1,7 +1,15 @@
 import { withChoices } from "/static/js/rate/choices.js";
 import { begin as beginDifference } from "/static/js/rate/difference.js";
 
-const WORDS = ["A much better", "A better", "A a little better", "equally good", "B a little better", "B better", "B much better"];
+const WORDS = [
+  "A much better",
+  "A better",
+  "A a little better",
+  "equally good",
+  "B a little better",
+  "B better",
+  "B much better",
+];
 const STRONGEST = 3;
 
 export function begin(article) {
@@ -41,9 +49,13 @@ export function begin(article) {
     },
     isOneKey: true,
     // `isTurned`: the sides have changed since the draft.
-    restore: (state, isTurned) => state.forEach(([name, value]) => {
-      const input = named(name, isTurned && name === "preference" && value !== "both_bad" ? -value : value);
-      if (input) input.checked = true;
-    }),
+    restore: (state, isTurned) =>
+      state.forEach(([name, value]) => {
+        const input = named(
+          name,
+          isTurned && name === "preference" && value !== "both_bad" ? -value : value,
+        );
+        if (input) input.checked = true;
+      }),
   });
 }

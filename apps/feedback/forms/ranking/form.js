@@ -1,4 +1,5 @@
-// Order all replies: by digits, by taking one up and moving it, by its arrows, or by dragging it. Ties are places shared.
+// Order all replies: by digits, by taking one up and moving it, by its arrows, or by dragging it.
+// Ties are places shared.
 export function begin(article, desk) {
   const list = article.querySelector("[data-ranked]");
   const rows = () => [...list.children];
@@ -14,7 +15,10 @@ export function begin(article, desk) {
       rank += "tied" in row.dataset ? 0 : 1;
       row.dataset.rank = rank;
       row.querySelector("[data-place]").textContent = rank;
-      row.setAttribute("aria-label", `${row.dataset.name}, place ${rank} of ${rows().length}${"tied" in row.dataset ? ", tied with the one above" : ""}`);
+      row.setAttribute(
+        "aria-label",
+        `${row.dataset.name}, place ${rank} of ${rows().length}${"tied" in row.dataset ? ", tied with the one above" : ""}`,
+      );
     }
   }
 
@@ -65,7 +69,11 @@ export function begin(article, desk) {
   function grab() {
     grabbed = !grabbed;
     select(focus);
-    desk.say(grabbed ? `${focus.dataset.name} picked up. Move it, then drop it.` : `${focus.dataset.name} dropped at place ${focus.dataset.rank}.`);
+    desk.say(
+      grabbed
+        ? `${focus.dataset.name} picked up. Move it, then drop it.`
+        : `${focus.dataset.name} dropped at place ${focus.dataset.rank}.`,
+    );
     return true;
   }
 
@@ -78,7 +86,8 @@ export function begin(article, desk) {
   });
   list.addEventListener("focusin", (event) => select(event.target.closest("[data-row]"), false));
 
-  // Dragging: the others make room. The row itself stays in its place in the document, or it would lose the pointer.
+  // Dragging: the others make room. The row itself stays in its place in the document, or it would
+  // lose the pointer.
   const middle = (row) => row.getBoundingClientRect().top + row.getBoundingClientRect().height / 2;
   list.addEventListener("pointerdown", (event) => {
     const handle = event.target.closest("[data-handle]");
@@ -90,8 +99,10 @@ export function begin(article, desk) {
     row.classList.add("dragged");
     const follow = ({ clientY }) => {
       const before = row.dataset.rank;
-      while (row.previousElementSibling && clientY < middle(row.previousElementSibling)) row.after(row.previousElementSibling);
-      while (row.nextElementSibling && clientY > middle(row.nextElementSibling)) row.before(row.nextElementSibling);
+      while (row.previousElementSibling && clientY < middle(row.previousElementSibling))
+        row.after(row.previousElementSibling);
+      while (row.nextElementSibling && clientY > middle(row.nextElementSibling))
+        row.before(row.nextElementSibling);
       number();
       if (row.dataset.rank !== before) delete row.dataset.tied;
     };
@@ -106,20 +117,28 @@ export function begin(article, desk) {
   });
 
   for (const row of rows()) row.dataset.name = row.getAttribute("aria-label");
-  if (touched) for (const [n, row] of rows().entries()) if (n && row.dataset.rank === rows()[n - 1].dataset.rank) row.dataset.tied = "";
+  if (touched)
+    for (const [n, row] of rows().entries())
+      if (n && row.dataset.rank === rows()[n - 1].dataset.rank) row.dataset.tied = "";
   number();
   select(focus, false);
 
   return {
     digit: (key) => key !== "0" && Number(key) <= rows().length && moveTo(focus, Number(key) - 1),
-    arrow: (key) => (key === "ArrowDown" || key === "ArrowUp") && step(key === "ArrowDown" ? 1 : -1),
-    act: (name) => ({ next: () => step(1), previous: () => step(-1), grab, tie_above: tie })[name]?.() ?? false,
+    arrow: (key) =>
+      (key === "ArrowDown" || key === "ArrowUp") && step(key === "ArrowDown" ? 1 : -1),
+    act: (name) =>
+      ({ next: () => step(1), previous: () => step(-1), grab, tie_above: tie })[name]?.() ?? false,
     answer() {
       if (!touched && !asked) {
         asked = true;
         return null;
       }
-      return { ranks: Object.fromEntries(rows().map((row) => [row.dataset.rollout, Number(row.dataset.rank)])) };
+      return {
+        ranks: Object.fromEntries(
+          rows().map((row) => [row.dataset.rollout, Number(row.dataset.rank)]),
+        ),
+      };
     },
     missing: () => "You haven’t changed the order. Submit again to confirm it.",
     said: () => `${rows().length} replies ranked`,

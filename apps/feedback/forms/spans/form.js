@@ -1,4 +1,5 @@
-// Mark parts of the reply, word by word, with a note to each. Offsets are code points of the text, as the server counts.
+// Mark parts of the reply, word by word, with a note to each. Offsets are code points of the text,
+// as the server counts.
 export function begin(article, desk) {
   const text = article.querySelector("[data-spantext]");
   const list = article.querySelector("[data-spans]");
@@ -9,7 +10,8 @@ export function begin(article, desk) {
   let from = null; // the word at which a span was begun
   let spans = JSON.parse(list.dataset.spans || "[]");
 
-  const inside = (word) => spans.find((span) => startOf(word) < span.end && endOf(word) > span.start);
+  const inside = (word) =>
+    spans.find((span) => startOf(word) < span.end && endOf(word) > span.start);
 
   function draw() {
     const [low, high] = from === null ? [-1, -1] : [Math.min(from, place), Math.max(from, place)];
@@ -21,8 +23,12 @@ export function begin(article, desk) {
   }
 
   function excerpt(span) {
-    const inSpan = words.filter((word) => startOf(word) < span.end && endOf(word) > span.start).map((word) => word.textContent);
-    return inSpan.length > 8 ? `${inSpan.slice(0, 4).join(" ")} … ${inSpan.slice(-3).join(" ")}` : inSpan.join(" ");
+    const inSpan = words
+      .filter((word) => startOf(word) < span.end && endOf(word) > span.start)
+      .map((word) => word.textContent);
+    return inSpan.length > 8
+      ? `${inSpan.slice(0, 4).join(" ")} … ${inSpan.slice(-3).join(" ")}`
+      : inSpan.join(" ");
   }
 
   function row(span) {
@@ -31,7 +37,12 @@ export function begin(article, desk) {
     quote.textContent = excerpt(span); // hostile text: never as markup
     quote.dir = "auto";
     const note = document.createElement("input");
-    Object.assign(note, { type: "text", maxLength: 2000, value: span.note ?? "", placeholder: "Reason" });
+    Object.assign(note, {
+      type: "text",
+      maxLength: 2000,
+      value: span.note ?? "",
+      placeholder: "Reason",
+    });
     note.setAttribute("aria-label", `Note on ${quote.textContent}`);
     note.addEventListener("input", () => (span.note = note.value));
     note.addEventListener("keydown", (event) => {
@@ -60,7 +71,11 @@ export function begin(article, desk) {
   }
 
   function add(first, last) {
-    const span = { start: startOf(words[Math.min(first, last)]), end: endOf(words[Math.max(first, last)]), note: "" };
+    const span = {
+      start: startOf(words[Math.min(first, last)]),
+      end: endOf(words[Math.max(first, last)]),
+      note: "",
+    };
     from = null;
     if (spans.some((one) => one.start === span.start && one.end === span.end)) return draw();
     spans.push(span);
@@ -95,9 +110,17 @@ export function begin(article, desk) {
 
   function selected() {
     const chosen = window.getSelection();
-    if (!chosen || chosen.isCollapsed || !text.contains(chosen.anchorNode) || !text.contains(chosen.focusNode)) return;
+    if (
+      !chosen ||
+      chosen.isCollapsed ||
+      !text.contains(chosen.anchorNode) ||
+      !text.contains(chosen.focusNode)
+    )
+      return;
     const range = chosen.getRangeAt(0);
-    const touched = words.map((word, n) => (range.intersectsNode(word) ? n : -1)).filter((n) => n >= 0);
+    const touched = words
+      .map((word, n) => (range.intersectsNode(word) ? n : -1))
+      .filter((n) => n >= 0);
     const full = touched.filter((n) => touches(range, words[n]));
     chosen.removeAllRanges();
     if (full.length) add(full[0], full.at(-1));
@@ -107,7 +130,10 @@ export function begin(article, desk) {
   function touches(range, word) {
     const whole = document.createRange();
     whole.selectNodeContents(word);
-    return range.compareBoundaryPoints(Range.END_TO_START, whole) < 0 && range.compareBoundaryPoints(Range.START_TO_END, whole) > 0;
+    return (
+      range.compareBoundaryPoints(Range.END_TO_START, whole) < 0 &&
+      range.compareBoundaryPoints(Range.START_TO_END, whole) > 0
+    );
   }
 
   text.addEventListener("pointerup", () => setTimeout(selected));
@@ -123,9 +149,21 @@ export function begin(article, desk) {
 
   return {
     digit: () => false,
-    arrow: (key) => ((key === "ArrowRight" || key === "ArrowDown") && step(1)) || ((key === "ArrowLeft" || key === "ArrowUp") && step(-1)),
-    act: (name) => ({ next: () => step(1), previous: () => step(-1), mark, remove: () => (inside(words[place]) ? drop(inside(words[place])) : (desk.say("There is no span at this word."), true)) })[name]?.() ?? false,
-    answer: () => (spans.length ? { spans: spans.map(({ start, end, note }) => ({ start, end, note })) } : null),
+    arrow: (key) =>
+      ((key === "ArrowRight" || key === "ArrowDown") && step(1)) ||
+      ((key === "ArrowLeft" || key === "ArrowUp") && step(-1)),
+    act: (name) =>
+      ({
+        next: () => step(1),
+        previous: () => step(-1),
+        mark,
+        remove: () =>
+          inside(words[place])
+            ? drop(inside(words[place]))
+            : (desk.say("There is no span at this word."), true),
+      })[name]?.() ?? false,
+    answer: () =>
+      spans.length ? { spans: spans.map(({ start, end, note }) => ({ start, end, note })) } : null,
     missing: () => "Mark at least one span, or skip the item.",
     said: () => `${spans.length} ${spans.length === 1 ? "span" : "spans"}`,
     inFocus: () => article.dataset.members,

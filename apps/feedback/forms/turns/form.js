@@ -18,7 +18,9 @@ export function begin(article) {
 
   function said(given) {
     if ("marks" in given) return `${Object.keys(given.marks).length} turns marked`;
-    return given.first_error === null ? "no errors" : `first error in reply ${given.first_error + 1}`;
+    return given.first_error === null
+      ? "no errors"
+      : `first error in reply ${given.first_error + 1}`;
   }
 
   return form({
