@@ -97,8 +97,8 @@ def _due_now(run: Run, rule: Retention) -> list[int]:
 
 
 def _size(groups: Sequence[int]) -> ReleaseSize:
-    found = _arrays(groups).aggregate(rollouts=models.Count("pk"), bytes=models.Sum(_octets()))
-    return ReleaseSize(len(groups), found["rollouts"], found["bytes"] or 0)
+    totals = _arrays(groups).aggregate(rollouts=models.Count("pk"), bytes=models.Sum(_octets()))
+    return ReleaseSize(len(groups), totals["rollouts"], totals["bytes"] or 0)
 
 
 def list_groups_due(run: Run, rule: Retention) -> QuerySet[Group]:
@@ -106,10 +106,10 @@ def list_groups_due(run: Run, rule: Retention) -> QuerySet[Group]:
     if _is_awaited(run):
         return run.groups.none()
     closed = run.groups.filter(state__in=Group.CLOSED, draw_index__isnull=False)
-    asked = Q(items__state="open")  # a rater may still be shown it
+    open_items = Q(items__state="open")  # a rater may still be shown it
     written = Q(rollouts__interventions__isnull=False)  # the arrays contain people's own text
     held = closed.filter(Exists(_arrays(OuterRef("pk"), "")), _expired_by(run, rule))
-    held = held.exclude(Exists(Group.objects.filter(asked | written, pk=OuterRef("pk"))))
+    held = held.exclude(Exists(Group.objects.filter(open_items | written, pk=OuterRef("pk"))))
     return (held if run.state in Run.ENDED else held.exclude(_needed(run))).order_by("pk")
 
 

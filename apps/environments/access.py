@@ -85,15 +85,15 @@ def get_environment(request: ApiRequest, name: str, project: str | None) -> Envi
 
     Raises Http404, or ValidationError where several projects have one.
     """
-    found = (
+    environments = (
         Environment.objects.visible_to(request.user)
         .filter(name=name)
         .select_related("project")
         .distinct()
     )
     if project is not None:
-        found = found.filter(project__slug=project)
-    match list(found[:20]):
+        environments = environments.filter(project__slug=project)
+    match list(environments[:20]):
         case [one]:
             return one
         case []:
@@ -142,14 +142,14 @@ def get_played_episode(request: ApiRequest | Asker, pk: int, to_write: bool = Fa
     user = request.user
     if user.is_superuser:
         mine = _played(pk, user.pk, Project.objects.run_by(user))
-        found = lock_rows(mine) if to_write else list(mine)
+        episodes = lock_rows(mine) if to_write else list(mine)
     else:
-        found = (_lock_played_by_member if to_write else _played_by_member)(pk, user.pk)
-    if not found:
+        episodes = (_lock_played_by_member if to_write else _played_by_member)(pk, user.pk)
+    if not episodes:
         require_to_play(request, get_episode(request, pk).environment)
         raise PermissionDenied("You do not play this episode; open one of your own.")
-    require_scope(request, found[0].environment.name)
-    return found[0]
+    require_scope(request, episodes[0].environment.name)
+    return episodes[0]
 
 
 def _played(pk: int, user: int, projects: QuerySet[Project]) -> QuerySet[Episode]:

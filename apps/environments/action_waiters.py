@@ -170,9 +170,9 @@ class LoopWaiters(ABC, Generic[State]):
     def here(cls) -> Self:
         """Return the waiters of the running event loop."""
         loop = asyncio.get_running_loop()
-        known = cls.of_loop.get(loop)
-        if isinstance(known, cls):
-            return known
+        waiters = cls.of_loop.get(loop)
+        if isinstance(waiters, cls):
+            return waiters
         made = cls()
         cls.of_loop[loop] = made
         return made
@@ -191,10 +191,10 @@ class LoopWaiters(ABC, Generic[State]):
             async with asyncio.timeout(timeout_s):
                 return await self.settled(key, since)
         except TimeoutError:
-            found = await self._standings([key])
-            if not found:
+            states = await self._standings([key])
+            if not states:
                 raise LookupError(f"there is no episode {key[0]}") from None
-            return found[0]
+            return states[0]
 
     async def settled(self, key: Key, since: float | None = None) -> State:
         """Wait until the turn is settled, and return its state. `since` as in `await_action`."""
@@ -261,8 +261,8 @@ class LoopWaiters(ABC, Generic[State]):
             except TimeoutError:
                 self.due.update(self.waiting)
 
-    def _notify_waiters(self, found: Iterable[State]) -> None:
-        for standing in found:
+    def _notify_waiters(self, states: Iterable[State]) -> None:
+        for standing in states:
             if standing.is_settled:
                 for future in self.waiting.get((standing.episode_id, standing.number), ()):
                     if not future.done():

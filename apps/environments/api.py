@@ -106,15 +106,15 @@ class Environments(Looked):
         with transaction.atomic():
             # Serialise concurrent registrations of one name.
             lock_one(Project.objects.filter(pk=project.pk))
-            known = Environment.objects.filter(project=project, name=name).first()
-            if known is not None and _differ(known, fields):
+            existing = Environment.objects.filter(project=project, name=name).first()
+            if existing is not None and _differ(existing, fields):
                 raise Conflict(
                     f"project {project.slug!r} already has another environment {name!r}; change it "
                     "with PATCH"
                 )
-            environment = known or _registered(project, name, created_by=request.user, **fields)
+            environment = existing or _registered(project, name, created_by=request.user, **fields)
         environment.refresh_from_db()
-        return Response(EnvironmentDocument(environment).data, 200 if known else 201)
+        return Response(EnvironmentDocument(environment).data, 200 if existing else 201)
 
 
 class OneEnvironment(Looked):
@@ -193,7 +193,7 @@ class EpisodesOf(APIView):
                 f"rftweb calls this environment ({environment.get_kind_display()}), so you cannot "
                 "take its episodes."
             )
-        known = bool(key) and environment.episodes.filter(key=key).exists()
+        key_exists = bool(key) and environment.episodes.filter(key=key).exists()
         try:
             episode = assign_episode(
                 environment, request.user, key, run, outside=form.validated_data["outside"]
@@ -203,7 +203,7 @@ class EpisodesOf(APIView):
         if episode is None:
             raise NotNow(*why_none_waits(environment, run))
         return Response(
-            EpisodeDocument(get_episode(request, episode.pk)).data, 200 if known else 201
+            EpisodeDocument(get_episode(request, episode.pk)).data, 200 if key_exists else 201
         )
 
 

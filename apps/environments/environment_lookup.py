@@ -26,9 +26,9 @@ def find_or_register(project: Project, name: str) -> Environment:
 
     Raises LookupError.
     """
-    known = project.environments.filter(name=name).first()
-    if known is not None:
-        return known
+    existing = project.environments.filter(name=name).first()
+    if existing is not None:
+        return existing
     if name == AGENT:
         return _agent(project)
     try:

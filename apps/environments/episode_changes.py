@@ -41,15 +41,15 @@ NEWS = """
         OR (e.state = 'policy' AND e.turns > k.turns)"""
 
 
-def list_news(known: Mapping[int, int]) -> list[News]:
+def list_news(observations_read: Mapping[int, int]) -> list[News]:
     """Return what changed in these episodes.
 
-    `known` holds the number of observations of each that were read already.
+    `observations_read` holds the number of observations of each that were read already.
     """
-    if not known:
+    if not observations_read:
         return []
     with connection.cursor() as cursor:
-        cursor.execute(NEWS, [list(known), list(known.values())])
+        cursor.execute(NEWS, [list(observations_read), list(observations_read.values())])
         return [
             News(
                 episode,

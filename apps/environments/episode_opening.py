@@ -34,7 +34,7 @@ def open_episodes(
     same episodes.
     """
     group_of = {group.pk: group for group in groups}
-    wanted = [
+    episodes = [
         _episode(environment, choice, group_of[rollout.group_id], rollout) for rollout in rollouts
     ]
     earlier = Q(pk__in=[])
@@ -48,7 +48,7 @@ def open_episodes(
     over = Episode.objects.filter(earlier, rollout__in=rollouts, reward_until__isnull=False)
     ids = lock_ids(over)
     Episode.objects.filter(pk__in=ids).update(reward_until=None)
-    Episode.objects.bulk_create(wanted, ignore_conflicts=True)
+    Episode.objects.bulk_create(episodes, ignore_conflicts=True)
     fences = {group.pk: group.fence for group in groups}
     there = Episode.objects.filter(rollout__in=rollouts).select_related("rollout")
     return {
@@ -128,11 +128,11 @@ def assign_episode(
     name.
     """
     # As at each later turn, other requests need not wait for this.
-    if key and (known := _find_by_name(environment, client, key, run_id)):
-        return known
+    if key and (existing := _find_by_name(environment, client, key, run_id)):
+        return existing
     lock_one(Environment.objects.filter(pk=environment.pk))  # so that `parallel` and `key` hold
-    if key and (known := _find_by_name(environment, client, key, run_id)):
-        return known
+    if key and (existing := _find_by_name(environment, client, key, run_id)):
+        return existing
     if plays(environment) >= environment.parallel:
         return None
     acts = Q(run__state=Run.State.RUNNING)
@@ -167,12 +167,12 @@ def _find_by_name(
     """Return the episode of this name. Names are per run: the next run may use them again."""
     named = environment.episodes.filter(key=key).order_by("-pk")
     of_run = named.exclude(run__state__in=Run.ENDED) if run_id is None else named.filter(run=run_id)
-    known = of_run.first()
-    if known is not None and known.client_id != client.pk:
+    episode = of_run.first()
+    if episode is not None and episode.client_id != client.pk:
         raise CannotPlay(
             "used_key", "key: another client has an episode with this key; choose another"
         )
-    return known
+    return episode
 
 
 @unit_of_work
@@ -183,13 +183,13 @@ def open_for_agent(
 
     Raises CannotPlay when another client used the name, NoRoom with the reason.
     """
-    if key and (known := _find_by_name(environment, client, key, run.pk)):
-        return known
+    if key and (existing := _find_by_name(environment, client, key, run.pk)):
+        return existing
     before = transaction.savepoint()
     lock_one(Environment.objects.filter(pk=environment.pk))  # so that `parallel` and `key` hold
-    if key and (known := _find_by_name(environment, client, key, run.pk)):
+    if key and (existing := _find_by_name(environment, client, key, run.pk)):
         transaction.savepoint_rollback(before)  # unlocks: episodes are locked before environments
-        return known
+        return existing
     if plays(environment) >= environment.parallel:
         raise NoRoom(
             "The maximum number of episodes at a time is reached (parallel: "

@@ -169,9 +169,9 @@ class EpisodeSocket(Socket):
             }
         )
 
-    async def _turn(self, stream: bool, **said: Any) -> None:
+    async def _turn(self, stream: bool, **fields: Any) -> None:
         since = time.monotonic()
-        number, past = await _record_observation(self.episode, stream, **said)
+        number, past = await _record_observation(self.episode, stream, **fields)
         if earlier := self.answers.pop(number, None):
             earlier.cancel()  # a repeated request is answered once
         self.answers[number] = asyncio.create_task(
@@ -240,14 +240,16 @@ def _episode_document(episode: Episode) -> dict:
 
 
 @database_sync_to_async
-def _record_observation(episode: Episode, is_streamed: bool, **said: Any) -> tuple[int, int | None]:
+def _record_observation(
+    episode: Episode, is_streamed: bool, **fields: Any
+) -> tuple[int, int | None]:
     """Record an observation.
 
     Returns (its number, tokens of the rollout before its action where that is streamed). Raises
     CannotPlay.
     """
     with transaction.atomic():
-        standing = record_observation(locked(episode.pk), **said)
+        standing = record_observation(locked(episode.pk), **fields)
         number = standing.number
         if not standing.is_settled:
             commit_without_waiting()  # it is answered after the action's COMMIT, which waits
@@ -256,6 +258,6 @@ def _record_observation(episode: Episode, is_streamed: bool, **said: Any) -> tup
 
 @database_sync_to_async
 @transaction.atomic
-def _finish(pk: int, *said: Any) -> None:
+def _finish(pk: int, *arguments: Any) -> None:
     """End the episode. Raises CannotPlay."""
-    finish_episode(locked(pk), *said)
+    finish_episode(locked(pk), *arguments)

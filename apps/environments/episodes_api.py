@@ -216,7 +216,7 @@ class Rewards(APIView):
 
 
 def _say_once(
-    request: ApiRequest, episode: Episode, number: int | None = None, **said: Any
+    request: ApiRequest, episode: Episode, number: int | None = None, **fields: Any
 ) -> TurnState:
     """Record an observation once per idempotency key.
 
@@ -225,16 +225,16 @@ def _say_once(
     if number is None:
         stored = idempotency.read_stored_answer(request)
         number = stored if isinstance(stored, int) else None
-    standing = _record_observation(episode, number=number, **said)
+    standing = _record_observation(episode, number=number, **fields)
     if number is None:
         idempotency.store_for_repetition(request, standing.number)
     return standing
 
 
-def _record_observation(episode: Episode, timeout_s: float, **said: Any) -> TurnState:
+def _record_observation(episode: Episode, timeout_s: float, **fields: Any) -> TurnState:
     """Record an observation and wait for the action. Raises APIException."""
     try:
-        return record_observation(episode, **said)
+        return record_observation(episode, **fields)
     except CannotPlay as why:
         raise convert_refusal(why) from why
 

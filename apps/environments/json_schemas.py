@@ -153,14 +153,14 @@ def _check_additional(
 ) -> Iterator[ValidationError]:
     if not isinstance(value, dict):
         return
-    known = schema.get("properties", {})
+    properties = schema.get("properties", {})
     compiled = [
         _pattern(pattern, "patternProperties") for pattern in schema.get("patternProperties", {})
     ]
     extras = [
         name
         for name in value
-        if name not in known and not any(one.search(name) for one in compiled)
+        if name not in properties and not any(one.search(name) for one in compiled)
     ]
     if rule is False and extras:
         names = ", ".join(repr(name) for name in extras[:10])

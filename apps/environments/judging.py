@@ -199,8 +199,8 @@ def _lock_ready() -> QuerySet[Group]:
 @unit_of_work
 def _judge_due() -> None:
     """Judge overdue episodes; rollouts of closed groups keep their rewards too."""
-    if found := _lock_overdue():
-        judge_episodes(found)
+    if overdue := _lock_overdue():
+        judge_episodes(overdue)
 
 
 @compiled_query

@@ -26,19 +26,19 @@ def check_observation(
     value: object,
     roles: Sequence[str] = ROLES,
     taken: dict[str, EncodedPicture] | None = None,
-    known: Mapping[str, EncodedPicture] = NONE_KNOWN,
+    decoded: Mapping[str, EncodedPicture] = NONE_KNOWN,
 ) -> Observation:
     """Return the observation in stored form. Raises CannotPlay.
 
     It is a text, or messages with exactly the fields `role`, one of `roles`, and `content`. Its
-    pictures are added to `taken`; None refuses pictures. `known` holds pictures that were already
+    pictures are added to `taken`; None refuses pictures. `decoded` holds pictures that were already
     decoded.
     """
     if isinstance(value, str):
         _require_storable([value])
         return value
     kept = [
-        _message(place, message, roles, taken, known)
+        _message(place, message, roles, taken, decoded)
         for place, message in enumerate(_several(value))
     ]
     _require_storable([text_in(message["content"]) for message in kept])
@@ -81,7 +81,7 @@ def _message(
     message: object,
     roles: Sequence[str],
     taken: dict[str, EncodedPicture] | None,
-    known: Mapping[str, EncodedPicture],
+    decoded: Mapping[str, EncodedPicture],
 ) -> dict:
     where = f"observation[{place}]"
     shows = isinstance(message, dict) and holds_picture(message.get("content"))
@@ -106,7 +106,7 @@ def _message(
     try:
         return {
             "role": message["role"],
-            "content": read_content(message["content"], taken, known=known),
+            "content": read_content(message["content"], taken, decoded=decoded),
         }
     except BadContent as error:
         raise CannotPlay("bad_observation", f"{where}.content{error.where}: {error.why}") from None

@@ -64,9 +64,9 @@ class Action:
 
 
 @unit_of_work
-def observe(episode_id: int, number: int, observation: object, **said: Any) -> Episode:
+def observe(episode_id: int, number: int, observation: object, **fields: Any) -> Episode:
     """Lock the episode and record an observation as `observe_in` does."""
-    return observe_in(locked(episode_id), number, observation, **said)
+    return observe_in(locked(episode_id), number, observation, **fields)
 
 
 def observe_in(
@@ -195,10 +195,10 @@ def _require_same_reward(episode: Episode, number: int, earned: float) -> None:
 
 def locked(episode_id: int) -> Episode:
     """Return the episode with its environment, locked until the transaction ends."""
-    found = _lock(episode_id)
-    if not found:
+    episodes = _lock(episode_id)
+    if not episodes:
         raise Episode.DoesNotExist(f"episode {episode_id} does not exist")
-    return found[0]
+    return episodes[0]
 
 
 @compiled_query
@@ -265,12 +265,12 @@ def pay(episode: Episode, turn: EpisodeTurn, value: float) -> None:
     earned = checked_reward(episode.environment, value)
     if earned is None:
         raise CannotPlay("bad_reward", "reward: must be a number")
-    known = turn.reward if turn.reward is not None else turn.late_reward
-    if known is not None and known != earned:
+    previous = turn.reward if turn.reward is not None else turn.late_reward
+    if previous is not None and previous != earned:
         raise CannotPlay(
-            "changed", f"turn {turn.number} already has the reward {known:g}; it cannot change"
+            "changed", f"turn {turn.number} already has the reward {previous:g}; it cannot change"
         )
-    if known is None:
+    if previous is None:
         setattr(turn, "late_reward" if is_judged(episode) else "reward", earned)
         turn.rewarded_at = Now()
         turn.save(update_fields=["reward", "late_reward", "rewarded_at"])

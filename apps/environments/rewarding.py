@@ -97,13 +97,14 @@ class RewardBook:
         return self._store_reward(turn, value)
 
     def _store_reward(self, turn: EpisodeTurn, value: float | None) -> AcceptedReward | CannotPlay:
-        known = turn.late_reward if turn.reward is None else turn.reward
-        if known is not None and known != value:
+        previous = turn.late_reward if turn.reward is None else turn.reward
+        if previous is not None and previous != value:
             return CannotPlay(
-                "changed", f"turn {turn.number} already has the reward {known:g}; it cannot change"
+                "changed",
+                f"turn {turn.number} already has the reward {previous:g}; it cannot change",
             )
         is_late = turn.late_reward is not None
-        if known is None:
+        if previous is None:
             is_late = turn.episode_id in self.judged
             setattr(turn, "late_reward" if is_late else "reward", value)
             self.new.append((turn.pk, value, is_late))

@@ -130,9 +130,9 @@ class EnvironmentChanges(Strict):
     address = Text(max_length=500, required=False, allow_blank=True, help_text=WHERE)
 
     def validate(self, attrs: dict) -> dict:
-        known = self.instance
-        low = attrs.get("reward_low", known.reward_low if known else 0.0)
-        high = attrs.get("reward_high", known.reward_high if known else 1.0)
+        instance = self.instance
+        low = attrs.get("reward_low", instance.reward_low if instance else 0.0)
+        high = attrs.get("reward_high", instance.reward_high if instance else 1.0)
         if low > high:
             raise serializers.ValidationError({"reward_high": [f"Is below reward_low, {low:g}."]})
         return attrs

@@ -34,9 +34,9 @@ async def stream_turn_text(
     """
     hub = Hub.here()
     watcher = Watcher(coalesce_s=COALESCE_S)
-    heard = _Heard(past, wishes)
+    turn_text = _Heard(past, wishes)
     try:
-        async for piece in _from_hub(hub, watcher, rollout_id, heard, answer):
+        async for piece in _from_hub(hub, watcher, rollout_id, turn_text, answer):
             yield piece
     except (*DEAD_REDIS, TooSlow):
         pass  # the action has the whole text
@@ -55,17 +55,17 @@ async def silences(answer: asyncio.Future) -> AsyncIterator[str]:
 
 
 async def _from_hub(
-    hub: Hub, watcher: Watcher, rollout_id: int, heard: "_Heard", answer: asyncio.Future
+    hub: Hub, watcher: Watcher, rollout_id: int, turn_text: "_Heard", answer: asyncio.Future
 ) -> AsyncIterator[str]:
     key = rollout_key(rollout_id)
     await hub.watch(watcher, [key])
-    found = (await hub.past({key: START}, ENTRIES_KEPT))[key]
+    entries = (await hub.past({key: START}, ENTRIES_KEPT))[key]
     answer.add_done_callback(lambda _: watcher.wakeup.set())
-    while not answer.done() and not heard.is_edited:
-        if piece := heard.text_of(found):
+    while not answer.done() and not turn_text.is_edited:
+        if piece := turn_text.text_of(entries):
             yield piece
         taken = await watcher.take(SILENCE_S)
-        found = [item for item in taken if isinstance(item, Entry)]
+        entries = [item for item in taken if isinstance(item, Entry)]
         if not taken and not answer.done():
             yield ""
 

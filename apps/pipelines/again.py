@@ -27,16 +27,16 @@ def refine_again(run: Run, by: User | None = None) -> int:
     no longer count against their tasks; groups that are too old by now will be dropped as stale.
     Raises NotPossible for a run that has ended.
     """
-    found = lock_ids(given_up(run).order_by("pk")[:AT_ONCE])
+    group_ids = lock_ids(given_up(run).order_by("pk")[:AT_ONCE])
     locked = Run.locked(run.pk)
     if locked.state in Run.ENDED:
         raise NotPossible(
             f"run {locked.slug} is {locked.get_state_display()}; its groups can no longer be "
             "refined"
         )
-    CutRollout.objects.filter(rollout__group__in=found).delete()
-    unfail(locked, found, by)
-    Group.objects.filter(pk__in=found).update(
+    CutRollout.objects.filter(rollout__group__in=group_ids).delete()
+    unfail(locked, group_ids, by)
+    Group.objects.filter(pk__in=group_ids).update(
         state=Group.State.JUDGED,
         reason="",
         closed_at=None,
@@ -44,10 +44,10 @@ def refine_again(run: Run, by: User | None = None) -> int:
         fence=F("fence") + 1,
         **Group.FREED,
     )
-    Run.objects.filter(pk=run.pk).update(groups_dropped=F("groups_dropped") - len(found))
-    if found:
+    Run.objects.filter(pk=run.pk).update(groups_dropped=F("groups_dropped") - len(group_ids))
+    if group_ids:
         AuditEntry.record(
-            "groups refined again", locked.address, by, locked.project, groups=len(found)
+            "groups refined again", locked.address, by, locked.project, groups=len(group_ids)
         )
         transaction.on_commit(lambda: worker_notifications.notify_workers("refine"), robust=True)
-    return len(found)
+    return len(group_ids)

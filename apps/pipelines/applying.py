@@ -124,14 +124,14 @@ def _left_out(operator: Operator, given: list[Sample], sifted: Sifted) -> list[R
     """Return the samples that the operator removed. Raises OperatorFailed for a broken contract."""
     if operator.is_plugin:
         _require_sifted(operator, sifted)
-    known = {sample.rollout for sample in given}
+    given_ids = {sample.rollout for sample in given}
     kept = {sample.rollout for sample in sifted.kept}
-    if strangers := kept - known:
+    if strangers := kept - given_ids:
         raise OperatorFailed(f"{operator.name}: returned unknown rollouts: {sorted(strangers)[:5]}")
     parents = {
         one.rollout for made in sifted.made for one in (made.of, made.over) if one is not None
     }
-    if unknown := parents - known:
+    if unknown := parents - given_ids:
         raise OperatorFailed(
             f"{operator.name}: made rows from unknown rollouts: {sorted(unknown)[:5]}"
         )

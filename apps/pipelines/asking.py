@@ -34,14 +34,14 @@ def guesses_at(tasks: Sequence[int]) -> list[tuple[int, int] | None]:
     None untried.
     """
     rows = Guess.objects.filter(task__in=set(tasks), tries__gt=0)
-    found: dict[int, tuple[int, int]] = {}
+    best_guesses: dict[int, tuple[int, int]] = {}
     for task, right, tries in rows.values_list("task_id", "right", "tries"):
-        found[task] = max(
-            found.get(task, (0, tries)),
+        best_guesses[task] = max(
+            best_guesses.get(task, (0, tries)),
             (right, tries),
-            key=lambda said: (said[0] / said[1], said[1]),
+            key=lambda guess: (guess[0] / guess[1], guess[1]),
         )
-    return [found.get(task) for task in tasks]
+    return [best_guesses.get(task) for task in tasks]
 
 
 def imitated(cases: Sequence[Case], options: Sequence[OperatorOptions]) -> list[Imitated]:
@@ -54,12 +54,12 @@ def imitated(cases: Sequence[Case], options: Sequence[OperatorOptions]) -> list[
     rows = OwnExpert.objects.filter(
         run=run, task__in={case.group.task_id for case in cases}
     ).exclude(rollout__group__in=groups)
-    found: dict[int, dict[int, str]] = defaultdict(dict)
+    answers: dict[int, dict[int, str]] = defaultdict(dict)
     for task, number, text, turns in rows.values_list(
         "task_id", "number", "rollout__text", "rollout__turns"
     ):
-        found[task][number] = all_said_by_policy(text, turns)
-    return [Imitated(case.group.task_id, found[case.group.task_id]) for case in cases]
+        answers[task][number] = all_said_by_policy(text, turns)
+    return [Imitated(case.group.task_id, answers[case.group.task_id]) for case in cases]
 
 
 # Field of a Sample → a function that returns it for each group of one run, in order, given the
@@ -81,10 +81,14 @@ def answer_operators(pipeline: Sequence[OperatorChoice], cases: Sequence[Case]) 
 
     Nothing is looked up where no operator needs any.
     """
-    asked: dict[str, list[OperatorOptions]] = defaultdict(list)
+    options_by_question: dict[str, list[OperatorOptions]] = defaultdict(list)
     for name, options in list_operator_questions(pipeline, (GROUPS, EXPERIENCES)):
-        asked[name].append(options)
-    columns = {name: ANSWERS[name](cases, options) for name, options in asked.items() if cases}
+        options_by_question[name].append(options)
+    columns = {
+        name: ANSWERS[name](cases, options)
+        for name, options in options_by_question.items()
+        if cases
+    }
     return [
         replace(case, asked={name: values[at] for name, values in columns.items()})
         for at, case in enumerate(cases)

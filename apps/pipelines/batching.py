@@ -67,15 +67,15 @@ def treated(
         for one in outcome.passes
         for cut in one.cuts
     }
-    found = dict(credits)
+    new_credits = dict(credits)
     before = {sample.rollout: sample for sample in samples}
     for sample in outcome.samples:
         _require_allowed(before[sample.rollout], sample)
         if sample.advantage != before[sample.rollout].advantage:
-            if found.get(ids[sample.rollout], Credit(0.0)).tokens is not None:
+            if new_credits.get(ids[sample.rollout], Credit(0.0)).tokens is not None:
                 raise OperatorFailed("an operator changed an advantage that differs between tokens")
-            found[ids[sample.rollout]] = Credit(sample.known_advantage)
-    return Batch(samples, OperatorChanges(found, left_out), outcome.passes)
+            new_credits[ids[sample.rollout]] = Credit(sample.known_advantage)
+    return Batch(samples, OperatorChanges(new_credits, left_out), outcome.passes)
 
 
 def _require_allowed(before: Sample, after: Sample) -> None:

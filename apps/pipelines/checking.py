@@ -27,14 +27,14 @@ MOST_TRIED = 2_000  # tasks of a set that are checked for an accepted one
 
 def find_pipeline_problems(plan: RunConfig, project: Project) -> dict[str, str]:
     """Return the problems of the plan's pipeline by dotted field: `pipeline.2.options.above`."""
-    found = problems_of_operators(plan.pipeline) or dict(_out_of_place(plan))
-    found = (
-        found
+    problems = problems_of_operators(plan.pipeline) or dict(_out_of_place(plan))
+    problems = (
+        problems
         or evaluation_sets.find_evaluation_set_problems(plan.pipeline, project, plan.taskset_names)
         or _in_vain(plan)
     )
-    found = found or problems_of_filters(plan.pipeline) or _nothing_left(plan, project)
-    return {f"pipeline.{field}": why for field, why in found.items()}
+    problems = problems or problems_of_filters(plan.pipeline) or _nothing_left(plan, project)
+    return {f"pipeline.{field}": why for field, why in problems.items()}
 
 
 def in_list(text: str) -> list:
@@ -57,18 +57,18 @@ def operators_of_import(data: Sequence[object], project: Project) -> list[Operat
             {".".join(map(str, one["loc"])): one["msg"] for one in error.errors()}
         ) from None
     asks = "needs stored tasks: apply it before a run samples them"
-    found = problems_of_operators(pipeline) or evaluation_sets.find_evaluation_set_problems(
+    problems = problems_of_operators(pipeline) or evaluation_sets.find_evaluation_set_problems(
         pipeline, project
     )
-    found = found or {f"{place}.operator": asks for place in unanswered(pipeline)}
-    if found := found or problems_of_filters(pipeline):
-        raise ConfigError(found)
+    problems = problems or {f"{place}.operator": asks for place in unanswered(pipeline)}
+    if problems := problems or problems_of_filters(pipeline):
+        raise ConfigError(problems)
     return pipeline
 
 
 def _in_vain(plan: RunConfig) -> dict[str, str]:
     """Return operators whose rows no step would take, or that conflict with the plan."""
-    found = {}
+    problems = {}
     none = (
         f"makes expert rows, but `{plan.algorithm.name}` uses none: choose `mix`, or set "
         "algorithm.expert.ratio and mu above 0"
@@ -76,8 +76,8 @@ def _in_vain(plan: RunConfig) -> dict[str, str]:
     for place, choice in enumerate(plan.pipeline):
         unwanted = choice.operator in MAKE_EXPERTS and not plan.expert_rows_per_step
         if why := none if unwanted else find_operator(choice.operator).refusal(plan):
-            found[f"{place}.operator"] = why
-    return found
+            problems[f"{place}.operator"] = why
+    return problems
 
 
 def _out_of_place(plan: RunConfig) -> Iterator[tuple[str, str]]:

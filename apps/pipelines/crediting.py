@@ -236,10 +236,10 @@ def _scores_at_tokens(mask: Sequence[int], scores: Sequence[float]) -> Credit:
 def _over_turns(
     tokens: Tokens, turns: Sequence[tuple[int, int]], scores: Sequence[float]
 ) -> Credit:
-    found = [0.0] * len(tokens.completion_ids)
+    advantages = [0.0] * len(tokens.completion_ids)
     for (start, end), score in zip(turns, scores, strict=True):
-        found[start:end] = [score] * (end - start)
-    return Credit.of(found, tokens.action_mask)
+        advantages[start:end] = [score] * (end - start)
+    return Credit.of(advantages, tokens.action_mask)
 
 
 def _grouped(credits: Sequence[Credit], rows: Rows) -> Credits:

@@ -44,9 +44,9 @@ class Case:
 
     def first_version(self, rollout: int) -> int:
         """Return the version that sampled the rollout's first token."""
-        found = next(one.first_version for one in self.rollouts if one.pk == rollout)
-        assert found is not None  # the rollout is finished
-        return found
+        version = next(one.first_version for one in self.rollouts if one.pk == rollout)
+        assert version is not None  # the rollout is finished
+        return version
 
 
 @dataclass
@@ -185,7 +185,7 @@ def build_samples(plan: RunConfig, case: Case) -> list[Sample]:
     """Return the group's rollouts that have a reward, as samples."""
     task, full = case.group.task, full_reward(plan, case.group.task.kind)
     compares_each_scorer = plan.algorithm.advantage.name == "gdpo"
-    found = []
+    samples = []
     for rollout in case.rollouts:
         judgements = case.judgements_of(rollout.pk)
         reward = combined(judgements, plan, task.kind)
@@ -193,7 +193,7 @@ def build_samples(plan: RunConfig, case: Case) -> list[Sample]:
             continue
         if compares_each_scorer and machine_reward(judgements, plan.judges_of(task.kind)) is None:
             continue  # a person's rating has no parts in its place
-        found.append(
+        samples.append(
             Sample(
                 rollout.pk,
                 case.group.pk,
@@ -212,7 +212,7 @@ def build_samples(plan: RunConfig, case: Case) -> list[Sample]:
                 **case.asked,
             )
         )
-    return found
+    return samples
 
 
 def _values_of_sample(plan: RunConfig, case: Case, sample: Sample) -> JudgedRollout:
@@ -272,11 +272,11 @@ def _why_drop(plan: RunConfig, case: Case, samples: list[Sample]) -> str:
             f"{len(samples)} of {plan.group_size} rollouts have a reward; a group needs at "
             f"least {fewest}"
         )
-    heard = any(one.is_human for sample in samples for one in case.judgements_of(sample.rollout))
+    is_rated = any(one.is_human for sample in samples for one in case.judgements_of(sample.rollout))
     if (
         plan.people.asks_about(group.task.domain)
         and plan.people.at_deadline == "drop"
-        and not heard
+        and not is_rated
     ):
         return "nobody rated it before the deadline"
     return ""

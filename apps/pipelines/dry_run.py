@@ -126,13 +126,13 @@ def _of_tasks(run: Run, pipeline: Sequence[OperatorChoice]) -> Part | None:
         for task in _spread_tasks(taskset, TASKS_TRIED // len(run.tasksets))
     ]
     try:
-        found = sift_tasks(pipeline, run.project_id, [(task.pk, task) for task in tasks], STORED)
+        sifted = sift_tasks(pipeline, run.project_id, [(task.pk, task) for task in tasks], STORED)
     except OperatorFailed as failure:
         return Part(len(tasks), broken=str(failure))
     return Part(
         len(tasks),
-        len(tasks) - len(found.left_out),
-        [_line(one.place, [one], [], TASKS) for one in found.passes],
+        len(tasks) - len(sifted.left_out),
+        [_line(one.place, [one], [], TASKS) for one in sifted.passes],
     )
 
 
@@ -158,13 +158,13 @@ def _of_batch(run: Run, pipeline: Sequence[OperatorChoice]) -> Part | None:
         if over_batch and one.advantage is not None
     }
     try:
-        found = treated(
+        batch = treated(
             run.settings, pipeline, [one.experience for one in items], step.version, credits
         )
     except OperatorFailed as failure:
         return Part(len(items), broken=str(failure), step=step.number)
-    lines = [_line(one.place, [one], [], BATCH) for one in found.passes]
-    return Part(len(items), len(items) - len(found.treated.left_out), lines, step=step.number)
+    lines = [_line(one.place, [one], [], BATCH) for one in batch.passes]
+    return Part(len(items), len(items) - len(batch.treated.left_out), lines, step=step.number)
 
 
 def _as_they_were(run: Run, cases: list[Case]) -> list[Case]:

@@ -28,7 +28,7 @@ def load_actions(
         if rollout not in attempts or attempts[rollout][0] != fence:
             attempts[rollout] = (fence, [])
         attempts[rollout][1].append(Action(first + tokens, reward))
-    found: dict[int, dict[int, list[Action]]] = {case.group.pk: {} for case in cases}
+    actions_by_group: dict[int, dict[int, list[Action]]] = {case.group.pk: {} for case in cases}
     for rollout, (_, actions) in attempts.items():
-        found[homes[rollout]][rollout] = actions
-    return [found[case.group.pk] for case in cases]
+        actions_by_group[homes[rollout]][rollout] = actions
+    return [actions_by_group[case.group.pk] for case in cases]

@@ -153,11 +153,11 @@ def find_evaluation_set_problems(
     `drawn` holds the names of the sets whose tasks are compared with them.
     """
     named = _named_sets(pipeline)
-    found = _sets(project.pk, named.values())
+    tasksets = _sets(project.pk, named.values())
     problems = {
-        field: why for field, name in named.items() if (why := _why_not(name, drawn, found))
+        field: why for field, name in named.items() if (why := _why_not(name, drawn, tasksets))
     }
-    size = sum(taskset.size for taskset in found.values())
+    size = sum(taskset.size for taskset in tasksets.values())
     if size > MOST_TASKS and not problems:
         field = next(iter(named)).rpartition(".")[0]
         return {
@@ -170,20 +170,20 @@ def find_evaluation_set_problems(
 
 
 def _named_sets(pipeline: Sequence[OperatorChoice]) -> Mapping[str, str]:
-    found: dict[str, str] = {}
+    set_names: dict[str, str] = {}
     for place, choice in enumerate(pipeline):
         operator = find_operator(choice.operator)
         if ASK in operator.asks:
             options: Any = operator.read_options(choice.options)  # those that ask have `tasksets`
             for at, name in enumerate(options.tasksets):
-                found[f"{place}.options.tasksets.{at}"] = name
-    return found
+                set_names[f"{place}.options.tasksets.{at}"] = name
+    return set_names
 
 
-def _why_not(name: str, drawn: Collection[str], found: Mapping[str, Taskset]) -> str:
+def _why_not(name: str, drawn: Collection[str], tasksets: Mapping[str, Taskset]) -> str:
     if name in drawn:
         return (
             f"{name!r} is the run's own taskset, so all of its groups would be dropped; name test "
             "sets"
         )
-    return "" if name in found else f"the project has no taskset {name!r} that cannot grow"
+    return "" if name in tasksets else f"the project has no taskset {name!r} that cannot grow"

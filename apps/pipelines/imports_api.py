@@ -206,9 +206,9 @@ def _import(request: ApiRequest, pk: int) -> TasksetImport:
     Raises Http404 for strangers, and PermissionDenied for people who may only look.
     """
     seen = TasksetImport.objects.filter(project__in=Project.objects.visible_to(request.user))
-    found = get_object_or_404(seen.select_related("project", "taskset"), pk=pk)
-    _require_run(request, found.project)
-    return found
+    taskset_import = get_object_or_404(seen.select_related("project", "taskset"), pk=pk)
+    _require_run(request, taskset_import.project)
+    return taskset_import
 
 
 def _run_project(request: ApiRequest, slug: str) -> Project:
@@ -301,7 +301,7 @@ class StartImport(APIView):
     )
     def post(self, request: ApiRequest, pk: int) -> Response:
         """Start the import, as previewed or with the given options."""
-        found = _import(request, pk)
+        taskset_import = _import(request, pk)
         form = ImportChoices(data=request.data)
         form.is_valid(raise_exception=True)
         data = dict(form.validated_data)
@@ -309,20 +309,22 @@ class StartImport(APIView):
         changes: dict[str, Any] = {
             name: tuple(value) if name == "more_meta" else value for name, value in data.items()
         }
-        how = replace(ImportOptions.read(found.how), **changes)
-        self._require_possible(found, slug, how)
+        how = replace(ImportOptions.read(taskset_import.how), **changes)
+        self._require_possible(taskset_import, slug, how)
         try:
-            found.start(slug, how.written(), request.user)
+            taskset_import.start(slug, how.written(), request.user)
         except ImportOver as error:
             raise Conflict(f"Nothing was changed: {error}.") from None
         _wake_importer()
-        return Response(ImportDocument(found).data)
+        return Response(ImportDocument(taskset_import).data)
 
-    def _require_possible(self, found: TasksetImport, slug: str, how: ImportOptions) -> None:
+    def _require_possible(
+        self, taskset_import: TasksetImport, slug: str, how: ImportOptions
+    ) -> None:
         """Refuse an import that cannot start now. Raises ValidationError, Conflict."""
-        if found.preview is None:
+        if taskset_import.preview is None:
             raise Conflict("A worker has not read the file yet; try again in a moment.")
-        tasksets = found.project.tasksets
+        tasksets = taskset_import.project.tasksets
         if tasksets.filter(slug=slug).exists():
             raise ValidationError(
                 {
@@ -346,7 +348,7 @@ class StartImport(APIView):
                 }
             )
         if how.operators:
-            _require_operators(how.operators, found.project)
+            _require_operators(how.operators, taskset_import.project)
 
 
 def _require_operators(text: str, project: Project) -> None:
@@ -365,9 +367,9 @@ class StopImport(APIView):
     @extend_schema(operation_id="imports_stop", request=None, responses={200: ImportDocument})
     def post(self, request: ApiRequest, pk: int) -> Response:
         """Cancel the import and delete the file. No tasks are stored."""
-        found = _import(request, pk)
+        taskset_import = _import(request, pk)
         try:
-            found.stop(f"stopped by {request.user}", request.user)
+            taskset_import.stop(f"stopped by {request.user}", request.user)
         except ImportOver as error:
             raise Conflict(f"Nothing was changed: {error}.") from None
-        return Response(ImportDocument(found).data)
+        return Response(ImportDocument(taskset_import).data)

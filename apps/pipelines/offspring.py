@@ -41,10 +41,10 @@ def put(group: Group, rows: Sequence[tuple[OperatorResult, Made]]) -> Counter[in
 
     Call it in the transaction that closes the group.
     """
-    found: Counter[int] = Counter()
+    created: Counter[int] = Counter()
     if not rows:
-        return found
-    asked = _locked_set(group.run) if any(made.task for _, made in rows) else None
+        return created
+    taskset = _locked_set(group.run) if any(made.task for _, made in rows) else None
     parents = Rollout.objects.in_bulk([made.of.rollout for _, made in rows])
     keys = [_key(made, parents[made.of.rollout]) for _, made in rows]
     there = set(
@@ -55,8 +55,8 @@ def put(group: Group, rows: Sequence[tuple[OperatorResult, Made]]) -> Counter[in
             continue
         there.add(key)
         task = (
-            add_task(asked.pk, _task_row(made.task, group.task))
-            if made.task and asked
+            add_task(taskset.pk, _task_row(made.task, group.task))
+            if made.task and taskset
             else group.task
         )
         _, is_new = Offspring.objects.get_or_create(
@@ -71,8 +71,8 @@ def put(group: Group, rows: Sequence[tuple[OperatorResult, Made]]) -> Counter[in
                 "reason": made.reason[:LONGEST_REASON],
             },
         )
-        found[one.place] += is_new
-    return found
+        created[one.place] += is_new
+    return created
 
 
 def _key(made: Made, parent: Rollout) -> str:
@@ -111,7 +111,7 @@ def _locked_set(run: Run) -> Taskset:
     source = f"hindsight of {run.slug}"[:200]
     for number in count(1):
         end = "-hindsight" + (f"-{number}" if number > 1 else "")
-        known, _ = Taskset.objects.get_or_create(
+        taskset, _ = Taskset.objects.get_or_create(
             project_id=run.project_id,
             slug=run.slug[: LONGEST_SLUG - len(end)] + end,
             defaults={
@@ -120,9 +120,9 @@ def _locked_set(run: Run) -> Taskset:
                 "grows": True,
             },
         )
-        if known.grows and known.source == source:  # otherwise another set has this name
+        if taskset.grows and taskset.source == source:  # otherwise another set has this name
             break
-    return lock_one(Taskset.objects.filter(pk=known.pk))
+    return lock_one(Taskset.objects.filter(pk=taskset.pk))
 
 
 # -- admission by the trainer
@@ -142,15 +142,15 @@ def tokens_of(one: Offspring, prompt: Sequence[int] | None = None) -> Tokens:
     """
     parent = one.of.tokens
     length = one.tokens
-    asked = parent.prompt_ids if prompt is None else tuple(prompt)
+    prompt_ids = parent.prompt_ids if prompt is None else tuple(prompt)
     shown = (
-        tuple(one for one in parent.pictures if one[2] <= len(asked) + length)
+        tuple(one for one in parent.pictures if one[2] <= len(prompt_ids) + length)
         if prompt is None
         else ()
     )
     logprobs = parent.logprobs[:length] if prompt is None else (0.0,) * length
     return Tokens(
-        asked, parent.completion_ids[:length], logprobs, parent.action_mask[:length], (), shown
+        prompt_ids, parent.completion_ids[:length], logprobs, parent.action_mask[:length], (), shown
     )
 
 

@@ -21,21 +21,21 @@ def advantages_by_plugin(
     """
     try:
         plugin = REGISTRY.find(ADVANTAGE, advantage.plugin)
-        found = plugin.call(list(rewards), plugin.read_options(advantage.options))
+        advantages = plugin.call(list(rewards), plugin.read_options(advantage.options))
     except LookupError as missing:
         raise OperatorFailed(str(missing)) from None
     except Exception as error:  # others' code
         what = f"{advantage.plugin}: {type(error).__name__}: {public_text(error)}"
         raise OperatorFailed(what) from error
-    if found is not None and (problem := _problem_of(found, len(rewards))):
+    if advantages is not None and (problem := _problem_of(advantages, len(rewards))):
         raise OperatorFailed(f"{advantage.plugin}: {problem}")
-    return None if found is None else [float(one) for one in found]
+    return None if advantages is None else [float(one) for one in advantages]
 
 
-def _problem_of(found: Any, count: int) -> str:
-    if not isinstance(found, list | tuple) or len(found) != count:
+def _problem_of(result: Any, count: int) -> str:
+    if not isinstance(result, list | tuple) or len(result) != count:
         return f"advantages() must return a list of {count} numbers, one for each reward, or None"
-    for one in found:
+    for one in result:
         if type(one) not in (int, float) or not math.isfinite(one):
             return f"advantages() returned {one!r}, which is not a finite number"
     return ""

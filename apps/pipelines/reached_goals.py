@@ -18,10 +18,10 @@ def find_reached_tasks(
     rewards = Reward.objects.filter(
         rollout__in=homes, scorer__in=REACHED_BY, is_current=True, details__has_key="reached"
     )
-    found: dict[int, dict[int, TaskRow]] = {case.group.pk: {} for case in cases}
+    tasks_by_group: dict[int, dict[int, TaskRow]] = {case.group.pk: {} for case in cases}
     for rollout, scorer, goal in rewards.values_list("rollout_id", "scorer", "details__reached"):
         case = homes[rollout]
         row = REACHED_BY[scorer].asking_for(build_row(case.group.task), goal)
         if row is not None:
-            found[case.group.pk][rollout] = row
-    return [found[case.group.pk] for case in cases]
+            tasks_by_group[case.group.pk][rollout] = row
+    return [tasks_by_group[case.group.pk] for case in cases]

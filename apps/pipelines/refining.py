@@ -76,11 +76,11 @@ def _finished(groups: Sequence[Group]) -> dict[int, list[Rollout]]:
 
     An answer that a person typed entirely is a lesson, not a sample.
     """
-    found = defaultdict(list)
+    finished = defaultdict(list)
     for rollout in _with_replies([group.pk for group in groups]):
         if spoken_by_policy(rollout):
-            found[rollout.group_id].append(rollout)
-    return found
+            finished[rollout.group_id].append(rollout)
+    return finished
 
 
 @compiled_query

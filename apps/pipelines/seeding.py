@@ -46,9 +46,14 @@ class SeedableGroups:
 
 @retrying
 def seed_run(
-    run: Run, of: Run, asked: QuerySet[Rollout], most: int | None = None, *, dry_run: bool = False
+    run: Run,
+    of: Run,
+    rollouts: QuerySet[Rollout],
+    most: int | None = None,
+    *,
+    dry_run: bool = False,
 ) -> SeedableGroups:
-    """Copy the newest groups of `of` that hold a rollout of `asked` into `run`, in draw order.
+    """Copy the newest groups of `of` that hold a rollout of `rollouts` into `run`, in draw order.
 
     At most `most`, and no more than the run can learn from before they are too old. Nothing is
     copied twice into one run, and nothing at all with `dry_run`. Raises NotSeeded.
@@ -57,13 +62,15 @@ def seed_run(
         locked = Run.locked(run.pk)
         if why := why_not_seedable(locked, of):
             raise NotSeeded(why)
-        matching = _admitted(of).filter(rollouts__in=asked).distinct()
+        matching = _admitted(of).filter(rollouts__in=rollouts).distinct()
         fit = _fit(locked, matching)
         room = groups_allowed(locked.pace)
         newest = fit.order_by("-draw_index").values_list("pk", flat=True)
         taken = list(newest[: room if most is None else min(room, most)])[::-1]
-        found = SeedableGroups(matching.count(), fit.count(), len(taken))
-        return found if dry_run or not taken else replace(found, rollouts=_copy(locked, taken))
+        seedable = SeedableGroups(matching.count(), fit.count(), len(taken))
+        return (
+            seedable if dry_run or not taken else replace(seedable, rollouts=_copy(locked, taken))
+        )
 
 
 def why_not_seedable(run: Run, of: Run) -> str:
@@ -113,10 +120,12 @@ def _why_other_words(run: Run, of: Run) -> str:
 
 def _admitted(of: Run) -> QuerySet[Group]:
     # Any other reason means that people excluded the group on a suspicion.
-    wanted = Experience.objects.usual().filter(
+    acceptable = Experience.objects.usual().filter(
         Q(reason="") | Q(reason__startswith=TOO_OLD), group=OuterRef("pk")
     )
-    groups = of.groups.filter(Exists(wanted), state=Group.State.ADMITTED, draw_index__isnull=False)
+    groups = of.groups.filter(
+        Exists(acceptable), state=Group.State.ADMITTED, draw_index__isnull=False
+    )
     return groups.exclude(task__in=of.left_out.values("task"))
 
 

@@ -28,12 +28,12 @@ def put_made(decision: Decision) -> Counter[int]:
     others = [row for row in made if not row[1].stands_apart]
     experts = [row for row in others if row[1].over is None]
     pairs = [row for row in others if row[1].over]
-    found = offspring.put(decision.case.group, apart)
+    created = offspring.put(decision.case.group, apart)
     if experts:
-        found += _put_experts(decision, experts)
+        created += _put_experts(decision, experts)
     if pairs:
-        found += _put_pairs(decision, pairs)
-    return found
+        created += _put_pairs(decision, pairs)
+    return created
 
 
 def _put_experts(decision: Decision, rows: Rows) -> Counter[int]:

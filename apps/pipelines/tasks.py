@@ -44,10 +44,10 @@ def _scales(project: int, tasks: Sequence[Task], options: Sequence[Any]) -> list
     rows = TaskDifficulty.objects.filter(
         task__in=[task.pk for task in tasks], scale__name__in={one.by for one in options}
     )
-    found: dict[int, dict[str, float]] = defaultdict(dict)
+    numbers: dict[int, dict[str, float]] = defaultdict(dict)
     for task, name, value in rows.values_list("task", "scale__name", "value"):
-        found[task][name] = value
-    return [found[task.pk] for task in tasks]
+        numbers[task][name] = value
+    return [numbers[task.pk] for task in tasks]
 
 
 def _no_scales(
@@ -138,24 +138,31 @@ def _samples(
     tasks: Sequence[tuple[int, Asked]],
     answers: Mapping[str, Answer],
 ) -> list[Sample]:
-    asked: dict[str, list[OperatorOptions]] = defaultdict(list)
+    options_by_question: dict[str, list[OperatorOptions]] = defaultdict(list)
     for name, options in list_operator_questions(pipeline, (TASKS,)):
-        asked[name].append(options)
+        options_by_question[name].append(options)
     results = {
         name: answers[name](project, [task for _, task in tasks], options)
-        for name, options in asked.items()
+        for name, options in options_by_question.items()
         if tasks
     }
-    found = []
+    samples = []
     for at, (number, task) in enumerate(tasks):
         text = said_in(task.prompt, task.follow_ups)
-        known = {name: values[at] for name, values in results.items()}
-        found.append(
+        operator_data = {name: values[at] for name, values in results.items()}
+        samples.append(
             Sample(
-                number, number, text, 0.0, domain=task.domain, prompt=text, meta=task.meta, **known
+                number,
+                number,
+                text,
+                0.0,
+                domain=task.domain,
+                prompt=text,
+                meta=task.meta,
+                **operator_data,
             )
         )
-    return found
+    return samples
 
 
 # -- imports

@@ -50,14 +50,14 @@ def kind_of_parts(
     """
 
     def read(module: ModuleType, plugin: str) -> Part:
-        found = [
+        refusals = [
             *problems_of_head(module),
             *problems_of_options(module, PluginOptions),
             *problems_of_call(module, function, arguments),
             *problems(module),
         ]
-        if found:
-            raise Refused("; ".join(found))
+        if refusals:
+            raise Refused("; ".join(refusals))
         return Part(
             name=plugin,
             summary=(module.__doc__ or "").strip().splitlines()[0],

@@ -90,8 +90,8 @@ class Registry:
 
         Plugins are imported for it; built-in parts are not: some load large libraries.
         """
-        if (known := self._names.get(kind)) is not None:
-            return known
+        if (cached := self._names.get(kind)) is not None:
+            return cached
         with self._lock:
             ours = self._kind(kind).built_in()
             theirs = [one.name for one in self._plugins(kind) if not self._why_refused(one)]
@@ -105,10 +105,10 @@ class Registry:
             ours = self._kind(kind).built_in()
             if name in ours:
                 return self._loaded.setdefault((kind, name), ours[name]())
-            found = [
+            matching = [
                 one for one in self._load_sources() if one.name == name and one.kind in (kind, "")
             ]
-            refused = [(one, why) for one in found if (why := self._why_refused(one))]
+            refused = [(one, why) for one in matching if (why := self._why_refused(one))]
             if (kind, name) in self._loaded:
                 return self._loaded[kind, name]
             for one, why in refused:
@@ -119,8 +119,8 @@ class Registry:
     def _unknown(self, kind: str, name: str) -> str:
         names = self.names(kind)
         near = difflib.get_close_matches(name, names, n=1)
-        known = f"known: {', '.join(names)}" if names else "none is installed"
-        hint = f"did you mean {near[0]!r}?" if near else known
+        listing = f"known: {', '.join(names)}" if names else "none is installed"
+        hint = f"did you mean {near[0]!r}?" if near else listing
         if self._folder_refused:
             hint += f" ({FOLDER} is refused: {self._folder_refused})"
         return f"no {self._kind(kind).title} {name!r}; {hint}"
@@ -129,10 +129,10 @@ class Registry:
         """Return the plugins of all kinds, and what was refused, the folder itself included."""
         self._import_kinds()
         with self._lock:
-            found = [self._entry(one) for one in self._load_sources()]
+            entries = [self._entry(one) for one in self._load_sources()]
             if self._folder_refused:
-                found.insert(0, Entry("", SETTING, FOLDER, refused=self._folder_refused))
-            return found
+                entries.insert(0, Entry("", SETTING, FOLDER, refused=self._folder_refused))
+            return entries
 
     def entries(self) -> list[Entry]:
         """Return everything: built-in parts, which it loads, then plugins."""
@@ -149,8 +149,10 @@ class Registry:
 
     def _load_sources(self) -> list[Source]:
         if self._sources is None:
-            found = [one for kind in self._kinds.values() for one in sources.of_packages(kind)]
-            self._sources = [*found, *self._of_folder()]
+            from_packages = [
+                one for kind in self._kinds.values() for one in sources.of_packages(kind)
+            ]
+            self._sources = [*from_packages, *self._of_folder()]
         return self._sources
 
     def _of_folder(self) -> list[Source]:

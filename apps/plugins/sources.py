@@ -143,15 +143,17 @@ def kind_of_file(path: Path, kinds: Mapping[str, Kind]) -> str:
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise Refused(f"cannot be read: {type(error).__name__}: {error}") from None
     defined = {name for node in tree.body for name in _defined_by(node)}
-    found = [kind for kind in kinds.values() if defined & set(kind.functions)]
-    if len(found) == 1:
-        return found[0].name
-    if found:
-        raise Refused(f"is a {' and a '.join(kind.title for kind in found)}: make a file of each")
-    wanted = "; ".join(
+    matching = [kind for kind in kinds.values() if defined & set(kind.functions)]
+    if len(matching) == 1:
+        return matching[0].name
+    if matching:
+        raise Refused(
+            f"is a {' and a '.join(kind.title for kind in matching)}: make a file of each"
+        )
+    expected = "; ".join(
         f"{kind.title}: {' or '.join(kind.functions)}" for kind in kinds.values() if kind.functions
     )
-    raise Refused(f"defines no function of a plugin ({wanted})")
+    raise Refused(f"defines no function of a plugin ({expected})")
 
 
 def _defined_by(node: ast.stmt) -> Iterator[str]:

@@ -133,8 +133,8 @@ def _problems_of_source(new_model: NewModel) -> dict[str, str]:
     if new_model.kind == Kind.SERVER:
         return _problem_of_path(source)
     if new_model.kind == Kind.NAMED:
-        known = ", ".join(sorted(CATALOGUE))
-        return {} if source in CATALOGUE else {"source": f"The built-in models are {known}."}
+        names = ", ".join(sorted(CATALOGUE))
+        return {} if source in CATALOGUE else {"source": f"The built-in models are {names}."}
     if new_model.kind != Kind.HUB:
         return {"kind": f"It must be one of {', '.join(Kind.values)}."}
     problems = {}

@@ -85,9 +85,10 @@ def architecture(config: dict[str, Any]) -> str:
     """Return llama.cpp's name for the model's architecture. Raise NotAsGguf."""
     model_type = config.get("model_type")
     if model_type not in ARCHITECTURES:
-        known = ", ".join(sorted(ARCHITECTURES))
+        supported = ", ".join(sorted(ARCHITECTURES))
         raise NotAsGguf(
-            f"the model type {model_type!r} cannot be exported as GGUF; supported types are {known}"
+            f"the model type {model_type!r} cannot be exported as GGUF; supported types are "
+            f"{supported}"
         )
     return ARCHITECTURES[model_type]
 

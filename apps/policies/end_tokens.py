@@ -15,14 +15,14 @@ FILES = ("generation_config.json", "config.json")
 
 def declared_end_tokens(folder: Path) -> list[int]:
     """Return the end tokens in the order of the files, each once; empty if there are none."""
-    found: list[int] = []
+    end_tokens: list[int] = []
     for name in FILES:
         path = folder / name
         if not path.exists():
             continue
         document = strict_json.read_json_file(path, CONFIG_LIMIT)
-        found += _ids(document) + _ids(document.get("text_config"))
-    return list(dict.fromkeys(found))
+        end_tokens += _ids(document) + _ids(document.get("text_config"))
+    return list(dict.fromkeys(end_tokens))
 
 
 def _ids(section: Any) -> list[int]:

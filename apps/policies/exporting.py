@@ -91,8 +91,8 @@ def _write_gguf(source: Path, folder: Path, form: str, description: dict[str, ob
 
 def _licence(folder: Path) -> str:
     """Return the licence text in the folder; empty without one."""
-    found = [folder / name for name in LICENCES if (folder / name).exists()]
-    return found[0].read_text(encoding="utf-8", errors="replace") if found else ""
+    paths = [folder / name for name in LICENCES if (folder / name).exists()]
+    return paths[0].read_text(encoding="utf-8", errors="replace") if paths else ""
 
 
 def export_adapter(source: Path, final: Path, base: str, card: str) -> int:

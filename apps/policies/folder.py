@@ -276,12 +276,12 @@ def _require_index_matches(folder: Path) -> None:
     weight_map = _weight_map(folder)
     for shard in sorted(set(weight_map.values())):
         listed = {tensor for tensor, name in weight_map.items() if name == shard}
-        found = {tensor.name for tensor in tensor_file.read_layout(folder / shard)}
-        for tensor in sorted(listed - found):
+        stored = {tensor.name for tensor in tensor_file.read_layout(folder / shard)}
+        for tensor in sorted(listed - stored):
             raise DamagedWeights(
                 Damage.MISSING_TENSOR, shard, f"{tensor}: missing here, but the index lists it"
             )
-        for tensor in sorted(found - listed):
+        for tensor in sorted(stored - listed):
             kind = Damage.DUPLICATE_TENSOR if tensor in weight_map else Damage.EXTRA_TENSOR
             raise DamagedWeights(kind, shard, f"{tensor}: the index does not list it here")
 

@@ -31,12 +31,12 @@ def snapshot_in(folder: Path, revision: str) -> Path | None:
         return folder
     if not (folder / "snapshots").is_dir() or not (folder / "blobs").is_dir():
         return None
-    found = _find_snapshot(folder, revision)
-    if found is None:
+    snapshot = _find_snapshot(folder, revision)
+    if snapshot is None:
         there = ", ".join(sorted(path.name for path in (folder / "refs").glob("*")))
         why = f"this cache has no revision {revision!r}; it has {there or 'none'}"
         raise DamagedWeights(Damage.MISSING_FILE, folder.name, why)
-    return found
+    return snapshot
 
 
 def copy_snapshot(snapshot: Path, target: Path) -> None:
@@ -60,9 +60,9 @@ def _find_snapshot(folder: Path, revision: str) -> Path | None:
     ref = folder / "refs" / revision
     if ref.is_file() and not ref.is_symlink():
         commit = ref.read_text(encoding="ascii", errors="replace")[:100].strip()
-    found = folder / "snapshots" / commit
-    is_plain = bool(REVISION.fullmatch(commit)) and not found.is_symlink()
-    return found if is_plain and found.is_dir() else None
+    snapshot = folder / "snapshots" / commit
+    is_plain = bool(REVISION.fullmatch(commit)) and not snapshot.is_symlink()
+    return snapshot if is_plain and snapshot.is_dir() else None
 
 
 def _is_wanted(name: str) -> bool:

@@ -21,8 +21,10 @@ def adaptable_layers(folder: Path | str) -> list[str] | None:
 
 def missing_targets(targets: Iterable[str], layers: Iterable[str]) -> list[str]:
     """Return the targets that no layer matches, by whole name or by its end, as in peft."""
-    known = list(layers)
-    return [target for target in targets if not any(_is_meant(target, layer) for layer in known)]
+    layer_names = list(layers)
+    return [
+        target for target in targets if not any(_is_meant(target, layer) for layer in layer_names)
+    ]
 
 
 def short_names(layers: Iterable[str]) -> list[str]:

@@ -37,22 +37,22 @@ def listed_models() -> list[str]:
     root = settings.MODELS_ROOT
     if root is None or not root.is_dir():
         return []
-    found: list[str] = []
+    models: list[str] = []
     pending = [(root, 0)]
     seen = 0
-    while pending and len(found) < MOST_LISTED and seen < MOST_SEEN:
+    while pending and len(models) < MOST_LISTED and seen < MOST_SEEN:
         folder, depth = pending.pop()
         entries = _entries(folder)
         seen += len(entries)
         names = {entry.name for entry in entries}
         if depth and CONFIG in names and any(_is_weights(name) for name in names):
-            found.append(str(folder.relative_to(root)))
+            models.append(str(folder.relative_to(root)))
             continue
         ggufs = (entry for entry in entries if entry.name.lower().endswith(GGUF))
-        found += [str(Path(entry.path).relative_to(root)) for entry in ggufs if _is_file(entry)]
+        models += [str(Path(entry.path).relative_to(root)) for entry in ggufs if _is_file(entry)]
         if depth < DEEPEST:
             pending += [(Path(entry.path), depth + 1) for entry in entries if _is_folder(entry)]
-    return sorted(found)[:MOST_LISTED]
+    return sorted(models)[:MOST_LISTED]
 
 
 def _entries(folder: Path) -> list[os.DirEntry]:

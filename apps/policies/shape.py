@@ -39,7 +39,7 @@ class Shape:
 
         Layers of other names count as twice the model's width.
         """
-        known = {
+        widths = {
             "q_proj": self.width + self.attention,
             "k_proj": self.width + self.keys,
             "v_proj": self.width + self.keys,
@@ -48,7 +48,7 @@ class Shape:
             "up_proj": self.width + self.inner,
             "down_proj": self.inner + self.width,
         }
-        return known.get(module, 2 * self.width)
+        return widths.get(module, 2 * self.width)
 
 
 def shape_in(folder: Path) -> Shape | None:

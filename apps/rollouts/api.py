@@ -41,7 +41,7 @@ class Rollouts(APIView):
         if "state" in query:
             rows = rows.filter(state=query["state"])
         return Response(
-            list_page(rows, query, RolloutRow, lambda found: rollout_context(request, found))
+            list_page(rows, query, RolloutRow, lambda rollouts: rollout_context(request, rollouts))
         )
 
 
@@ -52,8 +52,8 @@ class OneRollout(APIView):
     def get(self, request: ApiRequest, pk: int) -> Response:
         """Return a rollout with its tokens."""
         rows = Rollout.objects.visible_to(request.user).select_related("group__task", "payload")
-        found = get_object_or_404(rows, pk=pk)
-        return Response(RolloutDocument(found, context=rollout_context(request, [found])).data)
+        rollout = get_object_or_404(rows, pk=pk)
+        return Response(RolloutDocument(rollout, context=rollout_context(request, [rollout])).data)
 
 
 def rollout_context(request: ApiRequest, rollouts: Iterable[Rollout]) -> dict:

@@ -78,9 +78,9 @@ def mathml(latex: str, is_block: bool) -> str:
     """
     if len(latex) > LONGEST or DEFINES.search(latex):
         raise NoFormula
-    known = ENVIRONMENTS.sub(r"\\\1{split}", latex)
+    source = ENVIRONMENTS.sub(r"\\\1{split}", latex)
     try:
-        tree = convert_to_element(known, display="block" if is_block else "inline")
+        tree = convert_to_element(source, display="block" if is_block else "inline")
     except Exception as error:  # the parser has no error class of its own
         raise NoFormula from error
     kind = "formula block" if is_block else "formula"

@@ -72,7 +72,7 @@ class ParsedQuery:
 
         All terms must match. Raises NoWords.
         """
-        terms = [_term(*found) for found in TERM.findall(typed)]
+        terms = [_term(*groups) for groups in TERM.findall(typed)]
         terms = [one for one in terms if re.search(r"\w", one.text)]
         if len(terms) > MOST_WORDS:
             raise NoWords(f"has {len(terms)} words; the maximum is {MOST_WORDS}")

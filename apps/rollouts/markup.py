@@ -80,12 +80,12 @@ ENVIRONMENT = re.compile(r"\\begin\{((?:equation|align|gather|eqnarray)\*?)\}")
 
 def _times(state: StateInline, silent: bool) -> bool:
     """Render a star between factors as a plain character."""
-    found = TIMES.match(state.src, state.pos)
-    if found is None:
+    match = TIMES.match(state.src, state.pos)
+    if match is None:
         return False
     if not silent:
-        state.pending += found.group()
-    state.pos = found.end()
+        state.pending += match.group()
+    state.pos = match.end()
     return True
 
 
@@ -231,16 +231,16 @@ def _put_back(html: str, env: dict[str, Any]) -> str:
     A mark in the text itself has another nonce, and stays as it is.
     """
     return MARK.sub(
-        lambda found: env["safe"][int(found[2])] if found[1] == env["nonce"] else found[0], html
+        lambda match: env["safe"][int(match[2])] if match[1] == env["nonce"] else match[0], html
     )
 
 
-def _link(found: re.Match) -> str:
+def _link(match: re.Match) -> str:
     """Return a link with its host beside it.
 
     Only the text when the address is not absolute http(s).
     """
-    address, attributes, words = found.groups()
+    address, attributes, words = match.groups()
     parts = _split(address)
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         return words

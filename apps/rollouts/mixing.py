@@ -72,9 +72,9 @@ def _seed_of(taskset: Taskset, plan: RunConfig) -> int:
 
 def _left_out(run: Run) -> defaultdict[int, frozenset[int]]:
     """Return the indexes of the run's excluded tasks, by taskset."""
-    found = defaultdict(set)
+    indexes_by_taskset = defaultdict(set)
     for taskset, index in run.left_out.values_list("task__taskset", "task__index"):
-        found[taskset].add(index)
+        indexes_by_taskset[taskset].add(index)
     return defaultdict(
-        frozenset, {taskset: frozenset(indexes) for taskset, indexes in found.items()}
+        frozenset, {taskset: frozenset(indexes) for taskset, indexes in indexes_by_taskset.items()}
     )

@@ -23,10 +23,10 @@ class LoopWatch:
 
     def push(self, token: int) -> int:
         """Add a token; return the shortest period of a loop that ends with it, 0 without a loop."""
-        found = 0
+        shortest = 0
         for period, before in enumerate(reversed(self.recent), start=1):
             same = self.same[period] = self.same[period] + 1 if before == token else 0
-            if same and not found and same + period >= max(self.times * period, self.tokens):
-                found = period
+            if same and not shortest and same + period >= max(self.times * period, self.tokens):
+                shortest = period
         self.recent.append(token)
-        return found
+        return shortest

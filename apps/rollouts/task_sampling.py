@@ -45,17 +45,21 @@ def sample_tasks(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task]:
         assert run.taskset is not None  # an evaluation has one taskset
         return run.taskset.at(draws)
     if plan.selection.name == "people":
-        asked, served = AskedTask.objects.filter(run=run).serve(draws, run.left_out.values("task"))
-        return people.draw_for_people(draws, asked, served, partial(_sample_by_taskset, run, plan))
+        requested, served = AskedTask.objects.filter(run=run).serve(
+            draws, run.left_out.values("task")
+        )
+        return people.draw_for_people(
+            draws, requested, served, partial(_sample_by_taskset, run, plan)
+        )
     return _sample_by_taskset(run, plan, draws)
 
 
 def _sample_by_taskset(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task]:
     """Return the tasks of these draws, chosen in each taskset separately."""
-    found: dict[int, Task] = {}
+    tasks_by_draw: dict[int, Task] = {}
     for part in split_by_taskset(run, plan, draws):
-        found |= zip(part.draws, _of_part(run, plan, part), strict=True)
-    return [found[draw] for draw in draws]
+        tasks_by_draw |= zip(part.draws, _of_part(run, plan, part), strict=True)
+    return [tasks_by_draw[draw] for draw in draws]
 
 
 def _of_part(run: Run, plan: RunConfig, part: Part) -> list[Task]:
@@ -95,8 +99,10 @@ def _by_difficulty(
     # Selection counts up from the easiest, the scale from the lowest number: mirror the positions.
     if rule.higher == "easier":
         left_out = frozenset(size - 1 - place for place in left_out)
-    found = [_from_easy(plan, rule, part, place, left_out) for place in part.places]
-    return scale.at([size - 1 - place for place in found] if rule.higher == "easier" else found)
+    positions = [_from_easy(plan, rule, part, place, left_out) for place in part.places]
+    return scale.at(
+        [size - 1 - place for place in positions] if rule.higher == "easier" else positions
+    )
 
 
 def _mixed(run: Run, rule: Mixture, part: Part) -> list[Task]:

@@ -40,18 +40,18 @@ def texts(vocabulary: Vocabulary, ids: Iterable[int]) -> list[str]:
     A character made of several tokens comes with its last one.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    found: list[str] = []
+    pieces: list[str] = []
     for token in ids:
         piece = vocabulary.pieces.get(token, f"<{token}>")
         if token in vocabulary.special or vocabulary.kind == "plain":
-            found.append(piece)
+            pieces.append(piece)
         elif vocabulary.kind == "bytes":
-            found.append(decoder.decode(_bytes_of(piece)))
+            pieces.append(decoder.decode(_bytes_of(piece)))
         elif vocabulary.kind == "metaspace":
-            found.append(piece.replace("▁", " "))
+            pieces.append(piece.replace("▁", " "))
         else:
-            found.append(_spaced_word(piece, is_first=not found))
-    return found
+            pieces.append(_spaced_word(piece, is_first=not pieces))
+    return pieces
 
 
 def _spaced_word(piece: str, is_first: bool) -> str:

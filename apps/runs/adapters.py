@@ -16,7 +16,7 @@ def find_lora_problems(plan: RunConfig, policy: Policy) -> dict[str, str]:
     if not missing:
         return {}
     names = short_names(layers)
-    known = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
+    available = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
     wrong = ", ".join(repr(target[:60]) for target in missing[:MOST_NAMED])
-    words = f"policy {policy.slug!r} has no layer {wrong}; it has {known or 'none'}"
+    words = f"policy {policy.slug!r} has no layer {wrong}; it has {available or 'none'}"
     return {"lora.target_modules": words}

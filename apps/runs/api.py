@@ -69,7 +69,7 @@ class Runs(APIView):
             rows = rows.filter(project__slug=query["project"])
         if "state" in query:
             rows = rows.filter(state=query["state"])
-        return Response(list_page(rows, query, RunRow, lambda found: run_context(request, found)))
+        return Response(list_page(rows, query, RunRow, lambda runs: run_context(request, runs)))
 
     @extend_schema(operation_id="runs_create", request=NewRun, responses={201: RunDocument})
     def post(self, request: ApiRequest) -> Response:

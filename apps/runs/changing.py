@@ -96,11 +96,11 @@ def changed(before: RunConfig, fields: dict[str, object], has_begun: bool) -> Ru
     Raises ConfigError for a wrong value, and naming every field that such a run cannot take up any
     more.
     """
-    known = before.model_dump(mode="json")
+    current = before.model_dump(mode="json")
     after = parse_config(
-        {**known, **{name: _merged(known.get(name), value) for name, value in fields.items()}}
+        {**current, **{name: _merged(current.get(name), value) for name, value in fields.items()}}
     )
-    was = flat(known)
+    was = flat(current)
     becomes = flat(after.model_dump(mode="json"))
     # A section of another kind has other fields; one that is new or gone has changed.
     turned = [
@@ -138,28 +138,31 @@ def why_fixed(field: str, plan: RunConfig, has_begun: bool, has_ended: bool = Fa
 
 def flat(sections: dict[str, object], prefix: str = "") -> dict[str, object]:
     """Return values by dotted field: {"people": {"per_group": 2}} → {"people.per_group": 2}."""
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for name, value in sections.items():
-        found |= (
+        values |= (
             flat(value, f"{prefix}{name}.")
             if isinstance(value, dict)
             else {f"{prefix}{name}": value}
         )
-    return found
+    return values
 
 
-def _merged(known: object, value: object) -> object:
+def _merged(section: object, value: object) -> object:
     """Return a section's fields with the given ones over them.
 
     One of another name (an algorithm, a loss) starts from its defaults.
     """
     if (
-        not isinstance(known, dict)
+        not isinstance(section, dict)
         or not isinstance(value, dict)
-        or value.get("name", known.get("name")) != known.get("name")
+        or value.get("name", section.get("name")) != section.get("name")
     ):
         return value
-    return {**known, **{field: _merged(known.get(field), given) for field, given in value.items()}}
+    return {
+        **section,
+        **{field: _merged(section.get(field), given) for field, given in value.items()},
+    }
 
 
 def _why_not(field: str, before: RunConfig, after: RunConfig, has_begun: bool) -> str:

@@ -400,8 +400,8 @@ class RunConfig(Section):
         """
         if self.evaluation:
             return context
-        wanted = self.vllm.max_model_len or self.longest_text() or context
-        return min(wanted, context) if context else wanted
+        length = self.vllm.max_model_len or self.longest_text() or context
+        return min(length, context) if context else length
 
     @property
     def takes_turns(self) -> bool:

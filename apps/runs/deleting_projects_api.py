@@ -62,18 +62,18 @@ class OfProjects(DeletionView):
 
     def owned(self, request: ApiRequest, slug: str) -> Project:
         """Return the project. Raise Http404 for a stranger, PermissionDenied for other members."""
-        found = get_object_or_404(Project.objects.visible_to(request.user).distinct(), slug=slug)
-        if not Project.objects.owned_by(request.user).filter(pk=found.pk).exists():
+        project = get_object_or_404(Project.objects.visible_to(request.user).distinct(), slug=slug)
+        if not Project.objects.owned_by(request.user).filter(pk=project.pk).exists():
             raise PermissionDenied(self.may_not)
-        return found
+        return project
 
 
 class DeletionOfProject(OfProjects):
     @extend_schema(operation_id="projects_deletion_plan", responses=DeletionPlan)
     def get(self, request: ApiRequest, project: str) -> Response:
         """Return what deleting the project would delete and keep. For its owners only."""
-        found = self.owned(request, project)
-        return self.plan(contents_of(found), reasons_against(found))
+        owned = self.owned(request, project)
+        return self.plan(contents_of(owned), reasons_against(owned))
 
     @extend_schema(
         operation_id="projects_delete",
@@ -86,10 +86,10 @@ class DeletionOfProject(OfProjects):
         Nobody can open the project from then on; a worker deletes its contents. You cannot undo
         this.
         """
-        found = self.owned(request, project)
-        self.require_confirmation(request, found.slug)
+        owned = self.owned(request, project)
+        self.require_confirmation(request, owned.slug)
         try:
-            removal = delete_project(found, request.user)
+            removal = delete_project(owned, request.user)
         except NotDeletable as error:
             raise Conflict(str(error)) from None
         return Response(ProjectDeletion(removal).data, 202)

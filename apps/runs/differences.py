@@ -17,15 +17,15 @@ def leaves(sections: Mapping[str, Any]) -> dict[str, Any]:
 
     Those of lists of sections by the names of their members, or their places where they have none.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for field, value in flat(dict(sections)).items():
         members = members_by_name(value)
-        found |= (
+        values |= (
             {f"{field}.{at}": leaf for at, leaf in flat(dict(members)).items()}
             if members
             else {field: value}
         )
-    return found
+    return values
 
 
 def members_by_name(value: Any) -> dict[str, dict[str, Any]]:
@@ -51,16 +51,16 @@ def undo_change(
     was = flat(dict(before))
     becomes = flat(dict(after))
     stands = flat(dict(now))
-    found: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     for field, value in was.items():
         if field in becomes and becomes[field] == value:
             continue
         *path, last = field.split(".")
-        place = found
+        place = changes
         for step in path:
             place = place.setdefault(step, {})
         place[last] = _list_put_back(value, becomes.get(field), stands.get(field))
-    return found
+    return changes
 
 
 def _list_put_back(before: Any, after: Any, now: Any) -> Any:

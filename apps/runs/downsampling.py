@@ -73,21 +73,21 @@ def thinned(
     unit = FACTOR**level
     wide = -(-wide // unit) * unit
     since = max(0, since) // wide * wide
-    found = DownsampledCurves(since, until, wide)
-    for name, bucket, *values in _rows(run, list(names), found, level):
-        found.series.setdefault(name, {})[min((bucket + 1) * wide, until)] = Bucket._make(values)
-    return found
+    curves = DownsampledCurves(since, until, wide)
+    for name, bucket, *values in _rows(run, list(names), curves, level):
+        curves.series.setdefault(name, {})[min((bucket + 1) * wide, until)] = Bucket._make(values)
+    return curves
 
 
 def _rows(
-    run: Run, names: list[str], asked: DownsampledCurves, level: int
+    run: Run, names: list[str], curves: DownsampledCurves, level: int
 ) -> list[tuple[str, int, int, float, float, float]]:
     """Return (name, number of the bucket, count, mean, low, high)."""
     parts = []
-    places: dict[str, Any] = {"run": run.pk, "names": names, "wide": asked.wide}
-    read = asked.since
+    places: dict[str, Any] = {"run": run.pk, "names": names, "wide": curves.wide}
+    read = curves.since
     for each in range(level, -1, -1):
-        until = asked.until // FACTOR**each * FACTOR**each
+        until = curves.until // FACTOR**each * FACTOR**each
         if until > read:
             parts.append((SPANS if each else POINTS).format(n=each))
             places |= {f"since{each}": read, f"until{each}": until, f"level{each}": each}

@@ -77,13 +77,13 @@ class DeletionView(APIView):
 
     def try_again(self, request: ApiRequest, pk: int) -> Response:
         """Let a worker continue a deletion that failed, for owners of its project."""
-        found = get_object_or_404(self.seen(request), pk=pk)
-        if not found.may_be_tried_again_by(request.user):
+        removal = get_object_or_404(self.seen(request), pk=pk)
+        if not removal.may_be_tried_again_by(request.user):
             raise PermissionDenied(self.may_not)
         try:
-            found.try_again(request.user)
+            removal.try_again(request.user)
         except NotPossible as error:
             raise Conflict(f"Nothing was changed: {error}.") from None
         wakeups.send(JOB)
-        found.refresh_from_db()
-        return Response(self.form(found).data)
+        removal.refresh_from_db()
+        return Response(self.form(removal).data)

@@ -23,15 +23,15 @@ def tags_in(text: str) -> list[str]:
 
     Raises ValueError with what is right.
     """
-    found = sorted({word.lower().removeprefix("#") for word in re.split(r"[\s,]+", text) if word})
-    if wrong := [word for word in found if not TAG.fullmatch(word)]:
+    tags = sorted({word.lower().removeprefix("#") for word in re.split(r"[\s,]+", text) if word})
+    if wrong := [word for word in tags if not TAG.fullmatch(word)]:
         raise ValueError(
             f"{wrong[0]!r} is not a valid tag: use up to 30 of a-z, 0-9, dot, dash and underscore, "
             "and begin with a-z or 0-9"
         )
-    if len(found) > MOST_TAGS:
-        raise ValueError(f"there are {len(found)} tags; a run can have at most {MOST_TAGS}")
-    return found
+    if len(tags) > MOST_TAGS:
+        raise ValueError(f"there are {len(tags)} tags; a run can have at most {MOST_TAGS}")
+    return tags
 
 
 def tag(runs: Iterable[Run], words: list[str], by: User | None) -> int:

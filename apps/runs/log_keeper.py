@@ -213,9 +213,9 @@ def write_lines(lines: list[dict[str, Any]]) -> None:
     from apps.runs.models import LogLine, Run  # this module is loaded before the tables are known
 
     runs = {line["run_id"] for line in lines} - {None}
-    known = set(Run.objects.filter(pk__in=runs).values_list("pk", flat=True)) if runs else set()
+    existing = set(Run.objects.filter(pk__in=runs).values_list("pk", flat=True)) if runs else set()
     LogLine.objects.bulk_create(
-        LogLine(**{**line, "run_id": line["run_id"] if line["run_id"] in known else None})
+        LogLine(**{**line, "run_id": line["run_id"] if line["run_id"] in existing else None})
         for line in lines
     )
 
@@ -246,13 +246,13 @@ def build_log_line(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _traceback_of(record: logging.LogRecord, event: Mapping[str, Any]) -> str:
-    found = record.exc_info or event.get("exc_info")
-    if found is True or not found:
+    exc_info = record.exc_info or event.get("exc_info")
+    if exc_info is True or not exc_info:
         return ""
     return "".join(
-        traceback.format_exception(*found)
-        if isinstance(found, tuple)
-        else traceback.format_exception(found)
+        traceback.format_exception(*exc_info)
+        if isinstance(exc_info, tuple)
+        else traceback.format_exception(exc_info)
     )
 
 

@@ -100,8 +100,8 @@ def longest_row(plan: RunConfig, context: int) -> int:
     """
     if not plan.samples:
         return context
-    wanted = plan.longest_text() or 2 * plan.sampling.max_tokens
-    return min(wanted, context) if context else wanted
+    length = plan.longest_text() or 2 * plan.sampling.max_tokens
+    return min(length, context) if context else length
 
 
 def sequences(plan: RunConfig) -> int:
@@ -226,8 +226,8 @@ def _repeated_tokens(plan: RunConfig, rows: int, longest: int) -> int:
 
 def is_recomputed(plan: RunConfig, on_gpu: bool) -> bool:
     """Tell whether layers are computed again in the backward pass instead of kept."""
-    wanted = plan.optimizer.gradient_checkpointing
-    return on_gpu if wanted == "auto" else wanted == "always"
+    setting = plan.optimizer.gradient_checkpointing
+    return on_gpu if setting == "auto" else setting == "always"
 
 
 def _logits(plan: RunConfig, sizes: Sizes, on_gpu: bool) -> int:

@@ -33,10 +33,10 @@ def find_parent_version(policy: Policy) -> WeightVersion | None:
     if not run or not version.isdecimal() or len(version) > 9:
         return None
     versions = WeightVersion.objects.select_related("run__project")
-    found = versions.filter(
+    parent = versions.filter(
         run__project=policy.project_id, run__slug=run, version=int(version)
     ).first()
-    return found if found and version_source(found) == policy.source else None
+    return parent if parent and version_source(parent) == policy.source else None
 
 
 def why_not_deleted(policy: Policy) -> str:
@@ -62,17 +62,17 @@ def _why_awaited(policy: Policy) -> str:
 @transaction.atomic
 def delete_model(policy: Policy, by: User | None) -> PolicyRemoval:
     """Delete a model that nothing uses; a worker removes its files. Raises ModelInUse."""
-    found = lock_one(Policy.objects.filter(pk=policy.pk).select_related("project"))
-    if why := why_not_deleted(found):
+    model = lock_one(Policy.objects.filter(pk=policy.pk).select_related("project"))
+    if why := why_not_deleted(model):
         raise ModelInUse(why)
     removal = PolicyRemoval.objects.create(
-        project=found.project, by=by, slug=found.slug, folder=found.folder
+        project=model.project, by=by, slug=model.slug, folder=model.folder
     )
-    address = f"model {found.project.slug}/{found.slug}"
-    AuditEntry.record("model deleted", address, by, found.project, source=found.source)
+    address = f"model {model.project.slug}/{model.slug}"
+    AuditEntry.record("model deleted", address, by, model.project, source=model.source)
     try:
         with transaction.atomic():
-            found.delete()
+            model.delete()
     except ProtectedError as error:  # a run began with it meanwhile
-        raise ModelInUse(f"{found.slug} cannot be deleted: a run uses it now.") from error
+        raise ModelInUse(f"{model.slug} cannot be deleted: a run uses it now.") from error
     return removal

@@ -237,9 +237,9 @@ def _project(request: ApiRequest, slug: str) -> Project:
 def _import(request: ApiRequest, pk: int) -> PolicyImport:
     """Raise Http404 for a stranger, PermissionDenied for somebody who may only look."""
     seen = PolicyImport.objects.visible_to(request.user).select_related("project")
-    found: PolicyImport = get_object_or_404(seen, pk=pk)
-    _require_run(request, found.project)
-    return found
+    policy_import: PolicyImport = get_object_or_404(seen, pk=pk)
+    _require_run(request, policy_import.project)
+    return policy_import
 
 
 M = TypeVar("M", bound=Model)
@@ -302,10 +302,10 @@ class OneModel(APIView):
     def delete(self, request: ApiRequest, pk: int) -> Response:
         """Delete a model that no run uses. A worker removes its files."""
         seen = Policy.objects.visible_to(request.user).select_related("project")
-        found = get_object_or_404(seen, pk=pk)
-        _require_run(request, found.project)
+        policy = get_object_or_404(seen, pk=pk)
+        _require_run(request, policy.project)
         try:
-            delete_model(found, request.user)
+            delete_model(policy, request.user)
         except ModelInUse as error:
             raise Conflict(str(error)) from None
         _wake_worker()
@@ -344,12 +344,12 @@ class StopModelImport(APIView):
     )
     def post(self, request: ApiRequest, pk: int) -> Response:
         """Cancel the import. Nothing of the model is kept."""
-        found = _import(request, pk)
+        policy_import = _import(request, pk)
         try:
-            found.stop(f"stopped by {request.user}", request.user)
+            policy_import.stop(f"stopped by {request.user}", request.user)
         except ImportOver as error:
             raise Conflict(f"Nothing was changed: {error}.") from None
-        return Response(ModelImportDocument(found).data)
+        return Response(ModelImportDocument(policy_import).data)
 
 
 class ModelImportAgain(APIView):
@@ -362,18 +362,23 @@ class ModelImportAgain(APIView):
     )
     def post(self, request: ApiRequest, pk: int) -> Response:
         """Retry a failed import, with another name or another chat template."""
-        found = _import(request, pk)
+        policy_import = _import(request, pk)
         form = AgainDocument(data=request.data)
         form.is_valid(raise_exception=True)
         data = form.validated_data
-        if found.state != PolicyImport.State.FAILED:
-            raise Conflict(f"Nothing was changed: it is {found.get_state_display()}.")
+        if policy_import.state != PolicyImport.State.FAILED:
+            raise Conflict(f"Nothing was changed: it is {policy_import.get_state_display()}.")
         try:
-            add_again(found, data["slug"] or found.slug, data["template"], data["template_text"])
+            add_again(
+                policy_import,
+                data["slug"] or policy_import.slug,
+                data["template"],
+                data["template_text"],
+            )
         except NotAddable as error:
             raise _refusal(error) from None
         _wake_worker()
-        return Response(ModelImportDocument(found).data)
+        return Response(ModelImportDocument(policy_import).data)
 
 
 @takes_body(PIECE_BYTES)
@@ -392,11 +397,11 @@ class ModelFile(APIView):
 
         A part must begin where the file ends so far. Sending a part again changes nothing.
         """
-        found = _import(request, pk)
+        policy_import = _import(request, pk)
         offset = PieceQuery.of(request)["offset"]
         piece = cast("bytes", request.data)  # what Bytes parsed
         try:
-            return Response({"received": take_piece(found, name, offset, piece)})
+            return Response({"received": take_piece(policy_import, name, offset, piece)})
         except WrongOffset as error:
             raise Conflict(str(error)) from None
         except BadUpload as error:
@@ -415,12 +420,12 @@ class StartModelImport(APIView):
     )
     def post(self, request: ApiRequest, pk: int) -> Response:
         """Add the model whose files are uploaded."""
-        found = _import(request, pk)
+        policy_import = _import(request, pk)
         try:
-            finish_upload(found)
+            finish_upload(policy_import)
         except BadUpload as error:
             raise ValidationError({"files": [str(error)]}) from None
         except ImportOver as error:
             raise Conflict(f"Nothing was changed: {error}.") from None
         _wake_worker()
-        return Response(ModelImportDocument(found).data)
+        return Response(ModelImportDocument(policy_import).data)

@@ -8,9 +8,9 @@ from django.db.models import Manager, QuerySet
 LONGEST_SLUG = 50
 
 
-def free_name(wanted: str, among: QuerySet[Any] | Manager[Any]) -> str:
+def free_name(preferred: str, among: QuerySet[Any] | Manager[Any]) -> str:
     """Return a slug that none of these rows has."""
     room = LONGEST_SLUG - 7
-    taken = set(among.filter(slug__startswith=wanted[:room]).values_list("slug", flat=True))
-    tried = chain((wanted[:LONGEST_SLUG],), (f"{wanted[:room]}-{n}" for n in count(2)))
+    taken = set(among.filter(slug__startswith=preferred[:room]).values_list("slug", flat=True))
+    tried = chain((preferred[:LONGEST_SLUG],), (f"{preferred[:room]}-{n}" for n in count(2)))
     return next(name for name in tried if name not in taken)

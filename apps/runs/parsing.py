@@ -122,14 +122,14 @@ def keys_by_section(section: type[BaseModel] = RunConfig, prefix: str = "") -> d
 
     A section of which there are several kinds has the keys of all of them.
     """
-    found = {prefix: list(section.model_fields)}
+    keys_by_address = {prefix: list(section.model_fields)}
     for name, info in section.model_fields.items():
         address = f"{prefix}.{name}".removeprefix(".")
         for inner in _sections_of(info.annotation):
             for place, keys in keys_by_section(inner, address).items():
-                known = found.setdefault(place, [])
-                known += [key for key in keys if key not in known]
-    return found
+                section_keys = keys_by_address.setdefault(place, [])
+                section_keys += [key for key in keys if key not in section_keys]
+    return keys_by_address
 
 
 def _lines(node: yaml.Node | None, prefix: str) -> Iterator[tuple[str, int]]:
@@ -209,13 +209,13 @@ _StrictLoader.add_implicit_resolver(
 
 def _listed_once(problems: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return problems by field; the list of known fields stands in the first that has it."""
-    found: dict[str, str] = {}
+    by_field: dict[str, str] = {}
     listed: set[str] = set()
     for field, words in problems:
-        problem, known, names = words.partition("; known: ")
-        found[field] = problem if names in listed else f"{problem}{known}{names}"
+        problem, separator, names = words.partition("; known: ")
+        by_field[field] = problem if names in listed else f"{problem}{separator}{names}"
         listed.add(names)
-    return found
+    return by_field
 
 
 def _explain_problem(problem: ErrorDetails) -> tuple[str, str]:

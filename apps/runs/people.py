@@ -57,11 +57,11 @@ class Raters(Section):
 
     def groups_by_domain(self) -> dict[str, list[str]]:
         """Return the groups that rate a domain, for the domains that only some groups rate."""
-        found: dict[str, list[str]] = {}
+        groups: dict[str, list[str]] = {}
         for entry in self.domain_groups:
             domain, _, group = entry.partition(": ")
-            found.setdefault(domain, []).append(group)
-        return found
+            groups.setdefault(domain, []).append(group)
+        return groups
 
 
 class Gold(Section):

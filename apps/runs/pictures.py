@@ -16,9 +16,9 @@ def find_picture_problems(
     plan: RunConfig, policy: Policy, tasksets: Sequence[Taskset]
 ) -> dict[str, str]:
     """Return what rules the run out, by dotted field; empty if it can be made."""
-    found = dict(_of_a_policy_that_sees(plan)) if policy.sees_pictures else {}
+    problems = dict(_of_a_policy_that_sees(plan)) if policy.sees_pictures else {}
     shows = next((taskset for taskset in tasksets if taskset.shows_pictures), None)
-    return found | (dict(_of_tasks_that_show(plan, policy, shows)) if shows else {})
+    return problems | (dict(_of_tasks_that_show(plan, policy, shows)) if shows else {})
 
 
 def _of_a_policy_that_sees(plan: RunConfig) -> Problems:

@@ -37,9 +37,11 @@ def promoted(
     if version.version == 0 and not slug:
         return run.policy
     source = version_source(version)
-    known = run.project.policies.filter(source=source, **({"slug": slug} if slug else {})).first()
-    if known is not None and Path(known.folder).is_dir():
-        return known
+    existing = run.project.policies.filter(
+        source=source, **({"slug": slug} if slug else {})
+    ).first()
+    if existing is not None and Path(existing.folder).is_dir():
+        return existing
     slug = slug or free_name(name_of_policy(version), run.project.policies)
     folder = folder_of_policy(run, slug)
     sealed = copy_as_base(Path(version.folder), folder)
@@ -78,22 +80,22 @@ def plan_of_branch(run: Run, policy: str, steps: int) -> RunConfig:
 
 
 @transaction.atomic
-def branch(version: WeightVersion, policy: Policy, by: User | None, wanted: dict[str, Any]) -> Run:
+def branch(version: WeightVersion, policy: Policy, by: User | None, options: dict[str, Any]) -> Run:
     """Create a run that continues from a version.
 
-    `wanted`: slug, title, steps, whether it starts and whether its parent stops now. Raises
+    `options`: slug, title, steps, whether it starts and whether its parent stops now. Raises
     ConfigError, NotPossible, and IntegrityError if the slug is taken.
     """
     parent = version.run
-    plan = plan_of_branch(parent, policy.slug, wanted["steps"])
+    plan = plan_of_branch(parent, policy.slug, options["steps"])
     run = Run.create(
-        project=parent.project, slug=wanted["slug"], title=wanted["title"], plan=plan, owner=by
+        project=parent.project, slug=options["slug"], title=options["title"], plan=plan, owner=by
     )
     Run.objects.filter(pk=run.pk).update(branched_from=version)
     parent.refresh_from_db()
-    if wanted["stop_parent"] and parent.state not in Run.ENDED:
+    if options["stop_parent"] and parent.state not in Run.ENDED:
         parent.stop(by, reason=f"{run.slug} continues from its version {version.version}")
-    if wanted["start"]:
+    if options["start"]:
         run.start(by)
     run.refresh_from_db()
     return run

@@ -57,8 +57,8 @@ def machine_memory() -> dict[str, int]:
     Empty where neither can be read.
     """
     limits = [_first_number(path) for path in MEMORY_LIMITS]
-    known = [limit for limit in (_installed_memory(), *limits) if limit]
-    return {"machine_bytes": min(known)} if known else {}
+    sizes = [limit for limit in (_installed_memory(), *limits) if limit]
+    return {"machine_bytes": min(sizes)} if sizes else {}
 
 
 def _installed_memory() -> int:
@@ -89,8 +89,8 @@ def _stat(pid: int) -> list[str]:
 
 def _family(pid: int) -> list[int]:
     """Return the process and its descendants."""
-    found = [pid]
-    for one in found:
+    pids = [pid]
+    for one in pids:
         try:
             threads = os.listdir(f"/proc/{one}/task")
         except OSError:
@@ -98,12 +98,12 @@ def _family(pid: int) -> list[int]:
         for thread in threads:
             try:
                 with open(f"/proc/{one}/task/{thread}/children") as file:
-                    found += map(int, file.read().split())
+                    pids += map(int, file.read().split())
             except OSError:
                 continue
-        if len(found) > MOST_CHILDREN:
+        if len(pids) > MOST_CHILDREN:
             break
-    return found[:MOST_CHILDREN]
+    return pids[:MOST_CHILDREN]
 
 
 def gpu() -> dict[str, Any]:

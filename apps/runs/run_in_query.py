@@ -20,13 +20,15 @@ def find_run_in_query(runs: QuerySet[Run], name: str) -> Run:
         return run
     project, slash, slug = name.strip().rpartition("/")
     condition = Q(slug=slug, project__slug=project) if slash else Q(slug=slug)
-    found = list(runs.filter(condition).select_related("project").order_by("-pk")[: MOST_NAMED + 1])
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    matches = list(
+        runs.filter(condition).select_related("project").order_by("-pk")[: MOST_NAMED + 1]
+    )
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
         shown = name.strip()[:LONGEST_SHOWN]
         raise Http404(f"no run of your projects is “{shown}”; run= takes its name or its number")
-    names = ", ".join(f"{run.project.slug}/{run.slug}" for run in found[:MOST_NAMED])
+    names = ", ".join(f"{run.project.slug}/{run.slug}" for run in matches[:MOST_NAMED])
     raise Http404(f"several runs have this name; write run= with one of {names}")
 
 

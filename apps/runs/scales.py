@@ -39,10 +39,10 @@ def _of_parts(rule: Mixture, scale: DifficultyScale) -> Iterator[tuple[str, str]
     """Yield the parts whose domain no task has."""
     for n, part in enumerate(rule.parts):
         if part.domain not in scale.bands:
-            known = ", ".join(repr(name) for name in list(scale.bands)[:DOMAINS_SHOWN])
+            domains = ", ".join(repr(name) for name in list(scale.bands)[:DOMAINS_SHOWN])
             yield (
                 f"selection.parts.{n}.domain",
-                f"no task has the domain {part.domain!r}; there are {known}",
+                f"no task has the domain {part.domain!r}; there are {domains}",
             )
 
 

@@ -19,12 +19,12 @@ def load_tasksets(project: Project, plan: RunConfig, owner: User | None) -> list
     Raises ConfigError naming each one that the project has not, or that cannot be sampled.
     """
     names = plan.taskset_names
-    found = {one.slug: one for one in project.tasksets.filter(slug__in=names)}
-    if plan.serve and not found:
+    tasksets_by_slug = {one.slug: one for one in project.tasksets.filter(slug__in=names)}
+    if plan.serve and not tasksets_by_slug:
         return [_for_callers(project, names[0], owner)]
-    if problems := dict(_problems(project, plan, found)):
+    if problems := dict(_problems(project, plan, tasksets_by_slug)):
         raise ConfigError(problems)
-    return [found[name] for name in names]
+    return [tasksets_by_slug[name] for name in names]
 
 
 def _for_callers(project: Project, slug: str, owner: User | None) -> Taskset:
@@ -35,13 +35,13 @@ def _for_callers(project: Project, slug: str, owner: User | None) -> Taskset:
 
 
 def _problems(
-    project: Project, plan: RunConfig, found: dict[str, Taskset]
+    project: Project, plan: RunConfig, tasksets_by_slug: dict[str, Taskset]
 ) -> Iterator[tuple[str, str]]:
     for name in plan.taskset_names:
         field = f"tasksets.{name}" if plan.tasksets else "taskset"
-        if name not in found:
+        if name not in tasksets_by_slug:
             yield field, f"no taskset {name!r} in project {project.slug!r}"
-        elif found[name].grows and not plan.serve:
+        elif tasksets_by_slug[name].grows and not plan.serve:
             yield (
                 field,
                 (
@@ -49,7 +49,7 @@ def _problems(
                     "use another"
                 ),
             )
-        elif plan.serve and not found[name].grows:
+        elif plan.serve and not tasksets_by_slug[name].grows:
             yield (
                 field,
                 (

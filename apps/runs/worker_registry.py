@@ -41,11 +41,11 @@ def enter(role: str, **described: Any) -> Worker:
 
 def _plugins() -> dict[str, dict[str, str]]:
     """Return the plugins of this process with their versions, and log the refused ones."""
-    found = REGISTRY.plugins()
-    for one in found:
+    plugins = REGISTRY.plugins()
+    for one in plugins:
         if one.refused:
             log.warning("plugin_refused", plugin=one.title, origin=one.origin, why=one.refused)
-    versions = {one.title: "refused" if one.refused else str(one.version) for one in found}
+    versions = {one.title: "refused" if one.refused else str(one.version) for one in plugins}
     return {"plugins": versions} if versions else {}
 
 

@@ -130,11 +130,11 @@ class EventsConsumer(TopicSocket):
         if self.hub:
             self.hub.forget(self.watcher)
 
-    async def _forward(self, heard: list[dict]) -> None:
+    async def _forward(self, messages: list[dict]) -> None:
         """Send announced events that are next in sequence; after a gap, read from Postgres."""
         events = []
         gaps = set()
-        for message in heard:
+        for message in messages:
             topic = self.names[message["topic"]]
             if topic not in gaps and message["sequence"] == self.sent[topic] + 1:
                 self.sent[topic] += 1

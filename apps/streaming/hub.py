@@ -235,12 +235,14 @@ class Hub:
 
         Called after a reconnection: such a stream was lost and is written again.
         """
-        known = {key: stream.last for key, stream in self.streams.items() if stream.last != START}
-        if not known:
+        last_read = {
+            key: stream.last for key, stream in self.streams.items() if stream.last != START
+        }
+        if not last_read:
             return
-        for key, entries in (await self.past(known, 1)).items():
+        for key, entries in (await self.past(last_read, 1)).items():
             stream = self.streams.get(key)
-            if stream and (not entries or entries[0].id != known[key]):
+            if stream and (not entries or entries[0].id != last_read[key]):
                 stream.last = START
                 for watcher in stream.watchers:
                     watcher.put(StreamLost(key))

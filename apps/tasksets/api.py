@@ -29,14 +29,14 @@ def png_for(user: User, sha256: str) -> HttpResponse:
 
     It is shown to our own pages alone, and never run.
     """
-    found = Picture.objects.visible_to(user).filter(sha256=sha256).first()
-    if found is None:
+    picture = Picture.objects.visible_to(user).filter(sha256=sha256).first()
+    if picture is None:
         raise Http404("your projects have no image with this name")
     headers = {
         "Cache-Control": FOR_EVER,
-        "ETag": f'"{found.sha256}"',
+        "ETag": f'"{picture.sha256}"',
         "X-Content-Type-Options": "nosniff",
         "Cross-Origin-Resource-Policy": "same-origin",
-        "Content-Disposition": f'inline; filename="{found.sha256[:12]}.png"',
+        "Content-Disposition": f'inline; filename="{picture.sha256[:12]}.png"',
     }
-    return HttpResponse(bytes(found.png), content_type=PNG, headers=headers)
+    return HttpResponse(bytes(picture.png), content_type=PNG, headers=headers)

@@ -63,19 +63,19 @@ def defined_in(text: str) -> set[str]:
     return {name for node in ast.walk(parse_python(text)) for name in _bound_by(node)}
 
 
-def called_in(text: str, known: set[str]) -> list[str]:
+def called_in(text: str, known_names: set[str]) -> list[str]:
     """Return the functions that the text calls and neither defines nor knows, inner calls first.
 
     Raises NotPython.
     """
     nodes = list(ast.walk(parse_python(text)))
     defined = {name for node in nodes for name in _bound_by(node)}
-    known = known | BUILT_IN | defined
+    known_names = known_names | BUILT_IN | defined
     names = []
     for node in reversed(nodes):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             names.append(node.func.id)
-    return list(dict.fromkeys(name for name in names if name not in known))
+    return list(dict.fromkeys(name for name in names if name not in known_names))
 
 
 def _bound_by(node: ast.AST) -> Iterator[str]:

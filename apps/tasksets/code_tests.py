@@ -78,17 +78,17 @@ def normal_form(row: Row) -> RecognisedTests | None:
     inner = _unwrapped(row)
     for layout, keys, reader in LAYOUTS:
         if all(inner.get(key) is not None for key in keys):
-            found = reader(inner)
-            if found is None:
+            answer = reader(inner)
+            if answer is None:
                 continue
-            if not found["tests"]:
+            if not answer["tests"]:
                 raise BadTests(f"{keys[0]}: the task has none")
-            if "check" in found["tests"][0]:
-                found = _with_function(found, keys[0])
+            if "check" in answer["tests"][0]:
+                answer = _with_function(answer, keys[0])
             language = inner.get("language")
             if isinstance(language, str) and (layout == OWN or language.lower() in LANGUAGES):
-                found["language"] = language
-            return RecognisedTests(layout, found)
+                answer["language"] = language
+            return RecognisedTests(layout, answer)
     return None
 
 
@@ -107,7 +107,7 @@ def _unwrapped(row: Row) -> Row:
     for _ in range(MOST_WRAPPERS):
         if any(all(row.get(key) is not None for key in keys) for _, keys, _ in LAYOUTS):
             return row
-        inner = next((found for name in WRAPPERS if (found := _object(row.get(name)))), None)
+        inner = next((wrapped for name in WRAPPERS if (wrapped := _object(row.get(name)))), None)
         if inner is None:
             return row
         row = inner
@@ -224,13 +224,13 @@ def _with_candidate(row: Row, field: str) -> dict[str, Any]:
     test = read_text(row[field], field)
     call = f"\ncheck({function})\n" if re.search(r"^def check\s*\(", test, re.MULTILINE) else ""
     prompt = row.get("prompt")
-    found: dict[str, Any] = {"function": function, "tests": [{"check": test + call}]}
+    answer: dict[str, Any] = {"function": function, "tests": [{"check": test + call}]}
     if not isinstance(prompt, str):
-        return found
+        return answer
     is_code = re.search(rf"^def {function}\b", prompt, re.MULTILINE)
     if is_code and (preamble := _runnable_prompt(prompt)):
-        found["preamble"] = preamble
-    return found
+        answer["preamble"] = preamble
+    return answer
 
 
 def _runnable_prompt(prompt: str) -> str:
@@ -388,35 +388,35 @@ def _any_tests(value: Any, field: str, row: Row) -> dict[str, Any]:
         return _columns({**columns, "fn_name": value.get("fn_name") or function})
     if not isinstance(value, list):
         raise BadTests(f"{field}: must be a list of tests")
-    found: dict[str, Any]
+    answer: dict[str, Any]
     if value and all(isinstance(one, str) for one in value):
-        found = {"tests": _checks(value, field)}
-        return _with_setup({"function": function, **found} if function else found, _setup(row))
+        answer = {"tests": _checks(value, field)}
+        return _with_setup({"function": function, **answer} if function else answer, _setup(row))
     if value and all(isinstance(one, Mapping) and "check" in one for one in value):
         checks = [read_text(one["check"], f"{field}.{n}.check") for n, one in enumerate(value)]
-        found = {"tests": _checks(checks, field)}
+        answer = {"tests": _checks(checks, field)}
         if row.get("preamble"):
-            found["preamble"] = read_text(row["preamble"], "preamble")
-        return _with_setup({"function": function, **found} if function else found, _setup(row))
+            answer["preamble"] = read_text(row["preamble"], "preamble")
+        return _with_setup({"function": function, **answer} if function else answer, _setup(row))
     return _read_tests(value, field, function)
 
 
-def _with_function(found: dict[str, Any], field: str) -> dict[str, Any]:
+def _with_function(answer: dict[str, Any], field: str) -> dict[str, Any]:
     """Add the function that the checks are about, where they say it.
 
     Any other name is the answer's, too.
     """
-    texts = [found.get("preamble", ""), found.get("setup", "")]
+    texts = [answer.get("preamble", ""), answer.get("setup", "")]
     try:
-        known = set().union(*(defined_in(text) for text in texts))
-        called = [called_in(test["check"], known) for test in found["tests"]]
+        defined = set().union(*(defined_in(text) for text in texts))
+        called = [called_in(test["check"], defined) for test in answer["tests"]]
     except NotPython as error:
         raise BadTests(f"{field}: {error}") from None
-    if found.get("function"):
-        return found
+    if answer.get("function"):
+        return answer
     names = dict.fromkeys(name for each in called for name in each)
     own = [name for name in names if name not in USUAL_NAMES] or list(names)[:1]
-    return {"function": own[0], **found} if len(own) == 1 else found
+    return {"function": own[0], **answer} if len(own) == 1 else answer
 
 
 def _setup(row: Row) -> list[str]:
@@ -500,6 +500,6 @@ def _checks(value: Any, field: str) -> list[dict[str, str]]:
     return [{"check": text} for text in read_texts(value, field)]
 
 
-def _with_setup(found: dict[str, Any], before: list[Any]) -> dict[str, Any]:
+def _with_setup(answer: dict[str, Any], before: list[Any]) -> dict[str, Any]:
     setup = "\n".join(read_text(one, "setup") for one in before)
-    return {**found, "setup": setup} if setup else found
+    return {**answer, "setup": setup} if setup else answer

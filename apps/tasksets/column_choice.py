@@ -87,12 +87,12 @@ class RowPreview:
 def look_at_rows(preview: Mapping[str, Any], how: ImportOptions) -> RowPreview:
     """Return the previewed rows as these columns make them tasks; nothing of the file is read."""
     records = [_record(*row) for row in preview.get("rows", ())]
-    known = {
+    pictures = {
         name: EncodedPicture(name, width, height, b"")
         for name, (width, height) in preview.get("pictures", {}).items()
     }
     columns = preview.get("columns", ())
-    rows = read_tasks(records, how.columns, _refused_picture, known)
+    rows = read_tasks(records, how.columns, _refused_picture, pictures)
     return RowPreview(columns, list(rows), preview.get("refusal", ""), sorted(rows.dropped.items()))
 
 

@@ -103,10 +103,10 @@ def _picture_part(address: str) -> Row:
 def _pictures(taskset: Taskset, tasks: list[Task]) -> dict[str, str]:
     """Return their pictures' data addresses, by name."""
     names = {name for task in tasks for name in list_pictures(task.prompt)}
-    found = Picture.objects.filter(project=taskset.project_id, sha256__in=names).values_list(
+    rows = Picture.objects.filter(project=taskset.project_id, sha256__in=names).values_list(
         "sha256", "png"
     )
-    return {name: "data:image/png;base64," + base64.b64encode(png).decode() for name, png in found}
+    return {name: "data:image/png;base64," + base64.b64encode(png).decode() for name, png in rows}
 
 
 def _json(value: object) -> str:

@@ -26,8 +26,8 @@ def add_to_set(project: Project, slug: str, tasks: Sequence[Task], by: User) -> 
 
     Raises ValueError with the reason, and stores nothing then.
     """
-    known = Taskset.objects.filter(project=project, slug=slug).select_related("first").first()
-    newest = known.versions.first() if known else None
+    first = Taskset.objects.filter(project=project, slug=slug).select_related("first").first()
+    newest = first.versions.first() if first else None
     if newest and newest.grows:
         raise ValueError(
             f"{slug} collects the prompts of callers and cannot be edited; choose another taskset"

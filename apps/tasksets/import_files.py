@@ -67,7 +67,7 @@ def ask_hub(project: Project, by: User, name: str, config: str, split: str) -> T
     Raises TooManyHeld.
     """
     _require_room(project)
-    asked = {"name": name, "config": config, "split": split}
+    source = {"name": name, "config": config, "split": split}
     place = " ".join(filter(None, [name, config, split]))[:200]
     slug = slugify(name.rpartition("/")[2])[:50]
     return TasksetImport.objects.create(
@@ -77,7 +77,7 @@ def ask_hub(project: Project, by: User, name: str, config: str, split: str) -> T
         slug=slug,
         suffix=".jsonl",
         bytes=0,
-        hub=asked,
+        hub=source,
         state=TasksetImport.State.WAITING,
     )
 

@@ -21,13 +21,13 @@ def tasksets_are_unchanged() -> Iterator[str]:
     with connection.cursor() as cursor:
         cursor.execute(AS_THEY_ARE)
         rows = cursor.fetchall()
-    for slug, size, digest, count, found in rows:
+    for slug, size, digest, count, current_digest in rows:
         if count != size:
             yield f"taskset {slug}: {count} tasks for a size of {size}"
-        elif digest != found:
+        elif digest != current_digest:
             yield (
-                f"taskset {slug}: the tasks have digest {found[:12]}, but the stored digest "
-                f"is {digest[:12]}"
+                f"taskset {slug}: the tasks have digest {current_digest[:12]}, but the stored "
+                f"digest is {digest[:12]}"
             )
     for taskset in Taskset.objects.exclude(first=None).select_related("first"):
         if not taskset.versions.filter(version=taskset.version - 1).exists() or (

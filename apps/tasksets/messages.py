@@ -63,19 +63,19 @@ def read_content(
     value: object,
     taken: dict[str, EncodedPicture],
     path: ReadPath | None = None,
-    known: Mapping[str, EncodedPicture] = NONE_KNOWN,
+    decoded: Mapping[str, EncodedPicture] = NONE_KNOWN,
 ) -> Content:
     """Convert a message's content from outside to the stored form. Raises BadContent.
 
     Its pictures are added to `taken`, by name. `path` reads the picture of a part {"type": "image",
-    "path": …}; without it such a part is refused. `known`: pictures that were read already, whose
+    "path": …}; without it such a part is refused. `decoded`: pictures that were read already, whose
     parts are in the stored form. Parts that are all text become one text.
     """
     if isinstance(value, str):
         return value
     if not isinstance(value, list) or not 0 < len(value) <= MOST_PARTS:
         raise BadContent("", f"must be text or a list of 1 to {MOST_PARTS} parts")
-    parts = [_part(f"[{place}]", part, taken, path, known) for place, part in enumerate(value)]
+    parts = [_part(f"[{place}]", part, taken, path, decoded) for place, part in enumerate(value)]
     if len(pictures_in(parts)) > MOST_PICTURES:
         raise BadContent("", f"contains more than {MOST_PICTURES} images")
     if pictures_in(parts):
@@ -97,12 +97,12 @@ def _part(
     part: Any,
     taken: dict[str, EncodedPicture],
     path: ReadPath | None,
-    known: Mapping[str, EncodedPicture],
+    decoded: Mapping[str, EncodedPicture],
 ) -> Part:
     match part:
-        case {"type": "image", "picture": str(name)} if name in known:
-            taken[name] = known[name]
-            return picture_part(known[name])
+        case {"type": "image", "picture": str(name)} if name in decoded:
+            taken[name] = decoded[name]
+            return picture_part(decoded[name])
         case {"type": "text", "text": str(text), **rest} if not rest:
             return {"type": "text", "text": text}
         case {

@@ -75,15 +75,15 @@ class OverlapIndex:
         count = 0
         for place, text in enumerate(texts):
             self.whole.setdefault(_digest(normalise_words(text)), []).append(place)
-            found = digest_ngrams(text)
-            count += len(found)
+            ngrams = digest_ngrams(text)
+            count += len(ngrams)
             if count > most:
                 raise TooMuch(
                     f"has more than {most} 8-grams; check the smaller set against the larger one,"
                     " or a part of it"
                 )
-            grams.append(np.fromiter(found, np.uint64, len(found)))
-            owners.append(np.full(len(found), place, np.uint32))
+            grams.append(np.fromiter(ngrams, np.uint64, len(ngrams)))
+            owners.append(np.full(len(ngrams), place, np.uint32))
         self._index(
             np.concatenate([*grams, np.empty(0, np.uint64)]),
             np.concatenate([*owners, np.empty(0, np.uint32)]),
@@ -113,14 +113,14 @@ class OverlapIndex:
                 yield Pair(checked, place, share, False)
 
     def _shared(self, grams: set[int]) -> Counter[int]:
-        wanted = np.fromiter(grams, np.uint64, len(grams))
-        firsts = np.searchsorted(self.grams, wanted, "left")
-        lasts = np.searchsorted(self.grams, wanted, "right")
-        found: Counter[int] = Counter()
+        hashes = np.fromiter(grams, np.uint64, len(grams))
+        firsts = np.searchsorted(self.grams, hashes, "left")
+        lasts = np.searchsorted(self.grams, hashes, "right")
+        counts: Counter[int] = Counter()
         for first, last in zip(firsts, lasts, strict=True):
             if last > first:
-                found.update(self.owners[first:last].tolist())
-        return found
+                counts.update(self.owners[first:last].tolist())
+        return counts
 
 
 def find_overlapping_pairs(
@@ -130,6 +130,6 @@ def find_overlapping_pairs(
 
     Raises TooMuch.
     """
-    known = OverlapIndex(checked)
+    index = OverlapIndex(checked)
     for place, text in enumerate(other):
-        yield from known.meets(place, text, threshold)
+        yield from index.meets(place, text, threshold)

@@ -23,7 +23,7 @@ class NotOneText(ValueError):
 def read_pickled_text(pickled: bytes) -> str:
     """Return the text. Raises NotOneText."""
     at = 0
-    found = None
+    text = None
     while at < len(pickled):
         instruction = pickled[at]
         at += 1
@@ -33,12 +33,12 @@ def read_pickled_text(pickled: bytes) -> str:
             at += 1
         elif instruction == FRAME:
             at += 8
-        elif instruction in TEXTS and found is None:
-            found, at = _text(pickled, at, TEXTS[instruction])
-        elif instruction in MEMOS and found is not None:
+        elif instruction in TEXTS and text is None:
+            text, at = _text(pickled, at, TEXTS[instruction])
+        elif instruction in MEMOS and text is not None:
             at += MEMOS[instruction]
-        elif instruction == STOP and found is not None and at == len(pickled):
-            return found
+        elif instruction == STOP and text is not None and at == len(pickled):
+            return text
         else:
             raise NotOneText("the pickle must contain exactly one text")
     raise NotOneText("the pickle is truncated")

@@ -93,21 +93,21 @@ class TaskRows:
         records: Iterable[Record | BadLine],
         columns: Columns,
         path: ReadPath | None = None,
-        known: Mapping[str, EncodedPicture] = NONE_KNOWN,
+        decoded: Mapping[str, EncodedPicture] = NONE_KNOWN,
     ) -> None:
         self.columns = columns
         self.path = path
-        self.known = known
+        self.decoded = decoded
         self.dropped: Counter[str] = Counter()
         self.layout: Layout | None = None
         source = iter(records)
         first: list[Record | BadLine] = []
         if columns.layout == AUTO:
             first = list(islice(source, LOOKED_AT))
-            found = recognised(
+            layout = recognised(
                 [record.fields for record in first if isinstance(record, Record)], TASKS
             )
-            self.layout = None if found is PLAIN[TASKS] else found
+            self.layout = None if layout is PLAIN[TASKS] else layout
         elif columns.layout:
             self.layout = BY_NAME[columns.layout]
         self._records = chain(first, source)
@@ -131,7 +131,7 @@ class TaskRows:
             else self._by_columns(record.fields, taking)
         )
         task = TaskRow(
-            read_prompt(row, "prompt", taken, self.path, self.known),
+            read_prompt(row, "prompt", taken, self.path, self.decoded),
             row["answer"],
             row["meta"],
             row["follow_ups"],
@@ -192,10 +192,10 @@ def read_tasks(
     records: Iterable[Record | BadLine],
     columns: Columns,
     path: ReadPath | None = None,
-    known: Mapping[str, EncodedPicture] = NONE_KNOWN,
+    decoded: Mapping[str, EncodedPicture] = NONE_KNOWN,
 ) -> TaskRows:
     """Return the tasks and bad rows of these records."""
-    return TaskRows(records, columns, path, known)
+    return TaskRows(records, columns, path, decoded)
 
 
 def read_jsonl(stream: BinaryIO, columns: Columns, path: ReadPath | None = None) -> TaskRows:
@@ -208,7 +208,7 @@ def read_prompt(
     column: str,
     taken: dict[str, EncodedPicture],
     path: ReadPath | None = None,
-    known: Mapping[str, EncodedPicture] = NONE_KNOWN,
+    decoded: Mapping[str, EncodedPicture] = NONE_KNOWN,
 ) -> list[dict[str, Content]]:
     """Return a prompt's messages, which end with the user's.
 
@@ -218,7 +218,7 @@ def read_prompt(
         raise NotATask(f"no column {column!r}; found {', '.join(sorted(row)[:10]) or 'none'}")
     messages = _messages(row[column], column, RowReading())
     messages = [
-        _message(message, f"{column}[{place}]", taken, path, known)
+        _message(message, f"{column}[{place}]", taken, path, decoded)
         for place, message in enumerate(messages)
     ]
     last = messages[-1]
@@ -238,12 +238,12 @@ def _message(
     place: str,
     taken: dict[str, EncodedPicture],
     path: ReadPath | None,
-    known: Mapping[str, EncodedPicture],
+    decoded: Mapping[str, EncodedPicture],
 ) -> dict[str, Content]:
     try:
         stored = {
             "role": message["role"],
-            "content": read_content(message["content"], taken, path, known),
+            "content": read_content(message["content"], taken, path, decoded),
         }
     except BadContent as error:
         raise NotATask(f"{place}.content{error.where}: {error.why}") from None
@@ -314,7 +314,7 @@ def _answer(row: dict[str, Any], column: str | None, key: str) -> dict[str, Any]
 def _tests_in(content: dict[str, Any]) -> dict[str, Any]:
     """Return the tests of a program in the form that is judged; nothing where there are none."""
     try:
-        found = normal_form(content)
+        tests = normal_form(content)
     except BadTests as error:
         raise NotATask(str(error)) from None
-    return found.answer if found else {}
+    return tests.answer if tests else {}

@@ -68,8 +68,8 @@ def _numbers(text: str) -> Counter[str]:
     return Counter(_NUMBER.findall(_THOUSANDS.sub("", text)))
 
 
-def _missing(wanted: Counter[str], there: Counter[str]) -> str:
-    return next(iter(wanted - there), "")
+def _missing(expected: Counter[str], there: Counter[str]) -> str:
+    return next(iter(expected - there), "")
 
 
 def _leaves(answer: Any) -> Iterator[str]:

@@ -19,13 +19,13 @@ def find_scale(taskset: Taskset, name: str) -> DifficultyScale:
     A taskset never changes, so neither does what was made of it. Raises ValueError with the numbers
     that there are.
     """
-    found = taskset.scales.filter(name=name).first()
-    if found and not found.ready:
+    scale = taskset.scales.filter(name=name).first()
+    if scale and not scale.ready:
         raise ValueError(
-            f"the scale {name!r} of {taskset.slug!r} has {found.difficulties.count():,} of "
+            f"the scale {name!r} of {taskset.slug!r} has {scale.difficulties.count():,} of "
             f"{taskset.size:,} values so far: continue with `manage.py taskset difficulty`"
         )
-    return found or _made_of_meta(taskset, name)
+    return scale or _made_of_meta(taskset, name)
 
 
 @transaction.atomic
@@ -164,10 +164,10 @@ def _lacking(taskset: Taskset, name: str) -> str:
         return ""
     first = taskset.tasks.exclude(pk__in=having.values("pk")).order_by("index").first()
     assert first is not None
-    known = ", ".join(_numbers(taskset)) or "none"
+    available = ", ".join(_numbers(taskset)) or "none"
     return (
         f"{without:,} of {taskset.size:,} tasks of {taskset.slug!r} have no number {name!r} "
-        f"in their meta, for example task {first.index}; known numbers and scales: {known}"
+        f"in their meta, for example task {first.index}; known numbers and scales: {available}"
     )
 
 

@@ -42,7 +42,7 @@ def measure_overlap(
 
     `tell` is called with every pair, `progress` with the number of tasks of both sets read so far.
     """
-    found = Overlap(checked.size, other.size)
+    overlap = Overlap(checked.size, other.size)
     exact: set[int] = set()
     near: set[int] = set()
     held = OverlapIndex(_with_progress(iterate_texts(checked), lambda done: progress(done)))
@@ -51,11 +51,11 @@ def measure_overlap(
     ):
         for pair in held.meets(place, text, threshold):
             tell(pair)
-            found.count += 1
-            found.pairs += [pair] if len(found.pairs) < LISTED else []
+            overlap.count += 1
+            overlap.pairs += [pair] if len(overlap.pairs) < LISTED else []
             (exact if pair.is_exact else near).add(pair.checked)
-    found.exact, found.near = len(exact), len(near - exact)
-    return found
+    overlap.exact, overlap.near = len(exact), len(near - exact)
+    return overlap
 
 
 def iterate_texts(taskset: Taskset) -> Iterator[str]:

@@ -28,13 +28,13 @@ def iterate_words(text: str) -> Iterator[str]:
         if has_blanks(word):
             yield word
             continue
-        for found in RUNS.finditer(word):
-            assert found.lastindex is not None  # each run is of one of the kinds
-            kind = found.lastindex - 1
+        for match in RUNS.finditer(word):
+            assert match.lastindex is not None  # each run is of one of the kinds
+            kind = match.lastindex - 1
             if kind == len(WIDTHS):
-                yield found[0]
+                yield match[0]
             else:
-                yield from _overlapping(found[0], WIDTHS[kind])
+                yield from _overlapping(match[0], WIDTHS[kind])
 
 
 def _overlapping(run: str, width: int) -> Iterator[str]:

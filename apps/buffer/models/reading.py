@@ -76,11 +76,11 @@ def ready_groups(run: Run, count: int) -> list[int]:
     if rule.name == "fifo":
         return Experience.objects.oldest_groups(run, count)
     ready = Experience.objects.usual().filter(run=run, state=Experience.State.READY)
-    known: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
+    experiences: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
     for group, draw, *numbers in ready.values_list(
         "group", "group__draw_index", "weight_version", "reward"
     ):
-        known[group, draw].append(tuple(numbers))
+        experiences[group, draw].append(tuple(numbers))
     rated = _rated(ready) if rule.name == "human_first" or getattr(rule, "people", False) else set()
     kinds = _kinds(ready, rule)
     groups = [
@@ -92,7 +92,7 @@ def ready_groups(run: Run, count: int) -> list[int]:
             group in rated,
             kinds.get(group, ""),
         )
-        for (group, draw), of in known.items()
+        for (group, draw), of in experiences.items()
     ]
     return order_groups(groups, rule, _now(run, rule))[:count]
 
@@ -155,12 +155,12 @@ def _trained(run: Run, since: int) -> list[TrainedGroup]:
     rows = rows.annotate(
         number=F("step_items__step__number"), counted=Coalesce("step_items__advantage", "advantage")
     )
-    known: dict[tuple[int, int], list[tuple[int, int, int, float]]] = defaultdict(list)
+    experiences: dict[tuple[int, int], list[tuple[int, int, int, float]]] = defaultdict(list)
     for group, draw, *numbers in rows.values_list(
         "group", "group__draw_index", "weight_version", "uses", "number", "counted"
     ):
-        known[group, draw].append(tuple(numbers))
-    return [_group(group, draw, of) for (group, draw), of in known.items()]
+        experiences[group, draw].append(tuple(numbers))
+    return [_group(group, draw, of) for (group, draw), of in experiences.items()]
 
 
 def _group(group: int, draw: int, rows: Sequence[tuple[int, int, int, float]]) -> TrainedGroup:

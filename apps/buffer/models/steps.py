@@ -218,12 +218,12 @@ def _experts(run: Run, number: int, groups: list[int]) -> list[int]:
     experts = Experience.objects.expert().filter(run=run, state=Experience.State.READY)
     if plan.algorithm.expert.source == "same_prompt":
         experts = experts.filter(group__task__in=run.groups.filter(pk__in=groups).values("task"))
-    known = list(experts.order_by("pk").values_list("pk", flat=True))
-    expert_rows = min(plan.expert_rows_per_step, len(known))
+    expert_ids = list(experts.order_by("pk").values_list("pk", flat=True))
+    expert_rows = min(plan.expert_rows_per_step, len(expert_ids))
     draw = (number - 1) * plan.expert_rows_per_step
     taken: dict[int, None] = {}
     while len(taken) < expert_rows:  # within two epochs every expert occurs at least once
-        taken[known[draw_position(draw, len(known), plan.seed)]] = None
+        taken[expert_ids[draw_position(draw, len(expert_ids), plan.seed)]] = None
         draw += 1
     return list(taken)
 

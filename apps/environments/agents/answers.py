@@ -40,7 +40,7 @@ def turn_named(completion: object) -> tuple[int, int]:
 
 def completion(calls: Sequence["Call"], turns: Sequence[EpisodeTurn]) -> dict:
     """Return the answers to one call, each with the completion id that feedback refers to."""
-    asked, kind = (
+    request, kind = (
         calls[0].asked,
         "text_completion" if calls[0].asked.wishes.raw else "chat.completion",
     )
@@ -49,7 +49,7 @@ def completion(calls: Sequence["Call"], turns: Sequence[EpisodeTurn]) -> dict:
         for place, (call, turn) in enumerate(zip(calls, turns, strict=True))
     ]
     return {
-        **head(turns[0], asked.model, kind),
+        **head(turns[0], request.model, kind),
         "system_fingerprint": fingerprint(turns),
         "choices": choices,
         "usage": usage(turns),
@@ -178,11 +178,11 @@ def last_chunks(call: "Call", turn: EpisodeTurn, rest: str, place: int = 0) -> I
 
 def stream_end(calls: Sequence["Call"], turns: Sequence[EpisodeTurn]) -> Iterator[bytes]:
     """Yield the token counts if requested, and the end of the stream."""
-    asked = calls[0].asked
-    if asked.with_usage:
-        kind = "text_completion" if asked.wishes.raw else "chat.completion.chunk"
+    request = calls[0].asked
+    if request.with_usage:
+        kind = "text_completion" if request.wishes.raw else "chat.completion.chunk"
         yield encode_agent_event(
-            {**head(turns[0], asked.model, kind), "choices": [], "usage": usage(turns)}
+            {**head(turns[0], request.model, kind), "choices": [], "usage": usage(turns)}
         )
     yield b"data: [DONE]\n\n"
 

@@ -291,14 +291,14 @@ def _receipt(word: Feedback) -> dict:
     }
 
 
-def _fields(request: Request, *known: str) -> dict:
+def _fields(request: Request, *allowed: str) -> dict:
     """Return the body's non-null fields; raise an error that names an unknown one."""
     body = request.data if request.data is not None else {}
     if not isinstance(body, dict):
         raise Refused(400, "invalid_value", "The body must be a JSON object.")
     for name in body:
-        if name not in known:
+        if name not in allowed:
             raise unsupported(
-                name[:100], f"is not a known field; known: {', '.join(known) or 'none'}"
+                name[:100], f"is not a known field; known: {', '.join(allowed) or 'none'}"
             )
     return {name: value for name, value in body.items() if value is not None}

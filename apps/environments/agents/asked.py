@@ -252,11 +252,11 @@ def _stops(body: dict) -> tuple[str, ...]:
 
 
 def _model(body: dict, run: Run) -> str:
-    known = (run.policy.slug, run.slug)
+    model_names = (run.policy.slug, run.slug)
     model = body.get("model")
     if not isinstance(model, str):
         raise refuse_field("model", f"must be {run.policy.slug!r}")
-    if model not in known:
+    if model not in model_names:
         raise Refused(
             404,
             "model_not_found",
@@ -290,14 +290,14 @@ def _forced_prefix(choice: object, offered: list[dict]) -> str:
         return ""
     names = [tool["function"]["name"] for tool in offered]
     if choice == "required":
-        wanted = names[0] if len(names) == 1 else ""
+        tool_name = names[0] if len(names) == 1 else ""
     elif isinstance(choice, dict) and choice.get("type") == "function":
         function = choice.get("function")
-        wanted = function.get("name") if isinstance(function, dict) else None
+        tool_name = function.get("name") if isinstance(function, dict) else None
     else:
         kinds = 'auto, none, required or {"type": "function", "function": {"name": …}}'
         raise unsupported("tool_choice", f"must be {kinds}")
-    if not names or wanted not in (*names, ""):
+    if not names or tool_name not in (*names, ""):
         raise refuse_field("tool_choice", "must name one of the offered tools")
     begin = f'{BEGIN_OF_CALL}\n{{"name": "'
-    return f'{begin}{wanted}", "arguments":' if wanted else begin
+    return f'{begin}{tool_name}", "arguments":' if tool_name else begin

@@ -162,10 +162,10 @@ def _text(path: str, content: object) -> str:
 
 
 def _calls(path: str, calls: object) -> tuple[tuple[str, str, str], ...]:
-    found = []
+    parsed = []
     for place, call in enumerate(calls if isinstance(calls, list) else [calls]):
         try:
-            found.append(
+            parsed.append(
                 (
                     call["id"],
                     call["function"]["name"],
@@ -177,7 +177,7 @@ def _calls(path: str, calls: object) -> tuple[tuple[str, str, str], ...]:
                 f"{path}.tool_calls[{place}]",
                 "must equal the call in the reply: id, function.name, function.arguments",
             ) from None
-    return tuple(found)
+    return tuple(parsed)
 
 
 def _canonical_arguments(arguments: object) -> str:

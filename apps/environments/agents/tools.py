@@ -64,12 +64,12 @@ def _require_checkable(path: str, schema: object) -> None:
 
 def shows_tools(folder: str) -> bool:
     """Tell whether the policy's chat template supports tools, in the call form parsed here."""
-    found = [
+    template_paths = [
         path
         for name in ("chat_template.jinja", "tokenizer_config.json")
         if (path := Path(folder) / name).is_file()
     ]
-    return any(_shows(str(path), path.stat().st_mtime_ns) for path in found)
+    return any(_shows(str(path), path.stat().st_mtime_ns) for path in template_paths)
 
 
 @lru_cache(maxsize=16)
@@ -91,10 +91,12 @@ def split_tool_calls(text: str, offered: Sequence[dict] = ()) -> tuple[str, list
     functions = [tool["function"] for tool in offered]
     strict = {one["name"]: one.get("parameters", {}) for one in functions if one.get("strict")}
     written = CALL.findall(text)
-    found = [call for inside in written if (call := _fitting(_call(inside), strict)) is not None]
-    if not found or len(found) < len(written):
+    tool_calls = [
+        call for inside in written if (call := _fitting(_call(inside), strict)) is not None
+    ]
+    if not tool_calls or len(tool_calls) < len(written):
         return text, []
-    return CALL.sub("", text).strip(), found
+    return CALL.sub("", text).strip(), tool_calls
 
 
 def _fitting(call: dict | None, strict: dict[str, dict]) -> dict | None:

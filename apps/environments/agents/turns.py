@@ -109,10 +109,10 @@ def find_named_episode(caller: Caller) -> Episode:
     mine = Episode.objects.filter(
         run=caller.run, environment=caller.environment, client=caller.user
     )
-    found = (
+    named = (
         mine.filter(pk=int(name)) if name.isdigit() and len(name) < 19 else mine.filter(key=name)
     )
-    episode = found.select_related("environment", "run").first()
+    episode = named.select_related("environment", "run").first()
     if episode is None:
         raise Refused(
             404, "episode_not_found", f"{HEADER}: you have no episode {name!r} in this run", HEADER

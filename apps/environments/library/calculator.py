@@ -85,13 +85,13 @@ def evaluate_integers(expression: str) -> int:
 
 def _value(node: ast.expr) -> int:
     if isinstance(node, ast.Constant) and type(node.value) is int:
-        found = node.value
+        result = node.value
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        found = -_value(node.operand)
+        result = -_value(node.operand)
     elif isinstance(node, ast.BinOp) and type(node.op) in OPERATIONS:
-        found = OPERATIONS[type(node.op)](_value(node.left), _value(node.right))
+        result = OPERATIONS[type(node.op)](_value(node.left), _value(node.right))
     else:
         raise ValueError("only whole numbers, + - * // % and brackets")
-    if abs(found) > LARGEST:
+    if abs(result) > LARGEST:
         raise ValueError("too large")
-    return found
+    return result

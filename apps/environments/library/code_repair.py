@@ -68,8 +68,8 @@ def _describe_failure(call: sandbox.Call, expected: object, outcome: sandbox.Out
 
 def code_in(text: str) -> str:
     """Return the code between the first fences, or the whole text."""
-    found = FENCED.search(text)
-    return found[1] if found else text
+    match = FENCED.search(text)
+    return match[1] if match else text
 
 
 def _plain(text: str) -> str:

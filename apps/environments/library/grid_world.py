@@ -47,10 +47,10 @@ class GridWorld:
                 return self._render_grid()
 
     def step(self, action: str) -> Step:
-        found = WORD.search(action.lower())
-        if found is None:
+        match = WORD.search(action.lower())
+        if match is None:
             return Step(f"say up, down, left or right\n{self._render_grid()}", -STEP_COST, False)
-        down, right = MOVES[found[0]]
+        down, right = MOVES[match[0]]
         there = self.here[0] + down, self.here[1] + right
         if self._is_free(there):
             self.here = there

@@ -33,10 +33,10 @@ class GuessNumber:
         return ""  # the task's prompt has the rules
 
     def step(self, action: str) -> Step:
-        found = re.search(r"-?[0-9]{1,9}(?![0-9])", action)
-        if found is None:
+        match = re.search(r"-?[0-9]{1,9}(?![0-9])", action)
+        if match is None:
             return Step("say a number", 0.0, False)
-        guess = int(found[0])
+        guess = int(match[0])
         if guess == self.secret:
             return Step("yes", 1.0, True)
         return Step("higher" if guess < self.secret else "lower", 0.0, False)

@@ -42,22 +42,22 @@ def read_plugin(module: ModuleType, name: str) -> EnvironmentPlugin:
     )
 
 
-def _problems_of_class(found: object) -> Iterator[str]:
-    if not isinstance(found, type):
+def _problems_of_class(environment_class: object) -> Iterator[str]:
+    if not isinstance(environment_class, type):
         yield "Environment must be a class"
         return
     for method in METHODS:
-        if not callable(getattr(found, method, None)):
+        if not callable(getattr(environment_class, method, None)):
             yield f"Environment has no method {method}({', '.join(METHODS[method])})"
-    if not isinstance(getattr(found, "title", None), str):
+    if not isinstance(getattr(environment_class, "title", None), str):
         yield "Environment.title must be a text"
-    low = getattr(found, "reward_low", None)
-    high = getattr(found, "reward_high", None)
+    low = getattr(environment_class, "reward_low", None)
+    high = getattr(environment_class, "reward_high", None)
     if not (is_number(low) and is_number(high) and low < high):
         yield "Environment.reward_low and reward_high must be numbers, the lower one first"
-    turns = getattr(found, "turn_limit", None)
+    turns = getattr(environment_class, "turn_limit", None)
     if type(turns) is not int or not 1 <= turns <= MOST_TURNS:
         yield f"Environment.turn_limit must be a whole number from 1 to {MOST_TURNS}"
-    seconds = getattr(found, "turn_s", None)
+    seconds = getattr(environment_class, "turn_s", None)
     if not is_number(seconds) or not 0 < seconds <= MOST_SECONDS:
         yield f"Environment.turn_s must be above 0 and at most {MOST_SECONDS} seconds"

@@ -76,14 +76,14 @@ def _frame(kind: str, data: dict) -> str:
 
 
 def _wrong_fields(kind: str, data: dict) -> list[dict]:
-    known, needed = FIELDS[kind]
+    allowed, required = FIELDS[kind]
     wrong = [
         {"type": "extra_forbidden", "loc": [name[:100]], "msg": "is not a known field"}
-        for name in sorted(set(data) - known)
+        for name in sorted(set(data) - allowed)
     ]
     wrong += [
         {"type": "missing", "loc": [name], "msg": "is required"}
-        for name in sorted(needed - set(data))
+        for name in sorted(required - set(data))
     ]
     if "data" in data and not isinstance(data["data"], dict):
         wrong.append({"type": "dict_type", "loc": ["data"], "msg": "must be an object"})

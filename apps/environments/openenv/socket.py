@@ -268,8 +268,8 @@ def _why_ended(guest: OpenEnvClient, session: PlaySession, is_heard: bool) -> st
 
 
 def _authorization(scope: dict[str, Any]) -> bytes:
-    found = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
-    return found[0] if len(found) == 1 else b""
+    values = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
+    return values[0] if len(values) == 1 else b""
 
 
 async def _deny(scope: dict[str, Any], send: Send, status: int, detail: str) -> None:

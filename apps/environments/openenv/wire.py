@@ -102,9 +102,11 @@ def text_of_action(schema: dict, action: dict) -> str:
 def wrong_in(schema: dict, action: dict) -> list[dict]:
     """Return the action's problems in OpenEnv's form, {type, loc, msg}; empty if it is valid."""
     served = action_schema(schema)
-    known = "metadata" in served.get("properties", {})
+    allows_metadata = "metadata" in served.get("properties", {})
     checked = (
-        action if known else {name: value for name, value in action.items() if name != "metadata"}
+        action
+        if allows_metadata
+        else {name: value for name, value in action.items() if name != "metadata"}
     )
     try:
         return [_describe_error(error) for error in errors_in(served, checked)]

@@ -94,10 +94,10 @@ async def resolved(address: Address) -> str:
     """
     loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        address_infos = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise CallFailed(f"{address.host} cannot be resolved: {error}") from None
-    machines = [str(place[0]) for *_, place in found]
+    machines = [str(place[0]) for *_, place in address_infos]
     for machine in machines:
         require_allowed_address(address, ipaddress.ip_address(machine.partition("%")[0]))
     return machines[0]

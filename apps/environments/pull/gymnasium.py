@@ -141,10 +141,10 @@ def mark_terminal_colours(text: str) -> str:
     return COLOURED.sub(_mark, text).strip("\n")
 
 
-def _mark(found: re.Match) -> str:
-    codes = found[1].split(";")
+def _mark(match: re.Match) -> str:
+    codes = match[1].split(";")
     shapes = [shape for code, shape in MARKS.items() for sent in codes if sent.startswith(code)]
-    return (shapes[0] if shapes else "{}").format(found[2])
+    return (shapes[0] if shapes else "{}").format(match[2])
 
 
 def _taxi(row: int, column: int, passenger: int, goal: int) -> str:

@@ -28,11 +28,11 @@ def require_allowed_taskset(environment: Environment) -> None:
     if not settings.VERIFIERS_PYTHON.exists():
         raise ValidationError({"kind": MISSING})
     if environment.address not in settings.VERIFIERS_TASKSETS:
-        known = ", ".join(settings.VERIFIERS_TASKSETS) or "none"
+        allowed = ", ".join(settings.VERIFIERS_TASKSETS) or "none"
         raise ValidationError(
             {
                 "address": (
-                    f"is not allowed here; RFTWEB_VERIFIERS lists the allowed tasksets: {known}"
+                    f"is not allowed here; RFTWEB_VERIFIERS lists the allowed tasksets: {allowed}"
                 )
             }
         )
@@ -56,7 +56,7 @@ def start_verifiers_process() -> subprocess.Popen[bytes]:
 def try_episode(environment: Environment) -> str | list:
     """Return the first observation of an episode there. Raises CallFailed."""
     child = start_verifiers_process()
-    asked = {
+    request = {
         "episode": 0,
         "name": environment.address,
         "seed": 0,
@@ -65,7 +65,7 @@ def try_episode(environment: Environment) -> str | list:
     }
     assert child.stdin is not None and child.stdout is not None  # both are pipes
     try:
-        child.stdin.write(json.dumps(asked).encode() + b"\n")
+        child.stdin.write(json.dumps(request).encode() + b"\n")
         child.stdin.flush()
         if not select.select([child.stdout], [], [], START_S + environment.turn_s)[0]:
             raise CallFailed(f"took longer than {START_S + environment.turn_s:g} s")

@@ -390,10 +390,10 @@ def descendants(pid):
             except OSError:
                 continue
             children.setdefault(parent, []).append(int(folder.name))
-    found = list(children.get(pid, []))
-    for child in found:
-        found += children.get(child, [])
-    return found
+    pids = list(children.get(pid, []))
+    for child in pids:
+        pids += children.get(child, [])
+    return pids
 
 
 def main(memory_bytes: int) -> None:

@@ -95,5 +95,5 @@ def _asked_for(schema: dict) -> str:
 
 
 def _properties(schema: dict) -> dict:
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}

@@ -183,8 +183,8 @@ def _conversation(
     written = 0  # completion tokens written so far
     for turn in turns:
         is_agent = episode.environment.kind == Environment.Kind.AGENT
-        asked = [] if is_agent else episode.required_rollout.group.task.prompt
-        first = opening(asked, turn.observation)
+        prompt = [] if is_agent else episode.required_rollout.group.task.prompt
+        first = opening(prompt, turn.observation)
         new = first if turn.number == 0 else messages(turn.observation)
         spoken = turn.answered_at is not None
         added = (

@@ -128,8 +128,8 @@ def _tasks(
 
     They are the tasks that the file was made from, if these exist here, otherwise new ones.
     """
-    if known := _known_tasks(to, entries):
-        return known
+    if existing := _known_tasks(to, entries):
+        return existing
     first: dict[str, Entry] = {}
     for entry in sorted(entries, key=lambda entry: entry.index or 0):
         first.setdefault(entry.task, entry)
@@ -167,13 +167,14 @@ def _known_tasks(
     there = taskset.tasks.filter(
         index__in=[index for index in tasks_by_index if index is not None]
     ).iterator()
-    found = {
+    tasks_by_digest = {
         task_digest(task.prompt, task.answer, task.meta): (task.index, task.pk) for task in there
     }
     same = all(
-        digest in found and found[digest][0] == index for index, digest in tasks_by_index.items()
+        digest in tasks_by_digest and tasks_by_digest[digest][0] == index
+        for index, digest in tasks_by_index.items()
     )
-    return (taskset, {digest: pk for digest, (_, pk) in found.items()}) if same else None
+    return (taskset, {digest: pk for digest, (_, pk) in tasks_by_digest.items()}) if same else None
 
 
 # -- the run
@@ -276,8 +277,8 @@ def _batches(
 
 
 def _samples(of_group: Sequence[Entry]) -> list[int]:
-    known = [entry.sample for entry in of_group if entry.sample is not None]
-    return known if len(set(known)) == len(of_group) else list(range(len(of_group)))
+    samples = [entry.sample for entry in of_group if entry.sample is not None]
+    return samples if len(set(samples)) == len(of_group) else list(range(len(of_group)))
 
 
 def _write(
@@ -321,19 +322,19 @@ def _outcome(rollout: Rollout, line: Line) -> Outcome:
 
 def _passages(line: Line) -> list[Passage]:
     """Return the policy's turns, and the environment's messages between them."""
-    found: list[Passage] = []
-    start = heard = 0
+    passages: list[Passage] = []
+    start = previous_end = 0
     for number, turn in enumerate(turn for turn in line.turns if turn.acted):
         between = (
-            [(USER, observation_text(turn.observation), heard, turn.first - heard)]
+            [(USER, observation_text(turn.observation), previous_end, turn.first - previous_end)]
             if number
             else []
         )
         for role, text, first, tokens in [*between, (POLICY, turn.action, turn.first, turn.tokens)]:
-            found.append(Passage(role, text, start, first, tokens))
+            passages.append(Passage(role, text, start, first, tokens))
             start += len(text) + len(BETWEEN_TURNS)
-        heard = turn.first + turn.tokens
-    return found
+        previous_end = turn.first + turn.tokens
+    return passages
 
 
 def _play(run: Run, environment: Environment, rollouts: Sequence[tuple[Rollout, Line]]) -> None:
@@ -363,16 +364,16 @@ def _failure(line: Line) -> str:
 
 def _episode(run: Run, environment: Environment, rollout: Rollout, line: Line) -> Episode:
     identity = line.episode.model_dump(include={"id", "run", "group"}, exclude_none=True)
-    known = line.known
+    own_info = line.known
     return Episode(
         environment=environment,
         run=run,
         rollout=rollout,
         fence=1,
-        seed=known.seed if known else 0,
-        options=known.options if known else {},
+        seed=own_info.seed if own_info else 0,
+        options=own_info.options if own_info else {},
         turn_limit=line.trace.agent.config.max_turns or environment.turn_limit,
-        origin={**identity, "versions": known.versions if known else []},
+        origin={**identity, "versions": own_info.versions if own_info else []},
         state=line.state,
         reason=line.reason,
         turns=len(line.turns),

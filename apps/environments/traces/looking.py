@@ -53,14 +53,14 @@ class File:
 
     def entries(self) -> list[Entry]:
         """Check all lines and return their entries. Raises BadEpisodes with the bad lines."""
-        found = []
+        checked = []
         wrong: list[str] = []
         count = 0
         for number, offset, raw in self._raw():
             if number > MOST_EPISODES:
                 raise BadEpisodes(f"has more than {MOST_EPISODES} lines: import it in parts")
             try:
-                found.append(_entry(number, offset, len(raw), self._read(raw)))
+                checked.append(_entry(number, offset, len(raw), self._read(raw)))
             except BadLine as why:
                 count += 1
                 wrong += [f"line {number}: {why}"][: LISTED - len(wrong)]
@@ -70,9 +70,9 @@ class File:
                     [*wrong, *([f"and {count - len(wrong)} more"] if count > len(wrong) else [])]
                 )
             )
-        if not found:
+        if not checked:
             raise BadEpisodes("the file contains no episode")
-        return found
+        return checked
 
     def line(self, entry: Entry) -> Line:
         """Read an entry's line again. Raises BadEpisodes if it has changed."""

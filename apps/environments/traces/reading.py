@@ -139,13 +139,15 @@ def read_trace_line(raw: bytes) -> Line:
 
 
 def _the_one(episode: lines.Episode) -> tuple[int, lines.Trace]:
-    found = [(place, trace) for place, trace in enumerate(episode.traces) if trace.agent.trainable]
-    if len(found) != 1:
+    trained = [
+        (place, trace) for place, trace in enumerate(episode.traces) if trace.agent.trainable
+    ]
+    if len(trained) != 1:
         raise BadLine(
             "traces",
-            f"contains {len(found)} trained agents; an episode here is the conversation of one",
+            f"contains {len(trained)} trained agents; an episode here is the conversation of one",
         )
-    return found[0]
+    return trained[0]
 
 
 def _prompt(data: lines.Data, pictures: dict[str, EncodedPicture]) -> list[dict]:
@@ -175,10 +177,12 @@ def _with_pictures(tokens: Tokens, trace: lines.Trace, messages: list[dict], pla
 
     Only messages up to the last one that became tokens count.
     """
-    heard = max(
+    message_count = max(
         (number for number, node in enumerate(trace.nodes, start=1) if node.token_ids), default=0
     )
-    shown = [name for message in messages[:heard] for name in pictures_in(message["content"])]
+    shown = [
+        name for message in messages[:message_count] for name in pictures_in(message["content"])
+    ]
     if trace.info.rftweb is None:
         if shown:
             raise BadLine(
@@ -269,14 +273,14 @@ def _tokens(trace: lines.Trace, where: str) -> tuple[Tokens, list[tuple[int, int
         else:
             spans.append((0, 0))
             prompt += node.token_ids
-    found = Tokens(
+    tokens = Tokens(
         tuple(prompt),
         tuple(token for token, _, _ in completion),
         tuple(logprob for _, logprob, _ in completion),
         tuple(here for _, _, here in completion),
         ((0, 0),),
     )
-    return found, spans
+    return tokens, spans
 
 
 def _turns(
@@ -297,18 +301,18 @@ def _turns(
         for number, node in enumerate(trace.nodes)
         if node.sampled
     ]
-    known = trace.info.rftweb
-    if known is None:
+    own_info = trace.info.rftweb
+    if own_info is None:
         yield from _foreign(trace, messages, actions, f"traces.{place}")
         return
-    acted = sum(turn.acted for turn in known.turns)
+    acted = sum(turn.acted for turn in own_info.turns)
     if acted != len(actions):
         raise BadLine(
             f"traces.{place}.info.rftweb.turns",
             f"has {acted} actions, but there are {len(actions)} sampled nodes",
         )
     following = iter(actions)
-    for number, turn in enumerate(known.turns):
+    for number, turn in enumerate(own_info.turns):
         observation = _check_observation(
             turn.observation, f"traces.{place}.info.rftweb.turns.{number}", pictures
         )
@@ -358,6 +362,6 @@ def _check_observation(
 ) -> Observation:
     """Validate an observation; only pictures that the messages brought are allowed, by name."""
     try:
-        return check_observation(value, taken={}, known=pictures)
+        return check_observation(value, taken={}, decoded=pictures)
     except CannotPlay as why:
         raise BadLine(where, str(why)) from None

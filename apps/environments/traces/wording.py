@@ -14,8 +14,8 @@ def convert_message(message: Mapping, call: str, png: Callable[[str], bytes]) ->
 
     A tool's result needs the id of a call: `call`, which is not read later.
     """
-    found = {"role": message["role"], "content": _parts_of(message["content"], png)}
-    return {**found, "tool_call_id": call} if message["role"] == "tool" else found
+    converted = {"role": message["role"], "content": _parts_of(message["content"], png)}
+    return {**converted, "tool_call_id": call} if message["role"] == "tool" else converted
 
 
 def _parts_of(content: Content, png: Callable[[str], bytes]) -> str | list[dict]:

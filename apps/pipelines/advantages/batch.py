@@ -30,8 +30,8 @@ def reinforce_plus_plus(
     """
     if baseline not in ("none", "group"):
         raise ValueError(f"baseline must be none or group, not {baseline!r}")
-    known = [check_rewards(group) for group in groups]
-    values = [centred(group) if baseline == "group" else group for group in known]
+    checked = [check_rewards(group) for group in groups]
+    values = [centred(group) if baseline == "group" else group for group in checked]
     weights = tokens or [[1] * len(group) for group in values]
     return unflatten(
         whitened(

@@ -41,20 +41,20 @@ def grpo(
     """
     if scale not in ("group", "batch", "none"):
         raise ValueError(f"scale must be group, batch or none, not {scale!r}")
-    known = [check_rewards(group) for group in groups]
-    usual = penalized(known, rank_penalty, logprobs)
-    everything = [reward for group in known for reward in group]
+    checked = [check_rewards(group) for group in groups]
+    usual = penalized(checked, rank_penalty, logprobs)
+    everything = [reward for group in checked for reward in group]
     whole = deviation(everything) if scale == "batch" and everything else 1.0
-    found: Advantages = []
-    for group, level in zip(known, usual, strict=True):
+    advantages: Advantages = []
+    for group, level in zip(checked, usual, strict=True):
         own = deviation(level)
         if std_threshold is not None and (len(group) == 1 or own <= std_threshold):
-            found.append(None)
+            advantages.append(None)
             continue
         divisor = {"group": own + epsilon, "batch": whole + epsilon, "none": 1.0}[scale]
         shift = 0.0 if level is group or len(group) == 1 else mean(group) - mean(level)
-        found.append([(difference + shift) / divisor for difference in centred(group)])
-    return found
+        advantages.append([(difference + shift) / divisor for difference in centred(group)])
+    return advantages
 
 
 def penalized(
@@ -86,8 +86,8 @@ def rloo(groups: Groups) -> Advantages:
     RLOO, arXiv 2402.14740, §3.2. A group of one has no others: A = r. An all-equal group: 0
     throughout.
     """
-    known = [check_rewards(group) for group in groups]
-    return [[c * len(group) / max(len(group) - 1, 1) for c in centred(group)] for group in known]
+    checked = [check_rewards(group) for group in groups]
+    return [[c * len(group) / max(len(group) - 1, 1) for c in centred(group)] for group in checked]
 
 
 def opmd(groups: Groups, *, baseline: str = "mean", tau: float = 1.0) -> Advantages:
@@ -101,12 +101,12 @@ def opmd(groups: Groups, *, baseline: str = "mean", tau: float = 1.0) -> Advanta
         raise ValueError(f"baseline must be mean or logavgexp, not {baseline!r}")
     if not tau > 0:
         raise ValueError(f"tau must be above 0, not {tau}")
-    known = [check_rewards(group) for group in groups]
+    checked = [check_rewards(group) for group in groups]
     if baseline == "mean":
-        return [centred(group) for group in known]
+        return [centred(group) for group in checked]
     return [
         [reward - (_soft_mean(group, tau) if len(group) > 1 else 0.0) for reward in group]
-        for group in known
+        for group in checked
     ]
 
 
@@ -122,10 +122,10 @@ def asymre(groups: Groups, *, baseline_shift: float = -0.1) -> Advantages:
     A baseline below the mean rewards more than it punishes (AsymRE, arXiv 2506.20520). A group of
     one: baseline 0, thus A = r. An all-equal group: −shift throughout, so it is learned from.
     """
-    known = [check_rewards(group) for group in groups]
+    checked = [check_rewards(group) for group in groups]
     return [
         [c - baseline_shift for c in centred(group)] if len(group) > 1 else centred(group)
-        for group in known
+        for group in checked
     ]
 
 
@@ -156,23 +156,23 @@ def rec(
     """
     if drop not in (None, "balance"):
         raise ValueError(f"drop must be balance or nothing, not {drop!r}")
-    known = [check_rewards(group) for group in groups]
+    checked = [check_rewards(group) for group in groups]
     if not drop:
-        dropped = [set()] * len(known)
+        dropped = [set()] * len(checked)
     elif dropped is None:
-        dropped = surpluses(known, random.Random(seed).sample)
-    found: Advantages = []
-    for group, surplus in zip(known, dropped, strict=True):
+        dropped = surpluses(checked, random.Random(seed).sample)
+    advantages: Advantages = []
+    for group, surplus in zip(checked, dropped, strict=True):
         kept = [reward for place, reward in enumerate(group) if place not in surplus]
         divisor = deviation(kept, population=True) + epsilon if std_normalize else 1.0
         differences = iter(centred(kept))
-        found.append(
+        advantages.append(
             [
                 0.0 if place in surplus else next(differences) / divisor
                 for place in range(len(group))
             ]
         )
-    return found
+    return advantages
 
 
 def surpluses(groups: Groups, sample: Callable[[list[int], int], list[int]]) -> list[set[int]]:
@@ -200,11 +200,13 @@ def best(groups: Groups, *, keep: int = 1, at_least: float | None = None) -> Adv
     """
     if keep < 1:
         raise ValueError(f"keep must be at least 1, not {keep}")
-    found: Advantages = []
+    advantages: Advantages = []
     for group in map(check_rewards, groups):
         enough = [
             place for place, reward in enumerate(group) if at_least is None or reward >= at_least
         ]
         chosen = set(sorted(enough, key=lambda place: -group[place])[:keep])
-        found.append([float(place in chosen) for place in range(len(group))] if chosen else None)
-    return found
+        advantages.append(
+            [float(place in chosen) for place in range(len(group))] if chosen else None
+        )
+    return advantages

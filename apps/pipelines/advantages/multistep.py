@@ -76,18 +76,18 @@ def gigpo(
     """
     if scale not in ("std", "none"):
         raise ValueError(f"scale must be std or none, not {scale!r}")
-    known = [[check_rewards(turns) for turns in group] for group in groups]
-    steps = _among_states(known, states, gamma, scale, epsilon, across_groups)
-    found = []
-    for g, group in enumerate(known):
+    checked = [[check_rewards(turns) for turns in group] for group in groups]
+    steps = _among_states(checked, states, gamma, scale, epsilon, across_groups)
+    advantages = []
+    for g, group in enumerate(checked):
         episodes = _normalised([sum(turns) for turns in group], scale, epsilon)
-        found.append(
+        advantages.append(
             [
                 [e + omega * steps.get((g, i, t), 0.0) for t in range(len(group[i]))]
                 for i, e in enumerate(episodes)
             ]
         )
-    return found
+    return advantages
 
 
 def _among_states(
@@ -99,12 +99,12 @@ def _among_states(
         g, i, t = where
         if states[g][i][t] is not None:
             met[None if across else g, states[g][i][t]].append((where, value))
-    found: dict[tuple[int, int, int], float] = {}
+    step_advantages: dict[tuple[int, int, int], float] = {}
     for turns in met.values():
         if len(turns) > 1:
             places, values = zip(*turns, strict=True)
-            found |= zip(places, _normalised(values, scale, epsilon), strict=True)
-    return found
+            step_advantages |= zip(places, _normalised(values, scale, epsilon), strict=True)
+    return step_advantages
 
 
 def _returns(groups: Turns, gamma: float) -> Iterator[tuple[tuple[int, int, int], float]]:

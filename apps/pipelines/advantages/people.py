@@ -15,13 +15,13 @@ def ranked(places: Sequence[float]) -> list[float]:
     places are a tie. Tied rollouts share the mean of the rewards that they span. A single rollout,
     or all tied: 0.5 each. Raises ValueError for a place that is missing or not finite.
     """
-    known = check_rewards(places)
-    if len(known) == 1:
+    checked = check_rewards(places)
+    if len(checked) == 1:
         return [0.5]
-    gap = ROUNDING * max(abs(place) for place in known)
-    ahead = [sum(other < place - gap for other in known) for place in known]
-    level = [sum(abs(other - place) <= gap for other in known) - 1 for place in known]
-    return [1 - (a + same / 2) / (len(known) - 1) for a, same in zip(ahead, level, strict=True)]
+    gap = ROUNDING * max(abs(place) for place in checked)
+    ahead = [sum(other < place - gap for other in checked) for place in checked]
+    level = [sum(abs(other - place) <= gap for other in checked) - 1 for place in checked]
+    return [1 - (a + same / 2) / (len(checked) - 1) for a, same in zip(ahead, level, strict=True)]
 
 
 def ranking(

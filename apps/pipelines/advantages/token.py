@@ -56,13 +56,13 @@ def _gae_row(
 ) -> list[float]:
     later = 0.0
     following = 0.0
-    found = [0.0] * len(rewards)
+    advantages = [0.0] * len(rewards)
     for t in reversed(range(len(rewards))):
         if kept[t]:
             later = rewards[t] + gamma * following - values[t] + gamma * lam * later
             following = values[t]
-        found[t] = later
-    return found
+        advantages[t] = later
+    return advantages
 
 
 def discounted(
@@ -113,11 +113,11 @@ def over_tokens(
         [[sum(check_rewards(rewards[place])) for place in places] for places in members.values()],
         **options,
     )
-    found: list[list[float]] = [[] for _ in rewards]
+    advantages: list[list[float]] = [[] for _ in rewards]
     for places, own in zip(members.values(), scores, strict=True):
         for place, score in zip(places, own or [0.0] * len(places), strict=True):
-            found[place] = per_token(score, mask[place])
-    return found
+            advantages[place] = per_token(score, mask[place])
+    return advantages
 
 
 def per_token(advantage: float, mask: Sequence[float]) -> list[float]:

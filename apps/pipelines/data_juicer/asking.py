@@ -56,13 +56,13 @@ def _leases_of(cases: Sequence[Case]) -> Callable[[], object]:
 
 
 def _said_of(texts: Sequence[str], options: Sequence[Any], meanwhile: Callable[[], object]) -> Said:
-    found: Said = {}
+    results: Said = {}
     for one in options:
-        if one.asked not in found:
-            found[one.asked] = {}
+        if one.asked not in results:
+            results[one.asked] = {}
             for some in _at_once(dict.fromkeys(texts)):
-                found[one.asked] |= zip(some, _answers(one, some, meanwhile), strict=True)
-    return found
+                results[one.asked] |= zip(some, _answers(one, some, meanwhile), strict=True)
+    return results
 
 
 def _at_once(texts: Mapping[str, None]) -> Iterator[list[str]]:
@@ -95,15 +95,15 @@ def _answers(one: Any, texts: list[str], meanwhile: Callable[[], object]) -> lis
 
 def find_data_juicer_problems(pipeline: Sequence[OperatorChoice]) -> dict[str, str]:
     """Return why named filters cannot be used, by dotted field: `2.options.args.min_len`."""
-    found: dict[str, str] = {}
+    problems: dict[str, str] = {}
     for place, choice in enumerate(pipeline):
         operator = find_operator(choice.operator)
         if ASK in operator.asks:
-            found |= {
+            problems |= {
                 f"{place}.{field}": why
                 for field, why in _problems(operator.read_options(choice.options)).items()
             }
-    return found
+    return problems
 
 
 def _problems(one: Any) -> dict[str, str]:

@@ -97,12 +97,12 @@ class Filters:
         taken = {
             one.name: one.annotation for one in own if one.kind is one.POSITIONAL_OR_KEYWORD
         } | OF_ALL
-        found = {
+        unknown = {
             arg: f"{name} has no such argument; known: {', '.join(taken)}"
             for arg in args
             if arg not in taken
         }
-        return found | {
+        return unknown | {
             arg: why
             for arg, value in args.items()
             if arg in taken and (why := self._unfit(taken[arg], value))

@@ -112,10 +112,10 @@ REGISTRY.register(
 
 def find_operator_problems(choices: Sequence[OperatorChoice]) -> dict[str, str]:
     """Return what is wrong with a pipeline, by dotted field below it: `2.options.above`."""
-    found: dict[str, str] = {}
+    problems: dict[str, str] = {}
     for place, choice in enumerate(choices):
-        found |= {f"{place}.{field}": why for field, why in _problems(choice).items()}
-    return found
+        problems |= {f"{place}.{field}": why for field, why in _problems(choice).items()}
+    return problems
 
 
 def _problems(choice: OperatorChoice) -> dict[str, str]:
@@ -140,7 +140,9 @@ def _problems(choice: OperatorChoice) -> dict[str, str]:
 
 
 def _in_words(error: ErrorDetails) -> str:
-    known = error["type"] == "extra_forbidden"
+    is_extra = error["type"] == "extra_forbidden"
     return (
-        "is not an option of this operator" if known else error["msg"].removeprefix("Value error, ")
+        "is not an option of this operator"
+        if is_extra
+        else error["msg"].removeprefix("Value error, ")
     )

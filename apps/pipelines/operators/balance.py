@@ -115,9 +115,9 @@ def level(shares: Iterable[float], most: float) -> float:
         return falling[0]
     for cut in range(1, len(falling)):
         if cut * most < 1 - EXACT:
-            found = most * sum(falling[cut:]) / (1 - cut * most)
-            if found >= falling[cut] - EXACT:
-                return found
+            limit = most * sum(falling[cut:]) / (1 - cut * most)
+            if limit >= falling[cut] - EXACT:
+                return limit
     return falling[-1]
 
 

@@ -31,11 +31,11 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
 
 def _pair(members: Sequence[Sample], least: float) -> Made | None:
-    heard = [one for one in members if not one.silent and not one.is_dialogue and one.text.strip()]
-    if not heard:
+    usable = [one for one in members if not one.silent and not one.is_dialogue and one.text.strip()]
+    if not usable:
         return None
-    best = max(heard, key=lambda one: one.reward)
-    worst = min(heard, key=lambda one: one.reward)
+    best = max(usable, key=lambda one: one.reward)
+    worst = min(usable, key=lambda one: one.reward)
     margin = best.reward - worst.reward
     if margin < least - EXACT or best.text == worst.text:
         return None

@@ -50,8 +50,8 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     taken: dict[int, dict[int, str]] = {}
     made = []
     for members in group_samples(samples).values():
-        known = members[0].imitated or Imitated(members[0].group)
-        answers = taken.setdefault(known.task, dict(known.answers))
+        imitated = members[0].imitated or Imitated(members[0].group)
+        answers = taken.setdefault(imitated.task, dict(imitated.answers))
         number = next(number for number in count(1) if number not in answers)
         best = (
             _best_member(members, options.threshold, answers.values())
@@ -65,17 +65,17 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
 
 def _best_member(
-    members: Sequence[Sample], threshold: float | None, known: Collection[str]
+    members: Sequence[Sample], threshold: float | None, existing: Collection[str]
 ) -> Sample | None:
-    heard = [one for one in members if not one.silent]
-    highest = max((one.reward for one in heard), default=-math.inf)
+    unmasked = [one for one in members if not one.silent]
+    highest = max((one.reward for one in unmasked), default=-math.inf)
     least = members[0].full if threshold is None else threshold
     if highest < least - EXACT or highest <= _mean(members) + EXACT:
         return None
     good = (
         one
-        for one in heard
-        if one.reward == highest and one.stop_reason not in CUT and one.text not in known
+        for one in unmasked
+        if one.reward == highest and one.stop_reason not in CUT and one.text not in existing
     )
     return next(good, None)
 

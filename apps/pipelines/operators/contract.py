@@ -218,10 +218,10 @@ def sift_groups(samples: Sequence[Sample], why_not: Callable[[list[Sample]], str
 
 def group_samples(samples: Iterable[Sample]) -> dict[int, list[Sample]]:
     """Return the samples by group, in the order of the first sample of each."""
-    found: dict[int, list[Sample]] = {}
+    groups: dict[int, list[Sample]] = {}
     for sample in samples:
-        found.setdefault(sample.group, []).append(sample)
-    return found
+        groups.setdefault(sample.group, []).append(sample)
+    return groups
 
 
 def repeated(samples: Sequence[Sample]) -> list[int]:

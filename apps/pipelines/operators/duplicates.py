@@ -67,7 +67,7 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 def _repeats(members: list[Sample], options: Options) -> dict[int, str]:
     bands: dict[tuple[int, bytes], list[int]] = defaultdict(list)
     shingles = [hash_shingles(sample.text, options.n) for sample in members]
-    found: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for place, sample in enumerate(members):
         keys = _bands(shingles[place])
         near = sorted({other for key in keys for other in bands[key]})
@@ -83,10 +83,10 @@ def _repeats(members: list[Sample], options: Options) -> dict[int, str]:
             for key in keys:
                 bands[key].append(place)
         else:
-            found[sample.rollout] = (
+            reasons[sample.rollout] = (
                 f"near-duplicate of rollout {members[twin].rollout} in its group"
             )
-    return found
+    return reasons
 
 
 def hash_shingles(text: str, n: int) -> frozenset[int]:

@@ -60,7 +60,7 @@ def why_not(plan: RunConfig) -> str:
 
 
 def _make_for_group(members: Sequence[Sample], most: int) -> list[Made]:
-    found: dict[str, Made] = {}
+    made: dict[str, Made] = {}
     for one in members:
         row = one.reached.get(one.rollout)
         if (
@@ -73,8 +73,8 @@ def _make_for_group(members: Sequence[Sample], most: int) -> list[Made]:
             continue
         question = row.prompt[-1]["content"]
         assert isinstance(question, str)  # as what was reached is asked for in words
-        found.setdefault(
+        made.setdefault(
             question,
             Made(one, f"the reward is {one.reward:.4g}, and it answers: {question}", task=row),
         )
-    return list(found.values())[:most]
+    return list(made.values())[:most]

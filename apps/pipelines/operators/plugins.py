@@ -41,8 +41,8 @@ def _problems_of_family(family: object) -> Iterator[str]:
     if family == NOT_OPEN:
         yield f"FAMILY is {NOT_OPEN!r}: operators of plugins cannot add rows"
     elif family not in FAMILIES:
-        known = ", ".join(name for name in FAMILIES if name != NOT_OPEN)
-        yield f"FAMILY is {family!r}: it must be one of {known}"
+        allowed = ", ".join(name for name in FAMILIES if name != NOT_OPEN)
+        yield f"FAMILY is {family!r}: it must be one of {allowed}"
 
 
 def _problems_of_asks(asks: object, stages: tuple[str, ...]) -> Iterator[str]:
@@ -50,8 +50,8 @@ def _problems_of_asks(asks: object, stages: tuple[str, ...]) -> Iterator[str]:
         yield f"ASKS is {asks!r}: it must be a tuple"
         return
     for stage in stages:
-        known = ASKS_OF_TASKS if stage == TASKS else ASKS_OF_GROUPS
-        allowed = () if stage == "batch" else known
+        askable = ASKS_OF_TASKS if stage == TASKS else ASKS_OF_GROUPS
+        allowed = () if stage == "batch" else askable
         if strange := [name for name in asks if name not in allowed]:
             words = ", ".join(allowed) or "nothing"
             yield f"ASKS names {strange[0]!r}: on {stage} a plugin can ask for {words}"

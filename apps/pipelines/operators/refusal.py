@@ -89,8 +89,8 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
 def _why_not(sample: Sample, pattern: re.Pattern[str], within: int) -> str:
     beginning = _plain(after_thinking(sample.text)).lstrip()
-    found = next((one for one in pattern.finditer(beginning) if one.end() <= within), None)
-    return f"refusal: {found[1][:60]!r}" if found else ""
+    match = next((one for one in pattern.finditer(beginning) if one.end() <= within), None)
+    return f"refusal: {match[1][:60]!r}" if match else ""
 
 
 @lru_cache(maxsize=100)

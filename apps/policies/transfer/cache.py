@@ -51,23 +51,23 @@ class Cache:
     root: Path
     limit: int
 
-    def folder(self, wanted: Wanted) -> Path:
-        return self.root / wanted.key
+    def folder(self, request: Wanted) -> Path:
+        return self.root / request.key
 
-    def unfinished(self, wanted: Wanted) -> Path:
-        return self.root / f"{wanted.key}{UNFINISHED}"
+    def unfinished(self, request: Wanted) -> Path:
+        return self.root / f"{request.key}{UNFINISHED}"
 
-    def hold(self, wanted: Wanted) -> HeldFolder | None:
+    def hold(self, request: Wanted) -> HeldFolder | None:
         """Return the folder, kept from deletion, if it and its base are here; None otherwise."""
-        folder = self.folder(wanted)
+        folder = self.folder(request)
         locks: list[int] = []
         if Path(f"{folder}{BASE}").is_symlink():
-            base = self.hold(wanted.base) if wanted.base else None
+            base = self.hold(request.base) if request.base else None
             if base is None:
                 return None
             locks = base._locks
         if folder.is_dir():
-            locks.append(_shared(self._lock_file(wanted.key)))
+            locks.append(_shared(self._lock_file(request.key)))
             if folder.is_dir():
                 _touch(folder)
                 return HeldFolder(folder, locks)
@@ -75,54 +75,54 @@ class Cache:
         return None
 
     @contextlib.contextmanager
-    def filling(self, wanted: Wanted, wait: Callable[[], None]) -> Iterator[bool]:
+    def filling(self, request: Wanted, wait: Callable[[], None]) -> Iterator[bool]:
         """Take the lock for downloading a folder; yield False once another process has it complete.
 
         `wait` is called while another process downloads; an exception it raises ends the waiting.
         """
         self.root.mkdir(parents=True, exist_ok=True, mode=0o750)
-        lock = self._lock_file(wanted.key)
+        lock = self._lock_file(request.key)
         while (descriptor := _try_exclusive(lock)) is None:
-            if self.folder(wanted).is_dir():  # in use: no process can get the exclusive lock
+            if self.folder(request).is_dir():  # in use: no process can get the exclusive lock
                 yield False
                 return
             wait()
             time.sleep(LOOK_S)
         try:
-            yield not self.folder(wanted).is_dir()
+            yield not self.folder(request).is_dir()
         finally:
             os.close(descriptor)
 
-    def begin(self, wanted: Wanted, document: bytes, manifest: Manifest) -> Path:
+    def begin(self, request: Wanted, document: bytes, manifest: Manifest) -> Path:
         """Make room and create the unfinished folder. Raise NotFetched if there is no room."""
-        unfinished = self.unfinished(wanted)
+        unfinished = self.unfinished(request)
         unfinished.mkdir(exist_ok=True, mode=0o750)
         _keep_only(unfinished, manifest)
         (unfinished / MANIFEST).write_bytes(document)
-        self._link_known(wanted, manifest)
+        self._link_known(request, manifest)
         try:
             with _room_lock(self.root):
-                self._make_room(wanted)
+                self._make_room(request)
         except NotFetched:
             shutil.rmtree(unfinished)
             raise
         return unfinished
 
-    def settle(self, wanted: Wanted, manifest: Manifest) -> None:
+    def settle(self, request: Wanted, manifest: Manifest) -> None:
         """Rename the complete folder to its final name, durably."""
-        unfinished = self.unfinished(wanted)
-        final = self.folder(wanted)
+        unfinished = self.unfinished(request)
+        final = self.folder(request)
         sync_all([unfinished / name for name in [*manifest.files, MANIFEST]])
         sync(unfinished)
-        if manifest.base and wanted.base:
-            _point(Path(f"{final}{BASE}"), wanted.base.key)
+        if manifest.base and request.base:
+            _point(Path(f"{final}{BASE}"), request.base.key)
         os.rename(unfinished, final)
         _touch(final)
         sync(self.root)
 
-    def discard(self, wanted: Wanted) -> None:
+    def discard(self, request: Wanted) -> None:
         """Delete a damaged folder, even while it is in use."""
-        self._delete(wanted.key)
+        self._delete(request.key)
 
     # -- room
 
@@ -130,9 +130,9 @@ class Cache:
         """Return the bytes of all folders; those being downloaded count in full."""
         return _bytes_of(self._folders())
 
-    def _make_room(self, wanted: Wanted) -> None:
+    def _make_room(self, request: Wanted) -> None:
         """Delete the least recently used folders that are not in use, until the new one fits."""
-        ours = {wanted.key, wanted.base.key if wanted.base else ""}
+        ours = {request.key, request.base.key if request.base else ""}
         others = [path for path in self._folders() if _key_of(path) not in ours]
         for path in sorted(others, key=lambda path: path.stat().st_mtime):
             if self.used() <= self.limit:
@@ -171,15 +171,15 @@ class Cache:
 
     # -- files that exist already
 
-    def _link_known(self, wanted: Wanted, manifest: Manifest) -> None:
+    def _link_known(self, request: Wanted, manifest: Manifest) -> None:
         """Link files of other folders with the same sha256 into the unfinished folder.
 
         Their bytes are read again first.
         """
-        unfinished = self.unfinished(wanted)
-        known = self._known_files()
+        unfinished = self.unfinished(request)
+        sources = self._known_files()
         for name, entry in manifest.files.items():
-            source = known.get(entry)
+            source = sources.get(entry)
             target = unfinished / name
             if source is None or target.exists() or not is_whole(source, entry):
                 continue
@@ -187,12 +187,12 @@ class Cache:
                 os.link(source, target)
 
     def _known_files(self) -> dict[FileEntry, Path]:
-        found: dict[FileEntry, Path] = {}
+        files_by_entry: dict[FileEntry, Path] = {}
         for folder in self._folders():
             with contextlib.suppress(DamagedWeights, OSError):  # unfinished: no manifest
                 files = read_manifest(folder).files
-                found |= {entry: folder / name for name, entry in files.items()}
-        return found
+                files_by_entry |= {entry: folder / name for name, entry in files.items()}
+        return files_by_entry
 
 
 def manifest_in(document: bytes) -> Manifest:

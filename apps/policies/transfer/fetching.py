@@ -58,76 +58,76 @@ class Progress:
 
 
 def fetch_folder(
-    publisher: Publisher, cache: Cache, wanted: Wanted, progress: Progress
+    publisher: Publisher, cache: Cache, request: Wanted, progress: Progress
 ) -> HeldFolder:
     """Download the folder to this machine and return it, in use until it is released.
 
     Files that are here already are not requested. The folder gets its name after every file has the
     manifest's sha256. Raises NotFetched, also for a manifest of other weights.
     """
-    while (held := cache.hold(wanted)) is None:
-        progress.begin(wanted.title, 0, 0)
-        document = _retry(progress, lambda: publisher.manifest(wanted))
-        manifest = _check_manifest(wanted, document)
-        needed = wanted.base if manifest.base is not None else None
+    while (held := cache.hold(request)) is None:
+        progress.begin(request.title, 0, 0)
+        document = _retry(progress, lambda: publisher.manifest(request))
+        manifest = _check_manifest(request, document)
+        needed = request.base if manifest.base is not None else None
         base = fetch_folder(publisher, cache, needed, progress) if needed is not None else None
         try:
-            with cache.filling(wanted, progress.wait_for_other) as is_missing:
+            with cache.filling(request, progress.wait_for_other) as is_missing:
                 if is_missing:
-                    _fill(publisher, cache, wanted, document, manifest, progress)
+                    _fill(publisher, cache, request, document, manifest, progress)
         except OSError as error:
-            raise NotFetched(f"{wanted.title} cannot be written here: {error.strerror}") from None
+            raise NotFetched(f"{request.title} cannot be written here: {error.strerror}") from None
         finally:
             if base is not None:
                 base.release()
     return held
 
 
-def _check_manifest(wanted: Wanted, document: bytes) -> Manifest:
+def _check_manifest(request: Wanted, document: bytes) -> Manifest:
     """Return the manifest if it is of the wanted weights and names only allowed files."""
     try:
         manifest = manifest_in(document)
     except DamagedWeights as damage:
-        raise NotFetched(f"{wanted.title}: {damage}") from None
-    if manifest.fingerprint != wanted.fingerprint:
-        mismatch = f"{manifest.fingerprint}, expected {wanted.fingerprint}"
-        raise NotFetched(f"{wanted.title}: the publisher has different weights ({mismatch})")
-    base = wanted.base.fingerprint if wanted.base else None
+        raise NotFetched(f"{request.title}: {damage}") from None
+    if manifest.fingerprint != request.fingerprint:
+        mismatch = f"{manifest.fingerprint}, expected {request.fingerprint}"
+        raise NotFetched(f"{request.title}: the publisher has different weights ({mismatch})")
+    base = request.base.fingerprint if request.base else None
     if manifest.base not in (None, base):
-        raise NotFetched(f"{wanted.title}: its base is {manifest.base}, expected {base}")
+        raise NotFetched(f"{request.title}: its base is {manifest.base}, expected {base}")
     for name in manifest.files:
         if name == MANIFEST or not (name in KNOWN_FILES or name.endswith(".safetensors")):
-            raise NotFetched(f"{wanted.title}: {name} is not allowed in a policy folder")
+            raise NotFetched(f"{request.title}: {name} is not allowed in a policy folder")
     return manifest
 
 
 def _fill(
     publisher: Publisher,
     cache: Cache,
-    wanted: Wanted,
+    request: Wanted,
     document: bytes,
     manifest: Manifest,
     progress: Progress,
 ) -> None:
-    unfinished = cache.begin(wanted, document, manifest)
+    unfinished = cache.begin(request, document, manifest)
     total = sum(entry.bytes for entry in manifest.files.values())
-    progress.begin(wanted.title, 0, total)
+    progress.begin(request.title, 0, total)
     for name, entry in sorted(manifest.files.items()):
         done = progress.done
         path = unfinished / name
         if not is_whole(path, entry):
-            _fetch_file(publisher, wanted, path, entry, progress)
+            _fetch_file(publisher, request, path, entry, progress)
         progress.done = done + entry.bytes
-    cache.settle(wanted, manifest)
+    cache.settle(request, manifest)
 
 
 def _fetch_file(
-    publisher: Publisher, wanted: Wanted, path: Path, entry: FileEntry, progress: Progress
+    publisher: Publisher, request: Wanted, path: Path, entry: FileEntry, progress: Progress
 ) -> None:
     part = path.with_name(f"{path.name}{PART}")
     done = progress.done
     for _ in range(FRESH_STARTS + 1):
-        digest = _receive(publisher, wanted, part, path.name, entry, progress)
+        digest = _receive(publisher, request, part, path.name, entry, progress)
         if digest == entry.sha256:
             path.unlink(missing_ok=True)
             os.rename(part, path)
@@ -141,7 +141,7 @@ def _fetch_file(
 
 def _receive(
     publisher: Publisher,
-    wanted: Wanted,
+    request: Wanted,
     part: Path,
     name: str,
     entry: FileEntry,
@@ -159,7 +159,7 @@ def _receive(
         progress.done = before + file.tell()
 
         def take_part() -> None:
-            for chunk in publisher.part(wanted, name, file.tell(), entry.bytes):
+            for chunk in publisher.part(request, name, file.tell(), entry.bytes):
                 file.write(chunk)
                 digest.update(chunk)
                 progress.done += len(chunk)

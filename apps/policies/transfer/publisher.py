@@ -65,19 +65,19 @@ class Publisher:
             raise NotFetched("the publisher did not send its time")
         return parsedate_to_datetime(date).timestamp() - (before + time.time()) / 2
 
-    def manifest(self, wanted: Wanted) -> bytes:
+    def manifest(self, request: Wanted) -> bytes:
         """Return the manifest's bytes, signed by the publisher. Raise NotFetched, Broken."""
-        with self._answer(wanted.path(MANIFEST)) as answer:
+        with self._answer(request.path(MANIFEST)) as answer:
             body = answer.read_all(MANIFEST_LIMIT)
             self._require_signed(answer, body)
             return body
 
-    def part(self, wanted: Wanted, name: str, begin: int, size: int) -> Iterator[bytes]:
+    def part(self, request: Wanted, name: str, begin: int, size: int) -> Iterator[bytes]:
         """Yield the file from byte `begin` on, as far as the publisher sends it in one response.
 
         Raises NotFetched, and Broken in the middle of an incomplete part.
         """
-        with self._answer(wanted.path(name), f"bytes={begin}-") as answer:
+        with self._answer(request.path(name), f"bytes={begin}-") as answer:
             begins, ends = answer.place(size)
             if begins != begin:
                 raise NotFetched(f"{name}: the publisher sent byte {begins}, not byte {begin}")

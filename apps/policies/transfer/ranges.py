@@ -36,10 +36,10 @@ def parse_range(header: str, size: int) -> Part | None:
     Several ranges, ranges from the end, and invalid ones are ignored, as RFC 9110 allows. Raises
     NoSuchPart for a range that begins after the file's end.
     """
-    found = _ONE_RANGE.fullmatch(header.strip())
-    if found is None:
+    match = _ONE_RANGE.fullmatch(header.strip())
+    if match is None:
         return None
-    first, last = found.groups()
+    first, last = match.groups()
     begin = int(first)
     end = min(int(last) + 1 if last else size, size, begin + LONGEST_PART)
     if begin >= size or end <= begin:

@@ -62,10 +62,10 @@ def read_ask(secret: str, header: str, path: str, range_header: str, now: float)
 
     Raises NotSigned, and ClockOff for a right signature that is too old or too new.
     """
-    found = _HEADER.fullmatch(header)
-    if found is None or not secret:
+    match = _HEADER.fullmatch(header)
+    if match is None or not secret:
         raise NotSigned
-    host, at, signature = found.groups()
+    host, at, signature = match.groups()
     ask = SignedRequest(path, host, int(at), range_header)
     if not hmac.compare_digest(ask.signature(secret), signature):
         raise NotSigned

@@ -235,8 +235,8 @@ class ChatTurnQuerySet(WorkerLeaseQuerySet["ChatTurn"]):
 
         Each claim gets a new fence.
         """
-        asked = {"chat__weight_version": subject.version, "chat__policy": subject.policy}
-        turns = self.due().filter(**asked)
+        weights = {"chat__weight_version": subject.version, "chat__policy": subject.policy}
+        turns = self.due().filter(**weights)
         may_take = ~Exists(Worker.objects.told_to_take_nothing(owner))
         begun: dict[str, Any] = {
             "state": ChatTurn.State.LOADING,

@@ -70,8 +70,8 @@ class GroupQuerySet(WorkerLeaseQuerySet["Group"]):
         if self.query.where:
             raise TypeError("a claim takes from all groups: its statement is compiled once")
         claim = _claim(state, run is not None, limit)
-        found = claim(owner, timedelta(seconds=seconds), None if run is None else run.pk)
-        claimed = sorted(found, key=attrgetter("pk"))
+        rows = claim(owner, timedelta(seconds=seconds), None if run is None else run.pk)
+        claimed = sorted(rows, key=attrgetter("pk"))
         _with_runs(claimed, run)
         return [group for group in claimed if not group.end_if_worn_out()]
 
@@ -317,15 +317,15 @@ class Group(WorkerLease):
     @staticmethod
     def _count_tokens(ended: Iterable[tuple["Group", Outcome]]) -> None:
         """Add sampled and prompt tokens to the usage of each (run, worker)."""
-        found: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
+        totals: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
         for group, outcome in ended:
             if outcome.tokens is not None:
                 counts = {
                     SAMPLED: len(outcome.tokens.completion_ids),
                     PROMPTS: len(outcome.tokens.prompt_ids),
                 }
-                found[group.run_id, group.lease_owner].update(counts)
-        Usage.add_all(found)
+                totals[group.run_id, group.lease_owner].update(counts)
+        Usage.add_all(totals)
 
     @classmethod
     @transaction.atomic

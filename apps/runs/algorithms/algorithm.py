@@ -97,17 +97,17 @@ def merged(row: Mapping[str, object], given: Mapping[str, object]) -> dict[str, 
     A part of which another kind is given (another loss, no KL) starts from its own defaults, not
     from the row's options.
     """
-    found = dict(row)
+    result = dict(row)
     for part, value in given.items():
         kind = KINDS.get(part)
         if kind and isinstance(value, str):
             value = {kind: value}
-        mine = found.get(part)
+        mine = result.get(part)
         if isinstance(mine, Mapping) and isinstance(value, Mapping):
             is_another = kind is not None and value.get(kind, mine.get(kind)) != mine.get(kind)
             value = dict(value) if is_another else {**mine, **value}
-        found[part] = value
-    return found
+        result[part] = value
+    return result
 
 
 def unknown_algorithm(name: object) -> str:

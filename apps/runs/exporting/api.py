@@ -73,10 +73,10 @@ class RunEvents(APIView):
         rows = Event.objects.filter(topic=run.topic_id, sequence__gt=query["after"]).order_by(
             "sequence"
         )[: query["limit"] + 1]
-        found = list(rows)
+        events = list(rows)
         context = {"open": sees_judgements(request.user, run)}
-        items = EventRow(found[: query["limit"]], many=True, context=context).data
-        return Response({"items": items, "more": len(found) > query["limit"]})
+        items = EventRow(events[: query["limit"]], many=True, context=context).data
+        return Response({"items": items, "more": len(events) > query["limit"]})
 
 
 class FileQuery(Query):

@@ -142,7 +142,7 @@ class ExportJob(LeasedWork):
     @classmethod
     @transaction.atomic
     def place(
-        cls, kind: str, version: WeightVersion, by: User | None, secret: str = "", **wanted: object
+        cls, kind: str, version: WeightVersion, by: User | None, secret: str = "", **options: object
     ) -> "ExportJob":
         """Create an order for this version and record who placed it.
 
@@ -154,10 +154,10 @@ class ExportJob(LeasedWork):
             version.pin(by)
         sealed = seal_secret(secret)
         order = cls.objects.create(
-            weight_version=version, by=by, kind=kind, wanted=wanted, sealed_token=sealed
+            weight_version=version, by=by, kind=kind, wanted=options, sealed_token=sealed
         )
         AuditEntry.record(
-            f"weight version: {kind} ordered", version.address, by, version.run.project, **wanted
+            f"weight version: {kind} ordered", version.address, by, version.run.project, **options
         )
         transaction.on_commit(lambda: wakeups.send("fill_orders"), robust=True)
         return order

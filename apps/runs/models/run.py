@@ -388,10 +388,10 @@ class Run(WorkerLease):
     @classmethod
     def locked(cls, pk: int, *related: str) -> "Run":
         """Lock the run's row until the transaction ends; with its `related` rows, not locked."""
-        found: list[Run] = lock_run(related)(pk)
-        if not found:
+        runs: list[Run] = lock_run(related)(pk)
+        if not runs:
             raise cls.DoesNotExist(f"run {pk} does not exist")
-        return found[0]
+        return runs[0]
 
     # -- actions of people
 
@@ -590,7 +590,7 @@ class Run(WorkerLease):
         Raises StaleFence.
         """
         with transaction.atomic():
-            found = lock_under_fence(self.pk, fence)
-            if not found:
+            runs = lock_under_fence(self.pk, fence)
+            if not runs:
                 raise StaleFence(f"run {self.slug}: fence {fence} is no longer the trainer's")
-            yield found[0]
+            yield runs[0]

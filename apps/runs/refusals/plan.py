@@ -14,11 +14,11 @@ Refusals = Iterator[tuple[str, str]]
 
 def refusals(plan: RunConfig) -> dict[str, str]:
     """Return problems of the plan as a whole, by dotted field; empty if it can run."""
-    found: dict[str, str] = {}
+    problems: dict[str, str] = {}
     for rule in RULES_OF_EVALUATION if plan.evaluation else RULES:
         for field, words in rule(plan):
-            found.setdefault(field, words)
-    return found
+            problems.setdefault(field, words)
+    return problems
 
 
 def _tasksets(plan: RunConfig) -> Refusals:

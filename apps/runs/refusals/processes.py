@@ -11,35 +11,35 @@ SHARED_EQUALLY = ("dpo", "kto", "reward_model")
 
 def refusals_of_processes(plan: RunConfig) -> Iterator[tuple[str, str]]:
     """Yield what cannot be shared among processes, by field with what to change."""
-    wanted = plan.trainer
+    trainer = plan.trainer
     rows = plan.rows_per_step
-    if wanted.processes == 1:
-        if wanted.sharding != "ddp":
+    if trainer.processes == 1:
+        if trainer.sharding != "ddp":
             yield (
                 "trainer.sharding",
                 (
-                    f"is {wanted.sharding}, but one process cannot share weights: set "
+                    f"is {trainer.sharding}, but one process cannot share weights: set "
                     "trainer.processes to 2 or more, or remove it"
                 ),
             )
         return
-    if wanted.processes > rows:
+    if trainer.processes > rows:
         yield (
             "trainer.processes",
             (
-                f"is {wanted.processes}, more than the {rows} rows of a step: set it to {rows} or "
+                f"is {trainer.processes}, more than the {rows} rows of a step: set it to {rows} or "
                 "less, or increase the rows per step"
             ),
         )
-    elif plan.algorithm.name in SHARED_EQUALLY and rows % wanted.processes:
+    elif plan.algorithm.name in SHARED_EQUALLY and rows % trainer.processes:
         yield (
             "trainer.processes",
             (
-                f"is {wanted.processes}, but the {rows} lessons of a step cannot be divided "
+                f"is {trainer.processes}, but the {rows} lessons of a step cannot be divided "
                 "equally among that many: choose a divisor of snapshot.rows"
             ),
         )
-    if wanted.sharding == "fsdp2" and plan.precision.trainer == "float16":
+    if trainer.sharding == "fsdp2" and plan.precision.trainer == "float16":
         yield (
             "precision.trainer",
             (

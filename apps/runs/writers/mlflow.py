@@ -37,10 +37,10 @@ class MLflow:
         experiment = self.client.get_experiment_by_name(run.project.slug)
         if experiment is None:
             return None
-        found = self.client.search_runs(
+        runs = self.client.search_runs(
             [experiment.experiment_id], f"tags.`{OURS}` = '{run.pk}'", max_results=1
         )
-        return found[0].info.run_id if found else None
+        return runs[0].info.run_id if runs else None
 
     def _create_run(self, run: Run) -> str:
         experiment = self.client.get_experiment_by_name(run.project.slug)

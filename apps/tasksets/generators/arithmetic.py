@@ -25,8 +25,8 @@ def build_sum_task(left: int, right: int) -> TaskRow:
 
 def read_summands(row: TaskRow) -> tuple[int, int] | None:
     """Return the two that a task of this kind adds; None of any other."""
-    found = SUM.fullmatch(said_alone(row))
-    numbers = (int(found[1]), int(found[2])) if found else None
+    match = SUM.fullmatch(said_alone(row))
+    numbers = (int(match[1]), int(match[2])) if match else None
     return numbers if numbers and row.answer == {"value": sum(numbers)} else None
 
 

@@ -81,11 +81,11 @@ def _build_task(number: int) -> TaskRow:
 
 def read_grade(row: TaskRow) -> int | None:
     """Return the school grade; None for a task of another kind."""
-    found = BEGINS.match(said_alone(row))
-    if found is None or not found[1] == row.domain == row.meta.get("subject"):
+    match = BEGINS.match(said_alone(row))
+    if match is None or not match[1] == row.domain == row.meta.get("subject"):
         return None
-    grade = int(found[2])
-    return grade if grade in GRADES.get(found[1], ()) else None
+    grade = int(match[2])
+    return grade if grade in GRADES.get(match[1], ()) else None
 
 
 def harder(row: TaskRow, draw: random.Random) -> TaskRow | None:

@@ -213,12 +213,12 @@ class Exercise:
         """Return different inputs and what is right for each."""
         draw = random.Random(f"{self.name} {self.parameter}")
         function = _define_function(self.right, self.name)
-        found: dict[str, tuple[Any, Any]] = {}
-        while len(found) < SHOWN + HIDDEN:
+        cases: dict[str, tuple[Any, Any]] = {}
+        while len(cases) < SHOWN + HIDDEN:
             expression = DRAWS[self.kata.takes]
             given = eval(expression, {"draw": draw})  # noqa: S307  (a constant of this file)
-            found[json.dumps(given)] = (given, function(given))
-        return list(found.values())
+            cases[json.dumps(given)] = (given, function(given))
+        return list(cases.values())
 
     @property
     def prompt(self) -> str:

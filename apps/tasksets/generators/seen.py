@@ -115,19 +115,19 @@ def place_squares(
 
     Fewer than `count` where no more fit.
     """
-    found: list[Box] = []
+    boxes: list[Box] = []
     for _ in range(count * 40):
         side = draw.randint(*sides)
         x = draw.randint(gap, width - side - gap)
         y = draw.randint(gap, height - side - gap)
         if all(
             x > right + gap or x + side + gap < left or y > bottom + gap or y + side + gap < top
-            for left, top, right, bottom in found
+            for left, top, right, bottom in boxes
         ):
-            found.append((x, y, x + side, y + side))
-        if len(found) == count:
+            boxes.append((x, y, x + side, y + side))
+        if len(boxes) == count:
             break
-    return found
+    return boxes
 
 
 def letters(

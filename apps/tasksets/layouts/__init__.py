@@ -94,9 +94,9 @@ def layouts_for(kind: str) -> list[Layout]:
 
 def find_layout(row: Mapping[str, Any], kind: str) -> Layout | None:
     """Return the layout of one row, for what it is to become."""
-    known = layouts_for(kind)
+    layouts = layouts_for(kind)
     named = (dict(row), in_lower_case(row))
-    return next((layout for one in named for layout in known if layout.matches(one)), None)
+    return next((layout for one in named for layout in layouts if layout.matches(one)), None)
 
 
 def in_lower_case(row: Mapping[str, Any]) -> Row:
@@ -107,8 +107,8 @@ def in_lower_case(row: Mapping[str, Any]) -> Row:
 
 def recognised(rows: Sequence[Mapping[str, Any]], kind: str) -> Layout | None:
     """Return the layout of most of these rows; None where they are of none."""
-    found = Counter(layout.name for row in rows[:LOOKED_AT] if (layout := find_layout(row, kind)))
-    return BY_NAME[found.most_common(1)[0][0]] if found else None
+    counts = Counter(layout.name for row in rows[:LOOKED_AT] if (layout := find_layout(row, kind)))
+    return BY_NAME[counts.most_common(1)[0][0]] if counts else None
 
 
 def read_row(layout: Layout | None, fields: Row, kind: str, taking: RowReading) -> list[Row]:
@@ -128,8 +128,8 @@ def read_row(layout: Layout | None, fields: Row, kind: str, taking: RowReading) 
         layout = None
     layout = layout or PLAIN[kind]
     row = TrackedRow(fields)
-    found = layout.reads[kind](row, taking)
-    rows = found if isinstance(found, list) else [found]
+    result = layout.reads[kind](row, taking)
+    rows = result if isinstance(result, list) else [result]
     used = frozenset(row.read)
     if kind == DEMONSTRATIONS and not layout.judges_itself:
         require_good(row, taking)

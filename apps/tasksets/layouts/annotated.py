@@ -149,12 +149,12 @@ def _author_of(judgement: Judgement) -> Row:
 
 def _read(record: Record, kind: str, taking: RowReading) -> list[Row]:
     prompt = read_prompt_messages(record.asked, "prompt", taking)
-    found = {
+    annotations = {
         PREFERENCES: lambda: _preferences(record),
         THUMBS: lambda: _thumbs(record, taking.at_least),
         DEMONSTRATIONS: lambda: _demonstrations(record, taking.at_least),
     }[kind]()
-    rows = [{"prompt": prompt, **row} for row in found]
+    rows = [{"prompt": prompt, **row} for row in annotations]
     if not rows:
         raise NotThisLayout(f"contains no annotation that is one of {kind}")
     return rows
@@ -184,9 +184,9 @@ def _answers_in(value: object, name: str, taking: RowReading) -> dict[str, str]:
     ids."""
     if not is_objects(value) or not all("id" in one and "role" not in one for one in value):
         return {name: read_answer(value, name, taking)}
-    found = {str(one["id"]): one.get("body", one.get("text", one.get("html"))) for one in value}
-    texts = {name: text for name, text in found.items() if isinstance(text, str) and text}
-    if len(texts) < len(found):
+    answers = {str(one["id"]): one.get("body", one.get("text", one.get("html"))) for one in value}
+    texts = {name: text for name, text in answers.items() if isinstance(text, str) and text}
+    if len(texts) < len(answers):
         raise NotThisLayout(f"{name}: must be text, or a list of objects with id and body")
     return texts
 
@@ -343,8 +343,8 @@ def _task_with_annotations(rows: Sequence[Row]) -> Row:
 
 def _is_shown(row: Row, name: str) -> bool:
     """Tell what people saw from what they said."""
-    known = name in ASKED or ANSWER.fullmatch(name.lower()) is not None
-    return known and row[name] is not None and name not in BOOKKEEPING
+    is_known_name = name in ASKED or ANSWER.fullmatch(name.lower()) is not None
+    return is_known_name and row[name] is not None and name not in BOOKKEEPING
 
 
 def _annotation(row: Row, data: Mapping[str, Any]) -> Row:
@@ -367,11 +367,11 @@ def _results(name: str, value: object) -> list[Row]:
         value = [value]
     if not is_objects(value):
         return []
-    found = []
+    results = []
     for one in value:
         kind = next((TYPES.get(key, key) for key in one if isinstance(key, str)), "")
-        found.append({"from_name": name, "type": kind, "value": one})
-    return found
+        results.append({"from_name": name, "type": kind, "value": one})
+    return results
 
 
 def _annotator(completed_by: object) -> str | None:

@@ -192,14 +192,14 @@ def _checked_answers(row: Row, taking: RowReading) -> list[tuple[str, bool]]:
     checks = [_verdicts(row, name, len(texts)) for name in CHECKED]
     complete = _verdicts(row, "is_reasoning_complete", len(texts))
     taking.dropped.update(_left_out(checks, complete))
-    found = []
+    answers = []
     for text, whole, *verdicts in zip(texts, complete, *checks, strict=True):
         clear = {verdict for verdict in verdicts if verdict is not None}
         if len(clear) == 1 and whole is not False and text.strip():
-            found.append((text, clear.pop()))
-    if not found:
+            answers.append((text, clear.pop()))
+    if not answers:
         raise NotThisLayout(f"{', '.join(CHECKED)}: no complete answer has a clear verdict")
-    return found
+    return answers
 
 
 def _is_verdicts(value: object) -> TypeGuard[list[bool | None]]:
@@ -427,19 +427,19 @@ def _step(step: Row, place: str, taking: RowReading) -> tuple[str, bool]:
     """Return the step that was gone on with, and whether it is not bad: one that a person wrote
     is good."""
     chosen = step.get("chosen_completion")
-    known = step.get("completions") or []
+    attempts = step.get("completions") or []
     written = step.get("human_completion")
-    if not is_objects(known) and written is None:
+    if not is_objects(attempts) and written is None:
         raise NotThisLayout(f"{place}.completions: must be a list of attempts")
-    if chosen is not None and (type(chosen) is not int or not 0 <= chosen < len(known)):
+    if chosen is not None and (type(chosen) is not int or not 0 <= chosen < len(attempts)):
         raise NotThisLayout(
-            f"{place}.chosen_completion: is {chosen}, but there are {len(known)} completions"
+            f"{place}.chosen_completion: is {chosen}, but there are {len(attempts)} completions"
         )
     is_written = chosen is None and written is not None
     taken = (
-        written if is_written else known[chosen or 0]
+        written if is_written else attempts[chosen or 0]
     )  # where none was chosen, the person stopped at the first
-    if len(known) > (0 if is_written else 1):
+    if len(attempts) > (0 if is_written else 1):
         taking.dropped.add("label.steps[].completions that were not chosen")
     if not isinstance(taken, dict) or not isinstance(taken.get("text"), str):
         raise NotThisLayout(f"{place}: must have text and a rating of -1, 0 or 1")

@@ -75,19 +75,19 @@ def _grids(row: Row, taking: RowReading) -> Row:
     test = _pairs(decoded(row["test"]), "test")
     several = SEVERAL.format(number=len(test)) if len(test) > 1 else ""
     shown = [
-        f"Example {place}\nInput: {_written(given)}\nOutput: {_written(wanted)}"
-        for place, (given, wanted) in enumerate(train, start=1)
+        f"Example {place}\nInput: {_written(given)}\nOutput: {_written(output)}"
+        for place, (given, output) in enumerate(train, start=1)
     ]
-    asked = [
+    tests = [
         f"Test {place}\nInput: {_written(given)}" for place, (given, _) in enumerate(test, start=1)
     ]
-    prompt = "\n\n".join([ASKED.format(several=several), *shown, *asked])
-    answer = {"grids": [wanted for _, wanted in test]}
+    prompt = "\n\n".join([ASKED.format(several=several), *shown, *tests])
+    answer = {"grids": [output for _, output in test]}
     return {"prompt": prompt, "answer": answer, "meta": read_meta(row, "id", "task_id", "name")}
 
 
 def _pairs(listed: Any, field: str) -> list[tuple[list[list[int]], list[list[int]]]]:
-    found = []
+    pairs = []
     for place, pair in enumerate(listed):
         grids = [pair.get(name) for name in ("input", "output")]
         for name, grid in zip(("input", "output"), grids, strict=True):
@@ -96,8 +96,8 @@ def _pairs(listed: Any, field: str) -> list[tuple[list[list[int]], list[list[int
                     f"{field}.{place}.{name}: must be 1 to {LARGEST} rows of as many whole "
                     "numbers from 0 to 9"
                 )
-        found.append((grids[0], grids[1]))
-    return found
+        pairs.append((grids[0], grids[1]))
+    return pairs
 
 
 def is_grid(value: object) -> bool:

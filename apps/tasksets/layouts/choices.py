@@ -75,8 +75,8 @@ def _choices(value: object) -> dict[str, str]:
     elif is_objects(value) and all("label" in one and "text" in one for one in value):
         named = {one["label"]: one["text"] for one in value}
     elif is_texts(value):
-        found = [one for text in value if (one := LABELLED.fullmatch(text.strip()))]
-        texts = [one[2] for one in found] if len(found) == len(value) else value
+        matches = [one for text in value if (one := LABELLED.fullmatch(text.strip()))]
+        texts = [one[2] for one in matches] if len(matches) == len(value) else value
         named = dict(zip(string.ascii_uppercase, texts, strict=False))
     elif isinstance(value, str):
         _, *parts = ROW_OF_CHOICES.split(value)
@@ -157,9 +157,9 @@ def _quality(row: Row, taking: RowReading) -> Row:
     if not 1 <= number <= len(options) <= MOST:
         raise NotThisLayout(f"gold_label: must be a number from 1 to {len(options)}")
     texts = dict(zip(string.ascii_uppercase, map(str.strip, options), strict=False))
-    asked = with_given(row["question"].strip(), row, SHOWN)
+    question = with_given(row["question"].strip(), row, SHOWN)
     meta = read_meta(row, "question_unique_id", "article_id", "difficult")
-    return lettered_task(asked, texts, list(texts)[int(number) - 1], meta)
+    return lettered_task(question, texts, list(texts)[int(number) - 1], meta)
 
 
 # -- right and wrong answers in columns of their own -----------------------------------------------
@@ -175,8 +175,8 @@ def _wrong_columns(row: Row) -> list[str]:
     """Return the columns of wrong answers: the numbered ones, or one that holds a list."""
     for name in WRONG_APART:
         numbered = [name.format(number) for number in range(1, MOST)]
-        if found := [one for one in numbered if row.get(one) is not None]:
-            return found
+        if present := [one for one in numbered if row.get(one) is not None]:
+            return present
     name = first_text(row, WRONG_LISTS)
     return [name] if name else []
 

@@ -422,9 +422,9 @@ def _picked_response(row: Row, taking: RowReading) -> Row:
     sides = next(sides for sides in SIDES if has(row, *sides))
     name = _pick(row)
     if name.startswith("score_"):
-        found = [parse_number(row[f"score_{side[-1]}"]) for side in sides]
-        scores = [score for score in found if score is not None]
-        if len(scores) < len(found):
+        numbers = [parse_number(row[f"score_{side[-1]}"]) for side in sides]
+        scores = [score for score in numbers if score is not None]
+        if len(scores) < len(numbers):
             raise NotThisLayout(f"{name}: must be a number")
         better = None if scores[0] == scores[1] else sides[int(scores[1] > scores[0])]
     else:

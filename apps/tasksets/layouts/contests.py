@@ -81,11 +81,11 @@ def _is_stated(row: Row) -> bool:
 
 
 def _stated(row: Row, taking: RowReading) -> Row:
-    found = STATED.search(row["response"][-LONGEST_STATED:])
-    if found is None:
+    match = STATED.search(row["response"][-LONGEST_STATED:])
+    if match is None:
         raise NotThisLayout("response: must end with 'The answer is:' and the answer")
     meta = {"solution": row["response"], **read_meta(row, "type")}
-    return {"prompt": require_text(row, "query"), "answer": found[1].strip(), "meta": meta}
+    return {"prompt": require_text(row, "query"), "answer": match[1].strip(), "meta": meta}
 
 
 # -- CRUXEval --------------------------------------------------------------------------------------

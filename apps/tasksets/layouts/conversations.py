@@ -255,9 +255,13 @@ def read_picture_part(picture: object) -> Row:
     if isinstance(picture, dict):
         if "picture" in picture or picture.get("type") == "image":
             return picture_part(picture)
-        known = {key: value for key, value in picture.items() if value is not None}
+        present = {key: value for key, value in picture.items() if value is not None}
         picture = next(
-            (known[key] for key in ("bytes", "image_url", "url", "image", "path") if key in known),
+            (
+                present[key]
+                for key in ("bytes", "image_url", "url", "image", "path")
+                if key in present
+            ),
             None,
         )
     if not isinstance(picture, str) or not picture:

@@ -59,7 +59,7 @@ def _of_spans(row: Row) -> list[str]:
 
 def _of_annotations(row: Row, taking: RowReading) -> list[str]:
     """Return what the author and those who checked it answered; any of them is right."""
-    found = _annotation(cast("Row", decoded(row["answer"])))  # by `_is_annotated`
+    answers = _annotation(cast("Row", decoded(row["answer"])))  # by `_is_annotated`
     checked = decoded(row.get("validated_answers"))
     if isinstance(checked, dict):
         columns = [checked.get(name) or [] for name in ("number", "date", "spans")]
@@ -68,10 +68,10 @@ def _of_annotations(row: Row, taking: RowReading) -> list[str]:
             for number, date, spans in zip(*columns, strict=False)
         ]
     for one in checked if isinstance(checked, list) else []:
-        found += _annotation(one) if isinstance(one, dict) else []
-    if not found:
+        answers += _annotation(one) if isinstance(one, dict) else []
+    if not answers:
         raise NotThisLayout("answer: must have a number, a date or spans")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(answers))
 
 
 def _annotation(answer: Row) -> list[str]:
@@ -133,8 +133,8 @@ def _relation(row: Row, name: str, sides: tuple[str, str]) -> str:
     number = parse_number(relation)
     if number is None:
         text = relation.strip().lower().replace("_", " ") if isinstance(relation, str) else ""
-        known = {**dict.fromkeys(("non entailment", "not-entailment"), TWO_WAY[1])}
-        text = known.get(text, text)
+        spellings = {**dict.fromkeys(("non entailment", "not-entailment"), TWO_WAY[1])}
+        text = spellings.get(text, text)
         if text in (*RELATIONS, TWO_WAY[1]):
             return text
         raise NotThisLayout(

@@ -27,15 +27,15 @@ def _is_program(row: Row) -> bool:
 def _program(row: Row, taking: RowReading) -> Row:
     name = prompt_column(row)
     try:
-        found = normal_form(row)
+        tests = normal_form(row)
     except BadTests as error:
         raise NotThisLayout(str(error)) from None
-    assert name is not None and found is not None  # the layout matches only rows that have both
+    assert name is not None and tests is not None  # the layout matches only rows that have both
     messages = read_prompt_messages(row[name], name, taking)
     messages = _with_formats(messages, row)
     starter = row.get("starter_code")
     shown = _code_to_show(
-        messages[-1]["content"], found.answer, starter if isinstance(starter, str) else ""
+        messages[-1]["content"], tests.answer, starter if isinstance(starter, str) else ""
     )
     if shown:
         messages = [
@@ -43,7 +43,7 @@ def _program(row: Row, taking: RowReading) -> Row:
             {**messages[-1], "content": f"{messages[-1]['content']}\n\n{shown}"},
         ]
     meta = read_meta(row, "task_id", "question_id", "difficulty", "source")
-    return {"prompt": messages, "answer": found.answer, "meta": meta}
+    return {"prompt": messages, "answer": tests.answer, "meta": meta}
 
 
 FORMATS = (("input_format", "Input"), ("output_format", "Output"))

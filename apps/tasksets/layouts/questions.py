@@ -93,10 +93,10 @@ def _is_gsm8k(row: Row) -> bool:
 
 
 def _gsm8k(row: Row, taking: RowReading) -> Row:
-    found = FINAL.findall(row["answer"]) if isinstance(row.get("answer"), str) else []
-    if not found:
+    answers = FINAL.findall(row["answer"]) if isinstance(row.get("answer"), str) else []
+    if not answers:
         raise NotThisLayout("answer: must end with #### and the number")
-    return _task(require_text(row, "question"), found[-1].strip(), {"solution": row["answer"]})
+    return _task(require_text(row, "question"), answers[-1].strip(), {"solution": row["answer"]})
 
 
 def _is_solved(row: Row) -> bool:

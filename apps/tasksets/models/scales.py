@@ -39,8 +39,8 @@ class DifficultyScale(models.Model):
     def at(self, places: Sequence[int]) -> list["Task"]:
         """Return the tasks at these places, in this order; place 0 has the lowest value."""
         rows = self.difficulties.filter(place__in=places).select_related("task")
-        found = {row.place: row.task for row in rows}
-        return [found[place] for place in places]
+        tasks_by_place = {row.place: row.task for row in rows}
+        return [tasks_by_place[place] for place in places]
 
     def places(self, tasks: models.QuerySet) -> frozenset[int]:
         """Return the places of these tasks on the scale."""

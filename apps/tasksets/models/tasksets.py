@@ -110,8 +110,8 @@ class Taskset(models.Model):
 
     def at(self, indexes: Sequence[int]) -> list["Task"]:
         """Return the tasks of these indexes, in this order."""
-        found = {task.index: task for task in self.tasks.filter(index__in=indexes)}
-        return [found[index] for index in indexes]
+        tasks_by_index = {task.index: task for task in self.tasks.filter(index__in=indexes)}
+        return [tasks_by_index[index] for index in indexes]
 
 
 class Task(models.Model):

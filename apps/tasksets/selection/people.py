@@ -8,7 +8,7 @@ Drawn = TypeVar("Drawn")
 
 def draw_for_people(
     draws: Sequence[int],
-    asked: Sequence[Drawn],
+    requested: Sequence[Drawn],
     served: int,
     shuffled: Callable[[Sequence[int]], Sequence[Drawn]],
 ) -> list[Drawn]:
@@ -18,6 +18,6 @@ def draw_for_people(
     served     how many of the draws before took one that was asked for; so the shuffle leaves no
     task out for them shuffled   the tasks that these draws take where nobody asks
     """
-    first = list(asked[: len(draws)])
+    first = list(requested[: len(draws)])
     gone = served + len(first)
     return [*first, *shuffled([draw - gone for draw in draws[len(first) :]])]

@@ -30,17 +30,20 @@ def draw_prioritized(
     as likely, is taken with the probability of its weight. That is exact, asks for the rates of the
     candidates alone, and takes 1 / (mean weight) tries, however many tasks there are.
     """
-    known: dict[int, float] = {}
-    asked: set[int] = set()
+    known_rates: dict[int, float] = {}
+    looked_up: set[int] = set()
 
-    def ask(wanted: Iterable[int]) -> None:
-        new = set(wanted) - asked
+    def ask(indexes: Iterable[int]) -> None:
+        new = set(indexes) - looked_up
         if new:
-            known.update(rates(new))
-            asked.update(new)
+            known_rates.update(rates(new))
+            looked_up.update(new)
 
     ask(_candidate(stock, seed, draw, n) for draw in draws for n in range(AHEAD))
-    return [stock.take(_choose_task(draw, stock, seed, ask, known, floor, prior)) for draw in draws]
+    return [
+        stock.take(_choose_task(draw, stock, seed, ask, known_rates, floor, prior))
+        for draw in draws
+    ]
 
 
 def _choose_task(
@@ -48,7 +51,7 @@ def _choose_task(
     stock: Stock,
     seed: int,
     ask: Callable[[Iterable[int]], None],
-    known: Mapping[int, float],
+    known_rates: Mapping[int, float],
     floor: float,
     prior: float,
 ) -> int:
@@ -57,7 +60,7 @@ def _choose_task(
             ask(_candidate(stock, seed, draw, later) for later in range(n, n + AHEAD))
         index = _candidate(stock, seed, draw, n)
         if not stock.refuses(index) and unit(seed, draw, n, "taken") < weight(
-            known.get(index, prior), floor
+            known_rates.get(index, prior), floor
         ):
             return index
     return stock.anyone(seed, draw, "in vain")

@@ -78,9 +78,9 @@ def unpack_archive(packed: Path, into: Path) -> int:
 
 
 def _members(archive: zipfile.ZipFile) -> list[tuple[PurePosixPath, zipfile.ZipInfo]]:
-    found = [(PurePosixPath(one.filename), one) for one in archive.infolist() if not one.is_dir()]
+    members = [(PurePosixPath(one.filename), one) for one in archive.infolist() if not one.is_dir()]
     data = [
-        (name, one) for name, one in found if format_by_name(name.name) and not _is_hidden(name)
+        (name, one) for name, one in members if format_by_name(name.name) and not _is_hidden(name)
     ]
     if not data:
         raise NotReadable("the archive contains no data file")

@@ -78,17 +78,17 @@ class Rows:
 
     def header(self) -> list[str]:
         """Read the header. Raises NotReadable."""
-        found = next(iter(self), None)
-        if found is None:
+        fields = next(iter(self), None)
+        if fields is None:
             raise NotReadable("the file is empty; its first line must name the columns")
-        if isinstance(found, BadLine) or not _is_text("".join(found)):
+        if isinstance(fields, BadLine) or not _is_text("".join(fields)):
             raise NotReadable(
                 "the first line names no columns:"
-                f" {found.reason if isinstance(found, BadLine) else 'not UTF-8'}"
+                f" {fields.reason if isinstance(fields, BadLine) else 'not UTF-8'}"
             )
-        if not any(name.strip() for name in found):
+        if not any(name.strip() for name in fields):
             raise NotReadable("no column has a name in the first line")
-        names = [name.strip() or f"Unnamed: {place}" for place, name in enumerate(found)]
+        names = [name.strip() or f"Unnamed: {place}" for place, name in enumerate(fields)]
         require_distinct(names)
         return names
 

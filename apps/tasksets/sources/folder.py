@@ -96,10 +96,10 @@ def _saved(path: Path, split: str) -> list[Path]:
 def _read_listing(file: Path, key: str, kinds: tuple[type, ...] = (str,)) -> list:
     file = _part(file.parent, file.name, contained_file)
     try:
-        found = strict_json.read_json_file(file, LARGEST_STATE)
+        document = strict_json.read_json_file(file, LARGEST_STATE)
     except strict_json.NotStrictJson as error:
         raise NotReadable(f"{file.name}: {error}") from None
-    listed = found.get(key) if isinstance(found, dict) else None
+    listed = document.get(key) if isinstance(document, dict) else None
     if (
         not isinstance(listed, list)
         or not listed
@@ -129,28 +129,28 @@ def _contained(path: Path, file: Path) -> Path:
 
 def _plain(path: Path, format: str, split: str) -> list[Path]:
     extension = "jsonl" if format == "json" else format  # names do not tell these two apart
-    found = [file for file in _data_files(path) if extension in ("auto", format_by_name(file.name))]
-    kinds = sorted({format_by_name(file.name) for file in found})
-    if not found or len(kinds) > 1:
+    files = [file for file in _data_files(path) if extension in ("auto", format_by_name(file.name))]
+    kinds = sorted({format_by_name(file.name) for file in files})
+    if not files or len(kinds) > 1:
         what = (
-            f"contains {' and '.join(kinds)}; choose one format" if found else "holds no data file"
+            f"contains {' and '.join(kinds)}; choose one format" if files else "holds no data file"
         )
         raise NotReadable(f"the folder {what}")
-    splits = {file: _split_of(file.relative_to(path), split) for file in found}
+    splits = {file: _split_of(file.relative_to(path), split) for file in files}
     named = sorted(set(splits.values()) - {""})
     if split:
-        found = [file for file in found if splits[file] == split]
+        files = [file for file in files if splits[file] == split]
     elif len(set(splits.values())) > 1:
         raise NotReadable(f"choose a split: {', '.join(named)}")
-    if not found:
+    if not files:
         raise NotReadable(f"no file belongs to the split {split!r}")
-    return found
+    return files
 
 
 def _data_files(path: Path) -> list[Path]:
-    found = (file for file in path.rglob("*") if format_by_name(file.name))
+    files = (file for file in path.rglob("*") if format_by_name(file.name))
     return sorted(
-        _contained(path, file) for file in found if file.name.lower() not in OURS and file.is_file()
+        _contained(path, file) for file in files if file.name.lower() not in OURS and file.is_file()
     )
 
 

@@ -59,13 +59,13 @@ def hub_rows(name: str, config: str, split: str, folder: Path | None = None) -> 
         f"--config={config}",
         f"--split={split}",
     ]
-    known = {key: value for key, value in os.environ.items() if key != "HF_HUB_OFFLINE"}
+    environment = {key: value for key, value in os.environ.items() if key != "HF_HUB_OFFLINE"}
     with (
         tempfile.TemporaryFile() as complaints,
         subprocess.Popen(
             command,
             cwd=folder or settings.BASE_DIR,
-            env={**known, "PYTHONPATH": str(settings.BASE_DIR)},
+            env={**environment, "PYTHONPATH": str(settings.BASE_DIR)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=complaints,

@@ -69,10 +69,10 @@ def rows_in(stream: BinaryIO) -> Iterator[bytes]:
     yield from splitter.end()
 
 
-def _end(found: re.Match[bytes] | None) -> int:
+def _end(match: re.Match[bytes] | None) -> int:
     """Return where the match of a pattern ends that matches everywhere, if only nothing."""
-    assert found is not None
-    return found.end()
+    assert match is not None
+    return match.end()
 
 
 class _Splitter:

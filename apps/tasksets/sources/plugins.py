@@ -32,8 +32,8 @@ def lines_from_plugin(name: str, place: str, given_options: Mapping[str, Any]) -
     except LookupError as missing:
         raise SourceFailed(str(missing)) from None
     except ValidationError as bad:
-        found = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in bad.errors())
-        raise SourceFailed("; ".join(found)) from None
+        problems = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in bad.errors())
+        raise SourceFailed("; ".join(problems)) from None
     number = 0
     try:
         for row in part.call(place, options):

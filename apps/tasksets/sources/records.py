@@ -115,8 +115,8 @@ def require_distinct(names: list[str]) -> None:
     """Raise NotReadable where two columns of a table have one name, or where there are too many."""
     if len(names) > MOST_COLUMNS:
         raise NotReadable(f"the file has {len(names):,} columns; the limit is {MOST_COLUMNS:,}")
-    known = Counter(name.removesuffix(AS_JSON) for name in names)
-    if twice := sorted(name for name, count in known.items() if count > 1):
+    counts = Counter(name.removesuffix(AS_JSON) for name in names)
+    if twice := sorted(name for name, count in counts.items() if count > 1):
         raise NotReadable(f"several columns are named {', '.join(map(repr, twice[:5]))}")
 
 
