@@ -43,12 +43,12 @@ def find_adapter_base(folder: Path) -> Path | None:
     if manifest.base is None:
         return None
     base = _fetched_base(folder) or Path(_config(folder)["base_model_name_or_path"])
-    found = read_manifest(base).fingerprint
-    if found != manifest.base:
+    fingerprint = read_manifest(base).fingerprint
+    if fingerprint != manifest.base:
         raise DamagedWeights(
             Damage.CHECKSUM,
             ADAPTER_CONFIG,
-            f"the base must be {manifest.base}, but {base.name} has {found}",
+            f"the base must be {manifest.base}, but {base.name} has {fingerprint}",
         )
     return base
 

@@ -53,15 +53,15 @@ class BasePolicy:
     def nlls(self, rows: Sequence[Tokens]) -> list[list[float]]:
         """Return −log p in nats of each completion token, per row; an empty completion has none."""
         order = sorted(range(len(rows)), key=lambda n: len(rows[n][0]) + len(rows[n][1]))
-        found: list[list[float]] = [[] for _ in rows]
+        rows_of_nlls: list[list[float]] = [[] for _ in rows]
         while order:
             width = sum(map(len, rows[order[-1]]))
             take = max(1, TOKENS_AT_ONCE // max(1, width))
             some = order[-take:]
             order = order[:-take]
             for n, values in zip(some, self._together([rows[n] for n in some], width), strict=True):
-                found[n] = values
-        return found
+                rows_of_nlls[n] = values
+        return rows_of_nlls
 
     def answers(
         self,
@@ -71,15 +71,15 @@ class BasePolicy:
         seeds: Sequence[int],
     ) -> list[Answer]:
         """Sample one answer to each prompt; each depends on its own seed alone."""
-        found: list[Answer] = []
+        sampled: list[Answer] = []
         for start in range(0, len(prompts), ANSWERS_AT_ONCE):
             some = [list(prompt) for prompt in prompts[start : start + ANSWERS_AT_ONCE]]
             own = seeds[start : start + ANSWERS_AT_ONCE]
             batch = sample_batch(self.model, some, max_tokens, own, temperature, self.ends)
             for ids, logprobs in batch.rows():
                 text = str(self.tokenizer.decode(ids, skip_special_tokens=True))
-                found.append(Answer(ids, logprobs, text))
-        return found
+                sampled.append(Answer(ids, logprobs, text))
+        return sampled
 
     @torch.no_grad()
     def _together(self, rows: Sequence[Tokens], width: int) -> list[list[float]]:

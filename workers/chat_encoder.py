@@ -124,8 +124,8 @@ class ChatEncoder:
         unknown = self.tokenizer.unk_token_id
         control_ids = frozenset(self.control.values()) - {unknown}
         for text in self._hostile_texts():
-            if found := control_ids & set(self.text_ids(text)):
-                names = _control_names(self, found)
+            if control_tokens := control_ids & set(self.text_ids(text)):
+                names = _control_names(self, control_tokens)
                 raise UnsafeTemplate(f"the tokenizer reads {text!r} as the control token {names}")
         for dialogue in (_question, _with_system, _with_history, _with_parts):
             try:
@@ -146,11 +146,11 @@ class ChatEncoder:
         except (TemplateError, ValueError, TypeError) as refusal:
             reason = f"the chat template rejects the text {text!r}: {refusal}"
             raise UnsafeTemplate(reason) from None
-        found = [token_id for token_id in self.encode(rendered) if token_id in control_ids]
-        if found != expected:
+        present = [token_id for token_id in self.encode(rendered) if token_id in control_ids]
+        if present != expected:
             raise UnsafeTemplate(
                 f"the chat template turns the text {text!r} into control tokens: "
-                f"{len(found)} instead of {len(expected)} in the prompt"
+                f"{len(present)} instead of {len(expected)} in the prompt"
             )
         if text.strip() not in rendered:
             raise UnsafeTemplate(f"the chat template changes the text {text!r} of a message")
@@ -211,7 +211,7 @@ class _Shield:
 
     def _raised(self, text: str, pattern: re.Pattern[str]) -> str:
         while pattern.search(text):
-            text = pattern.sub(lambda found: self._replaced(found[0]), text)
+            text = pattern.sub(lambda match: self._replaced(match[0]), text)
         return text
 
     def _without_pieces(self, text: str) -> str:
@@ -271,7 +271,7 @@ def _pattern(names: Iterable[str]) -> re.Pattern[str]:
 
 
 def _renamed(pattern: re.Pattern[str], secret: str, text: str) -> str:
-    return pattern.sub(lambda found: secret + found[0], text)
+    return pattern.sub(lambda match: secret + match[0], text)
 
 
 def _rename_control_tokens(layout: dict[str, Any], names: Set[str], secret: str) -> None:

@@ -115,8 +115,8 @@ def visible_gpus() -> list[str]:
     if chosen is None:
         return list(listed.values()) or [EVERY_GPU]
     names = [name.strip() for name in chosen.split(",") if name.strip()]
-    found = [_name_of(one, listed) for one in names]
-    return [name for name in found if name] if all(found) else [EVERY_GPU]
+    uuids = [_name_of(one, listed) for one in names]
+    return [name for name in uuids if name] if all(uuids) else [EVERY_GPU]
 
 
 @cache
@@ -131,10 +131,10 @@ def _list_uuids() -> dict[str, str]:
     return {line[0].strip(): line[1].strip() for line in lines if len(line) == 2}
 
 
-def _name_of(asked: str, listed: dict[str, str]) -> str:
+def _name_of(chosen: str, listed: dict[str, str]) -> str:
     """Return the UUID of a GPU by its index or the beginning of its UUID; "" for an unknown one."""
-    if asked.isdigit():
-        return listed.get(asked, "")
-    if asked.startswith("MIG-"):
-        return asked
-    return next((uuid for uuid in listed.values() if uuid.startswith(asked)), "")
+    if chosen.isdigit():
+        return listed.get(chosen, "")
+    if chosen.startswith("MIG-"):
+        return chosen
+    return next((uuid for uuid in listed.values() if uuid.startswith(chosen)), "")

@@ -200,7 +200,7 @@ async def _ask_all(fresh: dict[str, tuple[JudgeOptions, Ask]]) -> dict[str, tupl
                 reply = Reply(None, f"{options.model}: {why}"[:300])
             return reply, time.monotonic() - began
 
-    replies = await asyncio.gather(*(one(*wanted) for wanted in fresh.values()))
+    replies = await asyncio.gather(*(one(*question) for question in fresh.values()))
     return dict(zip(fresh, replies, strict=True))
 
 

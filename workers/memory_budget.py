@@ -55,9 +55,9 @@ def _memory() -> tuple[float, float]:
 
 def _ram() -> tuple[float, float]:
     lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
-    known = {words[0]: float(words[1]) * 1024 for words in lines}
-    free = known["MemAvailable:"]
-    total = known["MemTotal:"]
+    memory = {words[0]: float(words[1]) * 1024 for words in lines}
+    free = memory["MemAvailable:"]
+    total = memory["MemTotal:"]
     limit = _number(CGROUP / "memory.max")
     used = _number(CGROUP / "memory.current")
     if limit is None or used is None or limit >= total:

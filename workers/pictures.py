@@ -17,7 +17,7 @@ def load_pngs(project_id: int, names: Iterable[str]) -> dict[str, bytes]:
     rows = Picture.objects.filter(project=project_id, sha256__in=missing_names).values_list(
         "sha256", "png"
     )
-    found = {name: bytes(png) for name, png in rows}
-    for name in sorted(missing_names - found.keys()):
+    pngs = {name: bytes(png) for name, png in rows}
+    for name in sorted(missing_names - pngs.keys()):
         raise Unreadable(f"the project has no image {name[:12]}…")
-    return found
+    return pngs

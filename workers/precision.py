@@ -35,28 +35,30 @@ class ChosenPrecision:
         return DTYPES[self.name]
 
 
-def choose(field: str, wanted: str, parameters: int, device: torch.device) -> ChosenPrecision:
+def choose(field: str, requested: str, parameters: int, device: torch.device) -> ChosenPrecision:
     """Choose the precision of an "engine" or a "trainer" of a model with so many parameters.
 
     Raises UnsupportedPrecision for one that the device lacks.
     """
-    if wanted == AUTO:
+    if requested == AUTO:
         return _best_precision(parameters, device)
-    if wanted not in DTYPES:
-        known = ", ".join((AUTO, *DTYPES))
-        raise UnsupportedPrecision(f"precision.{field}: must be one of {known}, not {wanted!r}")
-    if wanted == "bfloat16" and not _has_bfloat16(device):
+    if requested not in DTYPES:
+        allowed = ", ".join((AUTO, *DTYPES))
+        raise UnsupportedPrecision(
+            f"precision.{field}: must be one of {allowed}, not {requested!r}"
+        )
+    if requested == "bfloat16" and not _has_bfloat16(device):
         raise UnsupportedPrecision(
             f"precision.{field}: {_name(device)} does not support bfloat16; use float16, "
             "float32 or auto"
         )
-    if (field, wanted, device.type) == ("trainer", "float16", "cpu"):
+    if (field, requested, device.type) == ("trainer", "float16", "cpu"):
         # The library would train in float32 and say nothing.
         raise UnsupportedPrecision(
             "precision.trainer: float16 requires a GPU, but there is none; use bfloat16, "
             "float32 or auto"
         )
-    return ChosenPrecision(wanted, "set in the run's configuration")
+    return ChosenPrecision(requested, "set in the run's configuration")
 
 
 def parameters_in(folder: Path) -> int:

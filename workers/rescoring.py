@@ -45,10 +45,10 @@ def rescore(owner: str, say: Callable[[str], object] = str, only: Rescoring | No
 
 
 def _judge(taken: TakenGroups) -> int:
-    known = taken.known()
-    questions = taken.questions(known)
+    values = taken.known()
+    questions = taken.questions(values)
     with renewed(lambda: RescoredGroup.objects.renew(taken.claims, settings.LEASE_SECONDS)):
-        answers = answer_questions(taken.groups, questions, known)
+        answers = answer_questions(taken.groups, questions, values)
     return record_rescoring(taken, answers)
 
 

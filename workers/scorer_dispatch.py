@@ -30,11 +30,11 @@ def grader() -> Grader:
 
 
 def answer_questions(
-    groups: Sequence[Group], questions: Sequence[Question], known: Values | None = None
+    groups: Sequence[Group], questions: Sequence[Question], earlier: Values | None = None
 ) -> list[AnsweredQuestion]:
     """Return each question with its verdicts.
 
-    Scorers of whole groups come last, with the results of the others. `known` holds earlier
+    Scorers of whole groups come last, with the results of the others. `earlier` holds earlier
     results; by default those stored for the groups.
     """
     single = [question for question in questions if not judges_groups(question.scorer)]
@@ -47,7 +47,7 @@ def answer_questions(
         return answers
     known_by_rollout = {
         pk: dict(values)
-        for pk, values in (known_values(groups) if known is None else known).items()
+        for pk, values in (known_values(groups) if earlier is None else earlier).items()
     }
     for answer in answers:
         for pk, verdict in zip(answer.question.rollout_ids, answer.verdicts, strict=True):
@@ -64,7 +64,7 @@ def by_rule(questions: Sequence[Question]) -> list[AnsweredQuestion]:
     left = [answer for answer in graded if _may_ask(answer)]
     replies = ask_judges(
         [answer.question for answer in left]
-        + [asked for asked in questions if _only_asks(asked.scorer)]
+        + [question for question in questions if _only_asks(question.scorer)]
     )
     pairs = zip(left, replies, strict=False)  # questions that only ask a model are after them
     decided = [
@@ -113,14 +113,16 @@ def judge_with_reward_model(
         folder = learned.find_reward_model(project, scorer).folder
         model = reward_models().of(folder)
         unit = GPU if model.device == "cuda" else CPU
-        verdicts = model.judge([(asked.task.prompt, asked.rollouts[0].text) for asked in questions])
+        verdicts = model.judge(
+            [(question.task.prompt, question.rollouts[0].text) for question in questions]
+        )
     except (LookupError, OSError, DamagedWeights) as error:
         log.error("reward_model_unusable", scorer=scorer, error=str(error))
         verdicts = [Verdict(None, f"scorer {scorer}: {error}"[:300])] * len(questions)
     each = (time.monotonic() - began) / len(questions)
     return [
-        AnsweredQuestion(asked, [verdict], each, {f"scorer.{unit}": each})
-        for asked, verdict in zip(questions, verdicts, strict=True)
+        AnsweredQuestion(question, [verdict], each, {f"scorer.{unit}": each})
+        for question, verdict in zip(questions, verdicts, strict=True)
     ]
 
 

@@ -15,11 +15,11 @@ def all_taken(run: Run, holders: Collection[Run]) -> str:
 
     Runs of other projects are counted and not named: a user who sees this run may not see them.
     """
-    known = sorted(holder.slug for holder in holders if holder.project_id == run.project_id)
-    names = known[:NAMED]
-    if others := len(known) - len(names):
+    slugs = sorted(holder.slug for holder in holders if holder.project_id == run.project_id)
+    names = slugs[:NAMED]
+    if others := len(slugs) - len(names):
         names.append(f"{others} more")
-    if foreign := len(holders) - len(known):
+    if foreign := len(holders) - len(slugs):
         names.append(f"{foreign} run{'s' if foreign > 1 else ''} of other projects")
     return f"{len(holders)} of {len(holders)} are used by {_listed(names)}"
 

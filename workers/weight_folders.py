@@ -154,11 +154,11 @@ class Arrivals:
         self._is_stopping = False
         self._thread: threading.Thread | None = None
 
-    def folder(self, wanted: Wanted) -> Path:
+    def folder(self, request: Wanted) -> Path:
         with self._changed:
-            held = self._held.get(wanted.key)
+            held = self._held.get(request.key)
         if held is None:
-            raise NotFetched(f"{wanted.title} is not downloaded yet")
+            raise NotFetched(f"{request.title} is not downloaded yet")
         return held.folder
 
     def missing(self, run: int, needs: tuple[Wanted, ...]) -> str:
@@ -173,16 +173,16 @@ class Arrivals:
             lacking = [one for one in needs if one.key not in self._held]
             return self._status_text(lacking[0]) if lacking else ""
 
-    def fetch_again(self, wanted: Wanted, damage: str) -> bool:
+    def fetch_again(self, request: Wanted, damage: str) -> bool:
         with self._changed:
-            if wanted.key in self._damaged:
+            if request.key in self._damaged:
                 return False
-            self._damaged.add(wanted.key)
-            if held := self._held.pop(wanted.key, None):
+            self._damaged.add(request.key)
+            if held := self._held.pop(request.key, None):
                 held.release()
-            self.cache.discard(wanted)
+            self.cache.discard(request)
             self._changed.notify()
-        log.warning("weights_damaged_here", weights=wanted.title, reason=damage)
+        log.warning("weights_damaged_here", weights=request.title, reason=damage)
         return True
 
     def forget_all_but(self, runs: Collection[int]) -> None:
@@ -207,14 +207,14 @@ class Arrivals:
             self._held.pop(key).release()
         self._failures = {key: why for key, why in self._failures.items() if key in keys}
 
-    def _status_text(self, wanted: Wanted) -> str:
+    def _status_text(self, request: Wanted) -> str:
         """Return the status of weights that are not here. Called with the lock."""
-        if wanted.key in self._failures:
-            return f"{wanted.title}: {self._failures[wanted.key].reason}"
-        if self._now is None or self._now.key != wanted.key:
-            return f"{wanted.title} is next to be downloaded"
+        if request.key in self._failures:
+            return f"{request.title}: {self._failures[request.key].reason}"
+        if self._now is None or self._now.key != request.key:
+            return f"{request.title} is next to be downloaded"
         progress = self._progress
-        title = progress.title or wanted.title
+        title = progress.title or request.title
         if progress.note:
             return f"{title}: {progress.note}"
         percent = 100 * progress.done // max(progress.total, 1)
@@ -223,18 +223,18 @@ class Arrivals:
     # -- the thread
 
     def _bring(self) -> None:
-        while (wanted := self._next()) is not None:
+        while (request := self._next()) is not None:
             try:
-                held = fetch_folder(self.publisher, self.cache, wanted, self._progress)
+                held = fetch_folder(self.publisher, self.cache, request, self._progress)
             except Stopped:
                 continue
             except NotFetched as why:
-                self._fail(wanted, str(why))
+                self._fail(request, str(why))
             except Exception as error:
-                log.exception("weights_fetch_failed", weights=wanted.title)
-                self._fail(wanted, f"{type(error).__name__}: {error}")
+                log.exception("weights_fetch_failed", weights=request.title)
+                self._fail(request, f"{type(error).__name__}: {error}")
             else:
-                self._take(wanted, held)
+                self._take(request, held)
 
     def _next(self) -> Wanted | None:
         """Wait for something to fetch; return None once this process stops."""
@@ -253,11 +253,11 @@ class Arrivals:
             return None
 
     def _lacking(self) -> list[Wanted]:
-        wanted = {one.key: one for needs in self._wanted.values() for one in needs}
-        return [one for key, one in wanted.items() if key not in self._held]
+        requests = {one.key: one for needs in self._wanted.values() for one in needs}
+        return [one for key, one in requests.items() if key not in self._held]
 
-    def _rests_until(self, wanted: Wanted) -> float:
-        failure = self._failures.get(wanted.key)
+    def _rests_until(self, request: Wanted) -> float:
+        failure = self._failures.get(request.key)
         return failure.until if failure else 0.0
 
     def _require_wanted(self) -> None:
@@ -266,18 +266,18 @@ class Arrivals:
         if not is_wanted or self._is_stopping or stop_request.is_asked():
             raise Stopped("no longer needed")
 
-    def _fail(self, wanted: Wanted, reason: str) -> None:
+    def _fail(self, request: Wanted, reason: str) -> None:
         with self._changed:
-            before = self._failures.get(wanted.key)
+            before = self._failures.get(request.key)
             pause = min(2 * before.pause_s, LONGEST_PAUSE_S) if before else FIRST_PAUSE_S
-            self._failures[wanted.key] = Failure(reason, pause, time.monotonic() + pause)
+            self._failures[request.key] = Failure(reason, pause, time.monotonic() + pause)
             self._let_go()
-        log.error("weights_not_fetched", weights=wanted.title, reason=reason, again_in_s=pause)
+        log.error("weights_not_fetched", weights=request.title, reason=reason, again_in_s=pause)
 
-    def _take(self, wanted: Wanted, held: HeldFolder) -> None:
+    def _take(self, request: Wanted, held: HeldFolder) -> None:
         with self._changed:
-            self._failures.pop(wanted.key, None)
-            self._held[wanted.key] = held
+            self._failures.pop(request.key, None)
+            self._held[request.key] = held
             self._let_go()
-        log.info("weights_fetched", weights=wanted.title, folder=held.folder.name)
+        log.info("weights_fetched", weights=request.title, folder=held.folder.name)
         worker_notifications.notify_workers("explore")

@@ -71,8 +71,8 @@ def movement(folder: Path, parent: Path) -> Movement:
 def layer_group(name: str) -> str:
     """Return the name of the layer group a tensor belongs to."""
     tower = "vision " if TOWER.search(name) else ""
-    if found := LAYER.search(name):
-        return f"{tower}layer {found[1]}"
+    if match := LAYER.search(name):
+        return f"{tower}layer {match[1]}"
     return tower + next((words for part, words in PARTS if part in name), "other")
 
 

@@ -116,8 +116,8 @@ class Decoder:
         owners: dict[Text, list[int]] = {}
         for index in indices:
             row = self.rows.rows[index]
-            if known := tuple(row.token_ids[:-1]):
-                owners.setdefault((known, row.request.pictures), []).append(index)
+            if cached := tuple(row.token_ids[:-1]):
+                owners.setdefault((cached, row.request.pictures), []).append(index)
         for texts in _chunks(sorted(owners, key=lambda text: len(text[0]))):
             width = len(texts[-1][0])
             # Padding is on the right: causal attention never reads it, and its columns are

@@ -23,8 +23,8 @@ class ParityError(Exception):
     """Raised when loaded weights fail the parity check, so that they are not the published ones."""
 
     def __init__(self, gap: float, limit: float, precision: str) -> None:
-        found = f"mean absolute logprob gap {gap:.4f} at the probe"
-        super().__init__(f"{found}, at most {limit} is allowed in {precision}")
+        measured = f"mean absolute logprob gap {gap:.4f} at the probe"
+        super().__init__(f"{measured}, at most {limit} is allowed in {precision}")
         self.gap = gap
 
 

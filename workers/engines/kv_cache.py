@@ -143,5 +143,5 @@ def _grown(buffer: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
     return grown
 
 
-def _room(there: int, wanted: int, first: int) -> int:
-    return there if wanted <= there else max(wanted, 2 * there, first)
+def _room(there: int, needed: int, first: int) -> int:
+    return there if needed <= there else max(needed, 2 * there, first)

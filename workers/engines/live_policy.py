@@ -49,16 +49,20 @@ class LivePolicy:
 
     @classmethod
     def read(
-        cls, folder: Path, version: int, device: torch.device, wanted: str = precision.AUTO
+        cls,
+        folder: Path,
+        version: int,
+        device: torch.device,
+        wanted_precision: str = precision.AUTO,
     ) -> "LivePolicy":
-        """Load a sealed folder, to compute in the precision `wanted`.
+        """Load a sealed folder, to compute in the precision `wanted_precision`.
 
         Raises DamagedWeights, OSError, ValueError for a model that this engine cannot serve, and
         UnsupportedPrecision.
         """
         manifest = read_manifest(folder)
         base = adapters.find_adapter_base(folder)
-        served = _dtype(read_manifest(base or folder), device, wanted)
+        served = _dtype(read_manifest(base or folder), device, wanted_precision)
         # An adapter is merged in float32, so that its weights are rounded once, like published
         # whole weights.
         module = _load(base or folder, torch.float32 if base else served)
@@ -145,9 +149,9 @@ def shapes(module: PreTrainedModel) -> dict[str, torch.Size]:
     return {name: parameter.shape for name, parameter in module.named_parameters()}
 
 
-def _dtype(manifest: Manifest, device: torch.device, wanted: str) -> torch.dtype:
+def _dtype(manifest: Manifest, device: torch.device, wanted_precision: str) -> torch.dtype:
     parameters = sum(math.prod(spec.shape) for spec in manifest.tensors.values())
-    return precision.choose("engine", wanted, parameters, device).dtype
+    return precision.choose("engine", wanted_precision, parameters, device).dtype
 
 
 def _require_plain_positions(config: PreTrainedConfig) -> None:
@@ -156,10 +160,10 @@ def _require_plain_positions(config: PreTrainedConfig) -> None:
     It is called before any weights are read. A text-only model has one dimension in any case.
     """
     text = config.get_text_config()
-    known = set(getattr(text, "rope_parameters", None) or {}) | set(
+    rope_keys = set(getattr(text, "rope_parameters", None) or {}) | set(
         getattr(text, "ignore_keys_at_rope_validation", None) or ()
     )
-    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING and "mrope_section" in known:
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING and "mrope_section" in rope_keys:
         raise ValueError(
             f"{config.model_type} uses multi-dimensional positions (M-RoPE), which the "
             "transformers engine does not support: use vllm"

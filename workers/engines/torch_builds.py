@@ -19,18 +19,18 @@ def require_one_build(path: list[str] | None = None) -> None:
     The message names the packages and the cure. `path`: folders to search; None searches the import
     path.
     """
-    found = {
+    packages = {
         dist.name.lower(): dist
         for dist in distributions(path=sys.path if path is None else path)
         if dist.name
     }
-    torch = found.get("torch")
+    torch = packages.get("torch")
     if torch is None or not _for_cpu(torch):
         return
     strangers = [
-        f"{name} {found[name].version}"
+        f"{name} {packages[name].version}"
         for name in COMPANIONS
-        if name in found and not _for_cpu(found[name])
+        if name in packages and not _for_cpu(packages[name])
     ]
     if strangers:
         names = " ".join(stranger.split()[0] for stranger in strangers)

@@ -139,13 +139,13 @@ class VllmEngine:
         """
         began = time.perf_counter()
         self._require_alive()
-        wanted = _Version(folder, version, probe, read_manifest(folder).fingerprint)
+        weights = _Version(folder, version, probe, read_manifest(folder).fingerprint)
         if read_tensor_shapes(adapters.find_adapter_base(folder) or folder) != self._shapes:
             raise ValueError(
                 f"the tensors of {folder.name} differ from those of the loaded weights"
             )
-        gap = self._call(lambda: self._exchange(wanted))
-        return _report(wanted, gap, began)
+        gap = self._call(lambda: self._exchange(weights))
+        return _report(weights, gap, began)
 
     @property
     def is_asleep(self) -> bool:
@@ -408,7 +408,7 @@ class VllmEngine:
 
     # -- weights
 
-    async def _exchange(self, wanted: _Version) -> Parity:
+    async def _exchange(self, weights: _Version) -> Parity:
         """Replace the weights; vLLM runs nothing until the new ones are loaded and checked.
 
         All new weights come through this method.
@@ -418,8 +418,8 @@ class VllmEngine:
                 await self._requests.suspend()
             before = self._loaded.now
             try:
-                await self._loaded.bring(wanted.folder)
-                gap = await self._prove(wanted)
+                await self._loaded.bring(weights.folder)
+                gap = await self._prove(weights)
                 await self._loaded.forget(before)
             except EngineDeadError:
                 raise
@@ -447,14 +447,14 @@ class VllmEngine:
                 await self._go_back(self._loaded.now, None)
                 await self._requests.go_on()
 
-    async def _prove(self, wanted: _Version) -> Parity:
+    async def _prove(self, weights: _Version) -> Parity:
         """Check the live weights against the version's probe; afterwards they are in service."""
-        probe = wanted.probe
+        probe = weights.probe
         self._requests.adapter = self._loaded.now.adapter
         measured = await self._requests.probe(probe.token_ids, probe.pictures)
         gap = require_parity(measured, probe, self.precision)
-        await self._llm.update_weight_version(str(wanted.number))
-        self._serving, self._requests.version = wanted, wanted.number
+        await self._llm.update_weight_version(str(weights.number))
+        self._serving, self._requests.version = weights, weights.number
         return gap
 
     async def _go_back(self, before: WeightsInMemory, refusal: Exception | None) -> None:

@@ -94,11 +94,11 @@ def context_room(folder: Path, longest_text: int | None) -> int | None:
     return longest_text if context is None else min(longest_text, context)
 
 
-def choose_vllm_precision(shapes: Shapes, on_gpu: bool, wanted: str = "auto") -> str:
+def choose_vllm_precision(shapes: Shapes, on_gpu: bool, wanted_precision: str = "auto") -> str:
     """Return the precision in which vLLM computes. Raises UnsupportedPrecision."""
     parameters = sum(map(math.prod, shapes.values()))
     device = torch.device("cuda" if on_gpu else "cpu")
-    return choose("engine", wanted, parameters, device).name
+    return choose("engine", wanted_precision, parameters, device).name
 
 
 def read_tensor_shapes(folder: Path) -> Shapes:

@@ -170,13 +170,13 @@ class ChatSession:
         if not answer.turn.write(answer.text, answer.tokens):
             self._leave(request_id)
 
-    def stop_those(self, wanted: set[int]) -> None:
+    def stop_those(self, turn_ids: set[int]) -> None:
         """End these turns (ids) with the text they have so far."""
-        for turn in [turn for turn in self.turns if turn.pk in wanted]:
+        for turn in [turn for turn in self.turns if turn.pk in turn_ids]:
             self.turns.remove(turn)
             turn.end(State.STOPPED, stop_reason="abort")
         for request_id, answer in self.answers.items():
-            if answer.turn.pk in wanted and not answer.is_stopping:
+            if answer.turn.pk in turn_ids and not answer.is_stopping:
                 answer.is_stopping = True
                 self.ready_engine.abort([request_id])
 

@@ -77,9 +77,9 @@ class ChatTokenizer:
     def stop_token_ids(self) -> tuple[int, ...]:
         """Return all tokens that end a reply, first the one with which the template ends a turn."""
         ends = dict.fromkeys([self.tokenizer.eos_token_id, *self._declared_ends])
-        known = [end for end in ends if end is not None and end < len(self.tokenizer)]
-        turn_end = self._turn_end(known)
-        return tuple(sorted(known, key=lambda end: end != turn_end))
+        end_ids = [end for end in ends if end is not None and end < len(self.tokenizer)]
+        turn_end = self._turn_end(end_ids)
+        return tuple(sorted(end_ids, key=lambda end: end != turn_end))
 
     def _turn_end(self, ends: Sequence[int]) -> int | None:
         try:
@@ -181,14 +181,14 @@ class ChatTokenizer:
                 (text, list(text.encode("utf-8", "replace")))
                 for text in (detokenizer.push((token,)) for token in token_ids)
             ]
-        found = []
+        texts = []
         for token, shown in zip(
             token_ids, self.tokenizer.convert_ids_to_tokens(list(token_ids)), strict=True
         ):
             special = token in self.tokenizer.added_tokens_decoder
             own = shown.encode() if special else bytes(BYTE_OF[character] for character in shown)
-            found.append((own.decode("utf-8", "replace"), list(own)))
-        return found
+            texts.append((own.decode("utf-8", "replace"), list(own)))
+        return texts
 
     @cached_property
     def _is_byte_level(self) -> bool:
@@ -251,8 +251,8 @@ class ChatTokenizer:
         Raises UnsupportedDialogue.
         """
         whole = self._render([*messages, {"role": "assistant", "content": answer}, *follow_up])
-        _, found, rest = whole.partition(answer)
-        if not found:
+        _, separator, rest = whole.partition(answer)
+        if not separator:
             raise UnsupportedDialogue(
                 "the policy's chat template does not render the replies of a dialogue"
             )

@@ -134,13 +134,13 @@ class Chats:
         held = [turn.pk for session in self.sessions.values() for turn in session.held]
         if not held:
             return
-        wanted = set(
+        turn_ids = set(
             ChatTurn.objects.open()
             .filter(pk__in=held, stop_wanted=True)
             .values_list("pk", flat=True)
         )
-        for session in self.sessions.values() if wanted else ():
-            session.stop_those(wanted)
+        for session in self.sessions.values() if turn_ids else ():
+            session.stop_those(turn_ids)
 
     def _let_go_of_idle(self, now: float) -> None:
         for session in list(self.sessions.values()):

@@ -196,14 +196,14 @@ class Episodes:
         if is_beside and not has_acted and not wrote and now - self.read_at < READ_S:
             return []
         self.read_at = now
-        found = [
+        all_news = [
             (self.played[news.episode_id], news)
             for news in list_news({pk: one.known for pk, one in self.played.items()})
         ]
-        for played, news in found:
+        for played, news in all_news:
             played.known = news.number + 1
             self.away.discard(played.episode_id)
-        return found
+        return all_news
 
     def _write_actions(self) -> None:
         for lost in record_actions(self.said):
@@ -220,11 +220,11 @@ class Episodes:
         """Write the environment's replies; return whether there were any."""
         if self.player is not None:
             self.replies += self.player.replies()
-        found = bool(self.replies)
+        has_replies = bool(self.replies)
         while self.replies:
             self._write(self.replies[0])
             self.replies.pop(0)
-        return found
+        return has_replies
 
     def _write(self, reply: Reply) -> None:
         """Write one reply; fail the episode if the environment broke the protocol.

@@ -172,14 +172,14 @@ def corrections_in(rollout: InFlightRollout) -> list[Correction]:
     Only the answer to a task of one question is stored for the task; a turn of a dialogue answers
     its own messages.
     """
-    found = []
+    corrections = []
     messages = list(rollout.plan.prompt)
     for number, turn in enumerate(rollout.turns):
         token_ids = rollout.turn_tokens(number)
         text = rollout.chat_tokenizer.text(token_ids) if turn.role == POLICY else turn.text
         if turn.typed and token_ids[-1] in rollout.chat_tokenizer.stop_token_ids:
             task = None if rollout.plan.follow_ups else rollout.plan.task_id
-            found.append(
+            corrections.append(
                 Correction(
                     rollout.rollout_id,
                     turn.typed[-1][0],
@@ -190,4 +190,4 @@ def corrections_in(rollout: InFlightRollout) -> list[Correction]:
                 )
             )
         messages.append({"role": turn.role, "content": text})
-    return found
+    return corrections

@@ -81,39 +81,39 @@ class LibraryPlayer:
 
     def replies(self) -> list[Reply]:
         """Return the replies that have arrived, and start the next moves."""
-        found: list[Reply] = []
+        arrived: list[Reply] = []
         ends = time.monotonic() + PATIENCE_IN_ALL_S
         while self.moves:
-            if self.since is None and not self._begin(found):
+            if self.since is None and not self._begin(arrived):
                 continue
             reply = self._reply()
             if reply is None:
                 break
             self.moves.popleft()
             self.since = None
-            found.append(reply)
+            arrived.append(reply)
             if time.monotonic() > ends:
                 break
-        return found
+        return arrived
 
-    def _begin(self, found: list[Reply]) -> bool:
+    def _begin(self, replies: list[Reply]) -> bool:
         """Send the first move; return False when there is nothing to wait for."""
         move = self.moves[0]
         closes = not move.name
-        asked = {"episode": move.episode, "close": True} if closes else vars(move)
+        request = {"episode": move.episode, "close": True} if closes else vars(move)
         if closes and self.child is None:
             self.moves.popleft()
             return False
         try:
             child = self._living_child()
             assert child.stdin is not None  # a pipe
-            child.stdin.write(json.dumps(asked).encode() + b"\n")
+            child.stdin.write(json.dumps(request).encode() + b"\n")
             child.stdin.flush()
         except OSError as error:
             self.stop()
             self.moves.popleft()
             if not closes:
-                found.append(
+                replies.append(
                     self._failed(move, f"could not send the request to the process: {error}")
                 )
             return False
@@ -136,8 +136,8 @@ class LibraryPlayer:
                 code = self.child.wait()
                 self.stop()
                 return self._failed(move, f"the process exited with {code}")
-        line, found, rest = self.read.partition(b"\n")
-        if found:
+        line, newline, rest = self.read.partition(b"\n")
+        if newline:
             self.read = rest
             self.grace_s = 0.0
             return self._understood(move, line)

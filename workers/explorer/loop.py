@@ -265,8 +265,8 @@ class ExplorerLoop:
 
     def _record_waiting(self, run: int, cause: str) -> None:
         """Record what an evaluation waits for; for other runs the trainer does so."""
-        known = Run.objects.filter(pk=run, state=Run.State.RUNNING, is_evaluation=True)
-        known.exclude(waiting_on=cause[:200]).update(waiting_on=cause[:200])
+        runs = Run.objects.filter(pk=run, state=Run.State.RUNNING, is_evaluation=True)
+        runs.exclude(waiting_on=cause[:200]).update(waiting_on=cause[:200])
 
     def _may_come_early(self, run: Run) -> bool:
         """Tell whether a serving run may get an engine before its first call: if there is room."""

@@ -58,24 +58,24 @@ def leave_out_too_long(session: "RunSession") -> None:
     if not _is_checked(session) or session.run.groups_opened:
         return
     began = time.monotonic()
-    found: dict[int, tuple[str, str]] = {}
+    too_long: dict[int, tuple[str, str]] = {}
     candidates = _longest(session)
     for start in range(0, len(candidates), LOOKED_AT_ONCE):
         if time.monotonic() - began > START_SECONDS:
             break
         tasks = Task.objects.filter(pk__in=candidates[start : start + LOOKED_AT_ONCE])
-        found |= _too_long(session, tasks)
-    if found:
-        _leave_out(session.run, found)
-        log.warning("prompts_too_long", run=session.run, tasks=len(found))
+        too_long |= _too_long(session, tasks)
+    if too_long:
+        _leave_out(session.run, too_long)
+        log.warning("prompts_too_long", run=session.run, tasks=len(too_long))
 
 
 @unit_of_work
-def _leave_out(run: Run, found: Mapping[int, tuple[str, str]]) -> None:
+def _leave_out(run: Run, too_long: Mapping[int, tuple[str, str]]) -> None:
     """Exclude the tasks that no other explorer has excluded meanwhile. Raises NothingToDraw."""
     locked = Run.locked(run.pk)
-    known = set(locked.left_out.values_list("task", flat=True))
-    leave_out(locked, {task: why for task, why in found.items() if task not in known})
+    excluded = set(locked.left_out.values_list("task", flat=True))
+    leave_out(locked, {task: why for task, why in too_long.items() if task not in excluded})
 
 
 def _is_checked(session: "RunSession") -> bool:
@@ -101,7 +101,7 @@ def _check_lengths(
 def _too_long(session: "RunSession", tasks: Iterable[Task]) -> dict[int, tuple[str, str]]:
     """Return (operator, reason) of each task that is too long, by task id."""
     most, limit = _longest_prompt(session)
-    found: dict[int, tuple[str, str]] = {}
+    too_long: dict[int, tuple[str, str]] = {}
     for task in tasks:
         if _fits_surely(task, session.chat_tokenizer, most):
             continue
@@ -112,8 +112,8 @@ def _too_long(session: "RunSession", tasks: Iterable[Task]) -> dict[int, tuple[s
                 task.prompt, pngs=session.planner.pictures_in(task.prompt)
             )
             if (length := len(prompt.token_ids)) > most:
-                found[task.pk] = TOO_LONG, f"{length:,} tokens {limit}"
-    return found
+                too_long[task.pk] = TOO_LONG, f"{length:,} tokens {limit}"
+    return too_long
 
 
 def _longest_text(session: "RunSession") -> int:

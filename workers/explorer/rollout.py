@@ -379,15 +379,15 @@ class InFlightRollout:
         return Outcome(self.rollout_id, tokens, text, stop_reason, () if is_plain else tuple(turns))
 
     def _turns(self) -> list[Turn]:
-        found = []
+        turns = []
         start = 0
         for number, turn in enumerate(self.turns):
             ids = self.turn_tokens(number)
             text = turn.text if turn.role == USER else self.chat_tokenizer.text(ids)
             typed = tuple(self._mark(turn, ids, text, start, mark) for mark in turn.typed)
-            found.append(Turn(turn.role, text, start, turn.first, len(ids), typed))
+            turns.append(Turn(turn.role, text, start, turn.first, len(ids), typed))
             start += len(text) + len(BETWEEN_TURNS)
-        return found
+        return turns
 
     def _mark(
         self, turn: InFlightTurn, ids: list[int], text: str, start: int, mark: tuple[int, int, int]

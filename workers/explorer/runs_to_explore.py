@@ -21,8 +21,8 @@ def list_runs_to_explore(runs: Sequence[Run]) -> set[int]:
 
     Such groups were opened by API callers, or released by an explorer.
     """
-    known = [run.pk for run in runs]
-    waiting = Group.objects.free().filter(run__in=known, state=Group.State.SAMPLING)
+    run_ids = [run.pk for run in runs]
+    waiting = Group.objects.free().filter(run__in=run_ids, state=Group.State.SAMPLING)
     left = set(waiting.order_by().values_list("run", flat=True).distinct()) if runs else set()
     return left | {run.pk for run in runs if _may_open(run)}
 

@@ -62,7 +62,7 @@ class ServicePlayer:
 
     def replies(self) -> list[Reply]:
         """Return the replies that have arrived, after a short wait for further ones."""
-        found: list[Reply] = []
+        arrived: list[Reply] = []
         ends = time.monotonic() + PATIENCE_IN_ALL_S
         while self.waiting and time.monotonic() < ends:
             try:
@@ -71,8 +71,8 @@ class ServicePlayer:
                 break
             if reply.episode in self.waiting:
                 self.waiting.discard(reply.episode)
-                found.append(reply)
-        return found
+                arrived.append(reply)
+        return arrived
 
     def stop(self) -> None:
         """Close all sessions and end the thread."""

@@ -18,10 +18,10 @@ UNFIT = (DamagedWeights, ParityError, ValueError, OSError)
 
 def version_row(run: Run, version: int) -> WeightVersion:
     """Return the version's row, with its run and the run's policy."""
-    found = _versions(run.pk, version)
-    if not found:
+    versions = _versions(run.pk, version)
+    if not versions:
         raise WeightVersion.DoesNotExist(f"run {run.slug} has no weight version {version}")
-    return found[0]
+    return versions[0]
 
 
 @compiled_query

@@ -113,9 +113,9 @@ class Model:
         if self.name == "gemma3":
             self._require("attn_logit_softcapping", self.config.attn_logit_softcapping, None)
 
-    def _require(self, field: str, value: object, *known: object) -> None:
-        if value not in known:
-            choices = " or ".join(str(one) for one in sorted(known, key=str))
+    def _require(self, field: str, value: object, *supported: object) -> None:
+        if value not in supported:
+            choices = " or ".join(str(one) for one in sorted(supported, key=str))
             raise NotAsGguf(
                 f"{field} is {value} in the configuration, but GGUF architecture {self.name} "
                 f"requires {choices}"
@@ -238,10 +238,10 @@ class Model:
         """
         if tensor.endswith(NOT_WEIGHTS) or (tensor == "lm_head.weight" and self.is_tied):
             return None
-        found = self.names.get_name(tensor, try_suffixes=SUFFIXES)
-        if found is None:
+        name = self.names.get_name(tensor, try_suffixes=SUFFIXES)
+        if name is None:
             raise NotAsGguf(f"GGUF architecture {self.name} does not support the tensor {tensor}")
-        return found
+        return name
 
     def arranged(self, tensor: str, values: torch.Tensor) -> torch.Tensor:
         """Return the tensor's numbers as the file's readers expect them; the same shape."""

@@ -66,11 +66,11 @@ def _prepare(api: HfApi, to: Destination) -> None:
     Raises NotPushed, and what huggingface_hub raises.
     """
     try:
-        found = api.model_info(to.repository)
+        model = api.model_info(to.repository)
     except RepositoryNotFoundError:
         api.create_repo(to.repository, private=to.is_private)
         return
-    if to.is_private and not found.private:
+    if to.is_private and not model.private:
         raise NotPushed(
             f"repository: {to.repository} is already public; confirm that the version may be public"
         )

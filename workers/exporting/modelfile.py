@@ -149,8 +149,8 @@ def _chat(roles: str) -> Chat:
 
 
 def _cut(text: str, word: str) -> tuple[str, str]:
-    before, found, after = text.partition(word)
-    if not found:
+    before, separator, after = text.partition(word)
+    if not separator:
         raise ValueError(f"{word} is not there")
     return before, after
 

@@ -46,7 +46,7 @@ def guess(
     """
     tally = GuessTally()
     for lot in try_tasks(tasks, policy, check, engine, tell):
-        found = [
+        guesses = [
             Guess(
                 task=one.task,
                 policy=policy,
@@ -57,9 +57,9 @@ def guess(
             )
             for one in lot.judged
         ]
-        save_guesses(found)
+        save_guesses(guesses)
         tally += GuessTally(
-            len(found), sum(guess.right > 0 for guess in found), lot.asked - len(found)
+            len(guesses), sum(guess.right > 0 for guess in guesses), lot.asked - len(guesses)
         )
     return tally
 
@@ -197,7 +197,7 @@ def _right(
 
     Tasks without a scorer, or of which no guess was judged, are left out.
     """
-    asked = [
+    trials = [
         (pk, choice, text)
         for pk, texts in replies.items()
         for choice in check.judges_of(tasks[pk])
@@ -215,13 +215,13 @@ def _right(
             views[pk],
             task_options(choice, views[pk].meta),
         )
-        for n, (pk, choice, text) in enumerate(asked)
+        for n, (pk, choice, text) in enumerate(trials)
     ]
     values = {
         answer.question.rollout_ids[0]: answer.verdicts[0].value for answer in by_rule(questions)
     }
     given: dict[int, dict[str, list[float | None]]] = defaultdict(lambda: defaultdict(list))
-    for n, (pk, choice, _) in enumerate(asked):
+    for n, (pk, choice, _) in enumerate(trials):
         given[pk][choice.scorer].append(values[n])
     return {
         pk: [

@@ -133,15 +133,15 @@ def _write_file(taken: TasksetImport) -> None:
 
     Raises ImportOver, ValueError with the message of the loading code, OSError.
     """
-    asked = taken.hub
-    assert asked is not None  # the import has no file yet
+    source = taken.hub
+    assert source is not None  # the import has no file yet
     reading = Reading(taken)
     taken.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as nothing,
         renewed(reading.tell, SAID_EVERY),
         taken.path.open("wb") as stream,
-        hub_rows(asked["name"], asked["config"], asked["split"], Path(nothing)) as rows,
+        hub_rows(source["name"], source["config"], source["split"], Path(nothing)) as rows,
     ):
         for number, line in enumerate(rows.lines, start=1):
             reading.go_on(number, reading.at + len(line))

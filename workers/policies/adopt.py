@@ -202,16 +202,16 @@ def _kind_of(source: str) -> str:
         return "named"
     if HUB_ID.fullmatch(source):
         return "hub"
-    known = ", ".join(sorted(CATALOGUE))
-    raise NotAPolicy(f"must be a folder, a GGUF file, a Hub ID such as owner/name, or {known}")
+    names = ", ".join(sorted(CATALOGUE))
+    raise NotAPolicy(f"must be a folder, a GGUF file, a Hub ID such as owner/name, or {names}")
 
 
 def _bring_folder(request: ModelRequest, source: Path, folder: Path) -> Origin:
     if snapshot := snapshot_in(source, request.revision):
         with stage(f"{request.source}: copying"):
             copy_snapshot(snapshot, folder)
-    elif found := _only_gguf_in(source):
-        return _convert(request, found, folder)
+    elif gguf := _only_gguf_in(source):
+        return _convert(request, gguf, folder)
     elif ADAPTER_CONFIG in list_safe_files(source, DOWNLOADERS_NOTES):
         _merge(source, folder)
     else:
@@ -224,13 +224,13 @@ def _only_gguf_in(source: Path) -> Path | None:
 
     Raises NotAPolicy where there are several.
     """
-    found = sorted(path for path in source.iterdir() if path.suffix.lower() == GGUF)
-    if not found or any(source.glob("*.safetensors")):
+    ggufs = sorted(path for path in source.iterdir() if path.suffix.lower() == GGUF)
+    if not ggufs or any(source.glob("*.safetensors")):
         return None
-    if len(found) > 1:
-        names = ", ".join(path.name for path in found[:5])
-        raise NotAPolicy(f"contains {len(found)} GGUF files ({names}): choose one")
-    return found[0]
+    if len(ggufs) > 1:
+        names = ", ".join(path.name for path in ggufs[:5])
+        raise NotAPolicy(f"contains {len(ggufs)} GGUF files ({names}): choose one")
+    return ggufs[0]
 
 
 def _copy(request: ModelRequest, source: Path, folder: Path) -> None:
@@ -290,8 +290,8 @@ def _licence_in(folder: Path) -> str:
         return ""
     with card.open(encoding="utf-8", errors="replace") as stream:
         header = CARD_HEADER.match(stream.read(CARD_LIMIT))
-    found = CARD_LICENCE.search(header[1]) if header else None
-    return found[1].strip() if found else ""
+    licence = CARD_LICENCE.search(header[1]) if header else None
+    return licence[1].strip() if licence else ""
 
 
 # -- what it must be able to do -------------------------------------------------------------------
@@ -324,12 +324,12 @@ def _readable(what: str) -> Iterator[None]:
         raise NotAPolicy(f"{what} cannot be read: {sentence}") from error
 
 
-def _require_whole(found: Mapping[str, Collection[object]]) -> None:
+def _require_whole(differences: Mapping[str, Collection[object]]) -> None:
     """Raise NotAPolicy unless the tensors are those of the model that config.json describes.
 
     A library would make up those that are missing, and pass over those that are too many.
     """
-    for kind, names in sorted(found.items()):
+    for kind, names in sorted(differences.items()):
         if names:
             first = sorted(map(str, names))[0]
             rest = f" and {len(names) - 1} more" if len(names) > 1 else ""
@@ -342,8 +342,8 @@ def _require_whole(found: Mapping[str, Collection[object]]) -> None:
 def _probe(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Probe:
     with _readable("the model"):
         loading.require_read(loading.load_vision_config(folder))
-        model, found = loading.load_vision_model(folder, dtype="float32", output_loading_info=True)
-    _require_whole(found)
+        model, info = loading.load_vision_model(folder, dtype="float32", output_loading_info=True)
+    _require_whole(info)
     model.eval()
     token_ids = tokenizer.encode(PROBE_TEXT, add_special_tokens=False)[:PROBE_TOKENS]
     if image_processor := ImageProcessor.of(folder):

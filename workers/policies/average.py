@@ -109,18 +109,18 @@ def require_alike(first: Manifest, second: Manifest) -> None:
 def _averaged(shard: Path, second: Path, share: float) -> dict[str, torch.Tensor]:
     """Return the shard's tensors, averaged with the second folder's of the same names."""
     places = _places(second)
-    found = {}
+    averaged = {}
     with safe_open(shard, "pt") as one:
         for name in one.keys():  # noqa: SIM118 - no mapping
             mine = one.get_tensor(name)
             with safe_open(places[name], "pt") as two:
                 theirs = two.get_tensor(name)
-            found[name] = (
+            averaged[name] = (
                 (share * mine.float() + (1 - share) * theirs.float()).to(mine.dtype)
                 if mine.is_floating_point()
                 else mine
             )
-    return found
+    return averaged
 
 
 def _places(folder: Path) -> dict[str, Path]:

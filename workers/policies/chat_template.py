@@ -52,8 +52,8 @@ def rendered_example(folder: Path) -> str:
 def _read_file(name: str) -> str:
     path = Path(name)
     if not path.is_file():
-        known = ", ".join(PRESETS)
-        raise NoTemplate(f"chat template: {name!r} is neither a file nor one of {known}")
+        presets = ", ".join(PRESETS)
+        raise NoTemplate(f"chat template: {name!r} is neither a file nor one of {presets}")
     if path.stat().st_size > TEMPLATE_LIMIT:
         raise NoTemplate(f"chat template: {path.name} is larger than {TEMPLATE_LIMIT} bytes")
     try:

@@ -191,8 +191,8 @@ def _read_counts(reader: _Reader) -> tuple[int, int]:
     if version & 0xFFFF == 0 and version:
         raise reader.damage(Damage.BAD_HEADER, "is a GGUF file for big-endian machines")
     if version not in VERSIONS:
-        known = " and ".join(map(str, VERSIONS))
-        raise reader.damage(Damage.BAD_HEADER, f"is GGUF version {version}; supported: {known}")
+        supported = " and ".join(map(str, VERSIONS))
+        raise reader.damage(Damage.BAD_HEADER, f"is GGUF version {version}; supported: {supported}")
     tensors = reader.count("tensors", TENSORS_LIMIT)
     if tensors == 0:
         raise reader.damage(Damage.BAD_HEADER, "holds no tensor")
@@ -204,7 +204,7 @@ Places = dict[str, tuple[int, int]]
 
 def _read_metadata(reader: _Reader, count: int) -> tuple[dict[str, Any], dict[str, int], Places]:
     """Return scalars and texts by key, the length of each array, and each entry's position."""
-    found: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     lengths: dict[str, int] = {}
     places: Places = {}
     for _ in range(count):
@@ -214,15 +214,15 @@ def _read_metadata(reader: _Reader, count: int) -> tuple[dict[str, Any], dict[st
             raise reader.damage(Damage.BAD_HEADER, f"has the metadata {key[:100]!r} twice")
         kind = reader.number("<I")
         if kind in SCALARS:
-            found[key] = reader.number(SCALARS[kind])
+            metadata[key] = reader.number(SCALARS[kind])
         elif kind == TEXT:
-            found[key] = reader.text(f"the metadata {key[:100]!r}", TEXT_LIMIT)
+            metadata[key] = reader.text(f"the metadata {key[:100]!r}", TEXT_LIMIT)
         elif kind == ARRAY:
             lengths[key] = _skip_array(reader, key)
         else:
             raise _unknown_kind(reader, key, kind)
         places[key] = begin, reader.at
-    return found, lengths, places
+    return metadata, lengths, places
 
 
 def _skip_array(reader: _Reader, key: str) -> int:

@@ -99,8 +99,8 @@ def write_policy(path: Path, folder: Path, name: str) -> GgufHeader:
 def notes_on(header: GgufHeader) -> Iterator[str]:
     """Yield sentences on what of the file is not taken unchanged."""
     splits = header.metadata.get("tokenizer.ggml.pre")
-    known = {*GGUF_PRE_TOKENIZER_SPLITS, *LIKE_GPT2, *DIGIT_BY_DIGIT}
-    if header.metadata.get("tokenizer.ggml.model") == "gpt2" and splits not in known:
+    supported = {*GGUF_PRE_TOKENIZER_SPLITS, *LIKE_GPT2, *DIGIT_BY_DIGIT}
+    if header.metadata.get("tokenizer.ggml.model") == "gpt2" and splits not in supported:
         yield (
             f"unknown pre-tokenizer {splits!r}: text is split like GPT-2, so some tokens may "
             "differ from the model's training"
@@ -125,10 +125,10 @@ def _one_sentence(path: Path) -> Iterator[None]:
 
 def _require_readable(header: GgufHeader) -> None:
     """Raise UnreadableGguf for what no reader here takes, or what it would take wrongly."""
-    known = {*GGUF_SUPPORTED_ARCHITECTURES, *GGUF_ARCHS} - NO_LANGUAGE_MODELS
+    supported = {*GGUF_SUPPORTED_ARCHITECTURES, *GGUF_ARCHS} - NO_LANGUAGE_MODELS
     architecture = header.architecture
-    if RESPELT.get(architecture, architecture) not in known:
-        listed = ", ".join(sorted(known))
+    if RESPELT.get(architecture, architecture) not in supported:
+        listed = ", ".join(sorted(supported))
         raise UnreadableGguf(
             f"architecture {architecture[:100]!r} is not supported; supported: {listed}"
         )
@@ -173,10 +173,10 @@ def _model(alone: Path, header: GgufHeader, name: str, advance: Advance) -> PreT
             header.architecture, TensorProcessor
         )
         processor = kind(config.to_dict())
-        known = _known_names(empty, header, processor)
-        _require_same_names(empty, header, known, name)
+        names = _known_names(empty, header, processor)
+        _require_same_names(empty, header, names, name)
         _require_as_many(empty, header, name)
-        weights = _read_tensors(alone / WHOLE, header, processor, known, advance)
+        weights = _read_tensors(alone / WHOLE, header, processor, names, advance)
     empty.load_state_dict(weights, assign=True, strict=not config.tie_word_embeddings)
     empty.tie_weights()
     for parameter, value in empty.named_parameters():
@@ -189,11 +189,11 @@ def _known_names(
     empty: PreTrainedModel, header: GgufHeader, processor: TensorProcessor
 ) -> dict[str, str]:
     """Return the model's name of each tensor by the file's."""
-    known: dict[str, str] = get_gguf_hf_weights_map(_Outermost(empty), processor)
-    if header.tensors.keys() - _beside_the_model(empty, header) <= known.keys():
-        return known
-    known = get_gguf_hf_weights_map(empty, processor)
-    return known
+    names: dict[str, str] = get_gguf_hf_weights_map(_Outermost(empty), processor)
+    if header.tensors.keys() - _beside_the_model(empty, header) <= names.keys():
+        return names
+    names = get_gguf_hf_weights_map(empty, processor)
+    return names
 
 
 class _Outermost:
@@ -221,8 +221,8 @@ def _read_by_transformers(alone: Path, config: Any, name: str) -> dict[str, torc
     # With `output_loading_info` the method returns a pair, which its annotation leaves out.
     read, info = cast("tuple[PreTrainedModel, dict[str, list[object]]]", loaded)
     for kind in ("missing_keys", "mismatched_keys", "error_msgs"):
-        if found := sorted(map(str, info[kind])):
-            raise UnreadableGguf(f"{kind.replace('_', ' ')} in {name}: {found[0][:200]}")
+        if problems := sorted(map(str, info[kind])):
+            raise UnreadableGguf(f"{kind.replace('_', ' ')} in {name}: {problems[0][:200]}")
     return read.state_dict()
 
 
@@ -230,22 +230,22 @@ def _read_tensors(
     path: Path,
     header: GgufHeader,
     processor: TensorProcessor,
-    known: dict[str, str],
+    names: dict[str, str],
     advance: Advance,
 ) -> dict[str, torch.Tensor]:
     """Unpack one tensor after the other, as `load_gguf_checkpoint` of transformers does it."""
-    found: dict[str, torch.Tensor] = {}
+    tensors: dict[str, torch.Tensor] = {}
     for tensor in header.tensors.values():
         processed = processor.process(
             weights=_unpacked(path, tensor),
             name=tensor.name,
-            tensor_key_mapping=known,
-            parsed_parameters={"tensors": found},
+            tensor_key_mapping=names,
+            parsed_parameters={"tensors": tensors},
         )
-        if processed.name in known:
-            found[known[processed.name]] = torch.from_numpy(np.copy(processed.weights))
+        if processed.name in names:
+            tensors[names[processed.name]] = torch.from_numpy(np.copy(processed.weights))
         advance(tensor.end - tensor.begin)
-    return found
+    return tensors
 
 
 def _unpacked(path: Path, tensor: GgufTensor) -> np.ndarray:
@@ -257,13 +257,13 @@ def _unpacked(path: Path, tensor: GgufTensor) -> np.ndarray:
 
 
 def _require_same_names(
-    empty: PreTrainedModel, header: GgufHeader, known: dict[str, str], name: str
+    empty: PreTrainedModel, header: GgufHeader, names: dict[str, str], name: str
 ) -> None:
     """Raise DamagedWeights where a tensor is missing, or is one that no reader takes."""
     there = header.tensors.keys() - _beside_the_model(empty, header)
-    if missing := sorted(_needed(known, empty) - there):
+    if missing := sorted(_needed(names, empty) - there):
         raise DamagedWeights(Damage.MISSING_TENSOR, name, f"{missing[0]} is missing")
-    if unread := sorted(there - known.keys()):
+    if unread := sorted(there - names.keys()):
         raise DamagedWeights(Damage.EXTRA_TENSOR, name, f"{unread[0]} is not supported")
 
 
@@ -277,10 +277,10 @@ def _require_as_many(empty: PreTrainedModel, header: GgufHeader, name: str) -> N
         raise DamagedWeights(Damage.WRONG_SHAPE, name, detail)
 
 
-def _needed(known: dict[str, str], empty: PreTrainedModel) -> set[str]:
+def _needed(names: dict[str, str], empty: PreTrainedModel) -> set[str]:
     """Return tensors that a file must hold: those of parameters, a tied head counted once."""
     ours = {name for name, _ in empty.named_parameters()}
-    return {gguf_name for gguf_name, name in known.items() if name in ours}
+    return {gguf_name for gguf_name, name in names.items() if name in ours}
 
 
 def _beside_the_model(empty: PreTrainedModel, header: GgufHeader) -> set[str]:

@@ -108,8 +108,8 @@ def stage(name: str, total: int = 0) -> Iterator[Advance]:
     to.end(name, time.monotonic() - began)
 
 
-def _emit(**said: object) -> None:
-    print(json.dumps(said), flush=True)
+def _emit(**fields: object) -> None:
+    print(json.dumps(fields), flush=True)
 
 
 def _print(line: str) -> None:

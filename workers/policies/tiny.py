@@ -45,7 +45,7 @@ def build_sized(
         folder,
         name,
         0,
-        SHAPES[min(SHAPES, key=lambda known: abs(known - parameters))],
+        SHAPES[min(SHAPES, key=lambda shape: abs(shape - parameters))],
         context,
         dtype,
     )

@@ -70,14 +70,14 @@ def encode_pairs(
         for reply in replies
     }
     longest = lesson_tokenizer.context or max(map(len, ids.values()))
-    found = [
+    encoded = [
         (ids[better], ids[worse])
         for better, worse in pool
         if max(len(ids[better]), len(ids[worse])) <= longest
     ]
-    if not found:
+    if not encoded:
         raise ValueError(f"none of {len(pool)} pairs fits the policy's context of {longest} tokens")
-    return found
+    return encoded
 
 
 def sample_pairs(pairs: list[tuple[Ids, Ids]], chance: random.Random) -> Dataset:

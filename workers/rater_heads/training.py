@@ -79,7 +79,7 @@ def build_preference_pairs(
     decisions: Sequence[HeadDecision],
 ) -> list[tuple[heads.Reply, heads.Reply]]:
     """Return (better, worse) pairs from comparisons and from decisions with differing numbers."""
-    found = [
+    pairs = [
         (one.replies[better], one.replies[worse])
         for one in decisions
         for better, worse in one.pairs
@@ -88,5 +88,5 @@ def build_preference_pairs(
     valued.sort(key=itemgetter(0))
     for n, (low, worse) in enumerate(valued):
         higher = [better for high, better in valued[n + 1 :] if high - low > APART]
-        found += [(better[0], worse[0]) for better in higher]
-    return found
+        pairs += [(better[0], worse[0]) for better in higher]
+    return pairs

@@ -58,7 +58,7 @@ def paths_to_projects() -> tuple[Path, ...]:
 
     The project itself and its runs, with their rows, are left out.
     """
-    found: dict[Table, list[str]] = {}
+    paths_by_table: dict[Table, list[str]] = {}
     waiting: list[tuple[Table, str]] = [(Project, "")]
     while waiting:
         parent, lookup = waiting.pop(0)
@@ -68,17 +68,17 @@ def paths_to_projects() -> tuple[Path, ...]:
             if not is_held or table in (Run, parent) or _goes_with_a_run(table):
                 continue
             path = f"{field}__{lookup}" if lookup else field
-            paths = found.setdefault(table, [])
+            paths = paths_by_table.setdefault(table, [])
             if path not in paths:
                 paths.append(path)
                 waiting.append((table, path))
-    before: dict[Table, set[Table]] = {table: set() for table in found}
-    for table in found:
+    before: dict[Table, set[Table]] = {table: set() for table in paths_by_table}
+    for table in paths_by_table:
         for reference in _references(table):
-            if reference.related_model in found:
+            if reference.related_model in paths_by_table:
                 before[reference.related_model].add(table)
     order = TopologicalSorter(before).static_order()
-    return tuple(Path(table, lookup) for table in order for lookup in found[table])
+    return tuple(Path(table, lookup) for table in order for lookup in paths_by_table[table])
 
 
 def batches_before_runs(project: int) -> Iterator[tuple[Table, list[int]]]:
@@ -118,7 +118,7 @@ def count_project_rows(project: int) -> int:
 
 def _outside_runs(path: Path) -> dict[str, None]:
     """Return the condition that a row, and what it belongs to on the way, are of no run."""
-    found: dict[str, None] = {}
+    conditions: dict[str, None] = {}
     table, prefix = path.table, ""
     for part in path.lookup.split("__"):
         names = [
@@ -126,12 +126,12 @@ def _outside_runs(path: Path) -> dict[str, None]:
             for field in _references(table)
             if field.related_model is Run and field.remote_field.on_delete is CASCADE
         ]
-        found |= dict.fromkeys([f"{prefix}{name}" for name in names])
+        conditions |= dict.fromkeys([f"{prefix}{name}" for name in names])
         if table is Topic:  # a run's topic goes with it
-            found[f"{prefix}run"] = None
+            conditions[f"{prefix}run"] = None
         table = cast("Table", table._meta.get_field(part).related_model)
         prefix += f"{part}__"
-    return found
+    return conditions
 
 
 def delete_project_rows(table: Table, keys: list[int]) -> None:

@@ -40,19 +40,19 @@ def relations_to(table: Table) -> Iterator[models.ForeignObjectRel]:
 @cache
 def tables_of_runs() -> tuple[Table, ...]:
     """Return every table whose rows go with a run, each before the tables that it refers to."""
-    found: set[Table] = set()
+    tables: set[Table] = set()
     waiting: list[Table] = [Run]
     while waiting:
         for relation in relations_to(waiting.pop()):
             table = relation.related_model
-            if relation.on_delete is CASCADE and table not in found:
-                found.add(table)
+            if relation.on_delete is CASCADE and table not in tables:
+                tables.add(table)
                 waiting.append(table)
-    before: dict[Table, set[Table]] = {table: set() for table in found}
-    for table in found:
+    before: dict[Table, set[Table]] = {table: set() for table in tables}
+    for table in tables:
         for field in table._meta.concrete_fields:
             target = field.related_model
-            if target in found and target is not table:
+            if target in tables and target is not table:
                 before[target].add(table)
     return tuple(TopologicalSorter(before).static_order())
 
@@ -115,8 +115,8 @@ def _with_dependents(table: Table, keys: list[int]) -> dict[Table, set[int]]:
     going: dict[Table, set[int]] = defaultdict(set)
     waiting: list[tuple[Table, set[int]]] = [(table, set(keys))]
     while waiting:
-        parent, found = waiting.pop()
-        new = found - going[parent]
+        parent, keys_of_rows = waiting.pop()
+        new = keys_of_rows - going[parent]
         going[parent] |= new
         for relation in relations_to(parent):
             if new and relation.on_delete is CASCADE:

@@ -193,8 +193,10 @@ class BufferGRPOTrainer(RankedTrainer[Row], GRPOTrainer):
         """
         self.batch_queue.raise_if_interrupted()
         with self.accelerator.autocast():
-            found = forward.scores(model, inputs, self.gallery, wants_balance=self.aux_loss_enabled)
-        tokens = build_loss_tokens(inputs, found.policy, found.entropy)
+            scores = forward.scores(
+                model, inputs, self.gallery, wants_balance=self.aux_loss_enabled
+            )
+        tokens = build_loss_tokens(inputs, scores.policy, scores.entropy)
         share = objective.share(
             self.spec.objective, tokens, self.windows, self.mu, self.coefficient.value
         )
@@ -203,12 +205,12 @@ class BufferGRPOTrainer(RankedTrainer[Row], GRPOTrainer):
         self.recorder.keep("behaviour_gap", share.usual["behaviour_gap"], own)
         self.recorder.observe(share.expert, tokens.only(tokens.expert_rows).mask)
         loss = share.loss
-        if found.balance is not None:
+        if scores.balance is not None:
             # The balance has no totals over the step, so all forward passes weigh the same.
             passes = self.spec.forward_passes * self.ranks.size
-            loss = loss + self.router_aux_loss_coef * found.balance / passes
+            loss = loss + self.router_aux_loss_coef * scores.balance / passes
             self.recorder.observe(
-                {"router_balance": found.balance.expand_as(tokens.mask)}, tokens.mask
+                {"router_balance": scores.balance.expand_as(tokens.mask)}, tokens.mask
             )
         self.is_finite &= loss.detach().isfinite()
         return loss * self.ranks.size  # torch takes the mean over ranks

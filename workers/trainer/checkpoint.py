@@ -133,9 +133,9 @@ def _manifest(folder: Path) -> dict[str, SealedFile]:
 
 
 def _take_out_the_rest(written: Path) -> None:
-    wanted = {*CONTENT, *(path.name for path in written.glob(SHARD))}
+    kept = {*CONTENT, *(path.name for path in written.glob(SHARD))}
     for path in written.iterdir():
-        if path.name not in wanted:
+        if path.name not in kept:
             path.unlink()
 
 

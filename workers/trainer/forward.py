@@ -112,8 +112,8 @@ def score(
     model: torch.nn.Module, batch: dict[str, torch.Tensor], gallery: Gallery = NO_PICTURES
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return only logprobs and entropies."""
-    found = scores(model, batch, gallery)
-    return found.policy, found.entropy
+    result = scores(model, batch, gallery)
+    return result.policy, result.entropy
 
 
 def prepare_scoring(model: torch.nn.Module, temperature: float = 1.0) -> None:
@@ -181,9 +181,9 @@ def _packed_scores(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> Sc
     rows, spots = _texts(batch, mask)
     packed = packing.Packing.of(rows).to(mask.device)
     before = packed.places.gather(1, spots.to(mask.device))[mask]
-    found = model(packed_rows=PackedRows(packed, before, batch["completion_ids"][mask]))
-    nothing = found[0].new_zeros(mask.shape)
-    policy, entropy = (nothing.masked_scatter(mask, values) for values in found)
+    scored = model(packed_rows=PackedRows(packed, before, batch["completion_ids"][mask]))
+    nothing = scored[0].new_zeros(mask.shape)
+    policy, entropy = (nothing.masked_scatter(mask, values) for values in scored)
     return Scores(policy, entropy, None)
 
 
@@ -229,10 +229,10 @@ def _log_probs(
             return TiledLogProbs.apply(
                 hidden.float(), weight, head.bias, targets, temperature, width
             )
-    found = ChunkedLogProbFunction.apply(
+    result = ChunkedLogProbFunction.apply(
         hidden, head.weight, head.bias, targets, temperature, WIDEST, None, 1.0, OUTPUTS[1:]
     )
-    return found[0], found[1]
+    return result[0], result[1]
 
 
 def loss_mask(batch: dict[str, torch.Tensor]) -> torch.Tensor:

@@ -71,7 +71,7 @@ class LocalRanks:
         """Start one rank, which ends with the thread that calls this."""
         command = [sys.executable, "-m", "workers.trainer.rank", "--rendezvous", address]
         command += ["--parent", str(os.getpid())]
-        known = {
+        variables = {
             "LOCAL_RANK": place.local,
             "LOCAL_WORLD_SIZE": place.locals,
             "OMP_NUM_THREADS": threads,
@@ -79,7 +79,7 @@ class LocalRanks:
         self.processes[place.rank] = subprocess.Popen(
             command,
             cwd=ROOT,
-            env={**os.environ, **{name: str(value) for name, value in known.items()}},
+            env={**os.environ, **{name: str(value) for name, value in variables.items()}},
             stdin=subprocess.DEVNULL,
         )
 
@@ -151,11 +151,11 @@ def threads_per_rank(spec: TrainerSpec) -> int:
 
 
 def _require_devices(spec: TrainerSpec) -> None:
-    found = torch.cuda.device_count()
-    if found and found < spec.local_ranks:
+    gpus = torch.cuda.device_count()
+    if gpus and gpus < spec.local_ranks:
         raise ValueError(
             f"trainer.processes: {spec.local_ranks} processes on this machine need "
-            f"{spec.local_ranks} GPUs, but it has {found}; lower the number, or set "
+            f"{spec.local_ranks} GPUs, but it has {gpus}; lower the number, or set "
             "RFTWEB_TRAINER_RANKS_HERE and start the other processes on other machines"
         )
 

@@ -315,8 +315,8 @@ class TrainerLoop:
     def _leave_ended(self, running: set[int]) -> None:
         """Unload ended runs; paused runs stay loaded while their memory is not needed."""
         away = [trainer for run_id, trainer in self.run_trainers.items() if run_id not in running]
-        known = Run.objects.filter(pk__in=[trainer.run.pk for trainer in away])
-        states = dict(known.values_list("pk", "state")) if away else {}
+        rows = Run.objects.filter(pk__in=[trainer.run.pk for trainer in away])
+        states = dict(rows.values_list("pk", "state")) if away else {}
         for trainer in away:
             trainer.run.state = states.get(trainer.run.pk, Run.State.STOPPED)
             if trainer.run.state in Run.ENDED or trainer.run.pk in self.lease_renewer.lost:

@@ -326,14 +326,14 @@ def describe_missing_groups(run: Run) -> str:
     """Describe what the run waits for: the missing groups, and the state of those in progress."""
     usual = Experience.objects.usual().filter(run=run, state=Experience.State.READY)
     ready = usual.aggregate(n=Count("group", distinct=True))["n"]
-    wanted = run.settings.groups_per_step - (
+    needed = run.settings.groups_per_step - (
         len(groups_again(run)) if ready < run.settings.groups_per_step else 0
     )
-    if ready >= wanted and (experts := experts_missing(run)):
+    if ready >= needed and (experts := experts_missing(run)):
         return f"{experts} more expert answers (`manage.py demonstrations import`)"
-    if ready >= wanted and (late := stragglers(run)):
+    if ready >= needed and (late := stragglers(run)):
         return f"{late} delayed group{'s' if late > 1 else ''}, too old for later steps"
-    missing = max(1, wanted - ready)
+    missing = max(1, needed - ready)
     open_groups = dict(
         Group.objects.filter(run=run, state__in=ON_THE_WAY)
         .order_by()

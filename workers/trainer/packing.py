@@ -61,7 +61,7 @@ class Packing:
     def of(cls, rows: Sequence[Sequence[int]]) -> "Packing":
         """Lay out rows of token ids; no row may be empty."""
         width = max(map(len, rows))
-        known: dict[tuple[int, int], int] = {}
+        place_of: dict[tuple[int, int], int] = {}
         ids: list[int] = []
         positions: list[int] = []
         first: list[int] = []
@@ -70,7 +70,7 @@ class Packing:
             own = []
             before = -1
             for position, token in enumerate(row):
-                place = known.setdefault((before, token), len(ids))
+                place = place_of.setdefault((before, token), len(ids))
                 if place == len(ids):
                     ids.append(token)
                     positions.append(position)

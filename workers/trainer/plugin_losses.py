@@ -32,10 +32,10 @@ def loss_by_plugin(plugin: str, options: Mapping[str, Any]) -> Callable[[Tokens]
 
     def loss(tokens: Tokens) -> TokenLoss:
         try:
-            found = part.call(tokens, chosen)
+            result = part.call(tokens, chosen)
         except Exception as error:  # any error of the plugin
             raise LossFailed(f"the loss {plugin}: {type(error).__name__}: {error}") from error
-        return _check_loss(plugin, found, tokens)
+        return _check_loss(plugin, result, tokens)
 
     return loss
 
@@ -46,8 +46,8 @@ def _find_folder() -> None:
         REGISTRY.use(Path(folder).resolve())
 
 
-def _check_loss(plugin: str, found: Any, tokens: Tokens) -> TokenLoss:
-    result = found if isinstance(found, TokenLoss) else TokenLoss(found)
+def _check_loss(plugin: str, returned: Any, tokens: Tokens) -> TokenLoss:
+    result = returned if isinstance(returned, TokenLoss) else TokenLoss(returned)
     values = result.values
     if not isinstance(values, torch.Tensor) or values.shape != tokens.mask.shape:
         shape = tuple(getattr(values, "shape", ())) or type(values).__name__

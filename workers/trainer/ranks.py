@@ -205,7 +205,7 @@ def _variables(place: Place, threads: int) -> dict[str, str]:
 
     They also restrict connections to loopback if all ranks run on one machine.
     """
-    known = {
+    variables = {
         "RANK": place.rank,
         "WORLD_SIZE": place.size,
         "LOCAL_RANK": place.local,
@@ -214,8 +214,8 @@ def _variables(place: Place, threads: int) -> dict[str, str]:
         "OMP_NUM_THREADS": threads,  # otherwise accelerate would set another number
     }
     if place.is_one_machine:
-        known |= {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
-    return {name: str(value) for name, value in known.items()}
+        variables |= {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
+    return {name: str(value) for name, value in variables.items()}
 
 
 @contextmanager

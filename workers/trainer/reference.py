@@ -200,8 +200,8 @@ def _place_tensors(
     tensors: Tensors, places: dict[str, tuple[str, torch.nn.Parameter]], folder: Path
 ) -> Tensors:
     """Return the tensors by the names of the parameters that they replace, on their device."""
-    found = {name: tensor.shape for name, tensor in tensors.items()}
-    if found != {name: parameter.shape for name, (_, parameter) in places.items()}:
+    shapes = {name: tensor.shape for name, tensor in tensors.items()}
+    if shapes != {name: parameter.shape for name, (_, parameter) in places.items()}:
         raise ValueError(
             f"reference: the parameters of {folder.name} differ from those of the run's policy"
         )

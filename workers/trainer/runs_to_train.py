@@ -29,12 +29,12 @@ def list_runs_to_train(runs: Sequence[Run]) -> set[int]:
 
     Also retires groups over the staleness bound: nothing else would, and they block new ones.
     """
-    known = [run.pk for run in runs]
-    if not known:
+    run_ids = [run.pk for run in runs]
+    if not run_ids:
         return set()
-    steps = TrainStep.objects.filter(run__in=known, state=TrainStep.State.PLANNED)
-    begun = set(steps.values_list("run", flat=True)) | _unoffered(known)
-    ready = _ready_groups(known)
+    steps = TrainStep.objects.filter(run__in=run_ids, state=TrainStep.State.PLANNED)
+    begun = set(steps.values_list("run", flat=True)) | _unoffered(run_ids)
+    ready = _ready_groups(run_ids)
     return begun | {run.pk for run in runs if _is_due(run, *ready.get(run.pk, (0, 0)))}
 
 
@@ -44,16 +44,16 @@ def soon_among(runs: Sequence[Run]) -> set[int]:
     return set(working.order_by().values_list("run", flat=True).distinct())
 
 
-def _unoffered(known: Sequence[int]) -> set[int]:
+def _unoffered(run_ids: Sequence[int]) -> set[int]:
     """Return the runs with a staged but unpublished version: their trainer died in between."""
-    versions = WeightVersion.objects.filter(run__in=known, state__in=UNOFFERED)
+    versions = WeightVersion.objects.filter(run__in=run_ids, state__in=UNOFFERED)
     newest = versions.values_list("run", "version", "run__published_version")
     return {run for run, version, published in newest if version > published}
 
 
-def _ready_groups(known: Sequence[int]) -> dict[int, tuple[int, int]]:
+def _ready_groups(run_ids: Sequence[int]) -> dict[int, tuple[int, int]]:
     """Return for each run how many groups are ready, and the oldest weight version among them."""
-    ready = Experience.objects.usual().filter(run__in=known, state=Experience.State.READY)
+    ready = Experience.objects.usual().filter(run__in=run_ids, state=Experience.State.READY)
     counted = (
         ready.order_by()
         .values("run")

@@ -77,13 +77,13 @@ def whole_state(model: torch.nn.Module, keep: bool) -> Tensors:
     """
     reshard(model)
     state = {}
-    known: dict[int, torch.Tensor] = {}
+    assembled: dict[int, torch.Tensor] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
-        if id(tensor) not in known:  # a tied head has two names, but must stay one tensor
+        if id(tensor) not in assembled:  # a tied head has two names, but must stay one tensor
             full = gathered(tensor)
-            known[id(tensor)] = full.cpu() if keep else full.new_empty(0)
+            assembled[id(tensor)] = full.cpu() if keep else full.new_empty(0)
         if keep:
-            state[name] = known[id(tensor)]
+            state[name] = assembled[id(tensor)]
     return state
 
 

@@ -104,8 +104,8 @@ def _tiles(
 def _read_targets(chosen: torch.Tensor, logits: torch.Tensor, places: torch.Tensor) -> None:
     """Copy the logits of those targets that are in this tile; `places` count from its start."""
     is_here = (places >= 0) & (places < logits.shape[1])
-    found = logits.gather(1, places.clamp(0, logits.shape[1] - 1)[:, None])[:, 0]
-    chosen.copy_(torch.where(is_here, found, chosen))
+    values = logits.gather(1, places.clamp(0, logits.shape[1] - 1)[:, None])[:, 0]
+    chosen.copy_(torch.where(is_here, values, chosen))
 
 
 def _differentiate(

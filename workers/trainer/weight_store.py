@@ -33,9 +33,9 @@ def remove_orphan_folders(run: Run) -> None:
     versions.
     """
     needed = run.weight_versions.exclude(state=WeightVersion.State.RETIRED)
-    known = {Path(folder) for folder in needed.values_list("folder", flat=True)}
+    folders = {Path(folder) for folder in needed.values_list("folder", flat=True)}
     for folder in training_folder(run).glob("v*-f*"):
-        if folder not in known:
+        if folder not in folders:
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -86,10 +86,10 @@ def find_reference_model(run: Run) -> ReferenceModel:
             )
         return ReferenceModel("policy", Path(policy.folder))
     if reference.kind == "version" and reference.run:
-        known = WeightVersion.objects.filter(
+        versions = WeightVersion.objects.filter(
             run__project=run.project, run__slug=reference.run, version=reference.version
         )
-        version = known.filter(state=WeightVersion.State.PUBLISHED).first()
+        version = versions.filter(state=WeightVersion.State.PUBLISHED).first()
         if version is None:
             raise NotPossible(
                 f"algorithm.reference: run {reference.run!r} has no stored version "

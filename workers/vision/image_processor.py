@@ -118,12 +118,12 @@ class ImageProcessor:
                 )
 
     def _encode_picture(self, png: bytes) -> "EncodedPicture":
-        found = self.processor(
+        encoded = self.processor(
             text=[self.token], images=[open_png(png)], add_special_tokens=False, return_tensors="pt"
         )
         return EncodedPicture(
-            tuple(found.pop("input_ids")[0].tolist()),
-            {name: tensor for name, tensor in found.items() if name in PICTURE_INPUTS},
+            tuple(encoded.pop("input_ids")[0].tolist()),
+            {name: tensor for name, tensor in encoded.items() if name in PICTURE_INPUTS},
         )
 
 

@@ -55,10 +55,10 @@ def require_read(config: Any, instead: str = "") -> None:
         and not sees(config)
         and type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING
     ):
-        known = f"(known: {', '.join(sorted(SEEING))})"
+        supported = f"(known: {', '.join(sorted(SEEING))})"
         raise CannotSee(
             f"{_name(config)} reads pictures in a way that is not known here"
-            f" {known}{instead and ': '}{instead}"
+            f" {supported}{instead and ': '}{instead}"
         )
 
 

@@ -33,22 +33,22 @@ def answer_case(case: dict[str, Any], data: dict[str, Any]) -> Any:
         | case.get("extra_inputs", {})
     )
     try:
-        found = GROUPS[case["group"]](case["fn"], dict(case.get("args") or {}), inputs)
+        numbers = GROUPS[case["group"]](case["fn"], dict(case.get("args") or {}), inputs)
     except Unsupported:
         return UNSUPPORTED
     except KeyError as error:
         return {"refused": f"the case has no input {error}"}
     except ValueError as error:
         return {"refused": str(error)}
-    return restrict_names(found, case["expected"]) if "expected" in case else found
+    return restrict_names(numbers, case["expected"]) if "expected" in case else numbers
 
 
-def restrict_names(found: Any, like: Any) -> Any:
-    """Return `found` without the names that `like` does not have, at every depth."""
-    if not isinstance(found, dict) or not isinstance(like, dict):
-        return found
+def restrict_names(result: Any, like: Any) -> Any:
+    """Return `result` without the names that `like` does not have, at every depth."""
+    if not isinstance(result, dict) or not isinstance(like, dict):
+        return result
     return {
-        name: restrict_names(value, like[name]) for name, value in found.items() if name in like
+        name: restrict_names(value, like[name]) for name, value in result.items() if name in like
     }
 
 

@@ -34,22 +34,22 @@ def run_grouped_case(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict
         options["logprobs"] = _mean_logprobs(inputs, groups)
     if options.get("drop"):
         options["dropped"] = surpluses(groups, _permuting(seed))
-    found = ADVANTAGES[name](groups, **options)
-    if refills and None in found:
+    advantages = ADVANTAGES[name](groups, **options)
+    if refills and None in advantages:
         raise Unsupported("dropped groups are filled up by copies drawn at random there")
     masks = inputs.get("action_mask") or [
         [[1] * RESPONSE_TOKENS for _ in group] for group in groups
     ]
     per_run = {
         f"{task}-{run}": per_token(score, masks[task][run])
-        for task, scores in enumerate(found)
+        for task, scores in enumerate(advantages)
         if scores is not None
         for run, score in enumerate(scores)
     }
     return {
         "advantages_by_task_run": per_run,
         "count": len(per_run),
-        "metrics": _group_metrics(name, options, groups, found),
+        "metrics": _group_metrics(name, options, groups, advantages),
     }
 
 
@@ -82,17 +82,17 @@ def _group_metrics(
     name: str,
     options: Mapping[str, Any],
     groups: Sequence[list[float]],
-    found: Sequence[list[float] | None],
+    advantages: Sequence[list[float] | None],
 ) -> dict[str, float]:
     """Return the mean, maximum and minimum over the groups of what the reference logs."""
     baselines = [
         group[0] - scores[0] if scores else math.nan
-        for group, scores in zip(groups, found, strict=True)
+        for group, scores in zip(groups, advantages, strict=True)
     ]
     if name == "grpo":
         if options.get("rank_penalty"):
             groups = penalized(groups, options["rank_penalty"], options["logprobs"])
-        return _grpo_metrics(groups, found)
+        return _grpo_metrics(groups, advantages)
     if name == "rec":
         logged = _rec_metrics(groups, options.get("dropped") or [set()] * len(groups))
     elif name == "asymre":
@@ -141,12 +141,12 @@ def multistep(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, A
         [sorted(steps, key=lambda step: step["step"]) for steps in task.values()]
         for task in tasks.values()
     ]
-    found, metrics = (
+    advantages, metrics = (
         _gigpo(runs, options, reward, state) if fn == "gigpo" else _step_wise(runs, options)
     )
     scalars = {
         f"{step['task']}-{step['run']}-{step['step']}": value
-        for task, scores in zip(runs, found, strict=True)
+        for task, scores in zip(runs, advantages, strict=True)
         if scores is not None
         for steps, values in zip(task, scores, strict=True)
         for step, value in zip(steps, values, strict=True)
@@ -159,27 +159,27 @@ def multistep(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, A
 
 def _step_wise(runs: list[Task], options: dict[str, Any]) -> tuple[Credits, dict[str, float]]:
     rewards = [[[step["reward"] for step in steps] for steps in task] for task in runs]
-    found = step_wise_grpo(rewards, **options)
+    advantages = step_wise_grpo(rewards, **options)
     last = [[turns[-1] for turns in task] for task in rewards]
-    dropped = [task for task, scores in zip(runs, found, strict=True) if scores is None]
+    dropped = [task for task, scores in zip(runs, advantages, strict=True) if scores is None]
     logged = {
         "reward_mean": [_mean_of(group) for group in last],
         "reward_std": [deviation(group) for group in last],
     }
-    return found, list_spread_metrics("group_advantages", logged) | {
+    return advantages, list_spread_metrics("group_advantages", logged) | {
         "filtered_count": float(sum(len(steps) for task in dropped for steps in task)),
         "skipped_group_ratio": len(dropped) / len(runs),
     }
 
 
 def _grpo_metrics(
-    groups: Sequence[list[float]], found: Sequence[list[float] | None]
+    groups: Sequence[list[float]], advantages: Sequence[list[float] | None]
 ) -> dict[str, float]:
     logged = {
         "reward_mean": [_mean_of(group) for group in groups],
         "reward_std": [deviation(group) for group in groups],
     }
-    kept = sum(len(scores) for scores in found if scores is not None)
+    kept = sum(len(scores) for scores in advantages if scores is not None)
     dropped = sum(map(len, groups)) - kept
     return list_spread_metrics("group_advantages", logged) | {"filtered_count": float(dropped)}
 
@@ -211,7 +211,7 @@ def _gigpo(
     states = [
         [[(step.get("info") or {}).get(state) for step in steps] for steps in task] for task in runs
     ]
-    found = gigpo(rewards, states, across_groups=True, **options)
+    advantages = gigpo(rewards, states, across_groups=True, **options)
     episodes = gigpo(rewards, states, across_groups=True, **options | {"omega": 0.0})
     within = gigpo(rewards, states, across_groups=True, **options | {"omega": 1.0})
     flat = [
@@ -230,7 +230,7 @@ def _gigpo(
         "gigpo/mean_abs_A_E": mean([abs(e) for e, _ in flat]),
         "gigpo/mean_abs_A_S": mean([abs(s) for _, s in flat]),
     }
-    return found, list_spread_metrics("gigpo", logged) | _anchor_metrics(states) | sizes
+    return advantages, list_spread_metrics("gigpo", logged) | _anchor_metrics(states) | sizes
 
 
 def _anchor_metrics(states: list[list[list[Any]]]) -> dict[str, float]:

@@ -66,14 +66,14 @@ def policy_loss(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str,
         loss, metrics = one_pair(arguments, tokens)
     else:
         chosen = names.loss(fn, arguments)
-        found = chosen(tokens)
+        token_loss = chosen(tokens)
         loss = aggregate(
-            found.values,
+            token_loss.values,
             tokens.mask,
             chosen.aggregation,
             whole_update_window(tokens.mask, chosen.aggregation),
         )
-        metrics = reference_metrics.of_loss(fn, found, tokens, loss.item(), chosen.options)
+        metrics = reference_metrics.of_loss(fn, token_loss, tokens, loss.item(), chosen.options)
     (gradient,) = torch.autograd.grad(loss, tokens.policy)
     return {
         "loss": loss.item(),
@@ -100,8 +100,8 @@ def one_pair(arguments: dict[str, Any], tokens: Tokens) -> tuple[torch.Tensor, d
     pair = Tokens(
         policy, reference, joined(tokens.mask), torch.zeros_like(policy), reference=reference
     )
-    found = dpo(pair, **options)
-    return found.share(1), reference_metrics.of_pair(found)
+    row_loss = dpo(pair, **options)
+    return row_loss.share(1), reference_metrics.of_pair(row_loss)
 
 
 @dataclass(frozen=True)
@@ -135,14 +135,14 @@ def mixed(
     mu = chord_mu(_one_step(inputs), **how.schedule) if how.schedule else how.mu
     experts = tokens.expert_rows
     own = ~experts
-    found = mix(tokens, _kind(how.usual, tokens, own), _kind(how.expert, tokens, experts), mu)
+    mixture = mix(tokens, _kind(how.usual, tokens, own), _kind(how.expert, tokens, experts), mu)
     usual_scale = how.per_usual_row * int(own.sum())
     expert_scale = how.per_expert_row * int(experts.sum())
     parts = {
-        "usual": Part(how.usual, own, found.usual_tokens, found.usual, usual_scale),
-        "expert": Part(how.expert, experts, found.expert_tokens, found.expert, expert_scale),
+        "usual": Part(how.usual, own, mixture.usual_tokens, mixture.usual, usual_scale),
+        "expert": Part(how.expert, experts, mixture.expert_tokens, mixture.expert, expert_scale),
     }
-    loss = blend(found.usual * usual_scale, found.expert * expert_scale, mu)
+    loss = blend(mixture.usual * usual_scale, mixture.expert * expert_scale, mu)
     metrics: dict[str, float] = {"loss": loss.item()} | ({"mu": mu} if fn == "mix_chord" else {})
     for kind, part in parts.items():
         if fn == "mix" and not part.rows.any():
@@ -175,7 +175,7 @@ def kl(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
     reference = tensor(inputs["ref_logprob"])
     # Without behaviour logprobs the policy itself sampled, and the correction is 1.
     behaviour = tensor(inputs["old_logprob"]) if "old_logprob" in inputs else policy
-    found: dict[str, Any] = {"kl": ESTIMATORS[estimator](policy, reference, behaviour).tolist()}
+    result: dict[str, Any] = {"kl": ESTIMATORS[estimator](policy, reference, behaviour).tolist()}
     if "action_mask" in inputs:
         mask = tensor(inputs["action_mask"])
         tokens = Tokens(policy, behaviour, mask, torch.zeros_like(policy), reference=reference)
@@ -186,8 +186,8 @@ def kl(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
             "seq-mean-token-sum-norm",
         ):
             share = kl_loss(tokens, estimator, coefficient, mode, whole_update_window(mask, mode))
-            found[f"kl_loss_times_coef[{mode}]"] = share.item()
-    return found
+            result[f"kl_loss_times_coef[{mode}]"] = share.item()
+    return result
 
 
 def entropy(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:

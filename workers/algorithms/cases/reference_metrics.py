@@ -9,7 +9,7 @@ from workers.algorithms.tokens import RowLoss, TokenLoss, Tokens
 
 
 def of_loss(
-    fn: str, found: TokenLoss, tokens: Tokens, loss: float, options: dict[str, Any]
+    fn: str, token_loss: TokenLoss, tokens: Tokens, loss: float, options: dict[str, Any]
 ) -> dict[str, float]:
     """Return the metrics of one micro-batch; `loss` is its aggregated value."""
 
@@ -17,7 +17,7 @@ def of_loss(
         count = (tokens.mask != 0).sum().clamp(min=1)
         return (zeroed(metric.expand_as(tokens.mask), tokens.mask).sum() / count).item()
 
-    by_name = found.metrics
+    by_name = token_loss.metrics
     means = {theirs: mean(by_name[ours]) for theirs, ours in MEANS.get(fn, ())}
     if "log_ratio" in by_name:
         means["ppo_kl"] = means["approx_kl"] = mean(-by_name["log_ratio"])
@@ -31,22 +31,22 @@ def of_loss(
             by_name["sequence_kl"], tokens, options["sequence_mask"]
         )
     means |= dict.fromkeys(LOSS_NAMES.get(fn, ("pg_loss",)), loss)
-    wanted = (
+    reported = (
         set(LOSS_NAMES.get(fn, ("pg_loss",)))
         | {theirs for theirs, _ in MEANS.get(fn, ())}
         | set(ALSO.get(fn, ()))
     )
     if options.get("sequence_mask") is not None:
-        wanted |= {"seq_mask/masked_tokens", "seq_mask/mean_sequence_kl"}
-    return {name: means[name] for name in means if name in wanted}
+        reported |= {"seq_mask/masked_tokens", "seq_mask/mean_sequence_kl"}
+    return {name: means[name] for name in means if name in reported}
 
 
-def of_pair(found: RowLoss) -> dict[str, float]:
+def of_pair(row_loss: RowLoss) -> dict[str, float]:
     return {
-        "chosen_reward": found.metrics["chosen_reward"].item(),
-        "rejected_reward": found.metrics["rejected_reward"].item(),
-        "accuracy_mean": found.metrics["right"].item(),
-        "dpo_loss": found.values.item(),
+        "chosen_reward": row_loss.metrics["chosen_reward"].item(),
+        "rejected_reward": row_loss.metrics["rejected_reward"].item(),
+        "accuracy_mean": row_loss.metrics["right"].item(),
+        "dpo_loss": row_loss.values.item(),
     }
 
 

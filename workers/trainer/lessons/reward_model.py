@@ -98,9 +98,9 @@ def _pad_id(policy: Path) -> int:
     tokenizer = AutoTokenizer.from_pretrained(policy, local_files_only=True)
     config = AutoConfig.from_pretrained(policy, local_files_only=True)
     ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
-    for found in (tokenizer.pad_token_id, *ends):
-        if isinstance(found, int):
-            return found
+    for token_id in (tokenizer.pad_token_id, *ends):
+        if isinstance(token_id, int):
+            return token_id
     raise ValueError(
         f"{policy.name}: a reward model needs a padding token or an end token, but the "
         "tokenizer and the model have none"
