@@ -142,7 +142,7 @@ def secrets_of_hosts(name: str) -> dict[str, str]:
 
     Each variable must be set.
     """
-    found = {}
+    secrets = {}
     for entry in read_names(name):
         host, _, variable = entry.partition("=")
         if not host or not variable or not text(variable):
@@ -150,8 +150,8 @@ def secrets_of_hosts(name: str) -> dict[str, str]:
                 f"{name} has {entry!r}; it reads host=VARIABLE, and the variable must hold the"
                 " secret"
             )
-        found[host.lower()] = text(variable)
-    return found
+        secrets[host.lower()] = text(variable)
+    return secrets
 
 
 def shared_secret(name: str) -> str:

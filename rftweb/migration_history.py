@@ -34,10 +34,10 @@ def check_history(databases: Sequence[str] | None = None, **_: object) -> list[C
 def unknown_migrations(alias: str = DEFAULT_DB_ALIAS) -> Iterator[str]:
     """Yield the applied migrations of our apps that this version has no file for."""
     ours = {app.label for app in apps.get_app_configs() if app.name.startswith("apps.")}
-    known = MigrationLoader(None, ignore_no_migrations=True).disk_migrations
+    on_disk = MigrationLoader(None, ignore_no_migrations=True).disk_migrations
     applied = MigrationRecorder(connections[alias]).applied_migrations()
     for label, name in sorted(applied):
-        if label in ours and (label, name) not in known:
+        if label in ours and (label, name) not in on_disk:
             yield f"{label}.{name}"
 
 

@@ -70,7 +70,7 @@ def _people() -> list[Tile]:
     )
     active = User.objects.filter(is_active=True).annotate(has_second=second)
     staff = Q(is_staff=True)
-    found = active.aggregate(
+    counts = active.aggregate(
         people=Count("pk", filter=Q(is_simulated=False)),
         staff=Count("pk", filter=staff),
         guarded=Count("pk", filter=staff & Q(has_second=True)),
@@ -78,17 +78,17 @@ def _people() -> list[Tile]:
     tokens = Token.objects.alive().count()
     return [
         Tile(
-            f"{found['people']:,}",
-            f"people, {found['staff']} of them staff",
+            f"{counts['people']:,}",
+            f"people, {counts['staff']} of them staff",
             "Accounts that can sign in, without simulated raters.",
             reverse("admin:accounts_user_changelist"),
         ),
         Tile(
-            f"{found['guarded']} of {found['staff']}",
+            f"{counts['guarded']} of {counts['staff']}",
             "staff with a second factor",
             "Staff who set up a second factor. You add yours on your settings page.",
             reverse("admin:mfa_authenticator_changelist"),
-            found["guarded"] < found["staff"],
+            counts["guarded"] < counts["staff"],
         ),
         Tile(
             f"{tokens:,}",
@@ -120,14 +120,14 @@ def _workers() -> Tile:
 
 def _disk() -> list[Tile]:
     link = reverse("admin-storage")
-    found = [Tile(bytes_of(database_bytes()), "database", "All tables and their indexes.", link)]
+    tiles = [Tile(bytes_of(database_bytes()), "database", "All tables and their indexes.", link)]
     if settings.WEIGHTS_ROOT.exists():
         disk = shutil.disk_usage(settings.WEIGHTS_ROOT)
         why = f"Of {bytes_of(disk.total)} on the disk of {settings.WEIGHTS_ROOT}."
-        found.append(
+        tiles.append(
             Tile(bytes_of(disk.free), "free for weights", why, link, disk.used > FULL * disk.total)
         )
-    return found
+    return tiles
 
 
 def _problems():

@@ -150,11 +150,11 @@ def gone() -> list[Release]:
     return list(Release.objects.select_related("run__project").order_by("-pk")[:RUNS_SHOWN])
 
 
-def reckoned(asked: str) -> dict | None:
+def reckoned(name: str) -> dict | None:
     """Return what retention would delete of the run with this id or name. Raise Http404."""
-    if not asked:
+    if not name:
         return None
-    run = find_run_in_query(Run.objects.select_related("project"), asked)
+    run = find_run_in_query(Run.objects.select_related("project"), name)
     rule = find_retention_rule(run)
     if rule is None:
         raise Http404(f"retention deletes nothing of run {run.slug}: it has no rule")

@@ -119,11 +119,11 @@ def _policy(project: Project, name: str, folder: Path) -> None:
 
     A newer build replaces the old one; runs keep the version 0 they began with.
     """
-    known = project.policies.filter(slug=name).first()
-    if known is None:
+    policy = project.policies.filter(slug=name).first()
+    if policy is None:
         register_policy(project, name, folder, f"{BUILT} {name!r}", TITLES[name])
-    elif known.folder != str(folder.resolve()):
-        Policy.objects.filter(pk=known.pk).update(
+    elif policy.folder != str(folder.resolve()):
+        Policy.objects.filter(pk=policy.pk).update(
             folder=str(folder.resolve()), fingerprint=read_manifest(folder).fingerprint
         )
 

@@ -51,13 +51,13 @@ def check_versions() -> Iterator[Finding]:
     wrong = []
     for name, version, marker in locked:
         try:
-            found = metadata.version(name)
+            installed = metadata.version(name)
         except metadata.PackageNotFoundError:
             if not marker:  # a requirement with a marker may be for another platform
                 wrong.append(f"{name} is missing")
             continue
-        if found != version:
-            wrong.append(f"{name} {found} instead of {version}")
+        if installed != version:
+            wrong.append(f"{name} {installed} instead of {version}")
     if wrong:
         yield warn(
             "packages",

@@ -8,8 +8,8 @@ from rftweb.doctor.finding import Finding, ok, warn
 
 def check_plugins() -> Iterator[Finding]:
     """Name each plugin that is refused, with its reason; everything else works without it."""
-    found = REGISTRY.plugins()
-    for one in found:
+    plugins = REGISTRY.plugins()
+    for one in plugins:
         if one.refused:
             yield warn(
                 "plugins",
@@ -18,6 +18,6 @@ def check_plugins() -> Iterator[Finding]:
                 if one.name == SETTING
                 else "mend or remove it, then restart the processes",
             )
-    ready = [f"{one.title} {one.version}" for one in found if not one.refused]
-    if ready or not found:
+    ready = [f"{one.title} {one.version}" for one in plugins if not one.refused]
+    if ready or not plugins:
         yield ok("plugins", ", ".join(ready) or "none")

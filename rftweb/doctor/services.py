@@ -18,13 +18,13 @@ MEND_EMBEDDED = "start it with `manage.py up`, or set {variable} to your own ser
 
 
 def check_supervisor() -> Iterator[Finding]:
-    found = record.read_record(settings.VAR)
-    if not found or not found["alive"]:
+    supervisor = record.read_record(settings.VAR)
+    if not supervisor or not supervisor["alive"]:
         yield warn(
             "supervisor", f"none is running on {settings.VAR}", "start one with `manage.py up`"
         )
         return
-    troubled = [name for name, child in found["children"].items() if child["state"] != "ready"]
+    troubled = [name for name, child in supervisor["children"].items() if child["state"] != "ready"]
     if troubled:
         yield warn(
             "supervisor",
@@ -33,7 +33,8 @@ def check_supervisor() -> Iterator[Finding]:
         )
     else:
         yield ok(
-            "supervisor", f"{len(found['children'])} processes are running, {found['address']}"
+            "supervisor",
+            f"{len(supervisor['children'])} processes are running, {supervisor['address']}",
         )
 
 

@@ -95,18 +95,18 @@ def _accounts_for_root(owner: int | None) -> list[Account]:
     Existing files restrict them to their owner.
     """
     owners = [(entry.pw_uid, entry.pw_gid) for entry in _unprivileged_entries()]
-    found = [Account(ids) for ids in owners]
+    accounts = [Account(ids) for ids in owners]
     if unshare := shutil.which("unshare"):
-        found.append(
+        accounts.append(
             Account(
                 None, (unshare, "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}", "--")
             )
         )
     if setpriv := shutil.which("setpriv"):
-        found += [passing_account(setpriv, *ids) for ids in owners]
+        accounts += [passing_account(setpriv, *ids) for ids in owners]
     if owner is None:
-        return found
-    return [account for account in found if (account.owner or (0, 0))[0] == owner]
+        return accounts
+    return [account for account in accounts if (account.owner or (0, 0))[0] == owner]
 
 
 def passing_account(setpriv: str, uid: int, gid: int) -> Account:

@@ -38,22 +38,22 @@ def postgres_binaries(data_major: int | None = None) -> PostgresBinaries:
 
     For an existing data folder, it must have the major version `data_major`.
     """
-    found = [
+    installations = [
         installation
         for folder in _postgres_folders()
         if (installation := _inspect_postgres(folder))
     ]
-    if not found:
+    if not installations:
         raise NoServerBinary(
             f"no PostgreSQL >= {OLDEST_POSTGRES}: run scripts/setup (it brings one), install"
             " Debian's `postgresql`, name a folder in RFTWEB_PG_BIN, or set DATABASE_URL"
         )
     if data_major is None:
-        return found[0]
-    for installation in found:
+        return installations[0]
+    for installation in installations:
         if installation.major == data_major:
             return installation
-    raise WrongMajor(_how_to_move(data_major, found[0]))
+    raise WrongMajor(_how_to_move(data_major, installations[0]))
 
 
 def _how_to_move(data_major: int, new: PostgresBinaries) -> str:

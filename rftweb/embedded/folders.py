@@ -29,13 +29,13 @@ def make_private(folder: Path, owner: tuple[int, int] | None = None) -> None:
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
+    status = folder.lstat()
     mine = {os.geteuid(), *(owner or ())[:1]}
-    if folder.is_symlink() or found.st_uid not in mine:
+    if folder.is_symlink() or status.st_uid not in mine:
         raise PermissionError(
-            f"{folder} belongs to user id {found.st_uid}, not to us; remove it and start again"
+            f"{folder} belongs to user id {status.st_uid}, not to us; remove it and start again"
         )
-    if owner and found.st_uid != owner[0]:
+    if owner and status.st_uid != owner[0]:
         os.chown(folder, *owner)
     folder.chmod(0o700)
 
@@ -64,9 +64,9 @@ def processes_in(folder: Path) -> set[int]:
     Both servers work in their data folder and no other process does. A marker in their environment
     would not help: they overwrite it with their title.
     """
-    found = set()
+    pids = set()
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # the process ended, or belongs to another user
             if Path(os.readlink(entry / "cwd")) == folder:
-                found.add(int(entry.name))
-    return found
+                pids.add(int(entry.name))
+    return pids

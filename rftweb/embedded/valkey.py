@@ -78,10 +78,10 @@ class ValkeyServer(Server):
         The next server replaces a dead one's socket file.
         """
         deadline = time.monotonic() + ENDING_S
-        while found := self.processes():
+        while running := self.processes():
             if time.monotonic() > deadline:
                 raise RuntimeError(
-                    f"a Valkey is already running on {self.data} (process {min(found)})"
+                    f"a Valkey is already running on {self.data} (process {min(running)})"
                 )
             time.sleep(POLL_S)
 

@@ -50,14 +50,14 @@ def project_named(slug: str | None) -> Project:
 
     Raises CommandError.
     """
-    found = list(
+    projects = list(
         Project.objects.kept().current() if slug is None else Project.objects.filter(slug=slug)
     )
-    if len(found) == 1:
-        return found[0]
-    known = ", ".join(Project.objects.values_list("slug", flat=True)) or "none yet"
+    if len(projects) == 1:
+        return projects[0]
+    slugs = ", ".join(Project.objects.values_list("slug", flat=True)) or "none yet"
     raise CommandError(
-        f"--project: {f'no project {slug!r}' if slug else 'name one'}; there are: {known}"
+        f"--project: {f'no project {slug!r}' if slug else 'name one'}; there are: {slugs}"
     )
 
 

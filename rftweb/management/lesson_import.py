@@ -146,8 +146,8 @@ def _destination(options: dict) -> Destination:
     if options["taskset"]:
         taskset = project.tasksets.filter(slug=options["taskset"]).first()
         if taskset is None:
-            known = ", ".join(project.tasksets.values_list("slug", flat=True)) or "none yet"
-            raise CommandError(f"--taskset: no taskset {options['taskset']!r}; there are: {known}")
+            slugs = ", ".join(project.tasksets.values_list("slug", flat=True)) or "none yet"
+            raise CommandError(f"--taskset: no taskset {options['taskset']!r}; there are: {slugs}")
     elif run and not taskset:
         raise CommandError(
             f"--taskset: {run.slug} samples from {run.asks_of}; name the one that the lessons are "

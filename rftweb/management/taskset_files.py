@@ -261,10 +261,10 @@ def _opened(options: dict) -> Iterator[tuple[TaskRows, Callable[[int], None]]]:
     read.
     """
     if options["hub"]:
-        asked = options["file"], options["config"], options["split"]
+        data_set = options["file"], options["config"], options["split"]
         with (
             show_progress_bar(f"rows of {options['file']}", None) as progress,
-            hub_rows(*asked) as hub,
+            hub_rows(*data_set) as hub,
         ):
             yield TaskRows(_records_of_hub(hub), _columns(options)), progress
         return
@@ -293,10 +293,10 @@ def _records_of_hub(hub: HubRows) -> Iterator[Record | BadLine]:
 
 def _before(project: Project, slug: str) -> Taskset:
     """Return the taskset that `--version-of` names. Raise CommandError."""
-    found = project.tasksets.filter(slug=slug).first()
-    if found is None:
+    taskset = project.tasksets.filter(slug=slug).first()
+    if taskset is None:
         raise CommandError(f"--version-of: no taskset {slug!r} in {project.slug}")
-    return found
+    return taskset
 
 
 def _source(options: dict) -> str:
@@ -402,26 +402,26 @@ def overlapped(checked: Taskset, other: Taskset, options: dict) -> list[str]:
                     f"comparing {checked.slug} with {other.slug}", checked.size + other.size
                 )
             )
-            found = measure_overlap(checked, other, options["threshold"], tell, progress)
+            overlap = measure_overlap(checked, other, options["threshold"], tell, progress)
     except TooMuch as error:
         raise CommandError(f"{checked.slug}: {error}") from None
     except OSError as error:
         raise CommandError(f"--pairs: {error}") from None
     summary = (
-        f"{checked.slug}: {found.exact} of {found.tasks} tasks are in {other.slug} exactly, "
-        f"{found.near} more nearly"
+        f"{checked.slug}: {overlap.exact} of {overlap.tasks} tasks are in {other.slug} exactly, "
+        f"{overlap.near} more nearly"
     )
     lines = [
         f"  {pair.checked:>8} {pair.other:>8}  {'exact' if pair.is_exact else f'{pair.share:.2f}'}"
-        for pair in found.pairs[:SHOWN]
+        for pair in overlap.pairs[:SHOWN]
     ]
     head = [f"  {checked.slug[:8]:>8} {other.slug[:8]:>8}  share"] if lines else []
     more = (
-        [f"  and {found.count - SHOWN} more pairs; --pairs FILE writes all"]
-        if found.count > SHOWN
+        [f"  and {overlap.count - SHOWN} more pairs; --pairs FILE writes all"]
+        if overlap.count > SHOWN
         else []
     )
-    return [f"{summary} ({found.share:.1%})", *head, *lines, *more]
+    return [f"{summary} ({overlap.share:.1%})", *head, *lines, *more]
 
 
 def _teller(held: ExitStack, path: Path | None) -> Callable[[Pair], object]:

@@ -53,7 +53,7 @@ def add_rewrite(verbs: _SubParsersAction) -> ArgumentParser:
 
 def create_rewritten_taskset(taskset: Taskset, options: dict) -> tuple[Taskset, Sequence[str]]:
     """Create the taskset; return it and lines about refused tasks. Raise CommandError."""
-    asked = _whom(options)
+    rewriter = _whom(options)
     slug = options["to"] or f"{taskset.slug}-rewritten"
     if not 1 <= options["each"] <= MOST_EACH:
         raise CommandError(f"--each: must be from 1 to {MOST_EACH}")
@@ -65,14 +65,14 @@ def create_rewritten_taskset(taskset: Taskset, options: dict) -> tuple[Taskset, 
         taskset.project,
         slug,
         f"{taskset.slug} in other words"[:200],
-        f"{taskset.slug} rewritten by {asked.model}"[:200],
+        f"{taskset.slug} rewritten by {rewriter.model}"[:200],
     )
     how = {"each": options["each"], "most": options["most"], "set_aside": options["set_aside"]}
     try:
         with show_progress_bar(
             f"rewriting {taskset.slug}", min(taskset.size, options["most"] or taskset.size)
         ) as progress:
-            made, refused = rewrite(taskset, origin, asked, progress=progress, **how)
+            made, refused = rewrite(taskset, origin, rewriter, progress=progress, **how)
     except Unanswered as why:
         raise CommandError(
             f"{why}\nreplies so far are kept: run the command again to continue, or use "

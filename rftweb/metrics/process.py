@@ -42,8 +42,8 @@ class TimingMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         started = time.perf_counter()
         answer = self.get_response(request)
-        found = request.resolver_match
-        view = (found.view_name or found.route) if found else "none"
+        match = request.resolver_match
+        view = (match.view_name or match.route) if match else "none"
         method = request.method if request.method in METHODS else "other"
         ANSWERS.labels(view, method, f"{answer.status_code // 100}xx").observe(
             time.perf_counter() - started

@@ -179,14 +179,14 @@ class RunCollector:
         means_at_1 = (KeyTransform("1", KeyTransform(name, table)) for name in OF_EVALUATIONS)
         fields = ("evaluates__run_id", "evaluates__version", "taskset__slug", "evaluation_set")
         rows = Run.objects.filter(pk__in=newest).order_by("-pk").values_list(*fields, *means_at_1)
-        for run, number, taskset, asked, *means in rows:
+        for run, number, taskset, question_set, *means in rows:
             counts[run] += 1
             if counts[run] > EVALUATIONS:
                 continue
-            version.add_metric([*named[run], taskset, asked], number)
+            version.add_metric([*named[run], taskset, question_set], number)
             for name, mean in zip(OF_EVALUATIONS, means, strict=True):
                 if mean and mean[0] is not None:
-                    value.add_metric([*named[run], taskset, asked, f"{name}@1"], mean[0])
+                    value.add_metric([*named[run], taskset, question_set, f"{name}@1"], mean[0])
         yield from (value, version)
 
     def _groups(self) -> Iterator[Metric]:
@@ -221,10 +221,10 @@ class RunCollector:
         }
         with connection.cursor() as cursor:
             cursor.execute(RATINGS, [list(named)])
-            found = {(run, is_simulated): count for run, is_simulated, count in cursor.fetchall()}
+            counts = {(run, is_simulated): count for run, is_simulated, count in cursor.fetchall()}
         for run, names in named.items():
             for is_simulated, word in ((False, "people"), (True, "simulated")):
-                family.add_metric([*names, word], found.get((run, is_simulated), 0))
+                family.add_metric([*names, word], counts.get((run, is_simulated), 0))
         return family
 
     def _alerts(self) -> Metric:
@@ -258,12 +258,12 @@ class RunCollector:
         alive = GaugeMetricFamily(
             "rftweb_workers", "Processes that were heard of within their lease.", labels=["role"]
         )
-        heard = Worker.every.filter(stopped_at=None, heartbeat_at__gte=after(-FORGOTTEN_S))
-        for worker in heard.only("role", "key", "heartbeat_at").order_by("-heartbeat_at")[
+        recent = Worker.every.filter(stopped_at=None, heartbeat_at__gte=after(-FORGOTTEN_S))
+        for worker in recent.only("role", "key", "heartbeat_at").order_by("-heartbeat_at")[
             :MOST_WORKERS
         ]:
             beat.add_metric([worker.role, worker.key], worker.heartbeat_at.timestamp())
-        living = heard.filter(
+        living = recent.filter(
             heartbeat_at__gte=after(-settings.LEASE_SECONDS), heartbeat_at__lte=Now()
         )
         counts = dict(living.order_by().values_list("role").annotate(Count("pk")))

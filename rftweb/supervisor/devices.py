@@ -33,18 +33,19 @@ class Pool:
         if chosen is not None:
             gpus = tuple(name.strip() for name in chosen.split(",") if name.strip())
             return cls(gpus, "CUDA_VISIBLE_DEVICES", is_known=True)
-        found = _listed()
-        indices = tuple(index for index, _ in found)
-        uuids = tuple(uuid for _, uuid in found)
-        return cls(indices, "nvidia-smi", bool(found), uuids)
+        listed = _listed()
+        indices = tuple(index for index, _ in listed)
+        uuids = tuple(uuid for _, uuid in listed)
+        return cls(indices, "nvidia-smi", bool(listed), uuids)
 
     def require(self, variable: str, group: Sequence[str]) -> None:
         """Raise CannotStart for a GPU that is none of them."""
         for name in group if self.is_known else ():
             if name not in (*self.gpus, *self.uuids) and not name.startswith("MIG-"):
-                known = ", ".join(self.gpus) or "none"
+                available = ", ".join(self.gpus) or "none"
                 raise CannotStart(
-                    f"{variable} names GPU {name}, and {self.source} has {known}: name one of those"
+                    f"{variable} names GPU {name}, and {self.source} has {available}: name one of "
+                    "those"
                 )
 
 
@@ -57,19 +58,19 @@ def assign_devices(
     on, then from the first again. Workers of other roles get one each of the rest of the pool, in
     turn; where the pool has one GPU or none there is nothing to deal.
     """
-    found: dict[str, str] = {}
+    devices: dict[str, str] = {}
     for role, groups in chosen.items():
         for group in groups:
             pool.require(f"RFTWEB_{role.upper()}_GPU", group)
         names = [name for worker, name in workers if worker == role and groups]
         for number, name in enumerate(names):
-            found[name] = ",".join(groups[number % len(groups)])
-    taken = {gpu for group in found.values() for gpu in group.split(",")}
+            devices[name] = ",".join(groups[number % len(groups)])
+    taken = {gpu for group in devices.values() for gpu in group.split(",")}
     rest = [gpu for gpu in pool.gpus if gpu not in taken] or list(pool.gpus)
-    waiting = [name for _, name in workers if name not in found]
+    waiting = [name for _, name in workers if name not in devices]
     if len(pool.gpus) > 1:
-        found |= {name: rest[number % len(rest)] for number, name in enumerate(waiting)}
-    return found
+        devices |= {name: rest[number % len(rest)] for number, name in enumerate(waiting)}
+    return devices
 
 
 def _listed() -> list[tuple[str, str]]:
@@ -82,5 +83,5 @@ def _listed() -> list[tuple[str, str]]:
         return []
     if done.returncode != 0:
         return []
-    found = map(LISTED.match, done.stdout.splitlines())
-    return [(match[1], match[2]) for match in found if match]
+    matches = map(LISTED.match, done.stdout.splitlines())
+    return [(match[1], match[2]) for match in matches if match]

@@ -23,13 +23,13 @@ def find_marked_processes(prefix: str) -> set[int]:
     Our own process and zombies are excluded.
     """
     marker = f"{MARKER}={prefix}".encode()
-    found = set()
+    pids = set()
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it ended meanwhile, or belongs to another user
             variables = (entry / "environ").read_bytes().split(b"\0")  # a zombie's is empty
             if any(variable.startswith(marker) for variable in variables):
-                found.add(int(entry.name))
-    return found - {os.getpid()}
+                pids.add(int(entry.name))
+    return pids - {os.getpid()}
 
 
 def kill_processes(pids: set[int]) -> None:

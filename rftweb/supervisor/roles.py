@@ -64,13 +64,13 @@ class Plan:
 
 def programs(plan: Plan) -> list[Program]:
     """Return one program per instance of each role in the plan, in the order of starting."""
-    found = []
+    in_order = []
     if "postgres" in plan.roles:
-        found.append(service_program("postgres", PostgresServer(plan.var)))
+        in_order.append(service_program("postgres", PostgresServer(plan.var)))
     if "valkey" in plan.roles:
-        found.append(service_program("valkey", ValkeyServer(plan.var)))
+        in_order.append(service_program("valkey", ValkeyServer(plan.var)))
     if "web" in plan.roles:
-        found.append(web_program(plan))
+        in_order.append(web_program(plan))
     names = [
         (role, name)
         for role in QUEUES
@@ -80,12 +80,12 @@ def programs(plan: Plan) -> list[Program]:
     pinned = [(role, name) for role, name in names if role in GPU_ROLES]
     chosen = {"explorer": settings.EXPLORER_GPUS, "trainer": settings.TRAINER_GPUS}
     devices = assign_devices(pinned, chosen, Pool.here()) if pinned else {}
-    found += [worker_program(plan, role, name, devices.get(name)) for role, name in names]
+    in_order += [worker_program(plan, role, name, devices.get(name)) for role, name in names]
     if "beat" in plan.roles:
-        found.append(beat_program(plan))
+        in_order.append(beat_program(plan))
     if plan.simulated_rater and plan.address:
-        found.append(rater_program(plan))
-    return found
+        in_order.append(rater_program(plan))
+    return in_order
 
 
 def instances(role: str, count: int) -> list[str]:

@@ -161,9 +161,9 @@ class Watch:
 
     def _sweep(self) -> None:
         """End processes that the children of a killed supervisor of this `var` left running."""
-        if found := leftovers.find_marked_processes(leftovers.marker_prefix(self.var)):
-            self.output.say(f"ending {len(found)} left-over processes of a supervisor that is gone")
-            leftovers.kill_processes(found)
+        if pids := leftovers.find_marked_processes(leftovers.marker_prefix(self.var)):
+            self.output.say(f"ending {len(pids)} left-over processes of a supervisor that is gone")
+            leftovers.kill_processes(pids)
 
     def _take_signals(self) -> None:
         """Stop in order at the first SIGINT, SIGTERM or SIGHUP; kill at the second.

@@ -12,9 +12,9 @@ from apps.runs.pipeline import OperatorChoice, Stage
 from rftweb.testing.failures import PluginFailed, find_plugin, open_plugin, require_none
 
 
-def sample(rollout: int, text: str = "", reward: float = 0.0, **known: Any) -> Sample:
-    """Return a sample of group 1; `known`: further fields of Sample."""
-    return Sample(**{"rollout": rollout, "group": 1, "text": text, "reward": reward, **known})
+def sample(rollout: int, text: str = "", reward: float = 0.0, **fields: Any) -> Sample:
+    """Return a sample of group 1; `fields`: further fields of Sample."""
+    return Sample(**{"rollout": rollout, "group": 1, "text": text, "reward": reward, **fields})
 
 
 def check_operator(

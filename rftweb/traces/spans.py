@@ -82,7 +82,7 @@ def load_span_rows(run: Run, groups: Sequence[Group]) -> Rows:
         .select_related("worker")
         .order_by("at")
     )
-    asked = (
+    asked_at = (
         Item.objects.filter(group__in=ids)
         .order_by()
         .values_list("group")
@@ -91,7 +91,7 @@ def load_span_rows(run: Run, groups: Sequence[Group]) -> Rows:
     return Rows(
         _by(rollouts, lambda one: one.group_id),
         _by(rewards.order_by("pk"), lambda one: one.rollout_id),
-        dict(asked),
+        dict(asked_at),
         {group: list(of.values()) for group, of in steps.items()},
         versions,
         _by(words, lambda one: one.weight_version_id),
@@ -108,18 +108,18 @@ def _versions(run: Run, numbers: set[int]) -> dict[int, WeightVersion]:
     newer = list(there.filter(step__lte=max(numbers))) + list(
         there.filter(step__gt=max(numbers))[:1]
     )
-    found = {
+    first_published = {
         number: next((version for version in newer if version.step >= number), None)
         for number in numbers
     }
-    return {number: version for number, version in found.items() if version}
+    return {number: version for number, version in first_published.items() if version}
 
 
 def _by(rows: Iterable, key) -> dict[int, list]:
-    found = defaultdict(list)
+    rows_by_key = defaultdict(list)
     for row in rows:
-        found[key(row)].append(row)
-    return found
+        rows_by_key[key(row)].append(row)
+    return rows_by_key
 
 
 def build_spans(run: Run, groups: Sequence[Group]) -> Iterator[Span]:
@@ -206,14 +206,14 @@ def _judged(trace: str, group: Group, closed_at: datetime, rows: Rows) -> Iterat
                 attributes,
                 reward.reason,
             )
-    asked = rows.asked_at.get(group.pk)
-    if asked:
+    asked_at = rows.asked_at.get(group.pk)
+    if asked_at:
         yield Span(
             trace,
             "people",
             "wait for people",
-            asked,
-            max(asked, group.judged_at or closed_at),
+            asked_at,
+            max(asked_at, group.judged_at or closed_at),
             "group",
         )
     if group.judged_at:
@@ -277,7 +277,7 @@ def list_settled_groups(
         :most
     ]
     groups = list(above)
-    found = []
+    settled = []
     open_ones = set(
         Experience.objects.filter(
             group__in=[g.pk for g in groups], state__in=("ready", "claimed")
@@ -293,5 +293,5 @@ def list_settled_groups(
             is_over or (group.pk not in open_ones and not unpublished)
         ):
             break
-        found.append(group)
-    return found
+        settled.append(group)
+    return settled

@@ -22,12 +22,12 @@ class Command(BaseCommand):
         if name is not None and name not in TABLE:
             raise CommandError(unknown_algorithm(name))
         if options["json"]:
-            found = (
+            document = (
                 describing.algorithm_document(name)
                 if name
                 else [describing.algorithm_document(each) for each in TABLE]
             )
-            self.stdout.write(json.dumps(found, indent=2))
+            self.stdout.write(json.dumps(document, indent=2))
         elif name:
             self._explain(name)
         else:

@@ -142,9 +142,9 @@ class Command(BaseCommand):
                 f"the supervisor ended before the run did; see {settings.VAR / 'log'}"
             )
         seconds = time.monotonic() - began
-        violations = {check: found for check, found in reconcile(None).items() if found}
-        for check, found in violations.items():
-            self._print(f"{check}: {'; '.join(found)}")
+        violations = {check: problems for check, problems in reconcile(None).items() if problems}
+        for check, problems in violations.items():
+            self._print(f"{check}: {'; '.join(problems)}")
         if run.state != Run.State.COMPLETED:
             raise StackFailed(f"run {run.slug} is {run.get_state_display()}: {run.state_reason}")
         return summary_document(run, seconds, not violations)

@@ -44,10 +44,10 @@ class Command(BaseCommand):
         self.stdout.write(lesson_import.run_lesson_import("demonstrations", options))
 
     def _shortest(self, options: dict) -> None:
-        new, known = draw_demonstrations(
+        new, existing = draw_demonstrations(
             run_named(options["run"], options["project"]), options["from_version"]
         )
-        self.stdout.write(f"{new} demonstrations stored, {known} already existed")
+        self.stdout.write(f"{new} demonstrations stored, {existing} already existed")
 
     def _list(self, options: dict) -> None:
         for project, source, count in lesson_import.listing(Demonstration):

@@ -95,9 +95,9 @@ def _policy(project: Project, slug: str | None) -> Policy:
     policies = list(project.policies.filter(**({"slug": slug} if slug else {})))
     if len(policies) == 1:
         return policies[0]
-    known = ", ".join(project.policies.values_list("slug", flat=True)) or "none"
+    slugs = ", ".join(project.policies.values_list("slug", flat=True)) or "none"
     raise CommandError(
-        f"--policy: {f'no policy {slug!r}' if slug else 'name one'}; there are: {known}"
+        f"--policy: {f'no policy {slug!r}' if slug else 'name one'}; there are: {slugs}"
     )
 
 
@@ -105,9 +105,9 @@ def _changes(path: Path | None) -> dict:
     if path is None:
         return {}
     try:
-        found = yaml.safe_load(path.read_text())
+        changes = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
         raise CommandError(f"--config: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(changes, dict):
         raise CommandError("--config: must be a mapping of fields")
-    return found
+    return changes

@@ -52,14 +52,14 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:
         run = run_named(options["run"], options["project"])
-        asked = _read_questions(options)
+        questions = _read_questions(options)
         for version in _versions(run, options):
             try:
-                made, is_new = start_evaluation(version, asked, again=options["again"])
+                made, is_new = start_evaluation(version, questions, again=options["again"])
             except ConfigError as error:
                 raise explained(error) from None
             words = (
-                f"{made.tasks_asked} tasks, {asked.samples} replies each"
+                f"{made.tasks_asked} tasks, {questions.samples} replies each"
                 if is_new
                 else f"already exists, {made.state}"
             )
@@ -96,9 +96,9 @@ def _versions(run: Run, options: dict) -> list[WeightVersion]:
     if options["all"]:
         return list(kept)
     number = run.published_version if options["weights"] is None else options["weights"]
-    found = run.weight_versions.filter(version=number).first()
-    if found is None:
+    version = run.weight_versions.filter(version=number).first()
+    if version is None:
         raise CommandError(
             f"--weights: {run.slug} has no version {number}; the newest is {run.published_version}"
         )
-    return [found]
+    return [version]

@@ -70,9 +70,9 @@ class Command(BaseCommand):
 
 def moment(text: str) -> datetime:
     """Parse a date. Raise ValueError."""
-    found = parse_datetime(text)
-    if found is None and (day := parse_date(text)):
-        found = datetime(day.year, day.month, day.day)
-    if found is None:
+    parsed = parse_datetime(text)
+    if parsed is None and (day := parse_date(text)):
+        parsed = datetime(day.year, day.month, day.day)
+    if parsed is None:
         raise ValueError(text)
-    return timezone.make_aware(found) if timezone.is_naive(found) else found
+    return timezone.make_aware(parsed) if timezone.is_naive(parsed) else parsed

@@ -19,7 +19,7 @@ class Command(BaseCommand):
 
     def handle(self, *, name: str | None, **options: object) -> None:
         try:
-            found = (
+            selected = (
                 [operators.find_operator(name)]
                 if name
                 else [operators.find_operator(each) for each in operators.operator_names()]
@@ -27,15 +27,15 @@ class Command(BaseCommand):
         except LookupError as missing:
             raise CommandError(str(missing)) from None
         if options["json"]:
-            documents = [_document(operator) for operator in found]
+            documents = [_document(operator) for operator in selected]
             self.stdout.write(json.dumps(documents[0] if name else documents, indent=2))
         elif name:
-            self._explain(found[0])
+            self._explain(selected[0])
         else:
-            width = max(len(one.name) for one in found)
-            family = max(len(one.family) for one in found)
+            width = max(len(one.name) for one in selected)
+            family = max(len(one.family) for one in selected)
             for operator in sorted(
-                found,
+                selected,
                 key=lambda operator: (operators.FAMILIES.index(operator.family), operator.name),
             ):
                 self.stdout.write(

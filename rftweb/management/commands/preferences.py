@@ -75,8 +75,8 @@ class Command(BaseCommand):
 
     def _shortest(self, options: dict) -> None:
         run = run_named(options["run"], options["project"])
-        new, known = draw_preferences(run, options["from_version"], options["over"])
-        self.stdout.write(f"{new} preferences stored, {known} already existed")
+        new, existing = draw_preferences(run, options["from_version"], options["over"])
+        self.stdout.write(f"{new} preferences stored, {existing} already existed")
 
     def _list(self, options: dict) -> None:
         for project, source, count in lesson_import.listing(Preference):

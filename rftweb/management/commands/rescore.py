@@ -93,12 +93,12 @@ class Command(BaseCommand):
 
 def steps_in(text: str) -> dict[str, str]:
     """Parse `10-20`, `10-`, `-20` or `15`; an empty text gives nothing. Raise CommandError."""
-    found = STEPS.fullmatch(text if "-" in text or not text else f"{text}-{text}")
-    if text and (found is None or not any(found.groups())):
+    match = STEPS.fullmatch(text if "-" in text or not text else f"{text}-{text}")
+    if text and (match is None or not any(match.groups())):
         raise CommandError(
             f"--steps: {text!r} is not a range of steps, such as 10-20, 10-, -20 or 15"
         )
-    return {name: number for name, number in found.groupdict().items() if number} if found else {}
+    return {name: number for name, number in match.groupdict().items() if number} if match else {}
 
 
 def _given_options(options: dict, *names: str) -> dict[str, object]:

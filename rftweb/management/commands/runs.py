@@ -117,19 +117,19 @@ class Command(BaseCommand):
         if most is not None and most < 1:
             raise CommandError(f"--most: is {most}; it must be at least 1")
         try:
-            found = seed_run(
+            seeded = seed_run(
                 run, of, _matching_rollouts(of, options["where"]), most, dry_run=options["dry_run"]
             )
         except NotSeeded as why:
             raise CommandError(str(why)) from None
         come = (
-            f"would be copied: {found.taken:,} groups"
+            f"would be copied: {seeded.taken:,} groups"
             if options["dry_run"]
-            else f"{found.taken:,} groups copied"
+            else f"{seeded.taken:,} groups copied"
         )
         self.stdout.write(
             self.style.SUCCESS(
-                f"{run.slug}: {come}, of {found.fit:,} that fit and {found.matching:,} that match"
+                f"{run.slug}: {come}, of {seeded.fit:,} that fit and {seeded.matching:,} that match"
             )
         )
 
@@ -143,10 +143,10 @@ class Command(BaseCommand):
         runs = runs.filter(tags__contains=[options["tag"]]) if options["tag"] else runs
         runs = runs if options["archived"] else runs.filter(archived_at__isnull=True)
         runs = runs if options["evaluations"] else runs.filter(is_evaluation=False)
-        found = list(runs[: options["most"] + 1])
-        for run in found[: options["most"]]:
+        newest = list(runs[: options["most"] + 1])
+        for run in newest[: options["most"]]:
             self.stdout.write(json.dumps(_row(run)) if options["json"] else _line(run))
-        if len(found) > options["most"] and not options["json"]:
+        if len(newest) > options["most"] and not options["json"]:
             self.stderr.write(
                 f"the newest {options['most']:,} are shown; use --most, --state or --tag for others"
             )
@@ -161,7 +161,7 @@ class Command(BaseCommand):
 
     def _diff(self, options: dict) -> None:
         one, other = (run_named(options[name], options["project"]) for name in ("run", "other"))
-        found = list_differing_fields([one.settings, other.settings])
+        differences = list_differing_fields([one.settings, other.settings])
         names = [
             each.slug if one.project_id == other.project_id else f"{each.project.slug}/{each.slug}"
             for each in (one, other)
@@ -169,15 +169,16 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(
                 json.dumps(
-                    {each.field: dict(zip(names, each.values, strict=True)) for each in found}
+                    {each.field: dict(zip(names, each.values, strict=True)) for each in differences}
                 )
             )
             return
-        if not found:
+        if not differences:
             self.stdout.write(f"{' and '.join(names)} have the same configuration")
             return
         cells = (
-            (each.field, *(" ".join(value.split()) for value in each.values)) for each in found
+            (each.field, *(" ".join(value.split()) for value in each.values))
+            for each in differences
         )
         rows = [("field", *names), *cells]
         wide = [max(len(row[n]) for row in rows) for n in (0, 1)]

@@ -84,10 +84,10 @@ class Command(BaseCommand):
             for number, bad in lines.items()
             if isinstance(bad, BadLine)
         }
-        asked = list_scoring_questions(
+        questions = list_scoring_questions(
             {number: line for number, line in lines.items() if number not in rows}
         )
-        for answer in by_rule(asked):
+        for answer in by_rule(questions):
             for number, verdict in zip(answer.question.rollout_ids, answer.verdicts, strict=True):
                 rows[number] = {
                     "value": verdict.value,

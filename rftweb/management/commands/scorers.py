@@ -18,7 +18,7 @@ class Command(BaseCommand):
 
     def handle(self, *, name: str | None, **options: object) -> None:
         try:
-            found = (
+            selected = (
                 [scorers.find_scorer(name)]
                 if name
                 else [scorers.find_scorer(each) for each in scorers.scorer_names()]
@@ -26,13 +26,13 @@ class Command(BaseCommand):
         except LookupError as missing:
             raise CommandError(str(missing)) from None
         if options["json"]:
-            documents = [_document(scorer) for scorer in found]
+            documents = [_document(scorer) for scorer in selected]
             self.stdout.write(json.dumps(documents[0] if name else documents, indent=2))
         elif name:
-            self._explain(found[0])
+            self._explain(selected[0])
         else:
-            width = max(len(scorer.name) for scorer in found)
-            for scorer in found:
+            width = max(len(scorer.name) for scorer in selected)
+            for scorer in selected:
                 self.stdout.write(
                     f"{scorer.name.ljust(width)}  {scorer.low:>4g} to {scorer.high:<4g} "
                     f" {scorer.summary}"

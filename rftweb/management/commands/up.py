@@ -91,14 +91,15 @@ class Command(BaseCommand):
         raise SystemExit(code)
 
     def _show_status(self) -> None:
-        found = record.read_record(settings.VAR)
-        if not found or not found["alive"]:
+        supervisor = record.read_record(settings.VAR)
+        if not supervisor or not supervisor["alive"]:
             raise CommandError(f"no supervisor is running on {settings.VAR}")
-        minutes = (time.time() - found["started_at"]) / 60
+        minutes = (time.time() - supervisor["started_at"]) / 60
         self.stdout.write(
-            f"{found['state']} for {minutes:.0f} min, process {found['pid']}, {found['address']}"
+            f"{supervisor['state']} for {minutes:.0f} min, process {supervisor['pid']}, "
+            f"{supervisor['address']}"
         )
-        for name, child in found["children"].items():
+        for name, child in supervisor["children"].items():
             self.stdout.write(
                 f"{name:>10}  {child['state']:<10}  process {child['pid'] or '-':<8} "
                 f" {child['restarts']} restarts"

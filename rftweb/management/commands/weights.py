@@ -105,10 +105,10 @@ def _version(options: dict) -> WeightVersion:
     version = versions.filter(version=options["version"]).first()
     if version is None or not version.has_folder:
         there = [one for one in run.weight_versions.order_by("version") if one.has_folder]
-        known = ", ".join(str(one.version) for one in there)
+        kept = ", ".join(str(one.version) for one in there)
         raise CommandError(
             f"run {run.slug} has no version {options['version']} whose files are kept; it has "
-            f"{known}"
+            f"{kept}"
         )
     return version
 
