@@ -12,8 +12,8 @@ CODE = ("apps", "rftweb", "workers")
 def requirements(name: str) -> list[str]:
     """Return the requirements of requirements/NAME.in, without comments and other files."""
     lines = Path("requirements", f"{name}.in").read_text(encoding="utf-8").splitlines()
-    wanted = (line.partition(" #")[0].strip() for line in lines)
-    return [line for line in wanted if line and not line.startswith(("#", "-"))]
+    stripped = (line.partition(" #")[0].strip() for line in lines)
+    return [line for line in stripped if line and not line.startswith(("#", "-"))]
 
 
 setup(

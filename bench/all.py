@@ -40,10 +40,10 @@ class Figure:
     over: tuple[str | int, ...] = ()
     more_is_better: bool = True
 
-    def read(self, found: Mapping[str, Any]) -> float:
+    def read(self, report: Mapping[str, Any]) -> float:
         """Return the ratio. Raises KeyError or TypeError where the benchmark reported none."""
-        value = _at(found, self.path)
-        return round(value / _at(found, self.over), 3) if self.over else round(value, 3)
+        value = _at(report, self.path)
+        return round(value / _at(report, self.over), 3) if self.over else round(value, 3)
 
 
 @dataclass(frozen=True)
@@ -233,9 +233,9 @@ def append_figures(
     """Run the benchmark, and append its figures or the reason why there are none."""
     began = time.monotonic()
     try:
-        found = run_benchmark(benchmark.command)
+        report = run_benchmark(benchmark.command)
         for figure in benchmark.figures:
-            value = figure.read(found)
+            value = figure.read(report)
             figures.setdefault(figure_key(benchmark, figure), []).append(value)
     except (OSError, ValueError, KeyError, TypeError, subprocess.SubprocessError) as error:
         failed[benchmark.script] = f"{type(error).__name__}: {error}"
@@ -318,8 +318,8 @@ def _names(text: str) -> list[str]:
     return text.split(",")
 
 
-def _at(found: Mapping[str, Any], path: Sequence[str | int]) -> float:
-    value: Any = found
+def _at(report: Mapping[str, Any], path: Sequence[str | int]) -> float:
+    value: Any = report
     for key in path:
         value = value[key]
     return float(value)

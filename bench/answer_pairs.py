@@ -29,36 +29,36 @@ class Pair:
 def draw_pairs(seed: int = SEED) -> list[Pair]:
     """Draw the pairs of all rules; what was drawn twice is there once."""
     draw = random.Random(seed)
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     for category, rule in BOXED.items():
         for _ in range(TIMES):
-            found += [
-                Pair("math", category, wanted, f"So it is \\boxed{{{answer}}}.", right)
-                for wanted, answer, right in rule(draw)
+            pairs += [
+                Pair("math", category, reference, f"So it is \\boxed{{{answer}}}.", right)
+                for reference, answer, right in rule(draw)
             ]
     for category, rule in SAID.items():
         for _ in range(TIMES):
-            found += [
-                Pair("math", category, wanted, answer, right)
-                for wanted, answer, right in rule(draw)
+            pairs += [
+                Pair("math", category, reference, answer, right)
+                for reference, answer, right in rule(draw)
             ]
     for category, rule in ASKED.items():
         for _ in range(TIMES):
-            found += [
-                Pair("math", category, wanted, f"\\boxed{{{answer}}}", right, question)
-                for question, wanted, answer, right in rule(draw)
+            pairs += [
+                Pair("math", category, reference, f"\\boxed{{{answer}}}", right, question)
+                for question, reference, answer, right in rule(draw)
             ]
     for (scorer, category), rule in OTHERS.items():
         for _ in range(TIMES):
-            found += [
-                Pair(scorer, category, wanted, answer, right)
-                for wanted, answer, right in rule(draw)
+            pairs += [
+                Pair(scorer, category, reference, answer, right)
+                for reference, answer, right in rule(draw)
             ]
-    return _different(found)
+    return _different(pairs)
 
 
-def _different(found: list[Pair]) -> list[Pair]:
-    return list({repr(pair): pair for pair in found}.values())
+def _different(pairs: list[Pair]) -> list[Pair]:
+    return list({repr(pair): pair for pair in pairs}.values())
 
 
 def _one_letter(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
@@ -166,13 +166,13 @@ def _burning(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
     hydrogen = 2 * carbon + 2
     oxygen = carbon + hydrogen / 4
     fuel = f"C{carbon}H{hydrogen}"
-    wanted = f"2{fuel} + {int(2 * oxygen)}O2 -> {2 * carbon}CO2 + {hydrogen}H2O"
+    equation = f"2{fuel} + {int(2 * oxygen)}O2 -> {2 * carbon}CO2 + {hydrogen}H2O"
     halved = f"{fuel} + {oxygen} O2 -> {carbon}CO2 + {hydrogen // 2}H2O"
-    yield wanted, halved, True
-    yield wanted, f"It burns as follows: {halved}, which gives heat.", True
-    yield wanted, wanted.replace("->", "\\rightarrow"), True
-    yield wanted, wanted.replace(f"{2 * carbon}CO2", f"{2 * carbon + 1}CO2"), False
-    yield wanted, wanted.replace("CO2", "CO"), False
+    yield equation, halved, True
+    yield equation, f"It burns as follows: {halved}, which gives heat.", True
+    yield equation, equation.replace("->", "\\rightarrow"), True
+    yield equation, equation.replace(f"{2 * carbon}CO2", f"{2 * carbon + 1}CO2"), False
+    yield equation, equation.replace("CO2", "CO"), False
     yield fuel, f"{fuel} (an alkane)", True
     yield fuel, f"The formula is {fuel}.", True
     yield fuel, f"C_{{{carbon}}}H_{{{hydrogen}}}", True
@@ -229,7 +229,7 @@ def _boxes_of_things(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
     y = draw.randrange(0, 90)
     right = x + draw.randrange(20, 200)
     low = y + draw.randrange(20, 200)
-    wanted = {"box": [x, y, right, low]}
+    reference = {"box": [x, y, right, low]}
     for answer in (
         f"[{x}, {y}, {right}, {low}]",
         f"({x},{y}),({right},{low})",
@@ -239,9 +239,9 @@ def _boxes_of_things(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
         f'{{"x":{x},"y":{y},"width":{right - x},"height":{low - y}}}',
         f'[{{"bbox_2d": [{x}, {y}, {right}, {low}], "label": "lamp"}}]',
     ):
-        yield wanted, answer, True
+        yield reference, answer, True
         yield {"box": [x + 300, y, right + 300, low]}, answer, False
-    yield wanted, f"[{x}, {y}, {right}, {low}] or [0, 0, 9, 9]", False
+    yield reference, f"[{x}, {y}, {right}, {low}] or [0, 0, 9, 9]", False
 
 
 OTHERS = {

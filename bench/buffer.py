@@ -265,14 +265,14 @@ def write_batch(run, samples, seconds: Seconds) -> None:
         Group.finish_rollouts({group.pk: group.claimed for group in opened}, outcomes)
         commit_without_waiting()
     scoring = Group.objects.claim(Group.State.SCORING, "bench", 3600, GROUPS)
-    asked = open_questions(scoring)
+    questions = open_questions(scoring)
     record_verdicts(
         scoring,
         [
             AnsweredQuestion(
                 one, [Verdict(place % 2.0, "bench") for place in range(len(one.rollouts))]
             )
-            for one in asked
+            for one in questions
         ],
     )
     judged = Group.objects.claim(Group.State.JUDGED, "bench", 3600, GROUPS)
@@ -498,15 +498,15 @@ def growth(project, most: int) -> dict[str, float]:
     samples = drawn_tokens(16, 16)
     _, old = through_us(project, "old", samples, 1)
     there = GROUPS
-    found = {}
+    timings = {}
     for rows in (SMALL, most):
         there = copy_groups(old, there, rows // REPLIES)
         before = scans()
-        found[rows], _ = through_us(project, f"among-{rows}", samples, MEASURED)
+        timings[rows], _ = through_us(project, f"among-{rows}", samples, MEASURED)
         walked = [table for table, count in scans().items() if count > before[table]]
         text = (
-            f"insert p95 {p95(found[rows].written) * 1000:.1f} ms, claim p95"
-            f" {p95(found[rows].claimed) * 1000:.1f} ms"
+            f"insert p95 {p95(timings[rows].written) * 1000:.1f} ms, claim p95"
+            f" {p95(timings[rows].claimed) * 1000:.1f} ms"
         )
         print(
             f"among {rows:,}: {text}, read from end to end: {', '.join(walked) or 'nothing'}",
@@ -514,8 +514,12 @@ def growth(project, most: int) -> dict[str, float]:
         )
     pair = f"{format_count(most)}_over_{format_count(SMALL)}"
     return {
-        f"insert_p95_ratio_{pair}": round(p95(found[most].written) / p95(found[SMALL].written), 2),
-        f"claim_p95_ratio_{pair}": round(p95(found[most].claimed) / p95(found[SMALL].claimed), 2),
+        f"insert_p95_ratio_{pair}": round(
+            p95(timings[most].written) / p95(timings[SMALL].written), 2
+        ),
+        f"claim_p95_ratio_{pair}": round(
+            p95(timings[most].claimed) / p95(timings[SMALL].claimed), 2
+        ),
     }
 
 

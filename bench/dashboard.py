@@ -97,12 +97,12 @@ def main() -> None:
         )
         gc.collect()
         gc.freeze()  # as a web process does after loading
-        found = [
+        page_rows = [
             measure_requests(getattr(people, page.by), page, options.asked)
             | {"queries_small": few[page]}
             for page in pages
         ]
-        print_page_table(found)
+        print_page_table(page_rows)
         figures = measure_traffic(people.alice, options.minutes) if options.minutes else {}
         if options.crowd:
             run_in_process(crowd, options.crowd)
@@ -112,9 +112,9 @@ def main() -> None:
                 title = f"{row['page']}, of {options.crowd:,}"
                 crowded.append(row | {"page": title, "queries_small": few[page]})
             print_page_table(crowded)
-            found += crowded
-    over = [row["page"] for row in found if row["p95_ms"] > P95_MS] + list_exceeded(figures)
-    print(json.dumps({"pages": found, **figures, "over": over}))
+            page_rows += crowded
+    over = [row["page"] for row in page_rows if row["p95_ms"] > P95_MS] + list_exceeded(figures)
+    print(json.dumps({"pages": page_rows, **figures, "over": over}))
     raise SystemExit(1 if over else 0)
 
 
@@ -234,7 +234,7 @@ def measure_traffic(person: object, minutes: float) -> dict[str, float]:
     from playwright.sync_api import sync_playwright
 
     cookie = make_client(person).cookies[settings.SESSION_COOKIE_NAME].value
-    found = next(
+    chromium = next(
         (
             path
             for name in ("chromium", "chromium-browser", "google-chrome")
@@ -250,7 +250,7 @@ def measure_traffic(person: object, minutes: float) -> dict[str, float]:
         here = f"http://127.0.0.1:{port}"
         where = here + reverse("run", args=["lab", BIG])
         browser = playwright.chromium.launch(
-            executable_path=found, args=["--no-sandbox", "--disable-gpu"]
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
         )
 
         def opened() -> object:

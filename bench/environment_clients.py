@@ -80,13 +80,13 @@ def talks(client: Client, name: str, ends: Callable[[], bool]) -> None:
     """Act as an agent that uses the policy as its model, until `ends()`."""
     while not ends():
         key = {"X-Rftweb-Episode": f"{client.name}-{client.episodes}"}
-        heard = []
+        messages = []
         for _ in range(TURNS):
-            heard.append({"role": "user", "content": "Go on."})
+            messages.append({"role": "user", "content": "Go on."})
             reply = client.timed(
-                "POST", "/v1/chat/completions", {"model": "policy", "messages": heard}, **key
+                "POST", "/v1/chat/completions", {"model": "policy", "messages": messages}, **key
             )
-            heard.append(reply["choices"][0]["message"])
+            messages.append(reply["choices"][0]["message"])
         client.must("POST", "/v1/rl/set_reward", {"reward": 1}, **key)
         client.must("POST", "/v1/rl/end_session", {}, **key)
         client.episodes += 1

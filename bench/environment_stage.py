@@ -169,9 +169,11 @@ def explore_until_told(policy: str, pipe) -> None:
     from workers.explorer import loop, session
     from workers.time_slices import IDLE_SECONDS
 
-    asked = Asked()
+    recorder = Asked()
     engine = (
-        InstantEngine if policy == "instant" else lambda: asked.listened(TransformersEngine(1.0, 0))
+        InstantEngine
+        if policy == "instant"
+        else lambda: recorder.listened(TransformersEngine(1.0, 0))
     )
     session.build_engine = lambda *_, **__: (engine(), "for a measurement")
     loop.ROLLOUTS_IN_FLIGHT = AT_ONCE[policy]
@@ -183,7 +185,7 @@ def explore_until_told(policy: str, pipe) -> None:
             worker_notifications.wait("explore", IDLE_SECONDS)
     explorer.stop()
     pipe.recv()
-    pipe.send(asked.alone(TransformersEngine(1.0, 0)) if policy == "tiny" else [])
+    pipe.send(recorder.alone(TransformersEngine(1.0, 0)) if policy == "tiny" else [])
 
 
 class Asked:

@@ -79,18 +79,18 @@ def measure_environments(
     here, there = multiprocessing.Pipe()
     process = spawned(explore_until_told, policy, there)
     try:
-        found = measure_clients(policy, options, secret) | calling(policy, options, address)
+        figures = measure_clients(policy, options, secret) | calling(policy, options, address)
         if policy == "instant":
-            found |= rewarded(options, secret)
+            figures |= rewarded(options, secret)
         here.send("enough")
         if bare := here.recv():
-            found |= {
+            figures |= {
                 "bare_ms": statistics.median(bare),
-                "overhead_ms": found["push_1_ms"] - statistics.median(bare),
+                "overhead_ms": figures["push_1_ms"] - statistics.median(bare),
             }
     finally:
         process.kill()
-    return found
+    return figures
 
 
 def measure_clients(policy: str, options: argparse.Namespace, secret: str) -> dict[str, float]:
@@ -107,7 +107,7 @@ def measure_clients(policy: str, options: argparse.Namespace, secret: str) -> di
         turn_s=600,
         parallel=10_000,
     )
-    found = {}
+    figures = {}
     for way, work, environment in (("push", pushes, name), ("agent", talks, "agent")):
         with running_run(f"{way}-{policy}", environment) as run:
             key = (
@@ -126,10 +126,10 @@ def measure_clients(policy: str, options: argparse.Namespace, secret: str) -> di
                     key,
                     partial(work, name=environment, ends=partial(_is_after, ends)),
                 )
-                found |= rates(
+                figures |= rates(
                     f"{way}_{count}", clients, options.seconds + max(0.0, time.monotonic() - ends)
                 )
-    return found
+    return figures
 
 
 def _is_after(moment: float) -> bool:
@@ -159,7 +159,7 @@ def calling(policy: str, options: argparse.Namespace, address: str) -> dict[str,
 
     name = f"http-{policy}"
     register_service(Project.objects.get(), name, "http", address, turn_limit=2 * TURNS)
-    found = {}
+    figures = {}
     for way, environment in (("library", "guess_number"), ("http", name)):
         with running_run(f"{way}-{policy}", environment) as run:
             episodes = Episode.objects.filter(run=run, closed_at__isnull=False)
@@ -169,11 +169,11 @@ def calling(policy: str, options: argparse.Namespace, address: str) -> dict[str,
             before = (episodes.count(), turns.count())
             time.sleep(options.seconds)
             seconds = time.monotonic() - began
-            found |= {
+            figures |= {
                 f"{way}_episodes_per_s": (episodes.count() - before[0]) / seconds,
                 f"{way}_turns_per_s": (turns.count() - before[1]) / seconds,
             }
-    return found
+    return figures
 
 
 def rewarded(options: argparse.Namespace, secret: str) -> dict[str, float]:

@@ -105,23 +105,23 @@ def by_library(pair: Pair) -> float | None:
     """Judge by math-verify alone, which sees no question; NULL where it reads no reference."""
     from math_verify import parse, verify
 
-    wanted = parse(f"\\boxed{{{pair.wanted}}}", parsing_timeout=None)
-    if not wanted:
+    reference = parse(f"\\boxed{{{pair.wanted}}}", parsing_timeout=None)
+    if not reference:
         return None
     parsed = parse(pair.response, parsing_timeout=None)
-    return float(verify(wanted, parsed, timeout_seconds=None))
+    return float(verify(reference, parsed, timeout_seconds=None))
 
 
 def judge_pairs(judge: Judge, drawn: Sequence[Pair]) -> list[Judged]:
-    found = []
+    judged = []
     for pair in drawn:
         began = time.process_time()
         try:
             value = judge(pair)
         except Exception:  # a judge that raises has judged nothing
             value = None
-        found.append(Judged(pair, value, time.process_time() - began))
-    return found
+        judged.append(Judged(pair, value, time.process_time() - began))
+    return judged
 
 
 def misjudged(drawn: Sequence[Pair]) -> list[Pair]:

@@ -85,15 +85,15 @@ class Person(threading.Thread):
     def _work(self, connection: http.client.HTTPConnection) -> None:
         pause = SOONEST_S
         while not self.leaves.is_set():
-            status, found = self._post(
+            status, body = self._post(
                 connection, "rating-queue/claim/", {"run": self.asked_about, "count": HELD_AT_ONCE}
             )
             if status != 200:
-                raise RuntimeError(f"claim answered {status}: {found}")
-            for item in found["items"]:
+                raise RuntimeError(f"claim answered {status}: {body}")
+            for item in body["items"]:
                 self._decide(connection, item)
-            pause = SOONEST_S if found["items"] else min(LATEST_S, 2 * pause)
-            if not found["items"]:
+            pause = SOONEST_S if body["items"] else min(LATEST_S, 2 * pause)
+            if not body["items"]:
                 self.leaves.wait(pause)
 
     def _decide(self, connection: http.client.HTTPConnection, item: dict) -> None:
@@ -104,18 +104,18 @@ class Person(threading.Thread):
             "form": item["form"],
             "answer": self._answer(item),
         }
-        status, found = self._post(connection, f"rating-slots/{item['slot']}/", document)
+        status, body = self._post(connection, f"rating-slots/{item['slot']}/", document)
         self.said[status] += 1
         if status not in (201, 409):  # 409: the lease expired, and somebody else has the item
-            raise RuntimeError(f"decision answered {status}: {found}")
+            raise RuntimeError(f"decision answered {status}: {body}")
 
     def _answer(self, item: dict) -> dict:
         """Return the answer for an item, from its prompt and reply."""
         question = item["prompt"][-1]["content"]
-        wanted = next(word for word in split_tone_tokens(question) if word in OBJECTS)
+        subject = next(word for word in split_tone_tokens(question) if word in OBJECTS)
         if item["form"] == "rewrite":
-            return {"text": self.rater.rewrite(wanted, self.chance)}
-        truth = tone.judge_tone(item["replies"][0]["text"], wanted).value
+            return {"text": self.rater.rewrite(subject, self.chance)}
+        truth = tone.judge_tone(item["replies"][0]["text"], subject).value
         return {"stars": self.rater.stars(truth, self.chance)}
 
     def _post(
@@ -338,7 +338,7 @@ def main() -> int:
     return int(not summary["passed"])
 
 
-def run_wanted(options: argparse.Namespace, var: Path, wanted: list[tuple[str, int]]):
+def run_wanted(options: argparse.Namespace, var: Path, cells: list[tuple[str, int]]):
     policy = Path(last_json(["-m", "workers.policies.build", "tone", "--out", POLICIES])["folder"])
     os.environ.update(
         RFTWEB_VAR=str(var), DATABASE_URL="", REDIS_URL="", DJANGO_SETTINGS_MODULE="rftweb.settings"
@@ -351,7 +351,7 @@ def run_wanted(options: argparse.Namespace, var: Path, wanted: list[tuple[str, i
     with Supervisor(var, port=options.port, quiet=True, stdout=sys.stderr) as stack:
         tokens = hire()
         wait_for_libraries()
-        for budget, seed in wanted:
+        for budget, seed in cells:
             row = run_to_end(
                 stack, options, create_human_run(options, policy, budget, seed), tokens
             )

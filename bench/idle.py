@@ -56,11 +56,11 @@ def main() -> int:
         try:
             stack.start()
             stack.wait_ready(PATIENCE_S)
-            found = measure_idle(stack, folder, options)
+            figures = measure_idle(stack, folder, options)
         finally:
             stack.stop()
-    over = [state for state, aim in AIMS.items() if found[state]["cpu_share"] > aim]
-    print(json.dumps({**found, "aims": AIMS, "over": over, "window_s": options.window}))
+    over = [state for state, aim in AIMS.items() if figures[state]["cpu_share"] > aim]
+    print(json.dumps({**figures, "aims": AIMS, "over": over, "window_s": options.window}))
     return int(bool(over))
 
 
@@ -73,14 +73,14 @@ def measure_idle(stack: Any, var: Path, options: argparse.Namespace) -> dict[str
         lambda: everybody <= set(Worker.every.values_list("role", flat=True)),
     )
     time.sleep(SETTLE_S)
-    found = {"idle": of_state(stack, var, options.window)}
-    print_idle_table("no live run", found["idle"])
+    figures = {"idle": of_state(stack, var, options.window)}
+    print_idle_table("no live run", figures["idle"])
     runs = create_idle_stage(var, options.runs)
     wait_until_idle("each waits for people", lambda: all(waits_for_people(run) for run in runs))
     time.sleep(SETTLE_S)
-    found["waiting"] = of_state(stack, var, options.window)
-    print_idle_table(f"{options.runs} waiting for people", found["waiting"])
-    return found
+    figures["waiting"] = of_state(stack, var, options.window)
+    print_idle_table(f"{options.runs} waiting for people", figures["waiting"])
+    return figures
 
 
 def of_state(stack: Any, var: Path, window: float) -> dict[str, Any]:
@@ -179,11 +179,11 @@ def wait_until_idle(what: str, look: Any) -> None:
         time.sleep(0.5)
 
 
-def print_idle_table(state: str, found: Mapping[str, Any]) -> None:
-    roles = ", ".join(f"{role} {share:.1%}" for role, share in found["by_role"].items())
-    rate = f"{found['statements_per_s']:g} statements/s"
-    print(f"{state}: {found['cpu_share']:.1%} of a core, {rate} ({roles})")
-    for count, text in found["most_frequent"]:
+def print_idle_table(state: str, figures: Mapping[str, Any]) -> None:
+    roles = ", ".join(f"{role} {share:.1%}" for role, share in figures["by_role"].items())
+    rate = f"{figures['statements_per_s']:g} statements/s"
+    print(f"{state}: {figures['cpu_share']:.1%} of a core, {rate} ({roles})")
+    for count, text in figures["most_frequent"]:
         print(f"    {count / LOGGED_S:6.2f}/s  {text}")
 
 

@@ -279,7 +279,7 @@ def print_learning_table(results: list[dict]) -> dict[str, object]:
         lasts = [mean_of_last_two(row["curve"]) for row in rows]
         worst = min(lasts) if cell.at_least else max(lasts)
         holds = cell.at_least <= worst <= cell.at_most
-        wanted = f">= {cell.at_least}" if cell.at_least else f"<= {cell.at_most}"
+        bound = f">= {cell.at_least}" if cell.at_least else f"<= {cell.at_most}"
         first, last = (
             sum(values) / len(rows)
             for values in ([float(row["curve"]["0"]) for row in rows], lasts)
@@ -287,7 +287,7 @@ def print_learning_table(results: list[dict]) -> dict[str, object]:
         seconds = sum(row["seconds"] for row in rows) / len(rows)
         print(
             f"{cell.start:6}{name:12}{len(rows):>6}{first:>8.3f}{last:>8.3f}{worst:>8.3f}"
-            f"{wanted:>10}{seconds:>9.0f}"
+            f"{bound:>10}{seconds:>9.0f}"
         )
         summary[name] = {
             "seeds": len(rows),

@@ -206,18 +206,18 @@ class Watched:
 
     def look(self, rollouts: int, tokens: int) -> None:
         at = dict.fromkeys(range(FIRST_ROLLOUT, FIRST_ROLLOUT + rollouts), 0)
-        for heard, text in self.frames:
+        for received_at, text in self.frames:
             for chunk in json.loads(text).get("chunks", []):
                 if chunk["t"] == "text" and chunk["r"] in at:
-                    self._take(heard, chunk, at)
+                    self._take(received_at, chunk, at)
         self.lost += sum(tokens - place for place in at.values())
 
-    def _take(self, heard: float, chunk: dict, at: dict[int, int]) -> None:
+    def _take(self, received_at: float, chunk: dict, at: dict[int, int]) -> None:
         place = at[chunk["r"]]
         self.lost += max(0, chunk["o"] - place)
         self.doubled += max(0, place - chunk["o"])
         at[chunk["r"]] = max(place, chunk["o"] + chunk["n"])
-        self.delays += [(heard - float(made)) * 1000 for made in chunk["x"].split()]
+        self.delays += [(received_at - float(made)) * 1000 for made in chunk["x"].split()]
 
 
 async def watch_socket(

@@ -66,14 +66,14 @@ def _tuples(draw: random.Random) -> Drawn:
 
 def _matrices(draw: random.Random) -> Drawn:
     a, b, c, d = draw.sample(range(-20, 20), 4)
-    wanted = f"\\begin{{pmatrix}} {a} & {b} \\\\ {c} & {d} \\end{{pmatrix}}"
+    matrix = f"\\begin{{pmatrix}} {a} & {b} \\\\ {c} & {d} \\end{{pmatrix}}"
     yield from filled(
         (
-            (wanted, wanted.replace("pmatrix", "bmatrix"), True),
-            (wanted, "[[<a>, <b>], [<c>, <d>]]", True),
-            (wanted, f"\\begin{{pmatrix}} {2 * a}/2 & {b}.0 \\\\ {c} & {d} \\end{{pmatrix}}", True),
-            (wanted, r"\begin{pmatrix} <a> & <c> \\ <b> & <d> \end{pmatrix}", False),
-            (wanted, r"\begin{pmatrix} <a> & <b> \end{pmatrix}", False),
+            (matrix, matrix.replace("pmatrix", "bmatrix"), True),
+            (matrix, "[[<a>, <b>], [<c>, <d>]]", True),
+            (matrix, f"\\begin{{pmatrix}} {2 * a}/2 & {b}.0 \\\\ {c} & {d} \\end{{pmatrix}}", True),
+            (matrix, r"\begin{pmatrix} <a> & <c> \\ <b> & <d> \end{pmatrix}", False),
+            (matrix, r"\begin{pmatrix} <a> & <b> \end{pmatrix}", False),
         ),
         a=a,
         b=b,

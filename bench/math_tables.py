@@ -18,5 +18,5 @@ def filled(rows: Sequence[tuple[str, str, bool]], **values: object) -> Drawn:
     def fill(text: str) -> str:
         return PLACE.sub(lambda place: str(values.get(place[1], place[0])), text)
 
-    for wanted, answer, is_right in rows:
-        yield fill(wanted), fill(answer), is_right
+    for reference, answer, is_right in rows:
+        yield fill(reference), fill(answer), is_right

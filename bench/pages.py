@@ -145,16 +145,16 @@ def chromium() -> "Iterator[Browser]":
     from playwright.sync_api import sync_playwright
 
     names = ("chromium", "chromium-browser", "google-chrome")
-    found = next((path for name in names if (path := shutil.which(name))), None)
+    executable = next((path for name in names if (path := shutil.which(name))), None)
     with sync_playwright() as playwright:
         arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        browser = playwright.chromium.launch(executable_path=found, args=arguments)
+        browser = playwright.chromium.launch(executable_path=executable, args=arguments)
         yield browser
         browser.close()
 
 
 def measure_page(
-    browser: "Browser", site: str, page: Page, person: object, asked: int
+    browser: "Browser", site: str, page: Page, person: object, repeats: int
 ) -> dict[str, object]:
     """Return the figures of a page, of its cold and its warm opening."""
     from django.conf import settings
@@ -170,7 +170,7 @@ def measure_page(
     cold = open_page(context, address)
     warm = open_page(context, address)
     context.close()
-    computed = measure_requests(person, page, asked)
+    computed = measure_requests(person, page, repeats)
     return {
         "page": page.title,
         "name": page.name,

@@ -245,16 +245,16 @@ def partial_figures(
 
     seconds, cpu_s = (last - first for first, last in zip(commits[0], commits[-1], strict=True))
     taken = StepItem.objects.filter(step__run=run, step__number__gt=1)
-    found = taken.aggregate(
+    totals = taken.aggregate(
         tokens=Sum("experience__rollout__completion_tokens"),
         staleness=Avg(F("step__version") - F("experience__weight_version")),
     )
     return {
         "seconds_per_step": round(seconds / options.steps, 4),
-        "tokens_per_s": round(found["tokens"] / seconds, 1),
-        "tokens_per_cpu_s": round(found["tokens"] / cpu_s, 1),
-        "tokens_per_step": found["tokens"] / options.steps,
-        "staleness": round(found["staleness"], 2),
+        "tokens_per_s": round(totals["tokens"] / seconds, 1),
+        "tokens_per_cpu_s": round(totals["tokens"] / cpu_s, 1),
+        "tokens_per_step": totals["tokens"] / options.steps,
+        "staleness": round(totals["staleness"], 2),
         "groups_lost": (
             run.groups.model.objects.filter(run=run, experiences__state="dropped")
             .distinct()

@@ -109,7 +109,7 @@ class PeopleLoop(Loop):
             (self._prompt_ids(task), ids)
             for task, ids in zip(repeated_tasks, completions, strict=True)
         ]
-        nlls = [BaseNll.of(found) for found in self.base.nlls(rows)]
+        nlls = [BaseNll.of(token_nlls) for token_nlls in self.base.nlls(rows)]
         return [
             extract_features(task.prompt[-1]["content"], text, surprise, self.topics)
             for task, text, surprise in zip(repeated_tasks, texts, nlls, strict=True)
@@ -117,10 +117,10 @@ class PeopleLoop(Loop):
 
     def _ask(self, repeated_tasks: list, seen: list[ReplyFeatures], truths: list[float]) -> None:
         """Rate random rows, in different groups as far as possible."""
-        wanted = schedule_decisions(self.plan, (self.updates + 1) * self.plan.groups_per_step)
+        due = schedule_decisions(self.plan, (self.updates + 1) * self.plan.groups_per_step)
         self.updates += 1
-        rewrites = max(0, wanted.rewrites - self.rewritten)
-        stars = max(0, wanted.decisions - self.asked - rewrites)
+        rewrites = max(0, due.rewrites - self.rewritten)
+        stars = max(0, due.decisions - self.asked - rewrites)
         order = sorted(range(len(seen)), key=lambda _: self.chance.random())
         size = self.plan.group_size
         taken = {}

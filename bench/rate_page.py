@@ -118,7 +118,7 @@ class served:
 def measure_rate_page(site: str, cookie: dict[str, str], decisions: int) -> dict[str, float]:
     from playwright.sync_api import sync_playwright
 
-    found = next(
+    executable = next(
         (
             path
             for name in ("chromium", "chromium-browser", "google-chrome")
@@ -128,7 +128,7 @@ def measure_rate_page(site: str, cookie: dict[str, str], decisions: int) -> dict
     )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=found, args=["--no-sandbox", "--disable-gpu"]
+            executable_path=executable, args=["--no-sandbox", "--disable-gpu"]
         )
         context = browser.new_context(viewport={"width": 1440, "height": 900})
         context.add_cookies([{**cookie, "url": site}])

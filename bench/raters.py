@@ -35,12 +35,12 @@ class Rater:
             stars += chance.choice((-1, 1))
         return min(5, max(1, stars))
 
-    def rewrite(self, wanted: str, chance: random.Random) -> str:
+    def rewrite(self, subject: str, chance: random.Random) -> str:
         """Return a good reply about this object; one in ten of a careless rater's is flat."""
         manner = "flat" if chance.random() < max(0.1, self.careless) else "polite"
         places = chance.choice(WELL_FORMED_PLACES)
         return " ".join(
-            chance.choice(SENTENCES[place][manner]).format(object=wanted) for place in places
+            chance.choice(SENTENCES[place][manner]).format(object=subject) for place in places
         )
 
 

@@ -106,14 +106,14 @@ def measure_rating_api(
 
 
 def timing_figures(timing: Timing) -> dict[str, float]:
-    found = {"per_s": timing.rate, "decisions": len(timing.slots)}
+    figures = {"per_s": timing.rate, "decisions": len(timing.slots)}
     for name, seconds in (("next", timing.next_s), ("submit", timing.submit_s)):
         cuts = statistics.quantiles(seconds, n=20)
-        found |= {
+        figures |= {
             f"{name}_p50_ms": 1000 * statistics.median(seconds),
             f"{name}_p95_ms": 1000 * cuts[18],
         }
-    return found
+    return figures
 
 
 def format_row(row: dict) -> str:
@@ -130,17 +130,17 @@ def format_row(row: dict) -> str:
 def print_rating_table(
     options: argparse.Namespace, rows: list[dict], doubles: int, claims: int
 ) -> None:
-    found = {(row["size"], row["clients"], row["kind"]): row for row in rows}
+    by_case = {(row["size"], row["clients"], row["kind"]): row for row in rows}
     meant = MEANT if MEANT in options.sizes else max(options.sizes)
     few = min(options.sizes)
     many = max(options.sizes)
     facts: dict[str, object] = {"items": meant}
     for clients in options.clients:
-        web_row = found[meant, clients, "web"]
-        bare_row = found[meant, clients, "bare"]
+        web_row = by_case[meant, clients, "web"]
+        bare_row = by_case[meant, clients, "bare"]
         facts[f"ratings_per_s_{clients}"] = round(web_row["per_s"], 1)
         facts[f"ratings_per_s_{clients}_over_bare"] = round(web_row["per_s"] / bare_row["per_s"], 3)
-    one = found[meant, options.clients[0], "web"]
+    one = by_case[meant, options.clients[0], "web"]
     name = "100k" if meant == MEANT else str(meant)
     facts |= {
         f"next_p95_ms_{name}": round(one["next_p95_ms"], 1),
@@ -148,8 +148,8 @@ def print_rating_table(
     }
     facts |= {
         f"{step}_p50_{many}_over_{few}": round(
-            found[many, options.clients[0], "web"][f"{step}_p50_ms"]
-            / found[few, options.clients[0], "web"][f"{step}_p50_ms"],
+            by_case[many, options.clients[0], "web"][f"{step}_p50_ms"]
+            / by_case[few, options.clients[0], "web"][f"{step}_p50_ms"],
             2,
         )
         for step in ("next", "submit")

@@ -48,11 +48,11 @@ class Browser:
         status, body = self.ask("POST", f"/rate/next/?run={self.run}", "{}")
         if status == 204:
             return None
-        found = {
+        fields = {
             name: int(re.search(rf'data-{name}="(\d+)"', body).group(1))
             for name in ("slot", "fence", "version")
         }
-        return found["slot"], found["fence"], found["version"]
+        return fields["slot"], fields["fence"], fields["version"]
 
     def submit(self, slot: int, fence: int, version: int) -> None:
         body = {
@@ -145,12 +145,12 @@ def rate(face: Browser | Bare, start, seconds: float, at_most: int, timings) -> 
 def decide(face: Browser | Bare, timing: Timing) -> bool:
     began = time.perf_counter()
     held = face.next()
-    asked = time.perf_counter()
+    claimed_at = time.perf_counter()
     if held is None:
         return False
     face.submit(*held)
-    timing.next_s.append(asked - began)
-    timing.submit_s.append(time.perf_counter() - asked)
+    timing.next_s.append(claimed_at - began)
+    timing.submit_s.append(time.perf_counter() - claimed_at)
     timing.slots.append(held[0])
     return True
 
@@ -182,18 +182,18 @@ def together(
     ]
     for member in crew:
         member.start()
-    found: list[Timing] = []
-    while len(found) < len(crew):
+    finished: list[Timing] = []
+    while len(finished) < len(crew):
         try:
-            found.append(timings.get(timeout=1))
+            finished.append(timings.get(timeout=1))
         except queue.Empty:
             if any(member.exitcode for member in crew):
                 raise SystemExit("a client failed; its words stand above") from None
     for member in crew:
         member.join(WAIT_S)
     return Timing(
-        [s for t in found for s in t.next_s],
-        [s for t in found for s in t.submit_s],
-        [slot for t in found for slot in t.slots],
-        max(t.seconds for t in found),
+        [s for t in finished for s in t.next_s],
+        [s for t in finished for s in t.submit_s],
+        [slot for t in finished for slot in t.slots],
+        max(t.seconds for t in finished),
     )

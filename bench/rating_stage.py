@@ -56,15 +56,17 @@ def furnish(accounts: int) -> Stage:
         user = User.objects.create_user(f"rater-{number}")
         Membership.objects.create(project=project, user=user, role=Membership.Role.RATER)
         client = Client()
-        asked = RequestFactory().get("/")
+        request = RequestFactory().get("/")
         client.force_login(user)
-        token = get_token(asked)
+        token = get_token(request)
         cookie = (
             f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
         )
         raters.append(
             Rater(
-                user.pk, f"{cookie}; {settings.CSRF_COOKIE_NAME}={asked.META['CSRF_COOKIE']}", token
+                user.pk,
+                f"{cookie}; {settings.CSRF_COOKIE_NAME}={request.META['CSRF_COOKIE']}",
+                token,
             )
         )
     taskset = project.tasksets.get()

@@ -102,20 +102,20 @@ def updates(shape: str, options: argparse.Namespace) -> dict[str, Any]:
     """Measure each trainer for rows of this shape; with ratios of our processor seconds to
     TRL's.
     """
-    found: dict[str, Any] = {}
+    by_trainer: dict[str, Any] = {}
     for trainer, precision in UPDATES:
         command = [__file__, "--measure", trainer, "--precision", precision, "--shapes", shape]
         command += ["--policy", str(options.policy), "--rounds", str(options.rounds)]
         command += ["--threads", str(options.threads)]
         figures = last_json(command, options)
         print(f"{shape}, {trainer} {precision}: {figures}", file=sys.stderr, flush=True)
-        found[f"{trainer} {precision}"] = figures
-    ours = found["ours float32"]
+        by_trainer[f"{trainer} {precision}"] = figures
+    ours = by_trainer["ours float32"]
     for name in ("trl", "trl_all_logits"):
-        theirs = found[f"{name} float32"]
+        theirs = by_trainer[f"{name} float32"]
         if ours and theirs:
-            found[f"over_{name}"] = round(ours["processor_s"] / theirs["processor_s"], 3)
-    return found
+            by_trainer[f"over_{name}"] = round(ours["processor_s"] / theirs["processor_s"], 3)
+    return by_trainer
 
 
 def engines(options: argparse.Namespace) -> dict[str, Any] | None:
@@ -229,11 +229,11 @@ def rows(prompt: int, answer: int) -> list[Any]:
     from workers.trainer.collate import Row
 
     draw = random.Random(0)
-    found = []
+    made = []
     for place in range(ROWS):
         if place % GROUP == 0:
             question = tuple(draw.choice(VOCABULARY) for _ in range(prompt))
-        found.append(
+        made.append(
             Row(
                 prompt_ids=question,
                 completion_ids=tuple(draw.choice(VOCABULARY) for _ in range(answer)),
@@ -242,7 +242,7 @@ def rows(prompt: int, answer: int) -> list[Any]:
                 advantage=(-1.0) ** place,
             )
         )
-    return found
+    return made
 
 
 # -- engines, in a process of their own ------------------------------------------------------------
@@ -276,11 +276,11 @@ def measure_engines(options: argparse.Namespace) -> dict[str, Any]:
     finally:
         for engine in engines.values():
             engine.stop()
-    found: dict[str, Any] = {name: round(max(each), 1) for name, each in speeds.items()}
+    figures: dict[str, Any] = {name: round(max(each), 1) for name, each in speeds.items()}
     if "vllm" in speeds:
         pairs = zip(speeds["transformers"], speeds["vllm"], strict=True)
-        found["over_vllm"] = round(statistics.median(ours / theirs for ours, theirs in pairs), 3)
-    return found
+        figures["over_vllm"] = round(statistics.median(ours / theirs for ours, theirs in pairs), 3)
+    return figures
 
 
 # -- processes and memory --------------------------------------------------------------------------

@@ -47,8 +47,10 @@ def main() -> None:
         f"{'':22}{'p50 s':>8}{'p95 s':>8}{'starts/s':>10}   ({os.cpu_count()} processors, load"
         f" {os.getloadavg()[0]:.1f})"
     )
-    for name, found in measured.items():
-        print(f"{name:22}{found['p50_s']:8.4f}{found['p95_s']:8.4f}{found['per_second']:10.1f}")
+    for name, figures in measured.items():
+        print(
+            f"{name:22}{figures['p50_s']:8.4f}{figures['p95_s']:8.4f}{figures['per_second']:10.1f}"
+        )
     print(f"{'Kimi k1.5, 16 cores':22}{KIMI['seconds']:8.4f}{'':8}{KIMI['per_second']:10.1f}")
     for language in ("python", "c", "c++"):
         forked = measured.get(f"{language}, forked")
@@ -71,7 +73,7 @@ def starts() -> dict[str, Callable[[], bytes]]:
     """Return what is started, by name: guests of each available language, and bare Python."""
     python = require_tool("python").path
     command = [python, "-S", "-s", "-B", "-c", SOURCES["python"]]
-    found: dict[str, Callable[[], bytes]] = {
+    commands: dict[str, Callable[[], bytes]] = {
         "bare python": lambda: subprocess.run(command, capture_output=True, check=True).stdout
     }
     for language in LANGUAGES:
@@ -81,12 +83,12 @@ def starts() -> dict[str, Callable[[], bytes]]:
             print(missing)
             continue
         program.run(b"")  # a server that forks guests starts with the first of them
-        found[f"{language}, forked" if hasattr(program, "run_alone") else language] = partial(
+        commands[f"{language}, forked" if hasattr(program, "run_alone") else language] = partial(
             read_stdout, program.run
         )
         if hasattr(program, "run_alone"):
-            found[f"{language}, alone"] = partial(read_stdout, program.run_alone)
-    return found
+            commands[f"{language}, alone"] = partial(read_stdout, program.run_alone)
+    return commands
 
 
 def read_stdout(run: Callable[[bytes], GuestResult]) -> bytes:

@@ -59,8 +59,8 @@ def main() -> None:
         fields["RFTWEB_RESIDENT_MEMORY_MB"] = str(options.memory_mb)
     with installation(**fields) as var:
         runs = create_seat_runs(var, options)
-        found, built = measure_scenes(runs, options)
-    print_seat_table(found, built, options)
+        by_scene, built = measure_scenes(runs, options)
+    print_seat_table(by_scene, built, options)
 
 
 def create_seat_runs(var: Path, options: argparse.Namespace) -> dict[str, list]:
@@ -222,7 +222,7 @@ def measure_scenes(runs: dict[str, list], options: argparse.Namespace) -> tuple[
         children.append(spawn.Process(target=work, args=(there,), daemon=True))
         children[-1].start()
         pipes.append(here)
-    found = defaultdict(list)
+    by_scene = defaultdict(list)
     spans = []
     try:
         switch(runs, "among")
@@ -231,9 +231,9 @@ def measure_scenes(runs: dict[str, list], options: argparse.Namespace) -> tuple[
             for scene in SCENES:
                 switch(runs, scene)
                 began = time.time()
-                found[scene].append(watch_runs(runs, options.seconds))
+                by_scene[scene].append(watch_runs(runs, options.seconds))
                 spans.append((scene, began, time.time()))
-        return found, list_scene_builds(spans, pipes)
+        return by_scene, list_scene_builds(spans, pipes)
     finally:
         for child in children:
             child.kill()
@@ -251,13 +251,17 @@ def warm_up_runs(runs: dict[str, list]) -> None:
 
 def switch(runs: dict[str, list], scene: str) -> None:
     """Make only the runs of this scene live."""
-    wanted = {"quiet": ["serve"], "alone": ["serve", "train"], "among": ["serve", "train", "wait"]}
+    live_kinds = {
+        "quiet": ["serve"],
+        "alone": ["serve", "train"],
+        "among": ["serve", "train", "wait"],
+    }
     for kind, some in runs.items():
         for run in some:
             run.refresh_from_db()
-            if run.is_live and kind not in wanted[scene]:
+            if run.is_live and kind not in live_kinds[scene]:
                 run.pause()
-            elif not run.is_live and kind in wanted[scene]:
+            elif not run.is_live and kind in live_kinds[scene]:
                 run.resume()
 
 
@@ -311,22 +315,22 @@ def time_caller(run, patience: float) -> float:
 
 def list_scene_builds(spans: list, pipes: list) -> list[tuple[str, str, int, float]]:
     """Return the builds during measurements."""
-    found = []
+    builds = []
     for kind, pipe in zip(("engines", "trainers", "judges"), pipes, strict=True):
         pipe.send("enough")
         for run, when in pipe.recv():
             scene = next(
                 (scene for scene, first, last in spans if first <= when <= last), "between"
             )
-            found.append((scene, kind, run, when))
-    return found
+            builds.append((scene, kind, run, when))
+    return builds
 
 
 # -- the report
 
 
-def print_seat_table(found: dict, built: list, options: argparse.Namespace) -> None:
-    rows = {scene: build_scene_row(scene, some, built, options) for scene, some in found.items()}
+def print_seat_table(by_scene: dict, built: list, options: argparse.Namespace) -> None:
+    rows = {scene: build_scene_row(scene, some, built, options) for scene, some in by_scene.items()}
     print(" " * 8 + "".join(f"{name:>14}" for name in SHOWN))
     for scene, row in rows.items():
         print(

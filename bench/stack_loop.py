@@ -92,9 +92,9 @@ def follow_run(stack, run) -> dict[str, object]:
     by_role = {role: round(after[role] - before.get(role, 0.0), 2) for role in after}
     if run.state != Run.State.COMPLETED:
         raise SystemExit(f"the run is {run.get_state_display()}: {run.state_reason}")
-    violations = {check: found for check, found in reconcile().items() if found}
-    for check, found in violations.items():
-        print_line(f"{check}: {'; '.join(found)}")
+    violations = {check: problems for check, problems in reconcile().items() if problems}
+    for check, problems in violations.items():
+        print_line(f"{check}: {'; '.join(problems)}")
     facts = summary_document(run, seconds, not violations)
     return {**facts, "processor_s": round(sum(by_role.values()), 2), "by_role": by_role}
 

@@ -36,10 +36,10 @@ def main() -> None:
             last_json(["-m", "workers.policies.build", "sort", "--out", var / "policies"])["folder"]
         )
         figures = measured(furnish(folder, options.steps), options.steps, var)
-    for station, found in figures["stations"].items():
+    for station, station_figures in figures["stations"].items():
         print(
-            f"{station:10} {found['processor_ms']:7.1f} ms of processor time"
-            f" {found['statements']:6.1f} statements"
+            f"{station:10} {station_figures['processor_ms']:7.1f} ms of processor time"
+            f" {station_figures['statements']:6.1f} statements"
         )
     print(f"{'PostgreSQL':10} {figures['postgres_ms']:7.1f} ms of processor time")
     print(json.dumps(figures))
@@ -91,14 +91,14 @@ def measured(run: Any, steps: int, var: Path) -> dict[str, Any]:
         explorer().stop()
         trainer().stop()
         grader().stop()
-    found = {
+    by_station = {
         name: {
             "processor_ms": round(1000 * used[name] / made, 1),
             "statements": round(statements[name] / made, 1),
         }
         for name in stations
     }
-    return {"steps": made, "stations": found, "postgres_ms": round(1000 * postgres / made, 1)}
+    return {"steps": made, "stations": by_station, "postgres_ms": round(1000 * postgres / made, 1)}
 
 
 def until(

@@ -214,11 +214,11 @@ def start_plain(
 
 
 def plain_arguments(spec: TrainerSpec, staging: Path):
-    found = grpo_arguments(spec, staging)
-    found.loss_type = "dapo"
-    found.epsilon = 0.2
-    found.epsilon_high = 0.28
-    return found
+    arguments = grpo_arguments(spec, staging)
+    arguments.loss_type = "dapo"
+    arguments.epsilon = 0.2
+    arguments.epsilon_high = 0.28
+    return arguments
 
 
 def interleaved(acts: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
@@ -273,9 +273,9 @@ def clocks(parts: dict[str, tuple[Any, str]], spent: dict[str, float]):
 
 def _clock(method: Callable, name: str, spent: dict[str, float]) -> Callable:
     def act(*args: Any, **kwargs: Any) -> Any:
-        found = []
-        spent[name] += timed(lambda: found.append(method(*args, **kwargs)))
-        return found[0]
+        results = []
+        spent[name] += timed(lambda: results.append(method(*args, **kwargs)))
+        return results[0]
 
     return act
 

@@ -36,11 +36,11 @@ def ligatures(font: Any) -> dict[str, str]:
     """Return each icon's name and its glyph, from the ligatures of the font."""
     letters = {glyph: chr(code) for code, glyph in font.getBestCmap().items()}
     return {
-        "".join(letters[part] for part in [first, *found.Component]): found.LigGlyph
+        "".join(letters[part] for part in [first, *ligature.Component]): ligature.LigGlyph
         for lookup in font["GSUB"].table.LookupList.Lookup
         for table in _ligature_tables(lookup.SubTable)
         for first, several in table.ligatures.items()
-        for found in several
+        for ligature in several
     }
 
 
@@ -59,16 +59,16 @@ def main() -> None:
     options = Options(flavor="woff2", layout_closure=False, layout_features=["*"])
     font = load_font(str(theme / "static" / FONT), options)
     glyphs = ligatures(font)
-    wanted = sorted(glyphs.keys() & possible_icons(theme))
+    icons = sorted(glyphs.keys() & possible_icons(theme))
     subsetter = Subsetter(options)
-    text = "".join(wanted)
-    subsetter.populate(text=text, glyphs=[glyphs[name] for name in wanted])
+    text = "".join(icons)
+    subsetter.populate(text=text, glyphs=[glyphs[name] for name in icons])
     subsetter.subset(font)
     target = ROOT / "static" / FONT
     target.parent.mkdir(parents=True, exist_ok=True)
     save_font(font, str(target), options)
-    NAMES.write_text("\n".join(wanted) + "\n", encoding="utf-8")
-    print(f"{len(wanted)} icons, {target.stat().st_size:,} bytes")
+    NAMES.write_text("\n".join(icons) + "\n", encoding="utf-8")
+    print(f"{len(icons)} icons, {target.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":

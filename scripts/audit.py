@@ -35,24 +35,24 @@ def main() -> int:
     service = options.parse_args().service.rstrip("/")
     packages = [part["purl"] for part in (*python_components(), *browser_components())]
     try:
-        known = list(vulnerabilities(service, packages))
+        vulnerable = list(vulnerabilities(service, packages))
     except NotAsked as error:
         print(f"not audited: {service} {error}", file=sys.stderr)
         return NOT_ASKED
-    for package, name in known:
+    for package, name in vulnerable:
         print(f"{package}: {name}, see https://osv.dev/vulnerability/{name}")
-    affected = len({package for package, _ in known})
+    affected = len({package for package, _ in vulnerable})
     print(f"{len(packages)} packages checked, {affected} with known vulnerabilities")
-    return VULNERABLE if known else 0
+    return VULNERABLE if vulnerable else 0
 
 
 def vulnerabilities(service: str, packages: list[str]) -> Iterator[tuple[str, str]]:
     """Yield (package, vulnerability) as the service knows them. Raises NotAsked."""
     waiting = [(package, "") for package in packages]
     while waiting:
-        asked = waiting[:AT_ONCE]
+        batch = waiting[:AT_ONCE]
         waiting = waiting[AT_ONCE:]
-        for (package, _), result in zip(asked, _ask(service, asked), strict=True):
+        for (package, _), result in zip(batch, _ask(service, batch), strict=True):
             for vulnerability in result.get("vulns", ()):
                 yield package, vulnerability["id"]
             if token := result.get("next_page_token"):

@@ -200,25 +200,25 @@ def _bytes(line: str) -> int:
 
 def pip_settings() -> PipSettings:
     """Read what pip on this machine knows of indexes, folders and certificates."""
-    found = {}
+    settings = {}
     listed = output([sys.executable, "-m", "pip", "config", "list"], otherwise="")
     for line in listed.splitlines():
         name, _, quoted = line.partition("=")
         key = name.rpartition(".")[2].removeprefix("default-")
         if key in PIP_KEYS:  # a PIP_ variable comes before the files, and the last one would win
-            found.setdefault(key, quoted.strip("'\""))
+            settings.setdefault(key, quoted.strip("'\""))
     if extra := os.environ.get("RFTWEB_TORCH_INDEX"):
-        found["extra-index-url"] = f"{found.get('extra-index-url', '')} {extra}".strip()
+        settings["extra-index-url"] = f"{settings.get('extra-index-url', '')} {extra}".strip()
     mounts: dict[str, str] = {}
     for key in PLACES:
-        if key in found:
-            found[key] = moved(found[key], mounts)
-    certificates = found.get("cert") or ssl.get_default_verify_paths().cafile
+        if key in settings:
+            settings[key] = moved(settings[key], mounts)
+    certificates = settings.get("cert") or ssl.get_default_verify_paths().cafile
     if certificates and not Path(certificates).is_file():
         certificates = None
     if certificates:
-        found["cert"] = "/run/secrets/certificates"
-    return PipSettings(_as_file(found), mounts, certificates)
+        settings["cert"] = "/run/secrets/certificates"
+    return PipSettings(_as_file(settings), mounts, certificates)
 
 
 def _as_file(settings: dict[str, str]) -> str:

@@ -60,10 +60,10 @@ def python_components() -> list[dict]:
 def pins(text: str) -> Iterator[tuple[tuple[str, str], set[str]]]:
     """Yield ((name, version), sha256 digests) for each requirement of a lock."""
     for block in re.split(r"\n(?=\S)", text):
-        found = PINNED.match(block)
-        if found:
-            name = re.sub(r"[-_.]+", "-", found[1]).lower()
-            yield (name, found[2]), set(HASH.findall(block))
+        match = PINNED.match(block)
+        if match:
+            name = re.sub(r"[-_.]+", "-", match[1]).lower()
+            yield (name, match[2]), set(HASH.findall(block))
 
 
 def _torch_version() -> str:

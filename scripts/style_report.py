@@ -183,7 +183,7 @@ def file_cycles() -> int:
             parts = path.relative_to(ROOT).with_suffix("").parts
             modules[".".join(part for part in parts if part != "__init__")] = path
     edges = {name: set(list_imports(path, modules)) - {name} for name, path in modules.items()}
-    return sum(len(found) for found in strongly_connected(edges) if len(found) > 1)
+    return sum(len(cycle) for cycle in strongly_connected(edges) if len(cycle) > 1)
 
 
 def list_imports(path: Path, modules: dict[str, Path]) -> Iterator[str]:

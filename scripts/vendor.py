@@ -36,13 +36,13 @@ def present() -> dict[str, str]:
 def problems() -> list[str]:
     """Return the differences between the manifest and the folder; empty when they agree."""
     expected = json.loads(MANIFEST.read_text())
-    found = present()
-    missing = [f"{name} is missing" for name in expected.keys() - found.keys()]
-    strange = [f"{name} is not in the manifest" for name in found.keys() - expected.keys()]
+    actual = present()
+    missing = [f"{name} is missing" for name in expected.keys() - actual.keys()]
+    strange = [f"{name} is not in the manifest" for name in actual.keys() - expected.keys()]
     changed = [
         f"{name} was changed"
-        for name in expected.keys() & found.keys()
-        if expected[name] != found[name]
+        for name in expected.keys() & actual.keys()
+        if expected[name] != actual[name]
     ]
     return sorted(missing + strange + changed)
 
@@ -86,9 +86,9 @@ def main() -> int:
     )
     if parser.parse_args().fetch:
         fetch_vendored()
-    found = problems()
-    print("\n".join(found) or f"{len(present())} vendored files agree with the manifest")
-    return 1 if found else 0
+    differences = problems()
+    print("\n".join(differences) or f"{len(present())} vendored files agree with the manifest")
+    return 1 if differences else 0
 
 
 if __name__ == "__main__":

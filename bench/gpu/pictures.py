@@ -41,16 +41,16 @@ def main() -> int:
         image_processor = ImageProcessor(folder)
         engine, reason = build_engine(options.engine, temperature=1.0, seed=0, sees=True)
         print(f"{engine.name}: {reason}", file=sys.stderr)
-        asked = {
+        questions = {
             f"r{number}": draw_picture_question(image_processor, number)
             for number in range(options.requests)
         }
         started = engine.start(folder, 0, read_manifest(folder).probe)
         began = time.perf_counter()
-        replies = answer_during_load(engine, asked, folder, options.max_tokens)
+        replies = answer_during_load(engine, questions, folder, options.max_tokens)
         seconds = time.perf_counter() - began
         engine.stop()
-        gaps = measure_gaps(folder, image_processor, asked, replies)
+        gaps = measure_gaps(folder, image_processor, questions, replies)
     limit = UNROUNDED_LIMITS["bfloat16" if torch.cuda.is_available() else "float32"]
     figures = {
         "engine": engine.name,
@@ -117,7 +117,7 @@ def measure_gaps(
         .eval()
         .to("cuda" if torch.cuda.is_available() else "cpu")
     )
-    found = []
+    gaps = []
     for key, (prompt, shown) in questions.items():
         ids = torch.tensor([[*prompt, *replies[key][0]]], device=model.device)
         logprobs = (
@@ -127,8 +127,8 @@ def measure_gaps(
             .log_softmax(-1)
         )
         own = logprobs.gather(1, ids[0, 1:, None])[len(prompt) - 1 :, 0].cpu()
-        found.append((own - torch.tensor(replies[key][1])).abs())
-    return torch.cat(found)
+        gaps.append((own - torch.tensor(replies[key][1])).abs())
+    return torch.cat(gaps)
 
 
 def _built(folder: Path) -> Path:

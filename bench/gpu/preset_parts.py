@@ -100,8 +100,8 @@ def start_preset_trainer(plan: RunConfig, base: Path, sizes: Sizes) -> tuple[Any
 
 def sampled(engine: Any, plan: RunConfig, folder: Path, name: str) -> float:
     """Return the mean gap of some answers to prompts of the longest length."""
-    asked = untrained.prompts(8, plan.sampling.prompt_tokens)
-    return untrained.mean_gap(folder, untrained.complete_replies(engine, asked, 16, name))
+    prompts = untrained.prompts(8, plan.sampling.prompt_tokens)
+    return untrained.mean_gap(folder, untrained.complete_replies(engine, prompts, 16, name))
 
 
 def updated(plan: RunConfig, base: Path, scratch: Path) -> Figures:

@@ -94,18 +94,18 @@ def main() -> int:
             return report_refusal(
                 "torch sees no CUDA GPU: run this on a machine with one, or add --on-cpu"
             )
-        wanted = {
+        chosen = {
             name: command
             for name, command in list_part_commands(options).items()
             if is_chosen(options, name)
         }
-        if not wanted:
+        if not chosen:
             return report_refusal(
                 f"--only names no part; there are {', '.join(list_part_commands(options))}"
             )
-        figures = {name: last_json(command, environment) for name, command in wanted.items()}
+        figures = {name: last_json(command, environment) for name, command in chosen.items()}
     print(json.dumps(figures))
-    return int(any("failed" in found for found in figures.values()))
+    return int(any("failed" in figure for figure in figures.values()))
 
 
 def report_refusal(why: str) -> int:
@@ -130,20 +130,20 @@ def list_part_commands(options: argparse.Namespace) -> dict[str, list[str]]:
     """Return every part's command line, by its name, in the order in which they run."""
     size = ["--parameters", str(options.parameters if not options.on_cpu else 1e6)]
     path = ["--on-cpu"] if options.on_cpu else []
-    found = {"machine": ["-c", FACTS], "before_fork": ["-c", BEFORE_FORK]}
+    commands = {"machine": ["-c", FACTS], "before_fork": ["-c", BEFORE_FORK]}
     if not options.on_cpu:
-        found["pinned"] = ["-c", PINNED]
+        commands["pinned"] = ["-c", PINNED]
     for name in ENGINE_PARTS:
-        found[name] = [str(GPU / "engine_parts.py"), name, *path]
+        commands[name] = [str(GPU / "engine_parts.py"), name, *path]
     for name in PRESETS:
-        found[name] = [str(GPU / "preset_parts.py"), name, *path]
+        commands[name] = [str(GPU / "preset_parts.py"), name, *path]
     concurrent, tokens = (
         ("8", "16") if options.on_cpu else (str(options.concurrent), str(options.tokens))
     )
     overhead = [*size, "--concurrent", concurrent, "--tokens", tokens]
     steps = ["--steps", "2" if options.on_cpu else str(options.steps), "--port", str(options.port)]
     return {
-        **found,
+        **commands,
         "pictures": [str(GPU / "pictures.py"), "--requests", "4" if options.on_cpu else "64"],
         "weight_sync": [str(BENCH / "weight_sync.py"), *size],
         "rollout_overhead": [str(BENCH / "rollout_overhead.py"), *overhead],
@@ -153,8 +153,8 @@ def list_part_commands(options: argparse.Namespace) -> dict[str, list[str]]:
 
 def install(wheels: Path, site: str) -> None:
     """Install the wheels into a folder of their own; the machine's environment is unchanged."""
-    found = sorted(map(str, wheels.glob("*.whl")))
-    if not found:
+    wheel_files = sorted(map(str, wheels.glob("*.whl")))
+    if not wheel_files:
         raise SystemExit(
             f"{wheels} holds no wheels: fetch them with bench/gpu/wheels.py on a machine with a"
             " network"
@@ -172,7 +172,7 @@ def install(wheels: Path, site: str) -> None:
         "--target",
         site,
     ]
-    subprocess.run([*command, *found], check=True)
+    subprocess.run([*command, *wheel_files], check=True)
 
 
 def last_json(command: list[str], environment: dict[str, str]) -> dict:
@@ -191,12 +191,12 @@ def last_json(command: list[str], environment: dict[str, str]) -> dict:
     lines = done.stdout.splitlines()
     print(*lines[:-1], sep="\n", file=sys.stderr, flush=True)
     try:
-        found = json.loads(lines[-1])
+        report = json.loads(lines[-1])
     except (IndexError, ValueError):
-        found = {}
+        report = {}
     if done.returncode:
-        return {**found, "failed": f"exit code {done.returncode}: standard error says why"}
-    return found or {"failed": "it printed no JSON"}
+        return {**report, "failed": f"exit code {done.returncode}: standard error says why"}
+    return report or {"failed": "it printed no JSON"}
 
 
 def parse_options() -> argparse.Namespace:

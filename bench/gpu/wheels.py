@@ -77,27 +77,27 @@ WITH_NEWER_HUB = {"httpx2", "httpcore2", "truststore"}
 
 def main() -> int:
     options = parse_options()
-    wanted = list_missing_packages()
+    packages = list_missing_packages()
     options.folder.mkdir(parents=True, exist_ok=True)
-    download_wheels(wanted, options.folder)
+    download_wheels(packages, options.folder)
     wheels = sorted(options.folder.glob("*.whl"))
     mib = sum(wheel.stat().st_size for wheel in wheels) / 2**20
     print(
         json.dumps(
             {
-                "packages": len(wanted),
+                "packages": len(packages),
                 "wheels": len(wheels),
                 "mib": round(mib, 1),
                 "limit_mib": LIMIT_MIB,
             }
         )
     )
-    return int(len(wheels) != len(wanted) or mib > LIMIT_MIB)
+    return int(len(wheels) != len(packages) or mib > LIMIT_MIB)
 
 
 def list_missing_packages() -> list[str]:
     """Return `name==version` of every locked package that is needed there and missing."""
-    wanted = set()
+    missing = set()
     for lock in LOCKS:
         for line in (ROOT / "requirements" / lock).read_text().splitlines():
             if "==" not in line or line.startswith((" ", "#")):
@@ -105,11 +105,11 @@ def list_missing_packages() -> list[str]:
             requirement = Requirement(line.rstrip(" \\"))
             applies = requirement.marker is None or requirement.marker.evaluate(MACHINE)
             if applies and requirement.name not in PRESENT | WITH_NEWER_HUB:
-                wanted.add(f"{requirement.name}{requirement.specifier}")
-    return sorted(wanted)
+                missing.add(f"{requirement.name}{requirement.specifier}")
+    return sorted(missing)
 
 
-def download_wheels(wanted: list[str], folder: Path) -> None:
+def download_wheels(packages: list[str], folder: Path) -> None:
     """Download without dependencies: the locks are closed."""
     platforms = [f"--platform=manylinux_2_{minor}_x86_64" for minor in GLIBC] + [
         "--platform=manylinux2014_x86_64",
@@ -130,7 +130,7 @@ def download_wheels(wanted: list[str], folder: Path) -> None:
             *platforms,
             "--dest",
             str(folder),
-            *wanted,
+            *packages,
         ],
         check=True,
     )

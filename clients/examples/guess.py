@@ -21,10 +21,10 @@ class Guess:
         return "I think of a number from 1 to 16. Guess it."
 
     def step(self, action: str) -> Step:
-        found = re.search(r"[0-9]{1,9}", action)
-        if found is None:
+        match = re.search(r"[0-9]{1,9}", action)
+        if match is None:
             return Step("Say a number.", reward=0.0)
-        guess = int(found[0])
+        guess = int(match[0])
         if guess == self.secret:
             return Step("Yes!", reward=1.0, done=True)
         return Step("Higher." if guess < self.secret else "Lower.", reward=0.0)
