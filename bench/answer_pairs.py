@@ -16,11 +16,11 @@ TIMES = 8  # draws of each rule
 
 @dataclass(frozen=True)
 class Pair:
-    """`response`, judged by `wanted`; `is_right` by construction; `question`: what was asked."""
+    """`response`, judged by `reference`; `is_right` by construction; `question`: what was asked."""
 
     scorer: str
     category: str
-    wanted: object
+    reference: object
     response: str
     is_right: bool
     question: str = ""

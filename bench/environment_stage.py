@@ -169,7 +169,7 @@ def explore_until_told(policy: str, pipe) -> None:
     from workers.explorer import loop, session
     from workers.time_slices import IDLE_SECONDS
 
-    recorder = Asked()
+    recorder = TurnRecorder()
     engine = (
         InstantEngine
         if policy == "instant"
@@ -188,7 +188,7 @@ def explore_until_told(policy: str, pipe) -> None:
     pipe.send(recorder.alone(TransformersEngine(1.0, 0)) if policy == "tiny" else [])
 
 
-class Asked:
+class TurnRecorder:
     """A recorder of an engine's first turns, to repeat them on an idle engine.
 
     It stores the prompts and the numbers of sampled tokens.

@@ -92,7 +92,7 @@ def by_scorer(pair: Pair) -> float | None:
     """Judge as a run does."""
     from apps.rewards.scorers import RolloutView, TaskView, find_scorer
 
-    answer = pair.wanted if isinstance(pair.wanted, dict) else {"value": pair.wanted}
+    answer = pair.reference if isinstance(pair.reference, dict) else {"value": pair.reference}
     prompt = [{"role": "user", "content": pair.question}] if pair.question else ()
     return (
         find_scorer(pair.scorer)
@@ -105,7 +105,7 @@ def by_library(pair: Pair) -> float | None:
     """Judge by math-verify alone, which sees no question; NULL where it reads no reference."""
     from math_verify import parse, verify
 
-    reference = parse(f"\\boxed{{{pair.wanted}}}", parsing_timeout=None)
+    reference = parse(f"\\boxed{{{pair.reference}}}", parsing_timeout=None)
     if not reference:
         return None
     parsed = parse(pair.response, parsing_timeout=None)

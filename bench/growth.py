@@ -86,7 +86,7 @@ class Growth:
 
     def __init__(self, rounds: int) -> None:
         self.rounds = rounds
-        self.found: dict[str, dict[int, Spent]] = {}
+        self.medians: dict[str, dict[int, Spent]] = {}
 
     def measure(self, name: str, size: int, work: Callable[[], object]) -> None:
         spent: list[Spent] = []
@@ -99,13 +99,13 @@ class Growth:
         """Keep the medians of these times, and print them."""
         wall = statistics.median(one.wall for one in spent)
         cpu = statistics.median(one.cpu for one in spent)
-        self.found.setdefault(name, {})[size] = Spent(wall, cpu)
+        self.medians.setdefault(name, {})[size] = Spent(wall, cpu)
         print(f"{name:28}{size:12,}{wall * 1e3:12.2f} ms{cpu * 1e3:12.2f} ms cpu", flush=True)
 
     def report(self) -> dict[str, object]:
         """Print the exponents; return everything."""
         document: dict[str, object] = {}
-        for name, by_size in self.found.items():
+        for name, by_size in self.medians.items():
             grown = exponent({size: spent.cpu for size, spent in by_size.items()})
             print(f"{name:28} exponent {grown:5.2f}")
             document[name] = {

@@ -73,7 +73,7 @@ class Person(threading.Thread):
             f"{rater.name} {run} {seed}"
         )  # also the source of its client UUIDs, so that runs do not repeat them
         self.leaves = threading.Event()
-        self.said: Counter = Counter()
+        self.statuses: Counter = Counter()
         self.error: Exception | None = None
 
     def run(self) -> None:
@@ -105,7 +105,7 @@ class Person(threading.Thread):
             "answer": self._answer(item),
         }
         status, body = self._post(connection, f"rating-slots/{item['slot']}/", document)
-        self.said[status] += 1
+        self.statuses[status] += 1
         if status not in (201, 409):  # 409: the lease expired, and somebody else has the item
             raise RuntimeError(f"decision answered {status}: {body}")
 
@@ -227,7 +227,7 @@ def mixing(steps: int) -> dict[str, object]:
 def tell(run, crowd: list[Person]) -> None:
     if run.step % 10 == 0:
         truth, well_formed = truths(run, max(0, run.groups_opened - 64))
-        decisions = sum((person.said for person in crowd), Counter())
+        decisions = sum((person.statuses for person in crowd), Counter())
         print_line(
             f"{run.slug} step {run.step}: true {truth:.3f}, well-formed {well_formed:.2f},"
             f" decisions by answer {dict(decisions)}"

@@ -186,7 +186,7 @@ class Wire:
 
     def __init__(self, context: "BrowserContext", page: "Tab") -> None:
         self.bytes = 0.0
-        self.asked: set[str] = set()
+        self.requested: set[str] = set()
         self.kept: set[str] = set()
         self.under_way: set[str] = set()
         session = context.new_cdp_session(page)
@@ -199,11 +199,11 @@ class Wire:
 
     @property
     def requests(self) -> int:
-        return len(self.asked - self.kept)
+        return len(self.requested - self.kept)
 
     def _asked(self, event: dict) -> None:
         if event["request"]["url"].startswith("http"):
-            self.asked.add(event["requestId"])
+            self.requested.add(event["requestId"])
             self.under_way.add(event["requestId"])
 
     def _kept(self, event: dict) -> None:

@@ -57,7 +57,7 @@ class PeopleLoop(Loop):
     learner: Learner = field(default_factory=Learner)
     experts: list[Row] = field(default_factory=list)
     updates: int = 0
-    asked: int = 0
+    decisions: int = 0
     rewritten: int = 0
     predicted: list[float] = field(default_factory=list)
     distinct: list[float] = field(default_factory=list)
@@ -89,7 +89,7 @@ class PeopleLoop(Loop):
         return self.plan.people.schedule.decisions >= EVERYTHING
 
     def _everybodys(self, truths: list) -> list[float]:
-        self.asked += len(truths)
+        self.decisions += len(truths)
         return [
             (self.chance.choice(RATERS).stars(truth.value, self.chance) - 1) / 4 for truth in truths
         ]
@@ -120,7 +120,7 @@ class PeopleLoop(Loop):
         due = schedule_decisions(self.plan, (self.updates + 1) * self.plan.groups_per_step)
         self.updates += 1
         rewrites = max(0, due.rewrites - self.rewritten)
-        stars = max(0, due.decisions - self.asked - rewrites)
+        stars = max(0, due.decisions - self.decisions - rewrites)
         order = sorted(range(len(seen)), key=lambda _: self.chance.random())
         size = self.plan.group_size
         taken = {}
@@ -136,7 +136,7 @@ class PeopleLoop(Loop):
             )
         for n in spread[stars : stars + rewrites]:
             self.experts.append(self._rewrite(repeated_tasks[n]))
-        self.asked += stars + rewrites
+        self.decisions += stars + rewrites
         self.rewritten += rewrites
 
     def _rewrite(self, task) -> Row:
@@ -200,7 +200,7 @@ def run_offline(budget: int, seed: int, options: argparse.Namespace) -> dict[str
         "well_formed": round(mean([w for _, w in finals]), 3),
         "predicted": round(mean(loop.predicted[-5:]), 3),
         "distinct": round(loop.distinct[-1], 2),
-        "asked": loop.asked,
+        "asked": loop.decisions,
         "rewrites": loop.rewritten,
         "curve": [round(mean(loop.rewards[n : n + 5]), 2) for n in range(0, len(loop.rewards), 10)],
         "seconds": round(time.perf_counter() - began),
@@ -212,7 +212,7 @@ def print_progress(title: str, loop: PeopleLoop) -> None:
     print(
         f"{title}: true {mean(loop.rewards[-5:]):.3f} predicted {mean(loop.predicted[-5:]):.3f}"
         f" well-formed {mean(loop.well_formed[-5:]):.2f} distinct {loop.distinct[-1]:.2f}"
-        f" asked {loop.asked}",
+        f" asked {loop.decisions}",
         file=sys.stderr,
         flush=True,
     )

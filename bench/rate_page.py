@@ -152,9 +152,9 @@ def measure_rate_page(site: str, cookie: dict[str, str], decisions: int) -> dict
 def weigh(context: object, page: object, go: object) -> tuple[float, int]:
     """Return kB on the wire and the number of requests, until the page is idle."""
     session = context.new_cdp_session(page)
-    seen = {"bytes": 0, "cached": set(), "asked": set()}
+    seen = {"bytes": 0, "cached": set(), "requested": set()}
     session.send("Network.enable")
-    session.on("Network.requestWillBeSent", lambda event: seen["asked"].add(event["requestId"]))
+    session.on("Network.requestWillBeSent", lambda event: seen["requested"].add(event["requestId"]))
     session.on(
         "Network.requestServedFromCache", lambda event: seen["cached"].add(event["requestId"])
     )
@@ -172,7 +172,7 @@ def weigh(context: object, page: object, go: object) -> tuple[float, int]:
     page.wait_for_selector("[data-item]")
     page.wait_for_load_state("networkidle")
     session.detach()
-    return round(seen["bytes"] / 1000, 1), len(seen["asked"] - seen["cached"])
+    return round(seen["bytes"] / 1000, 1), len(seen["requested"] - seen["cached"])
 
 
 def submit_answers(page: object, decisions: int) -> list[float]:

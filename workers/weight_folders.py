@@ -1,7 +1,7 @@
 """Local folders of weights: in the shared folder, or fetched from a publisher.
 
 With RFTWEB_WEIGHTS_URL set, the paths in the database are the publisher's and nothing here reads
-them: a thread beside the explorer's loop fetches what is wanted (apps.policies.transfer), and the
+them: a thread beside the explorer's loop fetches what is needed (apps.policies.transfer), and the
 loop serves other runs meanwhile.
 """
 
@@ -20,7 +20,13 @@ from apps.policies.models import Policy
 from apps.policies.transfer.cache import MB, Cache, HeldFolder
 from apps.policies.transfer.fetching import Progress, fetch_folder
 from apps.policies.transfer.publisher import Publisher
-from apps.policies.transfer.wanted import POLICY, VERSION, NotFetched, Stopped, Wanted
+from apps.policies.transfer.weights_request import (
+    POLICY,
+    VERSION,
+    NotFetched,
+    Stopped,
+    WeightsRequest,
+)
 from apps.runs.models import Run, WeightVersion
 from apps.streaming import worker_notifications
 from workers import stop_request
@@ -39,14 +45,14 @@ def of_policy(policy: Policy) -> Path:
     """Return the policy's local folder. Raises NotFetched while it is not here."""
     if not are_fetched():
         return Path(policy.folder)
-    return _arrivals().folder(_policy_wanted(policy))
+    return _arrivals().folder(_request_policy(policy))
 
 
 def of_version(version: WeightVersion) -> Path:
     """Return the version's local folder. Raises NotFetched while it is not here."""
     if not are_fetched():
         return Path(version.folder)
-    return _arrivals().folder(_version_wanted(version))
+    return _arrivals().folder(_request_version(version))
 
 
 def describe_missing_weights(run: Run, version: WeightVersion) -> str:
@@ -56,7 +62,7 @@ def describe_missing_weights(run: Run, version: WeightVersion) -> str:
     """
     if not are_fetched():
         return ""
-    return _arrivals().missing(run.pk, (_policy_wanted(run.policy), _version_wanted(version)))
+    return _arrivals().missing(run.pk, (_request_policy(run.policy), _request_version(version)))
 
 
 def fetch_again(version: WeightVersion, damage: str) -> bool:
@@ -64,7 +70,7 @@ def fetch_again(version: WeightVersion, damage: str) -> bool:
 
     Returns whether it will be.
     """
-    return are_fetched() and _arrivals().fetch_again(_version_wanted(version), damage)
+    return are_fetched() and _arrivals().fetch_again(_request_version(version), damage)
 
 
 def forget_all_but(runs: Collection[int]) -> None:
@@ -83,13 +89,13 @@ def brought(weights: WeightVersion | Policy, is_left: Callable[[], bool]) -> Ite
         yield Path(weights.folder)
         return
 
-    def require_wanted() -> None:
+    def require_needed() -> None:
         if is_left() or stop_request.is_asked():
             raise Stopped("it was left")
 
     arrivals = _arrivals()
-    progress = Progress(require_wanted)
-    held = fetch_folder(arrivals.publisher, arrivals.cache, _find_wanted(weights), progress)
+    progress = Progress(require_needed)
+    held = fetch_folder(arrivals.publisher, arrivals.cache, _request_weights(weights), progress)
     try:
         yield held.folder
     finally:
@@ -103,18 +109,18 @@ def stop_fetching() -> None:
         _arrivals_from.cache_clear()
 
 
-def _find_wanted(weights: WeightVersion | Policy) -> Wanted:
-    return _policy_wanted(weights) if isinstance(weights, Policy) else _version_wanted(weights)
+def _request_weights(weights: WeightVersion | Policy) -> WeightsRequest:
+    return _request_policy(weights) if isinstance(weights, Policy) else _request_version(weights)
 
 
-def _policy_wanted(policy: Policy) -> Wanted:
-    return Wanted(POLICY, policy.pk, policy.fingerprint, f"policy {policy.slug}")
+def _request_policy(policy: Policy) -> WeightsRequest:
+    return WeightsRequest(POLICY, policy.pk, policy.fingerprint, f"policy {policy.slug}")
 
 
-def _version_wanted(version: WeightVersion) -> Wanted:
-    base = _policy_wanted(version.run.policy)
+def _request_version(version: WeightVersion) -> WeightsRequest:
+    base = _request_policy(version.run.policy)
     title = f"version {version.version}"
-    return Wanted(VERSION, version.pk, version.fingerprint, title, base)
+    return WeightsRequest(VERSION, version.pk, version.fingerprint, title, base)
 
 
 def _arrivals() -> "Arrivals":
@@ -144,27 +150,27 @@ class Arrivals:
         self.publisher = publisher
         self.cache = cache
         self._changed = threading.Condition()
-        self._wanted: dict[int, tuple[Wanted, ...]] = {}  # by the run's id
-        # Keyed by the wanted weights.
+        self._requested: dict[int, tuple[WeightsRequest, ...]] = {}  # by the run's id
+        # Keyed by the requested weights.
         self._held: dict[str, HeldFolder] = {}
         self._failures: dict[str, Failure] = {}
         self._damaged: set[str] = set()
-        self._now: Wanted | None = None
+        self._now: WeightsRequest | None = None
         self._progress = Progress()
         self._is_stopping = False
         self._thread: threading.Thread | None = None
 
-    def folder(self, request: Wanted) -> Path:
+    def folder(self, request: WeightsRequest) -> Path:
         with self._changed:
             held = self._held.get(request.key)
         if held is None:
             raise NotFetched(f"{request.title} is not downloaded yet")
         return held.folder
 
-    def missing(self, run: int, needs: tuple[Wanted, ...]) -> str:
+    def missing(self, run: int, needs: tuple[WeightsRequest, ...]) -> str:
         with self._changed:
-            if self._wanted.get(run) != needs:
-                self._wanted[run] = needs
+            if self._requested.get(run) != needs:
+                self._requested[run] = needs
                 self._let_go()
                 self._changed.notify()
             if self._thread is None:
@@ -173,7 +179,7 @@ class Arrivals:
             lacking = [one for one in needs if one.key not in self._held]
             return self._status_text(lacking[0]) if lacking else ""
 
-    def fetch_again(self, request: Wanted, damage: str) -> bool:
+    def fetch_again(self, request: WeightsRequest, damage: str) -> bool:
         with self._changed:
             if request.key in self._damaged:
                 return False
@@ -187,27 +193,27 @@ class Arrivals:
 
     def forget_all_but(self, runs: Collection[int]) -> None:
         with self._changed:
-            left = self._wanted.keys() - set(runs)
+            left = self._requested.keys() - set(runs)
             for run in left:
-                del self._wanted[run]
+                del self._requested[run]
             if left:
                 self._let_go()
 
     def stop(self) -> None:
         with self._changed:
             self._is_stopping = True
-            self._wanted.clear()
+            self._requested.clear()
             self._let_go()
             self._changed.notify()
 
     def _let_go(self) -> None:
         """Release weights that no run wants. Called with the lock."""
-        keys = {one.key for needs in self._wanted.values() for one in needs}
+        keys = {one.key for needs in self._requested.values() for one in needs}
         for key in self._held.keys() - keys:
             self._held.pop(key).release()
         self._failures = {key: why for key, why in self._failures.items() if key in keys}
 
-    def _status_text(self, request: Wanted) -> str:
+    def _status_text(self, request: WeightsRequest) -> str:
         """Return the status of weights that are not here. Called with the lock."""
         if request.key in self._failures:
             return f"{request.title}: {self._failures[request.key].reason}"
@@ -236,7 +242,7 @@ class Arrivals:
             else:
                 self._take(request, held)
 
-    def _next(self) -> Wanted | None:
+    def _next(self) -> WeightsRequest | None:
         """Wait for something to fetch; return None once this process stops."""
         with self._changed:
             self._now = None
@@ -246,27 +252,27 @@ class Arrivals:
                 due = [one for one in lacking if self._rests_until(one) <= now]
                 if due:
                     self._now = due[0]
-                    self._progress = Progress(self._require_wanted)
+                    self._progress = Progress(self._require_needed)
                     return self._now
                 rests = [self._rests_until(one) - now for one in lacking]
                 self._changed.wait(min(rests, default=None))
             return None
 
-    def _lacking(self) -> list[Wanted]:
-        requests = {one.key: one for needs in self._wanted.values() for one in needs}
+    def _lacking(self) -> list[WeightsRequest]:
+        requests = {one.key: one for needs in self._requested.values() for one in needs}
         return [one for key, one in requests.items() if key not in self._held]
 
-    def _rests_until(self, request: Wanted) -> float:
+    def _rests_until(self, request: WeightsRequest) -> float:
         failure = self._failures.get(request.key)
         return failure.until if failure else 0.0
 
-    def _require_wanted(self) -> None:
+    def _require_needed(self) -> None:
         with self._changed:
-            is_wanted = self._now in self._lacking()
-        if not is_wanted or self._is_stopping or stop_request.is_asked():
+            is_needed = self._now in self._lacking()
+        if not is_needed or self._is_stopping or stop_request.is_asked():
             raise Stopped("no longer needed")
 
-    def _fail(self, request: Wanted, reason: str) -> None:
+    def _fail(self, request: WeightsRequest, reason: str) -> None:
         with self._changed:
             before = self._failures.get(request.key)
             pause = min(2 * before.pause_s, LONGEST_PAUSE_S) if before else FIRST_PAUSE_S
@@ -274,7 +280,7 @@ class Arrivals:
             self._let_go()
         log.error("weights_not_fetched", weights=request.title, reason=reason, again_in_s=pause)
 
-    def _take(self, request: Wanted, held: HeldFolder) -> None:
+    def _take(self, request: WeightsRequest, held: HeldFolder) -> None:
         with self._changed:
             self._failures.pop(request.key, None)
             self._held[request.key] = held

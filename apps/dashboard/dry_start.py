@@ -12,7 +12,7 @@ from apps.dashboard.rollout_rows import build_rollout_rows, with_judgements
 from apps.evaluation.asking import evaluation_like
 from apps.rollouts.models import Rollout
 from apps.runs.config import ConfigError, RunConfig
-from apps.runs.evaluation import Asked
+from apps.runs.evaluation import Questions
 from apps.runs.models import Run, Worker
 from apps.runs.naming import LONGEST_SLUG, free_name
 
@@ -46,7 +46,7 @@ def start_dry_start(project: Project, plan: RunConfig, by: User) -> Run:
     if not can_be_tried(plan):
         raise ConfigError({"configuration": "samples no tasks of its own, so there is no reply"})
     taskset = plan.taskset or next(iter(plan.tasksets))
-    question_set = Asked(taskset=taskset, samples=ROLLOUTS, tasks=1)
+    question_set = Questions(taskset=taskset, samples=ROLLOUTS, tasks=1)
     run = Run.create(
         project=project,
         slug=free_name(f"try-{plan.policy}-{taskset}"[: LONGEST_SLUG - 8], project.runs.all()),

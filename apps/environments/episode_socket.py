@@ -64,7 +64,7 @@ class EpisodeSocket(Socket):
     def __init__(self) -> None:
         super().__init__()
         self.frames: deque[str] = deque()
-        self.said = asyncio.Event()
+        self.frame_arrived = asyncio.Event()
         self.in_stretch = 0
         self.has_ended = False
         self.answers: dict[int, asyncio.Task] = {}
@@ -107,7 +107,7 @@ class EpisodeSocket(Socket):
         most = settings.REQUESTS_PER_SECOND * STRETCH_S
         if self.in_stretch <= most:
             self.frames.append(text)
-            self.said.set()
+            self.frame_arrived.set()
         elif self.in_stretch == most + 1:
             message = (
                 f"More than {most} frames within {STRETCH_S} s: this frame and later ones in this "
@@ -124,8 +124,8 @@ class EpisodeSocket(Socket):
         ]
         await self.send_json({"type": "episode", **await _episode_document(self.episode)})
         while True:
-            await self.said.wait()
-            self.said.clear()
+            await self.frame_arrived.wait()
+            self.frame_arrived.clear()
             while self.frames:
                 await self._do(self.frames.popleft())
 

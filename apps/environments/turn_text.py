@@ -34,7 +34,7 @@ async def stream_turn_text(
     """
     hub = Hub.here()
     watcher = Watcher(coalesce_s=COALESCE_S)
-    turn_text = _Heard(past, wishes)
+    turn_text = _TurnText(past, wishes)
     try:
         async for piece in _from_hub(hub, watcher, rollout_id, turn_text, answer):
             yield piece
@@ -55,7 +55,7 @@ async def silences(answer: asyncio.Future) -> AsyncIterator[str]:
 
 
 async def _from_hub(
-    hub: Hub, watcher: Watcher, rollout_id: int, turn_text: "_Heard", answer: asyncio.Future
+    hub: Hub, watcher: Watcher, rollout_id: int, turn_text: "_TurnText", answer: asyncio.Future
 ) -> AsyncIterator[str]:
     key = rollout_key(rollout_id)
     await hub.watch(watcher, [key])
@@ -70,7 +70,7 @@ async def _from_hub(
             yield ""
 
 
-class _Heard:
+class _TurnText:
     """Reader of a turn's text from a rollout's stream, each entry once.
 
     The turn begins at token `past` or after it. A possible beginning of a stop text is held back

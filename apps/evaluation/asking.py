@@ -7,7 +7,7 @@ from apps.accounts.models import User
 from apps.rewards.scoring import require_known_scorers
 from apps.runs.config import ConfigError, RunConfig
 from apps.runs.costs import used_up
-from apps.runs.evaluation import Asked, evaluation_key
+from apps.runs.evaluation import Questions, evaluation_key
 from apps.runs.models import Run, WeightVersion
 from apps.runs.naming import LONGEST_SLUG, free_name
 from apps.runs.parsing import parse_config
@@ -19,7 +19,7 @@ NOBODY_JUDGES = (
 
 @unit_of_work
 def start_evaluation(
-    version: WeightVersion, questions: Asked, by: User | None = None, again: bool = False
+    version: WeightVersion, questions: Questions, by: User | None = None, again: bool = False
 ) -> tuple[Run, bool]:
     """Return the version's evaluation with these settings, started, and whether it is new.
 
@@ -63,7 +63,7 @@ def start_evaluation(
 def evaluate_several(
     run: Run,
     numbers: Collection[int] | None,
-    questions: Asked,
+    questions: Questions,
     by: User | None = None,
     again: bool = False,
 ) -> list[tuple[Run, bool]]:
@@ -92,7 +92,7 @@ def list_version_evaluations(version: WeightVersion):
     return version.evaluations.all()
 
 
-def evaluation_plan(run: Run, version: int, questions: Asked) -> RunConfig:
+def evaluation_plan(run: Run, version: int, questions: Questions) -> RunConfig:
     """Return the configuration of an evaluation; by default the run's sampling and scoring.
 
     Raises ConfigError.
@@ -101,7 +101,7 @@ def evaluation_plan(run: Run, version: int, questions: Asked) -> RunConfig:
 
 
 def evaluation_like(
-    like: RunConfig, questions: Asked, run: str = "", version: int = 0
+    like: RunConfig, questions: Questions, run: str = "", version: int = 0
 ) -> RunConfig:
     """Return the configuration of an evaluation that samples and scores as `like` does.
 
@@ -145,7 +145,7 @@ def evaluation_like(
     )
 
 
-def _people(own: dict, questions: Asked, has_machines: bool) -> dict:
+def _people(own: dict, questions: Questions, has_machines: bool) -> dict:
     """Return the run's `people` section for an evaluation.
 
     Nothing learns from the decisions, and an answer that is not judged in time stays without a

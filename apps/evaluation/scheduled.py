@@ -76,8 +76,8 @@ def evaluate_due_versions(run: Run) -> int:
 
 def _start_due(run: Run, schedule: Scheduled) -> int:
     try:
-        due = _due(run, schedule, evaluation_key(evaluation_plan(run, 0, schedule.asked)))
-        return sum(start_evaluation(version, schedule.asked)[1] for version in due)
+        due = _due(run, schedule, evaluation_key(evaluation_plan(run, 0, schedule.questions)))
+        return sum(start_evaluation(version, schedule.questions)[1] for version in due)
     except (
         ConfigError,
         IntegrityError,

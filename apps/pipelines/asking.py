@@ -90,7 +90,7 @@ def answer_operators(pipeline: Sequence[OperatorChoice], cases: Sequence[Case]) 
         if cases
     }
     return [
-        replace(case, asked={name: values[at] for name, values in columns.items()})
+        replace(case, operator_data={name: values[at] for name, values in columns.items()})
         for at, case in enumerate(cases)
     ]
 

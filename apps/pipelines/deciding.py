@@ -29,15 +29,15 @@ ANSWER_ONLY = "answered but not trained on: max_staleness left no room when it w
 class Case:
     """A judged group with the data needed to decide on it.
 
-    `version` is the newest published version, from which ages are counted. `asked` holds the data
-    looked up for operators, by the field of a Sample.
+    `version` is the newest published version, from which ages are counted. `operator_data` holds
+    the data looked up for operators, by the field of a Sample.
     """
 
     group: Group
     rollouts: Sequence[Rollout]
     judgements: dict[int, list[Judgement]]
     version: int
-    asked: Mapping[str, Any] = field(default_factory=dict)
+    operator_data: Mapping[str, Any] = field(default_factory=dict)
 
     def judgements_of(self, rollout: int) -> list[Judgement]:
         return self.judgements.get(rollout, [])
@@ -209,7 +209,7 @@ def build_samples(plan: RunConfig, case: Case) -> list[Sample]:
                 task.question,
                 task.meta,
                 is_dialogue=any(turn["role"] == USER for turn in rollout.turns),
-                **case.asked,
+                **case.operator_data,
             )
         )
     return samples

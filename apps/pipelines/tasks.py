@@ -27,7 +27,7 @@ from apps.tasksets.rows import TaskRow
 from apps.tasksets.storing import WhyNot
 from apps.tasksets.taskset_overlap import said_in
 
-Asked = Task | TaskRow
+AnyTask = Task | TaskRow
 # Field of a Sample → a function that returns it for each task of a project, given the options of
 # all operators that need it.
 Answer = Callable[[int, Sequence[Any], Sequence[Any]], list[Any]]
@@ -118,7 +118,7 @@ def _sift(run: Run, plan: RunConfig, tasks: Sequence[Task]) -> RejectedTasks:
 def sift_tasks(
     pipeline: Sequence[OperatorChoice],
     project: int,
-    tasks: Sequence[tuple[int, Asked]],
+    tasks: Sequence[tuple[int, AnyTask]],
     answers: Mapping[str, Answer],
 ) -> RejectedTasks:
     """Return the tasks that the pipeline's task operators reject, each by its number.
@@ -135,7 +135,7 @@ def sift_tasks(
 def _samples(
     pipeline: Sequence[OperatorChoice],
     project: int,
-    tasks: Sequence[tuple[int, Asked]],
+    tasks: Sequence[tuple[int, AnyTask]],
     answers: Mapping[str, Answer],
 ) -> list[Sample]:
     options_by_question: dict[str, list[OperatorOptions]] = defaultdict(list)

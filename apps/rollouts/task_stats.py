@@ -35,8 +35,8 @@ class TaskRecordQuerySet(models.QuerySet):
         """Return the success rates of those of these tasks that were tried, by index."""
         return dict(
             self.filter(task__index__in=list(indexes))
-            .annotate(found=RATES[which])
-            .values_list("task__index", "found")
+            .annotate(success_rate=RATES[which])
+            .values_list("task__index", "success_rate")
         )
 
     def solved(self, at_least: float, fewest: int) -> "TaskRecordQuerySet":

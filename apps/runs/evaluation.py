@@ -46,7 +46,7 @@ class Evaluation(Section):
     )
 
 
-class Asked(Section):
+class Questions(Section):
     """Questions of an evaluation: two evaluations with the same section can be compared."""
 
     taskset: str = Field(
@@ -85,7 +85,7 @@ class Asked(Section):
     )
 
 
-class Scheduled(Asked):
+class Scheduled(Questions):
     """Version 0 is evaluated too, so that you can see whether training improves it."""
 
     every: int = Field(
@@ -104,8 +104,8 @@ class Scheduled(Asked):
         return _digest(self.model_dump(mode="json"))
 
     @property
-    def asked(self) -> Asked:
-        return Asked(**self.model_dump(exclude={"every", "unit"}))
+    def questions(self) -> Questions:
+        return Questions(**self.model_dump(exclude={"every", "unit"}))
 
     def is_due(self, version: int, step: int, step_before: int) -> bool:
         """Tell whether a version of this step is evaluated.

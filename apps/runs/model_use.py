@@ -54,7 +54,7 @@ def why_not_deleted(policy: Policy) -> str:
 def _why_awaited(policy: Policy) -> str:
     """Return a sentence on an export job that is making a run of the model, if there is one."""
     orders = ExportJob.objects.open().filter(
-        weight_version__run__project=policy.project_id, wanted__slug=policy.slug
+        weight_version__run__project=policy.project_id, options__slug=policy.slug
     )
     return f"{policy.slug} cannot be deleted: an export job is making it now." if orders else ""
 

@@ -66,7 +66,7 @@ class Stage:
         engine.start(folder, 1, read_manifest(folder).probe)
         return engine, time.perf_counter() - began
 
-    def asked(self, engine: Any, folder: Path, name: str) -> float:
+    def measure_speed(self, engine: Any, folder: Path, name: str) -> float:
         """Return tokens a second, and record the gap of the logprobs."""
         count, tokens = (8, 16) if self.small else (64, 256)
         prompts = untrained.prompts(count, 300)
@@ -82,8 +82,8 @@ def graphs(stage: Stage) -> Figures:
     figures: Figures = {}
     for name, is_on in (("graphs", True), ("eager", False)):
         engine, seconds = stage.started(stage.old, graphs=is_on)
-        stage.asked(engine, stage.old, "warm")
-        rate = stage.asked(engine, stage.old, name)
+        stage.measure_speed(engine, stage.old, "warm")
+        rate = stage.measure_speed(engine, stage.old, name)
         engine.stop()
         figures[name] = {"start_s": seconds, "tokens_per_s": rate}
     return figures
@@ -92,10 +92,10 @@ def graphs(stage: Stage) -> Figures:
 def prefix_cache(stage: Stage) -> Figures:
     """Measure the same prompts again, and check that other weights do not use the old cache."""
     engine, _ = stage.started(stage.old)
-    first = stage.asked(engine, stage.old, "first")
-    again = stage.asked(engine, stage.old, "again")
+    first = stage.measure_speed(engine, stage.old, "first")
+    again = stage.measure_speed(engine, stage.old, "again")
     engine.load(stage.new, 2, read_manifest(stage.new).probe)
-    stage.asked(engine, stage.new, "new")
+    stage.measure_speed(engine, stage.new, "new")
     engine.stop()
     return {"tokens_per_s": first, "cached_tokens_per_s": again}
 
@@ -106,7 +106,7 @@ def longest_text(stage: Stage) -> Figures:
     for name, room in (("context", None), ("run", 512)):
         engine, seconds = stage.started(stage.old, longest_text=room)
         figures[name] = {"start_s": seconds, "room": engine._llm.model_config.max_model_len}
-        stage.asked(engine, stage.old, name)
+        stage.measure_speed(engine, stage.old, name)
         engine.stop()
     return figures
 
@@ -116,15 +116,15 @@ def sleep(stage: Stage) -> Figures:
     figures: Figures = {}
     for level in (1, 2):
         engine, _ = stage.started(stage.old, sleep_level=level)
-        stage.asked(engine, stage.old, f"awake{level}")
+        stage.measure_speed(engine, stage.old, f"awake{level}")
         awake = free_bytes()
         times = {"sleep_s": time_engine(engine.sleep), "freed_bytes": free_bytes() - awake}
         times["wake_s"] = time_engine(engine.wake)
-        stage.asked(engine, stage.old, f"woken{level}")
+        stage.measure_speed(engine, stage.old, f"woken{level}")
         engine.sleep()
         probe = read_manifest(stage.new).probe
         times["load_s"] = time_engine(partial(engine.load, stage.new, 2, probe))
-        stage.asked(engine, stage.new, f"new{level}")
+        stage.measure_speed(engine, stage.new, f"new{level}")
         engine.stop()
         figures[f"level_{level}"] = times
     return figures
@@ -137,11 +137,11 @@ def served_adapters(stage: Stage) -> Figures:
     for name, rank in (("merge", None), ("adapter", 32)):
         engine, _ = stage.started(versions[0], adapter_rank=rank)
         with adapters.merge_whole_weights(versions[0]) as merged:
-            stage.asked(engine, merged, "first")
+            stage.measure_speed(engine, merged, "first")
         probe = read_manifest(versions[1]).probe
         load_s = time_engine(lambda: engine.load(versions[1], 2, probe))  # noqa: B023
         with adapters.merge_whole_weights(versions[1]) as merged:
-            rate = stage.asked(engine, merged, "second")
+            rate = stage.measure_speed(engine, merged, "second")
         engine.stop()
         figures[name] = {"load_s": load_s, "tokens_per_s": rate}
     return figures
@@ -160,9 +160,9 @@ def measure_two_gpus(stage: Stage, **options: int) -> Figures:
     if not stage.small and torch.cuda.device_count() < 2:
         return {"skipped": "this machine has one GPU"}
     engine, seconds = stage.started(stage.old, **options)
-    rate = stage.asked(engine, stage.old, "old")
+    rate = stage.measure_speed(engine, stage.old, "old")
     load_s = time_engine(lambda: engine.load(stage.new, 2, read_manifest(stage.new).probe))
-    stage.asked(engine, stage.new, "new")
+    stage.measure_speed(engine, stage.new, "new")
     engine.stop()
     return {"start_s": seconds, "tokens_per_s": rate, "load_s": load_s}
 

@@ -30,8 +30,8 @@ from workers.vision.image_processor import ImageProcessor  # noqa: E402
 from workers.vision.merging import build_text_inputs  # noqa: E402
 
 COLOURS = ("red", "green", "blue", "yellow")
-Asked = tuple[tuple[int, ...], tuple[ShownPicture, ...]]
-Said = dict[str, tuple[list[int], list[float]]]
+PictureQuestion = tuple[tuple[int, ...], tuple[ShownPicture, ...]]
+Replies = dict[str, tuple[list[int], list[float]]]
 
 
 def main() -> int:
@@ -65,7 +65,7 @@ def main() -> int:
     return int(not figures["mean_gap"] <= limit)
 
 
-def draw_picture_question(image_processor: ImageProcessor, number: int) -> Asked:
+def draw_picture_question(image_processor: ImageProcessor, number: int) -> PictureQuestion:
     """Return a question about no, one or two squares."""
     shown = [
         square(COLOURS[(number + place) % 4], 2 + place, 4, 12 + number % 8)
@@ -83,13 +83,13 @@ def draw_picture_question(image_processor: ImageProcessor, number: int) -> Asked
 
 
 def answer_during_load(
-    engine: Engine, questions: dict[str, Asked], folder: Path, max_tokens: int
-) -> Said:
+    engine: Engine, questions: dict[str, PictureQuestion], folder: Path, max_tokens: int
+) -> Replies:
     """Return the engine's answers, while the same weights are loaded again in the middle.
 
     The reload makes the engine read every text anew.
     """
-    replies: Said = {key: ([], []) for key in questions}
+    replies: Replies = {key: ([], []) for key in questions}
     engine.submit(
         [Request(key, ids, Sampling(max_tokens), shown) for key, (ids, shown) in questions.items()]
     )
@@ -109,7 +109,10 @@ def answer_during_load(
 
 @torch.no_grad()
 def measure_gaps(
-    folder: Path, image_processor: ImageProcessor, questions: dict[str, Asked], replies: Said
+    folder: Path,
+    image_processor: ImageProcessor,
+    questions: dict[str, PictureQuestion],
+    replies: Replies,
 ) -> torch.Tensor:
     """Return the absolute differences, in nats, from the logprobs of one pass over the text."""
     model = (

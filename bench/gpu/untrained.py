@@ -22,7 +22,7 @@ SMALL = {
     "vocab_size": 1_000,
     "max_position_embeddings": 2_048,
 }
-Said = tuple[tuple[int, ...], list[int], list[float]]  # prompt, reply, logprobs of the reply
+Reply = tuple[tuple[int, ...], list[int], list[float]]  # prompt, reply, logprobs of the reply
 
 
 def device() -> str:
@@ -54,9 +54,9 @@ def prompts(count: int, tokens: int, vocabulary: int = 1_000) -> list[tuple[int,
 
 def complete_replies(
     engine: Engine, question: Sequence[tuple[int, ...]], tokens: int, name: str
-) -> list[Said]:
+) -> list[Reply]:
     """Return every reply to its end."""
-    replies: dict[str, Said] = {
+    replies: dict[str, Reply] = {
         f"{name}{number}": (prompt, [], []) for number, prompt in enumerate(question)
     }
     engine.submit(
@@ -72,7 +72,7 @@ def complete_replies(
 
 
 @torch.no_grad()
-def mean_gap(folder: Path, replies: Sequence[Said]) -> float:
+def mean_gap(folder: Path, replies: Sequence[Reply]) -> float:
     """Return the mean absolute difference in nats between the engine's and float32 logprobs."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval().to(device())
     gaps = []

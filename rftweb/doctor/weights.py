@@ -6,7 +6,7 @@ from django.conf import settings
 
 from apps.policies.transfer.publisher import Broken, Publisher
 from apps.policies.transfer.signing import SKEW_S
-from apps.policies.transfer.wanted import NotFetched
+from apps.policies.transfer.weights_request import NotFetched
 from rftweb.doctor.finding import Finding, failed_finding, ok, warn
 
 CLOCK_WARNS_S = SKEW_S / 3

@@ -60,7 +60,7 @@ class Example:
         return TaskView(prompt, self.answer, self.domain, self.meta)
 
     @property
-    def wanted(self) -> list[Any]:
+    def expected(self) -> list[Any]:
         return [self.value] if isinstance(self.reply, str) else list(self.value)
 
     def __str__(self) -> str:
@@ -161,9 +161,9 @@ def _problems_of_verdicts(
     if example.value is ANY:
         return
     values = [verdict.value for verdict in verdicts]
-    if not _same(values, example.wanted):
+    if not _same(values, example.expected):
         reasons = "; ".join(verdict.reason for verdict in verdicts)
-        yield f"gets {_shown(values)} instead of {_shown(example.wanted)} ({reasons})"
+        yield f"gets {_shown(values)} instead of {_shown(example.expected)} ({reasons})"
 
 
 def _same(values: Sequence[float | None], expected: Sequence[float | None]) -> bool:

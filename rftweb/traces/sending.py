@@ -54,7 +54,7 @@ class Collector:
             ours,
             parent,
             resource=self.resource,
-            attributes={k: v for k, v in span.told.items() if v is not None},
+            attributes={k: v for k, v in span.attributes.items() if v is not None},
             status=status,
             start_time=_ns(span.start),
             end_time=_ns(span.end),

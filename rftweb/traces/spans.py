@@ -18,7 +18,7 @@ from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion
 
-Told = dict[str, str | int | float | bool]
+Attributes = dict[str, str | int | float | bool]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Span:
     start: datetime
     end: datetime
     parent: str = ""
-    told: Told = field(default_factory=dict)
+    attributes: Attributes = field(default_factory=dict)
     failure: str = ""
 
     @property
@@ -134,7 +134,7 @@ def build_spans(run: Run, groups: Sequence[Group]) -> Iterator[Span]:
             *_judged(trace, group, closed_at, rows),
             *_learned(trace, group, rows),
         ]
-        attributes: Told = {
+        attributes: Attributes = {
             "rftweb.project": run.project.slug,
             "rftweb.run": run.slug,
             "rftweb.group": group.pk,
@@ -145,7 +145,13 @@ def build_spans(run: Run, groups: Sequence[Group]) -> Iterator[Span]:
             attributes["rftweb.draw"] = group.draw_index
         end = max([closed_at, *(span.end for span in within)])
         yield Span(
-            trace, "group", "group", group.opened_at, end, told=attributes, failure=group.reason
+            trace,
+            "group",
+            "group",
+            group.opened_at,
+            end,
+            attributes=attributes,
+            failure=group.reason,
         )
         yield from within
 
@@ -162,7 +168,7 @@ def _sampled(trace: str, group: Group, closed_at: datetime, rows: Rows) -> Itera
         "group",
     )
     for rollout in rollouts:
-        attributes: Told = {
+        attributes: Attributes = {
             "rftweb.rollout": rollout.pk,
             "rftweb.origin": rollout.origin,
             "rftweb.stop_reason": rollout.stop_reason,
@@ -189,7 +195,7 @@ def _sampled(trace: str, group: Group, closed_at: datetime, rows: Rows) -> Itera
 def _judged(trace: str, group: Group, closed_at: datetime, rows: Rows) -> Iterator[Span]:
     for rollout in rows.rollouts.get(group.pk, []):
         for reward in rows.rewards.get(rollout.pk, []):
-            attributes: Told = {
+            attributes: Attributes = {
                 "rftweb.rollout": rollout.pk,
                 "rftweb.source": reward.source,
                 "rftweb.scorer": reward.scorer,
@@ -229,7 +235,7 @@ def _judged(trace: str, group: Group, closed_at: datetime, rows: Rows) -> Iterat
 
 def _learned(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
     for step in rows.steps.get(group.pk, []):
-        attributes: Told = {"rftweb.step": step.number, "rftweb.weight_version": step.version}
+        attributes: Attributes = {"rftweb.step": step.number, "rftweb.weight_version": step.version}
         key = f"step:{step.number}"
         assert step.committed_at is not None  # as selected
         yield Span(

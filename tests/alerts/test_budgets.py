@@ -8,7 +8,7 @@ from apps.alerts.models import Alert, AlertEntry
 from apps.evaluation.asking import start_evaluation
 from apps.evaluation.scheduled import evaluate_due_versions
 from apps.runs.config import ConfigError
-from apps.runs.evaluation import Asked
+from apps.runs.evaluation import Questions
 from apps.runs.models import Run, Usage
 
 
@@ -35,7 +35,7 @@ def test_evaluations_count_against_the_budget_and_wait_with_the_run_until_it_is_
     healthy,
 ):
     healthy.change_config(None, budget={"tokens": 1_000})
-    evaluation, _ = start_evaluation(healthy.weight_versions.get(), Asked(taskset="sort"))
+    evaluation, _ = start_evaluation(healthy.weight_versions.get(), Questions(taskset="sort"))
     Usage.add(evaluation.pk, "a", {"tokens.sampled": 1_000})
     assert look_at_runs() == {"opened": 1, "paused": 1, "evaluations_held": 1}
     evaluation.refresh_from_db()
@@ -51,7 +51,7 @@ def test_evaluations_count_against_the_budget_and_wait_with_the_run_until_it_is_
 
 def test_an_evaluation_that_somebody_paused_stays_so_whatever_its_runs_budget(healthy):
     healthy.change_config(None, budget={"tokens": 1_000})
-    evaluation, _ = start_evaluation(healthy.weight_versions.get(), Asked(taskset="sort"))
+    evaluation, _ = start_evaluation(healthy.weight_versions.get(), Questions(taskset="sort"))
     evaluation.pause()
     look_at_runs()
     evaluation.refresh_from_db()
@@ -65,7 +65,7 @@ def test_no_evaluation_begins_while_the_runs_budget_is_used_up(healthy):
     healthy.refresh_from_db()
     assert evaluate_due_versions(healthy) == 0
     with pytest.raises(ConfigError, match="used up"):
-        start_evaluation(healthy.weight_versions.get(), Asked(taskset="sort"))
+        start_evaluation(healthy.weight_versions.get(), Questions(taskset="sort"))
     healthy.change_config(None, budget=None)
     assert evaluate_due_versions(healthy) == 1
 

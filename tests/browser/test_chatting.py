@@ -54,7 +54,7 @@ def test_what_is_typed_is_answered_while_one_looks(visit, seeded, address, explo
     turn = ChatTurn.objects.get()
     assert turn.state == "done"
     shown = page.locator("#last .words").inner_text()
-    assert shown.split() == (turn.said.split() or ["(empty)"])
+    assert shown.split() == (turn.reply.split() or ["(empty)"])
     page.get_by_role("button", name="Copy").wait_for()
     page.get_by_role("button", name="Retry").click()
     eventually(

@@ -57,7 +57,7 @@ def test_a_prompt_is_answered_while_one_looks(
     turn = ChatTurn.objects.get()
     assert turn.state == "done"
     shown = box.get_by_test_id("reply").inner_text()
-    assert shown.split() == (turn.said.split() or ["(empty)"])
+    assert shown.split() == (turn.reply.split() or ["(empty)"])
     page.reload()
     assert box.get_by_label("Prompt", exact=True).input_value() == "My lamp is late."
     box.get_by_role("button", name="Try again").wait_for()

@@ -36,7 +36,7 @@ def test_the_model_is_exported_from_the_export_page(tone, visit, size, name):
     page.wait_for_url("**/weights/3/")
     page.get_by_text("GGUF, Q8_0").first.wait_for()
     [order] = ExportJob.objects.all()
-    assert (order.kind, order.wanted) == ("export", {"form": "gguf-q8_0"})
+    assert (order.kind, order.options) == ("export", {"form": "gguf-q8_0"})
     page.click("#push summary")
     page.fill("#push-repository", "polite")
     page.fill("#push-token", "hf_secret")

@@ -6,7 +6,7 @@ import pytest
 from django.urls import reverse
 
 from apps.evaluation.asking import start_evaluation
-from apps.runs.evaluation import Asked
+from apps.runs.evaluation import Questions
 from apps.runs.models import Usage
 from tests.keeping import elsewhere
 
@@ -22,7 +22,7 @@ def test_the_desk_is_read_without_scripts(visit, seeded):
     run = seeded["run"]
     elsewhere(
         lambda: start_evaluation(
-            run.weight_versions.get(version=1), Asked(taskset="tone", samples=2)
+            run.weight_versions.get(version=1), Questions(taskset="tone", samples=2)
         )
     )
     elsewhere(lambda: Usage.add(run.pk, "a", {"trainer.cpu_s": 3_600}))

@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 
 from apps.accounts.models import Project
 from apps.evaluation.asking import start_evaluation
-from apps.runs.evaluation import Asked
+from apps.runs.evaluation import Questions
 from apps.runs.models import Metric, Run
 from apps.tasksets.models import Task
 from rftweb.management.run_report import step_rewards
@@ -95,7 +95,7 @@ def test_a_run_of_another_project_is_named_with_its_project(run, taskset, policy
 
 
 def test_a_list_has_evaluations_only_when_they_are_asked_for(run):
-    evaluation, _ = start_evaluation(run.weight_versions.get(), Asked(taskset="sort"))
+    evaluation, _ = start_evaluation(run.weight_versions.get(), Questions(taskset="sort"))
     assert evaluation.slug not in said("runs", "list") and evaluation.slug in said(
         "runs", "list", "--evaluations"
     )

@@ -9,7 +9,7 @@ from apps.evaluation.results import keep_results
 from apps.rewards.models import Reward
 from apps.rollouts.evaluation_groups import close_evaluation_groups, complete_measured
 from apps.rollouts.models import Group
-from apps.runs.evaluation import Asked
+from apps.runs.evaluation import Questions
 from apps.runs.models import Run, WeightVersion
 
 
@@ -36,7 +36,7 @@ def complete(made: Run, finish, right: int | Iterable[int]) -> None:
 
 def evaluated(run: Run, number: int, finish, right: int | Iterable[int], samples: int = 2) -> Run:
     made, _ = start_evaluation(
-        run.weight_versions.get(version=number), Asked(taskset="sort", samples=samples)
+        run.weight_versions.get(version=number), Questions(taskset="sort", samples=samples)
     )
     complete(made, finish, right)
     return made

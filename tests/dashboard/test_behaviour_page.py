@@ -9,7 +9,7 @@ from apps.evaluation.results import keep_results
 from apps.rewards.models import Reward
 from apps.rollouts.evaluation_groups import close_evaluation_groups, complete_measured
 from apps.rollouts.models import Group
-from apps.runs.evaluation import Asked
+from apps.runs.evaluation import Questions
 from apps.runs.models import Run
 from tests.dashboard.evaluating import publish
 
@@ -19,7 +19,7 @@ HELLO = "<script>alert(1)</script> I left it at the door."
 
 def evaluated(run: Run, number: int, finish, text: str, value: float) -> None:
     version = run.weight_versions.get(version=number)
-    made, _ = start_evaluation(version, Asked(taskset="sort", samples=1))
+    made, _ = start_evaluation(version, Questions(taskset="sort", samples=1))
     for group in finish(made, [text], groups=4):
         for rollout in group.rollouts.all():
             Reward.record(rollout, Reward.Source.RULE, "sort", value)

@@ -13,7 +13,7 @@ from apps.accounts.models import Membership, User
 from apps.dashboard.views import comparing_versions
 from apps.evaluation.asking import start_evaluation
 from apps.rollouts.models import Chat, ChatTurn, Comparison
-from apps.runs.evaluation import Asked
+from apps.runs.evaluation import Questions
 from apps.runs.models import Worker
 
 KNOBS = {"temperature": "0.5", "max_tokens": "20"}
@@ -32,7 +32,7 @@ def alice(client, seeded):
 def said(turn: ChatTurn, text: str, state: str = "done") -> ChatTurn:
     """As an explorer leaves it."""
     ChatTurn.objects.filter(pk=turn.pk).update(
-        state=state, said=text, tokens=3, stop_reason="stop", ended_at=timezone.now()
+        state=state, reply=text, tokens=3, stop_reason="stop", ended_at=timezone.now()
     )
     turn.refresh_from_db()
     return turn
@@ -94,7 +94,7 @@ def test_loading_and_writing_are_shown_as_such(alice):
     now = at("run-weight-chat-now", 3, turn.chat_id)
     ChatTurn.objects.filter(pk=turn.pk).update(state="loading")
     assert "Loading v3 into an engine" in alice.get(now).content.decode()
-    ChatTurn.objects.filter(pk=turn.pk).update(state="writing", said="I am", tokens=2)
+    ChatTurn.objects.filter(pk=turn.pk).update(state="writing", reply="I am", tokens=2)
     html = alice.get(now).content.decode()
     assert "I am" in html
     assert "Stop" in html
@@ -149,7 +149,7 @@ def test_an_answer_is_stopped_and_asked_again(alice):
     alice.post(at("run-weight-chat-act", 3, turn.chat_id, "again"))
     turn.refresh_from_db()
     assert turn.is_replaced
-    assert turn.chat.said.get().state == "waiting"
+    assert turn.chat.current_turns.get().state == "waiting"
 
 
 def test_a_conversation_is_its_persons_alone(client, alice, seeded):
@@ -233,7 +233,7 @@ def test_members_who_see_the_run_compare_its_versions_and_ask_nothing(client, se
 
 def test_versions_that_were_evaluated_are_compared_when_their_folders_are_gone(alice, seeded):
     version = seeded.run.weight_versions.get(version=1)
-    start_evaluation(version, Asked(taskset=seeded.run.taskset.slug))
+    start_evaluation(version, Questions(taskset=seeded.run.taskset.slug))
     seeded.run.weight_versions.filter(version__in=(1, 2)).update(state="retired")
     html = alice.get(at("run-weights-compare") + "?one=1&other=3").content.decode()
     assert re.findall(r'<option value="(\d+)"', html.split('id="pick-other"')[0]) == ["3", "1", "0"]

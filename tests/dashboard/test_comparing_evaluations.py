@@ -13,7 +13,7 @@ from apps.dashboard.comparing_runs import same_tasks
 from apps.dashboard.evaluations import EvaluationQuery
 from apps.evaluation.asking import start_evaluation
 from apps.evaluation.models import EvaluationResult
-from apps.runs.evaluation import Asked
+from apps.runs.evaluation import Questions
 from apps.runs.models import Run
 from apps.tasksets.models import Taskset
 from tests.dashboard.evaluating import evaluated, publish
@@ -110,7 +110,7 @@ def test_what_is_under_way_says_how_far_it_is_and_a_complete_one_stands_before_i
 ):
     evaluated(two[0], 1, finish, 3)
     for run in two:
-        start_evaluation(run.weight_versions.get(version=2), Asked(taskset="sort", samples=2))
+        start_evaluation(run.weight_versions.get(version=2), Questions(taskset="sort", samples=2))
     (asked,) = of_runs(two, PASS).asked
     assert (asked.lines[0].newest.number, asked.lines[1].newest.number, asked.lines[1].best) == (
         1,
@@ -215,11 +215,11 @@ def test_more_evaluations_cost_no_more_queries(client, two, alice, finish):
 
     for run in two:
         evaluated(run, 1, finish, 2)
-    start_evaluation(two[0].weight_versions.get(version=0), Asked(taskset="sort", samples=2))
+    start_evaluation(two[0].weight_versions.get(version=0), Questions(taskset="sort", samples=2))
     few = queries()
     publish(two[0], *range(3, 9))
     for version in two[0].weight_versions.all():
-        start_evaluation(version, Asked(taskset="sort", samples=2))
+        start_evaluation(version, Questions(taskset="sort", samples=2))
     assert queries() <= few
 
 
@@ -287,11 +287,12 @@ def test_more_evaluations_of_two_versions_cost_no_more_queries(client, two, alic
 
     for number in (1, 2):
         evaluated(two[0], number, finish, 2)
-    start_evaluation(two[0].weight_versions.get(version=1), Asked(taskset="sort", samples=3))
+    start_evaluation(two[0].weight_versions.get(version=1), Questions(taskset="sort", samples=3))
     few = queries()
     for number in (1, 2):
         for samples in (4, 5, 6):
             start_evaluation(
-                two[0].weight_versions.get(version=number), Asked(taskset="sort", samples=samples)
+                two[0].weight_versions.get(version=number),
+                Questions(taskset="sort", samples=samples),
             )
     assert queries() <= few

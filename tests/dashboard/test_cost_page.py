@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from apps.accounts.models import AuditEntry
 from apps.evaluation.asking import start_evaluation
-from apps.runs.evaluation import Asked
+from apps.runs.evaluation import Questions
 from apps.runs.models import Metric, Prices, Run, Usage
 
 
@@ -133,7 +133,7 @@ def test_each_accepted_experience_is_counted_however_many_there_are(client, cast
 def test_what_evaluations_used_has_a_line_and_they_are_not_beside_the_newest_runs(
     client, cast, used
 ):
-    evaluation, _ = start_evaluation(used.weight_versions.get(), Asked(taskset="sort"))
+    evaluation, _ = start_evaluation(used.weight_versions.get(), Questions(taskset="sort"))
     client.force_login(cast.alice)
     assert "evaluations (included above)" not in page(client, used)
     Usage.add(evaluation.pk, "a", {"tokens.sampled": 655})

@@ -12,7 +12,7 @@ from django.urls import reverse
 from apps.evaluation.asking import start_evaluation
 from apps.evaluation.scheduled import add_schedule
 from apps.rollouts.models import Rollout
-from apps.runs.evaluation import Asked, Scheduled
+from apps.runs.evaluation import Questions, Scheduled
 from apps.runs.models import Run
 from apps.tasksets.importing import generate
 from apps.tasksets.scales import find_scale
@@ -47,12 +47,12 @@ def test_versions_stand_beside_each_other_with_their_metrics(client, published, 
     for number, right in ((0, 1), (1, 3)):
         complete(
             start_evaluation(
-                published.weight_versions.get(version=number), Asked(taskset="sort", samples=2)
+                published.weight_versions.get(version=number), Questions(taskset="sort", samples=2)
             )[0],
             finish,
             right,
         )
-    start_evaluation(published.weight_versions.get(version=2), Asked(taskset="sort", samples=2))
+    start_evaluation(published.weight_versions.get(version=2), Questions(taskset="sort", samples=2))
     text = shown(client, published)
     assert "25.0 %" in text and "75.0 %" in text and "0/4</span> tasks" in text
     by_set = Run.objects.filter(is_evaluation=True).first().evaluation_set
@@ -77,7 +77,7 @@ def test_versions_are_paged_by_their_number_and_the_first_stays(client, publishe
     client.force_login(alice)
     publish(published, *range(3, 92))
     for version in published.weight_versions.all():
-        start_evaluation(version, Asked(taskset="sort", samples=2))
+        start_evaluation(version, Questions(taskset="sort", samples=2))
     assert versions_in(text := shown(client, published)) == [*range(91, 51, -1), 0]
     assert "?below=52" in text
     assert versions_in(text := shown(client, published, "?below=52&measure=mean")) == [
@@ -93,7 +93,8 @@ def test_any_of_what_was_asked_can_be_chosen(client, published, alice):
     client.force_login(alice)
     base = published.weight_versions.get(version=0)
     made = [
-        start_evaluation(base, Asked(taskset="sort", samples=samples))[0] for samples in range(1, 9)
+        start_evaluation(base, Questions(taskset="sort", samples=samples))[0]
+        for samples in range(1, 9)
     ]
     text = shown(client, published)
     assert [f"by={one.evaluation_set}" in text for one in made] == [False, False, *[True] * 6]
@@ -111,7 +112,7 @@ def test_a_version_leads_to_its_comparison_with_the_first(client, published, ali
     for number in (1, 2):
         complete(
             start_evaluation(
-                published.weight_versions.get(version=number), Asked(taskset="sort", samples=2)
+                published.weight_versions.get(version=number), Questions(taskset="sort", samples=2)
             )[0],
             finish,
             number,
@@ -125,7 +126,7 @@ def test_another_metric_stands_in_the_address(client, published, alice, finish):
     client.force_login(alice)
     complete(
         start_evaluation(
-            published.weight_versions.get(version=1), Asked(taskset="sort", samples=2)
+            published.weight_versions.get(version=1), Questions(taskset="sort", samples=2)
         )[0],
         finish,
         2,
@@ -301,7 +302,7 @@ def test_a_k_of_which_no_metric_is_kept_is_said_to_be_none_of_those(
     client.force_login(alice)
     complete(
         start_evaluation(
-            published.weight_versions.get(version=1), Asked(taskset="sort", samples=2)
+            published.weight_versions.get(version=1), Questions(taskset="sort", samples=2)
         )[0],
         finish,
         2,
@@ -312,7 +313,7 @@ def test_a_k_of_which_no_metric_is_kept_is_said_to_be_none_of_those(
 
 def test_who_judges_a_run_blind_learns_nothing_of_its_versions(client, published, bob, finish):
     made, _ = start_evaluation(
-        published.weight_versions.get(version=1), Asked(taskset="sort", samples=2)
+        published.weight_versions.get(version=1), Questions(taskset="sort", samples=2)
     )
     complete(made, finish, 3)
     client.force_login(bob)
@@ -327,7 +328,7 @@ def test_an_evaluation_shows_its_metrics_what_is_missing_and_its_hardest_tasks(
 ):
     client.force_login(alice)
     made, _ = start_evaluation(
-        published.weight_versions.get(version=1), Asked(taskset="sort", samples=2)
+        published.weight_versions.get(version=1), Questions(taskset="sort", samples=2)
     )
     assert "No results yet" in shown(client, made)
     complete(made, finish, 3)
@@ -345,7 +346,7 @@ def test_a_scale_that_comes_after_an_evaluation_tells_it_by_difficulty(
     monkeypatch.setattr("apps.evaluation.results.BANDS", 2)
     client.force_login(alice)
     made, _ = start_evaluation(
-        published.weight_versions.get(version=1), Asked(taskset="sort", samples=2)
+        published.weight_versions.get(version=1), Questions(taskset="sort", samples=2)
     )
     complete(made, finish, 2)
     assert "sort has no difficulty scale; all tasks are of the same domain" in shown(client, made)
@@ -380,14 +381,14 @@ def test_more_versions_cost_no_more_queries(client, published, alice, finish):
 
     complete(
         start_evaluation(
-            published.weight_versions.get(version=0), Asked(taskset="sort", samples=2)
+            published.weight_versions.get(version=0), Questions(taskset="sort", samples=2)
         )[0],
         finish,
         1,
     )
-    start_evaluation(published.weight_versions.get(version=1), Asked(taskset="sort", samples=2))
+    start_evaluation(published.weight_versions.get(version=1), Questions(taskset="sort", samples=2))
     few = queries()
     publish(published, *range(3, 12))
     for version in published.weight_versions.all():
-        start_evaluation(version, Asked(taskset="sort", samples=2))
+        start_evaluation(version, Questions(taskset="sort", samples=2))
     assert queries() <= few <= 24

@@ -45,7 +45,7 @@ def test_a_prompt_is_asked_and_its_reply_is_shown(owner, alice, policy):
     assert (turn.chat.policy, turn.chat.by, turn.chat.weight_version) == (policy, alice, None)
     html = owner.get(at(policy)).content.decode()
     assert "Waiting for an engine" in html and "again.js" in html
-    ended(turn, said="I am **sorry** <script>")
+    ended(turn, reply="I am **sorry** <script>")
     html = owner.get(at(policy, "policy-prompt-now")).content.decode()
     assert "<strong>sorry</strong>" in html and "&lt;script&gt;" in html
     assert "My &lt;b&gt;lamp&lt;/b&gt; is late" in html and "data-ended" in html
@@ -64,7 +64,7 @@ def test_loading_and_writing_are_shown_as_such(owner, policy):
     now = at(policy, "policy-prompt-now")
     ChatTurn.objects.filter(pk=turn.pk).update(state="loading")
     assert "Loading the model into an engine" in owner.get(now).content.decode()
-    ChatTurn.objects.filter(pk=turn.pk).update(state="writing", said="I am", tokens=2)
+    ChatTurn.objects.filter(pk=turn.pk).update(state="writing", reply="I am", tokens=2)
     html = owner.get(now).content.decode()
     assert "I am" in html and "Stop" in html and "data-ended" not in html
 

@@ -9,7 +9,7 @@ from django.urls import reverse
 from apps.accounts.models import Membership, User
 from apps.dashboard.run_pages import TABS
 from apps.evaluation.asking import start_evaluation
-from apps.runs.evaluation import Asked
+from apps.runs.evaluation import Questions
 from apps.runs.models import Run
 from tests.dashboard.evaluating import publish
 
@@ -101,7 +101,7 @@ def test_a_page_below_a_tab_marks_the_tab_and_itself(client, seeded):
 
 def test_an_evaluation_has_no_tab_that_leads_back_to_itself(client, published, alice):
     version = published.weight_versions.get(version=0)
-    made, _ = start_evaluation(version, Asked(taskset="sort", samples=2))
+    made, _ = start_evaluation(version, Questions(taskset="sort", samples=2))
     client.force_login(alice)
     found = offered(client, made)
     assert reverse("run-evaluations", args=["lab", made.slug]) in found

@@ -263,7 +263,10 @@ def test_a_policy_is_ordered_under_a_name_that_is_free(alice, seeded):
     assert "The project already has a policy tone" in answer.content.decode()
     answer = alice.post(at("run-weight-act", 3, "promote"), {"slug": "polite"}, follow=True)
     [order] = ExportJob.objects.all()
-    assert order.wanted == {"slug": "polite", "title": "Polite replies, rated by people, version 3"}
+    assert order.options == {
+        "slug": "polite",
+        "title": "Polite replies, rated by people, version 3",
+    }
     assert "waiting for a worker for" in answer.content.decode()
     assert seeded.run.weight_versions.get(version=3).pinned_at
     assert "polite" in alice.get(at("run-weight-now", 3)).content.decode()
@@ -289,7 +292,7 @@ def test_a_branch_is_ordered_with_what_becomes_of_its_parent(alice, seeded):
     said = {"slug": "on", "steps": "20", "stop_parent": "true", "name": "tone-7", "start": "true"}
     alice.post(at("run-weight-act", 3, "branch"), said)
     [order] = ExportJob.objects.all()
-    assert order.wanted == {
+    assert order.options == {
         "slug": "on",
         "title": "Polite replies, rated by people, from version 3",
         "steps": 20,

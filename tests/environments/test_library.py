@@ -142,8 +142,8 @@ def test_a_picture_is_drawn_in_letters_and_its_question_has_one_answer():
     environment = ENVIRONMENTS["picture_question"]()
     for seed in range(40):
         environment.reset(seed, {"rows": 3, "columns": 3})
-        assert environment.step(f" {environment.wanted.upper()}.\n").reward == 1.0
-        assert environment.step(f"1 2 3 {environment.wanted}").reward == 0.0
+        assert environment.step(f" {environment.expected.upper()}.\n").reward == 1.0
+        assert environment.step(f"1 2 3 {environment.expected}").reward == 0.0
 
 
 def test_code_repair_pays_for_the_repaired_function_and_tells_what_is_wrong_with_another():
@@ -163,7 +163,7 @@ def test_code_repair_is_not_paid_for_what_it_was_shown_alone():
     environment.reset(1, {})
     known = {
         json.dumps(call.arguments): wanted
-        for call, wanted in zip(environment.exercise.calls[:3], exercise(1).wanted, strict=False)
+        for call, wanted in zip(environment.exercise.calls[:3], exercise(1).expected, strict=False)
     }
     cheat = (
         f"import json\ndef {environment.exercise.name}(*given):\n    return"

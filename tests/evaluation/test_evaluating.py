@@ -17,13 +17,13 @@ from apps.rollouts.evaluation_groups import complete_measured
 from apps.rollouts.excluded_tasks import LeftOut
 from apps.rollouts.models import Group
 from apps.runs.config import ConfigError
-from apps.runs.evaluation import Asked
+from apps.runs.evaluation import Questions
 from apps.runs.models import Run, WeightVersion
 from workers.coordinator import summarize, sweep_leases
 from workers.scorer_dispatch import answer_questions
 
 pytestmark = pytest.mark.django_db
-ASKED = Asked(taskset="sort", samples=3)
+ASKED = Questions(taskset="sort", samples=3)
 
 
 def published(run: Run, *versions: int) -> None:
@@ -54,7 +54,7 @@ def test_a_version_is_asked_what_its_run_asks_unless_told_otherwise(new_run):
     judge = {"scorer": "sort", "weight": 2, "trust": {"kappa": 0.5}}
     run = new_run(sampling={"max_tokens": 40, "temperature": 0.7}, rewards=[judge])
     made, is_new = start_evaluation(
-        version(run), Asked(taskset="sort", samples=3, temperature=0.2, tasks=2)
+        version(run), Questions(taskset="sort", samples=3, temperature=0.2, tasks=2)
     )
     plan = made.settings
     assert (is_new, made.state, made.tasks_asked, plan.group_size) == (True, "running", 2, 3)
@@ -83,7 +83,7 @@ def test_what_was_stopped_may_be_asked_anew(run):
 )
 def test_what_cannot_be_asked_makes_no_run(run, asked, field):
     with pytest.raises(ConfigError) as refused:
-        start_evaluation(version(run), Asked(**{"taskset": "sort", **asked}))
+        start_evaluation(version(run), Questions(**{"taskset": "sort", **asked}))
     assert field in refused.value.problems and Run.objects.count() == 1
 
 
@@ -132,7 +132,7 @@ def test_people_may_judge_an_evaluation(new_run):
     run = new_run(rewards=[], people={"per_group": 2, "at_deadline": "drop", "deadline_s": 30})
     with pytest.raises(ConfigError, match="the run has no scorers"):
         start_evaluation(version(run), ASKED)
-    people = start_evaluation(version(run), Asked(taskset="sort", samples=3, people=2))[
+    people = start_evaluation(version(run), Questions(taskset="sort", samples=3, people=2))[
         0
     ].settings.people
     assert (people.per_group, people.deadline_s, people.at_deadline) == (2, 30, "drop")

@@ -14,7 +14,7 @@ from apps.pipelines.refining import refine
 from apps.rewards.models import Reward
 from apps.rollouts.evaluation_groups import complete_measured
 from apps.rollouts.models import Group, Rollout
-from apps.runs.evaluation import Asked
+from apps.runs.evaluation import Questions
 from apps.runs.models import Run
 from apps.tasksets.scales import find_scale
 
@@ -31,7 +31,9 @@ def evaluation(run, finish):
     """Of four tasks, two answers each: one all right, one half, one with a reward alone, and one
     whose group was dropped.
     """
-    made, _ = start_evaluation(run.weight_versions.get(version=0), Asked(taskset="sort", samples=2))
+    made, _ = start_evaluation(
+        run.weight_versions.get(version=0), Questions(taskset="sort", samples=2)
+    )
     groups = finish(made, ["#### 1", "#### 2"], groups=4)
     for group in groups[:3]:
         for rollout in group.rollouts.all():
@@ -141,7 +143,7 @@ def test_a_long_text_without_an_answer_has_none_to_compare():
 
 def test_an_evaluation_that_cannot_be_summed_up_keeps_no_other_from_it(evaluation, run):
     broken, _ = start_evaluation(
-        run.weight_versions.get(version=0), Asked(taskset="sort", samples=3)
+        run.weight_versions.get(version=0), Questions(taskset="sort", samples=3)
     )
     broken.complete()
     Run.objects.filter(pk=broken.pk).update(config={"policy": 3})

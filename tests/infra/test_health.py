@@ -15,7 +15,7 @@ from apps.alerts.models import Alert
 from apps.evaluation.asking import start_evaluation
 from apps.feedback.models import Rating
 from apps.rollouts.models import Group
-from apps.runs.evaluation import Asked
+from apps.runs.evaluation import Questions
 from apps.runs.models import Metric, Run, Worker, after
 from apps.streaming import worker_notifications
 from tests.dashboard.evaluating import evaluated, publish
@@ -108,7 +108,7 @@ def test_metrics_show_where_each_run_stands(bob, run, finish):
 
 
 def test_evaluations_have_groups_and_no_updates_in_the_metrics(bob, run, finish):
-    evaluation, _ = start_evaluation(run.weight_versions.get(), Asked(taskset="sort"))
+    evaluation, _ = start_evaluation(run.weight_versions.get(), Questions(taskset="sort"))
     finish(evaluation)
     text = scraped(bob)
     assert 'rftweb_runs{state="running"} 1.0' in text

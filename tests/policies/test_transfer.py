@@ -15,7 +15,7 @@ from apps.policies.transfer import fetching
 from apps.policies.transfer.cache import PART, Cache
 from apps.policies.transfer.fetching import Progress, fetch_folder
 from apps.policies.transfer.publisher import WRONG_SECRET, Broken, Publisher
-from apps.policies.transfer.wanted import POLICY, NotFetched, Stopped, Wanted
+from apps.policies.transfer.weights_request import POLICY, NotFetched, Stopped, WeightsRequest
 from tests.web_process import WebProcess, Wire
 from tests.weight_folders import write_adapter, write_sealed
 from workers.adapters import find_adapter_base
@@ -58,14 +58,16 @@ def cache(tmp_path) -> Cache:
 def publish(project, tmp_path):
     """Call `publish(name, numbers=…)`: a policy over a sealed folder, and what a machine wants."""
 
-    def made(name: str, **shape: int) -> tuple[Path, Wanted]:
+    def made(name: str, **shape: int) -> tuple[Path, WeightsRequest]:
         folder = write_sealed(tmp_path / name, **shape)
         return folder, published(project, name, folder)
 
     return made
 
 
-def published(project, name: str, folder: Path, base: Wanted | None = None) -> Wanted:
+def published(
+    project, name: str, folder: Path, base: WeightsRequest | None = None
+) -> WeightsRequest:
     fingerprint = read_manifest(folder).fingerprint
     row = Policy.objects.create(
         project=project,
@@ -78,7 +80,7 @@ def published(project, name: str, folder: Path, base: Wanted | None = None) -> W
         parameters=1,
         context_tokens=64,
     )
-    return Wanted(POLICY, row.pk, fingerprint, name, base)
+    return WeightsRequest(POLICY, row.pk, fingerprint, name, base)
 
 
 def bytes_in(folder: Path) -> dict[str, bytes]:
@@ -171,7 +173,7 @@ class Falsifying(Publisher):
     def falsified(self) -> list[str]:
         return self.__dict__.setdefault("names", [])
 
-    def part(self, wanted: Wanted, name: str, begin: int, size: int) -> Iterator[bytes]:
+    def part(self, wanted: WeightsRequest, name: str, begin: int, size: int) -> Iterator[bytes]:
         for chunk in super().part(wanted, name, begin, size):
             if name == MODEL and not self.falsified:
                 self.falsified.append(name)
@@ -251,7 +253,7 @@ def test_the_least_recently_used_makes_room_and_what_is_in_use_stays(publisher, 
     also_in_use.release()
 
 
-def here(cache: Cache, wanted: dict[str, Wanted]) -> set[str]:
+def here(cache: Cache, wanted: dict[str, WeightsRequest]) -> set[str]:
     return {name for name, one in wanted.items() if cache.folder(one).is_dir()}
 
 
@@ -304,7 +306,7 @@ def test_two_that_want_the_same_fetch_it_once(publisher, cache, publish):
     results = []
 
     class Counting(Publisher):
-        def part(self, wanted: Wanted, name: str, begin: int, size: int) -> Iterator[bytes]:
+        def part(self, wanted: WeightsRequest, name: str, begin: int, size: int) -> Iterator[bytes]:
             asked.append(name)
             if name == MODEL:
                 waited.wait(60)

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from apps.alerts.ledger import usage_totals_match_their_hours
 from apps.evaluation.asking import start_evaluation
 from apps.runs.costs import cost_metrics, load_costs, load_spending
-from apps.runs.evaluation import Asked
+from apps.runs.evaluation import Questions
 from apps.runs.models import Prices, Usage, UsageTotal
 
 HOUR = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -129,7 +129,7 @@ def test_what_is_put_anew_replaces_what_it_was_in_the_total(run):
 
 
 def test_what_the_evaluations_of_its_versions_use_is_the_runs_cost_too(run):
-    evaluation, _ = start_evaluation(run.weight_versions.get(), Asked(taskset="sort"))
+    evaluation, _ = start_evaluation(run.weight_versions.get(), Questions(taskset="sort"))
     Usage.add_all(
         {(run.pk, "a"): {"trainer.gpu_s": 3_600}, (evaluation.pk, "a"): {"explorer.gpu_s": 1_800}}
     )

@@ -10,7 +10,7 @@ from django.db import NotSupportedError, connection, transaction
 
 from apps.evaluation.asking import start_evaluation
 from apps.rewards.models import Reward
-from apps.runs.evaluation import Asked
+from apps.runs.evaluation import Questions
 from apps.runs.models import Metric
 from rftweb.sql import making
 from rftweb.sql.views import VIEWS
@@ -86,7 +86,9 @@ def test_evaluations_stand_under_the_run_whose_version_they_ask(run, finish):
 
 
 def test_runs_say_which_of_them_are_evaluations(run):
-    made, _ = start_evaluation(run.weight_versions.get(version=0), Asked(taskset="sort", samples=2))
+    made, _ = start_evaluation(
+        run.weight_versions.get(version=0), Questions(taskset="sort", samples=2)
+    )
     assert asked("SELECT run, is_evaluation FROM desk.runs ORDER BY run_id") == [
         ("run-0", False),
         (made.slug, True),
@@ -94,7 +96,7 @@ def test_runs_say_which_of_them_are_evaluations(run):
 
 
 def test_an_evaluation_that_is_not_complete_has_no_metrics(run):
-    start_evaluation(run.weight_versions.get(version=0), Asked(taskset="sort", samples=2))
+    start_evaluation(run.weight_versions.get(version=0), Questions(taskset="sort", samples=2))
     assert asked("SELECT state, judged, summed_up_at FROM desk.evaluations") == [
         ("running", None, None)
     ]

@@ -96,7 +96,7 @@ class VllmEngine:
             raise ValueError(f"temperature must be {COLDEST} or more, not {temperature}")
         self.temperature = temperature
         self.options = options
-        self.wanted = precision
+        self.requested_precision = precision
         self.precision = ""  # known once the weights are known
         self._seeds = Seeds(seed)
         self._outbox = DeltaQueue()
@@ -121,7 +121,7 @@ class VllmEngine:
         began = time.perf_counter()
         first = _Version(folder, version, probe, read_manifest(folder).fingerprint)
         self._shapes = read_tensor_shapes(adapters.find_adapter_base(folder) or folder)
-        self.precision = choose_vllm_precision(self._shapes, ON_GPU, self.wanted)
+        self.precision = choose_vllm_precision(self._shapes, ON_GPU, self.requested_precision)
         self._image_processor = ImageProcessor.of(adapters.find_adapter_base(folder) or folder)
         started: Future[Parity] = Future()
         self._strangers = {child.pid for child in multiprocessing.active_children()}

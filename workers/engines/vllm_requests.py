@@ -40,13 +40,13 @@ SETTLE_SECONDS = 0.002
 class InFlightRequest:
     """Request in flight.
 
-    `said`: the tokens sampled so far. `stretch`: vLLM's collector of outputs; None while vLLM does
-    not have the request.
+    `sampled`: the tokens sampled so far. `stretch`: vLLM's collector of outputs; None while vLLM
+    does not have the request.
     """
 
     request: Request
     seed: int
-    said: list[int] = field(default_factory=list)
+    sampled: list[int] = field(default_factory=list)
     stretch: Any = None
 
 
@@ -71,7 +71,7 @@ class InFlightRequests:
 
         A request that leaves no room for a reply ends with stop reason "error".
         """
-        prompt_ids = [*in_flight.request.prompt_ids, *in_flight.said]
+        prompt_ids = [*in_flight.request.prompt_ids, *in_flight.sampled]
         room = self.llm.model_config.max_model_len - len(prompt_ids)
         if room < 1:
             self.outbox.put([Delta(in_flight.request.id, 0, (), (), self.version, "error")])
@@ -124,7 +124,7 @@ class InFlightRequests:
         for in_flight in [in_flight for in_flight in named if not in_flight.stretch]:
             if self.requests.pop(in_flight.request.id, None):  # it was suspended
                 end = Delta(
-                    in_flight.request.id, len(in_flight.said), (), (), self.version, "abort"
+                    in_flight.request.id, len(in_flight.sampled), (), (), self.version, "abort"
                 )
                 self.outbox.put([end])
 
@@ -181,13 +181,13 @@ class InFlightRequests:
         stop_reason = self._stop_reason(output.finished, completion)
         delta = Delta(
             in_flight.request.id,
-            len(in_flight.said),
+            len(in_flight.sampled),
             token_ids,
             logprobs,
             self.version,
             stop_reason,
         )
-        in_flight.said += token_ids
+        in_flight.sampled += token_ids
         if output.finished:
             self._require_version(completion)
             in_flight.stretch = None
@@ -221,12 +221,14 @@ def _parameters(in_flight: InFlightRequest, room: int) -> SamplingParams:
     """
     sampling = in_flight.request.sampling
     return SamplingParams(
-        max_tokens=min(sampling.max_tokens - len(in_flight.said), room),
+        max_tokens=min(sampling.max_tokens - len(in_flight.sampled), room),
         temperature=sampling.temperature,
         top_p=1.0,
         top_k=0,
         # vLLM starts a new generator for each stretch, which must not repeat numbers.
-        seed=stretch_seed(in_flight.seed, len(in_flight.request.prompt_ids) + len(in_flight.said)),
+        seed=stretch_seed(
+            in_flight.seed, len(in_flight.request.prompt_ids) + len(in_flight.sampled)
+        ),
         stop_token_ids=list(sampling.stop_token_ids),
         ignore_eos=True,
         logprobs=0,  # of the sampled token only

@@ -10,7 +10,7 @@ from django.conf import settings
 from jinja2 import TemplateError
 
 from apps.policies.manifest import verify_folder
-from apps.policies.transfer.wanted import NotFetched
+from apps.policies.transfer.weights_request import NotFetched
 from apps.rollouts.models import ChatTurn
 from workers import weight_folders
 from workers.adapters import find_adapter_base

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import Min
 from django.db.models.functions import Now
 
-from apps.policies.transfer.wanted import NotFetched
+from apps.policies.transfer.weights_request import NotFetched
 from apps.rollouts.models import ChatTurn
 from apps.rollouts.models.chats import ChatSubject
 from apps.runs.models import Worker

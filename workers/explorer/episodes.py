@@ -47,8 +47,8 @@ LOST = "the database lost the observation when it crashed"
 class PlayedRollout:
     """A rollout in flight and its episode.
 
-    `known` is the number of observations read; `cut` tells whether the run's length limit cut the
-    last action; `is_one_call` marks an unnamed caller's episode, which ends with its answer.
+    `observations_read` is a number; `cut` tells whether the run's length limit cut the last action;
+    `is_one_call` marks an unnamed caller's episode, which ends with its answer.
     """
 
     rollout: InFlightRollout
@@ -56,7 +56,7 @@ class PlayedRollout:
     seed: int
     options: dict[str, Any]
     turn_limit: int
-    known: int = 0
+    observations_read: int = 0
     cut: bool = False
     is_one_call: bool = False
     actions: list[str] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Episodes:
         self.played: dict[int, PlayedRollout] = {}
         self.away: set[int] = set()  # episodes where it is the environment's move
         self.outside: set[int] = set()  # those of them that wait for a service's room
-        self.said: list[Action] = []  # actions not written yet
+        self.unwritten_actions: list[Action] = []  # actions not written yet
         self.replies: list[Reply] = []  # replies not written yet
         self.looked_at = time.monotonic()
         self.asked_at = 0.0
@@ -120,10 +120,10 @@ class Episodes:
         before = len(rollout.plan.prompt_ids) + rollout.turn.first
         logprobs = rollout.turn_logprobs() if rollout.wishes.logprobs else None
         version = rollout.version_at(rollout.turn.first)
-        self.said.append(
+        self.unwritten_actions.append(
             Action(
                 played.episode_id,
-                played.known - 1,
+                played.observations_read - 1,
                 text,
                 rollout.turn.first,
                 len(ids),
@@ -181,7 +181,7 @@ class Episodes:
         This is one statement. `is_beside` means that the engine is busy with other rollouts, so
         this is called at each token. Rows are then read only at intervals.
         """
-        has_acted = bool(self.said)
+        has_acted = bool(self.unwritten_actions)
         self._let_in()
         self._write_actions()
         wrote = self._write_replies()
@@ -198,23 +198,25 @@ class Episodes:
         self.read_at = now
         all_news = [
             (self.played[news.episode_id], news)
-            for news in list_news({pk: one.known for pk, one in self.played.items()})
+            for news in list_news({pk: one.observations_read for pk, one in self.played.items()})
         ]
         for played, news in all_news:
-            played.known = news.number + 1
+            played.observations_read = news.number + 1
             self.away.discard(played.episode_id)
         return all_news
 
     def _write_actions(self) -> None:
-        for lost in record_actions(self.said):
+        for lost in record_actions(self.unwritten_actions):
             with suppress(CannotPlay):
                 fail_episode(lost, LOST)
         for one in [
-            action.episode_id for action in self.said if self.played[action.episode_id].is_one_call
+            action.episode_id
+            for action in self.unwritten_actions
+            if self.played[action.episode_id].is_one_call
         ]:
             with suppress(CannotPlay):  # ended already
                 end_episode(one, ANSWERED)
-        self.said.clear()
+        self.unwritten_actions.clear()
 
     def _write_replies(self) -> bool:
         """Write the environment's replies; return whether there were any."""
@@ -288,7 +290,9 @@ class Episodes:
         self.away -= gone
         self.outside -= gone
         self.asked_at = 0.0  # check for room at once
-        self.said = [action for action in self.said if action.episode_id not in gone]
+        self.unwritten_actions = [
+            action for action in self.unwritten_actions if action.episode_id not in gone
+        ]
         self.replies = [reply for reply in self.replies if reply.episode not in gone]
 
     def patience(self, seconds: float) -> float:

@@ -6,7 +6,7 @@ from apps.environments.closing import rests
 from apps.environments.environment_lookup import find_or_register as find_environment
 from apps.policies.manifest import DamagedWeights, read_manifest
 from apps.policies.models import Policy
-from apps.policies.transfer.wanted import NotFetched
+from apps.policies.transfer.weights_request import NotFetched
 from apps.rollouts.models import Group
 from apps.runs.admission import groups_allowed
 from apps.runs.models import Run

@@ -57,7 +57,7 @@ def _run(order: ExportJob) -> None:
     except (OrderOver, OperationalError, InterfaceError):
         raise
     except IntegrityError:
-        order.fail(f"the name {order.wanted.get('slug')!r} is already used; choose another name")
+        order.fail(f"the name {order.options.get('slug')!r} is already used; choose another name")
     except REFUSALS as error:
         order.fail(str(error))
     except Exception as error:  # the error is stored with the order, and the next one is processed
@@ -74,16 +74,16 @@ def _run(order: ExportJob) -> None:
 
 
 def _promote(order: ExportJob) -> dict[str, Any]:
-    return {"policy": _policy(order, order.wanted["slug"], order.wanted["title"])}
+    return {"policy": _policy(order, order.options["slug"], order.options["title"])}
 
 
 def _branch(order: ExportJob) -> dict[str, Any]:
     """Make the policy and run of a branch; a run that an earlier attempt made is used."""
     policy = _policy(order)
-    made = order.weight_version.branches.filter(slug=order.wanted["slug"]).first()
+    made = order.weight_version.branches.filter(slug=order.options["slug"]).first()
     return {
         "policy": policy,
-        "run": made or branch(order.weight_version, policy, order.by, order.wanted),
+        "run": made or branch(order.weight_version, policy, order.by, order.options),
     }
 
 
@@ -115,8 +115,8 @@ def _push(order: ExportJob) -> dict[str, Any]:
         raise NotPushed("token: none was entered, and RFTWEB_HUB_TOKEN is not set for this worker")
     folder = folder_of_export(order)
     version = order.weight_version
-    repository = order.wanted["repository"]
-    is_public = order.wanted["is_public"]
+    repository = order.options["repository"]
+    is_public = order.options["is_public"]
     try:
         size = _write_export(order, folder)
         progress = Progress(size)
@@ -189,7 +189,7 @@ def _place(order: ExportJob) -> Path:
         place = folder_of_export(order)
     else:
         named = (
-            order.wanted["slug"]
+            order.options["slug"]
             if order.kind == ExportJob.Kind.PROMOTE
             else name_of_policy(order.weight_version)
         )

@@ -29,5 +29,5 @@ def estimate(
         save_values(
             scale, {one.task.pk: 1.0 - sum(one.right) / len(one.right) for one in lot.judged}
         )
-        unjudged += lot.asked - len(lot.judged)
+        unjudged += lot.size - len(lot.judged)
     return unjudged

@@ -59,7 +59,7 @@ def guess(
         ]
         save_guesses(guesses)
         tally += GuessTally(
-            len(guesses), sum(guess.right > 0 for guess in guesses), lot.asked - len(guesses)
+            len(guesses), sum(guess.right > 0 for guess in guesses), lot.size - len(guesses)
         )
     return tally
 
@@ -77,7 +77,7 @@ class TriedTask:
 class TriedBatch:
     """A batch of tasks tried together: how many, and those whose replies could be judged."""
 
-    asked: int
+    size: int
     judged: Sequence[TriedTask]
 
 

@@ -96,7 +96,7 @@ def main() -> None:
 
 def serve_rank(rendezvous: str, rank: int, local: int) -> None:
     """Wait until rank 0 wants this rank, and train until rank 0 stops it."""
-    meeting, number, size = wanted(rendezvous, rank)
+    meeting, number, size = wait_for_group(rendezvous, rank)
     store = dist.PrefixStore(str(number), meeting)
     store.set(joined_key(rank), "1")
     threads = torch.get_num_threads()
@@ -124,7 +124,7 @@ def connected(rendezvous: str) -> dist.TCPStore:
             time.sleep(LOOK_SECONDS)
 
 
-def wanted(rendezvous: str, rank: int) -> tuple[dist.TCPStore, int, int]:
+def wait_for_group(rendezvous: str, rank: int) -> tuple[dist.TCPStore, int, int]:
     """Wait for a group that needs this rank; return its store, its number and its size."""
     while True:
         meeting = connected(rendezvous)

@@ -31,11 +31,11 @@ def set_learning_rate(schedule: LambdaLR, optimizer: Any, rate: float) -> None:
 class Coefficient:
     """Coefficient of the KL penalty.
 
-    `asked`: the last value of the knob; None if an older checkpoint does not have it.
+    `configured`: the last value of the knob; None if an older checkpoint does not have it.
     """
 
     value: float
-    asked: float | None = None
+    configured: float | None = None
 
     @classmethod
     def of(cls, knobs: Knobs) -> "Coefficient":
@@ -47,12 +47,12 @@ class Coefficient:
 
         Raises KeyError if it is missing there.
         """
-        return cls(state["kl_coefficient"], state.get("kl_asked"))
+        return cls(state["kl_coefficient"], state.get("kl_configured"))
 
     @property
     def state(self) -> dict[str, float | None]:
         """Return the state that a checkpoint keeps."""
-        return {"kl_coefficient": self.value, "kl_asked": self.asked}
+        return {"kl_coefficient": self.value, "kl_configured": self.configured}
 
     def take_up(self, knobs: Knobs) -> None:
         """Apply the knobs of this step to the coefficient.
@@ -60,10 +60,10 @@ class Coefficient:
         With a KL target, the knob is only the starting value; the coefficient starts there again
         whenever the knob is changed.
         """
-        is_turned = self.asked is not None and self.asked != knobs.kl_coefficient
+        is_turned = self.configured is not None and self.configured != knobs.kl_coefficient
         if knobs.kl_target is None or is_turned:
             self.value = knobs.kl_coefficient
-        self.asked = knobs.kl_coefficient
+        self.configured = knobs.kl_coefficient
 
     def follow(self, knobs: Knobs, measured: float | None, rows: int) -> None:
         """Move the coefficient towards the KL target, if there is one, after a step.

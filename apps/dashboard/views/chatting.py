@@ -104,7 +104,7 @@ def chat_act(
     run = steered_run(request, project, slug)
     found = get_version(run, version)
     talk = get_object_or_404(_mine(request, found), pk=pk)
-    last = talk.said.last()
+    last = talk.current_turns.last()
     if verb == "stop" and last is not None:
         last.wish_to_stop()
     elif verb == "again" and last is not None:
@@ -212,7 +212,7 @@ def _newest(request: SignedInRequest, version: WeightVersion) -> list[Chat]:
 
 def build_chat_turns(talk: Chat) -> dict:
     """Return the turns with their state as text; `is_open` is whether the last one is not over."""
-    turns = list(talk.said.select_related("worker"))
+    turns = list(talk.current_turns.select_related("worker"))
     is_open = bool(turns) and turns[-1].is_open
     shown = [
         {"turn": turn, "question": turn.prompt[-1]["content"], "seconds": turn_seconds(turn)}

@@ -171,7 +171,7 @@ def _answers(request: SignedInRequest, project: str, slug: str, pk: int) -> dict
         for place in places
     ]
     same = sum(
-        cells[place, made.one_id].said == cells[place, made.other_id].said for place in places
+        cells[place, made.one_id].reply == cells[place, made.other_id].reply for place in places
     )
     return {
         "section": "runs",

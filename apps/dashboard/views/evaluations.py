@@ -33,7 +33,7 @@ from apps.rewards import scorers
 from apps.rollouts.models.chats import COLDEST
 from apps.runs.blind_review import sees_judgements
 from apps.runs.config import ConfigError
-from apps.runs.evaluation import Asked, Scheduled
+from apps.runs.evaluation import Questions, Scheduled
 from apps.runs.models import Run, WeightVersion
 from apps.tasksets.models import Task, Taskset
 
@@ -117,7 +117,7 @@ def _ask(request: SignedInRequest, run: Run) -> HttpResponse:
             raise ConfigError(
                 {"run": "is an evaluation itself. Evaluate versions of its run instead"}
             )
-        asked = Asked.model_validate(_posted_fields(request.POST, FIELDS))
+        asked = Questions.model_validate(_posted_fields(request.POST, FIELDS))
         _require_taskset(run, asked.taskset)
         versions = None if is_bench else _numbers(request.POST)
         made = evaluate_several(

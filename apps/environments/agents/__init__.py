@@ -3,7 +3,7 @@
 Each call is a turn.
 
     the agent                     this package
-    POST /v1/chat/completions  →  keys (the run and the episode) → asked (checks the parameters) →
+    POST /v1/chat/completions  →  keys (the run and the episode) → parameters (checks them) →
                                   conversation (what is new since the last call) → turns (an
                                   observation) … the policy acts … → answers (its action)
     POST /v1/rl/…, /feedback   →  sessions, hearing: rewards of answers, and the end of the episode

@@ -40,10 +40,8 @@ def turn_named(completion: object) -> tuple[int, int]:
 
 def completion(calls: Sequence["Call"], turns: Sequence[EpisodeTurn]) -> dict:
     """Return the answers to one call, each with the completion id that feedback refers to."""
-    request, kind = (
-        calls[0].asked,
-        "text_completion" if calls[0].asked.wishes.raw else "chat.completion",
-    )
+    request = calls[0].request
+    kind = "text_completion" if request.wishes.raw else "chat.completion"
     choices = [
         _choice(place, call, turn)
         for place, (call, turn) in enumerate(zip(calls, turns, strict=True))
@@ -63,7 +61,7 @@ def _choice(place: int, call: "Call", turn: EpisodeTurn) -> dict:
         "finish_reason": _finish(turn, calls),
         "completion_id": completion_id(turn),
     }
-    if call.asked.wishes.raw:
+    if call.request.wishes.raw:
         return {**about, "text": text, "logprobs": None}
     content = text or (None if calls else "")
     message: dict[str, object] = {"role": "assistant", "content": content, "refusal": None}
@@ -111,7 +109,9 @@ def head(turn: EpisodeTurn, model: str, kind: str) -> dict:
 def headers(call: "Call") -> dict[str, str]:
     """Return the headers of the answer, which name the parameters that it ignores."""
     named = {HEADER: str(call.turn.episode_id), "Cache-Control": "no-store"}
-    return named | ({UNAPPLIED: ", ".join(call.asked.unapplied)} if call.asked.unapplied else {})
+    if call.request.unapplied:
+        named[UNAPPLIED] = ", ".join(call.request.unapplied)
+    return named
 
 
 def _call(call: dict) -> dict:
@@ -144,7 +144,7 @@ def delta(
 ) -> bytes:
     """Return a chunk of answer number `place`; for a bare text, only the text."""
     turn = call.turn
-    raw = call.asked.wishes.raw
+    raw = call.request.wishes.raw
     content = {"text": message.get("content", "")} if raw else {"delta": message}
     choice = {
         "index": place,
@@ -156,7 +156,9 @@ def delta(
     return encode_agent_event(
         {
             **head(
-                call.first, call.asked.model, "text_completion" if raw else "chat.completion.chunk"
+                call.first,
+                call.request.model,
+                "text_completion" if raw else "chat.completion.chunk",
             ),
             "choices": [choice],
         }
@@ -178,7 +180,7 @@ def last_chunks(call: "Call", turn: EpisodeTurn, rest: str, place: int = 0) -> I
 
 def stream_end(calls: Sequence["Call"], turns: Sequence[EpisodeTurn]) -> Iterator[bytes]:
     """Yield the token counts if requested, and the end of the stream."""
-    request = calls[0].asked
+    request = calls[0].request
     if request.with_usage:
         kind = "text_completion" if request.wishes.raw else "chat.completion.chunk"
         yield encode_agent_event(

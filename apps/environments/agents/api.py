@@ -22,10 +22,10 @@ from apps.accounts.async_response import (
     send_json,
     unless_gone,
 )
-from apps.environments.agents import answers, asked, sessions
-from apps.environments.agents.asked import ChatCall
+from apps.environments.agents import answers, parameters, sessions
 from apps.environments.agents.hearing import AnswerFeedback, hear
 from apps.environments.agents.keys import AgentKey, Caller, get_caller
+from apps.environments.agents.parameters import ChatCall
 from apps.environments.agents.refusals import Refused, handle_agent_error, refuse_field, unsupported
 from apps.environments.agents.streaming import stream_parts, whole_parts
 from apps.environments.agents.turns import begin_turns
@@ -57,7 +57,7 @@ class AgentView(APIView):
 class ChatCompletions(AgentView):
     """The policy's answer to what is new in the messages: one turn of the episode."""
 
-    read = staticmethod(asked.read_chat_call)
+    read = staticmethod(parameters.read_chat_call)
 
     def post(self, request: Request) -> Response | HttpResponse:
         chat_call = self.read(request.data, get_caller(request).run)
@@ -101,7 +101,7 @@ def _turns(pks: list[int]) -> list[EpisodeTurn]:
 class Completions(ChatCompletions):
     """The policy's continuation of a bare text, in an episode of its own."""
 
-    read = staticmethod(asked.read_text)
+    read = staticmethod(parameters.read_text)
 
 
 def _answer_whole(calls: list[Call]) -> Application:

@@ -1,7 +1,7 @@
 """Calls of a run that serves: a new name, or none, starts a session whose messages are the task."""
 
-from apps.environments.agents.asked import ChatCall
 from apps.environments.agents.keys import Caller
+from apps.environments.agents.parameters import ChatCall
 from apps.environments.agents.refusals import Refused, of_play
 from apps.environments.closing import rests
 from apps.environments.episode_opening import open_for_agent

@@ -26,7 +26,7 @@ async def stream_parts(calls: Sequence[Call]) -> AsyncGenerator[bytes, None]:
     sent = False
     try:
         async for piece in _pieces(call, answer) if len(calls) == 1 else silences(answer):
-            if piece and not streamed and not call.asked.wishes.raw:
+            if piece and not streamed and not call.request.wishes.raw:
                 yield answers.first_chunk(call)
             yield answers.delta(call, {"content": piece}) if piece else STILL_HERE
             streamed = streamed + piece
@@ -47,7 +47,7 @@ async def stream_parts(calls: Sequence[Call]) -> AsyncGenerator[bytes, None]:
 def whole_parts(calls: Sequence[Call], turns: Sequence[EpisodeTurn]) -> Iterator[bytes]:
     """Yield the events of answers that were not streamed."""
     for place, (call, turn) in enumerate(zip(calls, turns, strict=True)):
-        if not call.asked.wishes.raw:
+        if not call.request.wishes.raw:
             yield answers.first_chunk(call, place)
         yield from answers.last_chunks(call, turn, answers.reply(turn, call.offered)[0], place)
     yield from answers.stream_end(calls, turns)
@@ -71,5 +71,5 @@ def _pieces(call: Call, answer: asyncio.Future) -> AsyncIterator[str]:
     return (
         silences(answer)
         if call.offered
-        else stream_turn_text(call.rollout_id, call.past, answer, call.asked.wishes)
+        else stream_turn_text(call.rollout_id, call.past, answer, call.request.wishes)
     )

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from django.db import transaction
 
-from apps.environments.agents.asked import ChatCall
 from apps.environments.agents.conversation import NewMessages, news
 from apps.environments.agents.keys import HEADER, Caller
+from apps.environments.agents.parameters import ChatCall
 from apps.environments.agents.refusals import Refused, of_play, unsupported
 from apps.environments.agents.serving import begun_for, refuse_ended_run, turned_away
 from apps.environments.episode_opening import assign_episode

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from channels.db import database_sync_to_async
 
 from apps.environments.action_waiters import TurnState, await_action, wait_for_action
-from apps.environments.agents.asked import ChatCall
+from apps.environments.agents.parameters import ChatCall
 from apps.environments.agents.refusals import Refused
 from apps.environments.agents.turns import ENDED
 from apps.environments.models import Episode, EpisodeTurn
@@ -26,7 +26,7 @@ class Call:
     of rollout tokens before the turn; `offered` are the tools that may be called.
     """
 
-    asked: ChatCall
+    request: ChatCall
     turn: EpisodeTurn
     first: EpisodeTurn
     past: int = field(init=False)
@@ -92,7 +92,7 @@ def load_acted_turn(call: Call, standing: TurnState) -> EpisodeTurn:
             400,
             "context_length_exceeded",
             message,
-            "prompt" if call.asked.wishes.raw else "messages",
+            "prompt" if call.request.wishes.raw else "messages",
         )
     if standing.state == Episode.State.FAILED:
         raise Refused(422, "not_answerable", f"messages: {standing.reason}", "messages")

@@ -51,12 +51,12 @@ class Calculator:
         question = "+".join(
             f"{draw.randint(2, most)}*{draw.randint(2, most)}" for _ in range(terms)
         )
-        self.wanted = evaluate_integers(question)
+        self.expected = evaluate_integers(question)
         return question
 
     def step(self, action: str) -> Step:
         if answer := ANSWER.search(action):
-            is_right = int(answer[1]) == self.wanted
+            is_right = int(answer[1]) == self.expected
             return Step("right" if is_right else "wrong", float(is_right), True)
         if call := CALL.search(action):
             return Step([{"role": "tool", "content": _result(call[1])}], 0.0, False)

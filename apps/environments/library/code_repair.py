@@ -48,7 +48,7 @@ class CodeRepair:
 
     def _failing(self, outcomes: Sequence[sandbox.Outcome]) -> tuple[int, str]:
         """Return how many calls failed, and a text with the shown ones and the number of others."""
-        judged = zip(self.exercise.calls, self.exercise.wanted, outcomes, strict=True)
+        judged = zip(self.exercise.calls, self.exercise.expected, outcomes, strict=True)
         messages = [_describe_failure(*one) if is_wrong(one[2], one[1]) else "" for one in judged]
         shown = [words for words in messages[:SHOWN] if words]
         others = sum(map(bool, messages[SHOWN:]))

@@ -37,7 +37,7 @@ class Exercise:
     right: str
     broken: str
     calls: tuple[Call, ...]
-    wanted: tuple[object, ...]
+    expected: tuple[object, ...]
     given: tuple[Outcome, ...]
 
 

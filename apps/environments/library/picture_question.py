@@ -62,13 +62,13 @@ class PictureQuestion:
         things = [
             Thing(draw.choice(list(SHAPES)), draw.choice(list(COLOURS)), *place) for place in places
         ]
-        question, self.wanted = draw_question(draw, things)
+        question, self.expected = draw_question(draw, things)
         key = ", ".join(f"{letter} is {name}" for name, letter in COLOURS.items())
         return f"{draw_pixel_text(things, rows, columns)}\n{key}.\n{question}"
 
     def step(self, action: str) -> Step:
-        is_right = action.strip().rstrip(".").lower() == self.wanted
-        return Step("right" if is_right else f"wrong: {self.wanted}", float(is_right), True)
+        is_right = action.strip().rstrip(".").lower() == self.expected
+        return Step("right" if is_right else f"wrong: {self.expected}", float(is_right), True)
 
     def close(self) -> None:
         """Do nothing: there is nothing to release."""

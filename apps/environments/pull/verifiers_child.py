@@ -97,27 +97,27 @@ class Seat:
     """One episode: it passes requests to the model out, and the policy's actions in."""
 
     def __init__(self) -> None:
-        self.asked: queue.SimpleQueue = queue.SimpleQueue()  # requests, and at the end the result
+        self.events: queue.SimpleQueue = queue.SimpleQueue()  # requests, and at the end the result
         self.actions: queue.SimpleQueue = queue.SimpleQueue()
-        self.heard = 0  # number of messages that the policy has seen
+        self.messages_seen = 0  # number of messages that the policy has seen
         self.calls = 0
 
     def observation(self, body):
         """Return the new messages. Raises ValueError when earlier ones have changed."""
         messages = body["messages"]
         tools = body.get("tools") or []
-        if len(messages) < self.heard:
+        if len(messages) < self.messages_seen:
             raise ValueError(
                 "it changed earlier messages; histories that are rewritten are not supported"
             )
-        new = [_message(message) for message in messages[self.heard :]]
-        if self.heard == 0 and tools:
+        new = [_message(message) for message in messages[self.messages_seen :]]
+        if self.messages_seen == 0 and tools:
             new.insert(0, {"role": "system", "content": _manual(tools)})
             if len(new) > 1 and new[1]["role"] == "system":
                 new[:2] = [
                     {"role": "system", "content": f"{new[1]['content']}\n\n{new[0]['content']}"}
                 ]
-        self.heard = len(messages) + 1  # and its reply
+        self.messages_seen = len(messages) + 1  # and its reply
         return new
 
     def reply(self, text, has_tools):
@@ -179,7 +179,7 @@ class Model(BaseHTTPRequestHandler):
         seat = self.seats.get(self.headers.get("X-Session-ID"))
         if seat is None:
             return self._answer(404, {"error": {"message": "no such episode"}})
-        seat.asked.put(("asked", body))
+        seat.events.put(("request", body))
         text = seat.actions.get()
         if text is None:
             return self._answer(503, {"error": {"message": "the episode was closed"}})
@@ -231,13 +231,13 @@ class Stage:
             )
             for trace in episode.traces:
                 Model.seats.pop(trace.id, None)
-            seat.asked.put(("ended", _earned(episode)))
+            seat.events.put(("ended", _earned(episode)))
         except (
             Exception,
             asyncio.CancelledError,
         ) as error:
             # Any error ends only this episode.
-            seat.asked.put(("failed", f"{type(error).__name__}: {error}"[:300]))
+            seat.events.put(("failed", f"{type(error).__name__}: {error}"[:300]))
 
     async def _environment(self, name, options, turns):
         key = name, json.dumps(options, sort_keys=True), turns
@@ -340,7 +340,7 @@ class Plays:
         return step
 
     def _next_step(self, seat):
-        what, content = seat.asked.get()
+        what, content = seat.events.get()
         if what == "failed":
             raise ValueError(content)
         if what == "ended":

@@ -314,7 +314,7 @@ def _refined(run: Run) -> int:
 def _outcome(rollout: Rollout, line: Line) -> Outcome:
     passages = _passages(line)
     text = BETWEEN_TURNS.join(passage.text for passage in passages)
-    reason = line.known.stop_reason if line.known else line.reason[:200]
+    reason = line.own_data.stop_reason if line.own_data else line.reason[:200]
     return Outcome(
         rollout.pk, line.tokens, text, reason, tuple(passages) if len(passages) > 1 else ()
     )
@@ -359,21 +359,21 @@ def _failure(line: Line) -> str:
     """Return why the line's rollout has no reward; "" if it has one."""
     if line.state == Episode.State.DONE and line.tokens:
         return ""
-    return line.known.stop_reason if line.known else line.reason
+    return line.own_data.stop_reason if line.own_data else line.reason
 
 
 def _episode(run: Run, environment: Environment, rollout: Rollout, line: Line) -> Episode:
     identity = line.episode.model_dump(include={"id", "run", "group"}, exclude_none=True)
-    own_info = line.known
+    own_data = line.own_data
     return Episode(
         environment=environment,
         run=run,
         rollout=rollout,
         fence=1,
-        seed=own_info.seed if own_info else 0,
-        options=own_info.options if own_info else {},
+        seed=own_data.seed if own_data else 0,
+        options=own_data.options if own_data else {},
         turn_limit=line.trace.agent.config.max_turns or environment.turn_limit,
-        origin={**identity, "versions": own_info.versions if own_info else []},
+        origin={**identity, "versions": own_data.versions if own_data else []},
         state=line.state,
         reason=line.reason,
         turns=len(line.turns),

@@ -107,7 +107,7 @@ class File:
         return line
 
     def _require_spelling(self, line: Line, tokens: Tokens) -> None:
-        tokenizer = line.known.tokenizer if line.known else ""
+        tokenizer = line.own_data.tokenizer if line.own_data else ""
         whose = f"the policy {self.policy.slug!r}"
         if tokenizer and tokenizer != self.tokenizer:
             raise BadLine(
@@ -129,7 +129,7 @@ class File:
 def _entry(number: int, offset: int, size: int, line: Line) -> Entry:
     data = line.episode.task.data
     task = task_digest(line.prompt, line.answer, data.meta)
-    sample = line.known.sample if line.known else None
+    sample = line.own_data.sample if line.own_data else None
     return Entry(
         number, offset, size, line.group, line.episode.env.id, data.taskset, task, data.idx, sample
     )

@@ -68,7 +68,7 @@ class Line:
     pictures: dict[str, EncodedPicture]
 
     @property
-    def known(self) -> lines.OwnData | None:
+    def own_data(self) -> lines.OwnData | None:
         return self.trace.info.rftweb
 
     @property
@@ -83,7 +83,7 @@ class Line:
 
     @property
     def state(self) -> str:
-        return self.known.state if self.known else "done" if self.tokens else "failed"
+        return self.own_data.state if self.own_data else "done" if self.tokens else "failed"
 
     @property
     def reason(self) -> str:
@@ -301,18 +301,18 @@ def _turns(
         for number, node in enumerate(trace.nodes)
         if node.sampled
     ]
-    own_info = trace.info.rftweb
-    if own_info is None:
+    own_data = trace.info.rftweb
+    if own_data is None:
         yield from _foreign(trace, messages, actions, f"traces.{place}")
         return
-    acted = sum(turn.acted for turn in own_info.turns)
+    acted = sum(turn.acted for turn in own_data.turns)
     if acted != len(actions):
         raise BadLine(
             f"traces.{place}.info.rftweb.turns",
             f"has {acted} actions, but there are {len(actions)} sampled nodes",
         )
     following = iter(actions)
-    for number, turn in enumerate(own_info.turns):
+    for number, turn in enumerate(own_data.turns):
         observation = _check_observation(
             turn.observation, f"traces.{place}.info.rftweb.turns.{number}", pictures
         )

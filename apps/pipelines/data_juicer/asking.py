@@ -24,26 +24,28 @@ TRIED = (
     "",
 )
 
-Said = dict[str, dict[str, Filtered]]  # by filter with its arguments, then by text
+Results = dict[str, dict[str, Filtered]]  # by filter with its arguments, then by text
 
 
-def filtered(cases: Sequence[Case], options: Sequence[Any]) -> list[Said]:
+def filtered(cases: Sequence[Case], options: Sequence[Any]) -> list[Results]:
     """Return, for each group, the result of each filter for its rollouts' texts.
 
     Each group is asked for alone, and fails alone.
     """
     keep = _leases_of(cases)
     return [
-        _said_of([all_said_by_policy(one.text, one.turns) for one in case.rollouts], options, keep)
+        _ask_filters(
+            [all_said_by_policy(one.text, one.turns) for one in case.rollouts], options, keep
+        )
         for case in cases
     ]
 
 
 def tasks_filtered(
     project: int, tasks: Sequence[Task | TaskRow], options: Sequence[Any]
-) -> list[Said]:
+) -> list[Results]:
     """Return, for each task, the result of each filter for the text of its user messages."""
-    reply = _said_of(
+    reply = _ask_filters(
         [said_in(task.prompt, task.follow_ups) for task in tasks], options, lambda: None
     )
     return [reply for _ in tasks]
@@ -55,13 +57,15 @@ def _leases_of(cases: Sequence[Case]) -> Callable[[], object]:
     return lambda: Group.objects.renew(claims, settings.LEASE_SECONDS)
 
 
-def _said_of(texts: Sequence[str], options: Sequence[Any], meanwhile: Callable[[], object]) -> Said:
-    results: Said = {}
+def _ask_filters(
+    texts: Sequence[str], options: Sequence[Any], meanwhile: Callable[[], object]
+) -> Results:
+    results: Results = {}
     for one in options:
-        if one.asked not in results:
-            results[one.asked] = {}
+        if one.key not in results:
+            results[one.key] = {}
             for some in _at_once(dict.fromkeys(texts)):
-                results[one.asked] |= zip(some, _answers(one, some, meanwhile), strict=True)
+                results[one.key] |= zip(some, _answers(one, some, meanwhile), strict=True)
     return results
 
 
@@ -87,7 +91,7 @@ def _answers(one: Any, texts: list[str], meanwhile: Callable[[], object]) -> lis
         return [Filtered(failed=str(why))] * len(texts)
     if failed := reply.error or "; ".join(f"{arg}: {why}" for arg, why in reply.wrong.items()):
         return [Filtered(failed=public_text(failed))] * len(texts)
-    return [Filtered(is_kept, stats) for is_kept, stats in reply.said or ()]
+    return [Filtered(is_kept, stats) for is_kept, stats in reply.results or ()]
 
 
 # -- before a run is made, or its pipeline changed

@@ -70,7 +70,7 @@ class Filters:
     def answer(self, request):
         try:
             return {
-                "said": self._filter_texts(
+                "results": self._filter_texts(
                     self._op(request["op"], request["args"]), request["texts"]
                 )
             }

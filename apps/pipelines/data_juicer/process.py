@@ -41,13 +41,13 @@ class NoAnswer(Exception):
 class Reply(BaseModel):
     """A reply of the filter process.
 
-    `said` holds, for each text, whether it is kept, and its statistics. Otherwise `wrong` holds
+    `results` holds, for each text, whether it is kept, and its statistics. Otherwise `wrong` holds
     problems by argument, or `error` a failure.
     """
 
     model_config = ConfigDict(extra="forbid")
 
-    said: list[tuple[StrictBool, dict[str, FiniteFloat]]] | None = None
+    results: list[tuple[StrictBool, dict[str, FiniteFloat]]] | None = None
     wrong: dict[str, str] = {}
     error: str = ""
     version: str = ""
@@ -78,10 +78,10 @@ class FilterProcess:
         with self.lock:
             self._ensure_started(meanwhile)
             reply = self._answer(json.dumps(question).encode() + b"\n", seconds, meanwhile)
-            if not (reply.wrong or reply.error) and len(reply.said or ()) != len(texts):
+            if not (reply.wrong or reply.error) and len(reply.results or ()) != len(texts):
                 self._end()
                 raise NoAnswer(
-                    f"the process answered for {len(reply.said or ())} texts instead of "
+                    f"the process answered for {len(reply.results or ())} texts instead of "
                     f"{len(texts)}"
                 )
             return reply

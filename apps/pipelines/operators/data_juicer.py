@@ -63,22 +63,22 @@ class Options(OperatorOptions):
         return value
 
     @property
-    def asked(self) -> str:
+    def key(self) -> str:
         """Return the key under which the filter's answers are found."""
         return json.dumps([self.op, self.args], sort_keys=True)
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
-    asked = options.asked
-    return sift(samples, lambda sample: _why_not(sample, options.op, asked))
+    key = options.key
+    return sift(samples, lambda sample: _why_not(sample, options.op, key))
 
 
-def _why_not(sample: Sample, op: str, asked: str) -> str:
+def _why_not(sample: Sample, op: str, key: str) -> str:
     """Return why the filter drops a sample; "" keeps it.
 
     Raises LookupError if the filter failed, so that nothing passes unnoticed.
     """
-    result = sample.filtered[asked][sample.text]
+    result = sample.filtered[key][sample.text]
     if result.failed:
         raise LookupError(f"{op}: {result.failed}")
     return (

@@ -23,7 +23,7 @@ from apps.accounts import strict_json
 from apps.policies.damage import Damage, DamagedWeights
 from apps.policies.folder import MANIFEST, FileEntry
 from apps.policies.manifest import UNFINISHED, Manifest, read_manifest, sync, sync_all
-from apps.policies.transfer.wanted import NotFetched, Wanted
+from apps.policies.transfer.weights_request import NotFetched, WeightsRequest
 
 BASE = ".base"
 LOCK = ".lock"
@@ -51,13 +51,13 @@ class Cache:
     root: Path
     limit: int
 
-    def folder(self, request: Wanted) -> Path:
+    def folder(self, request: WeightsRequest) -> Path:
         return self.root / request.key
 
-    def unfinished(self, request: Wanted) -> Path:
+    def unfinished(self, request: WeightsRequest) -> Path:
         return self.root / f"{request.key}{UNFINISHED}"
 
-    def hold(self, request: Wanted) -> HeldFolder | None:
+    def hold(self, request: WeightsRequest) -> HeldFolder | None:
         """Return the folder, kept from deletion, if it and its base are here; None otherwise."""
         folder = self.folder(request)
         locks: list[int] = []
@@ -75,7 +75,7 @@ class Cache:
         return None
 
     @contextlib.contextmanager
-    def filling(self, request: Wanted, wait: Callable[[], None]) -> Iterator[bool]:
+    def filling(self, request: WeightsRequest, wait: Callable[[], None]) -> Iterator[bool]:
         """Take the lock for downloading a folder; yield False once another process has it complete.
 
         `wait` is called while another process downloads; an exception it raises ends the waiting.
@@ -93,7 +93,7 @@ class Cache:
         finally:
             os.close(descriptor)
 
-    def begin(self, request: Wanted, document: bytes, manifest: Manifest) -> Path:
+    def begin(self, request: WeightsRequest, document: bytes, manifest: Manifest) -> Path:
         """Make room and create the unfinished folder. Raise NotFetched if there is no room."""
         unfinished = self.unfinished(request)
         unfinished.mkdir(exist_ok=True, mode=0o750)
@@ -108,7 +108,7 @@ class Cache:
             raise
         return unfinished
 
-    def settle(self, request: Wanted, manifest: Manifest) -> None:
+    def settle(self, request: WeightsRequest, manifest: Manifest) -> None:
         """Rename the complete folder to its final name, durably."""
         unfinished = self.unfinished(request)
         final = self.folder(request)
@@ -120,7 +120,7 @@ class Cache:
         _touch(final)
         sync(self.root)
 
-    def discard(self, request: Wanted) -> None:
+    def discard(self, request: WeightsRequest) -> None:
         """Delete a damaged folder, even while it is in use."""
         self._delete(request.key)
 
@@ -130,7 +130,7 @@ class Cache:
         """Return the bytes of all folders; those being downloaded count in full."""
         return _bytes_of(self._folders())
 
-    def _make_room(self, request: Wanted) -> None:
+    def _make_room(self, request: WeightsRequest) -> None:
         """Delete the least recently used folders that are not in use, until the new one fits."""
         ours = {request.key, request.base.key if request.base else ""}
         others = [path for path in self._folders() if _key_of(path) not in ours]
@@ -171,7 +171,7 @@ class Cache:
 
     # -- files that exist already
 
-    def _link_known(self, request: Wanted, manifest: Manifest) -> None:
+    def _link_known(self, request: WeightsRequest, manifest: Manifest) -> None:
         """Link files of other folders with the same sha256 into the unfinished folder.
 
         Their bytes are read again first.

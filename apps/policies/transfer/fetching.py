@@ -13,7 +13,7 @@ from apps.policies.folder import KNOWN_FILES, MANIFEST, FileEntry
 from apps.policies.manifest import Manifest
 from apps.policies.transfer.cache import PART, Cache, HeldFolder, is_whole, manifest_in
 from apps.policies.transfer.publisher import CHUNK, Broken, Publisher
-from apps.policies.transfer.wanted import NotFetched, Wanted
+from apps.policies.transfer.weights_request import NotFetched, WeightsRequest
 
 BREAKS_ALLOWED = 6  # consecutive failures without a byte between them
 FIRST_PAUSE_S = 0.25
@@ -27,11 +27,11 @@ FRESH_STARTS = 2  # downloads from the start of a file whose bytes differ from t
 class Progress:
     """The state of a download.
 
-    `require_wanted` raises Stopped when the weights are not needed any more. `done` and `total` are
+    `require_needed` raises Stopped when the weights are not needed any more. `done` and `total` are
     bytes. `note` says what delays it; empty if nothing does.
     """
 
-    require_wanted: Callable[[], None] = lambda: None
+    require_needed: Callable[[], None] = lambda: None
     title: str = ""
     done: int = 0
     total: int = 0
@@ -48,17 +48,17 @@ class Progress:
         self.note = note
         ends = time.monotonic() + seconds
         while (left := ends - time.monotonic()) > 0:
-            self.require_wanted()
+            self.require_needed()
             time.sleep(min(0.1, left))
 
     def wait_for_other(self) -> None:
         """Wait while another process of this machine downloads the same weights."""
         self.note = "another process on this machine is fetching it"
-        self.require_wanted()
+        self.require_needed()
 
 
 def fetch_folder(
-    publisher: Publisher, cache: Cache, request: Wanted, progress: Progress
+    publisher: Publisher, cache: Cache, request: WeightsRequest, progress: Progress
 ) -> HeldFolder:
     """Download the folder to this machine and return it, in use until it is released.
 
@@ -83,8 +83,8 @@ def fetch_folder(
     return held
 
 
-def _check_manifest(request: Wanted, document: bytes) -> Manifest:
-    """Return the manifest if it is of the wanted weights and names only allowed files."""
+def _check_manifest(request: WeightsRequest, document: bytes) -> Manifest:
+    """Return the manifest if it is of the requested weights and names only allowed files."""
     try:
         manifest = manifest_in(document)
     except DamagedWeights as damage:
@@ -104,7 +104,7 @@ def _check_manifest(request: Wanted, document: bytes) -> Manifest:
 def _fill(
     publisher: Publisher,
     cache: Cache,
-    request: Wanted,
+    request: WeightsRequest,
     document: bytes,
     manifest: Manifest,
     progress: Progress,
@@ -122,7 +122,7 @@ def _fill(
 
 
 def _fetch_file(
-    publisher: Publisher, request: Wanted, path: Path, entry: FileEntry, progress: Progress
+    publisher: Publisher, request: WeightsRequest, path: Path, entry: FileEntry, progress: Progress
 ) -> None:
     part = path.with_name(f"{path.name}{PART}")
     done = progress.done
@@ -141,7 +141,7 @@ def _fetch_file(
 
 def _receive(
     publisher: Publisher,
-    request: Wanted,
+    request: WeightsRequest,
     part: Path,
     name: str,
     entry: FileEntry,
@@ -164,7 +164,7 @@ def _receive(
                 digest.update(chunk)
                 progress.done += len(chunk)
                 progress.note = ""
-                progress.require_wanted()
+                progress.require_needed()
 
         while file.tell() < entry.bytes:
             _retry(progress, take_part, lambda: file.tell())
@@ -180,7 +180,7 @@ def _retry(
     breaks = 0
     at = reached()
     while True:
-        progress.require_wanted()
+        progress.require_needed()
         try:
             return ask()
         except Broken as broken:

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 from apps.policies.folder import MANIFEST
 from apps.policies.manifest import MANIFEST_LIMIT
 from apps.policies.transfer.signing import ANSWER_HEADER, SignedRequest, host_name, is_answer_signed
-from apps.policies.transfer.wanted import NotFetched, Wanted
+from apps.policies.transfer.weights_request import NotFetched, WeightsRequest
 
 SILENCE_S = 20.0  # a connection without data for so long is closed
 CHUNK = 1024 * 1024  # bytes
@@ -65,14 +65,14 @@ class Publisher:
             raise NotFetched("the publisher did not send its time")
         return parsedate_to_datetime(date).timestamp() - (before + time.time()) / 2
 
-    def manifest(self, request: Wanted) -> bytes:
+    def manifest(self, request: WeightsRequest) -> bytes:
         """Return the manifest's bytes, signed by the publisher. Raise NotFetched, Broken."""
         with self._answer(request.path(MANIFEST)) as answer:
             body = answer.read_all(MANIFEST_LIMIT)
             self._require_signed(answer, body)
             return body
 
-    def part(self, request: Wanted, name: str, begin: int, size: int) -> Iterator[bytes]:
+    def part(self, request: WeightsRequest, name: str, begin: int, size: int) -> Iterator[bytes]:
         """Yield the file from byte `begin` on, as far as the publisher sends it in one response.
 
         Raises NotFetched, and Broken in the middle of an incomplete part.

@@ -234,7 +234,7 @@ class Migration(migrations.Migration):
                                 max_length=7,
                             ),
                         ),
-                        ("said", models.TextField(blank=True, help_text="The reply so far.")),
+                        ("reply", models.TextField(blank=True, help_text="The reply so far.")),
                         ("tokens", models.PositiveIntegerField(default=0)),
                         (
                             "stop_reason",

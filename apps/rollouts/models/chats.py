@@ -159,7 +159,7 @@ class Chat(models.Model):
         return made
 
     @property
-    def said(self) -> models.QuerySet:
+    def current_turns(self) -> models.QuerySet:
         """Return the chat's turns in order, without those that were replaced by a new attempt."""
         return self.turns.filter(is_replaced=False).order_by("number", "pk")
 
@@ -172,7 +172,7 @@ class Chat(models.Model):
         Raises NotPossible while another turn is open, or when no turn is possible.
         """
         locked = self._locked()
-        last = locked.said.last()
+        last = locked.current_turns.last()
         if last and last.is_open:
             raise NotPossible(
                 "the last reply is still being generated: stop it, or wait until it ends"
@@ -188,7 +188,7 @@ class Chat(models.Model):
         Raises NotPossible.
         """
         locked = self._locked()
-        last = locked.said.last()
+        last = locked.current_turns.last()
         if last is None or last.is_open:
             raise NotPossible("there is no finished reply to generate again")
         ChatTurn.objects.filter(pk=last.pk).update(is_replaced=True)
@@ -240,7 +240,7 @@ class ChatTurnQuerySet(WorkerLeaseQuerySet["ChatTurn"]):
         may_take = ~Exists(Worker.objects.told_to_take_nothing(owner))
         begun: dict[str, Any] = {
             "state": ChatTurn.State.LOADING,
-            "said": "",
+            "reply": "",
             "tokens": 0,
             "worker": worker,
         }
@@ -271,7 +271,7 @@ class ChatTurn(WorkerLease):
     max_tokens = models.PositiveIntegerField()
     seed = models.PositiveIntegerField(help_text="Seed for sampling.")
     state = models.CharField(max_length=7, choices=State.choices, default=State.WAITING)
-    said = models.TextField(blank=True, help_text="The reply so far.")
+    reply = models.TextField(blank=True, help_text="The reply so far.")
     tokens = models.PositiveIntegerField(default=0)
     stop_reason = models.CharField(
         max_length=10,
@@ -324,8 +324,8 @@ class ChatTurn(WorkerLease):
     def messages(self) -> list[dict]:
         """Return all messages that the policy sees before this answer."""
         messages = [{"role": "system", "content": self.chat.system}] if self.chat.system else []
-        for turn in self.chat.said.filter(number__lt=self.number):
-            messages += [*turn.prompt, {"role": "assistant", "content": turn.said}]
+        for turn in self.chat.current_turns.filter(number__lt=self.number):
+            messages += [*turn.prompt, {"role": "assistant", "content": turn.reply}]
         return [*messages, *self.prompt]
 
     def wish_to_stop(self) -> None:
@@ -349,7 +349,7 @@ class ChatTurn(WorkerLease):
 
     def write(self, text: str, tokens: int) -> bool:
         """Save the answer so far; return whether the turn is still ours."""
-        columns = {"state": self.State.WRITING, "said": storable_output(text), "tokens": tokens}
+        columns = {"state": self.State.WRITING, "reply": storable_output(text), "tokens": tokens}
         if self.begun_at is None:
             self.begun_at = columns["begun_at"] = Now()
         return bool(self.held().update(**columns))
@@ -359,7 +359,7 @@ class ChatTurn(WorkerLease):
     ) -> bool:
         """Close the turn with its answer or failure; return whether it was still ours."""
         columns = {
-            "said": storable_output(text),
+            "reply": storable_output(text),
             "tokens": tokens,
             "stop_reason": stop_reason[:10],
             "reason": reason[:500],
@@ -373,7 +373,7 @@ class ChatTurn(WorkerLease):
 
     def put_back(self) -> None:
         """Give up the lease, so that another explorer may claim the turn at once."""
-        self.release(state=self.State.WAITING, begun_at=None, said="", tokens=0)
+        self.release(state=self.State.WAITING, begun_at=None, reply="", tokens=0)
 
     def end_if_worn_out(self) -> bool:
         if self.attempts <= MOST_ATTEMPTS:

@@ -35,7 +35,7 @@ class RunMetrics:
 
     run: Run
     after: int = 0
-    asked: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
 
     @cached_property
     def names(self) -> list[str]:
@@ -43,8 +43,8 @@ class RunMetrics:
 
         One query seeks the next name in the index each time: a DISTINCT would read every row.
         """
-        if self.asked:
-            return sorted(set(self.asked))
+        if self.only:
+            return sorted(set(self.only))
         with connection.cursor() as cursor:
             cursor.execute(NAMES, {"run": self.run.pk})
             return [name for (name,) in cursor.fetchall()]

@@ -779,7 +779,7 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         (
-                            "wanted",
+                            "options",
                             models.JSONField(
                                 default=dict,
                                 help_text="slug, title; steps, start, stop_parent; form; repository, is_public.",

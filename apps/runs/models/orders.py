@@ -68,7 +68,7 @@ class ExportJob(LeasedWork):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
     kind = models.CharField(max_length=7, choices=Kind.choices)
-    wanted = models.JSONField(
+    options = models.JSONField(
         default=dict,
         help_text="slug, title; steps, start, stop_parent; form; repository, is_public.",
     )
@@ -154,7 +154,7 @@ class ExportJob(LeasedWork):
             version.pin(by)
         sealed = seal_secret(secret)
         order = cls.objects.create(
-            weight_version=version, by=by, kind=kind, wanted=options, sealed_token=sealed
+            weight_version=version, by=by, kind=kind, options=options, sealed_token=sealed
         )
         AuditEntry.record(
             f"weight version: {kind} ordered", version.address, by, version.run.project, **options
@@ -165,7 +165,7 @@ class ExportJob(LeasedWork):
     @property
     def form(self) -> str:
         """Return the form that an export or a push writes; a folder for older orders."""
-        return str(self.wanted.get("form", FOLDER))
+        return str(self.options.get("form", FOLDER))
 
     @property
     def title(self) -> str:

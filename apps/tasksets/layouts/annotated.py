@@ -51,7 +51,7 @@ class Judgement:
 class Record:
     """Fields that people were shown, by name, and their judgements."""
 
-    asked: object
+    question: object
     answers: dict[str, str]
     judgements: list[Judgement]
 
@@ -148,7 +148,7 @@ def _author_of(judgement: Judgement) -> Row:
 
 
 def _read(record: Record, kind: str, taking: RowReading) -> list[Row]:
-    prompt = read_prompt_messages(record.asked, "prompt", taking)
+    prompt = read_prompt_messages(record.question, "prompt", taking)
     annotations = {
         PREFERENCES: lambda: _preferences(record),
         THUMBS: lambda: _thumbs(record, taking.at_least),

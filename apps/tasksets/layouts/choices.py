@@ -247,7 +247,7 @@ class Columns:
     `first` is None where the right one is named by its letter.
     """
 
-    asked: str
+    question_column: str
     choices: tuple[str, ...]
     right: str
     first: int | None
@@ -255,7 +255,7 @@ class Columns:
     kept: tuple[str, ...] = ()
 
     def match(self, row: Row) -> bool:
-        texts = (row.get(name) for name in (self.asked, *self.choices))
+        texts = (row.get(name) for name in (self.question_column, *self.choices))
         return self.right in row and all(isinstance(text, str) for text in texts)
 
     @property
@@ -291,9 +291,11 @@ MED_MCQA = Columns(
 )
 # C-Eval, CMMLU, MMMLU, and MMLU as CSV; more letters first.
 LETTERS = tuple(
-    Columns(asked, tuple(string.ascii_uppercase[:several]), right, None, "", ("subject", "Subject"))
+    Columns(
+        question, tuple(string.ascii_uppercase[:several]), right, None, "", ("subject", "Subject")
+    )
     for several in (5, 4)
-    for asked, right in (("question", "answer"), ("Question", "Answer"), ("prompt", "answer"))
+    for question, right in (("question", "answer"), ("Question", "Answer"), ("prompt", "answer"))
 )
 BBQ = Columns("question", ("ans0", "ans1", "ans2"), "label", 0, "", ("category",))
 GLOBAL_MMLU = Columns(
@@ -309,9 +311,11 @@ def _is_in_columns(row: Row) -> bool:
 def _in_columns(row: Row, taking: RowReading) -> Row:
     columns = next(one for one in OF_COLUMNS if one.match(row))
     texts = [row[name].strip() for name in columns.choices]
-    question = row[columns.asked].strip()
+    question = row[columns.question_column].strip()
     if not question or not all(texts):
-        raise NotThisLayout(f"{columns.asked} and the choices: must be text that is not empty")
+        raise NotThisLayout(
+            f"{columns.question_column} and the choices: must be text that is not empty"
+        )
     place = columns.place_of(row[columns.right])
     if place is None:
         raise NotThisLayout(f"{columns.right}: must be {columns.kind}")

@@ -31,7 +31,7 @@ class Beliefs:
     beta: np.ndarray  # (n,) float64
 
     @cached_property
-    def known(self) -> frozenset[int]:
+    def tried(self) -> frozenset[int]:
         """Return the indexes as a set."""
         return frozenset(self.index.tolist())
 
@@ -102,12 +102,12 @@ def draw_by_belief(
     tried = _keys(draw, seed, beliefs, target, choose, tau)
     tried[np.isin(beliefs.index, list(stock.refused))] = -math.inf
     best = int(np.argmax(tried)) if len(tried) else -1
-    untried = stock.size - len(beliefs.known) - len(stock.refused - beliefs.known)
+    untried = stock.size - len(beliefs.tried) - len(stock.refused - beliefs.tried)
     if untried and (
         best < 0
         or _best_untried(untried, unit(seed, draw, "untried"), target, choose, tau) >= tried[best]
     ):
-        return stock.take(stock.anyone(seed, draw, "which", without=beliefs.known))
+        return stock.take(stock.anyone(seed, draw, "which", without=beliefs.tried))
     return stock.take(int(beliefs.index[best]))
 
 

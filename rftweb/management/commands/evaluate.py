@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from apps.evaluation.asking import start_evaluation
 from apps.runs.config import ConfigError
-from apps.runs.evaluation import Asked
+from apps.runs.evaluation import Questions
 from apps.runs.models import Run, WeightVersion
 from rftweb.management.commands.runs import reread
 from rftweb.management.console import explained, run_named, show_progress_bar
@@ -79,13 +79,13 @@ class Command(BaseCommand):
         self.stdout.write(f"{made.slug} is {made.state}")
 
 
-def _read_questions(options: dict) -> Asked:
+def _read_questions(options: dict) -> Questions:
     given = {
         name: options[name] for name in ("taskset", "samples", "tasks", "temperature", "max_tokens")
     }
     values = {name: value for name, value in given.items() if value is not None}
     try:
-        return Asked(**values, rewards=[{"scorer": name} for name in options["scorer"]])
+        return Questions(**values, rewards=[{"scorer": name} for name in options["scorer"]])
     except ValidationError as wrong:
         error = wrong.errors()[0]
         raise CommandError(f"--{str(error['loc'][0]).replace('_', '-')}: {error['msg']}") from None

@@ -16,7 +16,7 @@ from apps.evaluation.models import Arena, Vote
 from apps.rewards.models import Reward
 from apps.rollouts.evaluation_groups import close_evaluation_groups, complete_measured
 from apps.rollouts.models import Group, Rollout
-from apps.runs.evaluation import Asked
+from apps.runs.evaluation import Questions
 from apps.runs.models import Run, WeightVersion
 
 TASKS = 4  # of the cast's taskset
@@ -42,7 +42,7 @@ def evaluated(
         if is_new:
             version.verify()
             version.publish()
-        made, _ = start_evaluation(version, Asked(taskset=run.taskset.slug, samples=samples))
+        made, _ = start_evaluation(version, Questions(taskset=run.taskset.slug, samples=samples))
         given = cycle(texts)
         for _ in range(made.taskset.size):
             for rollout in Rollout.objects.filter(

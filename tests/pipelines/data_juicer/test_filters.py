@@ -34,14 +34,14 @@ def asked(op: str, *texts: str, **args: object):
 
 def one_of(op: str, text: str) -> tuple[str, float]:
     """The one statistic of this text, with its name."""
-    ((_, stats),) = asked(op, text).said
+    ((_, stats),) = asked(op, text).results
     ((name, value),) = stats.items()
     return name, value
 
 
 @pytest.mark.parametrize("op", OPS)
 def test_every_filter_that_can_be_named_says_something_of_any_text(op):
-    said = asked(op, FOX, "", " ", "слово 日本", "\ufffd\x07", "a" * 50_000).said
+    said = asked(op, FOX, "", " ", "слово 日本", "\ufffd\x07", "a" * 50_000).results
     assert len(said) == 6 and all(stats for _, stats in said)
 
 
@@ -65,13 +65,15 @@ def test_its_statistic_is_what_its_name_says(op, statistic):
 def test_a_loop_is_told_from_a_text():
     loop, text = asked(
         "word_repetition_filter", "and so on " * 30, FOX, rep_len=3, max_ratio=0.2
-    ).said
+    ).results
     assert (loop[0], text[0]) == (False, True) and loop[1]["word_rep_ratio"] > 0.9
 
 
 def test_the_range_is_that_of_the_arguments():
     texts = ["x" * length for length in (4, 5, 6, 7)]
-    assert [kept for kept, _ in asked("text_length_filter", *texts, min_len=5, max_len=6).said] == [
+    assert [
+        kept for kept, _ in asked("text_length_filter", *texts, min_len=5, max_len=6).results
+    ] == [
         False,
         True,
         True,
@@ -81,7 +83,7 @@ def test_the_range_is_that_of_the_arguments():
         kept
         for kept, _ in asked(
             "text_length_filter", *texts, min_len=5, min_closed_interval=False
-        ).said
+        ).results
     ] == [
         False,
         False,
@@ -92,7 +94,7 @@ def test_the_range_is_that_of_the_arguments():
         kept
         for kept, _ in asked(
             "text_length_filter", *texts, min_len=4, max_len=6, reversed_range=True
-        ).said
+        ).results
     ] == [
         True,
         False,
@@ -118,7 +120,7 @@ def test_arguments_are_checked_by_the_names_and_kinds_that_they_have_there():
 )
 def test_a_model_is_neither_fetched_nor_installed(op):
     assert asked(op, FOX, tokenization=True).error
-    assert asked(op, FOX).said, "and the next question is answered"
+    assert asked(op, FOX).results, "and the next question is answered"
 
 
 def test_its_process_may_take_so_much_memory_and_no_more():

@@ -24,7 +24,7 @@ def process():
 
 
 def said(process: FilterProcess, *texts: str):
-    return process.ask("text_length_filter", {}, texts).said
+    return process.ask("text_length_filter", {}, texts).results
 
 
 def test_one_process_answers_question_after_question(answers, process):
@@ -160,7 +160,7 @@ def test_what_is_to_be_done_meanwhile_is_done_while_it_is_waited_for(
     interpreter(ANSWERS.format(poisoned=f"while not os.path.exists({str(go)!r}): time.sleep(0.01)"))
     process.answer_s = 60
     reply = process.ask("text_length_filter", {}, ["poison"], go.touch)
-    assert reply.said == [(True, {"len": 6.0})]
+    assert reply.results == [(True, {"len": 6.0})]
 
 
 def test_it_sees_nothing_of_our_surroundings(interpreter, process, monkeypatch):

@@ -71,7 +71,7 @@ def test_every_operator_takes_nothing_and_gives_a_reason_for_all_that_it_leaves_
     assert applied(name, [], **options).kept == []
     texts = ["", "i cannot help with that", "a " * 80, "\ufffd", "слово", "fine"]
     filtered = {
-        find_operator("data_juicer").read_options(NEEDED["data_juicer"]).asked: {
+        find_operator("data_juicer").read_options(NEEDED["data_juicer"]).key: {
             text: Filtered(len(text) > 9) for text in texts
         }
     }
@@ -258,7 +258,7 @@ def test_what_a_filter_of_data_juicer_does_not_keep_goes_with_its_statistics():
         "a": Filtered(False, {"text_len": 1.0, "share": 0.12345}),
         "ab": Filtered(True, {"text_len": 2.0}),
     }
-    filtered = {find_operator("data_juicer").read_options(options).asked: said}
+    filtered = {find_operator("data_juicer").read_options(options).key: said}
     samples = [sample(1, text="a", filtered=filtered), sample(2, text="ab", filtered=filtered)]
     found = applied("data_juicer", samples, **options)
     assert [one.rollout for one in found.kept] == [2] and found.reasons[
@@ -269,7 +269,7 @@ def test_what_a_filter_of_data_juicer_does_not_keep_goes_with_its_statistics():
 
 
 def test_no_text_passes_of_which_a_filter_said_nothing():
-    asked = find_operator("data_juicer").read_options({"op": "text_length_filter"}).asked
+    asked = find_operator("data_juicer").read_options({"op": "text_length_filter"}).key
     silent = sample(
         1, text="a", filtered={asked: {"a": Filtered(failed="the process exited with -9")}}
     )

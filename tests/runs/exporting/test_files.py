@@ -79,7 +79,7 @@ def test_parquet_says_what_csv_says(measured, shape):
 
 
 def test_steps_and_names_narrow_it(measured):
-    rows = rows_of(measured, "wide", after=3, asked=("reward_mean",))
+    rows = rows_of(measured, "wide", after=3, only=("reward_mean",))
     assert [list(row) for row in rows] == [["step", "weight_version", "at", "reward_mean"]] * 2
     assert [row["step"] for row in rows] == ["4", "5"]
 

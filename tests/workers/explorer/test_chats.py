@@ -129,10 +129,10 @@ def test_an_explorer_that_stops_leaves_the_gpu_that_a_chat_waits_for(
 
 
 def test_the_same_seed_says_the_same_and_colder_is_surer(versions, alice, answered):
-    said = [answered(asked(versions[0], alice, seed=5)[1]).said for _ in range(2)]
+    said = [answered(asked(versions[0], alice, seed=5)[1]).reply for _ in range(2)]
     assert said[0] == said[1]
     cold = {
-        answered(asked(versions[0], alice, seed=seed, temperature=0.01)[1]).said
+        answered(asked(versions[0], alice, seed=seed, temperature=0.01)[1]).reply
         for seed in (1, 2, 3)
     }
     assert len(cold) == 1
@@ -145,7 +145,7 @@ def test_what_was_said_before_is_heard_again(versions, alice, answered):
     assert second.messages == [
         {"role": "system", "content": "12"},
         *SORT,
-        {"role": "assistant", "content": first.said},
+        {"role": "assistant", "content": first.reply},
         {"role": "user", "content": "54321"},
     ]
     assert answered(second).state == "done"
@@ -156,7 +156,7 @@ def test_an_answer_that_is_asked_again_stands_in_the_earlier_ones_place(versions
     answered(turn)
     again = answered(chat.ask_again(1.0, 12))
     turn.refresh_from_db()
-    assert (turn.is_replaced, list(chat.said)) == (True, [again])
+    assert (turn.is_replaced, list(chat.current_turns)) == (True, [again])
 
 
 def test_nothing_further_is_asked_while_an_answer_is_open(versions, alice):
@@ -199,7 +199,7 @@ def test_what_was_not_begun_is_stopped_without_an_engine(versions, alice, explor
     assert (turn.state, turn.stop_wanted) == ("loading", True)
     session.stop_those({turn.pk})
     turn.refresh_from_db()
-    assert (turn.state, turn.said) == ("stopped", "")
+    assert (turn.state, turn.reply) == ("stopped", "")
 
 
 def test_a_conversation_that_is_too_long_fails_and_says_what_to_do(versions, alice, answered):
@@ -298,7 +298,7 @@ def test_two_versions_answer_the_same_prompts_with_the_same_seeds(
     cells = {(chat.place, chat.weight_version): chat.turns.get() for chat in made.chats.all()}
     assert {(turn.state, turn.reason) for turn in cells.values()} == {("done", "")}
     for place in (0, 1):  # the same weights, under two names
-        assert cells[place, versions[0]].said == cells[place, versions[1]].said
+        assert cells[place, versions[0]].reply == cells[place, versions[1]].reply
 
 
 def test_a_model_answers_a_prompt_though_no_run_uses_it(tiny_policy, alice, answered, explorer):
@@ -313,7 +313,7 @@ def test_a_model_answers_a_prompt_though_no_run_uses_it(tiny_policy, alice, answ
 def test_a_model_and_version_0_of_a_run_say_the_same(versions, tiny_policy, alice, answered):
     of_version = answered(asked(versions[0], alice, temperature=0.01)[1])
     of_model = answered(Chat.try_prompt(tiny_policy, alice, SORT, 0.01, 12).turns.get())
-    assert of_model.said == of_version.said
+    assert of_model.reply == of_version.reply
 
 
 def test_a_model_that_is_deleted_while_it_is_asked_leaves_nothing_behind(

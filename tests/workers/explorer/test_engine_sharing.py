@@ -7,7 +7,7 @@ import pytest
 from apps.environments.models import Episode
 from apps.evaluation.asking import start_evaluation
 from apps.rollouts.models import Group
-from apps.runs.evaluation import Asked
+from apps.runs.evaluation import Questions
 from apps.runs.models import Run
 from tests.serving import SERVED, asked
 from workers.explorer import loop as loop_module
@@ -130,7 +130,7 @@ def test_a_run_with_work_has_its_turn_and_who_waits_names_the_holders(
     greedy = small_run(max_staleness=1000, steps=100_000)
     stage.streaming(tokens=1)
     waiting, _ = start_evaluation(
-        greedy.weight_versions.get(version=0), Asked(taskset="sort", samples=1)
+        greedy.weight_versions.get(version=0), Questions(taskset="sort", samples=1)
     )
     stage.explorer.looked_at = 0.0
     stage.explorer.serve()

@@ -121,7 +121,7 @@ def test_a_person_takes_the_policys_seat_and_the_environment_answers_what_they_t
     library_run, stage, alice
 ):
     in_flight = stage.streaming(tokens=2)
-    number = stage.session.episodes.played[in_flight.episode_id].known - 1
+    number = stage.session.episodes.played[in_flight.episode_id].observations_read - 1
     request = in_flight.request_id
     first = in_flight.turn.first
     text = another(in_flight.turn.text[0]) + "5"

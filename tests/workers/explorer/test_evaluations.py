@@ -7,7 +7,7 @@ import pytest
 from apps.dashboard.dry_start import load_dry_start, start_dry_start
 from apps.evaluation.asking import start_evaluation
 from apps.rollouts.models import Group, Rollout
-from apps.runs.evaluation import Asked
+from apps.runs.evaluation import Questions
 from apps.runs.models import Acknowledgement, Run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -18,7 +18,9 @@ QUICK = {"engine": "transformers", "sampling": {"max_tokens": 6}}
 def evaluation(new_run, tiny_policy) -> Run:
     """Of the base weights of a run that is not served itself."""
     run = new_run(**QUICK)
-    made, _ = start_evaluation(run.weight_versions.get(version=0), Asked(taskset="sort", samples=3))
+    made, _ = start_evaluation(
+        run.weight_versions.get(version=0), Questions(taskset="sort", samples=3)
+    )
     run.pause()
     return made
 
@@ -63,7 +65,7 @@ def test_a_run_that_always_has_something_in_flight_makes_room_for_one_that_nobod
     greedy = new_run(**{**QUICK, "max_staleness": 1000, "steps": 100_000})
     stage.streaming(tokens=1)
     waiting, _ = start_evaluation(
-        greedy.weight_versions.get(version=0), Asked(taskset="sort", samples=2)
+        greedy.weight_versions.get(version=0), Questions(taskset="sort", samples=2)
     )
 
     def both_were_served() -> bool:
@@ -92,7 +94,7 @@ def test_nobody_makes_room_for_a_run_that_another_worker_serves(
     here = new_run(**{**QUICK, "max_staleness": 1000, "steps": 100_000})
     stage.streaming(tokens=1)
     elsewhere, _ = start_evaluation(
-        here.weight_versions.get(version=0), Asked(taskset="sort", samples=2)
+        here.weight_versions.get(version=0), Questions(taskset="sort", samples=2)
     )
     Group.open(elsewhere, "another@machine", 300, 4, 0)
     turns = stage.explorer.time_sharing

@@ -11,8 +11,8 @@ import pytest
 
 from apps.accounts.models import User
 from apps.dashboard.reconciliation import reconcile
-from apps.environments.agents.asked import read_chat_call
 from apps.environments.agents.keys import Caller
+from apps.environments.agents.parameters import read_chat_call
 from apps.environments.agents.turns import begin_turns
 from apps.environments.environment_lookup import find_or_register
 from apps.environments.episode_opening import assign_episode

@@ -227,10 +227,10 @@ def test_a_push_is_ordered_on_the_page_and_on_record_without_its_token(version, 
     html = client.post(act, said, follow=True).content.decode()
     assert "Pushing version 0 to ann/polite" in html and GOOD not in html
     [order] = ExportJob.objects.all()
-    assert order.wanted == {"form": "gguf-q8_0", "repository": "ann/polite", "is_public": False}
+    assert order.options == {"form": "gguf-q8_0", "repository": "ann/polite", "is_public": False}
     assert order.token() == GOOD and GOOD not in order.sealed_token
     [entry] = AuditEntry.objects.filter(action="weight version: push ordered")
-    assert entry.details == order.wanted
+    assert entry.details == order.options
 
 
 def test_who_may_not_steer_the_run_pushes_nothing(version, bob, carol, client, hub):

@@ -113,14 +113,14 @@ class Part:
 
     chosen: names.Choice
     rows: torch.Tensor
-    found: TokenLoss
+    token_loss: TokenLoss
     share: torch.Tensor
     scale: float
 
     def metrics(self, tokens: Tokens) -> dict[str, float]:
         own = reference_metrics.of_loss(
             self.chosen.name,
-            self.found,
+            self.token_loss,
             tokens.only(self.rows),
             self.share.item(),
             self.chosen.options,

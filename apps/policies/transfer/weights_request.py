@@ -9,7 +9,7 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{1,64}")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WeightsRequest:
     """A folder of weights.
 
     `base` is the policy that it changes if it is an adapter. `title` is its name for people.
@@ -19,7 +19,7 @@ class Wanted:
     pk: int
     fingerprint: str
     title: str
-    base: "Wanted | None" = None
+    base: "WeightsRequest | None" = None
 
     def __post_init__(self) -> None:
         if self.kind not in (POLICY, VERSION) or not _FINGERPRINT.fullmatch(self.fingerprint):

@@ -15,7 +15,7 @@ from apps.runs.models import Run
 from apps.tasksets.pictures import EncodedPicture
 
 # Parameters of the request that do not affect the answer.
-UNHEARD = frozenset(
+IGNORED = frozenset(
     {
         "user",
         "metadata",
@@ -188,7 +188,7 @@ def _fields(body: object, read_here: frozenset[str], only: dict[str, tuple[tuple
         raise Refused(400, "invalid_value", "The body must be a JSON object.")
     fields = {name: value for name, value in body.items() if value is not None}
     for name in fields:
-        if name not in read_here and name not in UNHEARD:
+        if name not in read_here and name not in IGNORED:
             _require_honoured(name, fields[name], only)
     return fields
 
