@@ -1,8 +1,7 @@
 """Cost of the dashboard's pages on large tables: server time, and network traffic of an open page.
 
-    python bench/dashboard.py [--runs 200] [--rollouts 1000000] [--points 5000000] [--asked 30]
-    [--minutes 1] [--crowd 10000]
-                              [--pages run runs]
+    python bench/dashboard.py [--runs 200] [--rollouts 1000000] [--points 5000000] [--requests 30]
+                              [--minutes 1] [--crowd 10000] [--pages run runs]
 
 A separate embedded PostgreSQL is filled by SQL, from another process. Server time is that of
 Django's test client in this process, including templates and compression; also reported is the
@@ -65,7 +64,7 @@ def parse_arguments() -> argparse.Namespace:
     options.add_argument("--runs", type=int, default=200)
     options.add_argument("--rollouts", type=int, default=1_000_000)
     options.add_argument("--points", type=int, default=5_000_000, help="of metrics, in all runs")
-    options.add_argument("--asked", type=int, default=30, help="requests of each page")
+    options.add_argument("--requests", type=int, default=30, help="requests of each page")
     options.add_argument(
         "--crowd",
         type=int,
@@ -98,7 +97,7 @@ def main() -> None:
         gc.collect()
         gc.freeze()  # as a web process does after loading
         page_rows = [
-            measure_requests(getattr(people, page.by), page, options.asked)
+            measure_requests(getattr(people, page.by), page, options.requests)
             | {"queries_small": few[page]}
             for page in pages
         ]
@@ -108,7 +107,7 @@ def main() -> None:
             run_in_process(crowd, options.crowd)
             crowded = []
             for page in (page for page in pages if page.name == "runs"):
-                row = measure_requests(people.alice, page, options.asked)
+                row = measure_requests(people.alice, page, options.requests)
                 title = f"{row['page']}, of {options.crowd:,}"
                 crowded.append(row | {"page": title, "queries_small": few[page]})
             print_page_table(crowded)

@@ -1,6 +1,6 @@
 """Weight and speed of every page in a browser, cold and warm, and its processor time in the server.
 
-    python bench/pages.py [--runs 6] [--rollouts 8000] [--points 40000] [--asked 5]
+    python bench/pages.py [--runs 6] [--rollouts 8000] [--points 40000] [--requests 5]
                           [--pages home rate]
 
 One web process and headless Chromium on an embedded PostgreSQL that SQL fills; people read pages as
@@ -105,7 +105,7 @@ def main() -> None:
     options.add_argument("--runs", type=int, default=6)
     options.add_argument("--rollouts", type=int, default=8_000)
     options.add_argument("--points", type=int, default=40_000, help="of metrics, in all runs")
-    options.add_argument("--asked", type=int, default=5, help="requests for the processor time")
+    options.add_argument("--requests", type=int, default=5, help="requests for the processor time")
     options.add_argument("--pages", nargs="*", help="names of addresses; all of them otherwise")
     arguments = options.parse_args()
     pages = [page for page in list_pages() if not arguments.pages or page.name in arguments.pages]
@@ -117,7 +117,7 @@ def main() -> None:
         with served() as site, chromium() as browser:
             for page in pages:
                 rows.append(
-                    measure_page(browser, site, page, getattr(people, page.by), arguments.asked)
+                    measure_page(browser, site, page, getattr(people, page.by), arguments.requests)
                 )
                 print_row(rows[-1])
     print(LABEL_STUDIO)

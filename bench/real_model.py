@@ -249,10 +249,9 @@ def rows(prompt: int, answer: int) -> list[Any]:
 
 
 def measure_engines(options: argparse.Namespace) -> dict[str, Any]:
-    """Let the engines take turns, round by round, so that other work on the machine hits them
-    alike.
+    """Measure the engines in turn, round by round, so that other load affects them alike.
 
-    Tokens a second of the fastest round of each, and the median of the rounds' ratios.
+    Return the tokens per second of the fastest round of each, and the median of the rounds' ratios.
     """
     from apps.policies.manifest import read_manifest
     from bench.engine_speed import whole_batch

@@ -38,7 +38,7 @@ class GpuTurn:
         return bool(self._files)
 
     def take(self) -> bool:
-        """Take all of them, or none; says whether they are held now."""
+        """Take all of them, or none; return whether they are held now."""
         if self._files:
             return True
         for path in self._paths:

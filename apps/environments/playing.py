@@ -152,7 +152,7 @@ OBSERVE = """
         WHERE episode_id = %(episode)s AND number = %(number)s - 1 AND reward IS NULL
             AND %(reward)s::float8 IS NOT NULL
         RETURNING id),
-    asked AS (
+    inserted AS (
         INSERT INTO environments_episodeturn (episode_id, number, observation, done, info, tools,
             wishes, action, is_cut, reason, tokens)
         VALUES (%(episode)s, %(number)s, %(observation)s, %(done)s, %(info)s, %(tools)s,

@@ -13,10 +13,7 @@ SHOWN = 20
 
 
 def operator_counts_match_the_rows() -> Iterator[str]:
-    """Yield operators that removed another number of items than their records say.
-
-    Items are rollouts, tasks and rows of steps.
-    """
+    """Yield operators whose recorded number of removed items differs from the rows."""
     counted = OperatorCount.objects.values_list("run__slug", "run", "operator").annotate(
         n=Sum(F("given") - F("kept"))
     )

@@ -27,7 +27,7 @@ def problems_of_head(module: ModuleType) -> Iterator[str]:
 
 
 def problems_of_options(module: ModuleType, base: type[BaseModel]) -> Iterator[str]:
-    """Check that `Options` is a schema of which forms, files and programs can be made."""
+    """Check that `Options` is a schema that forms, files and programs can be generated from."""
     options = getattr(module, "Options", base)
     if not (isinstance(options, type) and issubclass(options, base)):
         yield f"Options must be a subclass of {base.__name__}"
@@ -53,7 +53,7 @@ def _require_json(name: str, value: Any) -> None:
 
 
 def problems_of_call(module: ModuleType, name: str, arguments: tuple[str, ...]) -> Iterator[str]:
-    """Check that a function is there and takes so many positional arguments."""
+    """Check that the function exists and takes this number of positional arguments."""
     call = getattr(module, name, None)
     signature_text = f"{name}({', '.join(arguments)})"
     if not callable(call):

@@ -39,7 +39,7 @@ class Entry:
 
 
 def _nothing() -> None:
-    """Import no kind: those that are imported already are all that this process knows."""
+    """Import no kinds: this process has imported all that it uses."""
 
 
 class Registry:

@@ -52,7 +52,7 @@ class Shape:
 
 
 def shape_in(folder: Path) -> Shape | None:
-    """Return None where this machine does not hold the folder, or it says nothing of its size."""
+    """Return the shape by the folder's config.json; None if that is missing or lacks the sizes."""
     try:
         return read_model_shape(json.loads((folder / "config.json").read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError, AttributeError):

@@ -44,7 +44,7 @@ class NotColored(Exception):
 
 
 def colored(code: str, info: str) -> str:
-    """Return the code as safe HTML; `info` is what stands behind the opening fence.
+    """Return the code as safe HTML; `info` is the text after the opening fence.
 
     Raises NotColored.
     """

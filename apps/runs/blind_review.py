@@ -20,10 +20,7 @@ TOLD = {"state_changed": ("state", "by"), "config_changed": ("by",), "step_commi
 
 
 def judged_openly(user: User) -> QuerySet[Run]:
-    """Return runs of which this person sees the judgements.
-
-    One condition in SQL, whatever the number of runs.
-    """
+    """Return the runs whose judgements this person may see."""
     runs = Run.objects.visible_to(user)
     if not user.is_authenticated or user.is_superuser:
         return runs

@@ -351,7 +351,7 @@ class RunConfig(Section):
 
     @property
     def taskset_names(self) -> tuple[str, ...]:
-        """Return slugs of what it draws from, in their order."""
+        """Return the slugs of the tasksets that the run samples from, in order."""
         if self.taskset is not None and not self.tasksets:
             return (self.taskset,)
         return tuple(sorted(self.tasksets))

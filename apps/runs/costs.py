@@ -87,7 +87,7 @@ class Cost:
 
     @property
     def parts(self) -> dict[str, float]:
-        """Return money by what it is for."""
+        """Return the costs by purpose."""
         prices = self.prices
         return {
             "GPUs": self.gpu_hours * prices.gpu_hour,

@@ -92,7 +92,7 @@ def _names(runs: QuerySet[Run]) -> str:
 
 
 def contents_of(run: Run) -> Contents:
-    """Count what a deletion takes and what it leaves."""
+    """Count what a deletion removes and what it keeps."""
     evaluations = evaluations_of(run)
     orders = ExportJob.objects.filter(weight_version__run=run)
     exported = orders.exclude(folder="")

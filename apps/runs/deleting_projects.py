@@ -52,7 +52,7 @@ def _first_names(rows: QuerySet[Any], field: str) -> str:
 
 
 def contents_of(project: Project) -> Contents:
-    """Count what a deletion takes and what it leaves."""
+    """Count what a deletion removes and what it keeps."""
     lessons = (project.demonstrations, project.preferences, project.thumbs)
     models = project.policies.count()
     shared = len(shared_folders(project))

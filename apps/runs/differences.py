@@ -15,7 +15,8 @@ NAMES = ("scorer", "name")  # the field that tells a member of such a list from 
 def leaves(sections: Mapping[str, Any]) -> dict[str, Any]:
     """Return values by dotted field.
 
-    Those of lists of sections by the names of their members, or their places where they have none.
+    In a list of sections, the field contains the name of the member, or its position if members
+    have no names.
     """
     values: dict[str, Any] = {}
     for field, value in flat(dict(sections)).items():
@@ -29,7 +30,7 @@ def leaves(sections: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def members_by_name(value: Any) -> dict[str, dict[str, Any]]:
-    """Return the members of a list of sections, by name; empty for whatever is no such list."""
+    """Return the members of a list of sections, by name; empty for any other value."""
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         return {}
     for name in NAMES:

@@ -58,12 +58,10 @@ class DownsampledCurves:
 def thinned(
     run: Run, names: Iterable[str], since: int, until: int, points: int
 ) -> DownsampledCurves:
-    """Return the steps `since` < step <= `until` in at most `points` buckets and one.
+    """Return the steps `since` < step <= `until` in at most `points` + 1 buckets.
 
-    One query that reads few rows of each metric.
-
-    Buckets are made of the widest spans that fit into them; what no span holds yet comes from the
-    points.
+    One query, which reads few rows of each metric: buckets are made of the widest stored spans that
+    fit into them, and of single points where no span is stored yet.
     """
     until = max(0, min(until, run.step))
     wide = max(1, -(-(until - since) // points))

@@ -122,9 +122,9 @@ class Scheduled(Questions):
 
 
 def evaluation_key(plan: BaseModel) -> str:
-    """Return the same for all evaluations that ask the same, whatever weights.
+    """Return a digest that is equal for evaluations with the same questions, of any weights.
 
-    Fields with their defaults count as not there.
+    Fields with their defaults are ignored.
     """
     document = plan.model_dump(mode="json", exclude_defaults=True, exclude=NOT_ASKED)
     return _digest(document)

@@ -69,7 +69,7 @@ class DeletionView(APIView):
         )
 
     def require_confirmation(self, request: ApiRequest, slug: str) -> None:
-        """Check that the request names what it deletes. Raises ValidationError."""
+        """Check that the request contains the name of what it deletes. Raises ValidationError."""
         form = self.confirmation(data=request.data)
         form.is_valid(raise_exception=True)
         if form.validated_data["name"] != slug:

@@ -35,9 +35,9 @@ def tags_in(text: str) -> list[str]:
 
 
 def tag(runs: Iterable[Run], words: list[str], by: User | None) -> int:
-    """Put these tags on the runs; how many had not all of them.
+    """Add these tags to the runs; return how many runs lacked one of them.
 
-    Raises NotPossible where one would have too many.
+    Raises NotPossible where a run would have too many.
     """
     return _each(runs, by, "run tagged", lambda run: {"tags": _few(run, {*run.tags, *words})})
 

@@ -57,7 +57,7 @@ class Memory:
         return sum(part.bytes for part in self.parts if part.holder == holder)
 
     def named(self, name: str, holder: Holder) -> int:
-        """Return the part of that name; 0 where there is none."""
+        """Return the part of that name; 0 if there is none."""
         return sum(part.bytes for part in self.parts if (part.name, part.holder) == (name, holder))
 
     @property
@@ -105,7 +105,7 @@ def longest_row(plan: RunConfig, context: int) -> int:
 
 
 def sequences(plan: RunConfig) -> int:
-    """Return sequences of one step; a lesson of preferences is a pair of them."""
+    """Return the number of sequences of one step; a preference lesson has two."""
     is_pairs = plan.snapshot is not None and plan.snapshot.source == "preferences"
     return plan.rows_per_step * (2 if is_pairs else 1)
 
@@ -199,7 +199,7 @@ def _activations(plan: RunConfig, sizes: Sizes, on_gpu: bool) -> int:
 
 
 def _kept_bytes(plan: RunConfig, sizes: Sizes, on_gpu: bool, rows: int) -> int:
-    """Return the bytes that a pass of so many rows of the longest length keeps."""
+    """Return the bytes that a forward pass of this many rows of the longest length keeps."""
     shape = sizes.shape
     assert shape is not None  # without it no size of a pass is estimated
     longest = longest_row(plan, sizes.context)

@@ -208,7 +208,7 @@ _StrictLoader.add_implicit_resolver(
 
 
 def _listed_once(problems: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return problems by field; the list of known fields stands in the first that has it."""
+    """Return problems by field; only the first one contains the list of known fields."""
     by_field: dict[str, str] = {}
     listed: set[str] = set()
     for field, words in problems:

@@ -27,11 +27,10 @@ def version_source(version: WeightVersion) -> str:
 def promoted(
     version: WeightVersion, by: User | None = None, slug: str = "", title: str = ""
 ) -> Policy:
-    """Return the policy that these weights are; made where there is none yet, or none of this slug.
+    """Return the policy with these weights and this slug; create it if there is none.
 
-    Version 0 is the run's policy.
-
-    Raises NotCopied, DamagedWeights, and IntegrityError where another policy has the slug.
+    Without a slug, version 0 is the run's own policy. Raises NotCopied, DamagedWeights, and
+    IntegrityError where another policy has the slug.
     """
     run = version.run
     if version.version == 0 and not slug:

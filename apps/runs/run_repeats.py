@@ -11,10 +11,7 @@ from apps.runs.naming import LONGEST_SLUG
 
 
 def can_run_again(run: Run) -> bool:
-    """Tell whether the run's configuration alone says what to do.
-
-    That is not so for evaluations, replays and runs that learn from lessons.
-    """
+    """Tell whether the run's configuration alone determines what it does."""
     return run.state in Run.ENDED and not run.is_evaluation and run.settings.samples
 
 

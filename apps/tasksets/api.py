@@ -25,9 +25,9 @@ class OnePicture(APIView):
 
 
 def png_for(user: User, sha256: str) -> HttpResponse:
-    """The file, for members of a project that keeps it; raises Http404.
+    """Return the picture's file, for members of a project that keeps it. Raises Http404.
 
-    It is shown to our own pages alone, and never run.
+    Only our own pages show it, and it is never run.
     """
     picture = Picture.objects.visible_to(user).filter(sha256=sha256).first()
     if picture is None:

@@ -188,7 +188,7 @@ def _decoded(value: object) -> object:
 
 
 def _paired(row: Row, ids: str, told: str, at: str) -> list[dict[str, Any]]:
-    """Read a list of names, and beside it one of what each of them is told."""
+    """Read a list of names, and a list beside it with the arguments of each."""
     names = _decoded(row[ids])
     given = _decoded(row.get(told)) or []
     if not isinstance(names, list) or not isinstance(given, list):
@@ -212,7 +212,7 @@ def _of_tulu(truth: Row) -> dict[str, Any]:
 
 
 def _checked(listed: Any, field: str) -> list[dict[str, Any]]:
-    """Return the instructions, each with what its check must be told and nothing else."""
+    """Return the instructions, each with exactly the arguments that its check needs."""
     if not listed or len(listed) > MOST:
         raise BadInstructions(f"{field}: must have 1 to {MOST} instructions")
     return [_instruction(one, f"{field}.{place}") for place, one in enumerate(listed)]

@@ -83,7 +83,7 @@ def read_lines(text: str, field: str) -> list[Any]:
 
 
 def decode_value(value: Any, field: str) -> Any:
-    """Return what a text of JSON or of a Python literal stands for; other values as they are."""
+    """Return the value of a text of JSON or of a Python literal; other values as they are."""
     if not isinstance(value, str):
         return value
     try:

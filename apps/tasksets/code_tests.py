@@ -70,10 +70,10 @@ class RecognisedTests:
 
 
 def normal_form(row: Row) -> RecognisedTests | None:
-    """Return the row's tests in the one form; None where it has none in any known layout.
+    """Return the row's tests in the stored form; None if it has none in any known layout.
 
-    `row` may be a whole record of a file or the answer in one, and may hold its layout as JSON
-    in a text. Raises BadTests where the layout is known and the tests cannot be read.
+    `row` may be a whole record of a file or the answer in one, and may hold its layout as JSON in a
+    text. Raises BadTests where the layout is known and the tests cannot be read.
     """
     inner = _unwrapped(row)
     for layout, keys, reader in LAYOUTS:
@@ -402,9 +402,9 @@ def _any_tests(value: Any, field: str, row: Row) -> dict[str, Any]:
 
 
 def _with_function(answer: dict[str, Any], field: str) -> dict[str, Any]:
-    """Add the function that the checks are about, where they say it.
+    """Add the name of the tested function, if the checks call exactly one unknown name.
 
-    Any other name is the answer's, too.
+    A function that the row itself names is kept.
     """
     texts = [answer.get("preamble", ""), answer.get("setup", "")]
     try:

@@ -20,11 +20,10 @@ MOST = 5_000  # tasks of a set that is copied while a page waits
 
 @transaction.atomic
 def add_to_set(project: Project, slug: str, tasks: Sequence[Task], by: User) -> Taskset:
-    """Return the set of this name with these tasks in it.
+    """Return the taskset of this name with these tasks added.
 
-    Where it is there already, its next version, since a set never changes.
-
-    Raises ValueError with the reason, and stores nothing then.
+    A taskset never changes, so an existing one gets a new version. Raises ValueError with the
+    reason, and stores nothing then.
     """
     first = Taskset.objects.filter(project=project, slug=slug).select_related("first").first()
     newest = first.versions.first() if first else None

@@ -62,7 +62,7 @@ def create_import(
 
 @transaction.atomic
 def ask_hub(project: Project, by: User, name: str, config: str, split: str) -> TasksetImport:
-    """Return a new import of a data set of the Hub; a worker fetches it, then it is looked at.
+    """Create and return an import of a Hub data set, which a worker fetches and previews.
 
     Raises TooManyHeld.
     """

@@ -161,7 +161,7 @@ def decode_data_url(url: str) -> bytes:
 
 
 def pictures_in(content: Content) -> list[str]:
-    """Return names of the pictures in what a message says, in order, as often as they are shown."""
+    """Return the names of the pictures in a content, in order, each as often as it is shown."""
     return (
         []
         if isinstance(content, str)

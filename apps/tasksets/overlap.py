@@ -104,7 +104,7 @@ class OverlapIndex:
         self.sizes = np.bincount(self.owners, minlength=texts)
 
     def meets(self, place: int, text: str, threshold: float = THRESHOLD) -> Iterator[Pair]:
-        """Yield the checked texts that this one, at `place` of the other side, says as well."""
+        """Yield pairs of this text, at `place` in the other set, with equal or near texts."""
         exact = self.whole.get(_digest(normalise_words(text)), ())
         yield from (Pair(checked, place, 1.0, True) for checked in exact)
         for checked, shared in self._shared(digest_ngrams(text)).items():

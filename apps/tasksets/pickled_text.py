@@ -45,7 +45,7 @@ def read_pickled_text(pickled: bytes) -> str:
 
 
 def _text(pickled: bytes, at: int, form: str) -> tuple[str, int]:
-    """Return the text whose length stands here, and where it ends."""
+    """Return the text at this position, and the position after it."""
     begins = at + struct.calcsize(form)
     try:
         (length,) = struct.unpack(form, pickled[at:begins])

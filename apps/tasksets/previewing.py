@@ -58,7 +58,7 @@ def preview_file(path: Path, how: ImportOptions) -> dict[str, Any]:
 
 
 def storable_refusal(text: str) -> str:
-    """Return the text as a database takes it: what a decoder says may quote the file."""
+    """Return the text without characters that a database refuses: an error may quote the file."""
     return text[:LONGEST_REASON].replace("\0", "\u2400").encode(errors="replace").decode()
 
 

@@ -39,8 +39,10 @@ def read_literal(text: str) -> Any:
 
 
 def _require_literal_tokens(text: str) -> None:
-    """Refuse deep nesting, and texts side by side, as numpy prints an array of them: Python would
-    join these to one. Raises ValueError."""
+    """Refuse deep nesting, and texts side by side, as numpy prints an array of them.
+
+    Python would join these texts to one. Raises ValueError.
+    """
     depth = 0
     last = 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):

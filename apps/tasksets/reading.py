@@ -165,8 +165,7 @@ class TaskRows:
         }
 
     def _by_layout(self, fields: dict[str, Any], taking: RowReading) -> dict[str, Any]:
-        """Return the row as its layout has it; columns that were named take the place of what
-        the layout says."""
+        """Return the row as its layout reads it; columns that the user named replace those."""
         columns = self.columns
         usual = Columns()
         (row,) = read_row(self.layout, fields, TASKS, taking)
@@ -312,7 +311,7 @@ def _answer(row: dict[str, Any], column: str | None, key: str) -> dict[str, Any]
 
 
 def _tests_in(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the tests of a program in the form that is judged; nothing where there are none."""
+    """Return the tests of a program in the stored form; {} if there are none."""
     try:
         tests = normal_form(content)
     except BadTests as error:

@@ -29,7 +29,7 @@ class TaskRow:
 
 
 def user_message(text: str) -> list[dict[str, Content]]:
-    """Return the prompt that says one thing."""
+    """Return a prompt of one message of the user."""
     return [{"role": "user", "content": text}]
 
 

@@ -14,10 +14,9 @@ DOMAINS = "by domain"  # the name of the scale on which tasks stand domain by do
 
 
 def find_scale(taskset: Taskset, name: str) -> DifficultyScale:
-    """Return the scale of this name, made of the tasks' meta where there is none yet.
+    """Return the scale of this name; create it from the tasks' meta if there is none yet.
 
-    A taskset never changes, so neither does what was made of it. Raises ValueError with the numbers
-    that there are.
+    A taskset never changes, so the scale never does. Raises ValueError with the names that exist.
     """
     scale = taskset.scales.filter(name=name).first()
     if scale and not scale.ready:

@@ -53,7 +53,7 @@ class BadLines(ValueError):
 class Origin:
     """Origin of a taskset: its project, name and source. `seed` is None for a set from a file.
 
-    version_of   any version of the set of which this is the next one; None makes a set of its own
+    `version_of` is any version of the set whose next version this is; None begins a new set.
     """
 
     project: Project
@@ -216,10 +216,7 @@ def build_task(taskset: Taskset, index: int, row: TaskRow) -> Task:
 
 
 def build_row(task: Task) -> TaskRow:
-    """Return the task as it stands before a database has it.
-
-    Without its pictures, which the project keeps.
-    """
+    """Return the task as a row, the form before it is stored."""
     return TaskRow(task.prompt, task.answer, task.meta, task.follow_ups, domain=task.domain)
 
 

@@ -39,7 +39,7 @@ class Pool:
         return cls(indices, "nvidia-smi", bool(listed), uuids)
 
     def require(self, variable: str, group: Sequence[str]) -> None:
-        """Raise CannotStart for a GPU that is none of them."""
+        """Raise CannotStart for a GPU that is not in the pool."""
         for name in group if self.is_known else ():
             if name not in (*self.gpus, *self.uuids) and not name.startswith("MIG-"):
                 available = ", ".join(self.gpus) or "none"
@@ -52,11 +52,11 @@ class Pool:
 def assign_devices(
     workers: Sequence[tuple[str, str]], chosen: dict[str, Groups], pool: Pool
 ) -> dict[str, str]:
-    """CUDA_VISIBLE_DEVICES by the worker's name; of those that are not in it, as it stands.
+    """Return CUDA_VISIBLE_DEVICES by the worker's name; it is unchanged for workers not in it.
 
     `workers`: (role, name). `chosen`: by role, the GPUs of its first worker, of its second and so
-    on, then from the first again. Workers of other roles get one each of the rest of the pool, in
-    turn; where the pool has one GPU or none there is nothing to deal.
+    on, then from the first again. Workers of other roles get one each of the remaining GPUs of the
+    pool, in turn, if the pool has more than one.
     """
     devices: dict[str, str] = {}
     for role, groups in chosen.items():

@@ -109,8 +109,8 @@ class TokenLoss:
 class RowLoss:
     """Result of a loss of whole pairs or whole completions: R pairs (dpo) or rows (kto).
 
-    values   (R,) to minimise; the step's loss is their mean over the R of the whole step
-    metrics  metric name to a detached (R,) tensor
+    `values` (R,) are minimised: the step's loss is their mean over the R of the whole step.
+    `metrics` holds a detached (R,) tensor by the metric's name.
     """
 
     values: torch.Tensor

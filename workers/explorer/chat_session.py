@@ -181,7 +181,7 @@ class ChatSession:
                 self.ready_engine.abort([request_id])
 
     def leave_those(self, lost: set[int]) -> None:
-        """Forget these turns, which another explorer holds now, and write nothing of them."""
+        """Forget these turns, which another explorer holds now, without writing them."""
         self.turns = [turn for turn in self.turns if turn.pk not in lost]
         for request_id in [key for key, answer in self.answers.items() if answer.turn.pk in lost]:
             self._leave(request_id)

@@ -342,7 +342,7 @@ class InFlightRollout:
             self.segments.append((len(self.token_ids), version))
 
     def _cut(self, length: int) -> None:
-        """Remove every token from this position on, with everything known of it."""
+        """Remove the tokens from this position on, and all data about them."""
         del self.token_ids[length:], self.logprobs[length:], self.mask[length:]
         self.segments = [(start, version) for start, version in self.segments if start < length]
         self.later_pictures = [shown for shown in self.later_pictures if shown.past <= length]

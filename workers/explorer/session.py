@@ -498,7 +498,7 @@ class RunSession:
         return list({rollout.claim for rollout in self.rollouts.values()})
 
     def abandon(self, group_ids: Collection[int]) -> None:
-        """Stop sampling these groups, which another worker holds now, and write nothing of them."""
+        """Stop sampling these groups, which another worker holds now, without writing them."""
         lost = [key for key, rollout in self.rollouts.items() if rollout.claim.pk in group_ids]
         rollouts = [self.rollouts.pop(key) for key in lost]
         for rollout in rollouts:

@@ -61,7 +61,7 @@ def push_to_hub(folder: Path, to: Destination, message: str, progress: Progress)
 
 
 def _prepare(api: HfApi, to: Destination) -> None:
-    """Make the repository. One that everybody sees takes nothing that is meant to be private.
+    """Create the repository, if it does not exist. Refuse a public one for private content.
 
     Raises NotPushed, and what huggingface_hub raises.
     """

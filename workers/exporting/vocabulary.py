@@ -115,7 +115,7 @@ def read_vocabulary(tokenizer: PreTrainedTokenizerBase, folder: Path, rows: int)
 
 
 def _require_plain(added: Iterable[dict[str, Any]]) -> None:
-    """Refuse added tokens that change the text beside them, which GGUF cannot say."""
+    """Refuse added tokens that change the text beside them, because GGUF cannot store that."""
     for one in added:
         for flag in ("lstrip", "rstrip", "single_word"):
             if one.get(flag):

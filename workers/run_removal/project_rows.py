@@ -117,7 +117,7 @@ def count_project_rows(project: int) -> int:
 
 
 def _outside_runs(path: Path) -> dict[str, None]:
-    """Return the condition that a row, and what it belongs to on the way, are of no run."""
+    """Return the condition that neither a row nor its parents on the path belong to a run."""
     conditions: dict[str, None] = {}
     table, prefix = path.table, ""
     for part in path.lookup.split("__"):

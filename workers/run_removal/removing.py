@@ -160,11 +160,7 @@ def _remove_batch(taken: RunRemoval, table: type, keys: list[int]) -> None:
 
 
 def _remove_run(taken: RunRemoval, run: Run) -> None:
-    """Delete the run's own row with whatever was written about it meanwhile; write the audit log.
-
-    A log line that another process writes at this moment makes the transaction fail; the next
-    attempt deletes the line, too.
-    """
+    """Delete the run's own row with everything written about it meanwhile; write the audit log."""
     for attempt in range(1, LAST_ATTEMPTS + 1):
         try:
             return _remove_run_once(taken, run)

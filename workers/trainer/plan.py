@@ -30,11 +30,7 @@ def spec_from(
     reference: ReferenceModel = BASE,
     context_tokens: int = 0,
 ) -> TrainerSpec:
-    """Return everything that the trainer of such a run must know.
-
-    `policy` is the base's folder, `output` takes the checkpoints, and `context_tokens` is the
-    policy's limit (0: unknown). Forward passes are sized for the device of this process.
-    """
+    """Return everything that the trainer of this run needs to know."""
     optimizer = plan.optimizer
     # 0 parameters: the estimate is that of the forward passes alone.
     sizes = Sizes(0, shape_in(policy), context_tokens)

@@ -46,9 +46,9 @@ def sees_in(folder: Path | str) -> bool:
 
 
 def require_read(config: Any, instead: str = "") -> None:
-    """Raise CannotSee for a model that sees in a way that is not known here; `instead`: what to do.
+    """Raise CannotSee for a model with an unsupported vision part; `instead`: what to do.
 
-    Some of them have a text model that is read by itself: such a policy is one of text alone.
+    Some of these models have a text model of their own, which is then read as a text-only policy.
     """
     if (
         getattr(config, "vision_config", None) is not None

@@ -271,7 +271,7 @@ def _read_feedback(body: dict) -> AnswerFeedback:
 
 
 def _final(body: dict) -> bool:
-    """Tell whether the caller says that no further feedback comes for the episode."""
+    """Tell whether the caller announces that no further feedback follows for the episode."""
     if not isinstance(body.get("final", False), bool):
         raise refuse_field("final", "must be true or false")
     return body.get("final", False)

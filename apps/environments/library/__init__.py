@@ -49,6 +49,6 @@ REGISTRY.register(
         functions=("Environment",),
         built_in=built_in,
         read=read_plugin,
-        version=lambda found: found.version,
+        version=lambda environment: environment.version,
     )
 )

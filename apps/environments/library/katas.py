@@ -146,7 +146,7 @@ KATAS = (
 
 
 def exercise(seed: int) -> Exercise:
-    """Return a kata broken in one way, with calls of which a shown one reveals the mistake."""
+    """Return a kata with one bug, and calls of which a shown one reveals the bug."""
     draw = random.Random(seed)
     kata = draw.choice(KATAS)
     number = str(draw.randint(2, 5))

@@ -27,16 +27,16 @@ def grpo(
     """Return how much better each rollout did than its group, in standard deviations.
 
     A_i = (r_i − mean(r)) / (std + ε), std over n − 1 (DeepSeekMath, arXiv 2402.03300, §4.1.1).
-    scale   `group`: std of the group; `batch`: std of all rewards of the batch (mean stays the
-    group's);
-            `none`: no division (Dr. GRPO, arXiv 2503.20783)
-    std_threshold   a group whose std is not above it is dropped, and so is a group of one; None
-    drops none rank_penalty    c > 0: mean and std are those of r · (1 − c · rank / n), where rank
-    is the
-                    rollout's place by its mean logprob, 0 for the least likely, so that a likely
-                    right answer counts less towards what is usual (unlikeliness, arXiv 2506.02355);
-                    the score is the distance of the reward itself. Needs `logprobs`, the mean
-                    logprob of each rollout
+
+    - `scale`: `group`: std of the group; `batch`: std of all rewards of the batch, with the mean of
+      the group; `none`: no division (Dr. GRPO, arXiv 2503.20783).
+    - `std_threshold`: a group whose std is not above it is dropped, and so is a group of one; None
+      drops none.
+    - `rank_penalty`: c > 0: mean and std are those of r · (1 − c · rank / n), where rank is the
+      rollout's position by its mean logprob, 0 for the least likely. A likely right answer then
+      counts less in the mean (unlikeliness, arXiv 2506.02355); the score is the distance of the
+      reward itself. Needs `logprobs`, the mean logprob of each rollout.
+
     A group of one: mean 0 and std 1, thus r / (1 + ε). An all-equal group: 0 throughout.
     """
     if scale not in ("group", "batch", "none"):

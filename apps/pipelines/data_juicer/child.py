@@ -2,9 +2,9 @@
 
 Imports nothing of ours. It prints its package's version when it is ready. Each request is one line:
 `op`, `args`, `texts`, and `seconds` after which the kernel kills the process. Each reply is one
-line: `said`, for each text whether the filter keeps it, and its statistics; or `wrong`, the problem
-with each argument; or `error`. The package installs missing dependencies and downloads models by
-itself: here the kernel refuses it every socket and every other process.
+line: `results`, for each text whether the filter keeps it, and its statistics; or `wrong`, the
+problem with each argument; or `error`. The package would install missing dependencies and download
+models: here the kernel refuses it every socket and every other process.
 """
 
 import ctypes

@@ -109,7 +109,7 @@ def keep_probability(band: str, shares: Mapping[str, float], options: Options) -
 
 
 def level(shares: Iterable[float], most: float) -> float:
-    """Return the level to which larger shares are cut, so that the largest is `most` of all."""
+    """Return the level to cut larger shares to, so that the largest is `most` of the total."""
     falling = sorted(shares, reverse=True)
     if falling[0] <= most:
         return falling[0]

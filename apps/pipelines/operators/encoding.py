@@ -41,11 +41,10 @@ def _why_not(text: str, most: float) -> str:
 
 
 def _is_broken(sign: str) -> bool:
-    """Return whether it is the replacement mark, what stands for NUL, a control sign that is no
-    blank, or no sign at all.
+    """Return whether a character shows a broken encoding.
 
-    Python knows the signs of one version of Unicode; those of later versions are signs as well.
-    Code points that no version will ever give to a sign are none.
+    These are the replacement mark, the mark for NUL, control characters other than blanks, and
+    unassigned code points.
     """
     if sign in "\ufffd\u2400":
         return True

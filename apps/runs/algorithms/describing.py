@@ -80,7 +80,7 @@ def algorithm_document(name: str) -> dict[str, object]:
 
 
 def source(name: str) -> str:
-    """Return the paper as people look it up: an arXiv number says so."""
+    """Return the reference to the paper in the usual form; an arXiv number is named as one."""
     paper = TABLE[name].paper
     return f"arXiv {paper}" if paper[:4].isdigit() else paper
 

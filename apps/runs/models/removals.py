@@ -77,7 +77,7 @@ class Removal(LeasedWork):
         return owners.filter(user=user).exists()
 
     def wait(self, reason: str, seconds: float) -> None:
-        """Give the work back: it is due again after so many seconds. The reason is shown."""
+        """Give the work back; it is due again after this many seconds. The reason is shown."""
         self.held().update(
             state=self.State.WAITING,
             reason=public_text(reason)[:300],

@@ -24,7 +24,7 @@ def build_sum_task(left: int, right: int) -> TaskRow:
 
 
 def read_summands(row: TaskRow) -> tuple[int, int] | None:
-    """Return the two that a task of this kind adds; None of any other."""
+    """Return the two numbers that the task adds; None for a task of another kind."""
     match = SUM.fullmatch(said_alone(row))
     numbers = (int(match[1]), int(match[2])) if match else None
     return numbers if numbers and row.answer == {"value": sum(numbers)} else None

@@ -49,10 +49,7 @@ def build_countdown_task(target: int, numbers: Sequence[int]) -> TaskRow:
 
 
 def drawn_task(draw: random.Random, many: Sequence[int] = MANY) -> tuple[list[int], int]:
-    """Draw numbers, and a positive whole number that a formula makes of them.
-
-    `many`: the possible counts of numbers.
-    """
+    """Draw numbers, and a positive whole number that a formula of them equals."""
     while True:
         numbers = [draw.randrange(1, LARGEST + 1) for _ in range(draw.choice(many))]
         value = Fraction(numbers[0])

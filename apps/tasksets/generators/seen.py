@@ -48,7 +48,7 @@ Box = tuple[int, int, int, int]
 
 
 def distinct(size: int, seed: int, draw: Callable[[random.Random], TaskRow]) -> Iterator[TaskRow]:
-    """Yield `size` tasks that `draw` makes of one seed after the other, none of them twice.
+    """Yield `size` different tasks, each drawn with a seed of its own.
 
     Raises ValueError when there are too few.
     """
@@ -113,7 +113,7 @@ def place_squares(
 ) -> list[Box]:
     """Return square boxes of sides within `sides` that keep `gap` pixels apart.
 
-    Fewer than `count` where no more fit.
+    There are fewer than `count` if no more fit.
     """
     boxes: list[Box] = []
     for _ in range(count * 40):

@@ -93,7 +93,7 @@ def layouts_for(kind: str) -> list[Layout]:
 
 
 def find_layout(row: Mapping[str, Any], kind: str) -> Layout | None:
-    """Return the layout of one row, for what it is to become."""
+    """Return the layout of one row, for this kind of rows."""
     layouts = layouts_for(kind)
     named = (dict(row), in_lower_case(row))
     return next((layout for one in named for layout in layouts if layout.matches(one)), None)
@@ -112,10 +112,10 @@ def recognised(rows: Sequence[Mapping[str, Any]], kind: str) -> Layout | None:
 
 
 def read_row(layout: Layout | None, fields: Row, kind: str, taking: RowReading) -> list[Row]:
-    """Return what the row says in our columns: mostly one row. Raises NotThisLayout.
+    """Return the row in our columns, mostly as one row. Raises NotThisLayout.
 
-    A task must be of its file's layout. Other rows that are not are read by our own columns, which
-    say what is missing.
+    A task must be of its file's layout. Other rows that are not are read by our own columns, so
+    that the error names what is missing.
     """
     if layout is not None and layout.gathering is not None:
         layout = BY_NAME[layout.gathering.into]

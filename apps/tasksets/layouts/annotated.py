@@ -180,8 +180,10 @@ def _record(fields: Row, judgements: list[Judgement], taking: RowReading) -> Rec
 
 
 def _answers_in(value: object, name: str, taking: RowReading) -> dict[str, str]:
-    """Return a field's answer by its name; those of a list that people put in order, by their
-    ids."""
+    """Return the answer of a field by its name.
+
+    The answers of a list that people ranked are named by their ids.
+    """
     if not is_objects(value) or not all("id" in one and "role" not in one for one in value):
         return {name: read_answer(value, name, taking)}
     answers = {str(one["id"]): one.get("body", one.get("text", one.get("html"))) for one in value}
@@ -227,13 +229,16 @@ def _is_flat_argilla(row: Row) -> bool:
 
 
 def _are_responses(value: object) -> bool:
-    """Tell whether a column has what each person said, as Argilla 1 exports it."""
+    """Tell whether a column holds the responses of people, as Argilla 1 exports them."""
     return is_objects(value) and all({"user_id", "value"} <= one.keys() for one in value)
 
 
 def _flat_argilla(row: Row, taking: RowReading) -> Record:
-    """Take the columns `question.responses`, `.responses.users` and `.responses.status` of an
-    export to `datasets`, or Argilla 1's lists of what each person said."""
+    """Read the columns of one of Argilla's exports to `datasets`.
+
+    They are `question.responses`, `.responses.users` and `.responses.status`, or Argilla 1's lists
+    of responses.
+    """
     judgements = []
     names = [name.removesuffix(".responses") for name in row if name.endswith(".responses")]
     for name in names:
@@ -342,7 +347,7 @@ def _task_with_annotations(rows: Sequence[Row]) -> Row:
 
 
 def _is_shown(row: Row, name: str) -> bool:
-    """Tell what people saw from what they said."""
+    """Tell whether people were shown this column; the other columns hold their judgements."""
     is_known_name = name in ASKED or ANSWER.fullmatch(name.lower()) is not None
     return is_known_name and row[name] is not None and name not in BOOKKEEPING
 
@@ -359,7 +364,7 @@ def _annotation(row: Row, data: Mapping[str, Any]) -> Row:
 
 
 def _results(name: str, value: object) -> list[Row]:
-    """Return what one column says as results: a text, an object, or a list of these."""
+    """Return the results in one column, which holds a text, an object, or a list of these."""
     if isinstance(value, str):
         is_written = CORRECTION.search(name.lower()) is not None
         value = {"text": [value]} if is_written else {"choices": [value]}

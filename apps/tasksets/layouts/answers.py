@@ -104,7 +104,7 @@ def _judged_conversation(row: Row, taking: RowReading) -> Row:
 
 
 def read_label(row: Row) -> bool:
-    """Return whether the row's answer is good. Raises NotThisLayout where nothing says so."""
+    """Return whether the row's answer is good. Raises NotThisLayout if no column tells."""
     name = first_text(row, LABELS)
     verdict = is_good(row.get(name))
     if verdict is None:
@@ -207,7 +207,7 @@ def _is_verdicts(value: object) -> TypeGuard[list[bool | None]]:
 
 
 def _verdicts(row: Row, name: str, several: int) -> list[bool | None]:
-    """Return true, false or None for each of the answers; None for all where nothing is said."""
+    """Return true, false or None for each of the answers; None for all if there are no verdicts."""
     verdicts = decoded(row.get(name))
     if verdicts is None or verdicts == [] or verdicts == "":
         return [None] * several
@@ -424,8 +424,10 @@ def _prm800k(row: Row, taking: RowReading) -> Row:
 
 
 def _step(step: Row, place: str, taking: RowReading) -> tuple[str, bool]:
-    """Return the step that was gone on with, and whether it is not bad: one that a person wrote
-    is good."""
+    """Return the step that the solution continued with, and whether it is not bad.
+
+    A step that a person wrote counts as good.
+    """
     chosen = step.get("chosen_completion")
     attempts = step.get("completions") or []
     written = step.get("human_completion")

@@ -112,7 +112,7 @@ def lettered_task(question: str, texts: dict[str, str], right: str, meta: Row) -
 
 
 def _right(row: Row, choices: dict[str, Any]) -> str:
-    """Return the label of the right choice: said as a label, as a number from 0, or as its text."""
+    """Return the label of the right choice, given as a label, an index from 0 or its text."""
     name = first_text(row, RIGHT)
     value = row[name]
     value = value[0] if isinstance(value, list) and len(value) == 1 else value

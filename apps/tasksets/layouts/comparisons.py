@@ -409,7 +409,7 @@ def _is_picked_response(row: Row) -> bool:
 
 
 def _pick(row: Row) -> str:
-    """Return the column that says which answer is better: a score for each stands for one."""
+    """Return the column of the better answer; for two scores, the column of the first."""
     if any(has(row, *scores) for scores in (("score_0", "score_1"), ("score_a", "score_b"))):
         return "score_0" if "score_0" in row else "score_a"
     if dict.get(row, "label") in ("A>B", "B>A", "A=B"):  # JudgeBench
@@ -418,7 +418,7 @@ def _pick(row: Row) -> str:
 
 
 def _picked_response(row: Row, taking: RowReading) -> Row:
-    """Take PKU-SafeRLHF's and WebGPT's two answers, and which of them people found better."""
+    """Read the two answers of PKU-SafeRLHF or WebGPT, and which one people preferred."""
     sides = next(sides for sides in SIDES if has(row, *sides))
     name = _pick(row)
     if name.startswith("score_"):

@@ -90,17 +90,17 @@ class Layout:
 
 
 def has(row: Row, *names: str) -> bool:
-    """Return whether the row says something in each of these fields."""
+    """Return whether the row has a value in each of these fields."""
     return all(row.get(name) is not None for name in names)
 
 
 def first_text(row: Row, names: tuple[str, ...]) -> str:
-    """Return the first of these fields in which the row says something, or ""."""
+    """Return the first of these fields in which the row has a value, or ""."""
     return next((name for name in names if row.get(name) is not None), "")
 
 
 def pass_over(row: Row, *names: str) -> None:
-    """Count these fields as taken: what they say is taken from others."""
+    """Count these fields as read: other fields hold the same."""
     for name in names:
         row.get(name)
 

@@ -250,8 +250,10 @@ def picture_part(part: Row) -> Row:
 
 
 def read_picture_part(picture: object) -> Row:
-    """Return the part that shows a picture which is given by its address, its path or an object
-    of them."""
+    """Return the part that shows a picture.
+
+    The picture is an address, a path, or an object with one of these.
+    """
     if isinstance(picture, dict):
         if "picture" in picture or picture.get("type") == "image":
             return picture_part(picture)

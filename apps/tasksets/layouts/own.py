@@ -138,8 +138,10 @@ def _is_groups(row: Row) -> bool:
 
 
 def _read_judged(row: Row, taking: RowReading) -> list[tuple[str, float]]:
-    """Return the answers that people judged; what machines and the simulated rater said is not
-    taken."""
+    """Return the answers that people judged.
+
+    Judgements of machines and of the simulated rater are ignored.
+    """
     completions = row["completions"]
     people = row["people"]
     if not isinstance(completions, list) or not isinstance(people, list):

@@ -58,7 +58,7 @@ def _of_spans(row: Row) -> list[str]:
 
 
 def _of_annotations(row: Row, taking: RowReading) -> list[str]:
-    """Return what the author and those who checked it answered; any of them is right."""
+    """Return the answers of the author and of the people who checked it; any of them is right."""
     answers = _annotation(cast("Row", decoded(row["answer"])))  # by `_is_annotated`
     checked = decoded(row.get("validated_answers"))
     if isinstance(checked, dict):
@@ -75,7 +75,7 @@ def _of_annotations(row: Row, taking: RowReading) -> list[str]:
 
 
 def _annotation(answer: Row) -> list[str]:
-    """Return the ways to say one answer: a number, a date, or all of its spans."""
+    """Return the forms of one answer: a number, a date, or all of its spans."""
     number = answer.get("number")
     date = answer.get("date")
     spans = answer.get("spans")

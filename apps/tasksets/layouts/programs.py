@@ -50,7 +50,7 @@ FORMATS = (("input_format", "Input"), ("output_format", "Output"))
 
 
 def _with_formats(messages: list[dict[str, Any]], row: Row) -> list[dict[str, Any]]:
-    """Add what a statement says about input and output in columns of their own (Codeforces)."""
+    """Add the descriptions of input and output, which Codeforces has in columns of their own."""
     question = messages[-1]["content"]
     formats = [(title, row.get(name)) for name, title in FORMATS]
     parts = [
@@ -62,8 +62,9 @@ def _with_formats(messages: list[dict[str, Any]], row: Row) -> list[dict[str, An
 
 
 def _code_to_show(question: object, answer: dict[str, Any], starter: str) -> str:
-    """Return what a prompt lacks that does not say which function is wanted: the code to begin
-    with, or the first test.
+    """Return code to add to a prompt that does not name the function to write.
+
+    It is the code to begin with, the first test, or the name; "" if the prompt is complete.
     """
     if not isinstance(question, str):
         return ""
@@ -81,8 +82,10 @@ def _code_to_show(question: object, answer: dict[str, Any], starter: str) -> str
 
 
 def _is_named(function: str, question: str) -> bool:
-    """Tell whether the prompt gives the function's name as one: a name of a single plain word must
-    look like code, as `sum(` or `` `sum` ``."""
+    """Tell whether the prompt gives the function's name.
+
+    A name of a single plain word must look like code, as `sum(` or `` `sum` ``.
+    """
     name = re.escape(function)
     if re.fullmatch(r"[a-z]+", function):
         return (

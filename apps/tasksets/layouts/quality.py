@@ -143,7 +143,7 @@ HELPFUL = 3  # of HelpSteer's scale from 0 to 4
 
 
 def is_good(value: object) -> bool | None:
-    """Return what a verdict says: good, bad, or None where it is no verdict."""
+    """Return whether a verdict is good or bad; None for other values."""
     if isinstance(value, bool):
         return value
     if is_finite_number(value) and value in (-1, 0, 1):

@@ -72,7 +72,7 @@ def last_box(text: str) -> str:
 
 
 def read_meta(row: Row, *names: str) -> Row:
-    """Return what the row says in these fields, to be kept in a task's meta."""
+    """Return the row's values of these fields, which are kept in the task's meta."""
     return {name: row[name] for name in names if row.get(name) is not None}
 
 

@@ -204,9 +204,7 @@ class PictureQuerySet(models.QuerySet):
         return self.filter(project__in=Project.objects.visible_to(user))
 
     def keep(self, project: Project, pictures: Iterable[EncodedPicture]) -> None:
-        """Store these for the project; one that is there already stays as it is, since its name is
-        its content.
-        """
+        """Store the pictures that the project lacks; a picture's name is its digest."""
         rows = [
             Picture(project=project, sha256=p.sha256, width=p.width, height=p.height, png=p.png)
             for p in pictures

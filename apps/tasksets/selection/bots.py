@@ -93,11 +93,12 @@ def draw_by_belief(
 ) -> int:
     """Return the index of the task that this draw takes, among those that are not refused.
 
-    thompson   the task whose rate, drawn from what is believed of it, is nearest to the target mean
-    the task whose mean rate is nearest; those untried before others that are as near softmax    a
-    task with P ∝ exp(−|target − mean rate| / τ) Tasks that were never tried are alike, so the best
-    of them is one number of a known distribution: the work grows with the tasks that were tried,
-    not with the set.
+    - `thompson`: the task whose rate, sampled from its belief, is nearest to the target.
+    - `mean`: the task whose mean rate is nearest; untried tasks come before equally near ones.
+    - `softmax`: a task with P ∝ exp(−|target − mean rate| / τ).
+
+    Untried tasks all have the same belief, so the best of them is one sample of a known
+    distribution. The work grows with the number of tried tasks, not with the taskset.
     """
     tried = _keys(draw, seed, beliefs, target, choose, tau)
     tried[np.isin(beliefs.index, list(stock.refused))] = -math.inf

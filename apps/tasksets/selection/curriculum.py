@@ -14,12 +14,14 @@ def curriculum_position(
     hard_from_draw: int,
     hard_share: float,
 ) -> int:
-    """Place, in the order from easy to hard, of the task that a draw takes.
+    """Return the position, in the order from easy to hard, of the task that a draw takes.
 
-    hard_from_draw   the first draw that takes hard tasks alone; those before are a seeded shuffle
-    of all, epoch after epoch hard_share       of the tasks, from the hardest down, that count as
-    hard; one at least does Where every hard task is left out, all others go on. (Kimi Team 2025,
-    arXiv 2501.12599, curriculum sampling.)
+    - `hard_from_draw`: the first draw that takes only hard tasks. Earlier draws are a seeded
+      shuffle of all tasks in each epoch.
+    - `hard_share`: the share of the tasks, from the hardest down, that count as hard; at least one.
+
+    If every hard task is left out, the shuffle of all tasks goes on (Kimi Team 2025, arXiv
+    2501.12599, curriculum sampling).
     """
     left_out = frozenset(left_out)
     first = min(size - 1, size - round(size * hard_share))

@@ -12,11 +12,13 @@ def draw_for_people(
     served: int,
     shuffled: Callable[[Sequence[int]], Sequence[Drawn]],
 ) -> list[Drawn]:
-    """Return the tasks that these draws, one after another, take.
+    """Return the tasks that these draws take, one after another.
 
-    asked      those that are asked for and not drawn yet, in their order: the first draws take them
-    served     how many of the draws before took one that was asked for; so the shuffle leaves no
-    task out for them shuffled   the tasks that these draws take where nobody asks
+    - `requested`: the requested tasks that were not drawn yet, in their order. The first draws take
+      them.
+    - `served`: how many earlier draws took a requested task. The shuffle goes on where it stopped,
+      so no task of it is skipped.
+    - `shuffled`: returns the tasks of draws that take no requested task.
     """
     first = list(requested[: len(draws)])
     gone = served + len(first)

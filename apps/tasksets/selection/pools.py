@@ -14,11 +14,13 @@ def pool_position(
     seed: int,
     left_out: Iterable[int] = (),
 ) -> int:
-    """Place, in the order from easy to hard, of the task that a draw takes.
+    """Return the position, in the order from easy to hard, of the task that a draw takes.
 
-    ends     of each band, the place after its last task, rising; the first band begins at 0 shares
-    of the draws, whole numbers, by band A band without a task that may be drawn has no turn; where
-    no band with a share has one, all others go on.
+    - `ends`: for each band the position after its last task, rising; the first band begins at 0.
+    - `shares`: the share of the draws of each band, in whole numbers.
+
+    A band without a task that may be drawn is skipped. If all bands with a share are empty, the
+    draws are shuffled over all other tasks.
     """
     left_out = frozenset(left_out)
     bands = [

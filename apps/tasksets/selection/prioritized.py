@@ -25,10 +25,12 @@ def draw_prioritized(
 ) -> list[int]:
     """Return the tasks of these draws: P(i) ∝ max(floor, 1 − s_i) among those not refused.
 
-    floor   above 0: what a solved task still weighs, so that one that is forgotten is seen again
-    prior   the success rate of a task that has not been tried By rejection: a candidate, each task
-    as likely, is taken with the probability of its weight. That is exact, asks for the rates of the
-    candidates alone, and takes 1 / (mean weight) tries, however many tasks there are.
+    - `floor`: above 0: the weight of a solved task, so that a forgotten one is drawn again.
+    - `prior`: the success rate of a task that has not been tried.
+
+    This is rejection sampling: a candidate, each equally likely, is accepted with the probability
+    of its weight. That is exact, looks up the rates of the candidates alone, and takes 1 / (mean
+    weight) tries for a taskset of any size.
     """
     known_rates: dict[int, float] = {}
     looked_up: set[int] = set()

@@ -6,11 +6,11 @@ Turn = tuple[int, int]
 
 
 def turn(draw_index: int, shares: tuple[int, ...]) -> Turn:
-    """Return (who has this draw, how many of the draws before were theirs).
+    """Return who has this draw, and how many of the draws before it were theirs.
 
-    shares   whole numbers, one at least above 0; of each sum(shares) draws in a row, everyone has
-    as many as their share Smooth weighted round robin (nginx): shares 2:1:1 give a b c a, not a a b
-    c.
+    `shares` are whole numbers, at least one of them above 0. Of each sum(shares) draws in a row,
+    everyone has as many as their share. This is smooth weighted round robin (nginx): shares 2:1:1
+    give a b c a, not a a b c.
     """
     cycle = _cycle(shares)
     who = cycle[draw_index % len(cycle)]

@@ -70,7 +70,7 @@ def rows_in(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _end(match: re.Match[bytes] | None) -> int:
-    """Return where the match of a pattern ends that matches everywhere, if only nothing."""
+    """Return the end of a match of a pattern that always matches, if only the empty text."""
     assert match is not None
     return match.end()
 
@@ -136,7 +136,7 @@ class _Splitter:
                 self._keep(sign)
 
     def _open(self, sign: bytes, candidate: bytes) -> Iterator[bytes]:
-        """Yield `candidate`: the key of a list that stands right before and may be one of rows."""
+        """Enter a bracket; `candidate` is the key right before it, of a list that may hold rows."""
         if sign == b"[" and self.depth == 0:
             yield from self._done()
             self.base = 1

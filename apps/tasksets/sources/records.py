@@ -64,10 +64,7 @@ class Source(Protocol):
 
 
 def decode_record(number: int, raw: bytes) -> Record | BadLine:
-    """Decode these bytes as a JSON object; a BadLine says why they are none.
-
-    A row may also be a list of objects: their places, from 0, are then the names of its fields.
-    """
+    """Decode these bytes as a JSON object; return a BadLine with the reason if they are none."""
     try:
         if len(raw.rstrip(b"\r\n")) > LONGEST_LINE:
             raise strict_json.NotStrictJson(f"longer than {LONGEST_LINE} bytes")
