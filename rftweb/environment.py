@@ -102,9 +102,9 @@ def gpus_by_worker(name: str) -> tuple[tuple[str, ...], ...]:
     In the variable, `,` separates the GPUs of one worker, and `;` separates workers.
     """
     value = text(name)
-    groups = (
-        [[gpu.strip() for gpu in group.split(",")] for group in value.split(";")] if value else []
-    )
+    if not value:
+        return ()
+    groups = [tuple(gpu.strip() for gpu in group.split(",")) for group in value.split(";")]
     for group in groups:
         wrong = [gpu for gpu in group if not re.fullmatch(r"\d{1,3}|(GPU|MIG)-[\w/-]+", gpu)]
         if wrong or len(set(group)) < len(group):
@@ -112,7 +112,7 @@ def gpus_by_worker(name: str) -> tuple[tuple[str, ...], ...]:
                 f"{name} is {value!r}; it reads like 0 or 0,1 or 0,1;2,3: indices or UUIDs of GPUs,"
                 " none twice for one worker"
             )
-    return tuple(tuple(group) for group in groups)
+    return tuple(groups)
 
 
 def host_and_port(name: str) -> str:

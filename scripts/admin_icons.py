@@ -35,13 +35,14 @@ def possible_icons(theme: Path) -> set[str]:
 def ligatures(font: Any) -> dict[str, str]:
     """Return each icon's name and its glyph, from the ligatures of the font."""
     letters = {glyph: chr(code) for code, glyph in font.getBestCmap().items()}
-    return {
-        "".join(letters[part] for part in [first, *ligature.Component]): ligature.LigGlyph
-        for lookup in font["GSUB"].table.LookupList.Lookup
-        for table in _ligature_tables(lookup.SubTable)
-        for first, several in table.ligatures.items()
-        for ligature in several
-    }
+    glyphs = {}
+    for lookup in font["GSUB"].table.LookupList.Lookup:
+        for table in _ligature_tables(lookup.SubTable):
+            for first, several in table.ligatures.items():
+                for ligature in several:
+                    name = "".join(letters[part] for part in [first, *ligature.Component])
+                    glyphs[name] = ligature.LigGlyph
+    return glyphs
 
 
 def _ligature_tables(tables: Iterable) -> Iterator:

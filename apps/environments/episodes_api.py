@@ -315,14 +315,13 @@ def _reward(request: ApiRequest, documents: list[object]) -> list[dict]:
     mine = _played(request, {one.episode_id for one in rewards if one})
     good = [one for one in rewards if one and one.episode_id in mine]
     outcomes = iter(reward_many(good) if good else [])
-    return [
-        (
-            _unacceptable(form)
-            if one is None
-            else _result(one, next(outcomes) if one.episode_id in mine else None)
-        )
-        for form, one in zip(forms, rewards, strict=True)
-    ]
+    results = []
+    for form, one in zip(forms, rewards, strict=True):
+        if one is None:
+            results.append(_unacceptable(form))
+        else:
+            results.append(_result(one, next(outcomes) if one.episode_id in mine else None))
+    return results
 
 
 def _earned(episode: int, turn: int | None, reward: float, final: bool) -> TurnReward:

@@ -158,17 +158,13 @@ def _record_tasks(plan: RunConfig, decisions: Sequence[Decision]) -> None:
     """
     if not plan.samples or plan.serve:
         return
-    results = [
-        GroupResult(
-            group.task_id,
-            _draw(group),
-            [success(reward, full) for reward in one.rewards],
-        )
-        for one in decisions
-        if one.rewards
-        for group in [one.case.group]
-        for full in [full_reward(plan, group.task.kind)]
-    ]
+    results = []
+    for decision in decisions:
+        if decision.rewards:
+            group = decision.case.group
+            full = full_reward(plan, group.task.kind)
+            successes = [success(reward, full) for reward in decision.rewards]
+            results.append(GroupResult(group.task_id, _draw(group), successes))
     if results:
         beliefs = plan.selection if isinstance(plan.selection, Bots) else Bots()
         TaskRecord.add(decisions[0].case.group.run_id, results, plan.groups_per_step, beliefs)

@@ -52,9 +52,12 @@ def measure_overlap(
         for pair in held.meets(place, text, threshold):
             tell(pair)
             overlap.count += 1
-            overlap.pairs += [pair] if len(overlap.pairs) < LISTED else []
-            (exact if pair.is_exact else near).add(pair.checked)
-    overlap.exact, overlap.near = len(exact), len(near - exact)
+            if len(overlap.pairs) < LISTED:
+                overlap.pairs.append(pair)
+            tasks = exact if pair.is_exact else near
+            tasks.add(pair.checked)
+    overlap.exact = len(exact)
+    overlap.near = len(near - exact)
     return overlap
 
 

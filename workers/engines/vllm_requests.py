@@ -121,7 +121,9 @@ class InFlightRequests:
             internal=True,
         )
         self.look()
-        for in_flight in [in_flight for in_flight in named if not in_flight.stretch]:
+        for in_flight in named:
+            if in_flight.stretch:
+                continue
             if self.requests.pop(in_flight.request.id, None):  # it was suspended
                 end = Delta(
                     in_flight.request.id, len(in_flight.sampled), (), (), self.version, "abort"

@@ -209,13 +209,10 @@ class Episodes:
         for lost in record_actions(self.unwritten_actions):
             with suppress(CannotPlay):
                 fail_episode(lost, LOST)
-        for one in [
-            action.episode_id
-            for action in self.unwritten_actions
-            if self.played[action.episode_id].is_one_call
-        ]:
-            with suppress(CannotPlay):  # ended already
-                end_episode(one, ANSWERED)
+        for action in self.unwritten_actions:
+            if self.played[action.episode_id].is_one_call:
+                with suppress(CannotPlay):  # ended already
+                    end_episode(action.episode_id, ANSWERED)
         self.unwritten_actions.clear()
 
     def _write_replies(self) -> bool:

@@ -206,17 +206,11 @@ def _right(
     views = {
         pk: TaskView(task.prompt, task.answer, task.domain, task.meta) for pk, task in tasks.items()
     }
-    questions = [
-        Question(
-            0,
-            choice.scorer,
-            (n,),
-            (RolloutView(text),),
-            views[pk],
-            task_options(choice, views[pk].meta),
-        )
-        for n, (pk, choice, text) in enumerate(trials)
-    ]
+    questions = []
+    for n, (pk, choice, text) in enumerate(trials):
+        view = views[pk]
+        options = task_options(choice, view.meta)
+        questions.append(Question(0, choice.scorer, (n,), (RolloutView(text),), view, options))
     values = {
         answer.question.rollout_ids[0]: answer.verdicts[0].value for answer in by_rule(questions)
     }

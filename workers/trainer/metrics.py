@@ -66,27 +66,24 @@ def compute_batch_metrics(
     kinds = _kinds(batch)
     full = {group: full_reward(run.settings, kind) for group, kind in kinds.items()}
     judgements = load_judgements([experience.rollout_id for experience in batch])
-    return {
+    staleness = [step.version - experience.weight_version for experience in usual]
+    metrics = {
         "reward_mean": statistics.fmean(rewards),
         "reward_std": statistics.pstdev(rewards),
         "success": statistics.fmean(_reward(one) >= full[one.group_id] - ROUNDING for one in batch),
-        "staleness": statistics.fmean(
-            step.version - experience.weight_version for experience in usual
-        ),
-        "staleness_max": max(step.version - experience.weight_version for experience in usual),
+        "staleness": statistics.fmean(staleness),
+        "staleness_max": max(staleness),
         "completion_length": statistics.fmean(
             experience.rollout.completion_tokens for experience in batch
         ),
         "rows": rows,
         "expert_rows": rows - len(usual),
-        **(
-            {"rows_again": sum(experience.is_again for experience in usual)}
-            if run.settings.groups_again_per_step
-            else {}
-        ),
         **_peoples_rewards(batch, judgements),
         **_machine_rewards(run, batch, kinds, judgements),
     }
+    if run.settings.groups_again_per_step:
+        metrics["rows_again"] = sum(experience.is_again for experience in usual)
+    return metrics
 
 
 def _reward(experience: Experience) -> float:

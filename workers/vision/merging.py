@@ -83,15 +83,12 @@ def features(
     The features have a gradient where the model's parameters have one.
     """
     parameter = next(model.parameters())
-    looks = [image_processor.encode_picture(png).pixels for png in pngs]
-    pixels = {
-        name: (
-            torch.cat([look[name] for look in looks]).to(
-                parameter.device, parameter.dtype if looks[0][name].is_floating_point() else None
-            )
-        )
-        for name in looks[0]
-    }
+    encoded = [image_processor.encode_picture(png).pixels for png in pngs]
+    pixels = {}
+    for name, first in encoded[0].items():
+        dtype = parameter.dtype if first.is_floating_point() else None
+        joined = torch.cat([one[name] for one in encoded])
+        pixels[name] = joined.to(parameter.device, dtype)
     image_features = model.get_image_features
     assert callable(image_features)  # a method, as above
     return list(image_features(**pixels).pooler_output)

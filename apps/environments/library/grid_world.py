@@ -83,12 +83,8 @@ class GridWorld:
         )
 
     def _mark(self, square: Square) -> str:
-        return (
-            "@"
-            if square == self.here
-            else "G"
-            if square == self.goal
-            else "#"
-            if square in self.walls
-            else "."
-        )
+        if square == self.here:
+            return "@"
+        if square == self.goal:
+            return "G"
+        return "#" if square in self.walls else "."

@@ -253,31 +253,25 @@ def _ours(
     episode: Episode, turns: list[EpisodeTurn], tokens: Tokens | None, tokenizer: str
 ) -> dict:
     """Return the data that the format has no field for and that our import needs."""
-    return {
+    rollout = episode.required_rollout
+    segments = tokens.segments if tokens else ()
+    pictures = tokens.pictures if tokens else ()
+    document = {
         "tokenizer": tokenizer,
         "seed": episode.seed,
         "options": episode.options,
         "state": episode.state,
-        "stop_reason": episode.required_rollout.stop_reason,
-        "sample": episode.required_rollout.sample_index,
-        "versions": episode.origin.get(
-            "versions", [list(segment) for segment in tokens.segments] if tokens else []
-        ),
-        "pictures": (
-            [
-                {"picture": name, "first": first, "past": past}
-                for name, first, past in tokens.pictures
-            ]
-            if tokens
-            else []
-        ),
+        "stop_reason": rollout.stop_reason,
+        "sample": rollout.sample_index,
+        "versions": episode.origin.get("versions", [list(segment) for segment in segments]),
+        "pictures": [
+            {"picture": name, "first": first, "past": past} for name, first, past in pictures
+        ],
         "turns": [_turn(turn) for turn in turns],
-        **(
-            {"arrays_released_at": gone.isoformat()}
-            if (gone := episode.required_rollout.arrays_released_at)
-            else {}
-        ),
     }
+    if rollout.arrays_released_at:
+        document["arrays_released_at"] = rollout.arrays_released_at.isoformat()
+    return document
 
 
 def _turn(turn: EpisodeTurn) -> dict:

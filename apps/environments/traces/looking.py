@@ -63,13 +63,12 @@ class File:
                 checked.append(_entry(number, offset, len(raw), self._read(raw)))
             except BadLine as why:
                 count += 1
-                wrong += [f"line {number}: {why}"][: LISTED - len(wrong)]
+                if len(wrong) < LISTED:
+                    wrong.append(f"line {number}: {why}")
+        if count > len(wrong):
+            wrong.append(f"and {count - len(wrong)} more")
         if wrong:
-            raise BadEpisodes(
-                "\n".join(
-                    [*wrong, *([f"and {count - len(wrong)} more"] if count > len(wrong) else [])]
-                )
-            )
+            raise BadEpisodes("\n".join(wrong))
         if not checked:
             raise BadEpisodes("the file contains no episode")
         return checked

@@ -36,17 +36,19 @@ def step_wise_grpo(
         epsilon=epsilon,
         std_threshold=std_threshold,
     )
-    return [
-        (
-            None
-            if own is None
-            else [
-                [s / (len(turns) if step_norm else 1)] * len(turns)
-                for s, turns in zip(own, group, strict=True)
+    advantages: list[list[list[float]] | None] = []
+    for own, group in zip(scores, groups, strict=True):
+        if own is None:
+            advantages.append(None)
+            continue
+        counts = [len(turns) for turns in group]
+        advantages.append(
+            [
+                [score / (count if step_norm else 1)] * count
+                for score, count in zip(own, counts, strict=True)
             ]
         )
-        for own, group in zip(scores, groups, strict=True)
-    ]
+    return advantages
 
 
 def gigpo(

@@ -84,11 +84,8 @@ def _replaced(kind: arrow.DataType, by: arrow.DataType) -> arrow.DataType:
         return kind if inner == kind.value_type else arrow.list_(inner)
     if arrow.types.is_struct(kind):
         fields = [arrow.field(one.name, _replaced(one.type, by)) for one in kind]
-        return (
-            kind
-            if [one.type for one in fields] == [one.type for one in kind]
-            else arrow.struct(fields)
-        )
+        is_same = all(new.type == old.type for new, old in zip(fields, kind, strict=True))
+        return kind if is_same else arrow.struct(fields)
     return kind
 
 

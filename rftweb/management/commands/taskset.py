@@ -357,12 +357,13 @@ def _in_worker(
     Models are loaded only in such processes.
     """
     arguments = [*arguments, "--engine", options["engine"]]
-    arguments += (
-        ["--run", run.pk]
-        if run
-        else [part for scorer in options["scorer"] for part in ("--scorer", scorer)]
-    )
-    arguments += ["--most", options["most"]] if options["most"] else []
+    if run:
+        arguments += ["--run", run.pk]
+    else:
+        for scorer in options["scorer"]:
+            arguments += ["--scorer", scorer]
+    if options["most"]:
+        arguments += ["--most", options["most"]]
     command = [sys.executable, "-m", "workers.guessing", taskset.pk, policy.pk, *arguments]
     return subprocess.run(list(map(str, command)), cwd=settings.BASE_DIR, check=False).returncode
 
