@@ -497,10 +497,10 @@ def growth(project, most: int) -> dict[str, float]:
     """
     samples = drawn_tokens(16, 16)
     _, old = through_us(project, "old", samples, 1)
-    there = GROUPS
+    group_count = GROUPS
     timings = {}
     for rows in (SMALL, most):
-        there = copy_groups(old, there, rows // REPLIES)
+        group_count = copy_groups(old, group_count, rows // REPLIES)
         before = scans()
         timings[rows], _ = through_us(project, f"among-{rows}", samples, MEASURED)
         walked = [table for table, count in scans().items() if count > before[table]]
@@ -535,7 +535,7 @@ def format_count(rows: int) -> str:
     )
 
 
-def copy_groups(run, there: int, groups: int) -> int:
+def copy_groups(run, count: int, groups: int) -> int:
     """Copy the run's first group until it has so many; return how many it has."""
     from django.db import connection
 
@@ -544,20 +544,20 @@ def copy_groups(run, there: int, groups: int) -> int:
     experience = run.experiences.filter(group=origin).first().pk
     with connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = 0")
-        while there < groups:
-            last = min(groups, there + SLICE)
+        while count < groups:
+            last = min(groups, count + SLICE)
             for statement in FILL:
                 cursor.execute(
                     statement,
                     {
                         "run": run.pk,
-                        "first": there,
+                        "first": count,
                         "last": last,
                         "origin": origin,
                         "experience": experience,
                     },
                 )
-            there = last
+            count = last
         for table in LARGE:
             cursor.execute(f"VACUUM ANALYZE {table}")
     print(
@@ -565,7 +565,7 @@ def copy_groups(run, there: int, groups: int) -> int:
         f" {time.perf_counter() - began:.0f} s",
         flush=True,
     )
-    return there
+    return count
 
 
 def scans() -> dict[str, int]:

@@ -331,8 +331,8 @@ def relay(port: int) -> Iterator[tuple[int, list[int]]]:
             writer.close()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(carry(reader, back), carry(there, writer))
+        remote, back = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(carry(reader, back), carry(remote, writer))
 
     async def begin() -> None:
         doors.append(await asyncio.start_server(answer, "127.0.0.1", 0))

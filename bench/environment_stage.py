@@ -101,8 +101,8 @@ def serve_explorer(pipe) -> None:
 
 @contextmanager
 def service() -> Iterator[str]:
-    here, there = multiprocessing.Pipe()
-    process = spawned(serve_explorer, there)
+    here, child_end = multiprocessing.Pipe()
+    process = spawned(serve_explorer, child_end)
     try:
         yield here.recv()
     finally:

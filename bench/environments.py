@@ -76,8 +76,8 @@ def measure_environments(
     policy: str, options: argparse.Namespace, secret: str, address: str
 ) -> dict[str, float]:
     """Measure all kinds of environments with this policy; return the figures by name."""
-    here, there = multiprocessing.Pipe()
-    process = spawned(explore_until_told, policy, there)
+    here, child_end = multiprocessing.Pipe()
+    process = spawned(explore_until_told, policy, child_end)
     try:
         figures = measure_clients(policy, options, secret) | calling(policy, options, address)
         if policy == "instant":

@@ -246,9 +246,9 @@ def grow_rollouts(growth: Growth, project, sizes: Sequence[int]) -> None:
 
     samples = drawn_tokens(16, 16)
     _, old = through_us(project, "old", samples, 1)
-    there = GROUPS
+    count = GROUPS
     for size in sizes:
-        there = copy_groups(old, there, max(there, size // REPLIES))
+        count = copy_groups(old, count, max(count, size // REPLIES))
         spent, run = through_us(project, f"among-{size}", samples, growth.rounds)
         for name in vars(Seconds()):
             growth.note(f"batch {name}", size, getattr(spent, name))

@@ -218,8 +218,8 @@ def measure_scenes(runs: dict[str, list], options: argparse.Namespace) -> tuple[
     pipes = []
     children = []
     for work in (run_explorer, run_trainer_process, judge_until_told):
-        here, there = spawn.Pipe()
-        children.append(spawn.Process(target=work, args=(there,), daemon=True))
+        here, child_end = spawn.Pipe()
+        children.append(spawn.Process(target=work, args=(child_end,), daemon=True))
         children[-1].start()
         pipes.append(here)
     by_scene = defaultdict(list)

@@ -32,18 +32,18 @@ def retain(**_: object) -> None:
         log.info("log_lines_deleted", lines=lines)
     for run in Run.objects.kept().exclude(state=Run.State.CREATED).order_by("pk"):
         rule = find_retention_rule(run)
-        gone = ReleaseSize()
+        released_size = ReleaseSize()
         for some in released(run, rule) if rule else ():
-            gone += some
+            released_size += some
             if time.monotonic() > ends:
                 break
-        if gone.groups:
+        if released_size.groups:
             log.info(
                 "arrays_released",
                 run=run,
-                groups=gone.groups,
-                rollouts=gone.rollouts,
-                bytes=gone.bytes,
+                groups=released_size.groups,
+                rollouts=released_size.rollouts,
+                bytes=released_size.bytes,
             )
         if time.monotonic() > ends:
             return

@@ -31,5 +31,5 @@ def watch_reward_hacking(**_: object) -> None:
                     step=run.step,
                     kinds=[suspicion.kind for suspicion in raised],
                 )
-    for gone in _looked.keys() - {run.pk for run in running}:
-        del _looked[gone]
+    for run_id in _looked.keys() - {run.pk for run in running}:
+        del _looked[run_id]

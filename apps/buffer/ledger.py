@@ -116,14 +116,14 @@ def deleted_arrays_are_not_needed() -> Iterator[str]:
     Released arrays must be gone and counted, and neither training data nor anything that people
     wrote may have been released with them.
     """
-    gone = Rollout.objects.filter(arrays_released_at__isnull=False).order_by("pk")
+    released = Rollout.objects.filter(arrays_released_at__isnull=False).order_by("pk")
     yield from (
         f"{rollout}: marked as having no arrays, but they still exist"
-        for rollout in gone.filter(payload__isnull=False)[:SHOWN]
+        for rollout in released.filter(payload__isnull=False)[:SHOWN]
     )
-    for rollout in gone.filter(group__state__in=Group.OPEN)[:SHOWN]:
+    for rollout in released.filter(group__state__in=Group.OPEN)[:SHOWN]:
         yield f"{rollout}: its arrays were deleted, but its group is {rollout.group.state}"
-    for rollout in gone.filter(
+    for rollout in released.filter(
         Q(origin=Rollout.Origin.EXPERT) | Q(interventions__isnull=False)
     ).distinct()[:SHOWN]:
         yield f"{rollout}: its arrays were deleted, although they contain text by people"
@@ -131,15 +131,15 @@ def deleted_arrays_are_not_needed() -> Iterator[str]:
         run__state__in=Run.ENDED
     )
     ready = Q(experiences__state=Experience.State.READY) & ~Q(run__state__in=Run.ENDED)
-    for rollout in gone.filter(claimed | ready).distinct()[:SHOWN]:
+    for rollout in released.filter(claimed | ready).distinct()[:SHOWN]:
         yield f"{rollout}: its arrays were deleted, but a step still needs them"
     counted = dict(Release.objects.order_by("run").values_list("run").annotate(n=Sum("rollouts")))
-    there = dict(gone.order_by("run").values_list("run").annotate(n=Count("pk")))
-    for run in Run.objects.filter(pk__in=counted.keys() | there.keys()):
-        if counted.get(run.pk, 0) != there.get(run.pk, 0):
+    rows_by_run = dict(released.order_by("run").values_list("run").annotate(n=Count("pk")))
+    for run in Run.objects.filter(pk__in=counted.keys() | rows_by_run.keys()):
+        if counted.get(run.pk, 0) != rows_by_run.get(run.pk, 0):
             yield (
                 f"{run}: the counter has {counted.get(run.pk, 0)} rollouts without arrays, "
-                f"the rows {there.get(run.pk, 0)}"
+                f"the rows {rows_by_run.get(run.pk, 0)}"
             )
 
 

@@ -66,11 +66,11 @@ def release_arrays(run: Run, rule: Retention, among: Sequence[int]) -> ReleaseSi
             return ReleaseSize()
         Rollout.objects.filter(pk__in=sizes).update(arrays_released_at=Now())
         payloads.filter(pk__in=sizes).delete()
-        gone = ReleaseSize(len(groups), len(sizes), sum(sizes.values()))
+        size = ReleaseSize(len(groups), len(sizes), sum(sizes.values()))
         Release.objects.create(
-            run=locked, groups=gone.groups, rollouts=gone.rollouts, bytes=gone.bytes
+            run=locked, groups=size.groups, rollouts=size.rollouts, bytes=size.bytes
         )
-    return gone
+    return size
 
 
 def released(run: Run, rule: Retention) -> Iterator[ReleaseSize]:
@@ -80,8 +80,8 @@ def released(run: Run, rule: Retention) -> Iterator[ReleaseSize]:
     locked.
     """
     for some in batched(_due_now(run, rule), GROUPS_AT_ONCE):
-        if (gone := release_arrays(run, rule, some)).groups:
-            yield gone
+        if (size := release_arrays(run, rule, some)).groups:
+            yield size
 
 
 def would_go(run: Run, rule: Retention) -> ReleaseSize:
@@ -180,7 +180,7 @@ def _is_awaited(run: Run) -> bool:
 
 def count_deleted_arrays(steps: QuerySet[TrainStep]) -> int:
     """Return how many of the rollouts in these steps' batches have had their arrays deleted."""
-    gone = Rollout.objects.filter(
+    without_arrays = Rollout.objects.filter(
         arrays_released_at__isnull=False, experiences__step_items__step__in=steps
     )
-    return gone.distinct().count()
+    return without_arrays.distinct().count()

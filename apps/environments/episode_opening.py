@@ -50,10 +50,10 @@ def open_episodes(
     Episode.objects.filter(pk__in=ids).update(reward_until=None)
     Episode.objects.bulk_create(episodes, ignore_conflicts=True)
     fences = {group.pk: group.fence for group in groups}
-    there = Episode.objects.filter(rollout__in=rollouts).select_related("rollout")
+    stored = Episode.objects.filter(rollout__in=rollouts).select_related("rollout")
     return {
         episode.required_rollout.pk: episode
-        for episode in there
+        for episode in stored
         if episode.fence == fences[episode.required_rollout.group_id]
     }
 

@@ -152,9 +152,11 @@ def judge_complete_episodes(episodes: Sequence[Episode], final: Iterable[int] = 
     written = Rollout.objects.filter(pk__in=[episode.rollout_id for episode in waiting]).exclude(
         state=Rollout.State.SAMPLING
     )
-    there = set(written.values_list("pk", flat=True))
+    written_ids = set(written.values_list("pk", flat=True))
     if ready := [
-        episode for episode in waiting if episode.pk not in lacking and episode.rollout_id in there
+        episode
+        for episode in waiting
+        if episode.pk not in lacking and episode.rollout_id in written_ids
     ]:
         judge_episodes(ready)
         transaction.on_commit(lambda: worker_notifications.notify_workers("score"), robust=True)

@@ -83,7 +83,7 @@ class _TurnText:
         self.last = START
         self.is_edited = False
         self.text = ""
-        self.told = 0
+        self.sent = 0
 
     def text_of(self, entries: list[Entry]) -> str:
         """Return the new text; entries before the last start belong to an earlier attempt."""
@@ -93,8 +93,8 @@ class _TurnText:
         )
         self.text += "".join(self._text(entry.id, entry.chunk) for entry in entries[begun:])
         safe = self.wishes.safe(self.text)
-        piece = safe[self.told :]
-        self.told = max(self.told, len(safe))
+        piece = safe[self.sent :]
+        self.sent = max(self.sent, len(safe))
         return piece
 
     def _text(self, entry_id: EntryId, chunk: dict) -> str:

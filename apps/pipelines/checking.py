@@ -120,14 +120,14 @@ def _nothing_left(plan: RunConfig, project: Project) -> dict[str, str]:
     last = ""
     for tasks in _first_tasks(project, plan.taskset_names):
         try:
-            gone = sift_tasks(
+            reasons = sift_tasks(
                 plan.pipeline, project.pk, [(task.pk, task) for task in tasks], STORED
             ).in_words
         except OperatorFailed as failure:
             return {str(places[0]): f"it fails on a task: {failure}"}
-        if len(gone) < len(tasks):
+        if len(reasons) < len(tasks):
             return {}
-        last = gone[tasks[-1].pk]
+        last = reasons[tasks[-1].pk]
     larger = Taskset.objects.filter(
         project=project, slug__in=plan.taskset_names, size__gt=MOST_TRIED
     ).exists()

@@ -75,7 +75,7 @@ class Decision:
         that no operator removed. Standalone rows count whatever happens to their answers.
         """
         learned = {sample.rollout for sample in self.learned}
-        gone = {cut.sample.rollout for one in self.passes for cut in (*one.cuts, *one.silenced)}
+        removed = {cut.sample.rollout for one in self.passes for cut in (*one.cuts, *one.silenced)}
         rows = [
             (one, made)
             for one in self.passes
@@ -83,7 +83,9 @@ class Decision:
             if made.stands_apart or made.of.rollout in learned
         ]
         return [
-            (one, made) for one, made in rows if made.over is None or made.over.rollout not in gone
+            (one, made)
+            for one, made in rows
+            if made.over is None or made.over.rollout not in removed
         ]
 
 
@@ -143,11 +145,11 @@ def _credited(plan: RunConfig, decision: Decision, samples: list[Sample]) -> lis
     None, and drop the group, if none can be learned from.
     """
     case = decision.case
-    fewest = plan.algorithm.advantage.fewest
-    if len(samples) < fewest:
+    min_rewards = plan.algorithm.advantage.min_rewards
+    if len(samples) < min_rewards:
         decision.dropped = (
             f"the pipeline kept {len(samples)} of {plan.group_size} rollouts; a group needs "
-            f"at least {fewest}"
+            f"at least {min_rewards}"
         )
         return []
     advantages = of_group(
@@ -266,11 +268,11 @@ def _why_drop(plan: RunConfig, case: Case, samples: list[Sample]) -> str:
         return ANSWER_ONLY
     if plan.serve and not samples:
         return _why_worthless(plan, case)
-    fewest = plan.algorithm.advantage.fewest
-    if len(samples) < fewest:
+    min_rewards = plan.algorithm.advantage.min_rewards
+    if len(samples) < min_rewards:
         return (
             f"{len(samples)} of {plan.group_size} rollouts have a reward; a group needs at "
-            f"least {fewest}"
+            f"least {min_rewards}"
         )
     is_rated = any(one.is_human for sample in samples for one in case.judgements_of(sample.rollout))
     if (

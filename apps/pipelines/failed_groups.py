@@ -10,7 +10,7 @@ def is_failed(plan: RunConfig, decision: Decision) -> bool:
 
     A missing rating of a person is no failure.
     """
-    if len(decision.rewards) >= plan.algorithm.advantage.fewest:
+    if len(decision.rewards) >= plan.algorithm.advantage.min_rewards:
         return False
     case = decision.case
     judges = {choice.scorer for choice in plan.judges_of(case.group.task.kind)}

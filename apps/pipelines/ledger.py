@@ -20,7 +20,7 @@ def operator_counts_match_the_rows() -> Iterator[str]:
     counts = {
         (run, operator): (slug, n) for slug, run, operator, n in counted.order_by("run", "operator")
     }
-    there: dict[tuple[int, str], int] = {}
+    removed: dict[tuple[int, str], int] = {}
     tables: tuple[QuerySet, ...] = (
         CutRollout.objects.filter(is_silent=False).values_list("run", "operator"),
         LeftOut.objects.exclude(operator="").values_list("run", "operator"),
@@ -28,9 +28,9 @@ def operator_counts_match_the_rows() -> Iterator[str]:
     )
     for table in tables:
         for run, operator, n in table.annotate(n=Count("pk")).order_by():
-            there[run, operator] = there.get((run, operator), 0) + n
+            removed[run, operator] = removed.get((run, operator), 0) + n
     wrong = [
-        (slug, operator, n, there.get((run, operator), 0))
+        (slug, operator, n, removed.get((run, operator), 0))
         for (run, operator), (slug, n) in counts.items()
     ]
     for slug, operator, n, rows in [one for one in wrong if one[2] != one[3]][:SHOWN]:

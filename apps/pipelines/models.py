@@ -132,8 +132,8 @@ def count(run: int, passes: Sequence[OperatorResult], made: Mapping[int, int]) -
 
 def _left_silent(passes: Sequence[OperatorResult], one: OperatorResult) -> list[RemovedSample]:
     """Return the samples that this operator made silent and that no later operator removed."""
-    gone = {cut.sample.rollout for later in passes for cut in later.cuts}
-    return [cut for cut in one.silenced if cut.sample.rollout not in gone]
+    removed = {cut.sample.rollout for later in passes for cut in later.cuts}
+    return [cut for cut in one.silenced if cut.sample.rollout not in removed]
 
 
 COUNT = """

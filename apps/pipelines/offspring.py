@@ -47,13 +47,13 @@ def put(group: Group, rows: Sequence[tuple[OperatorResult, Made]]) -> Counter[in
     taskset = _locked_set(group.run) if any(made.task for _, made in rows) else None
     parents = Rollout.objects.in_bulk([made.of.rollout for _, made in rows])
     keys = [_key(made, parents[made.of.rollout]) for _, made in rows]
-    there = set(
+    existing_keys = set(
         Offspring.objects.filter(run=group.run_id, key__in=keys).values_list("key", flat=True)
     )
     for key, (one, made) in zip(keys, rows, strict=True):
-        if key in there:
+        if key in existing_keys:
             continue
-        there.add(key)
+        existing_keys.add(key)
         task = (
             add_task(taskset.pk, _task_row(made.task, group.task))
             if made.task and taskset

@@ -176,13 +176,13 @@ def _copy(run: Run, ids: list[int]) -> int:
 def _pairs(new: Mapping[int, int]) -> dict[int, int]:
     """Map the old rollout ids of the copied groups to the new ones."""
     copies = Rollout.objects.filter(group__in=new.values())
-    there = {
+    new_ids = {
         (group, sample): pk
         for pk, group, sample in copies.values_list("pk", "group_id", "sample_index")
     }
     old = Rollout.objects.filter(group__in=new, origin=Rollout.Origin.POLICY)
     return {
-        pk: there[new[group], sample]
+        pk: new_ids[new[group], sample]
         for pk, group, sample in old.values_list("pk", "group_id", "sample_index")
     }
 

@@ -78,7 +78,15 @@ def export_gguf(
 def _write_gguf(source: Path, folder: Path, form: str, description: dict[str, object]) -> None:
     """Write the GGUF file in a worker's process. Raise NotCopied with its last line of output."""
     program = [sys.executable, "-m", "workers.exporting.gguf_file", str(source)]
-    command = [*program, "--out", str(folder), "--form", form, "--told", json.dumps(description)]
+    command = [
+        *program,
+        "--out",
+        str(folder),
+        "--form",
+        form,
+        "--description",
+        json.dumps(description),
+    ]
     done = subprocess.run(
         command, cwd=settings.BASE_DIR, check=False, capture_output=True, text=True
     )

@@ -33,8 +33,8 @@ def snapshot_in(folder: Path, revision: str) -> Path | None:
         return None
     snapshot = _find_snapshot(folder, revision)
     if snapshot is None:
-        there = ", ".join(sorted(path.name for path in (folder / "refs").glob("*")))
-        why = f"this cache has no revision {revision!r}; it has {there or 'none'}"
+        revisions = ", ".join(sorted(path.name for path in (folder / "refs").glob("*")))
+        why = f"this cache has no revision {revision!r}; it has {revisions or 'none'}"
         raise DamagedWeights(Damage.MISSING_FILE, folder.name, why)
     return snapshot
 

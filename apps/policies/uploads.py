@@ -113,11 +113,11 @@ def take_piece(made: PolicyImport, name: str, offset: int, piece: bytes) -> int:
 
 def finish_upload(made: PolicyImport) -> None:
     """Queue the import once all files are complete. Raises BadUpload, ImportOver."""
-    there = received(made)
-    missing = sorted(name for name, size in made.files.items() if there[name] != size)
+    sizes = received(made)
+    missing = sorted(name for name, size in made.files.items() if sizes[name] != size)
     if missing:
         name = missing[0]
-        raise BadUpload(f"{name} has {there[name]} of {made.files[name]} bytes; send the rest.")
+        raise BadUpload(f"{name} has {sizes[name]} of {made.files[name]} bytes; send the rest.")
     made.uploaded()
 
 

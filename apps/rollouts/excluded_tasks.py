@@ -127,8 +127,10 @@ def _may_go(run: Run, task_id: int) -> bool:
 
     When every task fails, the fault is the run's, and it would have nothing left to sample.
     """
-    gone = set(run.left_out.values_list("task_id", flat=True))
-    return task_id not in gone and len(gone) + 1 < sum(taskset.size for taskset in run.tasksets)
+    excluded = set(run.left_out.values_list("task_id", flat=True))
+    return task_id not in excluded and len(excluded) + 1 < sum(
+        taskset.size for taskset in run.tasksets
+    )
 
 
 def _task_name(task: Task) -> dict[str, str | int]:

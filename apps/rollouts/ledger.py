@@ -53,12 +53,12 @@ def tasks_are_quarantined_for_their_failures() -> Iterator[str]:
                     f"{run}: quarantined {row.task} for {counts.get(row.task_id, 0)} failures of"
                     f" {allowed}"
                 )
-        gone = set(run.left_out.values_list("task_id", flat=True))
+        excluded = set(run.left_out.values_list("task_id", flat=True))
         worn = {task for task, count in counts.items() if count >= allowed}
-        if len(gone) + 1 < run.tasks.count():  # the last task is never quarantined
+        if len(excluded) + 1 < run.tasks.count():  # the last task is never quarantined
             yield from (
                 f"{run}: task {task} failed {counts[task]} times but is still sampled"
-                for task in sorted(worn - gone)
+                for task in sorted(worn - excluded)
             )
 
 

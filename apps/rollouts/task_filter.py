@@ -67,9 +67,9 @@ def leave_out(run: Run, reasons: Mapping[int, tuple[str, str]]) -> None:
 
     Raises NothingToDraw where no task would be left.
     """
-    gone = run.left_out.count()
+    excluded = run.left_out.count()
     size = sum(taskset.size for taskset in run.tasksets)
-    if gone + len(reasons) >= size:
+    if excluded + len(reasons) >= size:
         raise NothingToDraw(
             f"no task of {run.asks_of} would be left to sample: "
             f"{': '.join(list(reasons.values())[-1])}"

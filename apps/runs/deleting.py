@@ -42,8 +42,8 @@ def reasons_against(run: Run, also_deleted: Iterable[int] = ()) -> list[str]:
 
     `also_deleted`: ids of runs that are deleted at the same time, which prevent nothing.
     """
-    gone = {run.pk, *also_deleted, *evaluations_of(run).values_list("pk", flat=True)}
-    return [*_own_reasons(run), *_reasons_of_others(run, gone)]
+    deleted_ids = {run.pk, *also_deleted, *evaluations_of(run).values_list("pk", flat=True)}
+    return [*_own_reasons(run), *_reasons_of_others(run, deleted_ids)]
 
 
 def _own_reasons(run: Run) -> Iterator[str]:
@@ -61,8 +61,8 @@ def _own_reasons(run: Run) -> Iterator[str]:
         yield f"Its evaluation {evaluation.slug} has not ended. Stop it first."
 
 
-def _reasons_of_others(run: Run, gone: set[int]) -> Iterator[str]:
-    others = Run.objects.filter(project=run.project_id).exclude(pk__in=gone)
+def _reasons_of_others(run: Run, deleted_ids: set[int]) -> Iterator[str]:
+    others = Run.objects.filter(project=run.project_id).exclude(pk__in=deleted_ids)
     alive = others.exclude(state__in=Run.ENDED)
     users = {
         *run.groups.filter(replays__isnull=False).values_list("replays__run", flat=True).distinct(),
@@ -73,7 +73,7 @@ def _reasons_of_others(run: Run, gone: set[int]) -> Iterator[str]:
         yield f"Its rollouts are used by {names}. Delete that first."
     if names := _names(alive.filter(pk__in=[one.pk for one in alive if _uses_weights(one, run)])):
         yield f"Its weights are used by {names}. Stop that first."
-    if names := _names(Run.objects.filter(pk__in=gone, contests__isnull=False)):
+    if names := _names(Run.objects.filter(pk__in=deleted_ids, contests__isnull=False)):
         yield f"An arena compares replies of {names}, and keeps people’s votes about them."
 
 

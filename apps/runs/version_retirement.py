@@ -31,8 +31,8 @@ def retire_versions(run: Run) -> list[WeightVersion]:
     due = _due(run.pk, list(needed), checkpoints.milestones or NEVER)
     if due:
         # An evaluation's only version lies in the folder of the one that it asked.
-        gone = Q(pk__in=[version.pk for version in due]) | Q(run__evaluates__in=due)
-        WeightVersion.objects.filter(gone).update(state=WeightVersion.State.RETIRED)
+        retiring = Q(pk__in=[version.pk for version in due]) | Q(run__evaluates__in=due)
+        WeightVersion.objects.filter(retiring).update(state=WeightVersion.State.RETIRED)
         run.topic.record("weights_retired", versions=[version.version for version in due])
     return due
 

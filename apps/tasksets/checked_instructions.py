@@ -187,17 +187,17 @@ def _decoded(value: object) -> object:
         return value
 
 
-def _paired(row: Row, ids: str, told: str, at: str) -> list[dict[str, Any]]:
+def _paired(row: Row, ids: str, arguments: str, at: str) -> list[dict[str, Any]]:
     """Read a list of names, and a list beside it with the arguments of each."""
     names = _decoded(row[ids])
-    given = _decoded(row.get(told)) or []
+    given = _decoded(row.get(arguments)) or []
     if not isinstance(names, list) or not isinstance(given, list):
-        raise BadInstructions(f"{at}{ids}, {told}: must be lists")
+        raise BadInstructions(f"{at}{ids}, {arguments}: must be lists")
     given = given or [{}] * len(names)
     if len(given) != len(names):
-        raise BadInstructions(f"{at}{told}: must have one object for each of {ids}")
+        raise BadInstructions(f"{at}{arguments}: must have one object for each of {ids}")
     pairs = zip(names, map(_decoded, given), strict=True)
-    return _checked([{"id": name, "kwargs": one or {}} for name, one in pairs], f"{at}{told}")
+    return _checked([{"id": name, "kwargs": one or {}} for name, one in pairs], f"{at}{arguments}")
 
 
 def _of_tulu(truth: Row) -> dict[str, Any]:
@@ -205,10 +205,12 @@ def _of_tulu(truth: Row) -> dict[str, Any]:
     if name not in OF_TULU:
         raise BadInstructions(f"ground_truth.func_name: {name!r} is a check that is not known")
     check, fields = OF_TULU[name]
-    told = {theirs: "exactly" if not ours else truth.get(ours) for ours, theirs in fields.items()}
-    if check == "language:response_language" and told["language"] == "unknown":
+    arguments = {
+        theirs: "exactly" if not ours else truth.get(ours) for ours, theirs in fields.items()
+    }
+    if check == "language:response_language" and arguments["language"] == "unknown":
         raise BadInstructions("ground_truth.language: is unknown")
-    return {"id": check, "kwargs": told}
+    return {"id": check, "kwargs": arguments}
 
 
 def _checked(listed: Any, field: str) -> list[dict[str, Any]]:
@@ -225,7 +227,7 @@ def _instruction(one: Any, field: str) -> dict[str, Any]:
     given = one.get("kwargs") or {}
     if not isinstance(given, dict):
         raise BadInstructions(f"{field}: must be an object")
-    told = {}
+    arguments = {}
     optional = OPTIONAL.get(name, {})
     for key, (is_right, why) in {**FIELDS[name], **optional}.items():
         value = given.get(key)
@@ -233,5 +235,5 @@ def _instruction(one: Any, field: str) -> dict[str, Any]:
             continue
         if not is_right(value):
             raise BadInstructions(f"{field}.{key}: {why}, for {name}")
-        told[key] = int(given[key]) if is_right is _is_count else value
-    return {"id": name, "kwargs": told}
+        arguments[key] = int(given[key]) if is_right is _is_count else value
+    return {"id": name, "kwargs": arguments}

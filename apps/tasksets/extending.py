@@ -39,8 +39,8 @@ def add_to_set(project: Project, slug: str, tasks: Sequence[Task], by: User) -> 
     if newest is None:
         _require_slug(slug)
     before = list(newest.tasks.order_by("index")) if newest else []
-    there = {task.digest for task in before}
-    fresh = {task.digest: task for task in tasks if task.digest not in there}
+    present = {task.digest for task in before}
+    fresh = {task.digest: task for task in tasks if task.digest not in present}
     if newest and not fresh:
         raise ValueError(
             f"{newest.slug} already has {'this task' if len(tasks) == 1 else 'these tasks'}"

@@ -150,8 +150,8 @@ class TaskRows:
         if prompt not in fields and tests:
             prompt = prompt_column(fields) or prompt
         if prompt not in fields:
-            there = ", ".join(sorted(fields)[:10]) or "none"
-            raise NotATask(f"no column {prompt!r}; found {there}")
+            named = ", ".join(sorted(fields)[:10]) or "none"
+            raise NotATask(f"no column {prompt!r}; found {named}")
         used = columns.names | {prompt} | (OF_TESTS if tests else frozenset())
         present = {name for name, value in fields.items() if value is not None}
         taking.dropped.update(present - used - taken_from(fields, used))

@@ -68,8 +68,8 @@ def _numbers(text: str) -> Counter[str]:
     return Counter(_NUMBER.findall(_THOUSANDS.sub("", text)))
 
 
-def _missing(expected: Counter[str], there: Counter[str]) -> str:
-    return next(iter(expected - there), "")
+def _missing(expected: Counter[str], actual: Counter[str]) -> str:
+    return next(iter(expected - actual), "")
 
 
 def _leaves(answer: Any) -> Iterator[str]:

@@ -91,8 +91,8 @@ def tables() -> list[dict]:
 
 def weights_of_runs() -> list[dict]:
     """Return runs by the bytes of their existing weight folders, newest versions only."""
-    there = among_newest(WeightVersion.objects.filter(state__in=KEPT, version__gt=0).order_by())
-    rows = there.values("run", "run__project__slug", "run__slug", "run__state").annotate(
+    stored = among_newest(WeightVersion.objects.filter(state__in=KEPT, version__gt=0).order_by())
+    rows = stored.values("run", "run__project__slug", "run__slug", "run__state").annotate(
         bytes=Sum("bytes"), versions=Count("pk")
     )
     return list(rows.order_by("-bytes")[:RUNS_SHOWN])

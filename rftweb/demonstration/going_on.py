@@ -73,6 +73,6 @@ def go_on(project: Project, name: str, steps: int | None, say: Callable[[str], N
     run = newest_run(project, name, steps)
     run.start(reason="the demo goes on")
     say(f"{runs[0].slug} has completed; {run.slug} begins")
-    for gone in clear_old(runs):
-        say(f"{gone} is deleted: it has ended, and nobody rated or used it")
+    for slug in clear_old(runs):
+        say(f"{slug} is deleted: it has ended, and nobody rated or used it")
     return run

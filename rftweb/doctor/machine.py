@@ -34,10 +34,10 @@ def check_disk() -> Iterator[Finding]:
 
 
 def _room(folder: Path, variable: str, kept: str) -> Finding:
-    there = folder
-    while not there.exists():
-        there = there.parent
-    free = shutil.disk_usage(there).free
+    existing = folder
+    while not existing.exists():
+        existing = existing.parent
+    free = shutil.disk_usage(existing).free
     text = f"{free / GIB:.1f} GiB free under {folder}"
     if free < LEAST_DISK:
         return failed_finding("disk", text, f"free some space: {kept} are stored there")

@@ -45,16 +45,16 @@ class CachedResponse:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.told: dict[int, tuple[float, bytes]] = {}
+        self.texts: dict[int, tuple[float, bytes]] = {}
 
     def text(self, user: User) -> bytes:
         with self.lock:
-            at, text = self.told.get(user.pk, (float("-inf"), b""))
+            at, text = self.texts.get(user.pk, (float("-inf"), b""))
             if time.monotonic() - at >= settings.METRICS_SECONDS:
                 text = scraped(RunCollector(user))
-                if len(self.told) >= MOST_KEPT:
-                    self.told.clear()
-                self.told[user.pk] = time.monotonic(), text
+                if len(self.texts) >= MOST_KEPT:
+                    self.texts.clear()
+                self.texts[user.pk] = time.monotonic(), text
             return text
 
 

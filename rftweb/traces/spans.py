@@ -102,11 +102,11 @@ def _versions(run: Run, numbers: set[int]) -> dict[int, WeightVersion]:
     """Return {step: the first published weights that include it}."""
     if not numbers:
         return {}
-    there = run.weight_versions.filter(step__gte=min(numbers), published_at__isnull=False).order_by(
-        "version"
-    )
-    newer = list(there.filter(step__lte=max(numbers))) + list(
-        there.filter(step__gt=max(numbers))[:1]
+    published = run.weight_versions.filter(
+        step__gte=min(numbers), published_at__isnull=False
+    ).order_by("version")
+    newer = list(published.filter(step__lte=max(numbers))) + list(
+        published.filter(step__gt=max(numbers))[:1]
     )
     first_published = {
         number: next((version for version in newer if version.step >= number), None)

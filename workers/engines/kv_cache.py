@@ -143,5 +143,5 @@ def _grown(buffer: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
     return grown
 
 
-def _room(there: int, needed: int, first: int) -> int:
-    return there if needed <= there else max(needed, 2 * there, first)
+def _room(size: int, needed: int, first: int) -> int:
+    return size if needed <= size else max(needed, 2 * size, first)

@@ -153,10 +153,10 @@ class Rows:
 
         Returns which rows were overwritten (to), and by which rows (source).
         """
-        gone = set(indices)
-        kept = len(self.rows) - len(gone)
+        removed = set(indices)
+        kept = len(self.rows) - len(removed)
         to = [index for index in indices if index < kept]
-        source = [index for index in range(kept, len(self.rows)) if index not in gone]
+        source = [index for index in range(kept, len(self.rows)) if index not in removed]
         if to:
             self._copy(self._tensor(to), self._tensor(source))
         for hole, filler in zip(to, source, strict=True):

@@ -37,8 +37,8 @@ class Answer:
     detokenizer: IncrementalDetokenizer
     text: str = ""
     tokens: int = 0
-    told: int = 0  # tokens saved in its row
-    told_at: float = 0.0
+    saved: int = 0  # tokens saved in its row
+    saved_at: float = 0.0
     is_stopping: bool = False
 
 
@@ -163,10 +163,10 @@ class ChatSession:
 
     def _write_answer(self, request_id: str, answer: Answer) -> None:
         now = time.monotonic()
-        if answer.tokens == answer.told or now - answer.told_at < SAID_EVERY:
+        if answer.tokens == answer.saved or now - answer.saved_at < SAID_EVERY:
             return
-        answer.told = answer.tokens
-        answer.told_at = now
+        answer.saved = answer.tokens
+        answer.saved_at = now
         if not answer.turn.write(answer.text, answer.tokens):
             self._leave(request_id)
 

@@ -279,18 +279,18 @@ class Episodes:
 
     def forget(self, rollouts: Iterable[InFlightRollout]) -> None:
         """Drop the episodes of rollouts that are no longer in flight."""
-        gone = {rollout.episode_id for rollout in rollouts}
-        for episode in gone & self.played.keys():
+        ended = {rollout.episode_id for rollout in rollouts}
+        for episode in ended & self.played.keys():
             del self.played[episode]
             if self.player is not None:
                 self.player.forget(episode)
-        self.away -= gone
-        self.outside -= gone
+        self.away -= ended
+        self.outside -= ended
         self.asked_at = 0.0  # check for room at once
         self.unwritten_actions = [
-            action for action in self.unwritten_actions if action.episode_id not in gone
+            action for action in self.unwritten_actions if action.episode_id not in ended
         ]
-        self.replies = [reply for reply in self.replies if reply.episode not in gone]
+        self.replies = [reply for reply in self.replies if reply.episode not in ended]
 
     def patience(self, seconds: float) -> float:
         """Return how long to wait for the engine: briefly while an environment may reply soon."""

@@ -365,9 +365,9 @@ class ExplorerLoop:
 
         Its turn is over, or a person has waited long for a chat.
         """
-        fewest = min(self.sessions.values(), key=lambda one: len(one.rollouts))
+        smallest = min(self.sessions.values(), key=lambda one: len(one.rollouts))
         return self.time_sharing.is_over(session.run.pk) or (
-            self.chats.wants_room and session is fewest
+            self.chats.wants_room and session is smallest
         )
 
     def _do_what_people_ask(self) -> None:

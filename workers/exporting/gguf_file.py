@@ -79,7 +79,7 @@ def main() -> int:
     options = _options()
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
-    description = GgufDescription(**json.loads(options.told))
+    description = GgufDescription(**json.loads(options.description))
     try:
         write_gguf(options.source, options.out, options.form, description)
     except (DamagedWeights, NotAsGguf, OSError, ValueError) as error:
@@ -94,7 +94,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--out", required=True, type=Path, help="a folder that is there")
     parser.add_argument("--form", required=True, choices=list(KINDS))
     parser.add_argument(
-        "--told",
+        "--description",
         required=True,
         help="metadata as JSON: name, about, temperature, licence",
     )

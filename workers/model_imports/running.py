@@ -143,6 +143,6 @@ def _remove(folder: Path) -> None:
     """Rename the folder, so that a worker never loads half a model, and delete it."""
     if not folder.exists():
         return
-    gone = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
-    folder.rename(gone)
-    shutil.rmtree(gone)
+    renamed = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
+    folder.rename(renamed)
+    shutil.rmtree(renamed)

@@ -260,10 +260,10 @@ def _require_same_names(
     empty: PreTrainedModel, header: GgufHeader, names: dict[str, str], name: str
 ) -> None:
     """Raise DamagedWeights where a tensor is missing, or is one that no reader takes."""
-    there = header.tensors.keys() - _beside_the_model(empty, header)
-    if missing := sorted(_needed(names, empty) - there):
+    present = header.tensors.keys() - _beside_the_model(empty, header)
+    if missing := sorted(_needed(names, empty) - present):
         raise DamagedWeights(Damage.MISSING_TENSOR, name, f"{missing[0]} is missing")
-    if unread := sorted(there - names.keys()):
+    if unread := sorted(present - names.keys()):
         raise DamagedWeights(Damage.EXTRA_TENSOR, name, f"{unread[0]} is not supported")
 
 

@@ -80,9 +80,9 @@ def _watched(folder: Path, advance: Advance) -> Iterator[None]:
     def watch() -> None:
         seen = 0
         while not ended.wait(LOOK_S):
-            there = _bytes_in(folder)
-            advance(there - seen)
-            seen = there
+            size = _bytes_in(folder)
+            advance(size - seen)
+            seen = size
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()

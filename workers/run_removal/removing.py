@@ -108,15 +108,15 @@ def remove_folders(taken: Removal, folders: Iterable[Path]) -> None:
     with renewed(lambda: taken.renew(settings.LEASE_SECONDS), 1.0):
         for folder in folders:
             # Renamed first, so that no process loads half of a folder.
-            gone = folder.with_name(f"{folder.name}.deleted")
+            renamed = folder.with_name(f"{folder.name}.deleted")
             if folder.is_dir():
                 size = sum(file.lstat().st_size for file in folder.rglob("*") if file.is_file())
-                shutil.rmtree(gone, ignore_errors=True)
-                folder.rename(gone)
+                shutil.rmtree(renamed, ignore_errors=True)
+                folder.rename(renamed)
                 type(taken).objects.filter(pk=taken.pk).update(bytes=F("bytes") + size)
                 log.info("files_deleted", removed=taken.address, bytes=size)
-            if gone.is_dir():  # also that of a worker which was killed here
-                shutil.rmtree(gone)
+            if renamed.is_dir():  # also that of a worker which was killed here
+                shutil.rmtree(renamed)
 
 
 def _folders(taken: RunRemoval) -> Iterator[Path]:

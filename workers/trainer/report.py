@@ -55,7 +55,7 @@ class Recorder:
     sums: dict[str, torch.Tensor] = field(default_factory=dict)
     counts: dict[str, torch.Tensor] = field(default_factory=dict)
     kept: dict[str, list[torch.Tensor]] = field(default_factory=dict)
-    told: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
     skipped: str = ""
     skips_in_a_row: int = 0
 
@@ -105,14 +105,14 @@ class Recorder:
 
     def tell(self, **metrics: float) -> None:
         """Store metrics of the step as a whole."""
-        self.told.update(metrics)
+        self.metrics.update(metrics)
 
     def skip(self, reason: str) -> None:
         self.skipped = reason
 
     def log(self, logs: Mapping[str, float | None]) -> None:
         """Store what the trainer library logged for this step."""
-        self.told.update(
+        self.metrics.update(
             {
                 LOGGED[name]: value
                 for name, value in logs.items()
@@ -123,7 +123,7 @@ class Recorder:
     def finish(self, step: int) -> StepReport:
         """Return the report of the step that just ended, and start the next one from zero."""
         highest = {f"{name}_p99": self._p99(name) for name in self.kept}
-        self.told |= {name: value for name, value in highest.items() if value is not None}
+        self.metrics |= {name: value for name, value in highest.items() if value is not None}
         means = {name: mean for name in self.sums if (mean := self.mean(name)) is not None}
         if self.skipped != OVERFLOW:
             self.skips_in_a_row = self.skips_in_a_row + 1 if self.skipped else 0
@@ -133,13 +133,13 @@ class Recorder:
         )
         finite = {
             name: float(value)
-            for name, value in {**means, **self.told}.items()
+            for name, value in {**means, **self.metrics}.items()
             if math.isfinite(value)
         }
         report = StepReport(step, finite, self.skipped, blocked)
         self.sums = {}
         self.counts = {}
-        self.told = {}
+        self.metrics = {}
         self.skipped = ""
         self.kept = {}
         return report

@@ -443,8 +443,8 @@ class RunTrainer(ABC, Generic[Item]):
     def _has_more_than_checkpoints(self) -> bool:
         if not 0 < self.host.step <= self.run.step:
             return False
-        there = map(checkpoint.checkpoint_step, checkpoint.sealed(self.host.spec.output))
-        newest = max((step for step in there if step <= self.run.step), default=0)
+        steps = map(checkpoint.checkpoint_step, checkpoint.sealed(self.host.spec.output))
+        newest = max((step for step in steps if step <= self.run.step), default=0)
         return newest < self.host.step
 
     def leave(self) -> None:

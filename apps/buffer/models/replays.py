@@ -145,7 +145,7 @@ def versions_here(run: Run, kept: list[int]) -> dict[int, int]:
 
 
 def _renumber_versions(run: Run, here: dict[int, int]) -> None:
-    changed = {there: number for there, number in here.items() if there != number}
+    changed = {old: number for old, number in here.items() if old != number}
     if not changed:
         return
     with connection.cursor() as cursor:

@@ -17,7 +17,9 @@ def session_document(episode: Episode) -> dict:
         "state": episode.state,
         "reason": episode.reason,
         "seed": episode.seed,
-        "arrays_released_at": gone.isoformat() if (gone := rollout.arrays_released_at) else None,
+        "arrays_released_at": released_at.isoformat()
+        if (released_at := rollout.arrays_released_at)
+        else None,
         "weight_versions": (
             [rollout.first_version, rollout.last_version] if rollout.state == "finished" else None
         ),

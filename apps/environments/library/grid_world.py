@@ -51,9 +51,9 @@ class GridWorld:
         if match is None:
             return Step(f"say up, down, left or right\n{self._render_grid()}", -STEP_COST, False)
         down, right = MOVES[match[0]]
-        there = self.here[0] + down, self.here[1] + right
-        if self._is_free(there):
-            self.here = there
+        target = self.here[0] + down, self.here[1] + right
+        if self._is_free(target):
+            self.here = target
         if self.here == self.goal:
             return Step("you are there", 1.0, True)
         return Step(self._render_grid(), -STEP_COST, False)

@@ -59,9 +59,9 @@ class SessionEnded(Exception):
     The code GONE means that the socket is closed already.
     """
 
-    def __init__(self, reason: str, code: int = 1000, told: str = "") -> None:
+    def __init__(self, reason: str, code: int = 1000, last_message: str = "") -> None:
         self.code = code
-        self.told = told
+        self.last_message = last_message
         super().__init__(reason)
 
 
@@ -124,7 +124,7 @@ class Connection:
         """Begin the session. Raises SessionEnded."""
         environment = self.guest.environment
         if why := why_not_served(environment):
-            raise SessionEnded(why, told=speaks.refusal(SESSION_ERROR, why))
+            raise SessionEnded(why, last_message=speaks.refusal(SESSION_ERROR, why))
         try:
             if SessionSocket.open_here > MOST_SESSIONS:
                 raise sessions.NoRoom(MOST_SESSIONS, MOST_SESSIONS)
@@ -135,7 +135,7 @@ class Connection:
             refusal = speaks.refusal(
                 CAPACITY_REACHED, str(full), active_sessions=full.active, max_sessions=full.most
             )
-            raise SessionEnded(str(full), told=refusal) from None
+            raise SessionEnded(str(full), last_message=refusal) from None
         except DEAD_DATABASE:
             away = "The database is not available; try again."
             raise SessionEnded(away, FAULT, speaks.refusal(SESSION_ERROR, away)) from None
@@ -185,7 +185,9 @@ class Connection:
                     text = await self.ahead.get()
             except TimeoutError:
                 silent = f"its client sent nothing for {SILENCE_S:g} s"
-                raise SessionEnded(silent, told=speaker.refusal(SESSION_ERROR, silent)) from None
+                raise SessionEnded(
+                    silent, last_message=speaker.refusal(SESSION_ERROR, silent)
+                ) from None
             self.is_heard = True
             answer = (
                 speaker.refusal(INVALID_JSON, "send text, not bytes")
@@ -211,7 +213,7 @@ class Connection:
                 log.warning("session_not_kept", session=session.pk, error=str(error).strip())
                 continue
             if why:
-                raise SessionEnded(why, told=speaker.refusal(SESSION_ERROR, why))
+                raise SessionEnded(why, last_message=speaker.refusal(SESSION_ERROR, why))
 
     async def _send(self, text: str) -> None:
         """Send a message. Raises SessionEnded when the client does not receive it."""
@@ -226,8 +228,8 @@ class Connection:
             return
         try:
             async with asyncio.timeout(SEND_S):
-                if end.told:
-                    await self.send({"type": "websocket.send", "text": end.told})
+                if end.last_message:
+                    await self.send({"type": "websocket.send", "text": end.last_message})
                 await self.send(
                     {"type": "websocket.close", "code": end.code, "reason": str(end)[:120]}
                 )

@@ -164,11 +164,11 @@ def _known_tasks(
         tasks_by_index
     ):
         return None
-    there = taskset.tasks.filter(
+    tasks = taskset.tasks.filter(
         index__in=[index for index in tasks_by_index if index is not None]
     ).iterator()
     tasks_by_digest = {
-        task_digest(task.prompt, task.answer, task.meta): (task.index, task.pk) for task in there
+        task_digest(task.prompt, task.answer, task.meta): (task.index, task.pk) for task in tasks
     }
     same = all(
         digest in tasks_by_digest and tasks_by_digest[digest][0] == index

@@ -2,8 +2,8 @@
 
 What they do is written at the function of the same name in `apps.pipelines.advantages`.
 
-`fewest` is how many rollouts of a group must have a reward; `over_batch` says that a number depends
-on the whole step, so it is known only when the step's batch is fixed.
+`min_rewards` is how many rollouts of a group must have a reward; `over_batch` says that a number
+depends on the whole step, so it is known only when the step's batch is fixed.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -23,7 +23,7 @@ Threshold = Annotated[
 
 
 class AdvantageSection(Section):
-    fewest: ClassVar[int] = 2
+    min_rewards: ClassVar[int] = 2
 
     @property
     def over_batch(self) -> bool:
@@ -134,7 +134,7 @@ class REC(AdvantageSection):
 class Alone(AdvantageSection):
     """Advantage that needs no group to compare with."""
 
-    fewest: ClassVar[int] = 1
+    min_rewards: ClassVar[int] = 1
 
 
 class Reinforce(Alone):

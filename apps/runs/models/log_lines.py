@@ -20,18 +20,18 @@ class LogLineQuerySet(models.QuerySet["LogLine"]):
         """
         newest = self.aggregate(newest=Max("pk"))["newest"] or 0
         old = Q(at__lt=Now() - timedelta(days=days)) | Q(pk__lte=newest - lines)
-        gone = 0
+        deleted = 0
         while True:
             some = self.order_by("pk").values(
                 "pk", is_old=models.Case(models.When(old, then=True), default=False)
             )
             ids = [row["pk"] for row in some[:LINES_AT_ONCE] if row["is_old"]]
-            gone += len(ids)
+            deleted += len(ids)
             if ids:
                 with connection.cursor() as cursor:
                     cursor.execute("DELETE FROM runs_logline WHERE id = ANY(%s)", [ids])
             if len(ids) < LINES_AT_ONCE:
-                return gone
+                return deleted
 
 
 class LogLine(models.Model):

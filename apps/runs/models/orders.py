@@ -184,7 +184,7 @@ class ExportJob(LeasedWork):
         """Mark the order as failed, with the reason. Raises OrderOver."""
         self._end(state=self.State.FAILED, reason=reason[:500] or "no reason was given")
 
-    def _end(self, **told: object) -> None:
-        if not self.release(ended_at=Now(), sealed_token="", **told):
+    def _end(self, **fields: object) -> None:
+        if not self.release(ended_at=Now(), sealed_token="", **fields):
             raise OrderOver(f"{self} belongs to another worker now")
         self.refresh_from_db()

@@ -189,8 +189,8 @@ class Worker(models.Model):
         return row[0] if row else self.Order.SERVE
 
     def stop(self) -> None:
-        gone = {"stopped_reason": "it was stopped", "doing": "", "for_runs": {}}
-        Worker.every.filter(pk=self.pk).update(stopped_at=Now(), **gone)
+        fields = {"stopped_reason": "it was stopped", "doing": "", "for_runs": {}}
+        Worker.every.filter(pk=self.pk).update(stopped_at=Now(), **fields)
 
     @transaction.atomic
     def tell(self, order: str, by: User, reason: str = "") -> None:

@@ -69,14 +69,14 @@ def _group(plan: RunConfig) -> Refusals:
     if (
         not plan.algorithm.learns_from_lessons
         and not plan.serve
-        and plan.group_size < advantage.fewest
+        and plan.group_size < advantage.min_rewards
     ):
         yield (
             "group_size",
             (
                 f"is {plan.group_size}, but the advantage `{advantage.name}` compares the rollouts"
-                f" of a group: set it to {advantage.fewest} or more, or choose `algorithm.name:"
-                " reinforce_plus_plus`"
+                f" of a group: set it to {advantage.min_rewards} or more, or choose "
+                "`algorithm.name: reinforce_plus_plus`"
             ),
         )
     keep = getattr(advantage, "keep", 0)
@@ -205,7 +205,7 @@ def _serve(plan: RunConfig) -> Refusals:
             "group_size",
             f"is {plan.group_size}, but each caller's prompt gets one reply: set it to 1",
         )
-    if advantage.fewest > 1:
+    if advantage.min_rewards > 1:
         yield (
             "algorithm.name",
             (

@@ -21,7 +21,7 @@ class Step:
     values: dict[str, float]
 
     @property
-    def told(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Return the metrics, with the weight version among them."""
         return (
             self.values

@@ -70,7 +70,7 @@ class MLflow:
         for step in steps:
             metrics = [
                 self.entities.Metric(name, value, int(step.at.timestamp() * 1000), step.number)
-                for name, value in step.told.items()
+                for name, value in step.metrics.items()
             ]
             if pending and len(pending) + len(metrics) > METRICS_AT_ONCE:
                 self._send(pending)

@@ -50,7 +50,7 @@ class TensorBoard:
         for step in steps:
             values = [
                 self.summaries.Summary.Value(tag=name, simple_value=value)
-                for name, value in step.told.items()
+                for name, value in step.metrics.items()
             ]
             event = self.events.Event(wall_time=step.at.timestamp(), step=step.number)
             event.summary.CopyFrom(self.summaries.Summary(value=values))

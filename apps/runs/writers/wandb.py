@@ -51,7 +51,7 @@ class WandB:
 
     def write(self, steps: list[Step]) -> None:
         for step in steps:
-            self.run.log({**step.told, "at": step.at.timestamp()}, step=step.number)
+            self.run.log({**step.metrics, "at": step.at.timestamp()}, step=step.number)
             self.newest = step.number
 
     def close(self, is_over: bool) -> None:

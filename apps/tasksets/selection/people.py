@@ -21,5 +21,5 @@ def draw_for_people(
     - `shuffled`: returns the tasks of draws that take no requested task.
     """
     first = list(requested[: len(draws)])
-    gone = served + len(first)
-    return [*first, *shuffled([draw - gone for draw in draws[len(first) :]])]
+    requests_served = served + len(first)
+    return [*first, *shuffled([draw - requests_served for draw in draws[len(first) :]])]

@@ -183,10 +183,10 @@ class Api:
         answer = await self._sent(request, self.patience_s + wait_s, at_once)
         while answer.status_code == 202 and "Location" in answer.headers:
             await self.wire.pause(_or(retry_after_s(answer), POLL_S))
-            there = urlsplit(
+            location = urlsplit(
                 answer.headers["Location"]
             )  # only its path: the token is sent to our address and nowhere else
-            answer = await self._sent(self._request("GET", there.path, 0.0, {}), self.patience_s)
+            answer = await self._sent(self._request("GET", location.path, 0.0, {}), self.patience_s)
         try:
             return answer.json()
         except ValueError:

@@ -57,8 +57,8 @@ class Command(BaseCommand):
         if any(one.kind == kind and one.name == name for one in REGISTRY.entries()):
             raise CommandError(f"there is a {kind.replace('_', ' ')} {name!r}: choose another name")
         files = dict(_files_of(kind, name, folder))
-        if there := [path for path in files if path.exists()]:
-            raise CommandError(f"{there[0]} is there already")
+        if existing := [path for path in files if path.exists()]:
+            raise CommandError(f"{existing[0]} is there already")
         for path, template in files.items():
             self._copy(template, path, name)
         self.stdout.write(f"Test it: python -m pytest {folder / 'tests' / f'test_{name}.py'}")

@@ -44,14 +44,14 @@ class Command(BaseCommand):
             if rule is None:
                 continue
             ruled += 1
-            gone = (
+            size = (
                 would_go(run, rule)
                 if options["dry_run"]
                 else sum(released(run, rule), ReleaseSize())
             )
-            total += gone
-            if gone.groups or options["run"]:
-                self.stdout.write(f"{run.project.slug}/{run.slug}: {_freed_text(gone)}")
+            total += size
+            if size.groups or options["run"]:
+                self.stdout.write(f"{run.project.slug}/{run.slug}: {_freed_text(size)}")
         if not ruled:
             raise CommandError(
                 "no rule: use `--days` or `--uses` with a run, set `retention` in a run's "
@@ -76,5 +76,5 @@ def _given_rule(options: dict) -> Retention | None:
         raise CommandError(f"--{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from None
 
 
-def _freed_text(gone: ReleaseSize) -> str:
-    return f"arrays of {gone.rollouts:,} rollouts in {gone.groups:,} groups, {gone.bytes:,} bytes"
+def _freed_text(size: ReleaseSize) -> str:
+    return f"arrays of {size.rollouts:,} rollouts in {size.groups:,} groups, {size.bytes:,} bytes"

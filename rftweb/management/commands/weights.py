@@ -104,8 +104,8 @@ def _version(options: dict) -> WeightVersion:
     versions = run.weight_versions.select_related("run__project", "run__policy", "parent")
     version = versions.filter(version=options["version"]).first()
     if version is None or not version.has_folder:
-        there = [one for one in run.weight_versions.order_by("version") if one.has_folder]
-        kept = ", ".join(str(one.version) for one in there)
+        stored = [one for one in run.weight_versions.order_by("version") if one.has_folder]
+        kept = ", ".join(str(one.version) for one in stored)
         raise CommandError(
             f"run {run.slug} has no version {options['version']} whose files are kept; it has "
             f"{kept}"

@@ -19,7 +19,7 @@ for line in sys.stdin:
     if any("poison" in text for text in texts):
         {poisoned}
     said = [[len(text) > 4, {{"len": len(text)}}] for text in texts]
-    print(json.dumps({{"said": said}}), flush=True)
+    print(json.dumps({{"results": said}}), flush=True)
 """
 
 

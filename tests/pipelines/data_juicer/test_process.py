@@ -76,7 +76,7 @@ def test_what_is_said_before_the_question_was_read_is_no_answer_to_it(interprete
         import sys, time
         print("{}", flush=True)
         sys.stdin.buffer.raw.read(10)
-        print('{"said": [[true, {}]]}', flush=True)
+        print('{"results": [[true, {}]]}', flush=True)
         time.sleep(600)
     """)
     process.start()
@@ -99,13 +99,13 @@ def test_more_text_is_given_more_time(interpreter, process):
     ("words", "why"),
     [
         ("hello", "invalid answer"),
-        ('{"said": [[1, {}]]}', "invalid answer"),
-        ('{"said": [[true, {"len": NaN}]]}', "invalid answer"),
-        ('{"said": [[true, {"len": "long"}]]}', "invalid answer"),
-        ('{"said": [[true, {}], [true, {}]]}', "answered for 2 texts instead of 1"),
+        ('{"results": [[1, {}]]}', "invalid answer"),
+        ('{"results": [[true, {"len": NaN}]]}', "invalid answer"),
+        ('{"results": [[true, {"len": "long"}]]}', "invalid answer"),
+        ('{"results": [[true, {}], [true, {}]]}', "answered for 2 texts instead of 1"),
         ("{}", "for 0 texts"),
-        ('{"said": []}', "for 0 texts"),
-        ('{"said": [[true, {}]]}\\n{"said": [[true, {}]]}', "invalid answer"),
+        ('{"results": []}', "for 0 texts"),
+        ('{"results": [[true, {}]]}\\n{"results": [[true, {}]]}', "invalid answer"),
     ],
 )
 def test_nonsense_is_no_answer_and_ends_it(interpreter, process, words, why):

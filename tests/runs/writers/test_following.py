@@ -36,7 +36,7 @@ def test_steps_come_once_and_whole(measured):
         (3, 1, 0.03),
         (4, 2, 0.04),
     ]
-    assert target.kept[0].told == {"kl": 0.01, "reward_mean": 1 / 7, "weight_version": 0.0}
+    assert target.kept[0].metrics == {"kl": 0.01, "reward_mean": 1 / 7, "weight_version": 0.0}
 
 
 def test_what_a_target_lost_comes_again(measured):

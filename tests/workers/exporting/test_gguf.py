@@ -273,7 +273,7 @@ def test_the_command_says_why_in_one_line_and_leaves_no_file(tmp_path):
         "gguf-f16",
     ]
     done = subprocess.run(
-        [*command, "--told", '{"name": "x"}'], capture_output=True, text=True, check=False
+        [*command, "--description", '{"name": "x"}'], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "GGUF does not support tokenizers of the type WordLevel"
