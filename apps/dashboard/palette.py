@@ -30,7 +30,7 @@ MORE_PAGES = (
     ("arenas", "Arenas", "blind comparison"),
     ("my-work", "My work", "own ratings time"),
     ("alerts", "Alerts", "notifications"),
-    ("policies", "Policies", "models"),
+    ("policies", "Models", "policies"),
     ("logs", "Logs", "log lines errors"),
 )
 OF_RATERS = (("projects", "Projects", "members invitations"),)
@@ -73,7 +73,7 @@ def find_by_words(request: SignedInRequest, text: str, beside: str = "") -> list
         kinds += [
             ("Runs", map(_run_row, _runs(request.user, words)[:ROWS])),
             ("Pages of runs", _inner_pages(request, words)),
-            ("Tasksets, policies and environments", _material(request.user, words)),
+            ("Tasksets, models and environments", _material(request.user, words)),
             ("People", _people(request.user, words)),
             ("Settings", _settings(request, here, words)),
         ]

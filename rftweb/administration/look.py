@@ -99,7 +99,7 @@ RAIL = [
         table_link("Tasks", "quiz", "tasksets_task"),
         table_link("Imports", "upload_file", "tasksets_tasksetimport"),
         table_link("Excluded lines", "report", "tasksets_quarantinedline"),
-        table_link("Policies", "neurology", "policies_policy"),
+        table_link("Models", "neurology", "policies_policy"),
         table_link("Environments", "videogame_asset", "environments_environment"),
     ),
     menu_part(

@@ -1,10 +1,13 @@
-"""Fields of a configuration's form, drawn once for each content."""
+"""Errors of fields; and fields of a configuration's form, drawn once for each content."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from django import template
+from django.forms import BoundField
 from django.template.loader import render_to_string
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from apps.dashboard.knobs import Knob
@@ -36,3 +39,46 @@ def draw_field(knob: Knob, project: str) -> SafeString:
 def _render_knob(drawn: DrawnField) -> SafeString:
     values = {"knob": drawn.knob, "project": {"slug": drawn.project}}
     return render_to_string("dashboard/_knob.html", values)
+
+
+Errors = BoundField | Iterable[str] | str | None
+
+
+@register.simple_tag
+def field_errors(errors: Errors, control: str = "") -> SafeString:
+    """Return a field's errors as HTML, in the element that `error_attributes` refers to.
+
+    `errors` is a field of a form, or its errors; `control` the id of the input, which a field that
+    Django draws has already.
+    """
+    if not (text := _join_errors(errors)):
+        return SafeString()
+    return format_html('<span class="wrong" id="{}">{}</span>', _errors_id(errors, control), text)
+
+
+@register.simple_tag
+def error_attributes(errors: Errors, control: str, described_by: str = "") -> SafeString:
+    """Return attributes that mark an input with errors as invalid and refer to them.
+
+    `described_by` are the ids of other elements that describe the input, with or without errors.
+    """
+    ids = described_by.split()
+    if not _join_errors(errors):
+        return format_html('aria-describedby="{}"', described_by) if ids else SafeString()
+    ids.append(_errors_id(errors, control))
+    return format_html('aria-invalid="true" aria-describedby="{}"', " ".join(ids))
+
+
+def _join_errors(errors: Errors) -> str:
+    if isinstance(errors, BoundField):
+        errors = errors.errors
+    if not errors:
+        return ""
+    return errors if isinstance(errors, str) else " ".join(map(str, errors))
+
+
+def _errors_id(errors: Errors, control: str) -> str:
+    """Return the id of the element with the errors: the one to which Django's own inputs refer."""
+    if not control and isinstance(errors, BoundField):
+        control = errors.auto_id
+    return f"{control}_error"
