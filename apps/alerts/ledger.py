@@ -47,16 +47,18 @@ def usage_totals_match_their_hours() -> Iterator[str]:
     deleted_in = set(removals.values_list("project", flat=True))
     hours = Usage.objects.order_by().values_list("kind").annotate(n=Sum("amount"))
     own = {(run, kind): n for kind, n, run in hours.values_list("kind", "n", "run")}
-    asked = hours.exclude(run__evaluates=None).values_list("kind", "n", "run__evaluates__run")
-    evaluations = {(run, kind): n for kind, n, run in asked}
+    of_evaluations = hours.exclude(run__evaluates=None).values_list(
+        "kind", "n", "run__evaluates__run"
+    )
+    evaluations = {(run, kind): n for kind, n, run in of_evaluations}
     totals = (
         UsageTotal.objects.select_related("run")
         .annotate(slug=F("run__slug"))
         .order_by("run", "kind")
     )
-    known = {(one.run_id, one.kind): one for one in totals}
-    for place in sorted(own.keys() | evaluations.keys() | known.keys()):
-        total = known.get(place) or UsageTotal(
+    totals_by_place = {(one.run_id, one.kind): one for one in totals}
+    for place in sorted(own.keys() | evaluations.keys() | totals_by_place.keys()):
+        total = totals_by_place.get(place) or UsageTotal(
             run_id=place[0], kind=place[1], own=0.0, evaluations=0.0
         )
         own_sum = own.get(place, 0.0)

@@ -115,7 +115,7 @@ def build_scorer_cards(
     `form` is the form just posted for one of them, and `wrong` its errors.
     """
     of = {scorer: list(own) for scorer, own in groupby(rows, key=lambda row: row.scorer)}
-    found = []
+    cards = []
     for place, choice in enumerate(plan.rewards):
         own = of.get(choice.scorer, [])
         posted = form[1] if form is not None and form[0] == choice.scorer else None
@@ -143,10 +143,10 @@ def build_scorer_cards(
             for row in sorted(own, key=lambda row: (row.domain is not None, row.domain or ""))
         ]
         leanings = list_leanings(parts[0].metrics) if parts else []
-        found.append(
+        cards.append(
             Card(choice.scorer, place, parts, leanings, choice.trust, knobs, bool(shown_wrong))
         )
-    return found
+    return cards
 
 
 def field_prefix(place: int) -> str:
@@ -301,12 +301,12 @@ def parted(
     rollouts = Rollout.objects.select_related("group__task").in_bulk(
         {rollout for _, rollout, *_ in here}
     )
-    found = [
+    replies = [
         DisagreedReply(rollouts[pk], name, gave, people)
         for name, pk, gave, people in here
         if pk in rollouts
     ]
-    return found, len(widest)
+    return replies, len(widest)
 
 
 def calibration_document(run: Run, rows: Iterable[Calibration]) -> dict:
@@ -321,7 +321,9 @@ def calibration_document(run: Run, rows: Iterable[Calibration]) -> dict:
                 "made_at": row.made_at.isoformat(),
                 "alarm": row.alarm or None,
                 "trust": (
-                    asked.model_dump(mode="json") if (asked := trust.get(row.scorer)) else None
+                    scorer_trust.model_dump(mode="json")
+                    if (scorer_trust := trust.get(row.scorer))
+                    else None
                 ),
                 "metrics": row.metrics,
             }

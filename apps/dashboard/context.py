@@ -61,12 +61,12 @@ def rates_only(request: HttpRequest) -> bool:
 
 def navigation_places(only_rates: bool) -> list[dict]:
     """Return the places of the navigation; raters begin with the one where they work."""
-    found = {
+    places = {
         name: {"name": name, "word": word, "key": key, "url": reverse(name)}
         for name, word, key in (*PLACES, MY_WORK)
     }
     names = PLACES_OF_RATERS if only_rates else [name for name, *_ in PLACES]
-    return [found[name] for name in names]
+    return [places[name] for name in names]
 
 
 def count_waiting_items(request: HttpRequest) -> str:

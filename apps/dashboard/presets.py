@@ -211,8 +211,8 @@ def choose_initial_values(
     if policy and preset.rate:
         values = _fit_to_model(values, preset.rate, policy.parameters)
     slug = policy.slug if policy else None
-    found = {"policy": slug, "taskset": taskset, **values, "rewards": rewards}
-    return {name: value for name, value in found.items() if value not in (None, [])}
+    initial_values = {"policy": slug, "taskset": taskset, **values, "rewards": rewards}
+    return {name: value for name, value in initial_values.items() if value not in (None, [])}
 
 
 def choose_preset(taskset: Taskset | None) -> Preset:

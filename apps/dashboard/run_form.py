@@ -172,16 +172,16 @@ def _form(
 ) -> RunForm:
     """Return the form of `config`; `line` is where `text` stops being YAML, if it does."""
     plan = None
-    found = dict(wrong or {})
-    if not found:
+    errors = dict(wrong or {})
+    if not errors:
         try:
             plan = check_run_form(project, config, owner)
         except ConfigError as error:
-            found = {
+            errors = {
                 name.removeprefix("configuration"): words for name, words in error.problems.items()
             }
     knobs = _knobs(project, config)
-    faults = _faults(found, knobs, text, line)
+    faults = _faults(errors, knobs, text, line)
     problems: dict[str, str] = {}
     for fault in faults:
         problems[fault.home] = "; ".join(filter(None, (problems.get(fault.home), fault.words)))
@@ -198,17 +198,17 @@ def _form(
 
 
 def _faults(
-    found: Mapping[str, str], knobs: list[Knob], text: str, line: int | None
+    errors: Mapping[str, str], knobs: list[Knob], text: str, line: int | None
 ) -> tuple[Fault, ...]:
     """Return the errors in the order of their lines; those that are on no line come last.
 
     `line` is where the text stops being YAML, if it does.
     """
-    lines = {} if not found else {"yaml": line} if "yaml" in found else lines_by_field(text)
+    lines = {} if not errors else {"yaml": line} if "yaml" in errors else lines_by_field(text)
     addresses = {"yaml", *(knob.address for knob in knobs)}
     keys = keys_by_section()
     faults = []
-    for address, words in found.items():
+    for address, words in errors.items():
         section, _, name = address.rpartition(".")
         is_known = not address or _around(address, addresses) or name in keys.get(section, ())
         # A field shows the error, but no field shows a key that there is not.
@@ -322,18 +322,18 @@ def _with_choices(
     if knob.address == "rewards":
         return _scorers(knob, choices["rewards"], values["rewards"])
     if knob.kind == "names":
-        known = choices.get(knob.address, ())
+        options = choices.get(knob.address, ())
         listed = isinstance(knob.value, list | tuple) and set(map(str, knob.value)) <= {
-            value for value, _, _ in known
+            value for value, _, _ in options
         }
         return (
-            replace(knob, choices=known)
-            if known and listed
+            replace(knob, choices=options)
+            if options and listed
             else replace(knob, kind="yaml", value=_in_yaml(knob.value))
         )
     if knob.address == "algorithm.name":
-        known = _with(choices[knob.address], knob.value)
-        return replace(knob, kind="picker", choices=known, first_choices=len(RECOMMENDED))
+        options = _with(choices[knob.address], knob.value)
+        return replace(knob, kind="picker", choices=options, first_choices=len(RECOMMENDED))
     if knob.address in choices:
         return replace(knob, kind="select", choices=_with(choices[knob.address], knob.value))
     if knob.address == "people.form":
@@ -351,7 +351,7 @@ def _with_choices(
     return knob
 
 
-def _scorers(knob: Knob, known: tuple[tuple[str, str, str], ...], value: Any) -> Knob:
+def _scorers(knob: Knob, options: tuple[tuple[str, str, str], ...], value: Any) -> Knob:
     """Return a table of scorers with weights and some empty rows.
 
     A value that is not a list of these stays YAML.
@@ -364,13 +364,13 @@ def _scorers(knob: Knob, known: tuple[tuple[str, str, str], ...], value: Any) ->
         {"scorer": str(row["scorer"]), "weight": _weight(row.get("weight", 1))} for row in value
     ]
     for row in shown:
-        known = _with(known, row["scorer"])
+        options = _with(options, row["scorer"])
     return replace(
         knob,
         kind="scorers",
         value=shown,
         rows=value,
-        choices=known,
+        choices=options,
         longest=max(FEWEST_ROWS, len(shown) + 1),
     )
 
@@ -387,6 +387,6 @@ def _with(
     choices: tuple[tuple[str, str, str], ...], value: Any
 ) -> tuple[tuple[str, str, str], ...]:
     """Return the choices, with the present value added if it is none of them."""
-    if not value or value in [known for known, _, _ in choices]:
+    if not value or value in [choice for choice, _, _ in choices]:
         return choices
     return (*choices, (str(value), str(value), "not known"))

@@ -145,24 +145,24 @@ class RunFilter(forms.Form):
 
         If rewards decide the order, runs that the user rates blind are left out.
         """
-        wanted = self.wanted
-        if words := wanted.get("words"):
+        criteria = self.wanted
+        if words := criteria.get("words"):
             # Notes may mention rewards.
             noted = Q(notes__icontains=words, pk__in=judged_openly(user).values("pk"))
             runs = runs.filter(Q(slug__icontains=words) | Q(title__icontains=words) | noted)
         runs = runs.filter(
-            **{field: wanted[name] for name, field in COLUMNS.items() if name in wanted}
+            **{field: criteria[name] for name, field in COLUMNS.items() if name in criteria}
         )
-        if "taskset" in wanted:
-            shared = TasksetShare.objects.filter(taskset__slug=wanted["taskset"]).values("run")
-            runs = runs.filter(Q(taskset__slug=wanted["taskset"]) | Q(pk__in=shared))
-        if "tag" in wanted:
-            runs = runs.filter(tags__contains=[wanted["tag"].lower().removeprefix("#")])
-        if wanted.get("sort") == "reward":
+        if "taskset" in criteria:
+            shared = TasksetShare.objects.filter(taskset__slug=criteria["taskset"]).values("run")
+            runs = runs.filter(Q(taskset__slug=criteria["taskset"]) | Q(pk__in=shared))
+        if "tag" in criteria:
+            runs = runs.filter(tags__contains=[criteria["tag"].lower().removeprefix("#")])
+        if criteria.get("sort") == "reward":
             runs = runs.filter(pk__in=judged_openly(user).values("pk"))
-        of_project = "project" in wanted
-        runs = _filter_archived(runs, wanted.get("archived"), of_project)
-        runs = _of_kind(runs, wanted.get("evaluations"))
+        of_project = "project" in criteria
+        runs = _filter_archived(runs, criteria.get("archived"), of_project)
+        runs = _of_kind(runs, criteria.get("evaluations"))
         return FOUND.get(self.order[0], lambda same: same)(runs)
 
 

@@ -150,14 +150,19 @@ def list_due_work() -> list[Due]:
     open_groups = Group.objects.filter(
         state__in=Group.OPEN, run__state=Run.State.RUNNING
     ).order_by()
-    found = {
+    counts_by_state = {
         row["state"]: row
         for row in open_groups.values("state").annotate(
             n=Count("pk"), leased=leased, oldest=Min("opened_at")
         )
     }
     rows = [
-        Due(station, what, why, **_row_counts(found.get(state), is_people=station == "people"))
+        Due(
+            station,
+            what,
+            why,
+            **_row_counts(counts_by_state.get(state), is_people=station == "people"),
+        )
         for state, (station, what, why) in STATIONS.items()
     ]
     ready = Experience.objects.filter(state=Experience.State.READY, run__state=Run.State.RUNNING)

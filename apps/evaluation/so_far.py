@@ -56,10 +56,10 @@ def load_results_so_far(run: Run) -> SoFar:
 def _reckoned(run: Run) -> dict:
     began = time.time()
     is_over = run.state in Run.ENDED and not run.groups.filter(state__in=Group.OPEN).exists()
-    found = asdict(summed_up(run))
+    metrics = asdict(summed_up(run))
     ended = time.time()
     rest = KEPT_S if is_over else max(SHORTEST_S, REST * (ended - began))
-    result = {"found": found, "made_at": began, "due_at": ended + rest}
+    result = {"found": metrics, "made_at": began, "due_at": ended + rest}
     cache.set(_key(run), result, KEPT_S)
     return result
 

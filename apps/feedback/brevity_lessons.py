@@ -127,7 +127,7 @@ def _draw_lessons(
 def _keep(kind: type[Lesson], drawn: Iterable[Lesson]) -> tuple[int, int]:
     stream = iter(drawn)
     new = 0
-    known = 0
+    existing = 0
     while batch := list(islice(stream, BATCH)):
         prompts = dict(
             Task.objects.filter(pk__in={lesson.task_id for lesson in batch}).values_list(
@@ -142,5 +142,5 @@ def _keep(kind: type[Lesson], drawn: Iterable[Lesson]) -> tuple[int, int]:
         fresh = {lesson.key: lesson for lesson in batch if (None, lesson.key) not in there}
         kind.objects.bulk_create(fresh.values())
         new = new + len(fresh)
-        known = known + len(batch) - len(fresh)
-    return new, known
+        existing = existing + len(batch) - len(fresh)
+    return new, existing

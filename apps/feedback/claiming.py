@@ -392,12 +392,12 @@ def take_again(
     stays there; without `fences`, it is taken from that window. With `run`, items of other runs are
     given back, because the page shows one run only.
     """
-    known = None if fences is None else dict(zip(slots, fences, strict=True))
+    fence_by_slot = None if fences is None else dict(zip(slots, fences, strict=True))
     mine = Slot.objects.leased().filter(pk__in=slots, rater=user, state=Slot.State.HELD)
     held = sorted(lock_rows(mine), key=lambda slot: (slot.held_at, slot.pk))
     kept = []
     for slot in held:
-        if known is not None and known[slot.pk] != slot.fence:
+        if fence_by_slot is not None and fence_by_slot[slot.pk] != slot.fence:
             continue  # of another window
         if run in (None, slot.run_id):
             kept.append(slot.pk)
@@ -500,12 +500,12 @@ def asked_by(user: User, run: int | None) -> dict:
 
 def _with_members(rows: list[tuple]) -> list[HeldItem]:
     ids = {pk for row in rows for pk in row[-1]}
-    found = (
+    members = (
         Rollout.objects.raw("SELECT * FROM rollouts_rollout WHERE id = ANY(%s)", [list(ids)])
         if ids
         else ()
     )
-    rollouts = {rollout.pk: rollout for rollout in found}
+    rollouts = {rollout.pk: rollout for rollout in members}
     return [_build_held_item(row, rollouts) for row in rows]
 
 

@@ -143,10 +143,10 @@ def _store(
 ) -> list[BadLine]:
     """Write new lessons; return the lines that cannot be stored, with the reason."""
     placed, refused = _place_in_tasks(lines, kind, to, outcome)
-    known = kind.objects.known([lesson for _, lesson in placed])
+    existing = kind.objects.known([lesson for _, lesson in placed])
     fresh: list[Lesson] = []
     for line, lesson in placed:
-        before = known.setdefault((lesson.author_id, lesson.key), lesson)
+        before = existing.setdefault((lesson.author_id, lesson.key), lesson)
         if before is lesson:
             fresh.append(lesson)
         elif lesson.contradicts(before):
@@ -217,22 +217,22 @@ def _authors(
     members = Membership.objects.filter(
         project=to.project, user__username__in=named
     ).select_related("user")
-    found: dict[str, User | ValueError] = {
+    authors: dict[str, User | ValueError] = {
         member.user.username: member.user
         for member in members
         if member.user.is_simulated or not named[member.user.username]
     }
     fitting = {}
-    for name in named.keys() - found.keys():
+    for name in named.keys() - authors.keys():
         try:
             to.project.require_rater_name(name)
         except ValueError as error:
-            found[name] = error
+            authors[name] = error
         else:
             fitting[name] = named[name]
     raters = to.project.imported_raters_named(fitting) if fitting else {}
     outcome.raters |= raters.keys()
-    return found | raters
+    return authors | raters
 
 
 def _tasks(lines: list[LessonLine], to: Destination) -> list[Task | None]:

@@ -58,8 +58,8 @@ def list_runs_due_for_counting() -> "QuerySet[WithAnnotations[Run, Times]]":
     """
     counted = Usage.objects.filter(run=OuterRef("pk"), kind=PEOPLE).order_by("-hour")
     newest = Rating.objects.filter(run=OuterRef("pk")).order_by("-pk")
-    known = Run.objects.annotate(
+    annotated = Run.objects.annotate(
         newest=Subquery(newest.values("at")[:1]), known=Subquery(counted.values("hour")[:1])
     )
     is_new = Q(known=None) | Q(newest__gte=F("known") + HOUR) | Q(newest__gte=Now() - LATELY)
-    return known.filter(is_new, newest__isnull=False).order_by("-newest")
+    return annotated.filter(is_new, newest__isnull=False).order_by("-newest")

@@ -107,7 +107,7 @@ def _usable_ratings(
         if rating.form == FLAG and rating.is_standing
         for pk in _flagged(rating)
     }
-    found: dict[tuple[int, int], list[Rating]] = defaultdict(list)
+    usable: dict[tuple[int, int], list[Rating]] = defaultdict(list)
     for rating in ratings:
         if not rating.is_standing:
             drawn.skipped[WITHDRAWN] += 1
@@ -118,8 +118,8 @@ def _usable_ratings(
         elif any(_is_dialogue(rollouts[pk]) for pk in rating.members):
             drawn.skipped[DIALOGUE] += 1
         else:
-            found[rollouts[rating.members[0]].group_id, rating.rater_id].append(rating)
-    return found
+            usable[rollouts[rating.members[0]].group_id, rating.rater_id].append(rating)
+    return usable
 
 
 def _flagged(rating: Rating) -> list[int]:

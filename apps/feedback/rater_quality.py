@@ -81,10 +81,10 @@ def load_quality(run: Run, form: str, people: People) -> Quality:
     One statement while the cached result is fresh, otherwise two.
     """
     newest, count, quality = _known.get((run.pk, form), (0, 0, None))
-    wanted = max(1, round(MORE * count))
+    needed = max(1, round(MORE * count))
     if (
         quality is None
-        or Rating.objects.filter(_deciding(run, form), pk__gt=newest)[:wanted].count() >= wanted
+        or Rating.objects.filter(_deciding(run, form), pk__gt=newest)[:needed].count() >= needed
     ):
         rows = list(
             Rating.objects.counting()

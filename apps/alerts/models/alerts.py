@@ -58,10 +58,10 @@ class AlertQuerySet(models.QuerySet["Alert"]):
         query.
         """
         newest = self.unheard().exclude(rule__in=without).order_by("-pk")
-        found = list(newest.filter(run__in=Run.objects.visible_to(user))[:most])
+        alerts = list(newest.filter(run__in=Run.objects.visible_to(user))[:most])
         return (
-            found
-            if all(alert.rule in TO_ALL for alert in found)
+            alerts
+            if all(alert.rule in TO_ALL for alert in alerts)
             else list(newest.visible_to(user)[:most])
         )
 

@@ -178,8 +178,8 @@ def _chosen_runs(request: SignedInRequest, runs: QuerySet[Run]) -> QuerySet[Run]
     form = RunFilter(QueryDict(request.POST.get("asked", "")), request.user)
     if not form.is_valid():
         raise Http404("the list's filter is invalid")
-    found = form.narrow(runs, request.user).values_list("pk", flat=True)
-    keys = set(found[: MOST_TICKED + 1])
+    matching = form.narrow(runs, request.user).values_list("pk", flat=True)
+    keys = set(matching[: MOST_TICKED + 1])
     if len(keys) > MOST_TICKED:
         raise ValueError(
             f"more than {MOST_TICKED} runs match. Narrow the filter: at most {MOST_TICKED} can be"
@@ -203,12 +203,12 @@ def _ticked(request: SignedInRequest) -> list[Run]:
             raise ValueError(f"{len(keys)} runs are selected. Select at most {MOST_TICKED}.")
         if _chosen_runs(request, Run.objects.visible_to(request.user)).count() < len(keys):
             raise Http404("run not found")
-    found = list(steered.filter(pk__in=keys).select_related("project", "topic").distinct())
-    if len(found) < len(keys):
+    runs = list(steered.filter(pk__in=keys).select_related("project", "topic").distinct())
+    if len(runs) < len(keys):
         raise PermissionDenied(
             "Only owners and researchers of a project can change its runs. Deselect the other runs."
         )
-    return found
+    return runs
 
 
 def _posted_tag(request: SignedInRequest) -> list[str]:

@@ -50,8 +50,8 @@ def show_disputes(request: SignedInRequest, project: str, slug: str) -> HttpResp
     """Owners and researchers of the project: disputed items, the widest disagreement first."""
     run = steered_run(request, project, slug)
     people = run.settings.people
-    found = open_disputes(run, newest_decisions(run))
-    here = found[:AT_ONCE]
+    disputes = open_disputes(run, newest_decisions(run))
+    here = disputes[:AT_ONCE]
     items = load_disputed_items(here)
     texts = _texts([pk for dispute in here for pk in dispute.votes[0].unit])
     rows = [_row(items[one.item], list(one.votes), people, texts) for one in here]
@@ -59,7 +59,7 @@ def show_disputes(request: SignedInRequest, project: str, slug: str) -> HttpResp
         "section": "runs",
         "run": run,
         "rows": rows,
-        "count": len(found),
+        "count": len(disputes),
         "settled": _settled(run),
         "overlap": people.overlap,
         "uuid": uuid.uuid4,

@@ -48,8 +48,8 @@ def alerts_now(request: SignedInRequest) -> HttpResponse:
 
 
 def _all_open(request: SignedInRequest) -> dict:
-    found = Alert.objects.visible_to(request.user)
-    shown = list(_with_runs(found.open())[:OPEN_SHOWN])
+    alerts = Alert.objects.visible_to(request.user)
+    shown = list(_with_runs(alerts.open())[:OPEN_SHOWN])
     steered = (
         Run.objects.steered_by(request.user)
         .filter(pk__in={alert.run_id for alert in shown})
@@ -61,14 +61,14 @@ def _all_open(request: SignedInRequest) -> dict:
         "steered": set(steered),
         "with_runs": True,
         "page": load_page(
-            _with_runs(found.filter(closed_at__isnull=False)), request, size=CLOSED_SHOWN
+            _with_runs(alerts.filter(closed_at__isnull=False)), request, size=CLOSED_SHOWN
         ),
         "projects": Project.objects.run_by(request.user).distinct().order_by("slug"),
     }
 
 
-def _with_runs(found: QuerySet[Alert]) -> QuerySet[Alert]:
-    return found.select_related("run__project", "acknowledged_by").order_by("-pk")
+def _with_runs(alerts: QuerySet[Alert]) -> QuerySet[Alert]:
+    return alerts.select_related("run__project", "acknowledged_by").order_by("-pk")
 
 
 @require_safe

@@ -100,8 +100,8 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
         _chosen_version(run, data.get(name), offered, place)
         for place, name in enumerate(("one", "other"))
     ]
-    known = [version for version in chosen if version is not None]
-    are_known = len(known) == len(chosen)
+    existing = [version for version in chosen if version is not None]
+    are_known = len(existing) == len(chosen)
     measured = EvaluationQuery.read(request.GET)
     context = {
         "section": "runs",
@@ -110,7 +110,7 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
         "chosen": chosen,
         "form": form,
         "steers": steers,
-        "may_ask": steers and are_known and all(version.has_folder for version in known),
+        "may_ask": steers and are_known and all(version.has_folder for version in existing),
         "sides": list_version_metrics(chosen),
         "earlier": (
             run.comparisons.filter(by=request.user).select_related("one", "other")[:EARLIER_SHOWN]
@@ -120,7 +120,7 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
             if form is not None
             else {"temperature": f"{COLDEST:g}", "max_tokens": TOKENS, "tasks": TASKS}
         ),
-        "beside": of_versions(known, measured) if are_known else None,
+        "beside": of_versions(existing, measured) if are_known else None,
         "measured": measured,
         "measures": MEASURES,
         "why": MEASURES[measured.measure],
@@ -212,7 +212,7 @@ def _draw_prompts(run: Run, count: int) -> list[list[dict]]:
     if not count:
         return []
     keys = run.tasks.aggregate(first=Min("pk"), last=Max("pk"))
-    found: dict[int, list[dict]] = {}
+    prompts: dict[int, list[dict]] = {}
     for _ in range(4 * count):  # one random key at a time: no list of a million ids
         task = (
             run.tasks.filter(pk__gte=random.randint(keys["first"] or 0, keys["last"] or 0))
@@ -220,10 +220,10 @@ def _draw_prompts(run: Run, count: int) -> list[list[dict]]:
             .first()
         )
         if task is not None and not list_pictures(task.prompt):
-            found[task.pk] = task.prompt
-        if len(found) == count:
+            prompts[task.pk] = task.prompt
+        if len(prompts) == count:
             break
-    return list(found.values())
+    return list(prompts.values())
 
 
 def _offered_versions(run: Run) -> list[WeightVersion]:
@@ -247,8 +247,8 @@ def _with_chosen(
     offered: Sequence[WeightVersion], chosen: Sequence[WeightVersion | None]
 ) -> list[WeightVersion]:
     """Return the offered versions and those that the URL names."""
-    found = {version.version: version for version in (*offered, *filter(None, chosen))}
-    return [found[number] for number in sorted(found, reverse=True)]
+    version_by_number = {version.version: version for version in (*offered, *filter(None, chosen))}
+    return [version_by_number[number] for number in sorted(version_by_number, reverse=True)]
 
 
 def _chosen_version(
@@ -265,9 +265,9 @@ def _chosen_version(
 
 def list_version_metrics(chosen: Iterable[WeightVersion | None]) -> list[tuple[str, str, list]]:
     """Return (metric, explanation, [value of one, value of the other]); empty if one is missing."""
-    asked = list(chosen)
-    sides = [side for side in asked if side is not None]
-    if len(sides) < len(asked):
+    versions = list(chosen)
+    sides = [side for side in versions if side is not None]
+    if len(sides) < len(versions):
         return []
     rewards = [version_line.mean_reward_while_newest(side) for side in sides]
     gaps = [

@@ -108,10 +108,10 @@ def _model(run: Run, request: SignedInRequest) -> dict:
     if not there:
         return {"version": None}
     version_name = request.GET.get("version")
-    found = next((one for one in there if str(one.version) == version_name), there[0])
-    found.run = run
+    version = next((one for one in there if str(one.version) == version_name), there[0])
+    version.run = run
     numbers = [one.version for one in there]
-    return {"version": found, "versions": numbers, **list_export_formats(found)}
+    return {"version": version, "versions": numbers, **list_export_formats(version)}
 
 
 @require_safe

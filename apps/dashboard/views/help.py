@@ -59,10 +59,10 @@ def find_in_help(request: SignedInRequest) -> HttpResponse:
 
 
 def _page(request: SignedInRequest, name: str) -> HttpResponse:
-    found = library.read_help_pages().get(name)
-    if found is None:
+    page = library.read_help_pages().get(name)
+    if page is None:
         raise Http404
-    context = _frame(name) | {"page": found, "rendered": rendering.render_help_page(name)}
+    context = _frame(name) | {"page": page, "rendered": rendering.render_help_page(name)}
     return render(request, "dashboard/help.html", context)
 
 

@@ -115,8 +115,8 @@ def _id(text: str) -> int:
 
 def _cards(request: SignedInRequest, rollouts: QuerySet[Rollout]) -> list[dict]:
     """Return the cards with the user's stars and permissions, in a fixed number of queries."""
-    found = build_rollout_rows(with_judgements(rollouts), request.user)
-    shown = [card["rollout"] for card in found]
+    cards = build_rollout_rows(with_judgements(rollouts), request.user)
+    shown = [card["rollout"] for card in cards]
     given = own_stars(shown, request.user)
     steered = runs_steered_by(
         request.user, {rollout.run_id: rollout.run for rollout in shown}.values()
@@ -132,5 +132,5 @@ def _cards(request: SignedInRequest, rollouts: QuerySet[Rollout]) -> list[dict]:
             "may_act": card["rollout"].run_id in steered,
             "may_rate": card["rollout"].run_id in ratable,
         }
-        for card in found
+        for card in cards
     ]

@@ -65,13 +65,13 @@ def logs(request: SignedInRequest) -> HttpResponseBase:
 @login_required
 def show_log_line(request: SignedInRequest, pk: int) -> HttpResponse:
     """People who may read the line: all its fields, as a page or alone (`part=details`)."""
-    found = get_object_or_404(lines_for(request.user), pk=pk)
+    line = get_object_or_404(lines_for(request.user), pk=pk)
     template = (
         "dashboard/_log_line.html"
         if request.GET.get("part") == "details"
         else "dashboard/log_line.html"
     )
-    return render(request, template, {"section": "runs" if found.run else "workers", "line": found})
+    return render(request, template, {"section": "runs" if line.run else "workers", "line": line})
 
 
 def _answer(

@@ -28,8 +28,8 @@ def runs(request: SignedInRequest) -> HttpResponse:
     form.is_valid()
     by, rising = form.order
     # Only ids are sorted: rows are loaded for the runs that are shown.
-    found = form.narrow(Run.objects.visible_to(request.user), request.user).only("pk")
-    page = load_page(found, request, size=ROWS, by=by, rising=rising)
+    matching = form.narrow(Run.objects.visible_to(request.user), request.user).only("pk")
+    page = load_page(matching, request, size=ROWS, by=by, rising=rising)
     rows = build_run_rows(load_runs_in_order(page.rows), request.user)
     context = {
         "section": "runs",
@@ -53,11 +53,11 @@ def runs(request: SignedInRequest) -> HttpResponse:
 @login_required
 def runs_now(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the current rows of the named runs that they may see."""
-    found = defer_for_rows(Run.objects.visible_to(request.user)).filter(
+    visible = defer_for_rows(Run.objects.visible_to(request.user)).filter(
         pk__in=run_ids(request.GET.getlist("run")[:ROWS])
     )
     return render(
-        request, "dashboard/_run_rows.html", {"rows": build_run_rows(list(found), request.user)}
+        request, "dashboard/_run_rows.html", {"rows": build_run_rows(list(visible), request.user)}
     )
 
 

@@ -163,12 +163,12 @@ def act_on_version(
 ) -> HttpResponse:
     """Owners and researchers of the project: pin, unpin, promote, branch, export, push."""
     run = steered_run(request, project, slug)
-    found = get_version(run, version)
+    model_version = get_version(run, version)
     try:
         if verb in ("pin", "unpin"):
-            found.pin(request.user, is_kept=verb == "pin")
+            model_version.pin(request.user, is_kept=verb == "pin")
         elif verb in SAID:
-            return _order(request, run, found, verb)
+            return _order(request, run, model_version, verb)
         else:
             raise Http404(verb)
     except NotPossible as error:
@@ -212,14 +212,18 @@ def stream_export_zip(
 def adapter(request: SignedInRequest, project: str, slug: str, version: int) -> HttpResponseBase:
     """Owners and researchers of the project: an unmerged adapter version as a zip stream."""
     run = steered_run(request, project, slug)
-    found = get_version(run, version)
-    content = read_version_content(found)
+    model_version = get_version(run, version)
+    content = read_version_content(model_version)
     if isinstance(content, str) or content.manifest.base is None:
         raise Http404(content if isinstance(content, str) else "this version has full weights")
-    name = f"{version_folder_name(found)}-adapter"
-    pieces = adapter_zipped(Path(found.folder), name, run.policy.slug)
+    name = f"{version_folder_name(model_version)}-adapter"
+    pieces = adapter_zipped(Path(model_version.folder), name, run.policy.slug)
     AuditEntry.record(
-        "weight version downloaded", found.address, request.user, run.project, form="adapter"
+        "weight version downloaded",
+        model_version.address,
+        request.user,
+        run.project,
+        form="adapter",
     )
     return stream_download(request, pieces, "application/zip", f"{name}.zip")
 

@@ -70,25 +70,25 @@ def next_pairs(
     held: Collection[Pair] = (),
 ) -> list[Pair]:
     """Return up to `most` pairs that this person has not judged, without those in `held`."""
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     given = {one.pk: one.votes for one in pairings}
     mine = {one.pk: progress.by_pairing.get(one.pk, 0) for one in pairings}
     for pair in held:
         given[pair.pairing.pk] += 1
     open_ones = [one for one in pairings if mine[one.pk] < one.size]
-    while open_ones and len(found) < most:
+    while open_ones and len(pairs) < most:
         pairing = min(
             open_ones,
             key=lambda one: (given[one.pk], arena_bytes(arena, "pairing", user.pk, one.pk)),
         )
-        drawn = _load_pair(user, arena, pairing, [*held, *found], mine[pairing.pk])
+        drawn = _load_pair(user, arena, pairing, [*held, *pairs], mine[pairing.pk])
         if drawn is None:
             open_ones.remove(pairing)
         else:
-            found.append(drawn)
+            pairs.append(drawn)
             given[pairing.pk] += 1
             mine[pairing.pk] += 1
-    return found
+    return pairs
 
 
 def _load_pair(

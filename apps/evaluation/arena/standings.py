@@ -197,11 +197,11 @@ def fit_strengths(wins: np.ndarray) -> tuple[list[Strength | None], list[str]]:
     field = chances.sum(1) / (len(wins) - 1)
     middle = POINTS * fitted.scores
     half = POINTS * Z95 * fitted.errors
-    found: list[Strength | None] = [
+    strengths: list[Strength | None] = [
         Strength(*map(float, row))
         for row in zip(middle, middle - half, middle + half, field, strict=True)
     ]
-    return found, [""] * len(wins)
+    return strengths, [""] * len(wins)
 
 
 def _why(wins: np.ndarray) -> list[str]:

@@ -37,14 +37,14 @@ def due_by_item(items: Sequence[Item], groups: Iterable[Group]) -> dict[int, dat
     """
     homes = {group.pk: group for group in groups if orders_by_calibration(group.run)}
     ours = [item for item in items if item.group_id in homes]
-    found: dict[int, datetime] = {}
+    due_at_by_item: dict[int, datetime] = {}
     for run in {home.run_id: home.run for home in homes.values()}.values():
         own = [item for item in ours if item.run_id == run.pk]
         far = distances(run, {rollout for item in own for rollout in item.members})
-        found |= {
+        due_at_by_item |= {
             item.pk: _due(homes[item.group_id].deadline_at, run, item.members, far) for item in own
         }
-    return found
+    return due_at_by_item
 
 
 def reorder(run: Run) -> int:
@@ -140,12 +140,14 @@ def _usual(run: Run):
     }
 
     def usual(values: Said) -> dict[str, float]:
-        found = {
+        bins_by_scorer = {
             scorer: bins.get(scorer, {}).get(min(int(value * BINS), BINS - 1))
             for scorer, value in values.items()
         }
         return {
-            scorer: one["people"] for scorer, one in found.items() if one and one["count"] >= LEAST
+            scorer: one["people"]
+            for scorer, one in bins_by_scorer.items()
+            if one and one["count"] >= LEAST
         }
 
     return usual

@@ -103,7 +103,7 @@ class Form(ABC):
             raise ValueError(f"{self.name} needs {right} different rollouts, not {list(shown)}")
 
     @abstractmethod
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Asked, problems: dict[str, str]) -> Answer:
         """Return the canonical answer.
 
         Problems are added by field; if there are any, the result is not used.
@@ -158,9 +158,9 @@ class Form(ABC):
 
 def form_in(module: ModuleType) -> type[Form]:
     """Return the form that a module defines. Raises ValueError unless there is exactly one."""
-    [found] = [
+    [form] = [
         one
         for one in vars(module).values()
         if isinstance(one, type) and issubclass(one, Form) and one.__module__ == module.__name__
     ]
-    return found
+    return form

@@ -139,11 +139,11 @@ Said = dict[Measure, dict[tuple, dict[int, float]]]  # measure → unit → rate
 
 def _last_values(decisions: Iterable[Decision]) -> Said:
     """Return each rater's last value for each unit; the decisions come newest first."""
-    found: Said = defaultdict(lambda: defaultdict(dict))
+    values: Said = defaultdict(lambda: defaultdict(dict))
     for decision in decisions:
         for measure, unit, value in list_measured_values(decision):
-            found[measure][unit].setdefault(decision.rater, value)
-    return found
+            values[measure][unit].setdefault(decision.rater, value)
+    return values
 
 
 def agreements(decisions: Sequence[Decision]) -> list[Agreement]:
@@ -152,9 +152,9 @@ def agreements(decisions: Sequence[Decision]) -> list[Agreement]:
     Known answers are left out.
     """
     by_measure = _last_values(decision for decision in decisions if not decision.is_known)
-    found = [_agreement(measure, units) for measure, units in by_measure.items()]
+    by_percent = [_agreement(measure, units) for measure, units in by_measure.items()]
     return sorted(
-        found,
+        by_percent,
         key=lambda one: (
             -one.percent.units,
             one.measure.form,

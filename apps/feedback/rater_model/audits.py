@@ -128,15 +128,15 @@ def alarms(
     `distinct` is the share of different replies in the newest batch, `mean_said` people's mean
     value of the newest replies.
     """
-    found = {}
+    alarms = {}
     over = gap(audits)
     if over is not None and over - ONE_SIDED * _error(_gaps(audits[-RECENT:])) > GAP:
-        found["over_prediction"] = (
+        alarms["over_prediction"] = (
             f"Predictions are {over:.2f} above people’s ratings (the last {RECENT} audits). Pause"
             " the run, ask 10 audits, let it refit."
         )
     if _has_turned(audits):
-        found["turned"] = (
+        alarms["turned"] = (
             "People's words fall while predictions rise. Pause the run, ask 10 audits, let it"
             " refit."
         )
@@ -146,12 +146,12 @@ def alarms(
         and distinct < DISTINCT
         and mean_said < CONTENT
     ):
-        found["settled"] = (
+        alarms["settled"] = (
             f"Only {distinct:.0%} of the replies differ and people give {1 + 4 * mean_said:.1f}"
             " stars. Ask for two rewrites, go back to an earlier version, or raise the sampling"
             " temperature."
         )
-    return found
+    return alarms
 
 
 def _has_turned(audits: Sequence[Audit]) -> bool:

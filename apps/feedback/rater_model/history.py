@@ -45,9 +45,9 @@ def spent(run: Run) -> RatingCounts:
         value=None
     )
     decisions = Rating.objects.counting().filter(run=run)
-    wanted = schedule.decisions if schedule else None
+    planned = schedule.decisions if schedule else None
     return RatingCounts(
-        decisions.order_by("-pk")[:MOST_COUNTED].count(), wanted, filled[:MOST_COUNTED].count()
+        decisions.order_by("-pk")[:MOST_COUNTED].count(), planned, filled[:MOST_COUNTED].count()
     )
 
 
@@ -75,7 +75,7 @@ def foretold_and_said(run: Run) -> dict[str, Series]:
         value = FORMS[form].values(answer, [rollout], people).get(rollout) if rollout else None
         if value is not None:
             audits.append((learned, mean, deviation, value))
-    found: dict[str, Series] = {
+    curves: dict[str, Series] = {
         name: {"x": [], "y": []} for name in ("foretold", "said", "low", "high")
     }
     for end in range(RECENT, len(audits) + 1):
@@ -88,9 +88,9 @@ def foretold_and_said(run: Run) -> dict[str, Series]:
             ("low", mean - deviation),
             ("high", mean + deviation),
         ):
-            found[name]["x"].append(learned[-1])
-            found[name]["y"].append(round(value, 4))
-    return found
+            curves[name]["x"].append(learned[-1])
+            curves[name]["y"].append(round(value, 4))
+    return curves
 
 
 def metrics_over_time(run: Run) -> dict[str, Series]:
@@ -107,7 +107,7 @@ def metrics_over_time(run: Run) -> dict[str, Series]:
         .exclude(metrics={})
         .order_by("number")
     )
-    found: dict[str, Series] = {
+    curves: dict[str, Series] = {
         name: {"x": [], "y": []} for name in ("accuracy", "agreement", "distinct", "surprise")
     }
     for decisions, metrics in rows.values_list("decisions", "metrics"):
@@ -119,9 +119,9 @@ def metrics_over_time(run: Run) -> dict[str, Series]:
         }
         for name, value in points.items():
             if value is not None:
-                found[name]["x"].append(decisions)
-                found[name]["y"].append(round(value, 4))
-    return found
+                curves[name]["x"].append(decisions)
+                curves[name]["y"].append(round(value, 4))
+    return curves
 
 
 @dataclass(frozen=True)

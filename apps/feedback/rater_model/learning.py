@@ -66,32 +66,32 @@ def _learn(run: Run) -> KnownDecisions:
         cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [LOCK, run.pk % 2**31])
     standing_by = list(list_learned_ratings(run).order_by("pk").values_list("pk", flat=True))
     newest = RaterModel.objects.filter(run=run, kind=RIDGE).order_by("-number").first()
-    known = _up_to(run, newest, standing_by)
-    fresh = decided(run, [pk for pk in standing_by if pk not in known.ratings])
+    state = _up_to(run, newest, standing_by)
+    fresh = decided(run, [pk for pk in standing_by if pk not in state.ratings])
     new = {pk: decision for pk, (decision, _) in fresh.items() if decision is not None}
-    if known.fitted is not None and newest is not None:
-        _foretell(run, newest, known.fitted, fresh)
-    known.ratings |= {pk: decision for pk, (decision, _) in fresh.items()}
+    if state.fitted is not None and newest is not None:
+        _foretell(run, newest, state.fitted, fresh)
+    state.ratings |= {pk: decision for pk, (decision, _) in fresh.items()}
     for decision in new.values():
-        known.learner.learn(decision)
+        state.learner.learn(decision)
     if new:
-        fitted = fitted_for(run.settings.people.rater_model, known.learner)
-        known.fitted = fitted
-        known.number = (RaterModel.objects.filter(run=run).aggregate(n=Max("number"))["n"] or 0) + 1
-        _store(run, known, fitted, max(known.ratings))
-    return known
+        fitted = fitted_for(run.settings.people.rater_model, state.learner)
+        state.fitted = fitted
+        state.number = (RaterModel.objects.filter(run=run).aggregate(n=Max("number"))["n"] or 0) + 1
+        _store(run, state, fitted, max(state.ratings))
+    return state
 
 
 def known_from(run: Run, ratings: Iterable[int], number: int) -> KnownDecisions:
     """Return the state of a model of that number with only these ratings; nothing is stored."""
-    known = KnownDecisions(number=number)
-    known.ratings = {pk: decision for pk, (decision, _) in decided(run, ratings).items()}
-    for decision in known.ratings.values():
+    state = KnownDecisions(number=number)
+    state.ratings = {pk: decision for pk, (decision, _) in decided(run, ratings).items()}
+    for decision in state.ratings.values():
         if decision is not None:
-            known.learner.learn(decision)
-    if known.learner.decisions:
-        known.fitted = fitted_for(run.settings.people.rater_model, known.learner)
-    return known
+            state.learner.learn(decision)
+    if state.learner.decisions:
+        state.fitted = fitted_for(run.settings.people.rater_model, state.learner)
+    return state
 
 
 def unsure(run: Run, rollouts: Iterable[int]) -> dict[int, float]:
@@ -111,8 +111,8 @@ def foretold(run: Run, rollouts: Iterable[int]) -> dict[int, tuple[float, float]
     if newest is None:
         return {}
     standing_by = list_learned_ratings(run).filter(pk__lte=newest.last_rating_id).order_by("pk")
-    known = _up_to(run, newest, list(standing_by.values_list("pk", flat=True)))
-    return predicted(run, known, rollouts)
+    state = _up_to(run, newest, list(standing_by.values_list("pk", flat=True)))
+    return predicted(run, state, rollouts)
 
 
 def _up_to(run: Run, newest: RaterModel | None, standing_by: list[int]) -> KnownDecisions:
@@ -120,26 +120,26 @@ def _up_to(run: Run, newest: RaterModel | None, standing_by: list[int]) -> Known
 
     Otherwise learn up to that model's last rating.
     """
-    known = _known.get(run.pk)
+    state = _known.get(run.pk)
     if (
-        known
-        and known.number == (newest.number if newest else 0)
-        and known.ratings.keys() <= set(standing_by)
+        state
+        and state.number == (newest.number if newest else 0)
+        and state.ratings.keys() <= set(standing_by)
     ):
-        return known
-    known = KnownDecisions(number=newest.number if newest else 0)
+        return state
+    state = KnownDecisions(number=newest.number if newest else 0)
     if newest:
         old = decided(run, [pk for pk in standing_by if pk <= newest.last_rating_id])
-        known.ratings = {pk: decision for pk, (decision, _) in old.items()}
-        for decision in known.ratings.values():
+        state.ratings = {pk: decision for pk, (decision, _) in old.items()}
+        for decision in state.ratings.values():
             if decision is not None:
-                known.learner.learn(decision)
-        if known.learner.decisions:
-            known.fitted = fitted_for(run.settings.people.rater_model, known.learner)
+                state.learner.learn(decision)
+        if state.learner.decisions:
+            state.fitted = fitted_for(run.settings.people.rater_model, state.learner)
     while len(_known) >= MEMORY:
         _known.pop(next(iter(_known)))
-    _known[run.pk] = known
-    return known
+    _known[run.pk] = state
+    return state
 
 
 def _foretell(
@@ -187,27 +187,27 @@ def _prediction(fitted: Fitted, decision: Decision) -> tuple[float, float]:
     return float(sum(right) / sum(weight for *_, weight in pairs)), 0.0
 
 
-def _store(run: Run, known: KnownDecisions, fitted: Fitted, last_rating: int) -> None:
+def _store(run: Run, state: KnownDecisions, fitted: Fitted, last_rating: int) -> None:
     RaterModel.objects.create(
         run=run,
-        number=known.number,
+        number=state.number,
         kind=RIDGE,
-        decisions=known.learner.decisions,
+        decisions=state.learner.decisions,
         last_rating_id=last_rating,
         coefficients=fitted.coefficients(),
-        metrics=standing(run, known.learner),
+        metrics=standing(run, state.learner),
     )
 
 
 def predicted(
-    run: Run, known: KnownDecisions, rollouts: Iterable[int]
+    run: Run, state: KnownDecisions, rollouts: Iterable[int]
 ) -> dict[int, tuple[float, float]]:
     """Return mean and deviation of each rollout that can be read, by id."""
-    found: dict[int, ReplyFeatures] = seen(replies(rollouts), learn_topics(run.taskset_ids))
-    if not found or known.fitted is None:
+    features: dict[int, ReplyFeatures] = seen(replies(rollouts), learn_topics(run.taskset_ids))
+    if not features or state.fitted is None:
         return {}
-    means, deviations = known.fitted.predict(list(found.values()))
+    means, deviations = state.fitted.predict(list(features.values()))
     return {
         pk: (float(mean), float(deviation))
-        for pk, mean, deviation in zip(found, means, deviations, strict=True)
+        for pk, mean, deviation in zip(features, means, deviations, strict=True)
     }

@@ -188,13 +188,13 @@ def _with_orders(start: Posterior, decisions: Decisions) -> Posterior:
         step = np.linalg.solve(precision + curvature, slope - precision @ away)
         weights = weights + _shortened(step, weights, value, start.weights, precision, decisions)
     _, curvature, _ = _orders_at(weights, decisions)
-    known, directions = np.linalg.eigh(precision + curvature - start.prior * np.eye(width))
+    added, directions = np.linalg.eigh(precision + curvature - start.prior * np.eye(width))
     return Posterior(
         start.centre,
         start.intercept,
         weights,
         directions,
-        np.maximum(known, 0.0),
+        np.maximum(added, 0.0),
         start.prior,
         start.noise,
         start.decisions,

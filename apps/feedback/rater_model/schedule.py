@@ -38,10 +38,10 @@ def schedule_decisions(plan: RunConfig, groups: int) -> Due:
 def first_share(plan: RunConfig) -> int:
     """Return the decisions wanted before the first step, limited by the replies there are."""
     schedule = read_schedule(plan)
-    wanted = min(
+    planned = min(
         schedule.decisions, max(round(schedule.first * schedule.decisions), schedule.first_at_least)
     )
-    return min(wanted, first_groups(plan) * most_per_group(plan))
+    return min(planned, first_groups(plan) * most_per_group(plan))
 
 
 def first_groups(plan: RunConfig) -> int:

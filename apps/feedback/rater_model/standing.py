@@ -98,7 +98,7 @@ def measure_agreement(run: Run) -> Agreement:
         )
     decisions = [list(reversed(newest_first)) for newest_first in reversed(by_replies.values())]
     others, same = (
-        [found for one in decisions if (found := _two(one, is_same))] for is_same in (False, True)
+        [pair for one in decisions if (pair := _two(one, is_same))] for is_same in (False, True)
     )
     return Agreement(_alike(others, people), _alike(same, people))
 
@@ -152,8 +152,8 @@ def mean_surprise(run: Run) -> float | None:
         .order_by("-rollout")
         .values_list("mean", flat=True)
     )
-    found = list(newest[: plan.group_size * plan.groups_per_step])
-    return sum(found) / len(found) if found else None
+    means = list(newest[: plan.group_size * plan.groups_per_step])
+    return sum(means) / len(means) if means else None
 
 
 def recent_word(learner: Learner) -> float | None:

@@ -103,25 +103,25 @@ class Answers:
 
 def load_sample_answers(suspicion: Suspicion) -> Answers:
     """Return people's answers about the sample; three statements."""
-    found = Answers(asked=suspicion.items.count())
+    answers = Answers(asked=suspicion.items.count())
     people = suspicion.run.settings.people
-    if not found.asked:
-        return found
+    if not answers.asked:
+        return answers
     of_items = Rating.objects.counting().by_people()
     of_items = of_items.filter(item__suspicion_item__suspicion=suspicion)
     for rating in of_items.select_related("rater").order_by("pk"):
         [rollout] = rating.members
-        found.said[rollout].append((str(rating.rater), rating_in_words(rating)))
+        answers.said[rollout].append((str(rating.rater), rating_in_words(rating)))
         value = (
             None
             if rating.form == FLAG
             else FORMS[rating.form].values(rating.answer, rating.members, people).get(rollout)
         )
-        found.broken += value is None
-        found.good += value is not None and value >= GOOD
-        found.bad += value is not None and value < GOOD
+        answers.broken += value is None
+        answers.good += value is not None and value >= GOOD
+        answers.bad += value is not None and value < GOOD
     waiting = Slot.objects.filter(
         item__suspicion_item__suspicion=suspicion, state__in=[Slot.State.OPEN, Slot.State.HELD]
     )
-    found.waiting = waiting.count()
-    return found
+    answers.waiting = waiting.count()
+    return answers

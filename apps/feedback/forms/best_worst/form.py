@@ -20,11 +20,11 @@ class BestWorst(Form):
     fewest = 2
     most = MANY
 
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Asked, problems: dict[str, str]) -> Answer:
         answer = {}
         for field in ("best", "worst"):
             if required(raw, field, problems, "the ID of a rollout shown"):
-                answer[field] = one_of(raw[field], field, problems, asked.shown)
+                answer[field] = one_of(raw[field], field, problems, question.shown)
         if not problems and answer["best"] == answer["worst"]:
             problems["worst"] = "must differ from the best rollout"
         return answer

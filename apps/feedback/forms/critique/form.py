@@ -16,7 +16,7 @@ class Critique(Form):
     summary = "free text"
     fields = frozenset()
 
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Asked, problems: dict[str, str]) -> Answer:
         return {}
 
 

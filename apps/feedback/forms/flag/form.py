@@ -18,12 +18,12 @@ class Flag(Form):
     fields = frozenset({"reason", "rollout"})
     most = MANY  # an item that compares several can be flagged as a whole
 
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Asked, problems: dict[str, str]) -> Answer:
         if not required(raw, "reason", problems, "a short text about what is broken"):
             return {}
         answer: Answer = {
             "reason": words(raw["reason"], "reason", problems, longest=LONGEST_REASON, needed=True)
         }
         if "rollout" in raw:
-            answer["rollout"] = one_of(raw["rollout"], "rollout", problems, asked.shown)
+            answer["rollout"] = one_of(raw["rollout"], "rollout", problems, question.shown)
         return answer

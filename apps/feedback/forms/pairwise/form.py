@@ -21,7 +21,7 @@ class Pairwise(Form):
     fields = frozenset({"preference", "both_bad"})
     fewest = most = 2
 
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Asked, problems: dict[str, str]) -> Answer:
         if len(raw) != 1:
             problems["preference"] = (
                 f"give either a preference from -{STRONGEST} (the first is much better) to"

@@ -16,7 +16,7 @@ class Rewrite(Form):
     summary = "a corrected reply"
     fields = frozenset({"text"})
 
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Asked, problems: dict[str, str]) -> Answer:
         if not required(raw, "text", problems, "the corrected text"):
             return {}
         return {"text": words(raw["text"], "text", problems, needed=True)}

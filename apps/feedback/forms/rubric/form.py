@@ -19,8 +19,8 @@ class Rubric(Form):
     summary = "several scales"
     fields = frozenset({"scales"})
 
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
-        scales = {scale.name: scale for scale in asked.people.rubric}
+    def read(self, raw: Mapping[str, Any], question: Asked, problems: dict[str, str]) -> Answer:
+        scales = {scale.name: scale for scale in question.people.rubric}
         right = f"an object with a value for each of {', '.join(scales)}"
         if not required(raw, "scales", problems, right):
             return {}
