@@ -56,13 +56,13 @@ class Line:
     difference: Paired | None = None
 
     @property
-    def known(self) -> Version | None:
+    def measured(self) -> Version | None:
         """Return the chosen version if it has a metric."""
         return self.chosen if self.chosen is not None and self.chosen.is_complete else None
 
     @property
-    def is_known(self) -> bool:
-        return self.known is not None
+    def is_measured(self) -> bool:
+        return self.measured is not None
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class QuestionSet:
 
 @dataclass(frozen=True)
 class SideBySide:
-    asked: list[QuestionSet]
+    question_sets: list[QuestionSet]
     hidden: int  # sets that are not shown
     ks: list[int]
 
@@ -140,7 +140,7 @@ def _compare_sides(
         ]
         for one in chosen
     }
-    newest = [line.known for own in lines.values() for line in own if line.known]
+    newest = [line.measured for own in lines.values() for line in own if line.measured]
     metrics = metrics_by_task({version.cell.run for version in newest}, shown)
     question_sets = [
         _question_set(some[one]["taskset__slug"], plans[one[0]], lines[one], metrics)
@@ -189,7 +189,7 @@ def _sided(
 def _question_set(
     taskset: str, plan: RunConfig, lines: Sequence[Line], metrics: Mapping[int, Mapping[int, float]]
 ) -> QuestionSet:
-    base = next((line for line in lines if line.is_known), None)
+    base = next((line for line in lines if line.is_measured), None)
     compared = [_with_difference(line, base, metrics) for line in lines]
     return QuestionSet(taskset, describe_questions(plan), compared, base.side if base else None)
 
@@ -197,8 +197,8 @@ def _question_set(
 def _with_difference(
     line: Line, base: Line | None, metrics: Mapping[int, Mapping[int, float]]
 ) -> Line:
-    ours = line.known
-    theirs = base.known if base else None
+    ours = line.measured
+    theirs = base.measured if base else None
     if ours is None or theirs is None or line is base:
         return replace(line, is_base=line is base)
     one = metrics.get(ours.cell.run)

@@ -127,7 +127,7 @@ def _rewards(run: Run, form: Filter, ids: Sequence[int]) -> list[float]:
 
     These are one scorer's rewards if the filter names one, else the rewards that the list shows.
     """
-    if one := {name: form.wanted[name] for name in ("source", "scorer") if name in form.wanted}:
+    if one := {name: form.criteria[name] for name in ("source", "scorer") if name in form.criteria}:
         rewards = Reward.objects.filter(
             rollout__in=ids, is_current=True, value__isnull=False, **one, **form.bounds("value")
         )
@@ -148,6 +148,6 @@ def _value_range(form: Filter, rewards: Sequence[float]) -> tuple[float, float]:
     low, high = rewards[0], rewards[-1]
     if low >= 0 and high <= 1:
         low, high = 0.0, 1.0
-    low = form.wanted.get("reward_from", low)
-    high = form.wanted.get("reward_to", high)
+    low = form.criteria.get("reward_from", low)
+    high = form.criteria.get("reward_to", high)
     return (low, high) if high > low else (low, low + 1)

@@ -187,7 +187,7 @@ class Filter(forms.Form):
         return [self[name] for name in self.fields if name != "fate"]
 
     @property
-    def wanted(self) -> dict:
+    def criteria(self) -> dict:
         """Return the valid values; invalid fields filter nothing, and the page says so."""
         return {
             name: value
@@ -198,7 +198,7 @@ class Filter(forms.Form):
     @property
     def is_searched(self) -> bool:
         return any(
-            name in self.wanted or name in self.errors for name in self.fields if name != "fate"
+            name in self.criteria or name in self.errors for name in self.fields if name != "fate"
         )
 
     def page(self, run: Run, rollouts: QuerySet[R], request: HttpRequest) -> Page[R]:
@@ -214,13 +214,13 @@ class Filter(forms.Form):
     @property
     def one_step(self) -> int | None:
         """Return the step whose batch is asked for, if it is a single one."""
-        first, last = (self.wanted.get(name) for name in ("from_step", "to_step"))
+        first, last = (self.criteria.get(name) for name in ("from_step", "to_step"))
         return first if first == last else None
 
     @property
     def reach(self) -> int | None:
         """Return how many rollouts of `among` to scan at a time; None if an index finds them."""
-        criteria = self.wanted
+        criteria = self.criteria
         is_looked_for = (
             any(name in criteria for name in self.WITHOUT_INDEX)
             or criteria.get("fate", self.WAITING) != self.WAITING
@@ -238,7 +238,7 @@ class Filter(forms.Form):
         rollouts = self._by_index(run, Rollout.objects.of_run(run))
         return (
             rollouts.filter(self.FATES[self.WAITING])
-            if self.wanted.get("fate") == self.WAITING
+            if self.criteria.get("fate") == self.WAITING
             else rollouts
         )
 
@@ -246,8 +246,8 @@ class Filter(forms.Form):
     def is_narrowed(self) -> bool:
         """Tell whether `among` is less than the whole run."""
         return (
-            any(name in self.wanted for name in self.BY_INDEX)
-            or self.wanted.get("fate") == self.WAITING
+            any(name in self.criteria for name in self.BY_INDEX)
+            or self.criteria.get("fate") == self.WAITING
         )
 
     def narrow(self, run: Run, rollouts: RolloutQuerySet) -> QuerySet[Rollout]:
@@ -255,7 +255,7 @@ class Filter(forms.Form):
 
         Words are searched in one part of the run at a time (apps.dashboard.text_search).
         """
-        criteria = self.wanted
+        criteria = self.criteria
         if fate := criteria.get("fate"):
             rollouts = rollouts.filter(self.FATES[fate])
         if exact := criteria.get("exact"):
@@ -267,7 +267,7 @@ class Filter(forms.Form):
             rows = rows.filter(Exists(CutRollout.objects.filter(**ITS_OWN, operator=operator)))
         return self._of_its_judges(run, rows)
 
-    def found(self, run: Run, rollouts: RolloutQuerySet) -> QuerySet[Rollout]:
+    def matching(self, run: Run, rollouts: RolloutQuerySet) -> QuerySet[Rollout]:
         """Apply all conditions including the words, to read the whole run, not a page."""
         narrowed = self.narrow(run, rollouts)
         if self.sought is None:
@@ -275,7 +275,7 @@ class Filter(forms.Form):
         return narrowed.filter(*self.sought.phrases, MatchesQuery(self.sought.anywhere(run.pk)))
 
     def _of_the_row(self, rollouts: RolloutQuerySet) -> RolloutQuerySet:
-        criteria = self.wanted
+        criteria = self.criteria
         rollouts = (
             rollouts.filter(origin=criteria["origin"])
             if "origin" in criteria
@@ -293,7 +293,7 @@ class Filter(forms.Form):
         return rollouts.filter(**self._bounds("completion_tokens", "tokens_from", "tokens_to"))
 
     def _by_index(self, run: Run, rollouts: QuerySet[Rollout]) -> QuerySet[Rollout]:
-        criteria = self.wanted
+        criteria = self.criteria
         if "task" in criteria:
             rollouts = rollouts.filter(group__task__in=run.tasks.filter(index=criteria["task"]))
         if trained := self._bounds("step__number", "from_step", "to_step"):
@@ -308,7 +308,7 @@ class Filter(forms.Form):
         Source, scorer and range must hold for one reward; a range alone is about the combined
         reward.
         """
-        criteria = self.wanted
+        criteria = self.criteria
         rewards = Reward.objects.filter(**ITS_OWN, is_current=True)
         if "source" in criteria or "scorer" in criteria:
             one = {"scorer": criteria["scorer"]} if "scorer" in criteria else {}
@@ -329,9 +329,9 @@ class Filter(forms.Form):
     def _bounds(self, column: str, low: str, high: str) -> dict:
         """Return the conditions on a column from two fields."""
         return {
-            f"{column}__{how}": self.wanted[name]
+            f"{column}__{how}": self.criteria[name]
             for name, how in ((low, "gte"), (high, "lte"))
-            if name in self.wanted
+            if name in self.criteria
         }
 
 

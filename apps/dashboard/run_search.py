@@ -117,35 +117,35 @@ class RunFilter(forms.Form):
         return [self[name] for name in self.fields if name not in self.FIRST]
 
     @property
-    def wanted(self) -> dict[str, str]:
+    def criteria(self) -> dict[str, str]:
         return {name: value for name, value in getattr(self, "cleaned_data", {}).items() if value}
 
     @property
     def asks_more(self) -> bool:
-        return any(field.name in self.wanted or field.errors for field in self.more)
+        return any(field.name in self.criteria or field.errors for field in self.more)
 
     @property
     def is_narrowed(self) -> bool:
-        return bool(self.wanted.keys() - {"sort"})
+        return bool(self.criteria.keys() - {"sort"})
 
     def project_without_runs(self, user: User) -> Project | None:
         """Return the project if it is all that is asked for, and has no runs yet."""
-        if self.wanted.keys() - {"sort"} != {"project"}:
+        if self.criteria.keys() - {"sort"} != {"project"}:
             return None
-        named = Project.objects.visible_to(user).filter(slug=self.wanted["project"])
+        named = Project.objects.visible_to(user).filter(slug=self.criteria["project"])
         return named.filter(~Exists(Run.objects.filter(project=OuterRef("pk")))).first()
 
     @property
     def order(self) -> tuple[str, bool]:
         """Return the column, and whether the smallest come first."""
-        return SORTS[self.wanted.get("sort", "newest")][1:]
+        return SORTS[self.criteria.get("sort", "newest")][1:]
 
     def narrow(self, runs: QuerySet[Run], user: User) -> QuerySet[Run]:
         """Apply the filter; call is_valid() first.
 
         If rewards decide the order, runs that the user rates blind are left out.
         """
-        criteria = self.wanted
+        criteria = self.criteria
         if words := criteria.get("words"):
             # Notes may mention rewards.
             noted = Q(notes__icontains=words, pk__in=judged_openly(user).values("pk"))

@@ -118,7 +118,7 @@ class BenchForm(forms.Form):
         boxes = data.getlist("reply") if data is not None else given.get("initial", {}).get("reply")
         self.replies = [text.replace("\r\n", "\n") for text in boxes or [""]]
         self.reply_problems: dict[int, str] = {}
-        self.wanted: TrialRequest | None = None
+        self.trial_request: TrialRequest | None = None
 
     @property
     def boxes(self) -> list[tuple[int, str, str]]:
@@ -174,7 +174,7 @@ class BenchForm(forms.Form):
         options = task_options(choice, task["meta"])
         self._check_options(choice.scorer, options)
         if not self.errors:
-            self.wanted = TrialRequest(
+            self.trial_request = TrialRequest(
                 choice.scorer, options, task, replies, self._as_texts(choice, task)
             )
         return data

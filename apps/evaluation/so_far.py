@@ -23,12 +23,12 @@ KEPT_S = 86_400  # seconds; for a stopped evaluation, which does not change any 
 
 @dataclass(frozen=True)
 class SoFar:
-    """Interim results; `found` is None while they are computed for the first time.
+    """Interim results; `metrics` is None while they are computed for the first time.
 
     `age_s` is their age, 0 for a complete evaluation.
     """
 
-    found: EvaluationMetrics | None
+    metrics: EvaluationMetrics | None
     closed: int  # tasks that are closed by now
     age_s: float = 0.0
 
@@ -47,7 +47,7 @@ def load_results_so_far(run: Run) -> SoFar:
         finally:
             cache.delete(_key(run, "busy"))
     return (
-        SoFar(EvaluationMetrics(**cached["found"]), closed, time.time() - cached["made_at"])
+        SoFar(EvaluationMetrics(**cached["metrics"]), closed, time.time() - cached["made_at"])
         if cached
         else SoFar(None, closed)
     )
@@ -59,10 +59,10 @@ def _reckoned(run: Run) -> dict:
     metrics = asdict(summed_up(run))
     ended = time.time()
     rest = KEPT_S if is_over else max(SHORTEST_S, REST * (ended - began))
-    result = {"found": metrics, "made_at": began, "due_at": ended + rest}
+    result = {"metrics": metrics, "made_at": began, "due_at": ended + rest}
     cache.set(_key(run), result, KEPT_S)
     return result
 
 
-def _key(run: Run, of: str = "found") -> str:
+def _key(run: Run, of: str = "metrics") -> str:
     return f"evaluation-so-far:{run.pk}:{of}"

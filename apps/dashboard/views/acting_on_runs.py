@@ -145,7 +145,7 @@ def _confirm_stop(request: SignedInRequest, runs: list[Run]) -> HttpResponse:
         "section": "runs",
         "runs": runs,
         "stoppable": stoppable,
-        "asked": request.POST.get("asked", ""),
+        "query": request.POST.get("query", ""),
         "typed": count,
     }
     status = 422 if count else 200
@@ -165,7 +165,7 @@ def _redirect_to_page(request: SignedInRequest, opens: Callable[[list[str]], str
 
 
 def _back(request: SignedInRequest) -> HttpResponse:
-    return redirect(f"{reverse('runs')}?{request.POST.get('asked', '')}")
+    return redirect(f"{reverse('runs')}?{request.POST.get('query', '')}")
 
 
 def _chosen_runs(request: SignedInRequest, runs: QuerySet[Run]) -> QuerySet[Run]:
@@ -175,7 +175,7 @@ def _chosen_runs(request: SignedInRequest, runs: QuerySet[Run]) -> QuerySet[Run]
     """
     if not posted_flag(request, "all"):
         return runs.filter(pk__in=run_ids(request.POST.getlist("run"))).distinct()
-    form = RunFilter(QueryDict(request.POST.get("asked", "")), request.user)
+    form = RunFilter(QueryDict(request.POST.get("query", "")), request.user)
     if not form.is_valid():
         raise Http404("the list's filter is invalid")
     matching = form.narrow(runs, request.user).values_list("pk", flat=True)

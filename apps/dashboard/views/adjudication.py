@@ -156,7 +156,7 @@ def _row(item: Item, votes: list[Decision], people: People, texts: dict[int, str
         "votes": [
             {
                 "vote": vote,
-                "said": describe_answer(vote.form, vote.in_order, item.members),
+                "answer": describe_answer(vote.form, vote.in_order, item.members),
                 "critique": vote.critique,
                 "value": _value(vote, people) if len(item.members) == 1 else None,
             }
@@ -192,7 +192,7 @@ def _settled(run: Run) -> list[dict]:
     return [
         {
             "adjudication": row,
-            "said": describe_answer(row.rating.form, row.rating.answer, row.item.members),
+            "answer": describe_answer(row.rating.form, row.rating.answer, row.item.members),
         }
         for row in rows
     ]

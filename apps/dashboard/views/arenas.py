@@ -93,7 +93,7 @@ def arena(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
         standings = compute_standings(arena)
         rows = build_standings_rows(standings)
         context |= {
-            "found": standings,
+            "standings": standings,
             "left": standings.left,
             "rows": rows,
             "labels": [row.label for row in rows],

@@ -31,7 +31,7 @@ class AuditSearch(forms.Form):
         max_length=150, required=False, label="User", widget=forms.TextInput({"list": "people"})
     )
 
-    def found(self, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
+    def matching(self, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
         if not self.is_valid():
             return entries.none()
         condition = Q()
@@ -75,7 +75,7 @@ def _page(
     request: SignedInRequest, among: QuerySet[AuditEntry], which: Q, **context: object
 ) -> HttpResponse:
     search = AuditSearch(request.GET)
-    entries = search.found(among.filter(which))
+    entries = search.matching(among.filter(which))
     is_searched = bool(which) or any(request.GET.get(name) for name in search.fields)
     page = (
         page_within(entries, among, LOOKED_THROUGH, request)

@@ -48,7 +48,7 @@ def behaviour(request: SignedInRequest, project: str, slug: str) -> HttpResponse
     versions = [_version(run, request.GET, name) for name in ("one", "other")]
     offered = [
         evaluated
-        for evaluated in map(_evaluated, of_versions(versions, MEASURE).asked)
+        for evaluated in map(_evaluated, of_versions(versions, MEASURE).question_sets)
         if evaluated
     ]
     chosen = _chosen_version(offered, request.GET.get("on", ""))
@@ -66,7 +66,7 @@ def behaviour(request: SignedInRequest, project: str, slug: str) -> HttpResponse
         sides = [run.project.runs.get(slug=name) for name in (chosen.one, chosen.other)]
         if request.method == "POST":
             return _confirm(request, run, chosen.taskset, sides)
-        context["found"] = behaviour_of(pairs_of(sides[0], sides[1]))
+        context["behaviour"] = behaviour_of(pairs_of(sides[0], sides[1]))
     elif request.method == "POST":
         raise Http404("no taskset on which both versions were evaluated")
     return render(request, "dashboard/behaviour.html", context)
@@ -98,7 +98,7 @@ def _version(run: Run, query: QueryDict, name: str) -> WeightVersion:
 
 def _evaluated(question_set: QuestionSet) -> Evaluated | None:
     """Return the evaluations of a set of tasks, None unless both versions have a complete one."""
-    slugs = [line.known.cell.slug for line in question_set.lines if line.known]
+    slugs = [line.measured.cell.slug for line in question_set.lines if line.measured]
     if len(question_set.lines) < 2 or len(slugs) < len(question_set.lines):
         return None
     one, other = slugs

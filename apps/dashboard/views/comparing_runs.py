@@ -84,7 +84,7 @@ def compare_runs(request: SignedInRequest) -> HttpResponse:
         "axis": axis,
         "axes": AXES,
         "charts": drawn_charts(shown),
-        "asked": ",".join(_address(run) for run in runs),
+        "addresses": ",".join(_address(run) for run in runs),
         "most": MOST_RUNS,
         "finals": finals,
         "metrics": {name: METRICS[name] for name in recorded},
@@ -129,11 +129,11 @@ def _of_evaluations(runs: list[Run], beside: comparing_evaluations.SideBySide) -
     The step of the versions does not matter.
     """
     chances = []
-    for question_set in beside.asked:
+    for question_set in beside.question_sets:
         value_by_run = {
             line.side.pk: value
             for line in question_set.lines
-            if line.known and (value := line.known.cell.mean.value) is not None
+            if line.measured and (value := line.measured.cell.mean.value) is not None
         }
         groups = by_seed([run for run in runs if run.pk in value_by_run])
         values = dict.fromkeys({run.step for run in runs}, value_by_run)

@@ -66,7 +66,7 @@ def episode_context(request: SignedInRequest, pk: int) -> dict:
         "earned": earned,
         "attempts": attempts,
         "share": share_of_best(episode.environment, earned),
-        "asked": request.GET.urlencode(),
+        "query": request.GET.urlencode(),
         "page_turns": TURNS_SHOWN,
         "options": json.dumps(episode.options, indent=2, ensure_ascii=False)
         if episode.options

@@ -175,10 +175,10 @@ def _table(request: SignedInRequest, run: Run) -> dict:
         "run": run,
         "is_open": True,
         "shown": shown,
-        "found": overview,
+        "overview": overview,
         "measures": MEASURES,
         "why": MEASURES[shown.measure],
-        "asked": request.GET.urlencode(),
+        "query": request.GET.urlencode(),
     }
 
 
@@ -189,7 +189,7 @@ def _page(
     plan = run.settings
     table = _table(request, run)
     filled = {
-        name: {"said": request.POST, "problems": problems} if name == form else {} for name in FORMS
+        name: {"posted": request.POST, "problems": problems} if name == form else {} for name in FORMS
     }
     return {
         **table,
@@ -201,7 +201,7 @@ def _page(
         "ticked_versions": request.POST.getlist("version"),
         "ticked_scorers": request.POST.getlist("scorer"),
         "schedules": [(one, words_of_schedule(one)) for one in plan.evaluations],
-        "known": scorers.scorer_names(),
+        "scorers": scorers.scorer_names(),
         "own": [choice.scorer for choice in plan.rewards],
         "is_judged_by_people": not plan.judges,
         "temperature": plan.sampling.temperature,
@@ -267,14 +267,14 @@ def _evaluation_context(request: SignedInRequest, run: Run) -> dict:
         "of": of,
         "is_open": sees_judgements(request.user, run),
         "may_steer": may_steer(request, run),
-        "asked": request.GET.urlencode(),
+        "query": request.GET.urlencode(),
         "is_over": run.state in Run.ENDED,
     }
     if not context["is_open"]:
         return context
     so_far = load_results_so_far(run)
     ks = list_reported_ks(plan.group_size)
-    result = so_far.found
+    result = so_far.metrics
     context |= {
         "so_far": so_far,
         "tasks": run.tasks_asked,
@@ -302,7 +302,7 @@ def _evaluation_context(request: SignedInRequest, run: Run) -> dict:
     return {
         **context,
         **metrics,
-        "found": result,
+        "result": result,
         "ks": ks,
         "absent": [why for why in absent if why],
         "why": MEASURES[shown.measure],

@@ -29,4 +29,4 @@ def list_search_options(request: SignedInRequest) -> HttpResponse:
 def _search_context(request: SignedInRequest) -> dict:
     words = request.GET.get("words", "")[:LONGEST]
     sections = find_by_words(request, words, request.GET.get("run", ""))
-    return {"words": words, "found": sections, "longest": LONGEST}
+    return {"words": words, "sections": sections, "longest": LONGEST}

@@ -43,7 +43,7 @@ def follow_rollout(request: SignedInRequest, rollout: int) -> HttpResponse:
             "stars": own_stars([shown_rollout], request.user).get(shown_rollout.pk),
             "may_rate": rated_by(request.user).filter(pk=shown_rollout.run_id).exists(),
         },
-        "said": []
+        "turns": []
         if shown_rollout.is_sampling
         else build_transcript(shown_rollout, typed_in(shown_rollout)),
         "episode": shown_rollout.episodes.order_by("-fence").first(),

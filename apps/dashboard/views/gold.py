@@ -50,8 +50,8 @@ def gold_items(request: SignedInRequest, project: str, slug: str) -> HttpRespons
     texts = _texts(run, page.rows)
     rows = [
         {
-            "known": answered,
-            "said": _expected(answered.item),
+            "gold": answered,
+            "expected": _expected(answered.item),
             "text": texts.get(answered.item.pk, ""),
         }
         for answered in known_items.count_known_answers(run, page.rows)
@@ -168,5 +168,5 @@ def _newest(run: Run) -> list[dict]:
     )
     rows = []
     for rating in rated:
-        rows.append({"rating": rating, "said": rating_in_words(rating), "members": rating.members})
+        rows.append({"rating": rating, "answer": rating_in_words(rating), "members": rating.members})
     return rows

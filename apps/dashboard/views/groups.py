@@ -58,14 +58,14 @@ def group(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpRes
         side["verdict"] = verdicts.get(rollout.pk) or (
             CLOSED if side["station"] == "closed" else None
         )
-        side["said"] = ratings[rollout.pk]
+        side["ratings"] = ratings[rollout.pk]
     context = {
         "section": "runs",
         "run": run,
         "group": shown_group,
         "sides": sides,
         "is_open": is_open,
-        "said": ratings[None],
+        "ratings": ratings[None],
         "sum": _sum(shown_group, members) if is_open else None,
         "stretch": stretch,
         "may_steer": may_steer(request, run),

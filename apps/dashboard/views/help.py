@@ -52,7 +52,7 @@ def find_in_help(request: SignedInRequest) -> HttpResponse:
     context = _frame("") | {
         "query": request.GET.get("q", "")[: 2 * LONGEST_QUERY],
         "errors": form.errors.get("q", []),
-        "found": search_help(query),
+        "results": search_help(query),
     }
     status = 200 if form.is_valid() else 422
     return render(request, "dashboard/help_search.html", context, status=status)

@@ -98,7 +98,7 @@ def _answer(
             return HttpResponse(words, status=422, content_type="text/plain")
         file = f"log-{name.replace('@', '-').replace(':', '-')}.jsonl"
         return stream_download(
-            request, in_chunks(as_jsonl(search.found(lines))), "application/x-ndjson", file
+            request, in_chunks(as_jsonl(search.matching(lines))), "application/x-ndjson", file
         )
     page = search.page(lines, request, None if request.user.is_superuser else among)
     context |= {"page": page, "search": search, "is_open": True, **_addresses(request)}

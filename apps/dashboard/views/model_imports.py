@@ -73,7 +73,7 @@ class AddForm(TemplateForm):
         return super().place_of(name)
 
     @property
-    def wanted(self) -> NewModel:
+    def new_model(self) -> NewModel:
         """Return what is asked for."""
         data = self.cleaned_data
         kind = data["kind"]
@@ -131,7 +131,7 @@ def _added(request: SignedInRequest, form: AddForm, projects: list[Project]) -> 
         form.add_error("files", NEEDS_SCRIPT)
         return None
     try:
-        made = add_model(project, request.user, form.wanted)
+        made = add_model(project, request.user, form.new_model)
     except NotAddable as refusal:
         form.take(refusal)
         return None

@@ -60,7 +60,7 @@ def pick_from_project(request: SignedInRequest, project: str, slug: str) -> Http
         "run": run,
         "verb": verb,
         "picked": picked,
-        "asked": request.POST.get("asked", ""),
+        "query": request.POST.get("query", ""),
         "back": back,
         "counts": _counts(run, picked),
         "wrong": wrong,
@@ -78,7 +78,7 @@ def _back(request: SignedInRequest, run: Run) -> str:
     back = request.POST.get("back", "")
     if back and url_has_allowed_host_and_scheme(back, allowed_hosts=None) and back.startswith("/"):
         return back
-    filters = request.POST.get("asked", "")
+    filters = request.POST.get("query", "")
     return reverse("rollouts", args=[run.project.slug, run.slug]) + (
         f"?{filters}" if filters else ""
     )
@@ -104,7 +104,7 @@ def _picked(request: SignedInRequest, run: Run) -> list[int]:
 
 def _all_that_fit(request: SignedInRequest, run: Run) -> list[int]:
     """Return the newest rollouts that match the list's filter."""
-    form = Filter(QueryDict(request.POST.get("asked", "")), is_open=True)
+    form = Filter(QueryDict(request.POST.get("query", "")), is_open=True)
     if not form.is_valid():
         raise Http404("the list's filter is invalid")
     matching = form.narrow(run, run.rollouts.exclude(state=Rollout.State.SAMPLING))

@@ -73,7 +73,7 @@ def rescorings(request: SignedInRequest, project: str, slug: str) -> HttpRespons
         "problems": _of_rewards(problems),
         "wrong": problems.get("filter", ""),
         "is_possible": not run.settings.algorithm.learns_from_lessons,
-        "known": scorers.scorer_names(),
+        "scorers": scorers.scorer_names(),
         "suspicion": suspicion,
         "title": TITLES.get(suspicion.kind) if suspicion else "",
     }
@@ -119,7 +119,7 @@ def _context(request: SignedInRequest, project: str, slug: str, pk: int) -> dict
         "run": run,
         "rescoring": rescoring,
         "chosen": Chosen.read(rescoring.chosen).words,
-        "found": compared,
+        "comparison": compared,
         "page": page,
         "rows": _with_rollouts(page, rescoring) if of_groups else page.rows,
         "show": show,
@@ -130,7 +130,7 @@ def _context(request: SignedInRequest, project: str, slug: str, pk: int) -> dict
             *((name, words, compared.groups[name]) for name, words in OF_GROUPS.items()),
         ],
         "why_not": why_not_replayable(run) or unfit(rescoring),
-        "asked": request.GET.urlencode(),
+        "query": request.GET.urlencode(),
     }
 
 

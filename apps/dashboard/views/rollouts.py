@@ -66,7 +66,7 @@ def rollouts(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
         "rows": shown,
         "form": form,
         "is_open": is_open,
-        "asked": urlencode(read_filter_parameters(request, form)),
+        "query": urlencode(read_filter_parameters(request, form)),
         "fates": _tabs(request, form),
         "may_steer": may_steer(request, run),
         "steps": _steps(request, form, run),
@@ -102,7 +102,7 @@ def rollout_bars(request: SignedInRequest, project: str, slug: str) -> HttpRespo
             f"{reverse('rollouts', args=[project, slug])}"
             f"?{urlencode(read_filter_parameters(request, form, *RANGE))}"
         ),
-        "is_narrowed": any(name in form.wanted for name in RANGE),
+        "is_narrowed": any(name in form.criteria for name in RANGE),
     }
     return render(request, "dashboard/_rollout_bars.html", context)
 
@@ -194,7 +194,7 @@ def rollout(request: SignedInRequest, pk: int) -> HttpResponse:
         "siblings_in_all": group.count(),
         "is_open": is_open,
         "shading": shading,
-        "said": build_transcript(shown_rollout, typed) if shown_rollout.turns else [],
+        "turns": build_transcript(shown_rollout, typed) if shown_rollout.turns else [],
         "verdict": verdict,
         "life": list_rollout_stages(shown_rollout, verdict, is_open),
         "ratings": _ratings(shown_rollout, None if is_open else request.user),

@@ -56,7 +56,7 @@ def show_run(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
         "section": "runs",
         "run": run,
         "sequence": run.topic.sequence,
-        "asked": query,
+        "query": query,
         "axes": AXES,
         "overview": build_charts_overview(run, query, now["ledger"].metrics) if is_open else None,
         "may_steer": steers,

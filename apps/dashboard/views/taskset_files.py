@@ -43,7 +43,7 @@ def overlap(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
         "section": "tasksets",
         "taskset": taskset,
         "others": list(others),
-        "wanted": other_slug,
+        "chosen": other_slug,
         "threshold": THRESHOLD,
     }
     if other_slug:
@@ -76,7 +76,7 @@ def _compared(taskset: Taskset, other: Taskset) -> dict:
         shared = measure_overlap(taskset, other)
     except TooMuch as error:
         return {"refusal": f"{taskset.slug} {error}."}
-    return {"found": shared, "pairs": _shown_pairs(taskset, other, shared)}
+    return {"overlap": shared, "pairs": _shown_pairs(taskset, other, shared)}
 
 
 def _shown_pairs(taskset: Taskset, other: Taskset, shared: Overlap) -> list[tuple]:

@@ -93,12 +93,12 @@ def bench(request: SignedInRequest, project: str) -> HttpResponse:
         filled = BenchForm(managed_project, initial=_as_typed(form))
         filled.add_box()
         return _page(request, managed_project, filled)
-    if form.is_valid() and form.wanted is not None:
+    if form.is_valid() and form.trial_request is not None:
         try:
             return redirect(
                 "test-bench-trial",
                 project,
-                queue_trial(managed_project, request.user, form.wanted).pk,
+                queue_trial(managed_project, request.user, form.trial_request).pk,
             )
         except Refused as refused:
             form.add_error(None, f"{str(refused).capitalize()}.")

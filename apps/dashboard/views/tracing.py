@@ -116,7 +116,7 @@ def _row(shaping: UpdateInfluence, models: dict[int, RaterModel]) -> dict:
     shown = shaping.ratings[:RATINGS_SHOWN]
     return {
         "shaping": shaping,
-        "said": [list_rating_fields(rating) for rating in shown],
+        "ratings": [list_rating_fields(rating) for rating in shown],
         "more": len(shaping.ratings) - len(shown),
         "models": used,
     }

@@ -58,7 +58,7 @@ def show_rating_page(request: SignedInRequest) -> HttpResponse:
         "keys": keys_by_action(chosen),
         "keys_json": json.dumps(by_form(chosen)),
         "today": load_decisions_today(request.user),
-        "known": known_answers_met(request.user),
+        "gold_counts": known_answers_met(request.user),
         "flags": FLAGS,
         "skips": SKIPS,
         "csrf_cookie": settings.CSRF_COOKIE_NAME,
