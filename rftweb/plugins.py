@@ -12,7 +12,7 @@ __all__ = ["PluginOptions"]
 
 HOMES = {
     "Answer": "apps.feedback.forms.form",
-    "Asked": "apps.feedback.forms.form",
+    "Question": "apps.feedback.forms.form",
     "BadAnswer": "apps.feedback.forms.form",
     "Form": "apps.feedback.forms.form",
     "FormOptions": "apps.feedback.forms.form",

@@ -138,7 +138,7 @@ def _keep(kind: type[Lesson], drawn: Iterable[Lesson]) -> tuple[int, int]:
             assert lesson.task_id is not None  # it is of a task's answers
             lesson.prompt = prompts[lesson.task_id]
             lesson.keyed()
-        there = kind.objects.known(batch)
+        there = kind.objects.existing(batch)
         fresh = {lesson.key: lesson for lesson in batch if (None, lesson.key) not in there}
         kind.objects.bulk_create(fresh.values())
         new = new + len(fresh)

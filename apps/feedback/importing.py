@@ -88,7 +88,7 @@ class Imported:
     """
 
     new: int = 0
-    known: int = 0
+    existing: int = 0
     bad: int = 0
     layout: str = ""
     dropped: Counter[str] = field(default_factory=Counter)
@@ -143,7 +143,7 @@ def _store(
 ) -> list[BadLine]:
     """Write new lessons; return the lines that cannot be stored, with the reason."""
     placed, refused = _place_in_tasks(lines, kind, to, outcome)
-    existing = kind.objects.known([lesson for _, lesson in placed])
+    existing = kind.objects.existing([lesson for _, lesson in placed])
     fresh: list[Lesson] = []
     for line, lesson in placed:
         before = existing.setdefault((lesson.author_id, lesson.key), lesson)
@@ -159,7 +159,7 @@ def _store(
                 )
             )
         else:
-            outcome.known += 1
+            outcome.existing += 1
     kind.objects.bulk_create(fresh)
     outcome.new += len(fresh)
     return refused
@@ -191,7 +191,7 @@ def _place_in_tasks(
                 author=author,
                 source=to.source,
                 prompt=line.prompt if task is None else task.prompt,
-                **line.said,
+                **line.fields,
             )
             placed.append((line, lesson.keyed()))
     return placed, refused

@@ -70,8 +70,8 @@ def _items(group: Group, rollouts: list[int], rated: dict[int, int]) -> list[Ite
     if people.form in COMPARES:
         return [_item(group, people, members) for members in _compared(people, chosen, group.pk)]
     return [
-        _item(group, people, [rollout], decisions)
-        for rollout, decisions in _still_wanted(
+        _item(group, people, [rollout], overlap)
+        for rollout, overlap in _still_wanted(
             chosen, {pk: n for pk, n in rated.items() if pk in rollouts}, people.overlap
         )
     ]
@@ -106,14 +106,14 @@ def _compared(people: People, chosen: list[int], seed: int) -> list[list[int]]:
     return pairs[:count]
 
 
-def _item(group: Group, people: People, members: list[int], decisions: int | None = None) -> Item:
-    decisions = people.overlap if decisions is None else decisions
+def _item(group: Group, people: People, members: list[int], overlap: int | None = None) -> Item:
+    overlap = people.overlap if overlap is None else overlap
     return Item(
         run_id=group.run_id,
         group=group,
         form=people.form,
         members=sorted(members),
-        wanted=decisions,
+        overlap=overlap,
     )
 
 

@@ -33,7 +33,7 @@ class DrawnLessons:
     """
 
     new: int = 0
-    known: int = 0
+    existing: int = 0
     ratings: int = 0
     late: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
@@ -133,8 +133,8 @@ def _is_dialogue(rollout: Rollout) -> bool:
 def _keep(lessons: Sequence[Preference], drawn: DrawnLessons) -> None:
     """Save new lessons: one per person about the same two answers, the first."""
     fresh = {(lesson.author_id, lesson.key): lesson for lesson in reversed(lessons)}
-    there = Preference.objects.known(lessons)
+    there = Preference.objects.existing(lessons)
     new = [lesson for key, lesson in fresh.items() if key not in there]
     Preference.objects.bulk_create(reversed(new))
     drawn.new += len(new)
-    drawn.known += len(lessons) - len(new)
+    drawn.existing += len(lessons) - len(new)

@@ -53,7 +53,7 @@ def guess(
                 scorer="+".join(choice.scorer for choice in check.judges_of(one.task))[:60],
                 tries=len(one.right),
                 right=sum(one.right),
-                said=_choose_example(one.replies, one.right),
+                example=_choose_example(one.replies, one.right),
             )
             for one in lot.judged
         ]

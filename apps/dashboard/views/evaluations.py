@@ -189,7 +189,8 @@ def _page(
     plan = run.settings
     table = _table(request, run)
     filled = {
-        name: {"posted": request.POST, "problems": problems} if name == form else {} for name in FORMS
+        name: {"posted": request.POST, "problems": problems} if name == form else {}
+        for name in FORMS
     }
     return {
         **table,

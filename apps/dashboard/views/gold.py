@@ -168,5 +168,7 @@ def _newest(run: Run) -> list[dict]:
     )
     rows = []
     for rating in rated:
-        rows.append({"rating": rating, "answer": rating_in_words(rating), "members": rating.members})
+        rows.append(
+            {"rating": rating, "answer": rating_in_words(rating), "members": rating.members}
+        )
     return rows

@@ -66,7 +66,7 @@ class ActForm(forms.Form):
 def suspicions(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: it shows machine and human ratings."""
     run = steered_run(request, project, slug)
-    ordered = run.suspicions.annotate(asked=Count("items")).order_by("-last_seen_at", "-pk")
+    ordered = run.suspicions.annotate(item_count=Count("items")).order_by("-last_seen_at", "-pk")
     is_open = ordered.filter(state=Suspicion.State.OPEN)
     closed = ordered.exclude(state=Suspicion.State.OPEN).prefetch_related("actions__by")[
         :CLOSED_SHOWN
@@ -109,7 +109,7 @@ def suspicion(request: SignedInRequest, project: str, slug: str, pk: int) -> Htt
         "untrained_of_tasks": acting.untrained(shown_suspicion, with_tasks=True),
         "task_count": len(acting.list_evidence_tasks(shown_suspicion)),
         "tasks": tasks[:TASKS_SHOWN],
-        "is_asked": answers.asked > 0,
+        "is_asked": answers.items > 0,
         "rewards": run.settings.rewards,
         "asked_as": choose_suspicion_form(run.settings.people),
         "overlap": run.settings.people.overlap,
@@ -135,7 +135,11 @@ def _sample(request: SignedInRequest, suspicion: Suspicion, answers: Answers) ->
     shown = build_rollout_rows(drawn, request.user)
     evidence = set(suspicion.evidence)
     return [
-        row | {"shows_it": row["rollout"].pk in evidence, "said": answers.said[row["rollout"].pk]}
+        row
+        | {
+            "shows_it": row["rollout"].pk in evidence,
+            "answers": answers.by_rollout[row["rollout"].pk],
+        }
         for row in shown
     ]
 

@@ -15,7 +15,7 @@ from django.db import connection
 
 from apps.feedback.expected_benefit import distance_from_people
 from apps.feedback.models import Calibration, Item, Slot
-from apps.feedback.rater_model.learning import foretold
+from apps.feedback.rater_model.learning import predict_rollouts
 from apps.rewards.combining import find_scorer_range
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group
@@ -23,7 +23,7 @@ from apps.runs.models import Run
 from apps.statistics.calibration import BINS, LEAST, scale_to_range
 
 MOST_REORDERED = 1_000  # the most open slots reordered, the most urgent ones
-Said = Mapping[str, float]
+ScorerValues = Mapping[str, float]
 
 
 def orders_by_calibration(run: Run) -> bool:
@@ -95,7 +95,7 @@ def distances(run: Run, rollouts: Collection[int]) -> dict[int, float]:
     names = {choice.scorer for choice in run.settings.rewards}
     scorers, people = _load_values(rollouts, names)
     unheard = [pk for pk in scorers if pk not in people]
-    model = foretold(run, unheard) if unheard and run.settings.people.rater_model else {}
+    model = predict_rollouts(run, unheard) if unheard and run.settings.people.rater_model else {}
     usual = _usual(run)
     return {
         pk: distance_from_people(
@@ -139,7 +139,7 @@ def _usual(run: Run):
         for scorer, metrics in rows
     }
 
-    def usual(values: Said) -> dict[str, float]:
+    def usual(values: ScorerValues) -> dict[str, float]:
         bins_by_scorer = {
             scorer: bins.get(scorer, {}).get(min(int(value * BINS), BINS - 1))
             for scorer, value in values.items()

@@ -42,10 +42,10 @@ def list_runs_due_for_calibration() -> QuerySet[Run]:
     calibrations = Calibration.objects.filter(run=OuterRef("pk")).order_by("-last_rating")
     runs = Run.objects.annotate(
         newest=Subquery(newest),
-        known=Subquery(calibrations.values("last_rating")[:1]),
+        last_rating=Subquery(calibrations.values("last_rating")[:1]),
         made=Subquery(calibrations.values("made_at")[:1]),
     )
-    is_behind = Q(known=None) | Q(newest__gt=F("known"), made__lt=Now() - PAUSE)
+    is_behind = Q(last_rating=None) | Q(newest__gt=F("last_rating"), made__lt=Now() - PAUSE)
     return runs.filter(is_behind, newest__isnull=False).exclude(config__rewards=[]).order_by("-pk")
 
 

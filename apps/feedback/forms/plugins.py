@@ -12,10 +12,10 @@ from pydantic import ValidationError
 from apps.feedback.forms.form import (
     SCRIPT,
     Answer,
-    Asked,
     BadAnswer,
     Form,
     FormOptions,
+    Question,
     form_in,
 )
 from apps.plugins.contract import problems_of_head, problems_of_options
@@ -43,7 +43,7 @@ class PluginForm(Form):
         self.script = inner.script
         inner.options = self.options
 
-    def read(self, raw: Mapping[str, Any], question: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         try:
             return self.inner.read(raw, question, problems)
         except BadAnswer:
@@ -110,7 +110,7 @@ class MissingForm(Form):
     def parse(self, *_: object, **__: object) -> Answer:
         raise BadAnswer({"form": self._why})
 
-    def read(self, raw: Mapping[str, Any], question: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         problems["form"] = self._why
         return {}
 

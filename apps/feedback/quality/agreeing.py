@@ -134,12 +134,12 @@ def _of_turns(decision: Decision) -> Iterator[Value]:
         )
 
 
-Said = dict[Measure, dict[tuple, dict[int, float]]]  # measure → unit → rater → value
+ValuesByRater = dict[Measure, dict[tuple, dict[int, float]]]  # measure → unit → rater → value
 
 
-def _last_values(decisions: Iterable[Decision]) -> Said:
+def _last_values(decisions: Iterable[Decision]) -> ValuesByRater:
     """Return each rater's last value for each unit; the decisions come newest first."""
-    values: Said = defaultdict(lambda: defaultdict(dict))
+    values: ValuesByRater = defaultdict(lambda: defaultdict(dict))
     for decision in decisions:
         for measure, unit, value in list_measured_values(decision):
             values[measure][unit].setdefault(decision.rater, value)

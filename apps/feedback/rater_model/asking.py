@@ -61,14 +61,14 @@ class _Round:
     run: Run
     groups: list[Group]
     left: dict[int, list[int]]
-    asked: Counter = field(init=False)
+    counts: Counter = field(init=False)
     repeated: set[int] = field(default_factory=set)
     chance: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
         self.plan = self.run.settings
         self.people = self.plan.people
-        self.asked = asked_so_far(self.run)
+        self.counts = asked_so_far(self.run)
         self.chance = random.Random(f"{self.run.pk} {self.groups[0].pk}")
         for members in self.left.values():
             self.chance.shuffle(members)
@@ -86,22 +86,22 @@ class _Round:
         room = dict.fromkeys(self.left, most_per_group(self.plan))
         for n, group in enumerate(self.groups, start=1):
             target = schedule_decisions(self.plan, before + n)
-            for _ in range(target.decisions - self.asked.total()):
+            for _ in range(target.decisions - self.counts.total()):
                 item = self._next(group, spread, room, target.rewrites)
                 if item is None:
                     break
-                self.asked[item.purpose] += item.wanted
+                self.counts[item.purpose] += item.overlap
                 items.append(item)
         return items
 
     def _next(
         self, group: Group, spread: list[Group], room: dict[int, int], rewrites: int
     ) -> Item | None:
-        counts = self.asked
+        counts = self.counts
         model = self.people.rater_model
         assert model is not None  # a schedule needs one
         others = counts.total() + 1
-        if self.asked[Purpose.REWRITE] < rewrites:
+        if self.counts[Purpose.REWRITE] < rewrites:
             return self._about(group, room, Purpose.REWRITE)
         if counts[Purpose.REPEAT] < int(others * model.repeats) and (original := self._original()):
             return Item(
@@ -128,14 +128,14 @@ class _Round:
         members = left[:count]
         del left[: 1 if form == "pairwise" else count]
         room[group.pk] -= 1
-        decisions = 1 if form == "rewrite" else self.people.overlap
+        overlap = 1 if form == "rewrite" else self.people.overlap
         return Item(
             run=self.run,
             group=group,
             form=form,
             purpose=purpose,
             members=sorted(members),
-            wanted=decisions,
+            overlap=overlap,
         )
 
     def _original(self) -> Item | None:

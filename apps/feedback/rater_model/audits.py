@@ -47,7 +47,7 @@ class Audit:
     """
 
     predicted: float
-    said: float
+    rated: float
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def pair_accuracy(audits: Sequence[Audit], seed: int = 0) -> Accuracy:
     """
     audits = audits[-WINDOW:]
     predicted, rated = (
-        np.array([getattr(audit, name) for audit in audits]) for name in ("predicted", "said")
+        np.array([getattr(audit, name) for audit in audits]) for name in ("predicted", "rated")
     )
     counts = rated[:, None] > rated[None, :]
     right = counts * (1 + np.sign(predicted[:, None] - predicted[None, :])) / 2
@@ -121,11 +121,11 @@ def gap(audits: Sequence[Audit]) -> float | None:
 
 
 def alarms(
-    audits: Sequence[Audit], distinct: float | None, mean_said: float | None
+    audits: Sequence[Audit], distinct: float | None, human_mean: float | None
 ) -> dict[str, str]:
     """Return conditions that need a person, by kind, with texts that say what to do.
 
-    `distinct` is the share of different replies in the newest batch, `mean_said` people's mean
+    `distinct` is the share of different replies in the newest batch, `human_mean` people's mean
     value of the newest replies.
     """
     alarms = {}
@@ -142,12 +142,12 @@ def alarms(
         )
     if (
         distinct is not None
-        and mean_said is not None
+        and human_mean is not None
         and distinct < DISTINCT
-        and mean_said < CONTENT
+        and human_mean < CONTENT
     ):
         alarms["settled"] = (
-            f"Only {distinct:.0%} of the replies differ and people give {1 + 4 * mean_said:.1f}"
+            f"Only {distinct:.0%} of the replies differ and people give {1 + 4 * human_mean:.1f}"
             " stars. Ask for two rewrites, go back to an earlier version, or raise the sampling"
             " temperature."
         )
@@ -159,7 +159,7 @@ def _has_turned(audits: Sequence[Audit]) -> bool:
         return False
     before = audits[-2 * RECENT : -RECENT]
     after = audits[-RECENT:]
-    change = _mean([audit.said for audit in after]) - _mean([audit.said for audit in before])
+    change = _mean([audit.rated for audit in after]) - _mean([audit.rated for audit in before])
     predicted = _mean([audit.predicted for audit in after]) - _mean(
         [audit.predicted for audit in before]
     )
@@ -168,7 +168,7 @@ def _has_turned(audits: Sequence[Audit]) -> bool:
 
 
 def _gaps(audits: Sequence[Audit]) -> list[float]:
-    return [audit.predicted - audit.said for audit in audits]
+    return [audit.predicted - audit.rated for audit in audits]
 
 
 def _error(values: Sequence[float]) -> float:

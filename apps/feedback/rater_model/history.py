@@ -29,7 +29,7 @@ class RatingCounts:
     """The number of people's decisions and of predicted rewards; both are counted up to `most`."""
 
     decisions: int
-    wanted: int | None
+    planned: int | None
     filled: int
     most: int = MOST_COUNTED
 
@@ -51,7 +51,7 @@ def spent(run: Run) -> RatingCounts:
     )
 
 
-def foretold_and_said(run: Run) -> dict[str, Series]:
+def predicted_and_rated(run: Run) -> dict[str, Series]:
     """Return running means of RECENT audits by number of decisions: predicted and human values.
 
     Predictions come with a band.
@@ -76,15 +76,15 @@ def foretold_and_said(run: Run) -> dict[str, Series]:
         if value is not None:
             audits.append((learned, mean, deviation, value))
     curves: dict[str, Series] = {
-        name: {"x": [], "y": []} for name in ("foretold", "said", "low", "high")
+        name: {"x": [], "y": []} for name in ("predicted", "rated", "low", "high")
     }
     for end in range(RECENT, len(audits) + 1):
         learned, means, deviations, values = zip(*audits[end - RECENT : end], strict=True)
         mean = _mean(means)
         deviation = _mean(deviations)
         for name, value in (
-            ("foretold", mean),
-            ("said", _mean(values)),
+            ("predicted", mean),
+            ("rated", _mean(values)),
             ("low", mean - deviation),
             ("high", mean + deviation),
         ):
@@ -129,8 +129,8 @@ class Sample:
     """A reply, with the model's value and people's ratings."""
 
     rollout: Rollout
-    foretold: float | None
-    said: tuple[float, ...]
+    predicted: float | None
+    ratings: tuple[float, ...]
 
 
 def samples(run: Run) -> list[tuple[int, list[Sample]]]:
@@ -153,7 +153,7 @@ def samples(run: Run) -> list[tuple[int, list[Sample]]]:
         .exclude(value=None)
         .values_list("rollout", "scorer", "source", "value")
     )
-    foretold = {rollout: value for rollout, scorer, _, value in rewards if scorer == RATER_MODEL}
+    predicted = {rollout: value for rollout, scorer, _, value in rewards if scorer == RATER_MODEL}
     human_values = {
         pk: tuple(
             value
@@ -163,7 +163,7 @@ def samples(run: Run) -> list[tuple[int, list[Sample]]]:
         for pk in shown
     }
     return [
-        (version, [Sample(r, foretold.get(r.pk), human_values[r.pk]) for r in rollouts])
+        (version, [Sample(r, predicted.get(r.pk), human_values[r.pk]) for r in rollouts])
         for version, rollouts in newest
     ]
 

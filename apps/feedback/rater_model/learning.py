@@ -70,7 +70,7 @@ def _learn(run: Run) -> KnownDecisions:
     fresh = decided(run, [pk for pk in standing_by if pk not in state.ratings])
     new = {pk: decision for pk, (decision, _) in fresh.items() if decision is not None}
     if state.fitted is not None and newest is not None:
-        _foretell(run, newest, state.fitted, fresh)
+        _save_predictions(run, newest, state.fitted, fresh)
     state.ratings |= {pk: decision for pk, (decision, _) in fresh.items()}
     for decision in new.values():
         state.learner.learn(decision)
@@ -99,10 +99,10 @@ def unsure(run: Run, rollouts: Iterable[int]) -> dict[int, float]:
 
     Stores nothing.
     """
-    return {pk: deviation for pk, (_, deviation) in foretold(run, rollouts).items()}
+    return {pk: deviation for pk, (_, deviation) in predict_rollouts(run, rollouts).items()}
 
 
-def foretold(run: Run, rollouts: Iterable[int]) -> dict[int, tuple[float, float]]:
+def predict_rollouts(run: Run, rollouts: Iterable[int]) -> dict[int, tuple[float, float]]:
     """Return the newest model's mean and deviation for each rollout; empty before its first fit.
 
     Stores nothing.
@@ -142,7 +142,7 @@ def _up_to(run: Run, newest: RaterModel | None, standing_by: list[int]) -> Known
     return state
 
 
-def _foretell(
+def _save_predictions(
     run: Run,
     model: RaterModel,
     fitted: Fitted,

@@ -45,7 +45,7 @@ def why_alarming(metrics: dict) -> dict[str, str]:
     the run continues.
     """
     reasons = {kind: words for kind, words in metrics.get("alarms", {}).items() if kind in STOPPING}
-    people_mean = metrics.get("said")
+    people_mean = metrics.get("human_mean")
     is_content = people_mean is not None and people_mean >= CONTENT
     if (
         metrics.get("light") == Light.RED

@@ -106,11 +106,11 @@ def _by_head(head: Head, judge: Judge, run: Run, rewards: list[Reward]) -> list[
 
 
 def _reward(
-    rollout: int, foretold: tuple[float, float] | None, number: int, pessimism: float
+    rollout: int, prediction: tuple[float, float] | None, number: int, pessimism: float
 ) -> Reward:
-    if foretold is None:
+    if prediction is None:
         return _missing(rollout, "its surprise under the base model is unknown")
-    mean, deviation = foretold
+    mean, deviation = prediction
     return Reward(
         rollout_id=rollout,
         source=Reward.Source.MODEL,

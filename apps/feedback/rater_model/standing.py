@@ -25,7 +25,7 @@ from apps.runs.people import COMPARES, People
 
 REPEATS_LOOKED_AT = 2_000  # newest decisions searched for repeats
 _Values = dict[int, float]
-_Said = tuple[int, _Values]  # the rater, and values by rollout
+_RaterValues = tuple[int, _Values]  # the rater, and values by rollout
 
 
 def standing(run: Run, learner: Learner) -> dict[str, object]:
@@ -42,7 +42,7 @@ def standing(run: Run, learner: Learner) -> dict[str, object]:
         "gap": gap(audits),
         "distinct": distinct,
         "surprise": mean_surprise(run),
-        "said": recent,
+        "human_mean": recent,
         "agreement": asdict(agreed.people),
         "again": asdict(agreed.again),
         "alarms": alarms(audits, distinct, recent),
@@ -85,7 +85,7 @@ def measure_agreement(run: Run) -> Agreement:
     Known answers and adjudications, whose author saw the votes, are left out.
     """
     people = run.settings.people
-    by_replies: dict[tuple[int, ...], list[_Said]] = {}
+    by_replies: dict[tuple[int, ...], list[_RaterValues]] = {}
     rows = Rating.objects.counting().filter(
         Q(item=None) | ~Q(item__purpose__in=ANSWERED), run=run, form=people.form, adjudication=None
     )
@@ -103,7 +103,7 @@ def measure_agreement(run: Run) -> Agreement:
     return Agreement(_alike(others, people), _alike(same, people))
 
 
-def _two(decisions: list[_Said], is_same: bool) -> tuple[_Values, _Values] | None:
+def _two(decisions: list[_RaterValues], is_same: bool) -> tuple[_Values, _Values] | None:
     """Return the first two of these decisions by the same person, or by different ones.
 
     Oldest first.

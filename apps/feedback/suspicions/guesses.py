@@ -106,7 +106,7 @@ def save_guesses(guesses: Sequence[Guess]) -> None:
         guesses,
         update_conflicts=True,
         unique_fields=["task", "policy"],
-        update_fields=["scorer", "tries", "right", "said", "at"],
+        update_fields=["scorer", "tries", "right", "example", "at"],
     )
 
 

@@ -354,7 +354,7 @@ class _Copy:
                 form=item.form,
                 purpose=item.purpose,
                 members=[rollouts[pk] for pk in item.members if pk in rollouts],
-                wanted=item.wanted,
+                overlap=item.overlap,
                 version=item.version,
                 expected=item.expected,
                 explanation=item.explanation,

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from apps.feedback.forms.form import Answer, Asked, Form
+from apps.feedback.forms.form import Answer, Form, Question
 from apps.feedback.forms.words import required, whole
 from apps.runs.people import People
 
@@ -24,7 +24,7 @@ class Ranking(Form):
     fewest = 2
     most = MANY
 
-    def read(self, raw: Mapping[str, Any], question: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         right = "an object with a rank for each rollout shown"
         if not required(raw, "ranks", problems, right):
             return {}

@@ -7,7 +7,7 @@ canonical spans are in text order. They give no value.
 from collections.abc import Mapping
 from typing import Any
 
-from apps.feedback.forms.form import Answer, Asked, Form
+from apps.feedback.forms.form import Answer, Form, Question
 from apps.feedback.forms.words import required, words
 
 MOST_SPANS = 200
@@ -20,7 +20,7 @@ class Spans(Form):
     summary = "marked passages with notes"
     fields = frozenset({"spans"})
 
-    def read(self, raw: Mapping[str, Any], question: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         if question.text is None:
             raise ValueError("spans need the text that was shown")
         right = f"a list of 1 to {MOST_SPANS} spans"

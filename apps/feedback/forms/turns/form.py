@@ -9,7 +9,7 @@ error at turn n of T is worth n / T, none (null) 1; the canonical answer keeps T
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from apps.feedback.forms.form import Answer, Asked, Form
+from apps.feedback.forms.form import Answer, Form, Question
 from apps.feedback.forms.words import whole
 from apps.runs.people import People
 
@@ -20,7 +20,7 @@ class Turns(Form):
     summary = "a mark for each turn"
     fields = frozenset({"marks", "first_error", "of"})
 
-    def read(self, raw: Mapping[str, Any], question: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         if question.turns is None:
             raise ValueError("turns need the number of turns of the policy")
         if "of" in raw and (type(raw["of"]) is not int or raw["of"] != question.turns):
