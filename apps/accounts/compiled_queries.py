@@ -164,7 +164,7 @@ class _Select:
         # The compiler is not kept: it would hold this thread's connection open.
         compiler = rows.query.get_compiler(using=connection.alias)
         self.statement = _Statement(*compiler.as_sql())
-        self.select, self.told = compiler.select, compiler.klass_info
+        self.select, self.class_info = compiler.select, compiler.klass_info
         self.annotations = compiler.annotation_col_map
         columns = [column for column, *_ in self.select[: compiler.col_count]]
         self.converters = compiler.get_converters(columns)
@@ -203,14 +203,14 @@ class _Select:
 
     def _objects(self, rows: Iterable[Sequence[Any]]) -> Iterator[Any]:
         """Make the objects of these rows as Django's ModelIterable does."""
-        fields = self.told["select_fields"]
+        fields = self.class_info["select_fields"]
         first, last = fields[0], fields[-1] + 1
         names = [column.target.attname for column, *_ in self.select[first:last]]
         related = get_related_populators(  # type: ignore[call-arg] # stubs of a newer Django
-            self.told, self.select, connection.alias
+            self.class_info, self.select, connection.alias
         )
         for row in rows:
-            made = self.told["model"].from_db(connection.alias, names, row[first:last])
+            made = self.class_info["model"].from_db(connection.alias, names, row[first:last])
             for one in related:
                 one.populate(row, made)
             for name, place in self.annotations.items():

@@ -132,7 +132,7 @@ def gather_facts(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) 
     suspicions = _suspicions(ids)
     fruitless = fruitless_runs(runs)
     failing = _failing({run.project_id for run in runs})
-    found_disks = disks()
+    all_disks = disks()
     heartbeats = _newest_heartbeats()
     gone = lost()
     control = control_plane.read_control_plane()
@@ -154,7 +154,7 @@ def gather_facts(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) 
             first_gap=first[run.pk]["behaviour_gap"],
             unapplied=unapplied[run.pk],
             unserved=unserved.get(run.pk),
-            disks=found_disks,
+            disks=all_disks,
             heartbeats=heartbeats,
             scorers=scorers[run.pk],
             failing=[one for one in failing[run.project_id] if one.name == environment],

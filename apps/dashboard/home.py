@@ -86,7 +86,7 @@ def load_home(user: User) -> Home:
     """Return what the first page shows to this person."""
     rights = _rights_of(user)
     rows = build_run_rows(load_runs_in_order(_at_work(user)), user)
-    alerts = Alert.objects.unheard_by(user, ALERTS_SHOWN + 1)
+    alerts = Alert.objects.unacknowledged_for(user, ALERTS_SHOWN + 1)
     prefetch_related_objects(alerts, "run__project")
     return Home(
         to_rate=_to_rate(user),

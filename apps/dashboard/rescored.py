@@ -221,12 +221,12 @@ def _scorers(rescoring: Rescoring) -> dict[str, tuple[Side | None, Side | None]]
     )
     old = Reward.objects.filter(rollout__rescored__rescoring=rescoring, by=None, scorer__in=before)
     new = RescoredReward.objects.filter(rescoring=rescoring)
-    said_before, said_after = (
+    metrics_before, metrics_after = (
         {row["scorer"]: row for row in rows.order_by().values("scorer").annotate(**metrics)}
         for rows in (old, new)
     )
     return {
-        name: (_side(name, before, said_before), _side(name, after, said_after))
+        name: (_side(name, before, metrics_before), _side(name, after, metrics_after))
         for name in dict.fromkeys([*after, *before])
     }
 

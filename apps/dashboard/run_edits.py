@@ -88,7 +88,7 @@ def edits_in(posted: QueryDict, knobs: Iterable[Knob]) -> tuple[Edits, dict[str,
         if knob.kind not in ("switch", "names", "scorers") and knob.address not in posted:
             continue  # shown by another version of the form
         posted_value = (
-            SAID[knob.kind](knob, posted) if knob.kind in SAID else typed_text(knob, posted)
+            READERS[knob.kind](knob, posted) if knob.kind in READERS else typed_text(knob, posted)
         )
         if posted_value == _unchanged_post(knob):
             continue
@@ -292,7 +292,7 @@ def _posted_rows(knob: Knob, posted: QueryDict) -> list[dict[str, str]]:
     return rows
 
 
-SAID: Mapping[str, Callable[[Knob, QueryDict], Any]] = {
+READERS: Mapping[str, Callable[[Knob, QueryDict], Any]] = {
     "switch": lambda knob, posted: posted.get(knob.address) == ON,
     "names": lambda knob, posted: posted.getlist(knob.address),
     "scorers": _posted_scorers,

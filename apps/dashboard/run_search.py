@@ -28,7 +28,7 @@ SORTS = {
     "name": ("Name", "slug", True),
 }
 # Columns that are annotations.
-FOUND: dict[str, Callable[[QuerySet[Run]], QuerySet[Run]]] = {
+ANNOTATED: dict[str, Callable[[QuerySet[Run]], QuerySet[Run]]] = {
     "cost": with_cost,
     "owner_name": lambda runs: runs.annotate(owner_name=F("owner__username")),
 }
@@ -163,7 +163,7 @@ class RunFilter(forms.Form):
         of_project = "project" in criteria
         runs = _filter_archived(runs, criteria.get("archived"), of_project)
         runs = _of_kind(runs, criteria.get("evaluations"))
-        return FOUND.get(self.order[0], lambda same: same)(runs)
+        return ANNOTATED.get(self.order[0], lambda same: same)(runs)
 
 
 def _names(rows: QuerySet, field: str) -> list[str]:

@@ -80,15 +80,15 @@ def seen_by(user: User, workers: Iterable[Worker]) -> list[Seen]:
 
 
 def _parts(
-    worker: Worker, runs: dict[int, Run], is_told_all: bool
+    worker: Worker, runs: dict[int, Run], may_see_all: bool
 ) -> Iterable[tuple[Run | None, str]]:
     if worker.for_runs:
         for run, words in worker.for_runs.items():
             seen = runs.get(int(run))
-            yield seen, words if seen or is_told_all else ANOTHER
+            yield seen, words if seen or may_see_all else ANOTHER
     elif worker.doing:
         # A worker of an older version names its runs there.
-        yield None, worker.doing if is_told_all or ": " not in worker.doing else ANOTHER
+        yield None, worker.doing if may_see_all or ": " not in worker.doing else ANOTHER
 
 
 def here() -> list[Worker]:

@@ -28,8 +28,8 @@ BATCH = 1_000  # lines held in memory and written together
 LISTED = 1_000  # bad lines that an error lists; the rest are counted
 # Prompts are compared by value: jsonb ignores the spelling of the messages.
 TASKS_ASKING = """
-    SELECT asked.n, min(t.id) FROM unnest(%s::jsonb[]) WITH ORDINALITY asked(prompt, n)
-    JOIN tasksets_task t ON t.taskset_id = %s AND t.prompt = asked.prompt GROUP BY asked.n"""
+    SELECT prompts.n, min(t.id) FROM unnest(%s::jsonb[]) WITH ORDINALITY prompts(prompt, n)
+    JOIN tasksets_task t ON t.taskset_id = %s AND t.prompt = prompts.prompt GROUP BY prompts.n"""
 
 
 class BadLessons(ValueError):

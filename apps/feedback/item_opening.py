@@ -71,13 +71,15 @@ def _items(group: Group, rollouts: list[int], rated: dict[int, int]) -> list[Ite
         return [_item(group, people, members) for members in _compared(people, chosen, group.pk)]
     return [
         _item(group, people, [rollout], overlap)
-        for rollout, overlap in _still_wanted(
+        for rollout, overlap in _remaining_overlap(
             chosen, {pk: n for pk, n in rated.items() if pk in rollouts}, people.overlap
         )
     ]
 
 
-def _still_wanted(chosen: list[int], rated: dict[int, int], overlap: int) -> list[tuple[int, int]]:
+def _remaining_overlap(
+    chosen: list[int], rated: dict[int, int], overlap: int
+) -> list[tuple[int, int]]:
     """Return (rollout, missing ratings); `rated` counts existing ones.
 
     A reply that was rated without being chosen replaces a chosen one.

@@ -44,20 +44,22 @@ class AlertQuerySet(models.QuerySet["Alert"]):
     def open(self) -> "AlertQuerySet":
         return self.filter(closed_at=None)
 
-    def unheard(self) -> "AlertQuerySet":
+    def unacknowledged(self) -> "AlertQuerySet":
         """Return open alerts that are not acknowledged, or whose acknowledgement has expired."""
-        is_known = Q(acknowledged_at__isnull=False) & (
+        is_acknowledged = Q(acknowledged_at__isnull=False) & (
             Q(acknowledged_until=None) | Q(acknowledged_until__gt=Now())
         )
-        return self.open().exclude(is_known)
+        return self.open().exclude(is_acknowledged)
 
-    def unheard_by(self, user: User, most: int, without: Iterable[str] = ()) -> "list[Alert]":
+    def unacknowledged_for(
+        self, user: User, most: int, without: Iterable[str] = ()
+    ) -> "list[Alert]":
         """Return up to `most` unacknowledged alerts that the user may see, the newest first.
 
         `without` names rules that the page shows by itself. Without any such alert this takes one
         query.
         """
-        newest = self.unheard().exclude(rule__in=without).order_by("-pk")
+        newest = self.unacknowledged().exclude(rule__in=without).order_by("-pk")
         alerts = list(newest.filter(run__in=Run.objects.visible_to(user))[:most])
         return (
             alerts

@@ -310,7 +310,7 @@ def as_text(content: Content) -> str:
 
 
 @register.simple_tag
-def said(content: Content, is_plain: bool = False) -> SafeString:
+def render_content(content: Content, is_plain: bool = False) -> SafeString:
     """Render a message: its texts, as prose or (`is_plain`) verbatim, and its pictures.
 
     Pictures reserve the room that they will take.

@@ -106,7 +106,7 @@ def _settle(
     if not form.is_valid():
         return {field: " ".join(map(str, words)) for field, words in form.errors.items()}
     data = form.cleaned_data
-    said_form = item.form
+    answer_form = item.form
     raw = answer_in(item.form, request.POST, item.members)
     if data["vote"]:
         taken = next((vote for vote in votes if vote.rating == data["vote"]), None)
@@ -116,13 +116,13 @@ def _settle(
                     "This rating was changed or undone in the meantime. Review the item again."
                 )
             }
-        said_form = taken.form
+        answer_form = taken.form
         raw = taken.in_order
     try:
         settled = adjudicate(
             item.pk,
             request.user,
-            said_form,
+            answer_form,
             raw,
             data["client_uuid"],
             data["critique"].strip(),
@@ -133,7 +133,7 @@ def _settle(
         return bad.problems
     except Refused as refused:
         return {"client_uuid": str(refused)}
-    word = describe_answer(said_form, settled.adjudication.rating.answer, item.members)
+    word = describe_answer(answer_form, settled.adjudication.rating.answer, item.members)
     late = (
         (" The group was already used in training, which doesn’t change.")
         if settled.is_late

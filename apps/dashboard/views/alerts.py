@@ -124,18 +124,20 @@ def banner_context(request: SignedInRequest, run: Run, place: str = "") -> dict:
     No query where the frame has counted them, else one if there is none. `place` is the page; the
     overview shows scorers and suspicions by itself.
     """
-    told_there = TO_STEERERS if place == OVERVIEW else ()
+    excluded_rules = TO_STEERERS if place == OVERVIEW else ()
     counted = counted_alerts_of(request, run)
     if counted is None:
-        unheard = Alert.objects.filter(run=run).unheard_by(request.user, IN_BANNER + 1, told_there)
+        unacknowledged = Alert.objects.filter(run=run).unacknowledged_for(
+            request.user, IN_BANNER + 1, excluded_rules
+        )
     else:
-        unheard = [alert for alert in counted if alert.rule not in told_there]
+        unacknowledged = [alert for alert in counted if alert.rule not in excluded_rules]
     return {
         "run": run,
         "place": place,
-        "told": unheard[:IN_BANNER],
-        "others": list(dict.fromkeys(alert.title for alert in unheard[1:IN_BANNER])),
-        "has_more": len(unheard) > IN_BANNER,
+        "told": unacknowledged[:IN_BANNER],
+        "others": list(dict.fromkeys(alert.title for alert in unacknowledged[1:IN_BANNER])),
+        "has_more": len(unacknowledged) > IN_BANNER,
     }
 
 

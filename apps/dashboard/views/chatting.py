@@ -29,7 +29,7 @@ CHATS_SHOWN = 12
 VERSIONS_SHOWN = 12
 FOR_GOOD_SHOWN = 24
 SLOW_S = 5.0  # seconds of waiting before it is explained
-HEARD_S = 15.0  # longest time between heartbeats of a live explorer
+HEARTBEAT_S = 15.0  # longest time between heartbeats of a live explorer
 
 
 class Knobs(forms.Form):
@@ -228,7 +228,7 @@ def explorer_is_there() -> bool:
 
     One that answers, or serves a run, sends it every two seconds.
     """
-    recent = Now() - timedelta(seconds=HEARD_S)
+    recent = Now() - timedelta(seconds=HEARTBEAT_S)
     here = Worker.objects.filter(
         role=Worker.Role.EXPLORER, stopped_at=None, order=Worker.Order.SERVE
     )

@@ -101,7 +101,7 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
         for place, name in enumerate(("one", "other"))
     ]
     existing = [version for version in chosen if version is not None]
-    are_known = len(existing) == len(chosen)
+    all_exist = len(existing) == len(chosen)
     measured = EvaluationQuery.read(request.GET)
     context = {
         "section": "runs",
@@ -110,7 +110,7 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
         "chosen": chosen,
         "form": form,
         "steers": steers,
-        "may_ask": steers and are_known and all(version.has_folder for version in existing),
+        "may_ask": steers and all_exist and all(version.has_folder for version in existing),
         "sides": list_version_metrics(chosen),
         "earlier": (
             run.comparisons.filter(by=request.user).select_related("one", "other")[:EARLIER_SHOWN]
@@ -120,7 +120,7 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
             if form is not None
             else {"temperature": f"{COLDEST:g}", "max_tokens": TOKENS, "tasks": TASKS}
         ),
-        "beside": of_versions(existing, measured) if are_known else None,
+        "beside": of_versions(existing, measured) if all_exist else None,
         "measured": measured,
         "measures": MEASURES,
         "why": MEASURES[measured.measure],

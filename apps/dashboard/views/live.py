@@ -54,7 +54,7 @@ def show_live_wall(request: SignedInRequest) -> HttpResponse:
 def show_live_cards(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the cards of `?rollout=1&rollout=2`, of those rollouts they may see."""
     return render(
-        request, "dashboard/_cards.html", {"cards": _cards(request, _wanted_rollouts(request))}
+        request, "dashboard/_cards.html", {"cards": _cards(request, _requested_rollouts(request))}
     )
 
 
@@ -63,7 +63,9 @@ def show_live_cards(request: SignedInRequest) -> HttpResponse:
 def chips(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the rewards so far of `?rollout=1&rollout=2`, for cards on the wall."""
     return render(
-        request, "dashboard/_card_chips.html", {"cards": _cards(request, _wanted_rollouts(request))}
+        request,
+        "dashboard/_card_chips.html",
+        {"cards": _cards(request, _requested_rollouts(request))},
     )
 
 
@@ -90,16 +92,16 @@ def _chosen_run(request: SignedInRequest) -> Run | None:
     return find_run_in_query(seen, name) if name else None
 
 
-def _wanted_rollouts(request: SignedInRequest) -> QuerySet[Rollout]:
+def _requested_rollouts(request: SignedInRequest) -> QuerySet[Rollout]:
     return (
         Rollout.objects.visible_to(request.user)
         .without_anchors()
-        .filter(pk__in=_wanted_ids(request))
+        .filter(pk__in=_requested_ids(request))
         .order_by("pk")
     )
 
 
-def _wanted_ids(request: SignedInRequest) -> list[int]:
+def _requested_ids(request: SignedInRequest) -> list[int]:
     """Return at most as many ids as the wall has cards. Raise Http404 for an invalid id."""
     numbers = request.GET.getlist("rollout")
     if len(numbers) > CARDS:

@@ -51,7 +51,7 @@ def rollouts(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     is_open = sees_judgements(request.user, run)
     form = Filter(request.GET, is_open=is_open)
     form.is_valid()
-    page = form.page(run, with_judgements(found_by(form, run)), request)
+    page = form.page(run, with_judgements(matching_rollouts(form, run)), request)
     shown = build_rollout_rows(page.rows, request.user, {run.pk} if is_open else set())
     shape = form.sought.shape if form.sought else None
     addresses = (reverse("rollout", args=[0]), reverse("group", args=[project, slug, 0]))
@@ -92,7 +92,7 @@ def rollout_bars(request: SignedInRequest, project: str, slug: str) -> HttpRespo
         raise PermissionDenied("You rate this run blind, so rewards are hidden.")
     form = Filter(request.GET, is_open=True)
     form.is_valid()
-    bars = build_reward_bars(run, form, found_by(form, run))
+    bars = build_reward_bars(run, form, matching_rollouts(form, run))
     context = {
         "run": run,
         "form": form,
@@ -127,7 +127,7 @@ def read_filter_parameters(request: SignedInRequest, form: Filter, *without: str
     }
 
 
-def found_by(form: Filter, run: Run) -> QuerySet[Rollout]:
+def matching_rollouts(form: Filter, run: Run) -> QuerySet[Rollout]:
     """Return the run's ended rollouts that match, before any words are searched."""
     return form.narrow(run, Rollout.objects.of_run(run).exclude(state=Rollout.State.SAMPLING))
 

@@ -14,7 +14,7 @@ from apps.buffer.models import Snapshot
 from apps.dashboard.access import may_steer, seen_run
 from apps.dashboard.curves import AXES
 from apps.dashboard.environments import find_played_environment
-from apps.dashboard.fragments import unless_known
+from apps.dashboard.fragments import if_changed
 from apps.dashboard.ledger import drop_reasons, load_ledger, skipped_steps, workers_for
 from apps.dashboard.overview import ChartQuery, build_charts_overview
 from apps.dashboard.people_now import people_now
@@ -75,7 +75,7 @@ def run_part(request: SignedInRequest, project: str, slug: str, part: str) -> Ht
     run = seen_run(request, project, slug)
     if part not in PARTS:
         raise Http404(part)
-    return unless_known(
+    return if_changed(
         request,
         render_run_parts(request, run, [part], sees_judgements(request.user, run))[part],
     )

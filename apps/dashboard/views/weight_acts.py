@@ -147,7 +147,7 @@ class Pushing(Exporting):
 
 
 FORMS = {"promote": Promotion, "branch": Branching, "export": Exporting, "push": Pushing}
-SAID = {
+MESSAGES = {
     "promote": "Creating policy {slug} from version {version}. The version is now pinned.",
     "branch": "Creating run {slug} from version {version}.",
     "export": "Exporting version {version}.",
@@ -167,7 +167,7 @@ def act_on_version(
     try:
         if verb in ("pin", "unpin"):
             model_version.pin(request.user, is_kept=verb == "pin")
-        elif verb in SAID:
+        elif verb in MESSAGES:
             return _order(request, run, model_version, verb)
         else:
             raise Http404(verb)
@@ -187,7 +187,7 @@ def _order(request: SignedInRequest, run: Run, version: WeightVersion, verb: str
     data = dict(form.cleaned_data)
     secret = data.pop("token", "")
     ExportJob.place(verb, version, request.user, secret, **data)
-    messages.success(request, SAID[verb].format(version=version.version, **data))
+    messages.success(request, MESSAGES[verb].format(version=version.version, **data))
     return redirect("run-weight", run.project.slug, run.slug, version.version)
 
 

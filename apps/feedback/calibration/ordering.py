@@ -69,11 +69,11 @@ def reorder(run: Run) -> int:
 
 # Slots that are being claimed are skipped, so that no claim waits for this.
 MOVE = """
-    WITH wanted AS (SELECT * FROM unnest(%s::bigint[], %s::timestamptz[]) AS w(id, due_at)),
+    WITH moved AS (SELECT * FROM unnest(%s::bigint[], %s::timestamptz[]) AS w(id, due_at)),
     free AS MATERIALIZED (
-        SELECT s.id, wanted.due_at FROM feedback_slot s JOIN wanted ON wanted.id = s.id
+        SELECT s.id, moved.due_at FROM feedback_slot s JOIN moved ON moved.id = s.id
         WHERE s.state = 'open' AND abs(extract(epoch
-            FROM s.due_at - wanted.due_at)) > 0.5 FOR NO KEY UPDATE OF s SKIP LOCKED)
+            FROM s.due_at - moved.due_at)) > 0.5 FOR NO KEY UPDATE OF s SKIP LOCKED)
     UPDATE feedback_slot s SET due_at = free.due_at FROM free WHERE s.id = free.id"""
 
 
@@ -94,8 +94,8 @@ def distances(run: Run, rollouts: Collection[int]) -> dict[int, float]:
     """
     names = {choice.scorer for choice in run.settings.rewards}
     scorers, people = _load_values(rollouts, names)
-    unheard = [pk for pk in scorers if pk not in people]
-    model = predict_rollouts(run, unheard) if unheard and run.settings.people.rater_model else {}
+    unrated = [pk for pk in scorers if pk not in people]
+    model = predict_rollouts(run, unrated) if unrated and run.settings.people.rater_model else {}
     usual = _usual(run)
     return {
         pk: distance_from_people(

@@ -59,7 +59,7 @@ class RowSelection:
         digest = hmac.new(settings.SECRET_KEY.encode(), message, hashlib.sha256).hexdigest()
         return f"rater-{digest[:10]}"
 
-    def said_by(self, user: User | None) -> dict[str, object]:
+    def author_fields(self, user: User | None) -> dict[str, object]:
         """Return a row's author, and whether that is a simulated rater.
 
         Both are None for an import without names.
@@ -358,7 +358,7 @@ def _pair(
         "chosen": answer_as_messages(texts[0]),
         "rejected": answer_as_messages(texts[1]),
         "margin": margin,
-        **selection.said_by(author),
+        **selection.author_fields(author),
         "source": source,
         "run": selection.run.slug,
         **_task_columns(task),
@@ -377,7 +377,7 @@ def demonstrations(selection: RowSelection) -> Iterator[Row]:
         for lesson in some:
             yield {
                 "messages": [*as_texts(lesson.prompt), *answer_as_messages(lesson.answer)],
-                **selection.said_by(lesson.author),
+                **selection.author_fields(lesson.author),
                 "source": lesson.source,
                 "run": selection.run.slug,
                 **_task_columns(lesson.task),
@@ -405,7 +405,7 @@ def turn_labels(selection: RowSelection) -> Iterator[Row]:
                 "completions": turns,
                 "labels": [mark != -1 for mark in marks],
                 "marks": marks,
-                **selection.said_by(rating.rater),
+                **selection.author_fields(rating.rater),
                 "run": selection.run.slug,
                 **_task_columns(rating.rollout.group.task),
                 "rollout": rating.rollout_id,

@@ -27,10 +27,10 @@ LOCK = 0x7261_7465  # the key of the advisory lock of a run's rater model
 
 
 @dataclass
-class KnownDecisions:
-    """The state of this process for a run.
+class LearnerState:
+    """What this process has learned for a run.
 
-    It holds decisions by rating id, None for ratings without a value.
+    `ratings` holds the decisions by rating id, None for ratings without a value.
     """
 
     learner: Learner = field(default_factory=Learner)
@@ -39,15 +39,15 @@ class KnownDecisions:
     number: int = 0
 
 
-_known: dict[int, KnownDecisions] = {}
+_states: dict[int, LearnerState] = {}
 
 
 def clear_learning_state() -> None:
     """Clear the state, as in a process that has just begun."""
-    _known.clear()
+    _states.clear()
 
 
-def learn(run: Run) -> KnownDecisions:
+def learn(run: Run) -> LearnerState:
     """Learn the run's new decisions and return the state. `fitted` is None before the first.
 
     Only one process at a time may do this for a run. If a decision was withdrawn, changed or set
@@ -57,11 +57,11 @@ def learn(run: Run) -> KnownDecisions:
         with transaction.atomic():
             return _learn(run)
     except BaseException:
-        _known.pop(run.pk, None)  # the state may be only partly updated
+        _states.pop(run.pk, None)  # the state may be only partly updated
         raise
 
 
-def _learn(run: Run) -> KnownDecisions:
+def _learn(run: Run) -> LearnerState:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [LOCK, run.pk % 2**31])
     standing_by = list(list_learned_ratings(run).order_by("pk").values_list("pk", flat=True))
@@ -82,9 +82,9 @@ def _learn(run: Run) -> KnownDecisions:
     return state
 
 
-def known_from(run: Run, ratings: Iterable[int], number: int) -> KnownDecisions:
+def refit(run: Run, ratings: Iterable[int], number: int) -> LearnerState:
     """Return the state of a model of that number with only these ratings; nothing is stored."""
-    state = KnownDecisions(number=number)
+    state = LearnerState(number=number)
     state.ratings = {pk: decision for pk, (decision, _) in decided(run, ratings).items()}
     for decision in state.ratings.values():
         if decision is not None:
@@ -115,30 +115,25 @@ def predict_rollouts(run: Run, rollouts: Iterable[int]) -> dict[int, tuple[float
     return predicted(run, state, rollouts)
 
 
-def _up_to(run: Run, newest: RaterModel | None, standing_by: list[int]) -> KnownDecisions:
+def _up_to(run: Run, newest: RaterModel | None, standing_by: list[int]) -> LearnerState:
     """Return this process's state if it is the newest model's.
 
     Otherwise learn up to that model's last rating.
     """
-    state = _known.get(run.pk)
+    state = _states.get(run.pk)
     if (
         state
         and state.number == (newest.number if newest else 0)
         and state.ratings.keys() <= set(standing_by)
     ):
         return state
-    state = KnownDecisions(number=newest.number if newest else 0)
+    state = LearnerState()
     if newest:
-        old = decided(run, [pk for pk in standing_by if pk <= newest.last_rating_id])
-        state.ratings = {pk: decision for pk, (decision, _) in old.items()}
-        for decision in state.ratings.values():
-            if decision is not None:
-                state.learner.learn(decision)
-        if state.learner.decisions:
-            state.fitted = fitted_for(run.settings.people.rater_model, state.learner)
-    while len(_known) >= MEMORY:
-        _known.pop(next(iter(_known)))
-    _known[run.pk] = state
+        learned = [pk for pk in standing_by if pk <= newest.last_rating_id]
+        state = refit(run, learned, newest.number)
+    while len(_states) >= MEMORY:
+        _states.pop(next(iter(_states)))
+    _states[run.pk] = state
     return state
 
 
@@ -187,7 +182,7 @@ def _prediction(fitted: Fitted, decision: Decision) -> tuple[float, float]:
     return float(sum(right) / sum(weight for *_, weight in pairs)), 0.0
 
 
-def _store(run: Run, state: KnownDecisions, fitted: Fitted, last_rating: int) -> None:
+def _store(run: Run, state: LearnerState, fitted: Fitted, last_rating: int) -> None:
     RaterModel.objects.create(
         run=run,
         number=state.number,
@@ -200,7 +195,7 @@ def _store(run: Run, state: KnownDecisions, fitted: Fitted, last_rating: int) ->
 
 
 def predicted(
-    run: Run, state: KnownDecisions, rollouts: Iterable[int]
+    run: Run, state: LearnerState, rollouts: Iterable[int]
 ) -> dict[int, tuple[float, float]]:
     """Return mean and deviation of each rollout that can be read, by id."""
     features: dict[int, ReplyFeatures] = seen(replies(rollouts), learn_topics(run.taskset_ids))

@@ -6,7 +6,7 @@ import structlog
 
 from apps.feedback.rater_model import heads
 from apps.feedback.rater_model.heads import Head, Judge
-from apps.feedback.rater_model.learning import KnownDecisions, learn, predicted
+from apps.feedback.rater_model.learning import LearnerState, learn, predicted
 from apps.feedback.rater_model.pausing import pause_if_alarming
 from apps.rewards.combining import RATER_MODEL
 from apps.rewards.models import Reward
@@ -64,7 +64,7 @@ def _fill_run(run: Run, groups: list[Group], judge: Judge | None) -> None:
     )
 
 
-def rewards_by(state: KnownDecisions, run: Run, rollouts: Sequence[int]) -> list[Reward]:
+def rewards_by(state: LearnerState, run: Run, rollouts: Sequence[int]) -> list[Reward]:
     """Return the model's unsaved rewards of these rollouts.
 
     They are NULL, with the reason, as long as the model is untrained.

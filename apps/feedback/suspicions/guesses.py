@@ -15,7 +15,7 @@ from apps.tasksets.models import Task, Taskset
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.storing import Origin, store_taskset
 
-MOST_SAID = 300
+EXAMPLE_LENGTH = 300
 INSTRUCTION = "Give the final answer alone, at once: no reasoning, no explanation."
 
 

@@ -56,7 +56,7 @@ def read_judged_replies(run: Run) -> JudgedReplies:
     scorers = [choice.scorer for choice in plan.judges]
     return JudgedReplies(
         rows,
-        {pk: _asked_task(task) for pk, task in tasks.items()},
+        {pk: _task_facts(task) for pk, task in tasks.items()},
         right_by=[name for name in scorers if name not in {*SHAPES, *plan.hacking.format_scorers}],
         highs={name: find_scorer(name).high if name in scorer_names() else 1.0 for name in scorers},
         rubric=[text for choice in plan.rewards for text in texts_in(dict(choice.options))],
@@ -121,7 +121,7 @@ def _row(
     )
 
 
-def _asked_task(task: Task) -> AskedTask:
+def _task_facts(task: Task) -> AskedTask:
     shown = [*(content_text(message["content"]) for message in task.prompt), *task.follow_ups]
     return AskedTask("\n".join(shown), task.answer, task.meta)
 

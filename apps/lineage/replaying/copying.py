@@ -28,7 +28,7 @@ from apps.feedback.models import (
     RolloutBaseNll,
 )
 from apps.feedback.rater_model.learner import RIDGE
-from apps.feedback.rater_model.learning import KnownDecisions, known_from
+from apps.feedback.rater_model.learning import LearnerState, refit
 from apps.feedback.rater_model.predicted_rewards import rewards_by
 from apps.lineage.replaying.leaving_out import LeftOut
 from apps.rewards.combining import PEOPLE, RATER_MODEL
@@ -98,7 +98,7 @@ class _Copy:
     experts: dict[int, int] = field(default_factory=dict)  # rollouts
     expert_groups: dict[int, int] = field(default_factory=dict)
     # Rater models by number; the states of those fitted again.
-    models: dict[int, KnownDecisions | None] = field(default_factory=dict)
+    models: dict[int, LearnerState | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, run: Run) -> "_Copy":
@@ -263,7 +263,7 @@ class _Copy:
             assert model is not None  # a tainted one was fitted again
             Reward.objects.bulk_create(rewards_by(model, self.run, list(usable)))
 
-    def _model(self, model: RaterModel) -> KnownDecisions | None:
+    def _model(self, model: RaterModel) -> LearnerState | None:
         """Save the model in this run; return its state if it was fitted again."""
         model = RaterModel(
             run=self.run,
@@ -279,7 +279,7 @@ class _Copy:
         if model.number in self.left_out.tainted_models:
             # A head that learned excluded data is not retrained: the ridge, fitted without it,
             # replaces it.
-            state = known_from(
+            state = refit(
                 self.source, self.left_out.left_to_learn(model.last_rating_id), model.number
             )
             model.kind = RIDGE
