@@ -23,7 +23,8 @@ def sampled_tokens_are_counted() -> Iterator[str]:
     counted = dict(
         Usage.objects.filter(kind=SAMPLED).order_by().values_list("run").annotate(n=Sum("amount"))
     )
-    copied, seeded = (model.objects.filter(group=OuterRef("group")) for model in (Recorded, Seed))
+    copied = Recorded.objects.filter(group=OuterRef("group"))
+    seeded = Seed.objects.filter(group=OuterRef("group"))
     imported = Episode.objects.filter(rollout=OuterRef("pk")).exclude(origin={})
     own = Rollout.objects.filter(state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
     own = own.filter(~Exists(copied), ~Exists(imported), ~Exists(seeded)).order_by()
@@ -78,10 +79,10 @@ def _agree(total: float, hours: float) -> bool:
 
 def alerts_have_a_history() -> Iterator[str]:
     """Yield alerts whose history lacks the entry of opening or of closing, or has it twice."""
-    opened, closed = (
-        Count("entries", filter=Q(entries__what=what)) for what in ("opened", "closed")
-    )
-    alerts = Alert.objects.annotate(opened=opened, closed=closed).order_by("pk")
+    alerts = Alert.objects.annotate(
+        opened=Count("entries", filter=Q(entries__what="opened")),
+        closed=Count("entries", filter=Q(entries__what="closed")),
+    ).order_by("pk")
     wrong = alerts.exclude(
         Q(opened=1, closed=0, closed_at=None) | Q(opened=1, closed=1, closed_at__isnull=False)
     )

@@ -119,25 +119,8 @@ def build_scorer_cards(
     for place, choice in enumerate(plan.rewards):
         own = of.get(choice.scorer, [])
         posted = form[1] if form is not None and form[0] == choice.scorer else None
-        values = (
-            posted
-            if posted is not None
-            else choice.trust.model_dump(mode="json")
-            if choice.trust
-            else defaults(Trust)
-        )
-        prefix = field_prefix(place)
         shown_wrong = {} if posted is None else wrong
-        problems = {f"{prefix}{field}": words for field, words in shown_wrong.items()}
-        knobs = [
-            *section_knobs(
-                Trust,
-                values,
-                {f"{prefix}{name}": words for name, words in LABELS.items()},
-                problems,
-                prefix,
-            )
-        ]
+        knobs = _trust_knobs(place, choice.trust, posted, shown_wrong)
         parts = [
             _part(row, choice.trust)
             for row in sorted(own, key=lambda row: (row.domain is not None, row.domain or ""))
@@ -147,6 +130,18 @@ def build_scorer_cards(
             Card(choice.scorer, place, parts, leanings, choice.trust, knobs, bool(shown_wrong))
         )
     return cards
+
+
+def _trust_knobs(
+    place: int, trust: Trust | None, posted: Mapping | None, wrong: Mapping[str, str]
+) -> list[Knob]:
+    """Return the fields for a scorer's targets: as posted, else as saved, else the defaults."""
+    saved = trust.model_dump(mode="json") if trust else defaults(Trust)
+    prefix = field_prefix(place)
+    labels = {f"{prefix}{name}": words for name, words in LABELS.items()}
+    problems = {f"{prefix}{field}": words for field, words in wrong.items()}
+    values = saved if posted is None else posted
+    return list(section_knobs(Trust, values, labels, problems, prefix))
 
 
 def field_prefix(place: int) -> str:

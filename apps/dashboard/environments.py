@@ -256,5 +256,7 @@ def find_played_environment(run: Run) -> PlayedEnvironment | None:
 
 def share_of_best(environment: Environment, value: float | None) -> float | None:
     """Return a reward's place on the environment's scale, from 0 (least) to 1 (most)."""
+    if value is None:
+        return None
     width = environment.reward_high - environment.reward_low
-    return None if value is None else (value - environment.reward_low) / width if width else 1.0
+    return (value - environment.reward_low) / width if width else 1.0

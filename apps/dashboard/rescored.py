@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from django.db import connection
-from django.db.models import Avg, Count, F, Max, Min, Q
+from django.db.models import Avg, Count, F, Max, Min, Q, QuerySet
 
 from apps.rewards.models import Rescored, RescoredGroup, RescoredReward, Rescoring, Reward
 
@@ -210,25 +210,24 @@ def _groups(rescoring: Rescoring) -> dict[str, int]:
 
 def _scorers(rescoring: Rescoring) -> dict[str, tuple[Side | None, Side | None]]:
     """Return each scorer's metrics before and after, over the rollouts that were judged again."""
-    metrics = {
-        "mean": Avg("value"),
-        "judged": Count("pk"),
-        "missing": Count("pk", filter=Q(value=None)),
-    }
-    before, after = (
-        {choice["scorer"]: choice["weight"] for choice in rewards}
-        for rewards in (rescoring.compared_with, rescoring.rewards)
-    )
+    before = {choice["scorer"]: choice["weight"] for choice in rescoring.compared_with}
+    after = {choice["scorer"]: choice["weight"] for choice in rescoring.rewards}
     old = Reward.objects.filter(rollout__rescored__rescoring=rescoring, by=None, scorer__in=before)
     new = RescoredReward.objects.filter(rescoring=rescoring)
-    metrics_before, metrics_after = (
-        {row["scorer"]: row for row in rows.order_by().values("scorer").annotate(**metrics)}
-        for rows in (old, new)
-    )
+    metrics_before = _metrics_by_scorer(old)
+    metrics_after = _metrics_by_scorer(new)
     return {
         name: (_side(name, before, metrics_before), _side(name, after, metrics_after))
         for name in dict.fromkeys([*after, *before])
     }
+
+
+def _metrics_by_scorer(rewards: QuerySet) -> dict[str, dict[str, Any]]:
+    rows = rewards.order_by().values("scorer")
+    metrics = rows.annotate(
+        mean=Avg("value"), judged=Count("pk"), missing=Count("pk", filter=Q(value=None))
+    )
+    return {row["scorer"]: row for row in metrics}
 
 
 def _side(

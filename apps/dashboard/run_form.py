@@ -204,7 +204,9 @@ def _faults(
 
     `line` is where the text stops being YAML, if it does.
     """
-    lines = {} if not errors else {"yaml": line} if "yaml" in errors else lines_by_field(text)
+    if not errors:
+        return ()
+    lines = {"yaml": line} if "yaml" in errors else lines_by_field(text)
     addresses = {"yaml", *(knob.address for knob in knobs)}
     keys = keys_by_section()
     faults = []

@@ -134,11 +134,11 @@ def list_counted_ratings(groups: Sequence[int]) -> list[Rating]:
     made = list(together.values_list("rollout__group", "details__ratings"))
     named = {pk for _, ratings in made for pk in ratings or ()}
     settled = {group for group, _ in made}
-    ratings = Rating.objects.filter(is_late=False).select_related("rater", "item", "rollout")
-    ratings = ratings.only(*SHOWN_OF_RATINGS)
+    on_time = Rating.objects.filter(is_late=False).select_related("rater", "item", "rollout")
+    on_time = on_time.only(*SHOWN_OF_RATINGS)
     in_force = [
-        *ratings.filter(item__group__in=groups),
-        *ratings.filter(item=None, rollout__group__in=groups),
+        *on_time.filter(item__group__in=groups),
+        *on_time.filter(item=None, rollout__group__in=groups),
     ]
     loose = [rating.pk for rating in in_force if find_group_id(rating) not in settled]
     stood = set(Rating.objects.in_time().filter(pk__in=loose).values_list("pk", flat=True))

@@ -127,9 +127,8 @@ class _Labels:
 
     def __init__(self, rows: Sequence[JudgedReply]) -> None:
         self.rows = rows
-        self.scorer, self.people = (
-            np.array([getattr(row, name) for row in rows], float) for name in ("scorer", "people")
-        )
+        self.scorer = np.array([row.scorer for row in rows], float)
+        self.people = np.array([row.people for row in rows], float)
         self.length = np.array([row.length for row in rows], float)
         self.group = (
             np.unique([row.group for row in rows], return_inverse=True)[1]

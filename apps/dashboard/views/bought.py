@@ -49,13 +49,8 @@ def bought_curves(request: SignedInRequest, project: str, slug: str) -> HttpResp
 
 def with_spread(series_by_name: dict[str, Series]) -> dict[str, Series]:
     """Add people's mean minus and plus one standard deviation, where both are known."""
-    means, spread = (
-        dict(zip(s["x"], s["y"], strict=True))
-        for s in (
-            _curve_named(series_by_name, "reward_human"),
-            _curve_named(series_by_name, "reward_human_std"),
-        )
-    )
+    means = _values_by_step(series_by_name, "reward_human")
+    spread = _values_by_step(series_by_name, "reward_human_std")
     steps = sorted(means.keys() & spread.keys())
     ends = {
         name: [means[step] + sign * spread[step] for step in steps]
@@ -65,5 +60,6 @@ def with_spread(series_by_name: dict[str, Series]) -> dict[str, Series]:
     return {**shown, **{name: {"x": steps, "y": values} for name, values in ends.items()}}
 
 
-def _curve_named(series_by_name: dict[str, Series], name: str) -> Series:
-    return series_by_name.get(name, {"x": [], "y": []})
+def _values_by_step(series_by_name: dict[str, Series], name: str) -> dict:
+    series = series_by_name.get(name, {"x": [], "y": []})
+    return dict(zip(series["x"], series["y"], strict=True))

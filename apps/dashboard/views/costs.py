@@ -199,7 +199,9 @@ def _prices_shown(unit_prices: Prices) -> dict[str, str]:
 
 
 def _unit(field: str, cost: Cost) -> str:
-    return cost.currency if field == "money" and cost.currency else WORDS[field][0] if field else ""
+    if field == "money" and cost.currency:
+        return cost.currency
+    return WORDS[field][0] if field else ""
 
 
 def _format_limit(limit: float | None) -> str:

@@ -97,13 +97,9 @@ def _interval(metric: dict) -> str:
 
 def alarm_sentence(row: Calibration, why: str) -> str:
     """Return the alarm as a sentence."""
-    where = (
-        ""
-        if row.domain is None
-        else f" on tasks of domain {row.domain}"
-        if row.domain
-        else " on tasks without a domain"
-    )
+    where = ""
+    if row.domain is not None:
+        where = f" on tasks {f'of domain {row.domain}' if row.domain else 'without a domain'}"
     return f"Scorer {row.scorer} misses its target{where}: {why}."
 
 

@@ -152,9 +152,9 @@ def agreements(decisions: Sequence[Decision]) -> list[Agreement]:
     Known answers are left out.
     """
     by_measure = _last_values(decision for decision in decisions if not decision.is_known)
-    by_percent = [_agreement(measure, units) for measure, units in by_measure.items()]
+    agreements = [_agreement(measure, units) for measure, units in by_measure.items()]
     return sorted(
-        by_percent,
+        agreements,
         key=lambda one: (
             -one.percent.units,
             one.measure.form,

@@ -101,7 +101,7 @@ class _Round:
         model = self.people.rater_model
         assert model is not None  # a schedule needs one
         others = counts.total() + 1
-        if self.counts[Purpose.REWRITE] < rewrites:
+        if counts[Purpose.REWRITE] < rewrites:
             return self._about(group, room, Purpose.REWRITE)
         if counts[Purpose.REPEAT] < int(others * model.repeats) and (original := self._original()):
             return Item(

@@ -67,9 +67,8 @@ def pair_accuracy(audits: Sequence[Audit], seed: int = 0) -> Accuracy:
     pairs share their decisions.
     """
     audits = audits[-WINDOW:]
-    predicted, rated = (
-        np.array([getattr(audit, name) for audit in audits]) for name in ("predicted", "rated")
-    )
+    predicted = np.array([audit.predicted for audit in audits])
+    rated = np.array([audit.rated for audit in audits])
     counts = rated[:, None] > rated[None, :]
     right = counts * (1 + np.sign(predicted[:, None] - predicted[None, :])) / 2
     if not counts.any():

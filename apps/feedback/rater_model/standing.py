@@ -97,22 +97,25 @@ def measure_agreement(run: Run) -> Agreement:
             (rater, FORMS[people.form].values(answer, shown, people))
         )
     decisions = [list(reversed(newest_first)) for newest_first in reversed(by_replies.values())]
-    others, same = (
-        [pair for one in decisions if (pair := _two(one, is_same))] for is_same in (False, True)
-    )
-    return Agreement(_alike(others, people), _alike(same, people))
+    by_others = _first_pairs(decisions, is_same=False)
+    by_same = _first_pairs(decisions, is_same=True)
+    return Agreement(_alike(by_others, people), _alike(by_same, people))
 
 
-def _two(decisions: list[_RaterValues], is_same: bool) -> tuple[_Values, _Values] | None:
-    """Return the first two of these decisions by the same person, or by different ones.
+def _first_pairs(
+    decisions: list[list[_RaterValues]], is_same: bool
+) -> list[tuple[_Values, _Values]]:
+    """Return the first two decisions about each set of replies, oldest first.
 
-    Oldest first.
+    Both are by the same person, or by different ones; replies without two such are left out.
     """
-    pairs = itertools.combinations(decisions, 2)
-    return next(
-        ((first, second) for (one, first), (other, second) in pairs if (one == other) == is_same),
-        None,
-    )
+    pairs = []
+    for about_replies in decisions:
+        for (one, first), (other, second) in itertools.combinations(about_replies, 2):
+            if (one == other) == is_same:
+                pairs.append((first, second))
+                break
+    return pairs
 
 
 def _alike(twice: list[tuple[_Values, _Values]], people: People) -> Accuracy:

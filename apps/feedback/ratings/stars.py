@@ -246,8 +246,8 @@ def _fill_slots(rater: User, group: Group, rated: set[int]) -> list[Slot]:
         is_required=True,
         item__form=STARS,
     )
-    open_slots = lock_rows(open_or_own.select_related("item"))
-    open_slots.sort(key=lambda slot: (slot.place, -slot.pk))
+    candidate_slots = lock_rows(open_or_own.select_related("item"))
+    candidate_slots.sort(key=lambda slot: (slot.place, -slot.pk))
     held_already = set(Slot.objects.filter(group=group, rater=rater).values_list("item_id", "pk"))
     filled = []
     closed = []
@@ -255,7 +255,7 @@ def _fill_slots(rater: User, group: Group, rated: set[int]) -> list[Slot]:
         own = next(
             (
                 slot
-                for slot in open_slots
+                for slot in candidate_slots
                 if slot.item.members == [rollout] and _is_free(slot, held_already)
             ),
             None,
@@ -263,17 +263,17 @@ def _fill_slots(rater: User, group: Group, rated: set[int]) -> list[Slot]:
         other = next(
             (
                 slot
-                for slot in open_slots
+                for slot in candidate_slots
                 if slot.state == Slot.State.OPEN and slot.item.members[0] not in rated
             ),
             None,
         )
         if own:
             filled.append(own)
-            open_slots.remove(own)
+            candidate_slots.remove(own)
         elif other and rollout not in rated_before:
             closed.append(other.pk)
-            open_slots.remove(other)
+            candidate_slots.remove(other)
     Slot.objects.filter(pk__in=closed).update(state=Slot.State.CLOSED)
     unclaimed = [slot.pk for slot in filled if slot.state == Slot.State.OPEN]
     Slot.objects.filter(pk__in=unclaimed).update(held_at=None)
