@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from math import isclose
 
-from django.db.models import Count, Exists, F, OuterRef, Q, Sum
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum
 
 from apps.alerts.models import Alert
 from apps.buffer.models import Recorded, Seed
@@ -46,12 +46,9 @@ def usage_totals_match_their_hours() -> Iterator[str]:
     """
     removals = RunRemoval.objects.filter(state=RunRemoval.State.DONE)
     deleted_in = set(removals.values_list("project", flat=True))
-    hours = Usage.objects.order_by().values_list("kind").annotate(n=Sum("amount"))
-    own = {(run, kind): n for kind, n, run in hours.values_list("kind", "n", "run")}
-    of_evaluations = hours.exclude(run__evaluates=None).values_list(
-        "kind", "n", "run__evaluates__run"
-    )
-    evaluations = {(run, kind): n for kind, n, run in of_evaluations}
+    usage = Usage.objects.order_by()
+    own = _sums_by(usage, "run")
+    evaluations = _sums_by(usage.exclude(run__evaluates=None), "run__evaluates__run")
     totals = (
         UsageTotal.objects.select_related("run")
         .annotate(slug=F("run__slug"))
@@ -70,6 +67,12 @@ def usage_totals_match_their_hours() -> Iterator[str]:
         if not (_agree(total.own, own_sum) and _agree(total.evaluations, evaluations_sum)):
             stored = f"its own {total.own:g} and its evaluations' {total.evaluations:g}"
             yield f"{total}: {stored}; by the hour {own_sum:g} and {evaluations_sum:g}"
+
+
+def _sums_by(usage: QuerySet[Usage], run: str) -> dict[tuple[int, str], float]:
+    """Return the sums over the hours by run and kind; `run` is the column that names the run."""
+    sums = usage.values_list(run, "kind").annotate(total=Sum("amount"))
+    return {(run_id, kind): total for run_id, kind, total in sums}
 
 
 def _agree(total: float, hours: float) -> bool:

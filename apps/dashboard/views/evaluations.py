@@ -274,37 +274,36 @@ def _evaluation_context(request: SignedInRequest, run: Run) -> dict:
     if not context["is_open"]:
         return context
     so_far = load_results_so_far(run)
-    ks = list_reported_ks(plan.group_size)
-    result = so_far.metrics
     context |= {
         "so_far": so_far,
         "tasks": run.tasks_asked,
-        "moves": not context["is_over"] or result is None,
+        "moves": not context["is_over"] or so_far.metrics is None,
     }
-    if result is None:
+    if so_far.metrics is None:
         return context
-    result = _by_its_scales(run, result, shown)
+    result = _by_its_scales(run, so_far.metrics, shown)
+    return context | _results_context(run, result, shown)
+
+
+def _results_context(run: Run, result: EvaluationMetrics, shown: EvaluationQuery) -> dict:
+    ks = list_reported_ks(run.settings.group_size)
     measures = {name: words for name, words in MEASURES.items() if name in result.metrics}
     assert run.taskset is not None  # evaluations ask one taskset
     hardest = run.taskset.tasks.filter(index__in=[one["index"] for one in result.hardest]).only(
         "index", "prompt"
     )
     questions = {task.index: task.question[:LONGEST_QUESTION] for task in hardest}
-    metrics = {
-        "rows": table_rows(result, ks),
-        "slices": slices(result, shown),
-        "measures": measures,
-        "questions": questions,
-    }
     absent = [
         why_not_by_scale(run, result.tasks - result.dropped),
         "" if result.domains else "all tasks are of the same domain",
     ]
     return {
-        **context,
-        **metrics,
         "result": result,
         "ks": ks,
+        "rows": table_rows(result, ks),
+        "slices": slices(result, shown),
+        "measures": measures,
+        "questions": questions,
         "absent": [why for why in absent if why],
         "why": MEASURES[shown.measure],
     }

@@ -56,25 +56,7 @@ def predicted_and_rated(run: Run) -> dict[str, Series]:
 
     Predictions come with a band.
     """
-    people = run.settings.people
-    rows = Prediction.objects.filter(
-        rating__run=run, is_audit=True, rating__is_current=True, rating__is_withdrawn=False
-    )
-    names = (
-        "mean",
-        "deviation",
-        "rater_model__decisions",
-        "rating__form",
-        "rating__answer",
-        "rating__rollout",
-    )
-    audits = []
-    for mean, deviation, learned, form, answer, rollout in reversed(
-        rows.order_by("-rating")[:POINTS].values_list(*names)
-    ):
-        value = FORMS[form].values(answer, [rollout], people).get(rollout) if rollout else None
-        if value is not None:
-            audits.append((learned, mean, deviation, value))
+    audits = _audits(run)
     curves: dict[str, Series] = {
         name: {"x": [], "y": []} for name in ("predicted", "rated", "low", "high")
     }
@@ -91,6 +73,33 @@ def predicted_and_rated(run: Run) -> dict[str, Series]:
             curves[name]["x"].append(learned[-1])
             curves[name]["y"].append(round(value, 4))
     return curves
+
+
+def _audits(run: Run) -> list[tuple[int, float, float, float]]:
+    """Return the newest audits of values, oldest first.
+
+    Each has the number of decisions that the model had learned, its mean and deviation, and the
+    person's value.
+    """
+    predictions = Prediction.objects.filter(
+        rating__run=run, is_audit=True, rating__is_current=True, rating__is_withdrawn=False
+    )
+    columns = (
+        "mean",
+        "deviation",
+        "rater_model__decisions",
+        "rating__form",
+        "rating__answer",
+        "rating__rollout",
+    )
+    newest = predictions.order_by("-rating")[:POINTS].values_list(*columns)
+    people = run.settings.people
+    audits = []
+    for mean, deviation, learned, form, answer, rollout in reversed(newest):
+        value = FORMS[form].values(answer, [rollout], people).get(rollout) if rollout else None
+        if value is not None:
+            audits.append((learned, mean, deviation, value))
+    return audits
 
 
 def metrics_over_time(run: Run) -> dict[str, Series]:
@@ -135,18 +144,7 @@ class Sample:
 
 def samples(run: Run) -> list[tuple[int, list[Sample]]]:
     """Return a few replies of each of the newest versions, newest first; two statements."""
-    finished = Rollout.objects.filter(
-        run=run, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY
-    )
-    by_version: dict[int, list[Rollout]] = {}
-    for rollout in finished.exclude(first_version=None).order_by("-pk")[:LOOKED_AT]:
-        assert rollout.first_version is not None  # as filtered
-        of_version = by_version.setdefault(rollout.first_version, [])
-        if len(of_version) < SAMPLES and rollout.group_id not in {
-            other.group_id for other in of_version
-        }:
-            of_version.append(rollout)
-    newest = sorted(by_version.items(), reverse=True)[:VERSIONS]
+    newest = sorted(_rollouts_by_version(run).items(), reverse=True)[:VERSIONS]
     shown = [rollout.pk for _, rollouts in newest for rollout in rollouts]
     rewards = list(
         Reward.objects.filter(rollout__in=shown, is_current=True)
@@ -166,6 +164,21 @@ def samples(run: Run) -> list[tuple[int, list[Sample]]]:
         (version, [Sample(r, predicted.get(r.pk), human_values[r.pk]) for r in rollouts])
         for version, rollouts in newest
     ]
+
+
+def _rollouts_by_version(run: Run) -> dict[int, list[Rollout]]:
+    """Return a few of the newest rollouts of each version, no two of one group."""
+    finished = Rollout.objects.filter(
+        run=run, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY
+    )
+    by_version: dict[int, list[Rollout]] = {}
+    for rollout in finished.exclude(first_version=None).order_by("-pk")[:LOOKED_AT]:
+        assert rollout.first_version is not None  # as filtered
+        of_version = by_version.setdefault(rollout.first_version, [])
+        groups = {other.group_id for other in of_version}
+        if len(of_version) < SAMPLES and rollout.group_id not in groups:
+            of_version.append(rollout)
+    return by_version
 
 
 def telling_words(coefficients: dict) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:

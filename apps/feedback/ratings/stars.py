@@ -252,32 +252,34 @@ def _fill_slots(rater: User, group: Group, rated: set[int]) -> list[Slot]:
     filled = []
     closed = []
     for rollout in sorted(rated):
-        own = next(
-            (
-                slot
-                for slot in candidate_slots
-                if slot.item.members == [rollout] and _is_free(slot, held_already)
-            ),
-            None,
-        )
-        other = next(
-            (
-                slot
-                for slot in candidate_slots
-                if slot.state == Slot.State.OPEN and slot.item.members[0] not in rated
-            ),
-            None,
-        )
-        if own:
+        if own := _slot_of_reply(candidate_slots, rollout, held_already):
             filled.append(own)
             candidate_slots.remove(own)
-        elif other and rollout not in rated_before:
+        elif rollout not in rated_before and (other := _slot_of_others(candidate_slots, rated)):
             closed.append(other.pk)
             candidate_slots.remove(other)
     Slot.objects.filter(pk__in=closed).update(state=Slot.State.CLOSED)
     unclaimed = [slot.pk for slot in filled if slot.state == Slot.State.OPEN]
     Slot.objects.filter(pk__in=unclaimed).update(held_at=None)
     return filled
+
+
+def _slot_of_reply(
+    slots: list[Slot], rollout: int, held_already: set[tuple[int, int]]
+) -> Slot | None:
+    """Return the first slot of the reply's own item that the person may fill."""
+    for slot in slots:
+        if slot.item.members == [rollout] and _is_free(slot, held_already):
+            return slot
+    return None
+
+
+def _slot_of_others(slots: list[Slot], rated: set[int]) -> Slot | None:
+    """Return the first open slot of a reply that is not among the rated ones."""
+    for slot in slots:
+        if slot.state == Slot.State.OPEN and slot.item.members[0] not in rated:
+            return slot
+    return None
 
 
 def _is_free(slot: Slot, held_already: set[tuple[int, int]]) -> bool:
