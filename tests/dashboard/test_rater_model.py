@@ -19,7 +19,7 @@ METRICS = {
     "gap": 0.02,
     "distinct": 0.41,
     "surprise": 0.9,
-    "said": 0.7,
+    "human_mean": 0.7,
     "agreement": {"share": 0.8, "low": 0.6, "high": 0.95, "decisions": 15},
     "alarms": {},
 }
