@@ -202,7 +202,7 @@ def _build_words(role: str, content: Content, longest: int | None) -> Words:
 
 
 def _cut(parts: list[Part], longest: int | None) -> list[Part]:
-    """Return all pictures, and the texts up to so many characters together."""
+    """Return all pictures, and the texts cut to a total number of characters."""
     kept = []
     for part in parts:
         if part["type"] == "text":

@@ -169,7 +169,7 @@ class Filter(forms.Form):
 
     @property
     def outcomes(self) -> tuple[str, ...]:
-        """Return the outcomes that can be asked for; "" stands for all."""
+        """Return the outcomes to filter by; "" stands for all."""
         return ("", *(self.FATES if self.is_open else self.BLIND))
 
     def clean_text(self) -> str:
@@ -213,7 +213,7 @@ class Filter(forms.Form):
 
     @property
     def one_step(self) -> int | None:
-        """Return the step whose batch is asked for, if it is a single one."""
+        """Return the step whose batch is shown, if the filter names a single one."""
         first, last = (self.criteria.get(name) for name in ("from_step", "to_step"))
         return first if first == last else None
 

@@ -129,7 +129,7 @@ class RunFilter(forms.Form):
         return bool(self.criteria.keys() - {"sort"})
 
     def project_without_runs(self, user: User) -> Project | None:
-        """Return the project if it is all that is asked for, and has no runs yet."""
+        """Return the project if it is the only criterion, and has no runs yet."""
         if self.criteria.keys() - {"sort"} != {"project"}:
             return None
         named = Project.objects.visible_to(user).filter(slug=self.criteria["project"])

@@ -151,9 +151,9 @@ def _most_changed(rows: Iterable[BatchRow], earlier: dict[int, Attempt]) -> list
 
 
 def previous_attempts(run: Run, groups: Collection[int]) -> dict[int, Attempt]:
-    """Return, for each of these groups, the attempt at its task before it, if it has rewards.
+    """Return the previous attempt at each group's task, by group, where it has rewards.
 
-    Rewards are those at admission; for groups that were dropped before, those so far.
+    Rewards are those at admission; of a dropped group, those that it had by then.
     """
     before = (
         Group.objects.filter(

@@ -159,7 +159,7 @@ class BenchForm(forms.Form):
         return matching
 
     def clean(self) -> dict[str, Any]:
-        """Check the replies, the task and the options together, and put together what is wanted."""
+        """Check the replies, the task and the options together, and build the trial's request."""
         super().clean()
         data = self.cleaned_data
         replies = self._replies()

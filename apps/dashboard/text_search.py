@@ -72,7 +72,7 @@ def search_ids(
     among: QuerySet[Rollout],
     reach: int | None,
 ) -> tuple[list[int], int | None]:
-    """Return at most so many ids from the cursor on, and the id up to which was searched.
+    """Return up to `most` ids from the cursor on, and the id up to which the search came.
 
     That id is None if there is nothing beyond it. `reach` bounds how many of `among` are scanned if
     other conditions have no index.

@@ -63,14 +63,17 @@ def rejected(answers: Sequence[Answer], chosen: Answer, over: float = OVER) -> l
 
 
 def draw_demonstrations(run: Run, from_version: int = 0) -> tuple[int, int]:
-    """Save the shortest right answer to each task of the run; return how many are new and known."""
+    """Save the shortest right answer to each task of the run.
+
+    Return how many are new and how many existed.
+    """
     return _keep(Demonstration, _draw_lessons(run, from_version, _demonstrations))
 
 
 def draw_preferences(run: Run, from_version: int = 0, over: float = OVER) -> tuple[int, int]:
     """Save every pair of a shortest right answer and a rejected one.
 
-    Return how many are new and known.
+    Return how many are new and how many existed.
     """
     return _keep(
         Preference, _draw_lessons(run, from_version, lambda answers: _preferences(answers, over))

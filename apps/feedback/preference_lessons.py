@@ -27,7 +27,7 @@ NO_ORDER = "their rater put no other answer of the group above or below"
 
 @dataclass
 class DrawnLessons:
-    """The result: new and known lessons from `ratings` of the run's ratings.
+    """The result: new and existing lessons from `ratings` of the run's ratings.
 
     `late` were among them; `skipped` counts the unused ones by reason.
     """

@@ -150,7 +150,7 @@ class Alert(models.Model):
 
     @unit_of_work
     def acknowledge(self, by: User, hours: float | None) -> None:
-        """Acknowledge the alert for so many hours, or until it closes.
+        """Acknowledge the alert for this number of hours, or until it closes.
 
         Raises NotPossible once it is closed.
         """

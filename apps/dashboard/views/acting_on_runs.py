@@ -136,7 +136,7 @@ def _owned(request: SignedInRequest, runs: list[Run]) -> list[Run]:
 
 
 def _confirm_stop(request: SignedInRequest, runs: list[Run]) -> HttpResponse:
-    """Render the question whether to stop these runs; a wrong number is said, and asked again."""
+    """Render the page that confirms stopping these runs; a wrong number gets an error there."""
     count = request.POST.get("count", "").strip()
     stoppable = [run for run in runs if run.state not in Run.ENDED]
     if not stoppable:
@@ -169,7 +169,7 @@ def _back(request: SignedInRequest) -> HttpResponse:
 
 
 def _chosen_runs(request: SignedInRequest, runs: QuerySet[Run]) -> QuerySet[Run]:
-    """Return those of these runs that are ticked; with `all`, those that match the list's filter.
+    """Return the ticked ones of these runs; with `all`, those that match the list's filter.
 
     Raises Http404 for a filter or an id that is invalid, ValueError if too many match.
     """

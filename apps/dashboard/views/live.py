@@ -79,7 +79,7 @@ def over(request: SignedInRequest) -> HttpResponse:
 
 
 def _all_over_message(runs: list[Run]) -> str:
-    """Return a sentence that none of these runs streams; empty if one does, or there is none."""
+    """Return a note if none of these runs streams replies; "" if one does, or without runs."""
     if not runs or any(run.state == Run.State.RUNNING for run in runs):
         return ""
     states = ", ".join(f"{run.slug} is {run.get_state_display()}" for run in runs)

@@ -74,7 +74,7 @@ class AddForm(TemplateForm):
 
     @property
     def new_model(self) -> NewModel:
-        """Return what is asked for."""
+        """Return the model to import, as posted."""
         data = self.cleaned_data
         kind = data["kind"]
         return NewModel(

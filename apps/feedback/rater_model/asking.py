@@ -174,7 +174,7 @@ class _Round:
 def asked_so_far(run: Run) -> Counter:
     """Return the number of decisions by purpose.
 
-    It counts those that were asked for and are still wanted, and those that were made.
+    It counts decisions that were made, and open requests for others.
     """
     slots = Slot.objects.filter(run=run, state__in=STANDING, item__purpose__in=COUNTED)
     return Counter(dict(slots.values_list("item__purpose").annotate(n=Count("pk"))))

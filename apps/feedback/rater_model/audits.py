@@ -136,7 +136,7 @@ def alarms(
         )
     if _has_turned(audits):
         alarms["turned"] = (
-            "People's words fall while predictions rise. Pause the run, ask 10 audits, let it"
+            "People's ratings fall while predictions rise. Pause the run, ask 10 audits, let it"
             " refit."
         )
     if (

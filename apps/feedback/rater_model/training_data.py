@@ -33,7 +33,7 @@ def not_set_aside(ratings: RatingQuerySet, settled: QuerySet[Adjudication]) -> R
 
 
 def has_learnable(run: Run, minimum: int) -> bool:
-    """Tell whether the model can already learn so many ratings.
+    """Tell whether the model can already learn at least `minimum` ratings.
 
     It reads the oldest first, and no more than necessary.
     """

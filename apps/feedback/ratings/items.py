@@ -147,11 +147,11 @@ LOCK = """
 
 @dataclass(frozen=True)
 class LockedSlot:
-    """A slot with its item, group and run, all locked, and what was said about the item before.
+    """A slot with its item, group and run, all locked, and the person's earlier ratings.
 
-    `saved_*` is the rating that has the submission's uuid already, `mine_*` the person's own
-    rating in force; `has_words`: the person has a reward of this form, `has_typed`: or has written
-    a part of the reply.
+    `saved_*` is the rating that was saved with the submission's uuid, `mine_*` the person's rating
+    in force. `has_words`: the person has a reward of this form; `has_typed`: the person has
+    written a part of the reply.
     """
 
     slot: Slot
