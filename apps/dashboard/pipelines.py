@@ -114,8 +114,8 @@ def newest_cuts(run: Run) -> list[CutRollout]:
 
 
 def load_quarantine(run: Run) -> Quarantine:
-    tasks = quarantined(run)
-    return Quarantine(list(tasks[:NEWEST]), tasks.count(), run.settings.task_attempts)
+    excluded = quarantined(run)
+    return Quarantine(list(excluded[:NEWEST]), tasks.count(), run.settings.task_attempts)
 
 
 def newest_of_updates(run: Run) -> list[StepItem]:

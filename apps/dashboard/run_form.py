@@ -324,15 +324,7 @@ def _with_choices(
     if knob.address == "rewards":
         return _scorers(knob, choices["rewards"], values["rewards"])
     if knob.kind == "names":
-        options = choices.get(knob.address, ())
-        listed = isinstance(knob.value, list | tuple) and set(map(str, knob.value)) <= {
-            value for value, _, _ in options
-        }
-        return (
-            replace(knob, choices=options)
-            if options and listed
-            else replace(knob, kind="yaml", value=_in_yaml(knob.value))
-        )
+        return _names_to_tick(knob, choices.get(knob.address, ()))
     if knob.address == "algorithm.name":
         options = _with(choices[knob.address], knob.value)
         return replace(knob, kind="picker", choices=options, first_choices=len(RECOMMENDED))
@@ -342,15 +334,27 @@ def _with_choices(
         # Named by what an answer says, as the other choices of this form are.
         choices_by_summary = tuple((name, more, "") for name, _, more in form_choices(knob.value))
         return replace(knob, kind="select", choices=choices_by_summary)
-    if knob.kind == "choice":
-        words = PEOPLE_CHOICES.get(knob.address.removeprefix("people."), {})
-        named = tuple((value, words.get(value, name), more) for value, name, more in knob.choices)
-        return replace(
-            knob,
-            kind="choice" if len(named) <= SHORT_CHOICE else "select",
-            choices=_with(named, knob.value),
-        )
-    return knob
+    return _labelled_choice(knob) if knob.kind == "choice" else knob
+
+
+def _names_to_tick(knob: Knob, options: tuple[tuple[str, str, str], ...]) -> Knob:
+    """Return the field with its options; as YAML if there are none or the value names others."""
+    offered = {value for value, _, _ in options}
+    is_listed = isinstance(knob.value, list | tuple) and set(map(str, knob.value)) <= offered
+    if options and is_listed:
+        return replace(knob, choices=options)
+    return replace(knob, kind="yaml", value=_in_yaml(knob.value))
+
+
+def _labelled_choice(knob: Knob) -> Knob:
+    """Return a choice with its labels; a long one becomes a menu."""
+    words = PEOPLE_CHOICES.get(knob.address.removeprefix("people."), {})
+    named = tuple((value, words.get(value, name), more) for value, name, more in knob.choices)
+    return replace(
+        knob,
+        kind="choice" if len(named) <= SHORT_CHOICE else "select",
+        choices=_with(named, knob.value),
+    )
 
 
 def _scorers(knob: Knob, options: tuple[tuple[str, str, str], ...], value: Any) -> Knob:

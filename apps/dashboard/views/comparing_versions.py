@@ -85,8 +85,6 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
     run = (steered_run if request.method == "POST" else seen_run)(request, project, slug)
     if not sees_judgements(request.user, run):
         raise PermissionDenied("You rate this run blind, so results of its versions are hidden.")
-    steers = may_steer(request, run)
-    offered = _offered_versions(run)
     form = Asking(request.POST) if request.method == "POST" else None
     if form is not None and form.is_valid():
         try:
@@ -95,6 +93,18 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
             )
         except NotPossible as error:
             form.add_error(None, f"{error}.".capitalize())
+    return render(
+        request,
+        "dashboard/weight_compare.html",
+        _comparison_context(request, run, form),
+        status=422 if form is not None else 200,
+    )
+
+
+def _comparison_context(request: SignedInRequest, run: Run, form: Asking | None) -> dict:
+    """Return the context of the comparison of two versions; `form` is a refused one."""
+    steers = may_steer(request, run)
+    offered = _offered_versions(run)
     data = form.data if form is not None else request.GET
     chosen = [
         _chosen_version(run, data.get(name), offered, place)
@@ -103,7 +113,9 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
     existing = [version for version in chosen if version is not None]
     all_exist = len(existing) == len(chosen)
     measured = EvaluationQuery.read(request.GET)
-    context = {
+    first_values = {"temperature": f"{COLDEST:g}", "max_tokens": TOKENS, "tasks": TASKS}
+    own = run.comparisons.filter(by=request.user)
+    return {
         "section": "runs",
         "run": run,
         "offered": _with_chosen(offered, chosen),
@@ -112,14 +124,8 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
         "steers": steers,
         "may_ask": steers and all_exist and all(version.has_folder for version in existing),
         "sides": list_version_metrics(chosen),
-        "earlier": (
-            run.comparisons.filter(by=request.user).select_related("one", "other")[:EARLIER_SHOWN]
-        ),
-        "knobs": (
-            form.data
-            if form is not None
-            else {"temperature": f"{COLDEST:g}", "max_tokens": TOKENS, "tasks": TASKS}
-        ),
+        "earlier": own.select_related("one", "other")[:EARLIER_SHOWN],
+        "knobs": first_values if form is None else form.data,
         "beside": of_versions(existing, measured) if all_exist else None,
         "measured": measured,
         "measures": MEASURES,
@@ -129,9 +135,6 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
         "most_prompts": MOST_PROMPTS,
         "longest": LONGEST_TEXT,
     }
-    return render(
-        request, "dashboard/weight_compare.html", context, status=422 if form is not None else 200
-    )
 
 
 @require_safe

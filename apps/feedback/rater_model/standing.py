@@ -34,7 +34,7 @@ def standing(run: Run, learner: Learner) -> dict[str, object]:
     audits, comparisons = load_newest_audits(run)
     accuracy = share_right(comparisons) if people.form in COMPARES else pair_accuracy(audits)
     distinct = distinct_share(run)
-    recent = recent_word(learner)
+    recent = mean_recent_value(learner)
     agreed = measure_agreement(run)
     return {
         "accuracy": asdict(accuracy),
@@ -159,7 +159,7 @@ def mean_surprise(run: Run) -> float | None:
     return sum(means) / len(means) if means else None
 
 
-def recent_word(learner: Learner) -> float | None:
+def mean_recent_value(learner: Learner) -> float | None:
     """Return people's mean value of the newest replies."""
     newest = [valued.value for valued in learner.values[-RECENT:]]
     return sum(newest) / len(newest) if len(newest) == RECENT else None
