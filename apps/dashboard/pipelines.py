@@ -115,7 +115,7 @@ def newest_cuts(run: Run) -> list[CutRollout]:
 
 def load_quarantine(run: Run) -> Quarantine:
     excluded = quarantined(run)
-    return Quarantine(list(excluded[:NEWEST]), tasks.count(), run.settings.task_attempts)
+    return Quarantine(list(excluded[:NEWEST]), excluded.count(), run.settings.task_attempts)
 
 
 def newest_of_updates(run: Run) -> list[StepItem]:
