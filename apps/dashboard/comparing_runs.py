@@ -76,7 +76,7 @@ def overlaid(run: Run, names: Iterable[str], axis: str) -> dict[str, dict[str, l
     if axis == "time":
         places = [_since_start(run, place) for place in places]
     curves = document["series"].items()
-    return {name: _known_points(places, curve["y"]) for name, curve in curves}
+    return {name: _measured_points(places, curve["y"]) for name, curve in curves}
 
 
 def _since_start(run: Run, moment: float) -> float:
@@ -87,7 +87,7 @@ def _since_start(run: Run, moment: float) -> float:
     return round((moment - run.started_at.timestamp()) / 60, 3) if run.started_at else 0.0
 
 
-def _known_points(places: Sequence[float], values: Sequence[float | None]) -> dict[str, list]:
+def _measured_points(places: Sequence[float], values: Sequence[float | None]) -> dict[str, list]:
     pairs = [
         (place, value) for place, value in zip(places, values, strict=True) if value is not None
     ]

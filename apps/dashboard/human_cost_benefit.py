@@ -228,10 +228,10 @@ def _judged_values(plan: RunConfig, judged: set[int]) -> tuple[dict[int, float],
     kinds = {pk: find_judged_kind(domain, judged_by) for pk, domain, judged_by in rows}
     machine = {pk: _machine(judgements, plan, kinds[pk]) for pk, judgements in words.items()}
     people = {pk: peoples_word(judgements) for pk, judgements in human.items()}
-    return _known_values(machine), _known_values(people)
+    return _without_missing(machine), _without_missing(people)
 
 
-def _known_values(values: Mapping[int, float | None]) -> dict[int, float]:
+def _without_missing(values: Mapping[int, float | None]) -> dict[int, float]:
     return {pk: value for pk, value in values.items() if value is not None}
 
 

@@ -212,10 +212,10 @@ def _faults(
     faults = []
     for address, words in errors.items():
         section, _, name = address.rpartition(".")
-        is_known = not address or _around(address, addresses) or name in keys.get(section, ())
-        # A field shows the error, but no field shows a key that there is not.
-        [(home, plain)] = placed_among({address: words}, addresses if is_known else ()).items()
-        home = home if is_known else "yaml"
+        is_field = not address or _around(address, addresses) or name in keys.get(section, ())
+        # An error of an unknown key is shown at the YAML, because no field of the form has it.
+        [(home, plain)] = placed_among({address: words}, addresses if is_field else ()).items()
+        home = home if is_field else "yaml"
         place = lines.get(address) or lines.get(_around(home, lines))
         faults.append(Fault(address or home, plain, place, home))
     return tuple(sorted(faults, key=lambda fault: (fault.line is None, fault.line or 0)))

@@ -151,7 +151,7 @@ def _comparisons(user: User, decisions: Iterable[Decision], people: People) -> I
     """Yield for each item that others rated too whether the person's values are near theirs."""
     by_item: dict[int, list[Decision]] = defaultdict(list)
     for decision in decisions:
-        if not decision.is_known and decision.item is not None:
+        if not decision.has_known_answer and decision.item is not None:
             by_item[decision.item].append(decision)
     for votes in by_item.values():
         mine = [_values(vote, people) for vote in votes if vote.rater == user.pk]

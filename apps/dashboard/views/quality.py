@@ -55,11 +55,11 @@ def _metrics(run: Run, decisions: list[Decision]) -> dict:
         "leaning": leaning(decisions),
         "is_weighted": people.aggregation == "weighted",
         "disputes": len(open_disputes(run, decisions)),
-        "is_undecided_twice": not any(_is_known(one) for one in measured),
+        "is_undecided_twice": not any(_has_percent(one) for one in measured),
     }
 
 
-def _is_known(agreement: Agreement) -> bool:
+def _has_percent(agreement: Agreement) -> bool:
     return agreement.percent.value is not None
 
 

@@ -151,7 +151,7 @@ def agreements(decisions: Sequence[Decision]) -> list[Agreement]:
 
     Known answers are left out.
     """
-    by_measure = _last_values(decision for decision in decisions if not decision.is_known)
+    by_measure = _last_values(decision for decision in decisions if not decision.has_known_answer)
     agreements = [_agreement(measure, units) for measure, units in by_measure.items()]
     return sorted(
         agreements,
@@ -202,7 +202,9 @@ def list_agreement_pairs(decisions: Sequence[Decision], measure: Measure) -> lis
     It is Cohen's kappa, with squared distances on a scale.
     """
     names = {decision.rater: decision.name for decision in decisions}
-    units = _last_values(decision for decision in decisions if not decision.is_known)[measure]
+    units = _last_values(decision for decision in decisions if not decision.has_known_answer)[
+        measure
+    ]
     kinds = {
         value: place
         for place, value in enumerate(

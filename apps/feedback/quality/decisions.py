@@ -50,8 +50,8 @@ class Decision:
         return reorder_answer(self.form, self.answer, self.shown, self.unit)
 
     @property
-    def is_known(self) -> bool:
-        """Tell whether the right answer is known."""
+    def has_known_answer(self) -> bool:
+        """Tell whether the item has a known right answer."""
         return self.purpose in ANSWERED
 
 

@@ -30,7 +30,7 @@ def list_disputes(decisions: Sequence[Decision], people: People) -> list[Dispute
     """
     votes: dict[int, list[Decision]] = defaultdict(list)
     for decision in decisions:
-        if decision.item is not None and not decision.is_known:
+        if decision.item is not None and not decision.has_known_answer:
             votes[decision.item].append(decision)
     candidates = [
         Dispute(item, own[::-1], widest_range(own, people))

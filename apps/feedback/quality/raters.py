@@ -205,7 +205,7 @@ def leaning(decisions: Iterable[Decision]) -> SideBias:
     for decision in decisions:
         best = (
             _best_replies(decision)
-            if decision.form in COMPARES and not decision.is_known
+            if decision.form in COMPARES and not decision.has_known_answer
             else set()
         )
         if best and len(best) < len(decision.shown):
