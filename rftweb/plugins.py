@@ -12,12 +12,12 @@ __all__ = ["PluginOptions"]
 
 HOMES = {
     "Answer": "apps.feedback.forms.form",
-    "Asked": "apps.feedback.forms.form",
     "BadAnswer": "apps.feedback.forms.form",
     "Form": "apps.feedback.forms.form",
     "FormOptions": "apps.feedback.forms.form",
     "Message": "apps.alerts.messages",
     "People": "apps.runs.people",
+    "Question": "apps.feedback.forms.form",
     "one_of": "apps.feedback.forms.words",
     "required": "apps.feedback.forms.words",
     "whole": "apps.feedback.forms.words",

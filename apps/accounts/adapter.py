@@ -33,10 +33,10 @@ class InviteOnlyAdapter(DefaultAccountAdapter):
     def post_login(self, request: HttpRequest, user: User, **options: object) -> HttpResponse:
         """Sign in and remember this browser as one of the user's own."""
         response = super().post_login(request, user, **options)
-        known = {"login": user.get_username().lower(), "browser": secrets.token_urlsafe(12)}
+        payload = {"login": user.get_username().lower(), "browser": secrets.token_urlsafe(12)}
         response.set_cookie(
             KNOWN_BROWSER_COOKIE,
-            signing.dumps(known, salt=SALT),
+            signing.dumps(payload, salt=SALT),
             max_age=KNOWN_BROWSER_SECONDS,
             secure=settings.HTTPS,
             httponly=True,
@@ -68,9 +68,9 @@ def _send(message: EmailMessage) -> None:
 def _known_browser(request: HttpRequest, login: str) -> str:
     """Return the id of a browser that has signed in to this account before, else ""."""
     try:
-        known = signing.loads(
+        payload = signing.loads(
             request.COOKIES.get(KNOWN_BROWSER_COOKIE, ""), salt=SALT, max_age=KNOWN_BROWSER_SECONDS
         )
     except signing.BadSignature:
         return ""
-    return known["browser"] if known["login"] == login else ""
+    return payload["browser"] if payload["login"] == login else ""

@@ -91,7 +91,7 @@ class _Statement:
             raise TypeError("a compiled query would keep this time for ever: use Now()")
         self.names = [value.name for value in values if isinstance(value, Parameter)]
         place = iter(values)
-        self.sql = PLACES.sub(lambda found: _literal(found[0], place), sql)
+        self.sql = PLACES.sub(lambda match: _literal(match[0], place), sql)
 
     def bound(self, given: Mapping[str, Any]) -> list[Any]:
         return [given[name] for name in self.names]
@@ -164,7 +164,7 @@ class _Select:
         # The compiler is not kept: it would hold this thread's connection open.
         compiler = rows.query.get_compiler(using=connection.alias)
         self.statement = _Statement(*compiler.as_sql())
-        self.select, self.told = compiler.select, compiler.klass_info
+        self.select, self.class_info = compiler.select, compiler.klass_info
         self.annotations = compiler.annotation_col_map
         columns = [column for column, *_ in self.select[: compiler.col_count]]
         self.converters = compiler.get_converters(columns)
@@ -184,8 +184,8 @@ class _Select:
         """Return what a statement with the columns of this query finds."""
         with prepared_cursor() as cursor:
             cursor.execute(statement.sql, statement.bound(given))
-            found: Iterable[Sequence[Any]] = cursor.fetchall()
-        return self.made(map(self._converted, found) if self.converters else found)
+            rows: Iterable[Sequence[Any]] = cursor.fetchall()
+        return self.made(map(self._converted, rows) if self.converters else rows)
 
     def _converted(self, row: Sequence[Any]) -> Sequence[Any]:
         """Return a row with the values that fields make of those of the database, such as JSON."""
@@ -195,22 +195,22 @@ class _Select:
                 values[place] = convert(values[place], column, connection)
         return values
 
-    def _tuples(self, found: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
-        return map(tuple, found)
+    def _tuples(self, rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+        return map(tuple, rows)
 
-    def _first_columns(self, found: Iterable[Sequence[Any]]) -> Iterator[Any]:
-        return (row[0] for row in found)
+    def _first_columns(self, rows: Iterable[Sequence[Any]]) -> Iterator[Any]:
+        return (row[0] for row in rows)
 
-    def _objects(self, found: Iterable[Sequence[Any]]) -> Iterator[Any]:
+    def _objects(self, rows: Iterable[Sequence[Any]]) -> Iterator[Any]:
         """Make the objects of these rows as Django's ModelIterable does."""
-        fields = self.told["select_fields"]
+        fields = self.class_info["select_fields"]
         first, last = fields[0], fields[-1] + 1
         names = [column.target.attname for column, *_ in self.select[first:last]]
         related = get_related_populators(  # type: ignore[call-arg] # stubs of a newer Django
-            self.told, self.select, connection.alias
+            self.class_info, self.select, connection.alias
         )
-        for row in found:
-            made = self.told["model"].from_db(connection.alias, names, row[first:last])
+        for row in rows:
+            made = self.class_info["model"].from_db(connection.alias, names, row[first:last])
             for one in related:
                 one.populate(row, made)
             for name, place in self.annotations.items():

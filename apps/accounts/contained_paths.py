@@ -63,33 +63,33 @@ def contained_file(folder: Path, name: object, *, may_share: bool = False) -> Pa
 
     A file with several hard links is refused unless `may_share`: its other name may be anywhere.
     """
-    found, status = _contained(folder, name)
+    path, status = _contained(folder, name)
     if not stat.S_ISREG(status.st_mode):
         raise UnsafePath(name, "is not a regular file")
     if status.st_nlink > 1 and not may_share:
         raise UnsafePath(name, "is a hard link; use a copy of the file")
-    return found
+    return path
 
 
 def contained_folder(folder: Path, name: object) -> Path:
     """Return the real path of the folder that `name` means inside `folder`. Raises UnsafePath."""
-    found, status = _contained(folder, name)
+    path, status = _contained(folder, name)
     if not stat.S_ISDIR(status.st_mode):
         raise UnsafePath(name, "is not a folder")
-    return found
+    return path
 
 
 def _contained(folder: Path, name: object) -> tuple[Path, os.stat_result]:
     parts = safe_parts(name)
     root = folder.resolve()
     try:
-        found = root.joinpath(*parts).resolve(strict=True)
-        status = found.stat()
+        path = root.joinpath(*parts).resolve(strict=True)
+        status = path.stat()
     except (OSError, RuntimeError):  # missing, or links that form a cycle
         raise UnsafePath(name, "is not in the folder") from None
-    if root not in found.parents:
+    if root not in path.parents:
         raise UnsafePath(name, "points outside the folder")
-    return found, status
+    return path, status
 
 
 def _folded(name: str) -> str:

@@ -72,8 +72,8 @@ def _claim() -> list[InvitationMail]:
     InvitationMail.objects.filter(pk__in=ids).update(
         due_at=Now() + timedelta(seconds=CLAIMED_S), attempts=F("attempts") + 1
     )
-    found = InvitationMail.objects.filter(pk__in=ids)
-    return list(found.select_related("invitation__project", "invitation__created_by"))
+    mails = InvitationMail.objects.filter(pk__in=ids)
+    return list(mails.select_related("invitation__project", "invitation__created_by"))
 
 
 def _send(mail: InvitationMail) -> None:

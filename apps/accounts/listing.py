@@ -26,13 +26,14 @@ class Query(serializers.Serializer):
     def of(cls, request: Request) -> dict:
         """Return the checked parameters. Raise ValidationError."""
         parameters = request.query_params
-        known = cls().fields.keys()
+        field_names = cls().fields.keys()
         wrong = {
-            name[:100]: ["Unknown parameter."] for name in sorted(set(parameters) - set(known))
+            name[:100]: ["Unknown parameter."]
+            for name in sorted(set(parameters) - set(field_names))
         }
         wrong |= {
             name: ["Give this parameter once."]
-            for name in known
+            for name in field_names
             if len(parameters.getlist(name)) > 1
         }
         if wrong:
@@ -84,12 +85,14 @@ def list_page(
     """
     limit = query["limit"]
     if "after" in query:
-        found = list(rows.filter(pk__gt=query["after"]).order_by("pk")[: limit + 1])
+        page_rows = list(rows.filter(pk__gt=query["after"]).order_by("pk")[: limit + 1])
     else:
         older = rows.filter(pk__lt=query["before"]) if "before" in query else rows
-        found = list(older.order_by("-pk")[: limit + 1])
-    items = show(found[:limit], many=True, context=context(found[:limit]) if context else {}).data
-    return {"items": items, "more": len(found) > limit}
+        page_rows = list(older.order_by("-pk")[: limit + 1])
+    items = show(
+        page_rows[:limit], many=True, context=context(page_rows[:limit]) if context else {}
+    ).data
+    return {"items": items, "more": len(page_rows) > limit}
 
 
 def page_serializer(show: type[serializers.Serializer]) -> serializers.Serializer:

@@ -61,19 +61,19 @@ def lock_ids(rows: QuerySet, skip_locked: bool = False) -> list[int]:
 
 def lock_first(rows: QuerySet[M], *of: str, skip_locked: bool = False) -> M | None:
     """Lock the row with the lowest id; None when there is none."""
-    found = lock_rows(rows.order_by("pk")[:1], *of, skip_locked=skip_locked)
-    return found[0] if found else None
+    locked = lock_rows(rows.order_by("pk")[:1], *of, skip_locked=skip_locked)
+    return locked[0] if locked else None
 
 
 def lock_one(rows: QuerySet[M], *of: str) -> M:
     """Lock the only row of this query. Raises the model's DoesNotExist."""
-    found = lock_rows(rows, *of)
-    if len(found) != 1:
-        error = "MultipleObjectsReturned" if found else "DoesNotExist"
+    locked = lock_rows(rows, *of)
+    if len(locked) != 1:
+        error = "MultipleObjectsReturned" if locked else "DoesNotExist"
         raise getattr(rows.model, error)(
-            f"{len(found)} rows of {rows.model.__name__} to lock, not one"
+            f"{len(locked)} rows of {rows.model.__name__} to lock, not one"
         )
-    return found[0]
+    return locked[0]
 
 
 def is_conflict(error: BaseException) -> bool:

@@ -26,13 +26,13 @@ class Schema(AutoSchema):
     """An operation's schema that includes the problem responses it can give."""
 
     def _get_response_bodies(self, direction: Literal["request", "response"] = "response") -> dict:
-        found = super()._get_response_bodies(direction)
+        responses = super()._get_response_bodies(direction)
         for status in _problem_statuses(self.method):
-            found.setdefault(
+            responses.setdefault(
                 str(status),
                 self._get_response_for_code(Problem, str(status), [MEDIA_TYPE], direction),
             )
-        return found
+        return responses
 
 
 class KeptSchema(SchemaGenerator):

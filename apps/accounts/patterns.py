@@ -54,8 +54,8 @@ def _compiled(pattern: str) -> Any:
         raise BadPattern(f"{pattern[:100]!r} is not supported: {_reason(pattern, error)}") from None
 
 
-def _as_re2(found: re.Match[str]) -> str:
-    return found[1] or rf"\x{{{found[2]}}}"
+def _as_re2(match: re.Match[str]) -> str:
+    return match[1] or rf"\x{{{match[2]}}}"
 
 
 def _reason(pattern: str, error: Exception) -> str:

@@ -162,8 +162,8 @@ def problem_document(
         problems = errors.items()
         more["errors"] = {field: [public_text(word) for word in words] for field, words in problems}
     title = HTTPStatus(status).phrase
-    known = {"type": f"urn:rftweb:{kind}", "title": title, "status": int(status)}
-    return {**known, "detail": public_text(detail), **more}
+    standard_members = {"type": f"urn:rftweb:{kind}", "title": title, "status": int(status)}
+    return {**standard_members, "detail": public_text(detail), **more}
 
 
 def by_field(detail: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, list[str]]]:

@@ -60,10 +60,10 @@ def _pattern(roots: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.])(?P<root>{places})(?![\w.-]){REST}")
 
 
-def _short(found: re.Match[str]) -> str:
-    rest = found["rest"].strip("/")
+def _short(match: re.Match[str]) -> str:
+    rest = match["rest"].strip("/")
     if not rest:
         return NAMELESS
-    if found["root"] == str(settings.BASE_DIR):
+    if match["root"] == str(settings.BASE_DIR):
         return rest
     return rest.rpartition("/")[2]

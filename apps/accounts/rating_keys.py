@@ -112,10 +112,10 @@ def by_form(chosen: Mapping[str, str]) -> dict[str, dict[str, str]]:
     The page looks up a pressed key in it.
     """
     keys = keys_by_action(chosen)
-    found: dict[str, dict[str, str]] = {}
+    actions_by_form: dict[str, dict[str, str]] = {}
     for action in ACTIONS:
-        found.setdefault(action.form, {})[keys[action.name]] = action.name
-    return found
+        actions_by_form.setdefault(action.form, {})[keys[action.name]] = action.name
+    return actions_by_form
 
 
 def _normalize_key(key: str) -> str:

@@ -111,18 +111,18 @@ class Redactor:
         return text
 
     def _mark_part(
-        self, kind: str, part_of: Callable[[re.Match[str]], str], found: re.Match[str]
+        self, kind: str, part_of: Callable[[re.Match[str]], str], match: re.Match[str]
     ) -> str:
         """Return a match with its part replaced by the mark of this kind.
 
         `part_of` returns the beginning of the match that is of this kind; "" leaves the match
         unchanged.
         """
-        part = part_of(found)
+        part = part_of(match)
         if not part:
-            return found[0]
+            return match[0]
         self.counts[kind] += 1
-        return MARKS[kind] + found[0][len(part) :]
+        return MARKS[kind] + match[0][len(part) :]
 
     @overload
     def all_of(self, value: Mapping[str, Any]) -> dict[str, Any]: ...
@@ -157,22 +157,22 @@ class Redactor:
 # -- decide whether a match is personal data
 
 
-def _whole_match(found: re.Match[str]) -> str:
-    return found[0]
+def _whole_match(match: re.Match[str]) -> str:
+    return match[0]
 
 
-def _iban(found: re.Match[str]) -> str:
+def _iban(match: re.Match[str]) -> str:
     """Return the valid IBAN at the beginning of a match, or "".
 
     The rest of the match may be the next word.
     """
-    text = found[0]
+    text = match[0]
     length = IBANS.get(text[:2].upper(), 0)
     ends = [at for at, sign in enumerate(text, start=1) if sign.isalnum()]
     if not length or len(ends) < length:
         return ""
     end = ends[length - 1]
-    following = text[end : end + 1] or found.string[found.end() : found.end() + 1]
+    following = text[end : end + 1] or match.string[match.end() : match.end() + 1]
     if following.isalnum():
         return ""
     signs = re.sub(r"\W", "", text[:end]).upper()
@@ -180,9 +180,9 @@ def _iban(found: re.Match[str]) -> str:
     return text[:end] if number % 97 == 1 else ""
 
 
-def _card(found: re.Match[str]) -> str:
-    digits = re.sub(r"\W", "", found[0])
-    return found[0] if CARDS.fullmatch(digits) and luhn(digits) else ""
+def _card(match: re.Match[str]) -> str:
+    digits = re.sub(r"\W", "", match[0])
+    return match[0] if CARDS.fullmatch(digits) and luhn(digits) else ""
 
 
 def luhn(digits: str) -> bool:
@@ -201,11 +201,11 @@ def luhn(digits: str) -> bool:
     )
 
 
-def _address(found: re.Match[str]) -> str:
+def _address(match: re.Match[str]) -> str:
     """Return the IP address in a match; "" for loopback, versions, slices of lists and times."""
-    before = found.string[max(0, found.start() - LOOKED_BACK) : found.start()]
+    before = match.string[max(0, match.start() - LOOKED_BACK) : match.start()]
     try:
-        address = ipaddress.ip_address(found[0])
+        address = ipaddress.ip_address(match[0])
     except ValueError:
         return ""
     if (
@@ -215,14 +215,14 @@ def _address(found: re.Match[str]) -> str:
     ):
         return ""
     if address.version == 6 and not (
-        any(map(str.isdigit, found[0])) and max(map(len, found[0].split(":"))) > 2
+        any(map(str.isdigit, match[0])) and max(map(len, match[0].split(":"))) > 2
     ):
         return ""
-    return found[0]
+    return match[0]
 
 
-def _phone(found: re.Match[str]) -> str:
-    text = found[0]
+def _phone(match: re.Match[str]) -> str:
+    text = match[0]
     digits = re.sub(r"\D", "", text)
     fewest, most = (8, 15) if text.startswith(("+", "00")) else (9, 12)
     is_number = re.fullmatch(r"\+(\d+\.\d+|\d{1,3}(\.\d{3})+)", text) is not None
@@ -233,7 +233,7 @@ def _phone(found: re.Match[str]) -> str:
         or not set(digits) - set("01")
     ):
         return ""
-    before = found.string[max(0, found.start() - LOOKED_BACK) : found.start()]
+    before = match.string[max(0, match.start() - LOOKED_BACK) : match.start()]
     is_listed = NUMBERS.search(before) is not None and OF_PHONES.search(before) is None
     if not text.startswith(("+", "(", "00")) and (_is_series(text) or is_listed):
         return ""

@@ -31,7 +31,7 @@ class SignedIn(ModelBackend):
     """An authentication backend with Django's passwords and permissions."""
 
     def get_user(self, user_id: int) -> User | None:
-        found = next(
+        user = next(
             iter(User.objects.raw("SELECT * FROM accounts_user WHERE id = %s", [user_id])), None
         )
-        return found if found and self.user_can_authenticate(found) else None
+        return user if user and self.user_can_authenticate(user) else None

@@ -38,11 +38,11 @@ def _concerned() -> Iterator[tuple[Run, Run, str]]:
     )
     live = asking.running().exclude(evaluates__run__config__budget=None)
     held = asking.filter(state=Run.State.PAUSED, state_reason__startswith=HELD)
-    known: dict[int, str] = {}
+    used_up_by_run: dict[int, str] = {}
     for evaluation in (live | held).order_by("pk"):
         if evaluation.evaluates is None:  # the policy's own weights: of no run
             continue
         run = evaluation.evaluates.run
-        if run.pk not in known:
-            known[run.pk] = used_up(run)
-        yield evaluation, run, known[run.pk]
+        if run.pk not in used_up_by_run:
+            used_up_by_run[run.pk] = used_up(run)
+        yield evaluation, run, used_up_by_run[run.pk]

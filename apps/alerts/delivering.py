@@ -107,10 +107,10 @@ def _claim() -> list[Delivery]:
     """
     ids = lock_ids(due_deliveries().order_by("due_at")[:AT_ONCE], skip_locked=True)
     Delivery.objects.filter(pk__in=ids).update(due_at=after(CLAIMED_S), attempts=F("attempts") + 1)
-    found = Delivery.objects.filter(pk__in=ids).select_related(
+    deliveries = Delivery.objects.filter(pk__in=ids).select_related(
         "channel__project", "entry__alert__run__project"
     )
-    return list(found.order_by("pk"))
+    return list(deliveries.order_by("pk"))
 
 
 def _settle(delivery: Delivery, outcome: str | NotSent) -> None:

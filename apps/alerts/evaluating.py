@@ -83,12 +83,12 @@ def _settle_all(
     alerts: QuerySet[Alert],
     only: frozenset[str] = frozenset(RULES),
 ) -> Counter[str]:
-    known: dict[int, list[Alert]] = defaultdict(list)
+    alerts_by_run: dict[int, list[Alert]] = defaultdict(list)
     for alert in alerts.filter(run__in=runs).order_by("pk"):
-        known[alert.run_id].append(alert)
+        alerts_by_run[alert.run_id].append(alert)
     done: Counter[str] = Counter()
     for run in runs:
-        done.update(_settle_alone(run, facts[run.pk], known[run.pk], only))
+        done.update(_settle_alone(run, facts[run.pk], alerts_by_run[run.pk], only))
     return done
 
 
@@ -98,19 +98,21 @@ def _readable(runs: Iterable[Run]) -> list[Run]:
     A run whose configuration another release wrote is skipped, so that it does not block the
     others.
     """
-    found = []
+    readable = []
     for run in runs:
         try:
-            found += [run] if run.settings else []
+            readable += [run] if run.settings else []
         except ConfigError as error:
             log.error("configuration_unreadable", run=run, reason=str(error))
-    return found
+    return readable
 
 
-def _settle_alone(run: Run, facts: Facts, known: list[Alert], only: frozenset[str]) -> Counter[str]:
+def _settle_alone(
+    run: Run, facts: Facts, known_alerts: list[Alert], only: frozenset[str]
+) -> Counter[str]:
     """Settle one run and log any exception, so that the other runs are still evaluated."""
     try:
-        return _settle(run, facts, known, only)
+        return _settle(run, facts, known_alerts, only)
     except (OperationalError, InterfaceError):  # the database is unavailable for every run
         raise
     except Exception:
@@ -118,40 +120,51 @@ def _settle_alone(run: Run, facts: Facts, known: list[Alert], only: frozenset[st
         return Counter()
 
 
-def _settle(run: Run, facts: Facts, known: list[Alert], only: frozenset[str]) -> Counter[str]:
+def _settle(
+    run: Run, facts: Facts, known_alerts: list[Alert], only: frozenset[str]
+) -> Counter[str]:
     """Bring the run's alerts into line with what the rules find now.
 
     Alerts of a rule that raised an exception stay as they are.
     """
-    open_ones = {(alert.rule, alert.key): alert for alert in known}
-    found, broken = _evaluate_rules(run, facts, open_ones, only)
-    for place, one in found.items():
-        if (alert := open_ones.get(place)) and (alert.words, alert.todo) != (one.words, one.todo):
-            Alert.objects.filter(pk=alert.pk).update(
-                words=one.words, todo=one.todo, measured=one.measured
-            )
-    if held := [alert.pk for place, alert in open_ones.items() if place in found]:
-        Alert.objects.filter(pk__in=held).update(seen_at=Now())
-    new = {place: one for place, one in found.items() if place not in open_ones}
-    gone = {
-        place: alert
-        for place, alert in open_ones.items()
-        if place not in found and place[0] not in broken
-    }
-    over = {alert: why for alert in gone.values() if (why := _why_over(run, facts, alert))}
+    open_alerts = {(alert.rule, alert.key): alert for alert in known_alerts}
+    findings, broken = _evaluate_rules(run, facts, open_alerts, only)
+    _update_open_alerts(open_alerts, findings)
+    new = {place: finding for place, finding in findings.items() if place not in open_alerts}
+    unseen = [
+        alert
+        for place, alert in open_alerts.items()
+        if place not in findings and place[0] not in broken
+    ]
+    over = {alert: why for alert in unseen if (why := _why_over(run, facts, alert))}
     pausing = [
         place
-        for place, one in found.items()
-        if _asks_for_pause(run, facts, open_ones.get(place), place[0], one)
+        for place, finding in findings.items()
+        if _asks_for_pause(run, facts, open_alerts.get(place), place[0], finding)
     ]
     if not (new or over or pausing):
         return Counter()
-    return _write(run, open_ones, found, new, over, pausing)
+    return _write(run, open_alerts, findings, new, over, pausing)
+
+
+def _update_open_alerts(
+    open_alerts: Mapping[tuple[str, str], Alert], findings: Mapping[tuple[str, str], AlertFinding]
+) -> None:
+    """Update the alerts that were found again: when they were seen, and changed texts."""
+    seen = {place: alert for place, alert in open_alerts.items() if place in findings}
+    for place, alert in seen.items():
+        finding = findings[place]
+        if (alert.words, alert.todo) != (finding.words, finding.todo):
+            Alert.objects.filter(pk=alert.pk).update(
+                words=finding.words, todo=finding.todo, measured=finding.measured
+            )
+    if seen:
+        Alert.objects.filter(pk__in=[alert.pk for alert in seen.values()]).update(seen_at=Now())
 
 
 @unit_of_work
 def _write(
-    run: Run, open_ones: dict, found: dict, new: dict, over: dict, pausing: list
+    run: Run, open_alerts: dict, findings: dict, new: dict, over: dict, pausing: list
 ) -> Counter[str]:
     """Write a run's opened, updated and closed alerts in one transaction.
 
@@ -161,32 +174,34 @@ def _write(
     locked = Run.locked(run.pk, "project", "topic")
     if locked.state != run.state:
         return Counter()
-    known = [open_ones[place] for place in pausing if place in open_ones]
-    lock_ids(Alert.objects.filter(pk__in=[alert.pk for alert in (*over, *known)]))
+    pausing_alerts = [open_alerts[place] for place in pausing if place in open_alerts]
+    lock_ids(Alert.objects.filter(pk__in=[alert.pk for alert in (*over, *pausing_alerts)]))
     opened = {place: _open(locked, place, one) for place, one in new.items()}
     for alert, why in over.items():
         _close(locked, alert, why)
-    paused = sum(_pause(locked, (open_ones | opened)[place], found[place]) for place in pausing)
+    paused = sum(
+        _pause(locked, (open_alerts | opened)[place], findings[place]) for place in pausing
+    )
     return Counter(opened=len(opened), closed=len(over), paused=paused)
 
 
 def _evaluate_rules(
-    run: Run, facts: Facts, open_ones: Mapping[tuple[str, str], Alert], only: frozenset[str]
+    run: Run, facts: Facts, open_alerts: Mapping[tuple[str, str], Alert], only: frozenset[str]
 ) -> tuple[dict[tuple[str, str], AlertFinding], set[str]]:
     """Return the findings by (rule, key), and the rules that raised an exception.
 
     Rules are applied to live runs only.
     """
-    found: dict[tuple[str, str], AlertFinding] = {}
+    findings: dict[tuple[str, str], AlertFinding] = {}
     broken: set[str] = set()
     for name in (name for name in RULES if run.is_live and name in only):
-        keys = frozenset(key for rule, key in open_ones if rule == name)
+        keys = frozenset(key for rule, key in open_alerts if rule == name)
         try:
-            found |= {(name, one.key[:100]): one for one in apply_rule(facts, name, keys)}
+            findings |= {(name, one.key[:100]): one for one in apply_rule(facts, name, keys)}
         except Exception:  # whatever failed in this rule, the others still apply
             log.exception("rule_failed", run=run, rule=name)
             broken.add(name)
-    return found, broken
+    return findings, broken
 
 
 def _why_over(run: Run, facts: Facts, alert: Alert) -> str:

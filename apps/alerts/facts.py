@@ -132,16 +132,16 @@ def gather_facts(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) 
     suspicions = _suspicions(ids)
     fruitless = fruitless_runs(runs)
     failing = _failing({run.project_id for run in runs})
-    found_disks = disks()
+    all_disks = disks()
     heartbeats = _newest_heartbeats()
     gone = lost()
     control = control_plane.read_control_plane()
-    found = {}
+    facts_by_run = {}
     for run in runs:
         plan = run.settings
         live_since = run.state_since or run.started_at or run.created_at
         environment = plan.environment.name if plan.environment else None
-        found[run.pk] = Facts(
+        facts_by_run[run.pk] = Facts(
             now=now,
             plan=plan,
             step=run.step,
@@ -154,7 +154,7 @@ def gather_facts(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) 
             first_gap=first[run.pk]["behaviour_gap"],
             unapplied=unapplied[run.pk],
             unserved=unserved.get(run.pk),
-            disks=found_disks,
+            disks=all_disks,
             heartbeats=heartbeats,
             scorers=scorers[run.pk],
             failing=[one for one in failing[run.project_id] if one.name == environment],
@@ -164,23 +164,23 @@ def gather_facts(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) 
             control=control,
             fruitless=fruitless.get(run.pk),
         )
-    return found
+    return facts_by_run
 
 
 def facts_of_control(runs: Iterable[Run]) -> dict[int, Facts]:
     """Return, by run id, only the facts that the rule `control_behind` reads."""
     control = control_plane.read_control_plane()
-    found = {}
+    facts_by_run = {}
     for run in runs:
         live_since = run.state_since or run.started_at or run.created_at
-        found[run.pk] = Facts(
+        facts_by_run[run.pk] = Facts(
             now=control.now,
             plan=run.settings,
             moved_at=live_since,
             live_since=live_since,
             control=control,
         )
-    return found
+    return facts_by_run
 
 
 def _now() -> datetime:
@@ -190,7 +190,7 @@ def _now() -> datetime:
 
 
 def _groups_by_state(ids: list[int]) -> dict[int, dict[str, GroupsInState]]:
-    found: dict[int, dict[str, GroupsInState]] = defaultdict(dict)
+    groups_by_run: dict[int, dict[str, GroupsInState]] = defaultdict(dict)
     rows = (
         Group.objects.filter(run__in=ids, state__in=list(SINCE)).order_by().values("run", "state")
     )
@@ -200,31 +200,31 @@ def _groups_by_state(ids: list[int]) -> dict[int, dict[str, GroupsInState]]:
     }
     counted = rows.annotate(n=Count("pk"), **oldest).values_list("run", "state", "n", *oldest)
     for run, state, count, *since in counted:
-        found[run][state] = GroupsInState(count, since[list(SINCE).index(state)])
-    return found
+        groups_by_run[run][state] = GroupsInState(count, since[list(SINCE).index(state)])
+    return groups_by_run
 
 
 def _curves(runs: Sequence[Run]) -> dict[int, dict[str, list]]:
-    found: dict[int, dict[str, list]] = defaultdict(lambda: defaultdict(list))
+    curves: dict[int, dict[str, list]] = defaultdict(lambda: defaultdict(list))
     newest = Metric.objects.of_last_steps(runs, STEPS_SEEN).filter(name__in=CURVES)
     for run, name, step, value in newest.order_by("run", "name", "step").values_list(
         "run_id", "name", "step", "value"
     ):
-        found[run][name].append((step, value))
-    return found
+        curves[run][name].append((step, value))
+    return curves
 
 
 def _first_curves(ids: list[int]) -> dict[int, dict[str, list]]:
-    found: dict[int, dict[str, list]] = defaultdict(lambda: defaultdict(list))
+    curves: dict[int, dict[str, list]] = defaultdict(lambda: defaultdict(list))
     first = Metric.objects.filter(run__in=ids, name__in=FIRST_CURVES, step__lte=STEPS_SEEN)
     rows = first.order_by("run", "name", "step").values_list("run_id", "name", "step", "value")
     for run, name, step, value in rows:
-        found[run][name].append((step, value))
-    return found
+        curves[run][name].append((step, value))
+    return curves
 
 
 def _unapplied(ids: list[int]) -> dict[int, list]:
-    found: dict[int, list] = defaultdict(list)
+    unapplied: dict[int, list] = defaultdict(list)
     steps = TrainStep.objects.filter(
         run__in=ids, number__gt=F("run__step") - STEPS_SEEN, committed_at__isnull=False
     )
@@ -234,8 +234,8 @@ def _unapplied(ids: list[int]) -> dict[int, list]:
         .values_list("run_id", "number", "skipped", "committed_at")
     )
     for run, number, why, at in rows:
-        found[run].append((number, why, at))
-    return found
+        unapplied[run].append((number, why, at))
+    return unapplied
 
 
 def _unserved(ids: list[int]) -> dict[int, tuple[int, datetime]]:
@@ -244,38 +244,38 @@ def _unserved(ids: list[int]) -> dict[int, tuple[int, datetime]]:
     Only versions after the newest acknowledged one count; a run whose newest version is
     acknowledged has no entry.
     """
-    heard = Exists(Acknowledgement.objects.filter(weight_version=OuterRef("pk")))
+    acknowledged = Exists(Acknowledgement.objects.filter(weight_version=OuterRef("pk")))
     versions = WeightVersion.objects.filter(
         run__in=ids,
         published_at__isnull=False,
         version__gt=F("run__published_version") - VERSIONS_SEEN,
     )
-    found: dict[int, tuple[int, datetime] | None] = {}
+    oldest: dict[int, tuple[int, datetime] | None] = {}
     rows = (
-        versions.annotate(heard=heard)
+        versions.annotate(is_acknowledged=acknowledged)
         .order_by("run", "version")
-        .values_list("run_id", "version", "published_at", "heard")
+        .values_list("run_id", "version", "published_at", "is_acknowledged")
     )
-    for run, version, at, is_heard in rows:
+    for run, version, at, is_acknowledged in rows:
         assert at is not None  # only published versions were read
-        found[run] = None if is_heard else found.get(run) or (version, at)
-    return {run: first for run, first in found.items() if first}
+        oldest[run] = None if is_acknowledged else oldest.get(run) or (version, at)
+    return {run: first for run, first in oldest.items() if first}
 
 
 def _failing(projects: set[int]) -> dict[int, list[OpenBreaker]]:
-    found: dict[int, list[OpenBreaker]] = defaultdict(list)
+    breakers: dict[int, list[OpenBreaker]] = defaultdict(list)
     for one in Environment.objects.filter(
         project__in=projects, open_until__isnull=False
     ):  # a success clears `open_until`
         assert one.open_until is not None
-        found[one.project_id].append(
+        breakers[one.project_id].append(
             OpenBreaker(one.name, one.open_reason, one.failures, one.open_until)
         )
-    return found
+    return breakers
 
 
 def _scorers(ids: list[int]) -> dict[int, list[RewardWarning]]:
-    found: dict[int, list[RewardWarning]] = defaultdict(list)
+    warnings_by_run: dict[int, list[RewardWarning]] = defaultdict(list)
     for row in (
         Calibration.objects.filter(run__in=ids)
         .exclude(alarm="")
@@ -284,21 +284,21 @@ def _scorers(ids: list[int]) -> dict[int, list[RewardWarning]]:
     ):
         key = row.scorer if row.domain is None else f"{row.scorer} at {row.domain or 'no domain'}"
         assert row.alarmed_at is not None  # it is set with the alarm
-        found[row.run_id].append(
+        warnings_by_run[row.run_id].append(
             RewardWarning(key[:100], alarm_sentence(row, row.alarm), row.alarmed_at)
         )
-    return found
+    return warnings_by_run
 
 
 def _suspicions(ids: list[int]) -> dict[int, list[RewardWarning]]:
-    found: dict[int, list[RewardWarning]] = defaultdict(list)
+    warnings_by_run: dict[int, list[RewardWarning]] = defaultdict(list)
     for one in Suspicion.objects.filter(run__in=ids, state=Suspicion.State.OPEN).order_by("pk"):
-        found[one.run_id].append(
+        warnings_by_run[one.run_id].append(
             RewardWarning(
                 one.kind, f"{TITLES.get(one.kind, one.kind)}: {one.words}", one.first_seen_at
             )
         )
-    return found
+    return warnings_by_run
 
 
 def _newest_heartbeats() -> dict[str, datetime]:
@@ -309,14 +309,14 @@ def _newest_heartbeats() -> dict[str, datetime]:
 def disks() -> list[DiskSpace]:
     """Return the disks that hold weights and data; a disk that holds both appears once."""
     folders = {"weights": settings.WEIGHTS_ROOT, "data": settings.VAR}
-    found: dict[int, DiskSpace] = {}
+    disk_by_device: dict[int, DiskSpace] = {}
     for name, folder in folders.items():
         there = _nearest(folder)
         device = there.stat().st_dev
-        if device not in found:
+        if device not in disk_by_device:
             usage = shutil.disk_usage(there)
-            found[device] = DiskSpace(name, usage.free, usage.total)
-    return list(found.values())
+            disk_by_device[device] = DiskSpace(name, usage.free, usage.total)
+    return list(disk_by_device.values())
 
 
 def _nearest(folder: Path) -> Path:

@@ -95,8 +95,8 @@ def _why_without_rewards(groups: Sequence[int]) -> dict[int, str]:
     """Return, by group, why its rollouts failed or why scorers gave them no reward."""
     missing = Reward.objects.filter(rollout__group__in=groups, value=None)
     failed = Rollout.objects.filter(group__in=groups, state=Rollout.State.FAILED)
-    found = dict(missing.order_by("-pk").values_list("rollout__group", "reason"))
-    return found | dict(failed.order_by("-pk").values_list("group", "stop_reason"))
+    reasons = dict(missing.order_by("-pk").values_list("rollout__group", "reason"))
+    return reasons | dict(failed.order_by("-pk").values_list("group", "stop_reason"))
 
 
 # The window's first group is the oldest of the last `size` dropped groups. Nothing was learned if

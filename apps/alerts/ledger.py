@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from math import isclose
 
-from django.db.models import Count, Exists, F, OuterRef, Q, Sum
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum
 
 from apps.alerts.models import Alert
 from apps.buffer.models import Recorded, Seed
@@ -23,7 +23,8 @@ def sampled_tokens_are_counted() -> Iterator[str]:
     counted = dict(
         Usage.objects.filter(kind=SAMPLED).order_by().values_list("run").annotate(n=Sum("amount"))
     )
-    copied, seeded = (model.objects.filter(group=OuterRef("group")) for model in (Recorded, Seed))
+    copied = Recorded.objects.filter(group=OuterRef("group"))
+    seeded = Seed.objects.filter(group=OuterRef("group"))
     imported = Episode.objects.filter(rollout=OuterRef("pk")).exclude(origin={})
     own = Rollout.objects.filter(state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
     own = own.filter(~Exists(copied), ~Exists(imported), ~Exists(seeded)).order_by()
@@ -45,18 +46,17 @@ def usage_totals_match_their_hours() -> Iterator[str]:
     """
     removals = RunRemoval.objects.filter(state=RunRemoval.State.DONE)
     deleted_in = set(removals.values_list("project", flat=True))
-    hours = Usage.objects.order_by().values_list("kind").annotate(n=Sum("amount"))
-    own = {(run, kind): n for kind, n, run in hours.values_list("kind", "n", "run")}
-    asked = hours.exclude(run__evaluates=None).values_list("kind", "n", "run__evaluates__run")
-    evaluations = {(run, kind): n for kind, n, run in asked}
+    usage = Usage.objects.order_by()
+    own = _sums_by(usage, "run")
+    evaluations = _sums_by(usage.exclude(run__evaluates=None), "run__evaluates__run")
     totals = (
         UsageTotal.objects.select_related("run")
         .annotate(slug=F("run__slug"))
         .order_by("run", "kind")
     )
-    known = {(one.run_id, one.kind): one for one in totals}
-    for place in sorted(own.keys() | evaluations.keys() | known.keys()):
-        total = known.get(place) or UsageTotal(
+    totals_by_place = {(one.run_id, one.kind): one for one in totals}
+    for place in sorted(own.keys() | evaluations.keys() | totals_by_place.keys()):
+        total = totals_by_place.get(place) or UsageTotal(
             run_id=place[0], kind=place[1], own=0.0, evaluations=0.0
         )
         own_sum = own.get(place, 0.0)
@@ -69,6 +69,12 @@ def usage_totals_match_their_hours() -> Iterator[str]:
             yield f"{total}: {stored}; by the hour {own_sum:g} and {evaluations_sum:g}"
 
 
+def _sums_by(usage: QuerySet[Usage], run: str) -> dict[tuple[int, str], float]:
+    """Return the sums over the hours by run and kind; `run` is the column that names the run."""
+    sums = usage.values_list(run, "kind").annotate(total=Sum("amount"))
+    return {(run_id, kind): total for run_id, kind, total in sums}
+
+
 def _agree(total: float, hours: float) -> bool:
     """Tell whether a total is the sum over the hours, apart from rounding."""
     return isclose(total, hours, rel_tol=1e-6, abs_tol=1e-3)
@@ -76,10 +82,10 @@ def _agree(total: float, hours: float) -> bool:
 
 def alerts_have_a_history() -> Iterator[str]:
     """Yield alerts whose history lacks the entry of opening or of closing, or has it twice."""
-    opened, closed = (
-        Count("entries", filter=Q(entries__what=what)) for what in ("opened", "closed")
-    )
-    alerts = Alert.objects.annotate(opened=opened, closed=closed).order_by("pk")
+    alerts = Alert.objects.annotate(
+        opened=Count("entries", filter=Q(entries__what="opened")),
+        closed=Count("entries", filter=Q(entries__what="closed")),
+    ).order_by("pk")
     wrong = alerts.exclude(
         Q(opened=1, closed=0, closed_at=None) | Q(opened=1, closed=1, closed_at__isnull=False)
     )

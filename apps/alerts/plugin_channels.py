@@ -40,7 +40,7 @@ def checked_by_plugin(name: str, address: str) -> str:
 def sent_by_plugin(name: str, message: Message, address: str, seconds: float = CALL_S) -> str:
     """Send a message with the plugin's `send(message, address)`, and return its answer.
 
-    Raises ChannelFailed: also after `seconds`; then the call goes on alone, and is not heard.
+    Raises ChannelFailed, also after `seconds`: the call then continues, and its result is ignored.
     """
     try:
         send = REGISTRY.find(ALERT_CHANNEL, name).call

@@ -126,17 +126,17 @@ def nothing_learned(
     facts: Facts, limit: rule.NothingLearned, is_open: frozenset[str]
 ) -> Iterator[AlertFinding]:
     """Report a window of groups that were all dropped (apps.alerts.learning_stalls finds it)."""
-    found = facts.fruitless
-    if found is None:
+    stall = facts.fruitless
+    if stall is None:
         return
-    causes = "; ".join(f"{count:,} × {words}" for count, words in found.causes)
+    causes = "; ".join(f"{count:,} × {words}" for count, words in stall.causes)
     yield AlertFinding(
-        f"The last {found.groups:,} groups were all dropped. Most common causes: {causes}.",
+        f"The last {stall.groups:,} groups were all dropped. Most common causes: {causes}.",
         "Check some of the dropped groups on the Buffer page, fix the cause, and resume the run."
         " If all replies of a group get the same reward, use easier or harder tasks, larger"
         " groups, or a scorer that tells the replies apart.",
-        found.since,
-        float(found.groups),
+        stall.since,
+        float(stall.groups),
     )
 
 

@@ -40,7 +40,7 @@ def steered_run(request: SignedInRequest, project: str, slug: str) -> Run:
 
 def may_steer(request: SignedInRequest, run: Run) -> bool:
     """Tell whether the user may steer the run; asked once for each run of a request."""
-    known = request.__dict__.setdefault("steered_runs", {})
-    if run.pk not in known:
-        known[run.pk] = Run.objects.steered_by(request.user).filter(pk=run.pk).exists()
-    return known[run.pk]
+    steerable = request.__dict__.setdefault("steered_runs", {})
+    if run.pk not in steerable:
+        steerable[run.pk] = Run.objects.steered_by(request.user).filter(pk=run.pk).exists()
+    return steerable[run.pk]

@@ -37,18 +37,18 @@ def list_offers(run: Run) -> list[Offer]:
     These are the newest evaluation of the run and that of its base, and the newest of other runs
     over the same tasksets. Three queries.
     """
-    found = (
+    evaluations = (
         contestable(run.project)
         .select_related("taskset", "policy", "evaluates__run")
         .order_by("-pk")
     )
-    of_run = found.filter(evaluates__run=run)
+    of_run = evaluations.filter(evaluates__run=run)
     rank = Window(RowNumber(), partition_by=F("taskset"), order_by="-pk")
     own = list(of_run.annotate(rank=rank).filter(Q(rank__lte=OFFERED) | Q(evaluates__version=0)))
     counts = dict(of_run.order_by().values_list("taskset").annotate(n=Count("pk")))
     tasksets = list(dict.fromkeys(one.taskset for one in own if one.taskset))
     others = (
-        list(found.filter(taskset__in=tasksets).exclude(evaluates__run=run)[:OFFERED])
+        list(evaluations.filter(taskset__in=tasksets).exclude(evaluates__run=run)[:OFFERED])
         if own
         else []
     )
@@ -104,19 +104,19 @@ class Row:
     high: float | None = None
 
 
-def build_standings_rows(found: Standings) -> list[Row]:
-    known = [row.strength for row in found.rows if row.strength]
-    if not known:
-        return [Row(row, evaluation_label(row.contestant.run)) for row in found.rows]
-    first = min(one.low for one in known)
-    last = max(one.high for one in known)
+def build_standings_rows(standings: Standings) -> list[Row]:
+    strengths = [row.strength for row in standings.rows if row.strength]
+    if not strengths:
+        return [Row(row, evaluation_label(row.contestant.run)) for row in standings.rows]
+    first = min(one.low for one in strengths)
+    last = max(one.high for one in strengths)
     wide = (last - first) or 1.0
 
     def placed(points: float) -> float:
         return (points - first) / wide
 
     rows = []
-    for row in found.rows:
+    for row in standings.rows:
         label = evaluation_label(row.contestant.run)
         if (strength := row.strength) is None:
             rows.append(Row(row, label))
@@ -126,28 +126,28 @@ def build_standings_rows(found: Standings) -> list[Row]:
     return rows
 
 
-def build_score_matrix(found: Standings) -> list[list[Score | None]]:
+def build_score_matrix(standings: Standings) -> list[list[Score | None]]:
     """Return the scores of row against column, in the order of the standings.
 
     They are None on the diagonal.
     """
-    ids = [row.contestant.pk for row in found.rows]
+    ids = [row.contestant.pk for row in standings.rows]
     return [
-        [None if one == other else found.against.get((one, other), Score()) for other in ids]
+        [None if one == other else standings.against.get((one, other), Score()) for other in ids]
         for one in ids
     ]
 
 
-def list_domain_scores(found: Standings) -> list[tuple[str, list[Score]]]:
+def list_domain_scores(standings: Standings) -> list[tuple[str, list[Score]]]:
     """Return the domains with most votes, with scores in the order of the standings.
 
     Empty without domains.
     """
-    if not any(found.domains):
+    if not any(standings.domains):
         return []
-    ids = [row.contestant.pk for row in found.rows]
+    ids = [row.contestant.pk for row in standings.rows]
     most = sorted(
-        found.domains.items(),
+        standings.domains.items(),
         key=lambda item: (-sum(score.of for score in item[1].values()), item[0]),
     )
     return [

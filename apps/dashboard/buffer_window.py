@@ -104,9 +104,9 @@ def load_buffer_window(run: Run) -> Window:
         "judged_at",
         "closed_at",
     )
-    found = list(drawn.only("pk", "run", *columns)[: most + 1])
-    groups = {group.pk: group for group in found[:most]}
-    return Window(run, list(groups.values()), _fates(run, groups), len(found) <= most)
+    newest = list(drawn.only("pk", "run", *columns)[: most + 1])
+    groups = {group.pk: group for group in newest[:most]}
+    return Window(run, list(groups.values()), _fates(run, groups), len(newest) <= most)
 
 
 def _fates(run: Run, groups: dict[int, Group]) -> list[RolloutOutcome]:

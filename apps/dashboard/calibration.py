@@ -115,38 +115,33 @@ def build_scorer_cards(
     `form` is the form just posted for one of them, and `wrong` its errors.
     """
     of = {scorer: list(own) for scorer, own in groupby(rows, key=lambda row: row.scorer)}
-    found = []
+    cards = []
     for place, choice in enumerate(plan.rewards):
         own = of.get(choice.scorer, [])
         posted = form[1] if form is not None and form[0] == choice.scorer else None
-        values = (
-            posted
-            if posted is not None
-            else choice.trust.model_dump(mode="json")
-            if choice.trust
-            else defaults(Trust)
-        )
-        prefix = field_prefix(place)
         shown_wrong = {} if posted is None else wrong
-        problems = {f"{prefix}{field}": words for field, words in shown_wrong.items()}
-        knobs = [
-            *section_knobs(
-                Trust,
-                values,
-                {f"{prefix}{name}": words for name, words in LABELS.items()},
-                problems,
-                prefix,
-            )
-        ]
+        knobs = _trust_knobs(place, choice.trust, posted, shown_wrong)
         parts = [
             _part(row, choice.trust)
             for row in sorted(own, key=lambda row: (row.domain is not None, row.domain or ""))
         ]
         leanings = list_leanings(parts[0].metrics) if parts else []
-        found.append(
+        cards.append(
             Card(choice.scorer, place, parts, leanings, choice.trust, knobs, bool(shown_wrong))
         )
-    return found
+    return cards
+
+
+def _trust_knobs(
+    place: int, trust: Trust | None, posted: Mapping | None, wrong: Mapping[str, str]
+) -> list[Knob]:
+    """Return the fields for a scorer's targets: as posted, else as saved, else the defaults."""
+    saved = trust.model_dump(mode="json") if trust else defaults(Trust)
+    prefix = field_prefix(place)
+    labels = {f"{prefix}{name}": words for name, words in LABELS.items()}
+    problems = {f"{prefix}{field}": words for field, words in wrong.items()}
+    values = saved if posted is None else posted
+    return list(section_knobs(Trust, values, labels, problems, prefix))
 
 
 def field_prefix(place: int) -> str:
@@ -301,12 +296,12 @@ def parted(
     rollouts = Rollout.objects.select_related("group__task").in_bulk(
         {rollout for _, rollout, *_ in here}
     )
-    found = [
+    replies = [
         DisagreedReply(rollouts[pk], name, gave, people)
         for name, pk, gave, people in here
         if pk in rollouts
     ]
-    return found, len(widest)
+    return replies, len(widest)
 
 
 def calibration_document(run: Run, rows: Iterable[Calibration]) -> dict:
@@ -321,7 +316,9 @@ def calibration_document(run: Run, rows: Iterable[Calibration]) -> dict:
                 "made_at": row.made_at.isoformat(),
                 "alarm": row.alarm or None,
                 "trust": (
-                    asked.model_dump(mode="json") if (asked := trust.get(row.scorer)) else None
+                    scorer_trust.model_dump(mode="json")
+                    if (scorer_trust := trust.get(row.scorer))
+                    else None
                 ),
                 "metrics": row.metrics,
             }

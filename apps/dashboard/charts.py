@@ -253,16 +253,16 @@ LESSONS = {"sft": (EXPERT,), "dpo": PREFERRED, "reward_model": PREFERRED, "kto":
 
 
 def choose_charts(
-    algorithm: Algorithm, known: Collection[str] = (), asks_people: bool = True
+    algorithm: Algorithm, metrics: Collection[str] = (), asks_people: bool = True
 ) -> Charts:
     """Return the charts for an algorithm.
 
-    They depend on what the run learns from, and on whether it asks people. `known` are the run's
+    They depend on what the run learns from, and on whether it asks people. `metrics` are the run's
     metrics. Rewards of machines are one line in runs that did not record them by source.
     """
     if algorithm.learns_from_lessons:
         return Charts(LOSS, (*LESSONS[algorithm.name], GRADIENT, RATE, PACE))
-    large = SAMPLED.large.without(MACHINES) if set(SOURCES) & set(known) else SAMPLED.large
-    is_asked = asks_people or set(PEOPLE) & set(known)
+    large = SAMPLED.large.without(MACHINES) if set(SOURCES) & set(metrics) else SAMPLED.large
+    is_asked = asks_people or set(PEOPLE) & set(metrics)
     small = tuple(chart for chart in SAMPLED.small if is_asked or chart.key != PEOPLE[0])
     return Charts(large, (*small, EXPERT) if algorithm.expert.is_used else small)

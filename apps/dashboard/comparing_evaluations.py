@@ -56,13 +56,13 @@ class Line:
     difference: Paired | None = None
 
     @property
-    def known(self) -> Version | None:
+    def measured(self) -> Version | None:
         """Return the chosen version if it has a metric."""
         return self.chosen if self.chosen is not None and self.chosen.is_complete else None
 
     @property
-    def is_known(self) -> bool:
-        return self.known is not None
+    def is_measured(self) -> bool:
+        return self.measured is not None
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class QuestionSet:
 
 @dataclass(frozen=True)
 class SideBySide:
-    asked: list[QuestionSet]
+    question_sets: list[QuestionSet]
     hidden: int  # sets that are not shown
     ks: list[int]
 
@@ -96,18 +96,20 @@ def of_runs(runs: Sequence[Run], shown: EvaluationQuery, choice: str = "newest")
     newest = (
         Run.objects.filter(evaluates__run__in=runs).annotate(place=place).filter(place__lte=EACH)
     )
-    found = Q(pk__in=list(newest.values_list("pk", flat=True))) | Q(
+    condition = Q(pk__in=list(newest.values_list("pk", flat=True))) | Q(
         pk__in=[run.pk for run in runs if run.is_evaluation]
     )
-    return _compare_sides(runs, Run.objects.filter(found), ("pk", "evaluates__run"), shown, choice)
+    return _compare_sides(
+        runs, Run.objects.filter(condition), ("pk", "evaluates__run"), shown, choice
+    )
 
 
 def of_versions(versions: Sequence[WeightVersion], shown: EvaluationQuery) -> SideBySide:
     """Return the evaluations of these versions, in at most four queries."""
-    found = Run.objects.filter(evaluates__in=versions).order_by("-pk")[: EACH * len(versions)]
+    evaluations = Run.objects.filter(evaluates__in=versions).order_by("-pk")[: EACH * len(versions)]
     return _compare_sides(
         versions,
-        Run.objects.filter(pk__in=list(found.values_list("pk", flat=True))),
+        Run.objects.filter(pk__in=list(evaluations.values_list("pk", flat=True))),
         ("evaluates",),
         shown,
         "newest",
@@ -116,13 +118,13 @@ def of_versions(versions: Sequence[WeightVersion], shown: EvaluationQuery) -> Si
 
 def _compare_sides(
     sides: Sequence[Side],
-    found: QuerySet[Run],
+    evaluations: QuerySet[Run],
     owners: Sequence[str],
     shown: EvaluationQuery,
     choice: str,
 ) -> SideBySide:
     """Build the comparison; `owners` are fields of an evaluation that may name its side."""
-    annotated = found.annotate(
+    annotated = evaluations.annotate(
         version=F("evaluates__version"), metric=shown.within("result__metrics")
     ).order_by("-pk")
     rows = list(annotated.values(*FIELDS, "taskset", *owners))
@@ -138,14 +140,14 @@ def _compare_sides(
         ]
         for one in chosen
     }
-    known = [line.known for own in lines.values() for line in own if line.known]
-    metrics = metrics_by_task({version.cell.run for version in known}, shown)
-    asked = [
+    newest = [line.measured for own in lines.values() for line in own if line.measured]
+    metrics = metrics_by_task({version.cell.run for version in newest}, shown)
+    question_sets = [
         _question_set(some[one]["taskset__slug"], plans[one[0]], lines[one], metrics)
         for one in chosen
     ]
     samples = max((plan.group_size for plan in plans.values()), default=1)
-    return SideBySide(asked, len(by_set) - len(chosen), list_reported_ks(samples))
+    return SideBySide(question_sets, len(by_set) - len(chosen), list_reported_ks(samples))
 
 
 def _by_set(
@@ -187,7 +189,7 @@ def _sided(
 def _question_set(
     taskset: str, plan: RunConfig, lines: Sequence[Line], metrics: Mapping[int, Mapping[int, float]]
 ) -> QuestionSet:
-    base = next((line for line in lines if line.is_known), None)
+    base = next((line for line in lines if line.is_measured), None)
     compared = [_with_difference(line, base, metrics) for line in lines]
     return QuestionSet(taskset, describe_questions(plan), compared, base.side if base else None)
 
@@ -195,8 +197,8 @@ def _question_set(
 def _with_difference(
     line: Line, base: Line | None, metrics: Mapping[int, Mapping[int, float]]
 ) -> Line:
-    ours = line.known
-    theirs = base.known if base else None
+    ours = line.measured
+    theirs = base.measured if base else None
     if ours is None or theirs is None or line is base:
         return replace(line, is_base=line is base)
     one = metrics.get(ours.cell.run)

@@ -76,7 +76,7 @@ def overlaid(run: Run, names: Iterable[str], axis: str) -> dict[str, dict[str, l
     if axis == "time":
         places = [_since_start(run, place) for place in places]
     curves = document["series"].items()
-    return {name: _known_points(places, curve["y"]) for name, curve in curves}
+    return {name: _measured_points(places, curve["y"]) for name, curve in curves}
 
 
 def _since_start(run: Run, moment: float) -> float:
@@ -87,7 +87,7 @@ def _since_start(run: Run, moment: float) -> float:
     return round((moment - run.started_at.timestamp()) / 60, 3) if run.started_at else 0.0
 
 
-def _known_points(places: Sequence[float], values: Sequence[float | None]) -> dict[str, list]:
+def _measured_points(places: Sequence[float], values: Sequence[float | None]) -> dict[str, list]:
     pairs = [
         (place, value) for place, value in zip(places, values, strict=True) if value is not None
     ]
@@ -96,11 +96,13 @@ def _known_points(places: Sequence[float], values: Sequence[float | None]) -> di
 
 def drawn_charts(runs: Sequence[Run]) -> dict[str, Chart]:
     """Return the first metric of each chart of these runs, with the chart; rewards first."""
-    found: dict[str, Chart] = {}
+    charts_by_metric: dict[str, Chart] = {}
     for run in runs:
         charts = choose_charts(run.settings.algorithm)
-        found = {chart.names[0]: chart for chart in (charts.large, *charts.small)} | found
-    return dict(sorted(found.items(), key=lambda one: one[0] != REWARD))
+        charts_by_metric = {
+            chart.names[0]: chart for chart in (charts.large, *charts.small)
+        } | charts_by_metric
+    return dict(sorted(charts_by_metric.items(), key=lambda one: one[0] != REWARD))
 
 
 def compute_final_means(runs: Sequence[Run]) -> list[Final]:
@@ -119,14 +121,14 @@ def metrics_at(runs: Sequence[Run], name: str) -> dict[int, dict[int, float]]:
     It covers the steps that one of the runs has reached, and all runs that came so far. One query
     per step.
     """
-    found = {}
+    means_by_step = {}
     for step in {run.step for run in runs}:
         there = [run.pk for run in runs if run.step >= step]
         rows = Metric.objects.filter(
             run__in=there, name=name, step__gt=step - LAST, step__lte=step
         ).order_by()
-        found[step] = dict(rows.values_list("run").annotate(mean=Avg("value")))
-    return found
+        means_by_step[step] = dict(rows.values_list("run").annotate(mean=Avg("value")))
+    return means_by_step
 
 
 def _best_value(run: Run) -> float | None:
@@ -152,8 +154,8 @@ def same_tasks(runs: Sequence[Run], user: User) -> list[tuple[Task, list[Answer 
     first = groups[runs[0].pk] if runs else {}
     chosen = sorted(shared, key=lambda task: -first[task])[:TASKS_SHOWN]
     newest = {pk: of_run[task] for pk, of_run in groups.items() for task in chosen}
-    wanted = [of_run[task] for of_run in groups.values() for task in chosen]
-    answers = {rollout.group_id: rollout for rollout in _answers(wanted)}
+    group_ids = [of_run[task] for of_run in groups.values() for task in chosen]
+    answers = {rollout.group_id: rollout for rollout in _answers(group_ids)}
     is_open = open_among(user, {rollout.run_id for rollout in answers.values()})
     rewards = _rewards([rollout.pk for rollout in answers.values() if rollout.run_id in is_open])
     tasks = Task.objects.select_related("taskset").in_bulk(chosen) if newest else {}
@@ -183,10 +185,10 @@ def _asked_by_evaluations(runs: Sequence[Run]) -> dict[int, dict[int, int]]:
         .exclude(state=Group.State.SAMPLING)
         .order_by("run")
     )
-    found: dict[int, dict[int, int]] = {run.pk: {} for run in runs}
+    groups_by_run: dict[int, dict[int, int]] = {run.pk: {} for run in runs}
     for evaluation, task, group in groups.values_list("run", "task", "pk"):
-        found[of[evaluation]][task] = group
-    return found
+        groups_by_run[of[evaluation]][task] = group
+    return groups_by_run
 
 
 def _answers(groups: Sequence[int]) -> Iterable[Rollout]:

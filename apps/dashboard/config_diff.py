@@ -22,14 +22,14 @@ def list_differing_fields(plans: Sequence[RunConfig]) -> list[Difference]:
     """Return the differing fields in the order of the schema, with defaults filled in."""
     flats = [flat(plan.model_dump(mode="json")) for plan in plans]
     fields = dict.fromkeys(field for one in flats for field in one)
-    found = []
+    differences = []
     for field in fields:
         if all(field in one and one[field] == flats[0][field] for one in flats):
             continue
         values = tuple(_format_field(one, field) for one in flats)
         if len(set(values)) > 1:
-            found.append(Difference(field, values))
-    return found
+            differences.append(Difference(field, values))
+    return differences
 
 
 def _format_field(values: dict[str, object], field: str) -> str:

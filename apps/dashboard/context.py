@@ -43,7 +43,7 @@ def frame(request: HttpRequest) -> dict:
         "only_rates": only_rates,
         "rail": SimpleLazyObject(lambda: navigation_places(bool(only_rates))),
         "waiting_ratings": SimpleLazyObject(lambda: count_waiting_items(request)),
-        "unheard_alerts": SimpleLazyObject(lambda: count_unheard_alerts(request)),
+        "unacknowledged_alerts": SimpleLazyObject(lambda: count_unacknowledged_alerts(request)),
         "help_url": SimpleLazyObject(lambda: help_address(_url_name(request))),
         "tour": SimpleLazyObject(lambda: load_tour(request)),
         "control_plane": SimpleLazyObject(control_plane.read_control_plane),
@@ -61,12 +61,12 @@ def rates_only(request: HttpRequest) -> bool:
 
 def navigation_places(only_rates: bool) -> list[dict]:
     """Return the places of the navigation; raters begin with the one where they work."""
-    found = {
+    places = {
         name: {"name": name, "word": word, "key": key, "url": reverse(name)}
         for name, word, key in (*PLACES, MY_WORK)
     }
     names = PLACES_OF_RATERS if only_rates else [name for name, *_ in PLACES]
-    return [found[name] for name in names]
+    return [places[name] for name in names]
 
 
 def count_waiting_items(request: HttpRequest) -> str:
@@ -75,12 +75,14 @@ def count_waiting_items(request: HttpRequest) -> str:
     return _bounded(waiting_for(request.user, MOST_COUNTED + 1).count)
 
 
-def count_unheard_alerts(request: HttpRequest) -> str:
+def count_unacknowledged_alerts(request: HttpRequest) -> str:
     """Return the number of unacknowledged alerts of the user's runs."""
     if not is_signed_in(request):
         return ""
-    request.__dict__["unheard_alerts"] = Alert.objects.unheard_by(request.user, MOST_COUNTED + 1)
-    return _bounded(len(request.__dict__["unheard_alerts"]))
+    request.__dict__["unacknowledged_alerts"] = Alert.objects.unacknowledged_for(
+        request.user, MOST_COUNTED + 1
+    )
+    return _bounded(len(request.__dict__["unacknowledged_alerts"]))
 
 
 def counted_alerts_of(request: HttpRequest, run: Run) -> list[Alert] | None:
@@ -88,7 +90,7 @@ def counted_alerts_of(request: HttpRequest, run: Run) -> list[Alert] | None:
 
     None if the frame has not counted yet, or stopped counting.
     """
-    counted = request.__dict__.get("unheard_alerts")
+    counted = request.__dict__.get("unacknowledged_alerts")
     if counted is None or len(counted) > MOST_COUNTED:
         return None
     return [alert for alert in counted if alert.run_id == run.pk]

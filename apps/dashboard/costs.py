@@ -102,11 +102,11 @@ def build_cost_bars(run: Run, cost: Cost) -> list[Bar]:
 
 
 def list_cost_roles(cost: Cost) -> list[Role]:
-    found = [
+    roles = [
         Role(role, cost.of(f"{role}.{GPU}") / 3600, cost.of(f"{role}.{CPU}") / 3600)
         for role in ROLES
     ]
-    return [role for role in found if role.gpu_hours or role.cpu_hours]
+    return [role for role in roles if role.gpu_hours or role.cpu_hours]
 
 
 def cost_per_unit(run: Run, cost: Cost, gain: Gain | None, is_open: bool) -> list[Unit]:
@@ -114,22 +114,22 @@ def cost_per_unit(run: Run, cost: Cost, gain: Gain | None, is_open: bool) -> lis
 
     People who rate blind get no units that reveal rewards.
     """
-    wanted = [("step", "Completed steps, including skipped ones.", float(run.step))]
+    counts = [("step", "Completed steps, including skipped ones.", float(run.step))]
     if is_open:
         census = Experience.objects.census(run)
         accepted = sum(census[state] for state in ACCEPTED)
         why = "Experiences that passed the pipeline and were not dropped."
-        wanted.append(("accepted experience", why, float(accepted)))
+        counts.append(("accepted experience", why, float(accepted)))
     if gain and gain.points >= 100 * LEAST_GAIN:
         why = (
             f"Gain of 0.01 in mean reward: from {gain.first:.2f} in the first {ENDS} steps"
             f" to {gain.last:.2f} in the last."
         )
-        wanted.append(("0.01 of reward", why, gain.points))
+        counts.append(("0.01 of reward", why, gain.points))
     spent = cost.spent
     return [
         Unit(name, why, count, {field: spent[field] / count for field in METRICS.values()})
-        for name, why, count in wanted
+        for name, why, count in counts
         if count
     ]
 
@@ -149,17 +149,21 @@ def against_cost(run: Run, field: str) -> Drawing | None:
 
     Of a long run, every nth step and the newest are drawn.
     """
-    name = next(metric for metric, known in METRICS.items() if known == field)
+    name = next(metric for metric, measure in METRICS.items() if measure == field)
     wide = max(1, run.step // POINTS)
     rows = Metric.objects.filter(run=run, name__in=(name, "reward_mean")).annotate(
         rest=Mod(F("step"), wide)
     )
-    found: dict[int, dict[str, float]] = defaultdict(dict)
-    for step, known, value in rows.filter(rest=run.step % wide).values_list(
+    values_by_step: dict[int, dict[str, float]] = defaultdict(dict)
+    for step, metric, value in rows.filter(rest=run.step % wide).values_list(
         "step", "name", "value"
     ):
-        found[step][known] = value
-    pairs = [(row[name], row["reward_mean"]) for _, row in sorted(found.items()) if len(row) == 2]
+        values_by_step[step][metric] = value
+    pairs = [
+        (row[name], row["reward_mean"])
+        for _, row in sorted(values_by_step.items())
+        if len(row) == 2
+    ]
     is_moving = len({used for used, _ in pairs}) > 1
     return draw_series({"reward_mean": pairs}) if is_moving else None
 
@@ -167,7 +171,7 @@ def against_cost(run: Run, field: str) -> Drawing | None:
 def list_cost_measures(run: Run, cost: Cost) -> list[str]:
     """Return the measures of cost that the run's steps recorded, money first."""
     order = ["money", "gpu_hours", "cpu_hours", "tokens", "people_hours", "judge_tokens"]
-    known = set(
+    recorded = set(
         Metric.objects.filter(run=run, step=run.step, name__in=list(METRICS)).values_list(
             "name", flat=True
         )
@@ -175,7 +179,7 @@ def list_cost_measures(run: Run, cost: Cost) -> list[str]:
     return [
         field
         for field in order
-        if any(known_name in known for known_name, of in METRICS.items() if of == field)
+        if any(known_name in recorded for known_name, of in METRICS.items() if of == field)
     ]
 
 
@@ -194,9 +198,10 @@ def list_cost_days(run: Run, cost: Cost) -> Sequence[Day]:
         .annotate(day=TruncDay("hour"))
         .values_list("day", "kind")
     )
-    found: dict[datetime, dict[str, float]] = defaultdict(dict)
+    amounts_by_day: dict[datetime, dict[str, float]] = defaultdict(dict)
     for day, kind, amount in rows.annotate(total=Sum("amount")):
-        found[day][kind] = amount
+        amounts_by_day[day][kind] = amount
     return [
-        Day(day, Cost(found[day], cost.prices)) for day in sorted(found, reverse=True)[:DAYS_SHOWN]
+        Day(day, Cost(amounts_by_day[day], cost.prices))
+        for day in sorted(amounts_by_day, reverse=True)[:DAYS_SHOWN]
     ]

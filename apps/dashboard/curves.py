@@ -58,32 +58,32 @@ def curves_document(run: Run, window: Window) -> dict:
     after = window.after
     if window.axis == "version":
         after -= after % run.settings.sync_interval
-    found = thinned(run, window.names, after, until, window.points)
-    places = _places(run, found, window.axis)
-    steps = [step for step in found.steps if step in places]
+    downsampled = thinned(run, window.names, after, until, window.points)
+    places = _places(run, downsampled, window.axis)
+    steps = [step for step in downsampled.steps if step in places]
     if window.axis == "version":
-        found, steps, places = _by_version(found, steps, places)
+        downsampled, steps, places = _by_version(downsampled, steps, places)
     banded = any(
-        bucket.count > 1 for buckets in found.series.values() for bucket in buckets.values()
+        bucket.count > 1 for buckets in downsampled.series.values() for bucket in buckets.values()
     )
     return {
         "step": run.step,
-        "wide": found.wide,
-        "since": found.since,
-        "until": found.until,
+        "wide": downsampled.wide,
+        "since": downsampled.since,
+        "until": downsampled.until,
         "steps": steps,
         "x": [places[step] for step in steps],
         "series": {
-            name: _columns(buckets, steps, banded) for name, buckets in found.series.items()
+            name: _columns(buckets, steps, banded) for name, buckets in downsampled.series.items()
         },
     }
 
 
-def _places(run: Run, found: DownsampledCurves, axis: str) -> dict[int, float]:
+def _places(run: Run, downsampled: DownsampledCurves, axis: str) -> dict[int, float]:
     """Return the place on the axis of each step for which it is known."""
     if axis == "step":
-        return {step: step for step in found.steps}
-    rows = run.steps.filter(number__in=found.steps)
+        return {step: step for step in downsampled.steps}
+    rows = run.steps.filter(number__in=downsampled.steps)
     if axis == "version":
         return dict(rows.values_list("number", "version"))
     return {
@@ -94,12 +94,12 @@ def _places(run: Run, found: DownsampledCurves, axis: str) -> dict[int, float]:
 
 
 def _by_version(
-    found: DownsampledCurves, steps: list[int], places: Mapping[int, float]
+    downsampled: DownsampledCurves, steps: list[int], places: Mapping[int, float]
 ) -> tuple[DownsampledCurves, list[int], dict[int, float]]:
     """Merge the buckets of each version, under its last step."""
     last = {places[step]: step for step in steps}
     series: dict[str, dict[int, Bucket]] = {}
-    for name, buckets in found.series.items():
+    for name, buckets in downsampled.series.items():
         merged: dict[int, Bucket] = {}
         for step, bucket in buckets.items():
             if step in places:
@@ -107,17 +107,17 @@ def _by_version(
                 merged[place] = merged[place] + bucket if place in merged else bucket
         series[name] = merged
     return (
-        DownsampledCurves(found.since, found.until, found.wide, series),
+        DownsampledCurves(downsampled.since, downsampled.until, downsampled.wide, series),
         list(last.values()),
         {step: x for x, step in last.items()},
     )
 
 
 def _columns(buckets: Mapping[int, Bucket], steps: list[int], banded: bool) -> Series:
-    found = [buckets.get(step) for step in steps]
+    ordered = [buckets.get(step) for step in steps]
     parts = {"y": "mean", "low": "low", "high": "high"} if banded else {"y": "mean"}
     return {
-        key: round_for_chart([bucket and getattr(bucket, part) for bucket in found])
+        key: round_for_chart([bucket and getattr(bucket, part) for bucket in ordered])
         for key, part in parts.items()
     }
 
@@ -144,17 +144,17 @@ def curves(
     If there are more steps than `points`, each bucket of steps gives its minimum and its maximum:
     no peak is lost and the answer does not grow with the run.
     """
-    found: dict[str, Series] = {}
+    series_by_name: dict[str, Series] = {}
     thin = thinned(run, names, after, run.step, points)
     for name, buckets in thin.series.items():
-        series = found[name] = {"x": [], "y": []}
+        series = series_by_name[name] = {"x": [], "y": []}
         for step, bucket in buckets.items():
             if bucket.low != bucket.high:
                 series["x"].append((step - 1) // thin.wide * thin.wide + 1)
                 series["y"].append(bucket.low)
             series["x"].append(step)
             series["y"].append(bucket.high)
-    return found
+    return series_by_name
 
 
 def list_changes(
@@ -224,8 +224,8 @@ def _moment(run: Run, step: int) -> datetime | None:
 
 def _difference(payload: dict) -> str:
     """Format the changed fields: people.simulated: on → off."""
-    found = list_field_differences(payload["before"], payload["after"])
-    return ", ".join(f"{one.address} {_cut(one.before)} → {_cut(one.after)}" for one in found)
+    differences = list_field_differences(payload["before"], payload["after"])
+    return ", ".join(f"{one.address} {_cut(one.before)} → {_cut(one.after)}" for one in differences)
 
 
 def describe_entry(entry: AuditEntry) -> str:
@@ -252,11 +252,11 @@ def recent_rewards(runs: Iterable[Run], steps: int = 80) -> dict[int, list[float
 
     They are drawn as sparklines.
     """
-    found: dict[int, list[float]] = defaultdict(list)
+    rewards: dict[int, list[float]] = defaultdict(list)
     recent = Metric.objects.of_last_steps(runs, steps).filter(name="reward_mean")
     for run_id, value in recent.order_by("run", "step").values_list("run_id", "value"):
-        found[run_id].append(value)
-    return found
+        rewards[run_id].append(value)
+    return rewards
 
 
 def polyline(values: list[float], width: int = 96, height: int = 22) -> str:

@@ -60,8 +60,8 @@ def start_dry_start(project: Project, plan: RunConfig, by: User) -> Run:
 
 def load_dry_start(run: Run, user: User) -> DryStart:
     """Return a dry start as the page shows it. The number of queries is fixed."""
-    found = Rollout.objects.filter(run=run).order_by("pk")[:ROLLOUTS]
-    replies = build_rollout_rows(with_judgements(found), user)
+    rollouts = Rollout.objects.filter(run=run).order_by("pk")[:ROLLOUTS]
+    replies = build_rollout_rows(with_judgements(rollouts), user)
     explorers = Worker.objects.filter(role=Worker.Role.EXPLORER, stopped_at=None)[:WORKERS_READ]
     is_served = any(not worker.is_silent and not worker.takes_nothing for worker in explorers)
     return DryStart(run, replies, replies[0]["prompt"] if replies else [], is_served)

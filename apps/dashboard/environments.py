@@ -96,7 +96,7 @@ def describe_environments(
     open_runs = open_among(
         user, {episode.run_id for episode in newest if episode.run_id is not None}
     )
-    live, heard = _live(environments)
+    live, last_contact = _live(environments)
     earned = earned_by(
         [one.pk for one in newest if one.state == Episode.State.DONE and one.run_id in open_runs]
     )
@@ -105,7 +105,7 @@ def describe_environments(
         EnvironmentStatus(
             environment,
             live[environment.pk],
-            _latest(heard.get(environment.pk), of[environment.pk]),
+            _latest(last_contact.get(environment.pk), of[environment.pk]),
             Counter(episode.state for episode in of[environment.pk]),
             _reasons(of[environment.pk]),
             **_rewards(environment, of[environment.pk], earned, open_runs),
@@ -176,15 +176,17 @@ def _live(
         .values_list("environment", "state")
     )
     live: dict[int, dict[str, int]] = defaultdict(dict)
-    heard: dict[int, datetime | None] = {}
+    last_contact: dict[int, datetime | None] = {}
     for environment, state, count, at in rows.annotate(count=Count("pk"), at=Max("heard_at")):
         live[environment][state] = count
-        heard[environment] = max(filter(None, (heard.get(environment), at)), default=None)
-    return live, heard
+        last_contact[environment] = max(
+            filter(None, (last_contact.get(environment), at)), default=None
+        )
+    return live, last_contact
 
 
-def _latest(heard: datetime | None, ended: list[Episode]) -> datetime | None:
-    return max(filter(None, (heard, *(episode.heard_at for episode in ended))), default=None)
+def _latest(last_contact: datetime | None, ended: list[Episode]) -> datetime | None:
+    return max(filter(None, (last_contact, *(episode.heard_at for episode in ended))), default=None)
 
 
 def _reasons(ended: list[Episode]) -> list[tuple[str, int]]:
@@ -254,5 +256,7 @@ def find_played_environment(run: Run) -> PlayedEnvironment | None:
 
 def share_of_best(environment: Environment, value: float | None) -> float | None:
     """Return a reward's place on the environment's scale, from 0 (least) to 1 (most)."""
+    if value is None:
+        return None
     width = environment.reward_high - environment.reward_low
-    return None if value is None else (value - environment.reward_low) / width if width else 1.0
+    return (value - environment.reward_low) / width if width else 1.0

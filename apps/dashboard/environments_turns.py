@@ -91,11 +91,11 @@ def list_moves(episode: Episode, first: int, whole: int | None, is_open: bool) -
     turns = episode.seen.filter(number__gte=max(0, first - 1)).order_by("number")
     if is_open:
         turns = turns.prefetch_related(Prefetch("feedback", Feedback.objects.select_related("by")))
-    found = list(turns[: TURNS_SHOWN + 2])
-    before = found.pop(0) if first and found else None
+    loaded = list(turns[: TURNS_SHOWN + 2])
+    before = loaded.pop(0) if first and loaded else None
     shading = _shading(episode) if is_open else None
     tokens = shading.tokens if shading else []
-    weights = _weights(episode, found[:TURNS_SHOWN], tokens) if is_open else {}
+    weights = _weights(episode, loaded[:TURNS_SHOWN], tokens) if is_open else {}
     shown = [
         _move(
             episode,
@@ -106,13 +106,13 @@ def list_moves(episode: Episode, first: int, whole: int | None, is_open: bool) -
             is_open,
             weights.get(turn.number, ()),
         )
-        for previous, turn in zip([before, *found], found[:TURNS_SHOWN], strict=False)
+        for previous, turn in zip([before, *loaded], loaded[:TURNS_SHOWN], strict=False)
     ]
     return Moves(
         shown,
         first,
         max(0, first - TURNS_SHOWN) if first else None,
-        first + TURNS_SHOWN if len(found) > TURNS_SHOWN else None,
+        first + TURNS_SHOWN if len(loaded) > TURNS_SHOWN else None,
         shading,
     )
 
@@ -129,16 +129,19 @@ def _weights(
     for here in own:
         sampled.append(sampled[-1] if here is None and sampled else here)
     versions = {turn.number: _versions(turn, tokens, sampled) for turn in turns}
-    wanted = {version for found in versions.values() for version in found}
+    used_versions = {version for turn_versions in versions.values() for version in turn_versions}
     rows = (
-        WeightVersion.objects.filter(run=episode.run_id, version__in=wanted)
-        if wanted
+        WeightVersion.objects.filter(run=episode.run_id, version__in=used_versions)
+        if used_versions
         else WeightVersion.objects.none()
     )
-    known = dict(rows.values_list("version", "pk"))
+    pk_by_version = dict(rows.values_list("version", "pk"))
     return {
-        number: [Weights(one, known[one] + 1 if one in known else None) for one in sorted(found)]
-        for number, found in versions.items()
+        number: [
+            Weights(one, pk_by_version[one] + 1 if one in pk_by_version else None)
+            for one in sorted(turn_versions)
+        ]
+        for number, turn_versions in versions.items()
     }
 
 
@@ -150,8 +153,8 @@ def _versions(
         if turn.first is not None
         else ()
     )
-    found = {sampled[n] for n in places if not tokens[n].is_masked} or {turn.weight_version}
-    return {version for version in found if version is not None}
+    versions = {sampled[n] for n in places if not tokens[n].is_masked} or {turn.weight_version}
+    return {version for version in versions if version is not None}
 
 
 def _move(
@@ -164,7 +167,7 @@ def _move(
     weights: Sequence[Weights],
 ) -> Move:
     longest = None if is_whole else LONGEST_SHOWN
-    asked = before.answered_at if before else episode.begun_at
+    began_at = before.answered_at if before else episode.begun_at
     acted = tokens[turn.first : turn.first + turn.tokens] if turn.first is not None else []
     read = tokens[(before.first or 0) + before.tokens : turn.first] if before and acted else []
     return Move(
@@ -174,7 +177,7 @@ def _move(
             for message in messages(turn.observation)
         ],
         _build_words("policy", turn.action, longest),
-        _milliseconds(asked, turn.asked_at),
+        _milliseconds(began_at, turn.asked_at),
         _milliseconds(turn.asked_at, turn.answered_at),
         share_of_best(
             episode.environment, turn.reward if turn.reward is not None else turn.late_reward
@@ -199,7 +202,7 @@ def _build_words(role: str, content: Content, longest: int | None) -> Words:
 
 
 def _cut(parts: list[Part], longest: int | None) -> list[Part]:
-    """Return all pictures, and the texts up to so many characters together."""
+    """Return all pictures, and the texts cut to a total number of characters."""
     kept = []
     for part in parts:
         if part["type"] == "text":

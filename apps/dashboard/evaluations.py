@@ -111,41 +111,41 @@ class Column:
     @property
     def line(self) -> str:
         """Return the metrics over versions as points of an SVG polyline; "" for fewer than two."""
-        found = [
+        points = [
             (version, cell.mean.value)
             for version, cell in sorted(self.cells.items())
             if cell.mean.value is not None
         ]
-        if len(found) < 2:
+        if len(points) < 2:
             return ""
-        first = found[0][0]
-        last = found[-1][0]
-        low = min(value for _, value in found)
-        high = max(value for _, value in found)
+        first = points[0][0]
+        last = points[-1][0]
+        low = min(value for _, value in points)
+        high = max(value for _, value in points)
         wide = last - first
         tall = (high - low) or 1.0
         at = (
             (WIDTH * (v - first) / wide, HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * (value - low) / tall)
-            for v, value in found
+            for v, value in points
         )
         return " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
 
     @property
     def ends(self) -> tuple[float, float]:
-        known = [
+        means = [
             cell.mean.value for _, cell in sorted(self.cells.items()) if cell.mean.value is not None
         ]
-        return (known[0], known[-1]) if known else (0.0, 0.0)
+        return (means[0], means[-1]) if means else (0.0, 0.0)
 
     @property
     def best(self) -> int | None:
         """Return the version with the highest metric, if there are two to compare."""
-        known = {
+        means = {
             version: cell.mean.value
             for version, cell in self.cells.items()
             if cell.mean.value is not None
         }
-        return max(known, key=lambda version: (known[version], version)) if len(known) > 1 else None
+        return max(means, key=lambda version: (means[version], version)) if len(means) > 1 else None
 
 
 @dataclass(frozen=True)
@@ -267,11 +267,11 @@ def _versions(evaluations: QuerySet[Run], shown: EvaluationQuery) -> tuple[list[
         newest = evaluations.filter(evaluation_set=shown.by, result__isnull=False).order_by(
             "-evaluates__version", "-pk"
         )[:SORTED]
-        known = newest.annotate(metric=shown.within("result__metrics")).values_list(
+        rows = newest.annotate(metric=shown.within("result__metrics")).values_list(
             "evaluates__version", "metric"
         )
         values = {
-            version: metric[0] for version, metric in known if metric and metric[0] is not None
+            version: metric[0] for version, metric in rows if metric and metric[0] is not None
         }
         unknown = [
             version for version in _numbers(evaluations)[:VERSIONS_SHOWN] if version not in values
@@ -283,9 +283,9 @@ def _versions(evaluations: QuerySet[Run], shown: EvaluationQuery) -> tuple[list[
         if shown.below is None
         else evaluations.filter(evaluates__version__lt=shown.below)
     )[: VERSIONS_SHOWN + 1]
-    found = list(some)
-    return _with_first(found[:VERSIONS_SHOWN], evaluations), (
-        found[VERSIONS_SHOWN - 1] if len(found) > VERSIONS_SHOWN else None
+    page_versions = list(some)
+    return _with_first(page_versions[:VERSIONS_SHOWN], evaluations), (
+        page_versions[VERSIONS_SHOWN - 1] if len(page_versions) > VERSIONS_SHOWN else None
     )
 
 
@@ -394,12 +394,12 @@ class Line:
     mean: Mean
 
 
-def slices(found: EvaluationMetrics, shown: EvaluationQuery) -> dict[str, list[Line]]:
+def slices(result: EvaluationMetrics, shown: EvaluationQuery) -> dict[str, list[Line]]:
     """Return the chosen metric by domain and by each scale's quarters; {title: lines}."""
     by = defaultdict(list)
-    for domain, metrics in found.domains.items():
+    for domain, metrics in result.domains.items():
         by["By domain"].append(Line(domain or "(none)", _mean(metrics, shown)))
-    for scale, bands in found.scales.items():
+    for scale, bands in result.scales.items():
         for band in bands:
             by[f"By {scale}"].append(Line(_format_band(band), _mean(band["metrics"], shown)))
     return dict(by)
@@ -416,10 +416,10 @@ def _mean(metrics: dict, shown: EvaluationQuery) -> Mean:
     return Mean(*row) if row else Mean(None, None, None, 0)
 
 
-def table_rows(found: EvaluationMetrics, ks: Sequence[int]) -> list[tuple[str, str, list[Mean]]]:
+def table_rows(result: EvaluationMetrics, ks: Sequence[int]) -> list[tuple[str, str, list[Mean]]]:
     """Return (measure, explanation, its metric at each k)."""
     return [
-        (name, words, [found.at(name, k) for k in ks])
+        (name, words, [result.at(name, k) for k in ks])
         for name, words in MEASURES.items()
-        if name in found.metrics
+        if name in result.metrics
     ]

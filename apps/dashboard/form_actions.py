@@ -24,5 +24,5 @@ def posted_flag(request: HttpRequest, field: str, on: str = ON) -> bool:
 
 def _refusal(field: str, value: str, allowed: Collection[str]) -> str:
     choices = " or ".join(f"“{choice}”" for choice in allowed)
-    found = f"is “{value[:LONGEST_SHOWN]}”" if value else "is missing"
-    return f"The field “{field}” {found}. Expected: {choices}."
+    problem = f"is “{value[:LONGEST_SHOWN]}”" if value else "is missing"
+    return f"The field “{field}” {problem}. Expected: {choices}."

@@ -17,7 +17,7 @@ def digest_fragment(html: str) -> str:
     return hashlib.sha256(FLEETING.sub("", html).encode()).hexdigest()[:DIGEST]
 
 
-def unless_known(request: HttpRequest, html: str) -> HttpResponse:
+def if_changed(request: HttpRequest, html: str) -> HttpResponse:
     """Return the fragment, or 304 if the browser has it already.
 
     The browser must revalidate each time, and the response is private.

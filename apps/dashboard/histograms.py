@@ -134,7 +134,9 @@ def _behind(fate: RolloutOutcome, run: Run) -> int:
 def _bounds(values: Sequence[float]) -> tuple[float, float]:
     low = min(values)
     high = max(values)
-    return (0.0, 1.0) if low >= 0 and high <= 1 else (low, high) if high > low else (low, low + 1)
+    if low >= 0 and high <= 1:
+        return 0.0, 1.0
+    return (low, high) if high > low else (low, low + 1)
 
 
 def _round(most: float) -> float:

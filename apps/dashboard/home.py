@@ -86,7 +86,7 @@ def load_home(user: User) -> Home:
     """Return what the first page shows to this person."""
     rights = _rights_of(user)
     rows = build_run_rows(load_runs_in_order(_at_work(user)), user)
-    alerts = Alert.objects.unheard_by(user, ALERTS_SHOWN + 1)
+    alerts = Alert.objects.unacknowledged_for(user, ALERTS_SHOWN + 1)
     prefetch_related_objects(alerts, "run__project")
     return Home(
         to_rate=_to_rate(user),
@@ -128,9 +128,9 @@ def _to_rate(user: User) -> list[WaitingCount]:
 
 def _disputes(user: User, runs: Sequence[Run]) -> list[WaitingCount]:
     steered = Run.objects.steered_by(user).filter(pk__in=[run.pk for run in runs])
-    known = {run.pk: run for run in steered.select_related("project")}
-    counts = disputes_of_each(list(known.values()), RATINGS_READ)
-    return [WaitingCount(known[run.pk], counts[run.pk]) for run in runs if run.pk in counts]
+    runs_by_id = {run.pk: run for run in steered.select_related("project")}
+    counts = disputes_of_each(list(runs_by_id.values()), RATINGS_READ)
+    return [WaitingCount(runs_by_id[run.pk], counts[run.pk]) for run in runs if run.pk in counts]
 
 
 def _cards(user: User, rights: Rights) -> list[Card]:

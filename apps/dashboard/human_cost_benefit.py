@@ -159,12 +159,14 @@ def _accepted(run: Run, judged: set[int]) -> int:
 
     With a rater model, which rates the others, all from the first rated rollout to the last count.
     """
-    found = Experience.objects.usual().filter(run=run, state__in=ACCEPTED)
+    experiences = Experience.objects.usual().filter(run=run, state__in=ACCEPTED)
     if run.settings.people.rater_model is None:
-        return found.filter(rollout__in=judged)[:MOST_COUNTED].count()
+        return experiences.filter(rollout__in=judged)[:MOST_COUNTED].count()
     ends = Rollout.objects.filter(pk__in=judged).aggregate(first=Min("pk"), last=Max("pk"))
     return (
-        found.filter(rollout__gte=ends["first"], rollout__lte=ends["last"])[:MOST_COUNTED].count()
+        experiences.filter(rollout__gte=ends["first"], rollout__lte=ends["last"])[
+            :MOST_COUNTED
+        ].count()
         if judged
         else 0
     )
@@ -226,11 +228,11 @@ def _judged_values(plan: RunConfig, judged: set[int]) -> tuple[dict[int, float],
     kinds = {pk: find_judged_kind(domain, judged_by) for pk, domain, judged_by in rows}
     machine = {pk: _machine(judgements, plan, kinds[pk]) for pk, judgements in words.items()}
     people = {pk: peoples_word(judgements) for pk, judgements in human.items()}
-    return _known_values(machine), _known_values(people)
+    return _without_missing(machine), _without_missing(people)
 
 
-def _known_values(found: Mapping[int, float | None]) -> dict[int, float]:
-    return {pk: value for pk, value in found.items() if value is not None}
+def _without_missing(values: Mapping[int, float | None]) -> dict[int, float]:
+    return {pk: value for pk, value in values.items() if value is not None}
 
 
 def _machine(judgements: list[Judgement], plan: RunConfig, kind: Kind) -> float | None:

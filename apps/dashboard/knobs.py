@@ -189,11 +189,13 @@ def defaults(section: type[BaseModel]) -> dict[str, Any]:
 
 @cache
 def _defaults(section: type[BaseModel]) -> dict[str, Any]:
-    found = {}
+    values = {}
     for name, info in section.model_fields.items():
         default = None if info.is_required() else info.get_default(call_default_factory=True)
-        found[name] = default.model_dump(mode="json") if isinstance(default, BaseModel) else default
-    return found
+        values[name] = (
+            default.model_dump(mode="json") if isinstance(default, BaseModel) else default
+        )
+    return values
 
 
 def values_in(section: type[BaseModel], form: QueryDict, prefix: str = "") -> dict[str, Any]:
@@ -219,13 +221,13 @@ def placed_among(problems: Mapping[str, str], addresses: Collection[str]) -> dic
 
     A problem of several fields goes to the first one it names, else to the top ("").
     """
-    found: dict[str, str] = {}
+    placed: dict[str, str] = {}
     for place, words in problems.items():
         address = place
         if address not in addresses:
             address = _home(address, addresses) or _first_named(words, addresses)
-        found[address] = "; ".join(filter(None, (found.get(address), _plain(words))))
-    return found
+        placed[address] = "; ".join(filter(None, (placed.get(address), _plain(words))))
+    return placed
 
 
 def _home(address: str, addresses: Collection[str]) -> str:
@@ -417,18 +419,18 @@ def _unit(address: str) -> str:
 
 def _bounds(info: FieldInfo) -> dict[str, float]:
     """Return `min` and `max` for an input; `above` means that the lower bound is exclusive."""
-    found: dict[str, float] = {}
+    bounds: dict[str, float] = {}
     for bound in _constraints(info):
         match bound:
             case Ge(ge=int() | float() as limit):
-                found["min"] = limit
+                bounds["min"] = limit
             case Gt(gt=int() | float() as limit):
-                found |= {"min": limit, "above": limit}
+                bounds |= {"min": limit, "above": limit}
             case Le(le=int() | float() as limit):
-                found["max"] = limit
+                bounds["max"] = limit
             case Lt(lt=int() | float() as limit):
-                found["max"] = limit
-    return found
+                bounds["max"] = limit
+    return bounds
 
 
 def _longest(info: FieldInfo) -> int:

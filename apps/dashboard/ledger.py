@@ -146,13 +146,13 @@ def workers_for(run: Run, most: int) -> list[Worker]:
 
     Other runs may belong to other projects.
     """
-    found = list(Worker.objects.filter(stopped_at=None).order_by("role", "-heartbeat_at")[:most])
-    for worker in found:
+    workers = list(Worker.objects.filter(stopped_at=None).order_by("role", "-heartbeat_at")[:most])
+    for worker in workers:
         if (
             worker.for_runs or ": " in worker.doing
         ):  # workers of an older version name their runs here
             worker.doing = worker.for_runs.get(str(run.pk), "working for another run")
-    return found
+    return workers
 
 
 def drop_reasons(run: Run) -> list[tuple[str, int]]:

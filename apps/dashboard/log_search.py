@@ -44,7 +44,7 @@ class LogSearch(forms.Form):
     def is_asking(self) -> bool:
         return any(self.data.get(name) for name in self.fields)
 
-    def found(self, lines: QuerySet[LogLine]) -> QuerySet[LogLine]:
+    def matching(self, lines: QuerySet[LogLine]) -> QuerySet[LogLine]:
         """Return the lines that match; none while the form is invalid."""
         if not self.is_valid():
             return lines.none()
@@ -80,14 +80,14 @@ class LogSearch(forms.Form):
         `among` is a larger set of which a bounded number is scanned; None if an index finds every
         match.
         """
-        found = self.found(lines)
+        matching = self.matching(lines)
         is_narrowed = self.is_valid() and bool(
             self.cleaned_data["level"] or self.cleaned_data["words"]
         )
         if not self.is_valid() or (among is None and not is_narrowed):
-            return load_page(found, request)
+            return load_page(matching, request)
         return page_within(
-            found, self.in_time(lines if among is None else among), LOOKED_THROUGH, request
+            matching, self.in_time(lines if among is None else among), LOOKED_THROUGH, request
         )
 
 

@@ -151,13 +151,13 @@ def build_charts_overview(run: Run, query: ChartQuery, newest: dict[str, float])
     The chart that is asked for is large; else the reward, or the loss.
     """
     plan = run.settings
-    known = metric_names(run)
-    charts = choose_charts(plan.algorithm, known, bool(plan.people.per_group))
+    recorded = metric_names(run)
+    charts = choose_charts(plan.algorithm, recorded, bool(plan.people.per_group))
     also = query.given("also", NO_NAMES)
-    picked = [_chart_of(name) for name in also if name in known]
+    picked = [_chart_of(name) for name in also if name in recorded]
     every = {chart.key: chart for chart in (charts.large, *charts.small, *picked)}
-    wanted = query.given("chart", charts.large.key)
-    large = every.get(wanted, charts.large)
+    requested = query.given("chart", charts.large.key)
+    large = every.get(requested, charts.large)
     names = {name for chart in every.values() for name in chart.names}
     window = query.window(names)
     until = run.step if window.until is None else min(window.until, run.step)
@@ -167,15 +167,15 @@ def build_charts_overview(run: Run, query: ChartQuery, newest: dict[str, float])
         for key, chart in every.items()
     }
     curated = (charts.large, *charts.small)
-    wrong = [f"also: metric {name!r} not found" for name in also if name not in known]
-    if wanted not in every:
-        wrong.append(f"chart: {wanted!r} not found")
+    wrong = [f"also: metric {name!r} not found" for name in also if name not in recorded]
+    if requested not in every:
+        wrong.append(f"chart: {requested!r} not found")
     return Overview(
         first=charts.large,
         large=sketch[large.key],
         small=[sketch[chart.key] for chart in curated if chart is not large],
         picked=[sketch[chart.key] for chart in picked if chart is not large],
-        others=[(name, describe_metric(name)) for name in known if name not in charts.names],
+        others=[(name, describe_metric(name)) for name in recorded if name not in charts.names],
         kept=parse_qsl(query.address),
         wrong=query.problems + wrong,
     )

@@ -58,16 +58,19 @@ class OwnChart:
 def build_own_chart(run: Run, query: OwnChartQuery, newest: dict[str, float]) -> OwnChart:
     """Return the chart of the metrics that are asked for; without any, the first of the run."""
     plan = run.settings
-    known = metric_names(run)
-    charts = choose_charts(plan.algorithm, known, bool(plan.people.per_group))
+    recorded = metric_names(run)
+    charts = choose_charts(plan.algorithm, recorded, bool(plan.people.per_group))
     wrong = query.problems
-    chart = _chart(charts, query, known, wrong)
+    chart = _chart(charts, query, recorded, wrong)
     window = query.window(chart.names)
     until = run.step if window.until is None else min(window.until, run.step)
     thin = thinned(run, chart.names, window.after, until, SKETCHED)
     titles = charts.titles
     spreads = set(SPREADS.values())
-    offered = [*(name for name in titles if name in known), *sorted(set(known) - titles.keys())]
+    offered = [
+        *(name for name in titles if name in recorded),
+        *sorted(set(recorded) - titles.keys()),
+    ]
     why = {name: each.why for each in (charts.large, *charts.small) for name in each.names}
     picks = [
         Pick(
@@ -88,7 +91,7 @@ def build_own_chart(run: Run, query: OwnChartQuery, newest: dict[str, float]) ->
     )
 
 
-def _chart(charts: Charts, query: OwnChartQuery, known: list[str], wrong: list[str]) -> Chart:
+def _chart(charts: Charts, query: OwnChartQuery, recorded: list[str], wrong: list[str]) -> Chart:
     """Return the chart that is asked for, and add what was not found to `wrong`."""
     curated = {chart.key: chart for chart in (charts.large, *charts.small)}
     named = query.given("names", NO_NAMES)
@@ -100,8 +103,8 @@ def _chart(charts: Charts, query: OwnChartQuery, known: list[str], wrong: list[s
     for chart in curated.values():
         if set(named) == set(chart.names):
             return chart
-    wrong += [f"names: metric {name!r} not found" for name in named if name not in known]
-    names = tuple(name for name in named if name in known)
+    wrong += [f"names: metric {name!r} not found" for name in named if name not in recorded]
+    names = tuple(name for name in named if name in recorded)
     if not names:
         return charts.large
     return Chart("own", _title(names, charts.titles), names, words=names)

@@ -43,22 +43,22 @@ def load_page(
     after = cursor_in(request, "after")
     if after is not None:
         newer = _beyond(rows, after, by, not rising, is_back=True)
-        found = list(
+        page_rows = list(
             newer.order_by(*_order(rows, by, not rising, within, is_back=True))[: size + 1]
         )
-        has_newer = len(found) > size
+        has_newer = len(page_rows) > size
         has_older = True
-        found = found[:size][::-1]
+        page_rows = page_rows[:size][::-1]
     else:
         older = rows if before is None else _beyond(rows, before, by, rising)
-        found = list(older.order_by(*_order(rows, by, rising, within))[: size + 1])
+        page_rows = list(older.order_by(*_order(rows, by, rising, within))[: size + 1])
         has_newer = before is not None
-        has_older = len(found) > size
-        found = found[:size]
+        has_older = len(page_rows) > size
+        page_rows = page_rows[:size]
     return Page(
-        rows=found,
-        newer=query_with(request, "after", found[0].pk) if has_newer and found else "",
-        older=query_with(request, "before", found[-1].pk) if has_older and found else "",
+        rows=page_rows,
+        newer=query_with(request, "after", page_rows[0].pk) if has_newer and page_rows else "",
+        older=query_with(request, "before", page_rows[-1].pk) if has_older and page_rows else "",
     )
 
 
@@ -113,10 +113,10 @@ def _beyond(rows: QuerySet, cursor: int, by: str, rising: bool, is_back: bool = 
     here = Q(**{f"pk__{side}": cursor})
     if not by:
         return rows.filter(here)
-    found = rows.order_by().filter(pk=cursor).values_list(by).first()
-    if found is None:
+    cursor_row = rows.order_by().filter(pk=cursor).values_list(by).first()
+    if cursor_row is None:
         raise Http404("the row to continue from no longer exists; start from the first page")
-    [value], is_empty = found, Q(**{f"{by}__isnull": True})
+    [value], is_empty = cursor_row, Q(**{f"{by}__isnull": True})
     if value is None:
         return (
             rows.filter((is_empty & here) | ~is_empty) if is_back else rows.filter(is_empty & here)

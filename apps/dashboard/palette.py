@@ -77,8 +77,8 @@ def find_by_words(request: SignedInRequest, text: str, beside: str = "") -> list
             ("People", _people(request.user, words)),
             ("Settings", _settings(request, here, words)),
         ]
-    found = [PaletteSection(title, _first(rows)) for title, rows in kinds]
-    return [kind for kind in found if kind.rows]
+    sections = [PaletteSection(title, _first(rows)) for title, rows in kinds]
+    return [kind for kind in sections if kind.rows]
 
 
 def _first(rows: Iterable[Row]) -> list[Row]:

@@ -43,9 +43,12 @@ def estimate_people_time(plan: RunConfig, project: Project) -> PeopleTime | None
         seconds__gt=0,
     )
     newest = timed.order_by("-pk").values_list("seconds", flat=True)[:NEWEST_RATINGS]
-    found = [seconds for seconds in newest if seconds is not None]
+    durations = [seconds for seconds in newest if seconds is not None]
     return PeopleTime(
-        ratings, FORMS[plan.people.form].summary, median(found) if found else None, len(found)
+        ratings,
+        FORMS[plan.people.form].summary,
+        median(durations) if durations else None,
+        len(durations),
     )
 
 

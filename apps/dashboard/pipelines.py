@@ -91,12 +91,12 @@ def digest_pipeline(run: Run) -> str:
 
 def list_pipeline_stages(run: Run) -> list[PipelineStage]:
     counts = {(one.place, one.operator): one for one in OperatorCount.objects.filter(run=run)}
-    found = []
+    stages = []
     for place, choice in enumerate(run.settings.pipeline):
         count = counts.get((place, choice.operator), OperatorCount())
         description = (_stage_of(choice), choice.operator, _options_in_words(choice.options))
-        found.append(PipelineStage(place + 1, *description, count.given, count.kept, count.made))
-    return found
+        stages.append(PipelineStage(place + 1, *description, count.given, count.kept, count.made))
+    return stages
 
 
 def _stage_of(choice: OperatorChoice) -> str:
@@ -114,8 +114,8 @@ def newest_cuts(run: Run) -> list[CutRollout]:
 
 
 def load_quarantine(run: Run) -> Quarantine:
-    found = quarantined(run)
-    return Quarantine(list(found[:NEWEST]), found.count(), run.settings.task_attempts)
+    excluded = quarantined(run)
+    return Quarantine(list(excluded[:NEWEST]), excluded.count(), run.settings.task_attempts)
 
 
 def newest_of_updates(run: Run) -> list[StepItem]:
@@ -142,11 +142,11 @@ def newest_tasks(run: Run) -> list[LeftOut]:
 
 def catalogue() -> list[tuple[str, list[tuple[Operator, list[Option]]]]]:
     """Return all operators with their options, by family."""
-    found = [find_operator(name) for name in operator_names()]
+    operators = [find_operator(name) for name in operator_names()]
     return [
         (
             FAMILY_WORDS[family],
-            [(one, list_operator_options(one)) for one in found if one.family == family],
+            [(one, list_operator_options(one)) for one in operators if one.family == family],
         )
         for family in FAMILIES
     ]

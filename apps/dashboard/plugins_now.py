@@ -29,7 +29,7 @@ def plugins(workers: Iterable[Worker]) -> list[ShownPlugin]:
     """Return all plugins, compared with what these processes had when they started."""
     theirs = {worker: worker.details.get("plugins", {}) for worker in workers}
     ours = {one.title: one for one in REGISTRY.plugins()}
-    elsewhere = sorted({name for found in theirs.values() for name in found} - ours.keys())
+    elsewhere = sorted({name for versions in theirs.values() for name in versions} - ours.keys())
     missing = [
         ShownPlugin(name, "", "missing", others=_others(name, "", theirs)) for name in elsewhere
     ]
@@ -44,10 +44,10 @@ def _build_row(one: Entry, theirs: dict[Worker, dict[str, str]]) -> ShownPlugin:
 
 def _others(name: str, version: str, theirs: dict[Worker, dict[str, str]]) -> str:
     """Return the processes with another version of the plugin, in words."""
-    found = [
+    others = [
         f"{worker.role} {worker.host}:{worker.pid}: {reported.get(name, 'missing')}"
         for worker, reported in theirs.items()
         if reported.get(name, "missing") != version
     ]
-    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-    return ", ".join(found[:NAMED]) + more
+    more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+    return ", ".join(others[:NAMED]) + more

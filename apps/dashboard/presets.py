@@ -38,7 +38,7 @@ class Preset:
     name: str
     title: str
     why: str
-    said: Mapping[str, Any]
+    values: Mapping[str, Any]
     scorers: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     people_alone: Mapping[str, Any] = field(default_factory=dict)
@@ -207,12 +207,12 @@ def choose_initial_values(
     """
     taskset, rewards = _fitting(preset, project) if named is None else _with_scorer(preset, named)
     policy = policy or _policy_for(project, taskset)
-    values = preset.said if rewards else {**preset.said, **preset.people_alone}
+    values = preset.values if rewards else {**preset.values, **preset.people_alone}
     if policy and preset.rate:
         values = _fit_to_model(values, preset.rate, policy.parameters)
     slug = policy.slug if policy else None
-    found = {"policy": slug, "taskset": taskset, **values, "rewards": rewards}
-    return {name: value for name, value in found.items() if value not in (None, [])}
+    initial_values = {"policy": slug, "taskset": taskset, **values, "rewards": rewards}
+    return {name: value for name, value in initial_values.items() if value not in (None, [])}
 
 
 def choose_preset(taskset: Taskset | None) -> Preset:

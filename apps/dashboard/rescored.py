@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from django.db import connection
-from django.db.models import Avg, Count, F, Max, Min, Q
+from django.db.models import Avg, Count, F, Max, Min, Q, QuerySet
 
 from apps.rewards.models import Rescored, RescoredGroup, RescoredReward, Rescoring, Reward
 
@@ -93,11 +93,13 @@ class Comparison:
             return []
         wide = 2 * self.widest / BARS
         counts = _count_rows(DIFFERENCES, [-self.widest, self.widest, BARS, self.rescoring.pk])
-        found = [0] * BARS
+        bar_counts = [0] * BARS
         for bucket, count in counts:
-            found[min(bucket, BARS) - 1] += count  # the largest difference lies on the last edge
+            bar_counts[min(bucket, BARS) - 1] += (
+                count  # the largest difference lies on the last edge
+            )
         middle = BARS // 2
-        most = max(found)
+        most = max(bar_counts)
         return [
             Bar(
                 n / BARS,
@@ -107,7 +109,7 @@ class Comparison:
                 (n + 1) * wide - self.widest,
                 count,
             )
-            for n, count in enumerate(found)
+            for n, count in enumerate(bar_counts)
         ]
 
     @cached_property
@@ -150,7 +152,7 @@ def compare_rescoring(rescoring: Rescoring) -> Comparison:
     other = ~Q(counted_before=F("counted_after")) & (
         Q(counted_before__isnull=False) | Q(counted_after__isnull=False)
     )
-    found = rows.aggregate(
+    totals = rows.aggregate(
         rollouts=Count("pk"),
         mean_before=Avg("before", filter=BOTH),
         mean_after=Avg("after", filter=BOTH),
@@ -166,7 +168,7 @@ def compare_rescoring(rescoring: Rescoring) -> Comparison:
         name: pick(
             (
                 value
-                for value in (found[f"{name}_before"], found[f"{name}_after"])
+                for value in (totals[f"{name}_before"], totals[f"{name}_after"])
                 if value is not None
             ),
             default=None,
@@ -175,14 +177,14 @@ def compare_rescoring(rescoring: Rescoring) -> Comparison:
     }
     return Comparison(
         rescoring,
-        found["rollouts"],
-        {fate: found[f"n_{fate}"] for fate in Fate.values},
-        found["mean_before"],
-        found["mean_after"],
+        totals["rollouts"],
+        {fate: totals[f"n_{fate}"] for fate in Fate.values},
+        totals["mean_before"],
+        totals["mean_after"],
         ends["least"],
         ends["most"],
-        found["widest"] or 0.0,
-        found["counted"],
+        totals["widest"] or 0.0,
+        totals["counted"],
         _groups(rescoring),
         _scorers(rescoring),
         _reasons(rescoring),
@@ -208,25 +210,24 @@ def _groups(rescoring: Rescoring) -> dict[str, int]:
 
 def _scorers(rescoring: Rescoring) -> dict[str, tuple[Side | None, Side | None]]:
     """Return each scorer's metrics before and after, over the rollouts that were judged again."""
-    metrics = {
-        "mean": Avg("value"),
-        "judged": Count("pk"),
-        "missing": Count("pk", filter=Q(value=None)),
-    }
-    before, after = (
-        {choice["scorer"]: choice["weight"] for choice in rewards}
-        for rewards in (rescoring.compared_with, rescoring.rewards)
-    )
+    before = {choice["scorer"]: choice["weight"] for choice in rescoring.compared_with}
+    after = {choice["scorer"]: choice["weight"] for choice in rescoring.rewards}
     old = Reward.objects.filter(rollout__rescored__rescoring=rescoring, by=None, scorer__in=before)
     new = RescoredReward.objects.filter(rescoring=rescoring)
-    said_before, said_after = (
-        {row["scorer"]: row for row in rows.order_by().values("scorer").annotate(**metrics)}
-        for rows in (old, new)
-    )
+    metrics_before = _metrics_by_scorer(old)
+    metrics_after = _metrics_by_scorer(new)
     return {
-        name: (_side(name, before, said_before), _side(name, after, said_after))
+        name: (_side(name, before, metrics_before), _side(name, after, metrics_after))
         for name in dict.fromkeys([*after, *before])
     }
+
+
+def _metrics_by_scorer(rewards: QuerySet) -> dict[str, dict[str, Any]]:
+    rows = rewards.order_by().values("scorer")
+    metrics = rows.annotate(
+        mean=Avg("value"), judged=Count("pk"), missing=Count("pk", filter=Q(value=None))
+    )
+    return {row["scorer"]: row for row in metrics}
 
 
 def _side(

@@ -69,9 +69,9 @@ class RewardBars:
         return self.fit < SAMPLE and self.reach is None
 
 
-def build_reward_bars(run: Run, form: Filter, found: QuerySet[Rollout]) -> RewardBars | None:
+def build_reward_bars(run: Run, form: Filter, rollouts: QuerySet[Rollout]) -> RewardBars | None:
     """Return the bars, or None if no matching rollout has a reward."""
-    ids, reach = _newest(run, form, found)
+    ids, reach = _newest(run, form, rollouts)
     rewards = sorted(_rewards(run, form, ids))
     if not rewards:
         return None
@@ -105,14 +105,14 @@ def _last_within(edges: Sequence[float], n: int) -> float:
     return edges[n + 1] if n + 2 == len(edges) else math.nextafter(edges[n + 1], -math.inf)
 
 
-def _newest(run: Run, form: Filter, found: QuerySet[Rollout]) -> tuple[list[int], int | None]:
+def _newest(run: Run, form: Filter, rollouts: QuerySet[Rollout]) -> tuple[list[int], int | None]:
     """Return the ids of the sample, and how many rollouts were scanned if not the whole run."""
     if form.sought:
         ids, edge = search_ids(
-            found, form.sought, run, SAMPLE, among=form.among(run), reach=form.reach
+            rollouts, form.sought, run, SAMPLE, among=form.among(run), reach=form.reach
         )
         return ids, None if edge is None else run.rollouts.filter(pk__gte=edge).count()
-    newest = found.order_by("run_id", "-pk").values_list("pk", flat=True)
+    newest = rollouts.order_by("run_id", "-pk").values_list("pk", flat=True)
     reach = None
     if form.reach:
         all_ids = form.among(run).order_by("run_id", "-pk").values_list("pk", flat=True)
@@ -127,7 +127,7 @@ def _rewards(run: Run, form: Filter, ids: Sequence[int]) -> list[float]:
 
     These are one scorer's rewards if the filter names one, else the rewards that the list shows.
     """
-    if one := {name: form.wanted[name] for name in ("source", "scorer") if name in form.wanted}:
+    if one := {name: form.criteria[name] for name in ("source", "scorer") if name in form.criteria}:
         rewards = Reward.objects.filter(
             rollout__in=ids, is_current=True, value__isnull=False, **one, **form.bounds("value")
         )
@@ -148,6 +148,6 @@ def _value_range(form: Filter, rewards: Sequence[float]) -> tuple[float, float]:
     low, high = rewards[0], rewards[-1]
     if low >= 0 and high <= 1:
         low, high = 0.0, 1.0
-    low = form.wanted.get("reward_from", low)
-    high = form.wanted.get("reward_to", high)
+    low = form.criteria.get("reward_from", low)
+    high = form.criteria.get("reward_to", high)
     return (low, high) if high > low else (low, low + 1)

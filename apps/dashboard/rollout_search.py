@@ -169,7 +169,7 @@ class Filter(forms.Form):
 
     @property
     def outcomes(self) -> tuple[str, ...]:
-        """Return the outcomes that can be asked for; "" stands for all."""
+        """Return the outcomes to filter by; "" stands for all."""
         return ("", *(self.FATES if self.is_open else self.BLIND))
 
     def clean_text(self) -> str:
@@ -187,7 +187,7 @@ class Filter(forms.Form):
         return [self[name] for name in self.fields if name != "fate"]
 
     @property
-    def wanted(self) -> dict:
+    def criteria(self) -> dict:
         """Return the valid values; invalid fields filter nothing, and the page says so."""
         return {
             name: value
@@ -198,35 +198,35 @@ class Filter(forms.Form):
     @property
     def is_searched(self) -> bool:
         return any(
-            name in self.wanted or name in self.errors for name in self.fields if name != "fate"
+            name in self.criteria or name in self.errors for name in self.fields if name != "fate"
         )
 
-    def page(self, run: Run, found: QuerySet[R], request: HttpRequest) -> Page[R]:
+    def page(self, run: Run, rollouts: QuerySet[R], request: HttpRequest) -> Page[R]:
         """Return the page of results of `narrow` that the URL asks for."""
         if self.sought:
             return page_of_words(
-                found, self.sought, run, request, among=self.among(run), reach=self.reach
+                rollouts, self.sought, run, request, among=self.among(run), reach=self.reach
             )
         if self.reach:
-            return page_within(found, self.among(run), self.reach, request, within="run_id")
-        return load_page(found, request, within="run_id")
+            return page_within(rollouts, self.among(run), self.reach, request, within="run_id")
+        return load_page(rollouts, request, within="run_id")
 
     @property
     def one_step(self) -> int | None:
-        """Return the step whose batch is asked for, if it is a single one."""
-        first, last = (self.wanted.get(name) for name in ("from_step", "to_step"))
+        """Return the step whose batch is shown, if the filter names a single one."""
+        first, last = (self.criteria.get(name) for name in ("from_step", "to_step"))
         return first if first == last else None
 
     @property
     def reach(self) -> int | None:
         """Return how many rollouts of `among` to scan at a time; None if an index finds them."""
-        asked = self.wanted
+        criteria = self.criteria
         is_looked_for = (
-            any(name in asked for name in self.WITHOUT_INDEX)
-            or asked.get("fate", self.WAITING) != self.WAITING
+            any(name in criteria for name in self.WITHOUT_INDEX)
+            or criteria.get("fate", self.WAITING) != self.WAITING
         )
-        in_two = "text" in asked and (
-            any(name in asked for name in self.BY_INDEX) or "fate" in asked
+        in_two = "text" in criteria and (
+            any(name in criteria for name in self.BY_INDEX) or "fate" in criteria
         )
         return LOOKED_THROUGH if is_looked_for or in_two else None
 
@@ -235,90 +235,92 @@ class Filter(forms.Form):
 
         The remaining conditions are checked on these.
         """
-        found = self._by_index(run, Rollout.objects.of_run(run))
+        rollouts = self._by_index(run, Rollout.objects.of_run(run))
         return (
-            found.filter(self.FATES[self.WAITING])
-            if self.wanted.get("fate") == self.WAITING
-            else found
+            rollouts.filter(self.FATES[self.WAITING])
+            if self.criteria.get("fate") == self.WAITING
+            else rollouts
         )
 
     @property
     def is_narrowed(self) -> bool:
         """Tell whether `among` is less than the whole run."""
         return (
-            any(name in self.wanted for name in self.BY_INDEX)
-            or self.wanted.get("fate") == self.WAITING
+            any(name in self.criteria for name in self.BY_INDEX)
+            or self.criteria.get("fate") == self.WAITING
         )
 
-    def narrow(self, run: Run, found: RolloutQuerySet) -> QuerySet[Rollout]:
+    def narrow(self, run: Run, rollouts: RolloutQuerySet) -> QuerySet[Rollout]:
         """Apply all conditions but the words.
 
         Words are searched in one part of the run at a time (apps.dashboard.text_search).
         """
-        wanted = self.wanted
-        if fate := wanted.get("fate"):
-            found = found.filter(self.FATES[fate])
-        if exact := wanted.get("exact"):
-            found = found.filter(text__icontains=exact)
-        rows = self._by_index(run, self._of_the_row(found))
-        if taskset := wanted.get("taskset"):
+        criteria = self.criteria
+        if fate := criteria.get("fate"):
+            rollouts = rollouts.filter(self.FATES[fate])
+        if exact := criteria.get("exact"):
+            rollouts = rollouts.filter(text__icontains=exact)
+        rows = self._by_index(run, self._of_the_row(rollouts))
+        if taskset := criteria.get("taskset"):
             rows = rows.filter(group__task__taskset__slug=taskset)
-        if operator := wanted.get("operator"):
+        if operator := criteria.get("operator"):
             rows = rows.filter(Exists(CutRollout.objects.filter(**ITS_OWN, operator=operator)))
         return self._of_its_judges(run, rows)
 
-    def found(self, run: Run, found: RolloutQuerySet) -> QuerySet[Rollout]:
+    def matching(self, run: Run, rollouts: RolloutQuerySet) -> QuerySet[Rollout]:
         """Apply all conditions including the words, to read the whole run, not a page."""
-        narrowed = self.narrow(run, found)
+        narrowed = self.narrow(run, rollouts)
         if self.sought is None:
             return narrowed
         return narrowed.filter(*self.sought.phrases, MatchesQuery(self.sought.anywhere(run.pk)))
 
-    def _of_the_row(self, found: RolloutQuerySet) -> RolloutQuerySet:
-        wanted = self.wanted
-        found = (
-            found.filter(origin=wanted["origin"]) if "origin" in wanted else found.without_anchors()
+    def _of_the_row(self, rollouts: RolloutQuerySet) -> RolloutQuerySet:
+        criteria = self.criteria
+        rollouts = (
+            rollouts.filter(origin=criteria["origin"])
+            if "origin" in criteria
+            else rollouts.without_anchors()
         )
-        if "version" in wanted:
-            found = found.filter(
-                first_version__lte=wanted["version"], last_version__gte=wanted["version"]
+        if "version" in criteria:
+            rollouts = rollouts.filter(
+                first_version__lte=criteria["version"], last_version__gte=criteria["version"]
             )
-        if "stop" in wanted:
-            found = found.filter(stop_reason__istartswith=wanted["stop"])
-        if wanted.get("turns", 1) > 1:  # a rollout without stored turns has one
+        if "stop" in criteria:
+            rollouts = rollouts.filter(stop_reason__istartswith=criteria["stop"])
+        if criteria.get("turns", 1) > 1:  # a rollout without stored turns has one
             counted = Func(F("turns"), function="jsonb_array_length", output_field=IntegerField())
-            found = found.alias(turn_count=counted).filter(turn_count__gte=wanted["turns"])
-        return found.filter(**self._bounds("completion_tokens", "tokens_from", "tokens_to"))
+            rollouts = rollouts.alias(turn_count=counted).filter(turn_count__gte=criteria["turns"])
+        return rollouts.filter(**self._bounds("completion_tokens", "tokens_from", "tokens_to"))
 
-    def _by_index(self, run: Run, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
-        wanted = self.wanted
-        if "task" in wanted:
-            found = found.filter(group__task__in=run.tasks.filter(index=wanted["task"]))
+    def _by_index(self, run: Run, rollouts: QuerySet[Rollout]) -> QuerySet[Rollout]:
+        criteria = self.criteria
+        if "task" in criteria:
+            rollouts = rollouts.filter(group__task__in=run.tasks.filter(index=criteria["task"]))
         if trained := self._bounds("step__number", "from_step", "to_step"):
-            found = found.filter(
+            rollouts = rollouts.filter(
                 Exists(StepItem.objects.filter(experience__rollout=OuterRef("pk"), **trained))
             )
-        return found
+        return rollouts
 
-    def _of_its_judges(self, run: Run, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
+    def _of_its_judges(self, run: Run, rollouts: QuerySet[Rollout]) -> QuerySet[Rollout]:
         """Apply the conditions on rewards.
 
         Source, scorer and range must hold for one reward; a range alone is about the combined
         reward.
         """
-        wanted = self.wanted
+        criteria = self.criteria
         rewards = Reward.objects.filter(**ITS_OWN, is_current=True)
-        if "source" in wanted or "scorer" in wanted:
-            one = {"scorer": wanted["scorer"]} if "scorer" in wanted else {}
-            judges = _from_source(rewards, wanted.get("source", ""))
-            found = found.filter(Exists(judges.filter(**one, **self.bounds("value"))))
+        if "source" in criteria or "scorer" in criteria:
+            one = {"scorer": criteria["scorer"]} if "scorer" in criteria else {}
+            judges = _from_source(rewards, criteria.get("source", ""))
+            rollouts = rollouts.filter(Exists(judges.filter(**one, **self.bounds("value"))))
         elif rewarded := self.bounds("reward"):
-            found = _rewarded(found, run, rewarded)
-        if rater := wanted.get("rater"):
+            rollouts = _rewarded(rollouts, run, rewarded)
+        if rater := criteria.get("rater"):
             person = Subquery(User.objects.filter(username=rater).values("pk"))
             own = Rating.objects.filter(**ITS_OWN, rater=person)
-            found = found.filter(Exists(rewards.filter(by=person)) | Exists(own))
-        return found
+            rollouts = rollouts.filter(Exists(rewards.filter(by=person)) | Exists(own))
+        return rollouts
 
     def bounds(self, column: str) -> dict:
         """Return the conditions of the reward range on this column."""
@@ -327,9 +329,9 @@ class Filter(forms.Form):
     def _bounds(self, column: str, low: str, high: str) -> dict:
         """Return the conditions on a column from two fields."""
         return {
-            f"{column}__{how}": self.wanted[name]
+            f"{column}__{how}": self.criteria[name]
             for name, how in ((low, "gte"), (high, "lte"))
-            if name in self.wanted
+            if name in self.criteria
         }
 
 
@@ -342,7 +344,7 @@ def _from_source(rewards: RewardQuerySet, source: str) -> RewardQuerySet:
     return rewards.filter(source=source) if source else rewards
 
 
-def _rewarded(found: QuerySet[Rollout], run: Run, bounds: dict) -> QuerySet[Rollout]:
+def _rewarded(rollouts: QuerySet[Rollout], run: Run, bounds: dict) -> QuerySet[Rollout]:
     """Return the rollouts whose reward is in the range.
 
     It is the reward at admission; for rollouts not admitted, the combination of ratings so far.
@@ -353,6 +355,6 @@ def _rewarded(found: QuerySet[Rollout], run: Run, bounds: dict) -> QuerySet[Roll
         bounds.get("reward__lte", math.inf),
     )  # one range, so that the value is computed once
     so_far = ~Exists(learned) & Q(so_far__range=ends)
-    return found.alias(so_far=combined_so_far(run.settings)).filter(
+    return rollouts.alias(so_far=combined_so_far(run.settings)).filter(
         Exists(learned.filter(**bounds)) | so_far
     )

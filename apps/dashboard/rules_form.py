@@ -76,13 +76,15 @@ def read_rule_values(form: QueryDict) -> dict[str, Any]:
 
 
 def _rules(values: Mapping[str, Any], wrong: Mapping[str, str]) -> list[RuleKnobs]:
-    found = {knob.address: knob for knob in section_knobs(Alerts, values, LABELS, wrong)}
+    knobs_by_address = {knob.address: knob for knob in section_knobs(Alerts, values, LABELS, wrong)}
     return [
         RuleKnobs(
             name,
             title,
-            found[name],
-            tuple(knob for address, knob in found.items() if address.startswith(f"{name}.")),
+            knobs_by_address[name],
+            tuple(
+                knob for address, knob in knobs_by_address.items() if address.startswith(f"{name}.")
+            ),
         )
         for name, title in TITLES.items()
     ]

@@ -46,25 +46,31 @@ def as_written(plan: RunConfig) -> dict[str, Any]:
         **defaults(RunConfig),
         "algorithm": usual_algorithm.model_dump(mode="json"),
     }
-    found = _differing_fields(plan.model_dump(mode="json"), usual)
-    if "rewards" in found:
+    differing = _differing_fields(plan.model_dump(mode="json"), usual)
+    if "rewards" in differing:
         usual_scorer = ScorerChoice(scorer="-").model_dump(mode="json")
-        found["rewards"] = [_differing_fields(row, usual_scorer) for row in found["rewards"]]
-    return {**found, "algorithm": {TAG: plan.algorithm.name, **found.get("algorithm", {})}}
+        differing["rewards"] = [
+            _differing_fields(row, usual_scorer) for row in differing["rewards"]
+        ]
+    return {**differing, "algorithm": {TAG: plan.algorithm.name, **differing.get("algorithm", {})}}
 
 
 def _differing_fields(config: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a section that differ, with its name if it is one of several."""
-    found = {}
+    differing = {}
     for name, value in config.items():
-        known = usual.get(name)
-        if value == known:
+        usual_value = usual.get(name)
+        if value == usual_value:
             continue
-        if isinstance(value, dict) and isinstance(known, dict) and _are_alike(value, known):
-            found[name] = _differing_fields(value, known)
+        if (
+            isinstance(value, dict)
+            and isinstance(usual_value, dict)
+            and _are_alike(value, usual_value)
+        ):
+            differing[name] = _differing_fields(value, usual_value)
         else:
-            found[name] = value
-    return {TAG: config[TAG], **found} if found and TAG in config else found
+            differing[name] = value
+    return {TAG: config[TAG], **differing} if differing and TAG in config else differing
 
 
 def _are_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -76,21 +82,21 @@ def edits_in(posted: QueryDict, knobs: Iterable[Knob]) -> tuple[Edits, dict[str,
 
     The second value has the errors of fields that are not YAML, by address.
     """
-    found: Edits = []
+    edits: Edits = []
     wrong: dict[str, str] = {}
     for knob in knobs:
         if knob.kind not in ("switch", "names", "scorers") and knob.address not in posted:
             continue  # shown by another version of the form
         posted_value = (
-            SAID[knob.kind](knob, posted) if knob.kind in SAID else typed_text(knob, posted)
+            READERS[knob.kind](knob, posted) if knob.kind in READERS else typed_text(knob, posted)
         )
         if posted_value == _unchanged_post(knob):
             continue
         try:
-            found.append((knob.address, _edit(knob, posted_value)))
+            edits.append((knob.address, _edit(knob, posted_value)))
         except ConfigError as error:
             wrong |= error.problems
-    return found, wrong
+    return edits, wrong
 
 
 def typed_text(knob: Knob, posted: QueryDict) -> str:
@@ -172,12 +178,12 @@ def written_addresses(config: Mapping[str, Any], prefix: str = "") -> Iterator[s
 def shown_at(config: Mapping[str, Any], address: str) -> Any:
     """Return the value at this address in the configuration that `config` stands for."""
     first, *path = address.split(".")
-    found: Any = (
+    value: Any = (
         _with_defaults(first, config[first]) if first in config else defaults(RunConfig)[first]
     )
     for part in path:
-        found = _child_at(found, part)
-    return found
+        value = _child_at(value, part)
+    return value
 
 
 def _is_choice(path: Sequence[str]) -> bool:
@@ -234,18 +240,18 @@ def _rewards(
     rows: Sequence[tuple[str, str]], before: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]] | None:
     """Return the scorers with their weights; known ones keep their other settings."""
-    known = {row.get("scorer"): row for row in before}
-    found = []
+    row_by_scorer = {row.get("scorer"): row for row in before}
+    rewards = []
     for scorer, weight in rows:
         kept = {
             name: value
-            for name, value in known.get(scorer, {}).items()
+            for name, value in row_by_scorer.get(scorer, {}).items()
             if name != "weight" and value not in (None, [], {})
         }
-        found.append(
+        rewards.append(
             {**kept, "scorer": scorer, **({} if weight == "1" else {"weight": _number(weight)})}
         )
-    return found or None
+    return rewards or None
 
 
 def _unchanged_post(knob: Knob) -> Any:
@@ -286,7 +292,7 @@ def _posted_rows(knob: Knob, posted: QueryDict) -> list[dict[str, str]]:
     return rows
 
 
-SAID: Mapping[str, Callable[[Knob, QueryDict], Any]] = {
+READERS: Mapping[str, Callable[[Knob, QueryDict], Any]] = {
     "switch": lambda knob, posted: posted.get(knob.address) == ON,
     "names": lambda knob, posted: posted.getlist(knob.address),
     "scorers": _posted_scorers,
@@ -312,14 +318,14 @@ def _with_defaults(name: str, value: Any) -> Any:
         return _merged(defaults(RunConfig)[name], value)
 
 
-def _merged(known: Any, changed_value: Any) -> Any:
+def _merged(current: Any, changed_value: Any) -> Any:
     if (
-        not isinstance(known, dict)
+        not isinstance(current, dict)
         or not isinstance(changed_value, dict)
-        or changed_value.get(TAG, known.get(TAG)) != known.get(TAG)
+        or changed_value.get(TAG, current.get(TAG)) != current.get(TAG)
     ):
         return changed_value
     return {
-        **known,
-        **{name: _merged(known.get(name), value) for name, value in changed_value.items()},
+        **current,
+        **{name: _merged(current.get(name), value) for name, value in changed_value.items()},
     }

@@ -172,16 +172,16 @@ def _form(
 ) -> RunForm:
     """Return the form of `config`; `line` is where `text` stops being YAML, if it does."""
     plan = None
-    found = dict(wrong or {})
-    if not found:
+    errors = dict(wrong or {})
+    if not errors:
         try:
             plan = check_run_form(project, config, owner)
         except ConfigError as error:
-            found = {
+            errors = {
                 name.removeprefix("configuration"): words for name, words in error.problems.items()
             }
     knobs = _knobs(project, config)
-    faults = _faults(found, knobs, text, line)
+    faults = _faults(errors, knobs, text, line)
     problems: dict[str, str] = {}
     for fault in faults:
         problems[fault.home] = "; ".join(filter(None, (problems.get(fault.home), fault.words)))
@@ -198,22 +198,24 @@ def _form(
 
 
 def _faults(
-    found: Mapping[str, str], knobs: list[Knob], text: str, line: int | None
+    errors: Mapping[str, str], knobs: list[Knob], text: str, line: int | None
 ) -> tuple[Fault, ...]:
     """Return the errors in the order of their lines; those that are on no line come last.
 
     `line` is where the text stops being YAML, if it does.
     """
-    lines = {} if not found else {"yaml": line} if "yaml" in found else lines_by_field(text)
+    if not errors:
+        return ()
+    lines = {"yaml": line} if "yaml" in errors else lines_by_field(text)
     addresses = {"yaml", *(knob.address for knob in knobs)}
     keys = keys_by_section()
     faults = []
-    for address, words in found.items():
+    for address, words in errors.items():
         section, _, name = address.rpartition(".")
-        is_known = not address or _around(address, addresses) or name in keys.get(section, ())
-        # A field shows the error, but no field shows a key that there is not.
-        [(home, plain)] = placed_among({address: words}, addresses if is_known else ()).items()
-        home = home if is_known else "yaml"
+        is_field = not address or _around(address, addresses) or name in keys.get(section, ())
+        # An error of an unknown key is shown at the YAML, because no field of the form has it.
+        [(home, plain)] = placed_among({address: words}, addresses if is_field else ()).items()
+        home = home if is_field else "yaml"
         place = lines.get(address) or lines.get(_around(home, lines))
         faults.append(Fault(address or home, plain, place, home))
     return tuple(sorted(faults, key=lambda fault: (fault.line is None, fault.line or 0)))
@@ -322,36 +324,40 @@ def _with_choices(
     if knob.address == "rewards":
         return _scorers(knob, choices["rewards"], values["rewards"])
     if knob.kind == "names":
-        known = choices.get(knob.address, ())
-        listed = isinstance(knob.value, list | tuple) and set(map(str, knob.value)) <= {
-            value for value, _, _ in known
-        }
-        return (
-            replace(knob, choices=known)
-            if known and listed
-            else replace(knob, kind="yaml", value=_in_yaml(knob.value))
-        )
+        return _names_to_tick(knob, choices.get(knob.address, ()))
     if knob.address == "algorithm.name":
-        known = _with(choices[knob.address], knob.value)
-        return replace(knob, kind="picker", choices=known, first_choices=len(RECOMMENDED))
+        options = _with(choices[knob.address], knob.value)
+        return replace(knob, kind="picker", choices=options, first_choices=len(RECOMMENDED))
     if knob.address in choices:
         return replace(knob, kind="select", choices=_with(choices[knob.address], knob.value))
     if knob.address == "people.form":
         # Named by what an answer says, as the other choices of this form are.
         choices_by_summary = tuple((name, more, "") for name, _, more in form_choices(knob.value))
         return replace(knob, kind="select", choices=choices_by_summary)
-    if knob.kind == "choice":
-        words = PEOPLE_CHOICES.get(knob.address.removeprefix("people."), {})
-        named = tuple((value, words.get(value, name), more) for value, name, more in knob.choices)
-        return replace(
-            knob,
-            kind="choice" if len(named) <= SHORT_CHOICE else "select",
-            choices=_with(named, knob.value),
-        )
-    return knob
+    return _labelled_choice(knob) if knob.kind == "choice" else knob
 
 
-def _scorers(knob: Knob, known: tuple[tuple[str, str, str], ...], value: Any) -> Knob:
+def _names_to_tick(knob: Knob, options: tuple[tuple[str, str, str], ...]) -> Knob:
+    """Return the field with its options; as YAML if there are none or the value names others."""
+    offered = {value for value, _, _ in options}
+    is_listed = isinstance(knob.value, list | tuple) and set(map(str, knob.value)) <= offered
+    if options and is_listed:
+        return replace(knob, choices=options)
+    return replace(knob, kind="yaml", value=_in_yaml(knob.value))
+
+
+def _labelled_choice(knob: Knob) -> Knob:
+    """Return a choice with its labels; a long one becomes a menu."""
+    words = PEOPLE_CHOICES.get(knob.address.removeprefix("people."), {})
+    named = tuple((value, words.get(value, name), more) for value, name, more in knob.choices)
+    return replace(
+        knob,
+        kind="choice" if len(named) <= SHORT_CHOICE else "select",
+        choices=_with(named, knob.value),
+    )
+
+
+def _scorers(knob: Knob, options: tuple[tuple[str, str, str], ...], value: Any) -> Knob:
     """Return a table of scorers with weights and some empty rows.
 
     A value that is not a list of these stays YAML.
@@ -364,13 +370,13 @@ def _scorers(knob: Knob, known: tuple[tuple[str, str, str], ...], value: Any) ->
         {"scorer": str(row["scorer"]), "weight": _weight(row.get("weight", 1))} for row in value
     ]
     for row in shown:
-        known = _with(known, row["scorer"])
+        options = _with(options, row["scorer"])
     return replace(
         knob,
         kind="scorers",
         value=shown,
         rows=value,
-        choices=known,
+        choices=options,
         longest=max(FEWEST_ROWS, len(shown) + 1),
     )
 
@@ -387,6 +393,6 @@ def _with(
     choices: tuple[tuple[str, str, str], ...], value: Any
 ) -> tuple[tuple[str, str, str], ...]:
     """Return the choices, with the present value added if it is none of them."""
-    if not value or value in [known for known, _, _ in choices]:
+    if not value or value in [choice for choice, _, _ in choices]:
         return choices
     return (*choices, (str(value), str(value), "not known"))

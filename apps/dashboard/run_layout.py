@@ -220,10 +220,10 @@ def _parts(knobs: Iterable[Knob]) -> tuple[Part, ...]:
 
     Those without a heading come first.
     """
-    found: dict[str, list[Knob]] = {"": []}
+    by_heading: dict[str, list[Knob]] = {"": []}
     for knob in knobs:
-        found.setdefault(_heading_of(knob.address), []).append(knob)
-    return tuple(Part(title, tuple(knobs)) for title, knobs in found.items() if knobs)
+        by_heading.setdefault(_heading_of(knob.address), []).append(knob)
+    return tuple(Part(title, tuple(knobs)) for title, knobs in by_heading.items() if knobs)
 
 
 def _heading_of(address: str) -> str:

@@ -58,8 +58,8 @@ def defer_for_rows(runs: RunQuerySet) -> RunQuerySet:
 def load_runs_in_order(runs: Iterable[Run]) -> list[Run]:
     """Return these runs loaded for rows, in their order; one query."""
     keys = [run.pk for run in runs]
-    known = defer_for_rows(Run.objects.all()).in_bulk(keys)
-    return [known[key] for key in keys if key in known]
+    runs_by_id = defer_for_rows(Run.objects.all()).in_bulk(keys)
+    return [runs_by_id[key] for key in keys if key in runs_by_id]
 
 
 def build_run_rows(runs: Sequence[Run], user: User) -> list[RunRow]:

@@ -28,7 +28,7 @@ SORTS = {
     "name": ("Name", "slug", True),
 }
 # Columns that are annotations.
-FOUND: dict[str, Callable[[QuerySet[Run]], QuerySet[Run]]] = {
+ANNOTATED: dict[str, Callable[[QuerySet[Run]], QuerySet[Run]]] = {
     "cost": with_cost,
     "owner_name": lambda runs: runs.annotate(owner_name=F("owner__username")),
 }
@@ -117,53 +117,53 @@ class RunFilter(forms.Form):
         return [self[name] for name in self.fields if name not in self.FIRST]
 
     @property
-    def wanted(self) -> dict[str, str]:
+    def criteria(self) -> dict[str, str]:
         return {name: value for name, value in getattr(self, "cleaned_data", {}).items() if value}
 
     @property
     def asks_more(self) -> bool:
-        return any(field.name in self.wanted or field.errors for field in self.more)
+        return any(field.name in self.criteria or field.errors for field in self.more)
 
     @property
     def is_narrowed(self) -> bool:
-        return bool(self.wanted.keys() - {"sort"})
+        return bool(self.criteria.keys() - {"sort"})
 
     def project_without_runs(self, user: User) -> Project | None:
-        """Return the project if it is all that is asked for, and has no runs yet."""
-        if self.wanted.keys() - {"sort"} != {"project"}:
+        """Return the project if it is the only criterion, and has no runs yet."""
+        if self.criteria.keys() - {"sort"} != {"project"}:
             return None
-        named = Project.objects.visible_to(user).filter(slug=self.wanted["project"])
+        named = Project.objects.visible_to(user).filter(slug=self.criteria["project"])
         return named.filter(~Exists(Run.objects.filter(project=OuterRef("pk")))).first()
 
     @property
     def order(self) -> tuple[str, bool]:
         """Return the column, and whether the smallest come first."""
-        return SORTS[self.wanted.get("sort", "newest")][1:]
+        return SORTS[self.criteria.get("sort", "newest")][1:]
 
     def narrow(self, runs: QuerySet[Run], user: User) -> QuerySet[Run]:
         """Apply the filter; call is_valid() first.
 
         If rewards decide the order, runs that the user rates blind are left out.
         """
-        wanted = self.wanted
-        if words := wanted.get("words"):
+        criteria = self.criteria
+        if words := criteria.get("words"):
             # Notes may mention rewards.
             noted = Q(notes__icontains=words, pk__in=judged_openly(user).values("pk"))
             runs = runs.filter(Q(slug__icontains=words) | Q(title__icontains=words) | noted)
         runs = runs.filter(
-            **{field: wanted[name] for name, field in COLUMNS.items() if name in wanted}
+            **{field: criteria[name] for name, field in COLUMNS.items() if name in criteria}
         )
-        if "taskset" in wanted:
-            shared = TasksetShare.objects.filter(taskset__slug=wanted["taskset"]).values("run")
-            runs = runs.filter(Q(taskset__slug=wanted["taskset"]) | Q(pk__in=shared))
-        if "tag" in wanted:
-            runs = runs.filter(tags__contains=[wanted["tag"].lower().removeprefix("#")])
-        if wanted.get("sort") == "reward":
+        if "taskset" in criteria:
+            shared = TasksetShare.objects.filter(taskset__slug=criteria["taskset"]).values("run")
+            runs = runs.filter(Q(taskset__slug=criteria["taskset"]) | Q(pk__in=shared))
+        if "tag" in criteria:
+            runs = runs.filter(tags__contains=[criteria["tag"].lower().removeprefix("#")])
+        if criteria.get("sort") == "reward":
             runs = runs.filter(pk__in=judged_openly(user).values("pk"))
-        of_project = "project" in wanted
-        runs = _filter_archived(runs, wanted.get("archived"), of_project)
-        runs = _of_kind(runs, wanted.get("evaluations"))
-        return FOUND.get(self.order[0], lambda same: same)(runs)
+        of_project = "project" in criteria
+        runs = _filter_archived(runs, criteria.get("archived"), of_project)
+        runs = _of_kind(runs, criteria.get("evaluations"))
+        return ANNOTATED.get(self.order[0], lambda same: same)(runs)
 
 
 def _names(rows: QuerySet, field: str) -> list[str]:

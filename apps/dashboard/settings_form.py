@@ -168,9 +168,11 @@ def change_settings_form(
     except ConfigError as error:
         wrong = _place_problems(run, plan, error.problems)
         return SettingsForm(_parts(run, plan, texts, wrong), wrong=wrong, seen=digest_settings(run))
-    found = list_field_differences(plan.model_dump(mode="json"), after.model_dump(mode="json"))
+    differences = list_field_differences(
+        plan.model_dump(mode="json"), after.model_dump(mode="json")
+    )
     return SettingsForm(
-        _parts(run, after, texts, {}), fields, tuple(found), seen=digest_settings(run)
+        _parts(run, after, texts, {}), fields, tuple(differences), seen=digest_settings(run)
     )
 
 
@@ -368,18 +370,18 @@ def _value_in(knob: Knob, text: str) -> Any:
 
 def _nested(run: Run, turned: Mapping[str, Any]) -> dict[str, Any]:
     """Return values by address as nested sections; lists of sections complete, with the changes."""
-    found: dict[str, Any] = {}
+    nested: dict[str, Any] = {}
     for address, value in turned.items():
         *path, last = address.split(".")
         if path[:1] == ["rewards"]:
-            rewards = found.setdefault("rewards", json.loads(json.dumps(run.config["rewards"])))
+            rewards = nested.setdefault("rewards", json.loads(json.dumps(run.config["rewards"])))
             rewards[int(path[1])][last] = value
             continue
-        place = found
+        place = nested
         for step in path:
             place = place.setdefault(step, {})
         place[last] = _empty(run, address) if value is None else value
-    return found
+    return nested
 
 
 def _empty(run: Run, address: str) -> Any:
@@ -391,9 +393,9 @@ def _empty(run: Run, address: str) -> Any:
 def _place_problems(run: Run, plan: RunConfig, problems: Mapping[str, str]) -> dict[str, str]:
     """Assign problems to shown fields; "" has those of others, by their names."""
     addresses = {knob.address for knob in _editable(run, plan)}
-    found: dict[str, str] = {}
+    placed: dict[str, str] = {}
     for name, problem in problems.items():
         for address, words in placed_among({name: problem}, addresses).items():
             message = words if address else f"{name} {words}"
-            found[address] = "; ".join(filter(None, (found.get(address), message)))
-    return found
+            placed[address] = "; ".join(filter(None, (placed.get(address), message)))
+    return placed

@@ -36,11 +36,11 @@ class Seeds:
     @classmethod
     def of(cls, runs: Sequence[Run], values: Mapping[int, float]) -> "Seeds":
         """Build the group from those runs that have a value (by id)."""
-        known = tuple(run for run in runs if run.pk in values)
+        measured = tuple(run for run in runs if run.pk in values)
         by_seed: dict[int, list[float]] = {}
-        for run in known:
+        for run in measured:
             by_seed.setdefault(run.config["seed"], []).append(values[run.pk])
-        return cls(known, tuple(map(fmean, by_seed.values())))
+        return cls(measured, tuple(map(fmean, by_seed.values())))
 
     @property
     def name(self) -> str:
@@ -91,11 +91,11 @@ class Versus:
 
 def by_seed(runs: Sequence[Run]) -> list[list[Run]]:
     """Group the runs whose configurations differ in their seed alone."""
-    found: dict[str, list[Run]] = {}
+    groups: dict[str, list[Run]] = {}
     for run in runs:
         same = json.dumps({"project": run.project_id, **run.config, "seed": None}, sort_keys=True)
-        found.setdefault(same, []).append(run)
-    return list(found.values())
+        groups.setdefault(same, []).append(run)
+    return list(groups.values())
 
 
 def seeds_at_last_update(
@@ -105,8 +105,8 @@ def seeds_at_last_update(
 
     `values` are by step and run; a group without any is left out.
     """
-    found = [Seeds.of(group, values.get(_common(group), {})) for group in groups]
-    return [seeds for seeds in found if seeds.values]
+    all_seeds = [Seeds.of(group, values.get(_common(group), {})) for group in groups]
+    return [seeds for seeds in all_seeds if seeds.values]
 
 
 def against_each_other(
@@ -116,14 +116,14 @@ def against_each_other(
 
     A run that began later tells less about where it leads.
     """
-    found = []
+    comparisons = []
     for one, other in itertools.combinations(groups, 2):
         step = _common([*one, *other])
         ours = Seeds.of(one, values.get(step, {}))
         theirs = Seeds.of(other, values.get(step, {}))
         if ours.values and theirs.values:
-            found.append(versus(ours, theirs, step))
-    return found
+            comparisons.append(versus(ours, theirs, step))
+    return comparisons
 
 
 def _common(runs: Sequence[Run]) -> int:
@@ -132,16 +132,16 @@ def _common(runs: Sequence[Run]) -> int:
 
 def versus(one: Seeds, other: Seeds, step: int = 0) -> Versus:
     difference = one.mean - other.mean
-    found = welch(one.values, other.values)
-    if found is None:
+    result = welch(one.values, other.values)
+    if result is None:
         return Versus(one, other, difference, None, None, None, step)
     return Versus(
         one,
         other,
         difference,
-        found[0],
+        result[0],
         bootstrap_difference(one.values, other.values),
-        found[1],
+        result[1],
         step,
     )
 

@@ -48,16 +48,16 @@ class StepMetrics:
     @property
     def unusual(self) -> list[StepMetric]:
         """Return the unusual metrics, the most unusual first."""
-        found = [metric for metric in (*self.main, *self.others) if metric.is_unusual]
-        return sorted(found, key=lambda metric: -abs(metric.deviations or 0.0))
+        unusual = [metric for metric in (*self.main, *self.others) if metric.is_unusual]
+        return sorted(unusual, key=lambda metric: -abs(metric.deviations or 0.0))
 
 
 def metrics_of_step(run: Run, number: int) -> StepMetrics:
     """Return the metrics of the step in two queries, in the order of the run's charts."""
-    known = metric_names(run)
+    recorded = metric_names(run)
     plan = run.settings
-    charts = choose_charts(plan.algorithm, known, bool(plan.people.per_group))
-    values = _values(run, known, number)
+    charts = choose_charts(plan.algorithm, recorded, bool(plan.people.per_group))
+    values = _values(run, recorded, number)
     why = {name: chart.why for chart in (*charts.small, charts.large) for name in chart.names}
     main = {
         name: _metric(name, title, why[name], values[name], number)
@@ -66,7 +66,7 @@ def metrics_of_step(run: Run, number: int) -> StepMetrics:
     }
     others = [
         _metric(name, name.replace("_", " "), describe_metric(name), values[name], number)
-        for name in known
+        for name in recorded
         if name not in main and number in values[name]
     ]
     return StepMetrics(list(main.values()), others)

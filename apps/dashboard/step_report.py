@@ -37,8 +37,8 @@ class Between:
 
     def on(self, field: str) -> dict[str, datetime]:
         """Return this time as a filter on a field."""
-        found = {f"{field}__lte": self.until}
-        return found if self.since is None else found | {f"{field}__gt": self.since}
+        conditions = {f"{field}__lte": self.until}
+        return conditions if self.since is None else conditions | {f"{field}__gt": self.since}
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def build_step_report(run: Run, step: TrainStep, user: User, steers: bool) -> St
 def _changes(run: Run, between: Between) -> list[ConfigChange]:
     """Return what people changed, the newest first."""
     events = run.topic.events.filter(kind="config_changed", **between.on("at")).order_by("-pk")
-    found = [
+    changes = [
         ConfigChange(
             at=event.at,
             by=event.payload.get("by", ""),
@@ -129,7 +129,7 @@ def _changes(run: Run, between: Between) -> list[ConfigChange]:
         for event in events[:MOST_CHANGES]
     ]
     entries = marked_entries(run, between.on("at"))
-    found += [
+    changes += [
         ConfigChange(
             at=entry.at,
             by=entry.name,
@@ -138,15 +138,15 @@ def _changes(run: Run, between: Between) -> list[ConfigChange]:
         )
         for entry in entries[:MOST_CHANGES]
     ]
-    return sorted(found, key=lambda change: change.at, reverse=True)[:MOST_CHANGES]
+    return sorted(changes, key=lambda change: change.at, reverse=True)[:MOST_CHANGES]
 
 
 def _alerts(run: Run, between: Between, steers: bool) -> list[Alert]:
     """Return the alerts that were open at some moment between, the newest first."""
-    found = Alert.objects.of_judged_run(run, steers).filter(opened_at__lte=between.until)
+    alerts = Alert.objects.of_judged_run(run, steers).filter(opened_at__lte=between.until)
     if between.since is not None:
-        found = found.filter(Q(closed_at=None) | Q(closed_at__gt=between.since))
-    return list(found.order_by("-pk")[:MOST_ALERTS])
+        alerts = alerts.filter(Q(closed_at=None) | Q(closed_at__gt=between.since))
+    return list(alerts.order_by("-pk")[:MOST_ALERTS])
 
 
 def _ratings(batch: Batch) -> StepRatings:
@@ -172,15 +172,15 @@ def _newest_by_people(raters: dict[int, bool]) -> Collection[int]:
 
 def _dropped(run: Run, between: Between) -> Dropped:
     dropped = run.groups.filter(state=Group.State.DROPPED, **between.on("closed_at"))
-    found = list(dropped.order_by("-closed_at").values_list("reason", "pk")[:DROPPED_AMONG])
-    newest = dict(reversed(found))
-    counts = Counter(reason for reason, _ in found)
+    rows = list(dropped.order_by("-closed_at").values_list("reason", "pk")[:DROPPED_AMONG])
+    newest = dict(reversed(rows))
+    counts = Counter(reason for reason, _ in rows)
     return Dropped(
-        count=len(found),
+        count=len(rows),
         reasons=[
             (reason, count, newest[reason]) for reason, count in counts.most_common(REASONS_SHOWN)
         ],
-        is_cut=len(found) == DROPPED_AMONG,
+        is_cut=len(rows) == DROPPED_AMONG,
     )
 
 

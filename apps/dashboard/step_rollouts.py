@@ -57,8 +57,8 @@ class Batch:
     @property
     def versions(self) -> tuple[int, int] | None:
         """Return the lowest and highest weight version that sampled the rollouts."""
-        found = [row.version for row in self.rollouts]
-        return (min(found), max(found)) if found else None
+        versions = [row.version for row in self.rollouts]
+        return (min(versions), max(versions)) if versions else None
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class StepRollouts:
 def batch_of_step(step: TrainStep) -> Batch:
     """Return what the step trained on, in one query, without texts."""
     items = StepItem.objects.filter(step=step).order_by("position")
-    found = []
+    rows = []
     experts = 0
     repeated = 0
     left_out: dict[str, int] = defaultdict(int)
@@ -96,11 +96,11 @@ def batch_of_step(step: TrainStep) -> Batch:
         if kind == Experience.Kind.EXPERT:
             experts += 1
         else:
-            found.append(BatchRow(rollout, group, reward, version))
+            rows.append(BatchRow(rollout, group, reward, version))
         repeated += is_again
         if reason:
             left_out[reason] += 1
-    return Batch(found, experts, repeated, dict(left_out))
+    return Batch(rows, experts, repeated, dict(left_out))
 
 
 def rollouts_of_step(run: Run, batch: Batch, user: User) -> StepRollouts:
@@ -133,14 +133,14 @@ def rollouts_of_step(run: Run, batch: Batch, user: User) -> StepRollouts:
 
 
 def _rows_of(rollouts: Collection[int], user: User, run: Run) -> list[dict]:
-    found = list(with_judgements(Rollout.objects.filter(pk__in=rollouts)))
-    return build_rollout_rows(found, user, {run.pk})
+    judged = list(with_judgements(Rollout.objects.filter(pk__in=rollouts)))
+    return build_rollout_rows(judged, user, {run.pk})
 
 
-def _most_changed(found: Iterable[BatchRow], earlier: dict[int, Attempt]) -> list[BatchRow]:
+def _most_changed(rows: Iterable[BatchRow], earlier: dict[int, Attempt]) -> list[BatchRow]:
     """Return the rollouts furthest from the mean of the previous attempt, one of each group."""
     furthest: dict[int, tuple[float, BatchRow]] = {}
-    for row in found:
+    for row in rows:
         if row.group not in earlier:
             continue
         change = abs(row.reward - earlier[row.group].mean)
@@ -151,9 +151,9 @@ def _most_changed(found: Iterable[BatchRow], earlier: dict[int, Attempt]) -> lis
 
 
 def previous_attempts(run: Run, groups: Collection[int]) -> dict[int, Attempt]:
-    """Return, for each of these groups, the attempt at its task before it, if it has rewards.
+    """Return the previous attempt at each group's task, by group, where it has rewards.
 
-    Rewards are those at admission; for groups that were dropped before, those so far.
+    Rewards are those at admission; of a dropped group, those that it had by then.
     """
     before = (
         Group.objects.filter(
@@ -194,4 +194,4 @@ def _means(run: Run, groups: Set[int]) -> dict[int, float]:
     for group, reward in others:
         if reward is not None:
             rewards[group].append(reward)
-    return means | {group: statistics.fmean(found) for group, found in rewards.items()}
+    return means | {group: statistics.fmean(values) for group, values in rewards.items()}

@@ -67,15 +67,15 @@ def histograms(taskset: Taskset, runs: Sequence[Run], user: User) -> list[Histog
     Only runs that have tried a task of the set are included.
     """
     seen = open_among(user, [run.pk for run in runs])
-    found: dict[int, list[Mapping[str, Any]]] = {}
+    rows_by_run: dict[int, list[Mapping[str, Any]]] = {}
     binned = TaskRecord.objects.filter(run__in=seen, task__taskset=taskset).annotate(
         bin=Least(Floor(F("rate") * BINS), BINS - 1.0)
     )
     for row in binned.values("run", "bin").annotate(
         tasks=Count("pk"), tries=Sum("attempts"), right=Sum("successes")
     ):
-        found.setdefault(row["run"], []).append(row)
-    return [_histogram(taskset, run, found[run.pk]) for run in runs if run.pk in found]
+        rows_by_run.setdefault(row["run"], []).append(row)
+    return [_histogram(taskset, run, rows_by_run[run.pk]) for run in runs if run.pk in rows_by_run]
 
 
 def find_hardest_and_easiest(taskset: Taskset, run: Run) -> HardestAndEasiest:

@@ -118,7 +118,7 @@ class BenchForm(forms.Form):
         boxes = data.getlist("reply") if data is not None else given.get("initial", {}).get("reply")
         self.replies = [text.replace("\r\n", "\n") for text in boxes or [""]]
         self.reply_problems: dict[int, str] = {}
-        self.wanted: TrialRequest | None = None
+        self.trial_request: TrialRequest | None = None
 
     @property
     def boxes(self) -> list[tuple[int, str, str]]:
@@ -153,13 +153,13 @@ class BenchForm(forms.Form):
         slug, _, name = value.removeprefix(OF_RUN).partition(":")
         run = self.project.runs.filter(slug=slug).first()
         choices = run.settings.rewards if run else ()
-        found = next((choice for choice in choices if choice.scorer == name), None)
-        if found is None:
+        matching = next((choice for choice in choices if choice.scorer == name), None)
+        if matching is None:
             raise forms.ValidationError(f"No run {slug} with a scorer {name} is in this project.")
-        return found
+        return matching
 
     def clean(self) -> dict[str, Any]:
-        """Check the replies, the task and the options together, and put together what is wanted."""
+        """Check the replies, the task and the options together, and build the trial's request."""
         super().clean()
         data = self.cleaned_data
         replies = self._replies()
@@ -174,7 +174,7 @@ class BenchForm(forms.Form):
         options = task_options(choice, task["meta"])
         self._check_options(choice.scorer, options)
         if not self.errors:
-            self.wanted = TrialRequest(
+            self.trial_request = TrialRequest(
                 choice.scorer, options, task, replies, self._as_texts(choice, task)
             )
         return data
@@ -198,8 +198,8 @@ class BenchForm(forms.Form):
         """Return the rollout that the page was opened for as scorers see it; {} without one."""
         runs = Run.objects.filter(project=self.project)
         number = self.cleaned_data.get("rollout")
-        found = Rollout.objects.filter(pk=number, run__in=runs).first() if number else None
-        return stored_reply(found) if found else {}
+        rollout = Rollout.objects.filter(pk=number, run__in=runs).first() if number else None
+        return stored_reply(rollout) if rollout else {}
 
     def _task(self) -> dict[str, Any] | None:
         """Return the task as scorers see it; None if a field is invalid."""
@@ -220,16 +220,16 @@ class BenchForm(forms.Form):
     def _picked_task(self) -> dict[str, Any] | None:
         slug = self.cleaned_data.get("taskset", "")
         index = self.cleaned_data.get("task")
-        found = self.project.tasksets.filter(slug=slug).first()
-        if found is None:
+        taskset = self.project.tasksets.filter(slug=slug).first()
+        if taskset is None:
             self.add_error("taskset", f"No taskset {slug} is in this project." if slug else CHOOSE)
         elif index is None and "task" not in self.errors:
             self.add_error("task", "Enter a task’s number, counted from 0.")
-        if found is None or index is None:
+        if taskset is None or index is None:
             return None
-        task = Task.objects.filter(taskset=found, index=index).first()
+        task = Task.objects.filter(taskset=taskset, index=index).first()
         if task is None:
-            self.add_error("task", f"{slug} has {found.size:,} tasks, numbered from 0.")
+            self.add_error("task", f"{slug} has {taskset.size:,} tasks, numbered from 0.")
             return None
         return {name: getattr(task, name) for name in ("prompt", "answer", "domain", "meta")}
 
@@ -322,17 +322,17 @@ def offered(project: Project, chosen: str) -> list[tuple[str, list[tuple[str, st
         ("Reward models", list(_reward_models(project))),
         ("Scorers of a run, with its options", list(_of_runs(project))),
     ]
-    known = {value for _, choices in groups for value, _ in choices}
-    if chosen and chosen not in known:
+    offered_values = {value for _, choices in groups for value, _ in choices}
+    if chosen and chosen not in offered_values:
         groups.append(("Others", [(chosen, chosen.removeprefix(OF_RUN).replace(":", ": "))]))
     return [(title, choices) for title, choices in groups if choices]
 
 
 def _reward_models(project: Project) -> Iterator[tuple[str, str]]:
-    found = project.runs.filter(
+    runs = project.runs.filter(
         config__algorithm__name="reward_model", state=Run.State.COMPLETED
     ).order_by("-pk")[:RUNS_OFFERED]
-    for run in found:
+    for run in runs:
         yield f"{learned.PREFIX}{run.slug}", f"{learned.PREFIX}{run.slug}"
 
 

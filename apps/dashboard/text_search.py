@@ -42,19 +42,19 @@ def page_of_words(
     after = cursor_in(request, "after")
     is_upwards = after is not None
     cursor = after if is_upwards else before
-    found, edge = search_ids(
+    ids, edge = search_ids(
         rows, sought, run, size + 1, cursor, is_upwards, among=among, reach=reach
     )
-    has_more = len(found) > size
-    found = sorted(found[:size], reverse=True)
+    has_more = len(ids) > size
+    ids = sorted(ids[:size], reverse=True)
     if is_upwards:
-        newer = found[0] if has_more else edge
-        older = found[-1] if found else None
+        newer = ids[0] if has_more else edge
+        older = ids[-1] if ids else None
     else:
-        newer = found[0] if found and before is not None else None
-        older = found[-1] if has_more else edge
+        newer = ids[0] if ids and before is not None else None
+        older = ids[-1] if has_more else edge
     return Page(
-        rows=list(rows.filter(pk__in=found).order_by("-pk")) if found else [],
+        rows=list(rows.filter(pk__in=ids).order_by("-pk")) if ids else [],
         newer=query_with(request, "after", newer) if newer is not None else "",
         older=query_with(request, "before", older) if older is not None else "",
         is_cut=edge is not None,
@@ -72,7 +72,7 @@ def search_ids(
     among: QuerySet[Rollout],
     reach: int | None,
 ) -> tuple[list[int], int | None]:
-    """Return at most so many ids from the cursor on, and the id up to which was searched.
+    """Return up to `most` ids from the cursor on, and the id up to which the search came.
 
     That id is None if there is nothing beyond it. `reach` bounds how many of `among` are scanned if
     other conditions have no index.
@@ -89,19 +89,19 @@ def search_ids(
     low, high = _stretch(
         search_part(ends["first"]), search_part(ends["last"]), cursor, edge, is_upwards
     )
-    found: list[int] = []
+    ids: list[int] = []
     reached = None
     for parts in _looks(low, high, is_upwards):
-        found += keys.filter(*sought.phrases, MatchesQuery(sought.within(run.pk, parts)))[
-            : most - len(found)
+        ids += keys.filter(*sought.phrases, MatchesQuery(sought.within(run.pk, parts)))[
+            : most - len(ids)
         ]
         last = parts[-1] if is_upwards else parts[0]
-        if len(found) == most:
-            return found, None
+        if len(ids) == most:
+            return ids, None
         if last == (high if is_upwards else low):
-            return found, edge
+            return ids, edge
         reached = part_end(last) if is_upwards else part_start(last)
-    return found, reached
+    return ids, reached
 
 
 def _edge(ahead: QuerySet[Rollout], reach: int | None, is_upwards: bool) -> int | None:

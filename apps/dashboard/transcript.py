@@ -50,12 +50,16 @@ def _pictures(rollout: Rollout) -> list[tuple[int, dict]]:
     tokens = rollout.tokens_if_kept
     if tokens is None or not tokens.pictures:
         return []
-    asked = len(tokens.prompt_ids)
-    later = [(first - asked, name) for name, first, _ in tokens.pictures if first >= asked]
-    known = Picture.objects.filter(
+    prompt_length = len(tokens.prompt_ids)
+    later = [
+        (first - prompt_length, name)
+        for name, first, _ in tokens.pictures
+        if first >= prompt_length
+    ]
+    pictures = Picture.objects.filter(
         project=rollout.run.project_id, sha256__in={name for _, name in later}
     )
-    parts = {one["sha256"]: one for one in known.values("sha256", "width", "height")}
+    parts = {one["sha256"]: one for one in pictures.values("sha256", "width", "height")}
     return [
         (
             place,

@@ -90,4 +90,4 @@ def find_last_values(
 ) -> dict[str, float | None]:
     """Return the last value of each series; None if it has none."""
     values = {name: series.get(name, {"y": []})["y"] for name in names}
-    return {name: known[-1] if known else None for name, known in values.items()}
+    return {name: numbers[-1] if numbers else None for name, numbers in values.items()}

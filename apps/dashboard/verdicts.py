@@ -37,12 +37,12 @@ def verdict_on(rollout: Rollout, learned: Sequence[Experience]) -> Verdict:
     return verdicts_on([(rollout, learned)])[rollout.pk]
 
 
-def verdicts_on(found: Sequence[tuple[Rollout, Sequence[Experience]]]) -> dict[int, Verdict]:
+def verdicts_on(pairs: Sequence[tuple[Rollout, Sequence[Experience]]]) -> dict[int, Verdict]:
     """Return the outcomes by rollout; each rollout comes with its experiences.
 
     At most two queries.
     """
-    first = {rollout.pk: learned[0] for rollout, learned in found if learned}
+    first = {rollout.pk: learned[0] for rollout, learned in pairs if learned}
     items: dict[int, list[StepItem]] = defaultdict(list)
     if experiences := [one.pk for one in first.values() if one.state != Experience.State.DROPPED]:
         for item in (
@@ -54,7 +54,7 @@ def verdicts_on(found: Sequence[tuple[Rollout, Sequence[Experience]]]) -> dict[i
     cuts: dict[int, CutRollout] = {}
     if unlearned := [
         rollout.pk
-        for rollout, learned in found
+        for rollout, learned in pairs
         if not learned and rollout.group.state == Group.State.ADMITTED
     ]:
         cuts = {
@@ -67,7 +67,7 @@ def verdicts_on(found: Sequence[tuple[Rollout, Sequence[Experience]]]) -> dict[i
             if learned
             else _verdict_on_unlearned(rollout, cuts.get(rollout.pk))
         )
-        for rollout, learned in found
+        for rollout, learned in pairs
     }
 
 

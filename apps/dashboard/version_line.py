@@ -98,13 +98,13 @@ def draw_version_curves(rows: Sequence[Row]) -> list[tuple[str, str, Drawing]]:
             gaps,
         ),
     )
-    found = []
+    curves = []
     for title, why, points in drawn:
         if any(value for _, value in points):  # a constant zero line is not worth drawing
             drawing = draw_series({title: points}, is_share=False)
             if drawing is not None:
-                found.append((title, why, drawing))
-    return found
+                curves.append((title, why, drawing))
+    return curves
 
 
 # -- one version
@@ -139,12 +139,12 @@ def list_publication_stages(version: WeightVersion) -> list[Stage]:
             version.published_at,
         ),
     )
-    found = []
+    publication_stages = []
     before = None
     for words, why, at in stages:
-        found.append(Stage(words, why, at, _since(before, at)))
+        publication_stages.append(Stage(words, why, at, _since(before, at)))
         before = at or before
-    return found
+    return publication_stages
 
 
 def list_acknowledgements(version: WeightVersion) -> list[tuple[Acknowledgement, float | None]]:
@@ -280,8 +280,8 @@ def mean_reward_while_newest(version: WeightVersion) -> tuple[float, int] | None
     metrics = Metric.objects.filter(
         run=version.run_id, name="reward_mean", step__in=steps.values("number")
     )
-    found = metrics.aggregate(mean=Avg("value"), n=Count("pk", filter=Q(value__isnull=False)))
-    return (found["mean"], found["n"]) if found["n"] else None
+    summary = metrics.aggregate(mean=Avg("value"), n=Count("pk", filter=Q(value__isnull=False)))
+    return (summary["mean"], summary["n"]) if summary["n"] else None
 
 
 def build_movement_bars(movement: dict | None) -> list[tuple[str, float, float]]:

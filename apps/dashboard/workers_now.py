@@ -80,15 +80,15 @@ def seen_by(user: User, workers: Iterable[Worker]) -> list[Seen]:
 
 
 def _parts(
-    worker: Worker, runs: dict[int, Run], is_told_all: bool
+    worker: Worker, runs: dict[int, Run], may_see_all: bool
 ) -> Iterable[tuple[Run | None, str]]:
     if worker.for_runs:
         for run, words in worker.for_runs.items():
             seen = runs.get(int(run))
-            yield seen, words if seen or is_told_all else ANOTHER
+            yield seen, words if seen or may_see_all else ANOTHER
     elif worker.doing:
         # A worker of an older version names its runs there.
-        yield None, worker.doing if is_told_all or ": " not in worker.doing else ANOTHER
+        yield None, worker.doing if may_see_all or ": " not in worker.doing else ANOTHER
 
 
 def here() -> list[Worker]:
@@ -150,14 +150,19 @@ def list_due_work() -> list[Due]:
     open_groups = Group.objects.filter(
         state__in=Group.OPEN, run__state=Run.State.RUNNING
     ).order_by()
-    found = {
+    counts_by_state = {
         row["state"]: row
         for row in open_groups.values("state").annotate(
             n=Count("pk"), leased=leased, oldest=Min("opened_at")
         )
     }
     rows = [
-        Due(station, what, why, **_row_counts(found.get(state), is_people=station == "people"))
+        Due(
+            station,
+            what,
+            why,
+            **_row_counts(counts_by_state.get(state), is_people=station == "people"),
+        )
         for state, (station, what, why) in STATIONS.items()
     ]
     ready = Experience.objects.filter(state=Experience.State.READY, run__state=Run.State.RUNNING)

@@ -30,15 +30,15 @@ def start_evaluation(
     run = Run.locked(version.run_id, "project")
     version.refresh_from_db()
     plan = evaluation_plan(run, version.version, questions)
-    known = list_version_evaluations(version).filter(evaluation_set=evaluation_key(plan))
+    earlier = list_version_evaluations(version).filter(evaluation_set=evaluation_key(plan))
     if not again and (
-        found := known.kept().exclude(state=Run.State.STOPPED).order_by("-pk").first()
+        existing := earlier.kept().exclude(state=Run.State.STOPPED).order_by("-pk").first()
     ):
-        return found, False
+        return existing, False
     if reason := version.why_not_evaluated() or used_up(run):
         raise ConfigError({"evaluation.version": reason})
     require_known_scorers(plan, run.project)
-    if count := known.count():  # a repeat is another sample, not the same one
+    if count := earlier.count():  # a repeat is another sample, not the same one
         plan = plan.model_copy(update={"seed": (plan.seed + count) % 2**31})
     slug = free_name(
         f"{run.slug[: LONGEST_SLUG - 20]}-v{version.version}-{questions.taskset}"[:LONGEST_SLUG],
@@ -75,16 +75,16 @@ def evaluate_several(
     Run.locked(run.pk)
     versions = run.weight_versions.order_by("version")
     if numbers is None:
-        found = list(versions.filter(state=WeightVersion.State.PUBLISHED))
+        chosen = list(versions.filter(state=WeightVersion.State.PUBLISHED))
     else:
-        found = list(versions.filter(version__in=numbers))
-        if missing := sorted(set(numbers) - {one.version for one in found}):
+        chosen = list(versions.filter(version__in=numbers))
+        if missing := sorted(set(numbers) - {one.version for one in chosen}):
             raise ConfigError(
                 {"version": f"{run.slug!r} has no version {', '.join(map(str, missing))}"}
             )
-    if not found:
+    if not chosen:
         raise ConfigError({"version": "choose one or more versions with stored weights"})
-    return [start_evaluation(one, questions, by, again) for one in found]
+    return [start_evaluation(one, questions, by, again) for one in chosen]
 
 
 def list_version_evaluations(version: WeightVersion):

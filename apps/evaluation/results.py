@@ -263,7 +263,7 @@ def by_scale(run: Run, tasks: Sequence[int], table: Table) -> dict[str, list[dic
 
     All quarters hold equally many of these tasks (ids). `table` is in the order of the tasks.
     """
-    found: dict[str, list[dict]] = {}
+    bands_by_scale: dict[str, list[dict]] = {}
     place = {task: n for n, task in enumerate(tasks)}
     for scale in (
         _taskset(run).scales.filter(ready=True).exclude(source=DOMAIN).order_by("-pk")[:SCALES]
@@ -271,8 +271,10 @@ def by_scale(run: Run, tasks: Sequence[int], table: Table) -> dict[str, list[dic
         rows = (
             scale.difficulties.filter(task__in=tasks).order_by("place").values_list("task", "value")
         )
-        found[scale.name] = [_band(place, table, quarter) for quarter in _quarters(list(rows))]
-    return {name: bands for name, bands in found.items() if bands}
+        bands_by_scale[scale.name] = [
+            _band(place, table, quarter) for quarter in _quarters(list(rows))
+        ]
+    return {name: bands for name, bands in bands_by_scale.items() if bands}
 
 
 def _band(place: Mapping[int, int], table: Table, rows: Sequence[tuple[int, float]]) -> dict:

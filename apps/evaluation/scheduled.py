@@ -96,7 +96,9 @@ def _due(run: Run, schedule: Scheduled, asks: str) -> list[WeightVersion]:
     before = (
         published.filter(version__lt=OuterRef("version")).order_by("-version").values("step")[:1]
     )
-    asked = Run.objects.filter(evaluates=OuterRef("pk"), evaluation_set=asks)
-    kept = published.filter(~Exists(asked), state=WeightVersion.State.PUBLISHED)
-    found = kept.annotate(step_before=Coalesce(Subquery(before), 0)).order_by("version")
-    return [one for one in found if schedule.is_due(one.version, one.step, one.step_before)]
+    evaluated = Run.objects.filter(evaluates=OuterRef("pk"), evaluation_set=asks)
+    kept = published.filter(~Exists(evaluated), state=WeightVersion.State.PUBLISHED)
+    with_step_before = kept.annotate(step_before=Coalesce(Subquery(before), 0)).order_by("version")
+    return [
+        one for one in with_step_before if schedule.is_due(one.version, one.step, one.step_before)
+    ]

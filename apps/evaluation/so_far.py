@@ -23,12 +23,12 @@ KEPT_S = 86_400  # seconds; for a stopped evaluation, which does not change any 
 
 @dataclass(frozen=True)
 class SoFar:
-    """Interim results; `found` is None while they are computed for the first time.
+    """Interim results; `metrics` is None while they are computed for the first time.
 
     `age_s` is their age, 0 for a complete evaluation.
     """
 
-    found: EvaluationMetrics | None
+    metrics: EvaluationMetrics | None
     closed: int  # tasks that are closed by now
     age_s: float = 0.0
 
@@ -47,7 +47,7 @@ def load_results_so_far(run: Run) -> SoFar:
         finally:
             cache.delete(_key(run, "busy"))
     return (
-        SoFar(EvaluationMetrics(**cached["found"]), closed, time.time() - cached["made_at"])
+        SoFar(EvaluationMetrics(**cached["metrics"]), closed, time.time() - cached["made_at"])
         if cached
         else SoFar(None, closed)
     )
@@ -56,13 +56,13 @@ def load_results_so_far(run: Run) -> SoFar:
 def _reckoned(run: Run) -> dict:
     began = time.time()
     is_over = run.state in Run.ENDED and not run.groups.filter(state__in=Group.OPEN).exists()
-    found = asdict(summed_up(run))
+    metrics = asdict(summed_up(run))
     ended = time.time()
     rest = KEPT_S if is_over else max(SHORTEST_S, REST * (ended - began))
-    result = {"found": found, "made_at": began, "due_at": ended + rest}
+    result = {"metrics": metrics, "made_at": began, "due_at": ended + rest}
     cache.set(_key(run), result, KEPT_S)
     return result
 
 
-def _key(run: Run, of: str = "found") -> str:
+def _key(run: Run, of: str = "metrics") -> str:
     return f"evaluation-so-far:{run.pk}:{of}"

@@ -143,13 +143,13 @@ def show_pairs(user: User, arena: Arena, pairs: Sequence[Pair]) -> list[ShownPai
     ).select_related("group")
     replies = {(one.run_id, one.group.task_id, one.sample_index): one for one in rollouts}
     key = keys_by_action(user.rating_keys)["difference"]
-    found = []
+    shown_pairs = []
     for pair in pairs:
         sides = [pair.pairing.first.run_id, pair.pairing.second.run_id]
         if not first_is_left(arena, user, pair):
             sides.reverse()
         answers = [replies[run, pair.task_id, pair.sample] for run in sides]
-        found.append(
+        shown_pairs.append(
             ShownPair(
                 name_pair(arena, user, pair),
                 prompts[pair.task_id],
@@ -157,7 +157,7 @@ def show_pairs(user: User, arena: Arena, pairs: Sequence[Pair]) -> list[ShownPai
                 key,
             )
         )
-    return found
+    return shown_pairs
 
 
 def _actions_by_key(user: User) -> dict[str, str]:

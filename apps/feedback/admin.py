@@ -88,7 +88,7 @@ class ExpertAnswerAdmin(LedgerAdmin):
 @admin.register(Item)
 class ItemAdmin(LedgerAdmin):
     is_large = True
-    list_display = ["pk", "run", "group", "form", "purpose", "wanted", "state", "opened_at"]
+    list_display = ["pk", "run", "group", "form", "purpose", "overlap", "state", "opened_at"]
     list_filter = [
         newest_rows_filter("form", *BUILT_IN),
         newest_rows_filter("purpose"),

@@ -38,10 +38,10 @@ def write_people_rewards(groups: Sequence[Group]) -> None:
     number of statements is fixed, however many groups; the rule `weighted` takes two more per run
     and form.
     """
-    known = [group.pk for group in groups]
-    if not _is_any_rated(known):
+    group_ids = [group.pk for group in groups]
+    if not _is_any_rated(group_ids):
         return
-    homes = dict(Rollout.objects.filter(group__in=known).values_list("pk", "group_id"))
+    homes = dict(Rollout.objects.filter(group__in=group_ids).values_list("pk", "group_id"))
     votes = _votes(homes)
     if not votes:
         return
@@ -76,15 +76,15 @@ def _votes(homes: dict[int, int]) -> list[Vote]:
     )
     of_items = standing.filter(item__group__in=set(homes.values())).exclude(item__purpose__in=ASIDE)
     of_rollouts = standing.filter(rollout__in=homes, item=None)
-    found = [
+    votes = [
         Vote(rating, rating.item.group_id, rating.settles)
         for rating in of_items.select_related("item", "rater")
     ]
-    found += [
+    votes += [
         Vote(rating, homes[rating.rollout_id], rating.settles)
         for rating in of_rollouts.select_related("rater")
     ]
-    return sorted(found, key=lambda vote: vote.rating.pk)
+    return sorted(votes, key=lambda vote: vote.rating.pk)
 
 
 def _aggregate_run(run: Run, votes: list[Vote], homes: dict[int, int]) -> list[Reward]:
@@ -164,13 +164,13 @@ def _numeric_decisions(votes: list[Vote], people: People) -> list[DecidedValues]
 
 def _flags(votes: list[Vote]) -> dict[int, Rating]:
     """Return the first flag on each rollout; a flag that names none of several applies to all."""
-    found: dict[int, Rating] = {}
+    flags: dict[int, Rating] = {}
     for vote in votes:
         if vote.rating.form == FLAG:
             named = vote.rating.answer.get("rollout")
             for rollout in [named] if named else vote.rating.members:
-                found.setdefault(rollout, vote.rating)
-    return found
+                flags.setdefault(rollout, vote.rating)
+    return flags
 
 
 def _reward(

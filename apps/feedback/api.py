@@ -79,8 +79,8 @@ def save_ratings(rater: User, documents: list[object]) -> list[dict]:
     ]
     good = [submission for submission in submissions if submission]
     outcomes = iter(give_many(rater, good))
-    asked = Rollout.objects.filter(pk__in={submission.rollout_id for submission in good})
-    visible = set(asked.visible_to(rater).values_list("pk", flat=True))
+    rated = Rollout.objects.filter(pk__in={submission.rollout_id for submission in good})
+    visible = set(rated.visible_to(rater).values_list("pk", flat=True))
     return [
         rating_result(submission, next(outcomes), visible) if submission else unacceptable(form)
         for submission, form in zip(submissions, forms, strict=True)

@@ -46,8 +46,8 @@ def ask_now(run: Run, rollouts: Collection[int], by: User) -> AskedNow:
     finished = picked.filter(
         group__state__in=CLOSED, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY
     )
-    asked = {pk for members in _open_replies(states) for pk in members}
-    fresh = [reply for reply in finished.order_by("pk") if reply.pk not in asked]
+    asked_replies = {pk for members in _open_replies(states) for pk in members}
+    fresh = [reply for reply in finished.order_by("pk") if reply.pk not in asked_replies]
     if fresh:
         open_checks(run, fresh)
     if not moved and not fresh:

@@ -63,14 +63,17 @@ def rejected(answers: Sequence[Answer], chosen: Answer, over: float = OVER) -> l
 
 
 def draw_demonstrations(run: Run, from_version: int = 0) -> tuple[int, int]:
-    """Save the shortest right answer to each task of the run; return how many are new and known."""
+    """Save the shortest right answer to each task of the run.
+
+    Return how many are new and how many existed.
+    """
     return _keep(Demonstration, _draw_lessons(run, from_version, _demonstrations))
 
 
 def draw_preferences(run: Run, from_version: int = 0, over: float = OVER) -> tuple[int, int]:
     """Save every pair of a shortest right answer and a rejected one.
 
-    Return how many are new and known.
+    Return how many are new and how many existed.
     """
     return _keep(
         Preference, _draw_lessons(run, from_version, lambda answers: _preferences(answers, over))
@@ -127,7 +130,7 @@ def _draw_lessons(
 def _keep(kind: type[Lesson], drawn: Iterable[Lesson]) -> tuple[int, int]:
     stream = iter(drawn)
     new = 0
-    known = 0
+    existing = 0
     while batch := list(islice(stream, BATCH)):
         prompts = dict(
             Task.objects.filter(pk__in={lesson.task_id for lesson in batch}).values_list(
@@ -138,9 +141,9 @@ def _keep(kind: type[Lesson], drawn: Iterable[Lesson]) -> tuple[int, int]:
             assert lesson.task_id is not None  # it is of a task's answers
             lesson.prompt = prompts[lesson.task_id]
             lesson.keyed()
-        there = kind.objects.known(batch)
+        there = kind.objects.existing(batch)
         fresh = {lesson.key: lesson for lesson in batch if (None, lesson.key) not in there}
         kind.objects.bulk_create(fresh.values())
         new = new + len(fresh)
-        known = known + len(batch) - len(fresh)
-    return new, known
+        existing = existing + len(batch) - len(fresh)
+    return new, existing

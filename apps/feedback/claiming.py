@@ -163,8 +163,8 @@ MIXED_IN = """
     SELECT first.id AS instead, first.due_at, first.lease_s, i.id AS item_id, i.run_id, i.group_id,
         i.form, i.members,
         (SELECT coalesce(max(o.place), -1) + 1 FROM feedback_slot o WHERE o.item_id = i.id) AS place
-    FROM (SELECT found.*, random() AS draw, (SELECT count(*) FROM found) AS many
-        FROM found ORDER BY due_at, id LIMIT 1) first
+    FROM (SELECT urgent.*, random() AS draw, (SELECT count(*) FROM urgent) AS many
+        FROM urgent ORDER BY due_at, id LIMIT 1) first
     CROSS JOIN LATERAL (
         SELECT i.* FROM feedback_item i
         WHERE i.run_id = first.run AND i.state = 'open' AND i.purpose IN ('gold', 'attention')
@@ -215,7 +215,7 @@ CLAIM = f"""
           {MOST.format(of="first")} AS most_first, {MOST.format(of="other")} AS most_other
         FROM hands CROSS JOIN asking),
     norming AS MATERIALIZED ({NORMING_NEXT}),
-    found AS MATERIALIZED (
+    urgent AS MATERIALIZED (
         SELECT * FROM (
             SELECT s.id, s.due_at, room.id AS run, room.lease_s, room.form, room.gold,
                 room.attention, room.free, room.closed, room.most_first, room.most_other,
@@ -230,7 +230,7 @@ CLAIM = f"""
         WHERE nth <= least(free, CASE WHEN run = first THEN most_first ELSE most_other END)
         ORDER BY due_at, id LIMIT (SELECT least(%(count)s, max(free)) FROM room)),
     mixed_in AS MATERIALIZED ({MIXED_IN}),
-    known AS (
+    gold_slots AS (
         INSERT INTO feedback_slot (item_id, run_id, group_id, place, is_required, state, due_at,
             rater_id, held_at, lease_until, lease_s,
             fence, shown)
@@ -249,13 +249,15 @@ CLAIM = f"""
         RETURNING id, item_id, fence, shown, due_at, group_id, run_id, lease_s),
     taken AS (
         UPDATE feedback_slot s SET state = 'held', rater_id = %(user)s, fence = s.fence + 1,
-            held_at = statement_timestamp(), lease_s = found.lease_s,
-            lease_until = {UNTIL.replace("lease_s", "found.lease_s")},
+            held_at = statement_timestamp(), lease_s = urgent.lease_s,
+            lease_until = {UNTIL.replace("lease_s", "urgent.lease_s")},
             shown = {SHOWN.format(item="i")}
-        FROM found, feedback_item i WHERE s.id = found.id AND i.id = s.item_id
-            AND NOT EXISTS (SELECT 1 FROM known, mixed_in WHERE mixed_in.instead = found.id)
-        RETURNING s.id, s.item_id, s.fence, s.shown, s.due_at, s.group_id, s.run_id, found.lease_s),
-    held AS (SELECT * FROM taken UNION ALL SELECT known.*, mixed_in.lease_s FROM known, mixed_in
+        FROM urgent, feedback_item i WHERE s.id = urgent.id AND i.id = s.item_id
+            AND NOT EXISTS (SELECT 1 FROM gold_slots, mixed_in WHERE mixed_in.instead = urgent.id)
+        RETURNING s.id, s.item_id, s.fence, s.shown, s.due_at, s.group_id, s.run_id,
+            urgent.lease_s),
+    held AS (SELECT * FROM taken
+        UNION ALL SELECT gold_slots.*, mixed_in.lease_s FROM gold_slots, mixed_in
         UNION ALL SELECT * FROM normed)
     SELECT taken.id, taken.item_id, taken.fence, i.version,
         least(taken.lease_s, %(unconfirmed)s::float), i.form, r.id, r.slug,
@@ -392,12 +394,12 @@ def take_again(
     stays there; without `fences`, it is taken from that window. With `run`, items of other runs are
     given back, because the page shows one run only.
     """
-    known = None if fences is None else dict(zip(slots, fences, strict=True))
+    fence_by_slot = None if fences is None else dict(zip(slots, fences, strict=True))
     mine = Slot.objects.leased().filter(pk__in=slots, rater=user, state=Slot.State.HELD)
     held = sorted(lock_rows(mine), key=lambda slot: (slot.held_at, slot.pk))
     kept = []
     for slot in held:
-        if known is not None and known[slot.pk] != slot.fence:
+        if fence_by_slot is not None and fence_by_slot[slot.pk] != slot.fence:
             continue  # of another window
         if run in (None, slot.run_id):
             kept.append(slot.pk)
@@ -500,12 +502,12 @@ def asked_by(user: User, run: int | None) -> dict:
 
 def _with_members(rows: list[tuple]) -> list[HeldItem]:
     ids = {pk for row in rows for pk in row[-1]}
-    found = (
+    members = (
         Rollout.objects.raw("SELECT * FROM rollouts_rollout WHERE id = ANY(%s)", [list(ids)])
         if ids
         else ()
     )
-    rollouts = {rollout.pk: rollout for rollout in found}
+    rollouts = {rollout.pk: rollout for rollout in members}
     return [_build_held_item(row, rollouts) for row in rows]
 
 

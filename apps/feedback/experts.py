@@ -70,7 +70,9 @@ def find_expert_groups(run: Run, tasks: set[int]) -> dict[int, Group]:
 
     The caller holds the lock on the run's row.
     """
-    known = {group.task_id: group for group in run.groups.filter(draw_index=None, task__in=tasks)}
+    existing = {
+        group.task_id: group for group in run.groups.filter(draw_index=None, task__in=tasks)
+    }
     missing = [
         Group(
             run=run,
@@ -81,9 +83,9 @@ def find_expert_groups(run: Run, tasks: set[int]) -> dict[int, Group]:
             sampled_at=Now(),
             closed_at=Now(),
         )
-        for task in sorted(tasks - known.keys())
+        for task in sorted(tasks - existing.keys())
     ]
-    return known | {group.task_id: group for group in Group.objects.bulk_create(missing)}
+    return existing | {group.task_id: group for group in Group.objects.bulk_create(missing)}
 
 
 def _rollout(group: Group, place: int, text: str, tokens: Tokens) -> Rollout:

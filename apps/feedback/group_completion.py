@@ -83,12 +83,12 @@ def is_early(run: Run) -> bool:
     if people.schedule is None:
         return False
     # Answers count whatever became of them: flags, and votes set aside since.
-    wanted = first_share(run.settings)
+    needed = first_share(run.settings)
     return (
         Rating.objects.counting()
-        .filter(Q(item=None) | ~Q(item__purpose__in=ANSWERED), run=run)[:wanted]
+        .filter(Q(item=None) | ~Q(item__purpose__in=ANSWERED), run=run)[:needed]
         .count()
-        < wanted
+        < needed
     )
 
 

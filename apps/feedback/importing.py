@@ -28,8 +28,8 @@ BATCH = 1_000  # lines held in memory and written together
 LISTED = 1_000  # bad lines that an error lists; the rest are counted
 # Prompts are compared by value: jsonb ignores the spelling of the messages.
 TASKS_ASKING = """
-    SELECT asked.n, min(t.id) FROM unnest(%s::jsonb[]) WITH ORDINALITY asked(prompt, n)
-    JOIN tasksets_task t ON t.taskset_id = %s AND t.prompt = asked.prompt GROUP BY asked.n"""
+    SELECT prompts.n, min(t.id) FROM unnest(%s::jsonb[]) WITH ORDINALITY prompts(prompt, n)
+    JOIN tasksets_task t ON t.taskset_id = %s AND t.prompt = prompts.prompt GROUP BY prompts.n"""
 
 
 class BadLessons(ValueError):
@@ -88,7 +88,7 @@ class Imported:
     """
 
     new: int = 0
-    known: int = 0
+    existing: int = 0
     bad: int = 0
     layout: str = ""
     dropped: Counter[str] = field(default_factory=Counter)
@@ -143,10 +143,10 @@ def _store(
 ) -> list[BadLine]:
     """Write new lessons; return the lines that cannot be stored, with the reason."""
     placed, refused = _place_in_tasks(lines, kind, to, outcome)
-    known = kind.objects.known([lesson for _, lesson in placed])
+    existing = kind.objects.existing([lesson for _, lesson in placed])
     fresh: list[Lesson] = []
     for line, lesson in placed:
-        before = known.setdefault((lesson.author_id, lesson.key), lesson)
+        before = existing.setdefault((lesson.author_id, lesson.key), lesson)
         if before is lesson:
             fresh.append(lesson)
         elif lesson.contradicts(before):
@@ -159,7 +159,7 @@ def _store(
                 )
             )
         else:
-            outcome.known += 1
+            outcome.existing += 1
     kind.objects.bulk_create(fresh)
     outcome.new += len(fresh)
     return refused
@@ -191,7 +191,7 @@ def _place_in_tasks(
                 author=author,
                 source=to.source,
                 prompt=line.prompt if task is None else task.prompt,
-                **line.said,
+                **line.fields,
             )
             placed.append((line, lesson.keyed()))
     return placed, refused
@@ -217,22 +217,22 @@ def _authors(
     members = Membership.objects.filter(
         project=to.project, user__username__in=named
     ).select_related("user")
-    found: dict[str, User | ValueError] = {
+    authors: dict[str, User | ValueError] = {
         member.user.username: member.user
         for member in members
         if member.user.is_simulated or not named[member.user.username]
     }
     fitting = {}
-    for name in named.keys() - found.keys():
+    for name in named.keys() - authors.keys():
         try:
             to.project.require_rater_name(name)
         except ValueError as error:
-            found[name] = error
+            authors[name] = error
         else:
             fitting[name] = named[name]
     raters = to.project.imported_raters_named(fitting) if fitting else {}
     outcome.raters |= raters.keys()
-    return found | raters
+    return authors | raters
 
 
 def _tasks(lines: list[LessonLine], to: Destination) -> list[Task | None]:

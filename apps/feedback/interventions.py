@@ -127,8 +127,8 @@ def request_intervention(
         rollout = lock_first(seen)
         if rollout is None or rollout.run_id not in runs_steered_by(user, [rollout.run]):
             raise CannotAct("not_yours", "the rollout doesn’t exist, or you can’t steer it")
-        if known := Intervention.objects.filter(by=user, client_uuid=client_uuid).first():
-            return _same(known, rollout_id, kind, text, turn)
+        if existing := Intervention.objects.filter(by=user, client_uuid=client_uuid).first():
+            return _same(existing, rollout_id, kind, text, turn)
         _require_streaming(rollout)
         intervention = Intervention(
             rollout=rollout, by=user, kind=kind, text=text, turn=turn, client_uuid=client_uuid
@@ -174,11 +174,16 @@ def _require_act(kind: str, text: str, turn: int | None) -> None:
 
 
 def _same(
-    known: Intervention, rollout_id: int, kind: str, text: str, turn: int | None
+    existing: Intervention, rollout_id: int, kind: str, text: str, turn: int | None
 ) -> Intervention:
-    if (known.rollout_id, known.kind, known.text, known.turn) != (rollout_id, kind, text, turn):
+    if (existing.rollout_id, existing.kind, existing.text, existing.turn) != (
+        rollout_id,
+        kind,
+        text,
+        turn,
+    ):
         raise CannotAct("used_uuid", USED_UUID)
-    return known
+    return existing
 
 
 def _require_streaming(rollout: Rollout) -> None:
@@ -203,10 +208,10 @@ def list_pending_interventions(rollout_ids: Sequence[int]) -> list[Intervention]
     """
     with connection.cursor() as cursor:  # called many times a second, for hundreds of rollouts
         cursor.execute(WAITING, [list(rollout_ids)])
-        found = [pk for (pk,) in cursor.fetchall()]
+        ids = [pk for (pk,) in cursor.fetchall()]
     return (
-        list(Intervention.objects.filter(pk__in=found).select_related("by").order_by("pk"))
-        if found
+        list(Intervention.objects.filter(pk__in=ids).select_related("by").order_by("pk"))
+        if ids
         else []
     )
 

@@ -209,7 +209,9 @@ def _values(scale: Scale, given: int | None) -> list[Choice]:
     is_digit = scale.low >= 0 and scale.high <= DIGITS
 
     def key(place: int, value: int) -> str:
-        return str(value) if is_digit else str(place) if place <= DIGITS else ""
+        if is_digit:
+            return str(value)
+        return str(place) if place <= DIGITS else ""
 
     values = enumerate(range(scale.low, scale.high + 1), start=1)
     return [

@@ -70,14 +70,16 @@ def _items(group: Group, rollouts: list[int], rated: dict[int, int]) -> list[Ite
     if people.form in COMPARES:
         return [_item(group, people, members) for members in _compared(people, chosen, group.pk)]
     return [
-        _item(group, people, [rollout], wanted)
-        for rollout, wanted in _still_wanted(
+        _item(group, people, [rollout], overlap)
+        for rollout, overlap in _remaining_overlap(
             chosen, {pk: n for pk, n in rated.items() if pk in rollouts}, people.overlap
         )
     ]
 
 
-def _still_wanted(chosen: list[int], rated: dict[int, int], overlap: int) -> list[tuple[int, int]]:
+def _remaining_overlap(
+    chosen: list[int], rated: dict[int, int], overlap: int
+) -> list[tuple[int, int]]:
     """Return (rollout, missing ratings); `rated` counts existing ones.
 
     A reply that was rated without being chosen replaces a chosen one.
@@ -106,10 +108,14 @@ def _compared(people: People, chosen: list[int], seed: int) -> list[list[int]]:
     return pairs[:count]
 
 
-def _item(group: Group, people: People, members: list[int], wanted: int | None = None) -> Item:
-    wanted = people.overlap if wanted is None else wanted
+def _item(group: Group, people: People, members: list[int], overlap: int | None = None) -> Item:
+    overlap = people.overlap if overlap is None else overlap
     return Item(
-        run_id=group.run_id, group=group, form=people.form, members=sorted(members), wanted=wanted
+        run_id=group.run_id,
+        group=group,
+        form=people.form,
+        members=sorted(members),
+        overlap=overlap,
     )
 
 
@@ -134,28 +140,28 @@ def _due_at(group: Group, judgements: dict[int, dict[str, float]], uncertainty: 
 
 
 def _rollouts(groups: list[Group]) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = defaultdict(list)
+    rollouts_by_group: dict[int, list[int]] = defaultdict(list)
     usable = Rollout.objects.filter(
         group__in=groups, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY
     )
     for pk, group in usable.order_by("sample_index").values_list("pk", "group_id"):
-        found[group].append(pk)
-    return found
+        rollouts_by_group[group].append(pk)
+    return rollouts_by_group
 
 
 def _rated(groups: list[Group]) -> dict[int, dict[int, int]]:
     """Return, by group and rollout, how many people have rated it."""
-    found: dict[int, dict[int, int]] = defaultdict(dict)
+    counts: dict[int, dict[int, int]] = defaultdict(dict)
     people = Rating.objects.counting().by_people()
     ratings = people.filter(rollout__group__in=groups).values("rollout_id", "rollout__group_id")
     for row in ratings.annotate(n=Count("rater", distinct=True)).order_by():
-        found[row["rollout__group_id"]][row["rollout_id"]] = row["n"]
-    return found
+        counts[row["rollout__group_id"]][row["rollout_id"]] = row["n"]
+    return counts
 
 
 def _judgements(groups: list[Group]) -> dict[int, dict[int, dict[str, float]]]:
     """Return, by group and rollout, each automatic scorer's value."""
-    found: dict[int, dict[int, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    values_by_group: dict[int, dict[int, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     machine = Reward.objects.filter(rollout__group__in=groups, by=None, is_current=True).exclude(
         value=None
     )
@@ -163,5 +169,5 @@ def _judgements(groups: list[Group]) -> dict[int, dict[int, dict[str, float]]]:
         "rollout__group_id", "rollout_id", "scorer", "value"
     ):
         assert value is not None  # as filtered
-        found[group][rollout][scorer] = value
-    return found
+        values_by_group[group][rollout][scorer] = value
+    return values_by_group

@@ -42,18 +42,18 @@ def candidates(run: Run, rollouts: Sequence[int]) -> list[Rollout]:
 
     Raises BadAnswer unless all are finished replies of one group.
     """
-    found = list(
+    replies = list(
         Rollout.objects.filter(
             run=run, pk__in=rollouts, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY
         )
         .select_related("group__task", "payload")
         .order_by("pk")
     )
-    if not rollouts or len(found) < len(set(rollouts)):
+    if not rollouts or len(replies) < len(set(rollouts)):
         raise BadAnswer({"rollouts": "must be finished replies of this run"})
-    if len({rollout.group_id for rollout in found}) > 1:
+    if len({rollout.group_id for rollout in replies}) > 1:
         raise BadAnswer({"rollouts": "must be replies of one group"})
-    return found
+    return replies
 
 
 def expect(run: Run, rollouts: Sequence[Rollout], raw: object) -> Answer:

@@ -54,9 +54,9 @@ def drop_groups(run: Run, groups: Collection[int], by: User, reason: str) -> Lef
         raise NotPossible("none of these groups is open or ready")
     leave_out_made(locked, dropped, why)
     Slot.objects.close(sorted(dropped))
-    found = LeftOut(len(dropped), len(taken), chosen.count() - len(dropped) - len(taken))
+    outcome = LeftOut(len(dropped), len(taken), chosen.count() - len(dropped) - len(taken))
     locked.topic.record(
-        "groups_dropped", groups=found.dropped, reason=reason.strip()[:200], by=str(by)
+        "groups_dropped", groups=outcome.dropped, reason=reason.strip()[:200], by=str(by)
     )
     AuditEntry.record(
         "groups dropped",
@@ -65,11 +65,11 @@ def drop_groups(run: Run, groups: Collection[int], by: User, reason: str) -> Lef
         run.project,
         reason=reason.strip()[:500],
         groups=sorted(dropped)[:LISTED],
-        count=found.dropped,
-        taken=found.taken,
+        count=outcome.dropped,
+        taken=outcome.taken,
     )
     transaction.on_commit(lambda: worker_notifications.notify_workers("explore"), robust=True)
-    return found
+    return outcome
 
 
 def _groups(experiences, *states: str) -> set[int]:

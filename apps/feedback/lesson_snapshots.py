@@ -44,10 +44,10 @@ def select_lessons(run: Run) -> QuerySet:
 
 def lessons(source: str, ids: Sequence[int]) -> list[Lesson]:
     """Return the lessons of these ids, in their order. Raises LessonGone."""
-    found = LESSONS[source].objects.in_bulk(set(ids))
-    if missing := set(ids) - found.keys():
+    lesson_by_id = LESSONS[source].objects.in_bulk(set(ids))
+    if missing := set(ids) - lesson_by_id.keys():
         raise LessonGone(f"{source}: {min(missing)} is in the snapshot, but no longer exists")
-    return [found[pk] for pk in ids]
+    return [lesson_by_id[pk] for pk in ids]
 
 
 def require_unchanged(snapshot: Snapshot) -> None:
@@ -68,6 +68,6 @@ def _frozen(snapshot: Snapshot) -> Iterator[Lesson]:
         yield from lessons(snapshot.source, list(places.values_list("lesson", flat=True)))
 
 
-def _lesson_digests(found: QuerySet | Iterator[Lesson]) -> Iterator[tuple[int, str]]:
-    rows = found.iterator(AT_ONCE) if isinstance(found, QuerySet) else found
+def _lesson_digests(lessons: QuerySet | Iterator[Lesson]) -> Iterator[tuple[int, str]]:
+    rows = lessons.iterator(AT_ONCE) if isinstance(lessons, QuerySet) else lessons
     return ((lesson.pk, lesson.digest) for lesson in rows)

@@ -95,7 +95,7 @@ class LessonsDocument(serializers.Serializer):
         help_text="Ignored fields, with the number of rows that have a value.",
     )
     new = serializers.IntegerField(help_text="Lessons stored; in a preview, valid lessons.")
-    known = serializers.IntegerField(help_text="Lessons that already existed.")
+    existing = serializers.IntegerField(help_text="Lessons that already existed.")
     bad_count = serializers.IntegerField()
     bad = BadRow(many=True)
     imported_raters = serializers.ListField(
@@ -157,10 +157,10 @@ def _run_project(request: ApiRequest, slug: str) -> Project:
 
 def _taskset(project: Project, slug: str) -> Taskset | None:
     """Return the taskset of this slug; None without a slug. Raises ValidationError."""
-    found = project.tasksets.filter(slug=slug).first() if slug else None
-    if slug and found is None:
+    taskset = project.tasksets.filter(slug=slug).first() if slug else None
+    if slug and taskset is None:
         raise ValidationError({"taskset": [f"The project has no taskset {slug!r}."]})
-    return found
+    return taskset
 
 
 @transaction.atomic
@@ -177,13 +177,13 @@ def _stored(
 
 def _previewed(file: LessonFile) -> dict[str, Any]:
     preview = preview_lessons(file)
-    found = Imported(
+    outcome = Imported(
         new=preview.lessons, bad=preview.bad_rows, layout=preview.layout, dropped=preview.dropped
     )
-    return _document(found, stored=False) | {
+    return _document(outcome, stored=False) | {
         "bad": [{"line": line.number, "reason": line.reason} for line in preview.bad],
         "lessons": [
-            {"line": one.number, "prompt": one.prompt, "author": one.author, "values": one.said}
+            {"line": one.number, "prompt": one.prompt, "author": one.author, "values": one.fields}
             for one in preview.good
         ],
     }
@@ -195,7 +195,7 @@ def _document(outcome: Imported, *, stored: bool) -> dict[str, Any]:
         "layout": outcome.layout,
         "not_taken": dict(outcome.dropped),
         "new": outcome.new,
-        "known": outcome.known,
+        "existing": outcome.existing,
         "bad_count": outcome.bad,
         "bad": [],
         "imported_raters": sorted(outcome.raters),

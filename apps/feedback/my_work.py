@@ -133,25 +133,25 @@ def with_others(user: User) -> tuple[list[Agreed], list[Disputed]]:
     own = Rating.objects.counting().filter(rater=user, item__isnull=False).order_by("-pk")
     newest = list(own.values_list("run", "item")[:COMPARED])
     runs = open_among(user, {run for run, _ in newest})
-    found = decisions_about({item for run, item in newest if run in runs})
-    known = Run.objects.select_related("project").in_bulk(found)
+    decisions_by_run = decisions_about({item for run, item in newest if run in runs})
+    run_by_id = Run.objects.select_related("project").in_bulk(decisions_by_run)
     agreed = []
     disputed: list[tuple[float, int, Sequence[Decision]]] = []
-    for pk, decisions in found.items():
-        people = known[pk].settings.people
+    for pk, decisions in decisions_by_run.items():
+        people = run_by_id[pk].settings.people
         met = list(_comparisons(user, decisions, people))
         if met:
-            agreed.append(Agreed(known[pk], sum(met), len(met)))
+            agreed.append(Agreed(run_by_id[pk], sum(met), len(met)))
         disputed += [(one.apart, pk, one.votes) for one in list_disputes(decisions, people)]
     disputed.sort(key=lambda one: -one[0])
-    return agreed, _in_words(user, disputed[:DISPUTES], known)
+    return agreed, _in_words(user, disputed[:DISPUTES], run_by_id)
 
 
 def _comparisons(user: User, decisions: Iterable[Decision], people: People) -> Iterable[bool]:
     """Yield for each item that others rated too whether the person's values are near theirs."""
     by_item: dict[int, list[Decision]] = defaultdict(list)
     for decision in decisions:
-        if not decision.is_known and decision.item is not None:
+        if not decision.has_known_answer and decision.item is not None:
             by_item[decision.item].append(decision)
     for votes in by_item.values():
         mine = [_values(vote, people) for vote in votes if vote.rater == user.pk]
@@ -170,15 +170,15 @@ def _is_near(value: float, rollout: int, others: Sequence[dict[int, float]]) -> 
 
 
 def _in_words(
-    user: User, found: Sequence[tuple[float, int, Sequence[Decision]]], runs: dict[int, Run]
+    user: User, disputes: Sequence[tuple[float, int, Sequence[Decision]]], runs: dict[int, Run]
 ) -> list[Disputed]:
-    items = [votes[0].item for _, _, votes in found]
+    items = [votes[0].item for _, _, votes in disputes]
     settled = Adjudication.objects.filter(item__in=items).annotate(form=F("rating__form"))
     decided = {one.item_id: one.rating for one in settled.select_related("rating")}
-    first = {votes[0].unit[0] for _, _, votes in found}
+    first = {votes[0].unit[0] for _, _, votes in disputes}
     texts = dict(Rollout.objects.filter(pk__in=first).values_list("pk", Left("text", EXCERPT)))
     rows = []
-    for _, pk, votes in found:
+    for _, pk, votes in disputes:
         unit = votes[0].unit
         answers = {vote.rater: describe_answer(vote.form, vote.in_order, unit) for vote in votes}
         item = votes[0].item

@@ -103,5 +103,5 @@ def _askable_people(run: Run) -> list[User]:
     if not (named.people or named.groups):
         return list(raters.order_by("username"))
     by_group = raters.filter(groups__name__in=named.groups).values("pk")
-    found = raters.filter(username__in=named.people) | raters.filter(pk__in=by_group)
-    return list(found.distinct().order_by("username"))
+    people = raters.filter(username__in=named.people) | raters.filter(pk__in=by_group)
+    return list(people.distinct().order_by("username"))

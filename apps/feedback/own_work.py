@@ -89,10 +89,10 @@ def load_decisions_today(user: User) -> DecisionsToday:
     """Return the person's decisions since midnight by the server's clock, among the newest."""
     midnight = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
     newest = Rating.objects.filter(pk__in=_newest(user), at__gte=midnight)
-    found = newest.aggregate(
+    counts = newest.aggregate(
         made=Count("pk"), count=Count("pk", filter=Q(is_current=True, is_withdrawn=False))
     )
-    return DecisionsToday(found["count"], found["made"] < NEWEST)
+    return DecisionsToday(counts["count"], counts["made"] < NEWEST)
 
 
 def _newest(user: User) -> QuerySet:
@@ -105,10 +105,10 @@ def known_answers_met(user: User) -> tuple[int, int] | None:
 
     Only runs that tell their raters at once count; None if there are none.
     """
-    known = Rating.objects.counting().filter(
+    answered = Rating.objects.counting().filter(
         pk__in=_newest(user), item__purpose__in=KNOWN, item__expected__isnull=False
     )
-    ratings = list(known.filter(run__config__people__gold__feedback=True).select_related("item"))
+    ratings = list(answered.filter(run__config__people__gold__feedback=True).select_related("item"))
     people = {
         pk: run.settings.people
         for pk, run in Run.objects.in_bulk({rating.run_id for rating in ratings}).items()

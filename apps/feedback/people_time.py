@@ -28,8 +28,8 @@ def count_time() -> int:
     runs = list(list_runs_due_for_counting()[:RUNS_AT_ONCE])
     for run in runs:
         timed = Rating.objects.filter(run=run, rater__is_simulated=False, seconds__gt=0)
-        if run.known:
-            timed = timed.filter(at__gte=run.known - HOUR)
+        if run.counted_until:
+            timed = timed.filter(at__gte=run.counted_until - HOUR)
         hours = (
             timed.order_by()
             .annotate(hour=TruncHour("at"))
@@ -48,7 +48,7 @@ class Times(TypedDict):
     """What the query adds to a run."""
 
     newest: datetime  # of the decisions
-    known: datetime | None  # the newest hour that was counted
+    counted_until: datetime | None  # the newest hour that was counted
 
 
 def list_runs_due_for_counting() -> "QuerySet[WithAnnotations[Run, Times]]":
@@ -58,8 +58,12 @@ def list_runs_due_for_counting() -> "QuerySet[WithAnnotations[Run, Times]]":
     """
     counted = Usage.objects.filter(run=OuterRef("pk"), kind=PEOPLE).order_by("-hour")
     newest = Rating.objects.filter(run=OuterRef("pk")).order_by("-pk")
-    known = Run.objects.annotate(
-        newest=Subquery(newest.values("at")[:1]), known=Subquery(counted.values("hour")[:1])
+    annotated = Run.objects.annotate(
+        newest=Subquery(newest.values("at")[:1]), counted_until=Subquery(counted.values("hour")[:1])
     )
-    is_new = Q(known=None) | Q(newest__gte=F("known") + HOUR) | Q(newest__gte=Now() - LATELY)
-    return known.filter(is_new, newest__isnull=False).order_by("-newest")
+    is_new = (
+        Q(counted_until=None)
+        | Q(newest__gte=F("counted_until") + HOUR)
+        | Q(newest__gte=Now() - LATELY)
+    )
+    return annotated.filter(is_new, newest__isnull=False).order_by("-newest")

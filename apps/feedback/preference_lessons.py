@@ -27,13 +27,13 @@ NO_ORDER = "their rater put no other answer of the group above or below"
 
 @dataclass
 class DrawnLessons:
-    """The result: new and known lessons from `ratings` of the run's ratings.
+    """The result: new and existing lessons from `ratings` of the run's ratings.
 
     `late` were among them; `skipped` counts the unused ones by reason.
     """
 
     new: int = 0
-    known: int = 0
+    existing: int = 0
     ratings: int = 0
     late: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
@@ -107,7 +107,7 @@ def _usable_ratings(
         if rating.form == FLAG and rating.is_standing
         for pk in _flagged(rating)
     }
-    found: dict[tuple[int, int], list[Rating]] = defaultdict(list)
+    usable: dict[tuple[int, int], list[Rating]] = defaultdict(list)
     for rating in ratings:
         if not rating.is_standing:
             drawn.skipped[WITHDRAWN] += 1
@@ -118,8 +118,8 @@ def _usable_ratings(
         elif any(_is_dialogue(rollouts[pk]) for pk in rating.members):
             drawn.skipped[DIALOGUE] += 1
         else:
-            found[rollouts[rating.members[0]].group_id, rating.rater_id].append(rating)
-    return found
+            usable[rollouts[rating.members[0]].group_id, rating.rater_id].append(rating)
+    return usable
 
 
 def _flagged(rating: Rating) -> list[int]:
@@ -133,8 +133,8 @@ def _is_dialogue(rollout: Rollout) -> bool:
 def _keep(lessons: Sequence[Preference], drawn: DrawnLessons) -> None:
     """Save new lessons: one per person about the same two answers, the first."""
     fresh = {(lesson.author_id, lesson.key): lesson for lesson in reversed(lessons)}
-    there = Preference.objects.known(lessons)
+    there = Preference.objects.existing(lessons)
     new = [lesson for key, lesson in fresh.items() if key not in there]
     Preference.objects.bulk_create(reversed(new))
     drawn.new += len(new)
-    drawn.known += len(lessons) - len(new)
+    drawn.existing += len(lessons) - len(new)

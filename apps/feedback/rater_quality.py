@@ -67,12 +67,12 @@ class Quality:
 
 
 # Newest rating id, count, result.
-_known: dict[tuple[int, str], tuple[int, int, Quality]] = {}
+_qualities: dict[tuple[int, str], tuple[int, int, Quality]] = {}
 
 
 def clear_quality_cache() -> None:
     """Clear the cache, as in a process that has just begun."""
-    _known.clear()
+    _qualities.clear()
 
 
 def load_quality(run: Run, form: str, people: People) -> Quality:
@@ -80,11 +80,11 @@ def load_quality(run: Run, form: str, people: People) -> Quality:
 
     One statement while the cached result is fresh, otherwise two.
     """
-    newest, count, quality = _known.get((run.pk, form), (0, 0, None))
-    wanted = max(1, round(MORE * count))
+    newest, count, quality = _qualities.get((run.pk, form), (0, 0, None))
+    needed = max(1, round(MORE * count))
     if (
         quality is None
-        or Rating.objects.filter(_deciding(run, form), pk__gt=newest)[:wanted].count() >= wanted
+        or Rating.objects.filter(_deciding(run, form), pk__gt=newest)[:needed].count() >= needed
     ):
         rows = list(
             Rating.objects.counting()
@@ -94,9 +94,9 @@ def load_quality(run: Run, form: str, people: People) -> Quality:
         )
         newest = max((row[0] for row in rows), default=0)
         quality = fitted(form, people, [row[1:] for row in rows])
-        while len(_known) >= MEMORY:
-            _known.pop(next(iter(_known)))
-        _known[run.pk, form] = newest, len(rows), quality
+        while len(_qualities) >= MEMORY:
+            _qualities.pop(next(iter(_qualities)))
+        _qualities[run.pk, form] = newest, len(rows), quality
     return quality
 
 

@@ -47,7 +47,7 @@ class NotALesson(ValueError):
 class LessonLine:
     """A lesson that can be read.
 
-    `prompt` is None if it names a task by its index; `said` are the lesson's own fields. A row of
+    `prompt` is None if it names a task by its index; `fields` are the lesson's own fields. A row of
     some layouts holds several lessons, all with the row's number.
     """
 
@@ -56,7 +56,7 @@ class LessonLine:
     prompt: list[dict[str, Any]] | None
     task: int | None
     author: str | None
-    said: dict[str, Any]
+    fields: dict[str, Any]
     is_simulated: bool = False  # the author is a program
 
 

@@ -69,19 +69,19 @@ def fresh_token(user: User) -> str:
 
 def due_ratings(user: User, patience: Patience) -> list[dict[str, Any]]:
     """Return ratings to post now: at most MOST_AT_ONCE, of items that waited long enough."""
-    found: list[dict[str, Any]] = []
+    ratings: list[dict[str, Any]] = []
     for project, waited in _served(user, patience):
         for rollout in _asked_about(project, waited):
             stars = stars_for(rollout)
             if stars is not None:
-                found.append(
+                ratings.append(
                     {
                         "rollout": rollout.pk,
                         "stars": stars,
                         "client_uuid": str(uuid.uuid5(NAMESPACE, str(rollout.pk))),
                     }
                 )
-    return found[:MOST_AT_ONCE]
+    return ratings[:MOST_AT_ONCE]
 
 
 def due_claims(user: User, patience: Patience) -> dict[int, int]:

@@ -180,13 +180,13 @@ class Trace(APIView):
         It consists of ratings, rater models and demonstrations.
         """
         query = TraceQuery.of(request)
-        known = get_object_or_404(
+        traced = get_object_or_404(
             get_traced_run(request, pk).weight_versions, version=min(version, 2**31 - 1)
         )
-        shapings, more = trace_weights(known, query.get("before"), query["limit"])
+        shapings, more = trace_weights(traced, query.get("before"), query["limit"])
         items = [_update(shaping) for shaping in shapings]
         return Response(
-            {"version": known.version, "step": known.step, "items": items, "more": more}
+            {"version": traced.version, "step": traced.step, "items": items, "more": more}
         )
 
 
@@ -201,15 +201,20 @@ class TraceOfRating(APIView):
         only whether the rating was late.
         """
         rows = Rating.objects.visible_to(request.user).select_related("run", "item", "rollout")
-        found = get_object_or_404(rows, pk=min(pk, 2**63 - 1))
+        rating = get_object_or_404(rows, pk=min(pk, 2**63 - 1))
         if (
-            found.rater_id != request.user.pk
-            and not Run.objects.steered_by(request.user).filter(pk=found.run_id).exists()
+            rating.rater_id != request.user.pk
+            and not Run.objects.steered_by(request.user).filter(pk=rating.run_id).exists()
         ):
             raise Http404
-        trace = forward(found) if sees_judgements(request.user, found.run) else None
+        trace = forward(rating) if sees_judgements(request.user, rating.run) else None
         return Response(
-            {"rating": found.pk, "run": found.run_id, "is_late": found.is_late, **_forward(trace)}
+            {
+                "rating": rating.pk,
+                "run": rating.run_id,
+                "is_late": rating.is_late,
+                **_forward(trace),
+            }
         )
 
 

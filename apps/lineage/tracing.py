@@ -76,20 +76,20 @@ def trace_weights(
     )
     updates = updates.filter(number__lt=before) if before is not None else updates
     steps = list(updates.order_by("-number")[: most + 1])
-    found = {step.pk: UpdateInfluence(step) for step in steps[:most]}
-    _fill(found)
-    return list(found.values()), len(steps) > most
+    by_step = {step.pk: UpdateInfluence(step) for step in steps[:most]}
+    _fill(by_step)
+    return list(by_step.values()), len(steps) > most
 
 
 def trace_updates(steps: QuerySet[TrainStep]) -> list[UpdateInfluence]:
     """Return what shaped these steps, newest first. Ten queries at most."""
-    found = {step.pk: UpdateInfluence(step) for step in steps.order_by("-number")}
-    _fill(found)
-    return list(found.values())
+    by_step = {step.pk: UpdateInfluence(step) for step in steps.order_by("-number")}
+    _fill(by_step)
+    return list(by_step.values())
 
 
-def _fill(found: dict[int, UpdateInfluence]) -> None:
-    items = StepItem.objects.filter(step__in=found)
+def _fill(by_step: dict[int, UpdateInfluence]) -> None:
+    items = StepItem.objects.filter(step__in=by_step)
     taken = list(
         items.values_list("step", "experience__group", "experience__rollout", "experience__kind")
     )
@@ -103,11 +103,11 @@ def _fill(found: dict[int, UpdateInfluence]) -> None:
         rollout,
         kind,
     ) in taken:
-        groups[group][step] = rollouts[rollout][step] = found[step]
+        groups[group][step] = rollouts[rollout][step] = by_step[step]
         if kind == Experience.Kind.USUAL:
-            found[step].rollouts += 1
+            by_step[step].rollouts += 1
         else:
-            experts[rollout].append(found[step])
+            experts[rollout].append(by_step[step])
     for rating in list_counted_ratings(list(groups)):
         for shaping in groups[find_group_id(rating)].values():
             shaping.ratings.append(rating)
@@ -134,11 +134,11 @@ def list_counted_ratings(groups: Sequence[int]) -> list[Rating]:
     made = list(together.values_list("rollout__group", "details__ratings"))
     named = {pk for _, ratings in made for pk in ratings or ()}
     settled = {group for group, _ in made}
-    all_said = Rating.objects.filter(is_late=False).select_related("rater", "item", "rollout")
-    all_said = all_said.only(*SHOWN_OF_RATINGS)
+    on_time = Rating.objects.filter(is_late=False).select_related("rater", "item", "rollout")
+    on_time = on_time.only(*SHOWN_OF_RATINGS)
     in_force = [
-        *all_said.filter(item__group__in=groups),
-        *all_said.filter(item=None, rollout__group__in=groups),
+        *on_time.filter(item__group__in=groups),
+        *on_time.filter(item=None, rollout__group__in=groups),
     ]
     loose = [rating.pk for rating in in_force if find_group_id(rating) not in settled]
     stood = set(Rating.objects.in_time().filter(pk__in=loose).values_list("pk", flat=True))
@@ -208,8 +208,8 @@ class RatingEffects:
     @property
     def first(self) -> Use | None:
         """Return the first step that any part of it reached."""
-        known = [*self.uses, *self.answers, *([self.by_model] if self.by_model else [])]
-        return min(known, key=lambda use: use.step.number, default=None)
+        uses = [*self.uses, *self.answers, *([self.by_model] if self.by_model else [])]
+        return min(uses, key=lambda use: use.step.number, default=None)
 
 
 def forward(rating: Rating) -> RatingEffects:

@@ -69,7 +69,7 @@ def contents_of(project: Project) -> Contents:
             (project.environments.count(), "environment", "environments"),
             (_count(project.environments, "episodes"), "episode", "episodes"),
             (project.arenas.count(), "arena", "arenas"),
-            (_count(project.arenas, "pairings__said"), "vote", "votes"),
+            (_count(project.arenas, "pairings__cast_votes"), "vote", "votes"),
             (project.pictures.count(), "picture", "pictures"),
             (project.memberships.count(), "membership", "memberships"),
         ),

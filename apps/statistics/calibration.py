@@ -104,7 +104,7 @@ def compute_calibration(rows: Sequence[JudgedReply]) -> Calibration:
     """Return every metric of these replies. The same rows always give the same intervals."""
     labels = _Labels(rows)
     decided = labels.where(labels.people != MIDDLE)
-    known = labels.where(labels.length > 0)
+    with_length = labels.where(labels.length > 0)
     return Calibration(
         len(labels),
         len(labels) - len(decided),
@@ -113,9 +113,9 @@ def compute_calibration(rows: Sequence[JudgedReply]) -> Calibration:
         _order(labels),
         _rank(labels),
         _shift(labels),
-        _longer(known),
-        _doubling(known),
-        _length(known),
+        _longer(with_length),
+        _doubling(with_length),
+        _length(with_length),
         _earlier(labels),
         _first(labels),
         *_reliability(labels),
@@ -127,9 +127,8 @@ class _Labels:
 
     def __init__(self, rows: Sequence[JudgedReply]) -> None:
         self.rows = rows
-        self.scorer, self.people = (
-            np.array([getattr(row, name) for row in rows], float) for name in ("scorer", "people")
-        )
+        self.scorer = np.array([row.scorer for row in rows], float)
+        self.people = np.array([row.people for row in rows], float)
         self.length = np.array([row.length for row in rows], float)
         self.group = (
             np.unique([row.group for row in rows], return_inverse=True)[1]
@@ -157,12 +156,12 @@ class _Labels:
     def drawn(self) -> np.ndarray:
         """Return how often each group occurs in each bootstrap sample, (draws, groups)."""
         groups = int(self.group.max()) + 1
-        found = (
+        group_draws = (
             np.random.default_rng(0).integers(groups, size=(DRAWS, groups))
             + groups * np.arange(DRAWS)[:, None]
         )
         return (
-            np.bincount(found.ravel(), minlength=DRAWS * groups)
+            np.bincount(group_draws.ravel(), minlength=DRAWS * groups)
             .reshape(DRAWS, groups)
             .astype(float)
         )
@@ -309,13 +308,13 @@ def _shift(labels: _Labels) -> Estimate:
 ONE_LENGTH = "all replies have the same length"
 
 
-def _longer(known: _Labels) -> Estimate:
-    if not len(known):
-        return known.estimate(np.zeros((0, 4)), _difference, 0, "")
-    middle = np.median(known.length)
-    longer = known.length > middle if (known.length > middle).any() else known.length >= middle
-    return known.estimate(
-        _halves(known.above, longer, ~longer), _difference, len(known), ONE_LENGTH
+def _longer(labels: _Labels) -> Estimate:
+    if not len(labels):
+        return labels.estimate(np.zeros((0, 4)), _difference, 0, "")
+    middle = np.median(labels.length)
+    longer = labels.length > middle if (labels.length > middle).any() else labels.length >= middle
+    return labels.estimate(
+        _halves(labels.above, longer, ~longer), _difference, len(labels), ONE_LENGTH
     )
 
 
@@ -329,24 +328,24 @@ def _difference(sums: np.ndarray) -> float | None:
     return float(sums[0] / sums[1] - sums[2] / sums[3]) if sums[1] and sums[3] else None
 
 
-def _doubling(known: _Labels) -> Estimate:
-    if not len(known):
-        return known.estimate(np.zeros((0, 6)), _slope, 0, "")
-    return known.estimate(
-        _moments(np.log2(known.length), known.above), _slope, len(known), ONE_LENGTH
+def _doubling(labels: _Labels) -> Estimate:
+    if not len(labels):
+        return labels.estimate(np.zeros((0, 6)), _slope, 0, "")
+    return labels.estimate(
+        _moments(np.log2(labels.length), labels.above), _slope, len(labels), ONE_LENGTH
     )
 
 
-def _length(known: _Labels) -> Estimate:
-    if not len(known):
-        return known.estimate(np.zeros((0, 6)), _correlation, 0, "")
+def _length(labels: _Labels) -> Estimate:
+    if not len(labels):
+        return labels.estimate(np.zeros((0, 6)), _correlation, 0, "")
     same = (
         ONE_LENGTH
-        if np.ptp(known.length) == 0
+        if np.ptp(labels.length) == 0
         else "the difference between scorer and people is the same everywhere"
     )
-    return known.estimate(
-        _moments(np.log2(known.length), known.above), _correlation, len(known), same
+    return labels.estimate(
+        _moments(np.log2(labels.length), labels.above), _correlation, len(labels), same
     )
 
 

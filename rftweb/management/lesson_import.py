@@ -121,7 +121,7 @@ def describe_preview(file: LessonFile) -> str:
         ]
         lines += [f"  task {line.task}"] if line.task is not None else []
         lines += [f"  author: {line.author}"] if line.author else []
-        lines += [f"  → {name}: {shorten_to_line(str(text))}" for name, text in line.said.items()]
+        lines += [f"  → {name}: {shorten_to_line(str(text))}" for name, text in line.fields.items()]
     if preview.bad:
         lines.append(f"{preview.bad_rows} lines are not valid {file.kind}:")
         lines += [f"  line {line.number}: {line.reason}" for line in preview.bad]
@@ -191,7 +191,7 @@ def list_refused_lines(kind: str, refusal: BadLessons) -> str:
 
 def describe_outcome(kind: str, outcome: Imported) -> str:
     aside = f", {outcome.bad} lines set aside" if outcome.bad else ""
-    lines = [f"{outcome.new} {kind} stored, {outcome.known} already existed{aside}"]
+    lines = [f"{outcome.new} {kind} stored, {outcome.existing} already existed{aside}"]
     lines += [f"layout: {outcome.layout}"] if outcome.layout else []
     lines += dropped_lines(outcome.dropped)
     if outcome.raters:

@@ -19,24 +19,24 @@ async function fetched(address, options = {}) {
 // again with the same uuid.
 export async function act(base, kind, { text = "", turn = null, uuid = crypto.randomUUID() } = {}) {
   const headers = { "Content-Type": "application/json", "X-CSRFToken": document.body.dataset.csrf };
-  const asked = await fetched(`${base}${kind}/`, {
+  const response = await fetched(`${base}${kind}/`, {
     method: "POST",
     headers,
     body: JSON.stringify({ text, turn, client_uuid: uuid }),
   });
-  if (asked.status === 404)
+  if (response.status === 404)
     return {
       state: "refused",
       reason: "The reply no longer exists, or you don’t have permission.",
     };
-  if (asked.status === 409 || asked.status === 422)
-    return { state: "refused", reason: asked.detail };
-  if (asked.status !== 202)
+  if (response.status === 409 || response.status === 422)
+    return { state: "refused", reason: response.detail };
+  if (response.status !== 202)
     return {
       state: "unsent",
-      reason: asked.detail ?? `Server error ${asked.status}. Send it again.`,
+      reason: response.detail ?? `Server error ${response.status}. Send it again.`,
     };
-  return asked.state === "asked" ? settled(`${base}${kind}/?client_uuid=${uuid}`) : asked;
+  return response.state === "asked" ? settled(`${base}${kind}/?client_uuid=${uuid}`) : response;
 }
 
 async function settled(address) {

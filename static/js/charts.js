@@ -3,14 +3,14 @@ import { formatNumber, padded, resolved } from "./canvas.js";
 
 const TIED = uPlot.sync("run");
 const drawn = new Map(); // chart key → { plot, names, data: name → Map(step → value) }
-const WIDTHS = { reward_mean: 2, reward_human: 1.6, said: 1.6, low: 1, high: 1 };
+const WIDTHS = { reward_mean: 2, reward_human: 1.6, rated: 1.6, low: 1, high: 1 };
 
 function seriesOf(names, isLarge) {
   const ink = resolved("ink"),
     quiet = resolved("quiet"),
     accent = resolved("accent"),
     faint = resolved("edge");
-  const strokes = { reward_mean: ink, reward_human: accent, said: accent };
+  const strokes = { reward_mean: ink, reward_human: accent, rated: accent };
   return names.map((name, n) => ({
     label: name,
     stroke: strokes[name] ?? (n ? faint : isLarge ? ink : quiet),

@@ -12,8 +12,8 @@ let plots = [];
 function table(points) {
   const places = [...new Set(Object.values(points).flatMap((one) => one.x))].sort((a, b) => a - b);
   const columns = answer.runs.map((run) => {
-    const known = new Map(points[run]?.x.map((x, n) => [x, points[run].y[n]]) ?? []);
-    return places.map((x) => known.get(x) ?? null);
+    const byPlace = new Map(points[run]?.x.map((x, n) => [x, points[run].y[n]]) ?? []);
+    return places.map((x) => byPlace.get(x) ?? null);
   });
   return [places, ...columns];
 }
@@ -80,9 +80,9 @@ function zoom(min, max) {
 }
 
 if (section) {
-  const found = await fetch(section.dataset.compare);
-  if (found.ok) {
-    answer = await found.json();
+  const response = await fetch(section.dataset.compare);
+  if (response.ok) {
+    answer = await response.json();
     draw();
     let pending;
     new ResizeObserver(() => {

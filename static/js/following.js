@@ -27,11 +27,11 @@ function frame(role) {
   element.className = `say ${role}`;
   const who = document.createElement("b");
   who.textContent = role === "user" ? "user" : "policy";
-  const said = document.createElement("div");
-  said.className = "words";
-  said.dir = "auto";
-  element.append(who, said);
-  return { element, words: said };
+  const words = document.createElement("div");
+  words.className = "words";
+  words.dir = "auto";
+  element.append(who, words);
+  return { element, words };
 }
 
 const transcript = isBeingWritten()

@@ -13,8 +13,8 @@ async function ask(method, address, body, type) {
   return fetch(address, { method, headers, body, credentials: "same-origin" });
 }
 
-const post = (address, said) =>
-  ask("POST", address, said && JSON.stringify(said), "application/json");
+const post = (address, body) =>
+  ask("POST", address, body && JSON.stringify(body), "application/json");
 
 // What a problem says, by field; of a field that the form lacks, at the files.
 async function show(form, answer) {
@@ -70,9 +70,10 @@ async function sendPiece(address, file, offset, size) {
 async function state(address) {
   const answer = await ask("GET", address);
   if (!answer.ok) throw answer;
-  const found = await answer.json();
-  if (found.state !== "uploading") throw new TypeError(`the import is already ${found.state}`);
-  return found;
+  const modelImport = await answer.json();
+  if (modelImport.state !== "uploading")
+    throw new TypeError(`the import is already ${modelImport.state}`);
+  return modelImport;
 }
 
 async function sendAll(form, address, files) {
@@ -117,11 +118,11 @@ async function upload(form, files, begin) {
 }
 
 async function beginNew(form, files) {
-  const said = new FormData(form);
+  const data = new FormData(form);
   const named = Object.fromEntries(
     ["project", "title", "slug", "template", "template_text"].map((name) => [
       name,
-      said.get(name) || "",
+      data.get(name) || "",
     ]),
   );
   const sizes = Object.fromEntries(files.map((file) => [file.name, file.size]));

@@ -1,7 +1,7 @@
 // Stars: shown at once, kept in this browser until the server has them, sent once whatever happens.
 import { Outbox, keptWords } from "./outbox.js";
 
-const outbox = new Outbox("stars", heard);
+const outbox = new Outbox("stars", onResult);
 
 function showKept() {
   const line = document.querySelector("[data-outbox]");
@@ -50,7 +50,7 @@ export function finished(rollout) {
     if (entry.rollout === rollout && entry.waits) outbox.release(entry);
 }
 
-function heard(event) {
+function onResult(event) {
   showKept();
   if (event.kind === "answered") settle(event.entry.rollout, event.status, event.body);
   else if (event.kind === "signed-out")

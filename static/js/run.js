@@ -20,18 +20,18 @@ const sheet = new Sheet();
 const charts = new Map(); // key → Chart
 const drawer = place && new StepDrawer(document.querySelector("[data-step-drawer]"));
 // What of the address means something: the server says beside the charts what does not.
-let asked = new URLSearchParams(place?.dataset.asked ?? "");
+let params = new URLSearchParams(place?.dataset.query ?? "");
 const digests = {};
 let marks = [],
   sequence = Number(page.dataset.sequence),
   wantsMarks = false,
   turn = 0;
 
-const axis = () => asked.get("x") ?? "step";
-const smooth = () => Number(asked.get("smooth") ?? 0);
+const axis = () => params.get("x") ?? "step";
+const smooth = () => Number(params.get("smooth") ?? 0);
 const isOwn = place !== null && "own" in place.dataset; // the charts page: one chart of any metrics
-const isLog = () => asked.has("log");
-const isZoomed = () => asked.has("from_step") || asked.has("to_step");
+const isLog = () => params.has("log");
+const isZoomed = () => params.has("from_step") || params.has("to_step");
 
 // -- the window of steps, and what stands in the address
 // ----------------------------------------
@@ -39,7 +39,7 @@ const isZoomed = () => asked.has("from_step") || asked.has("to_step");
 function query(names, more = {}) {
   const words = new URLSearchParams();
   for (const name of ["x", "from_step", "to_step"])
-    if (asked.get(name)) words.set(name, asked.get(name));
+    if (params.get(name)) words.set(name, params.get(name));
   for (const name of names) words.append("names", name);
   if (isOwn) words.set("points", OWN_POINTS);
   for (const [name, value] of Object.entries(more)) words.set(name, value);
@@ -55,18 +55,18 @@ function seenNames() {
 }
 
 let loading; // the newest read of the whole; an older one that answers later is let go
-// Says whether what is shown is what was asked for, by this read or by a newer one.
+// Returns whether the charts now show the requested data, from this read or a newer one.
 async function load(names = seenNames()) {
   if (!names.length) return true;
   const isAll = names.length === seenNames().length;
   const mine = isAll ? (loading = {}) : loading;
-  const said = await read(`${page.dataset.curves}?${query(names)}`);
+  const answer = await read(`${page.dataset.curves}?${query(names)}`);
   if (mine !== loading) return true;
-  tellTrouble(said ? "" : "Couldn’t load new data. The charts show the last data.");
-  if (!said) return false;
+  tellTrouble(answer ? "" : "Couldn’t load new data. The charts show the last data.");
+  if (!answer) return false;
   if (isAll) sheet.clear();
-  sheet.read(said);
-  marks = said.changes;
+  sheet.read(answer);
+  marks = answer.changes;
   repaint();
   return true;
 }
@@ -88,7 +88,7 @@ function tellTrouble(words) {
 }
 
 function address() {
-  const words = asked.toString();
+  const words = params.toString();
   return place.dataset.page + (words ? `?${words}` : "");
 }
 
@@ -100,10 +100,10 @@ function go(change, isNew = true) {
 
 // Show something else; where that cannot be read, the address says again what is shown.
 async function turnTo(change) {
-  const before = asked.toString();
+  const before = params.toString();
   go(change);
   if (await load()) return;
-  asked = new URLSearchParams(before);
+  params = new URLSearchParams(before);
   history.replaceState(null, "", address());
   settle();
 }
@@ -115,7 +115,7 @@ function settle() {
   }
   for (const name of ["from_step", "to_step"]) {
     const field = place.querySelector(`[data-zoom] [name=${name}]`);
-    if (field !== document.activeElement) field.value = asked.get(name) ?? "";
+    if (field !== document.activeElement) field.value = params.get(name) ?? "";
   }
   place.querySelector("[data-zoom] [name=to_step]").placeholder = sheet.step || page.dataset.step;
   place.querySelector("[data-whole]").hidden = !isZoomed();
@@ -133,7 +133,7 @@ function retarget(chart) {
   csv.href = `${page.dataset.curves.replace(/curves\/$/, "curves.csv")}?${words}`;
   const link = chart.element.querySelector("h3 > a");
   if (!link) return;
-  const there = new URLSearchParams(asked);
+  const there = new URLSearchParams(params);
   there.set("chart", chart.key);
   link.href = `?${there}`;
 }
@@ -149,8 +149,8 @@ function show(from, to) {
       ["from_step", from],
       ["to_step", to],
     ]) {
-      if (step) asked.set(name, step);
-      else asked.delete(name);
+      if (step) params.set(name, step);
+      else params.delete(name);
     }
   });
 }
@@ -227,7 +227,7 @@ function dismiss(key) {
 function wordsOfView() {
   const scale = isLog() ? ", log scale" : "";
   const against = place.querySelector(`[data-axis="${axis()}"]`).textContent.trim();
-  return `by ${against}${scale}${isZoomed() ? `, steps ${asked.get("from_step") ?? 1} to ${asked.get("to_step") ?? sheet.step}` : ""}${grain() && `; ${grain()}`}`;
+  return `by ${against}${scale}${isZoomed() ? `, steps ${params.get("from_step") ?? 1} to ${params.get("to_step") ?? sheet.step}` : ""}${grain() && `; ${grain()}`}`;
 }
 
 // What one point of a curve is, when it is not one step.
@@ -287,9 +287,9 @@ function placed(step) {
 function pick(box) {
   const key = `also-${box.value}`;
   go(() => {
-    const others = asked.getAll("also").filter((name) => name !== box.value);
-    asked.delete("also");
-    for (const name of box.checked ? [...others, box.value] : others) asked.append("also", name);
+    const others = params.getAll("also").filter((name) => name !== box.value);
+    params.delete("also");
+    for (const name of box.checked ? [...others, box.value] : others) params.append("also", name);
   }, false);
   if (!box.checked) return dismiss(key);
   const element = place
@@ -315,7 +315,7 @@ function listen() {
     if ("newestStep" in link.dataset) return drawer.open(sheet.step || page.dataset.step);
     if ("whole" in link.dataset) return whole();
     turnTo(() =>
-      link.dataset.axis === "step" ? asked.delete("x") : asked.set("x", link.dataset.axis),
+      link.dataset.axis === "step" ? params.delete("x") : params.set("x", link.dataset.axis),
     );
   });
   place.querySelector("[data-zoom]").addEventListener("submit", (event) => {
@@ -334,12 +334,12 @@ function listen() {
     .querySelector("[data-zoom]")
     .addEventListener("input", (event) => event.target.form.elements.to_step.setCustomValidity(""));
   const slider = place.querySelector("[data-smooth]"),
-    said = place.querySelector("[data-smooth-value]");
-  const tell = () => (said.textContent = smooth() ? smooth().toFixed(2) : "off");
+    label = place.querySelector("[data-smooth-value]");
+  const tell = () => (label.textContent = smooth() ? smooth().toFixed(2) : "off");
   slider.disabled = false;
   slider.addEventListener("input", () => {
     go(
-      () => (Number(slider.value) ? asked.set("smooth", slider.value) : asked.delete("smooth")),
+      () => (Number(slider.value) ? params.set("smooth", slider.value) : params.delete("smooth")),
       false,
     );
     tell();
@@ -368,7 +368,7 @@ function listenToOwn() {
   };
   ownControls(place, {
     chart,
-    asked: () => asked,
+    params: () => params,
     go: (change) => go(change, false),
     shown,
     repaint,
@@ -388,7 +388,7 @@ async function pulse() {
   if (document.visibilityState !== "visible") return;
   const words = query(isOwn ? seenNames() : [], { after: sheet.step || page.dataset.step });
   ["from_step", "to_step"].forEach((name) => words.delete(name));
-  for (const name of asked.getAll("also")) words.append("also", name);
+  for (const name of params.getAll("also")) words.append("also", name);
   if (wantsMarks && !isZoomed()) words.set("marks", "1");
   const isSlow = turn++ % SLOW_TURNS === 0;
   for (const part of page.querySelectorAll("[data-part]")) {
@@ -424,9 +424,9 @@ function grow(curves) {
     return;
   }
   if (curves.wide > 1) return load(); // so many at once that they are thinned by themselves
-  const known = seenNames();
+  const seen = seenNames();
   curves.series = Object.fromEntries(
-    Object.entries(curves.series).filter(([name]) => known.includes(name)),
+    Object.entries(curves.series).filter(([name]) => seen.includes(name)),
   );
   sheet.take(curves);
   if (sheet.added > MOST_ADDED) load();

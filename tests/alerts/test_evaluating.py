@@ -249,9 +249,9 @@ def test_entries_say_who_knows_and_until_when(stalled, alice):
     look_at_runs()
     alert = Alert.objects.get()
     alert.acknowledge(alice, 1)
-    assert not Alert.objects.unheard().exists() and Alert.objects.open().exists()
+    assert not Alert.objects.unacknowledged().exists() and Alert.objects.open().exists()
     assert alert.entries.filter(
         what=AlertEntry.What.ACKNOWLEDGED, by=alice, words="for 1 h"
     ).exists()
     Alert.objects.update(acknowledged_until=alert.opened_at)
-    assert Alert.objects.unheard().exists()
+    assert Alert.objects.unacknowledged().exists()

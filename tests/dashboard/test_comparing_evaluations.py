@@ -41,7 +41,7 @@ def test_each_run_stands_with_its_newest_and_its_best_version(client, two, alice
     for number, right in ((1, 3), (2, 2)):
         evaluated(two[0], number, finish, right)
     evaluated(two[1], 1, finish, 1)
-    (asked,) = of_runs(two, PASS).asked
+    (asked,) = of_runs(two, PASS).question_sets
     assert [(line.newest.number, line.best.number) for line in asked.lines] == [(2, 1), (1, 1)]
     client.force_login(alice)
     text = page(client)
@@ -57,7 +57,7 @@ def test_the_difference_is_of_the_tasks_not_of_the_means(two, finish):
     """Both solve half of the tasks: the same two, or the other two."""
     evaluated(two[0], 1, finish, [0, 1])
     evaluated(two[1], 1, finish, [1, 2])
-    (asked,) = of_runs(two, PASS).asked
+    (asked,) = of_runs(two, PASS).question_sets
     base, line = asked.lines
     assert base.is_base and base.difference is None and asked.base == two[0]
     assert (
@@ -72,12 +72,12 @@ def test_what_was_asked_otherwise_is_not_compared(two, finish):
     evaluated(two[0], 1, finish, 3)
     evaluated(two[1], 1, finish, 1, samples=3)
     found = of_runs(two, PASS)
-    assert [[line.newest is not None for line in one.lines] for one in found.asked] == [
+    assert [[line.newest is not None for line in one.lines] for one in found.question_sets] == [
         [False, True],
         [True, False],
     ]
     assert found.ks == [1, 2, 3] and all(
-        line.difference is None for one in found.asked for line in one.lines
+        line.difference is None for one in found.question_sets for line in one.lines
     )
 
 
@@ -93,14 +93,14 @@ def test_tasksets_of_one_name_in_two_projects_are_two(two, finish, taskset):
         digest="0" * 64,
     )
     one, other = (evaluated(run, 1, finish, 2) for run in two)
-    assert one.evaluation_set == other.evaluation_set and len(of_runs(two, PASS).asked) == 1
+    assert one.evaluation_set == other.evaluation_set and len(of_runs(two, PASS).question_sets) == 1
     Run.objects.filter(pk=other.pk).update(taskset=elsewhere.tasksets.get())
-    assert len(of_runs(two, PASS).asked) == 2
+    assert len(of_runs(two, PASS).question_sets) == 2
 
 
 def test_an_evaluation_among_the_runs_stands_for_itself(two, finish):
     made = [evaluated(run, 1, finish, right) for run, right in zip(two, (1, 3), strict=True)]
-    (asked,) = of_runs(made, PASS).asked
+    (asked,) = of_runs(made, PASS).question_sets
     assert [line.newest.cell.run for line in asked.lines] == [one.pk for one in made]
     assert asked.lines[1].difference.value == 0.5
 
@@ -111,7 +111,7 @@ def test_what_is_under_way_says_how_far_it_is_and_a_complete_one_stands_before_i
     evaluated(two[0], 1, finish, 3)
     for run in two:
         start_evaluation(run.weight_versions.get(version=2), Questions(taskset="sort", samples=2))
-    (asked,) = of_runs(two, PASS).asked
+    (asked,) = of_runs(two, PASS).question_sets
     assert (asked.lines[0].newest.number, asked.lines[1].newest.number, asked.lines[1].best) == (
         1,
         2,
@@ -228,7 +228,7 @@ def test_a_run_evaluated_ever_so_often_does_not_push_the_other_out(two, finish, 
     evaluated(two[0], 1, finish, 2)
     for number in (1, 2):
         evaluated(two[1], number, finish, 3)
-    (asked,) = of_runs(two, PASS).asked
+    (asked,) = of_runs(two, PASS).question_sets
     assert [line.newest.number for line in asked.lines] == [1, 2]
 
 
@@ -256,7 +256,7 @@ def test_two_versions_stand_beside_each_other_with_how_far_the_second_is_from_th
     assert "−50.0" in versions(client, 2, 0) and "−50.0" in versions(
         client, 2, 0, "&measure=mean&k=2"
     )
-    (asked,) = of_versions([one.evaluates for one in made], PASS).asked
+    (asked,) = of_versions([one.evaluates for one in made], PASS).question_sets
     assert (asked.lines[1].difference.better, asked.lines[1].difference.worse) == (3, 1)
 
 

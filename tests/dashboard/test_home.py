@@ -50,7 +50,7 @@ def disagree(run: Run) -> Item:
     """Let two more people rate an item of the run, one with five stars and one with one."""
     rollout = run.rollouts.filter(state="finished").order_by("pk").last()
     item = Item.objects.create(
-        run=run, group=rollout.group, form="stars", members=[rollout.pk], wanted=2
+        run=run, group=rollout.group, form="stars", members=[rollout.pk], overlap=2
     )
     for number, stars in enumerate((5, 1)):
         person = User.objects.create(username=f"rater-{run.pk}-{item.pk}-{number}")

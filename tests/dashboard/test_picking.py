@@ -64,9 +64,9 @@ def test_what_was_trained_stays(alice_client, seeded):
 
 def test_all_that_fit_are_those_that_the_filter_finds(alice_client, seeded):
     Rollout.objects.filter(pk=seeded.waiting.pk).update(text="peculiar")
-    answer = act(alice_client, "drop", all=1, asked="text=peculiar")
+    answer = act(alice_client, "drop", all=1, query="text=peculiar")
     assert answer.context["picked"] == [seeded.waiting.pk]
-    everything = act(alice_client, "drop", all=1, asked="fate=waiting").context["picked"]
+    everything = act(alice_client, "drop", all=1, query="fate=waiting").context["picked"]
     assert set(everything) == set(
         Rollout.objects.filter(group__state="waiting").values_list("pk", flat=True)
     )
@@ -84,7 +84,7 @@ def test_as_many_as_may_be_picked_are_confirmed_as_the_page_sends_them(alice_cli
         )
         for n in range(MOST + 5)
     )
-    said = act(alice_client, "drop", all=1, asked="exact=many of these")
+    said = act(alice_client, "drop", all=1, query="exact=many of these")
     assert (
         len(said.context["picked"]) == MOST and "the newest 1,000 matches" in said.content.decode()
     )

@@ -111,7 +111,7 @@ def test_exports_say_where_a_picture_was(seeded):
 def test_words_beside_a_picture_are_as_harmless_as_alone(plain):
     hostile = {"type": "text", "text": "<script>alert(1)</script>"}
     content = [picture_part(encode_drawn(Image.new("RGB", (4, 4)))), hostile]
-    html = Template("{% load marks %}{% said content is_plain=plain %}").render(
+    html = Template("{% load marks %}{% render_content content is_plain=plain %}").render(
         Context({"content": content, "plain": plain})
     )
     assert "<script" not in html and "alert(1)" in html and html.count("<img") == 1

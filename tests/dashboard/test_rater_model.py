@@ -19,7 +19,7 @@ METRICS = {
     "gap": 0.02,
     "distinct": 0.41,
     "surprise": 0.9,
-    "said": 0.7,
+    "human_mean": 0.7,
     "agreement": {"share": 0.8, "low": 0.6, "high": 0.95, "decisions": 15},
     "alarms": {},
 }
@@ -192,8 +192,8 @@ def test_the_curves_have_running_means_of_twenty_audits(client, modelled, alice,
     series = client.get(reverse("run-rater-model-curves", args=["lab", modelled.slug])).json()[
         "series"
     ]
-    assert len(series["said"]["y"]) == 6 and set(series["said"]["y"]) == {0.5}
-    assert series["foretold"]["y"][0] == pytest.approx(0.5 + 9.5 / 100) and series["accuracy"][
+    assert len(series["rated"]["y"]) == 6 and set(series["rated"]["y"]) == {0.5}
+    assert series["predicted"]["y"][0] == pytest.approx(0.5 + 9.5 / 100) and series["accuracy"][
         "y"
     ] == [0.84]
 
@@ -237,7 +237,7 @@ def test_who_resumes_before_another_fit_is_not_stopped_again_by_the_same_one(mod
 
 
 def test_red_does_not_pause_where_people_are_content_or_the_owner_said_no(modelled, fitted):
-    fitted(**RED, said=0.95)
+    fitted(**RED, human_mean=0.95)
     assert not pause_if_alarming(modelled)
     fitted(**RED)
     section = modelled.config["people"]

@@ -114,7 +114,7 @@ def test_the_comparison_says_who_changed_and_by_how_much(alice_client, seeded):
 
 def test_metrics_are_those_of_the_rows(alice_client, seeded):
     again = score(seeded.run, turned)
-    found = alice_client.get(address("run-rescoring", again.pk)).context["found"]
+    found = alice_client.get(address("run-rescoring", again.pk)).context["comparison"]
     rows = list(Rescored.objects.filter(rescoring=again))
     assert found.rollouts == len(rows) and found.changed == sum(row.size > 0 for row in rows)
     assert found.before == pytest.approx(sum(row.before for row in rows) / len(rows))
@@ -154,7 +154,7 @@ def test_values_that_are_missing_are_counted_with_their_reasons(alice_client, se
 def test_groups_are_listed_by_what_became_of_them(alice_client, seeded, show):
     again = score(seeded.run, (lambda _: Verdict(0.5, "flat")) if show == "vanishes" else turned)
     answer = alice_client.get(address("run-rescoring", again.pk), {"show": show})
-    assert len(answer.context["rows"]) == answer.context["found"].groups[show]
+    assert len(answer.context["rows"]) == answer.context["comparison"].groups[show]
     assert (show == "appears") or answer.context["rows"]
 
 

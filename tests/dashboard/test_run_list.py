@@ -234,7 +234,7 @@ def test_too_many_that_are_ticked_are_told_on_the_list_as_it_was(
     alice_client, seeded, act, count, words
 ):
     grow_runs(seeded.run, 10)
-    said = done(alice_client, act, *Run.objects.order_by("pk")[:count], asked="sort=name")
+    said = done(alice_client, act, *Run.objects.order_by("pk")[:count], query="sort=name")
     assert (
         f"{count} runs are selected. {words}" in said and '<option value="name" selected>' in said
     )
@@ -391,7 +391,7 @@ def test_stopping_runs_asks_for_their_number_first(alice_client, seeded, new_run
 
 def test_all_runs_that_match_the_filter_are_archived_at_once(alice_client, seeded, new_run_like):
     grown = [new_run_like(f"old-{number}") for number in range(30)]
-    said = done(alice_client, "archive", all="1", asked="words=old-")
+    said = done(alice_client, "archive", all="1", query="words=old-")
     assert "30 archived" in said
     archived = Run.objects.exclude(archived_at=None)
     assert set(archived.values_list("pk", flat=True)) == {run.pk for run in grown}
@@ -405,7 +405,7 @@ def test_all_that_match_are_those_that_the_user_may_steer(client, seeded, new_ru
 
 def test_more_matching_runs_than_are_acted_on_at_once_change_nothing(alice_client, seeded):
     grow_runs(seeded.run, 101)
-    said = done(alice_client, "archive", all="1", asked="archived=all")
+    said = done(alice_client, "archive", all="1", query="archived=all")
     assert "Narrow the filter" in said and not Run.objects.exclude(archived_at=None).exists()
 
 

@@ -221,8 +221,8 @@ def test_experiences_are_counted_when_they_are_trained(seeded):
 
 def test_what_the_address_says_wrongly_is_left_out_of_what_is_asked_for(look):
     answer = look("run", x="moon", from_step="7", to_step="2", smooth="0.5", also="a b")
-    assert answer.context["asked"].address == "from_step=7&smooth=0.5"
-    assert 'data-asked="from_step=7&amp;smooth=0.5"' in answer.content.decode()
+    assert answer.context["query"].address == "from_step=7&smooth=0.5"
+    assert 'data-query="from_step=7&amp;smooth=0.5"' in answer.content.decode()
 
 
 def test_sketches_are_of_the_window_that_is_asked_for(look, long):

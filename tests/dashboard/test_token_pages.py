@@ -83,5 +83,5 @@ def test_pictures_that_came_later_are_shown_at_their_turn(page, seeded):
     ]
     Rollout.objects.filter(pk=seeded.rollout.pk).update(turns=turns)
     answer = page()
-    assert [len(turn.pictures) for turn in answer.context["said"]] == [0, 1, 0]
+    assert [len(turn.pictures) for turn in answer.context["turns"]] == [0, 1, 0]
     assert f"/pictures/{picture.sha256}/" in answer.content.decode()

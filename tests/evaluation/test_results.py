@@ -84,7 +84,7 @@ def test_a_complete_evaluation_is_summed_up_once(evaluation):
     assert (keep_results(), keep_results()) == (1, 0)
     kept = EvaluationResult.objects.get()
     Rollout.objects.filter(run=evaluation).delete()
-    assert load_results_so_far(evaluation).found.judged == kept.metrics["judged"] == 5
+    assert load_results_so_far(evaluation).metrics.judged == kept.metrics["judged"] == 5
 
 
 def test_what_is_kept_of_each_task_has_the_kept_metric_as_its_mean(evaluation):
@@ -153,7 +153,7 @@ def test_an_evaluation_that_cannot_be_summed_up_keeps_no_other_from_it(evaluatio
 
 def statements(run) -> int:
     with CaptureQueriesContext(connection) as captured:
-        assert load_results_so_far(run).found.judged == 5
+        assert load_results_so_far(run).metrics.judged == 5
     return len(captured)
 
 

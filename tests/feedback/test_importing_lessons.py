@@ -97,14 +97,15 @@ def test_importing_again_changes_nothing(project, file):
     first = import_lessons(LessonFile(path, "preferences"), Destination(project, "f"))
     rows = list(Preference.objects.values())
     again = import_lessons(LessonFile(path, "preferences"), Destination(project, "f"))
-    assert (first.new, first.known, again.new, again.known) == (2, 0, 0, 2)
+    assert (first.new, first.existing, again.new, again.existing) == (2, 0, 0, 2)
     assert list(Preference.objects.values()) == rows
 
 
 def test_the_same_line_twice_in_a_file_is_one_row(project, file):
     line = {"prompt": "a", "completion": "b", "label": True}
     assert (
-        import_lessons(LessonFile(file(line, line), "thumbs"), Destination(project, "f")).known == 1
+        import_lessons(LessonFile(file(line, line), "thumbs"), Destination(project, "f")).existing
+        == 1
     )
     assert Thumb.objects.count() == 1
 
@@ -138,7 +139,9 @@ def test_an_author_who_is_no_member_becomes_an_imported_rater(project, carol, fi
         project,
     )
     assert not author.is_active and not author.has_usable_password()
-    assert import_lessons(LessonFile(path, "demonstrations"), Destination(project, "f")).known == 2
+    assert (
+        import_lessons(LessonFile(path, "demonstrations"), Destination(project, "f")).existing == 2
+    )
     assert project.imported_raters.count() == 1
 
 
@@ -259,7 +262,7 @@ def test_batches_do_not_change_what_is_stored(project, taskset, file, monkeypatc
     outcome = import_lessons(
         LessonFile(file(*lines, lines[0]), "demonstrations"), Destination(project, "f", taskset)
     )
-    assert (outcome.new, outcome.known) == (12, 1)
+    assert (outcome.new, outcome.existing) == (12, 1)
     assert sorted(Demonstration.objects.values_list("task__index", flat=True)) == [
         0,
         0,

@@ -250,7 +250,7 @@ def test_a_rater_reads_how_many_known_answers_were_met_only_where_the_run_tells(
     run, _ = asking({"rate": 1.0, "feedback": feedback})
     known(run, stars=1)
     client.force_login(bob)
-    assert 'data-known=""' in client.get("/rate/").content.decode()
+    assert 'data-gold=""' in client.get("/rate/").content.decode()
     for held in (claim(bob, run.pk)[0] for _ in range(2)):
         submit(bob, held.slot_id, answer_to(held, {"stars": 5}))
-    assert f'data-known="{"1 2" if feedback else ""}"' in client.get("/rate/").content.decode()
+    assert f'data-gold="{"1 2" if feedback else ""}"' in client.get("/rate/").content.decode()

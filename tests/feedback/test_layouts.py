@@ -93,13 +93,13 @@ SHOWN = {
 @pytest.mark.parametrize("name", PAIRS)
 def test_a_pair_of_each_layout_is_the_same_preference(name):
     line = lesson("preferences", PAIRS[name])
-    assert (line.prompt, line.said) == ([USER], {"chosen": GOOD, "rejected": POOR, "margin": 2.5})
+    assert (line.prompt, line.fields) == ([USER], {"chosen": GOOD, "rejected": POOR, "margin": 2.5})
 
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_an_answer_of_each_layout_is_the_same_demonstration(name):
     line = lesson("demonstrations", SHOWN[name])
-    assert (line.prompt, line.said, line.task, line.author) == (
+    assert (line.prompt, line.fields, line.task, line.author) == (
         [USER],
         {"answer": GOOD},
         None,
@@ -111,13 +111,13 @@ def test_kto_rows_are_thumbs():
     line = lesson(
         "thumbs", {"prompt": [USER], "completion": [said("assistant", GOOD)], "label": True}
     )
-    assert line.said == {"completion": GOOD, "is_up": True}
+    assert line.fields == {"completion": GOOD, "is_up": True}
 
 
 @pytest.mark.parametrize(("labels", "is_up"), [([True, True], True), ([True, False], False)])
 def test_labelled_steps_are_a_thumb_that_one_bad_step_turns_down(labels, is_up):
     line = lesson("thumbs", {"prompt": ASK, "completions": ["first", "second"], "labels": labels})
-    assert line.said == {"completion": "first\nsecond", "is_up": is_up}
+    assert line.fields == {"completion": "first\nsecond", "is_up": is_up}
 
 
 def test_prm800k_takes_the_steps_that_were_gone_on_with():
@@ -127,7 +127,7 @@ def test_prm800k_takes_the_steps_that_were_gone_on_with():
         {"completions": [{"text": "done", "rating": 0}], "chosen_completion": None},
     ]
     line = lesson("thumbs", {"question": {"problem": ASK}, "label": {"steps": steps}})
-    assert (line.prompt, line.said) == ([USER], {"completion": "right\ndone", "is_up": True})
+    assert (line.prompt, line.fields) == ([USER], {"completion": "right\ndone", "is_up": True})
 
 
 def test_a_conversation_of_several_turns_keeps_all_before_the_last_answer():
@@ -139,7 +139,7 @@ def test_a_conversation_of_several_turns_keeps_all_before_the_last_answer():
         said("assistant", "Still."),
     ]
     line = lesson("demonstrations", {"messages": turns})
-    assert (line.prompt, line.said) == (turns[:-1], {"answer": "Still."})
+    assert (line.prompt, line.fields) == (turns[:-1], {"answer": "Still."})
 
 
 def test_what_a_layout_lacks_is_said_with_its_field():
@@ -177,7 +177,7 @@ def test_parquet_is_read_as_its_rows_would_be(tmp_path):
         LessonRows(records_of_file(tmp_path / "pairs.parquet"), "preferences", LessonColumns())
     )
     assert [line.number for line in found] == list(range(1, 2_501))
-    assert {line.said["margin"] for line in found} == {2.5}
+    assert {line.fields["margin"] for line in found} == {2.5}
 
 
 def test_a_damaged_parquet_file_is_refused_in_words(tmp_path):

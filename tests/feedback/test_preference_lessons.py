@@ -49,7 +49,7 @@ def test_a_late_pair_is_a_lesson_of_its_task_and_author(run, replies, bob):
     good, poor = replies
     say(bob, "pairwise", {"preference": 3}, [poor, good], is_late=True)
     drawn = draw_rated(run)
-    assert (drawn.new, drawn.known, drawn.ratings, drawn.late) == (1, 0, 1, 1)
+    assert (drawn.new, drawn.existing, drawn.ratings, drawn.late) == (1, 0, 1, 1)
     lesson = Preference.objects.get()
     assert (lesson.chosen, lesson.rejected, lesson.margin, lesson.author) == (
         "good",
@@ -81,7 +81,7 @@ def test_drawn_again_nothing_is_doubled(run, replies, bob):
     )  # the same pair once more, less clearly: the first word is kept
     assert (draw_rated(run).new, Preference.objects.get().margin) == (1, pytest.approx(2 / 3))
     again = draw_rated(run)
-    assert (again.new, again.known, Preference.objects.count()) == (0, 2, 1)
+    assert (again.new, again.existing, Preference.objects.count()) == (0, 2, 1)
 
 
 def test_what_is_left_out_is_counted_with_its_reason(run, replies, alice, bob):

@@ -124,4 +124,4 @@ def test_a_reply_starred_before_anybody_was_asked_needs_only_the_other_people(ne
             claimed, [AnsweredQuestion(q, [Verdict(0.0, "test")]) for q in open_questions(claimed)]
         )
     )
-    assert sorted(group.items.values_list("wanted", flat=True)) == [2, 3]
+    assert sorted(group.items.values_list("overlap", flat=True)) == [2, 3]

@@ -276,7 +276,7 @@ def test_people_get_the_sample_first_and_their_words_come_back_as_counts(
         Submission(uuid.uuid4(), held.fence, held.version, "flag", {"reason": "spam"}),
     )
     answers = load_sample_answers(suspicion)
-    assert (answers.asked, answers.waiting, answers.good, answers.bad, answers.broken) == (
+    assert (answers.items, answers.waiting, answers.good, answers.bad, answers.broken) == (
         4,
         0,
         1,

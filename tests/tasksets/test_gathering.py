@@ -47,13 +47,13 @@ OTHER = [
 
 def test_messages_in_rows_of_their_own_are_put_together_to_trees():
     pairs = lessons(TREE + OTHER, "preferences")
-    assert [(one.number, one.said["chosen"], one.said["rejected"]) for one in pairs[:1]] == [
+    assert [(one.number, one.fields["chosen"], one.fields["rejected"]) for one in pairs[:1]] == [
         (1, "Because.", "No idea.")
     ]
     # The deleted reply of the second tree leaves nothing to compare.
     assert isinstance(pairs[1], BadLine) and pairs[1].number == 6
     shown = lessons(TREE + OTHER, "demonstrations")
-    assert [(one.number, one.prompt[-1]["content"], one.said["answer"]) for one in shown] == [
+    assert [(one.number, one.prompt[-1]["content"], one.fields["answer"]) for one in shown] == [
         (1, "Why?", "Because."),
         (1, "And?", "That is all."),
         (6, "Who?", "Ann."),
@@ -113,7 +113,7 @@ def test_an_annotation_in_a_row_is_read_as_label_studio_means_it(
     made, fields, kind, at_least, said
 ):
     (one,) = lessons([made(**fields)], kind, at_least)
-    assert (one.said, one.prompt[0]["content"]) == (said, "Why?")
+    assert (one.fields, one.prompt[0]["content"]) == (said, "Why?")
 
 
 def test_what_one_of_several_annotators_found_bad_is_no_demonstration():
@@ -121,7 +121,7 @@ def test_what_one_of_several_annotators_found_bad_is_no_demonstration():
     (bad,) = lessons(rows, "demonstrations")
     assert isinstance(bad, BadLine) and "rated this answer as bad" in bad.reason
     thumbs = lessons(rows, "thumbs")
-    assert [(one.author, one.said["is_up"]) for one in thumbs] == [
+    assert [(one.author, one.fields["is_up"]) for one in thumbs] == [
         ("annotator-3", True),
         ("annotator-4", False),
     ]
@@ -136,4 +136,4 @@ def test_rows_of_another_layout_between_them_are_read_as_they_are():
     other = {"prompt": "Who?", "answer": "Ann."}
     first, second, third = lessons([*OTHER[:2], other, *TREE[:2]], "demonstrations")
     assert [one.number for one in (first, second, third)] == [1, 3, 4]
-    assert isinstance(second, LessonLine) and second.said == {"answer": "Ann."}
+    assert isinstance(second, LessonLine) and second.fields == {"answer": "Ann."}

@@ -68,7 +68,7 @@ def test_tasks_that_are_guessed_are_told_from_those_that_are_not(guesser, taskse
         found[easy.pk].right > 0 == found[hard.pk].right
         and found[easy.pk].tries == found[hard.pk].tries == 64
     )
-    assert found[easy.pk].said.strip() in list("0123456789")
+    assert found[easy.pk].example.strip() in list("0123456789")
     assert list_unguessed_tasks(taskset, guesser, again=False, most=None) == [
         by_index[2].pk,
         by_index[3].pk,

@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 
 from apps.feedback.models import Guess
-from apps.feedback.suspicions.guesses import MOST_SAID, GuessCheck, GuessTally, save_guesses
+from apps.feedback.suspicions.guesses import EXAMPLE_LENGTH, GuessCheck, GuessTally, save_guesses
 from apps.policies.manifest import verify_folder
 from apps.policies.models import Policy
 from apps.rewards.own_options import task_options
@@ -53,7 +53,7 @@ def guess(
                 scorer="+".join(choice.scorer for choice in check.judges_of(one.task))[:60],
                 tries=len(one.right),
                 right=sum(one.right),
-                said=_choose_example(one.replies, one.right),
+                example=_choose_example(one.replies, one.right),
             )
             for one in lot.judged
         ]
@@ -234,4 +234,4 @@ def _is_full(scorer: str, value: float | None) -> bool:
 def _choose_example(replies: Sequence[str], verdicts: Sequence[bool]) -> str:
     """Return an example: a right guess if there is one, else the first."""
     right = [reply for reply, is_right in zip(replies, verdicts, strict=True) if is_right]
-    return (right or replies)[0][:MOST_SAID].replace("\x00", "")
+    return (right or replies)[0][:EXAMPLE_LENGTH].replace("\x00", "")

@@ -165,13 +165,13 @@ class Project(models.Model):
         """
         usernames = {f"{self.slug}/{name}": name for name in names}
         raters = self.imported_raters.filter(username__in=usernames)
-        known = set(raters.values_list("username", flat=True))
+        existing = set(raters.values_list("username", flat=True))
         common = {"imported_into": self, "is_active": False, "password": make_password(None)}
         User.objects.bulk_create(
             [
                 User(username=username, is_simulated=names[name], **common)
                 for username, name in usernames.items()
-                if username not in known
+                if username not in existing
             ],
             ignore_conflicts=True,  # another import may name them just now
         )
@@ -215,10 +215,10 @@ class Membership(models.Model):
         Raises LastOwner when the project would have no owner left, and NoMember when somebody
         removed this member meanwhile.
         """
-        known = lock_first(Membership.objects.filter(pk=self.pk)) if self.pk else None
-        if self.pk and known is None:
+        stored = lock_first(Membership.objects.filter(pk=self.pk)) if self.pk else None
+        if self.pk and stored is None:
             raise NoMember(f"{self.user} is no longer a member.")
-        before = known.role if known else None
+        before = stored.role if stored else None
         if before == self.Role.OWNER and self.role != self.Role.OWNER:
             self._leave_ownership()
         self.save()

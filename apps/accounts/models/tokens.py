@@ -84,8 +84,8 @@ class Token(models.Model):
         """Create a token; return it and its secret, which is not stored and is shown only once."""
         unknown = {scope for scope in scopes if not is_scope(scope)}
         if unknown:
-            known = ", ".join([*cls.Scope.values, *NAMED_SCOPES])
-            raise ValueError(f"scopes: {', '.join(sorted(unknown))} unknown; choose from {known}")
+            choices = ", ".join([*cls.Scope.values, *NAMED_SCOPES])
+            raise ValueError(f"scopes: {', '.join(sorted(unknown))} unknown; choose from {choices}")
         secret = TOKEN_PREFIX + secrets.token_urlsafe(30)
         token = cls.objects.create(
             user=user,

@@ -44,24 +44,26 @@ class AlertQuerySet(models.QuerySet["Alert"]):
     def open(self) -> "AlertQuerySet":
         return self.filter(closed_at=None)
 
-    def unheard(self) -> "AlertQuerySet":
+    def unacknowledged(self) -> "AlertQuerySet":
         """Return open alerts that are not acknowledged, or whose acknowledgement has expired."""
-        is_known = Q(acknowledged_at__isnull=False) & (
+        is_acknowledged = Q(acknowledged_at__isnull=False) & (
             Q(acknowledged_until=None) | Q(acknowledged_until__gt=Now())
         )
-        return self.open().exclude(is_known)
+        return self.open().exclude(is_acknowledged)
 
-    def unheard_by(self, user: User, most: int, without: Iterable[str] = ()) -> "list[Alert]":
+    def unacknowledged_for(
+        self, user: User, most: int, without: Iterable[str] = ()
+    ) -> "list[Alert]":
         """Return up to `most` unacknowledged alerts that the user may see, the newest first.
 
         `without` names rules that the page shows by itself. Without any such alert this takes one
         query.
         """
-        newest = self.unheard().exclude(rule__in=without).order_by("-pk")
-        found = list(newest.filter(run__in=Run.objects.visible_to(user))[:most])
+        newest = self.unacknowledged().exclude(rule__in=without).order_by("-pk")
+        alerts = list(newest.filter(run__in=Run.objects.visible_to(user))[:most])
         return (
-            found
-            if all(alert.rule in TO_ALL for alert in found)
+            alerts
+            if all(alert.rule in TO_ALL for alert in alerts)
             else list(newest.visible_to(user)[:most])
         )
 
@@ -148,7 +150,7 @@ class Alert(models.Model):
 
     @unit_of_work
     def acknowledge(self, by: User, hours: float | None) -> None:
-        """Acknowledge the alert for so many hours, or until it closes.
+        """Acknowledge the alert for this number of hours, or until it closes.
 
         Raises NotPossible once it is closed.
         """

@@ -12,5 +12,5 @@ ROW = re.compile(r"^\| (?!term \||-)([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 @cache
 def terms() -> dict[str, str]:
     """Return the meaning of each term."""
-    found = ROW.findall(read_help_pages()[GLOSSARY].text())
-    return {term.strip(): meaning.strip() for term, meaning in found}
+    rows = ROW.findall(read_help_pages()[GLOSSARY].text())
+    return {term.strip(): meaning.strip() for term, meaning in rows}

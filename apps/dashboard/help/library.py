@@ -54,26 +54,26 @@ class Group:
 @cache
 def read_help_groups() -> tuple[Group, ...]:
     """Read the groups of the navigation and their pages, in the order of the contents."""
-    found: list[tuple[str, list[Page]]] = []
+    groups: list[tuple[str, list[Page]]] = []
     for line in (DOCS / CONTENTS).read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
-            found.append((line.removeprefix("## "), []))
-        elif found and (entry := ENTRY.match(line)):
+            groups.append((line.removeprefix("## "), []))
+        elif groups and (entry := ENTRY.match(line)):
             title, file, anchor = entry.groups(default="")
-            found[-1][1].append(Page(help_page_name(file), file, title, found[-1][0], anchor))
-    return tuple(Group(title, tuple(pages)) for title, pages in found)
+            groups[-1][1].append(Page(help_page_name(file), file, title, groups[-1][0], anchor))
+    return tuple(Group(title, tuple(pages)) for title, pages in groups)
 
 
 @cache
 def read_help_pages() -> dict[str, Page]:
     """Return every page by its name: first those of the contents, then all others."""
     listed = [page for group in read_help_groups() for page in group.pages if not page.anchor]
-    found = {"": Page("", CONTENTS, "Help", "")} | {page.name: page for page in listed}
+    pages = {"": Page("", CONTENTS, "Help", "")} | {page.name: page for page in listed}
     for path in sorted(DOCS.rglob("*.md")):
         file = path.relative_to(DOCS).as_posix()
-        if help_page_name(file) not in found:
-            found[help_page_name(file)] = Page(help_page_name(file), file, read_title(path), "")
-    return found
+        if help_page_name(file) not in pages:
+            pages[help_page_name(file)] = Page(help_page_name(file), file, read_title(path), "")
+    return pages
 
 
 @cache

@@ -95,14 +95,14 @@ def render_help_page(name: str) -> Rendered:
 def _anchor_headings(tokens: list[Token]) -> list[Heading]:
     """Give the headings their ids and return them."""
     anchors = Anchors()
-    found = []
+    headings = []
     for opening, inline in pairwise(tokens):
         if opening.type != "heading_open":
             continue
         anchor = anchors.next(inline.content)
         opening.attrSet("id", anchor)
-        found.append(Heading(int(opening.tag[1]), strip_markdown(inline.content), anchor))
-    return found
+        headings.append(Heading(int(opening.tag[1]), strip_markdown(inline.content), anchor))
+    return headings
 
 
 def _anchor_terms(tokens: list[Token]) -> None:

@@ -52,8 +52,8 @@ def expert_rows_name_their_parents() -> Iterator[str]:
 
 def preferences_match_their_rollouts() -> Iterator[str]:
     for half in ("chosen", "rejected"):
-        known = Preference.objects.exclude(**{f"{half}_rollout": None})
-        for pair in known.exclude(**{half: F(f"{half}_rollout__text")})[:SHOWN]:
+        pairs = Preference.objects.exclude(**{f"{half}_rollout": None})
+        for pair in pairs.exclude(**{half: F(f"{half}_rollout__text")})[:SHOWN]:
             yield f"{pair}: the {half} answer differs from its rollout"
 
 

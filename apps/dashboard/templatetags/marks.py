@@ -85,11 +85,10 @@ def signed(value: float | None) -> str:
 @register.filter
 def signed_number(value: float | None) -> str:
     """Format a difference with a sign and its significant digits."""
-    return (
-        "–"
-        if value is None
-        else f"{'+' if value > 0 else '−' if value < 0 else ''}{number(abs(value))}"
-    )
+    if value is None:
+        return "–"
+    sign = "+" if value > 0 else ""
+    return f"{'−' if value < 0 else sign}{number(abs(value))}"
 
 
 @register.filter
@@ -127,13 +126,9 @@ def coefficient(value: float | None) -> str:
 def seconds(value: float | None) -> str:
     if value is None:
         return "–"
-    return (
-        f"{value:.1f} s"
-        if value < 10
-        else f"{value:.0f} s"
-        if value < 120
-        else f"{value / 60:.0f} min"
-    )
+    if value >= 120:
+        return f"{value / 60:.0f} min"
+    return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"
 
 
 @register.filter
@@ -310,7 +305,7 @@ def as_text(content: Content) -> str:
 
 
 @register.simple_tag
-def said(content: Content, is_plain: bool = False) -> SafeString:
+def render_content(content: Content, is_plain: bool = False) -> SafeString:
     """Render a message: its texts, as prose or (`is_plain`) verbatim, and its pictures.
 
     Pictures reserve the room that they will take.

@@ -212,12 +212,12 @@ def email(request: SignedInRequest) -> HttpResponse:
 def rating_keys(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: their own keys of the rating page; `defaults` puts all back."""
     chosen = {action.name: request.POST.get(action.name, action.key) for action in ACTIONS}
-    asked = {} if posted_flag(request, "defaults") else chosen
+    requested = {} if posted_flag(request, "defaults") else chosen
     try:
-        request.user.rating_keys = parse_rating_keys(asked)
+        request.user.rating_keys = parse_rating_keys(requested)
     except BadKeys as error:
         form = TokenForm(request.user, initial={"scopes": [Token.Scope.READ]})
-        return _page(request, form, status=422, keys=_keys(asked, error.problems))
+        return _page(request, form, status=422, keys=_keys(requested, error.problems))
     request.user.save(update_fields=["rating_keys"])
     messages.success(request, "Keyboard shortcuts saved.")
     return redirect("settings")

@@ -136,7 +136,7 @@ def _owned(request: SignedInRequest, runs: list[Run]) -> list[Run]:
 
 
 def _confirm_stop(request: SignedInRequest, runs: list[Run]) -> HttpResponse:
-    """Render the question whether to stop these runs; a wrong number is said, and asked again."""
+    """Render the page that confirms stopping these runs; a wrong number gets an error there."""
     count = request.POST.get("count", "").strip()
     stoppable = [run for run in runs if run.state not in Run.ENDED]
     if not stoppable:
@@ -145,7 +145,7 @@ def _confirm_stop(request: SignedInRequest, runs: list[Run]) -> HttpResponse:
         "section": "runs",
         "runs": runs,
         "stoppable": stoppable,
-        "asked": request.POST.get("asked", ""),
+        "query": request.POST.get("query", ""),
         "typed": count,
     }
     status = 422 if count else 200
@@ -165,21 +165,21 @@ def _redirect_to_page(request: SignedInRequest, opens: Callable[[list[str]], str
 
 
 def _back(request: SignedInRequest) -> HttpResponse:
-    return redirect(f"{reverse('runs')}?{request.POST.get('asked', '')}")
+    return redirect(f"{reverse('runs')}?{request.POST.get('query', '')}")
 
 
 def _chosen_runs(request: SignedInRequest, runs: QuerySet[Run]) -> QuerySet[Run]:
-    """Return those of these runs that are ticked; with `all`, those that match the list's filter.
+    """Return the ticked ones of these runs; with `all`, those that match the list's filter.
 
     Raises Http404 for a filter or an id that is invalid, ValueError if too many match.
     """
     if not posted_flag(request, "all"):
         return runs.filter(pk__in=run_ids(request.POST.getlist("run"))).distinct()
-    form = RunFilter(QueryDict(request.POST.get("asked", "")), request.user)
+    form = RunFilter(QueryDict(request.POST.get("query", "")), request.user)
     if not form.is_valid():
         raise Http404("the list's filter is invalid")
-    found = form.narrow(runs, request.user).values_list("pk", flat=True)
-    keys = set(found[: MOST_TICKED + 1])
+    matching = form.narrow(runs, request.user).values_list("pk", flat=True)
+    keys = set(matching[: MOST_TICKED + 1])
     if len(keys) > MOST_TICKED:
         raise ValueError(
             f"more than {MOST_TICKED} runs match. Narrow the filter: at most {MOST_TICKED} can be"
@@ -203,12 +203,12 @@ def _ticked(request: SignedInRequest) -> list[Run]:
             raise ValueError(f"{len(keys)} runs are selected. Select at most {MOST_TICKED}.")
         if _chosen_runs(request, Run.objects.visible_to(request.user)).count() < len(keys):
             raise Http404("run not found")
-    found = list(steered.filter(pk__in=keys).select_related("project", "topic").distinct())
-    if len(found) < len(keys):
+    runs = list(steered.filter(pk__in=keys).select_related("project", "topic").distinct())
+    if len(runs) < len(keys):
         raise PermissionDenied(
             "Only owners and researchers of a project can change its runs. Deselect the other runs."
         )
-    return found
+    return runs
 
 
 def _posted_tag(request: SignedInRequest) -> list[str]:

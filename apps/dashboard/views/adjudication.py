@@ -50,8 +50,8 @@ def show_disputes(request: SignedInRequest, project: str, slug: str) -> HttpResp
     """Owners and researchers of the project: disputed items, the widest disagreement first."""
     run = steered_run(request, project, slug)
     people = run.settings.people
-    found = open_disputes(run, newest_decisions(run))
-    here = found[:AT_ONCE]
+    disputes = open_disputes(run, newest_decisions(run))
+    here = disputes[:AT_ONCE]
     items = load_disputed_items(here)
     texts = _texts([pk for dispute in here for pk in dispute.votes[0].unit])
     rows = [_row(items[one.item], list(one.votes), people, texts) for one in here]
@@ -59,7 +59,7 @@ def show_disputes(request: SignedInRequest, project: str, slug: str) -> HttpResp
         "section": "runs",
         "run": run,
         "rows": rows,
-        "count": len(found),
+        "count": len(disputes),
         "settled": _settled(run),
         "overlap": people.overlap,
         "uuid": uuid.uuid4,
@@ -106,7 +106,7 @@ def _settle(
     if not form.is_valid():
         return {field: " ".join(map(str, words)) for field, words in form.errors.items()}
     data = form.cleaned_data
-    said_form = item.form
+    answer_form = item.form
     raw = answer_in(item.form, request.POST, item.members)
     if data["vote"]:
         taken = next((vote for vote in votes if vote.rating == data["vote"]), None)
@@ -116,13 +116,13 @@ def _settle(
                     "This rating was changed or undone in the meantime. Review the item again."
                 )
             }
-        said_form = taken.form
+        answer_form = taken.form
         raw = taken.in_order
     try:
         settled = adjudicate(
             item.pk,
             request.user,
-            said_form,
+            answer_form,
             raw,
             data["client_uuid"],
             data["critique"].strip(),
@@ -133,7 +133,7 @@ def _settle(
         return bad.problems
     except Refused as refused:
         return {"client_uuid": str(refused)}
-    word = describe_answer(said_form, settled.adjudication.rating.answer, item.members)
+    word = describe_answer(answer_form, settled.adjudication.rating.answer, item.members)
     late = (
         (" The group was already used in training, which doesn’t change.")
         if settled.is_late
@@ -156,7 +156,7 @@ def _row(item: Item, votes: list[Decision], people: People, texts: dict[int, str
         "votes": [
             {
                 "vote": vote,
-                "said": describe_answer(vote.form, vote.in_order, item.members),
+                "answer": describe_answer(vote.form, vote.in_order, item.members),
                 "critique": vote.critique,
                 "value": _value(vote, people) if len(item.members) == 1 else None,
             }
@@ -192,7 +192,7 @@ def _settled(run: Run) -> list[dict]:
     return [
         {
             "adjudication": row,
-            "said": describe_answer(row.rating.form, row.rating.answer, row.item.members),
+            "answer": describe_answer(row.rating.form, row.rating.answer, row.item.members),
         }
         for row in rows
     ]

@@ -31,17 +31,19 @@ def channels(request: SignedInRequest, project: str) -> HttpResponse:
 
     The answer to a new webhook holds its secret; nothing shows it again.
     """
-    found = _steered(request, project)
+    steered_project = _steered(request, project)
     if request.method != "POST":
-        return _page(request, found)
+        return _page(request, steered_project)
     kind = request.POST.get("kind", "")
     address = request.POST.get("address", "")[:500]
     try:
-        channel = _create_channel(request, found, kind, address)
+        channel = _create_channel(request, steered_project, kind, address)
     except ValueError as wrong:
-        return _page(request, found, wrong=str(wrong), kind=kind, address=address, status=422)
+        return _page(
+            request, steered_project, wrong=str(wrong), kind=kind, address=address, status=422
+        )
     if channel.kind == Channel.Kind.WEBHOOK:
-        return _page(request, found, fresh=channel)
+        return _page(request, steered_project, fresh=channel)
     messages.success(request, f"Channel added: {channel.address}.")
     return redirect("alert-channels", project)
 
@@ -51,18 +53,23 @@ def channels(request: SignedInRequest, project: str) -> HttpResponse:
 @never_cache
 def act_on_channel(request: SignedInRequest, project: str, pk: int, verb: str) -> HttpResponse:
     """Owners and researchers of the project: test, switch or remove a channel, renew its secret."""
-    found = _steered(request, project)
-    channel = get_object_or_404(Channel.objects.select_related("project"), project=found, pk=pk)
+    steered_project = _steered(request, project)
+    channel = get_object_or_404(
+        Channel.objects.select_related("project"), project=steered_project, pk=pk
+    )
     if verb not in ACTS:
         raise Http404(verb)
     with transaction.atomic():
         if verb != "test":
             AuditEntry.record(
-                f"alert channel: {verb}", f"{channel.kind} {channel.address}", request.user, found
+                f"alert channel: {verb}",
+                f"{channel.kind} {channel.address}",
+                request.user,
+                steered_project,
             )
         message = ACTS[verb](channel)
     if verb == "secret":
-        return _page(request, found, fresh=channel)
+        return _page(request, steered_project, fresh=channel)
     messages.success(request, message)
     return redirect("alert-channels", project)
 
@@ -72,12 +79,12 @@ def _steered(request: SignedInRequest, slug: str) -> Project:
 
     Raises Http404 for a stranger, PermissionDenied for a viewer.
     """
-    found = get_object_or_404(Project.objects.visible_to(request.user).distinct(), slug=slug)
-    if not Project.objects.run_by(request.user).filter(pk=found.pk).exists():
+    project = get_object_or_404(Project.objects.visible_to(request.user).distinct(), slug=slug)
+    if not Project.objects.run_by(request.user).filter(pk=project.pk).exists():
         raise PermissionDenied(
             "Only owners and researchers of this project can manage notification channels."
         )
-    return found
+    return project
 
 
 def _create_channel(request: SignedInRequest, project: Project, kind: str, address: str) -> Channel:

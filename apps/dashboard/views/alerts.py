@@ -48,8 +48,8 @@ def alerts_now(request: SignedInRequest) -> HttpResponse:
 
 
 def _all_open(request: SignedInRequest) -> dict:
-    found = Alert.objects.visible_to(request.user)
-    shown = list(_with_runs(found.open())[:OPEN_SHOWN])
+    alerts = Alert.objects.visible_to(request.user)
+    shown = list(_with_runs(alerts.open())[:OPEN_SHOWN])
     steered = (
         Run.objects.steered_by(request.user)
         .filter(pk__in={alert.run_id for alert in shown})
@@ -61,14 +61,14 @@ def _all_open(request: SignedInRequest) -> dict:
         "steered": set(steered),
         "with_runs": True,
         "page": load_page(
-            _with_runs(found.filter(closed_at__isnull=False)), request, size=CLOSED_SHOWN
+            _with_runs(alerts.filter(closed_at__isnull=False)), request, size=CLOSED_SHOWN
         ),
         "projects": Project.objects.run_by(request.user).distinct().order_by("slug"),
     }
 
 
-def _with_runs(found: QuerySet[Alert]) -> QuerySet[Alert]:
-    return found.select_related("run__project", "acknowledged_by").order_by("-pk")
+def _with_runs(alerts: QuerySet[Alert]) -> QuerySet[Alert]:
+    return alerts.select_related("run__project", "acknowledged_by").order_by("-pk")
 
 
 @require_safe
@@ -124,18 +124,20 @@ def banner_context(request: SignedInRequest, run: Run, place: str = "") -> dict:
     No query where the frame has counted them, else one if there is none. `place` is the page; the
     overview shows scorers and suspicions by itself.
     """
-    told_there = TO_STEERERS if place == OVERVIEW else ()
+    excluded_rules = TO_STEERERS if place == OVERVIEW else ()
     counted = counted_alerts_of(request, run)
     if counted is None:
-        unheard = Alert.objects.filter(run=run).unheard_by(request.user, IN_BANNER + 1, told_there)
+        unacknowledged = Alert.objects.filter(run=run).unacknowledged_for(
+            request.user, IN_BANNER + 1, excluded_rules
+        )
     else:
-        unheard = [alert for alert in counted if alert.rule not in told_there]
+        unacknowledged = [alert for alert in counted if alert.rule not in excluded_rules]
     return {
         "run": run,
         "place": place,
-        "told": unheard[:IN_BANNER],
-        "others": list(dict.fromkeys(alert.title for alert in unheard[1:IN_BANNER])),
-        "has_more": len(unheard) > IN_BANNER,
+        "told": unacknowledged[:IN_BANNER],
+        "others": list(dict.fromkeys(alert.title for alert in unacknowledged[1:IN_BANNER])),
+        "has_more": len(unacknowledged) > IN_BANNER,
     }
 
 

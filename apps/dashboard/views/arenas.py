@@ -38,19 +38,19 @@ MOST_TICKED = 200
 @login_required
 def arenas(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the arenas of their projects, or of `?project=`, the newest first."""
-    found = (
+    visible = (
         Arena.objects.visible_to(request.user)
         .select_related("project", "taskset")
         .prefetch_related("pairings", "contestants")
     )
     chosen = request.GET.get("project", "")
     if chosen:
-        found = found.filter(
+        visible = visible.filter(
             project=get_object_or_404(Project.objects.visible_to(request.user), slug=chosen)
         )
     else:
-        found = found.filter(project__archived_at=None)
-    page = load_page(found, request, PAGE)
+        visible = visible.filter(project__archived_at=None)
+    page = load_page(visible, request, PAGE)
     seen = seen_among(request.user, page.rows)
     open_arenas = (
         Arena.objects.judged_by(request.user).open().filter(pk__in=[one.pk for one in page.rows])
@@ -78,22 +78,22 @@ def arenas(request: SignedInRequest) -> HttpResponse:
 @login_required
 def arena(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Members of the project: the standings, hidden from people who rate one of its runs blind."""
-    found = _visible_arena(request, project, pk)
-    pairings = list_pairings(found)
+    arena = _visible_arena(request, project, pk)
+    pairings = list_pairings(arena)
     context = {
         "section": "rate",
-        "arena": found,
+        "arena": arena,
         "pairs": sum(one.size for one in pairings),
         "same": sum(one.same for one in pairings),
-        "is_open": bool(seen_among(request.user, [found])),
-        "may_steer": _may_steer(request, found),
-        "may_judge": found.is_open and Arena.objects.judged_by(request.user).filter(pk=pk).exists(),
+        "is_open": bool(seen_among(request.user, [arena])),
+        "may_steer": _may_steer(request, arena),
+        "may_judge": arena.is_open and Arena.objects.judged_by(request.user).filter(pk=pk).exists(),
     }
     if context["is_open"]:
-        standings = compute_standings(found)
+        standings = compute_standings(arena)
         rows = build_standings_rows(standings)
         context |= {
-            "found": standings,
+            "standings": standings,
             "left": standings.left,
             "rows": rows,
             "labels": [row.label for row in rows],
@@ -107,9 +107,9 @@ def arena(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
 @login_required
 def votes_csv(request: SignedInRequest, project: str, pk: int) -> HttpResponseBase:
     """Owners and researchers of the project: every vote ever cast, with who wrote what."""
-    found = _steered(request, project, pk)
+    arena = _steered(request, project, pk)
     return stream_download(
-        request, votes_file(found), "text/csv; charset=utf-8", f"{project}-arena-{pk}-votes.csv"
+        request, votes_file(arena), "text/csv; charset=utf-8", f"{project}-arena-{pk}-votes.csv"
     )
 
 
@@ -117,11 +117,11 @@ def votes_csv(request: SignedInRequest, project: str, pk: int) -> HttpResponseBa
 @login_required
 def open_or_close_arena(request: SignedInRequest, project: str, pk: int, verb: str) -> HttpResponse:
     """Owners and researchers of the project: close the arena, or open it again."""
-    found = _steered(request, project, pk)
+    arena = _steered(request, project, pk)
     if verb not in ACTS:
         raise Http404(f"unknown action {verb}: use close or open")
     done, words = ACTS[verb]
-    done(found, request.user)
+    done(arena, request.user)
     messages.success(request, words)
     return redirect("arena", project, pk)
 
@@ -169,11 +169,11 @@ def _steered(request: SignedInRequest, project: str, pk: int) -> Arena:
 
     Raises Http404 for a stranger, PermissionDenied for people who may not steer.
     """
-    found = _visible_arena(request, project, pk)
-    if not _may_steer(request, found):
+    arena = _visible_arena(request, project, pk)
+    if not _may_steer(request, arena):
         raise PermissionDenied("Only owners and researchers of this project can do this.")
-    return found
+    return arena
 
 
-def _may_steer(request: SignedInRequest, found: Arena) -> bool:
-    return Project.objects.run_by(request.user).filter(pk=found.project_id).exists()
+def _may_steer(request: SignedInRequest, arena: Arena) -> bool:
+    return Project.objects.run_by(request.user).filter(pk=arena.project_id).exists()

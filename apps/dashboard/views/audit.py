@@ -31,7 +31,7 @@ class AuditSearch(forms.Form):
         max_length=150, required=False, label="User", widget=forms.TextInput({"list": "people"})
     )
 
-    def found(self, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
+    def matching(self, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
         if not self.is_valid():
             return entries.none()
         condition = Q()
@@ -57,13 +57,17 @@ def run_audit(request: SignedInRequest, project: str, slug: str) -> HttpResponse
 @login_required
 def project_audit(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners and researchers of the project."""
-    found = get_object_or_404(Project.objects.visible_to(request.user), slug=project)
-    if not Project.objects.run_by(request.user).filter(pk=found.pk).exists():
+    visible_project = get_object_or_404(Project.objects.visible_to(request.user), slug=project)
+    if not Project.objects.run_by(request.user).filter(pk=visible_project.pk).exists():
         raise PermissionDenied(
             "Only owners and researchers of this project can read its audit log."
         )
     return _page(
-        request, AuditEntry.objects.filter(project=found), Q(), section="settings", project=found
+        request,
+        AuditEntry.objects.filter(project=visible_project),
+        Q(),
+        section="settings",
+        project=visible_project,
     )
 
 
@@ -71,12 +75,12 @@ def _page(
     request: SignedInRequest, among: QuerySet[AuditEntry], which: Q, **context: object
 ) -> HttpResponse:
     search = AuditSearch(request.GET)
-    found = search.found(among.filter(which))
+    entries = search.matching(among.filter(which))
     is_searched = bool(which) or any(request.GET.get(name) for name in search.fields)
     page = (
-        page_within(found, among, LOOKED_THROUGH, request)
+        page_within(entries, among, LOOKED_THROUGH, request)
         if is_searched
-        else load_page(found, request)
+        else load_page(entries, request)
     )
     newest = list(among.order_by("-pk").values_list("action", "name")[:NAMED_AMONG])
     context |= {

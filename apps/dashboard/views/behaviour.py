@@ -46,7 +46,11 @@ def behaviour(request: SignedInRequest, project: str, slug: str) -> HttpResponse
     if not sees_judgements(request.user, run):
         raise PermissionDenied("You rate this run blind, so results of its versions are hidden.")
     versions = [_version(run, request.GET, name) for name in ("one", "other")]
-    offered = [found for found in map(_evaluated, of_versions(versions, MEASURE).asked) if found]
+    offered = [
+        evaluated
+        for evaluated in map(_evaluated, of_versions(versions, MEASURE).question_sets)
+        if evaluated
+    ]
     chosen = _chosen_version(offered, request.GET.get("on", ""))
     context = {
         "section": "runs",
@@ -62,7 +66,7 @@ def behaviour(request: SignedInRequest, project: str, slug: str) -> HttpResponse
         sides = [run.project.runs.get(slug=name) for name in (chosen.one, chosen.other)]
         if request.method == "POST":
             return _confirm(request, run, chosen.taskset, sides)
-        context["found"] = behaviour_of(pairs_of(sides[0], sides[1]))
+        context["behaviour"] = behaviour_of(pairs_of(sides[0], sides[1]))
     elif request.method == "POST":
         raise Http404("no taskset on which both versions were evaluated")
     return render(request, "dashboard/behaviour.html", context)
@@ -86,18 +90,18 @@ def _version(run: Run, query: QueryDict, name: str) -> WeightVersion:
     number = query.get(name, "")
     if not (number.isascii() and number.isdigit() and len(number) < 10):
         raise Http404(f"{name} must be the number of a version")
-    found = run.weight_versions.filter(version=int(number)).first()
-    if found is None:
+    version = run.weight_versions.filter(version=int(number)).first()
+    if version is None:
         raise Http404(f"version {number} not found")
-    return found
+    return version
 
 
 def _evaluated(question_set: QuestionSet) -> Evaluated | None:
     """Return the evaluations of a set of tasks, None unless both versions have a complete one."""
-    known = [line.known.cell.slug for line in question_set.lines if line.known]
-    if len(question_set.lines) < 2 or len(known) < len(question_set.lines):
+    slugs = [line.measured.cell.slug for line in question_set.lines if line.measured]
+    if len(question_set.lines) < 2 or len(slugs) < len(question_set.lines):
         return None
-    one, other = known
+    one, other = slugs
     return Evaluated(question_set.taskset, question_set.words, one, other)
 
 

@@ -23,13 +23,13 @@ def what_time_bought(request: SignedInRequest, project: str, slug: str) -> HttpR
     """Owners and researchers of the project: it names raters and tells machine rewards."""
     run = steered_run(request, project, slug)
     decisions = newest_decisions(run, NEWEST)
-    found = bought(run, decisions)
-    series = with_spread(curves(run, NAMES)) if found.decisions else {}
+    benefit = bought(run, decisions)
+    series = with_spread(curves(run, NAMES)) if benefit.decisions else {}
     context = {
         "section": "runs",
         "run": run,
         "plan": run.settings,
-        "bought": found,
+        "bought": benefit,
         "newest": NEWEST,
         "updates": UPDATES,
         "agreements": agreements(decisions) if decisions else [],
@@ -47,20 +47,19 @@ def bought_curves(request: SignedInRequest, project: str, slug: str) -> HttpResp
     return JsonResponse({"step": run.step, "series": with_spread(curves(run, NAMES))})
 
 
-def with_spread(found: dict[str, Series]) -> dict[str, Series]:
+def with_spread(series_by_name: dict[str, Series]) -> dict[str, Series]:
     """Add people's mean minus and plus one standard deviation, where both are known."""
-    means, spread = (
-        dict(zip(s["x"], s["y"], strict=True))
-        for s in (_curve_named(found, "reward_human"), _curve_named(found, "reward_human_std"))
-    )
+    means = _values_by_step(series_by_name, "reward_human")
+    spread = _values_by_step(series_by_name, "reward_human_std")
     steps = sorted(means.keys() & spread.keys())
     ends = {
         name: [means[step] + sign * spread[step] for step in steps]
         for name, sign in (("low", -1), ("high", 1))
     }
-    shown = {name: series for name, series in found.items() if name != "reward_human_std"}
+    shown = {name: series for name, series in series_by_name.items() if name != "reward_human_std"}
     return {**shown, **{name: {"x": steps, "y": values} for name, values in ends.items()}}
 
 
-def _curve_named(found: dict[str, Series], name: str) -> Series:
-    return found.get(name, {"x": [], "y": []})
+def _values_by_step(series_by_name: dict[str, Series], name: str) -> dict:
+    series = series_by_name.get(name, {"x": [], "y": []})
+    return dict(zip(series["x"], series["y"], strict=True))

@@ -76,7 +76,7 @@ def _context(
         "before": max(0, begin - shown.AT_ONCE) if begin else None,
         "after": begin + shown.AT_ONCE if count > begin + shown.AT_ONCE else None,
         "wrong": wrong,
-        "asked": request.GET.urlencode(),
+        "query": request.GET.urlencode(),
     }
 
 

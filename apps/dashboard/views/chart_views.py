@@ -90,7 +90,7 @@ def _page(
         "section": "runs",
         "run": run,
         "is_open": is_open,
-        "asked": chart_query,
+        "query": chart_query,
         "axes": AXES,
         "form": form,
         "longest_name": LONGEST_NAME,

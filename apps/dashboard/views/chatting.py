@@ -29,7 +29,7 @@ CHATS_SHOWN = 12
 VERSIONS_SHOWN = 12
 FOR_GOOD_SHOWN = 24
 SLOW_S = 5.0  # seconds of waiting before it is explained
-HEARD_S = 15.0  # longest time between heartbeats of a live explorer
+HEARTBEAT_S = 15.0  # longest time between heartbeats of a live explorer
 
 
 class Knobs(forms.Form):
@@ -61,21 +61,21 @@ def chat(request: SignedInRequest, project: str, slug: str, version: int) -> Htt
     A POST sends a message.
     """
     run = steered_run(request, project, slug)
-    found = get_version(run, version)
-    talk = _talk(request, found, request.GET.get("chat") or request.POST.get("chat"))
+    chat_version = get_version(run, version)
+    talk = _talk(request, chat_version, request.GET.get("chat") or request.POST.get("chat"))
     form = Question(request.POST) if request.method == "POST" else None
     status = 200
     if form is not None:
         if form.is_valid():
             try:
                 return _redirect_to_chat(
-                    run, found, _add_message(request, found, talk, form.cleaned_data)
+                    run, chat_version, _add_message(request, chat_version, talk, form.cleaned_data)
                 )
             except NotPossible as error:
                 form.add_error("text", f"{error}.".capitalize())
         status = 422
     return render(
-        request, "dashboard/chat.html", _page(request, run, found, talk, form), status=status
+        request, "dashboard/chat.html", _page(request, run, chat_version, talk, form), status=status
     )
 
 
@@ -86,12 +86,12 @@ def chat_now(
 ) -> HttpResponse:
     """Owners and researchers of the project: the polled part of the conversation."""
     run = steered_run(request, project, slug)
-    found = get_version(run, version)
-    talk = get_object_or_404(_mine(request, found), pk=pk)
+    chat_version = get_version(run, version)
+    talk = get_object_or_404(_mine(request, chat_version), pk=pk)
     return render(
         request,
         "dashboard/_chat_now.html",
-        {"run": run, "version": found, "chat": talk, **build_chat_turns(talk)},
+        {"run": run, "version": chat_version, "chat": talk, **build_chat_turns(talk)},
     )
 
 
@@ -102,8 +102,8 @@ def chat_act(
 ) -> HttpResponse:
     """Owners and researchers of the project: stop the running answer, or repeat the last one."""
     run = steered_run(request, project, slug)
-    found = get_version(run, version)
-    talk = get_object_or_404(_mine(request, found), pk=pk)
+    chat_version = get_version(run, version)
+    talk = get_object_or_404(_mine(request, chat_version), pk=pk)
     last = talk.current_turns.last()
     if verb == "stop" and last is not None:
         last.wish_to_stop()
@@ -112,7 +112,7 @@ def chat_act(
             talk.ask_again(last.temperature, last.max_tokens)
         except NotPossible as error:
             messages.error(request, f"{error}.".capitalize())
-    return _redirect_to_chat(run, found, talk)
+    return _redirect_to_chat(run, chat_version, talk)
 
 
 def _mine(request: SignedInRequest, version: WeightVersion) -> QuerySet[Chat]:
@@ -124,8 +124,8 @@ def _talk(request: SignedInRequest, version: WeightVersion, named: str | None) -
     """Return the named conversation; None begins a new one. Raise Http404."""
     if not named:
         return None
-    known = named.isascii() and named.isdigit() and len(named) < 19
-    return get_object_or_404(_mine(request, version), pk=int(named) if known else 0)
+    is_number = named.isascii() and named.isdigit() and len(named) < 19
+    return get_object_or_404(_mine(request, version), pk=int(named) if is_number else 0)
 
 
 @transaction.atomic
@@ -228,7 +228,7 @@ def explorer_is_there() -> bool:
 
     One that answers, or serves a run, sends it every two seconds.
     """
-    recent = Now() - timedelta(seconds=HEARD_S)
+    recent = Now() - timedelta(seconds=HEARTBEAT_S)
     here = Worker.objects.filter(
         role=Worker.Role.EXPLORER, stopped_at=None, order=Worker.Order.SERVE
     )

@@ -84,7 +84,7 @@ def compare_runs(request: SignedInRequest) -> HttpResponse:
         "axis": axis,
         "axes": AXES,
         "charts": drawn_charts(shown),
-        "asked": ",".join(_address(run) for run in runs),
+        "addresses": ",".join(_address(run) for run in runs),
         "most": MOST_RUNS,
         "finals": finals,
         "metrics": {name: METRICS[name] for name in recorded},
@@ -108,11 +108,11 @@ def compare_runs(request: SignedInRequest) -> HttpResponse:
     return render(request, "dashboard/compare.html", context)
 
 
-def _one_of(request: SignedInRequest, name: str, known: Collection[str], otherwise: str) -> str:
+def _one_of(request: SignedInRequest, name: str, allowed: Collection[str], otherwise: str) -> str:
     """Return a parameter of the URL, or `otherwise` without it. Raises Http404 if it is unknown."""
     value = request.GET.get(name, otherwise)
-    if value not in known:
-        raise Http404(f"{name} must be one of {', '.join(known)}")
+    if value not in allowed:
+        raise Http404(f"{name} must be one of {', '.join(allowed)}")
     return value
 
 
@@ -128,20 +128,24 @@ def _of_evaluations(runs: list[Run], beside: comparing_evaluations.SideBySide) -
 
     The step of the versions does not matter.
     """
-    found = []
-    for asked in beside.asked:
-        known = {
+    chances = []
+    for question_set in beside.question_sets:
+        value_by_run = {
             line.side.pk: value
-            for line in asked.lines
-            if line.known and (value := line.known.cell.mean.value) is not None
+            for line in question_set.lines
+            if line.measured and (value := line.measured.cell.mean.value) is not None
         }
-        groups = by_seed([run for run in runs if run.pk in known])
-        values = dict.fromkeys({run.step for run in runs}, known)
+        groups = by_seed([run for run in runs if run.pk in value_by_run])
+        values = dict.fromkeys({run.step for run in runs}, value_by_run)
         versus = [replace(one, step=None) for one in against_each_other(groups, values)]
-        found.append(
-            Chance(f"{asked.taskset}: {asked.words}", seeds_at_last_update(groups, values), versus)
+        chances.append(
+            Chance(
+                f"{question_set.taskset}: {question_set.words}",
+                seeds_at_last_update(groups, values),
+                versus,
+            )
         )
-    return found
+    return chances
 
 
 @require_safe
@@ -182,13 +186,13 @@ def _runs(request: SignedInRequest) -> tuple[list[Run], list[str]]:
     for address in names:
         project, _, slug = address.partition("/")
         condition |= Q(project__slug=project, slug=slug)
-    found = (
+    runs_by_address = (
         {_address(run): run for run in _visible(request).with_tasksets().filter(condition)}
         if names
         else {}
     )
-    return [found[address] for address in names if address in found], [
-        one for one in names if one not in found
+    return [runs_by_address[address] for address in names if address in runs_by_address], [
+        one for one in names if one not in runs_by_address
     ]
 
 

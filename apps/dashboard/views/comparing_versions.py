@@ -85,8 +85,6 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
     run = (steered_run if request.method == "POST" else seen_run)(request, project, slug)
     if not sees_judgements(request.user, run):
         raise PermissionDenied("You rate this run blind, so results of its versions are hidden.")
-    steers = may_steer(request, run)
-    offered = _offered_versions(run)
     form = Asking(request.POST) if request.method == "POST" else None
     if form is not None and form.is_valid():
         try:
@@ -95,32 +93,40 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
             )
         except NotPossible as error:
             form.add_error(None, f"{error}.".capitalize())
+    return render(
+        request,
+        "dashboard/weight_compare.html",
+        _comparison_context(request, run, form),
+        status=422 if form is not None else 200,
+    )
+
+
+def _comparison_context(request: SignedInRequest, run: Run, form: Asking | None) -> dict:
+    """Return the context of the comparison of two versions; `form` is a refused one."""
+    steers = may_steer(request, run)
+    offered = _offered_versions(run)
     data = form.data if form is not None else request.GET
     chosen = [
         _chosen_version(run, data.get(name), offered, place)
         for place, name in enumerate(("one", "other"))
     ]
-    known = [version for version in chosen if version is not None]
-    are_known = len(known) == len(chosen)
+    existing = [version for version in chosen if version is not None]
+    all_exist = len(existing) == len(chosen)
     measured = EvaluationQuery.read(request.GET)
-    context = {
+    first_values = {"temperature": f"{COLDEST:g}", "max_tokens": TOKENS, "tasks": TASKS}
+    own = run.comparisons.filter(by=request.user)
+    return {
         "section": "runs",
         "run": run,
         "offered": _with_chosen(offered, chosen),
         "chosen": chosen,
         "form": form,
         "steers": steers,
-        "may_ask": steers and are_known and all(version.has_folder for version in known),
+        "may_ask": steers and all_exist and all(version.has_folder for version in existing),
         "sides": list_version_metrics(chosen),
-        "earlier": (
-            run.comparisons.filter(by=request.user).select_related("one", "other")[:EARLIER_SHOWN]
-        ),
-        "knobs": (
-            form.data
-            if form is not None
-            else {"temperature": f"{COLDEST:g}", "max_tokens": TOKENS, "tasks": TASKS}
-        ),
-        "beside": of_versions(known, measured) if are_known else None,
+        "earlier": own.select_related("one", "other")[:EARLIER_SHOWN],
+        "knobs": first_values if form is None else form.data,
+        "beside": of_versions(existing, measured) if all_exist else None,
         "measured": measured,
         "measures": MEASURES,
         "why": MEASURES[measured.measure],
@@ -129,9 +135,6 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
         "most_prompts": MOST_PROMPTS,
         "longest": LONGEST_TEXT,
     }
-    return render(
-        request, "dashboard/weight_compare.html", context, status=422 if form is not None else 200
-    )
 
 
 @require_safe
@@ -212,7 +215,7 @@ def _draw_prompts(run: Run, count: int) -> list[list[dict]]:
     if not count:
         return []
     keys = run.tasks.aggregate(first=Min("pk"), last=Max("pk"))
-    found: dict[int, list[dict]] = {}
+    prompts: dict[int, list[dict]] = {}
     for _ in range(4 * count):  # one random key at a time: no list of a million ids
         task = (
             run.tasks.filter(pk__gte=random.randint(keys["first"] or 0, keys["last"] or 0))
@@ -220,10 +223,10 @@ def _draw_prompts(run: Run, count: int) -> list[list[dict]]:
             .first()
         )
         if task is not None and not list_pictures(task.prompt):
-            found[task.pk] = task.prompt
-        if len(found) == count:
+            prompts[task.pk] = task.prompt
+        if len(prompts) == count:
             break
-    return list(found.values())
+    return list(prompts.values())
 
 
 def _offered_versions(run: Run) -> list[WeightVersion]:
@@ -247,8 +250,8 @@ def _with_chosen(
     offered: Sequence[WeightVersion], chosen: Sequence[WeightVersion | None]
 ) -> list[WeightVersion]:
     """Return the offered versions and those that the URL names."""
-    found = {version.version: version for version in (*offered, *filter(None, chosen))}
-    return [found[number] for number in sorted(found, reverse=True)]
+    version_by_number = {version.version: version for version in (*offered, *filter(None, chosen))}
+    return [version_by_number[number] for number in sorted(version_by_number, reverse=True)]
 
 
 def _chosen_version(
@@ -265,9 +268,9 @@ def _chosen_version(
 
 def list_version_metrics(chosen: Iterable[WeightVersion | None]) -> list[tuple[str, str, list]]:
     """Return (metric, explanation, [value of one, value of the other]); empty if one is missing."""
-    asked = list(chosen)
-    sides = [side for side in asked if side is not None]
-    if len(sides) < len(asked):
+    versions = list(chosen)
+    sides = [side for side in versions if side is not None]
+    if len(sides) < len(versions):
         return []
     rewards = [version_line.mean_reward_while_newest(side) for side in sides]
     gaps = [

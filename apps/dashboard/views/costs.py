@@ -140,34 +140,34 @@ def _page(
     prices_form: PricesForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    found = load_costs([run])[run.pk]
+    cost = load_costs([run])[run.pk]
     is_open = sees_judgements(request.user, run)
     steers = may_steer(request, run)
-    gain, measures = (compute_gain(run), list_cost_measures(run, found)) if is_open else (None, [])
+    gain, measures = (compute_gain(run), list_cost_measures(run, cost)) if is_open else (None, [])
     baseline = request.GET.get("against", "")
     by = baseline if baseline in measures else next(iter(measures), "")
     if prices_form is None:
-        prices_form = PricesForm(initial=_prices_shown(found.prices))
+        prices_form = PricesForm(initial=_prices_shown(cost.prices))
     context = {
         "section": "runs",
         "run": run,
-        "cost": found,
-        "bars": _with_typed_values(build_cost_bars(run, found), typed, problems or {}),
+        "cost": cost,
+        "bars": _with_typed_values(build_cost_bars(run, cost), typed, problems or {}),
         "is_open": is_open,
         "may_steer": steers,
-        "roles": list_cost_roles(found),
+        "roles": list_cost_roles(cost),
         "gain": gain,
-        "units": cost_per_unit(run, found, gain, is_open),
+        "units": cost_per_unit(run, cost, gain, is_open),
         "measures": [(name, WORDS[name][0]) for name in measures],
         "by": by,
-        "by_words": _unit(by, found),
+        "by_words": _unit(by, cost),
         "drawing": against_cost(run, by) if by else None,
-        "days": list_cost_days(run, found),
+        "days": list_cost_days(run, cost),
         "prices": prices_form,
         "words": WORDS,
         "others": _others(request, run),
         "has_ended": run.state in Run.ENDED,
-        "has_used": any(found.amounts.values()),
+        "has_used": any(cost.amounts.values()),
         "is_out": run.state == Run.State.PAUSED and run.state_reason.startswith("Budget:"),
     }
     return render(request, "dashboard/cost.html", context, status=status)
@@ -191,15 +191,17 @@ def _with_typed_values(
     ]
 
 
-def _prices_shown(known: Prices) -> dict[str, str]:
+def _prices_shown(unit_prices: Prices) -> dict[str, str]:
     names = [name for name in PricesForm.base_fields if name != "currency"]
-    return {"currency": known.currency} | {name: f"{getattr(known, name):.10g}" for name in names}
+    return {"currency": unit_prices.currency} | {
+        name: f"{getattr(unit_prices, name):.10g}" for name in names
+    }
 
 
-def _unit(field: str, found: Cost) -> str:
-    return (
-        found.currency if field == "money" and found.currency else WORDS[field][0] if field else ""
-    )
+def _unit(field: str, cost: Cost) -> str:
+    if field == "money" and cost.currency:
+        return cost.currency
+    return WORDS[field][0] if field else ""
 
 
 def _format_limit(limit: float | None) -> str:

@@ -17,18 +17,20 @@ from apps.runs.deleting_projects import contents_of, delete_project, reasons_aga
 @login_required
 def delete(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners of the project: see what a deletion takes; a POST with its short name orders it."""
-    found = get_object_or_404(Project.objects.visible_to(request.user).distinct(), slug=project)
-    if not Project.objects.owned_by(request.user).filter(pk=found.pk).exists():
+    visible_project = get_object_or_404(
+        Project.objects.visible_to(request.user).distinct(), slug=project
+    )
+    if not Project.objects.owned_by(request.user).filter(pk=visible_project.pk).exists():
         raise PermissionDenied(PROJECT.may_not)
     if request.method != "POST":
-        return _question(request, found, "", 200)
+        return _question(request, visible_project, "", 200)
     typed = request.POST.get("confirmation", "").strip()
-    if typed != found.slug:
-        return _question(request, found, typed, 422)
+    if typed != visible_project.slug:
+        return _question(request, visible_project, typed, 422)
     try:
-        removal = delete_project(found, request.user)
+        removal = delete_project(visible_project, request.user)
     except NotDeletable:
-        return _question(request, found, typed, 409)
+        return _question(request, visible_project, typed, 409)
     return redirect(PROJECT.page, removal.pk)
 
 

@@ -77,6 +77,6 @@ def _question(request: SignedInRequest, runs: list[Run], typed: str, status: int
         "confirmation": _confirmation(runs),
         "typed": typed,
         "is_wrong": status == 422,
-        "asked": request.POST.get("asked", ""),
+        "query": request.POST.get("query", ""),
     }
     return render(request, "dashboard/run_delete.html", context, status=status)

@@ -84,22 +84,22 @@ def deletion_now(request: SignedInRequest, pk: int, subject: Subject) -> HttpRes
 @login_required
 def try_again(request: SignedInRequest, pk: int, subject: Subject) -> HttpResponse:
     """Owners of the project: let a worker continue a deletion that failed."""
-    found = get_object_or_404(subject.seen_by(request.user), pk=pk)
-    if not found.may_be_tried_again_by(request.user):
+    removal = get_object_or_404(subject.seen_by(request.user), pk=pk)
+    if not removal.may_be_tried_again_by(request.user):
         raise PermissionDenied(subject.may_not)
     try:
-        found.try_again(request.user)
+        removal.try_again(request.user)
     except NotPossible as error:
         messages.error(request, f"{error}.".capitalize())
     else:
         wakeups.send(JOB)
-    return redirect(subject.page, found.pk)
+    return redirect(subject.page, removal.pk)
 
 
 def list_run_deletions(user: User, project: str = "") -> Iterable[RunRemoval | ProjectRemoval]:
     """Return the unfinished deletions for the list of runs, of one project if it is named."""
-    found = RUN.unfinished(user)
-    return (found.filter(project__slug=project) if project else found)[:LISTED]
+    removals = RUN.unfinished(user)
+    return (removals.filter(project__slug=project) if project else removals)[:LISTED]
 
 
 def list_project_deletions(user: User) -> Iterable[RunRemoval | ProjectRemoval]:
@@ -108,10 +108,10 @@ def list_project_deletions(user: User) -> Iterable[RunRemoval | ProjectRemoval]:
 
 
 def _context(request: SignedInRequest, pk: int, subject: Subject) -> dict:
-    found = get_object_or_404(subject.seen_by(request.user), pk=pk)
+    removal = get_object_or_404(subject.seen_by(request.user), pk=pk)
     return {
         "section": subject.section,
         "subject": subject,
-        "removal": found,
-        "may_delete": found.may_be_tried_again_by(request.user),
+        "removal": removal,
+        "may_delete": removal.may_be_tried_again_by(request.user),
     }

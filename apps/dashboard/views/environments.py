@@ -37,9 +37,9 @@ FIGURED = {"newest": NEWEST, "turns": TURNS, "failures_allowed": FAILURES_ALLOWE
 @login_required
 def environments(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the environments of their projects."""
-    found = Environment.objects.visible_to(request.user).select_related("project", "created_by")
-    found = found.filter(project__archived_at=None)
-    page = load_page(found, request, size=ROWS)
+    visible = Environment.objects.visible_to(request.user).select_related("project", "created_by")
+    visible = visible.filter(project__archived_at=None)
+    page = load_page(visible, request, size=ROWS)
     rows = [
         (one, share_of_best(one.environment, one.mean_reward))
         for one in describe_environments(page.rows, request.user)
@@ -58,8 +58,8 @@ def environments(request: SignedInRequest) -> HttpResponse:
 @login_required
 def show_environment(request: SignedInRequest, project: str, name: str) -> HttpResponse:
     """Members of the environment's project."""
-    found = seen_environment(request, project, name)
-    return render(request, "dashboard/environment.html", _context(request, found))
+    environment = seen_environment(request, project, name)
+    return render(request, "dashboard/environment.html", _context(request, environment))
 
 
 @require_safe
@@ -80,17 +80,18 @@ def close_circuit_breaker(request: SignedInRequest, project: str, name: str) -> 
 
     Runs may then open groups in it before the breaker closes by itself.
     """
-    found = seen_environment(request, project, name)
-    if not _may_steer(request, found):
+    environment = seen_environment(request, project, name)
+    if not _may_steer(request, environment):
         raise PermissionDenied(
             "Only owners and researchers of this project can close circuit breakers."
         )
-    if close_breaker(found, request.user):
+    if close_breaker(environment, request.user):
         messages.success(
-            request, f"The circuit breaker of {found.name} is closed: runs open groups in it again."
+            request,
+            f"The circuit breaker of {environment.name} is closed: runs open groups in it again.",
         )
     else:
-        messages.info(request, f"The circuit breaker of {found.name} was closed already.")
+        messages.info(request, f"The circuit breaker of {environment.name} was closed already.")
     return redirect("environment", project, name)
 
 
@@ -100,40 +101,45 @@ def seen_environment(request: SignedInRequest, project: str, name: str) -> Envir
     return get_object_or_404(visible, project__slug=project, name=name)
 
 
-def _may_steer(request: SignedInRequest, found: Environment) -> bool:
-    return Project.objects.run_by(request.user).filter(pk=found.project_id).exists()
+def _may_steer(request: SignedInRequest, environment: Environment) -> bool:
+    return Project.objects.run_by(request.user).filter(pk=environment.project_id).exists()
 
 
-def _context(request: SignedInRequest, found: Environment) -> dict:
-    [now] = describe_environments([found], request.user)
+def _context(request: SignedInRequest, environment: Environment) -> dict:
+    [now] = describe_environments([environment], request.user)
     live = (
-        found.episodes.open()
+        environment.episodes.open()
         .select_related("run__project", "client", "session__user")
         .order_by("-pk")[:LIVE_SHOWN]
     )
-    schemas = [("observation", found.observation_schema), ("action", found.action_schema)]
+    schemas = [
+        ("observation", environment.observation_schema),
+        ("action", environment.action_schema),
+    ]
     return {
         "section": "environments",
         "site": request.build_absolute_uri("/")[:-1],
         "schemas": [
             (what, json.dumps(schema, indent=2, ensure_ascii=False)) for what, schema in schemas
         ],
-        "options": json.dumps(found.options, indent=2, ensure_ascii=False) if found.options else "",
-        "environment": found,
+        "options": json.dumps(environment.options, indent=2, ensure_ascii=False)
+        if environment.options
+        else "",
+        "environment": environment,
         "now": now,
         "live": list(live),
-        "sessions": _sessions(found),
-        "ended": _ended_episodes(found, now.earned),
-        "mean_share": share_of_best(found, now.mean_reward),
-        "runs": _runs(found),
-        "may_steer": _may_steer(request, found),
+        "sessions": _sessions(environment),
+        "ended": _ended_episodes(environment, now.earned),
+        "mean_share": share_of_best(environment, now.mean_reward),
+        "runs": _runs(environment),
+        "may_steer": _may_steer(request, environment),
         **FIGURED,
     }
 
 
-def _ended_episodes(found: Environment, earned: dict[int, float]) -> list[dict]:
+def _ended_episodes(environment: Environment, earned: dict[int, float]) -> list[dict]:
     """Return the newest ended episodes, with their rewards if the user may see them."""
-    newest = {episode.pk: episode for episode in newest_ended([found])[:ENDED_SHOWN]}
+    newest = {episode.pk: episode for episode in newest_ended([environment])[:ENDED_SHOWN]}
     rows = (
         Episode.objects.filter(pk__in=newest)
         .select_related("run__project", "session__user")
@@ -143,17 +149,19 @@ def _ended_episodes(found: Environment, earned: dict[int, float]) -> list[dict]:
         {
             "episode": row,
             "earned": earned.get(row.pk),
-            "share": share_of_best(found, earned.get(row.pk)),
+            "share": share_of_best(environment, earned.get(row.pk)),
         }
         for row in rows
     ]
 
 
-def _sessions(found: Environment) -> list[PlaySession]:
+def _sessions(environment: Environment) -> list[PlaySession]:
     """Return the sessions of connected outside clients, the newest first."""
-    return list(living(found).select_related("user").order_by("-pk")[:SESSIONS_SHOWN])
+    return list(living(environment).select_related("user").order_by("-pk")[:SESSIONS_SHOWN])
 
 
-def _runs(found: Environment) -> list[Run]:
-    named = Run.objects.filter(project=found.project_id, config__environment__name=found.name)
+def _runs(environment: Environment) -> list[Run]:
+    named = Run.objects.filter(
+        project=environment.project_id, config__environment__name=environment.name
+    )
     return list(named.select_related("project").order_by("-pk")[:RUNS_SHOWN])

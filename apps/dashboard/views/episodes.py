@@ -41,92 +41,94 @@ def episode_context(request: SignedInRequest, pk: int) -> dict:
     joined = visible.select_related(
         "environment__project", "run__project", "client", "session__user"
     )
-    found = get_object_or_404(
+    episode = get_object_or_404(
         joined.select_related(
             "rollout__group__task__taskset", "rollout__payload", "rollout__run__policy"
         ),
         pk=pk,
     )
-    is_open = found.run is None or sees_judgements(request.user, found.run)
+    is_open = episode.run is None or sees_judgements(request.user, episode.run)
     first = _number(request, "from")
     whole = _number(request, "whole")
-    earned, _ = earned_by([found.pk]).get(found.pk, (None, None)) if is_open else (None, None)
+    earned, _ = earned_by([episode.pk]).get(episode.pk, (None, None)) if is_open else (None, None)
     attempts = (
-        found.rollout.episodes.exclude(pk=found.pk).order_by("-fence")[:ATTEMPTS_SHOWN]
-        if found.rollout
+        episode.rollout.episodes.exclude(pk=episode.pk).order_by("-fence")[:ATTEMPTS_SHOWN]
+        if episode.rollout
         else []
     )
     return {
         "section": "environments",
-        "episode": found,
-        "environment": found.environment,
-        "run": found.run,
+        "episode": episode,
+        "environment": episode.environment,
+        "run": episode.run,
         "is_open": is_open,
-        "moves": list_moves(found, _start(found, first), whole, is_open),
+        "moves": list_moves(episode, _start(episode, first), whole, is_open),
         "earned": earned,
         "attempts": attempts,
-        "share": share_of_best(found.environment, earned),
-        "asked": request.GET.urlencode(),
+        "share": share_of_best(episode.environment, earned),
+        "query": request.GET.urlencode(),
         "page_turns": TURNS_SHOWN,
-        "options": json.dumps(found.options, indent=2, ensure_ascii=False) if found.options else "",
-        **_playing(request, found),
-        "task": found.rollout and found.rollout.group.task,
-        "may_steer": _may_steer(request, found),
+        "options": json.dumps(episode.options, indent=2, ensure_ascii=False)
+        if episode.options
+        else "",
+        **_playing(request, episode),
+        "task": episode.rollout and episode.rollout.group.task,
+        "may_steer": _may_steer(request, episode),
     }
 
 
-def _playing(request: SignedInRequest, found: Episode) -> dict:
+def _playing(request: SignedInRequest, episode: Episode) -> dict:
     """Return what the user may do as the environment.
 
     `play` is take, say, wait (for the policy's move) or empty.
     """
     if (
-        not found.is_open
-        or found.environment.kind != Environment.Kind.PUSH
-        or not _may_play(request, found)
+        not episode.is_open
+        or episode.environment.kind != Environment.Kind.PUSH
+        or not _may_play(request, episode)
     ):
         return {"play": ""}
-    if found.state == Episode.State.WAITING:
+    if episode.state == Episode.State.WAITING:
         return {"play": "take"}
-    if found.client_id != request.user.pk:
+    if episode.client_id != request.user.pk:
         return {"play": ""}
-    if found.state == Episode.State.POLICY:
-        return {"play": "wait", "past": count_tokens_before(found.pk, found.turns - 1)}
-    last = found.seen.filter(answered_at__isnull=False).order_by("-number").first()
-    limit = found.environment.person_s if found.by_hand else found.environment.turn_s
-    left = max(0.0, limit - (timezone.now() - found.moved_at).total_seconds())
+    if episode.state == Episode.State.POLICY:
+        return {"play": "wait", "past": count_tokens_before(episode.pk, episode.turns - 1)}
+    last = episode.seen.filter(answered_at__isnull=False).order_by("-number").first()
+    limit = episode.environment.person_s if episode.by_hand else episode.environment.turn_s
+    left = max(0.0, limit - (timezone.now() - episode.moved_at).total_seconds())
     return {
         "play": "say",
         "left_s": left,
-        "say_form": say_form(found),
+        "say_form": say_form(episode),
         "end_form": end_form(),
         "last": last,
     }
 
 
-def _may_play(request: SignedInRequest, found: Episode) -> bool:
-    return Project.objects.run_by(request.user).filter(pk=found.environment.project_id).exists()
+def _may_play(request: SignedInRequest, episode: Episode) -> bool:
+    return Project.objects.run_by(request.user).filter(pk=episode.environment.project_id).exists()
 
 
-def _may_steer(request: SignedInRequest, found: Episode) -> bool:
+def _may_steer(request: SignedInRequest, episode: Episode) -> bool:
     """Tell whether the user may take over the policy in this episode, on the live wall."""
-    rollout = found.rollout
+    rollout = episode.rollout
     return (
-        found.is_open
+        episode.is_open
         and rollout is not None
-        and found.run is not None
-        and found.run_id in runs_steered_by(request.user, [found.run])
+        and episode.run is not None
+        and episode.run_id in runs_steered_by(request.user, [episode.run])
     )
 
 
-def _start(found: Episode, first: int | None) -> int:
+def _start(episode: Episode, first: int | None) -> int:
     """Return the first turn of the page.
 
     It is the one in the URL; else the first, or for a live episode one near the end.
     """
     if first is not None:
         return first
-    return max(0, found.turns - TURNS_SHOWN) if found.is_open else 0
+    return max(0, episode.turns - TURNS_SHOWN) if episode.is_open else 0
 
 
 def _number(request: SignedInRequest, name: str) -> int | None:

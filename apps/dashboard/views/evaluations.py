@@ -117,11 +117,11 @@ def _ask(request: SignedInRequest, run: Run) -> HttpResponse:
             raise ConfigError(
                 {"run": "is an evaluation itself. Evaluate versions of its run instead"}
             )
-        asked = Questions.model_validate(_posted_fields(request.POST, FIELDS))
-        _require_taskset(run, asked.taskset)
+        questions = Questions.model_validate(_posted_fields(request.POST, FIELDS))
+        _require_taskset(run, questions.taskset)
         versions = None if is_bench else _numbers(request.POST)
         made = evaluate_several(
-            run, versions, asked, request.user, again=bool(request.POST.get("again"))
+            run, versions, questions, request.user, again=bool(request.POST.get("again"))
         )
     except (ConfigError, ValidationError) as wrong:
         return refused(request, run, wrong, "The evaluation was not started", "ask")
@@ -129,8 +129,8 @@ def _ask(request: SignedInRequest, run: Run) -> HttpResponse:
     message = (
         f"{new} evaluation{'' if new == 1 else 's'} started" if new else "No evaluations started"
     )
-    known = len(made) - new
-    messages.success(request, message + (f"; {known} already existed." if known else "."))
+    repeated = len(made) - new
+    messages.success(request, message + (f"; {repeated} already existed." if repeated else "."))
     return redirect("run-evaluations", run.project.slug, run.slug)
 
 
@@ -170,15 +170,15 @@ def _table(request: SignedInRequest, run: Run) -> dict:
     shown = EvaluationQuery.read(request.GET)
     if not sees_judgements(request.user, run):
         return {"run": run, "is_open": False, "shown": shown}
-    found = build_evaluations_overview(run, shown)
+    overview = build_evaluations_overview(run, shown)
     return {
         "run": run,
         "is_open": True,
         "shown": shown,
-        "found": found,
+        "overview": overview,
         "measures": MEASURES,
         "why": MEASURES[shown.measure],
-        "asked": request.GET.urlencode(),
+        "query": request.GET.urlencode(),
     }
 
 
@@ -189,7 +189,8 @@ def _page(
     plan = run.settings
     table = _table(request, run)
     filled = {
-        name: {"said": request.POST, "problems": problems} if name == form else {} for name in FORMS
+        name: {"posted": request.POST, "problems": problems} if name == form else {}
+        for name in FORMS
     }
     return {
         **table,
@@ -201,7 +202,7 @@ def _page(
         "ticked_versions": request.POST.getlist("version"),
         "ticked_scorers": request.POST.getlist("scorer"),
         "schedules": [(one, words_of_schedule(one)) for one in plan.evaluations],
-        "known": scorers.scorer_names(),
+        "scorers": scorers.scorer_names(),
         "own": [choice.scorer for choice in plan.rewards],
         "is_judged_by_people": not plan.judges,
         "temperature": plan.sampling.temperature,
@@ -220,10 +221,10 @@ def _offered_versions(run: Run) -> dict:
     Offered are the newest, the base, and some older ones.
     """
     kept = run.weight_versions.filter(state=WeightVersion.State.PUBLISHED)
-    found = list(kept.only("run", "version", "pinned_at")[: NEWEST_KEPT + OLDER_KEPT])
+    offered = list(kept.only("run", "version", "pinned_at")[: NEWEST_KEPT + OLDER_KEPT])
     there = kept.aggregate(count=Count("pk"), base=Count("pk", filter=Q(version=0)))
-    newest = found[:NEWEST_KEPT]
-    older = [one for one in found[NEWEST_KEPT:] if one.version]
+    newest = offered[:NEWEST_KEPT]
+    older = [one for one in offered[NEWEST_KEPT:] if one.version]
     if there["base"] and all(one.version for one in newest):
         newest.append(WeightVersion(run=run, version=0))
     return {
@@ -241,8 +242,8 @@ def _tasksets(run: Run) -> list[Taskset]:
     its scorers can judge them; then its own; then the others.
     """
     own = set(run.taskset_ids)
-    found = run.project.tasksets.filter(grows=False).order_by("slug")[:TASKSETS_OFFERED]
-    firsts = Task.objects.filter(taskset__in=[*own, *(one.pk for one in found)], index=0)
+    offered = run.project.tasksets.filter(grows=False).order_by("slug")[:TASKSETS_OFFERED]
+    firsts = Task.objects.filter(taskset__in=[*own, *(one.pk for one in offered)], index=0)
     keys = {pk: frozenset(answer) for pk, answer in firsts.values_list("taskset", "answer")}
     judged_alike = {keys.get(pk) for pk in own}
 
@@ -250,7 +251,7 @@ def _tasksets(run: Run) -> list[Taskset]:
         is_alike = keys.get(one.pk) in judged_alike
         return (not is_alike, one.pk in own, one.slug)
 
-    return sorted(found, key=rank)
+    return sorted(offered, key=rank)
 
 
 def _evaluation_context(request: SignedInRequest, run: Run) -> dict:
@@ -267,53 +268,55 @@ def _evaluation_context(request: SignedInRequest, run: Run) -> dict:
         "of": of,
         "is_open": sees_judgements(request.user, run),
         "may_steer": may_steer(request, run),
-        "asked": request.GET.urlencode(),
+        "query": request.GET.urlencode(),
         "is_over": run.state in Run.ENDED,
     }
     if not context["is_open"]:
         return context
     so_far = load_results_so_far(run)
-    ks = list_reported_ks(plan.group_size)
-    found = so_far.found
     context |= {
         "so_far": so_far,
         "tasks": run.tasks_asked,
-        "moves": not context["is_over"] or found is None,
+        "moves": not context["is_over"] or so_far.metrics is None,
     }
-    if found is None:
+    if so_far.metrics is None:
         return context
-    found = _by_its_scales(run, found, shown)
-    measures = {name: words for name, words in MEASURES.items() if name in found.metrics}
+    result = _by_its_scales(run, so_far.metrics, shown)
+    return context | _results_context(run, result, shown)
+
+
+def _results_context(run: Run, result: EvaluationMetrics, shown: EvaluationQuery) -> dict:
+    ks = list_reported_ks(run.settings.group_size)
+    measures = {name: words for name, words in MEASURES.items() if name in result.metrics}
     assert run.taskset is not None  # evaluations ask one taskset
-    hardest = run.taskset.tasks.filter(index__in=[one["index"] for one in found.hardest]).only(
+    hardest = run.taskset.tasks.filter(index__in=[one["index"] for one in result.hardest]).only(
         "index", "prompt"
     )
     questions = {task.index: task.question[:LONGEST_QUESTION] for task in hardest}
-    metrics = {
-        "rows": table_rows(found, ks),
-        "slices": slices(found, shown),
-        "measures": measures,
-        "questions": questions,
-    }
     absent = [
-        why_not_by_scale(run, found.tasks - found.dropped),
-        "" if found.domains else "all tasks are of the same domain",
+        why_not_by_scale(run, result.tasks - result.dropped),
+        "" if result.domains else "all tasks are of the same domain",
     ]
     return {
-        **context,
-        **metrics,
-        "found": found,
+        "result": result,
         "ks": ks,
+        "rows": table_rows(result, ks),
+        "slices": slices(result, shown),
+        "measures": measures,
+        "questions": questions,
         "absent": [why for why in absent if why],
         "why": MEASURES[shown.measure],
     }
 
 
-def _by_its_scales(run: Run, found: EvaluationMetrics, shown: EvaluationQuery) -> EvaluationMetrics:
+def _by_its_scales(
+    run: Run, result: EvaluationMetrics, shown: EvaluationQuery
+) -> EvaluationMetrics:
     """Add scales that were estimated since the evaluation was summarized."""
-    known = metrics_by_task([run.pk], shown).get(run.pk)
-    if known is None:  # it is not summarized yet, or was by an earlier release
-        return found
+    by_task = metrics_by_task([run.pk], shown).get(run.pk)
+    if by_task is None:  # it is not summarized yet, or was by an earlier release
+        return result
     return replace(
-        found, scales=by_scale(run, list(known), {shown.measure: {shown.k: list(known.values())}})
+        result,
+        scales=by_scale(run, list(by_task), {shown.measure: {shown.k: list(by_task.values())}}),
     )

@@ -61,7 +61,7 @@ class Filter(forms.Form):
     since = forms.DateField(required=False)
     pseudonyms = forms.BooleanField(required=False)
 
-    def wanted(self, run: Run) -> RowSelection:
+    def selection(self, run: Run) -> RowSelection:
         since = self.cleaned_data["since"]
         moment = timezone.make_aware(datetime.combine(since, time())) if since else None
         return RowSelection(run, self.cleaned_data["form"], moment, self.cleaned_data["pseudonyms"])
@@ -83,7 +83,7 @@ def exports(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
         "run": run,
         "metric_names": names[:NAMES_SHOWN],
         "more_metrics": len(names) > NAMES_SHOWN,
-        "asked": chosen.cleaned_data,
+        "filters": chosen.cleaned_data,
         "used": sorted({form for form in (*used, chosen.cleaned_data.get("form")) if form}),
         "evaluation_columns": list(EVALUATION_COLUMNS),
         "has_ratings": Rating.objects.filter(run=run).exists(),
@@ -108,10 +108,10 @@ def _model(run: Run, request: SignedInRequest) -> dict:
     if not there:
         return {"version": None}
     version_name = request.GET.get("version")
-    found = next((one for one in there if str(one.version) == version_name), there[0])
-    found.run = run
+    version = next((one for one in there if str(one.version) == version_name), there[0])
+    version.run = run
     numbers = [one.version for one in there]
-    return {"version": found, "versions": numbers, **list_export_formats(found)}
+    return {"version": version, "versions": numbers, **list_export_formats(version)}
 
 
 @require_safe
@@ -129,4 +129,4 @@ def export_run_file(
             f"{field}: {' '.join(map(str, errors))}" for field, errors in chosen.errors.items()
         )
         return HttpResponse(words, status=422, content_type="text/plain")
-    return file_response(request, what, chosen.wanted(run), format)
+    return file_response(request, what, chosen.selection(run), format)

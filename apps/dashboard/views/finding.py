@@ -28,5 +28,5 @@ def list_search_options(request: SignedInRequest) -> HttpResponse:
 
 def _search_context(request: SignedInRequest) -> dict:
     words = request.GET.get("words", "")[:LONGEST]
-    found = find_by_words(request, words, request.GET.get("run", ""))
-    return {"words": words, "found": found, "longest": LONGEST}
+    sections = find_by_words(request, words, request.GET.get("run", ""))
+    return {"words": words, "sections": sections, "longest": LONGEST}

@@ -30,22 +30,24 @@ class Unreadable(Exception):
 def follow_rollout(request: SignedInRequest, rollout: int) -> HttpResponse:
     """Members of the project of the rollout's run."""
     visible = Rollout.objects.visible_to(request.user)
-    found = get_object_or_404(
+    shown_rollout = get_object_or_404(
         with_judgements(visible).select_related("group__task", "run__project"), pk=rollout
     )
-    [row] = build_rollout_rows([found], request.user)
+    [row] = build_rollout_rows([shown_rollout], request.user)
     context = {
         "section": "live",
-        "rollout": found,
-        "run": found.run,
+        "rollout": shown_rollout,
+        "run": shown_rollout.run,
         "card": {
             **row,
-            "stars": own_stars([found], request.user).get(found.pk),
-            "may_rate": rated_by(request.user).filter(pk=found.run_id).exists(),
+            "stars": own_stars([shown_rollout], request.user).get(shown_rollout.pk),
+            "may_rate": rated_by(request.user).filter(pk=shown_rollout.run_id).exists(),
         },
-        "said": [] if found.is_sampling else build_transcript(found, typed_in(found)),
-        "episode": found.episodes.order_by("-fence").first(),
-        "may_act": found.run_id in runs_steered_by(request.user, [found.run]),
+        "turns": []
+        if shown_rollout.is_sampling
+        else build_transcript(shown_rollout, typed_in(shown_rollout)),
+        "episode": shown_rollout.episodes.order_by("-fence").first(),
+        "may_act": shown_rollout.run_id in runs_steered_by(request.user, [shown_rollout.run]),
         "longest": LONGEST,
     }
     return render(request, "dashboard/following.html", context)
@@ -59,10 +61,10 @@ def act_on_rollout(request: HttpRequest, rollout: int, kind: str) -> JsonRespons
     """
     if not is_signed_in(request):
         return JsonResponse({"detail": SIGNED_OUT}, status=401)
-    found = (
+    visible = (
         Rollout.objects.visible_to(request.user).select_related("run").filter(pk=rollout).first()
     )
-    if found is None or found.run_id not in runs_steered_by(request.user, [found.run]):
+    if visible is None or visible.run_id not in runs_steered_by(request.user, [visible.run]):
         return JsonResponse(
             {"code": "not_yours", "detail": "reply not found, or you may not steer its run"},
             status=404,
@@ -112,12 +114,12 @@ def _what_became(request: SignedInRequest, rollout: int, kind: str) -> JsonRespo
         client_uuid = uuid.UUID(request.GET.get("client_uuid", ""))
     except ValueError:
         return JsonResponse({"detail": "client_uuid is missing or not a UUID"}, status=422)
-    asked = Intervention.objects.filter(
+    intervention = Intervention.objects.filter(
         by=request.user, client_uuid=client_uuid, rollout=rollout, kind=kind
     ).first()
     return (
-        JsonResponse(_state(asked))
-        if asked
+        JsonResponse(_state(intervention))
+        if intervention
         else JsonResponse({"detail": "action not found"}, status=404)
     )
 

@@ -50,11 +50,11 @@ def gold_items(request: SignedInRequest, project: str, slug: str) -> HttpRespons
     texts = _texts(run, page.rows)
     rows = [
         {
-            "known": known,
-            "said": _expected(known.item),
-            "text": texts.get(known.item.pk, ""),
+            "gold": answered,
+            "expected": _expected(answered.item),
+            "text": texts.get(answered.item.pk, ""),
         }
-        for known in known_items.count_known_answers(run, page.rows)
+        for answered in known_items.count_known_answers(run, page.rows)
     ]
     context = {
         "section": "runs",
@@ -136,12 +136,12 @@ def _has_numbers(run: Run) -> bool:
 
 
 def _numbers(request: SignedInRequest) -> list[int]:
-    found = request.GET.getlist("rollout")
-    if len(found) > MOST or not all(
-        text.isascii() and text.isdigit() and len(text) < 18 for text in found
+    numbers = request.GET.getlist("rollout")
+    if len(numbers) > MOST or not all(
+        text.isascii() and text.isdigit() and len(text) < 18 for text in numbers
     ):
         raise Http404(f"rollout must be at most {MOST} numbers")
-    return [int(text) for text in found]
+    return [int(text) for text in numbers]
 
 
 def _expected(item: Item) -> str:
@@ -168,5 +168,7 @@ def _newest(run: Run) -> list[dict]:
     )
     rows = []
     for rating in rated:
-        rows.append({"rating": rating, "said": rating_in_words(rating), "members": rating.members})
+        rows.append(
+            {"rating": rating, "answer": rating_in_words(rating), "members": rating.members}
+        )
     return rows

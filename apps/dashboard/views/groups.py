@@ -37,8 +37,8 @@ def group(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpRes
     Blind raters see the replies and their own ratings only.
     """
     run = seen_run(request, project, slug)
-    found = get_object_or_404(run.groups.select_related("task__taskset", "run"), pk=pk)
-    members = Rollout.objects.without_anchors().filter(group=found)
+    shown_group = get_object_or_404(run.groups.select_related("task__taskset", "run"), pk=pk)
+    members = Rollout.objects.without_anchors().filter(group=shown_group)
     stretch = _stretch(request, members)
     sides = build_rollout_rows(
         with_judgements(
@@ -52,26 +52,26 @@ def group(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpRes
         if is_open
         else {}
     )
-    ratings = _ratings_by_rollout(found, sides, request.user, is_open)
+    ratings = _ratings_by_rollout(shown_group, sides, request.user, is_open)
     for side in sides:
         rollout = side["rollout"]
         side["verdict"] = verdicts.get(rollout.pk) or (
             CLOSED if side["station"] == "closed" else None
         )
-        side["said"] = ratings[rollout.pk]
+        side["ratings"] = ratings[rollout.pk]
     context = {
         "section": "runs",
         "run": run,
-        "group": found,
+        "group": shown_group,
         "sides": sides,
         "is_open": is_open,
-        "said": ratings[None],
-        "sum": _sum(found, members) if is_open else None,
+        "ratings": ratings[None],
+        "sum": _sum(shown_group, members) if is_open else None,
         "stretch": stretch,
         "may_steer": may_steer(request, run),
         "here": request.GET.get("rollout", ""),
         "station": sides[0]["station"] if sides else "",
-        **_neighbours(run, found),
+        **_neighbours(run, shown_group),
     }
     return render(request, "dashboard/group.html", context)
 
@@ -125,24 +125,24 @@ def _first_sample(request: SignedInRequest, members: QuerySet[Rollout]) -> int:
     return place
 
 
-def _neighbours(run: Run, found: Group) -> dict[str, Group | None]:
+def _neighbours(run: Run, group: Group) -> dict[str, Group | None]:
     """Return the groups opened just before and just after this one."""
-    if found.draw_index is None:
+    if group.draw_index is None:
         return {"older": None, "newer": None}
     drawn = run.groups.only("pk", "draw_index")
     return {
-        "older": drawn.filter(draw_index__lt=found.draw_index).order_by("-draw_index").first(),
-        "newer": drawn.filter(draw_index__gt=found.draw_index).order_by("draw_index").first(),
+        "older": drawn.filter(draw_index__lt=group.draw_index).order_by("-draw_index").first(),
+        "newer": drawn.filter(draw_index__gt=group.draw_index).order_by("draw_index").first(),
     }
 
 
 def _ratings_by_rollout(
-    found: Group, sides: Sequence[dict], user: User, is_open: bool
+    group: Group, sides: Sequence[dict], user: User, is_open: bool
 ) -> dict[int | None, list[tuple[Rating, str]]]:
     """Return people's ratings by rollout; None holds those that compare several."""
     ids = [side["rollout"].pk for side in sides]
     about = Rating.objects.filter(
-        Q(rollout__in=ids) | Q(item__group=found, rollout=None), is_withdrawn=False, is_current=True
+        Q(rollout__in=ids) | Q(item__group=group, rollout=None), is_withdrawn=False, is_current=True
     )
     about = about if is_open else about.filter(rater=user)
     ratings: dict[int | None, list[tuple[Rating, str]]] = defaultdict(list)
@@ -151,14 +151,14 @@ def _ratings_by_rollout(
     return ratings
 
 
-def _sum(found: Group, members: QuerySet[Rollout]) -> dict:
+def _sum(group: Group, members: QuerySet[Rollout]) -> dict:
     """Return the metrics of the whole group, and why nothing can be learned from it, if so."""
     learned = Experience.objects.filter(rollout__in=members).annotate(step=STEP).order_by("-pk")
     taken = {
         rollout: (reward, step)
         for rollout, reward, step in learned.values_list("rollout_id", "reward", "step")
     }
-    others = members.exclude(pk__in=taken).annotate(so_far=combined_so_far(found.run.settings))
+    others = members.exclude(pk__in=taken).annotate(so_far=combined_so_far(group.run.settings))
     rewards = [reward for reward, _ in taken.values()] + list(
         others.values_list("so_far", flat=True)
     )
@@ -176,14 +176,14 @@ def _sum(found: Group, members: QuerySet[Rollout]) -> dict:
         "best": max(rewards, default=None),
         "versions": list(versions),
         "steps": sorted({step for _, step in taken.values() if step is not None}),
-        "dead": _why_dead(found, rewards),
+        "dead": _why_dead(group, rewards),
     }
 
 
-def _why_dead(found: Group, rewards: Sequence[float]) -> str:
-    if found.state == Group.State.DROPPED:
-        return f"Not used for training: {found.reason}."
-    if found.draw_index is None:
+def _why_dead(group: Group, rewards: Sequence[float]) -> str:
+    if group.state == Group.State.DROPPED:
+        return f"Not used for training: {group.reason}."
+    if group.draw_index is None:
         return ""
     if len(rewards) > 1 and max(rewards) - min(rewards) < SAME:
         return (

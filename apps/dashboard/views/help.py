@@ -52,17 +52,17 @@ def find_in_help(request: SignedInRequest) -> HttpResponse:
     context = _frame("") | {
         "query": request.GET.get("q", "")[: 2 * LONGEST_QUERY],
         "errors": form.errors.get("q", []),
-        "found": search_help(query),
+        "results": search_help(query),
     }
     status = 200 if form.is_valid() else 422
     return render(request, "dashboard/help_search.html", context, status=status)
 
 
 def _page(request: SignedInRequest, name: str) -> HttpResponse:
-    found = library.read_help_pages().get(name)
-    if found is None:
+    page = library.read_help_pages().get(name)
+    if page is None:
         raise Http404
-    context = _frame(name) | {"page": found, "rendered": rendering.render_help_page(name)}
+    context = _frame(name) | {"page": page, "rendered": rendering.render_help_page(name)}
     return render(request, "dashboard/help.html", context)
 
 

@@ -161,14 +161,14 @@ class Choices(forms.Form):
 
     def clean_slug(self) -> str:
         slug = self.cleaned_data["slug"]
-        known = set(
+        taken_slugs = set(
             self.importing.project.tasksets.filter(slug__startswith=slug[:40]).values_list(
                 "slug", flat=True
             )
         )
-        if slug in known:
+        if slug in taken_slugs:
             free = next(
-                name for number in count(2) if (name := f"{slug[:40]}-{number}") not in known
+                name for number in count(2) if (name := f"{slug[:40]}-{number}") not in taken_slugs
             )
             raise forms.ValidationError(
                 f"A taskset {slug} already exists, and tasksets never change; choose another name, "
@@ -196,38 +196,38 @@ class Choices(forms.Form):
 @login_required
 def show_imports(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners and researchers of the project: its imports, and uploading another file."""
-    found = _managed(
+    managed_project = _managed(
         request, get_object_or_404(Project.objects.visible_to(request.user), slug=project)
     )
     form = Upload(*((request.POST, request.FILES) if request.method == "POST" else ()))
     if request.method == "POST" and form.is_valid():
         try:
-            kept = _create_import(request, found, form.cleaned_data["file"])
+            kept = _create_import(request, managed_project, form.cleaned_data["file"])
             _wake_importer()
             return redirect("taskset-import", kept.pk)
         except TooManyHeld as error:
             form.add_error("file", f"{error}.")
         except OSError as error:
             form.add_error("file", f"The file could not be kept: {error.strerror}.")
-    return _sending(request, found, form, FromHub())
+    return _sending(request, managed_project, form, FromHub())
 
 
 @require_POST
 @login_required
 def hub(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners and researchers of the project: fetch a data set of the Hub."""
-    found = _managed(
+    managed_project = _managed(
         request, get_object_or_404(Project.objects.visible_to(request.user), slug=project)
     )
     form = FromHub(request.POST)
     if form.is_valid():
         try:
-            asked = ask_hub(found, request.user, **form.cleaned_data)
+            hub_import = ask_hub(managed_project, request.user, **form.cleaned_data)
             _wake_importer()
-            return redirect("taskset-import", asked.pk)
+            return redirect("taskset-import", hub_import.pk)
         except TooManyHeld as error:
             form.add_error("name", f"{error}.")
-    return _sending(request, found, Upload(), form)
+    return _sending(request, managed_project, Upload(), form)
 
 
 def _wake_importer() -> None:
@@ -267,24 +267,24 @@ def show_import(request: SignedInRequest, pk: int) -> HttpResponse:
 
     `act=look` makes a new preview.
     """
-    found = _import(request, pk)
-    if found.state != TasksetImport.State.LOOKED_AT or found.preview is None:
+    taskset_import = _import(request, pk)
+    if taskset_import.state != TasksetImport.State.LOOKED_AT or taskset_import.preview is None:
         return render(
-            request, "dashboard/taskset_import.html", {"section": "tasksets", "one": found}
+            request, "dashboard/taskset_import.html", {"section": "tasksets", "one": taskset_import}
         )
-    how = ImportOptions.read(found.how)
-    form = Choices(found)
+    how = ImportOptions.read(taskset_import.how)
+    form = Choices(taskset_import)
     if request.method == "POST":
-        form = Choices(found, request.POST)
+        form = Choices(taskset_import, request.POST)
         if form.is_valid():
-            return _save_choices(request, found, form, how)
+            return _save_choices(request, taskset_import, form, how)
         options = {name: value for name, value in form.cleaned_data.items() if name != "slug"}
-        how = replace(how, **options, more_meta=_more_meta(request, found))
-    seen = look_at_rows(found.preview, how)
-    left_out, broken = _left_out(found, how, seen)
+        how = replace(how, **options, more_meta=_more_meta(request, taskset_import))
+    seen = look_at_rows(taskset_import.preview, how)
+    left_out, broken = _left_out(taskset_import, how, seen)
     context = {
         "section": "tasksets",
-        "one": found,
+        "one": taskset_import,
         "form": form,
         "how": how,
         "seen": seen,
@@ -292,13 +292,13 @@ def show_import(request: SignedInRequest, pk: int) -> HttpResponse:
         "left_out": len(left_out),
         "broken": broken,
         "operators": request.POST.get("operators", how.operators),
-        "slug": request.POST.get("slug", found.slug),
+        "slug": request.POST.get("slug", taskset_import.slug),
         "columns": _columns(form, how, seen),
         "is_more_open": _is_more_open(form, how),
         "by_layout": BY_LAYOUT if how.layout else (),
         "duplicates": DUPLICATES.items(),
         "formats": FORMATS,
-        "followed": followed(found),
+        "followed": followed(taskset_import),
         "others": [
             (name, name in how.more_meta)
             for name in seen.columns
@@ -317,9 +317,9 @@ def show_import_progress(request: SignedInRequest, pk: int) -> HttpResponse:
 
     Once the preview is there, the whole page is fetched, because it has the form then.
     """
-    found = _import(request, pk)
-    answer = render(request, "dashboard/_taskset_import_now.html", {"one": found})
-    if found.state == TasksetImport.State.LOOKED_AT and found.preview is not None:
+    taskset_import = _import(request, pk)
+    answer = render(request, "dashboard/_taskset_import_now.html", {"one": taskset_import})
+    if taskset_import.state == TasksetImport.State.LOOKED_AT and taskset_import.preview is not None:
         answer["HX-Redirect"] = reverse("taskset-import", args=[pk])
     return answer
 
@@ -328,12 +328,12 @@ def show_import_progress(request: SignedInRequest, pk: int) -> HttpResponse:
 @login_required
 def cancel_import(request: SignedInRequest, pk: int) -> HttpResponse:
     """Owners and researchers of the project: cancel the import and delete the file."""
-    found = _import(request, pk)
+    taskset_import = _import(request, pk)
     try:
-        found.stop(f"stopped by {request.user}", request.user)
+        taskset_import.stop(f"stopped by {request.user}", request.user)
     except ImportOver as error:
         messages.error(request, f"The import was not stopped: {error}.")
-    return redirect("taskset-import", found.pk)
+    return redirect("taskset-import", taskset_import.pk)
 
 
 def _managed(request: SignedInRequest, project: Project) -> Project:
@@ -345,9 +345,11 @@ def _managed(request: SignedInRequest, project: Project) -> Project:
 
 def _import(request: SignedInRequest, pk: int) -> TasksetImport:
     seen = TasksetImport.objects.filter(project__in=Project.objects.visible_to(request.user))
-    found = get_object_or_404(seen.select_related("project", "by", "taskset__project"), pk=pk)
-    _managed(request, found.project)
-    return found
+    taskset_import = get_object_or_404(
+        seen.select_related("project", "by", "taskset__project"), pk=pk
+    )
+    _managed(request, taskset_import.project)
+    return taskset_import
 
 
 def _create_import(request: SignedInRequest, project: Project, file: UploadedFile) -> TasksetImport:
@@ -356,7 +358,7 @@ def _create_import(request: SignedInRequest, project: Project, file: UploadedFil
 
 
 def _save_choices(
-    request: SignedInRequest, found: TasksetImport, form: Choices, before: ImportOptions
+    request: SignedInRequest, taskset_import: TasksetImport, form: Choices, before: ImportOptions
 ) -> HttpResponse:
     """Save the choices, and start the import if requested.
 
@@ -364,26 +366,28 @@ def _save_choices(
     """
     action = posted_action(request, ("look", "import"))
     slug = form.cleaned_data["slug"]
-    how = form.how(_more_meta(request, found))
+    how = form.how(_more_meta(request, taskset_import))
     is_other = (how.format, how.split) != (before.format, before.split)
     try:
         if action == "import" and not is_other:
-            found.start(slug, how.written(), request.user)
+            taskset_import.start(slug, how.written(), request.user)
             _wake_importer()
         else:
-            found.draft(slug, how.written())
+            taskset_import.draft(slug, how.written())
         if is_other:
-            found.ask_preview(how.written())
+            taskset_import.ask_preview(how.written())
             _wake_importer()
     except ImportOver as error:
         messages.error(request, f"Nothing was changed: {error}.")
-    return redirect("taskset-import", found.pk)
+    return redirect("taskset-import", taskset_import.pk)
 
 
-def _more_meta(request: SignedInRequest, found: TasksetImport) -> tuple[str, ...]:
+def _more_meta(request: SignedInRequest, taskset_import: TasksetImport) -> tuple[str, ...]:
     """Return the ticked columns that the file has."""
     ticked = set(request.POST.getlist("more_meta"))
-    return tuple(name for name in (found.preview or {}).get("columns", []) if name in ticked)
+    return tuple(
+        name for name in (taskset_import.preview or {}).get("columns", []) if name in ticked
+    )
 
 
 @dataclass(frozen=True)
@@ -434,12 +438,12 @@ def _rows(seen: RowPreview, left_out: Mapping[int, str]) -> list[tuple]:
 
 
 def _left_out(
-    found: TasksetImport, how: ImportOptions, seen: RowPreview
+    taskset_import: TasksetImport, how: ImportOptions, seen: RowPreview
 ) -> tuple[Mapping[int, str], str]:
     """Return the lines that operators leave out of the first rows with reasons, and an error."""
     tasks = [row for row in seen.rows if isinstance(row, TaskRow)]
     try:
-        pipeline = operators_of_import(in_list(how.operators), found.project)
-        return row_sieve(pipeline, found.project)(tasks), ""
+        pipeline = operators_of_import(in_list(how.operators), taskset_import.project)
+        return row_sieve(pipeline, taskset_import.project)(tasks), ""
     except (ConfigError, OperatorFailed) as failure:
         return {}, str(failure)

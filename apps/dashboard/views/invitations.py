@@ -34,52 +34,52 @@ class AccountForm(BaseUserCreationForm):
 @never_cache
 def invitation(request: HttpRequest, secret: str) -> HttpResponse:
     """Everybody with the link. A GET changes nothing: programs that preview links open them too."""
-    found = Invitation.objects.presented(secret)
-    if found is None:
+    presented = Invitation.objects.presented(secret)
+    if presented is None:
         return render(request, ENDED, status=404)
     if request.method == "POST":
         if is_signed_in(request):
-            return _join(request, found)
-        return _create_account(request, found)
-    return _page(request, found, AccountForm())
+            return _join(request, presented)
+        return _create_account(request, presented)
+    return _page(request, presented, AccountForm())
 
 
-def _create_account(request: HttpRequest, found: Invitation) -> HttpResponse:
+def _create_account(request: HttpRequest, invitation: Invitation) -> HttpResponse:
     """Create an account, join and sign in; neither is done if the invitation has just ended."""
     form = AccountForm(request.POST)
     if not form.is_valid():
-        return _page(request, found, form, status=422)
+        return _page(request, invitation, form, status=422)
     try:
         with transaction.atomic():
             user = form.save(commit=False)
             # Who opened the link that an e-mail carried reads the mail of its address.
-            user.email = getattr(getattr(found, "mail", None), "address", "")
+            user.email = getattr(getattr(invitation, "mail", None), "address", "")
             user.save()
-            found.accept(user)
+            invitation.accept(user)
     except InvitationEnded:
         return render(request, ENDED, status=404)
     except IntegrityError:  # somebody else took the name since the form was checked
         form.add_error("username", "A user with that username already exists.")
-        return _page(request, found, form, status=422)
+        return _page(request, invitation, form, status=422)
     login(request, user, backend=settings.AUTHENTICATION_BACKENDS[-1])
-    return _welcome(request, found, found.role)
+    return _welcome(request, invitation, invitation.role)
 
 
-def _join(request: SignedInRequest, found: Invitation) -> HttpResponse:
+def _join(request: SignedInRequest, invitation: Invitation) -> HttpResponse:
     try:
-        is_new = found.accept(request.user)
+        is_new = invitation.accept(request.user)
     except InvitationEnded:
         return render(request, ENDED, status=404)
-    role = Membership.objects.get(project=found.project, user=request.user).role
+    role = Membership.objects.get(project=invitation.project, user=request.user).role
     if not is_new:
-        messages.info(request, f"You are already a member of {found.project.title}.")
+        messages.info(request, f"You are already a member of {invitation.project.title}.")
         return redirect(_first_page(role))
-    return _welcome(request, found, role)
+    return _welcome(request, invitation, role)
 
 
-def _welcome(request: HttpRequest, found: Invitation, role: str) -> HttpResponse:
+def _welcome(request: HttpRequest, invitation: Invitation, role: str) -> HttpResponse:
     name = Membership.Role(role).label.lower()
-    messages.success(request, f"Welcome to {found.project.title}. Your role is {name}.")
+    messages.success(request, f"Welcome to {invitation.project.title}. Your role is {name}.")
     return redirect(_first_page(role))
 
 
@@ -89,11 +89,11 @@ def _first_page(role: str) -> str:
 
 
 def _page(
-    request: HttpRequest, found: Invitation, form: AccountForm, status: int = 200
+    request: HttpRequest, invitation: Invitation, form: AccountForm, status: int = 200
 ) -> HttpResponse:
     is_member = (
         request.user.is_authenticated
-        and Membership.objects.filter(project=found.project, user=request.user).exists()
+        and Membership.objects.filter(project=invitation.project, user=request.user).exists()
     )
-    context = {"invitation": found, "form": form, "is_member": is_member}
+    context = {"invitation": invitation, "form": form, "is_member": is_member}
     return render(request, "dashboard/invitation.html", context, status=status)

@@ -98,22 +98,22 @@ class Upload(forms.Form):
 @login_required
 def import_page(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners and researchers of the project: check a file (`act=preview`), or store it."""
-    found = get_object_or_404(Project.objects.run_by(request.user), slug=project)
-    form = Upload(found, *((request.POST, request.FILES) if request.method == "POST" else ()))
+    own_project = get_object_or_404(Project.objects.run_by(request.user), slug=project)
+    form = Upload(own_project, *((request.POST, request.FILES) if request.method == "POST" else ()))
     context = {
         "section": "tasksets",
-        "project": found,
+        "project": own_project,
         "form": form,
         "suffixes": ",".join(ALL_SUFFIXES),
         "most": MOST_COUNTED,
-        "tasksets": list(found.tasksets.values_list("slug", flat=True)),
+        "tasksets": list(own_project.tasksets.values_list("slug", flat=True)),
     }
     status = 200
     if request.method == "POST":
         store = posted_action(request, ("preview", "store")) == "store"
         context |= _done(form, store, request.user) if form.is_valid() else {}
         status = 200 if form.is_valid() and "refusal" not in context else 422
-    context["sources"] = _sources(found)  # includes what was just stored
+    context["sources"] = _sources(own_project)  # includes what was just stored
     return render(request, "dashboard/lessons_import.html", context, status=status)
 
 
@@ -148,7 +148,7 @@ def _preview(form: Upload) -> LessonPreview:
 
 def _sources(project: Project) -> list[tuple[str, str, int]]:
     """Return (kind, source, count) of the newest lessons of each kind."""
-    found = []
+    sources = []
     for kind, model in LESSONS.items():
         newest = model.objects.filter(project=project).order_by("-pk").values("pk")[:MOST_COUNTED]
         rows = (
@@ -158,5 +158,5 @@ def _sources(project: Project) -> list[tuple[str, str, int]]:
             .annotate(n=Count("pk"))
             .order_by("-n")
         )
-        found += [(kind, source, count) for source, count in rows[:SOURCES_SHOWN]]
-    return found
+        sources += [(kind, source, count) for source, count in rows[:SOURCES_SHOWN]]
+    return sources

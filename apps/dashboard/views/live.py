@@ -54,7 +54,7 @@ def show_live_wall(request: SignedInRequest) -> HttpResponse:
 def show_live_cards(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the cards of `?rollout=1&rollout=2`, of those rollouts they may see."""
     return render(
-        request, "dashboard/_cards.html", {"cards": _cards(request, _wanted_rollouts(request))}
+        request, "dashboard/_cards.html", {"cards": _cards(request, _requested_rollouts(request))}
     )
 
 
@@ -63,7 +63,9 @@ def show_live_cards(request: SignedInRequest) -> HttpResponse:
 def chips(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the rewards so far of `?rollout=1&rollout=2`, for cards on the wall."""
     return render(
-        request, "dashboard/_card_chips.html", {"cards": _cards(request, _wanted_rollouts(request))}
+        request,
+        "dashboard/_card_chips.html",
+        {"cards": _cards(request, _requested_rollouts(request))},
     )
 
 
@@ -77,7 +79,7 @@ def over(request: SignedInRequest) -> HttpResponse:
 
 
 def _all_over_message(runs: list[Run]) -> str:
-    """Return a sentence that none of these runs streams; empty if one does, or there is none."""
+    """Return a note if none of these runs streams replies; "" if one does, or without runs."""
     if not runs or any(run.state == Run.State.RUNNING for run in runs):
         return ""
     states = ", ".join(f"{run.slug} is {run.get_state_display()}" for run in runs)
@@ -90,16 +92,16 @@ def _chosen_run(request: SignedInRequest) -> Run | None:
     return find_run_in_query(seen, name) if name else None
 
 
-def _wanted_rollouts(request: SignedInRequest) -> QuerySet[Rollout]:
+def _requested_rollouts(request: SignedInRequest) -> QuerySet[Rollout]:
     return (
         Rollout.objects.visible_to(request.user)
         .without_anchors()
-        .filter(pk__in=_wanted_ids(request))
+        .filter(pk__in=_requested_ids(request))
         .order_by("pk")
     )
 
 
-def _wanted_ids(request: SignedInRequest) -> list[int]:
+def _requested_ids(request: SignedInRequest) -> list[int]:
     """Return at most as many ids as the wall has cards. Raise Http404 for an invalid id."""
     numbers = request.GET.getlist("rollout")
     if len(numbers) > CARDS:
@@ -115,8 +117,8 @@ def _id(text: str) -> int:
 
 def _cards(request: SignedInRequest, rollouts: QuerySet[Rollout]) -> list[dict]:
     """Return the cards with the user's stars and permissions, in a fixed number of queries."""
-    found = build_rollout_rows(with_judgements(rollouts), request.user)
-    shown = [card["rollout"] for card in found]
+    cards = build_rollout_rows(with_judgements(rollouts), request.user)
+    shown = [card["rollout"] for card in cards]
     given = own_stars(shown, request.user)
     steered = runs_steered_by(
         request.user, {rollout.run_id: rollout.run for rollout in shown}.values()
@@ -132,5 +134,5 @@ def _cards(request: SignedInRequest, rollouts: QuerySet[Rollout]) -> list[dict]:
             "may_act": card["rollout"].run_id in steered,
             "may_rate": card["rollout"].run_id in ratable,
         }
-        for card in found
+        for card in cards
     ]

@@ -65,13 +65,13 @@ def logs(request: SignedInRequest) -> HttpResponseBase:
 @login_required
 def show_log_line(request: SignedInRequest, pk: int) -> HttpResponse:
     """People who may read the line: all its fields, as a page or alone (`part=details`)."""
-    found = get_object_or_404(lines_for(request.user), pk=pk)
+    line = get_object_or_404(lines_for(request.user), pk=pk)
     template = (
         "dashboard/_log_line.html"
         if request.GET.get("part") == "details"
         else "dashboard/log_line.html"
     )
-    return render(request, template, {"section": "runs" if found.run else "workers", "line": found})
+    return render(request, template, {"section": "runs" if line.run else "workers", "line": line})
 
 
 def _answer(
@@ -98,7 +98,7 @@ def _answer(
             return HttpResponse(words, status=422, content_type="text/plain")
         file = f"log-{name.replace('@', '-').replace(':', '-')}.jsonl"
         return stream_download(
-            request, in_chunks(as_jsonl(search.found(lines))), "application/x-ndjson", file
+            request, in_chunks(as_jsonl(search.matching(lines))), "application/x-ndjson", file
         )
     page = search.page(lines, request, None if request.user.is_superuser else among)
     context |= {"page": page, "search": search, "is_open": True, **_addresses(request)}

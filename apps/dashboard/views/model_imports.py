@@ -73,8 +73,8 @@ class AddForm(TemplateForm):
         return super().place_of(name)
 
     @property
-    def wanted(self) -> NewModel:
-        """Return what is asked for."""
+    def new_model(self) -> NewModel:
+        """Return the model to import, as posted."""
         data = self.cleaned_data
         kind = data["kind"]
         return NewModel(
@@ -131,7 +131,7 @@ def _added(request: SignedInRequest, form: AddForm, projects: list[Project]) -> 
         form.add_error("files", NEEDS_SCRIPT)
         return None
     try:
-        made = add_model(project, request.user, form.wanted)
+        made = add_model(project, request.user, form.new_model)
     except NotAddable as refusal:
         form.take(refusal)
         return None
@@ -143,23 +143,27 @@ def _added(request: SignedInRequest, form: AddForm, projects: list[Project]) -> 
 @login_required
 def show_model_import(request: SignedInRequest, pk: int) -> HttpResponse:
     """Owners and researchers of the project: follow an import, or try a failed one again."""
-    found = _import(request, pk)
-    form = TemplateForm(request.POST) if request.method == "POST" else TemplateForm(_tried(found))
+    model_import = _import(request, pk)
+    form = (
+        TemplateForm(request.POST)
+        if request.method == "POST"
+        else TemplateForm(_tried(model_import))
+    )
     if request.method == "POST" and form.is_valid():
         data = form.cleaned_data
         try:
-            add_again(found, data["slug"], data["template"], data["template_text"])
+            add_again(model_import, data["slug"], data["template"], data["template_text"])
         except NotAddable as refusal:
             form.take(refusal)
         else:
             _wake_worker()
-            return redirect("model-import", found.pk)
+            return redirect("model-import", model_import.pk)
     context = {
         "section": "weights",
-        "one": found,
+        "one": model_import,
         "form": form,
         "presets": list(PRESETS),
-        "files": _files(found),
+        "files": _files(model_import),
         "hours": HOURS,
         "piece_bytes": PIECE_BYTES,
     }
@@ -174,10 +178,10 @@ def show_model_import_progress(request: SignedInRequest, pk: int) -> HttpRespons
 
     When the import ends, the browser goes to the model, or to the page with its form.
     """
-    found = _import(request, pk)
-    answer = render(request, "dashboard/_model_import_now.html", {"one": found})
-    if not found.is_open:
-        answer["HX-Redirect"] = _place(found)
+    model_import = _import(request, pk)
+    answer = render(request, "dashboard/_model_import_now.html", {"one": model_import})
+    if not model_import.is_open:
+        answer["HX-Redirect"] = _place(model_import)
     return answer
 
 
@@ -185,42 +189,46 @@ def show_model_import_progress(request: SignedInRequest, pk: int) -> HttpRespons
 @login_required
 def cancel_model_import(request: SignedInRequest, pk: int) -> HttpResponse:
     """Owners and researchers of the project: give the import up; nothing of it is kept."""
-    found = _import(request, pk)
+    model_import = _import(request, pk)
     try:
-        found.stop(f"stopped by {request.user}", request.user)
+        model_import.stop(f"stopped by {request.user}", request.user)
     except ImportOver as error:
         messages.error(request, f"The import was not stopped: {error}.")
-        return redirect("model-import", found.pk)
-    messages.success(request, f"The import of {found.slug} is stopped. Nothing was stored.")
+        return redirect("model-import", model_import.pk)
+    messages.success(request, f"The import of {model_import.slug} is stopped. Nothing was stored.")
     return redirect("policies")
 
 
-def _place(found: PolicyImport) -> str:
+def _place(model_import: PolicyImport) -> str:
     """Return the address that shows the outcome of an import."""
-    if found.policy is None:
-        return reverse("model-import", args=[found.pk])
-    return reverse("policy", args=[found.policy.project.slug, found.policy.slug])
+    if model_import.policy is None:
+        return reverse("model-import", args=[model_import.pk])
+    return reverse("policy", args=[model_import.policy.project.slug, model_import.policy.slug])
 
 
-def _tried(found: PolicyImport) -> dict[str, str]:
+def _tried(model_import: PolicyImport) -> dict[str, str]:
     """Return the form's values of the import."""
-    template = OWN if found.template_text else found.template
-    return {"slug": found.slug, "template": template, "template_text": found.template_text}
+    template = OWN if model_import.template_text else model_import.template
+    return {
+        "slug": model_import.slug,
+        "template": template,
+        "template_text": model_import.template_text,
+    }
 
 
-def _files(found: PolicyImport) -> list[tuple[str, int, int]]:
+def _files(model_import: PolicyImport) -> list[tuple[str, int, int]]:
     """Return name, size and received bytes of each file of an upload."""
-    there = received(found)
-    return [(name, size, there[name]) for name, size in sorted(found.files.items())]
+    there = received(model_import)
+    return [(name, size, there[name]) for name, size in sorted(model_import.files.items())]
 
 
 def _import(request: SignedInRequest, pk: int) -> PolicyImport:
     """Return the import. Raise Http404 for a stranger, PermissionDenied for a viewer."""
     seen = PolicyImport.objects.visible_to(request.user)
-    found = get_object_or_404(seen.select_related("project", "by", "policy__project"), pk=pk)
-    if not Project.objects.run_by(request.user).filter(pk=found.project_id).exists():
+    model_import = get_object_or_404(seen.select_related("project", "by", "policy__project"), pk=pk)
+    if not Project.objects.run_by(request.user).filter(pk=model_import.project_id).exists():
         raise PermissionDenied(MAY_NOT)
-    return found
+    return model_import
 
 
 def _wake_worker() -> None:

@@ -37,7 +37,7 @@ def work(request: SignedInRequest) -> HttpResponse:
         "rows": rows,
         "days": my_work.days(request.user),
         "today": load_decisions_today(request.user),
-        "known": known_answers_met(request.user),
+        "gold_counts": known_answers_met(request.user),
         "agreed": agreed,
         "disputed": disputed,
         "has_guesses": any(row.guess for row in rows),

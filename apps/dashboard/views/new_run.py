@@ -256,12 +256,12 @@ def _project(request: SignedInRequest, posted: QueryDict) -> Project:
             raise PermissionDenied("Only owners and researchers of this project can create runs.")
         return project
     newest = Taskset.objects.filter(project__in=own).order_by("-pk").values("project")[:1]
-    found = own.filter(pk__in=newest).first() or own.first()
-    if found is None:
+    default_project = own.filter(pk__in=newest).first() or own.first()
+    if default_project is None:
         raise PermissionDenied(
             "Only owners and researchers of a project can create runs. Ask an owner for access."
         )
-    return found
+    return default_project
 
 
 def _taskset(project: Project, slug: str) -> Taskset | None:

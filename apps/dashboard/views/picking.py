@@ -60,7 +60,7 @@ def pick_from_project(request: SignedInRequest, project: str, slug: str) -> Http
         "run": run,
         "verb": verb,
         "picked": picked,
-        "asked": request.POST.get("asked", ""),
+        "query": request.POST.get("query", ""),
         "back": back,
         "counts": _counts(run, picked),
         "wrong": wrong,
@@ -78,8 +78,10 @@ def _back(request: SignedInRequest, run: Run) -> str:
     back = request.POST.get("back", "")
     if back and url_has_allowed_host_and_scheme(back, allowed_hosts=None) and back.startswith("/"):
         return back
-    asked = request.POST.get("asked", "")
-    return reverse("rollouts", args=[run.project.slug, run.slug]) + (f"?{asked}" if asked else "")
+    filters = request.POST.get("query", "")
+    return reverse("rollouts", args=[run.project.slug, run.slug]) + (
+        f"?{filters}" if filters else ""
+    )
 
 
 def _picked(request: SignedInRequest, run: Run) -> list[int]:
@@ -102,13 +104,13 @@ def _picked(request: SignedInRequest, run: Run) -> list[int]:
 
 def _all_that_fit(request: SignedInRequest, run: Run) -> list[int]:
     """Return the newest rollouts that match the list's filter."""
-    form = Filter(QueryDict(request.POST.get("asked", "")), is_open=True)
+    form = Filter(QueryDict(request.POST.get("query", "")), is_open=True)
     if not form.is_valid():
         raise Http404("the list's filter is invalid")
-    found = form.narrow(run, run.rollouts.exclude(state=Rollout.State.SAMPLING))
+    matching = form.narrow(run, run.rollouts.exclude(state=Rollout.State.SAMPLING))
     if form.sought:
         return search_ids(
-            found,
+            matching,
             form.sought,
             run,
             MOST,
@@ -124,8 +126,8 @@ def _all_that_fit(request: SignedInRequest, run: Run) -> list[int]:
             ),
             0,
         )
-        found = found.filter(pk__gte=edge)
-    return list(found.order_by("-pk").values_list("pk", flat=True)[:MOST])
+        matching = matching.filter(pk__gte=edge)
+    return list(matching.order_by("-pk").values_list("pk", flat=True)[:MOST])
 
 
 def _counts(run: Run, picked: Sequence[int]) -> dict[str, int]:
@@ -155,11 +157,11 @@ def _drop(request: SignedInRequest, run: Run, picked: Sequence[int]) -> tuple[st
     if request.POST.get("name", "").strip() != run.slug:
         raise ValueError(f"nothing was dropped. To confirm, type the run's name: {run.slug}")
     reason = check_reason(request.POST.get("reason", ""))
-    found = leaving_out.drop_groups(run, _groups(run, picked), request.user, reason)
-    taken = f" {found.taken:,} were already trained on and are kept." if found.taken else ""
+    outcome = leaving_out.drop_groups(run, _groups(run, picked), request.user, reason)
+    taken = f" {outcome.taken:,} were already trained on and are kept." if outcome.taken else ""
     return (
         (
-            f"{found.dropped:,} group{'' if found.dropped == 1 else 's'} will not be trained"
+            f"{outcome.dropped:,} group{'' if outcome.dropped == 1 else 's'} will not be trained"
             f" on.{taken}"
         ),
         "",
@@ -174,19 +176,19 @@ def _rescore(request: SignedInRequest, run: Run, picked: Sequence[int]) -> tuple
 
 
 def _ask(request: SignedInRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:
-    found = asking_now.ask_now(run, picked, request.user)
+    outcome = asking_now.ask_now(run, picked, request.user)
     parts = [
         (
-            f"{found.moved:,} waiting group{'' if found.moved == 1 else 's'} moved to the front"
-            if found.moved
+            f"{outcome.moved:,} waiting group{'' if outcome.moved == 1 else 's'} moved to the front"
+            if outcome.moved
             else ""
         ),
         (
-            f"{found.opened:,} repl{'y' if found.opened == 1 else 'ies'} sent to raters again"
-            if found.opened
+            f"{outcome.opened:,} repl{'y' if outcome.opened == 1 else 'ies'} sent to raters again"
+            if outcome.opened
             else ""
         ),
-        f"{found.left:,} skipped" if found.left else "",
+        f"{outcome.left:,} skipped" if outcome.left else "",
     ]
     return "; ".join(filter(None, parts)).capitalize() + ".", ""
 

@@ -35,12 +35,12 @@ TAKEN = (
 def take_episode(request: SignedInRequest, pk: int) -> HttpResponse:
     """Owners and researchers of the project: take an episode without a player."""
     visible = Episode.objects.visible_to(request.user).select_related("environment__project")
-    found = get_object_or_404(visible, pk=pk, environment__kind=Environment.Kind.PUSH)
+    episode = get_object_or_404(visible, pk=pk, environment__kind=Environment.Kind.PUSH)
     try:
-        require_to_play(Asker(request.user), found.environment)
+        require_to_play(Asker(request.user), episode.environment)
     except NotTheirs as why:
         raise PermissionDenied(str(why)) from None
-    if assign_episode(found.environment, request.user, episode_id=pk, by_hand=True) is None:
+    if assign_episode(episode.environment, request.user, episode_id=pk, by_hand=True) is None:
         messages.error(request, TAKEN)
     return redirect("episode", pk)
 
@@ -49,20 +49,22 @@ def take_episode(request: SignedInRequest, pk: int) -> HttpResponse:
 @login_required
 def say_turn(request: SignedInRequest, pk: int) -> HttpResponse:
     """The player of the episode: give the next observation and the reward of the last action."""
-    found = _played(request, pk)
-    form = say_form(found, request.POST)
+    episode = _played(request, pk)
+    form = say_form(episode, request.POST)
     return _done(
         request,
-        found,
+        episode,
         "say_form",
         form,
-        lambda said: record_observation(locked(pk), **{**said, "observation": _read(found, said)}),
+        lambda fields: record_observation(
+            locked(pk), **{**fields, "observation": _read(episode, fields)}
+        ),
     )
 
 
-def _read(found: Episode, data: dict) -> object:
+def _read(episode: Episode, data: dict) -> object:
     """Return the observation: text, or parsed JSON if the environment registered a schema."""
-    if found.environment.observation_schema == any_text():
+    if episode.environment.observation_schema == any_text():
         return data["observation"]
     with suppress(strict_json.NotStrictJson):
         return strict_json.decode_json(data["observation"])
@@ -73,14 +75,16 @@ def _read(found: Episode, data: dict) -> object:
 @login_required
 def end_episode(request: SignedInRequest, pk: int) -> HttpResponse:
     """The player of the episode: end it."""
-    found = _played(request, pk)
+    episode = _played(request, pk)
     form = end_form(request.POST)
     return _done(
         request,
-        found,
+        episode,
         "end_form",
         form,
-        lambda said: finish_episode(locked(pk), said["outcome"], said["reward"], said["reason"]),
+        lambda fields: finish_episode(
+            locked(pk), fields["outcome"], fields["reward"], fields["reason"]
+        ),
     )
 
 
@@ -93,7 +97,7 @@ def _played(request: SignedInRequest, pk: int) -> Episode:
 
 
 def _done(
-    request: SignedInRequest, found: Episode, name: str, form: Form, act: Callable[[dict], object]
+    request: SignedInRequest, episode: Episode, name: str, form: Form, act: Callable[[dict], object]
 ) -> HttpResponse:
     """Return the page again; if the action was refused, with the posted values and the reason."""
     if form.is_valid():
@@ -110,11 +114,11 @@ def _done(
                 )
             )
         else:
-            return redirect("episode", found.pk)
-    context = episode_context(request, found.pk)
+            return redirect("episode", episode.pk)
+    context = episode_context(request, episode.pk)
     if name == "say_form":  # the text may be sent again as the next observation
         form.data = {**request.POST.dict(), "number": context["episode"].turns}
-    forms = {"say_form": say_form(found), "end_form": end_form(), name: form}
+    forms = {"say_form": say_form(episode), "end_form": end_form(), name: form}
     return render(
         request,
         "dashboard/episode.html",

@@ -112,44 +112,46 @@ def policies(request: SignedInRequest) -> HttpResponse:
 @login_required
 def policy(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the model's project; trials and deleting, to its owners and researchers."""
-    found = _visible_policy(request, project, slug)
-    return _page(request, found)
+    shown_policy = _visible_policy(request, project, slug)
+    return _page(request, shown_policy)
 
 
 def _page(
     request: SignedInRequest,
-    found: Policy,
+    policy: Policy,
     form: Conversation | None = None,
     prompt_form: Question | None = None,
 ) -> HttpResponse:
     seen = Run.objects.visible_to(request.user).select_related("project")
-    latest = TemplatePreview.objects.of(request.user).filter(policy=found).first()
+    latest = TemplatePreview.objects.of(request.user).filter(policy=policy).first()
     shown = form or Conversation(initial=_preview_values(latest))
     context = {
         "section": "weights",
-        "policy": found,
-        "content": policy_page.read_policy_content(found),
-        "runs": runs_with(found).filter(pk__in=seen).select_related("project")[:RUNS_SHOWN],
-        "referring": runs_referring_to(found)
+        "policy": policy,
+        "content": policy_page.read_policy_content(policy),
+        "runs": runs_with(policy).filter(pk__in=seen).select_related("project")[:RUNS_SHOWN],
+        "referring": runs_referring_to(policy)
         .filter(pk__in=seen)
         .select_related("project")[:RUNS_SHOWN],
-        "made_by": ExportJob.objects.filter(policy=found).order_by("pk").first(),
-        "parent": find_parent_version(found),
+        "made_by": ExportJob.objects.filter(policy=policy).order_by("pk").first(),
+        "parent": find_parent_version(policy),
         "form": shown,
         "conversation": [(shown[name], label) for name, label in LABELS.items()],
         "preview": None if form else latest,
         "presets": list(PRESETS),
-        "may_change": _may_change(request, found),
-        "why_not_deleted": why_not_deleted(found),
-        **_prompt_context(request, found, prompt_form),
+        "may_change": _may_change(request, policy),
+        "why_not_deleted": why_not_deleted(policy),
+        **_prompt_context(request, policy, prompt_form),
     }
-    is_refused = any(asked is not None and asked.errors for asked in (form, prompt_form))
+    is_refused = any(
+        given_form is not None and given_form.errors for given_form in (form, prompt_form)
+    )
     status = 422 if is_refused else 200
     return render(request, "dashboard/policy.html", context, status=status)
 
 
-def _prompt_context(request: SignedInRequest, found: Policy, form: Question | None) -> dict:
-    trial = load_prompt_trial(found, request.user)
+def _prompt_context(request: SignedInRequest, policy: Policy, form: Question | None) -> dict:
+    trial = load_prompt_trial(policy, request.user)
     return {
         "trial": trial,
         "prompt_form": form or Question(initial=initial_prompt(trial)),
@@ -163,15 +165,15 @@ def _prompt_context(request: SignedInRequest, found: Policy, form: Question | No
 @login_required
 def try_prompt(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: have an explorer answer a prompt with the model."""
-    found = _managed(request, project, slug)
+    policy = _managed(request, project, slug)
     form = Question(request.POST)
     if form.is_valid():
         try:
-            start_prompt_trial(found, request.user, form)
+            start_prompt_trial(policy, request.user, form)
         except NotPossible as error:
             form.add_error("text", f"{error}.".capitalize())
     if form.errors:
-        return _page(request, found, prompt_form=form)
+        return _page(request, policy, prompt_form=form)
     return redirect(f"{reverse('policy', args=[project, slug])}#try")
 
 
@@ -179,8 +181,8 @@ def try_prompt(request: SignedInRequest, project: str, slug: str) -> HttpRespons
 @login_required
 def prompt_now(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: the polled part of their own trial."""
-    found = _managed(request, project, slug)
-    context = {"policy": found, "trial": load_prompt_trial(found, request.user)}
+    policy = _managed(request, project, slug)
+    context = {"policy": policy, "trial": load_prompt_trial(policy, request.user)}
     return render(request, "dashboard/_prompt_trial_now.html", context)
 
 
@@ -188,8 +190,8 @@ def prompt_now(request: SignedInRequest, project: str, slug: str) -> HttpRespons
 @login_required
 def stop_prompt(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: stop the reply to their own prompt."""
-    found = _managed(request, project, slug)
-    trial = load_prompt_trial(found, request.user)
+    policy = _managed(request, project, slug)
+    trial = load_prompt_trial(policy, request.user)
     if trial is None:
         raise Http404("no prompt was tried")
     trial.turn.wish_to_stop()
@@ -203,16 +205,16 @@ def preview_conversation(request: SignedInRequest, project: str, slug: str) -> H
 
     It takes the place of the user's earlier previews.
     """
-    found = _managed(request, project, slug)
+    policy = _managed(request, project, slug)
     form = Conversation(request.POST)
     if not form.is_valid():
-        return _page(request, found, form)
+        return _page(request, policy, form)
     chosen = form.cleaned_data["template"]
     text = _lines(form.cleaned_data["template_text"]) if chosen == OWN else ""
     with transaction.atomic():
         TemplatePreview.objects.filter(by=request.user).delete()
         TemplatePreview.objects.create(
-            policy=found,
+            policy=policy,
             by=request.user,
             messages=form.messages,
             template="" if chosen == OWN else chosen,
@@ -226,8 +228,8 @@ def preview_conversation(request: SignedInRequest, project: str, slug: str) -> H
 @login_required
 def preview_now(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: the polled part of the page."""
-    found = _managed(request, project, slug)
-    latest = TemplatePreview.objects.of(request.user).filter(policy=found).first()
+    policy = _managed(request, project, slug)
+    latest = TemplatePreview.objects.of(request.user).filter(policy=policy).first()
     return render(request, "dashboard/_template_preview.html", {"preview": latest})
 
 
@@ -235,9 +237,9 @@ def preview_now(request: SignedInRequest, project: str, slug: str) -> HttpRespon
 @login_required
 def delete_policy(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: delete a model that nothing uses."""
-    found = _managed(request, project, slug)
+    policy = _managed(request, project, slug)
     try:
-        delete_model(found, request.user)
+        delete_model(policy, request.user)
     except ModelInUse as error:
         messages.error(request, str(error))
         return redirect("policy", project, slug)
@@ -264,13 +266,13 @@ def _visible_policy(request: SignedInRequest, project: str, slug: str) -> Policy
     return get_object_or_404(visible, project__slug=project, slug=slug)
 
 
-def _may_change(request: SignedInRequest, found: Policy) -> bool:
-    return Project.objects.run_by(request.user).filter(pk=found.project_id).exists()
+def _may_change(request: SignedInRequest, policy: Policy) -> bool:
+    return Project.objects.run_by(request.user).filter(pk=policy.project_id).exists()
 
 
 def _managed(request: SignedInRequest, project: str, slug: str) -> Policy:
     """Return the model. Raise Http404 for a stranger, PermissionDenied for a viewer."""
-    found = _visible_policy(request, project, slug)
-    if not _may_change(request, found):
+    policy = _visible_policy(request, project, slug)
+    if not _may_change(request, policy):
         raise PermissionDenied(MAY_NOT)
-    return found
+    return policy

@@ -93,8 +93,8 @@ class InvitationForm(forms.Form):
 
     def clean_emails(self) -> list[str]:
         """Return the addresses, each once; none where no mail server is configured."""
-        found = re.split(r"[\s,;]+", self.cleaned_data["emails"].strip())
-        addresses = list(dict.fromkeys(filter(None, found)))
+        parts = re.split(r"[\s,;]+", self.cleaned_data["emails"].strip())
+        addresses = list(dict.fromkeys(filter(None, parts)))
         if addresses and not settings.EMAIL_HOST:
             raise forms.ValidationError("E-mail is not set up: create a link instead.")
         if len(addresses) > MOST_MAILS:
@@ -150,13 +150,13 @@ def projects(request: SignedInRequest) -> HttpResponse:
     counted = theirs.values("project").annotate(count=Count("pk")).values("count")
     shows_archived = request.GET.get("archived") == "only"
     visible = Project.objects.visible_to(request.user)
-    found = visible.filter(archived_at__isnull=not shows_archived).annotate(
+    listed = visible.filter(archived_at__isnull=not shows_archived).annotate(
         members=Subquery(counted), my_role=Subquery(own.values("role")[:1])
     )
     owned = set(Project.objects.owned_by(request.user).values_list("pk", flat=True))
     context = {
         "section": "settings",
-        "page": load_page(found, request, size=ROWS_SHOWN, by="title", rising=True),
+        "page": load_page(listed, request, size=ROWS_SHOWN, by="title", rising=True),
         "roles": {role.value: role.label for role in Membership.Role},
         "owned": owned,
         "may_create": may_create,
@@ -180,13 +180,13 @@ def show_project(request: SignedInRequest, project: str) -> HttpResponse:
     going = seen.filter(project__slug=project, project__deleting_since__isnull=False)
     if removal := going.first():
         return redirect("project-deletion", removal.pk)
-    found = _owned(request, project)
+    owned_project = _owned(request, project)
     if request.method != "POST":
-        return _page(request, found)
+        return _page(request, owned_project)
     form = ProjectForm(request.POST)
     if not form.is_valid():
-        return _page(request, found, title=form, status=422)
-    found.rename(form.cleaned_data["title"], request.user)
+        return _page(request, owned_project, title=form, status=422)
+    owned_project.rename(form.cleaned_data["title"], request.user)
     messages.success(request, "Name changed.")
     return redirect("project", project)
 
@@ -195,15 +195,17 @@ def show_project(request: SignedInRequest, project: str) -> HttpResponse:
 @login_required
 def archive(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners of the project: archive it (`act`: archive), or restore it (`act`: restore)."""
-    found = _owned(request, project)
+    owned_project = _owned(request, project)
     action = posted_action(request, ("archive", "restore"))
     try:
         if action == "archive":
-            archive_project(found, request.user)
-            messages.success(request, f"{found.title} is archived. You can restore it here.")
+            archive_project(owned_project, request.user)
+            messages.success(
+                request, f"{owned_project.title} is archived. You can restore it here."
+            )
         else:
-            restore_project(found, request.user)
-            messages.success(request, f"{found.title} is restored.")
+            restore_project(owned_project, request.user)
+            messages.success(request, f"{owned_project.title} is restored.")
     except NotPossible as error:
         messages.error(request, f"The project was not archived. {error}")
     return redirect("project", project)
@@ -213,24 +215,24 @@ def archive(request: SignedInRequest, project: str) -> HttpResponse:
 @login_required
 def member(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners of the project: give a member another `role`, or none to remove them."""
-    found = _owned(request, project)
-    membership = get_object_or_404(found.memberships.select_related("user"), pk=pk)
+    owned_project = _owned(request, project)
+    membership = get_object_or_404(owned_project.memberships.select_related("user"), pk=pk)
     role = request.POST.get("role", "")
     name = membership.user.username
     try:
         if not role:
             membership.take(request.user)
-            messages.success(request, f"{name} is no longer a member of {found.title}.")
+            messages.success(request, f"{name} is no longer a member of {owned_project.title}.")
         elif role not in Membership.Role.values:
-            known = ", ".join(Membership.Role.values)
-            return _page(request, found, wrong=f"Role: choose one of {known}.", status=422)
+            roles = ", ".join(Membership.Role.values)
+            return _page(request, owned_project, wrong=f"Role: choose one of {roles}.", status=422)
         else:
             membership.role = role
             membership.give(request.user)
             messages.success(request, f"{name} is now {membership.get_role_display().lower()}.")
     except (LastOwner, NoMember) as refused:
-        return _page(request, found, wrong=str(refused), status=409)
-    if not Project.objects.owned_by(request.user).filter(pk=found.pk).exists():
+        return _page(request, owned_project, wrong=str(refused), status=409)
+    if not Project.objects.owned_by(request.user).filter(pk=owned_project.pk).exists():
         return redirect("projects")  # they changed their own role
     return redirect("project", project)
 
@@ -239,18 +241,18 @@ def member(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
 @login_required
 def add_group(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners of the project: create a group of raters."""
-    found = _owned(request, project)
-    form = GroupForm(found, request.POST)
+    owned_project = _owned(request, project)
+    form = GroupForm(owned_project, request.POST)
     if not form.is_valid():
-        return _page(request, found, group=form, status=422)
+        return _page(request, owned_project, group=form, status=422)
     try:
         with transaction.atomic():
-            made = RaterGroup.objects.create(project=found, name=form.cleaned_data["name"])
+            made = RaterGroup.objects.create(project=owned_project, name=form.cleaned_data["name"])
             made.note("rater group created", request.user)
             made.fill(form.cleaned_data["members"], request.user)
     except IntegrityError:  # somebody else created it since the form was checked
         form.add_error("name", NAME_TAKEN)
-        return _page(request, found, group=form, status=422)
+        return _page(request, owned_project, group=form, status=422)
     messages.success(request, f"Group {made.name} created.")
     return redirect(f"{reverse('project', args=[project])}#groups")
 
@@ -262,11 +264,13 @@ def change_group(request: SignedInRequest, project: str, pk: int) -> HttpRespons
 
     A group that runs name is not deleted: their items would wait for nobody.
     """
-    found = _owned(request, project)
-    group = get_object_or_404(found.rater_groups, pk=pk)
+    owned_project = _owned(request, project)
+    group = get_object_or_404(owned_project.rater_groups, pk=pk)
     if posted_action(request, ("save", "delete")) == "save":
         chosen = [key for key in request.POST.getlist("members") if key.isascii() and key.isdigit()]
-        group.fill(_raters_of(found).filter(pk__in=[int(key[:18]) for key in chosen]), request.user)
+        group.fill(
+            _raters_of(owned_project).filter(pk__in=[int(key[:18]) for key in chosen]), request.user
+        )
         messages.success(request, f"Group {group.name} saved.")
     elif users := runs_given_to(group):
         names = ", ".join(run.slug for run in users[:3])
@@ -290,10 +294,10 @@ def _raters_of(project: Project) -> QuerySet[User]:
 @never_cache
 def reset_link(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners of the project: create a password reset link for a member. Shown once."""
-    found = _owned(request, project)
-    user = get_object_or_404(found.memberships.select_related("user"), pk=pk).user
-    path = password_resets.create_link(request.user, user, found)
-    return _page(request, found, reset=user, link=request.build_absolute_uri(path))
+    owned_project = _owned(request, project)
+    user = get_object_or_404(owned_project.memberships.select_related("user"), pk=pk).user
+    path = password_resets.create_link(request.user, user, owned_project)
+    return _page(request, owned_project, reset=user, link=request.build_absolute_uri(path))
 
 
 @require_POST
@@ -301,15 +305,15 @@ def reset_link(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
 @never_cache
 def invite(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners of the project: create an invitation. The answer shows its link, once."""
-    found = _owned(request, project)
+    owned_project = _owned(request, project)
     form = InvitationForm(request.POST)
     if not form.is_valid():
-        return _page(request, found, form=form, status=422)
+        return _page(request, owned_project, form=form, status=422)
     data = form.cleaned_data
     if data["emails"]:
-        return _invite_by_mail(request, found, data)
-    invitation, link = _invitation(request, found, data, data["most_uses"], data["note"])
-    return _page(request, found, fresh=invitation, link=link)
+        return _invite_by_mail(request, owned_project, data)
+    invitation, link = _invitation(request, owned_project, data, data["most_uses"], data["note"])
+    return _page(request, owned_project, fresh=invitation, link=link)
 
 
 def _invite_by_mail(request: SignedInRequest, project: Project, data: dict) -> HttpResponse:
@@ -342,8 +346,8 @@ def _invitation(
 @login_required
 def send_again(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners of the project: have a failed e-mail of an invitation sent again."""
-    found = _owned(request, project)
-    mail = get_object_or_404(InvitationMail, invitation__project=found, invitation=pk)
+    owned_project = _owned(request, project)
+    mail = get_object_or_404(InvitationMail, invitation__project=owned_project, invitation=pk)
     if mail.send_again(request.user):
         wakeups.send("mail")
         messages.success(request, f"The invitation to {mail.address} will be sent again.")
@@ -354,8 +358,8 @@ def send_again(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
 @login_required
 def revoke_invitation(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners of the project: revoke an invitation."""
-    found = _owned(request, project)
-    get_object_or_404(found.invitations, pk=pk, revoked_at=None).revoke(request.user)
+    owned_project = _owned(request, project)
+    get_object_or_404(owned_project.invitations, pk=pk, revoked_at=None).revoke(request.user)
     messages.success(request, "Invitation revoked. Its link no longer works.")
     return redirect("project", project)
 
@@ -379,10 +383,12 @@ def _owned(request: SignedInRequest, slug: str) -> Project:
 
     Raises Http404 for a stranger, PermissionDenied for other members.
     """
-    found = get_object_or_404(Project.objects.visible_to(request.user).distinct(), slug=slug)
-    if not Project.objects.owned_by(request.user).filter(pk=found.pk).exists():
+    owned_project = get_object_or_404(
+        Project.objects.visible_to(request.user).distinct(), slug=slug
+    )
+    if not Project.objects.owned_by(request.user).filter(pk=owned_project.pk).exists():
         raise PermissionDenied("Only owners of this project can manage its members.")
-    return found
+    return owned_project
 
 
 def _page(

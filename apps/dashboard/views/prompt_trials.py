@@ -56,9 +56,9 @@ def initial_prompt(trial: PromptTrial | None) -> dict[str, object]:
     return {**written, "temperature": f"{turn.temperature:g}", "max_tokens": turn.max_tokens}
 
 
-def start_prompt_trial(policy: Policy, user: User, asked: Question) -> Chat:
+def start_prompt_trial(policy: Policy, user: User, form: Question) -> Chat:
     """Ask the model what a valid form says. Raises NotPossible."""
-    data = asked.cleaned_data
+    data = form.cleaned_data
     text = data["text"].replace("\r\n", "\n")
     system = data["system"].replace("\r\n", "\n").strip()
     prompt = [{"role": "system", "content": system}] if system else []

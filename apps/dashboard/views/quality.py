@@ -35,31 +35,31 @@ def quality(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
 
 def _metrics(run: Run, decisions: list[Decision]) -> dict:
     people = run.settings.people
-    found = agreements(decisions)
+    measured = agreements(decisions)
     pace = measure_pace(decisions)
     form = _most_used(decisions, people.form)
-    known = load_quality(run, form, people)
-    who = raters(decisions, pace, known, people)
+    rater_quality = load_quality(run, form, people)
+    who = raters(decisions, pace, rater_quality, people)
     simulated = sum(one.is_simulated for one in who)
     return {
         "persons": len(who) - simulated,
         "simulated": simulated,
-        "agreements": found,
-        "pairs": list_agreement_pairs(decisions, found[0].measure) if found else [],
+        "agreements": measured,
+        "pairs": list_agreement_pairs(decisions, measured[0].measure) if measured else [],
         "again": asked_again(decisions),
         "raters": who,
         "pace": pace,
         "reader": FASTEST_READER,
         "form": form,
-        "is_category": bool(known.kinds),
+        "is_category": bool(rater_quality.kinds),
         "leaning": leaning(decisions),
         "is_weighted": people.aggregation == "weighted",
         "disputes": len(open_disputes(run, decisions)),
-        "is_undecided_twice": not any(_is_known(one) for one in found),
+        "is_undecided_twice": not any(_has_percent(one) for one in measured),
     }
 
 
-def _is_known(agreement: Agreement) -> bool:
+def _has_percent(agreement: Agreement) -> bool:
     return agreement.percent.value is not None
 
 

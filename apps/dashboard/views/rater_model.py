@@ -14,8 +14,8 @@ from apps.feedback.rater_model.audit_warning import warn_of_unchecked
 from apps.feedback.rater_model.audits import AMBER_FROM, FEWEST, GREEN_FROM
 from apps.feedback.rater_model.heads import KIND
 from apps.feedback.rater_model.history import (
-    foretold_and_said,
     metrics_over_time,
+    predicted_and_rated,
     samples,
     spent,
     telling_words,
@@ -33,7 +33,7 @@ LIGHTS = {
     "green": f"green: the model orders {GREEN_FROM:.0%} or more of new pairs as people do",
 }
 
-LARGE = ("foretold", "said")
+LARGE = ("predicted", "rated")
 # (key, title, description) of small charts by number of ratings learned.
 CHARTS = (
     (
@@ -112,4 +112,4 @@ def rater_model_curves(request: SignedInRequest, project: str, slug: str) -> Htt
 
 
 def build_rater_model_curves(run: Run) -> dict[str, Series]:
-    return {**foretold_and_said(run), **metrics_over_time(run)}
+    return {**predicted_and_rated(run), **metrics_over_time(run)}

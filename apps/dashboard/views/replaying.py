@@ -76,8 +76,8 @@ def replay(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
 def rater_names(run: Run) -> list[str]:
     """Return the raters of the run's replies; simulated raters come last. Bounded."""
     raters = Rating.objects.filter(run=run).order_by().values("rater").distinct()
-    found = User.objects.filter(pk__in=raters).order_by("is_simulated", "username")
-    return list(found.values_list("username", flat=True)[:RATERS_OFFERED])
+    users = User.objects.filter(pk__in=raters).order_by("is_simulated", "username")
+    return list(users.values_list("username", flat=True)[:RATERS_OFFERED])
 
 
 def _create_and_start(

@@ -73,7 +73,7 @@ def rescorings(request: SignedInRequest, project: str, slug: str) -> HttpRespons
         "problems": _of_rewards(problems),
         "wrong": problems.get("filter", ""),
         "is_possible": not run.settings.algorithm.learns_from_lessons,
-        "known": scorers.scorer_names(),
+        "scorers": scorers.scorer_names(),
         "suspicion": suspicion,
         "title": TITLES.get(suspicion.kind) if suspicion else "",
     }
@@ -111,7 +111,7 @@ def _context(request: SignedInRequest, project: str, slug: str, pk: int) -> dict
     rescoring = get_object_or_404(run.rescorings.select_related("by"), pk=pk)
     rescoring.run = run
     show = request.GET.get("show", "")
-    found = compare_rescoring(rescoring)
+    compared = compare_rescoring(rescoring)
     of_groups = show in OF_GROUPS
     page = _groups(request, rescoring, show) if of_groups else _rollouts(request, rescoring, show)
     return {
@@ -119,18 +119,18 @@ def _context(request: SignedInRequest, project: str, slug: str, pk: int) -> dict
         "run": run,
         "rescoring": rescoring,
         "chosen": Chosen.read(rescoring.chosen).words,
-        "found": found,
+        "comparison": compared,
         "page": page,
         "rows": _with_rollouts(page, rescoring) if of_groups else page.rows,
         "show": show,
         "of_groups": of_groups,
         "tabs": [
-            ("", "changed", found.changed),
-            *((name, words, found.fates[name]) for name, words in FATES.items()),
-            *((name, words, found.groups[name]) for name, words in OF_GROUPS.items()),
+            ("", "changed", compared.changed),
+            *((name, words, compared.fates[name]) for name, words in FATES.items()),
+            *((name, words, compared.groups[name]) for name, words in OF_GROUPS.items()),
         ],
         "why_not": why_not_replayable(run) or unfit(rescoring),
-        "asked": request.GET.urlencode(),
+        "query": request.GET.urlencode(),
     }
 
 
@@ -158,10 +158,10 @@ def _with_rollouts(
     rows = Rescored.objects.filter(rescoring=rescoring, rollout__group__in=groups).select_related(
         "rollout"
     )
-    found = defaultdict(list)
+    rows_by_group = defaultdict(list)
     for row in rows.order_by("rollout__sample_index"):
-        found[row.rollout.group_id].append(row)
-    return [(item, found[item.group_id][:ROLLOUTS_OF_A_GROUP]) for item in page.rows]
+        rows_by_group[row.rollout.group_id].append(row)
+    return [(item, rows_by_group[item.group_id][:ROLLOUTS_OF_A_GROUP]) for item in page.rows]
 
 
 def _suspicion(run: Run, number: str) -> Suspicion | None:

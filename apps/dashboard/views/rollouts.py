@@ -51,7 +51,7 @@ def rollouts(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     is_open = sees_judgements(request.user, run)
     form = Filter(request.GET, is_open=is_open)
     form.is_valid()
-    page = form.page(run, with_judgements(found_by(form, run)), request)
+    page = form.page(run, with_judgements(matching_rollouts(form, run)), request)
     shown = build_rollout_rows(page.rows, request.user, {run.pk} if is_open else set())
     shape = form.sought.shape if form.sought else None
     addresses = (reverse("rollout", args=[0]), reverse("group", args=[project, slug, 0]))
@@ -66,7 +66,7 @@ def rollouts(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
         "rows": shown,
         "form": form,
         "is_open": is_open,
-        "asked": urlencode(read_filter_parameters(request, form)),
+        "query": urlencode(read_filter_parameters(request, form)),
         "fates": _tabs(request, form),
         "may_steer": may_steer(request, run),
         "steps": _steps(request, form, run),
@@ -92,7 +92,7 @@ def rollout_bars(request: SignedInRequest, project: str, slug: str) -> HttpRespo
         raise PermissionDenied("You rate this run blind, so rewards are hidden.")
     form = Filter(request.GET, is_open=True)
     form.is_valid()
-    bars = build_reward_bars(run, form, found_by(form, run))
+    bars = build_reward_bars(run, form, matching_rollouts(form, run))
     context = {
         "run": run,
         "form": form,
@@ -102,7 +102,7 @@ def rollout_bars(request: SignedInRequest, project: str, slug: str) -> HttpRespo
             f"{reverse('rollouts', args=[project, slug])}"
             f"?{urlencode(read_filter_parameters(request, form, *RANGE))}"
         ),
-        "is_narrowed": any(name in form.wanted for name in RANGE),
+        "is_narrowed": any(name in form.criteria for name in RANGE),
     }
     return render(request, "dashboard/_rollout_bars.html", context)
 
@@ -127,7 +127,7 @@ def read_filter_parameters(request: SignedInRequest, form: Filter, *without: str
     }
 
 
-def found_by(form: Filter, run: Run) -> QuerySet[Rollout]:
+def matching_rollouts(form: Filter, run: Run) -> QuerySet[Rollout]:
     """Return the run's ended rollouts that match, before any words are searched."""
     return form.narrow(run, Rollout.objects.of_run(run).exclude(state=Rollout.State.SAMPLING))
 
@@ -167,51 +167,57 @@ def rollout(request: SignedInRequest, pk: int) -> HttpResponse:
         "descent",
     )
     loaded = with_judgements(visible).select_related(*beside)
-    found: JudgedRollout = get_object_or_404(loaded, pk=pk)
-    group = Rollout.objects.without_anchors().filter(group=found.group)
-    near = group.filter(sample_index__gte=found.sample_index - SIBLINGS // 2)
+    shown_rollout: JudgedRollout = get_object_or_404(loaded, pk=pk)
+    group = Rollout.objects.without_anchors().filter(group=shown_rollout.group)
+    near = group.filter(sample_index__gte=shown_rollout.sample_index - SIBLINGS // 2)
     siblings = with_judgements(near).order_by("sample_index")[:SIBLINGS]
-    [row] = build_rollout_rows([found], request.user)
+    [row] = build_rollout_rows([shown_rollout], request.user)
     is_open = row["is_open"]
-    typed = typed_in(found)
-    steers = may_steer(request, found.run)
+    typed = typed_in(shown_rollout)
+    steers = may_steer(request, shown_rollout.run)
     shading = (
-        shade_tokens(found, typed, _first_token(request))
-        if is_open and hasattr(found, "payload")
+        shade_tokens(shown_rollout, typed, _first_token(request))
+        if is_open and hasattr(shown_rollout, "payload")
         else None
     )
-    verdict = verdict_on(found, found.learned) if is_open or row["station"] != "closed" else CLOSED
+    verdict = (
+        verdict_on(shown_rollout, shown_rollout.learned)
+        if is_open or row["station"] != "closed"
+        else CLOSED
+    )
     context = {
         "section": "runs",
-        "run": found.run,
-        "rollout": found,
+        "run": shown_rollout.run,
+        "rollout": shown_rollout,
         "row": row,
         "siblings": build_rollout_rows(siblings, request.user),
         "siblings_in_all": group.count(),
         "is_open": is_open,
         "shading": shading,
-        "said": build_transcript(found, typed) if found.turns else [],
+        "turns": build_transcript(shown_rollout, typed) if shown_rollout.turns else [],
         "verdict": verdict,
-        "life": list_rollout_stages(found, verdict, is_open),
-        "ratings": _ratings(found, None if is_open else request.user),
-        "episodes": found.episodes.select_related("environment").order_by("-fence")[:EPISODES],
-        "limits": _limits(found),
-        "rescored": _rescored(found) if is_open else [],
-        "may_rate": openly_ratable_by(request.user, [found.pk]).exists(),
+        "life": list_rollout_stages(shown_rollout, verdict, is_open),
+        "ratings": _ratings(shown_rollout, None if is_open else request.user),
+        "episodes": shown_rollout.episodes.select_related("environment").order_by("-fence")[
+            :EPISODES
+        ],
+        "limits": _limits(shown_rollout),
+        "rescored": _rescored(shown_rollout) if is_open else [],
+        "may_rate": openly_ratable_by(request.user, [shown_rollout.pk]).exists(),
         "may_steer": steers,
-        "may_make_gold": found.state == Rollout.State.FINISHED and steers,
-        "segments": list_segments(found) if shading else [],
+        "may_make_gold": shown_rollout.state == Rollout.State.FINISHED and steers,
+        "segments": list_segments(shown_rollout) if shading else [],
         "client_uuid": uuid.uuid4(),
-        "address": request.build_absolute_uri(reverse("api:rollout", args=[found.pk])),
-        "sets": _testing_sets(found) if steers else [],
+        "address": request.build_absolute_uri(reverse("api:rollout", args=[shown_rollout.pk])),
+        "sets": _testing_sets(shown_rollout) if steers else [],
     }
     return render(request, "dashboard/rollout.html", context)
 
 
-def _ratings(found: Rollout, rater: User | None) -> list[tuple[Rating, str]]:
+def _ratings(rollout: Rollout, rater: User | None) -> list[tuple[Rating, str]]:
     """Return the newest ratings that show the rollout, all or one rater's, with their words."""
-    about = Q(rollout=found) | Q(
-        item__group=found.group_id, rollout=None, shown__contains=[found.pk]
+    about = Q(rollout=rollout) | Q(
+        item__group=rollout.group_id, rollout=None, shown__contains=[rollout.pk]
     )
     ratings = Rating.objects.filter(about, is_withdrawn=False).select_related("rater")
     if rater is not None:
@@ -224,15 +230,15 @@ def _ratings(found: Rollout, rater: User | None) -> list[tuple[Rating, str]]:
 def rollout_tokens(request: SignedInRequest, pk: int) -> HttpResponse:
     """Members of the project who see the ratings of the run: the stored arrays, by page."""
     seen = Rollout.objects.visible_to(request.user).select_related("run__policy", "payload")
-    found = get_object_or_404(seen, pk=pk)
-    if not sees_judgements(request.user, found.run):
+    rollout = get_object_or_404(seen, pk=pk)
+    if not sees_judgements(request.user, rollout.run):
         raise PermissionDenied("You rate this run blind, so tokens and logprobs are hidden.")
-    if found.tokens_if_kept is None:
+    if rollout.tokens_if_kept is None:
         raise Http404("the tokens of this rollout were deleted")
     return render(
         request,
         "dashboard/_rollout_raw.html",
-        {"rollout": found, "raw": read_raw_arrays(found, _first_token(request))},
+        {"rollout": rollout, "raw": read_raw_arrays(rollout, _first_token(request))},
     )
 
 
@@ -244,19 +250,19 @@ def _first_token(request: SignedInRequest) -> int:
     return int(first)
 
 
-def _testing_sets(found: Rollout) -> list[str]:
+def _testing_sets(rollout: Rollout) -> list[str]:
     """Return the project's tasksets that the run does not use, for adding its task."""
-    others = Taskset.objects.filter(project=found.run.project_id, grows=False, first=None).exclude(
-        pk__in=found.run.taskset_ids
-    )
+    others = Taskset.objects.filter(
+        project=rollout.run.project_id, grows=False, first=None
+    ).exclude(pk__in=rollout.run.taskset_ids)
     return list(others.order_by("-pk").values_list("slug", flat=True)[:SETS_NAMED])
 
 
-def _limits(found: Rollout) -> dict | None:
+def _limits(rollout: Rollout) -> dict | None:
     """Return the limits of the rollout's answer, and whether its task sets them itself."""
-    plan = found.run.settings
-    meta = found.group.task.meta
-    if found.origin != Rollout.Origin.POLICY or not plan.samples:
+    plan = rollout.run.settings
+    meta = rollout.group.task.meta
+    if rollout.origin != Rollout.Origin.POLICY or not plan.samples:
         return None
     try:
         own = limits_in(meta)
@@ -280,10 +286,10 @@ def _tabs(request: SignedInRequest, form: Filter) -> list[tuple[str, str]]:
     ]
 
 
-def _rescored(found: Rollout) -> QuerySet[Rescored]:
+def _rescored(rollout: Rollout) -> QuerySet[Rescored]:
     """Return the rollout's results in new sets of rewards, the newest first."""
     return (
-        Rescored.objects.filter(rollout=found)
+        Rescored.objects.filter(rollout=rollout)
         .select_related("rescoring")
         .order_by("-rescoring")[:SETS]
     )

@@ -130,7 +130,9 @@ def _lines(run: Run, query: ChartQuery, names: Sequence[str]) -> Iterator[str]:
         steps = run.steps.filter(number__range=(since, until)).values_list(
             "number", "version", "committed_at"
         )
-        known = {number: (version, at.isoformat() if at else "") for number, version, at in steps}
+        columns_by_step = {
+            number: (version, at.isoformat() if at else "") for number, version, at in steps
+        }
         rows = Metric.objects.filter(run=run, name__in=names, step__range=(since, until)).order_by(
             "step"
         )
@@ -139,5 +141,9 @@ def _lines(run: Run, query: ChartQuery, names: Sequence[str]) -> Iterator[str]:
         ):
             values = {name: value for _, name, value in points}
             yield writer.writerow(
-                [step, *known.get(step, ("", "")), *(values.get(name, "") for name in names)]
+                [
+                    step,
+                    *columns_by_step.get(step, ("", "")),
+                    *(values.get(name, "") for name in names),
+                ]
             )

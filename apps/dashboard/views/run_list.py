@@ -28,8 +28,8 @@ def runs(request: SignedInRequest) -> HttpResponse:
     form.is_valid()
     by, rising = form.order
     # Only ids are sorted: rows are loaded for the runs that are shown.
-    found = form.narrow(Run.objects.visible_to(request.user), request.user).only("pk")
-    page = load_page(found, request, size=ROWS, by=by, rising=rising)
+    matching = form.narrow(Run.objects.visible_to(request.user), request.user).only("pk")
+    page = load_page(matching, request, size=ROWS, by=by, rising=rising)
     rows = build_run_rows(load_runs_in_order(page.rows), request.user)
     context = {
         "section": "runs",
@@ -37,12 +37,12 @@ def runs(request: SignedInRequest) -> HttpResponse:
         "page": page,
         "rows": rows,
         "new_project": None if rows else form.project_without_runs(request.user),
-        "asked": request.GET.urlencode(),
-        "sort": form.wanted.get("sort"),
+        "query": request.GET.urlencode(),
+        "sort": form.criteria.get("sort"),
         "direction": "ascending" if rising else "descending",
         "may_create": Project.objects.run_by(request.user).current().exists(),
         "may_delete": Project.objects.owned_by(request.user).exists(),
-        "deletions": list_run_deletions(request.user, form.wanted.get("project", "")),
+        "deletions": list_run_deletions(request.user, form.criteria.get("project", "")),
         "back": "previous" if by else "",
         "forth": "next" if by else "",
     }
@@ -53,11 +53,11 @@ def runs(request: SignedInRequest) -> HttpResponse:
 @login_required
 def runs_now(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the current rows of the named runs that they may see."""
-    found = defer_for_rows(Run.objects.visible_to(request.user)).filter(
+    visible = defer_for_rows(Run.objects.visible_to(request.user)).filter(
         pk__in=run_ids(request.GET.getlist("run")[:ROWS])
     )
     return render(
-        request, "dashboard/_run_rows.html", {"rows": build_run_rows(list(found), request.user)}
+        request, "dashboard/_run_rows.html", {"rows": build_run_rows(list(visible), request.user)}
     )
 
 

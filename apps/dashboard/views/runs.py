@@ -14,7 +14,7 @@ from apps.buffer.models import Snapshot
 from apps.dashboard.access import may_steer, seen_run
 from apps.dashboard.curves import AXES
 from apps.dashboard.environments import find_played_environment
-from apps.dashboard.fragments import unless_known
+from apps.dashboard.fragments import if_changed
 from apps.dashboard.ledger import drop_reasons, load_ledger, skipped_steps, workers_for
 from apps.dashboard.overview import ChartQuery, build_charts_overview
 from apps.dashboard.people_now import people_now
@@ -41,29 +41,29 @@ PARTS = ("now", "beside", "newest")
 def show_run(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project. An evaluation has no curves: its metrics are its page."""
     try:
-        found = seen_run(request, project, slug)
+        run = seen_run(request, project, slug)
     except Http404:
         if removal := RunRemoval.objects.following(request.user, project, slug):
             return redirect("run-deletion", removal.pk)
         raise
     query = ChartQuery(request.GET)
-    if found.is_evaluation:
+    if run.is_evaluation:
         return redirect("run-evaluations", project, slug)
-    is_open = sees_judgements(request.user, found)
-    now = _now(found, is_open)
-    steers = may_steer(request, found)
+    is_open = sees_judgements(request.user, run)
+    now = _now(run, is_open)
+    steers = may_steer(request, run)
     context = {
         "section": "runs",
-        "run": found,
-        "sequence": found.topic.sequence,
-        "asked": query,
+        "run": run,
+        "sequence": run.topic.sequence,
+        "query": query,
         "axes": AXES,
-        "overview": build_charts_overview(found, query, now["ledger"].metrics) if is_open else None,
+        "overview": build_charts_overview(run, query, now["ledger"].metrics) if is_open else None,
         "may_steer": steers,
         "is_open": is_open,
         **now,
-        **_newest(request, found, is_open),
-        "suspicions": _suspicions(found) if steers else [],
+        **_newest(request, run, is_open),
+        "suspicions": _suspicions(run) if steers else [],
     }
     return render(request, "dashboard/run.html", context)
 
@@ -72,12 +72,12 @@ def show_run(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
 @login_required
 def run_part(request: SignedInRequest, project: str, slug: str, part: str) -> HttpResponse:
     """Members of the run's project: a fragment of the run's page by itself."""
-    found = seen_run(request, project, slug)
+    run = seen_run(request, project, slug)
     if part not in PARTS:
         raise Http404(part)
-    return unless_known(
+    return if_changed(
         request,
-        render_run_parts(request, found, [part], sees_judgements(request.user, found))[part],
+        render_run_parts(request, run, [part], sees_judgements(request.user, run))[part],
     )
 
 
@@ -137,12 +137,12 @@ def _suspicions(run: Run) -> list[str]:
 
     Raters must not know them: they would look for it.
     """
-    found = (
+    kinds = (
         run.suspicions.filter(state=Suspicion.State.OPEN)
         .order_by("pk")
         .values_list("kind", flat=True)
     )
-    return [TITLES.get(kind, kind) for kind in found]
+    return [TITLES.get(kind, kind) for kind in kinds]
 
 
 def _newest_versions(run: Run) -> list[WeightVersion]:

@@ -66,9 +66,9 @@ class ActForm(forms.Form):
 def suspicions(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: it shows machine and human ratings."""
     run = steered_run(request, project, slug)
-    found = run.suspicions.annotate(asked=Count("items")).order_by("-last_seen_at", "-pk")
-    is_open = found.filter(state=Suspicion.State.OPEN)
-    closed = found.exclude(state=Suspicion.State.OPEN).prefetch_related("actions__by")[
+    ordered = run.suspicions.annotate(item_count=Count("items")).order_by("-last_seen_at", "-pk")
+    is_open = ordered.filter(state=Suspicion.State.OPEN)
+    closed = ordered.exclude(state=Suspicion.State.OPEN).prefetch_related("actions__by")[
         :CLOSED_SHOWN
     ]
     context = {
@@ -90,25 +90,26 @@ def suspicions(request: SignedInRequest, project: str, slug: str) -> HttpRespons
 def suspicion(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpResponse:
     """Owners and researchers of the project: one suspicion, its sample, and actions."""
     run = steered_run(request, project, slug)
-    found = get_object_or_404(run.suspicions.select_related("run__project"), pk=pk)
-    answers = load_sample_answers(found)
-    tasks = Task.objects.filter(pk__in=found.tasks).order_by("index")
+    shown_suspicion = get_object_or_404(run.suspicions.select_related("run__project"), pk=pk)
+    answers = load_sample_answers(shown_suspicion)
+    tasks = Task.objects.filter(pk__in=shown_suspicion.tasks).order_by("index")
     context = {
         "section": "runs",
         "run": run,
-        "suspicion": found,
-        "title": TITLES.get(found.kind, found.kind),
+        "suspicion": shown_suspicion,
+        "title": TITLES.get(shown_suspicion.kind, shown_suspicion.kind),
         "answers": answers,
-        "drawing": draw_series(found.series),
-        "sample": _sample(request, found, answers),
-        "metrics": dict(sorted(found.metrics.items())),
-        "actions": found.actions.select_related("by"),
-        "may_act": found.state != Suspicion.State.DISMISSED and run.state not in Run.ENDED,
-        "untrained": acting.untrained(found),
-        "untrained_of_tasks": acting.untrained(found, with_tasks=True),
-        "task_count": len(acting.list_evidence_tasks(found)),
+        "drawing": draw_series(shown_suspicion.series),
+        "sample": _sample(request, shown_suspicion, answers),
+        "metrics": dict(sorted(shown_suspicion.metrics.items())),
+        "actions": shown_suspicion.actions.select_related("by"),
+        "may_act": shown_suspicion.state != Suspicion.State.DISMISSED
+        and run.state not in Run.ENDED,
+        "untrained": acting.untrained(shown_suspicion),
+        "untrained_of_tasks": acting.untrained(shown_suspicion, with_tasks=True),
+        "task_count": len(acting.list_evidence_tasks(shown_suspicion)),
         "tasks": tasks[:TASKS_SHOWN],
-        "is_asked": answers.asked > 0,
+        "is_asked": answers.items > 0,
         "rewards": run.settings.rewards,
         "asked_as": choose_suspicion_form(run.settings.people),
         "overlap": run.settings.people.overlap,
@@ -116,23 +117,29 @@ def suspicion(request: SignedInRequest, project: str, slug: str, pk: int) -> Htt
     return render(request, "dashboard/suspicion.html", context)
 
 
-def _titled(found: Suspicion) -> dict:
+def _titled(suspicion: Suspicion) -> dict:
     return {
-        "suspicion": found,
-        "title": TITLES.get(found.kind, found.kind),
-        "drawing": draw_series(found.series) if found.state == Suspicion.State.OPEN else None,
+        "suspicion": suspicion,
+        "title": TITLES.get(suspicion.kind, suspicion.kind),
+        "drawing": draw_series(suspicion.series)
+        if suspicion.state == Suspicion.State.OPEN
+        else None,
     }
 
 
-def _sample(request: SignedInRequest, found: Suspicion, answers: Answers) -> list[dict]:
+def _sample(request: SignedInRequest, suspicion: Suspicion, answers: Answers) -> list[dict]:
     """Return the sample in order of time, with the ratings of machines and of people asked."""
-    drawn = with_judgements(Rollout.objects.filter(pk__in=found.sample, run=found.run_id)).order_by(
-        "pk"
-    )
+    drawn = with_judgements(
+        Rollout.objects.filter(pk__in=suspicion.sample, run=suspicion.run_id)
+    ).order_by("pk")
     shown = build_rollout_rows(drawn, request.user)
-    evidence = set(found.evidence)
+    evidence = set(suspicion.evidence)
     return [
-        row | {"shows_it": row["rollout"].pk in evidence, "said": answers.said[row["rollout"].pk]}
+        row
+        | {
+            "shows_it": row["rollout"].pk in evidence,
+            "answers": answers.by_rollout[row["rollout"].pk],
+        }
         for row in shown
     ]
 
@@ -144,7 +151,7 @@ def act_on_suspicion(
 ) -> HttpResponse:
     """Owners and researchers of the project: ask people, drop, re-weight or dismiss."""
     run = steered_run(request, project, slug)
-    found = get_object_or_404(run.suspicions, pk=pk)
+    suspicion = get_object_or_404(run.suspicions, pk=pk)
     if verb not in ACTS:
         raise Http404(verb)
     form = ActForm(run, request.POST)
@@ -154,29 +161,29 @@ def act_on_suspicion(
             request, f"Nothing was changed: {field.removeprefix('weight.')}: {errors[0]}"
         )
     else:
-        _do(request, found, ACTS[verb], form)
+        _do(request, suspicion, ACTS[verb], form)
     return redirect("run-suspicion", project, slug, pk)
 
 
-def _do(request: SignedInRequest, found: Suspicion, action: Callable, form: ActForm) -> None:
+def _do(request: SignedInRequest, suspicion: Suspicion, action: Callable, form: ActForm) -> None:
     try:
-        messages.success(request, action(request, found, form))
+        messages.success(request, action(request, suspicion, form))
     except (NotPossible, ConfigError, ValueError) as refused:
         messages.error(request, f"Nothing was changed: {refused}")
 
 
-def _ask(request: SignedInRequest, found: Suspicion, form: ActForm) -> str:
-    count = ask_people(found, request.user)
+def _ask(request: SignedInRequest, suspicion: Suspicion, form: ActForm) -> str:
+    count = ask_people(suspicion, request.user)
     return f"{count} replies sent to raters, ahead of other items of this run."
 
 
-def _drop(request: SignedInRequest, found: Suspicion, form: ActForm) -> str:
-    if form.cleaned_data["name"] != found.run.slug:
-        raise ValueError(f"type {found.run.slug} to confirm")
+def _drop(request: SignedInRequest, suspicion: Suspicion, form: ActForm) -> str:
+    if form.cleaned_data["name"] != suspicion.run.slug:
+        raise ValueError(f"type {suspicion.run.slug} to confirm")
     if not form.cleaned_data["reason"]:
         raise ValueError("enter a reason")
     counts = acting.drop_evidence(
-        found, request.user, form.cleaned_data["reason"], form.cleaned_data["with_tasks"]
+        suspicion, request.user, form.cleaned_data["reason"], form.cleaned_data["with_tasks"]
     )
     tasks = (
         f", and {counts['tasks']:,} tasks are excluded" if form.cleaned_data["with_tasks"] else ""
@@ -184,15 +191,15 @@ def _drop(request: SignedInRequest, found: Suspicion, form: ActForm) -> str:
     return f"{counts['groups']:,} groups dropped{tasks}."
 
 
-def _reweight(request: SignedInRequest, found: Suspicion, form: ActForm) -> str:
+def _reweight(request: SignedInRequest, suspicion: Suspicion, form: ActForm) -> str:
     reason = form.cleaned_data["reason"]
-    weights = acting.reweight(found, request.user, form.weights, reason)
+    weights = acting.reweight(suspicion, request.user, form.weights, reason)
     changes = [f"{scorer} {before:g} → {after:g}" for scorer, (before, after) in weights.items()]
     return f"New weights: {', '.join(changes)}. They apply to new groups."
 
 
-def _dismiss(request: SignedInRequest, found: Suspicion, form: ActForm) -> str:
-    acting.dismiss(found, request.user, form.cleaned_data["reason"])
+def _dismiss(request: SignedInRequest, suspicion: Suspicion, form: ActForm) -> str:
+    acting.dismiss(suspicion, request.user, form.cleaned_data["reason"])
     return "Suspicion dismissed. New replies can raise it again."
 
 

@@ -38,16 +38,16 @@ def overlap(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: which of its tasks the set `with` also has."""
     taskset = managed_taskset(request, project, slug)
     others = Taskset.objects.filter(project=taskset.project).exclude(pk=taskset.pk).order_by("slug")
-    wanted = request.GET.get("with", "")
+    other_slug = request.GET.get("with", "")
     context = {
         "section": "tasksets",
         "taskset": taskset,
         "others": list(others),
-        "wanted": wanted,
+        "chosen": other_slug,
         "threshold": THRESHOLD,
     }
-    if wanted:
-        other = get_object_or_404(others, slug=wanted)
+    if other_slug:
+        other = get_object_or_404(others, slug=other_slug)
         context |= {"other": other, **_compared(taskset, other)}
     return render(request, "dashboard/taskset_overlap.html", context)
 
@@ -57,32 +57,32 @@ def managed_taskset(request: SignedInRequest, project: str, slug: str) -> Taskse
 
     Raises Http404 for a stranger, PermissionDenied for a viewer.
     """
-    found = get_object_or_404(
+    taskset = get_object_or_404(
         Taskset.objects.visible_to(request.user).select_related("project"),
         project__slug=project,
         slug=slug,
     )
-    if not Project.objects.run_by(request.user).filter(pk=found.project_id).exists():
+    if not Project.objects.run_by(request.user).filter(pk=taskset.project_id).exists():
         raise PermissionDenied(
             "Only owners and researchers of this project can download its tasksets."
         )
-    return found
+    return taskset
 
 
 def _compared(taskset: Taskset, other: Taskset) -> dict:
     if taskset.size + other.size > MOST_TASKS:
         return {"refusal": f"The two have more than the {MOST_TASKS:,} tasks that a page compares."}
     try:
-        found = measure_overlap(taskset, other)
+        shared = measure_overlap(taskset, other)
     except TooMuch as error:
         return {"refusal": f"{taskset.slug} {error}."}
-    return {"found": found, "pairs": _shown_pairs(taskset, other, found)}
+    return {"overlap": shared, "pairs": _shown_pairs(taskset, other, shared)}
 
 
-def _shown_pairs(taskset: Taskset, other: Taskset, found: Overlap) -> list[tuple]:
+def _shown_pairs(taskset: Taskset, other: Taskset, shared: Overlap) -> list[tuple]:
     """Return the pairs with the largest shares first, each with both tasks; two queries."""
     pairs = sorted(
-        found.pairs, key=lambda pair: (-pair.is_exact, -pair.share, pair.checked, pair.other)
+        shared.pairs, key=lambda pair: (-pair.is_exact, -pair.share, pair.checked, pair.other)
     )[:PAIRS_SHOWN]
     ours = _tasks(taskset, [pair.checked for pair in pairs])
     theirs = _tasks(other, [pair.other for pair in pairs])

@@ -44,8 +44,8 @@ class AskForm(forms.Form):
     taskset = forms.ModelChoiceField(Taskset.objects.none(), to_field_name="slug")
     task = forms.IntegerField(min_value=0, max_value=2**31 - 1)
 
-    def __init__(self, run: Run, *said: Any) -> None:
-        super().__init__(*said)
+    def __init__(self, run: Run, *args: Any) -> None:
+        super().__init__(*args)
         model_field(self, "taskset").queryset = run.project.tasksets.all()
 
 
@@ -60,8 +60,8 @@ def request_task(request: SignedInRequest, project: str, slug: str) -> HttpRespo
     else:
         field, reasons = next(iter(form.errors.items()))
         messages.error(request, f"Not requested: {field}: {reasons[0]}")
-    asked = form.cleaned_data.get("taskset") or run.tasksets[0]
-    return redirect("taskset", run.project.slug, asked.slug)
+    requested = form.cleaned_data.get("taskset") or run.tasksets[0]
+    return redirect("taskset", run.project.slug, requested.slug)
 
 
 def _ask(request: SignedInRequest, run: Run, taskset: Taskset, index: int) -> None:
@@ -93,8 +93,8 @@ def _asking(request: SignedInRequest, runs: Sequence[Run]) -> list[Run]:
 
 def _waiting(asking: Sequence[Run], taskset: Taskset) -> list[AskedTask]:
     """Return the requests for tasks of this set that are still waiting."""
-    asked = AskedTask.objects.filter(run__in=asking, task__taskset=taskset).waiting()
-    return list(asked.select_related("run", "task", "by")[:WAITING_SHOWN])
+    requests = AskedTask.objects.filter(run__in=asking, task__taskset=taskset).waiting()
+    return list(requests.select_related("run", "task", "by")[:WAITING_SHOWN])
 
 
 def _chosen_run(slug: str | None, drawn: Sequence[Histogram]) -> Run | None:
@@ -104,10 +104,10 @@ def _chosen_run(slug: str | None, drawn: Sequence[Histogram]) -> Run | None:
     """
     if slug is None:
         return drawn[0].run if drawn else None
-    found = next((histogram.run for histogram in drawn if histogram.run.slug == slug), None)
-    if found is None:
+    chosen = next((histogram.run for histogram in drawn if histogram.run.slug == slug), None)
+    if chosen is None:
         raise Http404("no run of that name has tried tasks of this set")
-    return found
+    return chosen
 
 
 @require_safe
@@ -117,8 +117,8 @@ def tasksets(request: SignedInRequest) -> HttpResponse:
 
     Running imports are shown to those who run the project.
     """
-    found = Taskset.objects.visible_to(request.user).select_related("project")
-    found = found.filter(project__archived_at=None)
+    visible = Taskset.objects.visible_to(request.user).select_related("project")
+    visible = visible.filter(project__archived_at=None)
     own = Project.objects.run_by(request.user).current().order_by("slug")[:PROJECTS_SHOWN]
     under_way = (
         TasksetImport.objects.run_by(request.user)
@@ -127,7 +127,7 @@ def tasksets(request: SignedInRequest) -> HttpResponse:
     )
     context = {
         "section": "tasksets",
-        "page": load_page(found, request),
+        "page": load_page(visible, request),
         "projects": own,
         "imports": under_way[:IMPORTS_SHOWN],
     }
@@ -141,36 +141,36 @@ def show_taskset(request: SignedInRequest, project: str, slug: str) -> HttpRespo
 
     Answers are never shown here.
     """
-    found = get_object_or_404(
+    taskset = get_object_or_404(
         Taskset.objects.visible_to(request.user).select_related("project"),
         project__slug=project,
         slug=slug,
     )
     first = _first_index(request)
-    tasks = found.tasks.defer("answer", "descent__parent__answer").select_related(
+    tasks = taskset.tasks.defer("answer", "descent__parent__answer").select_related(
         "descent__parent__taskset"
     )
     tasks = list(tasks.filter(index__gte=first).order_by("index")[:TASKS_SHOWN])
-    runs = list(Run.objects.drawing_from(found).select_related("project")[:RUNS_SHOWN])
-    drawn = histograms(found, runs, request.user)
+    runs = list(Run.objects.drawing_from(taskset).select_related("project")[:RUNS_SHOWN])
+    drawn = histograms(taskset, runs, request.user)
     asking = _asking(request, runs)
     chosen = _chosen_run(request.GET.get("run"), drawn)
     context = {
         "section": "tasksets",
-        "taskset": found,
+        "taskset": taskset,
         "tasks": tasks,
         "first": first,
         "previous": max(0, first - TASKS_SHOWN),
-        "next": first + TASKS_SHOWN if first + TASKS_SHOWN < found.size else None,
-        "may_run": Project.objects.run_by(request.user).filter(pk=found.project_id).exists(),
-        "versions": found.versions[:VERSIONS_SHOWN],
-        "quarantined": found.quarantined_lines.all()[:QUARANTINED_SHOWN],
+        "next": first + TASKS_SHOWN if first + TASKS_SHOWN < taskset.size else None,
+        "may_run": Project.objects.run_by(request.user).filter(pk=taskset.project_id).exists(),
+        "versions": taskset.versions[:VERSIONS_SHOWN],
+        "quarantined": taskset.quarantined_lines.all()[:QUARANTINED_SHOWN],
         "runs": runs,
         "histograms": drawn,
-        "ends": find_hardest_and_easiest(found, chosen) if chosen else None,
+        "ends": find_hardest_and_easiest(taskset, chosen) if chosen else None,
         "asking": asking,
-        "waiting": _waiting(asking, found),
-        "scales": found.scales.order_by("name")[:SCALES_SHOWN],
-        "made": found.made_of_it[:MADE_SHOWN],
+        "waiting": _waiting(asking, taskset),
+        "scales": taskset.scales.order_by("name")[:SCALES_SHOWN],
+        "made": taskset.made_of_it[:MADE_SHOWN],
     }
     return render(request, "dashboard/taskset.html", context)

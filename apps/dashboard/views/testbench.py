@@ -81,58 +81,64 @@ def bench(request: SignedInRequest, project: str) -> HttpResponse:
 
     `rollout=` and `case=` fill it from a stored rollout or case.
     """
-    found = _project(request, project)
+    managed_project = _project(request, project)
     if request.method != "POST":
-        return _page(request, found, BenchForm(found, initial=_initial(request, found)))
-    form = BenchForm(found, request.POST)
+        return _page(
+            request,
+            managed_project,
+            BenchForm(managed_project, initial=_initial(request, managed_project)),
+        )
+    form = BenchForm(managed_project, request.POST)
     if request.POST.get("act") == "add":  # another box, nothing is checked yet
-        filled = BenchForm(found, initial=_as_typed(form))
+        filled = BenchForm(managed_project, initial=_as_typed(form))
         filled.add_box()
-        return _page(request, found, filled)
-    if form.is_valid() and form.wanted is not None:
+        return _page(request, managed_project, filled)
+    if form.is_valid() and form.trial_request is not None:
         try:
             return redirect(
-                "test-bench-trial", project, queue_trial(found, request.user, form.wanted).pk
+                "test-bench-trial",
+                project,
+                queue_trial(managed_project, request.user, form.trial_request).pk,
             )
         except Refused as refused:
             form.add_error(None, f"{str(refused).capitalize()}.")
-    return _page(request, found, form, status=422)
+    return _page(request, managed_project, form, status=422)
 
 
 @require_safe
 @login_required
 def trial(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners and researchers of the project: the verdicts, beside the form as it was filled."""
-    found = _trial(request, project, pk)
-    form = BenchForm(found.project, initial=filled_by(found))
-    return _page(request, found.project, form, found)
+    shown_trial = _trial(request, project, pk)
+    form = BenchForm(shown_trial.project, initial=filled_by(shown_trial))
+    return _page(request, shown_trial.project, form, shown_trial)
 
 
 @require_safe
 @login_required
 def trial_now(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners and researchers of the project: the polled part of the page."""
-    found = _trial(request, project, pk)
-    return render(request, "dashboard/_testbench_now.html", _trial_context(found))
+    trial = _trial(request, project, pk)
+    return render(request, "dashboard/_testbench_now.html", _trial_context(trial))
 
 
 @require_POST
 @login_required
 def keep_as_case(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners and researchers of the project: make a scored reply a case of the regression set."""
-    found = _trial(request, project, pk)
-    place = _place(request, found)
+    trial = _trial(request, project, pk)
+    place = _place(request, trial)
     expected = request.POST.get("expected", "").strip()
     note = request.POST.get("note", "").strip()
     try:
         reward = _expected(expected)
         if len(note) > LONGEST_NOTE:
             raise Refused(f"note: it has {len(note)} characters; the maximum is {LONGEST_NOTE}")
-        case, is_new = keep_case(found, place, reward, note, request.user)
+        case, is_new = keep_case(trial, place, reward, note, request.user)
     except Refused as refused:
         wrong = {place: (expected, note, error_sentence(refused))}
-        form = BenchForm(found.project, initial=filled_by(found))
-        return _page(request, found.project, form, found, typed=wrong, status=422)
+        form = BenchForm(trial.project, initial=filled_by(trial))
+        return _page(request, trial.project, form, trial, typed=wrong, status=422)
     what = "added to" if is_new else "changed in"
     state = "holds" if case.holds else "does not hold yet"
     messages.success(request, f"Case {case.pk} {what} the regression set; it {state}.")
@@ -143,14 +149,16 @@ def keep_as_case(request: SignedInRequest, project: str, pk: int) -> HttpRespons
 @login_required
 def cases(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners and researchers of the project: its regression set; a POST scores it again."""
-    found = _project(request, project)
+    managed_project = _project(request, project)
     if request.method == "POST":
         try:
-            ask_check(found, request.user)
+            ask_check(managed_project, request.user)
         except Refused as refused:
             messages.error(request, f"Not checked: {refused}.")
         return redirect("test-bench-cases", project)
-    return render(request, "dashboard/testbench_cases.html", _cases_context(request, found))
+    return render(
+        request, "dashboard/testbench_cases.html", _cases_context(request, managed_project)
+    )
 
 
 @require_safe
@@ -165,8 +173,8 @@ def cases_now(request: SignedInRequest, project: str) -> HttpResponse:
 @login_required
 def remove_case(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners and researchers of the project: delete a case."""
-    found = _project(request, project)
-    delete_case(get_object_or_404(found.regression_cases, pk=pk), request.user)
+    managed_project = _project(request, project)
+    delete_case(get_object_or_404(managed_project.regression_cases, pk=pk), request.user)
     messages.success(request, f"Case {pk} deleted.")
     return redirect("test-bench-cases", project)
 
@@ -176,15 +184,15 @@ def _project(request: SignedInRequest, slug: str) -> Project:
 
     Raises Http404 for a stranger, PermissionDenied for other members.
     """
-    found = get_object_or_404(Project.objects.visible_to(request.user).distinct(), slug=slug)
-    if not Project.objects.run_by(request.user).filter(pk=found.pk).exists():
+    project = get_object_or_404(Project.objects.visible_to(request.user).distinct(), slug=slug)
+    if not Project.objects.run_by(request.user).filter(pk=project.pk).exists():
         raise PermissionDenied("Only owners and researchers of this project can test its scorers.")
-    return found
+    return project
 
 
 def _trial(request: SignedInRequest, project: str, pk: int) -> Trial:
-    found = _project(request, project)
-    return get_object_or_404(found.trials.select_related("by", "project"), pk=pk)
+    managed_project = _project(request, project)
+    return get_object_or_404(managed_project.trials.select_related("by", "project"), pk=pk)
 
 
 def _initial(request: SignedInRequest, project: Project) -> dict[str, Any]:
@@ -194,8 +202,8 @@ def _initial(request: SignedInRequest, project: Project) -> dict[str, Any]:
             run__project=project, run__in=Run.objects.visible_to(request.user)
         )
         beside = ("run__project", "group__task__taskset")
-        found = get_object_or_404(seen.select_related(*beside), pk=_id(number))
-        return filled_by_rollout(found)
+        rollout = get_object_or_404(seen.select_related(*beside), pk=_id(number))
+        return filled_by_rollout(rollout)
     if number := request.GET.get("case", ""):
         return filled_by(get_object_or_404(project.regression_cases, pk=_id(number)))
     return {"scorer": request.GET.get("scorer", "")}
@@ -213,11 +221,11 @@ def _as_typed(form: BenchForm) -> dict[str, Any]:
     return {**values, "reply": form.replies}
 
 
-def _place(request: SignedInRequest, found: Trial) -> int:
+def _place(request: SignedInRequest, trial: Trial) -> int:
     place = request.POST.get("place", "")
     if not (place.isascii() and place.isdecimal() and len(place) < 4):
         raise Http404("no such reply")
-    if int(place) >= len(found.verdicts):
+    if int(place) >= len(trial.verdicts):
         raise Http404("that reply has no verdict")
     return int(place)
 
@@ -239,7 +247,7 @@ def _page(
     request: SignedInRequest,
     project: Project,
     form: BenchForm,
-    found: Trial | None = None,
+    trial: Trial | None = None,
     typed: Mapping[int, tuple[str, str, str]] | None = None,
     status: int = 200,
 ) -> HttpResponse:
@@ -255,36 +263,36 @@ def _page(
         "cases": own.count(),
         "differ": own.filter(holds=False).count(),
         "trials": project.trials.select_related("by")[:TRIALS_SHOWN],
-        **(_trial_context(found, typed) if found else {}),
+        **(_trial_context(trial, typed) if trial else {}),
     }
     return render(request, "dashboard/testbench.html", context, status=status)
 
 
 def _trial_context(
-    found: Trial, typed: Mapping[int, tuple[str, str, str]] | None = None
+    trial: Trial, typed: Mapping[int, tuple[str, str, str]] | None = None
 ) -> dict[str, Any]:
-    asks = found.scorer in scorers.scorer_names() and scorers.find_scorer(found.scorer).asks
+    asks = trial.scorer in scorers.scorer_names() and scorers.find_scorer(trial.scorer).asks
     return {
-        "trial": found,
-        "project": found.project,
+        "trial": trial,
+        "project": trial.project,
         "rows": [
-            _row(found, place, reply["text"], (typed or {}).get(place))
-            for place, reply in enumerate(found.replies)
+            _row(trial, place, reply["text"], (typed or {}).get(place))
+            for place, reply in enumerate(trial.replies)
         ],
-        "judges_alone": judges_alone(found.scorer),
+        "judges_alone": judges_alone(trial.scorer),
         "asks": asks,
         "longest_note": LONGEST_NOTE,
     }
 
 
-def _row(found: Trial, place: int, text: str, typed: tuple[str, str, str] | None) -> Row:
-    if place >= len(found.verdicts):
+def _row(trial: Trial, place: int, text: str, typed: tuple[str, str, str] | None) -> Row:
+    if place >= len(trial.verdicts):
         return Row(place, text)
-    verdict = found.verdicts[place]
+    verdict = trial.verdicts[place]
     value = verdict["value"]
     expected, note, wrong = typed or (UNDECIDED if value is None else f"{value:.12g}", "", "")
     read = read_as(verdict["details"])
-    reference = reference_in(verdict["details"], found.task["answer"])
+    reference = reference_in(verdict["details"], trial.task["answer"])
     return Row(place, text, verdict, read, reference, expected, note, wrong)
 
 

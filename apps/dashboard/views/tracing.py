@@ -34,11 +34,11 @@ def trace(
     """
     run = steered_run(request, project, slug)
     versions = run.weight_versions.exclude(state="refused").order_by("-version")
-    known = (
+    traced = (
         get_object_or_404(versions, version=version) if version is not None else versions.first()
     )
-    assert known is not None  # every run begins with version 0
-    shapings, has_older = trace_weights(known, _cursor(request))
+    assert traced is not None  # every run begins with version 0
+    shapings, has_older = trace_weights(traced, _cursor(request))
     numbers = {number for shaping in shapings for number in shaping.models}
     models = {
         model.number: model for model in RaterModel.objects.filter(run=run, number__in=numbers)
@@ -46,7 +46,7 @@ def trace(
     context = {
         "section": "runs",
         "run": run,
-        "version": known,
+        "version": traced,
         "versions": versions[:VERSIONS_OFFERED],
         "rows": [_row(shaping, models) for shaping in shapings],
         "older": shapings[-1].step.number if has_older else None,
@@ -83,23 +83,23 @@ def rating(request: SignedInRequest, pk: int) -> HttpResponse:
 
     Blind raters do not see these: whether a reply was used reveals its ratings.
     """
-    found = get_object_or_404(
+    shown_rating = get_object_or_404(
         Rating.objects.visible_to(request.user).select_related(
             "run__project", "rater", "item", "rollout"
         ),
         pk=pk,
     )
-    steers = may_steer(request, found.run)
-    if not steers and found.rater_id != request.user.pk:
+    steers = may_steer(request, shown_rating.run)
+    if not steers and shown_rating.rater_id != request.user.pk:
         raise Http404("rating not found")
-    is_open = sees_judgements(request.user, found.run)
+    is_open = sees_judgements(request.user, shown_rating.run)
     context = {
         "section": "runs" if steers else "rate",
-        "run": found.run,
-        "rating": found,
-        "words": list_rating_fields(found)["words"],
-        "trace": forward(found) if is_open else None,
-        "group": find_rated_group(found),
+        "run": shown_rating.run,
+        "rating": shown_rating,
+        "words": list_rating_fields(shown_rating)["words"],
+        "trace": forward(shown_rating) if is_open else None,
+        "group": find_rated_group(shown_rating),
         "steers": steers,
         "is_open": is_open,
     }
@@ -116,7 +116,7 @@ def _row(shaping: UpdateInfluence, models: dict[int, RaterModel]) -> dict:
     shown = shaping.ratings[:RATINGS_SHOWN]
     return {
         "shaping": shaping,
-        "said": [list_rating_fields(rating) for rating in shown],
+        "ratings": [list_rating_fields(rating) for rating in shown],
         "more": len(shaping.ratings) - len(shown),
         "models": used,
     }

@@ -147,7 +147,7 @@ class Pushing(Exporting):
 
 
 FORMS = {"promote": Promotion, "branch": Branching, "export": Exporting, "push": Pushing}
-SAID = {
+MESSAGES = {
     "promote": "Creating policy {slug} from version {version}. The version is now pinned.",
     "branch": "Creating run {slug} from version {version}.",
     "export": "Exporting version {version}.",
@@ -163,12 +163,12 @@ def act_on_version(
 ) -> HttpResponse:
     """Owners and researchers of the project: pin, unpin, promote, branch, export, push."""
     run = steered_run(request, project, slug)
-    found = get_version(run, version)
+    model_version = get_version(run, version)
     try:
         if verb in ("pin", "unpin"):
-            found.pin(request.user, is_kept=verb == "pin")
-        elif verb in SAID:
-            return _order(request, run, found, verb)
+            model_version.pin(request.user, is_kept=verb == "pin")
+        elif verb in MESSAGES:
+            return _order(request, run, model_version, verb)
         else:
             raise Http404(verb)
     except NotPossible as error:
@@ -187,7 +187,7 @@ def _order(request: SignedInRequest, run: Run, version: WeightVersion, verb: str
     data = dict(form.cleaned_data)
     secret = data.pop("token", "")
     ExportJob.place(verb, version, request.user, secret, **data)
-    messages.success(request, SAID[verb].format(version=version.version, **data))
+    messages.success(request, MESSAGES[verb].format(version=version.version, **data))
     return redirect("run-weight", run.project.slug, run.slug, version.version)
 
 
@@ -212,14 +212,18 @@ def stream_export_zip(
 def adapter(request: SignedInRequest, project: str, slug: str, version: int) -> HttpResponseBase:
     """Owners and researchers of the project: an unmerged adapter version as a zip stream."""
     run = steered_run(request, project, slug)
-    found = get_version(run, version)
-    content = read_version_content(found)
+    model_version = get_version(run, version)
+    content = read_version_content(model_version)
     if isinstance(content, str) or content.manifest.base is None:
         raise Http404(content if isinstance(content, str) else "this version has full weights")
-    name = f"{version_folder_name(found)}-adapter"
-    pieces = adapter_zipped(Path(found.folder), name, run.policy.slug)
+    name = f"{version_folder_name(model_version)}-adapter"
+    pieces = adapter_zipped(Path(model_version.folder), name, run.policy.slug)
     AuditEntry.record(
-        "weight version downloaded", found.address, request.user, run.project, form="adapter"
+        "weight version downloaded",
+        model_version.address,
+        request.user,
+        run.project,
+        form="adapter",
     )
     return stream_download(request, pieces, "application/zip", f"{name}.zip")
 

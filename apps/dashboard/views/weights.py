@@ -106,11 +106,11 @@ def manifest(request: SignedInRequest, project: str, slug: str, version: int) ->
 def version_now(request: SignedInRequest, project: str, slug: str, version: int) -> HttpResponse:
     """Owners and researchers of the project: the state of jobs of the version, polled."""
     run = steered_run(request, project, slug)
-    found = get_version(run, version)
-    orders = list_export_jobs(found)
+    model_version = get_version(run, version)
+    orders = list_export_jobs(model_version)
     context = {
         "run": run,
-        "version": found,
+        "version": model_version,
         "orders": orders,
         "is_busy": any(order.is_open for order in orders),
     }
@@ -119,40 +119,40 @@ def version_now(request: SignedInRequest, project: str, slug: str, version: int)
 
 def version_context(request: SignedInRequest, run: Run, number: int) -> dict:
     """Return the context of a version's page. Raise Http404."""
-    found = get_version(run, number)
-    content = version_line.read_version_content(found)
+    version = get_version(run, number)
+    content = version_line.read_version_content(version)
     steers = may_steer(request, run)
-    orders = list_export_jobs(found) if steers else []
+    orders = list_export_jobs(version) if steers else []
     line = run.weight_versions.filter(version__gte=max(0, number - NEIGHBOURS // 2)).order_by(
         "version"
     )[: NEIGHBOURS + 1]
     context = {
         "content": content if isinstance(content, version_line.Content) else None,
         "no_content": content if isinstance(content, str) else "",
-        "way": version_line.list_publication_stages(found),
-        "engines": version_line.list_acknowledgements(found),
-        "origin": version_line.find_version_origin(found),
-        "reward": version_line.mean_reward_while_newest(found),
-        "bars": version_line.build_movement_bars(found.movement),
-        "branches": list(found.branches.all()),
+        "way": version_line.list_publication_stages(version),
+        "engines": version_line.list_acknowledgements(version),
+        "origin": version_line.find_version_origin(version),
+        "reward": version_line.mean_reward_while_newest(version),
+        "bars": version_line.build_movement_bars(version.movement),
+        "branches": list(version.branches.all()),
     }
     offered = {
         "orders": orders,
         "is_busy": any(one.is_open for one in orders),
         "no_branch": why_no_branch(run),
         "branch_slug": free_name(f"{run.slug[:42]}-from-v{number}", run.project.runs.all()),
-        "policy_slug": free_name(name_of_policy(found), run.project.policies.all()),
+        "policy_slug": free_name(name_of_policy(version), run.project.policies.all()),
         "is_stoppable": run.state not in Run.ENDED,
     }
     beside = {
         "section": "runs",
         "run": run,
-        "version": found,
+        "version": version,
         "line": list(line),
         "steers": steers,
         "is_open": True,
     }
-    return {**beside, **context, **offered, **list_export_formats(found)}
+    return {**beside, **context, **offered, **list_export_formats(version)}
 
 
 def list_export_formats(version: WeightVersion) -> dict:
@@ -178,9 +178,9 @@ def _offered_form(name: str, why_not: str = "") -> dict:
 
 def get_version(run: Run, number: int) -> WeightVersion:
     """Return the version of this number. Raise Http404."""
-    found = get_object_or_404(run.weight_versions.select_related("parent"), version=number)
-    found.run = run
-    return found
+    version = get_object_or_404(run.weight_versions.select_related("parent"), version=number)
+    version.run = run
+    return version
 
 
 def list_export_jobs(version: WeightVersion) -> list[ExportJob]:

@@ -90,18 +90,18 @@ def worker_now(request: SignedInRequest, pk: int) -> HttpResponse:
     return render(request, "dashboard/_worker_now.html", _worker_context(request, _worker(pk)))
 
 
-def _worker_context(request: SignedInRequest, found: Worker) -> dict:
-    (seen,) = seen_by(request.user, [found])
-    held = Group.objects.leased().filter(lease_owner=found.key, state__in=Group.OPEN)
+def _worker_context(request: SignedInRequest, worker: Worker) -> dict:
+    (seen,) = seen_by(request.user, [worker])
+    held = Group.objects.leased().filter(lease_owner=worker.key, state__in=Group.OPEN)
     return {
         "seen": seen,
-        "worker": found,
+        "worker": worker,
         "is_keeper": is_keeper(request.user),
         "may_order": _may_order(request.user),
         "lease_s": settings.LEASE_SECONDS,
         "groups": held.count(),
-        "trains": Run.objects.leased().filter(lease_owner=found.key).count(),
-        "lines": newest_of_worker(request.user, found.key, LINES_SHOWN),
+        "trains": Run.objects.leased().filter(lease_owner=worker.key).count(),
+        "lines": newest_of_worker(request.user, worker.key, LINES_SHOWN),
     }
 
 
@@ -116,36 +116,36 @@ def order_worker(request: SignedInRequest, pk: int, verb: str) -> HttpResponse:
         raise PermissionDenied(f"You need the permission {ORDER_PERMISSION} to control workers.")
     if verb not in ORDERS:
         raise Http404(verb)
-    found = _worker(pk)
+    worker = _worker(pk)
     try:
         reason = check_reason(request.POST.get("reason", ""))
     except NotAReason as error:
         messages.error(request, f"Nothing was changed: {error}")
-        return redirect("worker", found.pk)
-    if not found.is_of_runs:
+        return redirect("worker", worker.pk)
+    if not worker.is_of_runs:
         messages.error(
             request,
-            f"Nothing was changed: {found.role} does no work for runs, so you can’t drain or"
+            f"Nothing was changed: {worker.role} does no work for runs, so you can’t drain or"
             " quarantine it.",
         )
-    elif found.stopped_at is not None:
+    elif worker.stopped_at is not None:
         messages.error(request, "Nothing was changed: this process has stopped.")
-    elif verb == "quarantine" and request.POST.get("name", "").strip() != str(found.pid):
+    elif verb == "quarantine" and request.POST.get("name", "").strip() != str(worker.pid):
         messages.error(
             request,
-            f"The worker was not quarantined. To confirm, type its process ID: {found.pid}.",
+            f"The worker was not quarantined. To confirm, type its process ID: {worker.pid}.",
         )
     elif verb == "quarantine":
-        held = quarantine(found, request.user, reason)
+        held = quarantine(worker, request.user, reason)
         summary = ", ".join(f"{count} {what}" for what, count in held.items() if count) or "nothing"
         messages.success(
             request, (f"Quarantined. It held {summary}, which other workers can now take over.")
         )
     else:
-        found.tell(ORDERS[verb], request.user, reason)
+        worker.tell(ORDERS[verb], request.user, reason)
         words = "takes no new work" if verb == "drain" else "takes new work again"
         messages.success(request, f"The worker {words}, within a few seconds.")
-    return redirect("worker", found.pk)
+    return redirect("worker", worker.pk)
 
 
 def _may_order(user: User) -> bool:

@@ -70,25 +70,25 @@ def next_pairs(
     held: Collection[Pair] = (),
 ) -> list[Pair]:
     """Return up to `most` pairs that this person has not judged, without those in `held`."""
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     given = {one.pk: one.votes for one in pairings}
     mine = {one.pk: progress.by_pairing.get(one.pk, 0) for one in pairings}
     for pair in held:
         given[pair.pairing.pk] += 1
     open_ones = [one for one in pairings if mine[one.pk] < one.size]
-    while open_ones and len(found) < most:
+    while open_ones and len(pairs) < most:
         pairing = min(
             open_ones,
             key=lambda one: (given[one.pk], arena_bytes(arena, "pairing", user.pk, one.pk)),
         )
-        drawn = _load_pair(user, arena, pairing, [*held, *found], mine[pairing.pk])
+        drawn = _load_pair(user, arena, pairing, [*held, *pairs], mine[pairing.pk])
         if drawn is None:
             open_ones.remove(pairing)
         else:
-            found.append(drawn)
+            pairs.append(drawn)
             given[pairing.pk] += 1
             mine[pairing.pk] += 1
-    return found
+    return pairs
 
 
 def _load_pair(
@@ -114,7 +114,7 @@ def _load_pair(
     for places in (SECOND, FRESH) if luck < arena.again else (FRESH,):
         if row := _first(places, parameters):
             return Pair(pairing, *row)
-    row = _first(HEARD, parameters)
+    row = _first(JUDGED, parameters)
     return Pair(pairing, *row) if row else None
 
 
@@ -155,18 +155,18 @@ FRESH = """
                     SELECT generate_series(0, %(tasks)s::bigint * %(samples)s - 1)
                         AS place) counted) walked) shifted) placed
     WHERE (index, n) NOT IN (SELECT index, sample_index
-        FROM said) AND (index, n) NOT IN (SELECT task, sample FROM held)"""
+        FROM judged) AND (index, n) NOT IN (SELECT task, sample FROM held)"""
 # Positions that others judged and this person did not, those with the fewest opinions first.
-HEARD = """
+JUDGED = """
     SELECT index, sample_index AS n,
         row_number() OVER (
             ORDER BY opinions,
                 (sample_index + 65536 * %(samples)s::bigint - (hashint4extended(index,
                     %(seed)s) & 65535)) %% %(samples)s,
                 hashint8extended(index, %(seed)s)) AS place
-    FROM said WHERE mine IS NOT TRUE AND index < %(tasks)s AND sample_index < %(samples)s
+    FROM judged WHERE mine IS NOT TRUE AND index < %(tasks)s AND sample_index < %(samples)s
         AND (index, sample_index) NOT IN (SELECT task, sample FROM held)"""
-SECOND = HEARD + " AND opinions = 1"
+SECOND = JUDGED + " AND opinions = 1"
 # The first position at which both answers exist and differ. Each is looked up by itself, in order,
 # until one is found: OFFSET 0 keeps the planner from joining whole runs and sets instead, which it
 # does when its estimate is slightly wrong.
@@ -180,12 +180,12 @@ NEXT = f"""
         SELECT DISTINCT ON (task_id, sample_index, rater_id) task_id, sample_index, rater_id, choice
         FROM evaluation_vote WHERE pairing_id = %(pairing)s
             ORDER BY task_id, sample_index, rater_id, id DESC),
-    said AS MATERIALIZED (
+    judged AS MATERIALIZED (
         SELECT t.index, sample_index, count(*) AS opinions, bool_or(rater_id = %(rater)s) AS mine
         FROM newest JOIN tasksets_task t ON t.id = task_id WHERE choice <> 'back' GROUP BY 1, 2),
     held AS MATERIALIZED (
         SELECT * FROM unnest(%(held_tasks)s::int[], %(held_samples)s::int[]) held(task, sample)),
-    places AS MATERIALIZED (SELECT * FROM ({{places}}) found LIMIT %(limit)s OFFSET %(offset)s)
+    places AS MATERIALIZED (SELECT * FROM ({{places}}) ordered LIMIT %(limit)s OFFSET %(offset)s)
     SELECT t.id, places.index, places.n FROM (SELECT * FROM places ORDER BY place OFFSET 0) places
         CROSS JOIN LATERAL {ANSWER.format(run="one")} a
         CROSS JOIN LATERAL {ANSWER.format(run="other")} b

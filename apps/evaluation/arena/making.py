@@ -97,19 +97,19 @@ def _runs(project: Project, evaluations: Sequence[int]) -> list[Run]:
         raise ConfigError(
             {"contestants": f"choose {FEWEST} to {MOST} evaluations; you chose {len(chosen)}"}
         )
-    found = {
+    run_by_id = {
         run.pk: run for run in contestable(project).filter(pk__in=chosen).select_related("taskset")
     }
-    if len(found) < len(chosen):
+    if len(run_by_id) < len(chosen):
         raise ConfigError(
             {"contestants": f"must be complete evaluations of project {project.slug!r}"}
         )
-    if len({run.taskset_id for run in found.values()}) > 1:
-        names = ", ".join(sorted({run.taskset.slug for run in found.values() if run.taskset}))
+    if len({run.taskset_id for run in run_by_id.values()}) > 1:
+        names = ", ".join(sorted({run.taskset.slug for run in run_by_id.values() if run.taskset}))
         raise ConfigError(
             {"contestants": f"must be evaluations on the same taskset; these are on {names}"}
         )
-    return [found[pk] for pk in chosen]
+    return [run_by_id[pk] for pk in chosen]
 
 
 # For each two contestants: the number of pairs with different answers, and with equal ones.

@@ -54,9 +54,9 @@ def find_pair(arena: Arena, pairings: Sequence[Pairing], user: User, name: objec
         return None
     index = int(parts[0])
     sample = int(parts[1])
-    found = (Pair(pairing, 0, index, sample) for pairing in pairings)
+    candidates = (Pair(pairing, 0, index, sample) for pairing in pairings)
     pair = next(
-        (one for one in found if hmac.compare_digest(name_pair(arena, user, one), name)), None
+        (one for one in candidates if hmac.compare_digest(name_pair(arena, user, one), name)), None
     )
     if pair is None or index >= arena.tasks or sample >= arena.samples:
         return None

@@ -197,11 +197,11 @@ def fit_strengths(wins: np.ndarray) -> tuple[list[Strength | None], list[str]]:
     field = chances.sum(1) / (len(wins) - 1)
     middle = POINTS * fitted.scores
     half = POINTS * Z95 * fitted.errors
-    found: list[Strength | None] = [
+    strengths: list[Strength | None] = [
         Strength(*map(float, row))
         for row in zip(middle, middle - half, middle + half, field, strict=True)
     ]
-    return found, [""] * len(wins)
+    return strengths, [""] * len(wins)
 
 
 def _why(wins: np.ndarray) -> list[str]:
@@ -265,7 +265,7 @@ COUNTED = f"""
             votes)), '[]') FROM (
             SELECT s.pairing_id, t.domain, s.choice, s.first_on_left, count(*) AS votes
             FROM standing s JOIN tasksets_task t ON t.id = s.task_id GROUP BY 1, 2, 3, 4
-                ORDER BY 1, 2, 3, 4) said),
+                ORDER BY 1, 2, 3, 4) counted),
         (SELECT coalesce(json_agg(json_build_array(one, other, neither, pairs)), '[]') FROM (
             SELECT one, other, neither, count(*) AS pairs FROM (
                 SELECT count(*) FILTER (WHERE choice = 'first') AS one,

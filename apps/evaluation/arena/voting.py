@@ -89,17 +89,17 @@ def _append(
     """Append a row; `only_after` must still be the person's newest vote. Raises Refused."""
     lock_one(Pairing.objects.filter(pk=pair.pairing.pk))
     where = {"pairing": pair.pairing, "task_id": pair.task_id, "sample_index": pair.sample}
-    known = Vote.objects.filter(rater=user, client_uuid=client_uuid).first()
-    if known:
+    existing = Vote.objects.filter(rater=user, client_uuid=client_uuid).first()
+    if existing:
         if (
-            any(getattr(known, field) != value for field, value in where.items())
-            or known.choice != choice
+            any(getattr(existing, field) != value for field, value in where.items())
+            or existing.choice != choice
         ):
             raise Refused(
                 "used_uuid",
                 "This client_uuid was already used for another vote. Use a new one.",
             )
-        return CastVote(known.pk, False)
+        return CastVote(existing.pk, False)
     if Arena.objects.filter(pk=arena.pk, closed_at__isnull=False).exists():
         raise Refused(
             "closed",

@@ -87,8 +87,13 @@ def behaviour_of(pairs: Sequence[Pair]) -> Behaviour:
         for change, strength in one.changes:
             by_change[change].append((strength, one))
     clusters = [
-        Cluster(change, len(found), len(found) / len(pairs), _typical(found))
-        for change, found in by_change.items()
+        Cluster(
+            change,
+            len(pairs_of_change),
+            len(pairs_of_change) / len(pairs),
+            _typical(pairs_of_change),
+        )
+        for change, pairs_of_change in by_change.items()
     ]
     clusters.sort(
         key=lambda one: (
@@ -107,10 +112,10 @@ def _read(pair: Pair) -> _Read:
     return _Read(pair, one, read(pair.other.text, pair.other.stop_reason))
 
 
-def _changes(found: _Read) -> Iterator[tuple[Change, float]]:
+def _changes(read_pair: _Read) -> Iterator[tuple[Change, float]]:
     """Yield the changes of a pair with their strengths."""
-    one = found.one
-    other = found.other
+    one = read_pair.one
+    other = read_pair.other
     yield from _length(len(one.words), len(other.words))
     if one.refuses != other.refuses:
         yield Change("refusal", "refuses" if other.refuses else "no longer refuses"), 1.0
@@ -122,7 +127,7 @@ def _changes(found: _Read) -> Iterator[tuple[Change, float]]:
         yield Change("format", f"has {name}"), 1.0
     for name in sorted(one.formats - other.formats):
         yield Change("format", f"no longer has {name}"), 1.0
-    yield from _rewards(found.pair.one.values, found.pair.other.values)
+    yield from _rewards(read_pair.pair.one.values, read_pair.pair.other.values)
 
 
 def _length(one: int, other: int) -> Iterator[tuple[Change, float]]:
@@ -142,9 +147,9 @@ def _rewards(
             yield Change("reward", f"{scorer} {'higher' if by > 0 else 'lower'}"), abs(by)
 
 
-def _wording_changes(found: _Read, phrases: Sequence[Phrase]) -> Iterator[tuple[Change, float]]:
-    had = phrases_in(found.one.words)
-    has = phrases_in(found.other.words)
+def _wording_changes(read_pair: _Read, phrases: Sequence[Phrase]) -> Iterator[tuple[Change, float]]:
+    had = phrases_in(read_pair.one.words)
+    has = phrases_in(read_pair.other.words)
     for phrase in phrases:
         is_gained = phrase.words in has and phrase.words not in had
         is_lost = phrase.words in had and phrase.words not in has
@@ -154,11 +159,12 @@ def _wording_changes(found: _Read, phrases: Sequence[Phrase]) -> Iterator[tuple[
             yield Change(WORDING, f"no longer says “{phrase.text}”"), 1.0
 
 
-def _typical(found: Sequence[tuple[float, _Read]]) -> list[Pair]:
+def _typical(read_pairs: Sequence[tuple[float, _Read]]) -> list[Pair]:
     """Return the pairs nearest to the median strength that show the fewest other changes."""
-    strengths = sorted(strength for strength, _ in found)
+    strengths = sorted(strength for strength, _ in read_pairs)
     median = strengths[len(strengths) // 2]
     ordered = sorted(
-        found, key=lambda one: (len(one[1].changes), abs(one[0] - median), one[1].pair.one.rollout)
+        read_pairs,
+        key=lambda one: (len(one[1].changes), abs(one[0] - median), one[1].pair.one.rollout),
     )
     return [one.pair for _, one in ordered[:EXAMPLES]]

@@ -68,7 +68,10 @@ def language_of(text: str, words: tuple[str, ...]) -> str:
     script = scripts.most_common(1)[0][0]
     if script != "latin":
         return script.capitalize() if script != "cjk" else "Chinese characters"
-    counted = {name: sum(word in known for word in words) for name, known in LANGUAGES.items()}
+    counted = {
+        name: sum(word in common_words for word in words)
+        for name, common_words in LANGUAGES.items()
+    }
     best, second = sorted(counted, key=lambda name: -counted[name])[:2]
     is_clear = counted[best] >= FEWEST_KNOWN and counted[best] > counted[second]
     return best if is_clear else ""

@@ -52,12 +52,12 @@ def changed_phrases(pairs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> lis
         has = phrases_in(after)
         gained.update(has - had)
         lost.update(had - has)
-    found = [
+    changed = [
         Phrase(words, gained[words], lost[words])
         for words in gained.keys() | lost.keys()
         if max(gained[words], lost[words]) >= FEWEST
     ]
-    sure = [phrase for phrase in found if abs(phrase.certainty) >= SURE]
+    sure = [phrase for phrase in changed if abs(phrase.certainty) >= SURE]
     sure.sort(key=lambda one: (-abs(one.certainty), -len(one.words), one.words))
     return _without_nested(sure)
 

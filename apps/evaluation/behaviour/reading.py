@@ -52,9 +52,9 @@ def _replies(run: Run, tasks: int, samples: int) -> dict[Place, tuple[int, Reply
 
 
 def _values(rollouts: list[int]) -> dict[int, dict[str, float]]:
-    found: dict[int, dict[str, float]] = defaultdict(dict)
+    values_by_rollout: dict[int, dict[str, float]] = defaultdict(dict)
     current = Reward.objects.filter(rollout__in=rollouts, is_current=True, value__isnull=False)
     for rollout, scorer, value in current.order_by("pk").values_list("rollout", "scorer", "value"):
         assert value is not None  # as filtered
-        found[rollout][scorer] = value
-    return found
+        values_by_rollout[rollout][scorer] = value
+    return values_by_rollout

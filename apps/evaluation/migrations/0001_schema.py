@@ -249,7 +249,7 @@ class Migration(migrations.Migration):
                             models.ForeignKey(
                                 db_index=False,
                                 on_delete=django.db.models.deletion.PROTECT,
-                                related_name="said",
+                                related_name="cast_votes",
                                 to="evaluation.pairing",
                             ),
                         ),

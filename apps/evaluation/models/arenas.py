@@ -144,7 +144,7 @@ class Vote(models.Model):
         BACK = "back", "withdrawn"
 
     pairing = models.ForeignKey(
-        Pairing, on_delete=models.PROTECT, related_name="said", db_index=False
+        Pairing, on_delete=models.PROTECT, related_name="cast_votes", db_index=False
     )
     task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="+")
     sample_index = models.PositiveSmallIntegerField()

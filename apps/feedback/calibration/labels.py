@@ -41,13 +41,13 @@ def load_newest_labels(run: Run) -> list[Label]:
     for vote in votes:
         of_group[vote.group].append(vote)
     # By group and rollout: a rollout of another group was only ranked among them, as an anchor.
-    found: dict[tuple[int, int], float] = {}
+    value_by_reply: dict[tuple[int, int], float] = {}
     for group, own in of_group.items():
         _, words, flags = aggregate_votes(own, people, qualities)
-        found |= {
+        value_by_reply |= {
             (group, rollout): word.value for rollout, word in words.items() if rollout not in flags
         }
-    newest = sorted({rollout for _, rollout in found}, reverse=True)[:NEWEST]
+    newest = sorted({rollout for _, rollout in value_by_reply}, reverse=True)[:NEWEST]
     finished = Rollout.objects.filter(
         pk__in=newest, run=run, state=Rollout.State.FINISHED
     ).without_anchors()
@@ -55,9 +55,9 @@ def load_newest_labels(run: Run) -> list[Label]:
         "pk", "group", "group__task__domain", "completion_tokens"
     )
     return [
-        Label(pk, group, domain, length, found[group, pk])
+        Label(pk, group, domain, length, value_by_reply[group, pk])
         for pk, group, domain, length in rows
-        if (group, pk) in found
+        if (group, pk) in value_by_reply
     ]
 
 

@@ -94,17 +94,17 @@ def group_labels_by_scorer(
     of: dict[str, dict[int, tuple]] = defaultdict(dict)
     for rollout, scorer, *words in rewards.values_list(*names):
         of[scorer][rollout] = tuple(words)
-    found = {}
+    judged_by_scorer = {}
     for scorer in scorers:
         ends = find_scorer_range(scorer)
         newest = max((version for version, *_ in of[scorer].values()), default=0)
         rows = [
             (label, of[scorer][label.rollout]) for label in labels if label.rollout in of[scorer]
         ]
-        found[scorer] = [
+        judged_by_scorer[scorer] = [
             _build_judged(label, words, ends) for label, words in rows if words[0] == newest
         ]
-    return found
+    return judged_by_scorer
 
 
 def _build_judged(label: Label, words: tuple, ends: tuple[float, float]) -> JudgedReply:

@@ -15,7 +15,7 @@ from django.db import connection
 
 from apps.feedback.expected_benefit import distance_from_people
 from apps.feedback.models import Calibration, Item, Slot
-from apps.feedback.rater_model.learning import foretold
+from apps.feedback.rater_model.learning import predict_rollouts
 from apps.rewards.combining import find_scorer_range
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group
@@ -23,7 +23,7 @@ from apps.runs.models import Run
 from apps.statistics.calibration import BINS, LEAST, scale_to_range
 
 MOST_REORDERED = 1_000  # the most open slots reordered, the most urgent ones
-Said = Mapping[str, float]
+ScorerValues = Mapping[str, float]
 
 
 def orders_by_calibration(run: Run) -> bool:
@@ -37,14 +37,14 @@ def due_by_item(items: Sequence[Item], groups: Iterable[Group]) -> dict[int, dat
     """
     homes = {group.pk: group for group in groups if orders_by_calibration(group.run)}
     ours = [item for item in items if item.group_id in homes]
-    found: dict[int, datetime] = {}
+    due_at_by_item: dict[int, datetime] = {}
     for run in {home.run_id: home.run for home in homes.values()}.values():
         own = [item for item in ours if item.run_id == run.pk]
         far = distances(run, {rollout for item in own for rollout in item.members})
-        found |= {
+        due_at_by_item |= {
             item.pk: _due(homes[item.group_id].deadline_at, run, item.members, far) for item in own
         }
-    return found
+    return due_at_by_item
 
 
 def reorder(run: Run) -> int:
@@ -69,11 +69,11 @@ def reorder(run: Run) -> int:
 
 # Slots that are being claimed are skipped, so that no claim waits for this.
 MOVE = """
-    WITH wanted AS (SELECT * FROM unnest(%s::bigint[], %s::timestamptz[]) AS w(id, due_at)),
+    WITH moved AS (SELECT * FROM unnest(%s::bigint[], %s::timestamptz[]) AS w(id, due_at)),
     free AS MATERIALIZED (
-        SELECT s.id, wanted.due_at FROM feedback_slot s JOIN wanted ON wanted.id = s.id
+        SELECT s.id, moved.due_at FROM feedback_slot s JOIN moved ON moved.id = s.id
         WHERE s.state = 'open' AND abs(extract(epoch
-            FROM s.due_at - wanted.due_at)) > 0.5 FOR NO KEY UPDATE OF s SKIP LOCKED)
+            FROM s.due_at - moved.due_at)) > 0.5 FOR NO KEY UPDATE OF s SKIP LOCKED)
     UPDATE feedback_slot s SET due_at = free.due_at FROM free WHERE s.id = free.id"""
 
 
@@ -94,8 +94,8 @@ def distances(run: Run, rollouts: Collection[int]) -> dict[int, float]:
     """
     names = {choice.scorer for choice in run.settings.rewards}
     scorers, people = _load_values(rollouts, names)
-    unheard = [pk for pk in scorers if pk not in people]
-    model = foretold(run, unheard) if unheard and run.settings.people.rater_model else {}
+    unrated = [pk for pk in scorers if pk not in people]
+    model = predict_rollouts(run, unrated) if unrated and run.settings.people.rater_model else {}
     usual = _usual(run)
     return {
         pk: distance_from_people(
@@ -139,13 +139,15 @@ def _usual(run: Run):
         for scorer, metrics in rows
     }
 
-    def usual(values: Said) -> dict[str, float]:
-        found = {
+    def usual(values: ScorerValues) -> dict[str, float]:
+        bins_by_scorer = {
             scorer: bins.get(scorer, {}).get(min(int(value * BINS), BINS - 1))
             for scorer, value in values.items()
         }
         return {
-            scorer: one["people"] for scorer, one in found.items() if one and one["count"] >= LEAST
+            scorer: one["people"]
+            for scorer, one in bins_by_scorer.items()
+            if one and one["count"] >= LEAST
         }
 
     return usual

@@ -39,13 +39,13 @@ def list_runs_due_for_calibration() -> QuerySet[Run]:
     Runs that were calibrated just now are left out. One index probe per run.
     """
     newest = Rating.objects.filter(run=OuterRef("pk")).order_by("-pk").values("pk")[:1]
-    known = Calibration.objects.filter(run=OuterRef("pk")).order_by("-last_rating")
+    calibrations = Calibration.objects.filter(run=OuterRef("pk")).order_by("-last_rating")
     runs = Run.objects.annotate(
         newest=Subquery(newest),
-        known=Subquery(known.values("last_rating")[:1]),
-        made=Subquery(known.values("made_at")[:1]),
+        last_rating=Subquery(calibrations.values("last_rating")[:1]),
+        made=Subquery(calibrations.values("made_at")[:1]),
     )
-    is_behind = Q(known=None) | Q(newest__gt=F("known"), made__lt=Now() - PAUSE)
+    is_behind = Q(last_rating=None) | Q(newest__gt=F("last_rating"), made__lt=Now() - PAUSE)
     return runs.filter(is_behind, newest__isnull=False).exclude(config__rewards=[]).order_by("-pk")
 
 
@@ -87,8 +87,8 @@ def is_sure(metrics: dict, trust: Trust) -> bool:
     return any(_is_under(metrics[field]["high"], getattr(trust, field)) for field in ASKED)
 
 
-def _is_under(value: float | None, asked: float | None) -> bool:
-    return value is not None and asked is not None and value < asked
+def _is_under(value: float | None, threshold: float | None) -> bool:
+    return value is not None and threshold is not None and value < threshold
 
 
 def _interval(metric: dict) -> str:
@@ -97,13 +97,9 @@ def _interval(metric: dict) -> str:
 
 def alarm_sentence(row: Calibration, why: str) -> str:
     """Return the alarm as a sentence."""
-    where = (
-        ""
-        if row.domain is None
-        else f" on tasks of domain {row.domain}"
-        if row.domain
-        else " on tasks without a domain"
-    )
+    where = ""
+    if row.domain is not None:
+        where = f" on tasks {f'of domain {row.domain}' if row.domain else 'without a domain'}"
     return f"Scorer {row.scorer} misses its target{where}: {why}."
 
 

@@ -59,7 +59,7 @@ class RowSelection:
         digest = hmac.new(settings.SECRET_KEY.encode(), message, hashlib.sha256).hexdigest()
         return f"rater-{digest[:10]}"
 
-    def said_by(self, user: User | None) -> dict[str, object]:
+    def author_fields(self, user: User | None) -> dict[str, object]:
         """Return a row's author, and whether that is a simulated rater.
 
         Both are None for an import without names.
@@ -68,17 +68,17 @@ class RowSelection:
 
     def ratings(self) -> QuerySet[Rating]:
         about = ("item__group__task__taskset", "rollout__group__task__taskset")
-        found = Rating.objects.filter(run=self.run).select_related("rater", *about)
-        found = found.filter(form=self.form) if self.form else found
-        return found.filter(at__gte=self.since) if self.since else found
+        rows = Rating.objects.filter(run=self.run).select_related("rater", *about)
+        rows = rows.filter(form=self.form) if self.form else rows
+        return rows.filter(at__gte=self.since) if self.since else rows
 
     def lessons(self, kind: type[L]) -> QuerySet[L]:
         """Return the run's lessons; with a form other than `rewrite`, none."""
-        found: QuerySet[L] = (
+        rows: QuerySet[L] = (
             QuerySet(kind).filter(run=self.run).select_related("author", "task__taskset")
         )
-        found = found.none() if self.form not in ("", "rewrite") else found
-        return found.filter(at__gte=self.since) if self.since else found
+        rows = rows.none() if self.form not in ("", "rewrite") else rows
+        return rows.filter(at__gte=self.since) if self.since else rows
 
 
 def export_rows(kind: str, selection: RowSelection) -> Iterator[Row]:
@@ -154,10 +154,10 @@ def rating_values(rating: Rating, people: People) -> dict[int, float]:
     if form is None or rating.form in WORDS_ONLY or rating.form == "flag":
         return {}
     try:
-        found = form.values(rating.answer, rating.members, people)
+        values = form.values(rating.answer, rating.members, people)
     except (KeyError, ValueError, ZeroDivisionError):  # the run's rubric has been changed since
         return {}
-    return {pk: value for pk, value in found.items() if value is not None}
+    return {pk: value for pk, value in values.items() if value is not None}
 
 
 def _task_columns(task: Task | None) -> Row:
@@ -182,13 +182,13 @@ def _texts(ratings: list[Rating]) -> dict[int, str]:
 
 def export_groups(selection: RowSelection) -> Iterator[Row]:
     """Yield the admitted groups; with a form, only those that people rated by it."""
-    found = Group.objects.filter(
+    groups = Group.objects.filter(
         run=selection.run, state=Group.State.ADMITTED, draw_index__isnull=False
     )
     if selection.since:
-        found = found.filter(closed_at__gte=selection.since)
+        groups = groups.filter(closed_at__gte=selection.since)
     if selection.form:
-        found = found.filter(
+        groups = groups.filter(
             Q(items__ratings__form=selection.form) | Q(rollouts__ratings__form=selection.form)
         ).distinct()
     peoples = Reward.objects.filter(source=Reward.Source.HUMAN, is_current=True).exclude(
@@ -207,8 +207,8 @@ def export_groups(selection: RowSelection) -> Iterator[Row]:
             Prefetch("rewards", peoples),
         )
     )
-    found = found.select_related("task__taskset").prefetch_related(Prefetch("rollouts", finished))
-    for some in in_batches(found):
+    groups = groups.select_related("task__taskset").prefetch_related(Prefetch("rollouts", finished))
+    for some in in_batches(groups):
         for group in some:
             yield _group_row(selection.run, group)
 
@@ -282,9 +282,9 @@ def export_pairs(selection: RowSelection) -> Iterator[Row]:
 
 def _rated_pairs(selection: RowSelection) -> Iterator[Row]:
     people = selection.run.settings.people
-    known = set()
-    found = Group.objects.filter(run=selection.run, draw_index__isnull=False)
-    for some in in_batches(found):
+    yielded = set()
+    groups = Group.objects.filter(run=selection.run, draw_index__isnull=False)
+    for some in in_batches(groups):
         here = Q(item__group__in=some) | Q(rollout__group__in=some)
         candidates = list(
             selection.ratings().filter(here, is_current=True, is_withdrawn=False).order_by("pk")
@@ -296,8 +296,8 @@ def _rated_pairs(selection: RowSelection) -> Iterator[Row]:
         for ratings in by_hand.values():
             for better, worse, margin, rating in preferred(ratings, people):
                 key = hash((rating.rater_id, _group(rating).task_id, texts[better], texts[worse]))
-                if texts[better] != texts[worse] and key not in known:
-                    known.add(key)
+                if texts[better] != texts[worse] and key not in yielded:
+                    yielded.add(key)
                     prompt = _group(rating).task.prompt
                     source = f"{rating.form} of run {selection.run.slug}"
                     both = (texts[better], texts[worse])
@@ -358,7 +358,7 @@ def _pair(
         "chosen": answer_as_messages(texts[0]),
         "rejected": answer_as_messages(texts[1]),
         "margin": margin,
-        **selection.said_by(author),
+        **selection.author_fields(author),
         "source": source,
         "run": selection.run.slug,
         **_task_columns(task),
@@ -377,7 +377,7 @@ def demonstrations(selection: RowSelection) -> Iterator[Row]:
         for lesson in some:
             yield {
                 "messages": [*as_texts(lesson.prompt), *answer_as_messages(lesson.answer)],
-                **selection.said_by(lesson.author),
+                **selection.author_fields(lesson.author),
                 "source": lesson.source,
                 "run": selection.run.slug,
                 **_task_columns(lesson.task),
@@ -405,7 +405,7 @@ def turn_labels(selection: RowSelection) -> Iterator[Row]:
                 "completions": turns,
                 "labels": [mark != -1 for mark in marks],
                 "marks": marks,
-                **selection.said_by(rating.rater),
+                **selection.author_fields(rating.rater),
                 "run": selection.run.slug,
                 **_task_columns(rating.rollout.group.task),
                 "rollout": rating.rollout_id,

@@ -36,8 +36,11 @@ class BadAnswer(ValueError):
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The question: rollout ids as shown, the run's plan, and a single rollout's text and turns."""
+class Question:
+    """A question to a rater: the rollouts in the order shown, and the run's settings for people.
+
+    Of a single rollout, it also has the text and the number of turns of the policy.
+    """
 
     shown: Sequence[int]
     people: People
@@ -90,7 +93,7 @@ class Form(ABC):
                 }
             )
         problems: dict[str, str] = {}
-        answer = self.read(raw, Asked(shown, people, text, turns), problems)
+        answer = self.read(raw, Question(shown, people, text, turns), problems)
         if problems:
             raise BadAnswer(problems)
         return answer
@@ -103,7 +106,7 @@ class Form(ABC):
             raise ValueError(f"{self.name} needs {right} different rollouts, not {list(shown)}")
 
     @abstractmethod
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         """Return the canonical answer.
 
         Problems are added by field; if there are any, the result is not used.
@@ -158,9 +161,9 @@ class Form(ABC):
 
 def form_in(module: ModuleType) -> type[Form]:
     """Return the form that a module defines. Raises ValueError unless there is exactly one."""
-    [found] = [
+    [form] = [
         one
         for one in vars(module).values()
         if isinstance(one, type) and issubclass(one, Form) and one.__module__ == module.__name__
     ]
-    return found
+    return form

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 from apps.feedback.forms.form import (
     SCRIPT,
     Answer,
-    Asked,
     BadAnswer,
     Form,
     FormOptions,
+    Question,
     form_in,
 )
 from apps.plugins.contract import problems_of_head, problems_of_options
@@ -43,9 +43,9 @@ class PluginForm(Form):
         self.script = inner.script
         inner.options = self.options
 
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         try:
-            return self.inner.read(raw, asked, problems)
+            return self.inner.read(raw, question, problems)
         except BadAnswer:
             raise
         except ValidationError as bad:
@@ -56,13 +56,13 @@ class PluginForm(Form):
 
     def values(self, answer: Answer, shown: Sequence[int], people: People) -> dict[int, float]:
         try:
-            found = self.inner.values(answer, shown, people)
-            if problem := next(_problems_of_values(found, shown), ""):
+            values = self.inner.values(answer, shown, people)
+            if problem := next(_problems_of_values(values, shown), ""):
                 raise ValueError(problem)
         except Exception as error:  # others' code: this answer alone has no value
             log.warning("rating_form_failed", form=self.name, error=f"{error}")
             return {}
-        return found
+        return values
 
     def in_words(self, answer: Answer) -> str:
         try:
@@ -84,11 +84,11 @@ class PluginForm(Form):
             return None
 
 
-def _problems_of_values(found: object, shown: Sequence[int]) -> Iterator[str]:
-    if not isinstance(found, dict) or not found.keys() <= set(shown):
+def _problems_of_values(values: object, shown: Sequence[int]) -> Iterator[str]:
+    if not isinstance(values, dict) or not values.keys() <= set(shown):
         yield "values() must return a value for rollouts shown, by their ids"
         return
-    for value in found.values():
+    for value in values.values():
         if type(value) not in (int, float) or not math.isfinite(value) or not 0 <= value <= 1:
             yield f"values() returned {value!r}: it must be a number from 0 to 1"
 
@@ -110,7 +110,7 @@ class MissingForm(Form):
     def parse(self, *_: object, **__: object) -> Answer:
         raise BadAnswer({"form": self._why})
 
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         problems["form"] = self._why
         return {}
 

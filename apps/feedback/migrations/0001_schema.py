@@ -92,7 +92,7 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         (
-                            "wanted",
+                            "overlap",
                             models.PositiveSmallIntegerField(
                                 default=1, help_text="Number of people who rate it."
                             ),
@@ -1452,7 +1452,7 @@ class Migration(migrations.Migration):
                         ("tries", models.PositiveSmallIntegerField()),
                         ("right", models.PositiveSmallIntegerField()),
                         (
-                            "said",
+                            "example",
                             models.CharField(
                                 blank=True,
                                 help_text="A correct guess, or the first one if none was correct.",

@@ -61,7 +61,7 @@ class Item(models.Model):
     form = models.CharField(max_length=20)
     purpose = models.CharField(max_length=9, choices=Purpose.choices, default=Purpose.REWARD)
     members = ArrayField(models.BigIntegerField(), help_text="IDs of the rollouts to rate.")
-    wanted = models.PositiveSmallIntegerField(default=1, help_text="Number of people who rate it.")
+    overlap = models.PositiveSmallIntegerField(default=1, help_text="Number of people who rate it.")
     version = models.PositiveIntegerField(
         default=1,
         help_text="Rises with each change of the item; answers to an older version are stale.",
@@ -235,7 +235,7 @@ def open_slots(
             is_required=item.purpose not in ASIDE,
         )
         for item in items
-        for place in range(item.wanted)
+        for place in range(item.overlap)
     )
 
 

@@ -21,7 +21,7 @@ from apps.tasksets.models import Task
 
 
 class LessonQuerySet(models.QuerySet):
-    def known(
+    def existing(
         self: "LessonQuerySet[Lesson, Lesson]", lessons: Sequence["Lesson"]
     ) -> dict[tuple[int | None, str], "Lesson"]:
         """Return the existing rows for these lessons of one project, by (author, key)."""

@@ -107,7 +107,7 @@ class Guess(models.Model):
     scorer = models.CharField(max_length=60)
     tries = models.PositiveSmallIntegerField()
     right = models.PositiveSmallIntegerField()
-    said = models.CharField(
+    example = models.CharField(
         max_length=300,
         blank=True,
         help_text="A correct guess, or the first one if none was correct.",

@@ -134,16 +134,16 @@ def _of_turns(decision: Decision) -> Iterator[Value]:
         )
 
 
-Said = dict[Measure, dict[tuple, dict[int, float]]]  # measure → unit → rater → value
+ValuesByRater = dict[Measure, dict[tuple, dict[int, float]]]  # measure → unit → rater → value
 
 
-def _last_values(decisions: Iterable[Decision]) -> Said:
+def _last_values(decisions: Iterable[Decision]) -> ValuesByRater:
     """Return each rater's last value for each unit; the decisions come newest first."""
-    found: Said = defaultdict(lambda: defaultdict(dict))
+    values: ValuesByRater = defaultdict(lambda: defaultdict(dict))
     for decision in decisions:
         for measure, unit, value in list_measured_values(decision):
-            found[measure][unit].setdefault(decision.rater, value)
-    return found
+            values[measure][unit].setdefault(decision.rater, value)
+    return values
 
 
 def agreements(decisions: Sequence[Decision]) -> list[Agreement]:
@@ -151,10 +151,10 @@ def agreements(decisions: Sequence[Decision]) -> list[Agreement]:
 
     Known answers are left out.
     """
-    by_measure = _last_values(decision for decision in decisions if not decision.is_known)
-    found = [_agreement(measure, units) for measure, units in by_measure.items()]
+    by_measure = _last_values(decision for decision in decisions if not decision.has_known_answer)
+    agreements = [_agreement(measure, units) for measure, units in by_measure.items()]
     return sorted(
-        found,
+        agreements,
         key=lambda one: (
             -one.percent.units,
             one.measure.form,
@@ -202,7 +202,9 @@ def list_agreement_pairs(decisions: Sequence[Decision], measure: Measure) -> lis
     It is Cohen's kappa, with squared distances on a scale.
     """
     names = {decision.rater: decision.name for decision in decisions}
-    units = _last_values(decision for decision in decisions if not decision.is_known)[measure]
+    units = _last_values(decision for decision in decisions if not decision.has_known_answer)[
+        measure
+    ]
     kinds = {
         value: place
         for place, value in enumerate(

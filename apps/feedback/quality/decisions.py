@@ -50,8 +50,8 @@ class Decision:
         return reorder_answer(self.form, self.answer, self.shown, self.unit)
 
     @property
-    def is_known(self) -> bool:
-        """Tell whether the right answer is known."""
+    def has_known_answer(self) -> bool:
+        """Tell whether the item has a known right answer."""
         return self.purpose in ANSWERED
 
 
@@ -110,11 +110,11 @@ def _is_claimed(run: Run) -> Exists:
 def decisions_about(items: Iterable[int]) -> dict[int, list[Decision]]:
     """Return the decisions in force about these items by run, newest first; one statement."""
     standing = Rating.objects.counting().filter(item__in=items).order_by("-pk")
-    found: dict[int, list[Decision]] = defaultdict(list)
+    decisions_by_run: dict[int, list[Decision]] = defaultdict(list)
     parse = _answer_parser()
     for run_id, *row in standing.values_list("run", *COLUMNS):
-        found[run_id].append(_decision(parse, *row))
-    return found
+        decisions_by_run[run_id].append(_decision(parse, *row))
+    return decisions_by_run
 
 
 def list_item_decisions(item: Item) -> list[Decision]:
@@ -126,13 +126,13 @@ def list_item_decisions(item: Item) -> list[Decision]:
 
 def _answer_parser() -> Callable[[str | None], Answer | None]:
     """Return a function that parses each different text once."""
-    known: dict[str | None, Answer | None] = {None: None}
+    parsed: dict[str | None, Answer | None] = {None: None}
 
     def parse(text: str | None) -> Answer | None:
-        if text not in known:
+        if text not in parsed:
             assert text is not None  # None is known
-            known[text] = json.loads(text)
-        return known[text]
+            parsed[text] = json.loads(text)
+        return parsed[text]
 
     return parse
 

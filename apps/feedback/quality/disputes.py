@@ -30,15 +30,15 @@ def list_disputes(decisions: Sequence[Decision], people: People) -> list[Dispute
     """
     votes: dict[int, list[Decision]] = defaultdict(list)
     for decision in decisions:
-        if decision.item is not None and not decision.is_known:
+        if decision.item is not None and not decision.has_known_answer:
             votes[decision.item].append(decision)
-    found = [
+    candidates = [
         Dispute(item, own[::-1], widest_range(own, people))
         for item, own in votes.items()
         if len(own) > 1
     ]
     return sorted(
-        (dispute for dispute in found if dispute.apart),
+        (dispute for dispute in candidates if dispute.apart),
         key=lambda one: (-one.apart, -len(one.votes), one.item),
     )
 
@@ -57,13 +57,13 @@ def widest_range(votes: Sequence[Decision], people: People) -> float:
 
 def open_disputes(run: Run, decisions: Sequence[Decision]) -> list[Dispute]:
     """Return the disputes that nobody has settled; one statement."""
-    found = list_disputes(decisions, run.settings.people)
+    disputes = list_disputes(decisions, run.settings.people)
     settled = (
         set(Adjudication.objects.filter(item__run=run).values_list("item", flat=True))
-        if found
+        if disputes
         else set()
     )
-    return [dispute for dispute in found if dispute.item not in settled]
+    return [dispute for dispute in disputes if dispute.item not in settled]
 
 
 def disputes_of_each(runs: Sequence[Run], newest: int) -> dict[int, int]:

@@ -130,11 +130,11 @@ def raters(
     for decision in decisions:
         own[decision.rater].append(decision)
     weights = quality.share_of_weight()
-    found = [
+    metrics = [
         _metrics(rater, mine, pace, quality, weights.get(rater), people)
         for rater, mine in own.items()
     ]
-    return sorted(found, key=lambda one: (-one.decisions, one.name))
+    return sorted(metrics, key=lambda one: (-one.decisions, one.name))
 
 
 def _metrics(
@@ -205,7 +205,7 @@ def leaning(decisions: Iterable[Decision]) -> SideBias:
     for decision in decisions:
         best = (
             _best_replies(decision)
-            if decision.form in COMPARES and not decision.is_known
+            if decision.form in COMPARES and not decision.has_known_answer
             else set()
         )
         if best and len(best) < len(decision.shown):

@@ -52,17 +52,17 @@ def unanchored(groups: Sequence[Group]) -> list[Unanchored]:
     rows = RolloutPayload.objects.filter(
         rollout__group__in=wanting, rollout__state="finished", rollout__group__task__follow_ups=[]
     )
-    found = {}
+    unanchored_groups = {}
     prefetch_related_objects(list(wanting.values()), "task")
     for pk, data in rows.order_by("rollout").values_list("rollout__group", "data"):
         prompt_ids = unpack_payload(data).prompt_ids
-        if pk not in found and prompt_ids:
+        if pk not in unanchored_groups and prompt_ids:
             group = wanting[pk]
             plan = wanting[pk].run.settings
             most = read_limits(plan, group.task.meta).max_tokens
             assert most is not None  # the run's own limit at least
-            found[pk] = Unanchored(group, prompt_ids, most, plan.sampling.temperature)
-    return list(found.values())
+            unanchored_groups[pk] = Unanchored(group, prompt_ids, most, plan.sampling.temperature)
+    return list(unanchored_groups.values())
 
 
 @transaction.atomic

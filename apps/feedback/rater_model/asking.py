@@ -42,7 +42,7 @@ def build_questions(
     `rollouts` and `rated` are keyed by group. A repeat belongs to the group of the item it repeats.
     The number of statements per run is fixed.
     """
-    found = []
+    items = []
     for run in {
         group.run_id: group.run for group in groups if group.run.settings.people.schedule
     }.values():
@@ -50,8 +50,8 @@ def build_questions(
         left = {
             group.pk: [r for r in rollouts[group.pk] if r not in rated[group.pk]] for group in ours
         }
-        found += _Round(run, ours, left).items()
-    return found
+        items += _Round(run, ours, left).items()
+    return items
 
 
 @dataclass
@@ -61,14 +61,14 @@ class _Round:
     run: Run
     groups: list[Group]
     left: dict[int, list[int]]
-    asked: Counter = field(init=False)
+    counts: Counter = field(init=False)
     repeated: set[int] = field(default_factory=set)
     chance: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
         self.plan = self.run.settings
         self.people = self.plan.people
-        self.asked = asked_so_far(self.run)
+        self.counts = asked_so_far(self.run)
         self.chance = random.Random(f"{self.run.pk} {self.groups[0].pk}")
         for members in self.left.values():
             self.chance.shuffle(members)
@@ -80,30 +80,30 @@ class _Round:
             .count()
         )
         before = came - len(self.groups)
-        found = []
+        items = []
         spread_share = read_schedule(self.plan).spread_share
         spread = self._by_spread() if spread_share else list(self.groups)
         room = dict.fromkeys(self.left, most_per_group(self.plan))
         for n, group in enumerate(self.groups, start=1):
-            wanted = schedule_decisions(self.plan, before + n)
-            for _ in range(wanted.decisions - self.asked.total()):
-                item = self._next(group, spread, room, wanted.rewrites)
+            target = schedule_decisions(self.plan, before + n)
+            for _ in range(target.decisions - self.counts.total()):
+                item = self._next(group, spread, room, target.rewrites)
                 if item is None:
                     break
-                self.asked[item.purpose] += item.wanted
-                found.append(item)
-        return found
+                self.counts[item.purpose] += item.overlap
+                items.append(item)
+        return items
 
     def _next(
         self, group: Group, spread: list[Group], room: dict[int, int], rewrites: int
     ) -> Item | None:
-        asked = self.asked
+        counts = self.counts
         model = self.people.rater_model
         assert model is not None  # a schedule needs one
-        others = asked.total() + 1
-        if self.asked[Purpose.REWRITE] < rewrites:
+        others = counts.total() + 1
+        if counts[Purpose.REWRITE] < rewrites:
             return self._about(group, room, Purpose.REWRITE)
-        if asked[Purpose.REPEAT] < int(others * model.repeats) and (original := self._original()):
+        if counts[Purpose.REPEAT] < int(others * model.repeats) and (original := self._original()):
             return Item(
                 run=self.run,
                 group_id=original.group_id,
@@ -112,9 +112,9 @@ class _Round:
                 members=original.members,
                 repeats=original,
             )
-        if asked[Purpose.AUDIT] < int(others * model.audits):
+        if counts[Purpose.AUDIT] < int(others * model.audits):
             return self._about(group, room, Purpose.AUDIT)
-        if _falls_due(asked[Purpose.REWARD], read_schedule(self.plan).spread_share):
+        if _falls_due(counts[Purpose.REWARD], read_schedule(self.plan).spread_share):
             group = next((g for g in spread if room[g.pk] and self.left[g.pk]), group)
         return self._about(group, room, Purpose.REWARD)
 
@@ -128,14 +128,14 @@ class _Round:
         members = left[:count]
         del left[: 1 if form == "pairwise" else count]
         room[group.pk] -= 1
-        wanted = 1 if form == "rewrite" else self.people.overlap
+        overlap = 1 if form == "rewrite" else self.people.overlap
         return Item(
             run=self.run,
             group=group,
             form=form,
             purpose=purpose,
             members=sorted(members),
-            wanted=wanted,
+            overlap=overlap,
         )
 
     def _original(self) -> Item | None:
@@ -160,10 +160,10 @@ class _Round:
         model = models.values_list("coefficients", flat=True).first()
         if not model:
             return list(self.groups)
-        found = seen(
+        features = seen(
             replies(itertools.chain(*self.left.values())), learn_topics(self.run.taskset_ids)
         )
-        means = dict(zip(found, means_from(model, list(found.values())), strict=True))
+        means = dict(zip(features, means_from(model, list(features.values())), strict=True))
         width = {
             pk: _width([means[r] for r in members if r in means])
             for pk, members in self.left.items()
@@ -174,7 +174,7 @@ class _Round:
 def asked_so_far(run: Run) -> Counter:
     """Return the number of decisions by purpose.
 
-    It counts those that were asked for and are still wanted, and those that were made.
+    It counts decisions that were made, and open requests for others.
     """
     slots = Slot.objects.filter(run=run, state__in=STANDING, item__purpose__in=COUNTED)
     return Counter(dict(slots.values_list("item__purpose").annotate(n=Count("pk"))))

@@ -47,7 +47,7 @@ class Audit:
     """
 
     predicted: float
-    said: float
+    rated: float
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,8 @@ def pair_accuracy(audits: Sequence[Audit], seed: int = 0) -> Accuracy:
     pairs share their decisions.
     """
     audits = audits[-WINDOW:]
-    predicted, rated = (
-        np.array([getattr(audit, name) for audit in audits]) for name in ("predicted", "said")
-    )
+    predicted = np.array([audit.predicted for audit in audits])
+    rated = np.array([audit.rated for audit in audits])
     counts = rated[:, None] > rated[None, :]
     right = counts * (1 + np.sign(predicted[:, None] - predicted[None, :])) / 2
     if not counts.any():
@@ -121,37 +120,37 @@ def gap(audits: Sequence[Audit]) -> float | None:
 
 
 def alarms(
-    audits: Sequence[Audit], distinct: float | None, mean_said: float | None
+    audits: Sequence[Audit], distinct: float | None, human_mean: float | None
 ) -> dict[str, str]:
     """Return conditions that need a person, by kind, with texts that say what to do.
 
-    `distinct` is the share of different replies in the newest batch, `mean_said` people's mean
+    `distinct` is the share of different replies in the newest batch, `human_mean` people's mean
     value of the newest replies.
     """
-    found = {}
+    alarms = {}
     over = gap(audits)
     if over is not None and over - ONE_SIDED * _error(_gaps(audits[-RECENT:])) > GAP:
-        found["over_prediction"] = (
+        alarms["over_prediction"] = (
             f"Predictions are {over:.2f} above people’s ratings (the last {RECENT} audits). Pause"
             " the run, ask 10 audits, let it refit."
         )
     if _has_turned(audits):
-        found["turned"] = (
-            "People's words fall while predictions rise. Pause the run, ask 10 audits, let it"
+        alarms["turned"] = (
+            "People's ratings fall while predictions rise. Pause the run, ask 10 audits, let it"
             " refit."
         )
     if (
         distinct is not None
-        and mean_said is not None
+        and human_mean is not None
         and distinct < DISTINCT
-        and mean_said < CONTENT
+        and human_mean < CONTENT
     ):
-        found["settled"] = (
-            f"Only {distinct:.0%} of the replies differ and people give {1 + 4 * mean_said:.1f}"
+        alarms["settled"] = (
+            f"Only {distinct:.0%} of the replies differ and people give {1 + 4 * human_mean:.1f}"
             " stars. Ask for two rewrites, go back to an earlier version, or raise the sampling"
             " temperature."
         )
-    return found
+    return alarms
 
 
 def _has_turned(audits: Sequence[Audit]) -> bool:
@@ -159,7 +158,7 @@ def _has_turned(audits: Sequence[Audit]) -> bool:
         return False
     before = audits[-2 * RECENT : -RECENT]
     after = audits[-RECENT:]
-    change = _mean([audit.said for audit in after]) - _mean([audit.said for audit in before])
+    change = _mean([audit.rated for audit in after]) - _mean([audit.rated for audit in before])
     predicted = _mean([audit.predicted for audit in after]) - _mean(
         [audit.predicted for audit in before]
     )
@@ -168,7 +167,7 @@ def _has_turned(audits: Sequence[Audit]) -> bool:
 
 
 def _gaps(audits: Sequence[Audit]) -> list[float]:
-    return [audit.predicted - audit.said for audit in audits]
+    return [audit.predicted - audit.rated for audit in audits]
 
 
 def _error(values: Sequence[float]) -> float:

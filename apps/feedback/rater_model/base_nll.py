@@ -36,24 +36,24 @@ def unread(groups: Sequence[Group]) -> list[UnscoredRollout]:
     rows = RolloutPayload.objects.filter(
         rollout__group__in=asking, rollout__state="finished", rollout__surprise=None
     )
-    found = []
+    unscored = []
     for rollout, data in rows.order_by("rollout").values_list("rollout", "data"):
         tokens = unpack_payload(data)
         if tokens.prompt_ids and any(tokens.action_mask):
-            found.append(
+            unscored.append(
                 UnscoredRollout(
                     rollout, tokens.prompt_ids, tokens.completion_ids, tokens.action_mask
                 )
             )
-    return found
+    return unscored
 
 
-def save_base_nll(found: dict[int, BaseNll]) -> None:
+def save_base_nll(base_nlls: dict[int, BaseNll]) -> None:
     """Save base NLLs by rollout; existing rows are unchanged."""
     SurpriseRow.objects.bulk_create(
         (
             SurpriseRow(rollout_id=rollout, mean=s.mean, worst=s.worst, rare=s.rare)
-            for rollout, s in found.items()
+            for rollout, s in base_nlls.items()
         ),
         ignore_conflicts=True,
     )

@@ -80,9 +80,9 @@ def find_newest_head(run: Run) -> Head | None:
     row = RaterModel.objects.filter(run=run, kind=KIND).order_by("-number").first()
     if row is None or not row.metrics["is_used"]:
         return None
-    known = row.coefficients
+    stored = row.coefficients
     return Head(
-        row.number, Path(known["folder"]), known["base"], known["slope"], known["deviation"]
+        row.number, Path(stored["folder"]), stored["base"], stored["slope"], stored["deviation"]
     )
 
 
@@ -114,8 +114,8 @@ def count_due_decisions(run: Run, tried: int = 0) -> int | None:
         list_learned_ratings(run).count() < threshold
     ):  # learnable decisions are a part of all decisions
         return None
-    found = count_learnable(run)
-    return found if found >= threshold else None
+    learnable = count_learnable(run)
+    return learnable if learnable >= threshold else None
 
 
 def judge_with_head(
@@ -151,11 +151,11 @@ def list_learnable_decisions(run: Run) -> list[HeadDecision]:
         pk: Reply(json.dumps(prompt), text)
         for pk, prompt, text in texts.values_list("pk", "group__task__prompt", "text")
     }
-    found = [
+    decisions = [
         _build_decision(pk, form, answer, [replies[r] for r in members[pk]], members[pk], run)
         for pk, form, answer, _, _ in rows
     ]
-    return [decision for decision in found if decision]
+    return [decision for decision in decisions if decision]
 
 
 def _build_decision(
@@ -192,14 +192,14 @@ def store_head(
     run: Run, folder: Path, decisions: Sequence[HeadDecision], scores: Mapping[Reply, float | None]
 ) -> RaterModel:
     """Save the head with its calibration and its accuracy on held-out data beside the ridge's."""
-    known = {reply: score for reply, score in scores.items() if score is not None}
+    scored = {reply: score for reply, score in scores.items() if score is not None}
     fresh = [
         one
         for one in decisions
-        if is_held_out(one) and all(reply in known for reply in one.replies)
+        if is_held_out(one) and all(reply in scored for reply in one.replies)
     ]
-    base, slope, deviation = _reading(fresh, known)
-    accuracy = _accuracy(fresh, {one.rating: [known[r] for r in one.replies] for one in fresh})
+    base, slope, deviation = _reading(fresh, scored)
+    accuracy = _accuracy(fresh, {one.rating: [scored[r] for r in one.replies] for one in fresh})
     ridge = _ridge_accuracy(run, fresh)
     is_used = accuracy.share is not None and accuracy.share >= (ridge.share or 0.0) and slope > 0
     with transaction.atomic():
@@ -236,12 +236,12 @@ def _reading(
     if not valued:
         return 0.5, 1 / STEEPNESS, 0.0
     table = np.array([[scores[one.replies[0]]] for one in valued])
-    found = fit_posterior(Decisions(table, np.array([one.value for one in valued])))
-    slope = float(found.weights[0])
+    posterior = fit_posterior(Decisions(table, np.array([one.value for one in valued])))
+    slope = float(posterior.weights[0])
     return (
-        float(found.intercept - slope * found.centre[0]),
+        float(posterior.intercept - slope * posterior.centre[0]),
         slope,
-        float(found.predict(table)[1].mean()),
+        float(posterior.predict(table)[1].mean()),
     )
 
 

@@ -29,7 +29,7 @@ class RatingCounts:
     """The number of people's decisions and of predicted rewards; both are counted up to `most`."""
 
     decisions: int
-    wanted: int | None
+    planned: int | None
     filled: int
     most: int = MOST_COUNTED
 
@@ -45,22 +45,46 @@ def spent(run: Run) -> RatingCounts:
         value=None
     )
     decisions = Rating.objects.counting().filter(run=run)
-    wanted = schedule.decisions if schedule else None
+    planned = schedule.decisions if schedule else None
     return RatingCounts(
-        decisions.order_by("-pk")[:MOST_COUNTED].count(), wanted, filled[:MOST_COUNTED].count()
+        decisions.order_by("-pk")[:MOST_COUNTED].count(), planned, filled[:MOST_COUNTED].count()
     )
 
 
-def foretold_and_said(run: Run) -> dict[str, Series]:
+def predicted_and_rated(run: Run) -> dict[str, Series]:
     """Return running means of RECENT audits by number of decisions: predicted and human values.
 
     Predictions come with a band.
     """
-    people = run.settings.people
-    rows = Prediction.objects.filter(
+    audits = _audits(run)
+    curves: dict[str, Series] = {
+        name: {"x": [], "y": []} for name in ("predicted", "rated", "low", "high")
+    }
+    for end in range(RECENT, len(audits) + 1):
+        learned, means, deviations, values = zip(*audits[end - RECENT : end], strict=True)
+        mean = _mean(means)
+        deviation = _mean(deviations)
+        for name, value in (
+            ("predicted", mean),
+            ("rated", _mean(values)),
+            ("low", mean - deviation),
+            ("high", mean + deviation),
+        ):
+            curves[name]["x"].append(learned[-1])
+            curves[name]["y"].append(round(value, 4))
+    return curves
+
+
+def _audits(run: Run) -> list[tuple[int, float, float, float]]:
+    """Return the newest audits of values, oldest first.
+
+    Each has the number of decisions that the model had learned, its mean and deviation, and the
+    person's value.
+    """
+    predictions = Prediction.objects.filter(
         rating__run=run, is_audit=True, rating__is_current=True, rating__is_withdrawn=False
     )
-    names = (
+    columns = (
         "mean",
         "deviation",
         "rater_model__decisions",
@@ -68,29 +92,14 @@ def foretold_and_said(run: Run) -> dict[str, Series]:
         "rating__answer",
         "rating__rollout",
     )
+    newest = predictions.order_by("-rating")[:POINTS].values_list(*columns)
+    people = run.settings.people
     audits = []
-    for mean, deviation, learned, form, answer, rollout in reversed(
-        rows.order_by("-rating")[:POINTS].values_list(*names)
-    ):
+    for mean, deviation, learned, form, answer, rollout in reversed(newest):
         value = FORMS[form].values(answer, [rollout], people).get(rollout) if rollout else None
         if value is not None:
             audits.append((learned, mean, deviation, value))
-    found: dict[str, Series] = {
-        name: {"x": [], "y": []} for name in ("foretold", "said", "low", "high")
-    }
-    for end in range(RECENT, len(audits) + 1):
-        learned, means, deviations, values = zip(*audits[end - RECENT : end], strict=True)
-        mean = _mean(means)
-        deviation = _mean(deviations)
-        for name, value in (
-            ("foretold", mean),
-            ("said", _mean(values)),
-            ("low", mean - deviation),
-            ("high", mean + deviation),
-        ):
-            found[name]["x"].append(learned[-1])
-            found[name]["y"].append(round(value, 4))
-    return found
+    return audits
 
 
 def metrics_over_time(run: Run) -> dict[str, Series]:
@@ -107,7 +116,7 @@ def metrics_over_time(run: Run) -> dict[str, Series]:
         .exclude(metrics={})
         .order_by("number")
     )
-    found: dict[str, Series] = {
+    curves: dict[str, Series] = {
         name: {"x": [], "y": []} for name in ("accuracy", "agreement", "distinct", "surprise")
     }
     for decisions, metrics in rows.values_list("decisions", "metrics"):
@@ -119,9 +128,9 @@ def metrics_over_time(run: Run) -> dict[str, Series]:
         }
         for name, value in points.items():
             if value is not None:
-                found[name]["x"].append(decisions)
-                found[name]["y"].append(round(value, 4))
-    return found
+                curves[name]["x"].append(decisions)
+                curves[name]["y"].append(round(value, 4))
+    return curves
 
 
 @dataclass(frozen=True)
@@ -129,31 +138,20 @@ class Sample:
     """A reply, with the model's value and people's ratings."""
 
     rollout: Rollout
-    foretold: float | None
-    said: tuple[float, ...]
+    predicted: float | None
+    ratings: tuple[float, ...]
 
 
 def samples(run: Run) -> list[tuple[int, list[Sample]]]:
     """Return a few replies of each of the newest versions, newest first; two statements."""
-    finished = Rollout.objects.filter(
-        run=run, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY
-    )
-    by_version: dict[int, list[Rollout]] = {}
-    for rollout in finished.exclude(first_version=None).order_by("-pk")[:LOOKED_AT]:
-        assert rollout.first_version is not None  # as filtered
-        of_version = by_version.setdefault(rollout.first_version, [])
-        if len(of_version) < SAMPLES and rollout.group_id not in {
-            other.group_id for other in of_version
-        }:
-            of_version.append(rollout)
-    newest = sorted(by_version.items(), reverse=True)[:VERSIONS]
+    newest = sorted(_rollouts_by_version(run).items(), reverse=True)[:VERSIONS]
     shown = [rollout.pk for _, rollouts in newest for rollout in rollouts]
     rewards = list(
         Reward.objects.filter(rollout__in=shown, is_current=True)
         .exclude(value=None)
         .values_list("rollout", "scorer", "source", "value")
     )
-    foretold = {rollout: value for rollout, scorer, _, value in rewards if scorer == RATER_MODEL}
+    predicted = {rollout: value for rollout, scorer, _, value in rewards if scorer == RATER_MODEL}
     human_values = {
         pk: tuple(
             value
@@ -163,9 +161,24 @@ def samples(run: Run) -> list[tuple[int, list[Sample]]]:
         for pk in shown
     }
     return [
-        (version, [Sample(r, foretold.get(r.pk), human_values[r.pk]) for r in rollouts])
+        (version, [Sample(r, predicted.get(r.pk), human_values[r.pk]) for r in rollouts])
         for version, rollouts in newest
     ]
+
+
+def _rollouts_by_version(run: Run) -> dict[int, list[Rollout]]:
+    """Return a few of the newest rollouts of each version, no two of one group."""
+    finished = Rollout.objects.filter(
+        run=run, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY
+    )
+    by_version: dict[int, list[Rollout]] = {}
+    for rollout in finished.exclude(first_version=None).order_by("-pk")[:LOOKED_AT]:
+        assert rollout.first_version is not None  # as filtered
+        of_version = by_version.setdefault(rollout.first_version, [])
+        groups = {other.group_id for other in of_version}
+        if len(of_version) < SAMPLES and rollout.group_id not in groups:
+            of_version.append(rollout)
+    return by_version
 
 
 def telling_words(coefficients: dict) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:

@@ -27,10 +27,10 @@ LOCK = 0x7261_7465  # the key of the advisory lock of a run's rater model
 
 
 @dataclass
-class KnownDecisions:
-    """The state of this process for a run.
+class LearnerState:
+    """What this process has learned for a run.
 
-    It holds decisions by rating id, None for ratings without a value.
+    `ratings` holds the decisions by rating id, None for ratings without a value.
     """
 
     learner: Learner = field(default_factory=Learner)
@@ -39,15 +39,15 @@ class KnownDecisions:
     number: int = 0
 
 
-_known: dict[int, KnownDecisions] = {}
+_states: dict[int, LearnerState] = {}
 
 
 def clear_learning_state() -> None:
     """Clear the state, as in a process that has just begun."""
-    _known.clear()
+    _states.clear()
 
 
-def learn(run: Run) -> KnownDecisions:
+def learn(run: Run) -> LearnerState:
     """Learn the run's new decisions and return the state. `fitted` is None before the first.
 
     Only one process at a time may do this for a run. If a decision was withdrawn, changed or set
@@ -57,41 +57,41 @@ def learn(run: Run) -> KnownDecisions:
         with transaction.atomic():
             return _learn(run)
     except BaseException:
-        _known.pop(run.pk, None)  # the state may be only partly updated
+        _states.pop(run.pk, None)  # the state may be only partly updated
         raise
 
 
-def _learn(run: Run) -> KnownDecisions:
+def _learn(run: Run) -> LearnerState:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [LOCK, run.pk % 2**31])
     standing_by = list(list_learned_ratings(run).order_by("pk").values_list("pk", flat=True))
     newest = RaterModel.objects.filter(run=run, kind=RIDGE).order_by("-number").first()
-    known = _up_to(run, newest, standing_by)
-    fresh = decided(run, [pk for pk in standing_by if pk not in known.ratings])
+    state = _up_to(run, newest, standing_by)
+    fresh = decided(run, [pk for pk in standing_by if pk not in state.ratings])
     new = {pk: decision for pk, (decision, _) in fresh.items() if decision is not None}
-    if known.fitted is not None and newest is not None:
-        _foretell(run, newest, known.fitted, fresh)
-    known.ratings |= {pk: decision for pk, (decision, _) in fresh.items()}
+    if state.fitted is not None and newest is not None:
+        _save_predictions(run, newest, state.fitted, fresh)
+    state.ratings |= {pk: decision for pk, (decision, _) in fresh.items()}
     for decision in new.values():
-        known.learner.learn(decision)
+        state.learner.learn(decision)
     if new:
-        fitted = fitted_for(run.settings.people.rater_model, known.learner)
-        known.fitted = fitted
-        known.number = (RaterModel.objects.filter(run=run).aggregate(n=Max("number"))["n"] or 0) + 1
-        _store(run, known, fitted, max(known.ratings))
-    return known
+        fitted = fitted_for(run.settings.people.rater_model, state.learner)
+        state.fitted = fitted
+        state.number = (RaterModel.objects.filter(run=run).aggregate(n=Max("number"))["n"] or 0) + 1
+        _store(run, state, fitted, max(state.ratings))
+    return state
 
 
-def known_from(run: Run, ratings: Iterable[int], number: int) -> KnownDecisions:
+def refit(run: Run, ratings: Iterable[int], number: int) -> LearnerState:
     """Return the state of a model of that number with only these ratings; nothing is stored."""
-    known = KnownDecisions(number=number)
-    known.ratings = {pk: decision for pk, (decision, _) in decided(run, ratings).items()}
-    for decision in known.ratings.values():
+    state = LearnerState(number=number)
+    state.ratings = {pk: decision for pk, (decision, _) in decided(run, ratings).items()}
+    for decision in state.ratings.values():
         if decision is not None:
-            known.learner.learn(decision)
-    if known.learner.decisions:
-        known.fitted = fitted_for(run.settings.people.rater_model, known.learner)
-    return known
+            state.learner.learn(decision)
+    if state.learner.decisions:
+        state.fitted = fitted_for(run.settings.people.rater_model, state.learner)
+    return state
 
 
 def unsure(run: Run, rollouts: Iterable[int]) -> dict[int, float]:
@@ -99,10 +99,10 @@ def unsure(run: Run, rollouts: Iterable[int]) -> dict[int, float]:
 
     Stores nothing.
     """
-    return {pk: deviation for pk, (_, deviation) in foretold(run, rollouts).items()}
+    return {pk: deviation for pk, (_, deviation) in predict_rollouts(run, rollouts).items()}
 
 
-def foretold(run: Run, rollouts: Iterable[int]) -> dict[int, tuple[float, float]]:
+def predict_rollouts(run: Run, rollouts: Iterable[int]) -> dict[int, tuple[float, float]]:
     """Return the newest model's mean and deviation for each rollout; empty before its first fit.
 
     Stores nothing.
@@ -111,38 +111,33 @@ def foretold(run: Run, rollouts: Iterable[int]) -> dict[int, tuple[float, float]
     if newest is None:
         return {}
     standing_by = list_learned_ratings(run).filter(pk__lte=newest.last_rating_id).order_by("pk")
-    known = _up_to(run, newest, list(standing_by.values_list("pk", flat=True)))
-    return predicted(run, known, rollouts)
+    state = _up_to(run, newest, list(standing_by.values_list("pk", flat=True)))
+    return predicted(run, state, rollouts)
 
 
-def _up_to(run: Run, newest: RaterModel | None, standing_by: list[int]) -> KnownDecisions:
+def _up_to(run: Run, newest: RaterModel | None, standing_by: list[int]) -> LearnerState:
     """Return this process's state if it is the newest model's.
 
     Otherwise learn up to that model's last rating.
     """
-    known = _known.get(run.pk)
+    state = _states.get(run.pk)
     if (
-        known
-        and known.number == (newest.number if newest else 0)
-        and known.ratings.keys() <= set(standing_by)
+        state
+        and state.number == (newest.number if newest else 0)
+        and state.ratings.keys() <= set(standing_by)
     ):
-        return known
-    known = KnownDecisions(number=newest.number if newest else 0)
+        return state
+    state = LearnerState()
     if newest:
-        old = decided(run, [pk for pk in standing_by if pk <= newest.last_rating_id])
-        known.ratings = {pk: decision for pk, (decision, _) in old.items()}
-        for decision in known.ratings.values():
-            if decision is not None:
-                known.learner.learn(decision)
-        if known.learner.decisions:
-            known.fitted = fitted_for(run.settings.people.rater_model, known.learner)
-    while len(_known) >= MEMORY:
-        _known.pop(next(iter(_known)))
-    _known[run.pk] = known
-    return known
+        learned = [pk for pk in standing_by if pk <= newest.last_rating_id]
+        state = refit(run, learned, newest.number)
+    while len(_states) >= MEMORY:
+        _states.pop(next(iter(_states)))
+    _states[run.pk] = state
+    return state
 
 
-def _foretell(
+def _save_predictions(
     run: Run,
     model: RaterModel,
     fitted: Fitted,
@@ -187,27 +182,27 @@ def _prediction(fitted: Fitted, decision: Decision) -> tuple[float, float]:
     return float(sum(right) / sum(weight for *_, weight in pairs)), 0.0
 
 
-def _store(run: Run, known: KnownDecisions, fitted: Fitted, last_rating: int) -> None:
+def _store(run: Run, state: LearnerState, fitted: Fitted, last_rating: int) -> None:
     RaterModel.objects.create(
         run=run,
-        number=known.number,
+        number=state.number,
         kind=RIDGE,
-        decisions=known.learner.decisions,
+        decisions=state.learner.decisions,
         last_rating_id=last_rating,
         coefficients=fitted.coefficients(),
-        metrics=standing(run, known.learner),
+        metrics=standing(run, state.learner),
     )
 
 
 def predicted(
-    run: Run, known: KnownDecisions, rollouts: Iterable[int]
+    run: Run, state: LearnerState, rollouts: Iterable[int]
 ) -> dict[int, tuple[float, float]]:
     """Return mean and deviation of each rollout that can be read, by id."""
-    found: dict[int, ReplyFeatures] = seen(replies(rollouts), learn_topics(run.taskset_ids))
-    if not found or known.fitted is None:
+    features: dict[int, ReplyFeatures] = seen(replies(rollouts), learn_topics(run.taskset_ids))
+    if not features or state.fitted is None:
         return {}
-    means, deviations = known.fitted.predict(list(found.values()))
+    means, deviations = state.fitted.predict(list(features.values()))
     return {
         pk: (float(mean), float(deviation))
-        for pk, mean, deviation in zip(found, means, deviations, strict=True)
+        for pk, mean, deviation in zip(features, means, deviations, strict=True)
     }

@@ -40,15 +40,15 @@ class Order:
 class Posterior:
     """A Gaussian posterior of the weights around `weights`, for columns minus `centre`.
 
-    `directions` (d, r) are orthonormal, and in each the data add the precision `known` (r,);
-    everywhere else there is only the prior's precision `prior`.
+    `directions` (d, r) are orthonormal, and in each the data add `data_precision` (r,). In every
+    other direction there is only the precision of the prior, `prior`.
     """
 
     centre: np.ndarray
     intercept: float
     weights: np.ndarray
     directions: np.ndarray
-    known: np.ndarray
+    data_precision: np.ndarray
     prior: float
     noise: float
     decisions: int
@@ -64,7 +64,7 @@ class Posterior:
         along = x @ self.directions
         beyond = np.maximum((x**2).sum(1) - (along**2).sum(1), 0.0) + unknown
         variance = (
-            (along**2 / (self.prior + self.known)).sum(1)
+            (along**2 / (self.prior + self.data_precision)).sum(1)
             + beyond / self.prior
             + self.noise / max(1, self.decisions)
         )
@@ -124,7 +124,7 @@ def _without_values(width: int) -> Posterior:
         intercept=0.5,
         weights=np.zeros(width),
         directions=np.zeros((width, 0)),
-        known=np.zeros(0),
+        data_precision=np.zeros(0),
         prior=COMPARED_PRECISION * STEEPNESS**2,
         noise=NOISE_GUESS,
         decisions=0,
@@ -175,7 +175,9 @@ def _with_orders(start: Posterior, decisions: Decisions) -> Posterior:
     It uses Newton's method with the values' posterior as prior.
     """
     width = decisions.table.shape[1]
-    precision = start.prior * np.eye(width) + start.directions * start.known @ start.directions.T
+    precision = (
+        start.prior * np.eye(width) + start.directions * start.data_precision @ start.directions.T
+    )
     weights = start.weights.copy()
     value = -np.inf
     for _ in range(NEWTON_ROUNDS):
@@ -188,13 +190,13 @@ def _with_orders(start: Posterior, decisions: Decisions) -> Posterior:
         step = np.linalg.solve(precision + curvature, slope - precision @ away)
         weights = weights + _shortened(step, weights, value, start.weights, precision, decisions)
     _, curvature, _ = _orders_at(weights, decisions)
-    known, directions = np.linalg.eigh(precision + curvature - start.prior * np.eye(width))
+    added, directions = np.linalg.eigh(precision + curvature - start.prior * np.eye(width))
     return Posterior(
         start.centre,
         start.intercept,
         weights,
         directions,
-        np.maximum(known, 0.0),
+        np.maximum(added, 0.0),
         start.prior,
         start.noise,
         start.decisions,

@@ -44,8 +44,8 @@ def why_alarming(metrics: dict) -> dict[str, str]:
     share whose interval reaches into the good range may be low by chance: then the page warns, and
     the run continues.
     """
-    found = {kind: words for kind, words in metrics.get("alarms", {}).items() if kind in STOPPING}
-    people_mean = metrics.get("said")
+    reasons = {kind: words for kind, words in metrics.get("alarms", {}).items() if kind in STOPPING}
+    people_mean = metrics.get("human_mean")
     is_content = people_mean is not None and people_mean >= CONTENT
     if (
         metrics.get("light") == Light.RED
@@ -53,8 +53,8 @@ def why_alarming(metrics: dict) -> dict[str, str]:
         and not is_content
     ):
         share = metrics["accuracy"]["share"]
-        found["red"] = (
+        reasons["red"] = (
             f"The rater model orders only {share:.0%} of fresh pairs as people do. Ask 10 audits,"
             " then resume."
         )
-    return found
+    return reasons

@@ -72,15 +72,15 @@ def fitted_for(section: RaterModel | None, learner: Learner) -> Fitted:
 
 def _replies_in(decisions: Sequence[ValuedReply | ComparedReplies]) -> list[ReplyFeatures]:
     """Return the replies that the decisions are about."""
-    found: list[ReplyFeatures] = []
+    replies: list[ReplyFeatures] = []
     for one in decisions:
-        found += [one.reply] if isinstance(one, ValuedReply) else one.replies
-    return found
+        replies += [one.reply] if isinstance(one, ValuedReply) else one.replies
+    return replies
 
 
-def _table_of(found: Any, count: int) -> np.ndarray:
+def _table_of(predictions: Any, count: int) -> np.ndarray:
     """Return predictions as (count, 2): mean and deviation. Raises ValueError."""
-    rows = [tuple(map(float, row)) for row in found]
+    rows = [tuple(map(float, row)) for row in predictions]
     if len(rows) != count or any(len(row) != 2 for row in rows):
         raise ValueError(f"predictions must be {count} pairs of mean and deviation")
     is_finite = all(math.isfinite(number) for row in rows for number in row)

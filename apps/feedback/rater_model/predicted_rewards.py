@@ -6,7 +6,7 @@ import structlog
 
 from apps.feedback.rater_model import heads
 from apps.feedback.rater_model.heads import Head, Judge
-from apps.feedback.rater_model.learning import KnownDecisions, learn, predicted
+from apps.feedback.rater_model.learning import LearnerState, learn, predicted
 from apps.feedback.rater_model.pausing import pause_if_alarming
 from apps.rewards.combining import RATER_MODEL
 from apps.rewards.models import Reward
@@ -36,21 +36,21 @@ def _asked_about(run: Run, groups: Sequence[Group]) -> list[Group]:
     domains = run.settings.people.domains
     if not domains:
         return ours
-    known = set(
+    judged_tasks = set(
         Task.objects.filter(
             pk__in={group.task_id for group in ours}, domain__in=domains
         ).values_list("pk", flat=True)
     )
-    return [group for group in ours if group.task_id in known]
+    return [group for group in ours if group.task_id in judged_tasks]
 
 
 def _fill_run(run: Run, groups: list[Group], judge: Judge | None) -> None:
-    known = learn(run)
+    state = learn(run)
     finished = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED).exclude(
         origin=Rollout.Origin.SYNTHETIC
     )
     rollouts = list(finished.values_list("pk", flat=True))
-    rewards = rewards_by(known, run, rollouts)
+    rewards = rewards_by(state, run, rollouts)
     if judge and (head := heads.find_newest_head(run)):
         rewards = _by_head(head, judge, run, rewards)
     Reward.objects.bulk_create(rewards, ignore_conflicts=True)
@@ -58,28 +58,28 @@ def _fill_run(run: Run, groups: list[Group], judge: Judge | None) -> None:
     log.info(
         "filled",
         run=run,
-        rater_model=known.number,
-        decisions=known.learner.decisions,
+        rater_model=state.number,
+        decisions=state.learner.decisions,
         rollouts=len(rollouts),
     )
 
 
-def rewards_by(known: KnownDecisions, run: Run, rollouts: Sequence[int]) -> list[Reward]:
+def rewards_by(state: LearnerState, run: Run, rollouts: Sequence[int]) -> list[Reward]:
     """Return the model's unsaved rewards of these rollouts.
 
     They are NULL, with the reason, as long as the model is untrained.
     """
     section = run.settings.people.rater_model
     assert section is not None  # the run has a rater model
-    if known.learner.decisions < section.at_least:
+    if state.learner.decisions < section.at_least:
         reason = (
-            f"the rater model has learned {known.learner.decisions} ratings; it needs"
+            f"the rater model has learned {state.learner.decisions} ratings; it needs"
             f" {section.at_least}"
         )
         return [_missing(rollout, reason) for rollout in rollouts]
-    found = predicted(run, known, rollouts)
+    predictions = predicted(run, state, rollouts)
     return [
-        _reward(rollout, found.get(rollout), known.number, section.pessimism)
+        _reward(rollout, predictions.get(rollout), state.number, section.pessimism)
         for rollout in rollouts
     ]
 
@@ -92,13 +92,13 @@ def _by_head(head: Head, judge: Judge, run: Run, rewards: list[Reward]) -> list[
     section = run.settings.people.rater_model
     assert section is not None  # the run has a rater model
     pessimism = section.pessimism
-    found = heads.judge_with_head(
+    judged = heads.judge_with_head(
         head, judge, [reward.rollout_id for reward in rewards if reward.value is not None]
     )
     return [
         (
-            _reward(reward.rollout_id, found[reward.rollout_id], head.number, pessimism)
-            if reward.rollout_id in found
+            _reward(reward.rollout_id, judged[reward.rollout_id], head.number, pessimism)
+            if reward.rollout_id in judged
             else reward
         )
         for reward in rewards
@@ -106,11 +106,11 @@ def _by_head(head: Head, judge: Judge, run: Run, rewards: list[Reward]) -> list[
 
 
 def _reward(
-    rollout: int, foretold: tuple[float, float] | None, number: int, pessimism: float
+    rollout: int, prediction: tuple[float, float] | None, number: int, pessimism: float
 ) -> Reward:
-    if foretold is None:
+    if prediction is None:
         return _missing(rollout, "its surprise under the base model is unknown")
-    mean, deviation = foretold
+    mean, deviation = prediction
     return Reward(
         rollout_id=rollout,
         source=Reward.Source.MODEL,

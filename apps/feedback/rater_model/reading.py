@@ -69,13 +69,13 @@ class Topics:
     """The words that identify a prompt's topic: those that few prompts of the taskset have."""
 
     def __init__(self, prompts: Iterable[str]) -> None:
-        found: Counter[str] = Counter()
+        prompts_with_word: Counter[str] = Counter()
         count = 0
         for prompt in prompts:
-            found.update(set(split_words_and_marks(prompt)))
+            prompts_with_word.update(set(split_words_and_marks(prompt)))
             count += 1
         self.words = frozenset(
-            word for word, times in found.items() if times <= max(1.0, TOPIC * count)
+            word for word, times in prompts_with_word.items() if times <= max(1.0, TOPIC * count)
         )
 
 

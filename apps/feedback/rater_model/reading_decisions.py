@@ -16,16 +16,16 @@ def decided(run: Run, ratings: Iterable[int]) -> dict[int, tuple[Decision | None
     names = ("pk", "form", "answer", "shown", "rollout", "rater", "item__purpose")
     rows = list(Rating.objects.filter(pk__in=list(ratings)).order_by("pk").values_list(*names))
     shown = {pk: list(seen_in) or [rollout] for pk, _, _, seen_in, rollout, _, _ in rows}
-    found = seen(
+    features = seen(
         replies(rollout for members in shown.values() for rollout in members),
         learn_topics(run.taskset_ids),
     )
     people = run.settings.people
     read: dict[int, tuple[Decision | None, str | None]] = {}
     for pk, form, answer, _, _, rater, purpose in rows:
-        if all(rollout in found for rollout in shown[pk]):
+        if all(rollout in features for rollout in shown[pk]):
             read[pk] = (
-                read_learnable_decision(form, answer, shown[pk], rater, found, people),
+                read_learnable_decision(form, answer, shown[pk], rater, features, people),
                 purpose,
             )
     return read

@@ -28,10 +28,10 @@ def replies(rollouts: Iterable[int]) -> dict[int, tuple[str, str, BaseNll]]:
     }
 
 
-def seen(found: dict[int, tuple[str, str, BaseNll]], topics: Topics) -> dict[int, ReplyFeatures]:
+def seen(rows: dict[int, tuple[str, str, BaseNll]], topics: Topics) -> dict[int, ReplyFeatures]:
     return {
         rollout: extract_features(prompt, text, surprise, topics)
-        for rollout, (prompt, text, surprise) in found.items()
+        for rollout, (prompt, text, surprise) in rows.items()
     }
 
 

@@ -13,7 +13,7 @@ from apps.runs.people import COMPARES, Schedule
 
 @dataclass(frozen=True)
 class Due:
-    """The decisions wanted up to a group, counted from the run's start, including rewrites."""
+    """The decisions due up to a group, counted from the run's start, including rewrites."""
 
     decisions: int
     rewrites: int
@@ -26,7 +26,7 @@ def read_schedule(plan: RunConfig) -> Schedule:
 
 
 def schedule_decisions(plan: RunConfig, groups: int) -> Due:
-    """Return the decisions wanted once so many groups have come."""
+    """Return the decisions due after this number of groups."""
     schedule = read_schedule(plan)
     decisions = _decisions_due(groups, schedule.decisions, first_share(plan), plan, schedule.until)
     rewrites = _decisions_due(
@@ -36,12 +36,12 @@ def schedule_decisions(plan: RunConfig, groups: int) -> Due:
 
 
 def first_share(plan: RunConfig) -> int:
-    """Return the decisions wanted before the first step, limited by the replies there are."""
+    """Return the decisions due before the first step, at most those that its replies allow."""
     schedule = read_schedule(plan)
-    wanted = min(
+    planned = min(
         schedule.decisions, max(round(schedule.first * schedule.decisions), schedule.first_at_least)
     )
-    return min(wanted, first_groups(plan) * most_per_group(plan))
+    return min(planned, first_groups(plan) * most_per_group(plan))
 
 
 def first_groups(plan: RunConfig) -> int:
@@ -66,7 +66,7 @@ def _first_rewrites(plan: RunConfig) -> int:
 
 
 def _decisions_due(groups: int, total: int, first: int, plan: RunConfig, until: float) -> int:
-    """Return the decisions wanted by now.
+    """Return the decisions due after this number of groups.
 
     The first share falls within the groups before the first step, the rest up to share `until` of
     the run's groups.

@@ -25,7 +25,7 @@ from apps.runs.people import COMPARES, People
 
 REPEATS_LOOKED_AT = 2_000  # newest decisions searched for repeats
 _Values = dict[int, float]
-_Said = tuple[int, _Values]  # the rater, and values by rollout
+_RaterValues = tuple[int, _Values]  # the rater, and values by rollout
 
 
 def standing(run: Run, learner: Learner) -> dict[str, object]:
@@ -34,7 +34,7 @@ def standing(run: Run, learner: Learner) -> dict[str, object]:
     audits, comparisons = load_newest_audits(run)
     accuracy = share_right(comparisons) if people.form in COMPARES else pair_accuracy(audits)
     distinct = distinct_share(run)
-    recent = recent_word(learner)
+    recent = mean_recent_value(learner)
     agreed = measure_agreement(run)
     return {
         "accuracy": asdict(accuracy),
@@ -42,7 +42,7 @@ def standing(run: Run, learner: Learner) -> dict[str, object]:
         "gap": gap(audits),
         "distinct": distinct,
         "surprise": mean_surprise(run),
-        "said": recent,
+        "human_mean": recent,
         "agreement": asdict(agreed.people),
         "again": asdict(agreed.again),
         "alarms": alarms(audits, distinct, recent),
@@ -85,7 +85,7 @@ def measure_agreement(run: Run) -> Agreement:
     Known answers and adjudications, whose author saw the votes, are left out.
     """
     people = run.settings.people
-    by_replies: dict[tuple[int, ...], list[_Said]] = {}
+    by_replies: dict[tuple[int, ...], list[_RaterValues]] = {}
     rows = Rating.objects.counting().filter(
         Q(item=None) | ~Q(item__purpose__in=ANSWERED), run=run, form=people.form, adjudication=None
     )
@@ -97,22 +97,25 @@ def measure_agreement(run: Run) -> Agreement:
             (rater, FORMS[people.form].values(answer, shown, people))
         )
     decisions = [list(reversed(newest_first)) for newest_first in reversed(by_replies.values())]
-    others, same = (
-        [found for one in decisions if (found := _two(one, is_same))] for is_same in (False, True)
-    )
-    return Agreement(_alike(others, people), _alike(same, people))
+    by_others = _first_pairs(decisions, is_same=False)
+    by_same = _first_pairs(decisions, is_same=True)
+    return Agreement(_alike(by_others, people), _alike(by_same, people))
 
 
-def _two(decisions: list[_Said], is_same: bool) -> tuple[_Values, _Values] | None:
-    """Return the first two of these decisions by the same person, or by different ones.
+def _first_pairs(
+    decisions: list[list[_RaterValues]], is_same: bool
+) -> list[tuple[_Values, _Values]]:
+    """Return the first two decisions about each set of replies, oldest first.
 
-    Oldest first.
+    Both are by the same person, or by different ones; replies without two such are left out.
     """
-    pairs = itertools.combinations(decisions, 2)
-    return next(
-        ((first, second) for (one, first), (other, second) in pairs if (one == other) == is_same),
-        None,
-    )
+    pairs = []
+    for about_replies in decisions:
+        for (one, first), (other, second) in itertools.combinations(about_replies, 2):
+            if (one == other) == is_same:
+                pairs.append((first, second))
+                break
+    return pairs
 
 
 def _alike(twice: list[tuple[_Values, _Values]], people: People) -> Accuracy:
@@ -152,11 +155,11 @@ def mean_surprise(run: Run) -> float | None:
         .order_by("-rollout")
         .values_list("mean", flat=True)
     )
-    found = list(newest[: plan.group_size * plan.groups_per_step])
-    return sum(found) / len(found) if found else None
+    means = list(newest[: plan.group_size * plan.groups_per_step])
+    return sum(means) / len(means) if means else None
 
 
-def recent_word(learner: Learner) -> float | None:
+def mean_recent_value(learner: Learner) -> float | None:
     """Return people's mean value of the newest replies."""
     newest = [valued.value for valued in learner.values[-RECENT:]]
     return sum(newest) / len(newest) if len(newest) == RECENT else None

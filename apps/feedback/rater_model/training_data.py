@@ -32,22 +32,22 @@ def not_set_aside(ratings: RatingQuerySet, settled: QuerySet[Adjudication]) -> R
     return ratings.filter(settles | ~Exists(settled.filter(item__members=OuterRef("about"))))
 
 
-def has_learnable(run: Run, wanted: int) -> bool:
-    """Tell whether the model can already learn so many ratings.
+def has_learnable(run: Run, minimum: int) -> bool:
+    """Tell whether the model can already learn at least `minimum` ratings.
 
     It reads the oldest first, and no more than necessary.
     """
-    found = 0
+    learnable = 0
     last = 0
-    while found < wanted:
+    while learnable < minimum:
         pks = list(
             list_learned_ratings(run)
             .filter(pk__gt=last)
             .order_by("pk")
-            .values_list("pk", flat=True)[:wanted]
+            .values_list("pk", flat=True)[:minimum]
         )
         if not pks:
             return False
-        found += sum(decision is not None for decision, _ in decided(run, pks).values())
+        learnable += sum(decision is not None for decision, _ in decided(run, pks).values())
         last = pks[-1]
     return True

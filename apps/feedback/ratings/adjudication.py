@@ -48,11 +48,11 @@ def adjudicate(
     # The group's row is locked first, as for every decision, so that its votes, this adjudication
     # and its refiner are serialised.
     group = lock_one(Group.objects.filter(pk=item.group_id).select_related("run"))
-    known = Adjudication.objects.filter(
+    existing = Adjudication.objects.filter(
         item=item, rating__rater=by, rating__client_uuid=client_uuid
     ).first()
-    if known:
-        return AdjudicationResult(known, known.rating.is_late)
+    if existing:
+        return AdjudicationResult(existing, existing.rating.is_late)
     people = item.run.settings.people
     answer, words = read_item_answer(item, form, raw, critique, item.members, people)
     is_late = comes_late(group)

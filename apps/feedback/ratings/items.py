@@ -65,12 +65,12 @@ def submit(user: User, slot_id: int, submission: Submission) -> SubmissionResult
     """
     locked = _lock_slot(user, slot_id, submission)
     slot = locked.slot
-    if locked.known_id is None and slot.state == Slot.State.DONE and slot.rater_id == user.pk:
+    if locked.saved_id is None and slot.state == Slot.State.DONE and slot.rater_id == user.pk:
         # Decided while this waited for the lock, perhaps by the same request sent twice.
         locked = _lock_slot(user, slot_id, submission)
         slot = locked.slot
-    if locked.known_id:
-        return _again(locked, locked.known_id)
+    if locked.saved_id:
+        return _again(locked, locked.saved_id)
     item = slot.item
     people = locked.people
     _require_hold(user, locked, submission)
@@ -124,7 +124,7 @@ LOCK = """
     SELECT s.state, s.rater_id, s.fence, s.shown, s.is_required, s.item_id, s.group_id, s.run_id,
         i.form, i.purpose, i.members, i.version, i.state, i.expected, i.explanation, g.state,
             g.task_id, r.project_id,
-        r.config -> 'people', known.id, known.item_id, known.answer, known.is_late, mine.id,
+        r.config -> 'people', saved.id, saved.item_id, saved.answer, saved.is_late, mine.id,
             mine.client_uuid,
         EXISTS (SELECT 1 FROM rewards_reward w
             WHERE w.rollout_id = ANY(i.members) AND w.by_id = %(user)s
@@ -135,8 +135,8 @@ LOCK = """
     FROM feedback_slot s JOIN feedback_item i ON i.id = s.item_id
         JOIN rollouts_group g ON g.id = s.group_id
         JOIN runs_run r ON r.id = s.run_id
-        LEFT JOIN feedback_rating known ON known.rater_id = %(user)s
-            AND known.client_uuid = %(client_uuid)s
+        LEFT JOIN feedback_rating saved ON saved.rater_id = %(user)s
+            AND saved.client_uuid = %(client_uuid)s
         LEFT JOIN feedback_rating mine ON mine.item_id = s.item_id AND mine.rater_id = %(user)s
             AND mine.is_current
     WHERE s.id = %(slot)s AND r.state <> 'deleting' AND (%(everywhere)s OR EXISTS (
@@ -147,19 +147,19 @@ LOCK = """
 
 @dataclass(frozen=True)
 class LockedSlot:
-    """A slot with its item, group and run, all locked, and what was said about the item before.
+    """A slot with its item, group and run, all locked, and the person's earlier ratings.
 
-    `known_*` is the rating that has the submission's uuid already, `mine_*` the person's own
-    rating in force; `has_words`: the person has a reward of this form, `has_typed`: or has written
-    a part of the reply.
+    `saved_*` is the rating that was saved with the submission's uuid, `mine_*` the person's rating
+    in force. `has_words`: the person has a reward of this form; `has_typed`: the person has
+    written a part of the reply.
     """
 
     slot: Slot
     people: People
-    known_id: int | None
-    known_item: int | None
-    known_answer: Any
-    known_late: bool | None
+    saved_id: int | None
+    saved_item: int | None
+    saved_answer: Any
+    saved_late: bool | None
     mine_id: int | None
     mine_uuid: uuid.UUID | None
     has_words: bool
@@ -229,14 +229,14 @@ def _slot_from(slot_id: int, row: Sequence[Any]) -> LockedSlot:
     )
     slot.run = Run(pk=run, project_id=project)
     slot.group = Group(pk=group, state=group_state, task_id=task, run=slot.run)
-    known_id, known_item, answer, known_late, mine_id, mine_uuid, has_words, has_typed = row
+    saved_id, saved_item, answer, saved_late, mine_id, mine_uuid, has_words, has_typed = row
     return LockedSlot(
         slot,
         People.model_validate(read_json(people)),
-        known_id,
-        known_item,
+        saved_id,
+        saved_item,
         read_json(answer),
-        known_late,
+        saved_late,
         mine_id,
         mine_uuid,
         has_words,
@@ -244,16 +244,16 @@ def _slot_from(slot_id: int, row: Sequence[Any]) -> LockedSlot:
     )
 
 
-def _again(locked: LockedSlot, known_id: int) -> SubmissionResult:
+def _again(locked: LockedSlot, saved_id: int) -> SubmissionResult:
     """Return the rating of a repeated uuid. Raises Refused if it was used for something else."""
     slot = locked.slot
-    if locked.known_item != slot.item_id:
+    if locked.saved_item != slot.item_id:
         raise UsedUuid
     return SubmissionResult(
-        known_id,
-        bool(locked.known_late),
+        saved_id,
+        bool(locked.saved_late),
         False,
-        reveal_known_answer(slot.item, locked.known_answer, slot.shown, locked.people),
+        reveal_known_answer(slot.item, locked.saved_answer, slot.shown, locked.people),
     )
 
 

@@ -25,8 +25,8 @@ def demonstrate(
 
     Raises Refused and BadAnswer.
     """
-    if known := Rating.objects.filter(rater=user, client_uuid=client_uuid).first():
-        return _again(known, rollout_id)
+    if existing := Rating.objects.filter(rater=user, client_uuid=client_uuid).first():
+        return _again(existing, rollout_id)
     seen = Slot.objects.filter(pk=slot_id, run__in=Run.objects.visible_to(user))
     slot = lock_first(seen.select_related("item", "group", "run"), "group")
     if slot is None or slot.rater_id != user.pk or slot.fence != fence:
@@ -44,8 +44,8 @@ def save_correction(
 
     Raises Refused and BadAnswer.
     """
-    if known := Rating.objects.filter(rater=user, client_uuid=client_uuid).first():
-        return _again(known, rollout.pk)
+    if existing := Rating.objects.filter(rater=user, client_uuid=client_uuid).first():
+        return _again(existing, rollout.pk)
     if rollout.state != Rollout.State.FINISHED or rollout.turns:
         raise Refused("not_possible", "Only finished replies with one turn can be corrected.")
     group = lock_one(Group.objects.filter(pk=rollout.group_id).select_related("task"))
@@ -85,7 +85,7 @@ def _store_rewrite(
     return SubmissionResult(rating_id, is_late, True)
 
 
-def _again(known: Rating, rollout_id: int) -> SubmissionResult:
-    if known.form != "rewrite" or known.rollout_id != rollout_id:
+def _again(existing: Rating, rollout_id: int) -> SubmissionResult:
+    if existing.form != "rewrite" or existing.rollout_id != rollout_id:
         raise UsedUuid
-    return SubmissionResult(known.pk, known.is_late, False)
+    return SubmissionResult(existing.pk, existing.is_late, False)

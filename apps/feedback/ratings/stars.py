@@ -140,13 +140,15 @@ def _give_to_group(
     group = lock_first(Group.objects.filter(pk=group_id).select_related("run"))
     if group is None or group.run.state == Run.State.DELETING:
         return {stars.key: NotRatable(DELETED) for stars in given}
-    known = Rating.objects.filter(
+    existing = Rating.objects.filter(
         rater=rater, client_uuid__in={stars.client_uuid for stars in given}
     )
     taken: dict[tuple[int | None, uuid.UUID], Rating | NotRatable] = {
-        (rating.rollout_id, rating.client_uuid): rating for rating in known if rating.form == STARS
+        (rating.rollout_id, rating.client_uuid): rating
+        for rating in existing
+        if rating.form == STARS
     }
-    used = {rating.client_uuid for rating in known}
+    used = {rating.client_uuid for rating in existing}
     fresh = _first_of_each(stars for stars in given if stars.client_uuid not in used)
     answered = taken.keys() | {stars.key for stars in fresh}
     for stars in given:
@@ -235,45 +237,49 @@ def _fill_slots(rater: User, group: Group, rated: set[int]) -> list[Slot]:
     about, it stands in for another reply of its group, whose slot is closed. The slots are locked:
     a claim does not lock the group, and what it has just taken is not taken from its holder.
     """
-    known = set(Rating.objects.filter(rollout__in=rated).values_list("rollout_id", flat=True))
+    rated_before = set(
+        Rating.objects.filter(rollout__in=rated).values_list("rollout_id", flat=True)
+    )
     open_or_own = Slot.objects.filter(
         Q(state=Slot.State.OPEN) | Q(state=Slot.State.HELD, rater=rater),
         group=group,
         is_required=True,
         item__form=STARS,
     )
-    asked = lock_rows(open_or_own.select_related("item"))
-    asked.sort(key=lambda slot: (slot.place, -slot.pk))
+    candidate_slots = lock_rows(open_or_own.select_related("item"))
+    candidate_slots.sort(key=lambda slot: (slot.place, -slot.pk))
     held_already = set(Slot.objects.filter(group=group, rater=rater).values_list("item_id", "pk"))
     filled = []
     closed = []
     for rollout in sorted(rated):
-        own = next(
-            (
-                slot
-                for slot in asked
-                if slot.item.members == [rollout] and _is_free(slot, held_already)
-            ),
-            None,
-        )
-        other = next(
-            (
-                slot
-                for slot in asked
-                if slot.state == Slot.State.OPEN and slot.item.members[0] not in rated
-            ),
-            None,
-        )
-        if own:
+        if own := _slot_of_reply(candidate_slots, rollout, held_already):
             filled.append(own)
-            asked.remove(own)
-        elif other and rollout not in known:
+            candidate_slots.remove(own)
+        elif rollout not in rated_before and (other := _slot_of_others(candidate_slots, rated)):
             closed.append(other.pk)
-            asked.remove(other)
+            candidate_slots.remove(other)
     Slot.objects.filter(pk__in=closed).update(state=Slot.State.CLOSED)
     unclaimed = [slot.pk for slot in filled if slot.state == Slot.State.OPEN]
     Slot.objects.filter(pk__in=unclaimed).update(held_at=None)
     return filled
+
+
+def _slot_of_reply(
+    slots: list[Slot], rollout: int, held_already: set[tuple[int, int]]
+) -> Slot | None:
+    """Return the first slot of the reply's own item that the person may fill."""
+    for slot in slots:
+        if slot.item.members == [rollout] and _is_free(slot, held_already):
+            return slot
+    return None
+
+
+def _slot_of_others(slots: list[Slot], rated: set[int]) -> Slot | None:
+    """Return the first open slot of a reply that is not among the rated ones."""
+    for slot in slots:
+        if slot.state == Slot.State.OPEN and slot.item.members[0] not in rated:
+            return slot
+    return None
 
 
 def _is_free(slot: Slot, held_already: set[tuple[int, int]]) -> bool:

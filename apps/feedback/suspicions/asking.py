@@ -73,7 +73,7 @@ def open_checks(run: Run, rollouts: Sequence[Rollout]) -> list[Item]:
             form=form,
             purpose=Item.Purpose.CHECK,
             members=[reply.pk],
-            wanted=people.overlap,
+            overlap=people.overlap,
         )
         for reply in rollouts
     )
@@ -89,12 +89,12 @@ def choose_suspicion_form(people: People) -> str:
 class Answers:
     """People's answers about the sample: the number of good, bad and broken ones, and details."""
 
-    asked: int = 0
+    items: int = 0
     waiting: int = 0
     good: int = 0
     bad: int = 0
     broken: int = 0
-    said: dict[int, list[tuple[str, str]]] = field(default_factory=lambda: defaultdict(list))
+    by_rollout: dict[int, list[tuple[str, str]]] = field(default_factory=lambda: defaultdict(list))
 
     @property
     def decisions(self) -> int:
@@ -103,25 +103,25 @@ class Answers:
 
 def load_sample_answers(suspicion: Suspicion) -> Answers:
     """Return people's answers about the sample; three statements."""
-    found = Answers(asked=suspicion.items.count())
+    answers = Answers(items=suspicion.items.count())
     people = suspicion.run.settings.people
-    if not found.asked:
-        return found
+    if not answers.items:
+        return answers
     of_items = Rating.objects.counting().by_people()
     of_items = of_items.filter(item__suspicion_item__suspicion=suspicion)
     for rating in of_items.select_related("rater").order_by("pk"):
         [rollout] = rating.members
-        found.said[rollout].append((str(rating.rater), rating_in_words(rating)))
+        answers.by_rollout[rollout].append((str(rating.rater), rating_in_words(rating)))
         value = (
             None
             if rating.form == FLAG
             else FORMS[rating.form].values(rating.answer, rating.members, people).get(rollout)
         )
-        found.broken += value is None
-        found.good += value is not None and value >= GOOD
-        found.bad += value is not None and value < GOOD
+        answers.broken += value is None
+        answers.good += value is not None and value >= GOOD
+        answers.bad += value is not None and value < GOOD
     waiting = Slot.objects.filter(
         item__suspicion_item__suspicion=suspicion, state__in=[Slot.State.OPEN, Slot.State.HELD]
     )
-    found.waiting = waiting.count()
-    return found
+    answers.waiting = waiting.count()
+    return answers

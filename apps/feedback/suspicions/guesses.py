@@ -15,7 +15,7 @@ from apps.tasksets.models import Task, Taskset
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.storing import Origin, store_taskset
 
-MOST_SAID = 300
+EXAMPLE_LENGTH = 300
 INSTRUCTION = "Give the final answer alone, at once: no reasoning, no explanation."
 
 
@@ -106,7 +106,7 @@ def save_guesses(guesses: Sequence[Guess]) -> None:
         guesses,
         update_conflicts=True,
         unique_fields=["task", "policy"],
-        update_fields=["scorer", "tries", "right", "said", "at"],
+        update_fields=["scorer", "tries", "right", "example", "at"],
     )
 
 

@@ -31,11 +31,11 @@ JUDGED = (Group.State.WAITING, Group.State.JUDGED, Group.State.ADMITTED, Group.S
 def read_judged_replies(run: Run) -> JudgedReplies:
     """Return the judged replies of the run's last steps, oldest first."""
     plan = run.settings
-    found = list(_newest(run, plan))
-    tasks = Task.objects.in_bulk({task for _, _, task, *_ in found})
-    judgements = _judgements([pk for pk, *_ in found])
+    newest = list(_newest(run, plan))
+    tasks = Task.objects.in_bulk({task for _, _, task, *_ in newest})
+    judgements = _judgements([pk for pk, *_ in newest])
     first = (
-        max((draw // plan.groups_per_step for _, _, _, draw, *_ in found), default=0)
+        max((draw // plan.groups_per_step for _, _, _, draw, *_ in newest), default=0)
         - plan.hacking.steps
     )
     rows = [
@@ -50,13 +50,13 @@ def read_judged_replies(run: Run) -> JudgedReplies:
             said_by_policy(text, turns),
             tokens,
         )
-        for pk, group, task, draw, text, turns, tokens in reversed(found)
+        for pk, group, task, draw, text, turns, tokens in reversed(newest)
         if draw // plan.groups_per_step > first
     ]
     scorers = [choice.scorer for choice in plan.judges]
     return JudgedReplies(
         rows,
-        {pk: _asked_task(task) for pk, task in tasks.items()},
+        {pk: _task_facts(task) for pk, task in tasks.items()},
         right_by=[name for name in scorers if name not in {*SHAPES, *plan.hacking.format_scorers}],
         highs={name: find_scorer(name).high if name in scorer_names() else 1.0 for name in scorers},
         rubric=[text for choice in plan.rewards for text in texts_in(dict(choice.options))],
@@ -84,14 +84,16 @@ def _newest(run: Run, plan: RunConfig):
 
 
 def _judgements(rollouts: list[int]) -> dict[int, list[Judgement]]:
-    found: dict[int, list[Judgement]] = defaultdict(list)
+    judgements_by_rollout: dict[int, list[Judgement]] = defaultdict(list)
     current = Reward.objects.filter(rollout__in=rollouts, is_current=True)
     current = current.without_simulated()
     for rollout, scorer, value, source in current.values_list(
         "rollout_id", "scorer", "value", "source"
     ):
-        found[rollout].append(Judgement(scorer, value, source == Reward.Source.HUMAN))
-    return found
+        judgements_by_rollout[rollout].append(
+            Judgement(scorer, value, source == Reward.Source.HUMAN)
+        )
+    return judgements_by_rollout
 
 
 def _row(
@@ -119,7 +121,7 @@ def _row(
     )
 
 
-def _asked_task(task: Task) -> AskedTask:
+def _task_facts(task: Task) -> AskedTask:
     shown = [*(content_text(message["content"]) for message in task.prompt), *task.follow_ups]
     return AskedTask("\n".join(shown), task.answer, task.meta)
 
@@ -129,9 +131,9 @@ def _guesses(run: Run) -> dict[int, GuessSuccess]:
     rows = Guess.objects.filter(task__taskset__in=run.taskset_ids).exclude(
         task__in=LeftOut.objects.filter(run=run).values("task")
     )
-    found: dict[int, GuessSuccess] = {}
+    guesses: dict[int, GuessSuccess] = {}
     for task, right, tries in rows.order_by("right").values_list("task_id", "right", "tries")[
         :MOST_GUESSES
     ]:
-        found[task] = GuessSuccess(right, tries)
-    return found
+        guesses[task] = GuessSuccess(right, tries)
+    return guesses

@@ -17,9 +17,9 @@ def sample_replies(
 
     The same rows and seed give the same replies.
     """
-    known = set(evidence)
-    showing = [row for row in rows if row.rollout in known]
-    others = [row for row in rows if row.rollout not in known]
+    evidence_ids = set(evidence)
+    showing = [row for row in rows if row.rollout in evidence_ids]
+    others = [row for row in rows if row.rollout not in evidence_ids]
     drawn = _draw_stratified(showing, size, seed)
     return drawn + _draw_stratified(others, size - len(drawn), seed)
 
@@ -32,10 +32,10 @@ def _draw_stratified(rows: Sequence[Row], size: int, seed: int) -> list[int]:
         strata[place].append(row.rollout)
     queues = [chance.sample(ids, len(ids)) for _, ids in sorted(strata.items())]
     chance.shuffle(queues)
-    found: list[int] = []
-    while len(found) < size and any(queues):
-        found += [queue.pop() for queue in queues if queue]
-    return found[:size]
+    drawn: list[int] = []
+    while len(drawn) < size and any(queues):
+        drawn += [queue.pop() for queue in queues if queue]
+    return drawn[:size]
 
 
 def _with_strata(rows: Sequence[Row]) -> list[tuple[Row, tuple[int, int]]]:

@@ -58,7 +58,7 @@ def show_rating_page(request: SignedInRequest) -> HttpResponse:
         "keys": keys_by_action(chosen),
         "keys_json": json.dumps(by_form(chosen)),
         "today": load_decisions_today(request.user),
-        "known": known_answers_met(request.user),
+        "gold_counts": known_answers_met(request.user),
         "flags": FLAGS,
         "skips": SKIPS,
         "csrf_cookie": settings.CSRF_COOKIE_NAME,
@@ -189,11 +189,11 @@ def queue_end(request: SignedInRequest) -> HttpResponse:
 @login_required
 def guidelines(request: SignedInRequest, run: int) -> HttpResponse:
     """Show the raters' guidelines of a run, for users who see the run."""
-    found = get_object_or_404(Run.objects.visible_to(request.user), pk=run)
+    visible_run = get_object_or_404(Run.objects.visible_to(request.user), pk=run)
     return render(
         request,
         "feedback/_guidelines.html",
-        {"run": found, "guidelines": found.settings.people.guidelines},
+        {"run": visible_run, "guidelines": visible_run.settings.people.guidelines},
     )
 
 

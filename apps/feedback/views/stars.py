@@ -66,15 +66,15 @@ def _refusal(rollout: int, error: NotRatable) -> HttpResponse:
     """Return a 409 in words; for a reply that is still being written it tells rate.js to retry."""
     if isinstance(error, NotHeld | EnoughRated | UsedForAnother):
         return HttpResponse(str(error), status=409, content_type="text/plain")
-    found = Rollout.objects.get(pk=rollout)
-    if found.is_sampling:
+    rollout_row = Rollout.objects.get(pk=rollout)
+    if rollout_row.is_sampling:
         message = "This reply is not complete yet. Your stars are sent when it is."
         return HttpResponse(
             message, status=409, content_type="text/plain", headers={"X-Retry": "when-finished"}
         )
     message = (
         "This reply failed, so there is nothing to rate."
-        if found.state == Rollout.State.FAILED
+        if rollout_row.state == Rollout.State.FAILED
         else f"You can view this reply but not rate it: {error}."
     )
     return HttpResponse(message, status=409, content_type="text/plain")

@@ -28,7 +28,7 @@ from apps.feedback.models import (
     RolloutBaseNll,
 )
 from apps.feedback.rater_model.learner import RIDGE
-from apps.feedback.rater_model.learning import KnownDecisions, known_from
+from apps.feedback.rater_model.learning import LearnerState, refit
 from apps.feedback.rater_model.predicted_rewards import rewards_by
 from apps.lineage.replaying.leaving_out import LeftOut
 from apps.rewards.combining import PEOPLE, RATER_MODEL
@@ -98,7 +98,7 @@ class _Copy:
     experts: dict[int, int] = field(default_factory=dict)  # rollouts
     expert_groups: dict[int, int] = field(default_factory=dict)
     # Rater models by number; the states of those fitted again.
-    models: dict[int, KnownDecisions | None] = field(default_factory=dict)
+    models: dict[int, LearnerState | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, run: Run) -> "_Copy":
@@ -176,19 +176,19 @@ class _Copy:
             )
         }
         originals = Rollout.objects.filter(group__in=groups).values_list("pk", *places)
-        found = {pk: there[groups[group], origin, index] for pk, group, origin, index in originals}
-        copied_rows(RolloutPayload, "rollout", found)
-        copied_rows(RolloutBaseNll, "rollout", found)
+        copies = {pk: there[groups[group], origin, index] for pk, group, origin, index in originals}
+        copied_rows(RolloutPayload, "rollout", copies)
+        copied_rows(RolloutBaseNll, "rollout", copies)
         theirs = [
-            found[pk]
-            for pk in self.left_out.interventions.filter(rollout__in=found).values_list(
+            copies[pk]
+            for pk in self.left_out.interventions.filter(rollout__in=copies).values_list(
                 "rollout", flat=True
             )
         ]
         Rollout.objects.filter(pk__in=theirs).update(
             state=Rollout.State.FAILED, stop_reason=LEFT_OUT
         )
-        return found
+        return copies
 
     # -- recorded text
 
@@ -250,11 +250,11 @@ class _Copy:
         ):
             by_model.setdefault(number, []).append(rollouts[rollout])
         fresh = [number for number in by_model if number not in self.models]
-        known = {
+        originals = {
             model.number: model
             for model in RaterModel.objects.filter(run=self.source, number__in=fresh)
         }
-        self.models |= {number: self._model(known[number]) for number in sorted(known)}
+        self.models |= {number: self._model(originals[number]) for number in sorted(originals)}
         for number in by_model.keys() & self.left_out.tainted_models:
             usable = Rollout.objects.filter(
                 pk__in=by_model[number], state=Rollout.State.FINISHED
@@ -263,7 +263,7 @@ class _Copy:
             assert model is not None  # a tainted one was fitted again
             Reward.objects.bulk_create(rewards_by(model, self.run, list(usable)))
 
-    def _model(self, model: RaterModel) -> KnownDecisions | None:
+    def _model(self, model: RaterModel) -> LearnerState | None:
         """Save the model in this run; return its state if it was fitted again."""
         model = RaterModel(
             run=self.run,
@@ -275,19 +275,19 @@ class _Copy:
             metrics=model.metrics,
             fitted_at=model.fitted_at,
         )
-        known = None
+        state = None
         if model.number in self.left_out.tainted_models:
             # A head that learned excluded data is not retrained: the ridge, fitted without it,
             # replaces it.
-            known = known_from(
+            state = refit(
                 self.source, self.left_out.left_to_learn(model.last_rating_id), model.number
             )
             model.kind = RIDGE
-            model.decisions = known.learner.decisions
+            model.decisions = state.learner.decisions
             model.metrics = {}
-            model.coefficients = known.fitted.coefficients() if known.fitted else {}
+            model.coefficients = state.fitted.coefficients() if state.fitted else {}
         model.save(force_insert=True)
-        return known
+        return state
 
     def _ratings(self, groups: Mapping[int, int], rollouts: Mapping[int, int]) -> dict[int, int]:
         """Copy the ratings in time of the people who are kept; return old id → new id."""
@@ -354,7 +354,7 @@ class _Copy:
                 form=item.form,
                 purpose=item.purpose,
                 members=[rollouts[pk] for pk in item.members if pk in rollouts],
-                wanted=item.wanted,
+                overlap=item.overlap,
                 version=item.version,
                 expected=item.expected,
                 explanation=item.explanation,
@@ -520,12 +520,12 @@ def _reward_key(reward: Reward) -> tuple[int, str, int | None]:
 
 def replace_rollout_ids(answer: dict, rollouts: Mapping[int, int]) -> dict:
     """Return an answer with the rollout ids replaced by those of the copies."""
-    found = dict(answer)
+    replaced = dict(answer)
     if isinstance(ranks := answer.get("ranks"), dict):
-        found["ranks"] = {
+        replaced["ranks"] = {
             str(rollouts[int(pk)]): rank for pk, rank in ranks.items() if int(pk) in rollouts
         }
     for place in ("best", "worst"):
         if answer.get(place) in rollouts:
-            found[place] = rollouts[answer[place]]
-    return found
+            replaced[place] = rollouts[answer[place]]
+    return replaced

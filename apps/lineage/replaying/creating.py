@@ -80,10 +80,10 @@ class Proposal:
 
         The ridge, fitted without that data, replaces them.
         """
-        known = RaterModel.objects.filter(
+        tainted_heads = RaterModel.objects.filter(
             run=self.run, number__in=self.left_out.tainted_models, kind=SCALAR_HEAD
         )
-        return known.exists()
+        return tainted_heads.exists()
 
     @property
     def slug(self) -> str:
@@ -94,12 +94,12 @@ class Proposal:
             if self.rescoring
             else f"{self.run.slug}-again"
         )
-        wanted = re.sub(
+        name = re.sub(
             r"[^a-zA-Z0-9_-]+",
             "-",
             f"{self.run.slug}-without-{'-'.join(excluded)}" if excluded else again,
         )
-        return free_name(wanted[:LONGEST_SLUG].strip("-"), self.run.project.runs.all())
+        return free_name(name[:LONGEST_SLUG].strip("-"), self.run.project.runs.all())
 
     @property
     def title(self) -> str:

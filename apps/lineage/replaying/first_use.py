@@ -58,7 +58,7 @@ def first_use(left_out: LeftOut) -> int | None:
     from them.
     """
     items = StepItem.objects.filter(step__run=left_out.run, step__state=TrainStep.State.COMMITTED)
-    found = [
+    first_steps = [
         items.filter(experience__group__in=_groups(left_out)).aggregate(first=Min("step__number"))[
             "first"
         ],
@@ -72,13 +72,13 @@ def first_use(left_out: LeftOut) -> int | None:
             scorer=RATER_MODEL,
             details__rater_model__in=list(left_out.tainted_models),
         )
-        found.append(
+        first_steps.append(
             items.filter(Exists(learned))
             .order_by("step__number")
             .values_list("step__number", flat=True)
             .first()
         )
-    return min((number for number in found if number is not None), default=None)
+    return min((number for number in first_steps if number is not None), default=None)
 
 
 def find_first_and_last_use(rescoring: Rescoring) -> tuple[int | None, int | None]:
@@ -90,17 +90,17 @@ def find_first_and_last_use(rescoring: Rescoring) -> tuple[int | None, int | Non
         step__run=rescoring.run_id, step__state=TrainStep.State.COMMITTED
     )
     theirs = items.filter(experience__group__in=rescoring.items.values("group"))
-    found = theirs.aggregate(first=Min("step__number"), last=Max("step__number"))
-    return found["first"], found["last"]
+    steps = theirs.aggregate(first=Min("step__number"), last=Max("step__number"))
+    return steps["first"], steps["last"]
 
 
 def _groups(left_out: LeftOut) -> set[int]:
     """Return the groups in which excluded people rated or intervened, or whose task is excluded."""
     ratings = left_out.ratings
-    found = set(ratings.exclude(item=None).values_list("item__group", flat=True))
-    found |= set(ratings.exclude(rollout=None).values_list("rollout__group", flat=True))
-    found |= set(left_out.interventions.values_list("rollout__group", flat=True))
-    return found | set(
+    groups = set(ratings.exclude(item=None).values_list("item__group", flat=True))
+    groups |= set(ratings.exclude(rollout=None).values_list("rollout__group", flat=True))
+    groups |= set(left_out.interventions.values_list("rollout__group", flat=True))
+    return groups | set(
         Group.objects.filter(run=left_out.run, task__in=left_out.tasks).values_list("pk", flat=True)
     )
 

@@ -95,13 +95,13 @@ class LeftOut:
         if not self.raters:
             return set()
         ratings = self.ratings.filter(Q(item__group__in=groups) | Q(rollout__group__in=groups))
-        found = {
+        touched_groups = {
             group
             for pair in ratings.values_list("item__group", "rollout__group")
             for group in pair
             if group
         }
-        return found | set(
+        return touched_groups | set(
             Group.objects.filter(
                 pk__in=groups, rollouts__in=self.interventions.values("rollout")
             ).values_list("pk", flat=True)

@@ -67,7 +67,7 @@ class Command(BaseCommand):
 
     def _rated(self, options: dict) -> None:
         drawn = draw_rated(run_named(options["run"], options["project"]))
-        self.stdout.write(f"{drawn.new} preferences stored, {drawn.known} already existed")
+        self.stdout.write(f"{drawn.new} preferences stored, {drawn.existing} already existed")
         self.stdout.write(f"taken from {drawn.ratings} ratings, {drawn.late} of them late")
         for reason, count in drawn.skipped.most_common():
             if count:

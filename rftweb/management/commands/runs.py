@@ -275,7 +275,7 @@ def _matching_rollouts(of: Run, where: list[str]) -> QuerySet[Rollout]:
     if not form.is_valid():
         field, problems = next(iter(form.errors.items()))
         raise CommandError(f"--where: {field}: {problems[0]}")
-    return form.found(of, of.rollouts.without_anchors())
+    return form.matching(of, of.rollouts.without_anchors())
 
 
 def reread(run: Run) -> None:

@@ -1,12 +1,12 @@
 // The controls of the charts page: which metrics its one chart shows, log scale, full screen, and
 // saving a view.
 
-// `page`: {chart(), asked(), go(change), shown(), repaint()}
+// `page`: {chart(), params(), go(change), shown(), repaint()}
 export function ownControls(place, page) {
   const log = place.querySelector("[data-log]");
   log.disabled = false;
   log.addEventListener("change", () => {
-    page.go(() => (log.checked ? page.asked().set("log", "1") : page.asked().delete("log")));
+    page.go(() => (log.checked ? page.params().set("log", "1") : page.params().delete("log")));
     page.repaint();
   });
   place
@@ -19,7 +19,7 @@ export function ownControls(place, page) {
 
 // What is shown, also where the address leaves the metrics to the page.
 function addressOf(page) {
-  const words = new URLSearchParams(page.asked());
+  const words = new URLSearchParams(page.params());
   if (!words.has("names") && !words.has("chart"))
     for (const name of page.chart().names) words.append("names", name);
   return words.toString();
@@ -34,9 +34,9 @@ function pick(place, page, box) {
     [...place.querySelectorAll(".names input")].map((input) => [input.value, input.dataset.title]),
   );
   page.go(() => {
-    page.asked().delete("chart");
-    page.asked().delete("names");
-    for (const name of names) page.asked().append("names", name);
+    page.params().delete("chart");
+    page.params().delete("names");
+    for (const name of names) page.params().append("names", name);
   });
   const lines = names.filter((name) => titles.has(name)); // others are bands around a line
   const title = lines.length === 1 ? titles.get(lines[0]) : `${lines.length} metrics`;

@@ -14,7 +14,7 @@ const desk = document.querySelector("[data-desk]");
 const find = (selector, root = desk) => root.querySelector(selector);
 const stage = find("[data-stage]");
 const keys = JSON.parse(desk.dataset.keys); // key → action, as on the rating page
-const outbox = new Outbox(`arena-${desk.dataset.arena}`, heard);
+const outbox = new Outbox(`arena-${desk.dataset.arena}`, onResult);
 const ahead = []; // articles
 const HISTORY = `arena:${document.body.dataset.user}:${desk.dataset.arena}:history`;
 // { uuid, pair, choice, back }, the newest last.
@@ -128,20 +128,20 @@ function held() {
 }
 
 async function fill() {
-  const wanted = AHEAD - ahead.length + (shown ? 0 : 1);
-  if (fetching || wanted < 1) return;
+  const missing = AHEAD - ahead.length + (shown ? 0 : 1);
+  if (fetching || missing < 1) return;
   fetching = true;
   clearTimeout(looking);
-  const asked = held();
+  const heldPairs = held();
   try {
-    const query = new URLSearchParams({ count: wanted, held: asked.slice(0, 40).join(",") });
+    const query = new URLSearchParams({ count: missing, held: heldPairs.slice(0, 40).join(",") });
     const answer = await fetch(`${desk.dataset.next}?${query}`, { redirect: "error" });
     if (answer.status === 401) return signedOut();
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
     isAnswered = true;
     const { pairs, end } = await read(answer);
-    const known = new Set([...asked, ...held(), ...decided.map((one) => one.pair)]);
-    for (const article of pairs.filter((one) => !known.has(one.dataset.pair))) {
+    const present = new Set([...heldPairs, ...held(), ...decided.map((one) => one.pair)]);
+    for (const article of pairs.filter((one) => !present.has(one.dataset.pair))) {
       if (shown) ahead.push(article);
       else put(article);
     }
@@ -225,7 +225,7 @@ async function back() {
 
 /* what the server says */
 
-function heard(event) {
+function onResult(event) {
   showOutbox();
   showWaiting();
   if (event.kind === "signed-out") signedOut();

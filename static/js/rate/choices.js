@@ -1,6 +1,6 @@
 // What rating forms made of radio buttons share. A key printed on a button gives its value, in the
 // row in focus where there are rows (data-row). A form's script calls `withChoices(article)` and
-// returns `form({ answer, missing, said, … })`.
+// returns `form({ answer, missing, describe, … })`.
 export function withChoices(article, hasSteps = false) {
   const rows = [...article.querySelectorAll("[data-row]")];
   const inputs = [...article.querySelectorAll("input[type=radio]")];
@@ -58,7 +58,7 @@ export function withChoices(article, hasSteps = false) {
     );
   }
 
-  // The form as the page drives it; `own` has answer(), missing() and said(answer), and what
+  // The form as the page drives it; `own` has answer(), missing() and describe(answer), and what
   // differs from the usual.
   function form({ acts = {}, ...own }) {
     const all = { next: () => go(place + 1), previous: () => go(place - 1), ...acts };

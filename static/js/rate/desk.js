@@ -20,7 +20,7 @@ const stage = find("[data-stage]");
 const keys = JSON.parse(desk.dataset.keys);
 const user = document.body.dataset.user;
 const ahead = []; // { article, module }
-const outbox = new Outbox("out", heard);
+const outbox = new Outbox("out", onResult);
 let shown = null; // { article, form, shownAt, firstKey, changes, replaces }
 // Uuid of the norming rating whose explanation is on the stage, or awaited there.
 let explaining = null;
@@ -104,14 +104,14 @@ async function itemsOf(answer) {
 function put(item, state) {
   const { article } = item;
   if (!state) {
-    const asked = {
+    const host = {
       say,
       critique: () => find("[data-critique]", article).value,
     };
     state = {
       article,
       module: item.module,
-      form: item.module.begin(article, asked),
+      form: item.module.begin(article, host),
       firstKey: null,
       changes: 0,
     };
@@ -275,7 +275,7 @@ function submit() {
     first_key_ms: shown.firstKey,
     changes: shown.changes,
   };
-  const words = form.said(answer);
+  const words = form.describe(answer);
   const norming = "norming" in article.dataset ? { norming: words } : {};
   take({ uuid, url: lease.address(article), body, ...norming }, words);
 }
@@ -418,7 +418,7 @@ function stepBack() {
 
 /* what the server says */
 
-function heard(event) {
+function onResult(event) {
   showOutbox();
   showWaiting();
   if (event.kind === "signed-out") signedOut();

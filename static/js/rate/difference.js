@@ -111,13 +111,13 @@ export function openBeside(article, panel, rollout, keep) {
 
 // The words of one side as they are drawn: { node, start, end, text }.
 function wordsOf(side) {
-  const found = [];
+  const words = [];
   for (const prose of side.querySelectorAll(".prose")) {
     const walker = document.createTreeWalker(prose, NodeFilter.SHOW_TEXT);
     for (let node = walker.nextNode(); node; node = walker.nextNode()) {
       if (node.parentElement.closest(UNTOUCHED)) continue;
       for (const match of node.data.matchAll(/\S+/g))
-        found.push({
+        words.push({
           node,
           start: match.index,
           end: match.index + match[0].length,
@@ -125,7 +125,7 @@ function wordsOf(side) {
         });
     }
   }
-  return found;
+  return words;
 }
 
 // The same words of one node in a row become one mark.

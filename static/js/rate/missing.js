@@ -7,7 +7,7 @@ export function begin(article) {
     act: () => false,
     answer: () => null,
     missing: () => "This rating form is not installed. Skip the item.",
-    said: () => "",
+    describe: () => "",
     inFocus: () => article.dataset.members,
     state: () => null,
     restore: () => {},

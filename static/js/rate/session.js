@@ -7,7 +7,7 @@ const user = document.body.dataset.user;
 const decided = JSON.parse(sessionStorage.getItem(`rate:${user}:history`) ?? "[]");
 const left = new Map(); // uuid → what was on the stage, while this page lives
 const since = Number(sessionStorage.getItem(`rate:${user}:since`)) || Date.now();
-const known = desk.dataset.known.split(" ").map(Number); // met, of how many; [0] where nobody tells
+const goldCounts = desk.dataset.gold.split(" ").map(Number); // met, of how many; [0] where nobody tells
 let count = Number(sessionStorage.getItem(`rate:${user}:count`) ?? 0);
 let today = Number(desk.dataset.today);
 // Only the newest decisions are counted.
@@ -44,7 +44,7 @@ export function undid(uuid) {
 
 // A known answer, in words; counted once.
 export function told(gold, isNew) {
-  if (isNew) known.splice(0, 2, known[0] + gold.met, (known[1] ?? 0) + 1);
+  if (isNew) goldCounts.splice(0, 2, goldCounts[0] + gold.met, (goldCounts[1] ?? 0) + 1);
   show();
   const words = gold.met
     ? "Correct: this matches the gold item."
@@ -71,7 +71,7 @@ function show() {
     count > 2 && hours > 0.005
       ? `, ${Math.round(count / hours).toLocaleString("en")} per hour`
       : "";
-  const met = known[1] ? ` · gold items correct: ${known[0]} of ${known[1]}` : "";
+  const met = goldCounts[1] ? ` · gold items correct: ${goldCounts[0]} of ${goldCounts[1]}` : "";
   desk.querySelector("[data-own]").textContent =
     `${atLeast}${today} today · ${count} this session${perHour}${met}`;
   const goal = Number(desk.querySelector("[data-goal]").value);
@@ -83,7 +83,7 @@ function show() {
 }
 
 // A control whose choice this browser keeps.
-function own(selector, name, heard) {
+function own(selector, name, onChange) {
   const control = desk.querySelector(selector);
   const kept = localStorage.getItem(`rate:${user}:${name}`);
   if (control.type === "checkbox") control.checked = kept === "1";
@@ -93,7 +93,7 @@ function own(selector, name, heard) {
       `rate:${user}:${name}`,
       control.type === "checkbox" ? Number(control.checked) : control.value,
     );
-    heard();
+    onChange();
   });
 }
 

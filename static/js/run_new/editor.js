@@ -26,12 +26,12 @@ export function drawEditor() {
 
 // Line → what is wrong there.
 function faults() {
-  const found = new Map();
+  const byLine = new Map();
   for (const item of form.querySelectorAll("#yaml-wrong [data-line]")) {
     const line = Number(item.dataset.line);
-    found.set(line, [...(found.get(line) ?? []), item.textContent]);
+    byLine.set(line, [...(byLine.get(line) ?? []), item.textContent]);
   }
-  return found;
+  return byLine;
 }
 
 function numbered(line, wrong) {

@@ -30,8 +30,8 @@ def audits(n: int, slip: float, seed: int = 0) -> list[Audit]:
 
 def test_pair_accuracy_counts_pairs_with_different_words():
     some = audits(40, 0.4)
-    pairs = [(a, b) for a, b in itertools.combinations(some, 2) if a.said != b.said]
-    right = sum((a.predicted - b.predicted) * (a.said - b.said) > 0 for a, b in pairs)
+    pairs = [(a, b) for a, b in itertools.combinations(some, 2) if a.rated != b.rated]
+    right = sum((a.predicted - b.predicted) * (a.rated - b.rated) > 0 for a, b in pairs)
     assert pair_accuracy(some).share == pytest.approx(right / len(pairs))
 
 
@@ -46,9 +46,10 @@ def test_the_interval_is_that_of_redrawn_decisions():
     shares = []
     for _ in range(1_000):
         drawn = chance.choices(some, k=len(some))
-        pairs = [(a, b) for a, b in itertools.combinations(drawn, 2) if a.said != b.said]
+        pairs = [(a, b) for a, b in itertools.combinations(drawn, 2) if a.rated != b.rated]
         shares.append(
-            sum((a.predicted - b.predicted) * (a.said - b.said) > 0 for a, b in pairs) / len(pairs)
+            sum((a.predicted - b.predicted) * (a.rated - b.rated) > 0 for a, b in pairs)
+            / len(pairs)
         )
     shares.sort()
     assert found.low == pytest.approx(shares[25], abs=0.03) and found.high == pytest.approx(

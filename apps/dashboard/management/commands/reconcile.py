@@ -34,20 +34,20 @@ class Command(BaseCommand):
         )
 
     def handle(self, *, acknowledged: Path | None, as_json: bool, **_: object) -> None:
-        found = reconcile(_client_uuids(acknowledged) if acknowledged else None)
-        self._print(found, as_json)
+        violations_by_check = reconcile(_client_uuids(acknowledged) if acknowledged else None)
+        self._print(violations_by_check, as_json)
         if deleting := RunRemoval.objects.unfinished().count():
             self.stderr.write(f"Runs being deleted: {deleting}. Violations may be theirs.")
         if deleting := ProjectRemoval.objects.unfinished().count():
             self.stderr.write(f"Projects being deleted: {deleting}. Violations may be theirs.")
-        if any(found.values()):
+        if any(violations_by_check.values()):
             raise SystemExit(1)
 
-    def _print(self, found: dict[str, list[str]], as_json: bool) -> None:
+    def _print(self, violations_by_check: dict[str, list[str]], as_json: bool) -> None:
         if as_json:
-            self.stdout.write(json.dumps(found))
+            self.stdout.write(json.dumps(violations_by_check))
             return
-        for name, violations in found.items():
+        for name, violations in violations_by_check.items():
             self.stdout.write(f"{'ok  ' if not violations else 'FAIL'}  {name}")
             for violation in violations:
                 self.stdout.write(f"      {violation}")

@@ -34,7 +34,7 @@ export function begin(article) {
         : null,
     missing: () =>
       chosen("best") ? "Choose the worst reply first." : "Choose the best reply first.",
-    said: (answer) => `best ${letter(answer.best)}, worst ${letter(answer.worst)}`,
+    describe: (answer) => `best ${letter(answer.best)}, worst ${letter(answer.worst)}`,
     acts: { best: () => choose("best", inFocus()), worst: () => choose("worst", inFocus()) },
   });
 }

@@ -6,7 +6,7 @@ They are worth 1 and 0; the others are worth 1/2.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from apps.feedback.forms.form import Answer, Asked, Form
+from apps.feedback.forms.form import Answer, Form, Question
 from apps.feedback.forms.ranking.form import MANY
 from apps.feedback.forms.words import one_of, required
 from apps.runs.people import People
@@ -20,11 +20,11 @@ class BestWorst(Form):
     fewest = 2
     most = MANY
 
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         answer = {}
         for field in ("best", "worst"):
             if required(raw, field, problems, "the ID of a rollout shown"):
-                answer[field] = one_of(raw[field], field, problems, asked.shown)
+                answer[field] = one_of(raw[field], field, problems, question.shown)
         if not problems and answer["best"] == answer["worst"]:
             problems["worst"] = "must differ from the best rollout"
         return answer

@@ -6,6 +6,6 @@ export function begin(article, desk) {
   return form({
     answer: () => (desk.critique().trim() ? {} : null),
     missing: () => "Write a critique first.",
-    said: () => "critique",
+    describe: () => "critique",
   });
 }

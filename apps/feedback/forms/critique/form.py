@@ -6,7 +6,7 @@ Other forms may have a critique beside their answer too.
 from collections.abc import Mapping
 from typing import Any
 
-from apps.feedback.forms.form import Answer, Asked, BadAnswer, Form
+from apps.feedback.forms.form import Answer, BadAnswer, Form, Question
 from apps.feedback.forms.words import words
 
 
@@ -16,7 +16,7 @@ class Critique(Form):
     summary = "free text"
     fields = frozenset()
 
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         return {}
 
 

@@ -6,7 +6,7 @@ Among several, `{"reason": …, "rollout": id}` names one; without it all are fl
 from collections.abc import Mapping
 from typing import Any
 
-from apps.feedback.forms.form import Answer, Asked, Form
+from apps.feedback.forms.form import Answer, Form, Question
 from apps.feedback.forms.ranking.form import MANY
 from apps.feedback.forms.words import one_of, required, words
 
@@ -18,12 +18,12 @@ class Flag(Form):
     fields = frozenset({"reason", "rollout"})
     most = MANY  # an item that compares several can be flagged as a whole
 
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         if not required(raw, "reason", problems, "a short text about what is broken"):
             return {}
         answer: Answer = {
             "reason": words(raw["reason"], "reason", problems, longest=LONGEST_REASON, needed=True)
         }
         if "rollout" in raw:
-            answer["rollout"] = one_of(raw["rollout"], "rollout", problems, asked.shown)
+            answer["rollout"] = one_of(raw["rollout"], "rollout", problems, question.shown)
         return answer

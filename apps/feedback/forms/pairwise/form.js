@@ -38,7 +38,7 @@ export function begin(article) {
   return form({
     answer,
     missing: () => "Choose the better reply, or a tie, first.",
-    said: (given) => (given.both_bad ? "both bad" : WORDS[given.preference + STRONGEST]),
+    describe: (given) => (given.both_bad ? "both bad" : WORDS[given.preference + STRONGEST]),
     arrow,
     acts: {
       difference: turnDifference,

@@ -7,7 +7,7 @@ A negative preference means that the first shown is better, 0 is a tie. The bett
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from apps.feedback.forms.form import Answer, Asked, Form
+from apps.feedback.forms.form import Answer, Form, Question
 from apps.feedback.forms.words import whole
 from apps.runs.people import People
 
@@ -21,7 +21,7 @@ class Pairwise(Form):
     fields = frozenset({"preference", "both_bad"})
     fewest = most = 2
 
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         if len(raw) != 1:
             problems["preference"] = (
                 f"give either a preference from -{STRONGEST} (the first is much better) to"

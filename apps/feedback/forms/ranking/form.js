@@ -141,7 +141,7 @@ export function begin(article, desk) {
       };
     },
     missing: () => "You haven’t changed the order. Submit again to confirm it.",
-    said: () => `${rows().length} replies ranked`,
+    describe: () => `${rows().length} replies ranked`,
     inFocus: () => focus.dataset.rollout,
     state: () => touched && rows().map((row) => [row.dataset.rollout, "tied" in row.dataset]),
     restore(state) {

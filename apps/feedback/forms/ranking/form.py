@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from apps.feedback.forms.form import Answer, Asked, Form
+from apps.feedback.forms.form import Answer, Form, Question
 from apps.feedback.forms.words import required, whole
 from apps.runs.people import People
 
@@ -24,14 +24,14 @@ class Ranking(Form):
     fewest = 2
     most = MANY
 
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         right = "an object with a rank for each rollout shown"
         if not required(raw, "ranks", problems, right):
             return {}
         if not isinstance(raw["ranks"], dict):
             problems["ranks"] = f"must be {right}"
             return {}
-        return {"ranks": _without_gaps(_ranks(raw["ranks"], asked.shown, problems))}
+        return {"ranks": _without_gaps(_ranks(raw["ranks"], question.shown, problems))}
 
     def values(self, answer: Answer, shown: Sequence[int], people: People) -> dict[int, float]:
         ranks = answer["ranks"]
@@ -53,10 +53,10 @@ def mean_places(ranks: Sequence[int]) -> dict[int, float]:
 def _ranks(
     raw: Mapping[str, Any], shown: Sequence[int], problems: dict[str, str]
 ) -> dict[str, int]:
-    wanted = {str(rollout) for rollout in shown}
-    for foreign in sorted(str(key)[:40] for key in raw.keys() - wanted)[:10]:
+    expected = {str(rollout) for rollout in shown}
+    for foreign in sorted(str(key)[:40] for key in raw.keys() - expected)[:10]:
         problems[f"ranks.{foreign}"] = "is not one of the rollouts shown"
-    for unranked in sorted(wanted - raw.keys()):
+    for unranked in sorted(expected - raw.keys()):
         problems[f"ranks.{unranked}"] = "has no rank; rank every rollout shown"
     return {
         key: whole(raw[key], f"ranks.{key}", problems, 1, len(shown))

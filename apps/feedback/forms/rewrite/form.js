@@ -14,7 +14,7 @@ export function begin(article) {
     act: (name) => name === "edit" && (box.focus(), true),
     answer: () => (box.value.trim() ? { text: box.value } : null),
     missing: () => "Write the corrected reply first.",
-    said: (answer) => (answer.text === before ? "unchanged" : "rewritten"),
+    describe: (answer) => (answer.text === before ? "unchanged" : "rewritten"),
     inFocus: () => article.dataset.members,
     start: () => box.focus({ preventScroll: true }),
     state: () => box.value,

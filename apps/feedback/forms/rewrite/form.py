@@ -6,7 +6,7 @@ It gives no value; it becomes a demonstration.
 from collections.abc import Mapping
 from typing import Any
 
-from apps.feedback.forms.form import Answer, Asked, Form
+from apps.feedback.forms.form import Answer, Form, Question
 from apps.feedback.forms.words import required, words
 
 
@@ -16,7 +16,7 @@ class Rewrite(Form):
     summary = "a corrected reply"
     fields = frozenset({"text"})
 
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         if not required(raw, "text", problems, "the corrected text"):
             return {}
         return {"text": words(raw["text"], "text", problems, needed=True)}

@@ -9,7 +9,7 @@ export function begin(article) {
   return form({
     answer: () => (unjudged().length ? null : { scales: numbers("scale:") }),
     missing: () => `Not rated yet: ${unjudged().join(", ")}.`,
-    said: (answer) =>
+    describe: (answer) =>
       Object.entries(answer.scales)
         .map(([name, value]) => `${name} ${value}`)
         .join(", "),

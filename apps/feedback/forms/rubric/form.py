@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from apps.feedback.forms.form import Answer, Asked, Form
+from apps.feedback.forms.form import Answer, Form, Question
 from apps.feedback.forms.words import required, whole
 from apps.runs.people import People
 
@@ -19,8 +19,8 @@ class Rubric(Form):
     summary = "several scales"
     fields = frozenset({"scales"})
 
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
-        scales = {scale.name: scale for scale in asked.people.rubric}
+    def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
+        scales = {scale.name: scale for scale in question.people.rubric}
         right = f"an object with a value for each of {', '.join(scales)}"
         if not required(raw, "scales", problems, right):
             return {}

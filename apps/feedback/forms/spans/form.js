@@ -165,7 +165,7 @@ export function begin(article, desk) {
     answer: () =>
       spans.length ? { spans: spans.map(({ start, end, note }) => ({ start, end, note })) } : null,
     missing: () => "Mark at least one span, or skip the item.",
-    said: () => `${spans.length} ${spans.length === 1 ? "span" : "spans"}`,
+    describe: () => `${spans.length} ${spans.length === 1 ? "span" : "spans"}`,
     inFocus: () => article.dataset.members,
     start: () => text.focus({ preventScroll: true }),
     state: () => spans,

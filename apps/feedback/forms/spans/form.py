@@ -7,7 +7,7 @@ canonical spans are in text order. They give no value.
 from collections.abc import Mapping
 from typing import Any
 
-from apps.feedback.forms.form import Answer, Asked, Form
+from apps.feedback.forms.form import Answer, Form, Question
 from apps.feedback.forms.words import required, words
 
 MOST_SPANS = 200
@@ -20,8 +20,8 @@ class Spans(Form):
     summary = "marked passages with notes"
     fields = frozenset({"spans"})
 
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
-        if asked.text is None:
+    def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
+        if question.text is None:
             raise ValueError("spans need the text that was shown")
         right = f"a list of 1 to {MOST_SPANS} spans"
         if not required(raw, "spans", problems, right):
@@ -31,7 +31,7 @@ class Spans(Form):
             problems["spans"] = f"must be {right}"
             return {}
         spans = [
-            _span(span, f"spans.{place}", len(asked.text), problems)
+            _span(span, f"spans.{place}", len(question.text), problems)
             for place, span in enumerate(given)
         ]
         return {"spans": sorted(spans, key=lambda span: (span.get("start", 0), span.get("end", 0)))}

@@ -5,7 +5,7 @@ export function begin(article) {
   return form({
     answer: () => (chosen("stars") ? { stars: Number(chosen("stars")) } : null),
     missing: () => "Give 1 to 5 stars first.",
-    said: (answer) => `${answer.stars} ${answer.stars === 1 ? "star" : "stars"}`,
+    describe: (answer) => `${answer.stars} ${answer.stars === 1 ? "star" : "stars"}`,
     isOneKey: true,
   });
 }

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from apps.feedback.forms.form import Answer, Asked, Form
+from apps.feedback.forms.form import Answer, Form, Question
 from apps.feedback.forms.words import required, whole
 from apps.runs.people import People
 
@@ -16,7 +16,7 @@ class Stars(Form):
     summary = "1 to 5 for one reply"
     fields = frozenset({"stars"})
 
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         if not required(raw, "stars", problems, f"a whole number from 1 to {MOST}"):
             return {}
         return {"stars": whole(raw["stars"], "stars", problems, 1, MOST)}

@@ -5,7 +5,7 @@ export function begin(article) {
   return form({
     answer: () => (chosen("up") ? { up: chosen("up") === "yes" } : null),
     missing: () => "Choose 1 (bad) or 2 (good) first.",
-    said: (answer) => (answer.up ? "good" : "bad"),
+    describe: (answer) => (answer.up ? "good" : "bad"),
     isOneKey: true,
     swipe: (side) => pick(named("up", side === "right" ? "yes" : "no")),
   });

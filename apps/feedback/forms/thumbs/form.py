@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from apps.feedback.forms.form import Answer, Asked, Form
+from apps.feedback.forms.form import Answer, Form, Question
 from apps.feedback.forms.words import required
 from apps.runs.people import People
 
@@ -14,7 +14,7 @@ class Thumbs(Form):
     summary = "good or bad"
     fields = frozenset({"up"})
 
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         right = "must be true (good) or false (bad)"
         if required(raw, "up", problems, right) and type(raw["up"]) is not bool:
             problems["up"] = right

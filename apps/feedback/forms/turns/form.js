@@ -16,7 +16,7 @@ export function begin(article) {
     return Object.keys(marks).length ? { marks } : null;
   }
 
-  function said(given) {
+  function describe(given) {
     if ("marks" in given) return `${Object.keys(given.marks).length} turns marked`;
     return given.first_error === null
       ? "no errors"
@@ -26,7 +26,7 @@ export function begin(article) {
   return form({
     answer,
     missing: () => "Mark a turn, mark the first error, or choose “No errors”.",
-    said,
+    describe,
     acts: {
       first_error: () => pick(named("first_error", inFocus()?.dataset.turn)),
       no_error: () => pick(named("first_error", "none")),

@@ -6,7 +6,7 @@ export function begin(article) {
   return form({
     answer: () => (chosen("point") ? { point: Number(chosen("point")) } : null),
     missing: () => "Choose a point on the scale first.",
-    said: (answer) => `point ${answer.point}`,
+    describe: (answer) => `point ${answer.point}`,
     isOneKey: true, // a rater can have an answer of one key sent at once
   });
 }

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from rftweb.plugins import Answer, Asked, Form, FormOptions, People, whole
+from rftweb.plugins import Answer, Form, FormOptions, People, Question, whole
 
 VERSION = 1  # raise it when the same answer can give another value
 
@@ -19,9 +19,9 @@ class NumberScale(Form):
     asks = "How good is this reply?"
     summary = "a point on a scale"  # beside the form, where a run chooses it
 
-    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+    def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         """Return the answer in canonical form, or add to `problems` what is wrong, by field."""
-        points = self.read_options(asked.people).points
+        points = self.read_options(question.people).points
         return {"point": whole(raw.get("point"), "point", problems, 1, points)}
 
     def values(self, answer: Answer, shown: Sequence[int], people: People) -> dict[int, float]:
