@@ -263,4 +263,4 @@ def test_members_are_searched_where_they_fill_more_than_a_page(owner, project):
     assert "member-59" in rows and "member-58" not in rows
     nobody = search(words="<nobody>")
     assert "no-member" in nobody and "&lt;nobody&gt;" in nobody
-    assert "data-testid=\"members\"" not in search(words="nul\0member-59")
+    assert 'data-testid="members"' not in search(words="nul\0member-59")
