@@ -3,6 +3,8 @@
 import re
 from fractions import Fraction
 
+from apps.rewards import numbers_abroad
+
 _UNITS = {
     "none": 0,
     "zero": 0,
@@ -65,14 +67,32 @@ _OTHERS = {
     for value, word in enumerate(line.split())
     if word not in ("six", "once")
 }
+_OTHERS |= numbers_abroad.up_to_99()
+_OTHERS |= dict.fromkeys(
+    ("eine million", "un million", "un millón", "миллион", "один миллион"), 10**6
+)
 _THERE_ARE = r"(?:es\s)?(?:sind|gibt)|il\sy\s(?:en\s)?a|ce\ssont|c['’]est|hay|son|их|всего"
-_ABROAD = re.compile(rf"\s*(?:(?:{_THERE_ARE})\s)?({'|'.join(_OTHERS)})\s*[.!。]?\s*", re.I)
+_NO_NUMBER = (
+    "cents?|mille|mil|hundert|tausend|millionen|millions|millones|сот|тысяч[аи]?|und|et|y|i|e|ou"
+    "|oder|o|или|и|or|ni"
+)
+_ABROAD = re.compile(
+    rf"\s*(?:(?:{_THERE_ARE})\s)?({'|'.join(sorted(_OTHERS, key=len, reverse=True))})"
+    rf"((?:\s(?!(?:{_NO_NUMBER})(?!\w))[^\W\d_]{{2,20}}){{0,3}})\s*[.!。]?\s*",
+    re.I,
+)
 _AND_A_HALF = re.compile(
     r"(?<!\w)(\w{3,9}) and a half (thousand|million|billion|trillion)(?!\w)", re.I
 )
 _NOTHING = re.compile(
     r"\bthere (?:is|are|was|were) (?:no|not any)\b"
     r"|\b(?:no|not any) \w+ (?:is|are) (?:shown|visible)\b",
+    re.I,
+)
+# No dogs, keine Hunde; "no ideas" counts nothing.
+_NONE = re.compile(
+    r"\s*(?:(?:no\s(?!ideas|clues|answers|thoughts|problems)[a-z]{2,20}(?:s|people|children|men|fish))"
+    r"|(?:keine|aucune?|ningun[oa]s?)(?:\s[^\W\d_]{2,20})?)\s*[.!]?\s*",
     re.I,
 )
 _SINGLE = re.compile(r"\b(?:a|only one|just one) single(?= [a-z])", re.I)
@@ -101,7 +121,10 @@ _CHINESE = re.compile(
 def in_digits(text: str) -> str:
     """Write the numbers that stand in words in digits: "a dozen eggs" is "12 eggs"."""
     if abroad := _ABROAD.fullmatch(text):
-        return str(_OTHERS[abroad[1].lower()])
+        return f"{_OTHERS[abroad[1].lower()]}{abroad[2]}"
+    if _NONE.fullmatch(text):
+        return "0"
+    text = re.sub(r"\b([Nn])o one\b", r"\1obody", text)
     text = _SINGLE.sub("1", _NOTHING.sub("0", text))
     text = _IN_GROUPS.sub(_group, _and_a_half(text))
     text = _SCALED.sub(_scaled, text)
@@ -148,6 +171,8 @@ def _scaled(found: re.Match) -> str:
 
 
 def _spelled(found: re.Match) -> str:
+    if re.fullmatch(r"(?:hundred|thousand|million|billion|trillion)s", found.group(), re.I):
+        return found.group()  # hundreds are no number
     words = [
         word.rstrip("s") if word.rstrip("s") in (*_WHOLE, "hundred") else word
         for word in re.split(r"[\s-]+", found.group().lower())

@@ -7,6 +7,7 @@ from decimal import Decimal
 from apps.rewards import number_words, spelled_values
 from apps.rewards.altered_numbers import is_altered, is_bound
 from apps.rewards.final_answer import NoAnswer, final_answer, only
+from apps.rewards.unmarked_answers import is_denied
 
 NUMBER = re.compile(
     r"(?<![\w.,])[+-]?(?:[0-9]{1,3}(?:,[0-9]{3}){1,5}|[0-9]{1,18})?(?:\.[0-9]{1,18})?"
@@ -19,7 +20,11 @@ _FRACTION = re.compile(
     r"|(?<![\w./,])(\d{1,9})\s?/\s?([1-9]\d{0,8})(?![\w./,]\d)(?!\w)"
 )
 _GROUPED = re.compile(r"(?<![\w.,])\d{1,3}(?:[ \u00a0\u202f]\d{3}){2,4}(?![\w.,]?\d)")
+_GROUP_ALONE = re.compile(r"\s*[$€£]?\d{1,3}[ \u00a0\u202f]\d{3}\s*")
 _APOSTROPHES = re.compile(r"(?<![\w.,])\d{1,3}(?:['’]\d{3}){1,4}(?![\w.,'’]?\d)")
+# 12,5 is a decimal, 1,234 is not; 12 1/2 is one number.
+_DECIMAL_COMMA = re.compile(r"(?<![\w.,])(-?\d{1,9}),(\d{1,2})(?![\w.,])")
+_MIXED = re.compile(r"(?<![\w.,/])(\d{1,9})\s(\d{1,4})/([1-9]\d{0,3})(?![\w.,/])")
 # 1.2e6, and 1.2 × 10^6
 _SCIENTIFIC = re.compile(
     r"(?<![\w.,])([-+]?\d{1,15}(?:\.\d{1,15})?)"
@@ -68,7 +73,9 @@ def _stated(text: str, words: bool) -> list[Number]:
 def _numbers(text: str, words: bool) -> list[Number]:
     text = text[:LONGEST].replace("\\%", "%").replace("\\!", "").replace("{,}", ",")
     text = _APOSTROPHES.sub(_joined, _GROUPED.sub(_joined, _CALCULATION.sub("", text)))
-    text = _SCIENTIFIC.sub(_powers, text)
+    text = _joined(text_alone) if (text_alone := _GROUP_ALONE.fullmatch(text)) else text
+    text = _SCIENTIFIC.sub(_powers, _DECIMAL_COMMA.sub(r"\1.\2", text))
+    text = _MIXED.sub(_mixed, text)
     if words and (figures := spelled_values.in_figures(_TEXT.sub(r"\1", text))):
         text = figures  # two thirds is neither 2 nor 3
     text = number_words.in_digits(text) if words else number_words.write_in_digits(text)
@@ -77,6 +84,8 @@ def _numbers(text: str, words: bool) -> list[Number]:
     for each in NUMBER.finditer(text):
         digits = each.group().replace(",", "")
         before, behind = text[: each.start()], text[each.end() :]
+        if is_denied(before):
+            return []
         if is_bound(before):  # more than 12 is another number
             continue
         if is_altered(before, behind, digits):  # so is half of 12
@@ -95,6 +104,12 @@ def _joined(found: re.Match) -> str:
 
 def _powers(found: re.Match) -> str:
     return format(Decimal(f"{found[1]}e{found[2]}"), "f")
+
+
+def _mixed(found: re.Match) -> str:
+    """Write 12 1/2 as a decimal, where a proper fraction follows."""
+    whole, top, bottom = map(int, found.groups())
+    return repr(whole + top / bottom) if top < bottom else found.group()
 
 
 def _quotient(found: re.Match) -> str:

@@ -60,7 +60,7 @@ def in_figures(text: str) -> str:
     """Return the value as LaTeX of figures, "-\\frac{2}{3}"; "" for what is no such value."""
     if len(text) > LONGEST:
         return ""
-    plain = " ".join(text.lower().replace("‑", "-").split()).strip(" .!")
+    plain = " ".join(text.lower().replace("‑", "-").split()).rstrip(" .!")
     plain = plain.replace("-and-a-", " and a ")
     if plain == "none":  # as a program prints that it has found nothing
         return ""

@@ -17,7 +17,7 @@ _ANNOUNCED = re.compile(
     r"|lösung|resultat|roots|zeros|zeroes|réponses?|résultat"
     r"|respuestas?|resultado|solución|resposta|risposta"
     r"|ответ|результат|решение|उत्तर|जवाब)(?![^\W_])"
-    r"|\b(?:correct|right|best)\s(?:option|choice)\b|答案|最终结果|结果|答え|解答|正解|答えは|정답|답|คำตอบ|故选|应选",
+    r"|\b(?:correct|right|best)\s(?:option|choice)\b|答案|回答|最终结果|结果|答え|解答|正解|答えは|정답|답|คำตอบ|故选|应选|选(?=\s?\(?[A-J](?![A-Za-z]))",
     re.I,
 )
 # A name such as "A:" at the beginning of a line, as worked solutions have it.
@@ -35,7 +35,8 @@ _COPULA = re.compile(
 )
 _MOST_BETWEEN = 60  # characters between "answer" and "is"
 _END_OF_SENTENCE = re.compile(
-    r"(?<=[^\W_])[.!?](?=\s+[A-ZÄÖÜÀ-ÝА-Я«\"*(]|\s*$)|(?<=[)}\]$\d%°*])[.!?](?=\s|$)|[。！？।]"
+    r"(?<=[^\W_])[.!?](?=\s+[A-ZÄÖÜÀ-ÝА-Я«\"*(]|\s*$)"
+    r"|(?<=[)}\]$\d%°*])(?:[.?](?=\s|$)|!(?=\s+[A-ZÄÖÜÀ-ÝА-Я«\"*]|\s*$))|[。！？।]"
 )
 _LEAD = re.compile(
     r"^[∴⇒→\s]{1,4}|"
@@ -47,7 +48,8 @@ _LEAD = re.compile(
     re.I,
 )
 _TRAILING = re.compile(
-    r"(?:\b(?:as (?:required|desired|claimed|needed|wanted|expected|asked)|q\.?e\.?d|(?:is|are)"
+    r"(?:(?<=\w)\s\((?:since|because|as|given|for)\s[^()]{1,80}\)"
+    r"|\b(?:as (?:required|desired|claimed|needed|wanted|expected|asked)|q\.?e\.?d|(?:is|are)"
     r" (?:the|our|my) (?:final |correct |required |desired )?(?:answer|solution|result|value)s?"
     r"|respectively)|∎|□|です|となります|になります|である|입니다|이다|है|हैं|ครับ|ค่ะ)$",
     re.I,
@@ -61,9 +63,17 @@ _MEASURED = re.compile(_NUMBER.pattern + r"\s?(?:[€£¥$]|[a-zA-Zµ°]{1,3}[²
 _LABELLED = re.compile(r"[A-Za-z][A-Za-z ]{0,30}:\s?(" + _MEASURED.pattern + ")")
 # A number with the word that counts in Chinese or Japanese.
 _CYRILLIC = re.compile(r"[а-яё]{3}", re.I)
+_SCALE_IN_RUSSIAN = re.compile(
+    r"\s?(?:тысяч[аи]?|тыс|млн|миллион(?:а|ов)?|млрд|миллиард(?:а|ов)?)(?!\w)"
+)
 _COUNTED = re.compile(
     r"(?:[\u3040-\u30ff\u4e00-\u9fff]{1,20})?(-?\d{1,30}(?:\.\d{1,30})?[万萬亿億]?)"
     r"(?![万萬亿億])[\u3040-\u30ff\u4e00-\u9fff]{1,20}"
+)
+# The last clause of a sentence, where it gives the total or the only number.
+_CLAUSE_IN_CJK = re.compile(r"[、，；]")
+_TOTAL_IN_CJK = re.compile(
+    r"合計|合计|全部で|一共|总共|總共|共|总计|総計|故|所以|因此|よって|したがって|つまり"
 )
 _DENIED_IN_CJK = re.compile(r"[不没非無]|ない|なく|ありません|じゃな")
 _SO = re.compile(r"\b(?:so|therefore|thus|hence)\b", re.I)
@@ -113,6 +123,12 @@ _AT = re.compile(r"(?:^|\b(?:at|is|was|be)\s|:\s)[*$\s]{0,4}$", re.I)
 _IN_WORDS = re.compile(r"(?<=[\d%])\s\(([a-zA-Z][a-zA-Z -]{2,40})\)$")
 _IN_DIGITS = re.compile(r"([a-zA-Z][a-zA-Z -]{2,40})\s\((\d{1,20})\)")
 _MARKS = "✓✔✅☑🎉 "
+# A decimal that goes on, whose dots end no sentence; the rows of a matrix in lines of their own.
+_GOES_ON = re.compile("|".join(rf"(?<=\.\d{{{places}}})\.\.\." for places in range(2, 17)))
+_PLUS_OR_MINUS = re.compile(r"\bplus or minus\s(?=[\d$\\])", re.I)
+_ROWS = re.compile(r"\],\s{0,4}\n\s{0,8}\[")
+# A question at the end: "Is it 42?" gives no answer, and "Does that help?" follows one.
+_QUESTION = re.compile(r"(?:^|(?<=[.!。！*$)]))\s{0,2}([^.!?。！？]{1,200})[?？][\s*_)]{0,4}$")
 _GIVEN_UP = re.compile(
     r"\b(?:do not|don['’]t|cannot|can['’]t|could not|couldn['’]t)"
     r" (?:know|tell|say|solve|determine)\b",
@@ -136,11 +152,34 @@ _NEARLY = re.compile(
 )
 _HEADING = re.compile(r"^#{1,6}\s+")
 _BOLD_RESULT = re.compile(r"=\s?\*\*([^*=]{1,60})\*\*")
+# A ratio that ends a sentence: the ratio is 3:4.
+_RATIO = re.compile(
+    r"[^\W\d_][^\d:]{0,100}\s(\d{1,9}(?:\.\d{1,9})?(?:\s?:\s?\d{1,9}(?:\.\d{1,9})?){1,4})"
+)
 # A point or an interval that ends a sentence: the lines meet at (1, 2).
 _PLACE = re.compile(
     r"[^\W\d_](?:[^\d()\[\]]{0,80}[^\W\d_:,])?[\s:]{1,3}"
     r"([(\[]\s?-?[\d./]{1,12}(?:\s?,\s?-?[\d./]{1,12}){1,3}\s?[)\]])"
 )
+_NONE_OF = re.compile(r"(?:none|neither|nothing|nobody|no\s\w{1,20})\b(?!:)", re.I)
+_INFINITE = re.compile(
+    r"(?![^∞]{0,200}\b(?:not|never)\b)[^\d∞]{1,200}\s(?:is|equals|be|approaches|to)\s"
+    r"((?:positive\s|negative\s|minus\s|plus\s|[-+−])?(?:infinity|∞))",
+    re.I,
+)
+# A formula without dollars that ends a sentence: the probability is \frac{3}{8}.
+_IN_LATEX = re.compile(
+    r"(?![^\\]{0,200}\b(?:not|never|nearly|almost|than|least|most)\b)[^\d\\$=]{1,200}\s(?:is|equals|be|ist|est|es)\s"
+    r"(-?\d{0,9}\\(?:[dt]?frac|sqrt|pi|binom|log|ln)(?![a-z])(?:[^a-zA-Z]|\\[a-z]{1,12}|[a-zA-Z](?![a-zA-Z])){0,200})"
+)
+# A number in words that ends a sentence, but for what is counted: there are three apples.
+_SPELLED = re.compile(
+    r"[^\d.?!]{1,120}\s(?:is|are|was|were|equals|has|have|needs?|gets?|makes?|earns?|pays?|sells?)\s"
+    r"(?:exactly\s|just\s|only\s)?([a-z][a-z-]{2,20}(?:\s[a-z-]{3,20}){0,4})",
+    re.I,
+)
+# What makes more of a number in front of it.
+_TIMES_PI = re.compile(r"\s?\*?\s?(?:π|\\pi(?![a-z])|pi(?![^\W_]))")
 _LINKS = frozenset(("and", "or", "und", "oder", "et", "ou", "или"))
 _STOPS = frozenset(
     (
@@ -186,10 +225,18 @@ def list_answers(text: str) -> list[str]:
     if len(text.strip().rpartition("\n")[2]) > LONGEST:
         return []
     text = corrections.last_statement(text[-4 * LONGEST :].strip())
+    text = _PLUS_OR_MINUS.sub("±", _GOES_ON.sub("…", _ROWS.sub("], [", text)))
     lines = [_HEADING.sub("", line.strip()) for line in text.splitlines()]
-    lines = [line for line in lines if re.search(r"\w", line) and len(line) <= LONGEST]
+    lines = [line for line in lines if re.search(r"[\w∞∅]", line) and len(line) <= LONGEST]
     if not lines:
         return []
+    if question := _QUESTION.search(lines[-1]):
+        if re.search(r"[\d$\\=]", question[1]):
+            return []
+        lines[-1] = lines[-1][: question.start()]
+        lines = lines if re.search(r"\w", lines[-1]) else lines[:-1]
+        if not lines:
+            return []
     if _DOUBTED.search(_last_sentence(lines[-1])):
         return []
     if lines[-1].endswith("?") and _HEDGED.search(_last_sentence(lines[-1])):
@@ -244,7 +291,7 @@ def _announced(line: str) -> list[str]:
             answers.append(line[copula:])
     answers = [one for one in answers if not _DENIAL.match(one.lstrip(" *:"))]
     cut = [_reduced(_first_sentence(one)) for one in answers]
-    kept = [one for one in cut if one and re.search(r"\w|\\", one)]
+    kept = [one for one in cut if one and re.search(r"[\w∞∅]|\\", one)]
     return list(dict.fromkeys(kept))
 
 
@@ -298,8 +345,11 @@ def _reduced(sentence: str) -> str:
         return time
     if spans := _from_spans(text):
         return spans
-    if (place := _PLACE.fullmatch(text)) and not _NEGATED.search(text[: place.start(1)]):
-        return place[1]
+    for form in (_PLACE, _RATIO):
+        place = form.fullmatch(text)
+        if place and not _NEGATED.search(text[: place.start(1)]):
+            before = text[: place.start(1)]
+            return text if _NEARLY.search(before) or is_altered(before, "") else place[1]
     numbers = list(_NUMBER.finditer(text))
     if len(numbers) == 1 and _is_changed(text, numbers[0]):
         return text
@@ -307,12 +357,20 @@ def _reduced(sentence: str) -> str:
         if is_denied(text[: chinese[-1].end()].rstrip()):
             return ""
         text = strip_marks(text[chinese[-1].end() :])
+    text = _last_total(text)
     if (counted := _COUNTED.fullmatch(text)) and not _DENIED_IN_CJK.search(text):
-        return counted[1]
+        return text if is_altered("", text[counted.end(1) :]) else counted[1]
     if chinese:
         return text
     text = _MINUS.sub("-", text)
     words = _WORD.findall(re.sub(r"\\[a-zA-Z]+", " ", text))
+    if _NONE_OF.match(text):
+        return text
+    for form in (_INFINITE, _IN_LATEX):
+        if ending := form.fullmatch(text):
+            return ending[1]
+    if in_figures := _in_words(text):
+        return in_figures
     for verb in _VERBS:  # 25 + 9 is 34
         measured = strip_marks(text.rpartition(verb)[2])
         if verb in text and _MEASURED.fullmatch(measured):
@@ -321,7 +379,8 @@ def _reduced(sentence: str) -> str:
         return name[1]
     numbers = list(_NUMBER.finditer(text))
     if len(numbers) == 1 and _CYRILLIC.search(text) and not is_denied(text[: numbers[0].start()]):
-        return numbers[0].group().strip()
+        scale = _SCALE_IN_RUSSIAN.match(text, numbers[0].end())
+        return numbers[0].group().strip() + (scale.group() if scale else "")
     content_words = [word for word in words if word.lower() not in _LINKS]
     if "=" in text and content_words and not re.search(r"=[^=]*[,;][^=]*=", text):
         return _relation(text)
@@ -338,6 +397,29 @@ def _reduced(sentence: str) -> str:
     if len(numbers) == 1:
         return _with_unit(text, numbers[0])
     return text
+
+
+def _in_words(text: str) -> str:
+    """Return in figures the number in words with which a sentence ends, with its unit."""
+    found = _SPELLED.fullmatch(text)
+    if found is None or _NEGATED.search(text) or _HEDGED.search(text):
+        return ""
+    figures = number_words.in_digits(found[1])
+    number = re.fullmatch(r"(\d{1,20})((?:\s[a-z]{3,20}){0,3})", figures)
+    before = text[: found.start(1)]
+    if number is None or _NEARLY.search(before) or is_altered(before, number[2]):
+        return ""
+    words = number[2].split()
+    return number[1] if len(words) > 1 or set(words) & _STOPS else figures
+
+
+def _last_total(text: str) -> str:
+    """Return the last clause of a Chinese or Japanese sentence, if it gives the result."""
+    *before, last = _CLAUSE_IN_CJK.split(text)
+    if not before or not _COUNTED.fullmatch(last):
+        return text
+    is_only_one = not any(re.search(r"\d", clause) for clause in before)
+    return last if is_only_one or _TOTAL_IN_CJK.match(last) else text
 
 
 def _is_changed(text: str, number: re.Match) -> bool:
@@ -416,6 +498,8 @@ def _relation(text: str) -> str:
 def _with_unit(text: str, number: re.Match) -> str:
     """Return the number with the unit behind it, where one word follows that may be one."""
     behind = text[number.end() :]
+    if _TIMES_PI.match(behind):
+        return f"{number.group().strip()}π"
     found = _UNIT_BEHIND.match(behind)
     if not found:
         return number.group().strip()

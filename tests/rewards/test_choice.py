@@ -64,7 +64,7 @@ ONE = [
     ("The answer is C, not A or B.", "C", 1),
     ("the answer is c.", "C", 1),
     ("It could be A, B or C.", "C", 0),
-    ("C?", "C", 1),
+    ("C?", "C", 0),
     ("Is it C or D?", "C", 0),
     ("<think>A</think>C", "C", 1),
     ("<think>C", "C", 0),

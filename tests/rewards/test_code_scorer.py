@@ -58,6 +58,33 @@ def test_a_function_that_gives_the_wanted_values_is_paid(language, code):
     assert judged(code, DOUBLE, language).value == 1.0
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class Solution:\n    def add(self, a, b):\n        return 3",
+        "class Solution:\n    def plus(self, a, b):\n        return a + b",
+        "def plus(a, b):\n    return a + b",
+        "from operator import mul",
+    ],
+)
+def test_no_function_of_the_prelude_stands_in_for_one_that_the_code_lacks(code):
+    called = {
+        "function": "add",
+        "tests": [{"args": [1, 2], "value": 3}, {"args": [3, 4], "value": 7}],
+    }
+    checked = {
+        "function": "add",
+        "tests": [{"check": "assert add(1, 2) == 3\nassert add(3, 4) == 7"}],
+    }
+    assert [judged(code, answer).value for answer in (called, checked)] == [0.0, 0.0]
+
+
+def test_a_function_uses_the_names_of_the_prelude():
+    answer = {"function": "area", "tests": [{"args": [2], "value": 4}]}
+    code = "def area(x: Optional[int]) -> int:\n    return reduce(mul, repeat(x, 2))"
+    assert judged(code, answer).value == 1.0
+
+
 def test_arguments_by_name_are_passed_by_name():
     tests = [{"args": [2], "kwargs": {"by": 3}, "value": 6}]
     answer = {"function": "times", "tests": tests}

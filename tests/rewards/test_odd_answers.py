@@ -17,6 +17,14 @@ from tests.rewards.odd_answers import (
     grids,
     instructions,
     measures,
+    more_boxes,
+    more_chart_values,
+    more_choices,
+    more_counts,
+    more_formulas,
+    more_measures,
+    more_short_answers,
+    more_solutions,
     short_answers,
     solutions,
     tags,
@@ -35,7 +43,17 @@ TABLES = {
     "relaxed_number": chart_values,
     "short_answer": short_answers,
 }
-MORE = (("choice", false_statements),)
+MORE = (
+    ("choice", false_statements),
+    ("choice", more_choices),
+    ("chemistry", more_formulas),
+    ("counting", more_counts),
+    ("grounding", more_boxes),
+    ("math", more_solutions),
+    ("quantity", more_measures),
+    ("relaxed_number", more_chart_values),
+    ("short_answer", more_short_answers),
+)
 CASES = list(
     chain.from_iterable(
         [(name, *row) for row in table.ROWS] for name, table in (*TABLES.items(), *MORE)

@@ -37,6 +37,15 @@ _ASKS_PERCENT = re.compile(
     r"|百分|パーセント|何%|何％|процент",
     re.I,
 )
+_ASKS_CHANCE = re.compile(
+    r"\b(?:probability|chances?|likelihood|wahrscheinlichkeit|probabilité|probabilidad)\b|概率|確率"
+    r"|вероятност",
+    re.I,
+)
+_IN_UNIT = re.compile(
+    r"\bin\s(?:\$|\\text\{|\()?([a-z]{1,14}(?:(?:\s?/\s?|\sper\s)[a-z]{1,12})?(?:\^?[23²³])?)(?![^\W_])",
+    re.I,
+)
 _ASKS_TO_EXPAND = re.compile(
     r"\b(?:expand|multiply out|multipliziere|ausmultipli|développe|desarrolla)|展开|раскро", re.I
 )
@@ -56,6 +65,25 @@ _CURRENCIES = {
     "yen": re.compile(r"¥|\byen\b|\bjpy\b|日元|円|иен", re.I),
     "rupee": re.compile(r"₹|\brupees?\b|\binr\b|卢比|рупи", re.I),
 }
+# Which measure of angles a task asks for, and which one an answer is in.
+_ASKS_RADIANS = re.compile(
+    r"\b(?:in|to|into|as|using|use)\s(?:\w{1,12}\s){0,2}radians?\b|\bradian measure|bogenmaß"
+    r"|\b(?:in|en|em)\s(?:radiant|radians|radianes|radianos)\b|в радианах|弧度(?!(?:化|转|換|换))"
+    r"|ラジアンで",
+    re.I,
+)
+_ASKS_DEGREES = re.compile(
+    r"(?<!not )\b(?:in|to|into|as)\s(?:\w{1,12}\s){0,2}degrees\b|\bdegree measure"
+    r"|\b(?:in grad|en degrés|en grados|em graus)\b|в градусах|化为度|用度|角度制|度数",
+    re.I,
+)
+_IN_DEGREES = re.compile(
+    r"°|\\circ|\\degree|\bdeg(?:rees?)?\b|(?<=\d)\s?(?:grad|grados|degrés|градус\w*|度)", re.I
+)
+_SAYS_RADIANS = re.compile(r"\brad(?:ians?)?\b", re.I)
+_IN_RADIANS = re.compile(r"π|\\pi|\bpi\b|\d\s?pi\b|\brad(?:ians?)?\b", re.I)
+_REPEATS = re.compile(r"\\overline|\\bar|\\dot|\u0305|\.\d{0,9}\(\d{1,9}\)|\.\d{1,20}(?:…|\.{3})")
+_FRACTION = re.compile(r"/|\\[dt]?frac")
 _SPAN = re.compile(
     r"\$\$([^$]{1,400})\$\$|\$([^$\n]{1,300})\$|\\\((.{1,300}?)\\\)|\\\[(.{1,400}?)\\\]"
 )
@@ -88,12 +116,18 @@ def why_no_answer(expected: str, given: str, prompt: str) -> str:
     if not prompt:
         is_another = is_percentage and _only_sign_left_out(ours, theirs[0])
         return "a percentage instead of a number" if is_another else ""
-    if _restates(read_all_meanings(expected), theirs, prompt):
+    is_fraction = _REPEATS.search(expected) and _FRACTION.search(given)
+    own = () if is_fraction else read_all_meanings(expected)  # 1/6 is not 0.1666… written
+    if _restates(own, theirs, prompt):
         return "a copy of the task, not its answer"
-    if is_percentage and not _ASKS_PERCENT.search(prompt):
+    if is_percentage and not (_ASKS_PERCENT.search(prompt) or _ASKS_CHANCE.search(prompt)):
         return "a percentage instead of a number"
     if _is_in_another_form(ours, theirs[0], prompt):
         return "not in the form that the task asks for"
+    if _is_in_another_measure(expected, given, prompt):
+        return "not in the measure of angles that the task asks for"
+    if _is_in_another_unit(ours, theirs[0], prompt):
+        return "in another unit than the task asks for"
     named = _currencies(prompt)
     paid_in = _currencies(given)
     if named and paid_in and not _currencies(expected) and not paid_in & named:
@@ -116,6 +150,30 @@ def result_of_task(given: str, prompt: str) -> str:
         for shape in read_all_meanings(left)
     )
     return right.strip() if is_formula and forms & task else ""
+
+
+def _is_in_another_measure(expected: str, given: str, prompt: str) -> bool:
+    """Tell degrees where the task asks for radians, and the other way round."""
+    asked = bool(_ASKS_RADIANS.search(prompt)), bool(_ASKS_DEGREES.search(prompt))
+    if asked == (True, False):
+        return bool(_IN_DEGREES.search(given)) and not _IN_DEGREES.search(expected)
+    has_radians = _SAYS_RADIANS.search(given) and not _IN_RADIANS.search(f"{expected} {prompt}")
+    if has_radians and _IN_DEGREES.search(prompt):
+        return True
+    if asked == (False, True):
+        return bool(_IN_RADIANS.search(given)) and not _IN_RADIANS.search(expected)
+    return False
+
+
+def _is_in_another_unit(ours: Shape, theirs: Shape, prompt: str) -> bool:
+    """Tell feet where the task asks for meters, and its answer names no unit."""
+    if not isinstance(ours, Value) or not isinstance(theirs, Value):
+        return False
+    if ours.unit or not theirs.unit or not units.is_known_unit(theirs.unit):
+        return False
+    asked = {found[1] for found in _IN_UNIT.finditer(prompt) if units.is_known_unit(found[1])}
+    ratios = {units.unit_ratio(unit, theirs.unit) for unit in asked} - {None}
+    return bool(ratios) and 1 not in ratios
 
 
 def _is_in_another_form(ours: Shape, theirs: Shape, prompt: str) -> bool:
@@ -236,7 +294,7 @@ def is_plain(node: Node) -> bool:
         case ("-" | "%" | "degree", inside):
             return is_plain(inside)
         case ("/", top, bottom):
-            return _is_whole(top) and _is_whole(bottom)
+            return _is_whole(top) and (_is_whole(bottom) or _is_power_of_ten(bottom))
         case ("*", ("number", *_), power) | ("*", ("-", ("number", *_)), power):
             return _is_power_of_ten(power)
         case ("^", *_):

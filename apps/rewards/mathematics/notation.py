@@ -4,6 +4,8 @@ import re
 from fractions import Fraction
 from functools import cache
 
+from apps.rewards.mathematics import bases, unit_names
+
 _SIGNS: dict[str, str | int] = {
     "×": r"\times ",
     "·": r"\cdot ",
@@ -71,6 +73,8 @@ _SIGNS: dict[str, str | int] = {
     "､": ",",
     "【": "[",
     "】": "]",
+    "⟨": r"\langle ",
+    "⟩": r"\rangle ",
     "〈": "(",
     "〉": ")",
     "…": r"\ldots ",
@@ -171,6 +175,8 @@ _GONE = re.compile(
     r"|(?<!\\)\\!\s*|(?<!\\)\\[,:;>]"
 )
 _SPACES = re.compile(r"\\q?quad|\\(?:enspace|thinspace|medspace)(?![a-zA-Z])|(?<!\\)\\ |~")
+# A set of all x, in braces that do not show in LaTeX.
+_BUILDER = re.compile(r"^\{(\s?[a-z]\s?(?:\\in\s?\\mathbb\{R\}\s?)?[|:][^{}]{1,200})\}$")
 _DELIMITERS = re.compile(r"(?<!\\)\\[()\[\]](?![a-zA-Z]*pt\])")
 # Commands whose last argument is all that they say.
 _WRAPPERS = re.compile(
@@ -219,39 +225,47 @@ _SAME = (
     ),
     (re.compile(r"\\%"), "%"),
     (re.compile(r"\*\*"), "^"),
-    (re.compile(r"(?<=\d) times (?=[\d(\\])"), r" \\times "),
-    (re.compile(r"\+/-|\+-(?=\s?\d)"), r"\\pm "),
+    (re.compile(r"(?<=\d) times (?=[\d(\\])|(?<=\d)\s?[xX]\s?(?=10\s?\^)"), r" \\times "),
+    (re.compile(r"\+/-|\+-(?=\s?\d)|\bplus or minus\s(?=\d)"), r"\\pm "),
 )
 _COMMAND_BEFORE = re.compile(r"\\[a-zA-Z]+$")
 _PERCENT = re.compile(
-    r"(?<=[\d}])\s?(?:\\text\s?\{\s?)?(?:percent(?:age)?|per cent|pct|Prozent|pour cent)\b\s?\}?",
+    r"(?<=[\d}])\s?(?:\\text\s?\{\s?)?(?:percent(?:age)?|per cent|pct|Prozent|pour ?cent"
+    r"|por ?ciento|por ?cento|per ?cento|процент(?:а|ов)?)\b\s?\}?",
     re.I,
 )
+_PERCENT_IN_CHINESE = re.compile(r"百分之\s?(\d{1,9}(?:\.\d{1,9})?)")
+_OUT_OF = re.compile(r"^(\d{1,9}) (?:in|out of) (\d{1,9})$")
+_INFINITE = re.compile(
+    r"^(?:\\text\s?\{\s?)?(?:(negative\s|minus\s|-)|positive\s|plus\s|\+)?infinity\s?\}?$", re.I
+)
+_CHOOSE = re.compile(
+    r"\{\s?([^{}]{1,40}?)\s?\\choose\s?([^{}]{1,40})\}|(?<![^\W_])(\w{1,9})\schoose\s(\w{1,9})(?!\w)"
+)
+# Equations in a brace; what has a condition behind each line is a function.
+_CASES = re.compile(r"\\begin\{cases\}([^&]{1,300})\\end\{cases\}")
 _SCALE = re.compile(
-    r"(?<=\d)\s?(?:\\text\s?\{\s?)?(thousand|million|billion|trillion)\b\s?(?:\}|(?=[^}]|$))", re.I
+    r"(?<=\d)\s?(?:\\text\s?\{\s?)?"
+    r"(thousand|millions?|billion|trillion|millionen|mio|millones|milliarden?|milliards?"
+    r"|тысяч[аи]?|тыс|млн|миллион(?:а|ов)?|млрд|миллиард(?:а|ов)?)\b\s?(?:\}|(?=[^}]|$))",
+    re.I,
 )
 _SCALE_IN_CJK = re.compile(r"(?<=\d)\s?([万萬亿億])")
-_SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_SCALES = (
+    (re.compile(r"thousand|ты", re.I), 3),
+    (re.compile(r"billion|milliard|млрд|миллиард", re.I), 9),
+    (re.compile(r"trillion", re.I), 12),
+    (re.compile(r"mi|м", re.I), 6),
+)
 _REPEATING = re.compile(
     r"(?<![\d.])(\d{0,20})\.(\d{0,20})"
     r"(?:\\overline\s?\{(\d{1,20})\}|\\dot\s?\{?(\d)\}?(?:(\d{0,18})\\dot\s?\{?(\d)\}?)?"
     r"|\((\d{1,20})\)(?!\s?[\d(]))"
 )
 _GOES_ON = re.compile(r"(?<![\d.])(\d{0,20})\.(\d{2,40})\s?\\ldots(?![a-zA-Z])")
-_BASES = {
-    "two": 2,
-    "three": 3,
-    "four": 4,
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    "twelve": 12,
-    "sixteen": 16,
-}
-_BASE = re.compile(rf"_\s?\{{\s?\\text\s?\{{\s?({'|'.join(_BASES)})\s?\}}\s?\}}", re.I)
+_BAR = re.compile(r"(?<=[\d.])\s?\\bar\s?(?:\{\s?(\d{1,20})\s?\}|(\d))")
+_DOTS_AND_COMMA = re.compile(r"(?<![\d.,])(\d{1,3}(?:[. ]\d{3})+),(\d{1,12})(?![\d.,])")
+_DOTS = re.compile(r"(?<![\d.,])(\d{1,3})((?:\.\d{3}){2,8})(?![\d.,])")
 _BASED_IN_BRACKETS = re.compile(r"\((\w{1,40})\)(?=_)")
 _OVERLINED = re.compile(r"(?:[0-9]\u0305){1,20}")
 _FEET = re.compile(r"(?<![\w'])(\d{1,3})'\s?(\d{1,2})(?:''|\")")
@@ -260,7 +274,7 @@ _ARC = re.compile(
     r"(?:\s?(\d{1,2})\s?(?:''|\"|\^\s?\{\s?\\prime\s?\\prime\s?\}))?"
 )
 _TO = re.compile(r"(?<=\d)\s?(?:\\text\s?\{\s?to\s?\}|(?<=\s)to(?=\s))\s?(?=\d)")
-_CJK_UNIT = re.compile(r"(?<=[\d}])\s?([\u3040-\u30ff\u3400-\u9fff]{1,6})$")
+_CJK_UNIT = re.compile(r"(?<=[\d}])\s{0,3}([\u3040-\u30ff\u3400-\u9fff]{1,6})$")
 _THOUSANDS = re.compile(r"(?<![\d.,])(\d{1,3})((?:,\d{3})+)(?![\d,])")
 _THOUSANDS_OF_SPACES = re.compile(r"(?<![\d.,])(\d{1,3})((?: \d{3})+)(?![\d,])")
 _MIXED = re.compile(
@@ -295,30 +309,52 @@ def clean(text: str) -> str:
     text = _text_commands(_WRAPPERS.sub("", text))
     for pattern, better in _SAME:
         text = pattern.sub(better, text)
-    text = _PERCENT.sub("%", text)
-    text = _SCALE.sub(lambda found: f" \\times 10^{{{_SCALES[found[1].lower()]}}}", text)
+    text = _PERCENT.sub("%", _PERCENT_IN_CHINESE.sub(r"\1%", text))
+    text = _CHOOSE.sub(_binomial, _CASES.sub(_listed, _OUT_OF.sub(r"\\frac{\1}{\2}", text)))
+    text = _INFINITE.sub(lambda found: "-\\infty " if found[1] else "\\infty ", text)
+    text = _SCALE.sub(_scaled, text)
     text = _SCALE_IN_CJK.sub(_scaled_in_cjk, text)
     text = re.sub(r"(?<=\d)\s?\{,\s?\}\s?(?=\d{3}(?!\d))", "", text)
     text = re.sub(r"(?<=\d)\{,\}(?=\d)", ".", text)
     text = re.sub(r"(?<=\d)_(?=\d{3}(?!\d))", "", text)
     text = re.sub(r"\\frac\s?(\d)\s?(\d)(?!\d)", r"\\frac{\1}{\2}", text)
     text = _FEET.sub(r"\1 ft \2 in", _BASED_IN_BRACKETS.sub(r"\1", text))
-    text = _BASE.sub(_base, text)
+    text = bases.with_indices(text)
     text = _TO.sub(":", _ARC.sub(_arc, text))
-    text = _CJK_UNIT.sub(r"\\text{\1}", text)
-    return " ".join(_repeating(text).split())
+    text = _BUILDER.sub(r"\\{\1\\}", text)
+    text = unit_names.in_english(_CJK_UNIT.sub(r"\\text{\1}", text))
+    return " ".join(_repeating(_BAR.sub(_barred, text)).split())
 
 
 def _overlined(found: re.Match) -> str:
     return rf"\overline{{{found[0][::2]}}}"
 
 
+def _scaled(found: re.Match) -> str:
+    power = next(power for form, power in _SCALES if form.match(found[1]))
+    return f" \\times 10^{{{power}}}"
+
+
 def _scaled_in_cjk(found: re.Match) -> str:
     return rf" \times 10^{{{4 if found[1] in '万萬' else 8}}}"
 
 
-def _base(found: re.Match) -> str:
-    return f"_{{{_BASES[found[1].lower()]}}}"
+def _binomial(found: re.Match) -> str:
+    top, bottom = found[1] or found[3], found[2] or found[4]
+    return rf"\binom{{{top}}}{{{bottom}}}"
+
+
+def without_cases(text: str) -> str:
+    """Write equations in a brace as a list."""
+    return _CASES.sub(_listed, text)
+
+
+def _listed(found: re.Match) -> str:
+    return ", ".join(re.split(r"\\\\(?:\[[^\]]{0,9}\])?", found[1].strip().removesuffix("\\\\")))
+
+
+def _barred(found: re.Match) -> str:
+    return rf"\overline{{{found[1] or found[2]}}}"
 
 
 def _arc(found: re.Match) -> str:
@@ -429,8 +465,15 @@ def without_thousands(text: str) -> str:
     def joined(found: re.Match) -> str:
         return found.group() if _is_pair(text, found) else found.group().replace(",", "")
 
+    text = _DOTS.sub(lambda found: found.group().replace(".", ""), text)
+    text = _DOTS_AND_COMMA.sub(_with_point, text)
     text = _THOUSANDS.sub(joined, text)
     return _THOUSANDS_OF_SPACES.sub(lambda found: found.group().replace(" ", ""), text)
+
+
+def _with_point(found: re.Match) -> str:
+    """Write 1.234,5 as 1234.5."""
+    return f"{found[1].replace('.', '').replace(' ', '')}.{found[2]}"
 
 
 def _is_pair(text: str, found: re.Match) -> bool:

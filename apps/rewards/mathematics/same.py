@@ -53,6 +53,14 @@ _LETTERS = re.compile(
     r"\(?[A-J]\)?(?:\s?(?:,\s?and\s|,|;|&|\\land|\sand\s|、|和)\s?\(?[A-J]\)?){1,9}"
 )
 _SYNONYMS = {
+    "no solution exists": "no solution",
+    "no solutions exist": "no solution",
+    "no solutions": "no solution",
+    "there is no solution": "no solution",
+    "there are no solutions": "no solution",
+    "infinitely many solutions": "infinitely many",
+    "there are infinitely many": "infinitely many",
+    "there are infinitely many solutions": "infinitely many",
     "dne": "does not exist",
     "doesn't exist": "does not exist",
     "doesnt exist": "does not exist",
@@ -316,6 +324,8 @@ def _same_items(expected: Items, given: Items, rules: Rules) -> bool:
     """
     if {expected.link, given.link} == {"and", "or"} and all(map(shapes.is_symbol, expected.items)):
         return False  # p and q, p or q
+    if given.link == "or" != expected.link and _named_apart(given.items):
+        return False  # x = 2 or y = 3
     if {expected.left, given.left} <= {"", "\\{"}:
         ours = list(expected.items)
         theirs = list(given.items)
@@ -329,6 +339,9 @@ def _same_items(expected: Items, given: Items, rules: Rules) -> bool:
         return _all_same(_in_order(expected.items), given.items, rules)
     if expected.left == "(" and given.left == "" and _named_apart(given.items):
         return _all_same(expected.items, _in_order(given.items), rules)
+    brackets = {expected.left + expected.right, given.left + given.right}
+    if brackets in ({"()", "[]"}, {"()", "\\langle\\rangle"}) and len(expected.items) > 2:
+        return _all_same(expected.items, given.items, rules)  # vectors: no interval has three ends
     if given.left != "" and (expected.left, expected.right) != (given.left, given.right):
         return False
     if expected.left == "" or (given.left == "" and expected.left + expected.right != "()"):

@@ -51,11 +51,12 @@ _ORS = r"or|oder|ou|или"
 _LINKS = re.compile(
     rf"\\text\{{\s*,?\s*(?:({_ORS})|(?:{_ANDS}))\s*\}}"
     rf"|(?<![a-zA-Z\\])(?:({_ORS})|(?:and|und|et|и))(?![a-zA-Zа-я])"
-    r"|(\\(?:vee|lor)(?![a-zA-Z])|或者?|または|或)|\\(?:wedge|land)(?![a-zA-Z])|和|与|及|と",
+    r"|(\\(?:vee|lor)(?![a-zA-Z])|或者?|または|或)|\\(?:wedge|land)(?![a-zA-Z])|和|与|及|と"
+    r"|(?<=\d)\s(?:y|e|&)\s(?=[-\d])",
     re.I,
 )
 _EMPTY_SAID = re.compile(
-    r"(?:\\emptyset|\\\{\s*\\\}|(?:there\s(?:is|are)\s)?no\s(?:real\s|integer\s)?solutions?"
+    r"(?:\\emptyset|\\\{\s*\\\}|(?:there\s(?:is|are)\s)?no\s(?:real\s|integer\s)?solutions?(?:\sexists?)?"
     r"|(?:the\s)?empty\sset|无解|无实数解|keine\slösung|解なし)",
     re.I,
 )
@@ -106,6 +107,11 @@ _PART = re.compile(
     r"(\d{1,9}(?:\.\d{1,9})?)\s?(?:\\text\s?\{\s?([a-zA-Z]{1,12})\.?(?:\s?,?\sand)?\s?\}"
     r"|([a-zA-Z]{1,12}))\s?"
     r"(?:\\text\s?\{\s?,?\s?and\s?\}|and(?=\s))?\s?"
+)
+# Binomials: C(10, 3), which may be a point as well, 10C3 and _{10}C_{3}.
+_CHOSEN = re.compile(
+    r"C\s?\((\d{1,4}),\s?(\d{1,4})\)|(\d{1,4})C(\d{1,4})"
+    r"|(?:\{\})?[_^]\s?\{?(\d{1,4})\}?\s?C_\s?\{?(\d{1,4})\}?"
 )
 _LABEL = re.compile(r"(?:\(([A-J])\)|([A-J])[).:])\s*(?=\S)")
 _POINT_NAME = re.compile(r"[A-Z](?:'|_\{?\w\}?)?\s?(?=\()")
@@ -228,6 +234,9 @@ def list_meanings(text: str) -> list[Shape]:
         forms.append(cleaned.replace(",", ".", 1))  # a decimal comma
     found = [parse_shape(notation.with_mixed_numbers(form)) for form in forms]
     found += _product_readings(notation.with_mixed_numbers(joined))
+    if chosen := _CHOSEN.fullmatch(joined):
+        top, bottom = (number for number in chosen.groups() if number)
+        found += [parse_shape(rf"\binom{{{top}}}{{{bottom}}}")]
     if label := _LABEL.match(joined):
         found += [parse_shape(notation.with_mixed_numbers(joined[label.end() :]))]
     if name := _POINT_NAME.match(joined):

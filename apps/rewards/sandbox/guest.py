@@ -50,12 +50,16 @@ def bound_thread_stacks():
 
 
 def new_module(name, has_prelude):
-    """Return a new module for the code, with the prelude's names where it has them."""
+    """Return a new module for the code, which knows the prelude's names where it has them.
+
+    They are no names of the module: a function `add` that the code does not define is not there.
+    """
     module = type(sys)(name)
+    known: object = builtins
     if has_prelude:
         lift_limits()
-        vars(module).update(prelude_names())
-    vars(module).update(__name__=name, __builtins__=builtins)
+        known = {**vars(builtins), **prelude_names()}
+    vars(module).update(__name__=name, __builtins__=known)
     sys.modules[name] = module
     return module
 

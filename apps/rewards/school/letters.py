@@ -27,8 +27,15 @@ _LABEL = re.compile(
 )
 # A choice on a line of its own in a question: A. red, (A) red, A) red.
 _CHOICE = re.compile(r"^[ \t*-]{0,6}\(?([A-J])[).:]\**[ \t]{1,4}(\S[^\n]{0,300})$", re.M)
+# All choices in one line: (A) red (B) green, A. red B. green.
+_IN_ONE_LINE = (
+    re.compile(r"\(([A-J])\)\s{1,4}([^()\n]{1,80}?)(?=\s{1,4}\([A-J]\)\s|\s*$|\n)"),
+    re.compile(r"(?<![\w(])([A-J])[.)]\s{1,4}([^\n]{1,80}?)(?=[,;]?\s{1,4}[A-J][.)]\s|\s*$|\n)"),
+)
+_NEAR = r"(?<!\w)(?:near|outside|beyond|close\sto|(?:north|south|east|west)\sof)\s(?:the\s)?"
 _LOWER = re.compile(r"\s++[a-z]")
-_ALONE = re.compile(r"(?<![A-Za-z'’])\(?([A-Z])\)?(?![A-Za-z'’])")
+_LATIN = "A-Za-zÀ-ÖØ-öø-ÿ'’"
+_ALONE = re.compile(rf"(?<![{_LATIN}])\(?([A-Z])\)?(?![{_LATIN}])")
 _LOWER_NAMED = re.compile(
     r"(?:answer|option|choice)s?(?:\s(?:is|are)?:?|:)\s?\(?([a-h])\)?(?=[).,:]|$)"
     r"|(?:choose|pick|select)\s\(([a-h])\)|^\(?([a-z])[).]?$",
@@ -49,9 +56,33 @@ _SAYS = re.compile(
 _ANSWERS = re.compile(
     r"\b(?:answers?|choose|chose|pick|select|antwort|réponse|respuesta|ответ)\b|答案|选|答え", re.I
 )
-_NAMED_BEFORE = re.compile(rf"({_ANSWERS.pattern})\**\s?[:：]\**", re.I)
+_NAMED_BEFORE = re.compile(rf"({_ANSWERS.pattern})\**\s?[:：=]\**", re.I)
 _FORMULA = re.compile(r"\$[^$\n]{1,300}\$|\\\([^\n]{1,300}?\\\)")
 _ASKED = re.compile(r"(?<![A-Za-z])\(?[A-Z]\)?\?(?=\s(?:No|Not|Wrong|Nein|Non)\b)", re.I)
+# A question is no answer, and "Between A and C, C is better" names two letters to pick one.
+_QUESTION = re.compile(r"[^.!?\n]{0,300}\?(?!\s(?:No|Not|Wrong|Nein|Non|Yes|Right|Ja|Oui)\b)")
+_BETWEEN = re.compile(r"\b[Bb]etween\s\(?[A-J]\)?\sand\s\(?[A-J]\)?,\s(?=\(?[A-J]\b)")
+# A letter that is set against another: not A but B; one that would be right in another case.
+_RATHER = re.compile(
+    r"\(?[A-J]\)?(?:ではなく|じゃなくて?)、?|\bNo\s\(?[A-J]\)?,?\ssino\s"
+    r"|\(?\b[A-J]\)?\swould be [^,.;]{1,60} if [^,.;]{1,80}[,;]\s"
+)
+_MAYBE_BEHIND = re.compile(r",\s(maybe|perhaps|possibly)\b", re.I)
+_NONE = re.compile(r"\banswer\s?(?:is|:)\s?none\b(?! of the above)", re.I)
+_DOUBTED = re.compile(r"\b(?:maybe|perhaps|possibly|(?:could|might|may) be)\b", re.I)
+_ORDINALS = ("first", "second", "third", "fourth", "fifth")
+_BY_PLACE = re.compile(
+    rf"(?:(?:it|the (?:correct |right )?(?:answer|one)) is\s)?(?:the\s)?({'|'.join(_ORDINALS)})"
+    r"\s(?:option|choice|answer|one)",
+    re.I,
+)
+_SO_LETTER = re.compile(r"\b(?:so|therefore|thus|hence)\b,?\s\(?([A-J])\)?\Z")
+_EITHER = re.compile(
+    r"(?<!not )(?<!neither )(?<![A-Za-z(])\(?[A-J]\)?,?\s(?:or|oder|ou|o)\s\(?[A-J](?![A-Za-z])"
+    r"|[A-J]或者?[A-J]"
+)
+# Letters that end the name of a thing.
+_NAMES_BEFORE = re.compile(r"\b(?:vitamin|hepatitis|appendix|grade)\s\(?$", re.I)
 # Letters of full width, and circled ones.
 _PLAIN_LETTERS = {code: code - 0xFEE0 for code in range(0xFF21, 0xFF3B)} | {
     code: code - 0x24B6 + ord("A") for code in range(0x24B6, 0x24D0)
@@ -86,7 +117,8 @@ _OF_OTHERS = re.compile(
     r"|\b(?:common|popular|usual|frequent"
     r"|tempting|typical|obvious)\s(?:\w{1,12}\s)?(?:answer|choice"
     r"|mistake|error|guess|pick|trap)s?\b"
-    r"|\b(?:at first|initially|originally|my first (?:guess|thought|idea))\b"
+    r"|\b(?:at first|initially|originally|my first (?:guess|thought|idea)"
+    r"|I (?:first|initially|originally) (?:thought|guessed|said|picked|chose))\b"
     r"|\b(?:seems?|looks?|appears?)\s(?:\w{1,12}\s)?(?:like|tempting|right|plausible|correct"
     r"|good|to be)\b"
     r"|\b(?:die meisten|viele|manche|la plupart|beaucoup|certains|muchos|la mayoría|algunos"
@@ -102,33 +134,20 @@ _CONTRAST = re.compile(
     r"|однако)(?![^\W_])[,\s]{0,2}|[.;!]\s|，?(?:但是?|不过|其实)|[。；]|が、",
     re.I,
 )
-_WRONG = re.compile(r"\bnot (?:wrong|incorrect|false)\b", re.I)
-# A letter that would be the answer in another case: "If x were odd, the answer would be B."
-_SUPPOSED = re.compile(
-    r"\b(?:if|had|were)\b[^.?!\n]{1,120}\bwould (?:be|have been)\b[^.?!,;\n]{0,80}(?=[.?!,;]\s)",
-    re.I,
-)
-_QUOTED = re.compile(r"(?<!\w)['\"“‘`]([A-Z])['\"”’`](?!\w)")
-_ARROWS = re.compile(r"^[=→⇒∴>\s-]{1,4}(?=\(?[A-Z]\b)")
-# A sentence that begins by taking back the one before it.
-_CORRECTED = re.compile(
-    r"(?<=[.!?…\n])\s{0,3}(?:(?:no|hmm|oh|oops)[,.!]?\s)?"
-    r"(?:actually|wait|correction|scratch that|sorry|on second thoughts?)\b[\s,.:;!—-]{1,5}"
-    r"(?:no\b[\s,.:;!—-]{1,5})?",
-    re.I,
-)
 _WRONG = re.compile(
     r"\b(?:wrong|false|incorrect|untrue|unlikely|doubtful|invalid|excluded|eliminated?|rule[sd]?"
-    r" out|cross(?:ed|ing)? out|distractors?|impossible|falsch"
+    r" out|discard(?:ed)?|reject(?:ed)?|cross(?:ed|ing)? out|distractors?|impossible|falsch"
     r"|faux|fausse|incorrecta?)\b|\b(?:not|n['’]t|never|cannot)(?: be| the)?(?:"
     r" (?:correct|right|true"
-    r"|answer|possible|valid|it))|n['’]t (?:correct|right|true|the)|错|不正确|不对",
+    r"|answer|possible|valid|it))|n['’]t (?:correct|right|true|the)"
+    r"|错|不正确|不对|ではあり|ではな|じゃな|아닙|아니",
     re.I,
 )
 _NOT = re.compile(
     r"\b(?:not|neither|nor|never|cannot(?: be)?|than|(?:instead|opposite)"
     r" of|none of(?=\s\(?[A-Z]\b)|(?<!no )(?<!a )(?<!any )(?<!without )doubts?"
-    r"|over(?=\s\(?[A-Z]\b)|nicht|weder|noch|pas|ni|sino|не)\b|n['’]t\b|不是|不选",
+    r"|over(?=\s\(?[A-Z]\b)|nicht|weder|noch|pas|ni|sino|не)\b|n['’]t\b|不是|不选"
+    r"|\bno(?=\s(?:es|son)\b)",
     re.I,
 )
 # A line with which the reasons for an answer begin, and what takes the answer back there.
@@ -162,9 +181,17 @@ def _listed(text: str) -> list[str]:
 
 def read_choices(question: str) -> dict[str, str]:
     """Return the choices that stand in lines of the question, by letter from A on; else nothing."""
-    choices = {letter: words.strip(" *") for letter, words in _CHOICE.findall(question)}
-    expected = "ABCDEFGHIJ"[: len(choices)]
-    return choices if len(choices) > 1 and "".join(choices) == expected else {}
+    for form in (_CHOICE, *_IN_ONE_LINE):
+        choices = {letter: words.strip(" *,;") for letter, words in form.findall(question)}
+        expected = "ABCDEFGHIJ"[: len(choices)]
+        if len(choices) > 1 and "".join(choices) == expected:
+            return choices
+    return {}
+
+
+def says_either(response: str) -> bool:
+    """Tell whether the last line names letters with "or" between them."""
+    return bool(_EITHER.search(after_thinking(response).strip().rpartition("\n")[2][-LONGEST:]))
 
 
 def picked(response: str, choices: Any = None, several: bool = False) -> frozenset[str]:
@@ -224,6 +251,10 @@ def _read(text: str, choices: Any, several: bool) -> frozenset[str]:
     text = re.sub(r"\\(?:text\w{0,4}|mathrm|mathbf|mbox)\s?\{([^{}]*)\}", r"\1", text[:LONGEST])
     text = re.sub(r"\*\*|(?<!\w)__|__(?!\w)", "", text).strip().strip("$. ")
     text = _ARROWS.sub("", _QUOTED.sub(r"\1", _NOT_WRONG.sub("right", text)))
+    text = _RATHER.sub("", _MAYBE_BEHIND.sub(r" \1", text))
+    if _NONE.search(text) and not any("none" in one.lower() for one in _choices(choices).values()):
+        return frozenset()
+    text = _BETWEEN.sub("", _QUESTION.sub(_unless_answered, text)).strip()
     if answer := _behind_others(text):
         text = answer
     for correction in reversed(corrections.corrections(text)):
@@ -234,6 +265,11 @@ def _read(text: str, choices: Any, several: bool) -> frozenset[str]:
     if any(_letters(supposed := _SUPPOSED.sub(" ", text))):
         text = supposed.strip()
     return _with_words_of_others(text, _letters_of(text, choices, several), choices)
+
+
+def _unless_answered(found: re.Match) -> str:
+    """Leave out a question, but for "A? No.", which denies the letter."""
+    return found.group() if _ASKED.search(found.group()) else " "
 
 
 def _behind_others(text: str) -> str:
@@ -262,9 +298,12 @@ def _with_words_of_others(text: str, found: frozenset[str], choices: Any) -> fro
 
 
 def _letters_of(text: str, choices: Any, several: bool) -> frozenset[str]:
-    is_short = several and _LIST.fullmatch(text.upper()) and len(text) < 30
+    if place := _BY_PLACE.fullmatch(text):
+        return frozenset("ABCDE"[_ORDINALS.index(place[1].lower())])
+    commas = re.sub(r"\s(?:and|or|und|et|y|e)\s(?=\(?[A-Za-z]\b)", ", ", text)
+    is_short = several and _LIST.fullmatch(commas.upper()) and len(text) < 30
     if re.fullmatch(r"\(?[a-z][).]?", text) or is_short:
-        text = text.upper()
+        text = commas.upper()
     together = _TOGETHER_IN_CHINESE.fullmatch(text)
     if several and (together or _TOGETHER.fullmatch(text)):
         return frozenset(together[1] if together else text)
@@ -275,7 +314,8 @@ def _letters_of(text: str, choices: Any, several: bool) -> frozenset[str]:
     if announced := _announced(text):
         return announced
     if re.search(r"\\[a-zA-Z]|[=^_<>]", text):  # a formula: its letters are no choices
-        return frozenset()
+        so = _SO_LETTER.search(text)
+        return frozenset(so[1]) if so else frozenset()
     if (label := _LABEL.match(text)) and len(text) > 2:
         others = {one[1] for one in re.finditer(r"(?<![A-Za-z])\(?([A-Z])\)(?![A-Za-z])", text)}
         return frozenset({label[1], *(others - _denied_in(text))})
@@ -315,7 +355,9 @@ def _letters_named(text: str) -> frozenset[str]:
 def _clauses(text: str) -> Iterator[str]:
     """Yield the clauses; a list of letters with commas is in one of them."""
     text = _ASKED.sub(" ", _NAMED_BEFORE.sub(r"\1 is ", text))
-    text = re.sub(r"(?i)\b(?:everything|anything|all|any) but\b", "except", text)
+    text = re.sub(
+        r"(?i)\b(?:everything|anything|all|any|(?:every|any|all)\s\w{3,12}) but\b", "except", text
+    )
     joined = re.sub(r"(?<=\b[A-Z])\)?[,，]\s?(?=\(?[A-HJ-Z]\b(?!'))", " and ", text)
     joined = re.sub(r"(?<=\b[A-Z])[,，]?\s(?=(?:and|or)\s\(?[A-Z]\b)", " ", joined)
     for clause in _CLAUSE.split(joined):
@@ -332,6 +374,8 @@ def _of_clause(clause: str) -> tuple[set[str], set[str]]:
         return (behind, before) if _WRONG.search(clause) else (before, behind)
     if _WRONG.search(clause):
         return set(), {letter for _, letter in letters}
+    if _DOUBTED.search(clause):
+        return set(), set()
     start = found.start() if (found := _NOT.search(clause)) else len(clause)
     yes = {letter for place, letter in letters if place < start}
     return yes, {letter for place, letter in letters if place > start} - yes
@@ -342,7 +386,7 @@ def _letters(text: str) -> Iterator[re.Match]:
     for each in _ALONE.finditer(text):
         is_word = each[1] == "A" and _LOWER.match(text, each.end()) and not _is_verb(text, each)
         is_self = each[1] == "I" and each.group() != "(I)" and not _IS_I.fullmatch(text)
-        if not is_self and not is_word:
+        if not is_self and not is_word and not _NAMES_BEFORE.search(text[: each.start()]):
             yield each
 
 
@@ -385,6 +429,8 @@ def _named_by_words(clause: str, choices: Any) -> set[str]:
     found = {letter for letter, one in words.items() if one in spaced}
     rest = clause
     for one in sorted((_choices(choices)[letter] for letter in found), key=len, reverse=True):
+        if re.search(_NEAR + re.escape(one), clause, re.I):
+            return set()
         rest = re.sub(rf"(?<!\w){re.escape(one)}(?!\w)", " ", rest, flags=re.I)
     if _NOT.search(rest) or _WRONG.search(rest):
         return set()

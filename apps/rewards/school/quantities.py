@@ -97,6 +97,8 @@ _WORDS = {
     "euros": "euro",
     "rpm": "1/minute",
     "kwh": "kWh",
+    "ohm": "ohm",
+    "G": "gauss",
 }
 # Signs of Unicode that look like others or stand for several: Greek letters, K of Kelvin, Å.
 _ONE_SIGN = str.maketrans(
@@ -135,6 +137,9 @@ _HOURS = re.compile(r"(\d{1,3})\s?(?:[hH]\s?|:(?=\d\d\s?h))([0-5]?\d)\s?(?:m|h|h
 _EACH = re.compile(
     r"(?<=[a-z])\san?\s(?=(?:hour|second|minute|day|week|year|lit(?:re|er))\b)", re.I
 )
+_MICRO = re.compile(r"(?:\\mu(?![a-z])|[µμ])\s{0,3}(?=[A-Za-z])")
+_UNDER_ONE = re.compile(r"^\s{0,3}(?:/|per\s)\s?(?=[a-zA-Z])")  # 6e23 per mole
+_ONE = re.compile(r"\A(?:a|an|one)\s(?=[a-z]{3,12}\Z)", re.I)  # an hour
 _SEGMENT = re.compile(
     r"\s?(?:,\s?|and\s)?([-+]?\d{1,12}(?:\.\d{1,12})?)\s?([A-Za-zµ°'\"]{1,14})(?![A-Za-z_^/*])"
 )
@@ -186,7 +191,7 @@ def parse_quantity(text: str) -> Quantity | None:
     text = text[:LONGEST_LINE].translate(_ONE_SIGN)
     text = notation.without_thousands(notation.clean(_last_side(text)[:300]))
     text = _ABOUT.sub("", _NAME.sub("", text.strip())).strip()
-    text = _MIXED.sub(_mixed, _with_halves(text))
+    text = _MIXED.sub(_mixed, _with_halves(_ONE.sub("1 ", text)))
     if not re.search(r"\d", text):
         text = _spelled(re.sub(r"\\text\s?\{([^{}]*)\}", r"\1", text))
     text = re.sub(r"^(-?\d{1,9})/([1-9]\d{0,8})(?=\s|[A-Za-z]|$)", _quotient, text)
@@ -323,7 +328,8 @@ def has_known_unit(quantity: Quantity) -> bool:
 
 def _unit(text: str) -> str | None:
     """Spell a unit as pint reads it; None for what cannot be one."""
-    text = _EACH.sub(" per ", text)
+    text = _EACH.sub(" per ", _MICRO.sub("µ", text)).replace("electron volt", "electronvolt")
+    text = _UNDER_ONE.sub("1 / ", text)
     for sign, spelled in _SPELLED.items():
         text = text.replace(sign, f" {spelled} " if spelled.startswith("deg") else spelled)
     text = re.sub(r"\\frac\s?\{([^{}]*)\}\s?\{([^{}]*)\}", r"(\1)/(\2)", text)

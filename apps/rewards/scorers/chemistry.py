@@ -13,7 +13,7 @@ from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 SHOWN = 120
-VERSION = 8
+VERSION = 9
 
 
 class Options(ScorerOptions):
@@ -51,6 +51,8 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if final and _DENIED.match(_INSTEAD.sub("", given)):
         return Verdict(0.0, "the formula is denied", details)
     given = _INSTEAD.sub("", given)
+    if not _DENIED_IN_CJK.search(given):
+        given = _CJK_AROUND.sub("", given)
     try:
         if isinstance(right, Species):
             if right.has_isotope:
@@ -92,8 +94,14 @@ def _score_nuclear(
 _AFTER_COLON = re.compile(r"^[A-Za-z ]{3,60}(?::|\bis)\s")  # The equation is: …
 # A formula that is said not to be the one: "not NaCl", "It isn't NaCl".
 _DENIED = re.compile(
-    r"(?:[a-zA-Z' ]{0,40}\b)?(?:not|never|neither)\s(?=[\w$\[(\\])|.{0,40}n['’]t\s", re.I
+    r"(?:[a-zA-Z' ]{0,40}\b)?(?:not|never|neither|without)\s(?=[\w$\[(\\])|.{0,40}n['’]t\s"
+    r"|no\s(?=[\w$\[(\\])|[^\s]{1,60}\s(?:does|do|did|is|are|was|will|can)\s(?:not|never)\s",
+    re.I,
 )
+# Words in Chinese or Japanese around a formula.
+_CJK = r"[\u3040-\u30ff\u4e00-\u9fff：，。]"
+_CJK_AROUND = re.compile(rf"^{_CJK}{{1,40}}\s?(?=[A-Z0-9$\\(\[])|\s?{_CJK}{{1,20}}$")
+_DENIED_IN_CJK = re.compile(r"[不没非]|ない|ません")
 _INSTEAD = re.compile(r"^(?:it\sis\s|it['’]s\s)?not\s\S{1,60},?\sbut\s", re.I)
 # What sums up an equation before it: "…, so the salt is NaCl".
 _CONCLUSION = re.compile(r"(?:[,;]\s|(?<=\w)\.\s)(?:so|thus|hence|therefore)\b,?\s", re.I)

@@ -4,11 +4,16 @@ from pydantic import Field
 
 from apps.rewards.mathematics.expected import join_prompt_text
 from apps.rewards.school.false_statements import restate
-from apps.rewards.school.letters import picked, read_choices, read_right_letters
+from apps.rewards.school.letters import (
+    picked,
+    read_choices,
+    read_right_letters,
+    says_either,
+)
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 8
+VERSION = 9
 
 
 class Options(ScorerOptions):
@@ -37,6 +42,8 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     details = {"expected": sorted(right), "answer": sorted(given)}
     if not given:
         return Verdict(0.0, "no choice was found", details)
+    if len(right) > 1 and says_either(reply):
+        return Verdict(0.0, "one of several choices, left open", details)
     if given == right:
         return Verdict(1.0, "the right choice", details)
     if len(right) > 1 and options.partial:

@@ -9,7 +9,7 @@ from apps.rewards.numerals import find_final_number
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 10
+VERSION = 11
 
 
 def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdict:

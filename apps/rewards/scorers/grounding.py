@@ -57,6 +57,11 @@ IN_ANGLES = re.compile(
 # <loc_52> are thousandths, left before top.
 TOP_FIRST = re.compile(r"\s?".join([r"<loc([0-9]{4})>"] * 4), re.ASCII)
 LEFT_FIRST = re.compile(r"\s?".join([r"<loc_([0-9]{1,3})>"] * 4), re.ASCII)
+# Gemini's "box_2d": [ymin, xmin, ymax, xmax] in thousandths of the sides, where these are known.
+BOX_2D = re.compile(
+    rf"(?<![A-Za-z0-9_])[\"']?box_2d[\"']?\s{{0,3}}[:=]\s{{0,3}}\[{NUMBER},{NUMBER},{NUMBER},{NUMBER}\]",
+    re.ASCII | re.IGNORECASE,
+)
 # Points: Molmo's <point x="61.5" y="40.4"> in percent of the sides, and two numbers as in (3, 4),
 # [3, 4], "point_2d": [3, 4] or x = 3, y = 4.
 IN_PERCENT = re.compile(
@@ -102,7 +107,7 @@ NO_SIZE = "parts of the image's sides, but the task has no width and height"
 Box = tuple[float, float, float, float]
 Point = tuple[float, float]
 Sides = tuple[float, float]
-VERSION = 5
+VERSION = 6
 
 
 class Options(ScorerOptions):
@@ -229,6 +234,10 @@ def _usual_form(text: str, sides: Sides | None) -> str:
     """Write boxes that are set in other ways as four numbers in brackets."""
     if sides:
         text = LEFT_FIRST.sub(lambda found: _located(map(int, found.groups()), 1000, sides), text)
+        text = BOX_2D.sub(
+            lambda found: _located((float(found[place]) for place in (2, 1, 4, 3)), 1000, sides),
+            text,
+        )
         text = TOP_FIRST.sub(
             lambda found: _located((int(found[place]) for place in (2, 1, 4, 3)), 1024, sides), text
         )
@@ -237,7 +246,7 @@ def _usual_form(text: str, sides: Sides | None) -> str:
     return FOUR_CORNERS.sub(_rectangle, text)
 
 
-def _located(edges: Iterable[int], parts: int, sides: Sides) -> str:
+def _located(edges: Iterable[float], parts: int, sides: Sides) -> str:
     """Write edges that are given in parts of the image's sides in the unit of the sides."""
     return str([round(edge / parts * sides[place % 2], 6) for place, edge in enumerate(edges)])
 

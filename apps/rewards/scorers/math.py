@@ -1,21 +1,58 @@
 """Pays a final answer that means the same as the task's: numbers, formulas, sets, points, words."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pydantic import Field
 
-from apps.rewards import years
+from apps.rewards import dates, number_words, years
 from apps.rewards.altered_numbers import without_asked_bounds
-from apps.rewards.final_answer import LINE, LONGEST, FinalAnswer, final_answer
-from apps.rewards.mathematics import expected, library
+from apps.rewards.final_answer import LINE, LONGEST, FinalAnswer, after_thinking, final_answer
+from apps.rewards.mathematics import bases, expected, library, notation, units
 from apps.rewards.mathematics.reference import is_solution, references
-from apps.rewards.mathematics.same import Rules, is_unread, read_all_meanings, same, same_answer
+from apps.rewards.mathematics.same import (
+    Rules,
+    bare,
+    is_unread,
+    read_all_meanings,
+    same,
+    same_answer,
+)
 from apps.rewards.mathematics.shapes import Items
+from apps.rewards.school.references import is_reference
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 SHOWN = 80  # characters of an answer kept in the details
-VERSION = 11
+VERSION = 12
+
+# An exclamation mark behind a number, at the end.
+_EXCLAIMED = re.compile(r"(?<=[\d%°)\]}$€£*])\s?[!！]{1,3}([\s*_🎉]{0,8})\Z")
+_ENDS = re.compile(r"[.!?\n。！？]")
+_WORDS = re.compile(r"(?<![\\\w])[^\W\d_]{2,}")
+_LONGEST_SENTENCE = 400
+_LONGEST_MARKS = 20
+
+_INEQUALITY = re.compile(r"[<>≤≥]|\\(?:leq?|geq?|lt|gt|infty)(?![a-z])|∞")
+_SAID_INEQUALITY = re.compile(
+    r"(?<![^\W_])(?:all\s)?\$?([a-z])\$?\s(?:that\s)?(?:(?:is|are|must\sbe|has\sto\sbe)\s)?"
+    r"(?:(strictly\s)?(greater|larger|more|bigger|less|smaller|lower)\sthan\s(or\sequal\sto\s)?"
+    r"|(at\sleast|at\smost)\s)(?=[$\d\\√π-])"
+)
+# A complex number as Python prints it.
+_COMPLEX = re.compile(r"(?<![A-Za-z\\])i(?![A-Za-z])")
+_IN_PYTHON = re.compile(r"(?<=\d)j(?![\w])")
+
+# Words of which none is a name of a number or of a set.
+_PHRASE = re.compile(r"[^\W\d_]{3,20}(?: [^\W\d_]{2,20}){0,3}")
+_ONE_WORD = re.compile(r"\W{0,4}\w{1,30}\W{0,4}")
+_VERDICTS = ("yes", "no", "true", "false")
+_ONE = re.compile(r"\A(?:a|an)\s(?=[a-z]{3,12}\Z)", re.I)
+_TEXT = re.compile(r"\\text\s?\{([^{}]*)\}")
+
+_ASSIGNED = re.compile(r"([a-zA-Z](?:_\{?\w\}?)?)\s?=\s?[^=,;\n]{1,60}\Z")
+MOST_NAMED = 8  # lines that are parts of one answer
 
 UNMARKED = "the task's answer is a solution that marks no final answer, as \\boxed{} or #### do"
 
@@ -66,9 +103,12 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if all(map(is_solution, right_answers)):
         return Verdict(None, UNMARKED, {"expected": _shown(right_answers[0])})
     question = expected.join_prompt_text(task.prompt)
-    final = final_answer(_usual_form(rollout.text, right_answers, question))
+    reply, is_exclaimed = _without_exclamation(_usual_form(rollout.text, right_answers, question))
+    final = final_answer(reply)
     if final is None or (options.strict and final.by == LINE):
         return Verdict(0.0, "no final answer found", {"expected": _shown(right_answers[0])})
+    if final.by == LINE and (text := _last_lines(reply, right_answers)):
+        final = replace(final, text=text, others=())
     details = {
         "expected": _shown(right_answers[0]),
         "answer": _shown(final.text),
@@ -77,11 +117,19 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if len(final.text) > LONGEST:
         return Verdict(0.0, f"the answer is longer than {LONGEST} characters", details)
     rules = Rules(options.percent, options.units, options.tolerance)
+    if final.by == LINE and any(_is_verdict(reply, each) for each in right_answers):
+        return Verdict(1.0, "the right answer", details)
+    if final.by == LINE and _copies(reply, right_answers, question):
+        return Verdict(0.0, "a copy of the task, not its answer", details)
     candidates = _candidates(final, right_answers, rules)
     if not candidates:
         return Verdict(0.0, _different(final, rules), details)
     results = [expected.result_of_task(text, question) for text in candidates]
     candidates = [*candidates, *filter(None, results)]
+    hexadecimals = [bases.plain_hexadecimal(text, question) for text in candidates]
+    candidates += filter(None, hexadecimals)
+    if is_exclaimed and final.by == LINE:
+        candidates.append(f"{final.text}!")
     return _judged(right_answers, candidates, rules, question, details)
 
 
@@ -89,10 +137,86 @@ def _plain_year(reference: str) -> str:
     return years.in_one_form(reference) if years.is_year(reference) else reference
 
 
+def _without_exclamation(reply: str) -> tuple[str, bool]:
+    """Leave out the mark that ends a sentence behind a number; say whether there was one.
+
+    5! alone is a factorial, and "It's 42!" none.
+    """
+    found = _EXCLAIMED.search(reply, max(0, len(reply) - _LONGEST_MARKS))
+    if found is None:
+        return reply, False
+    before = reply[: found.start()]
+    sentence = _ENDS.split(before[-_LONGEST_SENTENCE:])[-1]
+    return (before + found[1], True) if _WORDS.search(sentence) else (reply, False)
+
+
 def _usual_form(reply: str, right_answers: Sequence[str], question: str) -> str:
-    """Write years without their era where a year is wanted, and bounds that are asked for."""
-    reply = without_asked_bounds(reply, question)
+    """Write years without their era where a year is wanted, and bounds that are asked for.
+
+    "x is greater than 3" is x > 3 where an inequality is the answer.
+    """
+    reply = notation.without_cases(without_asked_bounds(reply, question))
+    if any(map(_INEQUALITY.search, right_answers)):
+        reply = _SAID_INEQUALITY.sub(_as_inequality, reply)
+    if any(map(_COMPLEX.search, right_answers)):
+        reply = _IN_PYTHON.sub("i", reply)
     return years.in_one_form(reply) if any(map(years.is_year, right_answers)) else reply
+
+
+def _is_verdict(reply: str, right_answer: str) -> bool:
+    """Tell whether a reply in a few sentences says yes, no, true or false, as is right."""
+    verdict = bare(right_answer).lower()
+    said = after_thinking(reply).strip()
+    return verdict in _VERDICTS and len(said) < LONGEST and is_reference(said, [verdict])
+
+
+def _copies(reply: str, right_answers: Sequence[str], question: str) -> bool:
+    """Tell whether the last line is an equation of the task, and not the task's answer."""
+    last = after_thinking(reply)[-LONGEST:].strip().rpartition("\n")[2].strip("$ .*")
+    if "=" not in last or any(bare(last) == bare(each) for each in right_answers):
+        return False
+    forms = {expected.canonical_form(each) for each in read_all_meanings(last)} - {None}
+    return bool(forms & expected.read_prompt_formulas(question))
+
+
+def _in_figures(text: str) -> str:
+    """Write "ten" and "two hours" in figures; "" for what is no number in words or its unit."""
+    text = _ONE.sub("one ", text)
+    figures = "" if re.search(r"\d", text) or len(text) > SHOWN else number_words.in_digits(text)
+    found = re.fullmatch(r"\d{1,20}(?: ([a-z]{1,20}))?", figures)
+    return figures if found and (not found[1] or units.is_known_unit(found[1])) else ""
+
+
+def _says(text: str, right_answer: str, question: str) -> bool:
+    """Tell whether a date, or a word or two of the task's answer, are said in a sentence."""
+    if dates.is_date(text, right_answer):
+        return True
+    words = _TEXT.sub(r"\1", right_answer).strip(" .")
+    if not _PHRASE.fullmatch(words) or _ONE_WORD.fullmatch(text):  # evenly is not even
+        return False
+    return is_reference(text, [words], question)
+
+
+def _last_lines(reply: str, right_answers: Sequence[str]) -> str:
+    """Return the last line where a date is the answer, and the last ones if each is a part of it.
+
+    A part is a value with a name of its own: x = 2 and, in the next line, y = 3. Else return "".
+    """
+    lines = [line.strip(" $*.,;") for line in after_thinking(reply)[-LONGEST:].splitlines()]
+    lines = [line for line in lines if line]
+    if lines and any(map(dates.date_of, right_answers)):
+        return lines[-1]
+    count = max(map(_count, right_answers))
+    named = [found for line in lines[-count:] if (found := _ASSIGNED.match(line))]
+    names = {found[1] for found in named}
+    is_whole = count > 1 and len(named) == len(names) == count
+    return ", ".join(lines[-count:]) if is_whole and count < MOST_NAMED else ""
+
+
+def _as_inequality(found: re.Match) -> str:
+    name, _, word, is_closed, bound = found.groups()
+    sign = ">" if word in ("greater", "larger", "more", "bigger") or bound == "at least" else "<"
+    return f"{name} {sign}{'=' if is_closed or bound else ''} "
 
 
 def _judged(
@@ -103,7 +227,10 @@ def _judged(
     details: dict,
 ) -> Verdict:
     why = ""
+    candidates = [*candidates, *filter(None, map(_in_figures, candidates))]
     for each in right_answers:
+        if any(_says(text, each, prompt) for text in candidates):
+            return Verdict(1.0, "the right answer", details)
         for text in candidates:
             is_same = same_answer(each, text, rules) or library.same_for_the_library(each, text)
             if not is_same:

@@ -7,12 +7,13 @@ from pydantic import Field
 from apps.rewards.altered_numbers import without_asked_bounds
 from apps.rewards.corrections import last_statement
 from apps.rewards.final_answer import LINE, after_thinking, final_answer
+from apps.rewards.mathematics import unit_names
 from apps.rewards.mathematics.expected import join_prompt_text
 from apps.rewards.school import quantities
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 10
+VERSION = 11
 SHOWN = 80
 
 
@@ -50,7 +51,8 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     expected = quantities.read_wanted_quantity(task.answer)
     if expected is None:
         return Verdict(None, "the task does not state the correct quantity")
-    reply = without_asked_bounds(rollout.text, join_prompt_text(task.prompt))
+    reply = unit_names.in_symbols(rollout.text)
+    reply = without_asked_bounds(reply, join_prompt_text(task.prompt))
     final = final_answer(reply)
     details = {
         "expected": str(expected),

@@ -12,11 +12,11 @@ from apps.rewards.altered_numbers import without_asked_bounds
 from apps.rewards.final_answer import NoAnswer, after_thinking, final_answer
 from apps.rewards.mathematics.expected import join_prompt_text
 from apps.rewards.numerals import Number, find_final_number
-from apps.rewards.school.ideas import is_reference
+from apps.rewards.school.references import is_reference
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 10
+VERSION = 11
 SHOWN = 80
 _PLAIN = re.compile(r"(-?\d{1,15}(?:,\d{3}){0,4}(?:\.\d{1,15})?)\s?(%?)", re.ASCII)
 TOLERANCE = 0.05  # as ChartQA and those after it grade

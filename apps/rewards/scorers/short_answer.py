@@ -13,20 +13,19 @@ from apps.rewards.judging.fencing import RULE, fenced, join_chat
 from apps.rewards.judging.verdicts import average_verdicts, read_number
 from apps.rewards.mathematics.expected import join_prompt_text
 from apps.rewards.school.ideas import (
-    LONGEST,
     Idea,
     MarkingResult,
     Scheme,
-    is_reference,
     mark_ideas,
     names_everything,
     scheme,
-    stem_words,
 )
+from apps.rewards.school.references import is_reference
+from apps.rewards.school.words import LONGEST, stem_words
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 9
+VERSION = 10
 SAME = "same"  # the judge's key where there are no ideas, only an answer to compare with
 
 

@@ -1,0 +1,59 @@
+"""Spell the numbers from 13 to 99 in German, French and Spanish."""
+
+_GERMAN = """
+ein zwei drei vier fünf sechs sieben acht neun
+dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn
+zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig
+"""
+_FRENCH = """
+un deux trois quatre cinq six sept huit neuf dix onze douze
+treize quatorze quinze seize dix-sept dix-huit dix-neuf
+vingt trente quarante cinquante soixante
+"""
+_SPANISH = """
+uno dos tres cuatro cinco seis siete ocho nueve
+trece catorce quince dieciséis diecisiete dieciocho diecinueve veinte veintiuno veintidós veintitrés
+treinta cuarenta cincuenta sesenta setenta ochenta noventa
+veinticuatro veinticinco veintiséis veintisiete veintiocho veintinueve
+"""
+
+
+def up_to_99() -> dict[str, int]:
+    """Return the numbers by their words."""
+    return {**_german(), **_french(), **_spanish()}
+
+
+def _lines(table: str) -> list[list[str]]:
+    return [line.split() for line in table.strip().splitlines()]
+
+
+def _german() -> dict[str, int]:
+    ones, teens, tens = _lines(_GERMAN)
+    found = {word: value for value, word in enumerate(teens, 13)}
+    for value, word in zip(range(20, 100, 10), tens, strict=True):
+        found[word] = value
+        found |= {f"{one}und{word}": value + unit for unit, one in enumerate(ones, 1)}
+    return found
+
+
+def _french() -> dict[str, int]:
+    ones, teens, tens = _lines(_FRENCH)
+    found = {word: value for value, word in enumerate(teens, 13)}
+    for value, word in zip(range(20, 70, 10), tens, strict=True):
+        found[word] = value
+        more = [*ones, *teens] if value == 60 else ones[:9]
+        for unit, one in enumerate(more, 1):
+            joint = " et " if one in ("un", "onze") else "-"
+            found[f"{word}{joint}{one}"] = value + unit
+    found["quatre-vingts"] = 80
+    eighties = {f"quatre-vingt-{one}": 80 + unit for unit, one in enumerate([*ones, *teens], 1)}
+    return found | eighties
+
+
+def _spanish() -> dict[str, int]:
+    ones, teens, tens, twenties = _lines(_SPANISH)
+    found = {word: value for value, word in enumerate([*teens, *twenties], 13)}
+    for value, word in zip(range(30, 100, 10), tens, strict=True):
+        found[word] = value
+        found |= {f"{word} y {one}": value + unit for unit, one in enumerate(ones, 1)}
+    return found

@@ -1,0 +1,358 @@
+"""Tell whether a short answer gives a reference answer, alone or in a sentence."""
+
+import re
+from collections.abc import Sequence
+
+from apps.rewards import corrections, dates, number_words, years
+from apps.rewards.altered_numbers import is_altered
+from apps.rewards.school import measures, persons
+from apps.rewards.school.words import (
+    ALTERNATIVES,
+    BEFORE,
+    NEGATIONS,
+    SEPARATOR,
+    content,
+    follows,
+    stem,
+    stem_words,
+)
+
+LONGEST_NUMBER = 60  # characters of a number in words
+LONGEST_STATEMENT = 40  # words of an answer in which a reference is looked for
+_COPULA = re.compile(
+    r"[:：=]|\s[—–]\s|是|为|は"
+    r"|\b(?:is|are|was|were|ist|sind|war|est|sont|es|son|lautet|called|named|turns|becomes)\b",
+    re.I,
+)
+_BELIEVED = re.compile(
+    r",?\s(?:i|we)\s(?:believe|think|guess|suppose|would say)\s?[.!]?$|,\sof course[.!]?$", re.I
+)
+# "I am sure it is", "it must be" and "definitely" change no answer unless a contrast follows.
+_SURE = re.compile(
+    r"^(?:i|we)(?:\s(?:am|are)|['’](?:m|re))?\s(?:(?:strongly|firmly)\s)?"
+    r"(?:believe|think|guess|suppose|(?:(?:quite|very|pretty|fairly|absolutely)\s)?"
+    r"(?:sure|certain|confident))\s(?:that\s)?",
+    re.I,
+)
+_EMPHASIS = re.compile(
+    r"\b(?:definitely|certainly|surely|clearly|obviously|undoubtedly|indeed),?\s", re.I
+)
+_MUST = re.compile(r"\b(?:must|should|has\sto|will)\sbe\s(?=\w)", re.I)
+_CONTRAST = re.compile(r"\b(?:but|however|although|though|instead|yet|while|whereas)\b", re.I)
+_ANOTHER = re.compile(r"(?<=\w),\s(?:and\s)?not\s[^,;.!?]{1,60}[.!]?$", re.I)
+# Words around an answer that say only that it is one, in languages that write or bend them apart.
+_FRAME_BEFORE = re.compile(
+    r"^(?:(?:คำตอบ)?\s?คือ|c['’](?:est|était)(?=\s)|(?:الجواب|الإجابة|الاجابة)\s(?:هو|هي)"
+    r"|(?:هو|هي)(?=\s)|это(?=\s)|ответ\s?[:—-]"
+    r"|(?:정?답)은|答えは|उत्तर(?=\s))\s?",
+    re.I,
+)
+_FRAME_BEHIND = re.compile(
+    r"(?<=\w)(?:です|でした|입니다|이다|\sहै|ครับ|ค่ะ|写的|写了它|所著|所作|发明的|画的)\s?[.。!।]?$"
+)
+_MONTH = (
+    "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    "|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
+_DAY = re.compile(  # the day and the month before a year
+    rf"\b(?:on\s)?(?:\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?)?{_MONTH}\.?"
+    r"(?:\s\d{1,2}(?:st|nd|rd|th)?,?)?\s(?:of\s)?(?=\d{4}(?!\d))",
+    re.I,
+)
+_REMARK = re.compile(
+    r"(?<=\w)\s\((?!(?:or|not|no|wrong|false|incorrect)\b)[^()]{1,60}\)[.!]?$", re.I
+)
+_VERDICTS = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
+_POLITE = re.compile(r"(?:です|でした|である|だ)$")
+_ASKS = re.compile(r"(?:is|are|was|were|could|might|would|can) [^.!?]{1,200}\?[\s*)]*", re.I)
+_WHICH = re.compile(r"\b(?:which|what|who|whom|whose|where|when|why|how)\b", re.I)
+_ABBREVIATION = re.compile(r"(?:[A-Z]\.?){2,6}")
+_BUT = re.compile(r"^(?:it\s(?:is|was)\s|it['’]s\s)?not\s[^,;.]{1,60},?\sbut\s", re.I)
+_RULED_OUT = re.compile(
+    r"\b(?:is|are|was|were)(?:n['’]t| (?:not|wrong|incorrect|false|impossible)"
+    r"| (?:one of )?(?:the|an?) (?:wrong|incorrect|false))\b"
+    r"|\b(?:is|are|was|were) never\b"
+    r"|\b(?:nie|niemals|keinesfalls|jamais|nunca|никогда)\b",
+    re.I,
+)
+# A clause that sets another answer against the one before it.
+_SET_AGAINST = re.compile(
+    r";\s(?:now|today|later|then)\s(?=it\s)|,?\s(?:but|however|yet)\s(?=(?:it|that|the\s\w{2,20})\s(?:is|was)\b)",
+    re.I,
+)
+# What a question about a way is answered with: by photosynthesis, they use photosynthesis.
+_HOW = re.compile(r"\bhow\s(?!many|much|old|long|far|big|tall)", re.I)
+_BY_MEANS = re.compile(
+    r"^(?:through|via|by(?:\smeans\sof)?|using|with\sthe\shelp\sof|thanks\sto"
+    r"|(?:they|it|he|she|we)\suses?d?)\s",
+    re.I,
+)
+_POSSESSIVE = re.compile(r"(?<!\b[Ii]t)(?<!\b[Tt]hat)(?<!\b[Hh]e)(?<=\w)['’]s(?=\s+\w)")
+_AGENT = re.compile(r"\b(?:is|was|were|been)\s(\w{3,20})\sby\s", re.I)
+_DIGIT_GROUPS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_AGE = re.compile(
+    r"^(?:aged?\s|at\s(?:the\s)?age\s(?:of\s)?)?(\d{1,3})(?:\syears?(?:\s(?:old|of\sage))?)?(?=[.!]?$)",
+    re.I,
+)
+_ASKS_AGE = re.compile(r"\bold\b|\bage\b", re.I)
+_KIND = re.compile(r"\b(?:which|what)\s(\w{3,20})\s", re.I)
+_LONG = {"Mt": "Mount ", "St": "Saint "}
+_SHORTENED = re.compile(r"\b(Mt|St)\.?\s(?=[A-Z])")
+_INITIALS = re.compile(r"(?<![A-Za-z.])(?:[A-Z]\.\s?){1,3}[A-Z]\.(\s?)(?=[A-Z][a-z]|$)")
+_FIRST = re.compile(r"(?<=[a-z]\s)I(?=\W{0,3}$|,|\s(?:was|is|of|began|ended|reigned|ruled)\b)")
+_HAS_DIGIT = re.compile(r"\d")
+_IN_YEAR = re.compile(r"(?<=\w)\sin\s\d{4}(?=[.!]?$)")
+_OR = re.compile(r"\bor\b|\boder\b|还是", re.I)
+_OFFERS = re.compile(r"[,;:?]|\bor\b|\boder\b|还是", re.I)
+_ASKS_SEVERAL = re.compile(
+    r"\b(?:which|what|name|list)\s(?:the\s)?(?:two\s)?(?:\w{1,20}\s)?\w{2,20}[^\Wsiu]s\b", re.I
+)
+_IN_ORDER = re.compile(
+    r"\border\b|sequence|first|last|from\b.{1,60}\bto\b|ranked?|steps|sort", re.I
+)
+_CONDITION = re.compile(r"\bif\b[^,]{1,200}", re.I)
+
+
+def is_reference(text: str, reference: Sequence[str], asked: str = "") -> bool:
+    """Tell whether a correct answer is given: alone, as a definition, or as the answer asked for.
+
+    Denied, or as one of several, it is not.
+    """
+    figures = [number_words.in_digits(each) for each in reference if len(each) < LONGEST_NUMBER]
+    in_figures = [each for each in figures if each.isdigit() and each not in reference]
+    return any(_gives(text, each, asked) for each in (*reference, *in_figures))
+
+
+def _gives(text: str, reference: str, asked: str) -> bool:
+    reference = _written_out(reference)
+    expected = content(reference)
+    if years.is_year(reference):
+        reference, text = years.in_one_form(reference), years.in_one_form(text)
+    text = _written_out(corrections.last_statement(text))
+    if not _HAS_DIGIT.search(reference):
+        text = _IN_YEAR.sub("", text)
+    text = _REMARK.sub("", _ANOTHER.sub("", _BELIEVED.sub("", text.strip())))
+    text = _BUT.sub("", _FRAME_BEHIND.sub("", _FRAME_BEFORE.sub("", text)))
+    text = _without_emphasis(text, reference)
+    if "?" in text and "?" not in reference:
+        text = _without_questions(text)
+    if not expected or not text:
+        return False
+    if dates.is_date(text, reference):
+        return True
+    if measures.is_amount(reference):
+        return measures.is_same_amount(text, reference)
+    text = persons.with_bare_name(
+        _BY_MEANS.sub("", text) if _HOW.search(asked) else text, reference
+    )
+    if len(expected) == 1 and _is_process(text, expected[0]) and not reference.endswith("ation"):
+        return False
+    if _is_same_list(text, reference, asked):
+        return True
+    reference = _DIGIT_GROUPS.sub("", reference)
+    if reference.strip().lower() in _VERDICTS:
+        return _is_verdict(text, reference.strip().lower())
+    is_number = re.fullmatch(r"\d{1,12}", reference.strip()) is not None
+    text = _number_in_digits(text, asked) if is_number else text
+    if is_number and re.search(rf"(?:^|\s)[-−]{reference.strip()}(?!\d)", text):
+        return False
+    if years.is_year(reference) and years.alone(text) == reference:
+        return True
+    if is_number and _is_another(text, reference.strip()):
+        return False
+    if is_number and _is_only_number(text, reference.strip()):
+        return True
+    if _ASKS.fullmatch(text) or (text.endswith("?") and _WHICH.search(text)):
+        return False
+    if _same_words(text, reference) or _leaves_out_kind(text, reference, asked):
+        return True
+    sentences = [
+        one for one in re.split(r"(?<=[^\W\d])[.!?](?=\s|$)|\n|[。！？]", text) if stem_words(one)
+    ]
+    if not sentences or len(stem_words(text)) > LONGEST_STATEMENT or ALTERNATIVES.search(text):
+        return False
+    if re.search(rf"{re.escape(reference.strip())}か|か、?{re.escape(reference.strip())}", text):
+        return False
+    words = set(content(asked)) - _offered(asked, expected)
+    if "'s" not in reference.replace("’", "'"):
+        sentences = [_POSSESSIVE.sub(" ownedby", one) for one in sentences]
+    statements = [_statement(one, expected, words) for one in sentences]
+    return "said" in statements and "denied" not in statements
+
+
+def _written_out(text: str) -> str:
+    """Write Mt. as Mount, H. G. as HG, and the number I of a name so that it is no pronoun."""
+    text = _SHORTENED.sub(lambda found: _LONG[found[1]], text)
+    text = _INITIALS.sub(lambda found: re.sub(r"[.\s]", "", found[0]) + found[1], text)
+    return _FIRST.sub("I1", text)
+
+
+def _without_questions(text: str) -> str:
+    """Leave out the questions: what is asked is not said."""
+    sentences = re.split(r"(?<=[.!?。！？])\s*", text)
+    return " ".join(one for one in sentences if one and one[-1] not in "?？")
+
+
+def _is_process(text: str, expected: str) -> bool:
+    """Tell oxygenation from oxygen."""
+    words = re.findall(r"\w+", text[:LONGEST_NUMBER].lower())
+    return any(word.endswith(("ation", "ations")) and stem(word) == expected for word in words)
+
+
+def _number_in_digits(text: str, asked: str) -> str:
+    """Write numbers in digits, without "years old" where an age is asked for."""
+    if len(text) > 4 * LONGEST_NUMBER:
+        return text
+    text = _DIGIT_GROUPS.sub("", number_words.in_digits(text))
+    return _AGE.sub(r"\1", text) if _ASKS_AGE.search(asked) else text
+
+
+def _offered(asked: str, expected: list[str]) -> set[str]:
+    """Return the words of the other answers that the question offers: even, odd or neither."""
+    parts = [stem_words(part) for part in _OFFERS.split(asked)] if _OR.search(asked) else []
+    if not any(set(expected) <= set(part) for part in parts):
+        return set()
+    short = [part[-len(expected) :] for part in parts]
+    return {word for part in short for word in part} - set(expected)
+
+
+def _is_same_list(text: str, reference: str, asked: str) -> bool:
+    """Tell whether several things are named in another order, where none is asked for."""
+    expected = _items(reference)
+    least = 2 if _ASKS_SEVERAL.search(asked) else 3
+    if len(expected) < least or _IN_ORDER.search(asked) or ALTERNATIVES.search(text):
+        return False
+    given = _items(_COPULA.split(text.strip(" .!*"))[-1])
+    return len(given) == len(expected) and sorted(given) == sorted(expected)
+
+
+def _items(text: str) -> list[list[str]]:
+    if NEGATIONS & set(stem_words(text)):
+        return []
+    return [content(part) for part in SEPARATOR.split(text) if content(part)]
+
+
+def _without_emphasis(text: str, reference: str) -> str:
+    """Leave out how sure the writer is, unless a contrast follows or the reference says it too."""
+    is_meant = _EMPHASIS.search(f"{reference} ") or _MUST.search(reference)
+    if is_meant or _CONTRAST.search(text):
+        return text
+    return _MUST.sub("is ", _EMPHASIS.sub("", _SURE.sub("", text)))
+
+
+def _same_words(text: str, reference: str) -> bool:
+    """Tell whether the text is the reference but for articles and endings.
+
+    A single name must have all of its letters: "Pari" is not Paris. Dots of abbreviations do not
+    count, and a small number may stand in words.
+    """
+    expected = content(reference)
+    if content(text) == expected:
+        bare = _bare(text)
+        names = [word for word in reference.split() if word[:1].isupper() and word[-1:] == "s"]
+        return len(expected) > 1 or not names or bare.endswith("s")
+    if is_abbreviation := _ABBREVIATION.fullmatch(reference.strip()):
+        letters = is_abbreviation.group().replace(".", "")
+        return re.sub(r"^[Tt]he\s", "", text.strip(" *")).replace(".", "") == letters
+    if len(text) > LONGEST_NUMBER:
+        return False
+    number = number_words.in_digits(_bare(reference))
+    return number.isdigit() and number_words.in_digits(_bare(text)) == number
+
+
+def _leaves_out_kind(text: str, reference: str, asked: str) -> bool:
+    """Tell whether a name is said without what the question asks for: which ocean, the Pacific."""
+    given = content(text)
+    expected = content(reference)
+    kind = _KIND.search(asked)
+    if kind is None or _OR.search(asked) or not reference[:1].isupper():
+        return False
+    name = stem(kind[1].lower())
+    return len(expected) > 1 and expected in ([*given, name], [name, *given])
+
+
+def _bare(text: str) -> str:
+    return text.strip(" .!*_\"'").casefold()
+
+
+def _is_verdict(text: str, expected: str) -> bool:
+    """Tell whether the answer begins with "no" as a word of its own, or ends as "the answer is
+    no", and says the opposite nowhere."""
+    words = re.findall(r"[a-z']+", text.lower())
+    if _VERDICTS[expected] in words or not words:
+        return False
+    begins = re.match(rf"{expected}(?=[\s]*[,.!;:—–-]|\s*$)", text.lower().strip("*_\"' "))
+    return (
+        begins is not None
+        or content(text) == content(expected)
+        or (re.search(rf"\b(?:is|answer:)\s{expected}\s*[.!]?$", text.lower()) is not None)
+    )
+
+
+def _is_another(text: str, number: str) -> bool:
+    """Tell whether words make another number of it, or a year that is not certain."""
+    for found in re.finditer(rf"(?<!\d){number}(?!\d)", text):
+        if is_altered(text[: found.start()], text[found.end() :], number):
+            return True
+    return years.is_year(number) and years.is_vague(text)
+
+
+def _is_only_number(text: str, number: str) -> bool:
+    """Tell whether the text names this one number, as that of a time or a count: in 1945."""
+    text = _DAY.sub("", text) if len(number) == 4 else text
+    if text.strip(" .*") == number:
+        return True
+    if NEGATIONS & set(stem_words(text)):
+        return False
+    numbers = list(re.finditer(r"\d[\d.,]*", text))
+    if len(numbers) != 1 or numbers[0].group().rstrip(".,") != number:
+        return False
+    return (
+        re.search(
+            r"(?:\b(?:in|is|was|are|were|of|year|en|im|jahr|année|l['’]an|año|в)|[:=]|[于於在是])\s?$",
+            text[: numbers[0].start()],
+            re.I,
+        )
+        is not None
+    )
+
+
+def _statement(sentence: str, expected: list[str], asked: set[str]) -> str:
+    """Tell how the sentence gives the wanted words as its answer: said, denied or neither."""
+    sentence = _CONDITION.sub(" ", _SET_AGAINST.split(sentence)[-1])
+    sentence = _without_agent_verb(sentence, asked)
+    stems = stem_words(sentence)
+    places = _runs(stems, expected)
+    if not places:
+        return "neither"
+    before = stems[max(0, places[0] - BEFORE) : places[0]]
+    if NEGATIONS & set(before) or _RULED_OUT.search(sentence):
+        return "denied"
+    for part in (*_COPULA.split(sentence)[1:], *_before_copula(sentence)):
+        answer_part = re.split(r",|;|\b(?:because|who|which|that)\b", part)[0]
+        if content(_POLITE.sub("", answer_part.strip(" 。.!"))) == expected:
+            return "said"
+    rest = [stem for stem in content(sentence) if stem not in expected and stem not in asked]
+    return "said" if asked and not rest else "neither"
+
+
+def _without_agent_verb(sentence: str, asked: set[str]) -> str:
+    """Leave out the verb of the question before "by": who wrote it, was written by."""
+    found = _AGENT.search(sentence)
+    if found is None:
+        return sentence
+    verb = found[1].lower()
+    others = asked - set(stem_words(sentence))
+    if stem(verb) not in asked and not any(word[:2] == verb[:2] for word in others):
+        return sentence
+    return sentence[: found.start(1)] + sentence[found.end(1) :]
+
+
+def _before_copula(sentence: str) -> list[str]:
+    """Return what stands before the first "is": "Paris is the capital"."""
+    parts = _COPULA.split(sentence, maxsplit=1)
+    return parts[:1] if len(parts) > 1 else []
+
+
+def _runs(stems: list[str], expected: list[str]) -> list[int]:
+    return [place for place in range(len(stems)) if follows(stems, place, expected)]

@@ -1,0 +1,106 @@
+"""Choices in the words of people: what sentences say, deny or leave open."""
+
+from tests.rewards.odd_answers.grouping import rows
+
+ROWS = [
+    *rows(
+        {"value": "C", "choices": ["red", "green", "blue", "black"]},
+        "Pick the color of the sky.\nA. red\nB. green\nC. blue\nD. black",
+        right=[
+            "I first thought A, but it is C.",
+            "Between A and C, C is the better one.",
+            "The third option",
+            "Answer = C",
+            "C",
+        ],
+        wrong=[
+            "C?",
+            "Is it C?",
+            "Maybe C",
+            "I don't know, C or so?",
+            "The answer could be C.",
+            "Vitamin C",
+            "No es C",
+            "Cではありません",
+            "Why C?",
+            "Could it be C?",
+            "Is the answer C?",
+            "C or D",
+            "C/D",
+            "C, D",
+        ],
+    ),
+    *rows(
+        {"value": ["A", "C"]},
+        "Select all that apply.\nA. 2\nB. 4\nC. 3\nD. 6",
+        right=["A y C", "A, C"],
+        wrong=["A or C", "Either A or C", "A", "C", "A, B, C"],
+    ),
+    *rows(
+        {"value": "B"},
+        "1+1?\n(A) 1 (B) 2 (C) 3",
+        right=["2", "The answer is 2.", "$\\boxed{2}$", "1+1=2, so B", "(B) 2"],
+        wrong=["(A) 1", "1", "3"],
+    ),
+    *rows(
+        {"value": "B", "choices": ["Paris", "London", "Rome"]},
+        "Where?\nA. Paris\nB. London\nC. Rome",
+        right=["London"],
+        wrong=["Near London", "Paris", "Rome", "Paris or London"],
+    ),
+    *rows(
+        {"value": "B", "choices": ["Oxygen", "Carbon dioxide", "Nitrogen", "Helium"]},
+        "Which gas do plants take in?\n(A) Oxygen\n(B) Carbon dioxide\n(C) Nitrogen\n(D) Helium",
+        right=["Réponse : B", "The second option.", "B"],
+        wrong=[
+            "Every option but B",
+            "Is B right?",
+            "B?",
+            "B would be right if they were animals, so A.",
+            "No B, sino A",
+            "Discard B",
+            "It's hard to say: B, maybe.",
+            "The answer: none (B is closest).",
+            "What about B?",
+            "A",
+            "C",
+            "D",
+        ],
+    ),
+    *rows(
+        {"value": ["A", "C"]},
+        "Which statements are true?\nA. 2 is even\nB. 3 is even\nC. 4 is even\nD. 5 is even",
+        right=["A and C"],
+        wrong=["A or C", "either A or C", "A", "C", "B and D"],
+    ),
+    *rows(
+        {"value": "A"},
+        "Pick.\nA. w\nB. x\nC. y\nD. z",
+        right=["The answer is A."],
+        wrong=["A?", "Is it A?", "Not A.", "The answer isn't A.", "A is incorrect."],
+    ),
+    *rows(
+        {"value": "B"},
+        "Pick.\nA. w\nB. x\nC. y\nD. z",
+        right=["The answer is B."],
+        wrong=["B?", "Is it B?", "Not B.", "The answer isn't B.", "B is incorrect."],
+    ),
+    *rows(
+        {"value": "C"},
+        "Pick.\nA. w\nB. x\nC. y\nD. z",
+        right=["The answer is C."],
+        wrong=["C?", "Is it C?", "Not C.", "The answer isn't C.", "C is incorrect."],
+    ),
+    *rows(
+        {"value": "D"},
+        "Pick.\nA. w\nB. x\nC. y\nD. z",
+        right=["The answer is D."],
+        wrong=["D?", "Is it D?", "Not D.", "The answer isn't D.", "D is incorrect."],
+    ),
+    *rows(
+        {"value": "D"},
+        "Q (A) 10 (B) 20 (C) 30 (D) 40",
+        right=["40", "The answer is 40.", "$40$", "\\boxed{40}", "D"],
+        wrong=["10", "30", "4"],
+    ),
+]
