@@ -70,11 +70,10 @@ def error_attributes(errors: Errors, control: str, described_by: str = "") -> Sa
 
 
 def _join_errors(errors: Errors) -> str:
-    if isinstance(errors, BoundField):
-        errors = errors.errors
-    if not errors:
+    texts = errors.errors if isinstance(errors, BoundField) else errors
+    if not texts:
         return ""
-    return errors if isinstance(errors, str) else " ".join(map(str, errors))
+    return texts if isinstance(texts, str) else " ".join(map(str, texts))
 
 
 def _errors_id(errors: Errors, control: str) -> str:

@@ -223,7 +223,7 @@ class _Copy:
                 Reward(
                     rollout_id=rollouts[word.rollout_id],
                     source=find_score_source(word.scorer),
-                    **word.said,
+                    **word.copied_fields(),
                 )
                 for word in RescoredReward.objects.filter(
                     rescoring=self.rescoring, rollout__in=rollouts

@@ -59,8 +59,7 @@ class ScoreRecord(models.Model):
     class Meta:
         abstract = True
 
-    @property
-    def said(self) -> dict:
+    def copied_fields(self) -> dict:
         """Return the judgement and its scorer, to be copied to another row."""
         names = ("scorer", "value", "reason", "version", "options", "seconds", "details")
         return {name: getattr(self, name) for name in names}
