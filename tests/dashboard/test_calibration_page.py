@@ -71,10 +71,8 @@ def test_each_scorer_has_its_metrics_its_leanings_and_its_diagram(client, judged
 def test_it_is_fetched_again_as_it_was_asked_for_while_labels_come_in(client, new_run, bob, alice):
     run = new_run(rewards=[{"scorer": "sort"}], people={"per_group": 2, "deadline_s": 600})
     _, before = page(client, alice, run, "?scorer=sort&from=0")
-    assert (
-        f'data-refresh-ms="5000" hx-get="{address(run, "run-calibration-now")}?scorer=sort&amp;from=0"'
-        in before
-    )
+    now = address(run, "run-calibration-now")
+    assert f'data-refresh-ms="5000" hx-get="{now}?scorer=sort&amp;from=0"' in before
     assert "No ratings yet" in before
     both_judge(run, bob, MIXED * 2)
     write_calibrations(run)
