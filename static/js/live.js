@@ -35,13 +35,13 @@ function createTurn(role) {
 
 function getTranscript(card) {
   if (!transcripts.has(card))
-    transcripts.set(card, new Transcript(card.querySelector("[data-said]"), { createTurn }));
+    transcripts.set(card, new Transcript(card.querySelector("[data-reply-text]"), { createTurn }));
   return transcripts.get(card);
 }
 
 function showChunk(card, chunk) {
   getTranscript(card).apply(chunk);
-  const text = card.querySelector("[data-said]");
+  const text = card.querySelector("[data-reply-text]");
   text.scrollTop = text.scrollHeight;
   if ((chunk.v ?? null) !== null) card.querySelector("[data-version]").textContent = `v${chunk.v}`;
   if (["held", "freed", "edit", "started"].includes(chunk.t))

@@ -16,7 +16,7 @@ const steeringUrl = root.dataset.acts;
 const lastIds = new Map();
 const elements = {
   state: document.querySelector("[data-state-words]"),
-  status: root.querySelector("[data-told]"),
+  status: root.querySelector("[data-status]"),
   holdNotice: root.querySelector("[data-held]"),
 };
 

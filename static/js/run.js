@@ -29,7 +29,8 @@ let marks = [],
 
 const axis = () => params.get("x") ?? "step";
 const smoothing = () => Number(params.get("smooth") ?? 0);
-const isCustom = root !== null && "own" in root.dataset; // the charts page: one chart of any metrics
+// The charts page: one chart of any metrics.
+const isCustom = root !== null && "own" in root.dataset;
 const isLog = () => params.has("log");
 const isZoomed = () => params.has("from_step") || params.has("to_step");
 
@@ -81,7 +82,7 @@ async function fetchJson(url) {
 }
 
 function showError(message) {
-  const line = root.querySelector("[data-trouble]");
+  const line = root.querySelector("[data-error]");
   line.textContent = message;
   line.hidden = !message;
 }

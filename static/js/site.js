@@ -67,7 +67,8 @@ window.addEventListener("offline", () => setOffline(true));
 window.addEventListener("online", () => setOffline(false));
 function setOffline(isOffline) {
   const dot = document.querySelector("[data-connection]");
-  if (!dot || dot.dataset.socket) return; // stream.js or auto_refresh.js sets the state of this page
+  // Stream.js or auto_refresh.js sets the state of this page.
+  if (!dot || dot.dataset.socket) return;
   dot.hidden = !isOffline;
   dot.dataset.state = isOffline ? "offline" : "";
   dot.textContent = isOffline ? "offline" : "";

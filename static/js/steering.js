@@ -2,7 +2,8 @@
 // explorer has confirmed them.
 const FIRST_POLL_MS = 150;
 const MAX_POLL_MS = 2000;
-const POLL_TIMEOUT_MS = 150_000; // longer than the two minutes after which the server refuses a request
+// Longer than the two minutes after which the server refuses a request.
+const POLL_TIMEOUT_MS = 150_000;
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 

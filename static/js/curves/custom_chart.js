@@ -39,7 +39,8 @@ function toggleMetric(root, page, checkbox) {
     page.params().delete("names");
     for (const name of names) page.params().append("names", name);
   });
-  const lineNames = names.filter((name) => titles.has(name)); // the other metrics are drawn as bands
+  // The other metrics are drawn as bands.
+  const lineNames = names.filter((name) => titles.has(name));
   const title = lineNames.length === 1 ? titles.get(lineNames[0]) : `${lineNames.length} metrics`;
   root.querySelector("[data-chart-title]").textContent = title;
   root

@@ -51,7 +51,7 @@ function showMessage(message, canUndo = false) {
 }
 
 function showError(message, ...nodes) {
-  const box = find("[data-trouble]");
+  const box = find("[data-error]");
   box.replaceChildren(message, ...nodes);
   box.hidden = !message;
 }

@@ -7,6 +7,8 @@ const leases = new Map(); // article → { until, length, isRenewing, isConfirme
 const ring = document.querySelector("[data-ring]");
 const clock = document.querySelector("[data-clock]");
 const LOW_FRACTION = 0.2;
+const HELD_KEY = `rate:${document.body.dataset.user}:hands`;
+const page = document.querySelector("[data-desk]");
 let current = null;
 let pastMs = 0; // ms for which the current item was visible, before visibleSince
 let visibleSince = 0; // when the current item became visible; 0 if it is not
@@ -14,6 +16,11 @@ let onLost = () => {};
 
 export function address(article, verb = "") {
   return `/rate/slots/${article.dataset.slot}/${verb}`;
+}
+
+// The fence and the version prove to the server which lease and which texts a rating is about.
+export function fields(article) {
+  return { fence: Number(article.dataset.fence), version: Number(article.dataset.version) };
 }
 
 export function add(article) {
@@ -132,4 +139,36 @@ export function start(handler) {
   document.addEventListener("visibilitychange", onVisibilityChange);
   window.addEventListener("pagehide", releaseAll);
   window.addEventListener("pageshow", (event) => event.persisted && window.location.reload());
+}
+
+/* claiming the items again after a reload */
+
+// Query parameters of the next request for items: the slots to claim again, and the fences under
+// which the page held them; or null.
+let reclaimed = JSON.parse(sessionStorage.getItem(HELD_KEY) ?? "null");
+
+// A link to the page can name slots to claim. They are claimed once, so the URL loses them.
+if (page.dataset.again) {
+  reclaim(page.dataset.again);
+  const url = page.dataset.run ? `?run=${page.dataset.run}` : window.location.pathname;
+  window.history.replaceState(null, "", url);
+}
+
+export function reclaimParams() {
+  return reclaimed;
+}
+
+// Claim slots, a list with commas, with the next request for items.
+export function reclaim(slots) {
+  reclaimed = { again: slots };
+}
+
+export function clearReclaim() {
+  reclaimed = null;
+}
+
+// Store which items this tab holds, so that it can claim them again after a reload.
+export function remember(articles) {
+  const join = (name) => articles.map((article) => article.dataset[name]).join(",");
+  sessionStorage.setItem(HELD_KEY, JSON.stringify({ again: join("slot"), fences: join("fence") }));
 }

@@ -1,22 +1,23 @@
 // The rating page: shows one item at a time, prefetches the next, and holds a lease on each. A
-// rating is shown as saved immediately; the outbox makes sure that the server saves it exactly once.
+// rating is shown as saved immediately; the outbox makes sure that the server saves it exactly
+// once.
 import { isText, onPageKey } from "../keys.js";
 import { Outbox, post, unsentMessage, writtenText } from "../outbox.js";
 import * as drafts from "./drafts.js";
-import { renderExplanation } from "./explanation.js";
-import * as heldItems from "./held_items.js";
-import { createState, isNorming, leaseFields, parseItems } from "./items.js";
 import * as lease from "./lease.js";
 import {
   createButton,
   createDismissButton,
   find,
+  listenForReasons,
+  openReasonDialog,
+  parseItems,
+  renderExplanation,
+  renderQueueEnd,
   showError,
   showFieldErrors,
   showMessage,
-} from "./messages.js";
-import { renderQueueEnd } from "./queue_end.js";
-import { listenForReasons, openReasonDialog } from "./reason_dialogs.js";
+} from "./rating_view.js";
 import * as session from "./session.js";
 
 const PREFETCH_COUNT = 2; // items to load ahead; the server sends fewer if few wait
@@ -38,7 +39,7 @@ let pollTimer = 0;
 
 function showItem(item) {
   const { article } = item;
-  const state = item.form ? item : createState(item, pageApi(article));
+  const state = item.form ? item : createState(item);
   if (state !== item) {
     drafts.restore(state, (rollout, text) => openRewrite(state, rollout, text));
   }
@@ -56,10 +57,15 @@ function showItem(item) {
   focusItem(state);
 }
 
-// What the page offers to the module of a rating form.
-function pageApi(article) {
-  return { showMessage, getCritique: () => find("[data-critique]", article).value };
+// Create the form of an item, and what is recorded about its rating.
+function createState({ article, module }) {
+  const pageApi = { showMessage, getCritique: () => find("[data-critique]", article).value };
+  const form = module.createForm(article, pageApi);
+  // FirstKey: ms until the first input.
+  return { article, module, form, firstKey: null, changes: 0 };
 }
+
+const isNorming = (article) => "norming" in article.dataset;
 
 function focusItem({ article, form }) {
   if (form.focus) form.focus();
@@ -69,7 +75,7 @@ function focusItem({ article, form }) {
 }
 
 function rememberHeldItems() {
-  heldItems.remember([current, ...queue].filter(Boolean).map((item) => item.article));
+  lease.remember([current, ...queue].filter(Boolean).map((item) => item.article));
 }
 
 function showNext() {
@@ -114,7 +120,7 @@ async function fetchItems() {
     const response = await post(`${page.dataset.next}?${itemsQuery(count)}`, {});
     if (response.status === 401) return showSignedOut();
     if (!response.ok) throw new Error(`the server answered ${response.status}`);
-    heldItems.clearReclaim();
+    lease.clearReclaim();
     isReachable = true;
     for (const item of response.status === 204 ? [] : await parseItems(response)) {
       lease.add(item.article);
@@ -136,7 +142,7 @@ async function fetchItems() {
 function itemsQuery(count) {
   const items = [current, ...queue].filter(Boolean);
   const ready = items.map((item) => item.article.dataset.slot).join(",");
-  return new URLSearchParams({ run: page.dataset.run, count, ready, ...heldItems.reclaimParams() });
+  return new URLSearchParams({ run: page.dataset.run, count, ready, ...lease.reclaimParams() });
 }
 
 // Show that no items are left, and poll for new ones.
@@ -190,7 +196,7 @@ function createEntry(verb, fields) {
   const uuid = crypto.randomUUID();
   const body = {
     client_uuid: uuid,
-    ...leaseFields(article),
+    ...lease.fields(article),
     ...fields,
     seconds: Math.round(lease.timeSpent()) / 1000,
     first_key_ms: firstKey,
@@ -576,7 +582,7 @@ page.addEventListener("click", (event) => {
   if (event.target.closest("[data-go-on]")) closeExplanation();
   const slots = event.target.closest("[data-take-again]")?.dataset.takeAgain;
   if (slots) {
-    heldItems.reclaim(slots);
+    lease.reclaim(slots);
     stage.replaceChildren();
     fetchItems();
   }
