@@ -1,15 +1,15 @@
-// The OpenAPI document as a page. Swagger UI draws it; a signed-in browser's writes carry our CSRF
-// token.
-const place = document.querySelector("#interface");
-const dark = () => {
-  const chosen = document.documentElement.dataset.theme;
-  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+// The API reference page: Swagger UI renders the OpenAPI document. Requests that write carry the
+// CSRF token of the signed-in user.
+const container = document.querySelector("#interface");
+const isDark = () => {
+  const theme = document.documentElement.dataset.theme;
+  return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 };
-const paint = () => document.documentElement.classList.toggle("dark-mode", dark());
+const applyTheme = () => document.documentElement.classList.toggle("dark-mode", isDark());
 
 window.SwaggerUIBundle({
-  url: place.dataset.schema,
-  domNode: place,
+  url: container.dataset.schema,
+  domNode: container,
   deepLinking: true,
   docExpansion: "list",
   defaultModelsExpandDepth: 0,
@@ -21,9 +21,11 @@ window.SwaggerUIBundle({
     return request;
   },
   onComplete() {
-    place.removeAttribute("aria-busy");
+    container.removeAttribute("aria-busy");
   },
 });
-paint();
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
-new MutationObserver(paint).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+applyTheme();
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", applyTheme);
+new MutationObserver(applyTheme).observe(document.documentElement, {
+  attributeFilter: ["data-theme"],
+});

@@ -1,16 +1,16 @@
-// One of several cards has the focus: j and k move it, digits give it stars.
-import { give } from "./rate.js";
+// Keyboard navigation of a list of cards: j and k move the selection, digits give stars.
+import { giveStars } from "./stars.js";
 
-export function moveBy(selector, delta) {
+function moveSelection(selector, delta) {
   const cards = [...document.querySelectorAll(selector)];
-  const now = cards.findIndex(
+  const current = cards.findIndex(
     (card) => card.contains(document.activeElement) || card.classList.contains("sel"),
   );
-  const next = cards[Math.min(cards.length - 1, Math.max(0, now + delta))];
-  select(selector, next);
+  const next = cards[Math.min(cards.length - 1, Math.max(0, current + delta))];
+  selectCard(selector, next);
 }
 
-export function select(selector, card) {
+function selectCard(selector, card) {
   if (!card) return;
   for (const other of document.querySelectorAll(`${selector}.sel`)) other.classList.remove("sel");
   card.classList.add("sel");
@@ -18,21 +18,21 @@ export function select(selector, card) {
   card.scrollIntoView({ block: "nearest" });
 }
 
-export function inFocus(selector) {
+export function selectedCard(selector) {
   return document.activeElement?.closest(selector) ?? document.querySelector(`${selector}.sel`);
 }
 
-// Returns true when the key was one of the cards' own. A key held down moves on, and gives no
-// stars.
-export function cardKey(key, event, selector) {
-  if (key === "j" || key === "ArrowDown") moveBy(selector, 1);
-  else if (key === "k" || key === "ArrowUp") moveBy(selector, -1);
+// Handle a key of the card list; returns true if it has a meaning there. A key held down keeps
+// moving the selection, but gives no stars.
+export function handleCardKey(key, event, selector) {
+  if (key === "j" || key === "ArrowDown") moveSelection(selector, 1);
+  else if (key === "k" || key === "ArrowUp") moveSelection(selector, -1);
   else if (!/^[1-5]$/.test(key)) return false;
-  else if (!event.repeat) giveToFocused(selector, Number(key));
+  else if (!event.repeat) giveStarsToSelected(selector, Number(key));
   return true;
 }
 
-function giveToFocused(selector, stars) {
-  const card = inFocus(selector);
-  if (card?.querySelector("[data-stars]")) give(Number(card.dataset.rollout), stars);
+function giveStarsToSelected(selector, stars) {
+  const card = selectedCard(selector);
+  if (card?.querySelector("[data-stars]")) giveStars(Number(card.dataset.rollout), stars);
 }

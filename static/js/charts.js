@@ -1,15 +1,15 @@
-// Curves with uPlot: a large one, and small multiples with the same x and a tied hover.
-import { formatNumber, padded, resolved } from "./canvas.js";
+// Line charts on uPlot: a large one and small multiples, with the same x axis and a shared cursor.
+import { formatNumber, padRange, resolveColor } from "./chart_style.js";
 
-const TIED = uPlot.sync("run");
-const drawn = new Map(); // chart key → { plot, names, data: name → Map(step → value) }
+const CURSOR_SYNC = uPlot.sync("run");
+const charts = new Map(); // chart key → { plot, names, data: name → Map(step → value) }
 const WIDTHS = { reward_mean: 2, reward_human: 1.6, rated: 1.6, low: 1, high: 1 };
 
-function seriesOf(names, isLarge) {
-  const ink = resolved("ink"),
-    quiet = resolved("quiet"),
-    accent = resolved("accent"),
-    faint = resolved("edge");
+function buildSeries(names, isLarge) {
+  const ink = resolveColor("ink"),
+    quiet = resolveColor("quiet"),
+    accent = resolveColor("accent"),
+    faint = resolveColor("edge");
   const strokes = { reward_mean: ink, reward_human: accent, rated: accent };
   return names.map((name, n) => ({
     label: name,
@@ -18,22 +18,22 @@ function seriesOf(names, isLarge) {
     points: {
       show: (chart, series) =>
         isLarge && chart.data[series].filter((value) => value != null).length === 1,
-    }, // no line yet
+    }, // a single point has no line
     spanGaps: true,
   }));
 }
 
-function axes(isLarge) {
-  const line = resolved("line"),
-    faint = resolved("faint"),
+function buildAxes(isLarge) {
+  const gridColor = resolveColor("line"),
+    textColor = resolveColor("faint"),
     font = "11px ui-monospace, monospace";
   if (!isLarge) return [{ show: false }, { show: false }];
   return [
-    { stroke: faint, font, grid: { show: false }, ticks: { show: false }, size: 26, space: 80 },
+    { stroke: textColor, font, grid: { show: false }, ticks: { show: false }, size: 26, space: 80 },
     {
-      stroke: faint,
+      stroke: textColor,
       font,
-      grid: { stroke: line, width: 1 },
+      grid: { stroke: gridColor, width: 1 },
       ticks: { show: false },
       size: 40,
       space: 36,
@@ -42,22 +42,27 @@ function axes(isLarge) {
   ];
 }
 
-function options(figureElement, names) {
+function buildOptions(figureElement, names) {
   const isLarge = !figureElement.classList.contains("small");
   return {
     width: figureElement.clientWidth,
     height: figureElement.clientHeight,
     legend: { show: false },
     padding: isLarge ? [8, 20, 0, 0] : [4, 2, 4, 2],
-    cursor: { sync: { key: TIED.key }, y: false, drag: { x: true, y: false }, points: { size: 6 } },
-    scales: { x: { time: false }, y: { range: padded } },
-    axes: axes(isLarge),
-    series: [{ label: "step" }, ...seriesOf(names, isLarge)],
+    cursor: {
+      sync: { key: CURSOR_SYNC.key },
+      y: false,
+      drag: { x: true, y: false },
+      points: { size: 6 },
+    },
+    scales: { x: { time: false }, y: { range: padRange } },
+    axes: buildAxes(isLarge),
+    series: [{ label: "step" }, ...buildSeries(names, isLarge)],
     hooks: { setCursor: [showValues] },
   };
 }
 
-function table(chart) {
+function buildColumns(chart) {
   const steps = [...new Set(chart.names.flatMap((name) => [...chart.data[name].keys()]))].sort(
     (a, b) => a - b,
   );
@@ -67,28 +72,28 @@ function table(chart) {
   ];
 }
 
-function add(chart, series) {
+function addPoints(chart, series) {
   for (const name of chart.names)
     series[name]?.x.forEach((step, n) => chart.data[name].set(step, series[name].y[n]));
 }
 
-// The number in the title: at the cursor while somebody points, else the newest.
+// Show the values in the titles: at the cursor, or the newest without a cursor.
 function showValues(plot) {
-  const at =
+  const step =
     plot.cursor.idx === null || plot.cursor.idx === undefined || plot.cursor.left < 0
       ? null
       : plot.data[0][plot.cursor.idx];
-  for (const chart of drawn.values()) {
+  for (const chart of charts.values()) {
     for (const name of chart.names) {
       const points = chart.data[name];
-      const value = at === null ? [...points.values()].at(-1) : points.get(at);
-      for (const place of document.querySelectorAll(`[data-value="${name}"]`))
-        place.textContent = formatNumber(value);
+      const value = step === null ? [...points.values()].at(-1) : points.get(step);
+      for (const element of document.querySelectorAll(`[data-value="${name}"]`))
+        element.textContent = formatNumber(value);
     }
   }
 }
 
-function create(element, series) {
+function createChart(element, series) {
   const key = element.dataset.chart;
   const names = element.dataset.names.split(" ");
   const chart = {
@@ -97,54 +102,54 @@ function create(element, series) {
     element,
     data: Object.fromEntries(names.map((name) => [name, new Map()])),
   };
-  add(chart, series);
-  drawn.set(key, chart);
-  paint(chart);
+  addPoints(chart, series);
+  charts.set(key, chart);
+  drawChart(chart);
 }
 
-function paint(chart) {
-  const data = table(chart);
-  const empty = data[0].length === 0;
-  const note = chart.element.querySelector(".none");
-  if (note) note.hidden = !empty;
-  if (empty) return;
+function drawChart(chart) {
+  const data = buildColumns(chart);
+  const isEmpty = data[0].length === 0;
+  const emptyNote = chart.element.querySelector(".none");
+  if (emptyNote) emptyNote.hidden = !isEmpty;
+  if (isEmpty) return;
   if (chart.plot) return chart.plot.setData(data);
   chart.element.querySelector(".sketch")?.remove();
-  chart.plot = new uPlot(options(chart.element, chart.names), data, chart.element);
+  chart.plot = new uPlot(buildOptions(chart.element, chart.names), data, chart.element);
 }
 
 function redrawAll() {
-  for (const chart of drawn.values()) {
+  for (const chart of charts.values()) {
     chart.plot?.destroy();
     chart.plot = undefined;
-    paint(chart);
+    drawChart(chart);
   }
 }
 
-function settle() {
-  const first = [...drawn.values()].find((chart) => chart.plot);
+function showLatestValues() {
+  const first = [...charts.values()].find((chart) => chart.plot);
   if (first) showValues(first.plot);
 }
 
-// Add these points; charts that are not there yet are made.
+// Add points to the charts, and create charts that don't exist yet.
 export function drawCharts(series) {
   for (const element of document.querySelectorAll("[data-chart]")) {
-    const chart = drawn.get(element.dataset.chart);
+    const chart = charts.get(element.dataset.chart);
     if (!chart) {
-      create(element, series);
+      createChart(element, series);
       continue;
     }
-    add(chart, series);
-    paint(chart);
+    addPoints(chart, series);
+    drawChart(chart);
   }
-  settle();
+  showLatestValues();
 }
 
-let pending;
+let frameRequest;
 new ResizeObserver(() => {
-  cancelAnimationFrame(pending);
-  pending = requestAnimationFrame(() => {
-    for (const chart of drawn.values())
+  cancelAnimationFrame(frameRequest);
+  frameRequest = requestAnimationFrame(() => {
+    for (const chart of charts.values())
       chart.plot?.setSize({ width: chart.element.clientWidth, height: chart.element.clientHeight });
   });
 }).observe(document.querySelector("[data-chart]") ?? document.body);

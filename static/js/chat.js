@@ -1,5 +1,5 @@
-// A conversation with a version: Enter sends, answers are copied, and the newest words stay in
-// sight while they come.
+// A chat with a policy version: Enter sends, replies can be copied, and the newest text is
+// scrolled into view.
 const form = document.querySelector(".composer");
 const text = form?.querySelector("#text");
 
@@ -9,7 +9,7 @@ text?.addEventListener("keydown", (event) => {
   if (text.value.trim()) form.requestSubmit();
 });
 
-function offerCopies() {
+function showCopyButtons() {
   for (const button of document.querySelectorAll("[data-copies][hidden]"))
     button.hidden = !navigator.clipboard;
 }
@@ -23,11 +23,11 @@ document.addEventListener("click", async (event) => {
   button.textContent = "Copied";
 });
 
-const now = document.getElementById("now");
-now?.addEventListener("htmx:after:swap", () => {
-  offerCopies();
-  const last = document.getElementById("last");
-  if (last && last.getBoundingClientRect().bottom > window.innerHeight)
-    last.scrollIntoView({ block: "end" });
+const thread = document.getElementById("now");
+thread?.addEventListener("htmx:after:swap", () => {
+  showCopyButtons();
+  const lastTurn = document.getElementById("last");
+  if (lastTurn && lastTurn.getBoundingClientRect().bottom > window.innerHeight)
+    lastTurn.scrollIntoView({ block: "end" });
 });
-offerCopies();
+showCopyButtons();

@@ -1,32 +1,35 @@
-// Curves of several runs on one pair of axes for each metric; the hover is tied.
-import { formatNumber as told, padded, resolved } from "./canvas.js";
-import { followFinger } from "./curves/touch.js";
+// Compares runs: one chart for each metric with a line for each run, and a shared cursor.
+import { formatNumber, padRange, resolveColor } from "./chart_style.js";
+import { handleTouch } from "./curves/touch_selection.js";
 
-const TIED = uPlot.sync("compare");
-const DASHES = [undefined, [6, 3], [2, 3], [8, 3, 2, 3]]; // told apart without colour, too
+const CURSOR_SYNC = uPlot.sync("compare");
+// So that lines can be told apart without color.
+const DASHES = [undefined, [6, 3], [2, 3], [8, 3, 2, 3]];
 const LEGEND_PX = 32;
 const section = document.querySelector("[data-compare]");
-let answer;
+let data;
 let plots = [];
 
-function table(points) {
-  const places = [...new Set(Object.values(points).flatMap((one) => one.x))].sort((a, b) => a - b);
-  const columns = answer.runs.map((run) => {
-    const byPlace = new Map(points[run]?.x.map((x, n) => [x, points[run].y[n]]) ?? []);
-    return places.map((x) => byPlace.get(x) ?? null);
+function buildColumns(points) {
+  const steps = [...new Set(Object.values(points).flatMap((series) => series.x))].sort(
+    (a, b) => a - b,
+  );
+  const columns = data.runs.map((run) => {
+    const values = new Map(points[run]?.x.map((x, n) => [x, points[run].y[n]]) ?? []);
+    return steps.map((x) => values.get(x) ?? null);
   });
-  return [places, ...columns];
+  return [steps, ...columns];
 }
 
-function options(figure) {
+function buildOptions(figure) {
   const isLarge = !figure.classList.contains("small");
-  const line = resolved("line"),
-    faint = resolved("faint"),
+  const gridColor = resolveColor("line"),
+    textColor = resolveColor("faint"),
     font = "11px ui-monospace, monospace";
-  const axis = { stroke: faint, font, ticks: { show: false } };
-  const series = answer.runs.map((run, n) => ({
+  const axis = { stroke: textColor, font, ticks: { show: false } };
+  const series = data.runs.map((run, n) => ({
     label: run,
-    stroke: resolved(`run-${n}`),
+    stroke: resolveColor(`run-${n}`),
     width: isLarge ? 1.8 : 1.3,
     dash: DASHES[n % DASHES.length],
     spanGaps: true,
@@ -36,36 +39,41 @@ function options(figure) {
     width: figure.clientWidth,
     height: figure.clientHeight - (isLarge ? LEGEND_PX : 0),
     legend: { show: isLarge, live: true },
-    cursor: { sync: { key: TIED.key }, y: false, drag: { x: true, y: false } },
-    scales: { x: { time: false }, y: { range: padded } },
+    cursor: { sync: { key: CURSOR_SYNC.key }, y: false, drag: { x: true, y: false } },
+    scales: { x: { time: false }, y: { range: padRange } },
     axes: [
       {
         ...axis,
         grid: { show: false },
         size: 26,
-        label: isLarge ? answer.axis : undefined,
+        label: isLarge ? data.axis : undefined,
         labelSize: 18,
         labelFont: font,
       },
-      { ...axis, grid: { stroke: line, width: 1 }, size: 48, values: (_, all) => all.map(told) },
+      {
+        ...axis,
+        grid: { stroke: gridColor, width: 1 },
+        size: 48,
+        values: (_, all) => all.map(formatNumber),
+      },
     ],
-    series: [{ label: answer.axis }, ...series],
+    series: [{ label: data.axis }, ...series],
   };
 }
 
-function draw() {
+function drawCharts() {
   for (const plot of plots) plot.destroy();
   plots = [];
   for (const figure of document.querySelectorAll("[data-overlay]")) {
-    const points = answer.series[figure.dataset.overlay] ?? {};
-    const data = table(points);
-    figure.querySelector(".none").hidden = data[0].length > 0;
-    if (!data[0].length) {
-      figure.parentElement.hidden = true; // none of the runs has measured it
+    const points = data.series[figure.dataset.overlay] ?? {};
+    const columns = buildColumns(points);
+    figure.querySelector(".none").hidden = columns[0].length > 0;
+    if (!columns[0].length) {
+      figure.parentElement.hidden = true; // no run has this metric
       continue;
     }
-    const plot = new uPlot(options(figure), data, figure);
-    followFinger(
+    const plot = new uPlot(buildOptions(figure), columns, figure);
+    handleTouch(
       plot,
       () => {},
       (left, width) => zoom(plot.posToVal(left, "x"), plot.posToVal(left + width, "x")),
@@ -74,7 +82,7 @@ function draw() {
   }
 }
 
-// All of them, as where a mouse drags; a double tap leads back.
+// Zoom all charts, as dragging with a mouse does. A double tap resets the zoom.
 function zoom(min, max) {
   for (const plot of plots) plot.setScale("x", { min, max });
 }
@@ -82,21 +90,21 @@ function zoom(min, max) {
 if (section) {
   const response = await fetch(section.dataset.compare);
   if (response.ok) {
-    answer = await response.json();
-    draw();
-    let pending;
+    data = await response.json();
+    drawCharts();
+    let frameRequest;
     new ResizeObserver(() => {
-      cancelAnimationFrame(pending);
-      pending = requestAnimationFrame(() =>
+      cancelAnimationFrame(frameRequest);
+      frameRequest = requestAnimationFrame(() =>
         plots.forEach((plot) =>
           plot.setSize({ width: plot.root.parentElement.clientWidth, height: plot.height }),
         ),
       );
     }).observe(section);
-    document.addEventListener("theme", draw);
-    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+    document.addEventListener("theme", drawCharts);
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCharts);
   } else {
-    for (const words of section.querySelectorAll(".none"))
-      words.textContent = "Couldn’t load the curves. Reload the page.";
+    for (const note of section.querySelectorAll(".none"))
+      note.textContent = "Couldn’t load the curves. Reload the page.";
   }
 }

@@ -1,99 +1,102 @@
-// Playing an environment: the policy's action as it is written, and the keys.
+// The page on which a person plays an environment: shows the policy's action while it is generated,
+// and handles keys.
 import { onPageKey } from "./keys.js";
-import { follow } from "./stream.js";
+import { subscribe } from "./stream.js";
 
-const part = document.getElementById("now");
-// Of every live rollout of the run: what is not named in `after` comes again from its start.
+const region = document.getElementById("now");
+// Rollout → id of its last chunk, for all live rollouts of the run. The server sends rollouts that
+// are missing in `after` again from their start.
 const lastIds = new Map();
-let chunks = []; // of the episode's rollout: {o: first token, x: text}
-let followed = null;
+let chunks = []; // of the episode's rollout: { o: first token, x: text }
+let rolloutShown = null;
 
-const writingPlace = () => part.querySelector("[data-writing]");
+const actionElement = () => region.querySelector("[data-writing]");
 
-function show() {
-  const place = writingPlace();
-  if (place)
-    place.textContent = chunks
-      .filter((one) => one.o >= Number(place.dataset.past))
-      .map((one) => one.x)
+function showAction() {
+  const element = actionElement();
+  if (element)
+    element.textContent = chunks
+      .filter((chunk) => chunk.o >= Number(element.dataset.past))
+      .map((chunk) => chunk.x)
       .join("");
 }
 
-function play(chunk) {
+function applyChunk(chunk) {
   if (chunk.t === "started") chunks = [];
-  // The action as it stands comes with the page.
-  if (chunk.t === "edit") chunks = chunks.filter((one) => one.o < chunk.o);
+  // The page already contains the action up to this edit.
+  if (chunk.t === "edit") chunks = chunks.filter((earlier) => earlier.o < chunk.o);
   if (chunk.t === "text" || chunk.t === "edit") chunks.push({ o: chunk.o, x: chunk.x });
 }
 
-function take(frame) {
+function onFrame(frame) {
   for (const chunk of frame.chunks ?? []) {
     if (chunk.t === "end") lastIds.delete(chunk.r);
     else lastIds.set(chunk.r, chunk.id);
-    if (chunk.r === followed) play(chunk);
+    if (chunk.r === rolloutShown) applyChunk(chunk);
   }
-  show();
+  showAction();
 }
 
-function listen() {
-  const place = writingPlace();
-  if (!place || followed !== null) return;
-  followed = Number(place.dataset.rollout);
-  follow(() => {
+function subscribeOnce() {
+  const element = actionElement();
+  if (!element || rolloutShown !== null) return;
+  rolloutShown = Number(element.dataset.rollout);
+  subscribe(() => {
     const after = [...lastIds]
       .slice(-500)
       .map(([rollout, id]) => `${rollout}:${id}`)
       .join(",");
-    return `/ws/live/?topic=${place.dataset.topic}${after ? `&after=${after}` : ""}`;
-  }, take);
+    return `/ws/live/?topic=${element.dataset.topic}${after ? `&after=${after}` : ""}`;
+  }, onFrame);
 }
 
-// It is the person's move again: where they write is where they are, unless they are elsewhere.
-function focusText() {
-  const text = part.querySelector("[data-say] textarea");
-  if (text && document.activeElement === document.body) text.focus();
+// Focus the text field when it is the person's turn, unless the focus is elsewhere.
+function focusInput() {
+  const input = region.querySelector("[data-say] textarea");
+  if (input && document.activeElement === document.body) input.focus();
 }
 
-// How long the answer may still take, from when the page told it: the clocks may differ.
-let until = 0;
-const clock = () => part.querySelector("[data-left]");
+// When the time for the answer ends. It is counted from when the page received it, because the
+// clocks may differ.
+let deadline = 0;
+const countdown = () => region.querySelector("[data-left]");
 
 function restartCountdown() {
-  until = Date.now() + 1000 * Number(clock()?.dataset.left);
+  deadline = Date.now() + 1000 * Number(countdown()?.dataset.left);
   updateCountdown();
 }
 
 function updateCountdown() {
-  const place = clock();
-  if (!place) return;
-  const left = Math.max(0, Math.round((until - Date.now()) / 1000));
-  place.textContent = left
-    ? `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")} left`
+  const element = countdown();
+  if (!element) return;
+  const secondsLeft = Math.max(0, Math.round((deadline - Date.now()) / 1000));
+  element.textContent = secondsLeft
+    ? `${Math.floor(secondsLeft / 60)}:${String(secondsLeft % 60).padStart(2, "0")} left`
     : "no time left";
-  place.classList.toggle("bad", left < 60);
+  element.classList.toggle("bad", secondsLeft < 60);
 }
 
-part.addEventListener("htmx:after:swap", () => {
-  listen();
-  show();
+region.addEventListener("htmx:after:swap", () => {
+  subscribeOnce();
+  showAction();
   restartCountdown();
-  focusText();
+  focusInput();
 });
 
-part.addEventListener("keydown", (event) => {
+region.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.repeat || !(event.ctrlKey || event.metaKey)) return;
   event.target.closest("[data-say]")?.requestSubmit();
 });
 
 onPageKey((key) => {
   if (key === "p")
-    (part.querySelector("[data-say] textarea") ?? part.querySelector("[data-play]"))?.focus();
+    (region.querySelector("[data-say] textarea") ?? region.querySelector("[data-play]"))?.focus();
   else if (key === "t") document.querySelector("[data-seat]")?.click();
   else return false;
   return true;
 });
 
-listen();
-focusText();
+subscribeOnce();
+focusInput();
 restartCountdown();
 setInterval(updateCountdown, 1000);

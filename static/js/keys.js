@@ -1,40 +1,39 @@
-// The only listener of keys that belong to a whole page. `g` then a letter goes somewhere, `/`
-// searches, `?` shows the sheet; each page adds its own keys with onPageKey. A page that needs `g`
-// for itself names another key in the body's data-go-key.
-//
-// A key belongs to the dialog, menu or field that has it when it goes down, whatever that does with
-// it: a dialog that closes on a key does not pass the key on to the page beneath. A key held down
-// stays where it was first pressed.
-const GO_MS = 1500;
-const PRESSED = ["radio", "checkbox", "button", "submit"]; // inputs that take no letters
+// Keyboard shortcuts. This is the only listener for keys of a whole page: `g` and a letter open
+// another page, `/` searches, `?` lists the shortcuts, and each page adds its own keys with
+// onPageKey. A page that needs `g` itself names another key in the body's data-go-key. A key
+// belongs to the dialog, menu or field that had the focus when it was pressed: if a dialog closes
+// on a key, the page below doesn't receive it. Repeats of a key held down stay with their first
+// owner.
+const GO_TIMEOUT_MS = 1500;
+const BUTTON_INPUTS = ["radio", "checkbox", "button", "submit"]; // inputs without text
 const MENU = "details.menu[open]";
 const owners = new WeakMap(); // keydown event → "dialog", "menu", "text" or "page"
-const began = new Map(); // key that is down → its owner when it went down
-const handlers = []; // { handle, repeats }, in the order in which they are asked
-let goingUntil = 0;
+const firstOwners = new Map(); // key that is down → its owner when it was pressed
+const handlers = []; // { handler, repeats }, in the order in which they are called
+let goDeadline = 0;
 
 export function isText(element) {
   const field = element.closest("input, textarea, select, [contenteditable]");
-  return field !== null && !(field.localName === "input" && PRESSED.includes(field.type));
+  return field !== null && !(field.localName === "input" && BUTTON_INPUTS.includes(field.type));
 }
 
-// A key as maps of keys name it.
-export function keyOf(event) {
+// Return the name of a key as it is written in shortcuts.
+function keyOf(event) {
   if (event.key === " ") return "Space";
   return event.key.length === 1 ? event.key.toLowerCase() : event.key;
 }
 
-// handle(key, event) returns true when the key meant something. Repeats of a key held down reach it
-// only with `repeats`.
-export function onPageKey(handle, { repeats = false } = {}) {
-  handlers.push({ handle, repeats });
+// Call handler(key, event) for keys of the page; it returns true if it handled the key. It receives
+// repeats of a key held down only with `repeats`.
+export function onPageKey(handler, { repeats = false } = {}) {
+  handlers.push({ handler, repeats });
 }
 
-// Keys of one dialog, outside of its text fields.
-export function onDialogKey(dialog, handle) {
+// Call handler(key, event) for keys of a dialog, except in its text fields.
+export function onDialogKey(dialog, handler) {
   dialog.addEventListener("keydown", (event) => {
     if (event.repeat || isModified(event) || isText(event.target)) return;
-    if (handle(keyOf(event), event)) event.preventDefault();
+    if (handler(keyOf(event), event)) event.preventDefault();
   });
 }
 
@@ -44,14 +43,14 @@ function ownerOf(target) {
   return isText(target) ? "text" : "page";
 }
 
-// Before anything else hears of the key, so that the answer does not depend on what a dialog or
-// field does with it.
-function assign(event) {
+// Record the owner of a key before other listeners run, because they may close the dialog or move
+// the focus.
+function assignOwner(event) {
   const target = event.target instanceof Element ? event.target : document.body;
   const owner = ownerOf(target);
-  const place = event.code || event.key;
-  if (!event.repeat) began.set(place, owner);
-  else if (owner !== (began.get(place) ?? owner) && event.key !== "Tab") {
+  const code = event.code || event.key;
+  if (!event.repeat) firstOwners.set(code, owner);
+  else if (owner !== (firstOwners.get(code) ?? owner) && event.key !== "Tab") {
     event.preventDefault();
     event.stopImmediatePropagation();
     return;
@@ -59,36 +58,36 @@ function assign(event) {
   owners.set(event, owner);
 }
 
-// Shift is a modifier, too, except where it makes another character, as in `?`.
+// Shift counts as a modifier unless it produces another character, as in `?`.
 function isModified(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return true;
   const hasCase = event.key.toLowerCase() !== event.key.toUpperCase();
   return event.shiftKey && (hasCase || event.key.length > 1);
 }
 
-// Keys that the focused control itself answers to.
-function isControls(target, key) {
+// Whether the focused control itself reacts to the key.
+function belongsToControl(target, key) {
   if (["Enter", "Space"].includes(key) && target.closest("button, a, summary")) return true;
   if (key === "Space") return target.matches("input");
   return key.startsWith("Arrow") && target.matches("input[type=radio]");
 }
 
-// The command palette. It opens at once, so that no key goes to the page while its script is
-// fetched for the first use.
+// Open the command palette. It opens before its script is loaded, so that no key goes to the page
+// in the meantime.
 export async function showPalette() {
   const dialog = document.getElementById("palette");
   if (dialog.open) return dialog.close();
   dialog.querySelector("input").value = "";
   dialog.showModal();
-  const { begin } = await import("./palette.js");
-  begin();
+  const { start } = await import("./palette.js");
+  start();
 }
 
 function isForPalette(event) {
-  const isAlone =
+  const isOnlyModifier =
     (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && !event.repeat;
-  const open = document.querySelector("dialog[open]");
-  return isAlone && event.key.toLowerCase() === "k" && (!open || open.id === "palette");
+  const dialog = document.querySelector("dialog[open]");
+  return isOnlyModifier && event.key.toLowerCase() === "k" && (!dialog || dialog.id === "palette");
 }
 
 function dispatch(event) {
@@ -101,11 +100,11 @@ function dispatch(event) {
   if (event.defaultPrevented || isModified(event)) return;
   const key = keyOf(event);
   if (owner === "menu" && key === "Escape") return closeMenu(event);
-  if (owner !== "page" || isControls(event.target, key)) return;
-  const meant = handlers.some(
-    ({ handle, repeats }) => (repeats || !event.repeat) && handle(key, event),
+  if (owner !== "page" || belongsToControl(event.target, key)) return;
+  const isHandled = handlers.some(
+    ({ handler, repeats }) => (repeats || !event.repeat) && handler(key, event),
   );
-  if (meant) event.preventDefault();
+  if (isHandled) event.preventDefault();
 }
 
 function closeMenu(event) {
@@ -115,7 +114,7 @@ function closeMenu(event) {
   event.preventDefault();
 }
 
-function go(letter) {
+function openPage(letter) {
   const link = [...document.querySelectorAll("[data-go]")].find(
     (item) => item.dataset.go === letter,
   );
@@ -123,7 +122,7 @@ function go(letter) {
   return Boolean(link);
 }
 
-function search() {
+function focusSearch() {
   const field = document.querySelector("[data-search]");
   if (!field) return false;
   field.closest("details")?.setAttribute("open", "");
@@ -131,28 +130,29 @@ function search() {
   return true;
 }
 
-function showSheet() {
+function showShortcuts() {
   document.querySelector("[data-keys-sheet]")?.showModal();
   return true;
 }
 
-// The frame's own keys come first: after `g` a letter means "go", not what the page does with it.
-function frameKey(key) {
-  if (goingUntil > performance.now()) {
-    goingUntil = 0;
-    return go(key);
+// Handle the keys of the whole site. They come first: after `g`, a letter opens a page, whatever
+// the page uses it for.
+function handleSiteKey(key) {
+  if (goDeadline > performance.now()) {
+    goDeadline = 0;
+    return openPage(key);
   }
-  if (key === (document.body.dataset.goKey ?? "g")) goingUntil = performance.now() + GO_MS;
-  if (key === "?") return showSheet();
-  return key === "/" && search();
+  if (key === (document.body.dataset.goKey ?? "g")) goDeadline = performance.now() + GO_TIMEOUT_MS;
+  if (key === "?") return showShortcuts();
+  return key === "/" && focusSearch();
 }
 
-handlers.unshift({ handle: frameKey, repeats: false });
-window.addEventListener("keydown", assign, { capture: true });
-window.addEventListener("keyup", (event) => began.delete(event.code || event.key), {
+handlers.unshift({ handler: handleSiteKey, repeats: false });
+window.addEventListener("keydown", assignOwner, { capture: true });
+window.addEventListener("keyup", (event) => firstOwners.delete(event.code || event.key), {
   capture: true,
 });
-window.addEventListener("blur", () => began.clear());
+window.addEventListener("blur", () => firstOwners.clear());
 document.addEventListener("keydown", dispatch);
 document.addEventListener("focusout", (event) => {
   const menu = event.target.closest?.(MENU);

@@ -1,47 +1,47 @@
-// The live wall: text from the socket, everything structured fetched as a fragment. Cards keep
-// their place.
-import { cardKey, inFocus } from "./cards.js";
+// The live wall: text comes from the WebSocket, everything else as HTML fragments. Cards keep their
+// places.
+import { handleCardKey, selectedCard } from "./cards.js";
 import { onPageKey } from "./keys.js";
-import { finished } from "./rate.js";
-import { act } from "./acts.js";
-import { follow, throttled } from "./stream.js";
+import { releaseStars } from "./stars.js";
+import { steer } from "./steering.js";
+import { subscribe, throttle } from "./stream.js";
 import { Transcript } from "./transcript.js";
 
 const CARD = ".roll";
-const LAST_IDS_KEPT = 500;
-const CHIPS_EVERY_MS = 2000;
+const MAX_LAST_IDS = 500;
+const RATINGS_POLL_MS = 2000;
 const wall = document.querySelector("[data-wall]");
 const lastIds = new Map(); // rollout → stream id, oldest first
-const pieces = new Map(); // rollout → chunks that came before its card was there
-const wanted = new Set(); // rollouts whose cards are to be fetched
-const transcripts = new WeakMap(); // card → what is said on it
+const pendingChunks = new Map(); // rollout → chunks that arrived before its card was loaded
+const cardsToFetch = new Set();
+const transcripts = new WeakMap(); // card → its Transcript
 
-function cardOf(rollout) {
+function findCard(rollout) {
   return document.getElementById(`card-${rollout}`);
 }
 
-function remember(chunk) {
+function recordChunkId(chunk) {
   lastIds.delete(chunk.r);
-  // What has ended is not asked for again: the address stays short.
+  // Rollouts that have ended are left out, which keeps the URL short.
   if (chunk.t !== "end") lastIds.set(chunk.r, chunk.id);
-  if (lastIds.size > LAST_IDS_KEPT) lastIds.delete(lastIds.keys().next().value);
+  if (lastIds.size > MAX_LAST_IDS) lastIds.delete(lastIds.keys().next().value);
 }
 
-function frame(role) {
+function createTurn(role) {
   const element = document.createElement("div");
   element.className = role;
   return { element, words: element };
 }
 
-function transcriptOf(card) {
+function getTranscript(card) {
   if (!transcripts.has(card))
-    transcripts.set(card, new Transcript(card.querySelector("[data-said]"), { frame }));
+    transcripts.set(card, new Transcript(card.querySelector("[data-reply-text]"), { createTurn }));
   return transcripts.get(card);
 }
 
-function show(card, chunk) {
-  transcriptOf(card).take(chunk);
-  const text = card.querySelector("[data-said]");
+function showChunk(card, chunk) {
+  getTranscript(card).apply(chunk);
+  const text = card.querySelector("[data-reply-text]");
   text.scrollTop = text.scrollHeight;
   if ((chunk.v ?? null) !== null) card.querySelector("[data-version]").textContent = `v${chunk.v}`;
   if (["held", "freed", "edit", "started"].includes(chunk.t))
@@ -50,33 +50,34 @@ function show(card, chunk) {
 
 function countStreaming() {
   const count = wall.querySelectorAll("[data-state=sampling]").length;
-  const place = document.querySelector("[data-streaming]");
-  place.textContent = count ? `${count} ${count === 1 ? "reply" : "replies"} streaming · ` : "";
+  const element = document.querySelector("[data-streaming]");
+  element.textContent = count ? `${count} ${count === 1 ? "reply" : "replies"} streaming · ` : "";
 }
 
-function end(card, rollout) {
+function onEnd(card, rollout) {
   card.querySelector(".caret")?.remove();
   card.classList.remove("held");
   card.dataset.state = "finished";
   card.classList.remove("sampling");
   card.classList.add("done");
-  setTimeout(() => finished(rollout), 300); // its row is committed right after its last chunk
-  askChips();
+  setTimeout(() => releaseStars(rollout), 300); // its row is committed right after its last chunk
+  refreshRatings();
   countStreaming();
 }
 
-function play(chunk) {
-  const card = cardOf(chunk.r);
+function applyChunk(chunk) {
+  const card = findCard(chunk.r);
   if (!card) {
-    pieces.set(chunk.r, [...(pieces.get(chunk.r) ?? []), chunk]);
-    wanted.add(chunk.r);
+    pendingChunks.set(chunk.r, [...(pendingChunks.get(chunk.r) ?? []), chunk]);
+    cardsToFetch.add(chunk.r);
     fetchCards();
-  } else if (chunk.t === "end") end(card, chunk.r);
-  else show(card, chunk);
+  } else if (chunk.t === "end") onEnd(card, chunk.r);
+  else showChunk(card, chunk);
 }
 
-// The slot a newcomer may take: the longest finished card that nobody looks at.
-function freeSlot() {
+// Return the oldest finished card that nobody uses, for a new card to replace. Returns null if the
+// wall has room, undefined if all cards are in use.
+function findReplaceableCard() {
   const cards = [...wall.querySelectorAll(CARD)];
   if (cards.length < Number(wall.dataset.most)) return null;
   return cards
@@ -86,72 +87,73 @@ function freeSlot() {
     .sort((a, b) => a.dataset.rollout - b.dataset.rollout)[0];
 }
 
-function place(card) {
-  const slot = freeSlot();
-  if (slot === undefined) return; // the wall is full of cards in use
+function placeCard(card) {
+  const replaced = findReplaceableCard();
+  if (replaced === undefined) return; // all cards are in use
   card.classList.add("fresh");
-  if (slot) slot.replaceWith(card);
+  if (replaced) replaced.replaceWith(card);
   else wall.append(card);
   document.querySelector("[data-wall-empty]")?.setAttribute("hidden", "");
-  const waiting = pieces.get(Number(card.dataset.rollout)) ?? [];
-  pieces.delete(Number(card.dataset.rollout));
-  if (card.dataset.state === "sampling") waiting.forEach(play);
+  const chunks = pendingChunks.get(Number(card.dataset.rollout)) ?? [];
+  pendingChunks.delete(Number(card.dataset.rollout));
+  if (card.dataset.state === "sampling") chunks.forEach(applyChunk);
   countStreaming();
 }
 
-async function fragments(address, rollouts) {
-  const answer = await fetch(
-    `${address}?${rollouts.map((rollout) => `rollout=${rollout}`).join("&")}`,
+async function fetchFragments(url, rollouts) {
+  const response = await fetch(
+    `${url}?${rollouts.map((rollout) => `rollout=${rollout}`).join("&")}`,
   );
-  if (!answer.ok) return [];
-  // Our own server's fragment; model output in it is escaped text.
-  return [...new DOMParser().parseFromString(await answer.text(), "text/html").body.children].map(
+  if (!response.ok) return [];
+  // The fragment comes from our own server; model output in it is escaped.
+  return [...new DOMParser().parseFromString(await response.text(), "text/html").body.children].map(
     (child) => document.importNode(child, true),
   );
 }
 
-const fetchCards = throttled(async () => {
-  const most = Number(wall.dataset.most);
-  const rollouts = [...wanted].slice(-most);
-  for (const skipped of [...wanted].slice(0, -most)) pieces.delete(skipped);
-  wanted.clear();
+const fetchCards = throttle(async () => {
+  const maxCards = Number(wall.dataset.most);
+  const rollouts = [...cardsToFetch].slice(-maxCards);
+  for (const skipped of [...cardsToFetch].slice(0, -maxCards)) pendingChunks.delete(skipped);
+  cardsToFetch.clear();
   if (rollouts.length)
-    for (const card of await fragments(wall.dataset.cards, rollouts))
-      if (!cardOf(card.dataset.rollout)) place(card);
+    for (const card of await fetchFragments(wall.dataset.cards, rollouts))
+      if (!findCard(card.dataset.rollout)) placeCard(card);
 }, 400);
 
-const askChips = throttled(async () => {
-  const open = [...wall.querySelectorAll(`${CARD}.done`)]
+const refreshRatings = throttle(async () => {
+  const unrated = [...wall.querySelectorAll(`${CARD}.done`)]
     .filter((card) => !card.querySelector(".chip"))
     .map((card) => card.dataset.rollout);
-  if (!open.length) return;
-  for (const judged of await fragments(wall.dataset.chips, open)) {
-    const place = wall.querySelector(`[data-judged="${judged.dataset.judged}"]`);
-    if (judged.childElementCount) place?.replaceWith(judged);
+  if (!unrated.length) return;
+  for (const ratings of await fetchFragments(wall.dataset.chips, unrated)) {
+    const element = wall.querySelector(`[data-judged="${ratings.dataset.judged}"]`);
+    if (ratings.childElementCount) element?.replaceWith(ratings);
   }
-}, CHIPS_EVERY_MS);
+}, RATINGS_POLL_MS);
 
-async function snapshot(rollouts) {
+// Fetch cards whose chunks the server no longer has.
+async function replaceCards(rollouts) {
   for (const rollout of rollouts) lastIds.delete(rollout);
-  for (const card of await fragments(
+  for (const card of await fetchFragments(
     wall.dataset.cards,
     rollouts.slice(0, Number(wall.dataset.most)),
   )) {
-    const known = cardOf(card.dataset.rollout);
-    if (known) known.replaceWith(card);
-    if (card.dataset.state !== "sampling") finished(Number(card.dataset.rollout));
+    const existing = findCard(card.dataset.rollout);
+    if (existing) existing.replaceWith(card);
+    if (card.dataset.state !== "sampling") releaseStars(Number(card.dataset.rollout));
   }
 }
 
-function take(frame) {
-  if (frame.snapshot_needed) snapshot(frame.snapshot_needed);
+function onFrame(frame) {
+  if (frame.snapshot_needed) replaceCards(frame.snapshot_needed);
   for (const chunk of frame.chunks ?? []) {
-    remember(chunk);
-    play(chunk);
+    recordChunkId(chunk);
+    applyChunk(chunk);
   }
 }
 
-function address() {
+function buildUrl() {
   const topics = wall.dataset.topics
     .split(",")
     .filter(Boolean)
@@ -160,26 +162,31 @@ function address() {
   return `/ws/live/?${topics.join("&")}${after ? `&after=${after}` : ""}`;
 }
 
-const KEYS = { o: "[data-opens-large]", x: "[data-stop]", e: "[data-edit]", t: "[data-seat]" };
+const BUTTONS_BY_KEY = {
+  o: "[data-opens-large]",
+  x: "[data-stop]",
+  e: "[data-edit]",
+  t: "[data-seat]",
+};
 
 if (wall) {
-  onPageKey((key, event) => cardKey(key, event, CARD), { repeats: true });
+  onPageKey((key, event) => handleCardKey(key, event, CARD), { repeats: true });
   onPageKey((key) => {
-    if (!(key in KEYS)) return false;
-    inFocus(CARD)?.querySelector(KEYS[key])?.click();
+    if (!(key in BUTTONS_BY_KEY)) return false;
+    selectedCard(CARD)?.querySelector(BUTTONS_BY_KEY[key])?.click();
     return true;
   });
 }
 
 async function stop(button) {
   const card = button.closest(CARD);
-  const place = card.querySelector("[data-kept]");
+  const element = card.querySelector("[data-kept]");
   button.disabled = true;
-  const answer = await act(button.dataset.stop, "stop");
-  if (answer.state !== "done") {
+  const result = await steer(button.dataset.stop, "stop");
+  if (result.state !== "done") {
     button.disabled = false;
-    place.hidden = false;
-    place.textContent = answer.reason;
+    element.hidden = false;
+    element.textContent = result.reason;
   }
 }
 
@@ -188,29 +195,29 @@ wall?.addEventListener("click", (event) => {
   if (button) stop(button);
 });
 
-// A wall whose runs are all over says so, and leads to those that stream now.
-const OVER_EVERY_MS = 10_000;
-const over = document.querySelector("[data-wall-over]");
+// If all runs of the wall have ended, it says so and links to runs that are live.
+const ENDED_POLL_MS = 10_000;
+const endedNotice = document.querySelector("[data-wall-over]");
 
-async function askWhetherOver() {
+async function refreshEndedNotice() {
   if (document.visibilityState !== "visible") return;
-  const asked = wall.dataset.topics
+  const query = wall.dataset.topics
     .split(",")
     .map((topic) => `topic=${topic}`)
     .join("&");
-  const answer = await fetch(`${over.dataset.wallOver}?${asked}`).catch(() => null);
-  // Asked again in a moment; the dot says when the server is away.
-  if (!answer?.ok || answer.redirected) return;
-  const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
-  if (over.textContent.trim() === parsed.body.textContent.trim()) return;
-  over.replaceChildren(
+  const response = await fetch(`${endedNotice.dataset.wallOver}?${query}`).catch(() => null);
+  // The next poll tries again; the connection indicator shows that the server is away.
+  if (!response?.ok || response.redirected) return;
+  const parsed = new DOMParser().parseFromString(await response.text(), "text/html");
+  if (endedNotice.textContent.trim() === parsed.body.textContent.trim()) return;
+  endedNotice.replaceChildren(
     ...[...parsed.body.children].map((child) => document.importNode(child, true)),
   );
 }
 
 if (wall?.dataset.topics) {
-  setInterval(askWhetherOver, OVER_EVERY_MS);
+  setInterval(refreshEndedNotice, ENDED_POLL_MS);
   countStreaming();
-  follow(address, take);
-  setInterval(askChips, CHIPS_EVERY_MS);
+  subscribe(buildUrl, onFrame);
+  setInterval(refreshRatings, RATINGS_POLL_MS);
 }

@@ -1,10 +1,11 @@
-// Ratings and votes, kept in this browser until the server has them. One key for each entry: two
-// tabs never overwrite each other, and the client uuid makes an entry that both send one rating.
+// Keeps ratings and votes in the browser until the server has saved them. Each entry has its own
+// key, so that two tabs never overwrite each other. The client uuid makes an entry that two tabs
+// send one rating.
 const USER = document.body.dataset.user;
 const TAB = sessionStorage.getItem("tab") ?? crypto.randomUUID(); // the same after a reload
-const ORPHANED_MS = 20_000; // an entry of another tab that is older than this was left behind
-const LONGEST_PAUSE_MS = 30_000;
-const AGAIN = [408, 429, 500, 502, 503, 504];
+const ORPHAN_AGE_MS = 20_000; // another tab's entry that is older is sent by this tab
+const MAX_DELAY_MS = 30_000;
+const RETRY_STATUSES = [408, 429, 500, 502, 503, 504];
 sessionStorage.setItem("tab", TAB);
 
 export function read(key) {
@@ -15,7 +16,7 @@ export function read(key) {
   }
 }
 
-// Returns false when this browser has no room left.
+// Returns false if the browser's storage is full.
 export function write(key, value) {
   try {
     localStorage.setItem(key, JSON.stringify(value));
@@ -31,27 +32,27 @@ export function keysOf(prefix) {
     .sort();
 }
 
-// Another tab may have signed in again: its cookie is newer than what this page was given.
-function token() {
+// Return the CSRF token. After a sign-in in another tab, the cookie is newer than the page's token.
+function csrfToken() {
   const name = document.querySelector("[data-csrf-cookie]")?.dataset.csrfCookie;
   const cookie = document.cookie.split("; ").find((part) => part.startsWith(`${name}=`));
   return cookie ? decodeURIComponent(cookie.slice(name.length + 1)) : document.body.dataset.csrf;
 }
 
-export function post(url, body, extra = {}) {
-  const headers = { "Content-Type": "application/json", "X-CSRFToken": token() };
+export function post(url, body, options = {}) {
+  const headers = { "Content-Type": "application/json", "X-CSRFToken": csrfToken() };
   return fetch(url, {
     method: "POST",
     headers,
     body: JSON.stringify(body),
     redirect: "error",
-    ...extra,
+    ...options,
   });
 }
 
-// An entry's words as a form has them, for an address that answers with a fragment.
+// Send an entry as form data, to an address that returns an HTML fragment.
 function postForm(url, form) {
-  const headers = { "X-CSRFToken": token(), "X-Requested-With": "fetch" };
+  const headers = { "X-CSRFToken": csrfToken(), "X-Requested-With": "fetch" };
   return fetch(url, {
     method: "POST",
     headers,
@@ -60,12 +61,12 @@ function postForm(url, form) {
   });
 }
 
-export function keptWords(count) {
+export function unsentMessage(count) {
   return `${count} rating${count === 1 ? "" : "s"} not sent yet. Your browser sends ${count === 1 ? "it" : "them"} when the server responds.`;
 }
 
-// What the person wrote in an entry.
-export function wordsOf({ body }) {
+// Return the text that the person wrote in an entry, so that it isn't lost with it.
+export function writtenText({ body }) {
   return [
     body.critique,
     body.answer?.text,
@@ -76,29 +77,29 @@ export function wordsOf({ body }) {
     .join("\n\n");
 }
 
-// An entry: { uuid, url, body (JSON) or form, waits: not to be sent yet }, and what its page wants
-// to know of it. `hear` is told of { kind: "kept" | "failed" | "signed-out" | "answered", entry,
-// status, body }.
+// An entry has { uuid, url, body (JSON) or form, waits }, and whatever its page adds. Entries with
+// `waits` are not sent yet. `onEvent` receives { kind: "kept" | "failed" | "signed-out" |
+// "answered", entry, status, body }.
 export class Outbox {
-  constructor(name, hear) {
+  constructor(name, onEvent) {
     Object.assign(this, {
       prefix: `rate:${USER}:${name}:`,
-      hear,
+      onEvent,
       sending: null,
       failures: 0,
       timer: 0,
-      halted: false,
+      isHalted: false,
     });
-    this.unkept = []; // what does not fit into this browser's store is sent from memory alone
+    this.inMemory = []; // entries that don't fit into the browser's storage
   }
 
-  // From now on what is kept is sent.
-  open() {
+  // Start sending.
+  start() {
     window.addEventListener("online", () => {
       this.failures = 0;
       this.send();
     });
-    setTimeout(() => this.send(), ORPHANED_MS);
+    setTimeout(() => this.send(), ORPHAN_AGE_MS);
     this.send();
   }
 
@@ -110,91 +111,92 @@ export class Outbox {
     return keysOf(this.prefix).map(read).filter(Boolean);
   }
 
-  everything() {
-    return [...this.waiting(), ...this.unkept];
+  allEntries() {
+    return [...this.waiting(), ...this.inMemory];
   }
 
-  put(entry) {
-    const full = { ...entry, tab: TAB, at: Date.now() };
-    if (!write(this.keyOf(full), full)) this.unkept.push(full);
-    this.hear({ kind: "kept" });
+  add(entry) {
+    const stored = { ...entry, tab: TAB, at: Date.now() };
+    if (!write(this.keyOf(stored), stored)) this.inMemory.push(stored);
+    this.onEvent({ kind: "kept" });
     this.send();
   }
 
-  // It waited for something that has come.
+  // Let an entry that waits be sent.
   release(entry) {
     entry.waits = false;
-    if (!this.unkept.includes(entry)) write(this.keyOf(entry), entry);
+    if (!this.inMemory.includes(entry)) write(this.keyOf(entry), entry);
     this.send();
   }
 
-  // Take an entry back before it was sent. False: it is on its way, or gone.
+  // Remove an entry that was not sent yet. Returns false if it is being sent, or was sent.
   retract(uuid) {
-    const entry = this.everything().find((one) => one.uuid === uuid);
+    const entry = this.allEntries().find((other) => other.uuid === uuid);
     if (!entry || this.sending === uuid) return false;
-    this.forget(entry);
+    this.remove(entry);
     return true;
   }
 
-  isOnItsWay(uuid) {
-    return this.everything().some((one) => one.uuid === uuid);
+  isPending(uuid) {
+    return this.allEntries().some((other) => other.uuid === uuid);
   }
 
-  forget(entry) {
+  remove(entry) {
     localStorage.removeItem(this.keyOf(entry));
-    this.unkept = this.unkept.filter((one) => one.uuid !== entry.uuid);
-    this.hear({ kind: "kept" });
+    this.inMemory = this.inMemory.filter((other) => other.uuid !== entry.uuid);
+    this.onEvent({ kind: "kept" });
   }
 
-  next() {
-    return this.everything().find(
-      (entry) => !entry.waits && (entry.tab === TAB || Date.now() - entry.at > ORPHANED_MS),
+  nextEntry() {
+    return this.allEntries().find(
+      (entry) => !entry.waits && (entry.tab === TAB || Date.now() - entry.at > ORPHAN_AGE_MS),
     );
   }
 
   async send() {
-    if (this.sending || this.halted) return;
+    if (this.sending || this.isHalted) return;
     clearTimeout(this.timer);
-    for (let entry = this.next(); entry && !this.halted; entry = this.next()) {
+    for (let entry = this.nextEntry(); entry && !this.isHalted; entry = this.nextEntry()) {
       this.sending = entry.uuid;
-      const went = await this.sendOne(entry);
+      const isAnswered = await this.sendOne(entry);
       this.sending = null;
-      if (!went) return;
+      if (!isAnswered) return;
     }
   }
 
-  // True when the server has spoken about it.
+  // Send one entry. Returns true if the server has answered for good.
   async sendOne(entry) {
-    let answer;
+    let response;
     try {
-      answer = await (entry.form ? postForm(entry.url, entry.form) : post(entry.url, entry.body));
+      response = await (entry.form ? postForm(entry.url, entry.form) : post(entry.url, entry.body));
     } catch {
-      return this.later();
+      return this.retryLater();
     }
-    if (AGAIN.includes(answer.status) || answer.headers.has("X-Retry")) return this.later();
-    if (answer.status === 401 || answer.status === 403) {
-      this.halted = true; // signed out: nothing goes until the page is loaded again
-      this.hear({ kind: "signed-out", entry });
+    if (RETRY_STATUSES.includes(response.status) || response.headers.has("X-Retry"))
+      return this.retryLater();
+    if (response.status === 401 || response.status === 403) {
+      this.isHalted = true; // signed out: send nothing until the page is reloaded
+      this.onEvent({ kind: "signed-out", entry });
       return false;
     }
     this.failures = 0;
-    const body = await (entry.form ? answer.text() : answer.json()).catch(() => ({}));
-    this.forget(entry);
-    this.hear({ kind: "answered", entry, status: answer.status, body });
+    const body = await (entry.form ? response.text() : response.json()).catch(() => ({}));
+    this.remove(entry);
+    this.onEvent({ kind: "answered", entry, status: response.status, body });
     return true;
   }
 
-  later() {
+  retryLater() {
     this.failures += 1;
-    this.hear({ kind: "failed" });
+    this.onEvent({ kind: "failed" });
     this.timer = setTimeout(
       () => this.send(),
-      Math.min(LONGEST_PAUSE_MS, 500 * 2 ** this.failures) * (0.5 + Math.random() / 2),
+      Math.min(MAX_DELAY_MS, 500 * 2 ** this.failures) * (0.5 + Math.random() / 2),
     );
     return false;
   }
 
   get hasFailed() {
-    return this.failures > 0 || this.halted;
+    return this.failures > 0 || this.isHalted;
   }
 }

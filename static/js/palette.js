@@ -1,13 +1,13 @@
-// The command palette: pages, runs, people and settings by words. Loaded when it is opened for the
-// first time.
-const PAUSE_MS = 150; // of typing, before the server is asked
+// The command palette: finds pages, runs, people and settings. It is loaded when it is opened for
+// the first time.
+const DEBOUNCE_MS = 150; // after the last key, before a request is sent
 const dialog = document.getElementById("palette");
 const input = dialog.querySelector("input");
 const list = dialog.querySelector('[role="listbox"]');
 const status = dialog.querySelector('[role="status"]');
-let waiting = 0;
-let asking = null;
-let listed = ""; // the words of which the list shows the results
+let timer = 0;
+let abortController = null;
+let listedQuery = ""; // the query whose results are listed
 
 const options = () => [...list.querySelectorAll('[role="option"]')];
 const selected = () => list.querySelector('[aria-selected="true"]');
@@ -20,30 +20,32 @@ function select(option) {
   option.scrollIntoView({ block: "nearest" });
 }
 
-function move(by) {
+function move(delta) {
   const all = options();
-  if (all.length) select(all[(all.indexOf(selected()) + by + all.length) % all.length]);
+  if (all.length) select(all[(all.indexOf(selected()) + delta + all.length) % all.length]);
 }
 
-// The run whose page is open, as project/run.
-function runHere() {
+// Return the run of the current page, as project/run.
+function currentRun() {
   const [, first, project, run] = location.pathname.split("/");
   return first === "runs" && run ? `${project}/${run}` : "";
 }
 
-async function ask() {
-  clearTimeout(waiting);
-  asking?.abort();
-  asking = new AbortController();
-  const words = input.value;
-  const query = new URLSearchParams({ words, run: runHere() });
+async function search() {
+  clearTimeout(timer);
+  abortController?.abort();
+  abortController = new AbortController();
+  const text = input.value;
+  const query = new URLSearchParams({ words: text, run: currentRun() });
   try {
-    const answer = await fetch(`${dialog.dataset.rows}?${query}`, { signal: asking.signal });
-    if (!answer.ok || answer.redirected) throw new Error(String(answer.status));
-    // Our own server's fragment, in which names are escaped text.
-    list.innerHTML = await answer.text();
-    listed = words;
-    options().forEach((option, place) => (option.id = `palette-${place}`));
+    const response = await fetch(`${dialog.dataset.rows}?${query}`, {
+      signal: abortController.signal,
+    });
+    if (!response.ok || response.redirected) throw new Error(String(response.status));
+    // The fragment comes from our own server; names in it are escaped.
+    list.innerHTML = await response.text();
+    listedQuery = text;
+    options().forEach((option, index) => (option.id = `palette-${index}`));
     select(options()[0]);
     status.textContent = `${options().length} results`;
   } catch (error) {
@@ -54,9 +56,9 @@ async function ask() {
   }
 }
 
-function later() {
-  clearTimeout(waiting);
-  waiting = setTimeout(ask, PAUSE_MS);
+function searchLater() {
+  clearTimeout(timer);
+  timer = setTimeout(search, DEBOUNCE_MS);
 }
 
 function open(link) {
@@ -64,19 +66,19 @@ function open(link) {
   location.assign(link.href);
 }
 
-// What is listed may be of fewer words than were typed: then the server is asked first.
-async function enter() {
-  if (input.value !== listed) await ask();
-  if (dialog.open && selected() && input.value === listed) open(selected());
+// Open the selected result. If the results are of an older query, search again first.
+async function openSelected() {
+  if (input.value !== listedQuery) await search();
+  if (dialog.open && selected() && input.value === listedQuery) open(selected());
 }
 
-const ACTS = { ArrowDown: () => move(1), ArrowUp: () => move(-1), Enter: enter };
+const KEY_ACTIONS = { ArrowDown: () => move(1), ArrowUp: () => move(-1), Enter: openSelected };
 
-input.addEventListener("input", later);
+input.addEventListener("input", searchLater);
 input.addEventListener("keydown", (event) => {
-  if (event.isComposing || !ACTS[event.key]) return;
+  if (event.isComposing || !KEY_ACTIONS[event.key]) return;
   event.preventDefault();
-  ACTS[event.key]();
+  KEY_ACTIONS[event.key]();
 });
 list.addEventListener("click", (event) => {
   const option = event.target.closest('[role="option"]');
@@ -86,12 +88,12 @@ list.addEventListener("click", (event) => {
 });
 dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
 dialog.addEventListener("close", () => {
-  clearTimeout(waiting);
-  asking?.abort();
+  clearTimeout(timer);
+  abortController?.abort();
 });
 
-// The dialog is open, and somebody may have typed into it already.
-export function begin() {
+// Start with an open dialog, into which the person may have typed already.
+export function start() {
   select(null);
-  ask();
+  search();
 }

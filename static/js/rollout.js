@@ -1,21 +1,22 @@
-// A rollout's page: point at a token to read its probability; stars as everywhere.
-import "./rate.js";
+// The page of a rollout: shows a token's probability on hover, and copies the rollout's JSON or
+// the command that fetches it.
+import "./stars.js";
 
 document.addEventListener("pointerover", (event) => {
   const token = event.target.closest?.(".tokens [data-p]");
-  const line = document.querySelector("[data-token-line]");
-  if (token && line)
-    line.textContent = `“${token.textContent.trim() || token.textContent}”: probability ${token.dataset.p}`;
+  const status = document.querySelector("[data-token-line]");
+  if (token && status)
+    status.textContent = `“${token.textContent.trim() || token.textContent}”: probability ${token.dataset.p}`;
 });
 
-// Its REST document, or how to fetch it, into the clipboard; what became of that is said beside.
-async function copy(text) {
-  const line = document.querySelector("[data-copied]");
+// Copy the text that `readText` returns, and show the result.
+async function copy(readText) {
+  const status = document.querySelector("[data-copied]");
   try {
-    await navigator.clipboard.writeText(await text());
-    line.textContent = "Copied";
+    await navigator.clipboard.writeText(await readText());
+    status.textContent = "Copied";
   } catch {
-    line.textContent = "Your browser blocked copying";
+    status.textContent = "Your browser blocked copying";
   }
 }
 

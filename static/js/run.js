@@ -1,150 +1,150 @@
-// A run's page: its charts over one window of steps, and one request now and then for what is new.
-import { formatNumber } from "./canvas.js";
-import { StepDrawer } from "./curves/drawer.js";
-import { Chart } from "./curves/plot.js";
-import { ownControls } from "./curves/own.js";
-import { download } from "./curves/png.js";
-import { Sheet } from "./curves/sheet.js";
-import { follow, throttled } from "./stream.js";
+// The page of a run: shows its charts for one range of steps, and polls for new points.
+import { formatNumber } from "./chart_style.js";
+import { StepDrawer } from "./curves/step_drawer.js";
+import { Chart } from "./curves/chart.js";
+import { initCustomChart } from "./curves/custom_chart.js";
+import { downloadPng } from "./curves/png.js";
+import { SeriesStore } from "./curves/series_store.js";
+import { subscribe, throttle } from "./stream.js";
 
-const PULSE_MS = 6000; // for what events announce
-const QUIET_MS = 15000; // sampling and waiting move without events
-const SLOW_TURNS = 3; // how many pulses what stands beside the charts waits for
-const MARKED = ["config_changed", "state_changed", "checkpoint_asked", "groups_dropped"];
-const OWN_POINTS = 1000; // of the chart that is as large as the window
-const MOST_ADDED = 300; // points, until the whole is read again in fewer
+const EVENT_POLL_MS = 6000; // after events
+const POLL_MS = 15000; // numbers of sampling and waiting change without events
+const SLOW_POLL_RATIO = 3; // everything except the charts is refreshed in one of so many polls
+const MARK_EVENTS = ["config_changed", "state_changed", "checkpoint_asked", "groups_dropped"];
+const CUSTOM_CHART_POINTS = 1000; // of a chart that fills the window
+const MAX_APPENDED = 300; // points; after more, all points are loaded again, thinned
 
 const page = document.querySelector("[data-run]");
-const place = document.querySelector(".curves");
-const sheet = new Sheet();
+const root = document.querySelector(".curves");
+const store = new SeriesStore();
 const charts = new Map(); // key → Chart
-const drawer = place && new StepDrawer(document.querySelector("[data-step-drawer]"));
-// What of the address means something: the server says beside the charts what does not.
-let params = new URLSearchParams(place?.dataset.query ?? "");
+const drawer = root && new StepDrawer(document.querySelector("[data-step-drawer]"));
+// The parameters of the URL that the page understands. The server shows which it doesn't.
+let params = new URLSearchParams(root?.dataset.query ?? "");
 const digests = {};
 let marks = [],
   sequence = Number(page.dataset.sequence),
-  wantsMarks = false,
-  turn = 0;
+  needsMarks = false,
+  pollCount = 0;
 
 const axis = () => params.get("x") ?? "step";
-const smooth = () => Number(params.get("smooth") ?? 0);
-const isOwn = place !== null && "own" in place.dataset; // the charts page: one chart of any metrics
+const smoothing = () => Number(params.get("smooth") ?? 0);
+// The charts page: one chart of any metrics.
+const isCustom = root !== null && "own" in root.dataset;
 const isLog = () => params.has("log");
 const isZoomed = () => params.has("from_step") || params.has("to_step");
 
-// -- the window of steps, and what stands in the address
-// ----------------------------------------
+// -- the range of steps, and the URL
 
-function query(names, more = {}) {
-  const words = new URLSearchParams();
+function buildQuery(names, extra = {}) {
+  const query = new URLSearchParams();
   for (const name of ["x", "from_step", "to_step"])
-    if (params.get(name)) words.set(name, params.get(name));
-  for (const name of names) words.append("names", name);
-  if (isOwn) words.set("points", OWN_POINTS);
-  for (const [name, value] of Object.entries(more)) words.set(name, value);
-  return words;
+    if (params.get(name)) query.set(name, params.get(name));
+  for (const name of names) query.append("names", name);
+  if (isCustom) query.set("points", CUSTOM_CHART_POINTS);
+  for (const [name, value] of Object.entries(extra)) query.set(name, value);
+  return query;
 }
 
-function seenNames() {
+function visibleNames() {
   return [
     ...new Set(
-      [...charts.values()].filter((chart) => chart.isSeen).flatMap((chart) => chart.names),
+      [...charts.values()].filter((chart) => chart.isVisible).flatMap((chart) => chart.names),
     ),
   ];
 }
 
-let loading; // the newest read of the whole; an older one that answers later is let go
-// Returns whether the charts now show the requested data, from this read or a newer one.
-async function load(names = seenNames()) {
+let latestLoad; // the latest full load; responses to earlier ones are ignored
+// Load points. Returns whether the charts show what was requested, by this load or a later one.
+async function load(names = visibleNames()) {
   if (!names.length) return true;
-  const isAll = names.length === seenNames().length;
-  const mine = isAll ? (loading = {}) : loading;
-  const answer = await read(`${page.dataset.curves}?${query(names)}`);
-  if (mine !== loading) return true;
-  tellTrouble(answer ? "" : "Couldn’t load new data. The charts show the last data.");
-  if (!answer) return false;
-  if (isAll) sheet.clear();
-  sheet.read(answer);
-  marks = answer.changes;
-  repaint();
+  const isAll = names.length === visibleNames().length;
+  const thisLoad = isAll ? (latestLoad = {}) : latestLoad;
+  const response = await fetchJson(`${page.dataset.curves}?${buildQuery(names)}`);
+  if (thisLoad !== latestLoad) return true;
+  showError(response ? "" : "Couldn’t load new data. The charts show the last data.");
+  if (!response) return false;
+  if (isAll) store.clear();
+  store.replace(response);
+  marks = response.changes;
+  redraw();
   return true;
 }
 
-// An answer of the server, or null: it could not be reached, or refused.
-async function read(address) {
+// Fetch JSON. Returns null if the request failed.
+async function fetchJson(url) {
   try {
-    const answer = await fetch(address);
-    return answer.ok ? await answer.json() : null;
+    const response = await fetch(url);
+    return response.ok ? await response.json() : null;
   } catch {
     return null;
   }
 }
 
-function tellTrouble(words) {
-  const line = place.querySelector("[data-trouble]");
-  line.textContent = words;
-  line.hidden = !words;
+function showError(message) {
+  const line = root.querySelector("[data-error]");
+  line.textContent = message;
+  line.hidden = !message;
 }
 
-function address() {
-  const words = params.toString();
-  return place.dataset.page + (words ? `?${words}` : "");
+function currentUrl() {
+  const query = params.toString();
+  return root.dataset.page + (query ? `?${query}` : "");
 }
 
-function go(change, isNew = true) {
+function updateUrl(change, isNew = true) {
   change();
-  history[isNew ? "pushState" : "replaceState"](null, "", address());
-  settle();
+  history[isNew ? "pushState" : "replaceState"](null, "", currentUrl());
+  showParams();
 }
 
-// Show something else; where that cannot be read, the address says again what is shown.
-async function turnTo(change) {
+// Change the parameters and load the points. If that fails, restore the parameters.
+async function navigate(change) {
   const before = params.toString();
-  go(change);
+  updateUrl(change);
   if (await load()) return;
   params = new URLSearchParams(before);
-  history.replaceState(null, "", address());
-  settle();
+  history.replaceState(null, "", currentUrl());
+  showParams();
 }
 
-function settle() {
-  for (const link of place.querySelectorAll("[data-axis]")) {
+function showParams() {
+  for (const link of root.querySelectorAll("[data-axis]")) {
     link.toggleAttribute("aria-current", link.dataset.axis === axis());
     if (link.dataset.axis === axis()) link.setAttribute("aria-current", "true");
   }
   for (const name of ["from_step", "to_step"]) {
-    const field = place.querySelector(`[data-zoom] [name=${name}]`);
+    const field = root.querySelector(`[data-zoom] [name=${name}]`);
     if (field !== document.activeElement) field.value = params.get(name) ?? "";
   }
-  place.querySelector("[data-zoom] [name=to_step]").placeholder = sheet.step || page.dataset.step;
-  place.querySelector("[data-whole]").hidden = !isZoomed();
-  for (const chart of charts.values()) retarget(chart);
+  root.querySelector("[data-zoom] [name=to_step]").placeholder = store.step || page.dataset.step;
+  root.querySelector("[data-whole]").hidden = !isZoomed();
+  for (const chart of charts.values()) updateLinks(chart);
 }
 
-// Links beside a chart lead to what it shows.
-function retarget(chart) {
+// Update the links of a chart to what it shows.
+function updateLinks(chart) {
   const csv = chart.element.querySelector("[data-csv]"),
-    words = query(chart.names);
+    query = buildQuery(chart.names);
   const full = chart.element.querySelector("[data-full]");
-  if (full) full.href = `${page.dataset.charts}?${words}`;
-  words.delete("x");
-  words.delete("points");
-  csv.href = `${page.dataset.curves.replace(/curves\/$/, "curves.csv")}?${words}`;
+  if (full) full.href = `${page.dataset.charts}?${query}`;
+  query.delete("x");
+  query.delete("points");
+  csv.href = `${page.dataset.curves.replace(/curves\/$/, "curves.csv")}?${query}`;
   const link = chart.element.querySelector("h3 > a");
   if (!link) return;
-  const there = new URLSearchParams(params);
-  there.set("chart", chart.key);
-  link.href = `?${there}`;
+  const chartParams = new URLSearchParams(params);
+  chartParams.set("chart", chart.key);
+  link.href = `?${chartParams}`;
 }
 
 function zoom(from, to) {
-  show(from - (from > 1 && sheet.wide > 1 ? sheet.wide - 1 : 0), to);
+  showSteps(from - (from > 1 && store.stepsPerPoint > 1 ? store.stepsPerPoint - 1 : 0), to);
 }
 
-// These steps; "" for the run's own end.
-function show(from, to) {
-  turnTo(() => {
+// Show a range of steps; "" stands for the start or end of the run.
+function showSteps(from, to) {
+  navigate(() => {
     for (const [name, step] of [
       ["from_step", from],
       ["to_step", to],
@@ -155,170 +155,190 @@ function show(from, to) {
   });
 }
 
-function whole() {
-  if (isZoomed()) show("", "");
+function resetZoom() {
+  if (isZoomed()) showSteps("", "");
 }
 
 // -- charts
-// ----------------------------------------
 
 const view = {
-  sheet,
+  store,
   marks: () => marks,
-  smooth,
+  smoothing,
   axis,
-  pointed,
-  picked: zoom,
+  onHover: showValuesAt,
+  onSelect: zoom,
   isZoomed,
-  whole,
-  opened: (step) => drawer.open(step),
+  resetZoom,
+  onStep: (step) => drawer.open(step),
   isLog,
-  isOwn,
+  isCustom,
 };
 
-const seeing = new IntersectionObserver(
+const visibility = new IntersectionObserver(
   (entries) => {
     const fresh = entries
       .filter((entry) => entry.isIntersecting)
       .map((entry) => charts.get(entry.target.dataset.curve));
-    const unknown = fresh.flatMap((chart) => chart.names).filter((name) => !sheet.series.has(name));
+    const unknown = fresh.flatMap((chart) => chart.names).filter((name) => !store.series.has(name));
     for (const chart of fresh) {
-      seeing.unobserve(chart.element);
-      chart.isSeen = true;
+      visibility.unobserve(chart.element);
+      chart.isVisible = true;
     }
-    if (unknown.length) load(sheet.step ? [...new Set(unknown)] : undefined);
-    else fresh.forEach((chart) => chart.paint());
+    if (unknown.length) load(store.step ? [...new Set(unknown)] : undefined);
+    else fresh.forEach((chart) => chart.draw());
   },
   { rootMargin: "120px" },
 );
 
-const sizing = new ResizeObserver((entries) => {
+const sizeObserver = new ResizeObserver((entries) => {
   for (const { target } of entries) {
-    const { plot, figure: box } = charts.get(target.closest(".curve").dataset.curve) ?? {};
-    if (plot && (plot.width !== box.clientWidth || plot.height !== box.clientHeight))
-      plot.setSize({ width: box.clientWidth, height: box.clientHeight });
+    const { plot, figure } = charts.get(target.closest(".curve").dataset.curve) ?? {};
+    if (plot && (plot.width !== figure.clientWidth || plot.height !== figure.clientHeight))
+      plot.setSize({ width: figure.clientWidth, height: figure.clientHeight });
   }
 });
 
-function adopt(element) {
+function addChart(element) {
   const chart = new Chart(element, view);
   charts.set(chart.key, chart);
-  retarget(chart);
+  updateLinks(chart);
   const button = element.querySelector("[data-png]");
   button.hidden = false;
   button.addEventListener("click", () => {
     button.closest("details")?.removeAttribute("open");
-    download(chart, wordsOfView(), `${page.dataset.slug}-${chart.key}`);
+    downloadPng(chart, describeView(), `${page.dataset.slug}-${chart.key}`);
   });
-  sizing.observe(chart.figure);
-  seeing.observe(element);
+  sizeObserver.observe(chart.figure);
+  visibility.observe(element);
 }
 
-function dismiss(key) {
+function removeChart(key) {
   const chart = charts.get(key);
   if (!chart) return;
   chart.destroy();
-  sizing.unobserve(chart.figure);
-  seeing.unobserve(chart.element);
+  sizeObserver.unobserve(chart.figure);
+  visibility.unobserve(chart.element);
   chart.element.remove();
   charts.delete(key);
 }
 
-function wordsOfView() {
+// Describe the axis, the range and the points of the charts, for the title of an image.
+function describeView() {
+  const axisName = root.querySelector(`[data-axis="${axis()}"]`).textContent.trim();
   const scale = isLog() ? ", log scale" : "";
-  const against = place.querySelector(`[data-axis="${axis()}"]`).textContent.trim();
-  return `by ${against}${scale}${isZoomed() ? `, steps ${params.get("from_step") ?? 1} to ${params.get("to_step") ?? sheet.step}` : ""}${grain() && `; ${grain()}`}`;
+  const from = params.get("from_step") ?? 1;
+  const to = params.get("to_step") ?? store.step;
+  const range = isZoomed() ? `, steps ${from} to ${to}` : "";
+  const points = describePoints() && `; ${describePoints()}`;
+  return `by ${axisName}${scale}${range}${points}`;
 }
 
-// What one point of a curve is, when it is not one step.
-function grain() {
-  if (sheet.wide === 1) return "";
-  const live = sheet.added
-    ? `; the newest ${sheet.added === 1 ? "point" : `${sheet.added} points`}: one step each`
+// Describe what one point is, if it combines several steps.
+function describePoints() {
+  if (store.stepsPerPoint === 1) return "";
+  const appended = store.appendedCount
+    ? `; the newest ${store.appendedCount === 1 ? "point" : `${store.appendedCount} points`}: one step each`
     : "";
-  return `each point: mean of ${sheet.wide} steps, band: minimum to maximum${live}`;
+  return `each point: mean of ${store.stepsPerPoint} steps, band: minimum to maximum${appended}`;
 }
 
-let pending;
-function repaint() {
-  cancelAnimationFrame(pending);
-  pending = requestAnimationFrame(() => {
-    for (const chart of charts.values()) chart.paint();
-    pointed(null, "");
-    settle();
+let frameRequest;
+function redraw() {
+  cancelAnimationFrame(frameRequest);
+  frameRequest = requestAnimationFrame(() => {
+    for (const chart of charts.values()) chart.draw();
+    showValuesAt(null, "");
+    showParams();
   });
 }
 
-// The numbers in the titles: at the cursor while somebody points, else the newest. Every tied chart
-// says where that is.
-let told;
-function pointed(step, words) {
-  const here = `${step} ${words}`;
-  if (step !== null && told === here) return;
-  told = here;
-  const at = place.querySelector("[data-at]");
-  at.textContent =
+// Show the values in the titles: at the cursor, or the newest without a cursor. All charts with the
+// shared cursor call this.
+let lastHover;
+function showValuesAt(step, markText) {
+  const hover = `${step} ${markText}`;
+  if (step !== null && lastHover === hover) return;
+  lastHover = hover;
+  const line = root.querySelector("[data-at]");
+  line.textContent =
     step === null
-      ? grain()
-      : [`step ${step.toLocaleString("en")}`, placed(step), words].filter(Boolean).join(" · ");
-  for (const element of place.querySelectorAll("[data-value]")) {
-    const name = element.dataset.value,
-      value = step === null ? sheet.newest(name) : sheet.series.get(name)?.get(step)?.y;
+      ? describePoints()
+      : [`step ${step.toLocaleString("en")}`, formatX(step), markText].filter(Boolean).join(" · ");
+  for (const element of root.querySelectorAll("[data-value]")) {
+    const value = valueAt(element.dataset.value, step);
     if (value !== undefined || step !== null) element.textContent = formatNumber(value);
   }
-  for (const element of place.querySelectorAll("[data-spread]")) {
-    const name = element.dataset.spread,
-      value = step === null ? sheet.newest(name) : sheet.series.get(name)?.get(step)?.y;
+  for (const element of root.querySelectorAll("[data-spread]")) {
+    const value = valueAt(element.dataset.spread, step);
     element.textContent = value === undefined ? "" : `± ${formatNumber(value)}`;
   }
-  for (const element of place.querySelectorAll("[data-legend]"))
-    if (sheet.has(element.dataset.legend)) element.hidden = false;
+  for (const element of root.querySelectorAll("[data-legend]"))
+    if (store.has(element.dataset.legend)) element.hidden = false;
 }
 
-function placed(step) {
-  const x = sheet.places.get(step);
+// Return a metric's value at a step, or its latest value for null.
+function valueAt(name, step) {
+  return step === null ? store.latest(name) : store.series.get(name)?.get(step)?.y;
+}
+
+function formatX(step) {
+  const x = store.xByStep.get(step);
   if (axis() === "version") return `v${x}`;
   return axis() === "time" ? new Date(x * 1000).toLocaleString() : "";
 }
 
-// -- what is picked besides
-// ----------------------------------------
+// -- additional metrics, and the controls
 
-function pick(box) {
-  const key = `also-${box.value}`;
-  go(() => {
-    const others = params.getAll("also").filter((name) => name !== box.value);
+function toggleMetric(checkbox) {
+  const key = `also-${checkbox.value}`;
+  updateUrl(() => {
+    const others = params.getAll("also").filter((name) => name !== checkbox.value);
     params.delete("also");
-    for (const name of box.checked ? [...others, box.value] : others) params.append("also", name);
+    for (const name of checkbox.checked ? [...others, checkbox.value] : others)
+      params.append("also", name);
   }, false);
-  if (!box.checked) return dismiss(key);
-  const element = place
+  if (!checkbox.checked) return removeChart(key);
+  const element = root
     .querySelector("[data-curve-template]")
     .content.firstElementChild.cloneNode(true);
   Object.assign(element.dataset, {
     curve: key,
-    names: box.value,
-    title: box.value.replaceAll("_", " "),
+    names: checkbox.value,
+    title: checkbox.value.replaceAll("_", " "),
   });
-  element.querySelector("h3").title = box.closest("label").querySelector("small").textContent;
+  element.querySelector("h3").title = checkbox.closest("label").querySelector("small").textContent;
   element.querySelector("h3 > a").textContent = element.dataset.title;
-  element.querySelector("h3 > b").dataset.value = box.value;
-  place.querySelector("[data-picked]").append(element);
-  adopt(element);
+  element.querySelector("h3 > b").dataset.value = checkbox.value;
+  root.querySelector("[data-picked]").append(element);
+  addChart(element);
 }
 
-function listen() {
-  place.addEventListener("click", (event) => {
+function bindControls() {
+  bindLinks();
+  bindZoomForm();
+  bindSmoothing();
+  if (isCustom) bindCustomChart();
+  bindMetricSearch();
+}
+
+// Links that change the axis or the range work without loading the page again.
+function bindLinks() {
+  root.addEventListener("click", (event) => {
     const link = event.target.closest("[data-axis], [data-whole], [data-newest-step]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    if ("newestStep" in link.dataset) return drawer.open(sheet.step || page.dataset.step);
-    if ("whole" in link.dataset) return whole();
-    turnTo(() =>
+    if ("newestStep" in link.dataset) return drawer.open(store.step || page.dataset.step);
+    if ("whole" in link.dataset) return resetZoom();
+    navigate(() =>
       link.dataset.axis === "step" ? params.delete("x") : params.set("x", link.dataset.axis),
     );
   });
-  place.querySelector("[data-zoom]").addEventListener("submit", (event) => {
+}
+
+function bindZoomForm() {
+  const form = root.querySelector("[data-zoom]");
+  form.addEventListener("submit", (event) => {
     event.preventDefault();
     const { from_step: from, to_step: to } = event.target.elements;
     to.setCustomValidity(
@@ -328,141 +348,144 @@ function listen() {
     );
     if (!event.target.reportValidity()) return;
     document.activeElement?.blur();
-    show(from.value, to.value);
+    showSteps(from.value, to.value);
   });
-  place
-    .querySelector("[data-zoom]")
-    .addEventListener("input", (event) => event.target.form.elements.to_step.setCustomValidity(""));
-  const slider = place.querySelector("[data-smooth]"),
-    label = place.querySelector("[data-smooth-value]");
-  const tell = () => (label.textContent = smooth() ? smooth().toFixed(2) : "off");
+  form.addEventListener("input", () => form.elements.to_step.setCustomValidity(""));
+}
+
+function bindSmoothing() {
+  const slider = root.querySelector("[data-smooth]"),
+    value = root.querySelector("[data-smooth-value]");
+  const showSmoothing = () => (value.textContent = smoothing() ? smoothing().toFixed(2) : "off");
   slider.disabled = false;
   slider.addEventListener("input", () => {
-    go(
+    updateUrl(
       () => (Number(slider.value) ? params.set("smooth", slider.value) : params.delete("smooth")),
       false,
     );
-    tell();
-    repaint();
+    showSmoothing();
+    redraw();
   });
-  tell();
-  if (isOwn) listenToOwn();
-  const find = place.querySelector("[data-find]");
-  if (!find) return;
-  find.hidden = false;
-  place.querySelector("[data-show]").hidden = true;
-  find.addEventListener("input", () => {
-    for (const item of place.querySelectorAll(".names li"))
-      item.hidden = !item.textContent.includes(find.value.trim().toLowerCase());
-  });
-  if (!isOwn)
-    place.querySelector(".names").addEventListener("change", (event) => pick(event.target));
+  showSmoothing();
 }
 
-function listenToOwn() {
+function bindMetricSearch() {
+  const search = root.querySelector("[data-find]");
+  if (!search) return;
+  search.hidden = false;
+  root.querySelector("[data-show]").hidden = true;
+  search.addEventListener("input", () => {
+    for (const item of root.querySelectorAll(".names li"))
+      item.hidden = !item.textContent.includes(search.value.trim().toLowerCase());
+  });
+  if (!isCustom)
+    root.querySelector(".names").addEventListener("change", (event) => toggleMetric(event.target));
+}
+
+function bindCustomChart() {
   const chart = () => [...charts.values()][0];
-  const shown = () => {
-    const unknown = chart().names.filter((name) => !sheet.series.has(name));
-    if (unknown.length) load(sheet.step ? unknown : undefined);
-    else repaint();
+  const onMetricsChange = () => {
+    const unknown = chart().names.filter((name) => !store.series.has(name));
+    if (unknown.length) load(store.step ? unknown : undefined);
+    else redraw();
   };
-  ownControls(place, {
+  initCustomChart(root, {
     chart,
     params: () => params,
-    go: (change) => go(change, false),
-    shown,
-    repaint,
+    updateUrl: (change) => updateUrl(change, false),
+    onMetricsChange,
+    redraw,
   });
 }
 
-// -- what is new
-// ----------------------------------------
+// -- polling
 
-function isInUse(part) {
-  return part.querySelector("details[open]") || part.contains(document.activeElement);
+function isBeingUsed(region) {
+  return region.querySelector("details[open]") || region.contains(document.activeElement);
 }
 
-// One request: points above the cursor, and those fragments that say something else than what is
-// shown.
-async function pulse() {
+// Fetch new points, and the parts of the page that have changed, in one request.
+async function poll() {
   if (document.visibilityState !== "visible") return;
-  const words = query(isOwn ? seenNames() : [], { after: sheet.step || page.dataset.step });
-  ["from_step", "to_step"].forEach((name) => words.delete(name));
-  for (const name of params.getAll("also")) words.append("also", name);
-  if (wantsMarks && !isZoomed()) words.set("marks", "1");
-  const isSlow = turn++ % SLOW_TURNS === 0;
-  for (const part of page.querySelectorAll("[data-part]")) {
-    const name = part.dataset.part;
-    if ((isSlow || name === "now") && !isInUse(part))
-      words.append("part", `${name}:${digests[name] ?? ""}`);
+  const query = buildQuery(isCustom ? visibleNames() : [], {
+    after: store.step || page.dataset.step,
+  });
+  ["from_step", "to_step"].forEach((name) => query.delete(name));
+  for (const name of params.getAll("also")) query.append("also", name);
+  if (needsMarks && !isZoomed()) query.set("marks", "1");
+  const isSlow = pollCount++ % SLOW_POLL_RATIO === 0;
+  for (const region of page.querySelectorAll("[data-part]")) {
+    const name = region.dataset.part;
+    if ((isSlow || name === "now") && !isBeingUsed(region))
+      query.append("part", `${name}:${digests[name] ?? ""}`);
   }
-  const answer = await read(`${page.dataset.pulse}?${words}`);
-  if (!answer) return; // the next turn asks again
-  const { curves, parts, changes } = answer;
-  for (const [name, { html, digest }] of Object.entries(parts)) swap(name, html, digest);
-  if (!place) return;
+  const response = await fetchJson(`${page.dataset.pulse}?${query}`);
+  if (!response) return; // the next poll tries again
+  const { curves, parts, changes } = response;
+  for (const [name, { html, digest }] of Object.entries(parts)) replacePart(name, html, digest);
+  if (!root) return;
   if (changes) {
     marks = changes;
-    wantsMarks = false;
+    needsMarks = false;
   }
-  if (curves) grow(curves);
-  else if (changes) repaint();
+  if (curves) appendPoints(curves);
+  else if (changes) redraw();
 }
 
-function swap(name, html, digest) {
-  const part = document.getElementById(name);
-  if (isInUse(part)) return; // opened while it was asked for: the next turn
+function replacePart(name, html, digest) {
+  const region = document.getElementById(name);
+  if (isBeingUsed(region)) return; // it was opened during the request; the next poll replaces it
   digests[name] = digest;
-  htmx.swap({ text: html, target: part, swap: "innerMorph", sourceElement: part, request: {} });
+  htmx.swap({ text: html, target: region, swap: "innerMorph", sourceElement: region, request: {} });
 }
 
-// A zoomed window stays what it is; a chart that was not seen yet reads all of its points when it
-// is.
-function grow(curves) {
+// Append new points. A zoomed range doesn't change. A chart that was not visible yet loads all of
+// its points when it becomes visible.
+function appendPoints(curves) {
   if (isZoomed()) {
-    sheet.step = Math.max(sheet.step, curves.step);
+    store.step = Math.max(store.step, curves.step);
     return;
   }
-  if (curves.wide > 1) return load(); // so many at once that they are thinned by themselves
-  const seen = seenNames();
+  if (curves.wide > 1) return load(); // so many at once that the server has thinned them
+  const names = visibleNames();
   curves.series = Object.fromEntries(
-    Object.entries(curves.series).filter(([name]) => seen.includes(name)),
+    Object.entries(curves.series).filter(([name]) => names.includes(name)),
   );
-  sheet.take(curves);
-  if (sheet.added > MOST_ADDED) load();
-  else repaint();
+  store.append(curves);
+  if (store.appendedCount > MAX_APPENDED) load();
+  else redraw();
 }
 
-const soon = throttled(pulse, PULSE_MS);
+const pollSoon = throttle(poll, EVENT_POLL_MS);
 
-function take(frame) {
+function onFrame(frame) {
   for (const event of frame.events ?? []) {
     sequence = event.sequence;
-    wantsMarks ||= MARKED.includes(event.kind);
+    needsMarks ||= MARK_EVENTS.includes(event.kind);
     if (event.kind === "state_changed") {
-      turn = 0;
-      pulse();
-    } else soon();
+      pollCount = 0;
+      poll();
+    } else pollSoon();
   }
   if (frame.at) sequence = Math.max(sequence, frame.at[page.dataset.topic] ?? 0);
 }
 
-if (place) {
-  listen();
-  for (const element of place.querySelectorAll(".curve")) adopt(element);
-  window.addEventListener("popstate", () => drawer.left() || location.reload());
+if (root) {
+  bindControls();
+  for (const element of root.querySelectorAll(".curve")) addChart(element);
+  window.addEventListener("popstate", () => drawer.closeOnBack() || location.reload());
   document.addEventListener("mouseup", () =>
     setTimeout(() => {
-      for (const chart of charts.values()) chart.isHeld = false;
+      for (const chart of charts.values()) chart.isPressed = false;
     }),
   );
   const redrawAll = () =>
     charts.forEach((chart) => {
       chart.destroy();
-      chart.paint();
+      chart.draw();
     });
   document.addEventListener("theme", redrawAll);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
 }
-follow(() => `/ws/events/?topic=${page.dataset.topic}&since=${sequence}`, take);
-setInterval(soon, QUIET_MS);
+subscribe(() => `/ws/events/?topic=${page.dataset.topic}&since=${sequence}`, onFrame);
+setInterval(pollSoon, POLL_MS);

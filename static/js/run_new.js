@@ -1,118 +1,119 @@
-// A new run: what is typed is checked by the server when the typing stops, and the form and the
-// YAML are drawn again in step.
-import { filterFields } from "./run_new/finding.js";
-import { drawEditor } from "./run_new/editor.js";
+// The form of a new run: the server checks it when the typing pauses, and renders the fields and
+// the YAML in step.
+import { filterFields } from "./run_new/field_search.js";
+import { drawEditor } from "./run_new/yaml_editor.js";
 
-const REST_MS = 400;
+const DEBOUNCE_MS = 400;
 const form = document.getElementById("new-run");
 let timer;
-let typed = 0;
-let asked = 0;
-let unfolded = [];
-let touched; // the field in which somebody typed last
-let resetting; // the address that goes back to its default with the next request
-// Something but names and what to compare with, which go along or are nothing to lose.
-let unsaved = "typed" in form.dataset;
-let leaving = false;
+let revision = 0;
+let checkedRevision = 0;
+let openDetails = [];
+let lastField; // the field that was edited last
+let resetField; // the field that the next request resets to its default
+// Whether there are changes to lose. Names and the run to compare with don't count.
+let hasUnsaved = "typed" in form.dataset;
+let isLeaving = false;
 
 form.addEventListener("input", (event) => {
-  if (!event.target.name) return; // the searches change nothing
-  typed += 1;
-  unsaved ||= !["slug", "title", "against"].includes(event.target.name);
-  touched = event.target;
+  if (!event.target.name) return; // search fields change nothing
+  revision += 1;
+  hasUnsaved ||= !["slug", "title", "against"].includes(event.target.name);
+  lastField = event.target;
   clearTimeout(timer);
-  timer = setTimeout(ask, REST_MS);
+  timer = setTimeout(requestCheck, DEBOUNCE_MS);
 });
 
-function ask() {
-  asked = typed;
+function requestCheck() {
+  checkedRevision = revision;
   htmx.trigger(form, "settled");
 }
 
-// "Back to default" submits the form where there is no script; here it goes along with the next
-// check.
+// "Back to default" submits the form without scripts; here it is sent with the next check.
 form.addEventListener("click", (event) => {
   const button = event.target.closest("button[name=reset]");
   if (!button) return;
   event.preventDefault();
-  resetting = button.value;
-  typed += 1;
-  unsaved = true;
-  touched = undefined;
+  resetField = button.value;
+  revision += 1;
+  hasUnsaved = true;
+  lastField = undefined;
   clearTimeout(timer);
-  ask();
+  requestCheck();
 });
 
 form.addEventListener("htmx:config:request", (event) => {
-  if (resetting) event.detail.ctx.request.body.set("reset", resetting);
+  if (resetField) event.detail.ctx.request.body.set("reset", resetField);
 });
 
-// An answer to what has changed since is left alone: it would put back what was typed before.
+// Ignore the response to an older revision: it would restore what was typed before.
 form.addEventListener("htmx:before:swap", (event) => {
-  if (typed !== asked) event.preventDefault();
-  unfolded = [...form.querySelectorAll("details[open]")].map((part) => part.id);
+  if (revision !== checkedRevision) event.preventDefault();
+  openDetails = [...form.querySelectorAll("details[open]")].map((element) => element.id);
 });
 
-// What the server has drawn counts, also where a box or a list was touched before; not where
-// somebody is just typing. Only fields that a person fills in are reset: a button's value says what
-// it does.
+// Set each field to the value that the server rendered, even if it was changed before; but not the
+// field in which the person is typing. Values of buttons stay.
 form.addEventListener("htmx:after:swap", () => {
-  // What is wrong is unfolded by the server.
-  for (const id of unfolded) document.getElementById(id)?.setAttribute("open", "");
+  // The server opens the sections with errors.
+  for (const id of openDetails) document.getElementById(id)?.setAttribute("open", "");
   for (const field of form.querySelectorAll("input, select, textarea")) {
-    if (field === touched || !field.name) continue;
+    if (field === lastField || !field.name) continue;
     if (field.type === "checkbox" || field.type === "radio") field.checked = field.defaultChecked;
     else if (field instanceof HTMLSelectElement)
       for (const option of field.options) option.selected = option.defaultSelected;
     else if (field.value !== field.defaultValue) field.value = field.defaultValue;
   }
   focusReset();
-  fold();
+  markDisabledFields();
   filterFields();
   drawEditor();
 });
 
-// The button is gone once its field is back at the default: the keyboard goes on at the field.
+// The reset button disappears with the reset, so move the focus to its field.
 function focusReset() {
-  if (!resetting) return;
-  const field = form.querySelector(`[data-knob="${CSS.escape(resetting)}"]`);
-  resetting = undefined;
+  if (!resetField) return;
+  const field = form.querySelector(`[data-knob="${CSS.escape(resetField)}"]`);
+  resetField = undefined;
   if (!form.contains(document.activeElement))
     field?.querySelector("input, select, textarea, summary")?.focus();
 }
 
-// Fields of a section whose switch is off.
-function fold() {
-  const off = [
+// Mark the fields of sections that are switched off.
+function markDisabledFields() {
+  const disabledSections = [
     ...form.querySelectorAll('.knob > label > input[type="checkbox"]:not(:checked)'),
   ].map((box) => `${box.name}.`);
   for (const knob of form.querySelectorAll("[data-knob]"))
     knob.toggleAttribute(
       "data-off",
-      off.some((start) => knob.dataset.knob.startsWith(start)),
+      disabledSections.some((start) => knob.dataset.knob.startsWith(start)),
     );
 }
 
 document.addEventListener("change", (event) => {
   if (!event.target.matches('input[type="checkbox"]')) return;
-  fold();
+  markDisabledFields();
   filterFields();
 });
-fold();
+markDisabledFields();
 filterFields();
 drawEditor();
 
-// What somebody typed is replaced by no card, and left by no link, unasked.
-const startOver = document.getElementById("start-over");
+// Ask before a preset or a link discards what was typed.
+const confirmDialog = document.getElementById("start-over");
 form.addEventListener("click", (event) => {
-  const card = event.target.closest(".presets a");
-  if (!card || !unsaved || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  const preset = event.target.closest(".presets a");
+  if (!preset || !hasUnsaved || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
-  startOver.querySelector("[data-preset]").textContent = card.querySelector("b").textContent;
-  startOver.querySelector("[data-replaces]").href = card.href;
-  startOver.showModal();
+  confirmDialog.querySelector("[data-preset]").textContent = preset.querySelector("b").textContent;
+  confirmDialog.querySelector("[data-replaces]").href = preset.href;
+  confirmDialog.showModal();
 });
-startOver.querySelector("[data-replaces]").addEventListener("click", () => (leaving = true));
-form.addEventListener("submit", () => (leaving = true));
-window.addEventListener("pageshow", () => (leaving = false));
-window.addEventListener("beforeunload", (event) => unsaved && !leaving && event.preventDefault());
+confirmDialog.querySelector("[data-replaces]").addEventListener("click", () => (isLeaving = true));
+form.addEventListener("submit", () => (isLeaving = true));
+window.addEventListener("pageshow", () => (isLeaving = false));
+window.addEventListener(
+  "beforeunload",
+  (event) => hasUnsaved && !isLeaving && event.preventDefault(),
+);

@@ -1,4 +1,4 @@
-// The page of a step: arrow keys go to the step before and after it.
+// The page of one step: the left and right arrow keys open the previous and the next step.
 import { onPageKey } from "./keys.js";
 
 onPageKey((key) => {

@@ -1,111 +1,114 @@
-// The list of runs: metrics follow the runs while it is open, cell by cell, so that ticks, focus
-// and the scroll stay where they are.
-import { follow, throttled } from "./stream.js";
-import { showHead } from "./ticks.js";
+// The list of runs: updates its metrics cell by cell, so that selection, focus and scroll position
+// stay; and keeps the selection across pages of the list.
+import { subscribe, throttle } from "./stream.js";
+import { updateHeader } from "./row_selection.js";
 
-const FOLLOWED = 20; // topics to a socket
-const SLOWEST_MS = 15000;
-const box = document.querySelector("[data-now]");
-const atWork = () => [...document.querySelectorAll("tr[data-topic]")];
+const MAX_TOPICS = 20; // topics of one WebSocket
+const POLL_MS = 15000;
+const list = document.querySelector("[data-now]");
+const activeRows = () => [...document.querySelectorAll("tr[data-topic]")];
 
-function take(fresh) {
-  const row = document.querySelector(`tr[data-run="${fresh.dataset.run}"]`);
+function updateRow(updated) {
+  const row = document.querySelector(`tr[data-run="${updated.dataset.run}"]`);
   if (!row) return;
-  for (const cell of fresh.querySelectorAll("[data-live]")) {
-    const old = row.querySelector(`[data-live="${cell.dataset.live}"]`);
-    // Our own server's fragment; what people wrote in it is escaped text.
-    if (old.innerHTML !== cell.innerHTML)
-      old.replaceChildren(...document.importNode(cell, true).childNodes);
+  for (const newCell of updated.querySelectorAll("[data-live]")) {
+    const cell = row.querySelector(`[data-live="${newCell.dataset.live}"]`);
+    // The fragment comes from our own server; text that people wrote is escaped.
+    if (cell.innerHTML !== newCell.innerHTML)
+      cell.replaceChildren(...document.importNode(newCell, true).childNodes);
   }
-  if (!fresh.dataset.topic) delete row.dataset.topic;
+  if (!updated.dataset.topic) delete row.dataset.topic;
 }
 
-const refresh = throttled(async () => {
-  const rows = atWork();
+const refresh = throttle(async () => {
+  const rows = activeRows();
   if (!rows.length || document.visibilityState !== "visible") return;
-  const answer = await fetch(
-    `${box.dataset.now}?${rows.map((row) => `run=${row.dataset.run}`).join("&")}`,
+  const response = await fetch(
+    `${list.dataset.now}?${rows.map((row) => `run=${row.dataset.run}`).join("&")}`,
   );
-  if (!answer.ok) return;
-  const page = new DOMParser().parseFromString(
-    `<table><tbody>${await answer.text()}</tbody></table>`,
+  if (!response.ok) return;
+  const parsed = new DOMParser().parseFromString(
+    `<table><tbody>${await response.text()}</tbody></table>`,
     "text/html",
   );
-  page.querySelectorAll("tr[data-run]").forEach(take);
+  parsed.querySelectorAll("tr[data-run]").forEach(updateRow);
 }, 2000);
 
-// Ticks go along from page to page of this list, and end with it. Those of other pages are told,
-// and sent with the form.
-const KEPT = "runs-ticked";
-const acts = document.getElementById("ticked");
-// What was ticked is done; what is refused stays ticked.
-if (document.querySelector(".note.success")) sessionStorage.removeItem(KEPT);
-const kept = () => JSON.parse(sessionStorage.getItem(KEPT) ?? "[]");
-// Neither back nor again.
-const isAnew = performance.getEntriesByType("navigation")[0]?.type === "navigate";
-const stays =
-  !isAnew || (document.referrer && new URL(document.referrer).pathname === location.pathname);
-let ticked = new Map(stays ? kept() : []);
+// The selection is kept across pages of this list, and cleared when the person leaves it. Selected
+// runs of other pages are named, and sent with the form.
+const SELECTION_KEY = "runs-ticked";
+const form = document.getElementById("ticked");
+// The action succeeded. After a refusal, the runs stay selected.
+if (document.querySelector(".note.success")) sessionStorage.removeItem(SELECTION_KEY);
+const readSelection = () => JSON.parse(sessionStorage.getItem(SELECTION_KEY) ?? "[]");
+// Not a reload, and not the back button.
+const isNavigation = performance.getEntriesByType("navigation")[0]?.type === "navigate";
+const keepsSelection =
+  !isNavigation || (document.referrer && new URL(document.referrer).pathname === location.pathname);
+let selected = new Map(keepsSelection ? readSelection() : []);
 
-function showTicks() {
+// Show which runs are selected, here and on other pages, and store the selection.
+function showSelection() {
   const boxes = new Map(
-    [...document.querySelectorAll('input[type="checkbox"][name="run"]')].map((one) => [
-      one.value,
-      one,
+    [...document.querySelectorAll('input[type="checkbox"][name="run"]')].map((box) => [
+      box.value,
+      box,
     ]),
   );
-  for (const [run, one] of boxes) one.checked = ticked.has(run);
-  const away = [...ticked].filter(([run]) => !boxes.has(run));
-  acts.querySelectorAll('input[type="hidden"][name="run"]').forEach((one) => one.remove());
-  for (const [run] of away)
-    acts.append(
+  for (const [run, box] of boxes) box.checked = selected.has(run);
+  const onOtherPages = [...selected].filter(([run]) => !boxes.has(run));
+  form.querySelectorAll('input[type="hidden"][name="run"]').forEach((box) => box.remove());
+  for (const [run] of onOtherPages)
+    form.append(
       Object.assign(document.createElement("input"), { type: "hidden", name: "run", value: run }),
     );
-  const words = acts.querySelector("[data-ticked]");
-  words.dataset.ticked ||= words.textContent;
-  words.textContent = ticked.size
-    ? `${ticked.size} run${ticked.size === 1 ? "" : "s"} selected`
-    : words.dataset.ticked;
-  const elsewhere = acts.querySelector("[data-elsewhere]");
-  elsewhere.textContent = away.length
-    ? `${away.length} on other pages: ${away.map(([, name]) => name).join(", ")}`
+  const label = form.querySelector("[data-ticked]");
+  label.dataset.ticked ||= label.textContent;
+  label.textContent = selected.size
+    ? `${selected.size} run${selected.size === 1 ? "" : "s"} selected`
+    : label.dataset.ticked;
+  const otherPages = form.querySelector("[data-elsewhere]");
+  otherPages.textContent = onOtherPages.length
+    ? `${onOtherPages.length} on other pages: ${onOtherPages.map(([, name]) => name).join(", ")}`
     : "";
-  elsewhere.title = elsewhere.textContent;
-  acts.querySelector("[data-untick]").hidden = !ticked.size;
-  acts.toggleAttribute("data-some", ticked.size > 0);
-  document.querySelectorAll("table.runs").forEach(showHead);
-  sessionStorage.setItem(KEPT, JSON.stringify([...ticked]));
+  otherPages.title = otherPages.textContent;
+  form.querySelector("[data-untick]").hidden = !selected.size;
+  form.toggleAttribute("data-some", selected.size > 0);
+  document.querySelectorAll("table.runs").forEach(updateHeader);
+  sessionStorage.setItem(SELECTION_KEY, JSON.stringify([...selected]));
 }
 
-if (acts) {
-  showTicks();
+if (form) {
+  showSelection();
   window.addEventListener("pageshow", () => {
-    // As other pages of the list left them; and the browser's own memory of boxes does not count.
-    ticked = new Map(kept());
-    showTicks();
+    // Other pages of the list may have changed the selection, and the browser may have restored
+    // older checkboxes.
+    selected = new Map(readSelection());
+    showSelection();
   });
   document.addEventListener("change", ({ target }) => {
     if (!target.matches('[name="run"]')) return;
-    if (target.checked) ticked.set(target.value, target.dataset.name);
-    else ticked.delete(target.value);
-    showTicks();
+    if (target.checked) selected.set(target.value, target.dataset.name);
+    else selected.delete(target.value);
+    showSelection();
   });
-  acts.querySelector("[data-untick]").addEventListener("click", () => {
-    ticked.clear();
-    showTicks();
+  form.querySelector("[data-untick]").addEventListener("click", () => {
+    selected.clear();
+    showSelection();
   });
 }
 
-if (box) {
-  const topics = atWork()
-    .slice(0, FOLLOWED)
+if (list) {
+  const topics = activeRows()
+    .slice(0, MAX_TOPICS)
     .map((row) => `topic=${row.dataset.topic}`);
-  // `at` comes with every connection: what was missed while it was away is fetched at once.
+  // Each connection starts with `at`: refresh, because events may have been missed.
   if (topics.length)
-    follow(
+    subscribe(
       () => `/ws/events/?${topics.join("&")}`,
       (frame) => (frame.events?.length || frame.at) && refresh(),
     );
-  // People's shares and ages move without events, and so does what is beyond the first twenty.
-  setInterval(refresh, SLOWEST_MS);
+  // Shares of human ratings and ages change without events, and only the first runs are subscribed
+  // to.
+  setInterval(refresh, POLL_MS);
 }

@@ -1,30 +1,30 @@
-// One WebSocket that comes back: exponential wait with jitter, asks for what was missed, tells the
-// page's dot.
-const FIRST_WAIT_MS = 500;
-const LONGEST_WAIT_MS = 15000;
-// Not signed in, not yours, malformed: trying again changes nothing.
-const FINAL_CODES = new Set([4401, 4403, 4404]);
+// A WebSocket that reconnects with exponential backoff and jitter, and shows its state in the
+// page's connection indicator.
+const MIN_DELAY_MS = 500;
+const MAX_DELAY_MS = 15000;
+// Not signed in, not allowed, or malformed: reconnecting changes nothing.
+const FATAL_CLOSE_CODES = new Set([4401, 4403, 4404]);
 const PING_MS = 20000;
-const WORDS = { live: "live", late: "catching up", offline: "offline" };
+const LABELS = { live: "live", late: "catching up", offline: "offline" };
 
-export function showConnection(state) {
+function showConnection(state) {
   const dot = document.querySelector("[data-connection]");
   if (!dot) return;
   dot.dataset.socket = "yes";
   dot.hidden = false;
   dot.dataset.state = state;
-  dot.textContent = WORDS[state];
+  dot.textContent = LABELS[state];
 }
 
-// `address()` is asked at every connect, so it can carry the newest ids; `take(frame)` gets each
-// decoded frame.
-export function follow(address, take) {
+// Connect, and reconnect when the connection is lost. `buildUrl()` is called for each connection,
+// so that it can contain the newest ids. `onFrame(frame)` receives each decoded frame.
+export function subscribe(buildUrl, onFrame) {
   let failures = 0;
   let socket;
   let timer;
 
   function connect() {
-    const url = new URL(address(), window.location.href);
+    const url = new URL(buildUrl(), window.location.href);
     url.protocol = url.protocol.replace("http", "ws");
     socket = new WebSocket(url);
     const ping = setInterval(
@@ -38,20 +38,19 @@ export function follow(address, take) {
     socket.addEventListener("message", (event) => {
       const frame = JSON.parse(event.data);
       if (frame.status) showConnection(frame.status === "live" ? "live" : "late");
-      take(frame);
+      onFrame(frame);
     });
     socket.addEventListener("close", (event) => {
       clearInterval(ping);
       showConnection("offline");
-      if (!FINAL_CODES.has(event.code)) again();
+      if (!FATAL_CLOSE_CODES.has(event.code)) scheduleReconnect();
     });
   }
 
-  function again() {
-    const wait =
-      Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** failures) * (0.5 + Math.random() / 2);
+  function scheduleReconnect() {
+    const delay = Math.min(MAX_DELAY_MS, MIN_DELAY_MS * 2 ** failures) * (0.5 + Math.random() / 2);
     failures += 1;
-    timer = setTimeout(connect, wait);
+    timer = setTimeout(connect, delay);
   }
 
   window.addEventListener("online", () => {
@@ -65,21 +64,22 @@ export function follow(address, take) {
   connect();
 }
 
-// Calls `act` at most once per `ms`, and once more when calls came meanwhile.
-export function throttled(act, ms) {
+// Return a function that calls `action` at most once per `ms`, and once more afterwards if it was
+// called in the meantime.
+export function throttle(action, ms) {
   let timer = null;
-  let wanted = false;
-  return function ask() {
+  let isPending = false;
+  return function call() {
     if (timer) {
-      wanted = true;
+      isPending = true;
       return;
     }
-    act();
+    action();
     timer = setTimeout(() => {
       timer = null;
-      if (wanted) {
-        wanted = false;
-        ask();
+      if (isPending) {
+        isPending = false;
+        call();
       }
     }, ms);
   };

@@ -1,6 +1,7 @@
-// Runs before the first paint, so a remembered theme never flashes. Classic script on purpose.
+// Applies the saved theme before the first paint, so that no other theme flashes. This is a classic
+// script because modules run later.
 (() => {
-  const remembered = localStorage.getItem("theme");
-  if (remembered === "light" || remembered === "dark")
-    document.documentElement.dataset.theme = remembered;
+  const savedTheme = localStorage.getItem("theme");
+  if (savedTheme === "light" || savedTheme === "dark")
+    document.documentElement.dataset.theme = savedTheme;
 })();

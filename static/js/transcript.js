@@ -1,54 +1,53 @@
-// A rollout's turns as they are said: chunks in, spans out. What anybody said is text, never
-// markup.
-const SHADES = 10;
+// Renders a rollout's turns from streamed chunks. All text is inserted as text, never as markup.
+const SHADE_COUNT = 10;
 
-function shade(logprobs) {
-  const mean = logprobs.reduce((sum, value) => sum + (value ?? 0), 0) / logprobs.length;
-  return `p${Math.min(SHADES - 1, Math.floor(Math.exp(Math.min(0, mean)) * SHADES))}`;
+function shadeClass(logprobs) {
+  const meanLogprob = logprobs.reduce((sum, value) => sum + (value ?? 0), 0) / logprobs.length;
+  return `p${Math.min(SHADE_COUNT - 1, Math.floor(Math.exp(Math.min(0, meanLogprob)) * SHADE_COUNT))}`;
 }
 
-function spanOf(text, name = "") {
-  const piece = document.createElement("span");
-  if (name) piece.className = name;
-  piece.textContent = text;
-  return piece;
+function createSpan(text, name = "") {
+  const span = document.createElement("span");
+  if (name) span.className = name;
+  span.textContent = text;
+  return span;
 }
 
-// The first `keep` characters (code points) of what a turn says; the rest is gone.
-function cut(words, keep) {
+// Keep the first `keep` characters (code points) of an element's text, and remove the rest.
+function truncate(container, keep) {
   let left = keep;
-  for (const piece of [...words.childNodes]) {
-    const points = [...piece.textContent];
-    if (!left && points.length) piece.remove();
-    else if (points.length > left) piece.textContent = points.slice(0, left).join("");
-    left = Math.max(0, left - points.length);
+  for (const span of [...container.childNodes]) {
+    const characters = [...span.textContent];
+    if (!left && characters.length) span.remove();
+    else if (characters.length > left) span.textContent = characters.slice(0, left).join("");
+    left = Math.max(0, left - characters.length);
   }
 }
 
 export class Transcript {
-  // `frame(role)` makes a turn's element and the place of its words; `byToken`: a shade for each
-  // token, not for each chunk.
-  constructor(place, { frame, byToken = false }) {
-    Object.assign(this, { place, frame, byToken, turns: [], caret: spanOf("", "caret") });
+  // `createTurn(role)` returns a turn's element and the element of its text, `{ element, words }`.
+  // With `byToken`, each token has a shade of its own; otherwise each chunk has one.
+  constructor(root, { createTurn, byToken = false }) {
+    Object.assign(this, { root, createTurn, byToken, turns: [], caret: createSpan("", "caret") });
     this.clear();
   }
 
   clear() {
-    this.place.replaceChildren();
+    this.root.replaceChildren();
     this.turns = [];
-    this.hasLostWords = false;
-    this.next = 0;
-    this.begin("assistant");
+    this.hasGaps = false;
+    this.nextToken = 0;
+    this.addTurn("assistant");
   }
 
-  begin(role) {
-    const turn = { role, ...this.frame(role) };
+  addTurn(role) {
+    const turn = { role, ...this.createTurn(role) };
     this.turns.push(turn);
-    this.place.append(turn.element);
+    this.root.append(turn.element);
     return turn;
   }
 
-  get last() {
+  get lastTurn() {
     return this.turns[this.turns.length - 1];
   }
 
@@ -56,51 +55,53 @@ export class Transcript {
     return this.turns[turn]?.words.textContent ?? "";
   }
 
-  take(chunk) {
-    const kinds = {
+  apply(chunk) {
+    const handlers = {
       started: () => this.clear(),
-      text: () => this.say(chunk),
-      turn: () => this.answer(chunk),
-      edit: () => this.change(chunk),
+      text: () => this.appendText(chunk),
+      turn: () => this.appendUserTurn(chunk),
+      edit: () => this.applyEdit(chunk),
       end: () => this.caret.remove(),
     };
-    kinds[chunk.t]?.();
+    handlers[chunk.t]?.();
   }
 
-  say(chunk) {
-    if (chunk.o === 0 && this.next > 0 && !chunk.e) this.clear();
-    if (chunk.o > this.next) this.hasLostWords = true;
-    this.next = chunk.o + chunk.n;
-    for (const piece of this.pieces(chunk)) this.last.words.append(piece);
-    this.last.words.append(this.caret);
+  appendText(chunk) {
+    if (chunk.o === 0 && this.nextToken > 0 && !chunk.e) this.clear();
+    if (chunk.o > this.nextToken) this.hasGaps = true;
+    this.nextToken = chunk.o + chunk.n;
+    for (const span of this.createSpans(chunk)) this.lastTurn.words.append(span);
+    this.lastTurn.words.append(this.caret);
   }
 
-  pieces(chunk) {
-    if (!chunk.lp?.length) return [spanOf(chunk.x)];
+  createSpans(chunk) {
+    if (!chunk.lp?.length) return [createSpan(chunk.x)];
     if (!this.byToken || chunk.w?.length !== chunk.lp.length)
-      return [spanOf(chunk.x, shade(chunk.lp))];
-    const points = [...chunk.x];
+      return [createSpan(chunk.x, shadeClass(chunk.lp))];
+    const characters = [...chunk.x];
     let at = 0;
     return chunk.w
-      .map((wide, n) => spanOf(points.slice(at, (at += wide)).join(""), shade([chunk.lp[n]])))
-      .filter((piece) => piece.textContent);
+      .map((width, n) =>
+        createSpan(characters.slice(at, (at += width)).join(""), shadeClass([chunk.lp[n]])),
+      )
+      .filter((span) => span.textContent);
   }
 
-  answer(chunk) {
-    this.next = chunk.o + chunk.n;
-    this.begin("user").words.append(spanOf(chunk.x));
-    this.begin("assistant").words.append(this.caret);
+  appendUserTurn(chunk) {
+    this.nextToken = chunk.o + chunk.n;
+    this.addTurn("user").words.append(createSpan(chunk.x));
+    this.addTurn("assistant").words.append(this.caret);
   }
 
-  change(chunk) {
-    this.next = chunk.o + chunk.n;
-    for (const gone of this.turns.splice(chunk.turn + 1)) gone.element.remove();
+  applyEdit(chunk) {
+    this.nextToken = chunk.o + chunk.n;
+    for (const removed of this.turns.splice(chunk.turn + 1)) removed.element.remove();
     while (this.turns.length <= chunk.turn)
-      this.begin(this.turns.length % 2 ? "user" : "assistant");
+      this.addTurn(this.turns.length % 2 ? "user" : "assistant");
     this.caret.remove();
-    cut(this.last.words, chunk.keep);
-    const typed = spanOf(chunk.x, "typed");
+    truncate(this.lastTurn.words, chunk.keep);
+    const typed = createSpan(chunk.x, "typed");
     if (chunk.by) typed.title = `Written by ${chunk.by}`;
-    this.last.words.append(typed, this.caret);
+    this.lastTurn.words.append(typed, this.caret);
   }
 }

@@ -1,109 +1,109 @@
-// Runs in every page before its own scripts: lists the controls, and counts what follows a click.
+// Runs in each page before its own scripts: lists the controls, and counts the effects of a click.
 (() => {
   const CONTROLS =
     "button, input[type=submit], input[type=button], input[type=reset], [role=button]";
-  const AGES = "time[data-age], [data-connection]"; // these change by themselves
+  const AGES = "time[data-age], [data-connection]"; // these change without a click
   const walked = { seen: 0, clicks: 0 };
-  const note = () => {
+  const countEffect = () => {
     walked.seen += 1;
   };
 
-  const frames = (count) =>
-    new Promise((done) =>
-      requestAnimationFrame(() => (count > 1 ? frames(count - 1).then(done) : done())),
+  const waitFrames = (count) =>
+    new Promise((resolve) =>
+      requestAnimationFrame(() => (count > 1 ? waitFrames(count - 1).then(resolve) : resolve())),
     );
-  // Two frames: what scrolling to the control fires is over then.
+  // After two frames, the events of scrolling to the control are over.
   walked.reset = async () => {
-    await frames(2);
+    await waitFrames(2);
     walked.seen = 0;
     walked.clicks = 0;
   };
   const isVisible = (node) =>
     node.checkVisibility({ visibilityProperty: true, opacityProperty: true }) &&
     node.getClientRects().length > 0;
-  // Hidden from everybody: the button that Enter in a field presses.
+  // Excludes the hidden button that Enter in a field presses.
   const isOffered = (node) =>
     !node.disabled &&
     node.getAttribute("aria-disabled") !== "true" &&
     !node.closest("[aria-hidden=true]");
-  const all = (within) =>
+  const visibleControls = (within) =>
     [...within.querySelectorAll(CONTROLS)].filter((node) => isOffered(node) && isVisible(node));
   const label = (node) =>
     (node.getAttribute("aria-label") || node.innerText || node.value || node.title || "")
       .trim()
       .replace(/\s+/g, " ")
       .slice(0, 60);
-  const marks = (node) =>
+  const dataAttributes = (node) =>
     [...node.attributes]
-      .filter((one) => one.name.startsWith("data-"))
-      .map((one) => one.name)
+      .filter((attribute) => attribute.name.startsWith("data-"))
+      .map((attribute) => attribute.name)
       .sort()
       .join(",");
 
-  function told(node, key) {
+  function describe(node, key) {
     const form = node.form;
-    const sends =
+    const isSubmit =
       !!form && form.method !== "dialog" && (node.type === "submit" || node.type === "image");
-    const action = sends
+    const action = isSubmit
       ? new URL(
           node.getAttribute("formaction") || form.getAttribute("action") || location.pathname,
           location.href,
         ).pathname
       : "";
-    const frame = !!node.closest(".rail, .top, dialog[data-keys-sheet], .tour");
+    const isSiteFrame = !!node.closest(".rail, .top, dialog[data-keys-sheet], .tour");
     return {
       key,
       label: label(node),
-      sends,
+      sends: isSubmit,
       action,
       name: node.name ? `${node.name}=${node.value}`.slice(0, 60) : "",
-      marks: marks(node),
-      frame,
+      marks: dataAttributes(node),
+      frame: isSiteFrame,
     };
   }
 
-  function keyed(within) {
+  function withKeys(within) {
     const counts = new Map();
-    return all(within).map((node) => {
-      const own = `${label(node)}|${marks(node)}|${node.name}|${node.value}`;
-      const number = counts.get(own) ?? 0;
-      counts.set(own, number + 1);
-      return [node, `${own}|${number}`];
+    return visibleControls(within).map((node) => {
+      const identity = `${label(node)}|${dataAttributes(node)}|${node.name}|${node.value}`;
+      const number = counts.get(identity) ?? 0;
+      counts.set(identity, number + 1);
+      return [node, `${identity}|${number}`];
     });
   }
 
-  const unfold = () =>
-    document.querySelectorAll("main details").forEach((one) => {
-      one.open = true;
+  const openDetails = () =>
+    document.querySelectorAll("main details").forEach((element) => {
+      element.open = true;
     });
   walked.controls = (within = document) => {
     if (!within) return [];
-    unfold();
-    return keyed(within).map(([node, key]) => told(node, key));
+    openDetails();
+    return withKeys(within).map(([node, key]) => describe(node, key));
   };
   walked.find = (key) => {
-    unfold();
+    openDetails();
     const open = document.querySelector("dialog[open]");
-    const found = keyed(open ?? document).find(([, own]) => own === key)?.[0];
-    // Open menus lie over each other: only the one that the control is in stays open.
-    document.querySelectorAll("details.menu").forEach((one) => {
-      if (!one.contains(found)) one.open = false;
+    const control = withKeys(open ?? document).find(([, identity]) => identity === key)?.[0];
+    // Open menus overlap: keep only the one with the control open.
+    document.querySelectorAll("details.menu").forEach((element) => {
+      if (!element.contains(control)) element.open = false;
     });
-    return found;
+    return control;
   };
   walked.links = () => {
-    unfold();
+    openDetails();
     return [...document.querySelectorAll("a[href]")]
       .filter(isVisible)
       .map((node) => new URL(node.getAttribute("href"), location.href).href);
   };
 
-  const goesAlone = (record) => {
+  const isAutomatic = (record) => {
     const node = record.target.nodeType === 1 ? record.target : record.target.parentElement;
     return !node || !!node.closest(AGES);
   };
   new MutationObserver((records) => {
-    if (records.some((record) => !goesAlone(record))) note();
+    if (records.some((record) => !isAutomatic(record))) countEffect();
   }).observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
   for (const kind of [
     "invalid",
@@ -116,7 +116,7 @@
     "scroll",
     "fullscreenchange",
   ]) {
-    document.addEventListener(kind, note, true);
+    document.addEventListener(kind, countEffect, true);
   }
   document.addEventListener(
     "click",
@@ -128,17 +128,17 @@
   document.addEventListener(
     "focusin",
     (event) => {
-      if (!event.target.closest(CONTROLS)) note();
+      if (!event.target.closest(CONTROLS)) countEffect();
     },
     true,
   );
-  addEventListener("pagehide", note);
+  addEventListener("pagehide", countEffect);
   const wrap = (owner, name) => {
-    const plain = owner?.[name];
-    if (plain)
-      owner[name] = function (...given) {
-        note();
-        return plain.apply(this, given);
+    const original = owner?.[name];
+    if (original)
+      owner[name] = function (...args) {
+        countEffect();
+        return original.apply(this, args);
       };
   };
   wrap(window, "fetch");

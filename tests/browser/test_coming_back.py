@@ -54,7 +54,7 @@ def test_a_restarted_server_over_an_edit_on_the_wall_and_large(web, visit_at, se
     speaker = Speaker(seeded["run"], "I am sorry about this and")
     large = visit_at(seeded["alice"], web.address).open(f"/live/{speaker.rollout.pk}/")
     wall = visit_at(seeded["bob"], web.address).open(f"/live/?run={seeded['run'].pk}")
-    card = f"#card-{speaker.rollout.pk} [data-said]"
+    card = f"#card-{speaker.rollout.pk} [data-reply-text]"
     for page, place in ((large, LARGE), (wall, card)):
         page.locator(place).get_by_text("this and").wait_for()
     web.kill()

@@ -105,7 +105,7 @@ def test_it_is_stopped_by_a_key(visit, seeded, speaker):
     window, page = opened(visit, seeded["alice"], speaker)
     with obeying(speaker):
         window.press("x")
-        page.locator("[data-told].good").wait_for()
+        page.locator("[data-status].good").wait_for()
         page.get_by_text("complete, stopped by a person").wait_for()
     assert page.locator("[data-acting]").is_hidden() and finished(speaker.rollout.pk)
 
@@ -120,7 +120,7 @@ def test_its_words_are_edited_and_it_goes_on_from_there(visit, seeded, speaker, 
         page.locator("textarea").fill("I am very sorry about your order")
         picture(page, f"editor-{scheme}")
         window.press("Control+Enter")
-        page.locator("[data-told].good").wait_for()
+        page.locator("[data-status].good").wait_for()
         speaker.say(" and thank you.")
         page.locator("[data-turns]").get_by_text("thank you.").wait_for()
     assert said(page) == "I am very sorry about your order and thank you."
@@ -177,7 +177,7 @@ def test_words_typed_are_kept_when_the_server_does_not_answer(visit, seeded, spe
         page.get_by_text("The server doesn’t respond").wait_for()
         page.context.set_offline(False)
         window.press("Control+Enter")
-        page.locator("[data-told].good").wait_for()
+        page.locator("[data-status].good").wait_for()
     assert Intervention.objects.filter(kind="edit").count() == 1
 
 

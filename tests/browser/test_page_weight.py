@@ -12,7 +12,7 @@ from tests.browser.rating import asking
 from tests.keeping import elsewhere
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-REQUESTS = 13  # page, styles and scripts; one is of the rating form alone
+REQUESTS = 14  # page, styles and scripts; one is of the rating form alone
 COLD_BYTES = 150_000
 WARM_BYTES = 20_000
 ADMINISTRATION_BYTES = 300_000

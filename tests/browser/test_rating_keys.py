@@ -124,7 +124,7 @@ def test_a_key_held_down_takes_one_answer(begun, eventually):
     page.keyboard.down("Enter")
     page.keyboard.up("Enter")
     assert (
-        "haven’t changed the order" in page.locator("[data-said]").inner_text()
+        "haven’t changed the order" in page.locator("[data-status]").inner_text()
         and asked.ratings() == []
     )
 

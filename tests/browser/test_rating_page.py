@@ -51,7 +51,7 @@ def test_an_answer_shows_as_taken_and_the_next_is_there_at_once(begun, eventuall
     first = item_on(page)
     window.press("4", "Enter")
     assert item_on(page) != first  # no wait: it was ready
-    assert "Saved: 4 stars." in page.locator("[data-said]").inner_text()
+    assert "Saved: 4 stars." in page.locator("[data-status]").inner_text()
     page.get_by_text("1 today · 1 this session").wait_for()
     assert eventually(asked.ratings)[0].item_id == int(first)
 
@@ -237,10 +237,10 @@ def test_the_same_item_decided_in_two_windows_is_decided_once(begun, eventually)
     window.press("c")
     page.keyboard.type("words of the first window")
     window.press("Escape", "1", "Enter")
-    page.wait_for_selector("[data-trouble]:not([hidden])")
-    trouble = page.locator("[data-trouble]")
-    assert "already rated" in trouble.inner_text()
-    assert trouble.locator("textarea").input_value() == "words of the first window"
+    page.wait_for_selector("[data-error]:not([hidden])")
+    error = page.locator("[data-error]")
+    assert "already rated" in error.inner_text()
+    assert error.locator("textarea").input_value() == "words of the first window"
     assert [r.answer for r in asked.ratings(item=rating.item)] == [{"stars": 5}]
 
 

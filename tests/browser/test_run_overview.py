@@ -164,7 +164,7 @@ def test_a_window_that_cannot_be_read_leaves_the_one_before(page, eventually):
     page.route("**/curves/**", lambda route: route.abort())
     page.locator("[data-zoom] [name=from_step]").fill("2")
     page.keyboard.press("Enter")
-    page.locator("[data-trouble]:visible").wait_for()
+    page.locator("[data-error]:visible").wait_for()
     assert asked(page) == {} and page.locator("[data-zoom] [name=from_step]").input_value() == ""
 
 

@@ -35,7 +35,7 @@ def test_a_reply_is_rated_by_ear_and_keyboard(visit, transactional_db, eventuall
     assert "Stars" in [heard.name for heard in told if heard.role == "radiogroup"]
     radios = [heard.name for heard in told if heard.role == "radio"]
     assert len(radios) == 5 and radios[0].startswith("1 star: ")
-    status = page.locator("[data-said]")
+    status = page.locator("[data-status]")
     assert status.get_attribute("role") == "status"
     assert status.get_attribute("aria-live") == "polite"
 

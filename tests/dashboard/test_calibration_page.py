@@ -71,10 +71,8 @@ def test_each_scorer_has_its_metrics_its_leanings_and_its_diagram(client, judged
 def test_it_is_fetched_again_as_it_was_asked_for_while_labels_come_in(client, new_run, bob, alice):
     run = new_run(rewards=[{"scorer": "sort"}], people={"per_group": 2, "deadline_s": 600})
     _, before = page(client, alice, run, "?scorer=sort&from=0")
-    assert (
-        f'data-again="5000" hx-get="{address(run, "run-calibration-now")}?scorer=sort&amp;from=0"'
-        in before
-    )
+    now = address(run, "run-calibration-now")
+    assert f'data-refresh-ms="5000" hx-get="{now}?scorer=sort&amp;from=0"' in before
     assert "No ratings yet" in before
     both_judge(run, bob, MIXED * 2)
     write_calibrations(run)
@@ -94,12 +92,12 @@ def test_what_was_refused_is_not_fetched_over(client, judged, alice):
     answer = client.post(
         address(judged), {"scorer": "sort", "trust0.accuracy": "2", "trust0.least": "20"}
     )
-    assert answer.status_code == 422 and "data-again" not in answer.content.decode()
+    assert answer.status_code == 422 and "data-refresh-ms" not in answer.content.decode()
 
 
 def test_a_page_without_scorers_has_nothing_to_wait_for(client, new_run, alice):
     run = new_run(rewards=[], people={"per_group": 2, "at_deadline": "drop"})
-    assert "data-again" not in page(client, alice, run)[1]
+    assert "data-refresh-ms" not in page(client, alice, run)[1]
 
 
 @pytest.mark.parametrize("query", ["?scorer=none", "?from=x", "?from=-1"])

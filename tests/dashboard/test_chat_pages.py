@@ -196,7 +196,7 @@ def test_two_versions_are_asked_the_same(alice, seeded):
     assert turns[0].prompt == [{"role": "user", "content": "Hello"}]
     html = answer.content.decode()
     assert "Where is my lamp?" in html
-    assert "data-again" in html
+    assert "data-refresh-ms" in html
     for turn in turns:
         said(turn, "the same" if turn.chat.place == 0 else f"by {turn.chat.weight_version.version}")
     html = alice.get(at("run-weights-answers-now", made.pk)).content.decode()

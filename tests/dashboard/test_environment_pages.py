@@ -216,7 +216,7 @@ def test_one_that_waits_for_its_reward_says_until_when_and_goes_on_being_fetched
     assert (
         "waits for its reward until" in shown
         and f"{until:%Y-%m-%d %H:%M:%S}" in shown
-        and "data-again" in shown
+        and "data-refresh-ms" in shown
     )
 
 
@@ -241,8 +241,8 @@ def test_who_steers_nothing_is_offered_no_token_that_names_something(
 
 
 def test_what_is_played_goes_on_being_fetched_and_what_ended_does_not(alice_client, maze):
-    assert "data-again" in page(alice_client, "episode", maze.episodes.get(state="policy").pk)
-    assert "data-again" not in page(alice_client, "episode", done(maze).pk)
+    assert "data-refresh-ms" in page(alice_client, "episode", maze.episodes.get(state="policy").pk)
+    assert "data-refresh-ms" not in page(alice_client, "episode", done(maze).pk)
 
 
 def test_a_long_episode_is_shown_in_pieces_and_a_long_text_when_asked(alice_client, maze):

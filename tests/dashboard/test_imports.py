@@ -151,7 +151,9 @@ def test_what_was_chosen_is_imported_and_the_page_follows(send, choose, page):
     one = send(lines(*ROWS))
     _, html = choose(one, "import", more_meta=["level"])
     assert (
-        one.state == State.WAITING and "waiting for a worker for" in html and "data-again" in html
+        one.state == State.WAITING
+        and "waiting for a worker for" in html
+        and "data-refresh-ms" in html
     )
     assert "Imports in progress" in page("tasksets")
     TasksetImport.objects.filter(pk=one.pk).update(

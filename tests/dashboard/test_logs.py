@@ -134,7 +134,7 @@ def test_a_link_to_a_line_shows_it_first(watched, page, run):
     lines = [say(f"said_{n}", run) for n in range(60)]
     shown = text(watched, page, before=str(lines[3].pk + 1))
     assert shown.index(f'id="line-{lines[3].pk}"') < shown.index(f'id="line-{lines[2].pk}"')
-    assert "said_4<" not in shown and "data-again" not in shown
+    assert "said_4<" not in shown and "data-refresh-ms" not in shown
 
 
 def test_a_file_of_lines_says_all_of_them_as_json(watched, page, run):

@@ -167,7 +167,7 @@ def test_a_preview_is_asked_for_and_shown_with_control_tokens_marked(alice_clien
     assert alice_client.post(ask, said).status_code == 302
     made = TemplatePreview.objects.get()
     assert [message["content"] for message in made.messages] == ["Hi\n<b>", "Yo"]
-    assert "data-again" in alice_client.get(page).content.decode()
+    assert "data-refresh-ms" in alice_client.get(page).content.decode()
     pieces = [["<|user|>", True], ["Hi <b>", False]]
     TemplatePreview.objects.update(state="done", pieces=pieces, tokens=3)
     html = alice_client.get(page).content.decode()

@@ -44,7 +44,7 @@ def test_a_prompt_is_asked_and_its_reply_is_shown(owner, alice, policy):
     assert (turn.temperature, turn.max_tokens) == (0.5, 20)
     assert (turn.chat.policy, turn.chat.by, turn.chat.weight_version) == (policy, alice, None)
     html = owner.get(at(policy)).content.decode()
-    assert "Waiting for an engine" in html and "again.js" in html
+    assert "Waiting for an engine" in html and "auto_refresh.js" in html
     ended(turn, reply="I am **sorry** <script>")
     html = owner.get(at(policy, "policy-prompt-now")).content.decode()
     assert "<strong>sorry</strong>" in html and "&lt;script&gt;" in html

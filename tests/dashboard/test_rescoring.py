@@ -77,7 +77,7 @@ def test_asking_leads_to_the_new_set(alice_client, seeded):
     page = html(alice_client, answer["Location"])
     assert (
         "0 of 8 groups scored · waiting for a scorer for" in page
-        and "data-again" in page
+        and "data-refresh-ms" in page
         and "Stop scoring" in page
     )
     assert "Train on new rewards" not in page
@@ -109,7 +109,9 @@ def test_the_comparison_says_who_changed_and_by_how_much(alice_client, seeded):
         0
     ].fate == "lower"
     assert reverse("rollout", args=[rows[0].rollout_id]) in page and "Train on new rewards" in page
-    assert "data-again" not in page and 'class="spread"' in page and 'class="beforeafter"' in page
+    assert (
+        "data-refresh-ms" not in page and 'class="spread"' in page and 'class="beforeafter"' in page
+    )
 
 
 def test_metrics_are_those_of_the_rows(alice_client, seeded):

@@ -80,7 +80,7 @@ def test_what_is_typed_becomes_a_trial_that_waits_for_a_scorer(bench, ask, alice
     assert trial.replies == [{"text": r"\boxed{0.5}"}]
     page = html(bench, address("test-bench-trial", trial.pk))
     assert "waiting for a scorer" in page and "No scorer is running" in page
-    assert "data-again" in page and "Half?\nReally?" in page and r"\boxed{0.5}" in page
+    assert "data-refresh-ms" in page and "Half?\nReally?" in page and r"\boxed{0.5}" in page
     assert AuditEntry.objects.filter(action="scorer tried", by=alice).exists()
 
 

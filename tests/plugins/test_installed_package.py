@@ -123,7 +123,7 @@ def test_a_person_rates_with_the_installed_form_and_the_reward_is_its_value(
     html = client.post(reverse("rate-next")).content.decode()
     assert "How good is this reply?" in html and html.count('name="point"') == 3
     script = client.get(reverse("rating-form-script", args=["number_scale"]))
-    assert "export function begin(article)" in script.content.decode()
+    assert "export function createForm(article)" in script.content.decode()
 
     slot = Slot.objects.get(rater=bob, state="held")
     said = {

@@ -153,7 +153,7 @@ def test_a_form_that_is_gone_refuses_answers_and_gives_no_value(install, plan):
     [
         ("item.html", "{% nonsense %}", "item.html is not a template"),
         ("item.html", None, "item.html cannot be read"),
-        ("form.js", "begin()", "form.js does not export a function begin"),
+        ("form.js", "createForm()", "form.js does not export a function createForm"),
         ("form.py", '"""None."""\n', "must define one subclass of Form"),
     ],
 )

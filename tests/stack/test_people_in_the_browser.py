@@ -174,7 +174,7 @@ def typing(page: Page, key: str, words: str) -> bool:
         return False
     page.locator("[data-editor] textarea").fill(words)
     page.keyboard.press("Control+Enter")
-    page.locator("[data-told].good").wait_for()
+    page.locator("[data-status].good").wait_for()
     return True
 
 

@@ -155,7 +155,7 @@ class Form(ABC):
 
     @cached_property
     def script(self) -> str:
-        """Return the JavaScript module whose `begin(article, desk)` drives the item."""
+        """Return the JavaScript module whose `createForm(article, page)` drives the item."""
         return (self.folder / SCRIPT).read_text(encoding="utf-8")
 
 

@@ -104,7 +104,7 @@ class MissingForm(Form):
         self.name = name
         self.summary = "not installed"
         self.template = Template(MISSING)
-        self.script = "export { begin } from '/static/js/rate/missing.js';\n"
+        self.script = "export { createForm } from '/static/js/rate/missing_form.js';\n"
         self._why = why
 
     def parse(self, *_: object, **__: object) -> Answer:
@@ -141,8 +141,8 @@ def _problems_of_form(form: Form) -> Iterator[str]:
     try:
         if not isinstance(form.template, Template):
             yield "template must not be set: write item.html"
-        if "export function begin(" not in form.script:
-            yield f"{SCRIPT} does not export a function begin(article, desk)"
+        if "export function createForm(" not in form.script:
+            yield f"{SCRIPT} does not export a function createForm(article, page)"
     except OSError as error:
         yield f"{error.filename} cannot be read: {error.strerror}"
     except TemplateSyntaxError as error:

@@ -63,7 +63,7 @@ def save_stars(request: SignedInRequest, rollout: int) -> HttpResponse:
 
 
 def _refusal(rollout: int, error: NotRatable) -> HttpResponse:
-    """Return a 409 in words; for a reply that is still being written it tells rate.js to retry."""
+    """Return a 409 in words; for a reply that is still being written it tells stars.js to retry."""
     if isinstance(error, NotHeld | EnoughRated | UsedForAnother):
         return HttpResponse(str(error), status=409, content_type="text/plain")
     rollout_row = Rollout.objects.get(pk=rollout)

@@ -1,12 +1,12 @@
-// What runs inside the sandbox for functions of JavaScript: this file's text is given to a bare
-// interpreter there. Reads JSON, `code` and `calls` ([function, arguments, {}]); writes a line with
-// what each call gave.
+// Runs inside the sandbox and calls functions of submitted JavaScript code. The text of this file
+// is passed to a bare interpreter there. It reads JSON with `code` and `calls` ([function,
+// arguments, {}]) and writes one line with the result of each call.
 "use strict";
 const fs = require("fs");
 const vm = require("vm");
 
 const request = JSON.parse(fs.readFileSync(0, "utf8"));
-process.stdout.write = () => true; // what the code prints is no answer
+process.stdout.write = () => true; // ignore what the code prints
 process.stderr.write = () => true;
 Object.assign(globalThis, { require, module: { exports: {} }, exports: {} });
 
@@ -20,7 +20,7 @@ function describeError(error) {
   }
 }
 
-// What JSON has no form for becomes an object with the key "$", as values.py reads it.
+// Values that JSON can't represent become objects with the key "$", which values.py reads.
 function encode(value) {
   if (value === undefined || value === null) return null;
   if (typeof value === "bigint")
@@ -34,17 +34,17 @@ function encode(value) {
   if (Array.isArray(value) || ArrayBuffer.isView(value)) return Array.from(value, encode);
   if (value instanceof Set) return { $: "set", v: Array.from(value, encode) };
   if (value instanceof Map)
-    return { $: "dict", v: Array.from(value, ([key, part]) => [encode(key), encode(part)]) };
+    return { $: "dict", v: Array.from(value, ([key, item]) => [encode(key), encode(item)]) };
   if (typeof value.toJSON === "function") return encode(value.toJSON());
   const pairs = Object.entries(value).filter(
-    ([, part]) => part !== undefined && typeof part !== "function",
+    ([, item]) => item !== undefined && typeof item !== "function",
   );
-  return Object.fromEntries(pairs.map(([key, part]) => [key, encode(part)]));
+  return Object.fromEntries(pairs.map(([key, item]) => [key, encode(item)]));
 }
 
 function findFunction(name) {
   try {
-    // Top-level const and let are no properties of the global object.
+    // Top-level const and let are not properties of the global object.
     return vm.runInThisContext(name);
   } catch {
     return globalThis.module.exports[name];
@@ -72,4 +72,4 @@ function callAll() {
 }
 
 fs.writeSync(1, "\n" + JSON.stringify(callAll()) + "\n");
-process.reallyExit(0); // whatever the code left to be done at the end is not done
+process.reallyExit(0); // without running what the code has scheduled

@@ -1,19 +1,18 @@
-// A chart as a picture: drawn again at a size of its own, with axes, its title and what its lines
-// are.
-import { resolved } from "../canvas.js";
+// Saves a chart as a PNG image, rendered at a fixed size with axes, title and legend.
+import { resolveColor } from "../chart_style.js";
 
 const WIDTH = 960,
   HEIGHT = 400,
-  HEAD = 44,
-  ROW = 18,
-  EDGE = 16;
+  HEADER = 44,
+  ROW_HEIGHT = 18,
+  MARGIN = 16;
 
-export async function download(chart, words, name) {
-  const box = document.createElement("div");
-  box.className = "offstage";
-  document.body.append(box);
-  const { series, bands, data } = chart.drawn();
-  const plot = await new Promise((ready) => {
+export async function downloadPng(chart, description, name) {
+  const container = document.createElement("div");
+  container.className = "offstage";
+  document.body.append(container);
+  const { series, bands, data } = chart.layout();
+  const plot = await new Promise((resolve) => {
     const options = chart.options(
       series,
       bands,
@@ -23,79 +22,79 @@ export async function download(chart, words, name) {
     new uPlot(
       { ...options, cursor: { show: false }, hooks: { draw: options.hooks.draw } },
       data,
-      (made, init) => {
-        box.append(made.root);
+      (chartPlot, init) => {
+        container.append(chartPlot.root);
         init();
-        requestAnimationFrame(() => ready(made));
+        requestAnimationFrame(() => resolve(chartPlot));
       },
     );
   });
-  // The smoothed over the raw; a line alone is what the title says.
-  const lines = new Map(
+  // Smoothed lines have the same label as raw ones, which they replace. A chart with a single line
+  // needs no legend, so its label is empty.
+  const legend = new Map(
     series
-      .filter((one) => chart.words.get(one.label))
-      .map((one) => [chart.words.get(one.label), one.stroke]),
+      .filter((line) => chart.labels.get(line.label))
+      .map((line) => [chart.labels.get(line.label), line.stroke]),
   );
-  const picture = compose(plot.ctx.canvas, chart.title, words, lines);
+  const image = renderImage(plot.ctx.canvas, chart.title, description, legend);
   plot.destroy();
-  box.remove();
+  container.remove();
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(await new Promise((done) => picture.toBlob(done)));
+  link.href = URL.createObjectURL(await new Promise((resolve) => image.toBlob(resolve)));
   link.download = `${name}.png`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-function compose(drawing, title, words, lines) {
+function renderImage(chartCanvas, title, description, legend) {
   const scale = devicePixelRatio,
-    picture = document.createElement("canvas"),
-    ctx = picture.getContext("2d");
-  const pieces = [
-    { words: title, font: `600 ${15 * scale}px system-ui, sans-serif`, ink: resolved("ink") },
+    image = document.createElement("canvas"),
+    ctx = image.getContext("2d");
+  const labels = [
+    { text: title, font: `600 ${15 * scale}px system-ui, sans-serif`, color: resolveColor("ink") },
   ];
-  for (const [line, ink] of lines)
-    pieces.push({ words: line, font: `${12 * scale}px system-ui, sans-serif`, ink });
-  for (const word of words.split(" "))
-    pieces.push({
-      words: word,
+  for (const [line, color] of legend)
+    labels.push({ text: line, font: `${12 * scale}px system-ui, sans-serif`, color });
+  for (const part of description.split(" "))
+    labels.push({
+      text: part,
       font: `${12 * scale}px system-ui, sans-serif`,
-      ink: resolved("quiet"),
+      color: resolveColor("quiet"),
       isWord: true,
     });
-  const rows = placed(ctx, pieces, drawing.width, scale),
-    head = (HEAD + (rows.length - 1) * ROW) * scale;
-  picture.width = drawing.width + 2 * EDGE * scale;
-  picture.height = drawing.height + head + EDGE * scale;
-  ctx.fillStyle = resolved("sheet");
-  ctx.fillRect(0, 0, picture.width, picture.height);
+  const rows = layOutRows(ctx, labels, chartCanvas.width, scale),
+    headerHeight = (HEADER + (rows.length - 1) * ROW_HEIGHT) * scale;
+  image.width = chartCanvas.width + 2 * MARGIN * scale;
+  image.height = chartCanvas.height + headerHeight + MARGIN * scale;
+  ctx.fillStyle = resolveColor("sheet");
+  ctx.fillRect(0, 0, image.width, image.height);
   ctx.textBaseline = "middle";
   rows.forEach((row, n) =>
-    row.forEach(({ words: piece, font, ink, x }) => {
-      Object.assign(ctx, { font, fillStyle: ink });
-      ctx.fillText(piece, EDGE * scale + x, (HEAD / 2 + n * ROW) * scale);
+    row.forEach(({ text: label, font, color, x }) => {
+      Object.assign(ctx, { font, fillStyle: color });
+      ctx.fillText(label, MARGIN * scale + x, (HEADER / 2 + n * ROW_HEIGHT) * scale);
     }),
   );
-  ctx.drawImage(drawing, EDGE * scale, head);
-  return picture;
+  ctx.drawImage(chartCanvas, MARGIN * scale, headerHeight);
+  return image;
 }
 
-// Returns the pieces of text in rows no wider than the drawing, each piece with its place in its
-// row.
-function placed(ctx, pieces, wide, scale) {
+// Arrange the labels in rows no wider than the chart, and give each its x position.
+function layOutRows(ctx, labels, maxWidth, scale) {
   const rows = [[]];
   let x = 0,
-    last;
-  for (const piece of pieces) {
-    ctx.font = piece.font;
-    const width = ctx.measureText(piece.words).width;
-    let at = x ? x + (piece.isWord && last.isWord ? 4 : 12) * scale : 0;
-    if (at && at + width > wide) {
+    previous;
+  for (const label of labels) {
+    ctx.font = label.font;
+    const width = ctx.measureText(label.text).width;
+    let at = x ? x + (label.isWord && previous.isWord ? 4 : 12) * scale : 0;
+    if (at && at + width > maxWidth) {
       rows.push([]);
       at = 0;
     }
-    rows.at(-1).push({ ...piece, x: at });
+    rows.at(-1).push({ ...label, x: at });
     x = at + width;
-    last = piece;
+    previous = label;
   }
   return rows;
 }

@@ -1,157 +1,162 @@
-// The judging page of a blind arena: one pair on the stage, the next ready behind it. A vote shows
-// as taken at once; the outbox sees to it that the server has it once.
+// The voting page of a blind arena: shows one pair at a time and prefetches the next. A vote is
+// shown as saved immediately; the outbox makes sure that the server saves it exactly once.
 import { onPageKey } from "../keys.js";
 import { Outbox, post } from "../outbox.js";
-import * as difference from "./difference.js";
+import { initPairDiff } from "./pair_diff.js";
 
-const AHEAD = 2; // pairs ready behind the one on the stage
-const MOST_BACK = 10;
-const WORDS_SHOWN_MS = 6000;
-const LOOK_AGAIN_MS = 4000;
-const VOTES = { first: "left", second: "right", tie: "tie", both_bad: "bad" };
-const WORDS = { left: "A is better", right: "B is better", tie: "a tie", bad: "both are bad" };
-const desk = document.querySelector("[data-desk]");
-const find = (selector, root = desk) => root.querySelector(selector);
+const PREFETCH_COUNT = 2; // pairs to load ahead
+const MAX_UNDO = 10;
+const MESSAGE_MS = 6000;
+const RETRY_MS = 4000;
+const CHOICE_BY_ACTION = { first: "left", second: "right", tie: "tie", both_bad: "bad" };
+const CHOICE_LABELS = {
+  left: "A is better",
+  right: "B is better",
+  tie: "a tie",
+  bad: "both are bad",
+};
+const page = document.querySelector("[data-desk]");
+const find = (selector, root = page) => root.querySelector(selector);
 const stage = find("[data-stage]");
-const keys = JSON.parse(desk.dataset.keys); // key → action, as on the rating page
-const outbox = new Outbox(`arena-${desk.dataset.arena}`, onResult);
-const ahead = []; // articles
-const HISTORY = `arena:${document.body.dataset.user}:${desk.dataset.arena}:history`;
-// { uuid, pair, choice, back }, the newest last.
-const decided = JSON.parse(sessionStorage.getItem(HISTORY) ?? "[]");
-const switches = new WeakMap(); // article → what turns its differences, made once
-const left = new Map(); // uuid → its article, while this page lives
-const of = Number(desk.dataset.of);
-let today = Number(desk.dataset.today) + outbox.everything().length;
-let own = Number(desk.dataset.own) + outbox.everything().length;
-let shown = null;
-let turnDifference = null; // shows or hides the differing words of the pair on the stage
-let spent = 0; // ms in a visible tab
-let since = 0;
-let fetching = false;
-let isAnswered = true;
-let fading = 0;
-let looking = 0;
+const keys = JSON.parse(page.dataset.keys); // key → action, as on the rating page
+const outbox = new Outbox(`arena-${page.dataset.arena}`, handleOutboxEvent);
+const queue = []; // articles of the next pairs
+const HISTORY_KEY = `arena:${document.body.dataset.user}:${page.dataset.arena}:history`;
+// { uuid, pair, choice, undoUuid }, oldest first.
+const votes = JSON.parse(sessionStorage.getItem(HISTORY_KEY) ?? "[]");
+const diffToggles = new WeakMap(); // article → function that toggles its marked differences
+const votedArticles = new Map(); // uuid → the article of the vote, until the page is left
+const pairCount = Number(page.dataset.of);
+let today = Number(page.dataset.today) + outbox.allEntries().length;
+let total = Number(page.dataset.own) + outbox.allEntries().length;
+let current = null;
+let toggleDiff = null; // toggles the marked differences of the current pair
+let pastMs = 0; // ms for which the current pair was visible, before visibleSince
+let visibleSince = 0;
+let isFetching = false;
+let isReachable = true;
+let messageTimer = 0;
+let retryTimer = 0;
 
-/* words */
+/* messages */
 
-function say(words, canUndo = false) {
-  find("[data-words]").textContent = words;
+function showMessage(message, canUndo = false) {
+  find("[data-words]").textContent = message;
   find("[data-back]").hidden = !canUndo;
-  clearTimeout(fading);
-  fading = setTimeout(() => {
+  clearTimeout(messageTimer);
+  messageTimer = setTimeout(() => {
     find("[data-words]").textContent = "";
     find("[data-back]").hidden = true;
-  }, WORDS_SHOWN_MS);
+  }, MESSAGE_MS);
 }
 
-function trouble(words, ...more) {
-  const place = find("[data-trouble]");
-  place.replaceChildren(words, ...more);
-  place.hidden = !words;
+function showError(message, ...nodes) {
+  const box = find("[data-error]");
+  box.replaceChildren(message, ...nodes);
+  box.hidden = !message;
 }
 
-function count(by = 0) {
-  today = Math.max(0, today + by);
-  own = Math.max(0, own + by);
-  const rest = Math.max(0, of - own);
+function updateCounts(delta = 0) {
+  today = Math.max(0, today + delta);
+  total = Math.max(0, total + delta);
+  const remaining = Math.max(0, pairCount - total);
   find("[data-counts]").textContent =
-    `${today.toLocaleString("en")} today · ${own.toLocaleString("en")} total · ${rest.toLocaleString("en")} remaining`;
+    `${today.toLocaleString("en")} today · ${total.toLocaleString("en")} total · ${remaining.toLocaleString("en")} remaining`;
 }
 
-function showOutbox() {
-  const many = outbox.waiting().length;
+function showUnsent() {
+  const count = outbox.waiting().length;
   const line = find("[data-outbox]");
-  line.hidden = !many || !outbox.hasFailed;
-  line.textContent = `${many} vote${many === 1 ? "" : "s"} not sent yet. Your browser sends ${many === 1 ? "it" : "them"} when the server responds.`;
+  line.hidden = !count || !outbox.hasFailed;
+  line.textContent = `${count} vote${count === 1 ? "" : "s"} not sent yet. Your browser sends ${count === 1 ? "it" : "them"} when the server responds.`;
 }
 
-function showWaiting() {
+function showWaitingMessage() {
   const line = find("[data-waiting]", stage);
   if (line)
     line.textContent =
-      outbox.hasFailed || !isAnswered ? "Waiting for the server…" : "Loading the next pair…";
+      outbox.hasFailed || !isReachable ? "Waiting for the server…" : "Loading the next pair…";
 }
 
-function signedOut() {
+function showSignedOut() {
   const link = Object.assign(document.createElement("a"), {
     className: "link",
     textContent: "Log in",
-    href: `${desk.dataset.login}?next=${encodeURIComponent(location.pathname)}`,
+    href: `${page.dataset.login}?next=${encodeURIComponent(location.pathname)}`,
   });
-  trouble(
+  showError(
     "You are signed out. Your browser keeps your votes and sends them after you log in. ",
     link,
   );
 }
 
-/* the stage */
+/* the current pair */
 
-// Our own server's fragments; model output in them is escaped, and nothing in them runs.
-async function read(answer) {
-  const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const taken = (selector) =>
-    [...parsed.querySelectorAll(selector)].map((one) => document.importNode(one, true));
-  return { pairs: taken("[data-pair]"), end: taken("[data-nothing]")[0] };
+// The fragments come from our own server; model output in them is escaped, and no scripts run.
+async function parseFragment(response) {
+  const parsed = new DOMParser().parseFromString(await response.text(), "text/html");
+  const select = (selector) =>
+    [...parsed.querySelectorAll(selector)].map((element) => document.importNode(element, true));
+  return { pairs: select("[data-pair]"), end: select("[data-nothing]")[0] };
 }
 
-function put(article) {
-  shown = article;
-  turnDifference = switches.get(article) ?? difference.begin(article);
-  switches.set(article, turnDifference);
-  spent = 0;
-  since = document.hidden ? 0 : performance.now();
+function showPair(article) {
+  current = article;
+  toggleDiff = diffToggles.get(article) ?? initPairDiff(article);
+  diffToggles.set(article, toggleDiff);
+  pastMs = 0;
+  visibleSince = document.hidden ? 0 : performance.now();
   stage.replaceChildren(article);
   find("[data-deck]").hidden = false;
   if (window.scrollY) window.scrollTo(0, 0);
   article.focus({ preventScroll: true });
 }
 
-function advance() {
-  shown = null;
-  const next = ahead.shift();
-  if (next) put(next);
+function showNext() {
+  current = null;
+  const next = queue.shift();
+  if (next) showPair(next);
   else {
     stage.replaceChildren(
       Object.assign(document.createElement("p"), { className: "waiting quiet" }),
     );
     stage.firstChild.dataset.waiting = "";
-    showWaiting();
+    showWaitingMessage();
     find("[data-deck]").hidden = true;
   }
-  fill();
+  fetchPairs();
 }
 
-function held() {
-  const here = [shown, ...ahead].filter(Boolean).map((article) => article.dataset.pair);
-  return [...here, ...outbox.everything().map((entry) => entry.body.pair)];
+function heldPairs() {
+  const onPage = [current, ...queue].filter(Boolean).map((article) => article.dataset.pair);
+  return [...onPage, ...outbox.allEntries().map((entry) => entry.body.pair)];
 }
 
-async function fill() {
-  const missing = AHEAD - ahead.length + (shown ? 0 : 1);
-  if (fetching || missing < 1) return;
-  fetching = true;
-  clearTimeout(looking);
-  const heldPairs = held();
+async function fetchPairs() {
+  const missing = PREFETCH_COUNT - queue.length + (current ? 0 : 1);
+  if (isFetching || missing < 1) return;
+  isFetching = true;
+  clearTimeout(retryTimer);
+  const requested = heldPairs();
   try {
-    const query = new URLSearchParams({ count: missing, held: heldPairs.slice(0, 40).join(",") });
-    const answer = await fetch(`${desk.dataset.next}?${query}`, { redirect: "error" });
-    if (answer.status === 401) return signedOut();
-    if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
-    isAnswered = true;
-    const { pairs, end } = await read(answer);
-    const present = new Set([...heldPairs, ...held(), ...decided.map((one) => one.pair)]);
-    for (const article of pairs.filter((one) => !present.has(one.dataset.pair))) {
-      if (shown) ahead.push(article);
-      else put(article);
+    const query = new URLSearchParams({ count: missing, held: requested.slice(0, 40).join(",") });
+    const response = await fetch(`${page.dataset.next}?${query}`, { redirect: "error" });
+    if (response.status === 401) return showSignedOut();
+    if (!response.ok) throw new Error(`the server answered ${response.status}`);
+    isReachable = true;
+    const { pairs, end } = await parseFragment(response);
+    const known = new Set([...requested, ...heldPairs(), ...votes.map((vote) => vote.pair)]);
+    for (const article of pairs.filter((pair) => !known.has(pair.dataset.pair))) {
+      if (current) queue.push(article);
+      else showPair(article);
     }
-    if (end && !shown) showEnd(end);
+    if (end && !current) showEnd(end);
   } catch {
-    isAnswered = false;
-    looking = setTimeout(fill, LOOK_AGAIN_MS);
+    isReachable = false;
+    retryTimer = setTimeout(fetchPairs, RETRY_MS);
   } finally {
-    fetching = false;
-    showWaiting();
+    isFetching = false;
+    showWaitingMessage();
   }
 }
 
@@ -160,119 +165,121 @@ function showEnd(end) {
   find("[data-deck]").hidden = true;
 }
 
-/* voting, taking back */
+/* voting and undoing */
 
-function keep() {
-  for (const old of decided.splice(0, Math.max(0, decided.length - MOST_BACK)))
-    left.delete(old.uuid);
-  sessionStorage.setItem(HISTORY, JSON.stringify(decided));
+function saveVotes() {
+  for (const old of votes.splice(0, Math.max(0, votes.length - MAX_UNDO)))
+    votedArticles.delete(old.uuid);
+  sessionStorage.setItem(HISTORY_KEY, JSON.stringify(votes));
 }
 
-function vote(choice) {
-  if (!shown) return;
+function sendVote(choice) {
+  if (!current) return;
   const uuid = crypto.randomUUID();
-  const pair = shown.dataset.pair;
+  const pair = current.dataset.pair;
   const body = {
     client_uuid: uuid,
     pair,
     choice,
-    milliseconds: Math.round(spent + (since ? performance.now() - since : 0)),
+    milliseconds: Math.round(pastMs + (visibleSince ? performance.now() - visibleSince : 0)),
   };
-  decided.push({ uuid, pair, choice });
-  left.set(uuid, shown);
-  keep();
-  count(1);
-  trouble("");
-  outbox.put({ uuid, url: desk.dataset.vote, body });
-  advance();
-  say(`Saved: ${WORDS[choice]}.`, true);
+  votes.push({ uuid, pair, choice });
+  votedArticles.set(uuid, current);
+  saveVotes();
+  updateCounts(1);
+  showError("");
+  outbox.add({ uuid, url: page.dataset.vote, body });
+  showNext();
+  showMessage(`Saved: ${CHOICE_LABELS[choice]}.`, true);
 }
 
-// The last vote does not stand; its pair is on the stage again.
-function bringBack(last, article) {
-  decided.splice(decided.indexOf(last), 1);
-  left.delete(last.uuid);
-  keep();
-  count(-1);
-  if (shown) ahead.unshift(shown);
-  put(article);
-  say(`Undone: ${WORDS[last.choice]}.`);
+// Show the pair of an undone vote again.
+function restorePair(last, article) {
+  votes.splice(votes.indexOf(last), 1);
+  votedArticles.delete(last.uuid);
+  saveVotes();
+  updateCounts(-1);
+  if (current) queue.unshift(current);
+  showPair(article);
+  showMessage(`Undone: ${CHOICE_LABELS[last.choice]}.`);
 }
 
-async function back() {
-  const last = decided.at(-1);
-  if (!last) return say("Nothing to undo.");
-  if (left.has(last.uuid) && outbox.retract(last.uuid)) return bringBack(last, left.get(last.uuid));
-  if (outbox.isOnItsWay(last.uuid))
+async function undo() {
+  const last = votes.at(-1);
+  if (!last) return showMessage("Nothing to undo.");
+  if (votedArticles.has(last.uuid) && outbox.retract(last.uuid))
+    return restorePair(last, votedArticles.get(last.uuid));
+  if (outbox.isPending(last.uuid))
     return outbox.hasFailed
-      ? say("The vote is being sent. Undo it when the server responds.")
-      : setTimeout(back, 50);
-  last.back ??= crypto.randomUUID(); // asked twice it is taken back once
-  keep();
-  let answer;
+      ? showMessage("The vote is being sent. Undo it when the server responds.")
+      : setTimeout(undo, 50);
+  last.undoUuid ??= crypto.randomUUID(); // the same uuid when sent again, so that it is undone once
+  saveVotes();
+  let response;
   try {
-    answer = await post(desk.dataset.undo, { client_uuid: last.uuid, new_uuid: last.back });
+    response = await post(page.dataset.undo, { client_uuid: last.uuid, new_uuid: last.undoUuid });
   } catch {
-    return say("The server is not responding, so the vote can’t be undone now.");
+    return showMessage("The server is not responding, so the vote can’t be undone now.");
   }
-  if (answer.status === 401) return signedOut();
-  if (answer.ok) return bringBack(last, (await read(answer)).pairs[0]);
-  decided.splice(decided.indexOf(last), 1);
-  keep();
-  const { detail } = await answer.json().catch(() => ({}));
-  return say(detail ?? "The vote couldn’t be undone.");
+  if (response.status === 401) return showSignedOut();
+  if (response.ok) return restorePair(last, (await parseFragment(response)).pairs[0]);
+  votes.splice(votes.indexOf(last), 1);
+  saveVotes();
+  const { detail } = await response.json().catch(() => ({}));
+  return showMessage(detail ?? "The vote couldn’t be undone.");
 }
 
-/* what the server says */
+/* responses */
 
-function onResult(event) {
-  showOutbox();
-  showWaiting();
-  if (event.kind === "signed-out") signedOut();
-  else if (event.kind === "answered") answered(event.entry, event.status, event.body);
+function handleOutboxEvent(event) {
+  showUnsent();
+  showWaitingMessage();
+  if (event.kind === "signed-out") showSignedOut();
+  else if (event.kind === "answered") handleResponse(event.entry, event.status, event.body);
 }
 
-function answered(entry, status, body) {
-  if (status < 300) return fill();
-  const place = decided.findIndex((one) => one.uuid === entry.uuid);
-  if (place >= 0) decided.splice(place, 1);
-  left.delete(entry.uuid);
-  keep();
-  count(-1);
-  const why = Object.entries(body.fields ?? {})
-    .map(([name, words]) => `${name} ${words}`)
+function handleResponse(entry, status, body) {
+  if (status < 300) return fetchPairs();
+  const index = votes.findIndex((vote) => vote.uuid === entry.uuid);
+  if (index >= 0) votes.splice(index, 1);
+  votedArticles.delete(entry.uuid);
+  saveVotes();
+  updateCounts(-1);
+  const reasons = Object.entries(body.fields ?? {})
+    .map(([name, message]) => `${name} ${message}`)
     .join("; ");
-  trouble(body.detail ?? `A vote was not saved: ${why || `the server answered ${status}`}.`);
+  showError(body.detail ?? `A vote was not saved: ${reasons || `the server answered ${status}`}.`);
   if (body.code === "closed") {
-    ahead.length = 0;
-    shown = null;
+    queue.length = 0;
+    current = null;
   }
-  return fill();
+  return fetchPairs();
 }
 
 /* keys and pointer */
 
 onPageKey((key) => {
   const action = keys[key];
-  if (action === "undo") back();
-  else if (action in VOTES) vote(VOTES[action]);
-  else if (action === "difference" && shown) turnDifference();
+  if (action === "undo") undo();
+  else if (action in CHOICE_BY_ACTION) sendVote(CHOICE_BY_ACTION[action]);
+  else if (action === "difference" && current) toggleDiff();
   else return false;
   return true;
 });
 
-desk.addEventListener("click", (event) => {
+page.addEventListener("click", (event) => {
   const choice = event.target.closest("[data-choice]")?.dataset.choice;
-  if (choice) vote(choice);
-  else if (event.target.closest("[data-back]")) back();
+  if (choice) sendVote(choice);
+  else if (event.target.closest("[data-back]")) undo();
 });
 
 document.addEventListener("visibilitychange", () => {
-  if (document.hidden && since) [spent, since] = [spent + performance.now() - since, 0];
-  else if (!document.hidden && shown && !since) since = performance.now();
+  if (document.hidden && visibleSince)
+    [pastMs, visibleSince] = [pastMs + performance.now() - visibleSince, 0];
+  else if (!document.hidden && current && !visibleSince) visibleSince = performance.now();
 });
 
-count();
-outbox.open();
-showOutbox();
-fill();
+updateCounts();
+outbox.start();
+showUnsent();
+fetchPairs();

@@ -1,64 +1,63 @@
-// What is half done, kept in this browser by its item until it is sent: it survives a reload, and
-// being signed out.
+// Drafts of unfinished ratings, stored in the browser for each item until the rating is sent. They
+// survive a reload and a sign-out.
 import { keysOf, read, write } from "../outbox.js";
 
-const DRAFT = `rate:${document.body.dataset.user}:draft:`;
-const KEPT_MS = 7 * 24 * 3600 * 1000;
+const PREFIX = `rate:${document.body.dataset.user}:draft:`;
+const MAX_AGE_MS = 7 * 24 * 3600 * 1000;
 
-for (const key of keysOf(DRAFT))
-  if (!(read(key)?.at > Date.now() - KEPT_MS)) localStorage.removeItem(key);
+for (const key of keysOf(PREFIX))
+  if (!(read(key)?.at > Date.now() - MAX_AGE_MS)) localStorage.removeItem(key);
 
-// Returns false when this browser has no room left.
+// Save a draft. Returns false if the browser's storage is full.
 export function save({ article, form }) {
-  const beside = article.querySelector("[data-beside] [data-rewrite]");
+  const rewrite = article.querySelector("[data-beside] [data-rewrite]");
   const draft = {
     members: article.dataset.members,
-    state: form.state(),
+    state: form.saveState(),
     critique: article.querySelector("[data-critique]").value,
-    beside: beside && [beside.id.slice(7), beside.value],
+    beside: rewrite && [rewrite.id.slice(7), rewrite.value],
   };
-  return write(DRAFT + article.dataset.item, { ...draft, at: Date.now() });
+  return write(PREFIX + article.dataset.item, { ...draft, at: Date.now() });
 }
 
-// Puts back what was kept of the item; `openBeside(rollout, text)` opens a rewrite that was begun.
-export function restore({ article, form }, openBeside) {
-  const kept = read(DRAFT + article.dataset.item);
-  if (!kept) return;
-  // Given back and taken again, the replies may stand in another order.
-  form.restore(kept.state, kept.members !== article.dataset.members);
-  if (kept.critique) {
-    article.querySelector("[data-critique]").value = kept.critique;
+// Restore the draft of an item. `openRewrite(rollout, text)` opens a rewrite that was begun.
+export function restore({ article, form }, openRewrite) {
+  const draft = read(PREFIX + article.dataset.item);
+  if (!draft) return;
+  // The replies may be in another order than when the draft was saved.
+  form.restoreState(draft.state, draft.members !== article.dataset.members);
+  if (draft.critique) {
+    article.querySelector("[data-critique]").value = draft.critique;
     article.querySelector("[data-critique-box]").hidden = false;
   }
-  if (kept.beside) queueMicrotask(() => openBeside(...kept.beside));
+  if (draft.beside) queueMicrotask(() => openRewrite(...draft.beside));
 }
 
-export function drop(item) {
-  localStorage.removeItem(DRAFT + item);
+export function remove(item) {
+  localStorage.removeItem(PREFIX + item);
 }
 
-// What of an answer has more characters than are taken: words by field.
-export function tooLong(most, critique, answer) {
+// Return an error by field for texts that are too long.
+export function findTooLong(maxLength, critique, answer) {
   const fields = {};
-  const words = (text) =>
-    `has ${text.length.toLocaleString("en")} characters; the maximum is ${most.toLocaleString("en")}`;
-  if ([...critique].length > most) fields.critique = words(critique);
-  if (typeof answer?.text === "string" && [...answer.text].length > most)
-    fields.text = words(answer.text);
+  const message = (text) =>
+    `has ${text.length.toLocaleString("en")} characters; the maximum is ${maxLength.toLocaleString("en")}`;
+  if ([...critique].length > maxLength) fields.critique = message(critique);
+  if (typeof answer?.text === "string" && [...answer.text].length > maxLength)
+    fields.text = message(answer.text);
   return fields;
 }
 
-// Words that had no home any more: shown, so that they can be copied, until their writer lets them
-// go.
-export function keptText(text) {
+// Create an element that shows text of a rejected rating, so that the rater can copy it.
+export function createSavedText(text) {
   const details = document.createElement("details");
   details.open = true;
-  const box = document.createElement("textarea");
-  Object.assign(box, { value: text, rows: 3, readOnly: true, dir: "auto" });
-  box.setAttribute("aria-label", "Your unsaved text");
+  const textarea = document.createElement("textarea");
+  Object.assign(textarea, { value: text, rows: 3, readOnly: true, dir: "auto" });
+  textarea.setAttribute("aria-label", "Your unsaved text");
   details.append(
     Object.assign(document.createElement("summary"), { textContent: "Your unsaved text" }),
-    box,
+    textarea,
   );
   return details;
 }

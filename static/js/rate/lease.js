@@ -1,75 +1,96 @@
-// A claim ends soon unless the page confirms it once: one that never arrives, because the page was
-// left, is kept from nobody. What is held: a sign of life each third of the lease while the tab is
-// seen, the ring that runs down, the time that was spent.
+// Leases of the items that this page holds: renews them while the tab is visible, and shows the
+// time left and the time spent. A lease is short until the page has confirmed it once, so that an
+// item which never arrived at a page is soon free again.
 import { post } from "../outbox.js";
 
-const held = new Map(); // article → { until, length, asking, isConfirmed }
+const leases = new Map(); // article → { until, length, isRenewing, isConfirmed }
 const ring = document.querySelector("[data-ring]");
 const clock = document.querySelector("[data-clock]");
-const LAST_PART = 0.2;
+const LOW_FRACTION = 0.2;
+const HELD_KEY = `rate:${document.body.dataset.user}:hands`;
+const page = document.querySelector("[data-desk]");
 let current = null;
-let spent = 0; // ms in a visible tab with the current item
-let seenAt = 0; // since when it is seen; 0: it is not
-let isLost = () => {};
+let pastMs = 0; // ms for which the current item was visible, before visibleSince
+let visibleSince = 0; // when the current item became visible; 0 if it is not
+let onLost = () => {};
 
 export function address(article, verb = "") {
   return `/rate/slots/${article.dataset.slot}/${verb}`;
 }
 
-export function hold(article) {
+// The fence and the version prove to the server which lease and which texts a rating is about.
+export function fields(article) {
+  return { fence: Number(article.dataset.fence), version: Number(article.dataset.version) };
+}
+
+export function add(article) {
   const length = Number(article.dataset.lease) * 1000;
-  const lease = { until: performance.now() + length, length, asking: false, isConfirmed: false };
-  held.set(article, lease);
-  if (document.visibilityState !== "visible") beat(article, lease);
+  const lease = {
+    until: performance.now() + length,
+    length,
+    isRenewing: false,
+    isConfirmed: false,
+  };
+  leases.set(article, lease);
+  if (document.visibilityState !== "visible") renew(article, lease);
 }
 
-export function letGo(article) {
-  held.delete(article);
+export function remove(article) {
+  leases.delete(article);
 }
 
-export function holding() {
-  return [...held.keys()].map((article) => article.dataset.slot);
+export function heldSlots() {
+  return [...leases.keys()].map((article) => article.dataset.slot);
 }
 
-// The item on the stage from now on, or null.
-export function attend(article) {
+// Measure the time for another item, or for none.
+export function setCurrent(article) {
   current = article;
-  spent = 0;
-  seenAt = document.visibilityState === "visible" && article ? performance.now() : 0;
-  draw();
+  pastMs = 0;
+  visibleSince = document.visibilityState === "visible" && article ? performance.now() : 0;
+  showTimes();
 }
 
-export function msSpent() {
-  return spent + (seenAt ? performance.now() - seenAt : 0);
+// Return for how many milliseconds the current item was visible.
+export function timeSpent() {
+  return pastMs + (visibleSince ? performance.now() - visibleSince : 0);
 }
 
-export function spentBefore(ms) {
-  spent += ms;
+export function addTimeSpent(ms) {
+  pastMs += ms;
 }
 
-async function beat(article, lease) {
-  lease.asking = true;
+// Renew one lease. If the server has given it to another rater, report it as lost.
+async function renew(article, lease) {
+  lease.isRenewing = true;
   try {
-    const answer = await post(address(article, "keep/"), { fence: Number(article.dataset.fence) });
-    if (answer.ok) {
-      const left = (await answer.json()).lease_s * 1000;
-      Object.assign(lease, { length: left, until: performance.now() + left, isConfirmed: true });
-    } else if (answer.status === 409 && held.delete(article)) isLost(article, await answer.json());
-    else if (answer.status === 401) isLost(article, null);
+    const response = await post(address(article, "keep/"), {
+      fence: Number(article.dataset.fence),
+    });
+    if (response.ok) {
+      const remainingMs = (await response.json()).lease_s * 1000;
+      Object.assign(lease, {
+        length: remainingMs,
+        until: performance.now() + remainingMs,
+        isConfirmed: true,
+      });
+    } else if (response.status === 409 && leases.delete(article))
+      onLost(article, await response.json());
+    else if (response.status === 401) onLost(article, null);
   } catch {
-    // Offline: nobody can say that it is lost.
+    // Offline: only the server can say that the lease is lost.
     lease.until = Math.max(lease.until, performance.now());
   } finally {
-    lease.asking = false;
+    lease.isRenewing = false;
   }
 }
 
-function draw() {
-  const lease = held.get(current);
-  const part = lease ? Math.max(0, (lease.until - performance.now()) / lease.length) : 0;
-  ring.setAttribute("stroke-dasharray", `${Math.round(part * 100)} 100`);
-  ring.closest("svg").classList.toggle("last", part < LAST_PART);
-  const seconds = Math.floor(msSpent() / 1000);
+function showTimes() {
+  const lease = leases.get(current);
+  const fraction = lease ? Math.max(0, (lease.until - performance.now()) / lease.length) : 0;
+  ring.setAttribute("stroke-dasharray", `${Math.round(fraction * 100)} 100`);
+  ring.closest("svg").classList.toggle("last", fraction < LOW_FRACTION);
+  const seconds = Math.floor(timeSpent() / 1000);
   clock.textContent = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
   const title = lease
     ? `Reserved for you for ${Math.max(0, Math.round((lease.until - performance.now()) / 1000))} s; renewed while this tab is open.`
@@ -78,33 +99,33 @@ function draw() {
 }
 
 function tick() {
-  draw();
+  showTimes();
   if (document.visibilityState !== "visible") return;
-  for (const [article, lease] of held)
-    if (!lease.asking && performance.now() > lease.until - (lease.length * 2) / 3)
-      beat(article, lease);
+  for (const [article, lease] of leases)
+    if (!lease.isRenewing && performance.now() > lease.until - (lease.length * 2) / 3)
+      renew(article, lease);
 }
 
-function seen() {
+function onVisibilityChange() {
   const now = performance.now();
   if (document.visibilityState === "visible") {
-    if (current && !seenAt) seenAt = now;
+    if (current && !visibleSince) visibleSince = now;
     tick();
     return;
   }
-  if (seenAt) {
-    spent += now - seenAt;
-    seenAt = 0;
+  if (visibleSince) {
+    pastMs += now - visibleSince;
+    visibleSince = 0;
   }
-  for (const [article, lease] of held)
-    if (!lease.isConfirmed && !lease.asking) beat(article, lease);
+  for (const [article, lease] of leases)
+    if (!lease.isConfirmed && !lease.isRenewing) renew(article, lease);
 }
 
-// A beacon cannot carry the CSRF header; a request that outlives its page can, and is the same
-// otherwise. A reloaded page may come before this arrives: it takes its own again under new fences,
-// and this has no power.
-function giveBack() {
-  for (const article of held.keys())
+// Release all leases when the page is left. A beacon can't carry the CSRF header; a keepalive
+// request can. A reload may reach the server before this request: then the page has taken the items
+// again with new fences, and this request has no effect.
+function releaseAll() {
+  for (const article of leases.keys())
     post(
       address(article, "release/"),
       { fence: Number(article.dataset.fence) },
@@ -112,10 +133,42 @@ function giveBack() {
     ).catch(() => {});
 }
 
-export function start(lost) {
-  isLost = lost;
+export function start(handler) {
+  onLost = handler;
   setInterval(tick, 1000);
-  document.addEventListener("visibilitychange", seen);
-  window.addEventListener("pagehide", giveBack);
+  document.addEventListener("visibilitychange", onVisibilityChange);
+  window.addEventListener("pagehide", releaseAll);
   window.addEventListener("pageshow", (event) => event.persisted && window.location.reload());
+}
+
+/* claiming the items again after a reload */
+
+// Query parameters of the next request for items: the slots to claim again, and the fences under
+// which the page held them; or null.
+let reclaimed = JSON.parse(sessionStorage.getItem(HELD_KEY) ?? "null");
+
+// A link to the page can name slots to claim. They are claimed once, so the URL loses them.
+if (page.dataset.again) {
+  reclaim(page.dataset.again);
+  const url = page.dataset.run ? `?run=${page.dataset.run}` : window.location.pathname;
+  window.history.replaceState(null, "", url);
+}
+
+export function reclaimParams() {
+  return reclaimed;
+}
+
+// Claim slots, a list with commas, with the next request for items.
+export function reclaim(slots) {
+  reclaimed = { again: slots };
+}
+
+export function clearReclaim() {
+  reclaimed = null;
+}
+
+// Store which items this tab holds, so that it can claim them again after a reload.
+export function remember(articles) {
+  const join = (name) => articles.map((article) => article.dataset[name]).join(",");
+  sessionStorage.setItem(HELD_KEY, JSON.stringify({ again: join("slot"), fences: join("fence") }));
 }

@@ -1,93 +1,95 @@
-// What this window's session came to: the last decisions, which can be taken back, how many there
-// were, known answers, the goal.
-const MOST = 10;
-const desk = document.querySelector("[data-desk]");
+// The rating session of this tab: the last ratings, which can be undone, the number of ratings, the
+// results of gold items, and the session goal.
+const MAX_UNDO = 10;
+const page = document.querySelector("[data-desk]");
 const user = document.body.dataset.user;
-// { uuid, words }, the newest last.
-const decided = JSON.parse(sessionStorage.getItem(`rate:${user}:history`) ?? "[]");
-const left = new Map(); // uuid → what was on the stage, while this page lives
-const since = Number(sessionStorage.getItem(`rate:${user}:since`)) || Date.now();
-const goldCounts = desk.dataset.gold.split(" ").map(Number); // met, of how many; [0] where nobody tells
+// { uuid, words }, oldest first.
+const ratings = JSON.parse(sessionStorage.getItem(`rate:${user}:history`) ?? "[]");
+const items = new Map(); // uuid → the item as it was rated, until the page is left
+const startedAt = Number(sessionStorage.getItem(`rate:${user}:since`)) || Date.now();
+// Correct, total; [0] if the rater is not told.
+const goldCounts = page.dataset.gold.split(" ").map(Number);
 let count = Number(sessionStorage.getItem(`rate:${user}:count`) ?? 0);
-let today = Number(desk.dataset.today);
-// Only the newest decisions are counted.
-const atLeast = "todayMore" in desk.dataset ? "at least " : "";
+let today = Number(page.dataset.today);
+// The server counts only up to a limit.
+const todayPrefix = "todayMore" in page.dataset ? "at least " : "";
 
 export function last() {
-  return decided.at(-1);
+  return ratings.at(-1);
 }
 
-export function stageOf(uuid) {
-  return left.get(uuid) ?? null;
+export function itemOf(uuid) {
+  return items.get(uuid) ?? null;
 }
 
-export function took(uuid, words, stage) {
-  decided.push({ uuid, words });
-  left.set(uuid, stage);
-  for (const old of decided.splice(0, Math.max(0, decided.length - MOST))) left.delete(old.uuid);
-  counted(1);
+export function record(uuid, words, item) {
+  ratings.push({ uuid, words });
+  items.set(uuid, item);
+  for (const old of ratings.splice(0, Math.max(0, ratings.length - MAX_UNDO)))
+    items.delete(old.uuid);
+  addToCounts(1);
 }
 
-// It cannot be taken back any more. Returns whether it was one of the last.
+// Remove a rating that can't be undone any more. Returns whether it was among the last.
 export function forget(uuid) {
-  const place = decided.findIndex((one) => one.uuid === uuid);
-  if (place >= 0) decided.splice(place, 1);
-  left.delete(uuid);
-  keep();
-  return place >= 0;
+  const index = ratings.findIndex((entry) => entry.uuid === uuid);
+  if (index >= 0) ratings.splice(index, 1);
+  items.delete(uuid);
+  save();
+  return index >= 0;
 }
 
-// It does not stand: as if it had not been decided.
-export function undid(uuid) {
-  if (forget(uuid)) counted(-1);
+// Remove an undone rating, and don't count it.
+export function revert(uuid) {
+  if (forget(uuid)) addToCounts(-1);
 }
 
-// A known answer, in words; counted once.
-export function told(gold, isNew) {
+// Count the result of a gold item once, and return the message about it.
+export function recordGold(gold, isNew) {
   if (isNew) goldCounts.splice(0, 2, goldCounts[0] + gold.met, (goldCounts[1] ?? 0) + 1);
-  show();
+  showCounts();
   const words = gold.met
     ? "Correct: this matches the gold item."
     : `The correct rating of this gold item: ${gold.words}.`;
   return gold.explanation ? `${words} ${gold.explanation}` : words;
 }
 
-function counted(by) {
-  count = Math.max(0, count + by);
-  today = Math.max(0, today + by);
-  keep();
-  show();
+function addToCounts(delta) {
+  count = Math.max(0, count + delta);
+  today = Math.max(0, today + delta);
+  save();
+  showCounts();
 }
 
-function keep() {
-  sessionStorage.setItem(`rate:${user}:history`, JSON.stringify(decided));
+function save() {
+  sessionStorage.setItem(`rate:${user}:history`, JSON.stringify(ratings));
   sessionStorage.setItem(`rate:${user}:count`, count);
-  sessionStorage.setItem(`rate:${user}:since`, since);
+  sessionStorage.setItem(`rate:${user}:since`, startedAt);
 }
 
-function show() {
-  const hours = (Date.now() - since) / 3_600_000;
+function showCounts() {
+  const hours = (Date.now() - startedAt) / 3_600_000;
   const perHour =
     count > 2 && hours > 0.005
       ? `, ${Math.round(count / hours).toLocaleString("en")} per hour`
       : "";
-  const met = goldCounts[1] ? ` · gold items correct: ${goldCounts[0]} of ${goldCounts[1]}` : "";
-  desk.querySelector("[data-own]").textContent =
-    `${atLeast}${today} today · ${count} this session${perHour}${met}`;
-  const goal = Number(desk.querySelector("[data-goal]").value);
-  const part = goal ? Math.min(100, (100 * count) / goal) : 0;
-  const bar = desk.querySelector("[data-goal-bar]");
-  bar.setAttribute("aria-valuenow", Math.round(part));
-  bar.firstElementChild.setAttribute("width", part);
+  const gold = goldCounts[1] ? ` · gold items correct: ${goldCounts[0]} of ${goldCounts[1]}` : "";
+  page.querySelector("[data-own]").textContent =
+    `${todayPrefix}${today} today · ${count} this session${perHour}${gold}`;
+  const goal = Number(page.querySelector("[data-goal]").value);
+  const percent = goal ? Math.min(100, (100 * count) / goal) : 0;
+  const bar = page.querySelector("[data-goal-bar]");
+  bar.setAttribute("aria-valuenow", Math.round(percent));
+  bar.firstElementChild.setAttribute("width", percent);
   bar.classList.toggle("unset", !goal);
 }
 
-// A control whose choice this browser keeps.
-function own(selector, name, onChange) {
-  const control = desk.querySelector(selector);
-  const kept = localStorage.getItem(`rate:${user}:${name}`);
-  if (control.type === "checkbox") control.checked = kept === "1";
-  else control.value = kept ?? "";
+// A control whose value the browser stores.
+function persistControl(selector, name, onChange) {
+  const control = page.querySelector(selector);
+  const stored = localStorage.getItem(`rate:${user}:${name}`);
+  if (control.type === "checkbox") control.checked = stored === "1";
+  else control.value = stored ?? "";
   control.addEventListener("change", () => {
     localStorage.setItem(
       `rate:${user}:${name}`,
@@ -97,6 +99,6 @@ function own(selector, name, onChange) {
   });
 }
 
-own("[data-goal]", "goal", show);
-own("[data-at-once]", "at-once", () => {});
-show();
+persistControl("[data-goal]", "goal", showCounts);
+persistControl("[data-at-once]", "at-once", () => {});
+showCounts();

@@ -70,7 +70,7 @@ def test_the_canonical_spelling_is_read_as_itself(form, shown, raw, canonical):
 def test_every_form_is_a_folder_with_a_template_and_a_script(name):
     form = FORMS[name]
     assert form.name == name and form.asks and form.summary
-    assert form.template.nodelist and "export function begin(" in form.script
+    assert form.template.nodelist and "export function createForm(" in form.script
 
 
 def test_the_forms_that_compare_are_those_that_look_at_two_or_more():

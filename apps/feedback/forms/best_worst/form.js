@@ -1,40 +1,44 @@
-// The best and the worst of several: choosing a reply for one end takes it from the other.
-import { withChoices } from "/static/js/rate/choices.js";
+// The best and the worst of several replies. A reply can't be both.
+import { radioControls } from "/static/js/rate/radio_form.js";
 
-export function begin(article) {
-  const { rows, chosen, named, pick, go, inFocus, form } = withChoices(article);
+export function createForm(article) {
+  const { rows, checkedValue, findInput, check, focusRow, focusedRow, buildForm } =
+    radioControls(article);
   const other = { best: "worst", worst: "best" };
   article.addEventListener("change", ({ target }) => {
     if (!target.checked || !(target.name in other)) return;
-    const input = named(other[target.name], target.value);
+    const input = findInput(other[target.name], target.value);
     if (input) input.checked = false;
   });
 
   function choose(end, row) {
     const rollout = row.dataset.rollout;
-    if (chosen(other[end]) === rollout) pick(named(other[end], rollout), false);
-    return pick(named(end, rollout), chosen(end) !== rollout);
+    if (checkedValue(other[end]) === rollout) check(findInput(other[end], rollout), false);
+    return check(findInput(end, rollout), checkedValue(end) !== rollout);
   }
 
-  function digit(key) {
-    const row = rows.find((one) => one.dataset.digit === key);
+  function onDigit(key) {
+    const row = rows.find((candidate) => candidate.dataset.digit === key);
     if (!row) return false;
-    go(rows.indexOf(row));
-    const isBest = chosen("best") === row.dataset.rollout || !chosen("best");
+    focusRow(rows.indexOf(row));
+    const isBest = checkedValue("best") === row.dataset.rollout || !checkedValue("best");
     return choose(isBest ? "best" : "worst", row);
   }
 
   const letter = (rollout) =>
     String.fromCharCode(65 + rows.findIndex((row) => Number(row.dataset.rollout) === rollout));
-  return form({
-    digit,
-    answer: () =>
-      chosen("best") && chosen("worst")
-        ? { best: Number(chosen("best")), worst: Number(chosen("worst")) }
+  return buildForm({
+    onDigit,
+    getAnswer: () =>
+      checkedValue("best") && checkedValue("worst")
+        ? { best: Number(checkedValue("best")), worst: Number(checkedValue("worst")) }
         : null,
-    missing: () =>
-      chosen("best") ? "Choose the worst reply first." : "Choose the best reply first.",
-    describe: (answer) => `best ${letter(answer.best)}, worst ${letter(answer.worst)}`,
-    acts: { best: () => choose("best", inFocus()), worst: () => choose("worst", inFocus()) },
+    missingMessage: () =>
+      checkedValue("best") ? "Choose the worst reply first." : "Choose the best reply first.",
+    summarize: (answer) => `best ${letter(answer.best)}, worst ${letter(answer.worst)}`,
+    actions: {
+      best: () => choose("best", focusedRow()),
+      worst: () => choose("worst", focusedRow()),
+    },
   });
 }

@@ -1,11 +1,11 @@
-// The critique has only words: the box that every form has.
-import { withChoices } from "/static/js/rate/choices.js";
+// A critique alone: the form has only the text field that every form has.
+import { radioControls } from "/static/js/rate/radio_form.js";
 
-export function begin(article, desk) {
-  const { form } = withChoices(article);
-  return form({
-    answer: () => (desk.critique().trim() ? {} : null),
-    missing: () => "Write a critique first.",
-    describe: () => "critique",
+export function createForm(article, page) {
+  const { buildForm } = radioControls(article);
+  return buildForm({
+    getAnswer: () => (page.getCritique().trim() ? {} : null),
+    missingMessage: () => "Write a critique first.",
+    summarize: () => "critique",
   });
 }

@@ -1,7 +1,8 @@
-import { withChoices } from "/static/js/rate/choices.js";
-import { begin as beginDifference } from "/static/js/rate/difference.js";
+// The better of two replies, on a scale of seven steps, or both bad.
+import { radioControls } from "/static/js/rate/radio_form.js";
+import { initPairDiff } from "/static/js/rate/pair_diff.js";
 
-const WORDS = [
+const LABELS = [
   "A much better",
   "A better",
   "A a little better",
@@ -10,50 +11,58 @@ const WORDS = [
   "B better",
   "B much better",
 ];
-const STRONGEST = 3;
+const MAX_STRENGTH = 3;
 
-export function begin(article) {
-  const { chosen, named, pick, form } = withChoices(article);
-  const turnDifference = beginDifference(article);
-  const now = () => Number(chosen("preference")) || 0;
+export function createForm(article) {
+  const { checkedValue, findInput, check, buildForm } = radioControls(article);
+  const toggleDiff = initPairDiff(article);
+  const preference = () => Number(checkedValue("preference")) || 0;
 
-  // Again on the same side: more clearly, and round.
-  function lean(side) {
-    const more = now() * side > 0 && now() * side < STRONGEST ? Math.abs(now()) + 1 : 1;
-    return pick(named("preference", side * more));
+  // Prefer one side. Repeated presses prefer it more strongly, and start again after the strongest.
+  function prefer(side) {
+    const strength =
+      preference() * side > 0 && preference() * side < MAX_STRENGTH
+        ? Math.abs(preference()) + 1
+        : 1;
+    return check(findInput("preference", side * strength));
   }
 
-  function arrow(key) {
-    if (key === "ArrowDown") return pick(named("preference", 0));
-    if (key === "ArrowLeft") return pick(named("preference", Math.max(-STRONGEST, now() - 1)));
-    return key === "ArrowRight" && pick(named("preference", Math.min(STRONGEST, now() + 1)));
+  function onArrow(key) {
+    if (key === "ArrowDown") return check(findInput("preference", 0));
+    if (key === "ArrowLeft")
+      return check(findInput("preference", Math.max(-MAX_STRENGTH, preference() - 1)));
+    return (
+      key === "ArrowRight" &&
+      check(findInput("preference", Math.min(MAX_STRENGTH, preference() + 1)))
+    );
   }
 
-  function answer() {
-    const preference = chosen("preference");
-    if (!preference) return null;
-    return preference === "both_bad" ? { both_bad: true } : { preference: Number(preference) };
+  function getAnswer() {
+    const value = checkedValue("preference");
+    if (!value) return null;
+    return value === "both_bad" ? { both_bad: true } : { preference: Number(value) };
   }
 
-  return form({
-    answer,
-    missing: () => "Choose the better reply, or a tie, first.",
-    describe: (given) => (given.both_bad ? "both bad" : WORDS[given.preference + STRONGEST]),
-    arrow,
-    acts: {
-      difference: turnDifference,
-      first: () => lean(-1),
-      second: () => lean(1),
-      tie: () => pick(named("preference", 0)),
-      both_bad: () => pick(named("preference", "both_bad")),
+  return buildForm({
+    getAnswer,
+    missingMessage: () => "Choose the better reply, or a tie, first.",
+    summarize: (answer) =>
+      answer.both_bad ? "both bad" : LABELS[answer.preference + MAX_STRENGTH],
+    onArrow,
+    actions: {
+      difference: toggleDiff,
+      first: () => prefer(-1),
+      second: () => prefer(1),
+      tie: () => check(findInput("preference", 0)),
+      both_bad: () => check(findInput("preference", "both_bad")),
     },
-    isOneKey: true,
-    // `isTurned`: the sides have changed since the draft.
-    restore: (state, isTurned) =>
+    isSingleKey: true,
+    // `isReordered`: the replies have changed sides since the draft was saved.
+    restoreState: (state, isReordered) =>
       state.forEach(([name, value]) => {
-        const input = named(
+        const input = findInput(
           name,
-          isTurned && name === "preference" && value !== "both_bad" ? -value : value,
+          isReordered && name === "preference" && value !== "both_bad" ? -value : value,
         );
         if (input) input.checked = true;
       }),

@@ -1,14 +1,14 @@
-// Order all replies: by digits, by taking one up and moving it, by its arrows, or by dragging it.
-// Ties are places shared.
-export function begin(article, desk) {
+// Rank all replies: by digits, by picking one up and moving it, by its arrow buttons, or by
+// dragging. Tied replies share a rank.
+export function createForm(article, page) {
   const list = article.querySelector("[data-ranked]");
   const rows = () => [...list.children];
-  let focus = rows()[0];
-  let grabbed = false;
-  let asked = false; // the order as shown was offered as an answer once
-  let touched = "touched" in list.dataset;
+  let focused = rows()[0];
+  let isGrabbed = false;
+  let hasAskedToConfirm = false; // the unchanged order was submitted once
+  let isChanged = "touched" in list.dataset;
 
-  function number() {
+  function updateRanks() {
     let rank = 0;
     for (const [n, row] of rows().entries()) {
       if (n === 0) delete row.dataset.tied;
@@ -22,57 +22,58 @@ export function begin(article, desk) {
     }
   }
 
-  function changed(words) {
-    touched = true;
-    number();
+  function onChange(message) {
+    isChanged = true;
+    updateRanks();
     article.dispatchEvent(new Event("change", { bubbles: true }));
-    desk.say(words ?? focus.getAttribute("aria-label"));
+    page.showMessage(message ?? focused.getAttribute("aria-label"));
     return true;
   }
 
-  function select(row, moveFocus = true) {
+  function selectRow(row, moveFocus = true) {
     if (!row) return true;
-    focus = row;
-    for (const one of rows()) {
-      one.classList.toggle("sel", one === row);
-      one.classList.toggle("grabbed", one === row && grabbed);
+    focused = row;
+    for (const other of rows()) {
+      other.classList.toggle("sel", other === row);
+      other.classList.toggle("grabbed", other === row && isGrabbed);
     }
     if (moveFocus) row.focus({ preventScroll: true });
     if (moveFocus) row.scrollIntoView({ block: "nearest" });
     return true;
   }
 
-  function moveTo(row, place) {
-    const others = rows().filter((one) => one !== row);
+  function moveTo(row, position) {
+    const others = rows().filter((other) => other !== row);
     delete row.dataset.tied;
-    list.insertBefore(row, others[place] ?? null);
-    select(row);
-    return changed();
+    list.insertBefore(row, others[position] ?? null);
+    selectRow(row);
+    return onChange();
   }
 
-  function step(delta) {
-    const place = rows().indexOf(focus) + delta;
-    if (place < 0 || place >= rows().length) return true;
-    return grabbed ? moveTo(focus, place) : select(rows()[place]);
+  function moveBy(delta) {
+    const position = rows().indexOf(focused) + delta;
+    if (position < 0 || position >= rows().length) return true;
+    return isGrabbed ? moveTo(focused, position) : selectRow(rows()[position]);
   }
 
-  function tie() {
-    if (focus === list.firstElementChild) desk.say("The first reply has no reply above it.");
+  function toggleTie() {
+    if (focused === list.firstElementChild)
+      page.showMessage("The first reply has no reply above it.");
     else {
-      if ("tied" in focus.dataset) delete focus.dataset.tied;
-      else focus.dataset.tied = "";
-      changed();
+      if ("tied" in focused.dataset) delete focused.dataset.tied;
+      else focused.dataset.tied = "";
+      onChange();
     }
     return true;
   }
 
-  function grab() {
-    grabbed = !grabbed;
-    select(focus);
-    desk.say(
-      grabbed
-        ? `${focus.dataset.name} picked up. Move it, then drop it.`
-        : `${focus.dataset.name} dropped at place ${focus.dataset.rank}.`,
+  function toggleGrab() {
+    isGrabbed = !isGrabbed;
+    selectRow(focused);
+    page.showMessage(
+      isGrabbed
+        ? `${focused.dataset.name} picked up. Move it, then drop it.`
+        : `${focused.dataset.name} dropped at place ${focused.dataset.rank}.`,
     );
     return true;
   }
@@ -81,57 +82,64 @@ export function begin(article, desk) {
     const button = event.target.closest("[data-move]");
     if (!button) return;
     const row = button.closest("[data-row]");
-    const place = rows().indexOf(row) + Number(button.dataset.move);
-    if (place >= 0 && place < rows().length) moveTo(row, place);
+    const position = rows().indexOf(row) + Number(button.dataset.move);
+    if (position >= 0 && position < rows().length) moveTo(row, position);
   });
-  list.addEventListener("focusin", (event) => select(event.target.closest("[data-row]"), false));
+  list.addEventListener("focusin", (event) => selectRow(event.target.closest("[data-row]"), false));
 
-  // Dragging: the others make room. The row itself stays in its place in the document, or it would
-  // lose the pointer.
-  const middle = (row) => row.getBoundingClientRect().top + row.getBoundingClientRect().height / 2;
+  // Dragging moves the other rows. The dragged row stays in its place in the document, because it
+  // would lose the pointer otherwise.
+  const middleOf = (row) =>
+    row.getBoundingClientRect().top + row.getBoundingClientRect().height / 2;
   list.addEventListener("pointerdown", (event) => {
     const handle = event.target.closest("[data-handle]");
     if (!handle || event.button > 0) return;
     event.preventDefault();
     const row = handle.closest("[data-row]");
     handle.setPointerCapture(event.pointerId);
-    select(row);
+    selectRow(row);
     row.classList.add("dragged");
-    const follow = ({ clientY }) => {
-      const before = row.dataset.rank;
-      while (row.previousElementSibling && clientY < middle(row.previousElementSibling))
+    const drag = ({ clientY }) => {
+      const rankBefore = row.dataset.rank;
+      while (row.previousElementSibling && clientY < middleOf(row.previousElementSibling))
         row.after(row.previousElementSibling);
-      while (row.nextElementSibling && clientY > middle(row.nextElementSibling))
+      while (row.nextElementSibling && clientY > middleOf(row.nextElementSibling))
         row.before(row.nextElementSibling);
-      number();
-      if (row.dataset.rank !== before) delete row.dataset.tied;
+      updateRanks();
+      if (row.dataset.rank !== rankBefore) delete row.dataset.tied;
     };
-    const end = () => {
-      handle.removeEventListener("pointermove", follow);
+    const stopDragging = () => {
+      handle.removeEventListener("pointermove", drag);
       row.classList.remove("dragged");
-      changed();
+      onChange();
     };
-    handle.addEventListener("pointermove", follow);
-    handle.addEventListener("pointerup", end, { once: true });
-    handle.addEventListener("pointercancel", end, { once: true });
+    handle.addEventListener("pointermove", drag);
+    handle.addEventListener("pointerup", stopDragging, { once: true });
+    handle.addEventListener("pointercancel", stopDragging, { once: true });
   });
 
   for (const row of rows()) row.dataset.name = row.getAttribute("aria-label");
-  if (touched)
+  if (isChanged)
     for (const [n, row] of rows().entries())
       if (n && row.dataset.rank === rows()[n - 1].dataset.rank) row.dataset.tied = "";
-  number();
-  select(focus, false);
+  updateRanks();
+  selectRow(focused, false);
 
   return {
-    digit: (key) => key !== "0" && Number(key) <= rows().length && moveTo(focus, Number(key) - 1),
-    arrow: (key) =>
-      (key === "ArrowDown" || key === "ArrowUp") && step(key === "ArrowDown" ? 1 : -1),
-    act: (name) =>
-      ({ next: () => step(1), previous: () => step(-1), grab, tie_above: tie })[name]?.() ?? false,
-    answer() {
-      if (!touched && !asked) {
-        asked = true;
+    onDigit: (key) =>
+      key !== "0" && Number(key) <= rows().length && moveTo(focused, Number(key) - 1),
+    onArrow: (key) =>
+      (key === "ArrowDown" || key === "ArrowUp") && moveBy(key === "ArrowDown" ? 1 : -1),
+    onAction: (name) =>
+      ({
+        next: () => moveBy(1),
+        previous: () => moveBy(-1),
+        grab: toggleGrab,
+        tie_above: toggleTie,
+      })[name]?.() ?? false,
+    getAnswer() {
+      if (!isChanged && !hasAskedToConfirm) {
+        hasAskedToConfirm = true;
         return null;
       }
       return {
@@ -140,21 +148,21 @@ export function begin(article, desk) {
         ),
       };
     },
-    missing: () => "You haven’t changed the order. Submit again to confirm it.",
-    describe: () => `${rows().length} replies ranked`,
-    inFocus: () => focus.dataset.rollout,
-    state: () => touched && rows().map((row) => [row.dataset.rollout, "tied" in row.dataset]),
-    restore(state) {
+    missingMessage: () => "You haven’t changed the order. Submit again to confirm it.",
+    summarize: () => `${rows().length} replies ranked`,
+    focusedRollout: () => focused.dataset.rollout,
+    saveState: () => isChanged && rows().map((row) => [row.dataset.rollout, "tied" in row.dataset]),
+    restoreState(state) {
       if (!state) return;
       for (const [rollout, tied] of state) {
-        const row = rows().find((one) => one.dataset.rollout === rollout);
+        const row = rows().find((other) => other.dataset.rollout === rollout);
         if (!row) return;
         list.append(row);
         if (tied) row.dataset.tied = "";
         else delete row.dataset.tied;
       }
-      touched = true;
-      number();
+      isChanged = true;
+      updateRanks();
     },
   };
 }

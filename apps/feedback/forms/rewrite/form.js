@@ -1,26 +1,26 @@
-// The reply as it should be, with what changed shown word by word while one types.
-import { draw } from "/static/js/rate/difference.js";
+// A corrected reply. The changes are shown word by word.
+import { renderDiff } from "/static/js/rate/text_diff.js";
 
-export function begin(article) {
-  const box = article.querySelector("[data-rewrite]");
-  const place = article.querySelector("[data-difference]");
-  const before = article.querySelector("[data-raw]")?.value ?? "";
-  const show = () => draw(place, before, box.value);
-  box.addEventListener("input", show);
-  show();
+export function createForm(article) {
+  const textarea = article.querySelector("[data-rewrite]");
+  const container = article.querySelector("[data-difference]");
+  const original = article.querySelector("[data-raw]")?.value ?? "";
+  const showDiff = () => renderDiff(container, original, textarea.value);
+  textarea.addEventListener("input", showDiff);
+  showDiff();
   return {
-    digit: () => false,
-    arrow: () => false,
-    act: (name) => name === "edit" && (box.focus(), true),
-    answer: () => (box.value.trim() ? { text: box.value } : null),
-    missing: () => "Write the corrected reply first.",
-    describe: (answer) => (answer.text === before ? "unchanged" : "rewritten"),
-    inFocus: () => article.dataset.members,
-    start: () => box.focus({ preventScroll: true }),
-    state: () => box.value,
-    restore(state) {
-      box.value = state;
-      show();
+    onDigit: () => false,
+    onArrow: () => false,
+    onAction: (name) => name === "edit" && (textarea.focus(), true),
+    getAnswer: () => (textarea.value.trim() ? { text: textarea.value } : null),
+    missingMessage: () => "Write the corrected reply first.",
+    summarize: (answer) => (answer.text === original ? "unchanged" : "rewritten"),
+    focusedRollout: () => article.dataset.members,
+    focus: () => textarea.focus({ preventScroll: true }),
+    saveState: () => textarea.value,
+    restoreState(state) {
+      textarea.value = state;
+      showDiff();
     },
   };
 }

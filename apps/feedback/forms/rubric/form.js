@@ -1,15 +1,16 @@
-import { withChoices } from "/static/js/rate/choices.js";
+// A value on each scale of a rubric.
+import { radioControls } from "/static/js/rate/radio_form.js";
 
-export function begin(article) {
-  const { rows, numbers, form } = withChoices(article);
-  const unjudged = () =>
+export function createForm(article) {
+  const { rows, checkedNumbers, buildForm } = radioControls(article);
+  const missingScales = () =>
     rows
       .filter((row) => row.dataset.scale && !row.querySelector("input:checked"))
       .map((row) => row.dataset.scale);
-  return form({
-    answer: () => (unjudged().length ? null : { scales: numbers("scale:") }),
-    missing: () => `Not rated yet: ${unjudged().join(", ")}.`,
-    describe: (answer) =>
+  return buildForm({
+    getAnswer: () => (missingScales().length ? null : { scales: checkedNumbers("scale:") }),
+    missingMessage: () => `Not rated yet: ${missingScales().join(", ")}.`,
+    summarize: (answer) =>
       Object.entries(answer.scales)
         .map(([name, value]) => `${name} ${value}`)
         .join(", "),

@@ -1,24 +1,27 @@
-// Mark parts of the reply, word by word, with a note to each. Offsets are code points of the text,
-// as the server counts.
-export function begin(article, desk) {
+// Mark spans of the reply word by word, with a note on each. Offsets are code points, as on the
+// server.
+export function createForm(article, page) {
   const text = article.querySelector("[data-spantext]");
   const list = article.querySelector("[data-spans]");
   const words = [...text.querySelectorAll("[data-s]")];
   const startOf = (word) => Number(word.dataset.s);
   const endOf = (word) => startOf(word) + [...word.textContent].length;
-  let place = 0;
-  let from = null; // the word at which a span was begun
+  let position = 0;
+  let spanStart = null; // index of the word at which a span was started
   let spans = JSON.parse(list.dataset.spans || "[]");
 
-  const inside = (word) =>
+  const spanAt = (word) =>
     spans.find((span) => startOf(word) < span.end && endOf(word) > span.start);
 
-  function draw() {
-    const [low, high] = from === null ? [-1, -1] : [Math.min(from, place), Math.max(from, place)];
+  function showMarks() {
+    const [first, last] =
+      spanStart === null
+        ? [-1, -1]
+        : [Math.min(spanStart, position), Math.max(spanStart, position)];
     words.forEach((word, n) => {
-      word.classList.toggle("marked", Boolean(inside(word)));
-      word.classList.toggle("marking", n >= low && n <= high);
-      word.classList.toggle("here", n === place && document.activeElement === text);
+      word.classList.toggle("marked", Boolean(spanAt(word)));
+      word.classList.toggle("marking", n >= first && n <= last);
+      word.classList.toggle("here", n === position && document.activeElement === text);
     });
   }
 
@@ -31,10 +34,10 @@ export function begin(article, desk) {
       : inSpan.join(" ");
   }
 
-  function row(span) {
-    const line = document.createElement("li");
+  function createRow(span) {
+    const item = document.createElement("li");
     const quote = document.createElement("q");
-    quote.textContent = excerpt(span); // hostile text: never as markup
+    quote.textContent = excerpt(span); // model output: never as markup
     quote.dir = "auto";
     const note = document.createElement("input");
     Object.assign(note, {
@@ -52,126 +55,128 @@ export function begin(article, desk) {
     });
     const remove = document.createElement("button");
     Object.assign(remove, { type: "button", className: "plain", textContent: "Remove" });
-    remove.addEventListener("click", () => drop(span));
-    line.append(quote, note, remove);
-    return line;
+    remove.addEventListener("click", () => removeSpan(span));
+    item.append(quote, note, remove);
+    return item;
   }
 
-  function show() {
+  function render() {
     spans.sort((a, b) => a.start - b.start || a.end - b.end);
-    list.replaceChildren(...spans.map(row));
-    draw();
+    list.replaceChildren(...spans.map(createRow));
+    showMarks();
   }
 
-  function changed(words) {
-    show();
+  function onChange(message) {
+    render();
     article.dispatchEvent(new Event("change", { bubbles: true }));
-    desk.say(words);
+    page.showMessage(message);
     return true;
   }
 
-  function add(first, last) {
+  function addSpan(first, last) {
     const span = {
       start: startOf(words[Math.min(first, last)]),
       end: endOf(words[Math.max(first, last)]),
       note: "",
     };
-    from = null;
-    if (spans.some((one) => one.start === span.start && one.end === span.end)) return draw();
+    spanStart = null;
+    if (spans.some((other) => other.start === span.start && other.end === span.end))
+      return showMarks();
     spans.push(span);
-    changed("Span marked. Add a reason, then press Enter.");
+    onChange("Span marked. Add a reason, then press Enter.");
     list.children[spans.indexOf(span)].querySelector("input").focus();
     return true;
   }
 
-  function drop(span) {
-    spans = spans.filter((one) => one !== span);
+  function removeSpan(span) {
+    spans = spans.filter((other) => other !== span);
     text.focus();
-    return changed("Removed.");
+    return onChange("Removed.");
   }
 
-  function step(delta) {
-    place = Math.min(words.length - 1, Math.max(0, place + delta));
+  function moveBy(delta) {
+    position = Math.min(words.length - 1, Math.max(0, position + delta));
     text.focus({ preventScroll: true });
-    draw();
-    words[place]?.scrollIntoView({ block: "nearest" });
+    showMarks();
+    words[position]?.scrollIntoView({ block: "nearest" });
     return true;
   }
 
   function mark() {
     text.focus({ preventScroll: true });
     if (!words.length) return true;
-    if (from !== null) return add(from, place);
-    from = place;
-    draw();
-    desk.say("Span started. Go to its last word and press the key again.");
+    if (spanStart !== null) return addSpan(spanStart, position);
+    spanStart = position;
+    showMarks();
+    page.showMessage("Span started. Go to its last word and press the key again.");
     return true;
   }
 
-  function selected() {
-    const chosen = window.getSelection();
+  function addSelection() {
+    const selection = window.getSelection();
     if (
-      !chosen ||
-      chosen.isCollapsed ||
-      !text.contains(chosen.anchorNode) ||
-      !text.contains(chosen.focusNode)
+      !selection ||
+      selection.isCollapsed ||
+      !text.contains(selection.anchorNode) ||
+      !text.contains(selection.focusNode)
     )
       return;
-    const range = chosen.getRangeAt(0);
-    const touched = words
+    const range = selection.getRangeAt(0);
+    const touchedWords = words
       .map((word, n) => (range.intersectsNode(word) ? n : -1))
       .filter((n) => n >= 0);
-    const full = touched.filter((n) => touches(range, words[n]));
-    chosen.removeAllRanges();
-    if (full.length) add(full[0], full.at(-1));
+    const overlapping = touchedWords.filter((n) => overlaps(range, words[n]));
+    selection.removeAllRanges();
+    if (overlapping.length) addSpan(overlapping[0], overlapping.at(-1));
   }
 
-  // intersectsNode counts a range that only meets the word's edge.
-  function touches(range, word) {
-    const whole = document.createRange();
-    whole.selectNodeContents(word);
+  // Whether the range contains characters of the word. intersectsNode is also true for a range that
+  // only touches the word's edge.
+  function overlaps(range, word) {
+    const wordRange = document.createRange();
+    wordRange.selectNodeContents(word);
     return (
-      range.compareBoundaryPoints(Range.END_TO_START, whole) < 0 &&
-      range.compareBoundaryPoints(Range.START_TO_END, whole) > 0
+      range.compareBoundaryPoints(Range.END_TO_START, wordRange) < 0 &&
+      range.compareBoundaryPoints(Range.START_TO_END, wordRange) > 0
     );
   }
 
-  text.addEventListener("pointerup", () => setTimeout(selected));
-  text.addEventListener("focus", draw);
-  text.addEventListener("blur", draw);
+  text.addEventListener("pointerup", () => setTimeout(addSelection));
+  text.addEventListener("focus", showMarks);
+  text.addEventListener("blur", showMarks);
   text.addEventListener("click", (event) => {
     const word = words.indexOf(event.target.closest("[data-s]"));
     if (word < 0) return;
-    place = word;
-    draw();
+    position = word;
+    showMarks();
   });
-  show();
+  render();
 
   return {
-    digit: () => false,
-    arrow: (key) =>
-      ((key === "ArrowRight" || key === "ArrowDown") && step(1)) ||
-      ((key === "ArrowLeft" || key === "ArrowUp") && step(-1)),
-    act: (name) =>
+    onDigit: () => false,
+    onArrow: (key) =>
+      ((key === "ArrowRight" || key === "ArrowDown") && moveBy(1)) ||
+      ((key === "ArrowLeft" || key === "ArrowUp") && moveBy(-1)),
+    onAction: (name) =>
       ({
-        next: () => step(1),
-        previous: () => step(-1),
+        next: () => moveBy(1),
+        previous: () => moveBy(-1),
         mark,
         remove: () =>
-          inside(words[place])
-            ? drop(inside(words[place]))
-            : (desk.say("There is no span at this word."), true),
+          spanAt(words[position])
+            ? removeSpan(spanAt(words[position]))
+            : (page.showMessage("There is no span at this word."), true),
       })[name]?.() ?? false,
-    answer: () =>
+    getAnswer: () =>
       spans.length ? { spans: spans.map(({ start, end, note }) => ({ start, end, note })) } : null,
-    missing: () => "Mark at least one span, or skip the item.",
-    describe: () => `${spans.length} ${spans.length === 1 ? "span" : "spans"}`,
-    inFocus: () => article.dataset.members,
-    start: () => text.focus({ preventScroll: true }),
-    state: () => spans,
-    restore(state) {
+    missingMessage: () => "Mark at least one span, or skip the item.",
+    summarize: () => `${spans.length} ${spans.length === 1 ? "span" : "spans"}`,
+    focusedRollout: () => article.dataset.members,
+    focus: () => text.focus({ preventScroll: true }),
+    saveState: () => spans,
+    restoreState(state) {
       spans = state;
-      show();
+      render();
     },
   };
 }

@@ -1,11 +1,12 @@
-import { withChoices } from "/static/js/rate/choices.js";
+// One to five stars.
+import { radioControls } from "/static/js/rate/radio_form.js";
 
-export function begin(article) {
-  const { chosen, form } = withChoices(article);
-  return form({
-    answer: () => (chosen("stars") ? { stars: Number(chosen("stars")) } : null),
-    missing: () => "Give 1 to 5 stars first.",
-    describe: (answer) => `${answer.stars} ${answer.stars === 1 ? "star" : "stars"}`,
-    isOneKey: true,
+export function createForm(article) {
+  const { checkedValue, buildForm } = radioControls(article);
+  return buildForm({
+    getAnswer: () => (checkedValue("stars") ? { stars: Number(checkedValue("stars")) } : null),
+    missingMessage: () => "Give 1 to 5 stars first.",
+    summarize: (answer) => `${answer.stars} ${answer.stars === 1 ? "star" : "stars"}`,
+    isSingleKey: true,
   });
 }

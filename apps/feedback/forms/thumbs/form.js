@@ -1,12 +1,13 @@
-import { withChoices } from "/static/js/rate/choices.js";
+// Good or bad.
+import { radioControls } from "/static/js/rate/radio_form.js";
 
-export function begin(article) {
-  const { chosen, named, pick, form } = withChoices(article);
-  return form({
-    answer: () => (chosen("up") ? { up: chosen("up") === "yes" } : null),
-    missing: () => "Choose 1 (bad) or 2 (good) first.",
-    describe: (answer) => (answer.up ? "good" : "bad"),
-    isOneKey: true,
-    swipe: (side) => pick(named("up", side === "right" ? "yes" : "no")),
+export function createForm(article) {
+  const { checkedValue, findInput, check, buildForm } = radioControls(article);
+  return buildForm({
+    getAnswer: () => (checkedValue("up") ? { up: checkedValue("up") === "yes" } : null),
+    missingMessage: () => "Choose 1 (bad) or 2 (good) first.",
+    summarize: (answer) => (answer.up ? "good" : "bad"),
+    isSingleKey: true,
+    onSwipe: (side) => check(findInput("up", side === "right" ? "yes" : "no")),
   });
 }

@@ -1,35 +1,36 @@
-// Marks on turns, or the first wrong one: the one takes back the other.
-import { withChoices } from "/static/js/rate/choices.js";
+// Marks on turns, or the first turn with an error. Choosing one clears the other.
+import { radioControls } from "/static/js/rate/radio_form.js";
 
-export function begin(article) {
-  const { chosen, named, pick, clear, numbers, inFocus, form } = withChoices(article, true);
+export function createForm(article) {
+  const { checkedValue, findInput, check, uncheck, checkedNumbers, focusedRow, buildForm } =
+    radioControls(article, true);
   article.addEventListener("change", ({ target }) => {
     if (!target.checked) return;
-    if (target.name === "first_error") clear((input) => input.name.startsWith("turn:"));
-    else if (target.name?.startsWith("turn:")) clear((input) => input.name === "first_error");
+    if (target.name === "first_error") uncheck((input) => input.name.startsWith("turn:"));
+    else if (target.name?.startsWith("turn:")) uncheck((input) => input.name === "first_error");
   });
 
-  function answer() {
-    const first = chosen("first_error");
-    if (first) return { first_error: first === "none" ? null : Number(first) };
-    const marks = numbers("turn:");
+  function getAnswer() {
+    const firstError = checkedValue("first_error");
+    if (firstError) return { first_error: firstError === "none" ? null : Number(firstError) };
+    const marks = checkedNumbers("turn:");
     return Object.keys(marks).length ? { marks } : null;
   }
 
-  function describe(given) {
-    if ("marks" in given) return `${Object.keys(given.marks).length} turns marked`;
-    return given.first_error === null
+  function summarize(answer) {
+    if ("marks" in answer) return `${Object.keys(answer.marks).length} turns marked`;
+    return answer.first_error === null
       ? "no errors"
-      : `first error in reply ${given.first_error + 1}`;
+      : `first error in reply ${answer.first_error + 1}`;
   }
 
-  return form({
-    answer,
-    missing: () => "Mark a turn, mark the first error, or choose “No errors”.",
-    describe,
-    acts: {
-      first_error: () => pick(named("first_error", inFocus()?.dataset.turn)),
-      no_error: () => pick(named("first_error", "none")),
+  return buildForm({
+    getAnswer,
+    missingMessage: () => "Mark a turn, mark the first error, or choose “No errors”.",
+    summarize,
+    actions: {
+      first_error: () => check(findInput("first_error", focusedRow()?.dataset.turn)),
+      no_error: () => check(findInput("first_error", "none")),
     },
   });
 }

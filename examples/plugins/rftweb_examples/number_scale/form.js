@@ -1,12 +1,12 @@
-// Drives the item: a key that is printed on a button (data-key) chooses it.
-import { withChoices } from "/static/js/rate/choices.js";
+// One point on a scale. The key printed on a button (data-key) checks it.
+import { radioControls } from "/static/js/rate/radio_form.js";
 
-export function begin(article) {
-  const { chosen, form } = withChoices(article);
-  return form({
-    answer: () => (chosen("point") ? { point: Number(chosen("point")) } : null),
-    missing: () => "Choose a point on the scale first.",
-    describe: (answer) => `point ${answer.point}`,
-    isOneKey: true, // a rater can have an answer of one key sent at once
+export function createForm(article) {
+  const { checkedValue, buildForm } = radioControls(article);
+  return buildForm({
+    getAnswer: () => (checkedValue("point") ? { point: Number(checkedValue("point")) } : null),
+    missingMessage: () => "Choose a point on the scale first.",
+    summarize: (answer) => `point ${answer.point}`,
+    isSingleKey: true, // with auto-submit, one key rates the item
   });
 }

@@ -1,32 +1,35 @@
-// What every page has: theme switch, keys, rows that open, dialogs, CSRF for htmx, times that age.
+// Behavior of all pages: theme switch, command palette, clickable rows, dialogs, the CSRF token of
+// htmx requests, and relative times.
 import { showPalette } from "./keys.js";
 
-// "12 s" grows without asking the server: every <time data-age> counts from its datetime.
+// Relative times such as "12 s" are updated in the browser: each <time data-age> counts from its
+// datetime.
 const UNITS = [
   [86400, "d"],
   [3600, "h"],
   [60, "min"],
 ];
 
-function age(seconds) {
-  const whole = Math.max(0, Math.round(seconds));
-  for (const [size, word] of UNITS) if (whole >= size) return `${Math.floor(whole / size)} ${word}`;
-  return `${whole} s`;
+function formatAge(seconds) {
+  const rounded = Math.max(0, Math.round(seconds));
+  for (const [size, unit] of UNITS)
+    if (rounded >= size) return `${Math.floor(rounded / size)} ${unit}`;
+  return `${rounded} s`;
 }
 
 function refreshAges() {
   const now = Date.now();
   for (const time of document.querySelectorAll("time[data-age]")) {
-    const words = age((now - Date.parse(time.dateTime)) / 1000);
-    if (time.textContent !== words) time.textContent = words;
+    const text = formatAge((now - Date.parse(time.dateTime)) / 1000);
+    if (time.textContent !== text) time.textContent = text;
   }
 }
 
 const THEMES = ["", "light", "dark"];
 
 function switchTheme() {
-  const now = document.documentElement.dataset.theme ?? "";
-  const next = THEMES[(THEMES.indexOf(now) + 1) % THEMES.length];
+  const current = document.documentElement.dataset.theme ?? "";
+  const next = THEMES[(THEMES.indexOf(current) + 1) % THEMES.length];
   if (next) document.documentElement.dataset.theme = next;
   else delete document.documentElement.dataset.theme;
   localStorage.setItem("theme", next);
@@ -62,15 +65,16 @@ document.addEventListener("htmx:config:request", (event) => {
 
 window.addEventListener("offline", () => setOffline(true));
 window.addEventListener("online", () => setOffline(false));
-function setOffline(off) {
+function setOffline(isOffline) {
   const dot = document.querySelector("[data-connection]");
-  if (!dot || dot.dataset.socket) return; // a page with a socket speaks for itself
-  dot.hidden = !off;
-  dot.dataset.state = off ? "offline" : "";
-  dot.textContent = off ? "offline" : "";
+  // Stream.js or auto_refresh.js sets the state of this page.
+  if (!dot || dot.dataset.socket) return;
+  dot.hidden = !isOffline;
+  dot.dataset.state = isOffline ? "offline" : "";
+  dot.textContent = isOffline ? "offline" : "";
 }
 
-// Open alerts of a run stand on each of its pages, and are asked for again while somebody looks.
+// Each page of a run shows its open alerts, and refreshes them while the tab is visible.
 const BANNER_MS = 15_000;
 const banner = document.getElementById("alert-banner");
 if (banner)
@@ -79,32 +83,32 @@ if (banner)
     BANNER_MS,
   );
 
-for (const here of document.querySelectorAll(".tabs [aria-current]")) {
-  // The row alone is scrolled: tabs further down would take the page with them.
-  const row = here.closest(".tabs");
+for (const tab of document.querySelectorAll(".tabs [aria-current]")) {
+  // Scroll only the row of tabs: scrollIntoView would also scroll the page.
+  const row = tab.closest(".tabs");
   row.scrollLeft +=
-    here.getBoundingClientRect().left -
+    tab.getBoundingClientRect().left -
     row.getBoundingClientRect().left -
-    (row.clientWidth - here.offsetWidth) / 2;
+    (row.clientWidth - tab.offsetWidth) / 2;
 }
 
-// Copy buttons come with their script, where a page has something to copy.
-const COPIED = "[data-secret], [data-copy], pre.command, .prose pre";
-const offerCopies = async () =>
+// Load the script of the copy buttons only if the page has something to copy.
+const COPYABLE = "[data-secret], [data-copy], pre.command, .prose pre";
+const addCopyButtons = async () =>
   navigator.clipboard &&
-  document.querySelector(COPIED) &&
-  (await import("./copying.js")).offerCopies();
-document.addEventListener("htmx:after:swap", offerCopies);
-offerCopies();
+  document.querySelector(COPYABLE) &&
+  (await import("./copy_buttons.js")).addCopyButtons();
+document.addEventListener("htmx:after:swap", addCopyButtons);
+addCopyButtons();
 
-// Escape closes the explanation of a term until the pointer or the focus comes back.
+// Escape closes the explanation of a term until the pointer or the focus returns.
 for (const term of document.querySelectorAll(".term")) {
   term.addEventListener("keydown", (event) => event.key === "Escape" && (term.dataset.closed = ""));
-  for (const back of ["mouseleave", "focusout"])
-    term.addEventListener(back, () => delete term.dataset.closed);
+  for (const eventName of ["mouseleave", "focusout"])
+    term.addEventListener(eventName, () => delete term.dataset.closed);
 }
 
 refreshAges();
 setInterval(refreshAges, 1000);
-const aim = document.querySelector("[data-tour-aim]");
-if (aim) document.querySelector(aim.dataset.tourAim)?.classList.add("aimed");
+const tourTarget = document.querySelector("[data-tour-aim]");
+if (tourTarget) document.querySelector(tourTarget.dataset.tourAim)?.classList.add("aimed");

@@ -1,10 +1,10 @@
-// The drawer with what happened at one step: opened from a chart, walked with arrow keys, and its
-// own address while it is open.
+// A drawer with the details of one step. It opens from a chart; the arrow keys go to other steps,
+// and each step has a URL of its own.
 import { onDialogKey } from "../keys.js";
 
 export class StepDrawer {
-  // `dialog`: with data-steps, the address of all steps, and [data-body], which takes the fragment
-  // of a step.
+  // `dialog` has data-steps, the URL of all steps, and contains [data-body], which receives the
+  // fragment of a step.
   constructor(dialog) {
     this.dialog = dialog;
     this.body = dialog.querySelector("[data-body]");
@@ -14,7 +14,7 @@ export class StepDrawer {
     onDialogKey(dialog, (key) => this.#key(key));
   }
 
-  // Show a step. The address line then has the address of the step's page.
+  // Show a step. The URL becomes that of the step's page.
   async open(step) {
     const address = `${this.dialog.dataset.steps}${step}/`;
     if (this.isInHistory) history.replaceState(null, "", address);
@@ -28,8 +28,8 @@ export class StepDrawer {
     await this.#load(address, isNew);
   }
 
-  // Take a step back in the history that leaves the drawer; says whether it did.
-  left() {
+  // Close the drawer when the person navigates back. Returns whether it was open.
+  closeOnBack() {
     if (!this.isInHistory) return false;
     this.isInHistory = false;
     this.dialog.close();
@@ -37,13 +37,13 @@ export class StepDrawer {
   }
 
   async #load(address, isNew) {
-    const mine = (this.loading = {});
+    const request = (this.request = {});
     const rel = document.activeElement?.getAttribute("rel");
     this.body.setAttribute("aria-busy", "true");
-    const html = await fragment(`${address}drawer/`);
-    if (mine !== this.loading) return; // another step was asked for meanwhile
+    const html = await fetchFragment(`${address}drawer/`);
+    if (request !== this.request) return; // another step was requested in the meantime
     this.body.removeAttribute("aria-busy");
-    if (html === null) this.body.replaceChildren(...failed(address));
+    if (html === null) this.body.replaceChildren(...createError(address));
     else
       htmx.swap({
         text: html,
@@ -53,12 +53,12 @@ export class StepDrawer {
         request: {},
       });
     this.dialog.scrollTop = 0;
-    const next = !isNew && rel ? this.body.querySelector(`[rel="${rel}"]`) : null;
-    (next ?? this.body.querySelector("#step-title"))?.focus();
+    const link = !isNew && rel ? this.body.querySelector(`[rel="${rel}"]`) : null;
+    (link ?? this.body.querySelector("#step-title"))?.focus();
   }
 
   #click(event) {
-    if (event.target === this.dialog) return this.dialog.close(); // its backdrop
+    if (event.target === this.dialog) return this.dialog.close(); // the backdrop
     const link = event.target.closest("[data-step]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
@@ -74,17 +74,17 @@ export class StepDrawer {
   }
 }
 
-// The HTML at an address, or null: the server could not be reached, or refused.
-async function fragment(address) {
+// Fetch HTML. Returns null if the request failed.
+async function fetchFragment(address) {
   try {
-    const answer = await fetch(address);
-    return answer.ok && !answer.redirected ? await answer.text() : null;
+    const response = await fetch(address);
+    return response.ok && !response.redirected ? await response.text() : null;
   } catch {
     return null;
   }
 }
 
-function failed(address) {
+function createError(address) {
   const line = document.createElement("p");
   const link = document.createElement("a");
   line.className = "note warning";

@@ -1,0 +1,185 @@
+// The text field in which a person edits the policy's turn or writes it. The text survives a reload
+// and a refused request.
+import { steer } from "./steering.js";
+
+const HOLD_INTERVAL_MS = 60_000; // each hold request pauses the policy for at most two minutes
+const CHECK_MS = 100;
+const DRAFT_AGE_MS = 24 * 3600 * 1000;
+const LABELS = {
+  edit: {
+    label: "Text so far. Edit it; the policy continues from the end of your text.",
+    hint: "Text that you change is marked as yours and excluded from the loss.",
+  },
+  seat: {
+    label: "Write the whole turn. It ends where your text ends.",
+    hint: "Your turn is saved as a demonstration and excluded from the loss.",
+  },
+};
+
+export class TurnEditor {
+  constructor(form, { steeringUrl, rollout, showStatus, isSampling }) {
+    Object.assign(this, {
+      form,
+      steeringUrl,
+      rollout,
+      showStatus,
+      isSampling,
+      kind: null,
+      isDirty: false,
+      isSending: false,
+    });
+    this.field = form.querySelector("textarea");
+    this.key = `live-draft-${rollout}`;
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.send();
+    });
+    form.querySelector("[data-cancel]").addEventListener("click", () => this.cancel());
+    this.field.addEventListener("input", () => this.onInput());
+    this.field.addEventListener("keydown", (event) => this.onKey(event));
+  }
+
+  onKey(event) {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.send();
+    else if (event.key === "Escape" && !event.isComposing) this.cancel();
+    else return;
+    event.preventDefault();
+  }
+
+  get isOpen() {
+    return this.kind !== null;
+  }
+
+  // Open the editor with the turn's current text. The stream continues until the policy has
+  // received the hold request.
+  open(kind, turn, text) {
+    Object.assign(this, { kind, turn, uuid: crypto.randomUUID(), isDirty: false });
+    this.show(kind === "edit" ? text : "");
+    this.hold();
+  }
+
+  show(text) {
+    this.form.hidden = false;
+    this.form.querySelector("[data-editor-words]").textContent = LABELS[this.kind].label;
+    this.form.querySelector("[data-editor-hint]").textContent = LABELS[this.kind].hint;
+    this.field.value = text;
+    this.showError("");
+    this.field.focus();
+    this.field.setSelectionRange(text.length, text.length);
+    this.form.scrollIntoView({ block: "nearest" });
+  }
+
+  async hold() {
+    clearInterval(this.holdTimer);
+    this.holdTimer = setInterval(
+      () => this.isOpen && this.isSampling() && steer(this.steeringUrl, "hold"),
+      HOLD_INTERVAL_MS,
+    );
+    const result = await steer(this.steeringUrl, "hold");
+    if (result.state !== "done" && this.isOpen && this.isSampling())
+      this.showError(`The policy is not paused: ${result.reason}`);
+  }
+
+  // The policy is paused now. Tokens that arrived between the key press and the pause belong to the
+  // text, unless the person has typed already.
+  onHeld(text, turn) {
+    if (!this.isOpen || this.isDirty || this.turn !== turn || this.kind !== "edit") return;
+    this.field.value = text;
+    this.field.setSelectionRange(text.length, text.length);
+  }
+
+  onInput() {
+    if (!this.isDirty) this.isDirty = true;
+    this.uuid = crypto.randomUUID(); // a different text is a different request
+    this.saveDraft();
+  }
+
+  saveDraft() {
+    const { kind, turn, uuid } = this;
+    localStorage.setItem(
+      this.key,
+      JSON.stringify({ kind, turn, uuid, text: this.field.value, at: Date.now() }),
+    );
+  }
+
+  // Restore the draft after a reload, and pause the policy again.
+  resume() {
+    const draft = readDraft(this.key);
+    if (!draft || !(draft.kind in LABELS)) return;
+    Object.assign(this, { kind: draft.kind, turn: draft.turn, uuid: draft.uuid, isDirty: true });
+    this.show(draft.text);
+    this.hold();
+  }
+
+  // Open the editor as soon as the first chunk has arrived.
+  openWhenReady(kind, isReady, open) {
+    const timer = setInterval(() => {
+      if (!isReady()) return;
+      clearInterval(timer);
+      if (!this.isOpen && this.isSampling()) open(kind);
+    }, CHECK_MS);
+  }
+
+  async send() {
+    if (this.isSending || !this.isOpen) return;
+    this.isSending = true;
+    this.saveDraft();
+    this.showStatus(this.kind === "edit" ? "Sending your edit…" : "Sending your turn…");
+    const kind = this.kind;
+    const result = await steer(this.steeringUrl, kind, {
+      text: this.field.value,
+      turn: this.turn,
+      uuid: this.uuid,
+    });
+    this.isSending = false;
+    if (result.state === "done") {
+      this.close();
+      this.showStatus(
+        kind === "edit" ? "Edited. The policy continues from your text." : "Turn saved",
+        "good",
+      );
+    } else {
+      this.showStatus("");
+      this.showError(result.reason);
+      // Sending it again is a new request.
+      if (result.state === "refused") this.uuid = crypto.randomUUID();
+    }
+  }
+
+  cancel() {
+    this.close();
+    if (this.isSampling()) steer(this.steeringUrl, "free");
+    this.showStatus("");
+  }
+
+  close() {
+    clearInterval(this.holdTimer);
+    localStorage.removeItem(this.key);
+    this.kind = null;
+    this.form.hidden = true;
+    document.querySelector("[data-turns]").focus({ preventScroll: true });
+  }
+
+  // The reply ended while the editor was open.
+  onEnd() {
+    clearInterval(this.holdTimer);
+    if (this.isOpen && !this.isSending)
+      this.showError("The reply has ended in the meantime. You can still copy your text.");
+  }
+
+  showError(message) {
+    const line = this.form.querySelector("[data-editor-wrong]");
+    line.hidden = !message;
+    line.textContent = message;
+  }
+}
+
+// Return the saved draft, or null if there is none or it is too old.
+function readDraft(key) {
+  try {
+    const draft = JSON.parse(localStorage.getItem(key));
+    return draft && Date.now() - draft.at < DRAFT_AGE_MS ? draft : null;
+  } catch {
+    return null;
+  }
+}
