@@ -1,4 +1,4 @@
-"""A certificate authority of the tests' own, and services that show its certificates."""
+"""A certificate authority for tests, and services that present its certificates."""
 
 import datetime
 import ssl
@@ -12,7 +12,7 @@ DAY = datetime.timedelta(days=1)
 
 
 class Authority:
-    """`file` is what a client has to trust."""
+    """A certificate authority; clients trust the certificate in `file`."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
         self.folder, self.key = folder, ec.generate_private_key(ec.SECP256R1())
@@ -22,9 +22,9 @@ class Authority:
         self.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def serving(self, *names: str, days: int = 1) -> ssl.SSLContext:
-        """Of a server that shows a certificate for these names.
+        """Return the context of a server with a certificate for these names.
 
-        `days` below 0: it is no longer good.
+        With `days` below 0 the certificate has expired.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self._made(

@@ -1,4 +1,4 @@
-"""Copies of one migrated PostgreSQL cluster, so that no test process and no stack migrates again.
+"""Copies of one migrated PostgreSQL cluster, for test processes and stacks without migrations.
 
 initdb and all migrations take ten seconds or more; a copy of the result takes half a second. The
 cluster is kept in the system's temporary folder under a key of everything that decides what is in
@@ -26,8 +26,8 @@ UNUSED_DAYS = 3
 
 
 def copy_migrated_cluster(var: Path) -> PostgresServer:
-    """Put a migrated cluster under `var`; its database `rftweb` has every table and no rows of
-    ours.
+    """Put a migrated cluster under `var`; its database `rftweb` has every table and no
+    rows of the product.
 
     The first caller on a machine makes the cluster that later callers copy.
     """
@@ -44,14 +44,14 @@ def copy_cluster(source: Path, var: Path) -> PostgresServer:
 
 
 def home() -> Path:
-    """Return this user's folder for what tests keep on this machine."""
+    """Return this user's folder for files that tests keep on this machine."""
     folder = Path(tempfile.gettempdir()) / f"rftweb-tests-{os.geteuid()}"
     folders.make_private(folder)
     return folder
 
 
 def _cached() -> Path:
-    """Return the folder of the cluster for this tree's migrations; make it when it is missing."""
+    """Return the folder of the cluster for this tree's migrations; create it if it is missing."""
     folder = home() / _key()
     with locked(home() / "lock"):
         _remove_unused(home())
@@ -80,7 +80,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _remove_unused(kept: Path) -> None:
-    """Remove what is kept for other trees that nobody has used for some days."""
+    """Remove clusters of other trees that were not used for some days."""
     oldest = time.time() - UNUSED_DAYS * 86_400
     for folder in kept.iterdir():
         if folder.is_dir() and folder.stat().st_mtime < oldest:
@@ -88,8 +88,8 @@ def _remove_unused(kept: Path) -> None:
 
 
 def _make(folder: Path) -> None:
-    """Make, migrate and stop a cluster; rename it at the end, so that no half-made one is
-    copied.
+    """Make, migrate and stop a cluster; rename it at the end, so that no incomplete one
+    is copied.
     """
     var = folder / "draft"
     var.mkdir(parents=True)

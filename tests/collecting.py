@@ -18,7 +18,7 @@ QUICK = "not slow and not long_file"  # as in the Makefile
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session):
-    """Look for no garbage meanwhile, and set aside what has been loaded, as it stays.
+    """Collect no garbage meanwhile, and exclude the loaded objects from it, as they stay.
 
     Every full collection of garbage would look through hundreds of thousands of objects of torch,
     transformers and Django. It takes a third of a second, and accelerate asks for one whenever a
@@ -44,7 +44,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def _rewrite_our_share(config: pytest.Config) -> None:
     """Write the byte code of this process's share of the test files, with pytest's assertions.
 
-    All processes begin with the same file: in a fresh clone each would compile each of them.
+    All processes start with the same file: in a fresh clone each would compile every file.
     """
     worker = getattr(config, "workerinput", None)
     if worker is None or sys.dont_write_bytecode:

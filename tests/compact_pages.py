@@ -1,6 +1,6 @@
 """A test client whose HTML has no white space that a browser wouldn't show.
 
-So a test can look for a piece of a page as it is, wherever its template breaks the lines.
+So a test can search for a piece of a page, wherever its template breaks the lines.
 """
 
 import re
@@ -21,7 +21,7 @@ TAG = re.compile(r"<[a-zA-Z](?:\"[^\"]*\"|'[^']*'|[^<>\"'])*>")
 
 
 class CompactClient(Client):
-    """Django's test client, which takes needless white space out of pages."""
+    """Django's test client, which removes unneeded white space from pages."""
 
     def request(self, **request: object) -> HttpResponseBase:
         response = super().request(**request)

@@ -1,5 +1,5 @@
-"""The cast and the stage: alice runs the project, bob rates in it, carol is a stranger; one run
-over a small taskset.
+"""The common fixtures: alice owns the project, bob rates in it, carol is a stranger; one run over a
+small taskset.
 """
 
 import hashlib
@@ -49,16 +49,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(durations.Recorder())
 
 
-LONG = ("stack", "browser", "vllm")  # marks whose tests take seconds, each of them
-# after so long a test that starts the whole stack hangs: it may wait several times for what takes
+LONG = ("stack", "browser", "vllm")  # marks of tests that take seconds each
+# after this time a test of the whole stack hangs: it may wait several times for steps that take
 # minutes
 STACK_S = 2400
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without the vllm extra its tests are skipped, and counted as such, instead of failing one by
-    one.
-    """
+    """Skip the tests of vLLM if it is not installed, instead of letting each fail."""
     _each_by_an_id_of_its_own(items)
     if not profiles.IS_LONG:
         _leave_out_nightly(items)
@@ -77,7 +75,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _leave_out_nightly(items: list[pytest.Item]) -> None:
-    """Deselect what only `make test-long` runs; pytest's summary counts it as deselected."""
+    """Deselect tests that only `make test-long` runs; pytest's summary counts them."""
     nightly = [item for item in items if item.get_closest_marker("nightly")]
     if nightly:
         nightly[0].config.hook.pytest_deselected(items=nightly)
@@ -85,9 +83,9 @@ def _leave_out_nightly(items: list[pytest.Item]) -> None:
 
 
 def _each_by_an_id_of_its_own(items: list[pytest.Item]) -> None:
-    """Schemathesis makes a test for each operation of the API, and pytest 9.2 gives all of them one
-    id. Several processes share tests out by their ids: of those with one id the first alone would
-    run, and nobody would be told.
+    """Give each test of Schemathesis its own id: pytest 9.2 gives one id to the tests of all
+    operations. Processes distribute tests by id, so only the first of them would run, without a
+    warning.
     """
     for item in items:
         if not item.nodeid.endswith(item.name):
@@ -103,7 +101,7 @@ def _each_by_an_id_of_its_own(items: list[pytest.Item]) -> None:
 def _longest_files_first(items: list[pytest.Item]) -> None:
     """Sort the files so that all test processes end at about the same time.
 
-    Begun last, a long file would keep one process busy long after the others have finished. In a
+    A long file that starts last would keep one process busy after the others have finished. In a
     group, files that share an installation come first, because it stops where they end.
     """
     recorded = durations.read()
@@ -135,7 +133,7 @@ def _file_of(item: pytest.Item) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> GroupScheduling | None:
-    """Give out groups instead of files; None leaves another way of `--dist` as it is."""
+    """Distribute groups instead of files; None keeps another mode of `--dist`."""
     return GroupScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
@@ -147,7 +145,7 @@ def client() -> CompactClient:
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(django_db_modify_db_settings) -> None:
-    """Make the test database as a copy of the migrated one, where the server is ours and has
+    """Create the test database as a copy of the migrated one, if the server is ours and has
     one.
     """
     if "DATABASE_URL" in os.environ.get(OURS, ""):
@@ -169,9 +167,9 @@ def project(db) -> Project:
 
 @cache
 def hashed() -> str:
-    """PASSWORD as it is stored.
+    """Return the hash of PASSWORD.
 
-    To hash one takes a third of a second by design, and everybody here has the same.
+    Hashing takes a third of a second by design, and all test users have the same password.
     """
     return make_password(PASSWORD)
 
@@ -185,19 +183,19 @@ def _person(project: Project, name: str, role: str | None) -> User:
 
 @pytest.fixture
 def alice(project: Project) -> User:
-    """Owns the project."""
+    """Return the owner of the project."""
     return _person(project, "alice", Membership.Role.OWNER)
 
 
 @pytest.fixture
 def bob(project: Project) -> User:
-    """Rates in the project."""
+    """Return a rater of the project."""
     return _person(project, "bob", Membership.Role.RATER)
 
 
 @pytest.fixture
 def carol(project: Project) -> User:
-    """Belongs to no project."""
+    """Return a user without a project."""
     return _person(project, "carol", None)
 
 
@@ -208,7 +206,7 @@ def admin(project: Project) -> User:
 
 @pytest.fixture
 def admin_user(db) -> User:
-    """As `admin`, in no project: pytest-django's own would have a password of its own hashed."""
+    """Return `admin`, in no project; pytest-django's own user would need another password hash."""
     return User.objects.create(
         username="admin", password=hashed(), is_staff=True, is_superuser=True
     )
@@ -244,7 +242,7 @@ def taskset(project: Project) -> Taskset:
 
 @pytest.fixture
 def policy(project: Project) -> Policy:
-    """A policy row without weights, for tests that sample nothing."""
+    """Create a policy row without weights, for tests that sample nothing."""
     return Policy.objects.create(
         project=project,
         slug="tiny",
@@ -260,7 +258,7 @@ def policy(project: Project) -> Policy:
 
 @pytest.fixture
 def install(tmp_path: Path) -> Iterator[Callable[..., Path]]:
-    """Write plugins, source text by name, into a folder that is this process's plugins folder."""
+    """Write plugins, source text by name, into the plugins folder of this process."""
 
     def write(**plugins: str) -> Path:
         folder = tmp_path / "plugins"
@@ -312,7 +310,7 @@ def run(new_run) -> Run:
 @pytest.fixture
 def finish() -> Callable[..., list[Group]]:
     """Open groups and finish all their rollouts with the given texts (repeated as needed), as an
-    explorer would.
+    explorer does.
     """
 
     def write(
@@ -366,14 +364,14 @@ def cast(alice, bob, carol, admin) -> SimpleNamespace:
 
 @pytest.fixture(scope="session")
 def kept_run(django_db_setup, django_db_blocker) -> Kept:
-    """A tone run at step 3 and its cast, to be put back."""
+    """Return a stored tone run at step 3 and its cast, which a test can restore."""
     with django_db_blocker.unblock():
         return Kept("tone", lambda: seed_run("tone-7", steps=3, tasks=40, password=None))
 
 
 @pytest.fixture
 def dead_redis(settings) -> Iterator[None]:
-    """Every address of Redis names a port on which nobody listens."""
+    """Point every Redis URL at a port without a server."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         dead = f"redis://127.0.0.1:{taken.getsockname()[1]}/0"

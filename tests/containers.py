@@ -3,7 +3,7 @@ health checks are the file's own.
 
 `buildah run --isolation chroot` gives each service its image's file system and user. All of them
 share one network namespace, in which nothing but loopback exists: addresses and ports are those of
-the compose file, the names of the services lead to 127.0.0.1, and nobody outside reaches them.
+the compose file, the service names resolve to 127.0.0.1, and they are unreachable from outside.
 PostgreSQL and Valkey are the embedded ones, with the options of the compose file.
 """
 
@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SERVERS = ("postgres", "redis")
 POLL_S = 0.5
 BUILDAH_CHILD = "buildah-chroot-exec"  # has the image's user too; the command is its child
-GRACE_S = 10  # Docker's, where a service does not say
+GRACE_S = 10  # Docker's default if a service sets none
 KILLED_S = 10
 VARIABLE = re.compile(r"\$(?:\$|\{(\w+)(?::([-?])([^}]*))?\})")
 # Loopback is down in a new network namespace. When standard input ends, because the test ends or is
@@ -56,11 +56,11 @@ sys.exit(not redis.Redis(password=os.environ["REDISCLI_AUTH"], socket_timeout=2)
 
 
 class MissingVariable(LookupError):
-    """The compose file asks for a variable that is not set and has no default."""
+    """The compose file needs a variable that is not set and has no default."""
 
 
 def read_services(variables: Mapping[str, str]) -> dict[str, dict]:
-    """Return the services of docker-compose.yml with `variables` in their places.
+    """Return the services of docker-compose.yml with `variables` substituted.
 
     Raises MissingVariable for `${NAME:?…}` without a value, as compose refuses to start.
     """
@@ -88,7 +88,7 @@ def _replaced(node: object, replace: Callable[[str], str]) -> object:
 
 
 def starting_order(services: Mapping[str, dict]) -> list[str]:
-    """Return the names so that each stands behind what it depends on."""
+    """Return the names ordered so that each follows its dependencies."""
     order: list[str] = []
     while len(order) < len(services):
         ready = [
@@ -96,7 +96,7 @@ def starting_order(services: Mapping[str, dict]) -> list[str]:
             for name, service in services.items()
             if name not in order and set(service.get("depends_on", ())) <= set(order)
         ]
-        assert ready, "services depend on each other in a circle"
+        assert ready, "services have circular dependencies"
         order += ready
     return order
 
@@ -107,11 +107,11 @@ def seconds_of(duration: str) -> float:
 
 
 class Containers:
-    """The services, started in order; `close` ends them in the reverse one."""
+    """The services, started in order; `close` ends them in reverse order."""
 
     def __init__(self, buildah: list[str], folder: Path) -> None:
         self.folder = folder
-        self.var = folder / "servers"  # of PostgreSQL and Valkey
+        self.var = folder / "servers"  # the folder of PostgreSQL and Valkey
         self.server = PostgresServer(self.var)
         self.server.ensure()
         self.secrets = {
@@ -129,7 +129,7 @@ class Containers:
         self._ending = ExitStack()
 
     def start(self) -> None:
-        """Start every service; return when all are healthy and those that end have ended well."""
+        """Start every service; return when all are healthy and one-time services have succeeded."""
         self._hold_network()
         for name in starting_order(self.services):
             for other, wanted in self.services[name].get("depends_on", {}).items():
@@ -142,13 +142,13 @@ class Containers:
                 self._await(name, "service_healthy")
 
     def execute(self, name: str, *command: str, seconds: float = 300) -> str:
-        """Run a command in a running container, as `docker compose exec` does; its output."""
+        """Run a command in a container, as `docker compose exec` does; return its output."""
         done = self._run_in(name, command, seconds)
         assert done.returncode == 0, f"{name}: {command}: {done.stdout}{done.stderr}"
         return done.stdout
 
     def main_process(self, name: str) -> psutil.Process:
-        """Return the process that a container's command has become."""
+        """Return the process of a container's command."""
         user = self.image_user(name)
         inside = psutil.Process(self.processes[name].pid).children(recursive=True)
         theirs = [process for process in inside if process.uids().real == user]
@@ -167,7 +167,7 @@ class Containers:
     def written(self, name: str) -> list[str]:
         """Return what a service's user wrote in its container's file system, volumes apart.
 
-        A file that came and went shows in the time of its folder.
+        A file that was created and deleted changes the time of its folder.
         """
         newer = ["-xdev", "-newer", str(self.folder / f"{name}.log.start"), "!", "-type", "l"]
         writable = ["(", "-uid", str(self.image_user(name)), "-o", "-perm", "-o+w", ")"]
@@ -197,7 +197,7 @@ class Containers:
         del self.processes[name]
 
     def close(self) -> None:
-        """End all that still runs, and remove the containers."""
+        """End all running services, and remove the containers."""
         with self._ending:
             for name in reversed(list(self.processes)):
                 self.stop(name)
@@ -209,7 +209,7 @@ class Containers:
         assert holder.stdout.readline() == b"up\n"
         self._enter = ["nsenter", f"--net=/proc/{holder.pid}/ns/net"]
         self._ending.callback(self._remove_containers)
-        self._ending.callback(holder.communicate)  # ends its input: what still runs is killed
+        self._ending.callback(holder.communicate)  # closes its input: kills what still runs
 
     def _start_postgres(self, name: str) -> None:
         command, account = self.server.command()
@@ -221,7 +221,7 @@ class Containers:
         self._spawn(name, [*command, *options, "-c", "listen_addresses=127.0.0.1"])
 
     def _start_valkey(self, name: str) -> None:
-        """Give its command the names of programs that the image has."""
+        """Start Valkey with the program names of the image."""
         programs = self.folder / "bin"
         data = self.folder / "valkey"
         for folder in (programs, data):
@@ -263,7 +263,7 @@ class Containers:
         return [*words, self._containers[name], "--", *prefix, *service["command"]]
 
     def _mounts(self, name: str) -> Iterator[tuple[str, Path]]:
-        """Yield (path inside, folder) of volumes, and of what an engine would keep in memory."""
+        """Yield (path inside, folder) of volumes, and of folders that an engine keeps in memory."""
         service = self.services[name]
         for volume in service.get("volumes", []):
             source, place = volume.split(":")[:2]
@@ -276,7 +276,7 @@ class Containers:
 
     @staticmethod
     def _volume(folder: Path, inside: Path) -> Path:
-        """Make a volume as an engine does: what the image has there comes into it, with owners."""
+        """Create a volume as an engine does: with the image's files at that path, with owners."""
         if not folder.exists():
             folder.parent.mkdir(parents=True, exist_ok=True)
             shutil.copytree(inside, folder)
@@ -320,7 +320,7 @@ class Containers:
         assert check["test"][0] == "CMD", f"{name}: {check['test']}"
         try:
             return self._run_in(name, check["test"][1:], 60).returncode == 0
-        except StopIteration:  # buildah has not come to the command yet
+        except StopIteration:  # buildah has not started the command yet
             return False
 
     def _run_in(
@@ -343,7 +343,7 @@ class Containers:
 
 @contextmanager
 def running(buildah: list[str], folder: Path) -> Iterator[Containers]:
-    """Start every service of docker-compose.yml; end them all, whatever happens."""
+    """Start every service of docker-compose.yml; end them all at the end, also after an error."""
     containers = Containers(buildah, folder)
     try:
         containers.start()
@@ -353,7 +353,7 @@ def running(buildah: list[str], folder: Path) -> Iterator[Containers]:
 
 
 def _kill(process: subprocess.Popen) -> None:
-    """Kill a process and all that it started."""
+    """Kill a process and all its child processes."""
     tree = [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]
     for one in tree:
         one.kill()

@@ -1,8 +1,7 @@
-"""Every address that answers GET, filled in for one run: tests that hold of every page walk along
-it.
+"""Every address that answers GET, filled in for one run: tests of all pages visit these.
 
-A new route is walked along at once; one whose `<…>` nothing here stands for fails, until it is said
-what does.
+A new route is included at once; one with an unknown `<…>` fails until a value for it is added
+here.
 """
 
 import re
@@ -19,7 +18,7 @@ from apps.rollouts.models import Rollout
 from apps.runs.models import Run, Worker
 from apps.tasksets.models import Picture
 
-# Not pages: machines' addresses, what signs in and out, and the parts that other tests walk along.
+# Not pages: addresses for machines, login and logout, and parts that other tests visit.
 NOT_WALKED = (
     "admin/",
     "accounts/logout/",
@@ -31,7 +30,7 @@ NOT_WALKED = (
     "weight-files/",  # signed requests of other machines
 )
 
-# Beginnings of addresses with a number that are only posted to, or whose rows no test has.
+# Prefixes of addresses with an id that are only posted to, or whose rows no test has.
 NEVER_OPENED = (
     "weights/exports/",
     "chat/",
@@ -51,7 +50,7 @@ NEVER_OPENED = (
 
 
 def routes(patterns: list | None = None, prefix: str = "") -> Iterator[str]:
-    """Every route of the URL configuration, as it is spelled there."""
+    """Return every route of the URL configuration, as it is written there."""
     for pattern in get_resolver().url_patterns if patterns is None else patterns:
         route = prefix + str(pattern.pattern)
         if isinstance(pattern, URLPattern):
@@ -61,9 +60,9 @@ def routes(patterns: list | None = None, prefix: str = "") -> Iterator[str]:
 
 
 def addresses(run: Run, rollouts: list[int]) -> list[str]:
-    """Paths with their queries.
+    """Return paths with their queries.
 
-    `rollouts`: those that are opened one by one; the first stands for any.
+    `rollouts` are opened one by one; the first is used where one is enough.
     """
     found = []
     for route in routes():
@@ -137,9 +136,9 @@ def _parts(route: str, run: Run, rollouts: list[int]) -> dict[str, list]:
 
 
 def _numbers(run: Run, rollouts: list[int]) -> dict[str, list]:
-    """Return the values of `<int:pk>` by what stands before it.
+    """Return the values of `<int:pk>` by the text before it.
 
-    Decisions, items and tokens that are only acted on need none.
+    Rows that are only acted on need none: ratings, items and tokens.
     """
     items = [_first(Item.objects.filter(run=run))]
     arenas = [_first(Arena.objects.filter(project=run.project))]

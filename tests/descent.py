@@ -1,10 +1,10 @@
-"""Who descends from a process, read from /proc while threads and processes come and go."""
+"""Descendants of a process, read from /proc while threads and processes come and go."""
 
 from pathlib import Path
 
 
 def children(pid: int) -> list[int]:
-    """Living children; a thread or process that ends while it is looked at has none."""
+    """Return living children; a thread or process that ends meanwhile has none."""
     found: list[int] = []
     for file in _lists_of_children(pid):
         try:
@@ -22,12 +22,12 @@ def _lists_of_children(pid: int) -> list[Path]:
 
 
 def is_called(pid: int, start: str) -> bool:
-    """Whether the process's name begins so; one that has ended has none."""
+    """Tell whether the process's name begins with `start`; a process that has ended has no name."""
     return _read(pid, "comm").startswith(start)
 
 
 def is_alive(pid: int) -> bool:
-    """Whether it runs: what has ended and was not buried does not."""
+    """Tell whether the process runs; a zombie does not."""
     return _read(pid, "stat").rpartition(")")[2].split()[:1] not in ([], ["Z"])
 
 
@@ -39,5 +39,5 @@ def _read(pid: int, name: str) -> str:
 
 
 def descendants(pid: int) -> list[int]:
-    """Living descendants, the nearest first."""
+    """Return living descendants, children before their own children."""
     return [one for child in children(pid) for one in (child, *descendants(child))]

@@ -21,7 +21,7 @@ QUICK_S = 0.25  # seconds that a test of a quick file takes on average
 
 @dataclass
 class Duration:
-    """Seconds of a file; `unmarked` are those of its tests that are not marked slow."""
+    """Seconds that a file takes; `unmarked` counts only its tests that are not marked slow."""
 
     seconds: float = 0.0
     unmarked_seconds: float = 0.0
@@ -36,7 +36,7 @@ class Duration:
 
 
 def read() -> dict[str, Duration]:
-    """Return the recorded durations by file, as test ids name it."""
+    """Return the recorded durations by file, with the file names of test ids."""
     durations = {}
     for line in RECORD.read_text().splitlines()[1:]:
         seconds, unmarked_seconds, unmarked_tests, file = line.split(maxsplit=3)

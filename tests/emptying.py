@@ -1,8 +1,8 @@
-"""Empties the tables after a test that commits.
+"""Empty the tables after a test that commits.
 
-Django's own way cuts every table's file and index files off and then makes its content types and
-permissions anew: it takes longer than most tests. Here rows are deleted, and those of Django's that
-no test changes are left.
+Django truncates every table and its indexes and then creates its content types and permissions
+again, which takes longer than most tests. Here rows are deleted, except for rows of Django that no
+test changes.
 """
 
 from functools import cache
@@ -17,14 +17,14 @@ OF_DJANGO = {
 
 @cache
 def tables() -> list[str]:
-    """Those that tests write to."""
+    """Return the tables that tests write to."""
     found = connection.introspection.django_table_names(only_existing=True, include_views=False)
     return sorted(set(found) - OF_DJANGO)
 
 
 def empty_tables() -> None:
-    """Waits until nobody else is writing, as a cut would: what another connection has begun is gone
-    afterwards too.
+    """Delete all rows after waiting for other writers, as TRUNCATE would; their uncommitted work is
+    deleted too.
     """
     lock = f"LOCK TABLE {', '.join(tables())} IN EXCLUSIVE MODE; "
     with transaction.atomic(), connection.cursor() as cursor:

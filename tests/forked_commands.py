@@ -1,7 +1,7 @@
 """Commands of manage.py for one installation, each in a process forked from one that has loaded the
 application.
 
-To load it takes two seconds of processor time, most of what a short command costs. The process that
+Loading takes two seconds of processor time, most of what a short command costs. The process that
 forks has opened no connection and runs no command itself. Tests of commands start manage.py as
 people do.
 
@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class ForkedCommands:
-    """Runs commands in the environment given, one after another."""
+    """Run commands in the given environment, one after another."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._lock = threading.Lock()

@@ -1,11 +1,11 @@
 """Python programs that load models, each in a process forked from one that has imported torch.
 
-To import torch and transformers takes four seconds of processor time, most of what such a program
-costs in a test. `sys.executable` is a script meanwhile: started with `-m` and one of MODULES, it
-has a process forked that runs the module with the script's arguments, folder, environment and
-files. Any other program is started as ever. The script ends as the forked process does; with the
-script ends the process. Tests of commands, and those that follow a worker from its start, start
-Python itself.
+Importing torch and transformers takes four seconds of processor time, most of the cost of such a
+program in a test. Meanwhile `sys.executable` is a script: started with `-m` and one of MODULES, it
+requests a forked process that runs the module with the script's arguments, folder, environment and
+files. Any other program is started as usual. The script ends with the exit status of the forked
+process, and the process ends with the script. Tests of commands, and tests that follow a worker
+from its start, start Python itself.
 
 `python -m tests.forked_modules SOCKET` is the process that forks.
 """
@@ -46,7 +46,7 @@ FILES = 3  # standard input, output and error
 
 @pytest.fixture(scope="session")
 def forking_python() -> Iterator[Path]:
-    """The script that stands for Python, while the process lives that forks."""
+    """Yield the script that replaces Python, while the forking process runs."""
     with tempfile.TemporaryDirectory(prefix="rftweb-forks-") as folder:
         address = Path(folder) / "socket"
         script = Path(folder) / "python"
@@ -72,7 +72,7 @@ def forked_modules(forking_python: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 class Forks:
-    """The processes that are asked for at a socket, each with the connection that waits for it."""
+    """The processes requested over a socket, each with the connection that waits for it."""
 
     def __init__(self, listener: socket.socket) -> None:
         self.listener = listener
@@ -125,7 +125,7 @@ def _become(connection: socket.socket, asked: dict, files: array.array) -> NoRet
     threading.Thread(target=_obey, args=(connection,), daemon=True).start()
     _, module, *arguments = asked["arguments"]
     sys.argv = [module, *arguments]
-    del sys.modules[module]  # it is run anew; what it imports is there
+    del sys.modules[module]  # it runs again; its imports are already loaded
     runpy.run_module(module, run_name="__main__", alter_sys=True)
     raise SystemExit(0)
 

@@ -1,4 +1,4 @@
-"""Runs the programs of tests/environments/agents/programs with the frameworks' own packages."""
+"""Run the programs of tests/environments/agents/programs with the frameworks' own packages."""
 
 import json
 import os
@@ -24,7 +24,7 @@ PATIENCE_S = 300  # their packages import slowly on a busy machine
 def results_of(
     name: str, ways: tuple[str, ...], base: str, key: str, folder: Path
 ) -> dict[str, dict]:
-    """Return what the program printed of each of these ways; skip the test without its packages."""
+    """Return what the program printed for each of the ways; skip the test without its packages."""
     command = javascript(name, folder) if name.endswith(".mjs") else python(name)
     env = {
         "PATH": os.environ["PATH"],
@@ -46,7 +46,9 @@ def python(name: str) -> list[str]:
 
 
 def javascript(name: str, folder: Path) -> list[str]:
-    """Put the program beside the packages: JavaScript modules are found from where a file lies."""
+    """Put the program beside the packages, because JavaScript modules are found relative to the
+    file.
+    """
     modules = APART / "node_modules"
     if not (modules / "ai").exists():
         pytest.skip("the Vercel AI SDK is not installed: scripts/setup --with agent-frameworks")

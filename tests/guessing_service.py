@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Guessing(BaseHTTPRequestHandler):
     """Guess the number 5.
 
-    `server.breaks`: how it breaks at a step; `server.asked`: what it was asked.
+    `server.breaks`: how it fails at a step; `server.asked`: the requests it got.
     """
 
     def do_POST(self) -> None:
@@ -69,7 +69,7 @@ class Guessing(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *args: object) -> None:
-        """Quiet."""
+        """Log nothing."""
 
 
 class Service(ThreadingHTTPServer):
@@ -91,7 +91,7 @@ class Service(ThreadingHTTPServer):
             )
 
     def handle_error(self, *args: object) -> None:
-        """Whoever asked went away: that is what is tested."""
+        """Ignore a client that went away, because tests do that on purpose."""
 
     def heard(self, path: str) -> list[dict]:
         return [body for asked, body in self.asked if asked == f"/play{path}"]

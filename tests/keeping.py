@@ -1,7 +1,8 @@
-"""Rows from which many tests begin: made once by each test process, put back for every test.
+"""Rows from which many tests begin: each test process creates them once and restores them for every
+test.
 
-Times are moved as well, so that to each test its rows are as young as if they had just been made.
-Ids are the same for all.
+Times are moved too, so that in each test the rows look as if they had just been created. Ids are
+the same in all tests.
 """
 
 from collections.abc import Callable
@@ -13,15 +14,15 @@ from django.utils import timezone
 from tests.emptying import empty_tables, tables
 
 TIME = "timestamp with time zone"
-BY_TRIGGERS = {"runs_usagetotal"}  # written with the rows that they sum up
-# Rows that kept all constraints when they were made need no check again, which takes as long as to
-# write them, and no trigger. An administrator of the server may say so.
+BY_TRIGGERS = {"runs_usagetotal"}  # summaries, written together with their rows
+# Rows that satisfied all constraints when they were created need no second check, which takes as
+# long as writing them, and no triggers. Only a superuser of the server can turn them off.
 AS_COPIES = "SET session_replication_role = replica"
 AS_EVER = "SET session_replication_role = DEFAULT"
 
 
 class Kept:
-    """What `make()` writes, copied into the schema `name` beside the tables, which are empty again
+    """The rows that `make()` writes, copied into the schema `name`; the tables are empty again
     afterwards.
     """
 
@@ -31,7 +32,7 @@ class Kept:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(
                 f"DROP SCHEMA IF EXISTS {name} CASCADE"
-            )  # pytest --reuse-db: an earlier session's
+            )  # left by an earlier session with pytest --reuse-db
             cursor.execute(f"CREATE SCHEMA {name}")
             is_whole = _may_copy_rows(cursor)
             written = _written(cursor) if is_whole else _written(cursor) - BY_TRIGGERS
@@ -45,8 +46,8 @@ class Kept:
 
 
 def elsewhere(act: Callable[[], object]) -> object:
-    """Do it in a thread without an event loop: events are announced by async_to_sync, which refuses
-    to run inside one.
+    """Call `act` in a thread without an event loop, because events are announced by async_to_sync,
+    which refuses to run inside one.
     """
 
     def alone() -> object:
@@ -75,8 +76,8 @@ def _has_rows(cursor, table: str) -> bool:
 
 
 def _kept(cursor, name: str, table: str, made_at: str) -> str:
-    """Copy the table; the statement that writes its rows back, their times moved by what has passed
-    since.
+    """Copy the table and return the statement that restores its rows, with times moved by the time
+    that has passed since.
     """
     cursor.execute(f"CREATE TABLE {name}.{table} AS TABLE {table}")
     cursor.execute(

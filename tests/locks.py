@@ -1,4 +1,4 @@
-"""What waits in the database of the tests."""
+"""Look for connections that wait for locks in the database of the tests."""
 
 from django.db import connection
 
@@ -9,7 +9,7 @@ WAITS = (
 
 
 def somebody_waits() -> bool:
-    """Whether any connection waits for a lock that another one holds."""
+    """Return whether any connection waits for a lock that another one holds."""
     with connection.cursor() as cursor:
         cursor.execute(WAITS)
         return cursor.fetchone()[0]

@@ -1,5 +1,5 @@
-"""Starts the openenv package's server in the virtual environment that `scripts/setup --with
-openenv` makes.
+"""Start the openenv package's server in the virtual environment that `scripts/setup --with
+openenv` creates.
 """
 
 import socket
@@ -15,13 +15,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = ROOT / ".venv-openenv" / "bin" / "python"
-START_S = 180  # its package imports slowly
+START_S = 180  # importing its package is slow
 
 
 @contextmanager
 def openenv_server(room: int) -> Iterator[str]:
-    """The address of a server with room for so many sessions; without its virtual environment the
-    test is skipped.
+    """Start a server for up to `room` sessions and return its address; skip the test if the virtual
+    environment is missing.
     """
     if not PYTHON.exists():
         pytest.skip("the openenv package is not installed: scripts/setup --with openenv")
@@ -48,6 +48,6 @@ def _wait_for(server: subprocess.Popen, address: str) -> None:
         except URLError:
             assert server.poll() is None, f"the openenv server ended with {server.returncode}"
             assert time.monotonic() < deadline, (
-                f"the openenv server did not come up within {START_S} s"
+                f"the openenv server did not start within {START_S} s"
             )
             time.sleep(0.05)

@@ -1,5 +1,5 @@
-"""An OpenEnv server as its package makes them, run by the virtual environment of the openenv extra:
-guess the number.
+"""An OpenEnv server for a game of guessing a number, run in the virtual environment of the openenv
+extra.
 
 .venv-openenv/bin/python tests/openenv_server.py SOCKET_NUMBER ROOM
 """
@@ -23,7 +23,7 @@ class Answer(Observation):
 
 
 class Guessing(Environment):
-    """Guess the number that is the seed. `slow` is answered late, `crash` not at all."""
+    """Guess the number that is the seed. `slow` gets a late answer, `crash` gets none."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 

@@ -1,5 +1,5 @@
-"""Episodes for looking at: an environment of the project, and a run's rollouts as if they had been
-played in it.
+"""Example episodes for pages: an environment of the project, and a run's rollouts as if they had
+been played in it.
 """
 
 from datetime import datetime, timedelta
@@ -19,8 +19,8 @@ POLICY_S = 0.25
 
 
 def play(run: Run, name: str = "maze", kind: str = Environment.Kind.PUSH) -> Environment:
-    """Six episodes done, one with a late reward and one with none; one failed, one abandoned, and
-    one open in each state.
+    """Create six finished episodes, one with a late reward and one without a reward; one failed,
+    one abandoned, and an open one in each state.
     """
     place = Environment.objects.create(
         project=run.project,
@@ -52,7 +52,7 @@ def play(run: Run, name: str = "maze", kind: str = Environment.Kind.PUSH) -> Env
 
 
 def name_in(run: Run, name: str) -> None:
-    """As if the run had been configured to play there; such a run asks nobody."""
+    """Configure the run to play in this environment; such a run requests no ratings."""
     run.config["environment"], run.config["people"]["per_group"] = {"name": name}, 0
     run.save(update_fields=["config"])
 
@@ -75,8 +75,8 @@ def _episode(place: Environment, run: Run, state: str, **more: object) -> Episod
 def _played(
     place: Environment, rollout: Rollout, earned: list, late: float | None = None, reason: str = ""
 ) -> Episode:
-    """`earned` by turn, over the rollout's tokens: two acted on, then one that the environment
-    said.
+    """Create an episode over the rollout's tokens: per turn two action tokens and one of the
+    environment, with the rewards `earned`.
     """
     episode = _episode(
         place,

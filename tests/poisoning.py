@@ -1,8 +1,8 @@
-"""Hostile words in every free text of the database: what a model, a prompt, a rater, an owner or an
-import may have written.
+"""Hostile text in every free text of the database, as a model, a prompt, a rater, an owner or an
+import could have written it.
 
-A new column is poisoned at once, unless it is one whose words the code itself chose; those are
-named here.
+A new column is poisoned automatically, unless its values are chosen by the code; such columns are
+listed here.
 """
 
 from itertools import count
@@ -15,7 +15,7 @@ from apps.runs.models import Run
 from apps.tasksets.models import Task
 from tests.rollouts.hostile import PAYLOADS
 
-# As PostgreSQL and JSON take them: no NUL.
+# Valid in PostgreSQL and JSON: no NUL.
 HOSTILE = [payload.replace("\x00", "") for payload in PAYLOADS]
 OURS = (
     "accounts",
@@ -31,7 +31,7 @@ OURS = (
     "feedback",
     "evaluation",
 )
-# Names, numbers and paths of the code's own making, which only look like free text.
+# Names, numbers and paths created by the code, which only look like free text.
 CHOSEN = {
     "password",
     "email",
@@ -57,7 +57,7 @@ CHOSEN = {
 
 
 def free_texts(model: type[models.Model]) -> list[str]:
-    """The model's columns that hold anybody's words."""
+    """Return the model's columns that hold free text."""
     kinds = (models.CharField, models.TextField)
     never = (models.SlugField, models.UUIDField, models.EmailField, models.URLField)
     return [
@@ -71,9 +71,7 @@ def free_texts(model: type[models.Model]) -> list[str]:
 
 
 def poison(run: Run) -> int:
-    """Everything that is there, and what the run asks with; returns how many texts were
-    poisoned.
-    """
+    """Poison all rows and the run's guidelines; return the number of poisoned texts."""
     turn = count()
     poisoned = 0
     for model in apps.get_models():
@@ -109,8 +107,8 @@ def poison(run: Run) -> int:
 
 
 def _fitting(row: models.Model, field: models.Field, turn: int) -> str:
-    """The next payload, as long as the column takes it; rollouts say many in a row, names stay
-    different.
+    """Return the next payload, cut to the column's length; a rollout gets many in a row, and names
+    stay unique.
     """
     if field.model.__name__ == "Rollout" and field.name == "text":
         return "\n\n".join(HOSTILE[turn % 9 :: 9])

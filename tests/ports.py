@@ -1,14 +1,14 @@
-"""A port of one's own, to give to a server by number, as often as it is started."""
+"""A reserved port, to pass to a server by number each time it is started."""
 
 import socket
 
 
 def kept_port() -> tuple[socket.socket, int]:
-    """A free port of the loopback and what keeps it: until that is closed, nobody is given the port
-    who does not ask for it.
+    """Return a socket that reserves a free port of the loopback, and the port: until the socket is
+    closed, the kernel assigns the port to no other socket.
 
-    Nobody listens there: servers that reuse addresses, as ours do, may; and who calls meanwhile is
-    refused.
+    The socket does not listen: servers that reuse addresses, as ours do, can, and connections are
+    refused meanwhile.
     """
     keeper = socket.socket()
     keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

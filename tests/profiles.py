@@ -1,4 +1,4 @@
-"""What `make test-long` adds to `make test`: many more examples of each property, and the tests
+"""Settings of `make test-long`: many more examples of each property than `make test`, and the tests
 marked nightly.
 """
 
@@ -19,13 +19,13 @@ def tries(some: int) -> int:
 
 
 def nightly_but(values: Collection, kept: Collection) -> list:
-    """Return the values as parameters; all but those kept are marked nightly."""
+    """Return the values as parameters; mark all but `kept` as nightly."""
     nightly = pytest.mark.nightly
     return [value if value in kept else pytest.param(value, marks=nightly) for value in values]
 
 
 def load() -> None:
-    """Set the number for tests that name none, and take no machine's slowness for a fault."""
+    """Set the default number of examples, and do not fail tests on slow machines."""
     settings.register_profile(
         "rftweb",
         max_examples=tries(SOME),

@@ -1,12 +1,12 @@
-"""A pytest plugin for CI (`-p tests.rerunning`): runs failed slow tests once more.
+"""A pytest plugin for CI (`-p tests.rerunning`): reruns failed slow tests once.
 
 Tests on stacks, in browsers and with other processes may fail by chance. One that passes the second
-time does not fail the run, but it is named in the output, and is a bug to be mended. Other failed
-tests are not run again, nor are many: something is broken.
+time does not fail the run, but it is listed in the output, and is a bug to be fixed. Other failed
+tests are not rerun, and neither are too many at once: then something is broken.
 
-The second run is a process of its own. pytest-rerunfailures runs a test again between the fixtures
-of its file: on an installation with the runs of the first attempt, whose names are taken, or on
-one that has been stopped after the file's last test.
+The second run is a separate process. pytest-rerunfailures reruns a test between the fixtures of its
+file: on an installation with the runs of the first attempt, whose names are taken, or on one that
+has been stopped after the file's last test.
 """
 
 import os
@@ -17,7 +17,7 @@ import pytest
 
 MOST = 5
 HUNG = "from pytest-timeout"  # a test that hung would hang again
-rerun: dict[str, bool] = {}  # by id of a failed test: may it be run again?
+rerun: dict[str, bool] = {}  # whether a failed test may be rerun, by its id
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -41,8 +41,8 @@ def pytest_cmdline_main(config: pytest.Config) -> int:
 
 
 def _callers_environment() -> dict[str, str]:
-    """Leave out the servers of this process, which have been stopped."""
-    from tests.services import OURS  # whose import starts servers, if nothing has imported it
+    """Return the environment without the servers of this process, which have been stopped."""
+    from tests.services import OURS  # this import starts servers unless it was done before
 
     ours = os.environ.get(OURS, "").split()
     left_out = {*ours, OURS, "RFTWEB_VAR"} if ours else set()

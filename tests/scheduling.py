@@ -1,4 +1,4 @@
-"""Which tests one process runs, one after another: those of a file, or of a folder in GROUPS.
+"""Which tests a single process runs in sequence: those of a file, or of a folder in GROUPS.
 
 A stack of twelve processes loads the machine even when nobody uses it: two at once only slow each
 other down. Most files on stacks share one installation, which is then started once. Files in the
@@ -18,16 +18,16 @@ def file_of(nodeid: str) -> str:
 
 
 def group_of(nodeid: str) -> str:
-    """Return what stands together: the files of a folder in GROUPS, or the test's own file."""
+    """Return the test's group: its folder if that is in GROUPS, otherwise its file."""
     folders = (folder for folder in GROUPS if nodeid.startswith(f"{folder}/"))
     return next(folders, file_of(nodeid))
 
 
 class GroupScheduling(LoadFileScheduling):
-    """Gives each test process a whole group at a time.
+    """A scheduler that gives each test process a whole group at a time.
 
     `make test-long` has so many tests on stacks that one process would still be busy with them long
-    after the others have finished: it gives out files.
+    after the others have finished, so it assigns single files.
     """
 
     def _split_scope(self, nodeid: str) -> str:

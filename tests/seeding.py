@@ -1,8 +1,8 @@
-"""Rows for looking at the pages before any worker runs: `python -m tests.seeding --steps 60
+"""Sample data to look at pages without workers: `python -m tests.seeding --steps 60
 --policy FOLDER`.
 
-Everything goes through the faces that workers and people use, so the ledger of a seeded run is as
-sound as a real one's.
+Everything uses the same interfaces as workers and people, so the ledger of a seeded run is as
+consistent as that of a real one.
 """
 
 import argparse
@@ -36,10 +36,10 @@ def main() -> None:
 def seed_run(
     slug: str, steps: int, folder: str = "", tasks: int = 500, password: str | None = PASSWORD
 ):
-    """A tone run at step `steps`, with groups waiting for people, dropped ones, and acknowledged
-    weights.
+    """Create a tone run at step `steps`, with groups waiting for people, dropped groups, and
+    acknowledged weights.
 
-    Without a password nobody of the cast can log in by form; hashing one takes its time.
+    Without a password none of its users can sign in by form; hashing one takes time.
     """
     from apps.runs.models import Run
     from apps.runs.parsing import parse_config
@@ -112,14 +112,14 @@ def _stage(folder: str, tasks: int, password: str | None):
 
 
 def people_of() -> dict:
-    """The cast by name."""
+    """Return the sample users by name."""
     from apps.accounts.models import User
 
     return {name: User.objects.get(username=name) for name in ("alice", "bob", "carol")}
 
 
 class Story:
-    """A run's life, step after step: replies turn politer, people agree more or less."""
+    """A run's life, step by step: replies become more polite, people agree more or less."""
 
     def __init__(self, run, people: dict, chance: random.Random) -> None:
         from apps.runs.models import Worker
@@ -239,8 +239,7 @@ class Story:
         open_items(record_verdicts(groups, answers))
         truth = {answer.question.rollout_ids[0]: answer.verdicts[0].value for answer in answers}
         for group in groups:
-            # What people were asked about: which replies that are hangs on the group's id, how many
-            # of them does not.
+            # The items for people: the group's id decides which replies they are, but not how many.
             for [rollout] in (
                 Item.objects.filter(group=group)
                 .order_by("members")
@@ -310,8 +309,8 @@ class Story:
         self.run.topic.record("step_committed", step=n, reward=s)
 
     def movement(self) -> dict:
-        """As the trainer measures it: later layers move more, and all of them less as the run goes
-        on.
+        """Return movements as a trainer measures them: later layers move more, and all move less
+        over time.
         """
         pace = 0.004 / (1 + self.run.step / 20)
         groups = [
@@ -348,7 +347,7 @@ class Story:
         self.run.refresh_from_db()
 
     def leave_open(self) -> None:
-        """Some groups still waiting, some admitted, one dropped with its reason, one being
+        """Leave some groups waiting, some admitted, one dropped with its reason, and one being
         sampled.
         """
         from apps.rollouts.models import Group

@@ -1,9 +1,9 @@
 """A pytest plugin, loaded before settings are: embedded PostgreSQL and Valkey for the whole test
 session.
 
-With DATABASE_URL and REDIS_URL set nothing is started. Otherwise both servers live under a private
-temporary folder and end with the session. Each of several test processes (pytest -n) has its own
-pair: tests write to Redis under ids that another process's tests would give too.
+If DATABASE_URL and REDIS_URL are set, nothing is started. Otherwise both servers live under a
+private temporary folder and end with the session. Each of several test processes (pytest -n) has
+its own pair: tests of two processes would use the same ids in Redis.
 """
 
 import os
@@ -14,25 +14,25 @@ from pathlib import Path
 
 import pytest
 
-# A machine that loses its power loses these tests' data, and nobody minds.
+# A power failure may lose the data of tests, which does not matter.
 HASTY = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n"
 
 started = ExitStack()
-# which addresses are not the caller's: pytest's other processes inherit them
+# names the addresses that are not the caller's: pytest's other processes inherit them
 OURS = "RFTWEB_TESTS_EMBEDDED"
 
 
 def prepare() -> None:
-    # The tests start hundreds of processes of ours; without byte code each compiles the source
-    # anew.
+    # The tests start hundreds of our processes; without byte code each compiles the source
+    # again.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     os.environ.setdefault(
         "OMP_NUM_THREADS", "1"
-    )  # the models are small: threads of several processes would only wait for each other
+    )  # the models are small: more threads would only wait for each other
     os.environ.setdefault(
         "RFTWEB_LOG_ROWS", "0"
-    )  # rows of another thread would be there after any test
+    )  # another thread would add rows after a test has ended
     if "PYTEST_XDIST_WORKER" in os.environ:
         for name in os.environ.get(OURS, "").split():
             del os.environ[name]

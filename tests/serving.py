@@ -1,6 +1,4 @@
-"""What makes the run of the stage one that serves, and a caller's question on its way through
-it.
-"""
+"""Settings that make the test run a serving one, and a caller's question on its way through it."""
 
 from apps.accounts.models import User
 from apps.environments.closing import Ending, end_episode, settle_episodes
@@ -23,21 +21,21 @@ SERVED = {
 
 
 def asked(run: Run, by: User, key: str = "", question: str = "12") -> Episode:
-    """A caller's first words, which the policy has not answered."""
+    """Return the episode of a caller's first question, still unanswered."""
     said = user_message(question)
     episode = open_for_agent(find_or_register(run.project, "agent"), by, key, run, TaskRow(said))
     return observe(episode.pk, 0, said)
 
 
 def answered(run: Run, by: User) -> Episode:
-    """What was asked once, answered."""
+    """Ask once and answer; return the episode."""
     episode = asked(run, by)
     record_actions([Action(episode.pk, 0, "12", 0, 2, 3)])
     return episode
 
 
 def written(episode: Episode) -> Episode:
-    """An answered one whose rollout is written, as by the explorer."""
+    """Write the rollout of an answered episode, as the explorer does."""
     end_episode(episode.pk, "answered")
     group = Group.objects.claim(Group.State.SAMPLING, "e", 60, 1, episode.run)[0]
     Group.finish_rollouts(

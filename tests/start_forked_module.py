@@ -1,4 +1,4 @@
-"""Has a module run in a forked process, and ends as that does: `start_forked_module.py SOCKET -m
+"""Run a module in a forked process and exit with its status: `start_forked_module.py SOCKET -m
 MODULE …`. See tests/forked_modules.py.
 """
 

@@ -1,5 +1,5 @@
-"""The virtual environment that `scripts/setup --with verifiers` makes, and small programs of the
-package's own in it.
+"""The virtual environment that `scripts/setup --with verifiers` creates, and small programs that
+run in it.
 """
 
 import subprocess
@@ -13,7 +13,7 @@ SLOW_S = 180  # its package imports slowly
 
 
 def said_by(program: str, *arguments: str) -> str:
-    """What this program prints there; without the virtual environment the test is skipped."""
+    """Run a program there and return its output; skip the test without the virtual environment."""
     if not PYTHON.exists():
         pytest.skip("the verifiers package is not installed: scripts/setup --with verifiers")
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The demo's warm policies, built once on a machine: each takes one to two minutes."""
+"""The demo's warm policies, built once per machine because each takes one to two minutes."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 from apps.policies.manifest import verify_folder
 from tests.clusters import ROOT, home, locked
 
-# What decides the weights, and how they are sealed; of the libraries, those that compute.
+# Sources and libraries on which the weights and their sealed folder depend.
 SOURCES = (
     "workers/policies/build.py",
     "workers/policies/demonstrations.py",
@@ -53,7 +53,7 @@ def _build(name: str, root: Path) -> Path:
 
 
 def copy_warm_policies(names: tuple[str, ...], var: Path) -> None:
-    """Put the policies where a demo in `var` looks for them."""
+    """Copy the policies to where a demo in `var` looks for them."""
     for name in names:
         folder = warm_policy(name)
         shutil.copytree(folder, var / "weights" / "policies" / folder.name)

@@ -1,5 +1,5 @@
-"""A web process of one's own on a port that it keeps, to kill and start again; and a wire to it
-that can be cut.
+"""A separate web process on a reserved port that tests can kill and restart, and a connection to
+it that tests can cut.
 """
 
 import os
@@ -25,7 +25,7 @@ class WebProcess:
     """uvicorn on the test's database and Redis."""
 
     def __init__(self, has_row: bool = False) -> None:
-        """`has_row`: it stands among the workers, as an installation's does."""
+        """Prepare the process; with `has_row` it is listed among the workers, as in production."""
         self.lifespan = "on" if has_row else "off"
         self.keeper, self.port = kept_port()
         self.database = _url_of(connection.settings_dict)
@@ -36,7 +36,7 @@ class WebProcess:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Returns once it serves."""
+        """Start the process and return once it answers requests."""
         command = [sys.executable, "-m", "rftweb.server", "--port", str(self.port)]
         environment = {
             **os.environ,
@@ -51,12 +51,12 @@ class WebProcess:
         _wait_until_served(self.port, self.process)
 
     def kill(self) -> None:
-        """As a power cut does: no goodbye to anybody."""
+        """Kill the process without a clean shutdown, like a power cut."""
         self.process.kill()
         self.process.wait()
 
     def stop(self) -> None:
-        """As its supervisor does."""
+        """Terminate the process, as its supervisor does."""
         self.process.terminate()
         self.process.wait(60)
 
@@ -67,7 +67,7 @@ class WebProcess:
 
 @pytest.fixture(scope="module")
 def web_of_file(django_db_setup) -> Iterator[WebProcess]:
-    """One process for all tests of a file: starting takes several seconds."""
+    """Start one process for all tests of a file, since starting takes several seconds."""
     web = WebProcess()
     web.start()
     yield web
@@ -76,21 +76,21 @@ def web_of_file(django_db_setup) -> Iterator[WebProcess]:
 
 @pytest.fixture
 def served(db, web_of_file) -> Iterator[str]:
-    """The address of a web process on the test's database."""
+    """Return the address of a web process on the test's database."""
     yield web_of_file.address
     _wait_until_quiet()
 
 
 class Wire:
-    """Passes connections on to a port, until it is cut: then what was open breaks and nothing new
-    comes through.
+    """Forwards connections to a port until it is cut: then open connections break and new ones
+    are refused.
     """
 
     def __init__(self, to_port: int) -> None:
         self.to_port = to_port
         self.is_cut = False
         self.ends = []
-        self.turning = threading.Lock()  # a connection is passed on whole or not at all
+        self.turning = threading.Lock()  # a connection is forwarded completely or not at all
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._listen, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Sealed weight folders made with numpy alone, of any size."""
+"""Sealed weight folders of any size, created with numpy only."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ PROBE = Probe(token_ids=(1, 2, 3), logprobs=(-0.5, -1.25))
 
 
 def write_sealed(final: Path, version: int = 0, numbers: int = 96, seed: int = 0) -> Path:
-    """Seal a folder of whole weights, 4 bytes for each of `numbers`; returns it."""
+    """Seal a folder of full weights, 4 bytes for each of `numbers`, and return it."""
     unfinished = _begun(final)
     values = np.random.default_rng(seed).normal(size=numbers).astype(np.float32)
     save_file({"embed.weight": values}, unfinished / "model.safetensors")
@@ -24,7 +24,7 @@ def write_sealed(final: Path, version: int = 0, numbers: int = 96, seed: int = 0
 
 
 def write_adapter(final: Path, base: Path, base_fingerprint: str, version: int = 1) -> Path:
-    """Seal a folder of an adapter over `base`; returns it."""
+    """Seal a folder with an adapter for `base` and return it."""
     unfinished = _begun(final)
     values = np.random.default_rng(version).normal(size=(2, 3)).astype(np.float32)
     save_file({"base_model.model.embed.lora_A.weight": values}, unfinished / ADAPTER)

@@ -11,9 +11,9 @@ FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 
 
 def build_wheel(folder: Path, source: Path | None = None) -> Path:
-    """Return the wheel of a source folder, by default of this checkout, with pip and no network.
+    """Build and return the wheel of a source folder (default: this checkout), without network.
 
-    A build leaves files beside its source, so it works on a copy in `folder`.
+    A build leaves files next to its source, so it works on a copy in `folder`.
     """
     copy = folder / "source"
     if source is None:

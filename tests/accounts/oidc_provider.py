@@ -22,11 +22,11 @@ SECRET = "a client secret"
 
 
 class Provider:
-    """The people it knows are set by the test: `person` is who is signed in at it."""
+    """A provider whose signed-in user, `person`, is set by the test."""
 
     def __init__(self) -> None:
         self.key = rsa.generate_private_key(65537, 2048)
-        self.signing_key = self.key  # another one: a forged signature
+        self.signing_key = self.key  # a test sets another key to forge a signature
         self.address = ""
         self.person: dict = {}
         self.told: dict = {}  # claims of the ID token that differ from the person's
@@ -58,7 +58,7 @@ class Provider:
         return f"{asked['redirect_uri']}?{query}"
 
     def token(self, asked: dict[str, str], authorization: str) -> dict | None:
-        """Return tokens for a code, once; None for what is not right about the request."""
+        """Return tokens for a code, once; None if the request is invalid."""
         given = base64.b64encode(f"{CLIENT}:{SECRET}".encode()).decode()
         began = self.codes.pop(asked.get("code", ""), None)
         if authorization != f"Basic {given}" or began is None:
@@ -118,7 +118,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(text)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing on the terminal."""
+        """Write nothing to the terminal."""
 
 
 @contextmanager

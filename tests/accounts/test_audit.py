@@ -1,4 +1,4 @@
-"""Every action that needed a right is on record, with who did it."""
+"""Every action that needs a permission is audited, with the user who did it."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def newest() -> AuditEntry:
     return AuditEntry.objects.order_by("-pk").first()
 
 
-def test_a_pause_is_on_record_with_who_and_why(run, alice):
+def test_pause_is_audited_with_user_and_reason(run, alice):
     run.pause(by=alice, reason="lunch")
     entry = newest()
     assert (entry.action, entry.target, entry.name, entry.project) == (
@@ -23,7 +23,7 @@ def test_a_pause_is_on_record_with_who_and_why(run, alice):
     assert entry.details == {"reason": "lunch"}
 
 
-def test_a_changed_configuration_is_on_record_with_before_and_after(run, alice):
+def test_configuration_change_is_audited_with_old_and_new_values(run, alice):
     run.change_config(alice, group_attempts=7)
     assert newest().details == {"before": {"group_attempts": 3}, "after": {"group_attempts": 7}}
 
@@ -35,14 +35,14 @@ def test_a_refused_change_leaves_no_entry(run, alice):
     assert AuditEntry.objects.count() == before
 
 
-def test_a_change_to_what_stands_is_no_change(run, alice):
+def test_setting_the_current_value_records_no_change(run, alice):
     before = AuditEntry.objects.count()
     assert not run.change_config(alice, group_attempts=run.settings.group_attempts)
     assert AuditEntry.objects.count() == before
     assert not run.topic.events.filter(kind="config_changed").exists()
 
 
-def test_a_change_upon_what_somebody_else_has_changed_is_refused(run, alice):
+def test_change_is_refused_if_another_user_changed_the_run_meanwhile(run, alice):
     theirs = Run.objects.get(pk=run.pk)
     theirs.change_config(alice, group_attempts=7)
     with pytest.raises(ChangedMeanwhile):
@@ -51,7 +51,7 @@ def test_a_change_upon_what_somebody_else_has_changed_is_refused(run, alice):
     assert theirs.settings.group_attempts == 7
 
 
-def test_a_token_that_is_issued_is_on_record_without_its_secret(alice):
+def test_issued_token_is_audited_without_its_secret(alice):
     token, secret = Token.issue(alice, "ci", [Token.Scope.READ], by=alice)
     entry = newest()
     assert (entry.action, entry.target, entry.by) == (
@@ -62,12 +62,12 @@ def test_a_token_that_is_issued_is_on_record_without_its_secret(alice):
     assert secret not in str(entry.details)
 
 
-def test_the_installation_itself_acts_without_a_name(run):
+def test_pause_by_the_system_is_audited_without_a_user(run):
     run.pause(reason="the engine died")
     assert (newest().by, newest().name) == (None, "")
 
 
-def test_an_entry_outlives_the_account(run, carol):
+def test_audit_entry_keeps_the_name_of_a_deleted_user(run, carol):
     AuditEntry.record("tried", "run x", carol)
     carol.delete()
     assert (newest().by, newest().name) == (None, "carol")

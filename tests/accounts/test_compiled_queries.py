@@ -56,14 +56,16 @@ def test_objects_have_relations_annotations_and_converted_columns(run, django_as
     assert runs_of(run.project_id, []) == []
 
 
-def test_each_call_takes_its_own_values(new_run):
+def test_each_call_uses_its_own_arguments(new_run):
     runs = [new_run(), new_run()]
     for run in [*runs, *runs]:
         assert read_run(run.pk) == [run]
 
 
 @pytest.mark.parametrize(("threshold", "is_prepared"), [(2, True), (None, False)])
-def test_a_connection_prepares_a_query_unless_it_prepares_none(run, threshold, is_prepared):
+def test_queries_are_prepared_only_if_the_connection_has_a_prepare_threshold(
+    run, threshold, is_prepared
+):
     connection.ensure_connection()
     usual = connection.connection.prepare_threshold
     connection.connection.prepare_threshold = threshold
@@ -78,7 +80,7 @@ def test_a_connection_prepares_a_query_unless_it_prepares_none(run, threshold, i
     assert any('"runs_run"."id" = ($1)' in one for one in prepared) == is_prepared
 
 
-def test_values_that_never_change_are_part_of_the_statement(run):
+def test_constant_values_are_part_of_the_statement(run):
     @compiled_query
     def odd(pk: int) -> QuerySet[Run]:
         return Run.objects.filter(pk=pk).exclude(title="100 % o'clock, %s")
@@ -88,7 +90,7 @@ def test_values_that_never_change_are_part_of_the_statement(run):
     assert "'100 % o''clock, %s'" in captured[0]["sql"].replace("%%", "%")
 
 
-def test_values_come_as_tuples_or_alone():
+def test_values_list_returns_tuples_or_flat_values():
     user = User.objects.create_user("ada")
 
     @compiled_query
@@ -103,14 +105,14 @@ def test_values_come_as_tuples_or_alone():
     assert name(pk=user.pk) == ["ada"]
 
 
-def test_an_update_changes_the_rows_and_says_how_many(run):
+def test_update_changes_rows_and_returns_their_number(run):
     assert retitled(run.pk, "It's 100 % new") == 1
     assert retitled(run.pk + 1, "other") == 0
     changed = Run.objects.get(pk=run.pk)
     assert (changed.title, changed.step) == ("It's 100 % new", run.step + 1)
 
 
-def test_a_failed_update_in_a_transaction_without_savepoint_rolls_it_back():
+def test_failed_update_rolls_back_a_transaction_without_savepoint():
     project = Project.objects.create(slug="one", title="One")
     Project.objects.create(slug="two", title="Two")
 
@@ -124,7 +126,7 @@ def test_a_failed_update_in_a_transaction_without_savepoint_rolls_it_back():
     assert Project.objects.get(pk=project.pk).slug == "one"
 
 
-def test_columns_left_out_are_read_when_they_are_asked_for(run, django_assert_num_queries):
+def test_deferred_columns_are_loaded_on_access(run, django_assert_num_queries):
     found = locked_run(run.pk)[0]
     with django_assert_num_queries(0):
         assert found.slug == run.slug
@@ -133,7 +135,7 @@ def test_columns_left_out_are_read_when_they_are_asked_for(run, django_assert_nu
 
 
 @pytest.mark.django_db(transaction=True)
-def test_rows_are_locked_within_a_transaction_only(run):
+def test_row_locks_require_a_transaction(run):
     with pytest.raises(TransactionManagementError, match="within a transaction"):
         locked_run(run.pk)
     with transaction.atomic():
@@ -144,7 +146,7 @@ def test_rows_are_locked_within_a_transaction_only(run):
         locked_run(run.pk)
 
 
-def test_wrong_arguments_are_named():
+def test_error_contains_the_name_of_a_missing_argument():
     with pytest.raises(TypeError, match="project"):
         runs_of(states=[])
 
@@ -158,7 +160,7 @@ def test_the_sql_cannot_depend_on_a_value():
         newest(3)
 
 
-def test_a_time_that_the_query_would_keep_is_refused():
+def test_query_with_a_fixed_current_time_is_refused():
     @compiled_query
     def old() -> QuerySet[Run]:
         return Run.objects.filter(created_at__lt=timezone.now())
@@ -167,7 +169,7 @@ def test_a_time_that_the_query_would_keep_is_refused():
         old()
 
 
-def test_queries_that_need_more_than_one_statement_or_other_rows_are_refused():
+def test_prefetch_related_and_values_dicts_are_refused():
     @compiled_query
     def with_projects() -> QuerySet[Run]:
         return Run.objects.prefetch_related("steps")
@@ -183,7 +185,7 @@ def test_queries_that_need_more_than_one_statement_or_other_rows_are_refused():
 
 
 def test_every_compiled_query_of_the_product_compiles():
-    """Otherwise a mistake in a query would be found by its first use only."""
+    """Otherwise a mistake in a query would be found only at its first use."""
     found = {
         f"{module.__name__}.{name}": part.compile
         for module in product_modules()

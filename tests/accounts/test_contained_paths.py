@@ -1,4 +1,4 @@
-"""No name that an upload gives leads out of its folder."""
+"""Names in an upload never lead outside its folder."""
 
 import os
 
@@ -75,8 +75,8 @@ ALPHABET = [
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a file, a folder, and links of each kind; the secret beside it must not be
-    reached.
+    """Create a folder with a file, a folder, and links of each kind, beside a secret that must not
+    be reached.
     """
     (tmp_path / "secret").write_text("secret")
     inside = tmp_path / "in"
@@ -104,7 +104,7 @@ def test_links_and_special_files_are_refused(folder, name):
         contained_file(folder, name)
 
 
-def test_what_lies_inside_is_found(folder):
+def test_paths_inside_the_folder_are_found(folder):
     assert contained_file(folder, "./sub/a.txt").read_text() == "a"
     assert contained_file(folder, "near") == (folder / "sub" / "a.txt").resolve()
     assert contained_folder(folder, "sub") == (folder / "sub").resolve()
@@ -112,14 +112,14 @@ def test_what_lies_inside_is_found(folder):
     assert safe_parts("پوشه\u200cها/日本.parquet") == ("پوشه\u200cها", "日本.parquet")
 
 
-def test_names_that_some_file_system_confuses_share_a_key():
+def test_names_that_collide_on_some_file_systems_share_a_key():
     same = [("A.jsonl",), ("a.JSONL",), ("a\u200b.jsonl",), ("\uff41.jsonl",)]
     assert len({collision_key(parts) for parts in same}) == 1
     assert collision_key(("a.jsonl",)) != collision_key(("b.jsonl",))
 
 
 @given(st.lists(st.sampled_from(ALPHABET), max_size=8).map("".join) | st.text(max_size=20))
-def test_a_name_that_is_accepted_stays_inside_however_it_is_read(name):
+def test_accepted_names_stay_inside_the_folder_in_every_form(name):
     try:
         parts = safe_parts(name)
     except UnsafePath:

@@ -22,7 +22,7 @@ TOGETHER = CreateModels(ONE_BY_ONE)
 TABLES = {"library_shelf", "library_book"}
 
 
-def test_the_state_is_that_of_one_operation_for_each_model():
+def test_state_equals_that_of_separate_create_model_operations():
     state, expected = ProjectState(), ProjectState()
     TOGETHER.state_forwards("library", state)
     for operation in ONE_BY_ONE:
@@ -42,7 +42,7 @@ def test_tables_are_created_and_dropped_in_an_order_that_foreign_keys_allow():
     assert not TABLES & set(connection.introspection.table_names())
 
 
-def test_a_migration_with_it_can_be_written():
+def test_operation_can_be_serialized_into_a_migration():
     text, imports = MigrationWriter.serialize(TOGETHER.models)
     assert text.startswith("[migrations.CreateModel(") and imports
     assert TOGETHER.describe() == "Create models Shelf, Book"

@@ -1,4 +1,4 @@
-"""Documents of REST name what is wrong with them, and no more of it than helps."""
+"""Errors for REST documents list unknown fields, up to a limit."""
 
 import pytest
 from rest_framework import serializers
@@ -11,7 +11,7 @@ class Note(Strict):
 
 
 @pytest.mark.parametrize("count", [1, MOST_NAMED, 100_000])
-def test_of_many_unknown_fields_some_are_named_and_all_are_counted(count):
+def test_error_lists_at_most_a_few_unknown_fields_and_their_number(count):
     note = Note(data={f"k{number}": 1 for number in range(count)})
     with pytest.raises(serializers.ValidationError) as refused:
         note.is_valid(raise_exception=True)

@@ -1,4 +1,4 @@
-"""COMMITs that do not wait for the disk."""
+"""Commits that do not wait for the disk."""
 
 import pytest
 from django.db import connection, transaction
@@ -13,7 +13,7 @@ def waits() -> str:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_only_this_transaction_commits_without_waiting():
+def test_commit_without_waiting_applies_only_to_this_transaction():
     with connection.cursor() as cursor:
         cursor.execute("SET synchronous_commit = on")  # the servers of tests never wait
     with transaction.atomic():

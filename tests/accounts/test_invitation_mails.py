@@ -1,4 +1,4 @@
-"""Invitations by e-mail: a worker sends them to a real mail server, and what fails says why."""
+"""Invitations by e-mail: a worker sends them to a real mail server; a failure shows why."""
 
 import re
 
@@ -17,7 +17,7 @@ NEW_PASSWORD = "a long new passphrase 7"
 
 @pytest.fixture
 def mailbox(settings):
-    """The installation's mail server, as RFTWEB_EMAIL_… would set it."""
+    """Start a mail server and configure it as RFTWEB_EMAIL_… would."""
     with mail_server() as box:
         settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
         settings.EMAIL_HOST = "127.0.0.1"
@@ -43,7 +43,7 @@ def page(owner: Client) -> str:
     return owner.get(reverse("project", args=["lab"])).content.decode()
 
 
-def test_an_invitation_arrives_as_plain_text_and_its_link_makes_an_account(mailbox, owner):
+def test_invitation_arrives_as_plain_text_and_its_link_creates_an_account(mailbox, owner):
     assert invite(owner, "dora@example.org").status_code == 302
     assert "waiting" in page(owner) and mailbox.mails == []  # the request sent nothing
     assert deliver_invitations() == 1 and deliver_invitations() == 0
@@ -61,7 +61,7 @@ def test_an_invitation_arrives_as_plain_text_and_its_link_makes_an_account(mailb
     assert dora.email == "dora@example.org"
 
 
-def test_the_link_is_stored_encrypted_and_emptied_when_it_is_sent(mailbox, owner):
+def test_link_is_stored_encrypted_and_cleared_when_sent(mailbox, owner):
     invite(owner, "dora@example.org")
     sealed = InvitationMail.objects.get().sealed_link
     assert sealed and "rft_inv_" not in sealed
@@ -71,7 +71,7 @@ def test_the_link_is_stored_encrypted_and_emptied_when_it_is_sent(mailbox, owner
     assert "sent</span>" in page(owner)
 
 
-def test_several_addresses_get_a_link_each_for_one_person(mailbox, owner):
+def test_each_address_gets_its_own_single_use_link(mailbox, owner):
     invite(owner, "a@example.org, b@example.org\nA2@example.org a@example.org", most_uses=5)
     assert deliver_invitations() == 3
     assert sorted(mail["To"] for mail in mailbox.mails) == [
@@ -82,10 +82,10 @@ def test_several_addresses_get_a_link_each_for_one_person(mailbox, owner):
     assert set(Invitation.objects.values_list("most_uses", flat=True)) == {1}
 
 
-def test_a_mail_server_that_is_away_is_a_state_with_its_reason_and_is_tried_again(
+def test_mail_fails_with_a_reason_if_the_server_is_unreachable_and_can_be_resent(
     settings, mailbox, owner
 ):
-    settings.EMAIL_PORT = 1  # nobody listens
+    settings.EMAIL_PORT = 1  # no server listens there
     invite(owner, "dora@example.org")
     for attempt in range(1, MOST_ATTEMPTS + 1):
         InvitationMail.objects.update(due_at=Now())
@@ -118,14 +118,16 @@ def test_a_revoked_invitation_is_not_sent(mailbox, owner, alice):
         (" ".join(f"a{n}@example.org" for n in range(21)), "There are 21 addresses"),
     ],
 )
-def test_wrong_addresses_are_refused_at_the_field_and_stay_typed(mailbox, owner, emails, message):
+def test_invalid_addresses_are_refused_with_a_message_and_kept_in_the_form(
+    mailbox, owner, emails, message
+):
     answer = invite(owner, emails)
     text = answer.content.decode()
     assert answer.status_code == 422 and message in text and emails in text
     assert not Invitation.objects.exists()
 
 
-def test_without_a_mail_server_the_page_says_so_and_links_are_made(settings, owner):
+def test_without_a_mail_server_the_page_offers_only_invitation_links(settings, owner):
     settings.EMAIL_HOST = ""
     text = page(owner)
     assert "RFTWEB_EMAIL_HOST" in text and 'name="emails"' not in text

@@ -54,7 +54,7 @@ def test_an_ended_invitation_is_not_found(project, alice, bob, carol, end):
     assert Invitation.objects.get(pk=invitation.pk).state == end
 
 
-def test_an_invitation_that_ends_meanwhile_gives_no_role(project, alice, carol):
+def test_invitation_revoked_after_lookup_gives_no_role(project, alice, carol):
     invitation, secret = Invitation.create(project, "viewer", WEEK, alice)
     found = Invitation.objects.presented(secret)
     invitation.revoke(alice)
@@ -63,7 +63,7 @@ def test_an_invitation_that_ends_meanwhile_gives_no_role(project, alice, carol):
     assert not Membership.objects.filter(user=carol).exists()
 
 
-def test_a_member_keeps_the_role_and_uses_nothing_up(project, alice, bob):
+def test_existing_member_keeps_the_role_and_consumes_no_use(project, alice, bob):
     invitation, _ = Invitation.create(project, "owner", WEEK, alice)
     assert not invitation.accept(bob)
     assert Membership.objects.get(user=bob).role == "rater"
@@ -71,7 +71,7 @@ def test_a_member_keeps_the_role_and_uses_nothing_up(project, alice, bob):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_last_use_goes_to_one_of_two_people(project, alice):
+def test_only_one_of_two_concurrent_users_gets_the_last_use(project, alice):
     invitation, _ = Invitation.create(project, "rater", WEEK, alice)
     people = [User.objects.create(username=name) for name in ("one", "two")]
 
@@ -104,7 +104,7 @@ def test_a_person_who_accepts_two_invitations_at_once_joins_once(project, alice,
     assert AuditEntry.objects.filter(action="invitation accepted").count() == 1
 
 
-def test_a_member_who_was_removed_does_not_come_back_by_a_change_of_role(project, alice, bob):
+def test_role_change_does_not_restore_a_removed_member(project, alice, bob):
     stale = Membership.objects.get(user=bob)
     Membership.objects.get(user=bob).take(alice)
     stale.role = "researcher"
@@ -124,7 +124,7 @@ def test_the_last_owner_can_neither_leave_nor_step_down(project, alice):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_owners_who_leave_at_once_one_stays(project, alice, carol):
+def test_when_two_owners_leave_at_once_one_stays(project, alice, carol):
     Membership.objects.create(project=project, user=carol, role="owner")
 
     def leave(person: User) -> bool:

@@ -1,4 +1,4 @@
-"""Locks of rows, and what a transaction does that PostgreSQL ended because of another one."""
+"""Row locks, and retries of transactions that PostgreSQL aborts because of a conflict."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -45,16 +45,16 @@ def sql_of(work) -> list[str]:
         ),
     ],
 )
-def test_only_the_named_tables_are_locked_and_no_keys(db, work, locks):
+def test_lock_covers_only_the_named_tables_and_not_their_keys(db, work, locks):
     assert sql_of(work) == [locks]
 
 
-def test_a_query_of_values_is_refused(db):
+def test_lock_of_a_values_query_is_refused(db):
     with pytest.raises(TypeError, match="objects"):
         lock_rows(Run.objects.values("pk"))
 
 
-def test_the_only_row_is_locked_or_none(run):
+def test_lock_one_raises_and_lock_first_returns_none_if_there_is_no_row(run):
     with transaction.atomic():
         assert lock_one(Run.objects.filter(pk=run.pk)) == run
         assert lock_first(Run.objects.filter(pk=0)) is None
@@ -67,7 +67,7 @@ def test_the_only_row_is_locked_or_none(run):
 
 @pytest.fixture
 def other():
-    """Runs work in a thread, over a connection of its own."""
+    """Run work in a thread with its own database connection."""
 
     def on_a_connection_of_its_own(work):
         try:
@@ -95,11 +95,11 @@ def raise_suspicion(run, group, by):
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("insert", [make_gold, raise_suspicion])
-def test_an_insert_that_points_at_the_run_never_waits_for_its_trainer(
+def test_insert_that_references_a_run_does_not_wait_for_its_trainer(
     new_run, finish, alice, other, eventually, insert
 ):
-    """INSERT with a foreign key to the run, then the topic; the trainer: the run, then the
-    topic.
+    """The insert locks the run by its foreign key, then the topic; the trainer locks the run, then
+    the topic.
     """
     run = new_run(people={"form": "stars"})
     [group] = finish(run)
@@ -113,7 +113,7 @@ def test_an_insert_that_points_at_the_run_never_waits_for_its_trainer(
 
 
 def crossing(runs, barrier):
-    """Lock both runs, one after the other; the first time, after the peer has locked one too."""
+    """Lock both runs in turn; on the first call, wait until the peer has locked one too."""
     calls = []
 
     def work():
@@ -129,7 +129,7 @@ def crossing(runs, barrier):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_deadlock_is_tried_again(new_run, other):
+def test_deadlock_is_retried(new_run, other):
     runs = [new_run(), new_run()]
     barrier = threading.Barrier(2)
     peer = other(retrying(crossing(runs[::-1], barrier)))
@@ -137,7 +137,7 @@ def test_a_deadlock_is_tried_again(new_run, other):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_without_that_one_of_the_two_fails(new_run, other):
+def test_one_transaction_fails_in_a_deadlock_without_retrying(new_run, other):
     runs = [new_run(), new_run()]
     barrier = threading.Barrier(2)
     peer = other(crossing(runs[::-1], barrier))
@@ -151,7 +151,7 @@ def test_without_that_one_of_the_two_fails(new_run, other):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_serialization_failure_is_tried_again(run, other):
+def test_serialization_failure_is_retried(run, other):
     calls = []
 
     @retrying
@@ -171,7 +171,7 @@ def test_a_serialization_failure_is_tried_again(run, other):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_other_errors_are_raised_at_once(run):
+def test_other_database_errors_are_raised_without_a_retry(run):
     calls = []
 
     @retrying

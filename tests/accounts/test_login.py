@@ -1,4 +1,4 @@
-"""Signing in: with the right password only, not for ever, and while Redis is gone."""
+"""Sign-in needs the right password, limits attempts, and works without Redis."""
 
 import secrets
 
@@ -12,47 +12,47 @@ LOGIN = "/accounts/login/"
 
 
 def sign_in(username: str, password: str) -> int:
-    """The status of the answer.
+    """Return the status of the response.
 
-    Every attempt comes from an address of its own: only the account is counted.
+    Each attempt uses a new address, so only the limit per account applies.
     """
     address = f"198.51.100.{secrets.randbelow(256)}"
     client = Client(raise_request_exception=False, REMOTE_ADDR=address)
     return client.post(LOGIN, {"login": username, "password": password}).status_code
 
 
-def test_the_right_password_and_no_other_opens(alice):
+def test_only_the_right_password_signs_in(alice):
     assert sign_in("alice", PASSWORD) == 302
     assert sign_in("alice", "wrong") == 200
     assert sign_in("nobody", PASSWORD) == 200
 
 
-def test_nobody_signs_up(db):
+def test_sign_up_page_redirects_to_login(db):
     answer = Client().get("/accounts/signup/")
     assert (answer.status_code, answer["Location"]) == (302, LOGIN)
 
 
-def test_signing_in_needs_no_redis(alice, dead_redis):
+def test_sign_in_works_without_redis(alice, dead_redis):
     assert sign_in("alice", PASSWORD) == 302
 
 
-def test_guessing_ends_after_a_few_attempts(alice):
+def test_account_is_locked_after_repeated_wrong_passwords(alice):
     for n in range(12):
         sign_in("alice", f"guess {n}")
     assert sign_in("alice", PASSWORD) != 302
 
 
-def test_strangers_who_guess_do_not_keep_the_owner_out(alice):
+def test_owner_can_sign_in_from_a_known_browser_while_strangers_guess(alice):
     owner = Client(raise_request_exception=False, REMOTE_ADDR="203.0.113.7")
     assert owner.post(LOGIN, {"login": "alice", "password": PASSWORD}).status_code == 302
     owner.post("/accounts/logout/")
     for n in range(12):
         sign_in("alice", f"guess {n}")
-    assert sign_in("alice", PASSWORD) != 302  # from a browser that nobody knows
+    assert sign_in("alice", PASSWORD) != 302  # from an unknown browser
     assert owner.post(LOGIN, {"login": "alice", "password": PASSWORD}).status_code == 302
 
 
-def test_a_known_browser_may_not_guess_for_ever(alice):
+def test_known_browser_is_also_locked_after_repeated_wrong_passwords(alice):
     browser = Client(raise_request_exception=False, REMOTE_ADDR="203.0.113.8")
     browser.post(LOGIN, {"login": "alice", "password": PASSWORD})
     browser.post("/accounts/logout/")

@@ -41,7 +41,7 @@ def at_provider(address: str) -> str:
     """Open the provider's page as a browser does; return where it leads back to."""
     try:
         build_opener(NoRedirect).open(address, timeout=10)
-    except OSError as redirected:  # urllib's error for an answer 302
+    except OSError as redirected:  # urllib raises this for status 302
         return redirected.headers["Location"].partition("testserver")[2]
     raise AssertionError("the provider does not lead back")
 
@@ -61,7 +61,7 @@ def shown(client: Client) -> str:
     return client.get(reverse("account_login")).content.decode()
 
 
-def test_a_person_who_is_new_gets_an_account_that_belongs_to_no_project(provider):
+def test_new_user_gets_an_account_without_a_project(provider):
     client = Client()
     assert sign_in(client).url == "/"
     erin = User.objects.get(username="erin")
@@ -73,7 +73,7 @@ def test_a_person_who_is_new_gets_an_account_that_belongs_to_no_project(provider
     assert client.get("/runs/new/").status_code == 403
 
 
-def test_who_comes_again_is_the_same_person_also_under_another_name(provider):
+def test_returning_user_keeps_the_account_after_a_change_of_name(provider):
     sign_in(Client())
     provider.person = {"sub": "1234", "preferred_username": "erin-new"}
     client = Client()
@@ -82,7 +82,7 @@ def test_who_comes_again_is_the_same_person_also_under_another_name(provider):
     assert User.objects.filter(username__startswith="erin").count() == 1
 
 
-def test_an_account_is_never_found_by_name_or_address(provider, alice):
+def test_existing_account_is_not_matched_by_name_or_email(provider, alice):
     alice.email = "alice@example.org"
     alice.save()
     provider.person = {
@@ -101,23 +101,23 @@ def test_an_account_is_never_found_by_name_or_address(provider, alice):
 @pytest.mark.parametrize(
     ("is_verified", "email"), [(True, "erin@example.org"), (False, ""), ("true", "")]
 )
-def test_only_a_verified_address_is_kept(provider, is_verified, email):
+def test_only_a_verified_email_address_is_stored(provider, is_verified, email):
     provider.person |= {"email": "erin@example.org", "email_verified": is_verified}
     sign_in(Client())
     assert User.objects.get(username="erin").email == email
 
 
-def test_a_new_person_gets_the_default_role_where_one_is_set(provider, project, settings):
+def test_new_user_gets_the_configured_default_role_once(provider, project, settings):
     settings.OIDC_ROLE = "lab:rater"
     sign_in(Client())
     erin = User.objects.get(username="erin")
     assert [(one.project, one.role) for one in erin.memberships.all()] == [(project, "rater")]
     Membership.objects.all().delete()
-    sign_in(Client())  # what was taken away does not come back
+    sign_in(Client())  # a removed membership is not given again
     assert not erin.memberships.exists()
 
 
-def test_a_default_role_in_a_project_that_is_gone_gives_nothing(provider, settings):
+def test_default_role_in_a_missing_project_gives_no_membership(provider, settings):
     settings.OIDC_ROLE = "gone:rater"
     sign_in(Client())
     assert not User.objects.get(username="erin").memberships.exists()
@@ -134,14 +134,14 @@ def test_an_invited_person_signs_in_and_joins(provider, project, alice):
     assert Membership.objects.get(user__username="erin").role == "rater"
 
 
-def test_the_next_address_stays_on_this_site(provider):
+def test_redirect_after_sign_in_stays_on_this_site(provider):
     assert sign_in(Client(), next="https://evil.example/").url == "/"
 
 
 @pytest.mark.parametrize(
     "told", [{"aud": "another client"}, {"iss": "https://evil.example"}, {"exp": 1}, {"sub": "9"}]
 )
-def test_an_id_token_that_is_not_about_this_sign_in_is_refused(provider, told):
+def test_id_token_with_wrong_claims_is_refused(provider, told):
     provider.told = told
     client = Client()
     assert sign_in(client).url == reverse("account_login")
@@ -149,20 +149,20 @@ def test_an_id_token_that_is_not_about_this_sign_in_is_refused(provider, told):
     assert not User.objects.exists()
 
 
-def test_an_id_token_of_another_signer_is_refused(provider):
+def test_id_token_signed_with_another_key_is_refused(provider):
     provider.signing_key = rsa.generate_private_key(65537, 2048)
     assert sign_in(Client()).url == reverse("account_login")
     assert not User.objects.exists()
 
 
-def test_an_answer_that_nobody_asked_for_is_refused(provider):
-    """A link with somebody else's code, which would sign the reader in as that person."""
+def test_callback_without_a_started_sign_in_is_refused(provider):
+    """A link with another user's code would sign the visitor in as that user."""
     other = Client().post(LOGIN)
     answer = Client().get(at_provider(other.url))
     assert answer.url == reverse("account_login") and not User.objects.exists()
 
 
-def test_who_cancels_is_told_so(provider):
+def test_cancelled_sign_in_shows_a_message(provider):
     client = Client()
     state = parse_qs(urlsplit(client.post(LOGIN).url).query)["state"][0]
     answer = client.get(f"{LOGIN}callback/?error=access_denied&state={state}")
@@ -170,7 +170,7 @@ def test_who_cancels_is_told_so(provider):
     assert "Signing in with the house was cancelled." in shown(client)
 
 
-def test_a_provider_that_is_away_is_said_and_the_password_still_works(provider):
+def test_page_reports_an_unreachable_provider_and_keeps_the_password_form(provider):
     provider.is_broken = True
     client = Client()
     assert client.post(LOGIN).url == reverse("account_login")
@@ -178,7 +178,7 @@ def test_a_provider_that_is_away_is_said_and_the_password_still_works(provider):
     assert "did not work" in text and 'name="password"' in text
 
 
-def test_an_inactive_person_stays_out(provider):
+def test_inactive_user_cannot_sign_in(provider):
     sign_in(Client())
     User.objects.update(is_active=False)
     client = Client()
@@ -186,12 +186,12 @@ def test_an_inactive_person_stays_out(provider):
     assert account(client).is_anonymous
 
 
-def test_signing_in_begins_with_a_form_of_ours_and_never_with_a_link(provider):
+def test_sign_in_starts_with_a_csrf_protected_post(provider):
     assert Client().get(LOGIN).status_code == 405
     assert Client(enforce_csrf_checks=True).post(LOGIN).status_code == 403
 
 
-def test_without_a_provider_nothing_is_offered(settings):
+def test_sign_in_without_a_provider_is_not_offered(settings):
     settings.OIDC_ISSUER = ""
     assert "Continue with" not in shown(Client())
     assert Client().post(LOGIN).status_code == 404
@@ -199,12 +199,12 @@ def test_without_a_provider_nothing_is_offered(settings):
 
 
 @pytest.mark.parametrize("value", ["support", "support:owner", "a b:rater"])
-def test_a_wrong_default_role_is_refused_when_the_installation_starts(monkeypatch, value):
+def test_invalid_default_role_is_refused_at_startup(monkeypatch, value):
     monkeypatch.setenv("RFTWEB_OIDC_ROLE", value)
     with pytest.raises(ImproperlyConfigured, match="it reads like support:rater"):
         environment.project_role("RFTWEB_OIDC_ROLE")
 
 
-def test_the_pages_may_lead_to_the_provider_alone():
+def test_allowed_origins_contain_only_the_provider():
     assert environment.origins("https://id.example.org/realms/one") == ["https://id.example.org"]
     assert environment.origins("") == []

@@ -1,4 +1,4 @@
-"""Password reset links: who may create one, what it opens, and e-mail that carries one."""
+"""Password reset links: who may create one, what it allows, and delivery by e-mail."""
 
 import re
 import time
@@ -26,7 +26,7 @@ def owner(alice) -> Client:
 
 @pytest.fixture
 def mailed(settings, bob) -> list:
-    """A mail server is configured, and bob has an address."""
+    """Configure a mail server, and give bob an address."""
     settings.EMAIL_HOST = "mail.example"
     settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
     bob.email = "bob@example.com"
@@ -62,7 +62,7 @@ def wait_for_mail(outbox: list) -> str:
     return outbox[0].body
 
 
-def test_a_link_that_an_owner_creates_lets_the_member_choose_a_password(owner, bob):
+def test_link_created_by_an_owner_lets_the_member_set_a_password(owner, bob):
     link = link_in(create_link(owner, bob).content.decode())
     assert choose_password(link).url == "/accounts/password/reset/key/done/"
     bob.refresh_from_db()
@@ -81,13 +81,13 @@ def test_a_link_works_once(owner, bob):
     assert bob.check_password(NEW_PASSWORD)
 
 
-def test_a_link_ends_with_its_time(owner, bob, settings):
+def test_link_expires_after_its_timeout(owner, bob, settings):
     link = link_in(create_link(owner, bob).content.decode())
     settings.PASSWORD_RESET_TIMEOUT = -1
     assert "no longer valid" in choose_password(link).content.decode()
 
 
-def test_an_easy_password_is_refused_and_the_link_stays(owner, bob):
+def test_weak_password_is_refused_and_the_link_stays_valid(owner, bob):
     link = link_in(create_link(owner, bob).content.decode())
     assert "easy to guess" in choose_password(link, "password123").content.decode()
     assert choose_password(link).status_code == 302
@@ -111,13 +111,15 @@ def become_simulated(bob: User) -> None:
 @pytest.mark.parametrize(
     "change", [make_administrator, join_another_project, become_simulated], ids=lambda f: f.__name__
 )
-def test_an_owner_cannot_take_over_an_account_with_rights_elsewhere(owner, bob, change):
+def test_owner_cannot_reset_administrators_simulated_users_or_members_of_two_projects(
+    owner, bob, change
+):
     change(bob)
     assert create_link(owner, bob).status_code == 403
     assert "Reset link" not in owner.get("/projects/lab/").content.decode()
 
 
-def test_an_owner_gets_no_link_for_the_own_account(owner, alice):
+def test_owner_cannot_create_a_link_for_their_own_account(owner, alice):
     assert create_link(owner, alice).status_code == 403
 
 
@@ -128,13 +130,13 @@ def test_an_administrator_may_reset_a_member_of_several_projects(admin, bob):
     assert create_link(client, bob).status_code == 200
 
 
-def test_the_login_page_leads_to_a_page_that_says_how_without_e_mail(db):
+def test_login_page_links_to_reset_instructions_if_no_email_is_sent(db):
     assert ASK in Client().get("/accounts/login/").content.decode()
     assert "sends no e-mail" in Client().get(ASK).content.decode()
     assert "sends no e-mail" in Client().post(ASK, {"email": "bob@example.com"}).content.decode()
 
 
-def test_a_link_comes_by_e_mail(mailed, bob):
+def test_link_is_sent_by_email(mailed, bob):
     assert Client().post(ASK, {"email": "Bob@example.com"}).url == ASK + "done/"
     text = wait_for_mail(mailed)
     assert "account bob" in text
@@ -143,18 +145,18 @@ def test_a_link_comes_by_e_mail(mailed, bob):
     assert bob.check_password(NEW_PASSWORD)
 
 
-def test_an_unknown_address_is_answered_alike_and_gets_nothing(mailed, bob):
+def test_unknown_address_gets_the_same_response_but_no_mail(mailed, bob):
     answer = Client().post(ASK, {"email": "nobody@example.com"})
     assert answer.url == ASK + "done/"
     Client().post(ASK, {"email": "bob@example.com"})
-    wait_for_mail(mailed)  # sent after whatever the first would have sent
+    wait_for_mail(mailed)  # sent after any mail of the first request
     assert [message.to for message in mailed] == [["bob@example.com"]]
 
 
-def test_a_dead_mail_server_is_logged_and_not_shown(settings, bob, mailed, caplog):
+def test_unreachable_mail_server_is_logged_but_not_shown(settings, bob, mailed, caplog):
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST = "127.0.0.1"
-    settings.EMAIL_PORT = 1  # nobody listens
+    settings.EMAIL_PORT = 1  # no server listens there
     assert Client().post(ASK, {"email": "bob@example.com"}).status_code == 302
     end = time.monotonic() + DEADLINE_S
     while "account_mail_not_sent" not in caplog.text:
@@ -166,7 +168,7 @@ def set_email(client: Client, email: str, password: str):
     return client.post("/settings/email/", {"email": email, "password": password})
 
 
-def test_a_person_sets_their_address_with_their_password(settings, owner, alice):
+def test_user_sets_an_email_address_with_their_password(settings, owner, alice):
     settings.EMAIL_HOST = "mail.example"
     assert set_email(owner, "alice@example.com", PASSWORD).url == "/settings/"
     alice.refresh_from_db()
@@ -180,7 +182,7 @@ def test_a_person_sets_their_address_with_their_password(settings, owner, alice)
         ("no address", PASSWORD, "Enter a valid email address."),
     ],
 )
-def test_a_refused_address_says_why_and_stays_typed(
+def test_refused_address_is_explained_and_kept_in_the_form(
     settings, owner, alice, email, password, message
 ):
     settings.EMAIL_HOST = "mail.example"

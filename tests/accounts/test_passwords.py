@@ -1,4 +1,4 @@
-"""New passwords are hard to guess, and a new password ends the tokens made before it."""
+"""New passwords must be hard to guess, and a new password revokes older tokens."""
 
 import pytest
 from django.contrib.auth.password_validation import validate_password
@@ -34,7 +34,7 @@ def status_with(secret: str) -> int:
 
 
 @pytest.mark.django_db
-def test_a_changed_password_ends_the_tokens_made_before(alice):
+def test_password_change_revokes_older_tokens(alice):
     _, before = Token.issue(alice, "before", ["read"])
     assert status_with(before) == 200
     alice.set_password("grey teapot under nine ladders")
@@ -44,7 +44,7 @@ def test_a_changed_password_ends_the_tokens_made_before(alice):
 
 
 @pytest.mark.django_db
-def test_storing_a_known_password_by_a_newer_hash_ends_no_token(alice, settings):
+def test_rehash_of_a_known_password_revokes_no_token(alice, settings):
     alice.set_password(PASSWORD)
     alice.save()
     _, secret = Token.issue(alice, "program", ["read"])

@@ -1,4 +1,4 @@
-"""What people are told names files by their own names, not by their places on this machine."""
+"""Messages show files by their own names, not by their paths on this machine."""
 
 import sys
 import tempfile
@@ -37,7 +37,7 @@ PLACES = {
         ("at /properties/x, 3/4 of them", "at /properties/x, 3/4 of them"),
     ],
 )
-def test_places_of_this_machine_are_left_out(text, shown):
+def test_paths_of_this_machine_are_removed_from_messages(text, shown):
     whole = text.format(**PLACES)
     assert public_text(whole) == shown
     assert shorten_value(whole) == shown
@@ -45,7 +45,7 @@ def test_places_of_this_machine_are_left_out(text, shown):
     assert (problem["detail"], problem["errors"]) == (shown, {"field": [shown]})
 
 
-def test_a_file_of_an_upload_is_named_as_whoever_sent_it_knows_it():
+def test_message_shows_an_uploaded_file_by_its_original_name():
     folder = Path(settings.IMPORTS_ROOT) / "17"
     names = {folder: "set.zip"}
     assert public_text(f"{folder}/train/a.csv is empty", names) == "train/a.csv is empty"

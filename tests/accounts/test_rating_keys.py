@@ -1,5 +1,5 @@
-"""A person's own keys: only what differs is kept, clashes and reserved keys are refused in
-words.
+"""A user's own keys: only changed keys are stored; clashes and reserved keys are refused with a
+message.
 """
 
 import pytest
@@ -7,7 +7,7 @@ import pytest
 from apps.accounts.rating_keys import ACTIONS, BadKeys, by_form, keys_by_action, parse_rating_keys
 
 
-def test_the_defaults_are_the_keys_that_were_promised():
+def test_default_keys_have_the_expected_values():
     keys = keys_by_action({})
     assert [
         keys[name]
@@ -36,19 +36,19 @@ def test_the_defaults_are_the_keys_that_were_promised():
     assert [keys[name] for name in ("first", "second", "tie")] == ["a", "b", "t"]
 
 
-def test_the_defaults_clash_nowhere():
+def test_default_keys_do_not_clash():
     assert parse_rating_keys({action.name: action.key for action in ACTIONS}) == {}
 
 
-def test_only_what_differs_is_kept_and_letters_are_small():
+def test_only_changed_keys_are_stored_in_lower_case():
     assert parse_rating_keys({"skip": "Q", "flag": "f", "grab": " "}) == {"skip": "q"}
 
 
-def test_two_actions_may_exchange_their_keys():
+def test_two_actions_can_swap_their_keys():
     assert parse_rating_keys({"skip": "f", "flag": "s"}) == {"skip": "f", "flag": "s"}
 
 
-def test_a_key_that_is_taken_is_refused_at_both_actions():
+def test_key_in_use_is_refused_at_both_actions():
     with pytest.raises(BadKeys) as refused:
         parse_rating_keys({"skip": "f"})
     assert refused.value.problems == {
@@ -61,19 +61,19 @@ def test_forms_that_are_never_shown_together_may_share_a_key():
     assert parse_rating_keys({"best": "t"}) == {"best": "t"}
 
 
-def test_a_key_of_all_forms_cannot_be_one_of_a_single_form():
+def test_action_of_all_forms_cannot_use_a_key_of_one_form():
     with pytest.raises(BadKeys, match="already used"):
         parse_rating_keys({"skip": "a"})
 
 
 @pytest.mark.parametrize("key", ["1", "0", "?", "/", ".", "Escape", "tab"])
-def test_keys_that_mean_something_everywhere_cannot_be_had(key):
+def test_reserved_keys_are_refused(key):
     with pytest.raises(BadKeys, match="is reserved"):
         parse_rating_keys({"skip": key})
 
 
 @pytest.mark.parametrize("key", ["", "ab", "Ctrl+s", 7, None, ["s"], "\x00", "F5", "\n"])
-def test_what_is_no_key_is_refused(key):
+def test_invalid_key_is_refused(key):
     with pytest.raises(BadKeys, match="must be"):
         parse_rating_keys({"skip": key})
 
@@ -83,7 +83,7 @@ def test_an_unknown_action_is_refused():
         parse_rating_keys({"dance": "d"})
 
 
-def test_the_page_looks_actions_up_by_form():
+def test_keys_are_grouped_by_form_for_the_page():
     found = by_form({"first": "q"})
     assert found["pairwise"]["q"] == "first" and "a" not in found["pairwise"]
     assert found[""]["Enter"] == "submit" and "pairwise" in found and "stars" not in found

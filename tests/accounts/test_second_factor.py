@@ -1,6 +1,4 @@
-"""Where the installation requires it, administrators do nothing before they have a second
-factor.
-"""
+"""Where a second factor is required, administrators can do nothing before they set one up."""
 
 import pytest
 from allauth.mfa.models import Authenticator
@@ -28,7 +26,7 @@ def bearer(user) -> dict:
     return {"HTTP_AUTHORIZATION": f"Bearer {secret}"}
 
 
-def test_an_administrator_without_one_is_sent_to_set_it_up(required, admin):
+def test_administrator_without_a_second_factor_is_redirected_to_set_it_up(required, admin):
     browser = browser_of(admin)
     for address in ("/", "/runs/", "/admin/"):
         answer = browser.get(address)
@@ -36,20 +34,20 @@ def test_an_administrator_without_one_is_sent_to_set_it_up(required, admin):
     assert browser.get("/api/v1/runs/").status_code == 403
 
 
-def test_an_administrator_with_one_may_pass(required, admin):
+def test_administrator_with_a_second_factor_has_access(required, admin):
     Authenticator.objects.create(user=admin, type=Authenticator.Type.TOTP, data={"secret": "x"})
     assert browser_of(admin).get("/runs/").status_code == 200
     assert Client().get("/api/v1/runs/", **bearer(admin)).status_code == 200
 
 
-def test_a_token_of_an_administrator_without_one_is_refused(required, admin):
+def test_token_of_an_administrator_without_a_second_factor_is_refused(required, admin):
     assert Client().get("/api/v1/runs/", **bearer(admin)).status_code == 401
 
 
-def test_people_who_are_no_administrators_need_none(required, alice):
+def test_other_users_need_no_second_factor(required, alice):
     assert browser_of(alice).get("/runs/").status_code == 200
     assert Client().get("/api/v1/runs/", **bearer(alice)).status_code == 200
 
 
-def test_nobody_needs_one_where_it_is_not_required(admin):
+def test_administrator_needs_no_second_factor_if_it_is_not_required(admin):
     assert browser_of(admin).get("/runs/").status_code == 200

@@ -1,5 +1,5 @@
-"""One decoder for everything from outside: what two readers could read differently is refused, with
-the reason.
+"""One decoder for all external input: JSON that two parsers could read differently is refused,
+with the reason.
 """
 
 import pytest
@@ -50,23 +50,23 @@ READ = [
 
 
 @pytest.mark.parametrize(("text", "reason"), REFUSED, ids=lambda value: repr(value)[:24])
-def test_it_is_refused_with_the_reason(text, reason):
+def test_invalid_json_is_refused_with_the_reason(text, reason):
     with pytest.raises(NotStrictJson, match=reason):
         decode_json(text)
 
 
 @pytest.mark.parametrize(("text", "document"), READ, ids=lambda value: repr(value)[:24])
-def test_what_json_allows_is_read(text, document):
+def test_valid_json_is_decoded(text, document):
     found = decode_json(text)
     assert document is None or found == document
 
 
-def test_a_lone_surrogate_in_python_text_is_refused_as_well():
+def test_lone_surrogate_in_a_python_string_is_refused():
     with pytest.raises(NotStrictJson, match="surrogate"):
         decode_json('"\ud800"')
 
 
-def test_files_of_ours_may_hold_any_text_but_not_any_size(tmp_path):
+def test_own_json_files_may_contain_any_text_up_to_a_size_limit(tmp_path):
     path = tmp_path / "vocabulary.json"
     path.write_bytes(b'{"\\u0000": 0}')
     assert read_json_file(path, 100) == {"\0": 0}

@@ -1,6 +1,4 @@
-"""The administration: its first page, storage, lists that stay cheap, and acts that are on
-record.
-"""
+"""The admin site: its first page, storage, lists with few queries, and audited actions."""
 
 from datetime import timedelta
 
@@ -40,16 +38,16 @@ def newest_act() -> AuditEntry:
 # -- pages
 
 
-def test_the_first_page_tells_the_state_of_the_installation(desk, seeded):
+def test_first_page_shows_the_state_of_the_installation(desk, seeded):
     worker = Worker.objects.create(key="scorer@far:1", role="scorer", host="far", pid=1)
     Worker.objects.filter(pk=worker.pk).update(heartbeat_at=timezone.now() - timedelta(hours=1))
     page = html(desk, "admin:index")
     assert "running, 0 paused" in page and "staff with a second factor" in page and "0 of 1" in page
     assert "Process scorer@far:1 stopped sending heartbeats" in page
-    assert "run started" in page and "run lab/tone-7" in page  # the newest acts
+    assert "run started" in page and "run lab/tone-7" in page  # the newest actions
 
 
-def test_its_queries_do_not_grow_with_rows(desk, seeded):
+def test_number_of_queries_does_not_grow_with_rows(desk, seeded):
     def asked() -> int:
         with CaptureQueriesContext(connection) as queries:
             html(desk, "admin:index")
@@ -64,7 +62,7 @@ def test_its_queries_do_not_grow_with_rows(desk, seeded):
     assert asked() == before
 
 
-def test_staff_see_what_they_may_look_at_and_no_more(client, bob, run):
+def test_staff_see_only_what_their_permissions_allow(client, bob, run):
     User.objects.filter(pk=bob.pk).update(is_staff=True)
     run.pause(bob)
     client.force_login(bob)
@@ -77,7 +75,7 @@ def test_staff_see_what_they_may_look_at_and_no_more(client, bob, run):
     )
 
 
-def test_every_table_of_the_administration_is_in_the_rail(rf, admin_user):
+def test_sidebar_links_every_registered_table_once(rf, admin_user):
     request = rf.get("/admin/")
     request.user = admin_user
     links = [str(item["link"]) for one in look.navigation(request) for item in one["items"]]
@@ -88,7 +86,7 @@ def test_every_table_of_the_administration_is_in_the_rail(rf, admin_user):
     assert registered <= set(links) and len(links) == len(set(links))
 
 
-def test_storage_tells_sizes_and_what_retention_would_let_go(desk, seeded):
+def test_storage_page_shows_table_sizes_and_what_retention_would_delete(desk, seeded):
     seeded.run.change_config(seeded.alice, retention={"uses": 1})
     page = html(desk, "admin-storage")
     sizes = [one["total"] for one in tables()]
@@ -101,7 +99,7 @@ def test_storage_tells_sizes_and_what_retention_would_let_go(desk, seeded):
         assert desk.get(reverse("admin-storage"), {"run": wrong}).status_code == 404
 
 
-def test_scorers_are_told_of_by_name(desk):
+def test_scorers_page_lists_scorers_by_name(desk):
     page = html(desk, "admin-scorers")
     assert {"tone", "sort"} <= {one["name"] for one in described()} and all(
         one["words"] for one in described()
@@ -109,7 +107,7 @@ def test_scorers_are_told_of_by_name(desk):
     assert all(one["name"] in page for one in described())
 
 
-def test_scorers_that_runs_learned_are_told_of_with_how_they_are_named(desk, new_run):
+def test_scorers_page_lists_reward_models_with_the_names_to_use(desk, new_run):
     run = new_run()
     Run.objects.filter(pk=run.pk).update(
         config={**run.config, "algorithm": {"name": "reward_model"}}, published_version=3
@@ -120,7 +118,7 @@ def test_scorers_that_runs_learned_are_told_of_with_how_they_are_named(desk, new
     assert "final weights" in html(desk, "admin-scorers")
 
 
-def test_storage_tells_what_lies_in_files_up_to_a_bound(desk, settings, tmp_path, monkeypatch):
+def test_storage_page_counts_files_up_to_a_limit(desk, settings, tmp_path, monkeypatch):
     settings.WEIGHTS_ROOT = tmp_path
     settings.IMPORTS_ROOT = tmp_path / "imports"
     for name in (
@@ -144,7 +142,7 @@ def test_storage_tells_what_lies_in_files_up_to_a_bound(desk, settings, tmp_path
 # -- lists
 
 
-def test_no_list_counts_a_table_that_grows(desk, seeded):
+def test_lists_of_growing_tables_run_no_count_query(desk, seeded):
     for model, its in admin.site._registry.items():
         with CaptureQueriesContext(connection) as queries:
             html(desk, f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
@@ -178,7 +176,7 @@ def test_large_tables_are_filtered_and_searched_among_their_newest_rows(desk, se
     assert seen.status_code == 200 and "newest" in seen.content.decode()
 
 
-def test_large_tables_are_sorted_by_no_click(desk, seeded):
+def test_large_tables_cannot_be_sorted_by_a_column(desk, seeded):
     with CaptureQueriesContext(connection) as queries:
         html(desk, "admin:runs_metric_changelist", o="4")
     assert not [q["sql"] for q in queries if 'ORDER BY "runs_metric"."value"' in q["sql"]]
@@ -190,10 +188,10 @@ def test_large_tables_are_sorted_by_no_click(desk, seeded):
     assert {Metric, Rollout, AuditEntry} <= set(large)
 
 
-# -- acts
+# -- actions
 
 
-def test_a_revoked_token_is_refused_and_on_record(desk, alice, client):
+def test_revoked_token_is_refused_and_the_revocation_is_audited(desk, alice, client):
     token, secret = Token.issue(alice, "laptop", ["read"])
     desk.post(
         reverse("admin:accounts_token_changelist"),
@@ -212,7 +210,7 @@ def test_a_revoked_token_is_refused_and_on_record(desk, alice, client):
     assert secret not in str(entry.details) and token.digest not in str(entry.details)
 
 
-def test_a_token_is_neither_changed_nor_deleted(desk, alice):
+def test_token_can_be_neither_changed_nor_deleted(desk, alice):
     token, _ = Token.issue(alice, "laptop", ["read"])
     desk.post(
         reverse("admin:accounts_token_change", args=[token.pk]),
@@ -229,7 +227,7 @@ def test_a_token_is_neither_changed_nor_deleted(desk, alice):
 
 
 def roles(project, *rows: dict) -> dict:
-    """The form of a project with these rows of members."""
+    """Return the form of a project with these rows of members."""
     kept = sum("id" in row for row in rows)
     form = {
         "slug": project.slug,
@@ -245,7 +243,7 @@ def roles(project, *rows: dict) -> dict:
     return form
 
 
-def test_roles_given_changed_and_taken_are_on_record(desk, project, alice, bob, carol):
+def test_role_changes_of_members_are_audited(desk, project, alice, bob, carol):
     of = {m.user: m.pk for m in Membership.objects.all()}
     form = roles(
         project,
@@ -275,7 +273,7 @@ def test_roles_given_changed_and_taken_are_on_record(desk, project, alice, bob, 
     ]
 
 
-def test_the_only_owner_stays_and_the_page_says_so(desk, project, alice):
+def test_last_owner_cannot_be_removed_and_the_page_explains_why(desk, project, alice):
     membership = Membership.objects.get(user=alice)
     form = roles(project, {"id": membership.pk, "user": alice.pk, "role": "owner", "DELETE": "on"})
     address = reverse("admin:accounts_project_change", args=[project.pk])
@@ -284,7 +282,7 @@ def test_the_only_owner_stays_and_the_page_says_so(desk, project, alice):
     assert Membership.objects.filter(user=alice, role="owner").exists()
 
 
-def test_rights_of_a_person_changed_here_are_on_record_without_the_password(desk, bob):
+def test_change_of_a_users_rights_is_audited_without_the_password(desk, bob):
     form = {"username": "bob", "is_active": "on", "is_staff": "on", "rating_keys": "{}"}
     assert desk.post(reverse("admin:accounts_user_change", args=[bob.pk]), form).status_code == 302
     bob.refresh_from_db()
@@ -294,7 +292,7 @@ def test_rights_of_a_person_changed_here_are_on_record_without_the_password(desk
     assert entry.details == {"before": {"is_staff": False}, "after": {"is_staff": True}}
 
 
-def test_a_password_set_here_is_on_record_and_told_nowhere(desk, bob):
+def test_password_change_is_audited_without_the_password(desk, bob):
     word = "a battery of horses, staple"
     form = {"password1": word, "password2": word, "usable_password": "true"}
     assert (
@@ -307,7 +305,7 @@ def test_a_password_set_here_is_on_record_and_told_nowhere(desk, bob):
     assert word not in str(list(AuditEntry.objects.values()))
 
 
-def test_a_second_factor_is_shown_without_its_secret_and_taken_on_record(desk, bob):
+def test_second_factor_is_shown_without_its_secret_and_its_deletion_is_audited(desk, bob):
     factor = Authenticator.objects.create(
         user=bob, type=Authenticator.Type.TOTP, data={"secret": "JBSWY3DPEHPK3PXP"}
     )
@@ -317,12 +315,12 @@ def test_a_second_factor_is_shown_without_its_secret_and_taken_on_record(desk, b
     assert (newest_act().action, newest_act().target) == ("second factor deleted", "user bob")
 
 
-def test_staff_sign_in_by_the_sites_own_login(client, db):
+def test_admin_site_redirects_to_the_sites_login(client, db):
     answer = client.get(reverse("admin:index"), follow=True)
     assert answer.redirect_chain[-1][0].startswith(reverse("account_login"))
 
 
-def test_a_projects_slug_is_chosen_once_for_what_is_on_record_names_it(desk, project):
+def test_project_slug_cannot_be_changed_after_creation(desk, project):
     membership = {"memberships-TOTAL_FORMS": "0", "memberships-INITIAL_FORMS": "0"}
     assert 'name="slug"' in html(desk, "admin:accounts_project_add")
     address = reverse("admin:accounts_project_change", args=[project.pk])

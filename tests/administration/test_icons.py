@@ -1,4 +1,4 @@
-"""The administration's icon font, which is cut down, has the icons that its pages show."""
+"""The reduced icon font of the admin site has the icons that its pages show."""
 
 import re
 
@@ -18,12 +18,12 @@ def test_every_icon_of_the_sidebar_is_in_the_font():
     assert {item["icon"] for part in RAIL for item in part["items"]} <= offered()
 
 
-def test_every_icon_that_the_theme_writes_is_in_the_font():
+def test_every_icon_in_the_theme_templates_is_in_the_font():
     pages = theme_folder().glob("templates/**/*.html")
     shown = {name for page in pages for name in SHOWN.findall(page.read_text("utf-8"))}
     assert len(shown) > 20 and shown <= offered()
 
 
-def test_django_finds_the_small_font_first():
+def test_django_finds_the_reduced_font_first():
     found = finders.find(str(FONT))
     assert found == str(NAMES.with_name(FONT.name))

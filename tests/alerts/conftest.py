@@ -1,4 +1,4 @@
-"""A run whose station workers are alive, and ways to make something the matter with it."""
+"""A run whose workers are alive, and functions that create a problem in it."""
 
 from datetime import timedelta
 
@@ -10,9 +10,7 @@ from apps.runs.models import Metric, Run, WeightVersion, Worker
 
 @pytest.fixture
 def healthy(new_run) -> Run:
-    """A live run about which there is nothing to say, whatever the disk of the machine that tests
-    it.
-    """
+    """Create a live run without problems, whatever disk the test machine has."""
     for role in Worker.Role.values:
         Worker.objects.create(key=f"{role}@lab:1:1", role=role, host="lab", pid=1)
     Worker.every.filter(role="control").update(swept_at=Now())
@@ -23,7 +21,7 @@ def healthy(new_run) -> Run:
 
 @pytest.fixture
 def stalled(healthy) -> Run:
-    """Live for two hours, and no update."""
+    """Create a run that has been live for two hours without an update."""
     return stall(healthy)
 
 
@@ -34,12 +32,12 @@ def stall(run: Run) -> Run:
 
 
 def go_on(run: Run) -> None:
-    """As if an update had just been committed."""
+    """Make it look as if an update had just been committed."""
     Run.objects.filter(pk=run.pk).update(trained_at=Now())
 
 
 def measure(run: Run, name: str, *values: float) -> None:
-    """These are the newest values of the metric, the run's step that of the last."""
+    """Set the newest values of the metric, and the run's step to that of the last value."""
     for value in values:
         Run.objects.filter(pk=run.pk).update(step=run.step + 1)
         run.refresh_from_db()

@@ -1,6 +1,6 @@
-"""Real servers that take what is sent: a mail server, and one that is called.
+"""Real servers that receive messages: a mail server and a webhook receiver.
 
-Each keeps what it took, and may be told to fail.
+Each stores what it receives, and a test can make it fail.
 """
 
 import socketserver
@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Mailbox:
-    """`refusing`: the server takes no message while it is true."""
+    """Received mails; the server refuses messages while `refusing` is true."""
 
     port: int = 0
     refusing: bool = False
@@ -31,7 +31,7 @@ class Called:
 
 @dataclass
 class Receiver:
-    """`status`: what it answers with."""
+    """A webhook receiver that responds with `status`."""
 
     port: int = 0
     status: int = 204
@@ -44,7 +44,7 @@ class Receiver:
 
 @contextmanager
 def mail_server() -> Iterator[Mailbox]:
-    """The little of SMTP that a client needs (RFC 5321)."""
+    """Serve the part of SMTP that a client needs (RFC 5321)."""
     box = Mailbox()
 
     class Session(socketserver.StreamRequestHandler):
@@ -95,7 +95,7 @@ def receiver() -> Iterator[Receiver]:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """The test's output is not its log."""
+            """Keep requests out of the test's output."""
 
     with _running(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as port:
         took.port = port

@@ -1,4 +1,4 @@
-"""A run that has used what it may pauses with the reason, and goes on once the limit is raised."""
+"""A run that has used its budget pauses with the reason, and continues once it is raised."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from apps.runs.evaluation import Questions
 from apps.runs.models import Run, Usage
 
 
-def test_a_used_up_budget_pauses_as_often_as_the_run_is_resumed_until_it_is_raised(healthy):
+def test_used_up_budget_pauses_the_run_after_each_resume_until_it_is_raised(healthy):
     healthy.change_config(None, budget={"tokens": 1_000})
     Usage.add(healthy.pk, "a", {"tokens.sampled": 850})
     assert look_at_runs() == {"opened": 1}
@@ -31,7 +31,7 @@ def test_a_used_up_budget_pauses_as_often_as_the_run_is_resumed_until_it_is_rais
     assert healthy.is_live
 
 
-def test_evaluations_count_against_the_budget_and_wait_with_the_run_until_it_is_raised(
+def test_evaluations_count_against_the_budget_and_pause_and_resume_with_the_run(
     healthy,
 ):
     healthy.change_config(None, budget={"tokens": 1_000})
@@ -49,7 +49,7 @@ def test_evaluations_count_against_the_budget_and_wait_with_the_run_until_it_is_
     assert evaluation.is_live
 
 
-def test_an_evaluation_that_somebody_paused_stays_so_whatever_its_runs_budget(healthy):
+def test_evaluation_paused_by_a_user_stays_paused_within_the_budget(healthy):
     healthy.change_config(None, budget={"tokens": 1_000})
     evaluation, _ = start_evaluation(healthy.weight_versions.get(), Questions(taskset="sort"))
     evaluation.pause()
@@ -58,7 +58,7 @@ def test_an_evaluation_that_somebody_paused_stays_so_whatever_its_runs_budget(he
     assert evaluation.state == Run.State.PAUSED
 
 
-def test_no_evaluation_begins_while_the_runs_budget_is_used_up(healthy):
+def test_no_evaluation_starts_while_the_runs_budget_is_used_up(healthy):
     healthy.change_config(None, budget={"tokens": 1_000}, evaluations=[{"taskset": "sort"}])
     Usage.add(healthy.pk, "a", {"tokens.sampled": 1_000})
     look_at_runs()
@@ -70,7 +70,7 @@ def test_no_evaluation_begins_while_the_runs_budget_is_used_up(healthy):
     assert evaluate_due_versions(healthy) == 1
 
 
-def test_tokens_are_counted_with_the_rollouts_that_say_them(run, finish):
+def test_reconcile_reports_a_wrong_count_of_sampled_tokens(run, finish):
     finish(run, ["12345", "123"])
     assert list(sampled_tokens_are_counted()) == []
     assert Usage.objects.get(run=run, kind="tokens.sampled").amount == 8
@@ -80,7 +80,7 @@ def test_tokens_are_counted_with_the_rollouts_that_say_them(run, finish):
     ]
 
 
-def test_an_alert_whose_end_is_not_on_record_is_found(stalled):
+def test_reconcile_finds_an_alert_without_history_entries(stalled):
     look_at_runs()
     assert list(alerts_have_a_history()) == []
     AlertEntry.objects.filter(alert=Alert.objects.get()).delete()

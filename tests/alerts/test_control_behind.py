@@ -1,6 +1,4 @@
-"""A control plane that is behind is told of without it: alerts open and go out from the web
-process.
-"""
+"""A late control plane is reported without its help: the web process opens and sends the alert."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -29,22 +27,22 @@ def sweep_was(seconds_ago: float) -> None:
     Worker.every.filter(role="control").update(swept_at=after(-seconds_ago))
 
 
-def test_the_age_counts_from_the_last_sweep_or_from_the_start_of_the_oldest_process(healthy):
+def test_delay_counts_from_the_last_sweep_or_the_start_of_the_oldest_process(healthy):
     assert control_plane.read_control_plane().behind_s < 60
     sweep_was(200)
     assert 200 <= control_plane.read_control_plane().behind_s < 260
-    Worker.every.update(started_at=Now())  # all were started anew: they have a minute
+    Worker.every.update(started_at=Now())  # all were restarted: they have a minute
     assert not control_plane.read_control_plane().is_behind
 
 
-def test_who_is_there_is_counted_by_its_heartbeat(healthy):
+def test_live_workers_are_counted_by_heartbeat(healthy):
     plane = control_plane.read_control_plane()
     assert (plane.workers, plane.beats) == (1, 1)
     Worker.every.filter(role="control").update(heartbeat_at=after(-100))
     assert control_plane.read_control_plane().workers == 0
 
 
-def test_a_look_at_the_control_plane_opens_its_alert_and_leaves_all_others(healthy):
+def test_control_plane_check_opens_and_closes_only_its_own_alert(healthy):
     sweep_was(200)
     stall(healthy)
     assert look_at_control() == {"opened": 1}
@@ -60,7 +58,7 @@ def test_a_look_at_the_control_plane_opens_its_alert_and_leaves_all_others(healt
 
 
 @pytest.mark.django_db(transaction=True)
-def test_web_processes_open_it_once_and_send_it_though_no_worker_lives(healthy, hook, alice):
+def test_web_processes_open_the_alert_once_and_send_it_without_workers(healthy, hook, alice):
     Channel.make(healthy.project, "webhook", hook.address, alice)
     sweep_was(200)
 
@@ -78,7 +76,7 @@ def test_web_processes_open_it_once_and_send_it_though_no_worker_lives(healthy, 
     assert Delivery.objects.get().state == Delivery.State.SENT and len(hook.calls) == 1
 
 
-def test_a_healthy_control_plane_is_left_alone(healthy):
+def test_watch_does_nothing_for_a_healthy_control_plane(healthy):
     sweep_was(5)
     watch = ControlWatch()
     watch.step()

@@ -1,5 +1,5 @@
-"""Alerts reach a real mail server and a real receiver of webhooks, signed; what fails is sent
-again, and what may not be is not.
+"""Alerts reach a real mail server and a real webhook receiver, signed; failures are retried,
+and forbidden addresses are not called.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from tests.alerts.sinks import mail_server, receiver
 
 @pytest.fixture
 def mailbox(settings):
-    """The installation's mail server, as RFTWEB_EMAIL_… would set it."""
+    """Start a mail server and configure it as RFTWEB_EMAIL_… would."""
     with mail_server() as box:
         settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
         settings.EMAIL_HOST = "127.0.0.1"
@@ -34,7 +34,7 @@ def mailbox(settings):
 
 @pytest.fixture
 def hook(settings):
-    """A receiver on this machine, which an administrator has listed."""
+    """Start a webhook receiver on this machine, and list it as allowed."""
     with receiver() as took:
         settings.ENVIRONMENT_HOSTS = [f"127.0.0.1:{took.port}"]
         yield took
@@ -44,7 +44,7 @@ def make_due() -> None:
     Delivery.objects.update(due_at=Now())
 
 
-def test_an_alert_is_mailed_with_its_metric_what_to_do_and_where(mailbox, stalled, alice):
+def test_alert_mail_contains_the_metric_the_advice_and_the_link(mailbox, stalled, alice):
     Channel.make(stalled.project, "email", "team@example.org", alice)
     look_at_runs()
     assert deliver() == 1 and deliver() == 0
@@ -57,9 +57,7 @@ def test_an_alert_is_mailed_with_its_metric_what_to_do_and_where(mailbox, stalle
     assert Delivery.objects.get().state == Delivery.State.SENT
 
 
-def test_what_waits_for_a_channel_that_is_switched_off_is_not_sent_later_either(
-    hook, stalled, alice
-):
+def test_deliveries_waiting_for_a_disabled_channel_are_never_sent(hook, stalled, alice):
     channel = Channel.make(stalled.project, "webhook", hook.address, alice)
     look_at_runs()
     channel.switch_off()
@@ -71,14 +69,14 @@ def test_what_waits_for_a_channel_that_is_switched_off_is_not_sent_later_either(
     assert Delivery.objects.get().state == Delivery.State.GIVEN_UP
 
 
-def test_a_test_is_sent_by_a_channel_that_is_switched_off(hook, stalled, alice):
+def test_test_message_is_sent_even_if_the_channel_is_disabled(hook, stalled, alice):
     channel = Channel.make(stalled.project, "webhook", hook.address, alice)
     channel.switch_off()
     channel.test()
     assert deliver() == 1
 
 
-def test_a_webhook_is_signed_so_that_its_receiver_can_tell(hook, stalled, alice):
+def test_webhook_carries_a_signature_the_receiver_can_verify(hook, stalled, alice):
     channel = Channel.make(stalled.project, "webhook", hook.address, alice)
     look_at_runs()
     go_on(stalled)
@@ -102,7 +100,7 @@ def test_a_webhook_is_signed_so_that_its_receiver_can_tell(hook, stalled, alice)
     assert opened.headers["x-rftweb-signature"] == f"v1={expected}"
 
 
-def test_the_secret_is_nowhere_in_the_database_and_a_new_one_signs_otherwise(project, alice):
+def test_channel_secret_is_not_stored_in_plain_text_and_can_be_renewed(project, alice):
     channel = Channel.make(project, "webhook", "https://example.org/", alice)
     secret = channel.secret
     with connection.cursor() as cursor:
@@ -113,7 +111,7 @@ def test_the_secret_is_nowhere_in_the_database_and_a_new_one_signs_otherwise(pro
     assert Channel.objects.get().secret != secret
 
 
-def test_what_was_refused_is_sent_again_later_under_the_same_key(hook, stalled, alice):
+def test_refused_delivery_is_retried_later_with_the_same_id(hook, stalled, alice):
     Channel.make(stalled.project, "webhook", hook.address, alice)
     hook.status = 503
     look_at_runs()
@@ -130,7 +128,7 @@ def test_what_was_refused_is_sent_again_later_under_the_same_key(hook, stalled, 
     assert first.headers["x-rftweb-id"] == second.headers["x-rftweb-id"]
 
 
-def test_a_mail_server_that_refuses_is_asked_again(mailbox, project, alice):
+def test_mail_is_retried_after_the_server_refuses_it(mailbox, project, alice):
     Channel.make(project, "email", "team@example.org", alice).test()
     mailbox.refusing = True
     assert deliver() == 0 and "rejected" in Delivery.objects.get().answer
@@ -139,7 +137,7 @@ def test_a_mail_server_that_refuses_is_asked_again(mailbox, project, alice):
     assert deliver() == 1 and mailbox.mails[0]["Subject"] == "Test: alerts of lab"
 
 
-def test_it_is_given_up_after_the_last_attempt(hook, project, alice):
+def test_delivery_is_given_up_after_the_last_attempt(hook, project, alice):
     Channel.make(project, "webhook", hook.address, alice).test()
     hook.status = 500
     Delivery.objects.update(attempts=MOST_ATTEMPTS - 1)
@@ -149,12 +147,12 @@ def test_it_is_given_up_after_the_last_attempt(hook, project, alice):
     assert deliver() == 0 and len(hook.calls) == 1
 
 
-def test_pauses_between_attempts_grow_up_to_an_hour():
+def test_pauses_between_delivery_attempts_grow_up_to_an_hour():
     pauses = [pause_after(attempts) for attempts in range(1, MOST_ATTEMPTS + 1)]
     assert pauses[:3] == [10, 30, 90] and pauses == sorted(pauses) and pauses[-1] == 3600
 
 
-def test_what_somebody_died_sending_is_sent_again(hook, project, alice, monkeypatch):
+def test_delivery_claimed_by_a_crashed_worker_is_sent_again(hook, project, alice, monkeypatch):
     Channel.make(project, "webhook", hook.address, alice).test()
 
     class Died(Exception):
@@ -167,15 +165,13 @@ def test_what_somebody_died_sending_is_sent_again(hook, project, alice, monkeypa
         patch.setattr(delivering, "_settle", die)
         with pytest.raises(Died):
             deliver()
-    assert deliver() == 0  # it is claimed still
+    assert deliver() == 0  # it is still claimed
     Delivery.objects.update(due_at=Now() - timedelta(seconds=1))
     assert deliver() == 1
     assert len({call.headers["x-rftweb-id"] for call in hook.calls}) == 1
 
 
-def test_what_is_inside_this_network_is_not_called_unless_an_administrator_lists_it(
-    hook, settings, project, alice
-):
+def test_unlisted_address_inside_the_network_is_not_called(hook, settings, project, alice):
     settings.ENVIRONMENT_HOSTS = []
     Channel.make(project, "webhook", hook.address, alice).test()
     assert deliver() == 0 and hook.calls == []
@@ -194,13 +190,13 @@ def test_what_is_inside_this_network_is_not_called_unless_an_administrator_lists
         ("email", "a@example.org\nBcc: b@example.org", "must be an e-mail address"),
     ],
 )
-def test_an_address_that_cannot_be_is_refused_in_words(settings, kind, address, words):
+def test_invalid_channel_address_is_refused_with_the_reason(settings, kind, address, words):
     settings.EMAIL_HOST = "mail.example.org"
     with pytest.raises(ValueError, match=words):
         check_channel_address(kind, address)
 
 
-def test_without_a_mail_server_no_address_of_mail_is_taken(settings, project, alice):
+def test_email_channel_is_refused_without_a_mail_server(settings, project, alice):
     settings.EMAIL_HOST = ""
     with pytest.raises(ValueError, match="RFTWEB_EMAIL_HOST"):
         check_channel_address("email", "team@example.org")

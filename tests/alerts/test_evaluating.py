@@ -1,5 +1,5 @@
-"""The look over live runs opens an alert once, keeps it, ends it, pauses where that is wanted;
-twice at once does no harm.
+"""The check of live runs opens an alert once, updates and closes it, and pauses the run if
+configured; two checks at once do no harm.
 """
 
 import threading
@@ -23,11 +23,11 @@ def rules(run: Run) -> list[str]:
     return list(Alert.objects.open().filter(run=run).order_by("pk").values_list("rule", flat=True))
 
 
-def test_nothing_is_said_of_a_run_that_is_well(healthy):
+def test_healthy_run_has_no_alerts(healthy):
     assert look_at_runs() == {} and rules(healthy) == []
 
 
-def test_an_alert_opens_once_and_keeps_its_newest_metric(stalled):
+def test_alert_opens_once_and_its_text_is_updated(stalled):
     assert look_at_runs() == {"opened": 1}
     first = Alert.objects.get(run=stalled)
     assert first.rule == "no_progress" and "No step for 2 h" in first.words
@@ -40,7 +40,7 @@ def test_an_alert_opens_once_and_keeps_its_newest_metric(stalled):
     ) and "waits for 2 more groups" in again.words
 
 
-def test_an_alert_ends_when_its_condition_is_gone_and_its_history_stays(stalled):
+def test_alert_closes_when_its_condition_ends_and_keeps_its_history(stalled):
     look_at_runs()
     go_on(stalled)
     assert look_at_runs() == {"closed": 1}
@@ -51,7 +51,7 @@ def test_an_alert_ends_when_its_condition_is_gone_and_its_history_stays(stalled)
     assert list(kinds) == ["alert_opened", "alert_closed"]
 
 
-def test_what_comes_back_is_another_alert(stalled):
+def test_condition_that_returns_opens_a_new_alert(stalled):
     look_at_runs()
     go_on(stalled)
     look_at_runs()
@@ -60,7 +60,7 @@ def test_what_comes_back_is_another_alert(stalled):
     assert Alert.objects.filter(run=stalled, rule="no_progress").count() == 2
 
 
-def test_a_rule_pauses_the_run_once_for_each_alert(healthy):
+def test_rule_pauses_the_run_once_for_each_alert(healthy):
     healthy.change_config(None, alerts={"kl": {"pause": True, "steps": 1}})
     measure(healthy, "kl", 5.0)
     go_on(healthy)
@@ -78,7 +78,7 @@ def test_a_rule_pauses_the_run_once_for_each_alert(healthy):
     ]
 
 
-def test_a_behaviour_gap_is_measured_by_the_first_updates_of_the_run(healthy):
+def test_behaviour_gap_is_compared_with_the_runs_first_updates(healthy):
     healthy.change_config(None, alerts={"behaviour_gap": {"first": 4, "steps": 2}})
     measure(healthy, "behaviour_gap", *[0.02] * 4, *[0.2] * 2)
     go_on(healthy)
@@ -87,34 +87,34 @@ def test_a_behaviour_gap_is_measured_by_the_first_updates_of_the_run(healthy):
     assert look_at_runs() == {"closed": 1}
 
 
-def test_a_pause_by_hand_ends_what_only_a_live_run_can_lack(stalled):
+def test_manual_pause_closes_an_alert_that_applies_only_to_live_runs(stalled):
     look_at_runs()
     stalled.pause()
     assert look_at_runs() == {"closed": 1}
     assert Alert.objects.get().closed_for == "the run is paused"
 
 
-def test_a_paused_run_keeps_what_it_was_paused_for(stalled):
+def test_paused_run_keeps_the_alert_that_paused_it(stalled):
     stalled.change_config(None, alerts={"no_progress": {"pause": True}})
     look_at_runs()
     assert look_at_runs() == {} and rules(stalled) == ["no_progress"]
 
 
-def test_alerts_of_an_ended_run_end_with_it(stalled):
+def test_alerts_close_when_the_run_ends(stalled):
     look_at_runs()
     stalled.stop()
     look_at_runs()
     assert Alert.objects.get().closed_for == "the run has ended"
 
 
-def test_a_rule_that_is_switched_off_ends_its_alert(stalled):
+def test_disabling_a_rule_closes_its_alert(stalled):
     look_at_runs()
     stalled.change_config(None, alerts={"no_progress": None})
     look_at_runs()
     assert Alert.objects.get().closed_for == "the rule is off"
 
 
-def test_scorers_under_their_threshold_and_suspicions_are_in_the_one_list(healthy):
+def test_scorers_below_threshold_and_suspicions_open_alerts(healthy):
     Calibration.objects.create(
         run=healthy,
         scorer="sort",
@@ -137,7 +137,7 @@ def test_scorers_under_their_threshold_and_suspicions_are_in_the_one_list(health
     assert rules(healthy) == ["agreement", "agreement"]
 
 
-def test_an_alert_keeps_when_its_condition_held_last(healthy):
+def test_alert_stores_when_its_condition_last_held(healthy):
     measure(healthy, "kl", 5.0, 5.0, 5.0)
     go_on(healthy)
     look_at_runs()
@@ -146,9 +146,7 @@ def test_an_alert_keeps_when_its_condition_held_last(healthy):
     assert Alert.objects.get().seen_at > healthy.created_at
 
 
-def test_a_rule_that_breaks_over_a_run_leaves_the_other_rules_and_runs_watched(
-    stalled, new_run, monkeypatch
-):
+def test_rule_that_raises_does_not_stop_other_rules_and_runs(stalled, new_run, monkeypatch):
     other = stall(new_run(alerts={"disk": None, "unacknowledged": None}))
     look_at_runs()
     kept = Alert.objects.get(run=stalled)
@@ -165,7 +163,7 @@ def test_a_rule_that_breaks_over_a_run_leaves_the_other_rules_and_runs_watched(
     assert kept.closed_at is None
 
 
-def test_a_run_that_cannot_be_settled_leaves_the_others_watched(stalled, new_run, monkeypatch):
+def test_error_in_one_run_does_not_stop_the_check_of_others(stalled, new_run, monkeypatch):
     other = stall(new_run(alerts={"disk": None, "unacknowledged": None}))
     _settle = evaluating._settle
 
@@ -177,13 +175,13 @@ def test_a_run_that_cannot_be_settled_leaves_the_others_watched(stalled, new_run
     assert rules(other) == ["no_progress"]
 
 
-def test_a_failing_environment_is_one_alert_until_it_succeeds(healthy):
+def test_failing_environment_has_one_alert_until_it_succeeds(healthy):
     maze = Environment.objects.create(
         project=healthy.project, name="maze", kind="http", failures=6, open_reason="it is away"
     )
     plan = parse_config({**healthy.config, "environment": {"name": "maze"}})
     Run.objects.filter(pk=healthy.pk).update(config=plan.model_dump(mode="json"))
-    for rest in (60, -60, 60):  # rests, is tried, and rests again
+    for rest in (60, -60, 60):  # the breaker is open, retried, and open again
         Environment.objects.filter(pk=maze.pk).update(open_until=after(rest))
         look_at_runs()
     assert rules(healthy) == ["breaker"]
@@ -193,7 +191,7 @@ def test_a_failing_environment_is_one_alert_until_it_succeeds(healthy):
     assert rules(healthy) == []
 
 
-def test_opening_and_closing_are_put_into_the_outbox_of_each_channel_that_is_on(stalled, alice):
+def test_opening_and_closing_are_queued_for_each_enabled_channel(stalled, alice):
     on, off = (
         Channel.make(stalled.project, "webhook", f"https://example.org/{n}", alice) for n in (1, 2)
     )
@@ -208,7 +206,7 @@ def test_opening_and_closing_are_put_into_the_outbox_of_each_channel_that_is_on(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_second_look_at_once_does_nothing(stalled):
+def test_concurrent_second_check_does_nothing(stalled):
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_lock(%s, 0)", [LOCK])
     said = []
@@ -226,7 +224,7 @@ def test_a_second_look_at_once_does_nothing(stalled):
     assert look_at_runs() == {"opened": 1}
 
 
-def test_more_runs_cost_no_more_queries(healthy, new_run):
+def test_number_of_queries_does_not_grow_with_runs(healthy, new_run):
     with CaptureQueriesContext(connection) as few:
         look_at_runs()
     for _ in range(20):
@@ -236,16 +234,14 @@ def test_more_runs_cost_no_more_queries(healthy, new_run):
     assert len(many) == len(few)
 
 
-def test_a_run_whose_configuration_nobody_can_read_keeps_no_other_from_being_looked_at(
-    stalled, new_run
-):
+def test_run_with_an_unreadable_configuration_does_not_stop_the_check_of_others(stalled, new_run):
     other = stall(new_run(alerts={"disk": None, "unacknowledged": None}))
     Run.objects.filter(pk=stalled.pk).update(config={"steps": "many"})
     look_at_runs()
     assert (rules(stalled), rules(other)) == ([], ["no_progress"])
 
 
-def test_entries_say_who_knows_and_until_when(stalled, alice):
+def test_acknowledgement_is_recorded_with_user_and_duration_and_expires(stalled, alice):
     look_at_runs()
     alert = Alert.objects.get()
     alert.acknowledge(alice, 1)

@@ -1,5 +1,5 @@
-"""A run of which nothing can be learned pauses, and says why; one that learns now and then goes
-on.
+"""A run from which nothing can be learned pauses with the reason; one that sometimes learns
+continues.
 """
 
 import pytest
@@ -14,7 +14,7 @@ from apps.runs.models import Run
 
 @pytest.fixture
 def barren(healthy) -> Run:
-    """2 groups make an update; 6 in a row of which nothing can be learned pause it."""
+    """Create a run that updates from 2 groups and pauses after 6 dropped groups in a row."""
     healthy.change_config(None, alerts={"nothing_learned": {"updates": 3}}, max_staleness=100)
     return Run.objects.get(pk=healthy.pk)
 
@@ -33,7 +33,7 @@ def looked_at(run: Run) -> Run:
     return run
 
 
-def test_a_window_of_dropped_groups_pauses_the_run_with_the_most_common_causes(barren):
+def test_window_of_dropped_groups_pauses_the_run_and_lists_the_common_causes(barren):
     same = "the standard deviation of the rewards is not above 0.01"
     drop(
         barren, same, same, "duplicates: 0.91 alike", "duplicates: 0.97 alike", "length: too short"
@@ -50,7 +50,7 @@ def test_a_window_of_dropped_groups_pauses_the_run_with_the_most_common_causes(b
     assert (alert.rule, alert.has_paused) == ("nothing_learned", True) and "resume" in alert.todo
 
 
-def test_who_resumes_it_gets_another_window(barren):
+def test_resuming_the_run_starts_a_new_window(barren):
     drop(barren, *["dull"] * 6)
     looked_at(barren).resume()
     assert looked_at(barren).is_live and not Alert.objects.open().filter(run=barren).exists()
@@ -60,7 +60,7 @@ def test_who_resumes_it_gets_another_window(barren):
     assert not looked_at(barren).is_live
 
 
-def test_a_group_that_is_learned_from_begins_the_window_anew(barren):
+def test_admitted_group_starts_a_new_window(barren):
     drop(barren, *["dull"] * 3)
     [good] = Group.open(barren, "test", 60, 1, 0)
     good.move(Group.State.ADMITTED, closed_at=Now())
@@ -70,13 +70,13 @@ def test_a_group_that_is_learned_from_begins_the_window_anew(barren):
     assert not looked_at(barren).is_live
 
 
-def test_an_update_begins_the_window_anew(barren):
+def test_update_starts_a_new_window(barren):
     drop(barren, *["dull"] * 6)
     Run.objects.filter(pk=barren.pk).update(trained_at=Now())
     assert looked_at(barren).is_live
 
 
-def test_groups_without_rewards_tell_why_there_are_none(barren):
+def test_pause_reason_explains_groups_without_rewards(barren):
     for _ in range(6):
         [group] = Group.open(barren, "test", 60, 1, 0)
         rollouts = Rollout.objects.filter(group=group)
@@ -88,14 +88,14 @@ def test_groups_without_rewards_tell_why_there_are_none(barren):
 
 
 @pytest.mark.parametrize("rule", [None, {"updates": 4}, {"updates": 3, "pause": False}])
-def test_the_window_is_a_field_and_the_rule_can_be_switched_off(barren, rule):
+def test_window_can_be_changed_and_the_rule_disabled(barren, rule):
     barren.change_config(None, alerts={"nothing_learned": rule})
     drop(barren, *["dull"] * 6)
     assert looked_at(barren).is_live
     assert Alert.objects.filter(run=barren).exists() == (rule == {"updates": 3, "pause": False})
 
 
-def test_causes_that_differ_in_numbers_alone_are_one():
+def test_causes_that_differ_only_in_numbers_are_counted_together():
     reasons = [
         "failed 3 times: away",
         "failed 2 times: away",

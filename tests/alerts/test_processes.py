@@ -1,5 +1,5 @@
-"""A dead worker is told from one that was drained, stopped or replaced; a fenced one is named with
-who did it and why.
+"""A dead worker differs from a drained, stopped or replaced one; a fenced one is shown with the
+user and the reason.
 """
 
 from datetime import timedelta
@@ -38,7 +38,7 @@ def keys() -> list[str]:
     return [one.key for one in lost()]
 
 
-def test_a_silent_worker_is_lost_and_stays_so_when_it_is_buried(db):
+def test_silent_worker_stays_lost_after_bury_silent_workers(db):
     dead = worker(1, silent_s=90)
     _ = worker(2)
     assert [(one.key, one.is_dead, one.others) for one in lost()] == [(dead.key, True, 1)]
@@ -46,7 +46,7 @@ def test_a_silent_worker_is_lost_and_stays_so_when_it_is_buried(db):
     assert [(one.key, one.since) for one in lost()] == [(dead.key, dead.heartbeat_at)]
 
 
-def test_one_that_speaks_again_is_back(db):
+def test_worker_that_sends_a_heartbeat_again_is_not_lost(db):
     dead = worker(1, silent_s=90)
     bury_silent_workers()
     dead.beat()
@@ -61,12 +61,12 @@ def test_one_that_speaks_again_is_back(db):
         {"stopped_at": Now(), "stopped_reason": "it was stopped"},
     ],
 )
-def test_what_was_told_to_end_is_not_missed(db, fields):
+def test_silent_worker_that_was_drained_quarantined_or_stopped_is_not_lost(db, fields):
     worker(1, silent_s=90, **fields), worker(2)
     assert keys() == []
 
 
-def test_who_was_started_on_its_host_takes_the_place_of_one(db):
+def test_newer_worker_on_the_same_host_replaces_a_lost_one(db):
     older = worker(1, silent_s=200)
     _ = worker(2, silent_s=100)
     worker(3, **started(50))
@@ -75,23 +75,23 @@ def test_who_was_started_on_its_host_takes_the_place_of_one(db):
     assert keys() == []
 
 
-def test_of_those_that_died_one_after_the_other_in_one_place_the_last_is_lost(db):
+def test_of_workers_that_died_in_turn_only_the_last_is_lost(db):
     worker(1, silent_s=500), worker(2, silent_s=300, **started(450))
     last = worker(3, silent_s=100, **started(290))
     assert keys() == [last.key]
     heir = worker(4, **started(90))
     assert keys() == []
     heir.stop()
-    assert keys() == []  # it was put away, and nobody died since
+    assert keys() == []  # it was stopped, and no worker has died since
 
 
-def test_who_was_there_before_or_is_elsewhere_takes_nobodys_place(db):
+def test_older_worker_or_worker_on_another_host_replaces_no_lost_worker(db):
     dead = worker(1, silent_s=90)
     worker(2), worker(3, host="elsewhere", **started(10))
     assert keys() == [dead.key]
 
 
-def test_a_fenced_worker_is_named_with_who_did_it_and_why(db, alice):
+def test_fenced_worker_is_listed_with_user_and_reason(db, alice):
     fenced = worker(1)
     quarantine(fenced, alice, "its GPU is ailing")
     assert [(one.key, one.is_dead, one.why) for one in lost()] == [
@@ -112,7 +112,7 @@ def open_words() -> list[str]:
     return list(Alert.objects.open().order_by("pk").values_list("words", flat=True))
 
 
-def test_the_alert_opens_with_the_death_of_one_among_several_and_closes_when_it_is_replaced(
+def test_alert_opens_when_one_of_several_workers_dies_and_closes_on_replacement(
     long_live,
 ):
     dead = worker(1, silent_s=90, host="elsewhere")

@@ -1,5 +1,5 @@
-"""Each rule opens at its threshold, stays a little beyond it, and says the metric, since when,
-and what to do.
+"""Each rule opens an alert at its threshold, closes it well within it, and shows the metric, the
+start and the advice.
 """
 
 from dataclasses import replace
@@ -48,12 +48,12 @@ def control(behind_s: float, **known: object) -> ControlPlane:
     return replace(plane, **known)
 
 
-# Of the first updates; the second 20 are not what later ones are measured by.
+# Values of the first updates; the second 20 are not part of the baseline.
 GAP = [(n, 0.001 if n <= 5 else 0.02) for n in range(1, 21)]
 GAP += [(n, 9.0) for n in range(21, 41)]
 
-# For each rule: facts at which it speaks, the same but for what makes it speak, and words that it
-# must say.
+# For each rule: facts that trigger it, the same facts without the trigger, and words that its
+# alert must contain.
 SPEAKING = {
     "no_progress": (
         facts(moved_at=ago(1_801)),
@@ -159,7 +159,7 @@ SPEAKING = {
 }
 
 
-def test_every_rule_of_the_configuration_is_looked_at_and_has_its_readers():
+def test_every_rule_of_the_configuration_is_implemented_and_has_readers():
     told = [*TO_ALL, *AS_JUDGED, *TO_STEERERS]
     assert (
         sorted(Alerts.model_fields)
@@ -171,7 +171,7 @@ def test_every_rule_of_the_configuration_is_looked_at_and_has_its_readers():
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_a_rule_speaks_beyond_its_threshold_alone(name):
+def test_rule_opens_only_beyond_its_threshold(name):
     speaking, silent, words = SPEAKING[name]
     [found] = apply_rule(speaking, name)
     assert [word for word in words if word not in found.words] == []
@@ -179,13 +179,13 @@ def test_a_rule_speaks_beyond_its_threshold_alone(name):
     assert apply_rule(silent, name) == []
 
 
-def test_a_run_whose_first_updates_told_no_entropy_has_nothing_to_compare_with():
+def test_entropy_rule_is_silent_without_first_values():
     assert (
         apply_rule(facts(curves={"entropy": curve(*[0.13] * 5)}, first_entropy=[]), "entropy") == []
     )
 
 
-def test_an_environment_that_rested_and_has_not_succeeded_since_is_still_told_of():
+def test_environment_retried_without_success_is_still_reported():
     [found] = apply_rule(
         facts(
             {"environment": {"name": "maze"}},
@@ -197,7 +197,7 @@ def test_an_environment_that_rested_and_has_not_succeeded_since_is_still_told_of
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_a_rule_that_is_switched_off_says_nothing(name):
+def test_disabled_rule_is_silent(name):
     speaking, *_ = SPEAKING[name]
     plan = speaking.plan.model_dump(mode="json")
     assert (
@@ -226,7 +226,7 @@ def test_a_rule_that_is_switched_off_says_nothing(name):
         ("disk", facts(disks=[DiskSpace("weights", 52 * 10**8, 10**11)]), "weights"),
     ],
 )
-def test_an_open_alert_ends_only_well_within_its_limit(name, edge, key):
+def test_open_alert_closes_only_well_within_its_limit(name, edge, key):
     assert apply_rule(edge, name) == [] and apply_rule(edge, name, frozenset([key]))
 
 
@@ -238,18 +238,18 @@ def test_an_open_alert_ends_only_well_within_its_limit(name, edge, key):
         ([0.04] * 5, [(n, 1e-6) for n in range(1, 21)]),  # grown, and still small
     ],
 )
-def test_a_gap_that_did_not_grow_or_is_small_is_not_told_of(newest, first):
+def test_small_or_unchanged_gap_opens_no_alert(newest, first):
     known = facts(curves={"behaviour_gap": curve(*newest)}, first_gap=first)
     assert apply_rule(known, "behaviour_gap") == []
 
 
-def test_slow_updates_are_not_told_of_before_ten_times_their_time():
+def test_slow_updates_open_no_alert_before_ten_times_their_duration():
     slow = {"step_seconds": curve(400, 400, 400)}
     assert apply_rule(facts(moved_at=ago(3_900), curves=slow), "no_progress") == []
     assert apply_rule(facts(moved_at=ago(4_000), curves=slow), "no_progress")
 
 
-def test_a_run_that_serves_and_is_not_called_is_not_told_of():
+def test_serving_run_without_calls_opens_no_alert():
     caller = {
         "serve": {},
         "environment": {"name": "agent"},
@@ -263,7 +263,7 @@ def test_a_run_that_serves_and_is_not_called_is_not_told_of():
     )
 
 
-def test_low_entropy_is_no_collapse_where_all_is_solved():
+def test_low_entropy_opens_no_alert_when_tasks_are_solved():
     curves = {"entropy": curve(*[0.01] * 5), "success": curve(*[0.97] * 5)}
     assert (
         apply_rule(facts(curves=curves, first_entropy=[(n, 2.5) for n in range(1, 8)]), "entropy")
@@ -271,7 +271,7 @@ def test_low_entropy_is_no_collapse_where_all_is_solved():
     )
 
 
-def test_starvation_names_the_station_that_holds_most():
+def test_starvation_alert_names_the_worker_with_most_groups():
     groups = {"sampling": GroupsInState(1, ago(20)), "judged": GroupsInState(4, ago(1_000))}
     [found] = apply_rule(
         facts(moved_at=ago(1_000), waiting_on="groups", groups_by_state=groups), "starvation"
@@ -279,7 +279,7 @@ def test_starvation_names_the_station_that_holds_most():
     assert "for the refiner: 4 groups" in found.words
 
 
-def test_workers_of_a_role_are_missed_only_by_runs_that_need_it():
+def test_missing_workers_are_reported_only_for_roles_that_the_run_needs():
     lessons = {
         "algorithm": {"name": "sft"},
         "rewards": [],
@@ -297,23 +297,23 @@ LOST = LostWorker("explorer@lab:7:1", "explorer", True, ago(300), "silent", othe
     ("one", "told"),
     [
         (LOST, True),
-        (replace(LOST, since=ago(90_000)), False),  # counts as put away
+        (replace(LOST, since=ago(90_000)), False),  # counts as stopped
         (replace(LOST, since=ago(9_500)), False),  # before the run was live
-        (replace(LOST, others=0), False),  # silence speaks
+        (replace(LOST, others=0), False),  # the rule silence reports it
         (replace(LOST, is_dead=False, since=ago(1), why="by root", others=0), True),
     ],
 )
-def test_a_worker_is_lost_while_others_of_its_role_go_on(one, told):
+def test_lost_worker_is_reported_only_while_others_of_its_role_are_running(one, told):
     assert [found.key for found in apply_rule(facts(lost=[one]), "lost_worker")] == [
         LOST.key
     ] * told
 
 
-def test_what_was_told_of_a_dead_worker_stays_when_the_others_die_too():
+def test_open_alert_of_a_lost_worker_stays_open_when_the_others_die():
     assert apply_rule(facts(lost=[replace(LOST, others=0)]), "lost_worker", frozenset([LOST.key]))
 
 
-def test_a_lost_worker_of_a_role_that_the_run_has_no_use_for_is_not_told_of():
+def test_lost_worker_of_an_unneeded_role_is_not_reported():
     lessons = {
         "algorithm": {"name": "sft"},
         "rewards": [],
@@ -332,7 +332,7 @@ def test_an_evaluation_makes_no_updates_and_needs_no_trainer():
     ]
 
 
-def test_a_budget_that_is_used_up_stops_the_run():
+def test_used_up_budget_is_final_even_if_its_rule_is_disabled():
     used = facts({"budget": {"tokens": 1_000}}, spent={"tokens": 1_000.0})
     untold = replace(
         used, plan=parse_config({**used.plan.model_dump(mode="json"), "alerts": {"budget": None}})
@@ -347,7 +347,7 @@ def test_a_budget_that_is_used_up_stops_the_run():
     ("seconds", "words"),
     [(40, "40 s"), (900, "15 min"), (9_000, "2 h 30 min"), (400_000, "4 days")],
 )
-def test_lengths_of_time_are_said_as_people_say_them(seconds, words):
+def test_durations_are_formatted_for_people(seconds, words):
     assert format_duration(seconds) == words
 
 
@@ -370,6 +370,6 @@ def test_an_evaluation_needs_no_trainer_and_makes_no_progress():
         ({}, "control worker's log"),
     ],
 )
-def test_it_says_what_keeps_the_control_plane_behind(known, advice):
+def test_control_alert_explains_the_cause_of_the_delay(known, advice):
     [found] = apply_rule(facts(control=control(90, **known)), "control_behind")
     assert advice in found.todo and found.since == ago(90)

@@ -1,4 +1,4 @@
-"""A program that speaks REST with a token of its own."""
+"""A REST client with its own token."""
 
 import json
 from collections.abc import Callable
@@ -16,7 +16,7 @@ JSON = "application/json"
 
 @dataclass
 class Program:
-    """Calls addresses below /api/v1/. `secret` empty: without a token."""
+    """A client for addresses below /api/v1/; an empty `secret` sends no token."""
 
     secret: str
 
@@ -46,7 +46,7 @@ class Program:
 
 @pytest.fixture
 def program() -> Callable[..., Program]:
-    """A program of this user with these scopes (all of them, when none is named)."""
+    """Create a program of this user with these scopes (all if none is given)."""
 
     def make(user: User, *scopes: str) -> Program:
         return Program(Token.issue(user, "test", list(scopes or Token.Scope.values))[1])

@@ -1,4 +1,4 @@
-"""An environment that calls us, and an episode that its program plays."""
+"""An environment that calls rftweb, and an episode that its program plays."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ NEW = {"project": "lab", "name": "maze", "reward_low": -1, "reward_high": 2, "tu
 
 @pytest.fixture
 def maze(program, alice):
-    """A program of alice's that may write environments, and its environment."""
+    """Create a program of alice that may write environments, and its environment."""
     caller = program(alice, "env:write:*")
     assert caller.post("environments/", NEW).status_code == 201
     return caller
@@ -36,7 +36,7 @@ def waiting(maze, new_run) -> Callable[..., list[Episode]]:
 
 @pytest.fixture
 def episode(maze, waiting) -> dict:
-    """One that the program plays."""
+    """Return an episode that the program plays."""
     waiting()
     answer = maze.post("environments/maze/episodes/", {})
     assert answer.status_code == 201

@@ -1,5 +1,5 @@
-"""Whatever comes in, the answer is a problem that names what is wrong, never a 5xx and never a
-silent change.
+"""Any invalid input gets a problem document with the reason, never a 5xx and never a silent
+change.
 """
 
 import json
@@ -74,14 +74,14 @@ def test_an_unreadable_body_is_refused_with_the_reason(caller, body):
 
 
 @pytest.mark.parametrize(("document", "field"), NOT_ACCEPTABLE, ids=lambda value: repr(value)[:30])
-def test_a_body_that_does_not_fit_is_refused_by_field(caller, document, field):
+def test_invalid_body_is_refused_by_field(caller, document, field):
     answer = caller.send("ratings/", json.dumps(document).encode())
     assert answer.status_code == 422
     assert field in answer.json()["errors"]
 
 
 @pytest.mark.parametrize("item", BAD_ITEMS, ids=lambda item: repr(item)[:60])
-def test_a_bad_rating_is_refused_alone(caller, run, finish, item):
+def test_only_the_invalid_rating_of_a_request_is_refused(caller, run, finish, item):
     [group] = finish(run)
     good = {"rollout": group.rollouts.first().pk, "stars": 3, "client_uuid": UUID}
     answer = caller.post("ratings/", {"ratings": [item, good]})
@@ -91,7 +91,7 @@ def test_a_bad_rating_is_refused_alone(caller, run, finish, item):
     assert Rating.objects.count() == 1
 
 
-def test_a_body_that_is_too_large_is_413(caller, settings):
+def test_oversized_body_gets_413(caller, settings):
     assert (
         caller.send("ratings/", b" " * (settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)).status_code
         == 413
@@ -107,16 +107,16 @@ def test_a_body_that_is_too_large_is_413(caller, settings):
         "application/xml",
     ],
 )
-def test_another_content_type_is_415(caller, content_type):
+def test_unsupported_content_type_gets_415(caller, content_type):
     assert caller.send("ratings/", b'{"ratings": []}', content_type).status_code == 415
 
 
-def test_a_compressed_body_is_415(caller):
+def test_compressed_body_gets_415(caller):
     assert caller.send("ratings/", b"\x1f\x8b", **{"Content-Encoding": "gzip"}).status_code == 415
 
 
 @pytest.mark.parametrize("path", ["ratings/", "runs/1/start/"])
-def test_a_wrong_method_is_405(caller, path):
+def test_wrong_method_gets_405(caller, path):
     assert caller.get(path).status_code == 405
 
 
@@ -137,7 +137,7 @@ def test_a_wrong_method_is_405(caller, path):
         ("rating-queue/", {"limit": 101}, "limit"),
     ],
 )
-def test_a_wrong_parameter_is_refused_by_name(caller, path, query, field):
+def test_wrong_query_parameter_is_refused_with_its_name(caller, path, query, field):
     answer = caller.get(
         path,
         **{
@@ -151,13 +151,13 @@ def test_a_wrong_parameter_is_refused_by_name(caller, path, query, field):
 
 @pytest.mark.parametrize("number", [0, 2**31, 2**63, 10**40])
 @pytest.mark.parametrize("path", ["runs/{}/", "runs/{}/metrics/", "rollouts/{}/"])
-def test_an_id_beyond_every_row_is_404(caller, path, number):
+def test_unknown_id_is_404(caller, path, number):
     assert caller.get(path.format(number)).status_code == 404
 
 
 @pytest.mark.parametrize(
     "path", ["", "nothing/", "runs", "runs/x/", "runs/1/explode/", "ratings/1/"]
 )
-def test_an_address_that_is_not_there_is_a_problem_too(stranger, path):
+def test_unknown_address_returns_a_problem_document(stranger, path):
     for answer in (stranger.get(path), stranger.post(path)):
         assert (answer.status_code, answer["Content-Type"]) == (404, "application/problem+json")

@@ -1,4 +1,4 @@
-"""Environments that call us, over REST: they register, and take episodes with their tokens."""
+"""Environments that call rftweb over REST: they register, and take episodes with their tokens."""
 
 from datetime import timedelta
 
@@ -34,7 +34,7 @@ def test_an_environment_is_registered_shown_listed_and_changed(maze):
     assert Environment.objects.get(name="maze").turn_limit == 5
 
 
-def test_registering_and_changing_one_is_on_record(maze):
+def test_registration_and_change_of_an_environment_are_audited(maze):
     maze.patch("environments/maze/", {"version": "2", "parallel": 3})
     acts = AuditEntry.objects.filter(target="environment lab/maze").order_by("pk")
     assert list(acts.values_list("action", "name")) == [
@@ -44,13 +44,13 @@ def test_registering_and_changing_one_is_on_record(maze):
     assert acts.last().details == {"fields": ["parallel", "version"]}
 
 
-def test_registered_again_it_is_the_same_and_otherwise_a_conflict(maze):
+def test_equal_registration_is_accepted_again_and_a_different_one_is_a_conflict(maze):
     assert maze.post("environments/", NEW).status_code == 200
     assert maze.post("environments/", {**NEW, "turn_limit": 6}).status_code == 409
     assert Environment.objects.filter(name="maze").count() == 1
 
 
-def test_one_that_we_call_is_registered_and_its_address_shown(maze, settings):
+def test_http_environment_is_registered_with_its_address(maze, settings):
     settings.ENVIRONMENT_HOSTS = ["127.0.0.1:9"]
     called = {
         "project": "lab",
@@ -79,14 +79,14 @@ def test_one_that_we_call_is_registered_and_its_address_shown(maze, settings):
         ({"kind": "push", "address": "http://env.example.org/"}, "leave it empty"),
     ],
 )
-def test_where_we_may_not_call_is_refused_at_the_address(maze, said, reason):
+def test_forbidden_address_is_refused_with_the_reason(maze, said, reason):
     answer = maze.post("environments/", {"project": "lab", "name": "lake", **said})
     assert answer.status_code == 422 and list(answer.json()["errors"]) == ["address"]
     assert reason in str(answer.json())
     assert not Environment.objects.filter(name="lake").exists()
 
 
-def test_a_changed_address_is_held_to_the_same_rules(maze, settings):
+def test_changed_address_is_checked_by_the_same_rules(maze, settings):
     settings.ENVIRONMENT_HOSTS = ["127.0.0.1:9"]
     maze.post(
         "environments/",
@@ -119,18 +119,18 @@ BAD = [
 
 
 @pytest.mark.parametrize(("change", "field"), BAD, ids=lambda value: repr(value)[:40])
-def test_what_does_not_fit_is_refused_by_field(program, alice, change, field):
+def test_invalid_registration_is_refused_by_field(program, alice, change, field):
     answer = program(alice, "env:write:*").post("environments/", {**NEW, **change})
     assert answer.status_code == 422 and field in answer.json()["errors"]
     assert not Environment.objects.exists()
 
 
-def test_a_range_turned_round_by_a_change_is_refused(maze):
+def test_change_that_makes_the_reward_range_empty_is_refused(maze):
     answer = maze.patch("environments/maze/", {"reward_high": -2})
     assert answer.status_code == 422 and "reward_high" in answer.json()["errors"]
 
 
-def test_where_two_projects_have_one_of_the_name_the_project_is_asked_for(
+def test_project_parameter_is_required_if_two_projects_have_the_same_name(
     program, admin, alice, maze
 ):
     Project.objects.create(slug="hall", title="The hall")
@@ -142,10 +142,10 @@ def test_where_two_projects_have_one_of_the_name_the_project_is_asked_for(
     assert maze.get("environments/maze/").status_code == 200
 
 
-# -- who may
+# -- access rights
 
 
-def test_a_token_writes_the_environments_that_it_names(program, alice):
+def test_token_can_write_only_the_environments_in_its_scope(program, alice):
     caller = program(alice, "env:write:maze")
     assert caller.post("environments/", NEW).status_code == 201
     assert caller.get("environments/maze/").status_code == 200
@@ -154,7 +154,7 @@ def test_a_token_writes_the_environments_that_it_names(program, alice):
     assert caller.get("runs/").status_code == 403
 
 
-def test_a_token_that_reads_may_look_and_no_more(program, alice, maze, episode):
+def test_token_with_read_scope_can_read_but_not_write(program, alice, maze, episode):
     reader = program(alice, "read")
     assert reader.get("environments/maze/").status_code == 200
     assert reader.get(f"episodes/{episode['id']}/").status_code == 200
@@ -167,7 +167,7 @@ def test_a_token_that_reads_may_look_and_no_more(program, alice, maze, episode):
     )
 
 
-def test_a_token_of_another_environment_plays_nothing_here(program, alice, episode):
+def test_token_of_another_environment_cannot_play_an_episode(program, alice, episode):
     other = program(alice, "env:write:tower")
     assert turn(other, episode["id"]).status_code == 403
     assert other.post(f"episodes/{episode['id']}/result/", {}).status_code == 403
@@ -175,7 +175,7 @@ def test_a_token_of_another_environment_plays_nothing_here(program, alice, episo
     assert [result["status"] for result in answer.json()["results"]] == [404]
 
 
-def test_members_who_do_not_steer_may_look_and_strangers_may_not(program, bob, carol, episode):
+def test_raters_can_view_environments_and_strangers_cannot(program, bob, carol, episode):
     rater = program(bob, "env:write:*")
     stranger = program(carol, "env:write:*")
     assert rater.get("environments/maze/").status_code == 200
@@ -187,11 +187,11 @@ def test_members_who_do_not_steer_may_look_and_strangers_may_not(program, bob, c
     assert stranger.get("environments/").json()["items"] == []
 
 
-def test_who_does_not_play_an_episode_says_nothing_in_it(program, admin, episode):
+def test_only_the_player_of_an_episode_can_post_a_turn(program, admin, episode):
     assert turn(program(admin, "env:write:*"), episode["id"]).status_code == 403
 
 
-def test_what_does_not_call_us_is_neither_taken_nor_changed_here(maze, project):
+def test_environment_of_another_kind_cannot_be_played_or_changed_here(maze, project):
     find_or_register(project, "guess_number")
     assert maze.post("environments/guess_number/episodes/", {}).status_code == 409
     assert maze.patch("environments/guess_number/", {"version": "2"}).status_code == 409
@@ -207,26 +207,26 @@ def test_what_does_not_call_us_is_neither_taken_nor_changed_here(maze, project):
         "rewards/",
     ],
 )
-def test_without_a_token_nothing_is_written(stranger, path):
+def test_write_without_a_token_is_refused(stranger, path):
     assert stranger.post(path, {}).status_code == 401
 
 
 # -- taking an episode
 
 
-def test_an_episode_comes_with_its_task_and_its_seed(maze, episode):
+def test_episode_contains_its_task_and_is_readable_again(maze, episode):
     assert episode["task"]["prompt"][0]["role"] == "user" and "sorted" in episode["task"]["answer"]
     assert (episode["state"], episode["next"], episode["environment"]) == ("environment", 0, "maze")
     assert maze.get(f"episodes/{episode['id']}/").json() == episode
 
 
-def test_to_take_an_episode_is_few_statements(maze, waiting, django_assert_max_num_queries):
+def test_taking_an_episode_needs_at_most_11_queries(maze, waiting, django_assert_max_num_queries):
     waiting()
     with django_assert_max_num_queries(11):
         assert maze.post("environments/maze/episodes/", {}).status_code == 201
 
 
-def test_its_key_gives_the_same_episode_again(maze, waiting):
+def test_same_key_returns_the_same_episode(maze, waiting):
     waiting()
     first = maze.post("environments/maze/episodes/", {"key": "game-7"})
     again = maze.post("environments/maze/episodes/", {"key": "game-7"})
@@ -244,7 +244,7 @@ def test_a_key_of_another_client_is_refused(program, admin, maze, waiting):
     )
 
 
-def test_an_episode_of_one_run_can_be_asked_for(maze, waiting):
+def test_episode_of_a_given_run_can_be_requested(maze, waiting):
     first = waiting()
     second = waiting()
     taken = maze.post("environments/maze/episodes/", {"run": second[0].run_id}).json()
@@ -257,7 +257,7 @@ def busy(caller, **asked: object) -> str:
     return answer.json()["detail"]
 
 
-def test_when_none_waits_the_reason_is_told(maze, waiting):
+def test_response_explains_why_no_episode_is_waiting(maze, waiting):
     assert "No active run" in busy(maze)
     episodes = waiting(groups_per_step=1, max_staleness=0)
     assert "(run 123456)" in busy(maze, run=123456)
@@ -266,19 +266,19 @@ def test_when_none_waits_the_reason_is_told(maze, waiting):
     assert "max_staleness" in busy(maze)
 
 
-def test_with_room_in_the_runs_bound_the_explorer_is_waited_for(maze, new_run):
+def test_response_says_that_no_episode_is_waiting_if_the_run_has_room(maze, new_run):
     new_run(environment={"name": "maze"}, rewards=[])
     assert "No episode is waiting yet" in busy(maze)
 
 
-def test_no_more_are_played_at_once_than_may_be(maze, waiting):
+def test_number_of_parallel_episodes_is_limited(maze, waiting):
     maze.patch("environments/maze/", {"parallel": 1})
     waiting()
     assert maze.post("environments/maze/episodes/", {}).status_code == 201
     assert "parallel: 1" in busy(maze)
 
 
-def test_while_its_breaker_is_open_the_failure_is_told(maze, waiting):
+def test_open_breaker_is_reported_with_its_reason(maze, waiting):
     until = timezone.now() + timedelta(seconds=40)
     Environment.objects.filter(name="maze").update(
         open_until=until, open_reason="the board fell down", failures=5

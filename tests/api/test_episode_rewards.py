@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 # -- ends
 
 
-def test_a_result_pays_the_last_action_and_ends_the_episode(maze, episode):
+def test_result_rewards_the_last_action_and_ends_the_episode(maze, episode):
     pk = episode["id"]
     turn(maze, pk)
     acted(pk, 0)
@@ -28,7 +28,7 @@ def test_a_result_pays_the_last_action_and_ends_the_episode(maze, episode):
     assert Episode.objects.get(pk=pk).seen.get().reward == 2
 
 
-def test_a_result_is_few_statements_and_one_said_again_is_fewer(
+def test_result_needs_at_most_8_queries_and_6_when_repeated(
     maze, episode, django_assert_max_num_queries
 ):
     pk = episode["id"]
@@ -39,7 +39,7 @@ def test_a_result_is_few_statements_and_one_said_again_is_fewer(
             assert maze.post(f"episodes/{pk}/result/", {"reward": 2}).status_code == 200
 
 
-def test_a_failure_is_counted_against_the_environment_and_is_no_reward(maze, episode):
+def test_failure_is_counted_for_the_environment_and_ends_the_episode(maze, episode):
     ended = maze.post(
         f"episodes/{episode['id']}/result/", {"outcome": "failed", "reason": "the board fell down"}
     )
@@ -48,7 +48,7 @@ def test_a_failure_is_counted_against_the_environment_and_is_no_reward(maze, epi
     assert maze.post(f"episodes/{episode['id']}/result/", {"outcome": "done"}).status_code == 410
 
 
-def test_a_reward_for_nothing_ends_nothing(maze, episode):
+def test_reward_without_an_action_is_refused_and_the_episode_stays_open(maze, episode):
     answer = maze.post(f"episodes/{episode['id']}/result/", {"reward": 1})
     assert answer.status_code == 422 and "reward" in answer.json()["errors"]
     assert Episode.objects.get(pk=episode["id"]).is_open
@@ -88,7 +88,7 @@ def test_each_reward_has_its_own_status(maze, episode):
     assert Episode.objects.get(pk=pk).seen.get().reward == 1
 
 
-def test_a_reward_of_a_judged_rollout_is_kept_as_late(maze, episode):
+def test_reward_of_an_already_judged_rollout_is_stored_as_late(maze, episode):
     pk = episode["id"]
     turn(maze, pk)
     acted(pk, 0)
@@ -101,7 +101,7 @@ def test_a_reward_of_a_judged_rollout_is_kept_as_late(maze, episode):
     assert (only.reward, only.late_reward) == (None, 1)
 
 
-def test_where_rewards_may_come_later_they_count_until_the_last_word(maze, waiting):
+def test_later_rewards_count_until_the_final_one(maze, waiting):
     assert maze.patch("environments/maze/", {"reward_s": 60}).json()["reward_s"] == 60
     assert maze.patch("environments/maze/", {"reward_s": -1}).status_code == 422
     waiting()
@@ -120,7 +120,7 @@ def test_where_rewards_may_come_later_they_count_until_the_last_word(maze, waiti
 
 
 def written(pk: int) -> None:
-    """Its rollout is, and its episode settled."""
+    """Write the episode's rollout, and settle the episode."""
     rollout = Rollout.objects.get(episodes=pk)
     Rollout.write_outcomes([Outcome(rollout.pk, tokens_of("12"), "12", "stop")])
     settle_episodes([Ending(pk, rollout.pk, "stop")])
@@ -130,9 +130,7 @@ def is_judged(pk: int) -> bool:
     return Reward.objects.filter(rollout__episodes=pk, value=1).exists()
 
 
-def test_as_many_rewards_as_are_allowed_are_few_queries(
-    maze, episode, django_assert_max_num_queries
-):
+def test_1000_rewards_need_at_most_20_queries(maze, episode, django_assert_max_num_queries):
     pk = episode["id"]
     turn(maze, pk)
     acted(pk, 0)

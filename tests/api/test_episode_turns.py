@@ -12,7 +12,7 @@ pytestmark = pytest.mark.django_db
 # -- turns
 
 
-def test_an_observation_is_answered_by_the_policys_action(maze, episode):
+def test_observation_is_answered_with_the_policys_action(maze, episode):
     pk = episode["id"]
     said = turn(maze, pk, number=0)
     assert said.status_code == 202 and said["Location"] == f"/api/v1/episodes/{pk}/turns/0/"
@@ -23,10 +23,10 @@ def test_an_observation_is_answered_by_the_policys_action(maze, episode):
         "left",
         1,
     )
-    assert turn(maze, pk, number=0).json() == shown.json()  # said again it is the same
+    assert turn(maze, pk, number=0).json() == shown.json()  # sending it again returns the same
 
 
-def test_a_turn_without_a_number_sent_again_under_its_key_is_the_same_turn(maze, episode):
+def test_turn_repeated_with_the_same_idempotency_key_is_the_same_turn(maze, episode):
     pk = episode["id"]
     body = json.dumps({"observation": "go", "timeout_s": 0}).encode()
 
@@ -40,10 +40,10 @@ def test_a_turn_without_a_number_sent_again_under_its_key_is_the_same_turn(maze,
         0,
         "left",
     )
-    assert send("k2").json()["number"] == 1  # the same words under another key are the next turn
+    assert send("k2").json()["number"] == 1  # the same text with another key is the next turn
 
 
-def test_chat_messages_are_an_observation_and_rewards_come_with_the_next(maze, episode):
+def test_observation_may_be_chat_messages_and_carry_the_reward_of_the_last_action(maze, episode):
     pk = episode["id"]
     turn(maze, pk)
     acted(pk, 0)
@@ -53,7 +53,7 @@ def test_chat_messages_are_an_observation_and_rewards_come_with_the_next(maze, e
     assert (first.reward, second.observation, second.info) == (0.5, messages, {"cell": 3})
 
 
-def test_a_turn_is_few_statements(maze, episode, django_assert_max_num_queries):
+def test_turn_needs_at_most_7_queries(maze, episode, django_assert_max_num_queries):
     pk = episode["id"]
     turn(maze, pk)
     acted(pk, 0)
@@ -61,7 +61,7 @@ def test_a_turn_is_few_statements(maze, episode, django_assert_max_num_queries):
         assert turn(maze, pk, reward=1).status_code == 202
 
 
-def test_the_last_observation_ends_the_episode(maze, episode):
+def test_turn_with_done_ends_the_episode(maze, episode):
     pk = episode["id"]
     turn(maze, pk)
     acted(pk, 0)
@@ -73,7 +73,7 @@ def test_the_last_observation_ends_the_episode(maze, episode):
     assert turn(maze, pk, number=2).status_code == 410
 
 
-def test_who_speaks_out_of_turn_is_told_so(maze, episode):
+def test_turn_out_of_order_is_a_conflict(maze, episode):
     pk = episode["id"]
     assert turn(maze, pk, number=1).status_code == 409
     assert turn(maze, pk, number=0).status_code == 202
@@ -102,7 +102,7 @@ BAD_TURNS = [
 
 
 @pytest.mark.parametrize(("change", "field"), BAD_TURNS, ids=lambda value: repr(value)[:50])
-def test_a_turn_that_does_not_fit_is_refused_by_field(maze, episode, change, field):
+def test_invalid_turn_is_refused_by_field(maze, episode, change, field):
     answer = turn(maze, episode["id"], **change)
     assert answer.status_code == 422 and field in answer.json()["errors"], answer.json()
     assert Episode.objects.get(pk=episode["id"]).turns == 0
@@ -129,17 +129,17 @@ def test_an_unreadable_turn_is_refused(maze, episode, body):
     assert answer.status_code in (400, 422) and answer["Content-Type"] == "application/problem+json"
 
 
-def test_a_body_that_is_too_large_is_413(maze, episode, settings):
+def test_oversized_body_gets_413(maze, episode, settings):
     body = b'{"observation": "' + b"x" * settings.DATA_UPLOAD_MAX_MEMORY_SIZE + b'"}'
     assert maze.send(f"episodes/{episode['id']}/turns/", body).status_code == 413
 
 
-def test_there_is_nothing_to_ask_about_a_turn_that_was_not_taken(maze, episode):
+def test_turn_that_does_not_exist_is_404(maze, episode):
     assert maze.get(f"episodes/{episode['id']}/turns/0/").status_code == 404
     assert maze.get(f"episodes/{10**12}/turns/0/").status_code == 404
 
 
-# -- what was registered of observations
+# -- the registered schema of observations
 
 POSITION = {
     "type": "object",
@@ -148,7 +148,7 @@ POSITION = {
 }
 
 
-def test_an_observation_that_fits_the_registered_schema_reads_as_json(maze, episode):
+def test_observation_that_fits_the_schema_is_stored_as_json(maze, episode):
     maze.patch("environments/maze/", {"observation_schema": POSITION})
     answer = turn(maze, episode["id"], observation={"x": 1, "y": 2}, timeout_s=0)
     assert answer.status_code == 202, answer.json()
@@ -165,7 +165,9 @@ def test_an_observation_that_fits_the_registered_schema_reads_as_json(maze, epis
         ({"$ref": "#"}, "a text", "cannot be applied"),
     ],
 )
-def test_an_observation_that_does_not_is_refused_at_its_place(maze, episode, schema, said, place):
+def test_observation_that_breaks_the_schema_is_refused_with_its_location(
+    maze, episode, schema, said, place
+):
     maze.patch("environments/maze/", {"observation_schema": schema})
     answer = turn(maze, episode["id"], observation=said, timeout_s=0)
     assert answer.status_code == 422 and place in str(answer.json()), answer.json()

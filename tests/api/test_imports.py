@@ -1,5 +1,5 @@
-"""Files over REST: tasks are sent, previewed by a worker and imported; lessons are looked
-through or stored."""
+"""Files over REST: tasks are uploaded, previewed by a worker and imported; lessons are
+previewed or stored."""
 
 import gzip
 import json
@@ -26,7 +26,7 @@ def folder(settings, tmp_path):
 
 @pytest.fixture
 def send(client, program):
-    """Send a form as a program of this person; the status and the document."""
+    """Send a form as a program of this user; return the status and the document."""
 
     def post(
         user, address: str, content: bytes, name: str = "a.jsonl", **fields: str
@@ -57,7 +57,7 @@ def ask(client, program):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_file_of_tasks_is_sent_previewed_and_imported(send, ask, alice, project):
+def test_task_file_is_uploaded_previewed_and_imported(send, ask, alice, project):
     status, sent = send(alice, "imports", gzip.compress(LINES), "sums.jsonl.gz")
     assert (status, sent["preview"]) == (201, None)
     assert ask(alice, f"imports/{sent['id']}/start", {"slug": "sums"})[0] == 409
@@ -79,7 +79,7 @@ def test_a_file_of_tasks_is_sent_previewed_and_imported(send, ask, alice, projec
 
 
 @pytest.mark.django_db(transaction=True)
-def test_choices_that_cannot_be_are_named_by_field(send, ask, alice, project, taskset):
+def test_invalid_import_choices_are_refused_by_field(send, ask, alice, project, taskset):
     _, sent = send(alice, "imports", LINES)
     assert import_next_file("test")
     start = f"imports/{sent['id']}/start"
@@ -97,7 +97,7 @@ def test_choices_that_cannot_be_are_named_by_field(send, ask, alice, project, ta
     assert ask(alice, start, {"slug": "a"})[0] == 409
 
 
-def test_lessons_are_looked_through_and_then_stored(send, alice, project):
+def test_lessons_are_previewed_and_then_stored(send, alice, project):
     status, seen = send(alice, "lessons", ALPACA, "a.json", kind="demonstrations", preview="true")
     assert (status, seen["stored"], seen["new"], seen["not_taken"]) == (
         200,
@@ -137,7 +137,7 @@ def test_bad_lessons_are_refused_by_field(send, alice, project, content, fields,
     assert not Demonstration.objects.exists()
 
 
-def test_raters_and_strangers_import_nothing(send, bob, carol, project):
+def test_raters_and_strangers_cannot_import(send, bob, carol, project):
     for user, status in ((bob, 403), (carol, 422)):
         assert send(user, "lessons", ALPACA, kind="demonstrations")[0] == status
         assert send(user, "imports", LINES)[0] == status

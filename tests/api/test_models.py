@@ -1,4 +1,4 @@
-"""Models over REST: added, followed, uploaded in pieces, deleted, with the same checks as pages."""
+"""Models over REST: added, listed, uploaded in pieces, deleted, with the checks of the pages."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def hers(program, alice, project):
     return program(alice)
 
 
-def test_a_model_is_asked_for_followed_and_given_up(hers):
+def test_model_import_is_requested_listed_and_stopped(hers):
     made = hers.post("models/", {**HUB, "revision": "main", "template": "chatml"})
     assert made.status_code == 201 and made.json()["state"] == "waiting"
     address = f"model-imports/{made.json()['id']}/"
@@ -45,14 +45,14 @@ def test_a_model_is_asked_for_followed_and_given_up(hers):
         ({"project": "lab", "kind": "upload", "slug": "a", "files": {"a.gguf": "x"}}, "files"),
     ],
 )
-def test_what_cannot_be_added_names_the_field(hers, said, field):
+def test_invalid_model_import_is_refused_by_field(hers, said, field):
     answer = hers.post("models/", said)
     assert answer.status_code == 422
     assert [name.split(".")[0] for name in answer.json()["errors"]] == [field]
     assert not PolicyImport.objects.exists()
 
 
-def test_files_are_sent_in_pieces_and_the_import_starts_when_all_are_here(hers):
+def test_files_are_uploaded_in_pieces_and_the_import_starts_when_complete(hers):
     asked = {"project": "lab", "kind": "upload", "slug": "mine", "files": {"a.gguf": 6}}
     made = hers.post("models/", asked).json()
     assert made["state"] == "uploading"
@@ -74,7 +74,7 @@ def test_files_are_sent_in_pieces_and_the_import_starts_when_all_are_here(hers):
     assert send("a.gguf", 0, b"G")[0] == 409
 
 
-def test_an_unused_model_is_deleted_by_who_runs_its_project(hers, program, bob, policy):
+def test_owner_can_delete_an_unused_model(hers, program, bob, policy):
     address = f"models/{policy.pk}/"
     assert hers.get(address).json()["in_use"] == ""
     assert [one["slug"] for one in hers.get("models/").json()["items"]] == [policy.slug]
@@ -84,12 +84,12 @@ def test_an_unused_model_is_deleted_by_who_runs_its_project(hers, program, bob, 
     assert not Policy.objects.exists() and PolicyRemoval.objects.count() == 1
 
 
-def test_a_used_model_says_by_what(hers, policy, run):
+def test_model_in_use_shows_its_run_and_cannot_be_deleted(hers, policy, run):
     address = f"models/{policy.pk}/"
     assert run.slug in hers.get(address).json()["in_use"]
     refused = hers.send(address, b"", verb="delete")
     assert refused.status_code == 409 and run.slug in refused.json()["detail"]
 
 
-def test_a_token_that_may_only_read_adds_nothing(program, alice, project):
+def test_token_with_read_scope_cannot_add_a_model(program, alice, project):
     assert program(alice, "read").post("models/", HUB).status_code == 403

@@ -1,5 +1,5 @@
-"""A write that its sender names is done once: sent again it is answered the same, however many
-arrive together.
+"""A write with an idempotency key is done once: a repeat gets the same response, however many
+requests arrive together.
 """
 
 import json
@@ -32,7 +32,7 @@ def named(caller, path: str, body: dict, key: str, verb: str = "post"):
 
 
 @pytest.mark.django_db
-def test_the_same_request_gets_the_same_answer(caller):
+def test_repeated_request_gets_the_same_response(caller):
     first, again = (named(caller, "environments/", BODY, "k1") for _ in range(2))
     assert (
         (first.status_code, first.json())
@@ -46,7 +46,7 @@ def test_the_same_request_gets_the_same_answer(caller):
 @pytest.mark.parametrize(
     ("path", "body"), [("environments/", {**BODY, "version": "2"}), ("rewards/", BODY)]
 )
-def test_a_key_of_another_request_is_refused(caller, path, body):
+def test_key_of_a_different_request_is_refused(caller, path, body):
     named(caller, "environments/", BODY, "k1")
     refused = named(caller, path, body, "k1")
     assert refused.status_code == 422 and "Idempotency-Key" in refused.json()["errors"]
@@ -54,20 +54,20 @@ def test_a_key_of_another_request_is_refused(caller, path, body):
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("key", ["", "x" * 256, "clé", "a\tb"])
-def test_a_key_that_cannot_be_one_is_refused(caller, key):
+def test_invalid_key_is_refused(caller, key):
     assert named(caller, "environments/", BODY, key).status_code == 422
     assert not Environment.objects.exists()
 
 
 @pytest.mark.django_db
-def test_a_narrower_token_is_not_given_the_answer_of_a_wider_one(caller, program, alice):
+def test_narrower_token_does_not_get_the_response_of_a_wider_one(caller, program, alice):
     named(caller, "environments/", BODY, "k1")
     narrow = program(alice, "env:write:maze")
     assert named(narrow, "environments/", BODY, "k1").status_code == 422
 
 
 @pytest.mark.django_db
-def test_who_lost_the_role_is_not_given_the_answer_again(caller, alice, carol, admin):
+def test_user_who_lost_the_role_does_not_get_the_response_again(caller, alice, carol, admin):
     named(caller, "environments/", BODY, "k1")
     membership = alice.memberships.get()
     Membership.objects.create(project=membership.project, user=carol, role="owner")
@@ -77,7 +77,7 @@ def test_who_lost_the_role_is_not_given_the_answer_again(caller, alice, carol, a
 
 
 @pytest.mark.django_db
-def test_keys_of_others_are_their_own(caller, program, admin):
+def test_two_users_can_use_the_same_key(caller, program, admin):
     named(caller, "environments/", BODY, "k1")
     assert (
         named(
@@ -88,13 +88,13 @@ def test_keys_of_others_are_their_own(caller, program, admin):
 
 
 @pytest.mark.django_db
-def test_after_a_refusal_the_key_is_free(caller):
+def test_key_can_be_reused_after_a_refusal(caller):
     assert named(caller, "environments/", {**BODY, "turn_limit": 0}, "k1").status_code == 422
     assert named(caller, "environments/", BODY, "k1").status_code == 201
 
 
 @pytest.mark.django_db
-def test_while_the_first_is_at_work_the_second_is_a_conflict_and_one_that_died_is_taken_over(
+def test_repeat_during_the_first_request_is_a_conflict_until_it_has_timed_out(
     caller,
 ):
     named(caller, "environments/", BODY, "k1")
@@ -108,18 +108,18 @@ def test_while_the_first_is_at_work_the_second_is_a_conflict_and_one_that_died_i
     OnceRequest.objects.update(begun_at=timezone.now() - timedelta(minutes=2))
     assert (
         named(caller, "environments/", BODY, "k1").status_code == 200
-    )  # the name itself is unique
+    )  # the environment's name is unique
 
 
 @pytest.mark.django_db
-def test_after_a_day_the_key_is_free(caller):
+def test_key_can_be_reused_after_a_day(caller):
     named(caller, "environments/", BODY, "k1")
     OnceRequest.objects.update(begun_at=timezone.now() - timedelta(days=2))
     assert named(caller, "environments/", {**BODY, "name": "tower"}, "k1").status_code == 201
 
 
 @pytest.mark.django_db
-def test_a_change_is_done_once_as_well(caller):
+def test_repeated_patch_gets_the_same_response(caller):
     named(caller, "environments/", BODY, "k1")
     for _ in range(2):
         assert (
@@ -128,12 +128,12 @@ def test_a_change_is_done_once_as_well(caller):
         )
 
 
-# -- together
+# -- concurrent requests
 
 
 def together(count: int, work: Callable[[int], object]) -> list:
-    """The results of `count` threads that begin at the same moment, each with a connection of its
-    own.
+    """Return the results of `count` threads that start at the same moment, each with its own
+    connection.
 
     These are made one after the other, and may wait for each other as long as they must: the
     database gives a new one five seconds and a lock ten, which fifty together use up on a busy
@@ -157,7 +157,7 @@ def together(count: int, work: Callable[[int], object]) -> list:
 
 @pytest.fixture
 def played(caller, alice, new_run) -> int:
-    """An episode of alice's in which the policy has acted once."""
+    """Create an episode of alice in which the policy has acted once."""
     caller.post("environments/", BODY)
     environment, run = Environment.objects.get(), new_run(environment={"name": "maze"}, rewards=[])
     groups = Group.open(run, "explorer@test", 60, 1, run.published_version)
@@ -174,14 +174,14 @@ def played(caller, alice, new_run) -> int:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_at_once_one_is_done_and_the_other_waits_or_is_told_the_same(caller):
+def test_two_concurrent_requests_with_one_key_create_one_environment(caller):
     answers = together(2, lambda _: named(caller, "environments/", BODY, "k1").status_code)
     assert 201 in answers and set(answers) <= {201, 409}
     assert Environment.objects.count() == OnceRequest.objects.count() == 1
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_same_reward_fifty_times_at_once_counts_once(caller, played):
+def test_fifty_concurrent_equal_rewards_count_once(caller, played):
     body = {"rewards": [{"episode": played, "turn": 0, "reward": 0.25}]}
     answers = together(50, lambda _: caller.post("rewards/", body).status_code)
     assert set(answers) == {201}
@@ -190,7 +190,7 @@ def test_the_same_reward_fifty_times_at_once_counts_once(caller, played):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_different_rewards_at_once_one_counts_and_the_others_are_told(caller, played):
+def test_one_of_several_concurrent_rewards_counts_and_the_others_are_conflicts(caller, played):
     values = [0.1, 0.2, 0.3, 0.4]
 
     def pay(n: int) -> int:
@@ -201,11 +201,11 @@ def test_of_different_rewards_at_once_one_counts_and_the_others_are_told(caller,
     assert EpisodeTurn.objects.get().reward in values
 
 
-# -- how much a token may ask
+# -- request limits of a token
 
 
 @pytest.mark.django_db
-def test_who_asks_too_much_is_told_when_to_come_back(caller, settings, eventually):
+def test_too_many_requests_get_429_with_retry_after(caller, settings, eventually):
     settings.REQUESTS_PER_SECOND = 1
 
     def refused():
@@ -220,6 +220,6 @@ def test_who_asks_too_much_is_told_when_to_come_back(caller, settings, eventuall
 
 
 @pytest.mark.django_db
-def test_without_redis_nobody_is_counted(caller, settings, dead_redis):
+def test_requests_are_not_limited_without_redis(caller, settings, dead_redis):
     settings.REQUESTS_PER_SECOND = 1
     assert {caller.get("environments/").status_code for _ in range(2 * STRETCH_S + 1)} == {200}

@@ -1,4 +1,4 @@
-"""The OpenAPI document: current, and honest when fuzzed. Any 5xx is a bug."""
+"""The OpenAPI document is current, and correct for fuzzed requests. Any 5xx is a bug."""
 
 import io
 from collections.abc import Iterator
@@ -43,15 +43,15 @@ OPERATIONS = [
 ]
 
 
-def test_the_document_that_is_checked_in_is_current():
+def test_checked_in_document_is_current():
     current = io.StringIO()
     call_command("spectacular", "--validate", "--fail-on-warn", stdout=current)
     assert DOCUMENT.read_text() == current.getvalue(), (
-        "make it anew: manage.py spectacular --file docs/openapi.yaml"
+        "regenerate it: manage.py spectacular --file docs/openapi.yaml"
     )
 
 
-def test_every_operation_asks_for_a_token():
+def test_every_operation_requires_a_token():
     operations = [operation for path in PATHS.values() for operation in path.values()]
     assert len(operations) == len(OPERATIONS) >= 12
     assert all({"token": []} in operation["security"] for operation in operations)
@@ -61,14 +61,14 @@ def test_every_operation_asks_for_a_token():
 def schema() -> BaseSchema:
     schema = schemathesis.openapi.from_path(DOCUMENT)
     schema.app = application
-    # To read all of our source for constants worth sending costs a second for each operation.
+    # Searching our source for constants would cost a second for each operation.
     schema.config.analysis.constants.enabled = profiles.IS_LONG
     return schema
 
 
 @pytest.fixture
 def caller(program, alice, run, finish) -> Iterator[dict[str, str]]:
-    """The headers of a program.
+    """Return the headers of a program.
 
     As in Django's own test client, the end of a request leaves the test's transaction open.
     """
@@ -81,7 +81,7 @@ def caller(program, alice, run, finish) -> Iterator[dict[str, str]]:
 
 
 def point_at_something(case: schemathesis.Case, run: Run, rollout_id: int) -> None:
-    """Half of the ids become those of rows that are there, or nearly every answer would be 404."""
+    """Replace half of the ids by those of existing rows; otherwise nearly all responses are 404."""
     known = {"/runs/": run.pk, "/models/": run.policy_id}
     if (
         case.path_parameters
@@ -107,17 +107,17 @@ def point_at_something(case: schemathesis.Case, run: Run, rollout_id: int) -> No
 @pytest.mark.slow
 @pytest.mark.django_db
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_whatever_is_sent_the_answer_is_as_documented(operation, schema, caller, run):
-    """Requests are made here, not by `schema.parametrize()`.
+def test_responses_match_the_document_for_any_request(operation, schema, caller, run):
+    """Requests are generated here, not by `schema.parametrize()`.
 
-    It would make those of all operations when tests are collected: four seconds in each test
-    process, also in those that run none of them.
+    That would generate those of all operations when tests are collected: four seconds in each
+    test process, also in those that run none of them.
     """
     rollout = run.rollouts.first()
 
     def answer_is_as_documented(case: schemathesis.Case) -> None:
         point_at_something(case, run, rollout.pk)
-        # Requests are made without a client that would decompress the answers.
+        # Requests are sent without a client that would decompress the responses.
         headers = {**caller, "Accept-Encoding": "identity"}
         case.validate_response(case.call(headers=headers), checks=CHECKS)
 

@@ -1,5 +1,5 @@
-"""Pictures that an environment shows over REST: to policies that see they are kept as ours, to
-others refused by name.
+"""Pictures that an environment sends over REST: stored for policies that accept pictures, and
+refused with the reason for others.
 """
 
 import io
@@ -22,7 +22,7 @@ def sees(policy) -> None:
     Policy.objects.update(sees_pictures=True)
 
 
-def test_a_policy_of_text_alone_is_shown_none_and_the_answer_says_why(maze, episode):
+def test_picture_for_a_text_only_policy_is_refused_with_the_reason(maze, episode):
     answer = turn(maze, episode["id"], observation=SEEN, timeout_s=0)
     assert answer.status_code == 422
     assert (
@@ -32,9 +32,7 @@ def test_a_policy_of_text_alone_is_shown_none_and_the_answer_says_why(maze, epis
 
 
 @pytest.mark.usefixtures("sees")
-def test_what_a_policy_that_sees_is_shown_is_kept_as_ours_and_told_again_is_the_same(
-    maze, episode, run
-):
+def test_picture_sent_twice_is_stored_once(maze, episode, run):
     for _ in range(2):
         assert turn(maze, episode["id"], observation=SEEN, number=0, timeout_s=0).status_code in (
             200,
@@ -72,7 +70,7 @@ def test_what_a_policy_that_sees_is_shown_is_kept_as_ours_and_told_again_is_the_
         ([HOW_MANY], "must have exactly `role` and `content`, a text"),
     ],
 )
-def test_a_picture_that_is_none_is_refused_with_its_place(maze, episode, content, why):
+def test_invalid_picture_is_refused_with_its_location(maze, episode, content, why):
     answer = turn(
         maze, episode["id"], observation=[{"role": "user", "content": content}], timeout_s=0
     )
@@ -81,7 +79,7 @@ def test_a_picture_that_is_none_is_refused_with_its_place(maze, episode, content
 
 
 @pytest.mark.usefixtures("sees")
-def test_only_the_user_shows_pictures(maze, episode):
+def test_only_the_user_role_can_show_pictures(maze, episode):
     answer = turn(maze, episode["id"], observation=[{**SEEN[0], "role": "tool"}], timeout_s=0)
     assert (
         answer.status_code == 422
@@ -90,7 +88,7 @@ def test_only_the_user_shows_pictures(maze, episode):
 
 
 @pytest.mark.usefixtures("sees")
-def test_the_episodes_page_shows_it_and_rest_sends_it(maze, episode, client, alice):
+def test_episode_page_shows_the_picture_and_rest_returns_it(maze, episode, client, alice):
     turn(maze, episode["id"], observation=SEEN, timeout_s=0)
     name = Picture.objects.get().sha256
     client.force_login(alice)

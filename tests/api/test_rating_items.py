@@ -1,4 +1,4 @@
-"""Items over REST: claimed, decided once, kept, given back and passed over; refused in words."""
+"""Items over REST: claimed, rated once, extended, released and skipped; refused with a message."""
 
 import pytest
 
@@ -33,16 +33,16 @@ def decision(item: dict, **changes: object) -> dict:
     }
 
 
-def test_a_claim_holds_what_it_shows(item, bob):
+def test_claimed_item_is_held_for_the_rater(item, bob):
     assert Slot.objects.get(pk=item["slot"]).rater == bob
     assert item["form"] == "stars" and item["replies"][0]["text"] in ("one", "two")
 
 
-def test_a_claim_of_a_run_that_asks_nobody_is_empty(program, bob, run):
+def test_claim_is_empty_for_a_run_without_people(program, bob, run):
     assert program(bob).post("rating-queue/claim/", {"run": run.pk}).json() == {"items": []}
 
 
-def test_a_decision_is_taken_once_however_often_it_is_sent(program, bob, item):
+def test_repeated_decision_is_stored_once(program, bob, item):
     first, second = (
         program(bob).post(f"rating-slots/{item['slot']}/", decision(item)) for _ in range(2)
     )
@@ -50,7 +50,7 @@ def test_a_decision_is_taken_once_however_often_it_is_sent(program, bob, item):
     assert first.json() == second.json() and Rating.objects.count() == 1
 
 
-def test_an_answer_out_of_scale_is_refused_by_field(program, bob, item):
+def test_rating_outside_the_scale_is_refused_by_field(program, bob, item):
     answer = program(bob).post(f"rating-slots/{item['slot']}/", decision(item, answer={"stars": 9}))
     assert answer.status_code == 422 and "stars" in answer.json()["errors"]
 
@@ -60,11 +60,11 @@ def test_an_older_fence_is_a_conflict(program, bob, item):
     assert answer.status_code == 409 and answer["Content-Type"] == "application/problem+json"
 
 
-def test_a_strangers_slot_does_not_exist(program, carol, item):
+def test_slot_is_404_for_a_stranger(program, carol, item):
     assert program(carol).post(f"rating-slots/{item['slot']}/", decision(item)).status_code == 404
 
 
-def test_a_hold_is_kept_passed_over_and_given_back(program, bob, item):
+def test_held_slot_can_be_extended_skipped_and_released(program, bob, item):
     caller = program(bob)
     path = f"rating-slots/{item['slot']}/"
     assert caller.post(path + "keep/", {"fence": item["fence"]}).json()["lease_s"] > 100

@@ -1,4 +1,4 @@
-"""Posting ratings, and what waits for whom."""
+"""Posting ratings, and the queue of each user."""
 
 import json
 import uuid
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def waiting(new_run, finish) -> Group:
-    """A group of two that waits for people."""
+    """Create a group of two rollouts that waits for raters."""
     [group] = finish(new_run(people={"per_group": 2, "deadline_s": 60}))
     with transaction.atomic():
         hand_on([group])
@@ -35,7 +35,7 @@ def rating(rollout: Rollout | int, stars: int = 4, client: str | None = None) ->
     }
 
 
-def test_a_rating_becomes_a_reward_and_moves_its_group(program, bob, waiting):
+def test_ratings_become_rewards_and_complete_their_group(program, bob, waiting):
     first, second = waiting.rollouts.order_by("sample_index")
     answer = program(bob).post("ratings/", {"ratings": [rating(first, 5), rating(second, 1)]})
     assert answer.status_code == 201
@@ -48,7 +48,7 @@ def test_a_rating_becomes_a_reward_and_moves_its_group(program, bob, waiting):
     assert waiting.state == Group.State.JUDGED
 
 
-def test_the_same_rating_sent_again_gets_the_same_answer(program, bob, waiting):
+def test_repeated_rating_gets_the_same_response(program, bob, waiting):
     caller = program(bob)
     body = {"ratings": [rating(waiting.rollouts.first())]}
     first = caller.post("ratings/", body)
@@ -60,7 +60,7 @@ def test_the_same_rating_sent_again_gets_the_same_answer(program, bob, waiting):
     assert Rating.objects.count() == 1
 
 
-def test_the_same_client_uuid_with_other_stars_is_a_conflict(program, bob, waiting):
+def test_same_client_uuid_with_different_stars_is_a_conflict(program, bob, waiting):
     caller = program(bob)
     rollout = waiting.rollouts.first()
     client = str(uuid.uuid4())
@@ -70,7 +70,7 @@ def test_the_same_client_uuid_with_other_stars_is_a_conflict(program, bob, waiti
     assert Rating.objects.get().stars == 5
 
 
-def test_results_stand_in_the_order_of_the_ratings(program, bob, waiting, run):
+def test_results_are_in_the_order_of_the_ratings(program, bob, waiting, run):
     Group.open(run, "elsewhere", 60, 1, version=0)
     sampling = Rollout.objects.filter(run=run).first()
     good = waiting.rollouts.first()
@@ -79,7 +79,7 @@ def test_results_stand_in_the_order_of_the_ratings(program, bob, waiting, run):
     assert [result["status"] for result in results] == [404, 201, 409, 201]
 
 
-def test_a_stranger_rates_nothing_and_learns_nothing(program, carol, waiting):
+def test_stranger_gets_404_for_existing_and_missing_rollouts(program, carol, waiting):
     results = (
         program(carol)
         .post("ratings/", {"ratings": [rating(waiting.rollouts.first()), rating(2**40)]})
@@ -89,7 +89,7 @@ def test_a_stranger_rates_nothing_and_learns_nothing(program, carol, waiting):
     assert results[0] == results[1]
 
 
-def test_a_late_rating_is_kept_and_said_to_be_late(program, bob, waiting):
+def test_late_rating_is_stored_and_marked_as_late(program, bob, waiting):
     waiting.drop("for the test")
     [result] = (
         program(bob)
@@ -99,7 +99,7 @@ def test_a_late_rating_is_kept_and_said_to_be_late(program, bob, waiting):
     assert (result["status"], result["is_late"]) == (201, True)
 
 
-def test_five_hundred_ratings_are_taken_at_once(program, bob, waiting):
+def test_500_ratings_are_accepted_in_one_request(program, bob, waiting):
     rollout = waiting.rollouts.first()
     answer = program(bob).post(
         "ratings/", {"ratings": [rating(rollout, 1 + n % 5) for n in range(500)]}
@@ -108,7 +108,7 @@ def test_five_hundred_ratings_are_taken_at_once(program, bob, waiting):
     assert Reward.objects.filter(by=bob, is_current=True).count() == 1
 
 
-def test_ratings_are_taken_while_redis_is_gone(
+def test_ratings_are_accepted_without_redis(
     program, bob, waiting, dead_redis, django_capture_on_commit_callbacks
 ):
     with django_capture_on_commit_callbacks(execute=True) as bells_rung:
@@ -119,7 +119,7 @@ def test_ratings_are_taken_while_redis_is_gone(
     assert Rating.objects.count() == 2
 
 
-def test_the_queue_shows_what_waits_and_what_it_answers(program, bob, alice, waiting):
+def test_queue_lists_waiting_rollouts_without_the_reference_answer(program, bob, alice, waiting):
     items = program(bob).get("rating-queue/").json()["items"]
     assert [item["id"] for item in items] == list(
         waiting.rollouts.order_by("pk").values_list("pk", flat=True)
@@ -137,7 +137,7 @@ def test_the_queue_shows_what_waits_and_what_it_answers(program, bob, alice, wai
     assert len(program(alice).get("rating-queue/", limit=1).json()["items"]) == 1
 
 
-def test_nothing_waits_for_a_stranger(program, carol, waiting):
+def test_queue_is_empty_for_a_stranger(program, carol, waiting):
     assert program(carol).get("rating-queue/").json() == {"items": []}
 
 
@@ -145,7 +145,7 @@ def test_nothing_waits_for_a_stranger(program, carol, waiting):
     ("people", "status", "words"),
     [({}, 409, "enough raters"), ({"open_stars": False}, 403, "Claim it")],
 )
-def test_a_rating_without_a_claim_is_refused_in_words(
+def test_rating_without_a_claim_is_refused_with_a_message(
     program, bob, alice, waiting, people, status, words
 ):
     run = waiting.run

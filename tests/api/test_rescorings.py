@@ -1,4 +1,4 @@
-"""A run's new sets of rewards over REST: asked for, followed, stopped, and learned from."""
+"""A run's rescorings over REST: requested, listed, stopped, and used for training."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def sent(client, path: str, body: dict):
     return client.post(path, body, content_type="application/json")
 
 
-def test_a_set_is_asked_for_followed_and_stopped(client, there):
+def test_rescoring_is_requested_listed_and_stopped(client, there):
     made = sent(client, there, {**TWICE, "chosen": {"most": 50}})
     assert (made.status_code, made.json()["state"], made.json()["rollouts"]) == (201, "waiting", 2)
     path = f"{there}{made.json()['id']}/"
@@ -51,18 +51,18 @@ def test_a_set_is_asked_for_followed_and_stopped(client, there):
         ({**TWICE, "colour": "red"}, "colour"),
     ],
 )
-def test_what_cannot_be_is_named_by_its_field(client, there, body, field):
+def test_invalid_rescoring_is_refused_by_field(client, there, body, field):
     answer = sent(client, there, body)
     assert answer.status_code == 422 and field in answer.json()["errors"], answer.json()
     assert not Rescoring.objects.exists()
 
 
-def test_where_nothing_fits_it_is_a_conflict(client, there):
+def test_rescoring_without_matching_rollouts_is_a_conflict(client, there):
     answer = sent(client, there, {**TWICE, "chosen": {"from_step": 9}})
     assert answer.status_code == 409 and "no scored rollouts" in answer.json()["detail"]
 
 
-def test_raters_and_strangers_have_no_part_in_it(client, there, bob, carol):
+def test_raters_and_strangers_cannot_access_rescorings(client, there, bob, carol):
     made = sent(client, there, TWICE).json()["id"]
     for person, status in ((bob, 403), (carol, 404)):
         client.force_login(person)
@@ -72,7 +72,7 @@ def test_raters_and_strangers_have_no_part_in_it(client, there, bob, carol):
         assert sent(client, there, TWICE).status_code == status
 
 
-def test_a_replay_may_name_a_set_of_its_run_alone(client, there, run):
+def test_replay_can_use_only_a_finished_rescoring_of_its_run(client, there, run):
     made = sent(client, there, TWICE).json()["id"]
     Run.objects.filter(pk=run.pk).update(step=1)
     path = f"/api/v1/runs/{run.pk}/replay/"

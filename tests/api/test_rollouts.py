@@ -8,7 +8,7 @@ from apps.rollouts.models import Group, Rollout, RolloutPayload
 pytestmark = pytest.mark.django_db
 
 
-def test_a_rollout_is_shown_with_prompt_and_tokens_and_without_the_answer(
+def test_rollout_contains_prompt_and_tokens_but_not_the_reference_answer(
     program, alice, run, finish
 ):
     [group] = finish(run, texts=["12345"])
@@ -25,7 +25,7 @@ def test_a_rollout_is_shown_with_prompt_and_tokens_and_without_the_answer(
     assert shown["prompt"] == group.task.prompt and b"sorted" not in answer.content
 
 
-def test_who_judges_blind_is_told_neither_versions_nor_logprobs(program, bob, run, finish):
+def test_blind_rater_sees_neither_versions_nor_logprobs(program, bob, run, finish):
     [group] = finish(run, texts=["12345"])
     shown = program(bob).get(f"rollouts/{group.rollouts.first().pk}/").json()
     assert (shown["tokens"]["logprobs"], shown["tokens"]["segments"]) == (None, None)
@@ -34,7 +34,7 @@ def test_who_judges_blind_is_told_neither_versions_nor_logprobs(program, bob, ru
     assert {row["last_version"] for row in program(bob).get("rollouts/").json()["items"]} == {None}
 
 
-def test_one_that_is_sampled_or_failed_has_no_tokens(program, bob, run):
+def test_sampling_or_failed_rollout_has_no_tokens(program, bob, run):
     Group.open(run, "test", 60, 1, version=0)
     sampling, failed = Rollout.objects.filter(run=run)
     Rollout.objects.filter(pk=failed.pk).update(state=Rollout.State.FAILED)
@@ -61,7 +61,7 @@ def test_a_list_is_filtered_by_run_group_and_state(program, bob, new_run, finish
     )
 
 
-def test_anchors_are_listed_only_where_they_are_asked_for(program, bob, run, finish):
+def test_anchors_are_listed_only_on_request(program, bob, run, finish):
     [group] = finish(run)
     sampled = set(group.rollouts.values_list("pk", flat=True))
     anchor = Rollout.objects.create(
@@ -86,7 +86,7 @@ def test_anchors_are_listed_only_where_they_are_asked_for(program, bob, run, fin
     assert "origin" in caller.get("rollouts/", origin="base").json()["errors"]
 
 
-def test_a_program_follows_by_after(program, bob, run, finish):
+def test_list_continues_after_a_given_id(program, bob, run, finish):
     [group] = finish(run)
     first, second = sorted(group.rollouts.values_list("pk", flat=True))
     assert [item["id"] for item in program(bob).get("rollouts/", after=first).json()["items"]] == [
@@ -94,7 +94,7 @@ def test_a_program_follows_by_after(program, bob, run, finish):
     ]
 
 
-def test_rollouts_of_others_are_not_there(program, carol, run, finish):
+def test_rollouts_of_other_projects_are_hidden(program, carol, run, finish):
     [group] = finish(run)
     caller = program(carol)
     assert caller.get("rollouts/").json() == {"items": [], "more": False}
@@ -102,16 +102,14 @@ def test_rollouts_of_others_are_not_there(program, carol, run, finish):
     assert caller.get(f"rollouts/{group.rollouts.first().pk}/").status_code == 404
 
 
-def test_a_list_asks_as_many_queries_for_many_as_for_one(
-    program, bob, run, finish, django_assert_max_num_queries
-):
+def test_list_needs_at_most_5_queries(program, bob, run, finish, django_assert_max_num_queries):
     finish(run, groups=2)
     caller = program(bob)
     with django_assert_max_num_queries(5):
         assert len(caller.get("rollouts/").json()["items"]) == 4
 
 
-def test_model_output_that_no_json_reader_likes_is_sent_as_json(program, bob, run, finish):
+def test_control_characters_in_model_output_are_sent_as_valid_json(program, bob, run, finish):
     [group] = finish(run, texts=["a\x00b\u2028<script>\u202e"])
     assert (
         program(bob).get(f"rollouts/{group.rollouts.first().pk}/").json()["text"]
@@ -119,7 +117,9 @@ def test_model_output_that_no_json_reader_likes_is_sent_as_json(program, bob, ru
     )
 
 
-def test_one_whose_arrays_were_let_go_says_when_and_keeps_its_text(program, alice, run, finish):
+def test_rollout_with_released_arrays_shows_the_time_and_keeps_its_text(
+    program, alice, run, finish
+):
     [group] = finish(run, texts=["12345"])
     rollout = group.rollouts.first()
     RolloutPayload.objects.filter(rollout=rollout).delete()

@@ -1,4 +1,4 @@
-"""Runs over REST: seen by members, steered by those who may, created from a configuration."""
+"""Runs over REST: shown to members, steered by permitted users, created from a configuration."""
 
 import pytest
 
@@ -21,12 +21,12 @@ NEW = {"project": "lab", "slug": "mine", "title": "Mine", "config": CONFIG}
 
 @pytest.fixture
 def viewer(program, project, carol):
-    """A program of somebody who may look and no more."""
+    """Return a program of a user with the role viewer."""
     Membership.objects.create(project=project, user=carol, role=Membership.Role.VIEWER)
     return program(carol)
 
 
-def test_members_see_their_runs_and_strangers_none(program, alice, bob, carol, run):
+def test_members_see_their_runs_and_strangers_see_none(program, alice, bob, carol, run):
     assert [item["id"] for item in program(bob).get("runs/").json()["items"]] == [run.pk]
     assert program(carol).get("runs/").json() == {"items": [], "more": False}
     assert program(carol).get(f"runs/{run.pk}/").status_code == 404
@@ -46,7 +46,7 @@ def test_a_run_is_shown_with_its_configuration(program, bob, run):
     )
 
 
-def test_a_run_over_several_tasksets_tells_their_shares(program, alice, project, policy, taskset):
+def test_run_over_several_tasksets_shows_their_shares(program, alice, project, policy, taskset):
     taskset_of(project, "large", 7)
     caller = program(alice)
     made = caller.post(
@@ -59,7 +59,7 @@ def test_a_run_over_several_tasksets_tells_their_shares(program, alice, project,
     assert made.json()["config"]["tasksets"] == {"large": 3, "sort": 1}
 
 
-def test_a_list_pages_by_key_in_both_directions(program, bob, new_run):
+def test_list_is_paged_by_id_in_both_directions(program, bob, new_run):
     ids = [new_run().pk for _ in range(5)]
     caller = program(bob)
     newest = caller.get("runs/", limit=2).json()
@@ -76,9 +76,7 @@ def test_a_list_pages_by_key_in_both_directions(program, bob, new_run):
     )
 
 
-def test_a_list_asks_as_many_queries_for_many_runs_as_for_one(
-    program, bob, new_run, django_assert_max_num_queries
-):
+def test_list_of_runs_needs_at_most_6_queries(program, bob, new_run, django_assert_max_num_queries):
     for _ in range(5):
         new_run()
     caller = program(bob)
@@ -110,12 +108,12 @@ def test_a_run_goes_through_its_states(program, alice, project, policy, taskset)
     assert states == ["running", "paused", "running", "stopped"]
 
 
-def test_an_act_that_the_state_does_not_allow_is_a_conflict(program, alice, run):
+def test_action_not_allowed_in_the_current_state_is_a_conflict(program, alice, run):
     answer = program(alice).post(f"runs/{run.pk}/resume/")
     assert answer.status_code == 409 and "it must be paused" in answer.json()["detail"]
 
 
-def test_an_act_leaves_who_and_why(program, alice, run):
+def test_pause_stores_user_and_reason(program, alice, run):
     assert (
         program(alice)
         .post(f"runs/{run.pk}/pause/", {"reason": "the rewards look odd"})
@@ -134,7 +132,7 @@ def test_an_act_leaves_who_and_why(program, alice, run):
         ("stop", "run stopped"),
     ],
 )
-def test_every_act_keeps_its_reason_in_the_audit_log(program, alice, run, verb, act):
+def test_every_action_is_audited_with_its_reason(program, alice, run, verb, act):
     before = {"start": Run.State.CREATED, "resume": Run.State.PAUSED}.get(verb, Run.State.RUNNING)
     Run.objects.filter(pk=run.pk).update(state=before)
     assert (
@@ -155,7 +153,7 @@ def test_every_act_keeps_its_reason_in_the_audit_log(program, alice, run, verb, 
         (7, "string"),
     ],
 )
-def test_what_is_no_reason_is_refused_by_its_field_and_nothing_is_done(
+def test_invalid_reason_is_refused_by_field_and_the_run_stays_unchanged(
     program, alice, run, reason, words
 ):
     answer = program(alice).post(f"runs/{run.pk}/pause/", {"reason": reason})
@@ -168,7 +166,7 @@ def test_what_is_no_reason_is_refused_by_its_field_and_nothing_is_done(
 
 
 @pytest.mark.parametrize("verb", ["start", "pause", "resume", "stop"])
-def test_who_may_look_may_not_steer_and_others_see_nothing(program, bob, viewer, run, verb):
+def test_raters_and_viewers_cannot_steer_and_strangers_get_404(program, bob, viewer, run, verb):
     assert program(bob).post(f"runs/{run.pk}/{verb}/").status_code == 403
     assert viewer.post(f"runs/{run.pk}/{verb}/").status_code == 403
     Membership.objects.filter(role=Membership.Role.VIEWER).delete()
@@ -191,23 +189,21 @@ def test_who_may_look_may_not_steer_and_others_see_nothing(program, bob, viewer,
         ({"colour": "red"}, "colour"),
     ],
 )
-def test_a_new_run_that_cannot_be_is_refused_by_field(
-    program, alice, policy, taskset, changes, field
-):
+def test_invalid_new_run_is_refused_by_field(program, alice, policy, taskset, changes, field):
     answer = program(alice).post("runs/", {**NEW, **changes})
     assert answer.status_code == 422 and field in answer.json()["errors"]
 
 
-def test_a_slug_is_taken_once(program, alice, policy, taskset):
+def test_slug_in_use_is_a_conflict(program, alice, policy, taskset):
     caller = program(alice)
     assert [caller.post("runs/", NEW).status_code for _ in range(2)] == [201, 409]
 
 
-def test_raters_make_no_runs(program, bob, policy, taskset):
+def test_rater_cannot_create_a_run(program, bob, policy, taskset):
     assert program(bob).post("runs/", NEW).status_code == 422
 
 
-def test_who_judges_blind_gets_neither_curves_nor_the_version(program, bob, new_run):
+def test_blind_rater_sees_neither_curves_nor_the_published_version(program, bob, new_run):
     shut = new_run()
     free = new_run(people={"blind": False})
     for run in (shut, free):
@@ -223,7 +219,7 @@ def test_who_judges_blind_gets_neither_curves_nor_the_version(program, bob, new_
     } == {shut.pk: None, free.pk: 1}
 
 
-def test_metrics_come_a_window_of_steps_at_a_time(program, alice, run):
+def test_metrics_are_returned_in_windows_of_steps(program, alice, run):
     Run.objects.filter(pk=run.pk).update(step=5)
     for step in range(1, 6):
         Metric.record(run, step, {"loss": step / 10, "kl": float("nan") if step == 2 else 0.0})

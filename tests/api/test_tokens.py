@@ -1,4 +1,4 @@
-"""Who may call: a living token with the scope, in the header and nowhere else."""
+"""Calls need a valid token with the right scope, in the header only."""
 
 from datetime import timedelta
 
@@ -11,7 +11,7 @@ from apps.accounts.models import Token
 pytestmark = pytest.mark.django_db
 
 
-def test_without_a_token_nothing_is_answered_and_the_scheme_is_named(stranger):
+def test_request_without_a_token_gets_401_with_the_scheme(stranger):
     answer = stranger.get("runs/")
     assert (answer.status_code, answer["WWW-Authenticate"], answer["Content-Type"]) == (
         401,
@@ -31,23 +31,23 @@ def test_without_a_token_nothing_is_answered_and_the_scheme_is_named(stranger):
         "Bearer " + "x" * 5_000,
     ],
 )
-def test_a_header_that_names_no_token_is_refused(header, db):
+def test_authorization_header_without_a_valid_token_is_refused(header, db):
     assert Client().get("/api/v1/runs/", headers={"Authorization": header}).status_code == 401
 
 
 @pytest.mark.parametrize("header", ["Basic YWxpY2U6eA==", "rft_usr_x", "Token rft_usr_x"])
-def test_other_schemes_are_no_authentication(header, db):
+def test_other_authentication_schemes_are_refused(header, db):
     assert Client().get("/api/v1/runs/", headers={"Authorization": header}).status_code == 401
 
 
-def test_a_token_in_the_address_is_refused(program, alice):
+def test_token_in_the_query_string_is_refused(program, alice):
     secret = program(alice).secret
     for name in ("token", "access_token", "authorization"):
         assert Client().get(f"/api/v1/runs/?{name}={secret}").status_code == 401
         assert program(alice).get("runs/", **{name: secret}).status_code == 422
 
 
-def test_revoked_expired_and_of_an_inactive_person_is_refused(program, alice):
+def test_token_is_refused_if_revoked_or_expired_or_its_user_is_inactive(program, alice):
     caller = program(alice)
     assert caller.get("runs/").status_code == 200
     token = Token.objects.get()
@@ -69,16 +69,16 @@ def test_revoked_expired_and_of_an_inactive_person_is_refused(program, alice):
         ("steer", {"runs/": 403, "rollouts/": 403}),
     ],
 )
-def test_a_token_may_do_what_its_scopes_say(program, alice, scope, status):
+def test_token_allows_only_what_its_scopes_permit(program, alice, scope, status):
     caller = program(alice, scope)
     assert {path: caller.get(path).status_code for path in status} == status
 
 
-def test_a_missing_scope_is_named(program, alice):
+def test_error_contains_the_missing_scope(program, alice):
     assert "`steer`" in program(alice, "read").post("runs/").json()["detail"]
 
 
-def test_its_use_is_noted_at_most_once_a_minute(program, alice):
+def test_last_use_of_a_token_is_updated_at_most_once_a_minute(program, alice):
     caller = program(alice)
     caller.get("runs/")
     first = Token.objects.get().last_used_at
@@ -89,7 +89,7 @@ def test_its_use_is_noted_at_most_once_a_minute(program, alice):
     assert Token.objects.get().last_used_at >= first
 
 
-def test_a_signed_in_browser_may_read_and_needs_csrf_to_write(alice):
+def test_signed_in_browser_can_read_and_needs_a_csrf_token_to_write(alice):
     browser = Client(enforce_csrf_checks=True)
     browser.force_login(alice)
     assert browser.get("/api/v1/runs/").status_code == 200

@@ -1,4 +1,4 @@
-"""Over a real server: a turn is answered when the policy has acted, and whoever waits for it takes
+"""Over a real server: a turn is answered when the policy has acted, and waiting for it occupies
 no web thread.
 """
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 @pytest.fixture
 def episode(project, alice, new_run) -> Episode:
-    """One that alice plays."""
+    """Create an episode that alice plays."""
     environment = Environment.objects.create(
         project=project, name="maze", kind=Environment.Kind.PUSH
     )
@@ -69,7 +69,7 @@ def test_a_turn_is_answered_when_the_policy_acts(say, served, episode):
     count = 3 * THREADS
     with ThreadPoolExecutor(count) as pool:
         waiting: list[Future] = [pool.submit(say, timeout_s=50) for _ in range(count)]
-        for _ in range(10):  # all the while a thread is free
+        for _ in range(10):  # a thread stays free meanwhile
             assert httpx.get(f"{served}/healthz", timeout=20).status_code == 200
         assert not any(one.done() for one in waiting)
         record_actions([Action(episode.pk, 0, "left", 0, 2)])
@@ -77,7 +77,7 @@ def test_a_turn_is_answered_when_the_policy_acts(say, served, episode):
     assert {(answer.status_code, answer.json()["action"]) for answer in answers} == {(200, "left")}
 
 
-def test_who_waits_is_told_when_the_episode_ends(say, episode, eventually):
+def test_waiting_request_is_answered_when_the_episode_ends(say, episode, eventually):
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(say, timeout_s=50)
         eventually(lambda: Episode.objects.get(pk=episode.pk).turns == 1, 30)
@@ -91,7 +91,7 @@ def test_who_waits_is_told_when_the_episode_ends(say, episode, eventually):
     assert answer.json()["action"] is None
 
 
-def test_a_turn_is_streamed_as_it_is_written_and_ends_as_its_plain_answer(
+def test_turn_is_streamed_while_written_and_ends_like_the_plain_response(
     say, served, episode, alice
 ):
     writer = ChunkWriter(episode.run.topic_id)

@@ -1,4 +1,4 @@
-"""Collect the regular expressions that our source compiles, with the place of each."""
+"""Collect the regular expressions that the source compiles, with their locations."""
 
 import ast
 import re
@@ -11,14 +11,14 @@ ROOT = Path(__file__).resolve().parents[2]
 TOPS = ("apps", "rftweb", "workers", "clients")
 ANCHORED = {"match", "fullmatch"}
 FUNCTIONS = {"compile", "search", "findall", "finditer", "split", "sub", "subn", *ANCHORED}
-FIELDS = {"RegexField", "RegexValidator"}  # of Django, whose first argument is a pattern
+FIELDS = {"RegexField", "RegexValidator"}  # functions of Django whose first argument is a pattern
 
 
 @dataclass(frozen=True)
 class Expression:
-    """A pattern as it is written.
+    """A pattern as written in the source.
 
-    `method`: search, or match or fullmatch where it is applied by these alone.
+    `method`: search; or match or fullmatch if the pattern is used only with these.
     """
 
     place: str
@@ -62,7 +62,7 @@ def _names_one(node: ast.AST) -> bool:
 
 
 def _methods_of(tree: ast.Module, name: str) -> set[str]:
-    """How the module applies the pattern of this name; something else where it hands it on."""
+    """Return how the module applies the pattern of this name; another value if it passes it on."""
     uses = [
         node
         for node in ast.walk(tree)
@@ -79,7 +79,7 @@ def _methods_of(tree: ast.Module, name: str) -> set[str]:
 
 
 def _method(function: ast.expr) -> str:
-    """The name of a function of `re` or of a field, or "" for another function."""
+    """Return the name of a function of `re` or of a field, or "" for another function."""
     if (
         isinstance(function, ast.Attribute)
         and isinstance(function.value, ast.Name)
@@ -91,7 +91,7 @@ def _method(function: ast.expr) -> str:
 
 
 def _constants(tree: ast.Module) -> dict[str, str]:
-    """The module's own names for texts."""
+    """Return the module's string constants by name."""
     found: dict[str, str] = {}
     for node in tree.body:
         if (
@@ -106,7 +106,7 @@ def _constants(tree: ast.Module) -> dict[str, str]:
 
 
 def _text(node: ast.expr, constants: dict[str, str]) -> str | None:
-    """The text that the expression says, where it is made of texts and names for texts; else
+    """Return the string that the expression builds from string literals and constants; else
     None.
     """
     match node:
@@ -129,7 +129,7 @@ def _text(node: ast.expr, constants: dict[str, str]) -> str | None:
 
 
 def _flags(call: ast.Call) -> int:
-    """The flags that the call names, as `re.IGNORECASE | re.ASCII`."""
+    """Return the flags of the call, such as `re.IGNORECASE | re.ASCII`."""
     arguments = [*call.args[1:], *(keyword.value for keyword in call.keywords)]
     names = {
         node.attr for one in arguments for node in ast.walk(one) if isinstance(node, ast.Attribute)

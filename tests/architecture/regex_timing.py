@@ -2,8 +2,7 @@
 tests.architecture.regex_timing`.
 
 On standard input a JSON list of [pattern, flags, method]; on standard output a JSON list of
-[number, seconds, what it was run against] of those that are slow. Runs apart, as a pattern may not
-end.
+[number, seconds, text] of the slow ones. Runs in its own process, as a pattern may not end.
 """
 
 import json
@@ -14,10 +13,10 @@ import time
 from collections.abc import Iterator
 from itertools import combinations
 
-LENGTH = 8_000  # characters: what takes the square of it takes a third of a second and more
+LENGTH = 8_000  # characters: a quadratic pattern takes a third of a second or more
 SLOW_S = 0.1  # processor time; a linear pattern takes less than ten milliseconds
-# What takes the square of it takes a sixteenth on a quarter of the text. Most patterns take far
-# less there, and are not tried on the whole.
+# A quadratic pattern takes a sixteenth of the time on a quarter of the text. Most patterns take
+# far less there, and are not tried on the whole text.
 SHORT = LENGTH // 4
 SUSPECT_S = SLOW_S / 50
 GIVEN_UP_S = 1.0
@@ -37,11 +36,11 @@ MOST_PAIRED = 9  # characters of a pattern that are tried in pairs
 
 
 class TooSlow(Exception):
-    """The alarm rang while a pattern was at work."""
+    """The alarm fired while a pattern was being matched."""
 
 
 def characters_of(pattern: str) -> list[str]:
-    """One character of each kind that the pattern mentions."""
+    """Return one character of each kind that the pattern mentions."""
     escaped = re.findall(r"\\(.)", pattern)
     plain = re.sub(r"\\.|\(\?[a-zA-Z<=!:]|\{[0-9,]*\}|[\[\]()|*+?^$]", "", pattern)
     found = [CLASSES.get(one, one) for one in escaped]
@@ -50,7 +49,7 @@ def characters_of(pattern: str) -> list[str]:
 
 
 def words_of(pattern: str) -> list[str]:
-    """Literal words in the pattern: what it needs before its repetitions begin."""
+    """Return literal words of the pattern, which it needs before its repetitions begin."""
     return re.findall(r"[A-Za-z]{2,}[:/<=]*|[<#`$*_~-]{1,3}", pattern)[:6]
 
 
@@ -73,7 +72,7 @@ def seconds(expression: re.Pattern, method: str, text: str) -> float:
             _apply(expression, method, text)
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-    except TooSlow:  # also when it rang just before it was set off
+    except TooSlow:  # also if the alarm fired just before it was cancelled
         pass
     return time.process_time() - began
 
@@ -87,7 +86,7 @@ def _apply(expression: re.Pattern, method: str, text: str) -> None:
 
 
 def slowest(pattern: str, flags: int, method: str) -> tuple[float, str]:
-    """The first slow attack; else the last one."""
+    """Return the first slow attack; else the last one."""
     expression = re.compile(pattern, flags)
     taken = 0.0
     text = ""

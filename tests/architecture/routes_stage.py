@@ -1,4 +1,4 @@
-"""Rows that the addresses name, and visits of each role at them."""
+"""Create the rows that the routes refer to, and visit the routes in each role."""
 
 import uuid
 from base64 import b64decode
@@ -47,7 +47,7 @@ STANDINGS = "arenas/<slug:project>/<int:pk>/"
 
 
 def weights_part(route: str) -> str:
-    """Which of the pages about weight versions it belongs to; empty for any other."""
+    """Return which of the pages about weight versions the route belongs to; "" for any other."""
     return next(
         (
             part
@@ -60,7 +60,7 @@ def weights_part(route: str) -> str:
 
 @pytest.fixture
 def stage(cast, run, finish, tmp_path) -> SimpleNamespace:
-    """A row of each kind that an address names, in the cast's project."""
+    """Create a row of each kind that a route refers to, in the cast's project."""
     [group] = finish(run)
     rollout = Rollout.objects.filter(group=group).first()
     base = run.weight_versions.get()
@@ -158,7 +158,7 @@ def _members(project: Project, cast) -> dict[str, object]:
 
 
 def address(stage: SimpleNamespace, route: str) -> str:
-    """Return the route with the stage's rows in its parts."""
+    """Return the route with the stage's rows in its placeholders."""
     parts = _parts(stage, route)
     route = route.replace("<slug:shape>.<slug:format>", "wide.csv")
     route = route.replace("evaluations.<slug:format>", "evaluations.csv")
@@ -200,7 +200,7 @@ def _parts(stage: SimpleNamespace, route: str) -> dict[str, object]:
 
 
 def _number(stage: SimpleNamespace, route: str) -> int:
-    """Return the id that `<int:pk>` stands for: of the last line here that fits the route."""
+    """Return the id for `<int:pk>`, from the last entry here that matches the route."""
     fits = {
         "": stage.run,
         "rollouts": stage.rollout,
@@ -240,7 +240,7 @@ def visit(cast, stage):
     def call(role: str, method: str, route: str) -> HttpResponse:
         path = "/" + address(stage, route)
         if route.endswith(("/say/", "/end/")):
-            # As the client that plays it: anybody else is refused before the role matters.
+            # Act as the client that plays it: others are refused before the role matters.
             Episode.objects.filter(pk=stage.episode.pk).update(
                 client=people[role], state=Episode.State.ENVIRONMENT
             )
@@ -252,7 +252,7 @@ def visit(cast, stage):
                 sessions[role] = client.cookies
             client.cookies = sessions[role]
         answer = send(client, method, route, path)
-        if settings.SESSION_COOKIE_NAME in answer.cookies:  # a form may end the session
+        if settings.SESSION_COOKIE_NAME in answer.cookies:  # a form can end the session
             sessions.pop(role, None)
         return answer
 

@@ -1,6 +1,4 @@
-"""Imports point down the seven floors, never up, never in a circle; torch lives in workers
-alone.
-"""
+"""Imports point down the seven floors, never up, never in a circle; only workers import torch."""
 
 import ast
 import subprocess
@@ -35,8 +33,7 @@ FLOORS = {
     "apps.dashboard": 6,
     "rftweb": 7,
 }
-# Settings, the Celery app and the logs are read by whoever needs them through Django and Celery,
-# not by import.
+# Settings, the Celery app and the logs are used through Django and Celery, not by import.
 HEAVY = {"torch", "transformers", "vllm", "trl", "accelerate", "peft", "datasets", "tokenizers"}
 
 
@@ -56,7 +53,7 @@ def modules() -> list[tuple[str, Path]]:
 
 @cache
 def imported(path: Path) -> set[str]:
-    """Every module named by an import statement, at module level or inside a function."""
+    """Yield every module of an import statement, at module level or inside a function."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -75,7 +72,7 @@ def arrows() -> set[tuple[str, str]]:
     }
 
 
-def test_every_app_stands_on_a_floor():
+def test_every_app_is_assigned_to_a_floor():
     apps = {
         f"apps.{path.name}" for path in (ROOT / "apps").iterdir() if (path / "__init__.py").exists()
     }
@@ -86,7 +83,7 @@ def test_imports_never_point_up():
     assert [(a, b) for a, b in sorted(arrows()) if FLOORS[b] > FLOORS[a]] == []
 
 
-def test_rooms_import_each_other_in_no_circle():
+def test_packages_have_no_circular_imports():
     edges = arrows()
     reached = {room: {b for a, b in edges if a == room} for room in FLOORS}
     for _ in FLOORS:
@@ -97,13 +94,13 @@ def test_rooms_import_each_other_in_no_circle():
     assert [room for room, found in reached.items() if room in found] == []
 
 
-def test_files_import_each_other_in_no_circle():
-    """Imports for type checkers alone count, too."""
+def test_files_have_no_circular_imports():
+    """Imports for type checkers only also count."""
     assert file_cycles() == 0
 
 
 @pytest.mark.parametrize("top", ["apps", "rftweb"])
-def test_heavy_libraries_are_imported_by_workers_alone(top):
+def test_heavy_libraries_are_imported_only_by_workers(top):
     guilty = [
         (name, module)
         for name, path in modules()
@@ -114,8 +111,8 @@ def test_heavy_libraries_are_imported_by_workers_alone(top):
     assert guilty == []
 
 
-def test_engines_know_no_django():
-    """Of our own they know two modules without Django: the sealed folder's manifest, and seeds."""
+def test_engines_do_not_import_django():
+    """They may import two modules of ours without Django: the folder manifest, and seeds."""
     known = ("apps.policies.manifest", "apps.tasksets.selection.chance")
     guilty = [
         (path, module)
@@ -138,8 +135,8 @@ def test_the_asgi_application_loads_no_torch():
     assert done.stdout.strip() == "[] []", done.stderr
 
 
-def test_what_a_worker_imports_before_it_forks_loads_no_torch():
-    """CUDA cannot be used in a process whose parent has begun to."""
+def test_modules_imported_before_a_worker_forks_load_no_torch():
+    """CUDA cannot be used in a process whose parent has used it."""
     loaded = f"sorted({HEAVY!r} & set(sys.modules))"
     code = (
         "import sys; from rftweb.celery import app; app.loader.import_default_modules(); "

@@ -1,4 +1,4 @@
-"""Rows are locked by apps.accounts.locking alone, and never in a way that blocks foreign keys."""
+"""Only apps.accounts.locking locks rows, and never in a way that blocks foreign keys."""
 
 import ast
 import re
@@ -11,19 +11,19 @@ from tests.architecture.test_imports import ROOT, modules
 THE_HELPER = ROOT / "apps" / "accounts" / "locking.py"
 CONCERNED = re.compile(r"select_for_update|update_or_create|\bFOR\s+UPDATE\b", re.I)
 BLOCKS_KEYS = re.compile(r"\bFOR\s+UPDATE\b", re.I)
-# They lock with a bare FOR UPDATE. Allowed where no foreign key points at the table.
+# These lock with a plain FOR UPDATE, which is allowed if no foreign key references the table.
 UPDATE_OR_CREATE = {"Adjudication", "Acknowledgement", "ChartView", "Prices"}
 
 
 @cache
 def parsed() -> list[tuple[str, ast.Module]]:
-    """Of the modules that name what is looked for here; most do not, and parsing takes seconds."""
+    """Parse only the modules that contain the searched names, as parsing all takes seconds."""
     files = [(name, path.read_text()) for name, path in modules() if path != THE_HELPER]
     return [(name, ast.parse(text)) for name, text in files if CONCERNED.search(text)]
 
 
 def docstrings(tree: ast.Module) -> set[int]:
-    """Ids of the nodes that are docstrings."""
+    """Return the ids of the nodes that are docstrings."""
     owners = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     bodies = [node.body for node in ast.walk(tree) if isinstance(node, owners) and node.body]
     return {id(body[0].value) for body in bodies if isinstance(body[0], ast.Expr)}
@@ -50,7 +50,7 @@ def test_raw_sql_locks_rows_without_blocking_foreign_keys():
     assert guilty == []
 
 
-def test_update_or_create_is_used_where_no_foreign_key_points():
+def test_update_or_create_is_used_only_for_models_without_referencing_keys():
     from django.apps import apps
 
     models = {model.__name__: model for model in apps.get_models()}
@@ -71,5 +71,5 @@ def test_update_or_create_is_used_where_no_foreign_key_points():
     ("sql", "blocks"),
     [("SELECT 1 FOR UPDATE", True), ("SELECT 1 FOR NO KEY UPDATE OF s SKIP LOCKED", False)],
 )
-def test_the_pattern_tells_the_two_locks_apart(sql, blocks):
+def test_pattern_distinguishes_the_two_locks(sql, blocks):
     assert bool(BLOCKS_KEYS.search(sql)) is blocks

@@ -1,5 +1,5 @@
-"""Keys of a whole page have one listener: what it leaves to dialogs, menus and texts then holds for
-every page.
+"""Keys of a whole page have one listener, so its exceptions for dialogs, menus and text fields
+hold for every page.
 """
 
 import re
@@ -11,7 +11,7 @@ WHOLE_PAGE = re.compile(
 )
 
 
-def test_only_one_script_listens_for_keys_of_the_whole_page():
+def test_only_one_script_listens_for_keys_on_the_whole_page():
     listening = [
         path.relative_to(SCRIPTS).as_posix()
         for path in SCRIPTS.rglob("*.js")

@@ -1,4 +1,4 @@
-"""Ratings enter in one way: `apps.feedback.ratings.intake` alone writes their rows."""
+"""Only `apps.feedback.ratings.intake` writes the rows of ratings."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ MAKES = {"create", "bulk_create", "get_or_create", "update_or_create"}
 
 
 def rating_writes(source: str) -> list[int]:
-    """Lines that create a rating, or write to its table in SQL."""
+    """Return the lines that create a rating, or write to its table in SQL."""
     tree = ast.parse(source)
     texts = docstrings(tree)
     found = [
@@ -34,7 +34,7 @@ def rating_writes(source: str) -> list[int]:
     return found
 
 
-def test_ratings_are_written_by_the_intake_alone():
+def test_only_the_intake_writes_ratings():
     guilty = {name for name, path in modules() if rating_writes(path.read_text())}
     assert guilty == {INTAKE, COPIES}
 
@@ -49,7 +49,7 @@ def test_ratings_are_written_by_the_intake_alone():
         "SQL = 'UPDATE feedback_rating t SET item_id = 1'",
     ],
 )
-def test_each_way_to_write_a_rating_is_seen(source):
+def test_each_way_to_write_a_rating_is_detected(source):
     assert rating_writes(source) == [1]
 
 

@@ -1,4 +1,4 @@
-"""No regular expression of ours takes more than linear time on long runs of its own characters."""
+"""No regular expression of ours takes more than linear time on long runs of its characters."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 from tests.architecture.regex_sources import ROOT, Expression, expressions
 from tests.architecture.regex_timing import SLOW_S, slowest
 
-# What is applied to short texts of ours alone, by place and why. Nothing from outside may be here.
+# Patterns applied only to short texts of ours, by location and reason; never to external input.
 BOUNDED: dict[str, str] = {}
 
 
@@ -38,7 +38,7 @@ def test_all_regular_expressions_are_collected():
         assert any(place.startswith(known) for place in places), known
 
 
-# The last five were ours.
+# The last five were in our source.
 SLOW = [
     (r"(a+)+$", "search"),
     (r"\s+$", "search"),
@@ -53,16 +53,16 @@ SLOW = [
 
 
 @pytest.mark.slow
-def test_what_is_slow_is_found():
+def test_slow_patterns_are_found():
     asked = [Expression(pattern, pattern, 0, method) for pattern, method in SLOW]
     assert len(slow_ones(asked)) == len(SLOW)
 
 
-def test_what_is_linear_is_not_found():
+def test_linear_pattern_is_not_reported():
     assert slowest(r"\A[a-z0-9]+(-[a-z0-9]+)*\Z", 0, "search")[0] < SLOW_S
 
 
 @pytest.mark.slow
-def test_none_of_ours_is_slow():
+def test_no_regular_expression_of_the_product_is_slow():
     asked = [one for one in expressions() if one.place.rpartition(":")[0] not in BOUNDED]
     assert slow_ones(asked) == []

@@ -1,6 +1,6 @@
-"""Every address × every role: who is let in.
+"""Every route × every role: who has access.
 
-An address that is not in the table fails, so nobody forgets one.
+A route that is missing from the table fails the test.
 """
 
 from collections.abc import Iterator
@@ -24,24 +24,24 @@ from tests.architecture.routes_stage import (  # noqa: F401  (fixtures)
     visit,
 )
 
-# What each role in turn meets. "in": let in, though the answer may argue (a redirect, 400, 409,
-# 422).
+# The outcome for each role in turn. "in": has access, also if the response is a redirect, 400,
+# 409 or 422.
 CLOSED = ("no such method",) * len(ROLES)
 REFUSED = ("login", "absent", "forbidden", "unknown")
 OPEN = ("in", "in", "in", "in", "in")
 PERSON = ("login", "in", "in", "in", "in")
 MEMBER = ("login", "absent", "in", "in", "in")
 STEERER = ("login", "absent", "forbidden", "in", "in")
-OWNER = STEERER  # the cast has no researcher; tests of projects see that one refused
-MAKER = ("login", "forbidden", "forbidden", "in", "in")  # of things in a project of theirs
-TO_LOGIN = ("login", "login", "login", "login", "login")  # closed: leads to the login page
+OWNER = STEERER  # the cast has no researcher; tests of projects check that one is refused
+MAKER = ("login", "forbidden", "forbidden", "in", "in")  # for objects in a project of theirs
+TO_LOGIN = ("login", "login", "login", "login", "login")  # closed: redirects to the login page
 SECOND_FACTOR = ("login", "absent", "absent", "absent", "absent")  # for those who have one
-# Of a version whose folder is not there; tests of weights see who is let in where it is.
+# For a version without a folder; tests of weights check the access to one with a folder.
 NO_FOLDER = ("login", "absent", "absent", "absent", "absent")
 NO_ADAPTER = ("login", "absent", "forbidden", "absent", "absent")
-NO_VERSIONS = NO_ADAPTER  # tests of the page see who is let in with the numbers of two
+NO_VERSIONS = NO_ADAPTER  # tests of the page check the access with two ids
 AUTHOR = ("login", "absent", "in", "absent", "absent")  # of a rating of the rater's
-NO_DRY_START = NO_ADAPTER  # tests of new runs see who is let in where the run is one
+NO_DRY_START = NO_ADAPTER  # tests of new runs check the access to a dry start
 NO_TRIAL = NO_ADAPTER
 NOWHERE = ("absent", "absent", "absent", "absent", "absent")
 API_PERSON = ("unknown", "in", "in", "in", "in")
@@ -54,7 +54,7 @@ API_PLAYER = (
     "forbidden",
     "forbidden",
     "forbidden",
-)  # nobody here plays the episode
+)  # no user here plays the episode
 API_NOT_TAKEN = ("unknown", "absent", "absent", "absent", "absent")  # its turn was not taken
 KEYED = ("unknown", "unknown", "unknown", "unknown", "unknown")
 AGENT_ADDRESSES = (
@@ -83,7 +83,7 @@ TABLE = {
     "accounts/email/": {"GET": TO_LOGIN, "POST": TO_LOGIN},
     "accounts/social/signup/": {"GET": TO_LOGIN, "POST": TO_LOGIN},
     "accounts/social/": {"GET": TO_LOGIN, "POST": TO_LOGIN},
-    # No provider is set up here; tests of OpenID Connect see who is let in where one is.
+    # No provider is configured here; tests of OpenID Connect check the access with one.
     "accounts/oidc/<slug:provider_id>/login/": {"GET": None, "POST": NOWHERE},
     "accounts/oidc/<slug:provider_id>/login/callback/": {"GET": NOWHERE, "POST": None},
     "accounts/reauthenticate/": {"GET": PERSON, "POST": PERSON},
@@ -170,8 +170,8 @@ TABLE = {
     "api/v1/episodes/<int:pk>/turns/<int:number>/": {"GET": API_NOT_TAKEN, "POST": None},
     "api/v1/episodes/<int:pk>/result/": {"GET": None, "POST": API_PLAYER},
     "api/v1/rewards/": {"GET": None, "POST": API_PERSON},
-    "api/v1/": {"GET": NOWHERE, "POST": NOWHERE},  # whatever no other REST address matches
-    # For machines that hold the installation's secret; no person is let in.
+    "api/v1/": {"GET": NOWHERE, "POST": NOWHERE},  # any path that no other REST route matches
+    # For machines with the installation's secret; users have no access.
     "weight-files/": {"GET": KEYED, "POST": None},
     "weight-files/policies/<int:pk>/<slug:fingerprint>/<str:name>": {"GET": KEYED, "POST": None},
     "weight-files/versions/<int:pk>/<slug:fingerprint>/<str:name>": {"GET": KEYED, "POST": None},
@@ -200,10 +200,10 @@ TABLE = {
     STANDINGS: {"GET": MEMBER, "POST": None},
     STANDINGS + "votes.csv": {"GET": STEERER, "POST": None},
     STANDINGS + "<slug:verb>/": {"GET": None, "POST": STEERER},
-    # With a key of a run alone, whoever is signed in (tests/environments/agents).
+    # Only with a key of a run, whoever is signed in (tests/environments/agents).
     **{f"v1/{address}": {"GET": KEYED, "POST": KEYED} for address in AGENT_ADDRESSES},
-    # Likewise, with a token for that environment (tests/environments/openenv); whether the server
-    # answers, anybody may ask.
+    # Likewise, with a token for that environment (tests/environments/openenv); anybody may check
+    # whether the server responds.
     **{
         named + address: {"GET": KEYED, "POST": KEYED}
         for named in OPENENV
@@ -236,7 +236,7 @@ TABLE = {
     "runs/new-check/": {"GET": None, "POST": MAKER},
     "runs/new-tried/<slug:project>/<slug:slug>/": {"GET": NO_DRY_START, "POST": None},
     "runs/now/": {"GET": PERSON, "POST": None},
-    "runs/act/": {"GET": None, "POST": PERSON},  # 400: the form says what, and whom it concerns
+    "runs/act/": {"GET": None, "POST": PERSON},  # 400: the form contains the action and its target
     RUN: {"GET": MEMBER, "POST": None},
     RUN + "delete/": {"GET": OWNER, "POST": OWNER},
     "run-deletions/<int:pk>/": {"GET": MEMBER, "POST": None},
@@ -267,7 +267,7 @@ TABLE = {
     "logs/<int:pk>/": {
         "GET": ("login", "absent", "absent", "in", "in"),
         "POST": None,
-    },  # who judges blind reads no line
+    },  # a blind rater reads no line
     "workers/": {"GET": PERSON, "POST": None},
     "workers/now/": {"GET": PERSON, "POST": None},
     "workers/<int:pk>/": {"GET": PERSON, "POST": None},
@@ -354,9 +354,9 @@ TABLE = {
     RUN + "rescorings/<int:pk>/now/": {"GET": STEERER, "POST": None},
     RUN + "rescorings/<int:pk>/stop/": {"GET": None, "POST": STEERER},
     RUN + "rollouts/": {"GET": MEMBER, "POST": None},
-    RUN + "rollouts/rewards/": {"GET": STEERER, "POST": None},  # who judges blind learns no reward
-    # What is done about rollouts begins with which: none is named here.
-    RUN + "rollouts/act/": {"GET": None, "POST": STEERER},  # 400: the form says what
+    RUN + "rollouts/rewards/": {"GET": STEERER, "POST": None},  # a blind rater sees no reward
+    # Actions on rollouts need their ids; none is given here.
+    RUN + "rollouts/act/": {"GET": None, "POST": STEERER},  # 400: the form contains the action
     RUN + "groups/<int:pk>/": {"GET": MEMBER, "POST": None},
     RUN + "weights/": {"GET": MEMBER, "POST": None},
     RUN + "weights/compare/behaviour/": {"GET": NO_VERSIONS, "POST": NO_VERSIONS},
@@ -403,7 +403,7 @@ TABLE = {
     BENCH + "trials/<int:pk>/now/": {"GET": STEERER, "POST": None},
     BENCH + "trials/<int:pk>/keep/": {
         "GET": None,
-        "POST": ("login", "absent", "forbidden", "absent", "absent"),  # nothing is scored here
+        "POST": ("login", "absent", "forbidden", "absent", "absent"),  # no scores exist here
     },
     BENCH + "cases/": {"GET": STEERER, "POST": STEERER},
     BENCH + "cases/now/": {"GET": STEERER, "POST": None},
@@ -432,7 +432,7 @@ TABLE = {
     "models/<slug:project>/<slug:slug>/delete/": {"GET": None, "POST": STEERER},
     "models/<slug:project>/<slug:slug>/prompt/": {"GET": None, "POST": STEERER},
     "models/<slug:project>/<slug:slug>/prompt/now/": {"GET": STEERER, "POST": None},
-    # Where one has tried no prompt there is nothing to stop.
+    # Without a tried prompt there is nothing to stop.
     "models/<slug:project>/<slug:slug>/prompt/stop/": {"GET": None, "POST": NO_TRIAL},
     "models/<slug:project>/<slug:slug>/preview/": {"GET": None, "POST": STEERER},
     "models/<slug:project>/<slug:slug>/preview/now/": {"GET": STEERER, "POST": None},
@@ -451,7 +451,7 @@ TABLE = {
     PROJECT + "invitations/<int:pk>/revoke/": {"GET": None, "POST": OWNER},
     PROJECT + "invitations/<int:pk>/mail/": {
         "GET": None,
-        "POST": ("login", "absent", "forbidden", "absent", "absent"),  # it was not sent by mail
+        "POST": ("login", "absent", "forbidden", "absent", "absent"),  # it was not sent by e-mail
     },
     "invitations/<str:secret>/": {"GET": OPEN, "POST": OPEN},
     "settings/": {"GET": PERSON, "POST": None},
@@ -466,7 +466,7 @@ TABLE = {
 
 
 def routes(patterns: list | None = None, prefix: str = "") -> Iterator[str]:
-    """Every route of the URL configuration, as it is spelled there."""
+    """Return every route of the URL configuration, as it is written there."""
     for pattern in get_resolver().url_patterns if patterns is None else patterns:
         route = prefix + str(pattern.pattern)
         if isinstance(pattern, URLPattern):
@@ -480,7 +480,7 @@ ADMIN = sorted(route for route in routes() if route.startswith("admin/"))
 
 
 def meeting(answer: HttpResponse) -> str:
-    """What the person met, in the table's words."""
+    """Return the outcome of a visit, in the words of the table."""
     if answer.status_code in (301, 302) and answer["Location"].startswith(
         ("/accounts/login/", "/admin/login/")
     ):
@@ -490,13 +490,13 @@ def meeting(answer: HttpResponse) -> str:
     )
 
 
-def test_every_address_is_in_the_table_and_the_table_names_no_other():
+def test_table_lists_exactly_the_existing_routes():
     assert set(TABLE) ^ (set(routes()) - set(ADMIN)) == set()
 
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_each_role_is_let_in_where_it_belongs_and_nowhere_else(visit, role, method):
+def test_each_role_can_open_only_its_routes(visit, role, method):
     met = {route: meeting(visit(role, method, route)) for route in TABLE}
     expected = {
         route: methods[method][ROLES.index(role)]
@@ -508,7 +508,7 @@ def test_each_role_is_let_in_where_it_belongs_and_nowhere_else(visit, role, meth
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "TRACE", "PROPFIND"])
-def test_no_address_takes_another_method_unless_the_table_says_so(visit, method):
+def test_routes_refuse_methods_that_are_not_in_the_table(visit, method):
     met = {(role, route): meeting(visit(role, method, route)) for route in TABLE for role in ROLES}
     expected = {
         (role, route): words
@@ -520,13 +520,13 @@ def test_no_address_takes_another_method_unless_the_table_says_so(visit, method)
 
 
 @pytest.mark.parametrize("role", ROLES[:3])
-def test_what_is_closed_to_get_is_closed_to_head(visit, role):
+def test_routes_closed_to_get_are_closed_to_head(visit, role):
     expected = {route: (m["GET"] or CLOSED)[ROLES.index(role)] for route, m in TABLE.items()}
     closed = [route for route in TABLE if expected[route] in REFUSED]
     assert [route for route in closed if meeting(visit(role, "HEAD", route)) == "in"] == []
 
 
-def test_options_tells_a_stranger_no_more_than_the_methods(visit):
+def test_options_shows_a_stranger_only_the_methods(visit):
     answers = {route: visit("stranger", "OPTIONS", route) for route in TABLE}
     closed = [route for route, methods in TABLE.items() if "absent" in (methods["GET"] or CLOSED)]
     told = [route for route in closed if answers[route].status_code == 200]
@@ -534,12 +534,12 @@ def test_options_tells_a_stranger_no_more_than_the_methods(visit):
 
 
 def agrees(met: str, expected: str) -> bool:
-    """Compare; where no method is expected, being refused for another reason is as good."""
+    """Compare outcomes; where no method is expected, any refusal is accepted."""
     return met != "in" if expected == "no such method" else met == expected
 
 
 @pytest.mark.parametrize("role", ROLES[:-1])
-def test_the_admin_is_for_staff_alone(visit, role):
+def test_admin_pages_are_open_to_staff_only(visit, role):
     met = {
         route: meeting(visit(role, "GET", route.replace("<path:object_id>", "1")))
         for route in ADMIN
@@ -548,7 +548,7 @@ def test_the_admin_is_for_staff_alone(visit, role):
     assert {route for route, words in met.items() if words == "in"} <= OPEN_IN_THE_ADMIN
 
 
-def test_a_form_without_its_csrf_token_changes_nothing(cast, run):
+def test_form_without_a_csrf_token_is_refused(cast, run):
     client = Client(enforce_csrf_checks=True)
     client.force_login(cast.alice)
     changing = [
@@ -561,7 +561,7 @@ def test_a_form_without_its_csrf_token_changes_nothing(cast, run):
     )
 
 
-def test_rest_with_a_browsers_cookie_needs_the_csrf_token_too(cast, run):
+def test_rest_with_a_session_cookie_requires_a_csrf_token(cast, run):
     client = Client(enforce_csrf_checks=True)
     client.force_login(cast.alice)
     assert (

@@ -1,4 +1,4 @@
-"""Formatted templates show what they did before they were formatted.
+"""Formatting templates does not change what they show.
 
 No services. A second of one core.
 """
@@ -22,7 +22,7 @@ INLINE = frozenset(("pre", "textarea", "span", "a", "b", "bdi", "code", "small",
 
 
 def list_selectors() -> Iterator[tuple[frozenset[str], frozenset[str]]]:
-    """Yield (classes of the element, classes around it) of each rule that keeps white space."""
+    """Yield (classes of the element, classes around it) of each rule that preserves white space."""
     for style in STYLES:
         text = re.sub(r"/\*.*?\*/", "", style.read_text(encoding="utf-8"), flags=re.DOTALL)
         for selectors, declarations in RULE.findall(text):
@@ -38,7 +38,7 @@ SELECTORS = sorted(set(list_selectors()), key=repr)
 
 
 def list_padded(path: Path) -> list[str]:
-    """Return the elements of a template whose kept white space would be shown before their text."""
+    """Return the elements of a template that would show preserved white space before their text."""
     text = path.read_text(encoding="utf-8")
     padded = []
     for tag, attributes, has_space in OPENING.findall(text):
@@ -58,17 +58,17 @@ def _has_class(text: str, name: str) -> bool:
     return re.search(rf'class="[^"]*(?<![\w-]){name}(?![\w-])', text) is not None
 
 
-def test_rules_that_keep_white_space_are_found():
+def test_rules_that_preserve_white_space_are_found():
     assert (frozenset({"tokens"}), frozenset()) in SELECTORS
     assert (frozenset({"words"}), frozenset({"move"})) in SELECTORS
 
 
-def test_an_element_that_was_broken_into_lines_is_found(tmp_path):
+def test_element_broken_into_lines_is_found(tmp_path):
     page = tmp_path / "page.html"
     page.write_text('<p class="tokens">\n  {{ text }}\n</p>', encoding="utf-8")
     assert list_padded(page) == ["<p class='tokens'>"]
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_white_space_is_added_to_text_that_keeps_it(path):
+def test_templates_add_no_white_space_to_text_that_preserves_it(path):
     assert list_padded(path) == []

@@ -1,6 +1,6 @@
-"""A real web process on the test's database, and Chromium before it.
+"""A real web process on the test's database, and Chromium that visits it.
 
-What the browser complains of fails the test.
+Errors in the browser's console fail the test.
 """
 
 import http.client
@@ -31,15 +31,15 @@ from tests.seeding import people_of
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-START_S = 180  # of a web process: six on an idle machine
-PATIENCE_MS = 60_000  # for what a page shall show
+START_S = 180  # for the start of a web process: six on an idle machine
+PATIENCE_MS = 60_000  # for the expected state of a page
 DESKTOP = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
 
 
 @dataclass
 class Visit:
-    """One person's browser window, and everything it complained of or fetched."""
+    """A user's browser window, with everything it reported or fetched."""
 
     page: Page
     site: str
@@ -65,7 +65,7 @@ class Visit:
             self.page.keyboard.press(key)
 
     def log_in(self, name: str, password: str = PASSWORD) -> None:
-        """Log in by keyboard on the page that asks for it."""
+        """Log in by keyboard on the login page."""
         self.page.focus("#id_login")
         self.page.keyboard.type(name)
         self.press("Tab")
@@ -74,18 +74,18 @@ class Visit:
         self.page.wait_for_url(lambda url: "/login/" not in url)
 
     def picture(self, name: str) -> None:
-        """Save a picture for looking at, where PICTURES names a folder."""
+        """Save a screenshot if PICTURES is set to a folder."""
         if folder := os.environ.get("PICTURES"):
             self.page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
 
     def has_overflow(self) -> bool:
-        """Tell whether the page is wider than its window."""
+        """Return whether the page is wider than its window."""
         return self.page.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
 @pytest.fixture(scope="session")
 def site(django_db_setup, django_db_blocker) -> Iterator[str]:
-    """uvicorn in a process of its own on the test database; its address."""
+    """Run uvicorn in its own process on the test database; yield its address."""
     with django_db_blocker.unblock():
         url = _url_of(connection.settings_dict)
     keeper, port = kept_port()
@@ -118,7 +118,7 @@ def site(django_db_setup, django_db_blocker) -> Iterator[str]:
 
 
 def _url_of(database: dict) -> str:
-    """The test database's address, whether it listens on a port or on a socket in a folder."""
+    """Return the test database's URL, whether it listens on a port or on a socket in a folder."""
     host = database["HOST"] or "127.0.0.1"
     port = database["PORT"] or 5432
     account = (
@@ -154,7 +154,7 @@ def _wait_a_tick(process: subprocess.Popen) -> bool:
 
 @contextmanager
 def launched() -> Iterator[Browser]:
-    """Debian's Chromium, or the one Playwright brought.
+    """Start Debian's Chromium, or the one that Playwright installed.
 
     Playwright keeps an event loop running in the test's thread for as long as it lives: no
     asynchronous test can run beside it, and Django's guard, which takes every query for a mistake,
@@ -171,7 +171,7 @@ def launched() -> Iterator[Browser]:
 
 
 class SharedChromium:
-    """One Chromium for all files of this folder: a start costs more than many a test."""
+    """One Chromium for all files of this folder, as a start costs more than most tests."""
 
     def __init__(self) -> None:
         self.current: Browser | None = None
@@ -206,13 +206,13 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.fixture
 def contexts() -> list[BrowserContext]:
-    """What the test has opened in Chromium."""
+    """Collect the contexts that the test opens in Chromium."""
     return []
 
 
 @pytest.fixture
 def eventually(contexts: list[BrowserContext]) -> Callable[..., object]:
-    """As the fixture of all tests, and Playwright delivers meanwhile what the pages say and ask.
+    """Wait like the general fixture, and let Playwright deliver events of the pages meanwhile.
 
     It does so only while one of its calls runs: a request that a test notes or answers would
     otherwise never arrive.
@@ -241,10 +241,10 @@ def _let_pages_speak(contexts: list[BrowserContext]) -> None:
 def visit(
     transactional_db, site: str, chromium: Browser, contexts: list[BrowserContext]
 ) -> Iterator[Callable[..., Visit]]:
-    """`visit(user)` opens a window in which that person is signed in; `visit(None)` one in which
-    nobody is.
+    """Return `visit(user)`, which opens a window with that user signed in; `visit(None)` opens an
+    anonymous one.
 
-    `scripts=False`: in one that runs none.
+    With `scripts=False` the window runs no scripts.
     """
 
     def begin(
@@ -279,8 +279,8 @@ def visit(
 
 
 def _wait_until_quiet() -> None:
-    """Until the web process has answered what pages said in leaving: emptying the tables meanwhile
-    would deadlock with it.
+    """Wait until the web process has answered the last requests of closed pages: emptying the
+    tables meanwhile would deadlock with it.
     """
     busy = """SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()
@@ -297,7 +297,7 @@ def _wait_until_quiet() -> None:
 
 @pytest.fixture
 def may_log_in(transactional_db) -> Callable[..., None]:
-    """`may_log_in(user)` gives that person PASSWORD, so that they can log in by form."""
+    """Return `may_log_in(user)`, which sets PASSWORD, so that the user can log in by form."""
 
     def give(user: User) -> None:
         User.objects.filter(pk=user.pk).update(password=hashed())
@@ -307,10 +307,10 @@ def may_log_in(transactional_db) -> Callable[..., None]:
 
 @pytest.fixture
 def seeded(transactional_db, kept_run: Kept) -> dict:
-    """A tone run at step 3 and its cast, committed, so that the web process sees it."""
+    """Return a tone run at step 3 and its cast, committed, so that the web process sees it."""
     kept_run.put_back()
     run = Run.objects.get()
-    with redis.Redis.from_url(settings.REDIS_URL) as client:  # its ids are those of the last test's
+    with redis.Redis.from_url(settings.REDIS_URL) as client:  # its ids equal those of the last test
         client.delete(
             topic_key(run.topic_id), *map(rollout_key, run.rollouts.values_list("pk", flat=True))
         )

@@ -1,8 +1,8 @@
-"""The pages of the run desk, for tests that walk along them."""
+"""The pages of the run desk, for tests that visit them all."""
 
 from django.urls import reverse
 
-# Of a run, for who steers it.
+# Pages of a run, for users who steer it.
 DESK = (
     "run-evaluations",
     "run-settings",
@@ -20,7 +20,7 @@ DESK = (
 
 
 def of_the_desk(run) -> list[str]:
-    """The pages from which a run is watched and acted on, and those over all runs."""
+    """Return the pages on which a run is watched and steered, and those of all runs."""
     newest = [
         reverse(name, args=["lab", run.slug, run.published_version])
         for name in ("run-weight", "run-weight-chat")

@@ -1,4 +1,4 @@
-"""A finger on a page in Chromium."""
+"""Touch gestures on a page in Chromium."""
 
 from playwright.sync_api import Page
 
@@ -6,9 +6,7 @@ from playwright.sync_api import Page
 def touch(
     page: Page, selector: str, since: tuple[float, float], until: tuple[float, float]
 ) -> None:
-    """Down on the first of these, across it and up again: from and to these parts of its width and
-    height.
-    """
+    """Swipe across the first match, from and to these fractions of its width and height."""
     place = page.locator(selector).first
     place.scroll_into_view_if_needed()
     box = place.bounding_box()

@@ -20,7 +20,7 @@ STATES = {"begins": "created", "rests": "paused", "halted": "stopped", "through"
 
 
 def furnish(run: Run, owner: User) -> None:
-    """Add to the seeded run's project what its pages can show."""
+    """Add rows to the seeded run's project for everything that its pages can show."""
     play(run)
     others = [_beside(run, slug, state) for slug, state in STATES.items()]
     replies = list(
@@ -72,7 +72,7 @@ def _beside(run: Run, slug: str, state: str) -> Run:
 
 
 def _try_scorer(run: Run, owner: User) -> None:
-    """A trial of the test bench that is done, and a case that does not hold."""
+    """Create a finished trial of the test bench, and a case of the regression set that fails."""
     verdict = {
         "value": 0.0,
         "reason": "another answer",

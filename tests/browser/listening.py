@@ -1,4 +1,4 @@
-"""A page as a screen reader tells it: the browser's accessibility tree, and keys to move in it."""
+"""A page as a screen reader reads it: the browser's accessibility tree, and keys to move in it."""
 
 import re
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-MOST_TABS = 400  # between two places of one page
+MOST_TABS = 400  # between two positions on one page
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Heard:
 
 
 class Listener:
-    """Somebody who works by ear and keyboard: no pointer, no look at the page."""
+    """A user with a screen reader and a keyboard, without a pointer or a view of the page."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -37,13 +37,13 @@ class Listener:
         self.wire.send("Accessibility.enable")
 
     def focused(self) -> Heard:
-        """What has the focus."""
+        """Return the focused element."""
         asked = self.wire.send("Runtime.evaluate", {"expression": "document.activeElement"})
         which = {"objectId": asked["result"]["objectId"], "fetchRelatives": False}
         return _heard(self.wire.send("Accessibility.getPartialAXTree", which)["nodes"][0])
 
     def everything(self) -> list[Heard]:
-        """What is told of the page, from its beginning to its end."""
+        """Return everything that is announced of the page, from beginning to end."""
         nodes = self.wire.send("Accessibility.getFullAXTree")["nodes"]
         return [_heard(node) for node in nodes if not node["ignored"]]
 
@@ -51,7 +51,7 @@ class Listener:
         return [heard for heard in self.everything() if heard.role == role]
 
     def go_to(self, role: str, name: str, key: str = "Tab") -> Heard:
-        """Press Tab until something of this role has the focus whose name matches."""
+        """Press Tab until an element with this role and a matching name has the focus."""
         met = []
         for _ in range(MOST_TABS):
             self.page.keyboard.press(key)

@@ -1,6 +1,4 @@
-"""Runs that ask people by a given form, with replies worth reading, and what the rating page holds
-of them.
-"""
+"""Runs that ask raters by a given form, with readable replies, and the items on the rating page."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -49,7 +47,7 @@ RUBRIC = (
 
 @dataclass
 class Asking:
-    """A run that asks, and its cast."""
+    """A run that asks raters, and its cast."""
 
     run: Run
     people: dict[str, Any]
@@ -70,7 +68,7 @@ def asking(
     slug: str = "tone-7",
     **people: object,
 ) -> Asking:
-    """A running run whose groups all wait for people, who decide by this form."""
+    """Create a running run whose groups all wait for ratings by this form."""
     project, cast = _stage("", 40, None)
     asked = {"form": form, "per_group": size, "deadline_s": 3600, **people}
     if form == "rubric":
@@ -133,8 +131,8 @@ def _outcome(rollout: Rollout, form: str, text: str) -> Outcome:
 
 
 def close_held() -> None:
-    """Close the slots that a closed window still holds: a person may hold only three at a time.
+    """Close the slots that a closed window still holds: a rater can hold only three at a time.
 
-    A window that is closed at once does not always get to release them.
+    A window that is closed at once does not always release them.
     """
     Slot.objects.filter(state=Slot.State.HELD).update(state=Slot.State.CLOSED)

@@ -1,5 +1,5 @@
-"""A rollout as the browser meets it: chunks in Redis, interventions answered in their
-rows, as the explorer does both.
+"""A streamed rollout as the browser sees it: like the explorer, it writes chunks to Redis and
+answers interventions in their rows.
 """
 
 import threading
@@ -17,7 +17,7 @@ from tests.conftest import tokens_of
 class Speaker:
     """One rollout of the run's group that is being sampled.
 
-    Tests speak while `obeying` does in its thread: one at a time.
+    A test and the thread of `obeying` both write, but only one at a time.
     """
 
     def __init__(self, run, text: str = "") -> None:
@@ -34,7 +34,7 @@ class Speaker:
         self.say(text)
 
     def say(self, text: str) -> None:
-        """Word by word, a token each; probable and improbable ones in turn."""
+        """Stream word by word, one token each, with alternating high and low probability."""
         with self.speaking:
             for word in text.split(" ") if text else []:
                 piece = f"{word} "
@@ -50,7 +50,7 @@ class Speaker:
             self.writer.flush(at_once=True)
 
     def edit(self, text: str, by: str) -> None:
-        """The turn reads so from now on: what is common with what was said is kept."""
+        """Replace the text of the turn; the common beginning is kept."""
         keep = next(
             (n for n, (a, b) in enumerate(zip(self.text, text, strict=False)) if a != b),
             min(len(self.text), len(text)),
@@ -71,7 +71,7 @@ class Speaker:
         self.writer.flush(at_once=True)
 
     def obey(self, refusing: str = "") -> None:
-        """One look at what is asked, as the explorer's turn takes it."""
+        """Handle the requested interventions once, as the explorer does in a turn."""
         for intervention in list_pending_interventions([self.rollout.pk]):
             if refusing and intervention.kind != Intervention.Kind.HOLD:
                 refuse_intervention(intervention, refusing)
@@ -95,7 +95,7 @@ class Speaker:
 
 @contextmanager
 def obeying(speaker: Speaker, refusing: str = ""):
-    """Acts are answered while the block runs, from a thread of its own."""
+    """Answer interventions in another thread while the block runs."""
     over = threading.Event()
 
     def listen() -> None:

@@ -1,6 +1,4 @@
-"""The administration works under its Content-Security-Policy: its scripts run, and nothing is
-refused.
-"""
+"""The admin site works under its CSP: its scripts run, and nothing is blocked."""
 
 import pytest
 
@@ -12,7 +10,7 @@ PAGES = ("/admin/", "/admin/accounts/user/", "/admin/accounts/user/add/", "/admi
 
 
 @pytest.mark.parametrize("viewport", [None, PHONE], ids=["desktop", "phone"])
-def test_its_pages_open_without_a_complaint(visit, seeded, viewport):
+def test_admin_pages_open_without_browser_errors(visit, seeded, viewport):
     root = User.objects.create(username="root", is_staff=True, is_superuser=True)
     window = visit(root, **({"viewport": viewport} if viewport else {}))
     for address in PAGES:

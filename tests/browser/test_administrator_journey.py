@@ -17,7 +17,7 @@ PERIOD_S = 30  # of a code
 
 
 def save(page) -> None:
-    """Save the form of the administration and wait for its list."""
+    """Save the form of the admin site and wait for its list."""
     page.locator("button[name=_save], input[name=_save]").first.click()
     page.wait_for_selector("text=was added successfully")
 
@@ -67,7 +67,7 @@ def test_an_administrator_sets_up_a_fresh_site(visit, may_log_in, transactional_
 def set_up_second_factor(window, page) -> None:
     page.get_by_role("link", name="Two-factor authentication").click()
     page.locator("a[href*='totp/activate']").first.click()
-    page.fill("#id_password", PASSWORD)  # it is asked for again
+    page.fill("#id_password", PASSWORD)  # it is required again
     window.press("Enter")
     secret = page.locator("#authenticator_secret").input_value()
     activate = page.url

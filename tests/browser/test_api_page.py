@@ -1,4 +1,4 @@
-"""The page of the REST interface: drawn from here alone, and what is tried there is done."""
+"""The page of the REST interface loads only local files, and executes the calls tried on it."""
 
 import pytest
 from django.urls import reverse
@@ -9,7 +9,7 @@ from tests.keeping import elsewhere
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-def test_a_signed_in_person_tries_a_call_and_it_is_done(visit, seeded):
+def test_signed_in_user_can_execute_a_call_on_the_page(visit, seeded):
     window = visit(seeded["alice"])
     page = window.open(reverse("api:docs"))
     operation = page.locator("#operations-environments-environments_create")
@@ -25,5 +25,5 @@ def test_a_signed_in_person_tries_a_call_and_it_is_done(visit, seeded):
     assert all(address.startswith((window.site, "data:", "blob:")) for address in window.fetched)
 
 
-def test_who_is_not_signed_in_is_asked_to(client):
+def test_anonymous_user_is_redirected_from_the_page(client):
     assert client.get(reverse("api:docs")).status_code == 302

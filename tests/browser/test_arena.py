@@ -1,5 +1,5 @@
-"""Judging in a blind arena by keys: the next pair is there at once, nothing is lost without a
-network, and standings follow.
+"""Judging in a blind arena by keys: the next pair appears at once, no vote is lost without a
+network, and the standings are updated.
 """
 
 import re
@@ -24,7 +24,7 @@ TASKS = 6
 
 
 def opened() -> tuple[Arena, dict]:
-    """An arena of two evaluations of a policy's own weights, whose answers differ."""
+    """Create an arena of two evaluations of the base model, whose replies differ."""
     project, cast = _stage("", TASKS, None)
     runs = [
         evaluated(project, f"evaluation-{n}", f"Answer number {n}, **politely**.", cast["alice"])
@@ -60,7 +60,7 @@ def evaluated(project, slug: str, text: str, by) -> Run:
 
 @pytest.fixture
 def judging(visit, transactional_db):
-    """bob's window on the arena's first pair."""
+    """Open the arena's first pair in bob's window."""
     arena, cast = elsewhere(opened)
     window = visit(cast["bob"])
     page = window.open(reverse("arena-judge", args=[arena.pk]))
@@ -76,7 +76,7 @@ def wait_for_votes(eventually, count: int) -> None:
     eventually(lambda: Vote.objects.count() == count)
 
 
-def test_five_pairs_are_judged_by_keys_and_stand_in_the_standings(judging, visit, eventually):
+def test_five_pairs_are_judged_by_keys_and_appear_in_the_standings(judging, visit, eventually):
     arena, cast, window, page = judging
     met = [pair_on(page)]
     for key in "abtxb":
@@ -109,12 +109,12 @@ def test_five_pairs_are_judged_by_keys_and_stand_in_the_standings(judging, visit
     assert standings.locator(".strengths tbody tr").count() == 2 and hers.complaints == []
 
 
-def test_votes_wait_in_the_browser_until_the_network_is_back(judging, eventually):
+def test_votes_are_kept_in_the_browser_until_the_network_is_back(judging, eventually):
     _, _, window, page = judging
     page.wait_for_function(
         "document.querySelector('[data-counts]').textContent.includes('6 remaining')"
     )
-    page.wait_for_load_state("networkidle")  # the next pairs are here
+    page.wait_for_load_state("networkidle")  # the next pairs are loaded
     page.context.set_offline(True)
     window.press("a", "b")
     page.wait_for_selector("[data-outbox]:not([hidden])")
@@ -128,7 +128,7 @@ def test_votes_wait_in_the_browser_until_the_network_is_back(judging, eventually
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(judging, visit, scheme):
+def test_axe_finds_no_serious_problems(judging, visit, scheme):
     arena, cast, *_ = judging
     elsewhere(lambda: say(cast["bob"], arena, asked(cast["bob"], arena)[0], "first"))
     window = visit(cast["alice"], scheme=scheme)

@@ -1,6 +1,4 @@
-"""axe finds nothing serious on the pages people work with, light and dark; nor on any form of
-decision.
-"""
+"""axe finds no serious problems on the main pages, light and dark, nor on any rating form."""
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
@@ -31,12 +29,12 @@ FORMS = (
 
 
 def findings(page, rules: dict = RULES) -> list[str]:
-    """What axe calls serious or critical on this page, with where."""
+    """Return the problems that axe calls serious or critical on this page, with their location."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE_SCRIPT)  # half a megabyte, once for each page
-    options = {**rules, "resultTypes": ["violations"]}  # naming every node that passes takes long
+    options = {**rules, "resultTypes": ["violations"]}  # listing every node that passes takes long
     found = page.evaluate("(options) => axe.run(document, options)", options)
-    assert len(found["passes"]) > (5 if rules is RULES else 0)  # it did look
+    assert len(found["passes"]) > (5 if rules is RULES else 0)  # axe did run
     grave = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
     return [
         f"{one['id']}: {node['html'][:160]} {node['any'][:1] and node['any'][0]['message']}"
@@ -54,7 +52,7 @@ def findings_of_both_schemes(page) -> list[str]:
     return [*light, *(f"dark: {finding}" for finding in dark)]
 
 
-def test_nothing_serious_on_the_pages(visit, seeded):
+def test_axe_finds_no_serious_problems_on_the_pages(visit, seeded):
     run = seeded["run"]
     rollout = run.rollouts.filter(state="finished").first()
     elsewhere(lambda: play(run))
@@ -84,7 +82,7 @@ def test_nothing_serious_on_the_pages(visit, seeded):
 
 
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE])
-def test_nothing_serious_on_any_form(visit, transactional_db, viewport):
+def test_axe_finds_no_serious_problems_on_any_form(visit, transactional_db, viewport):
     found = {}
     for place, form in enumerate(FORMS):
         asked = elsewhere(
@@ -106,7 +104,7 @@ def test_nothing_serious_on_any_form(visit, transactional_db, viewport):
     assert {form: grave for form, grave in found.items() if grave} == {}
 
 
-def test_nothing_serious_in_the_dialogs_and_at_the_end(visit, transactional_db):
+def test_axe_finds_no_serious_problems_in_dialogs_and_at_the_end(visit, transactional_db):
     asked = elsewhere(lambda: asking("stars", groups=1, size=2))
     window = visit(asked.bob)
     page = window.open("/rate/")

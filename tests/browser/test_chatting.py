@@ -1,5 +1,5 @@
-"""Chatting with a version: what is typed is answered by real weights, appears while it is written,
-and is found again.
+"""Chatting with a weight version: messages are answered by real weights, replies appear while they
+are written, and chats are found again.
 """
 
 import pytest
@@ -17,11 +17,11 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 @pytest.fixture
 def address(seeded, tmp_path) -> str:
-    """Of the chat with a version whose weights are real; nothing else is asked of an explorer."""
+    """Return the address of a chat with real weights; the explorer has no other work."""
     run = seeded["run"]
     Run.objects.update(
         state=Run.State.STOPPED
-    )  # an event of it would be announced, which waits for no loop in this thread
+    )  # its event would be announced, which needs an event loop in this thread
     build_tiny(tmp_path / "tone", "tone")
     told = {
         "folder": str(tmp_path / "tone"),
@@ -41,7 +41,9 @@ def explorer(address, monkeypatch):
     found.stop()
 
 
-def test_what_is_typed_is_answered_while_one_looks(visit, seeded, address, explorer, eventually):
+def test_typed_message_is_answered_while_the_user_watches(
+    visit, seeded, address, explorer, eventually
+):
     window = visit(seeded["alice"])
     page = window.open(address)
     page.get_by_label("max tokens").fill("30")

@@ -1,6 +1,4 @@
-"""A page that loses its server, its network or its lid for a while shows every token once when it
-is back.
-"""
+"""A page that loses its server or network, or sleeps, shows every token once when it is back."""
 
 from collections.abc import Callable, Iterator
 
@@ -25,7 +23,7 @@ def web(transactional_db) -> Iterator[WebProcess]:
 
 @pytest.fixture
 def visit_at(chromium) -> Iterator[Callable]:
-    """`visit_at(user, address)`: a window on the site at this address."""
+    """Return `visit_at(user, address)`, which opens a window at this address."""
     contexts = []
 
     def begin(user, address: str) -> Visit:
@@ -50,7 +48,7 @@ def words(page, place: str) -> str:
 LARGE = "[data-turns]"
 
 
-def test_a_restarted_server_over_an_edit_on_the_wall_and_large(web, visit_at, seeded):
+def test_edit_is_shown_once_on_both_pages_after_a_server_restart(web, visit_at, seeded):
     speaker = Speaker(seeded["run"], "I am sorry about this and")
     large = visit_at(seeded["alice"], web.address).open(f"/live/{speaker.rollout.pk}/")
     wall = visit_at(seeded["bob"], web.address).open(f"/live/?run={seeded['run'].pk}")
@@ -70,7 +68,7 @@ def test_a_restarted_server_over_an_edit_on_the_wall_and_large(web, visit_at, se
     assert large.locator(".typed").first.inner_text() == "that it was"
 
 
-def test_a_cut_network(web, visit_at, seeded):
+def test_every_token_is_shown_once_after_network_cuts(web, visit_at, seeded):
     wire = Wire(web.port)
     speaker = Speaker(seeded["run"], "one two three")
     page = visit_at(seeded["alice"], wire.address).open(f"/live/{speaker.rollout.pk}/")
@@ -88,14 +86,14 @@ def test_a_cut_network(web, visit_at, seeded):
     wire.close()
 
 
-def test_a_closed_lid(web, visit_at, seeded):
+def test_every_token_is_shown_once_after_a_frozen_page_resumes(web, visit_at, seeded):
     speaker = Speaker(seeded["run"], "one two")
     page = visit_at(seeded["alice"], web.address).open(f"/live/{speaker.rollout.pk}/")
     page.locator(LARGE).get_by_text("two").wait_for()
     lid = page.context.new_cdp_session(page)
     lid.send("Page.setWebLifecycleState", {"state": "frozen"})
     speaker.say("three four")
-    web.kill()  # the server has long forgotten the sleeper
+    web.kill()  # the server no longer knows the sleeping page
     web.start()
     speaker.say("five")
     lid.send("Page.setWebLifecycleState", {"state": "active"})

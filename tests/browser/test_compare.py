@@ -1,4 +1,4 @@
-"""The comparison of runs in Chromium: its curves are zoomed together."""
+"""The comparison of runs in Chromium: its charts are zoomed together."""
 
 import pytest
 from django.urls import reverse
@@ -9,7 +9,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 SCALES = "() => uPlot.sync('compare').plots.map((plot) => [plot.scales.x.min, plot.scales.x.max])"
 
 
-def test_a_finger_across_one_chart_zooms_all_and_a_double_tap_leads_back(visit, seeded, eventually):
+def test_swipe_on_one_chart_zooms_all_charts_and_double_tap_resets_them(visit, seeded, eventually):
     window = visit(seeded["alice"])
     page = window.open(f"{reverse('compare')}?runs=lab/{seeded['run'].slug}")
     page.wait_for_selector("[data-overlay] canvas")

@@ -1,4 +1,4 @@
-"""Copy buttons: what lies in the clipboard after them."""
+"""Copy buttons and the text that they put into the clipboard."""
 
 import pytest
 from django.urls import reverse

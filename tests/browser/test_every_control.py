@@ -1,6 +1,6 @@
-"""Each control of each page is activated once: it does something, and nothing answers an error.
+"""Each control of each page is activated once: it has an effect, and no response is an error.
 
-Pages are those of tests/crawling.py, so a new page is walked along at once. Links are fetched, one
+Pages are those of tests/crawling.py, so a new page is included at once. Links are fetched, one
 for each route and set of query names; buttons are clicked. A form that is not complete may be
 refused, if the page says why. Two controls that send the same form to the same route are one; what
 scripts do is tried on each kind of page by itself.
@@ -24,19 +24,19 @@ from tests.keeping import elsewhere
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 PROBE = (Path(__file__).parent / "control_probe.js").read_text()
-PARTS = 6  # of the pages, one test each: they can be spread over processes
+PARTS = 6  # parts of the pages, one test each, to be distributed over processes
 EFFECT_MS = 5_000
 OK = "it does something"
-REFUSED = 422  # a form that is not complete; the page comes again and says what is missing
+REFUSED = 422  # an incomplete form; the page is shown again with the missing fields
 REASON = "[role=alert], [aria-invalid=true], .note.error, .wrong"
-# What ends the session would end the walk.
+# Controls that end the session would end the crawl.
 NOT_ACTIVATED = re.compile(r"^/(accounts/logout|admin)/")
 NOT_PAGES = ("/api/", "/metrics")
 
 
 @dataclass
 class Walk:
-    """What was tried, and what was wrong."""
+    """The controls that were tried, and the faults that were found."""
 
     page: Page
     site: str
@@ -72,7 +72,7 @@ class Walk:
             )
 
     def _answer(self, dialog) -> None:
-        """Decline what is asked before something irreversible; leave the page when asked that."""
+        """Decline dialogs about irreversible actions; accept those about leaving the page."""
         self._note()
         dialog.accept() if dialog.type == "beforeunload" else dialog.dismiss()
 
@@ -80,14 +80,14 @@ class Walk:
         self.noted += 1
 
     def open(self, address: str) -> list[dict]:
-        """The page's controls, with every fold of it opened."""
+        """Return the page's controls, with every collapsible section opened."""
         self.at = address
         self.page.goto(self.site + address, wait_until="load")
         self.page.wait_for_function("() => document.readyState === 'complete'")
         return self.page.evaluate("() => walked.controls()")
 
     def walk(self, address: str) -> None:
-        """Try what is on the page, then what has come onto it since: acts change what there is."""
+        """Try the controls of the page, then those that appeared since: actions change it."""
         controls = self.open(address)
         self._follow_links(address)
         while new := self._untried(address, controls):
@@ -99,7 +99,7 @@ class Walk:
         return [one for one in fresh if not NOT_ACTIVATED.match(one["action"])]
 
     def press(self, address: str, control: dict) -> list[dict]:
-        """Click it, and what it opened; return the controls of the page, loaded again."""
+        """Click the control, and what it opened; return the controls of the reloaded page."""
         name = f"{address} › {control['label'] or control['key']}"
         self.at = name
         self._try(control)
@@ -129,13 +129,13 @@ class Walk:
         except Exception as error:
             if "context was destroyed" not in str(error):
                 raise
-            return []  # the click has led elsewhere
+            return []  # the click has left the page
         new = self._untried(address, found)
         self.tried |= {key_of(address, one) for one in new}
         return new
 
     def _click(self, control: dict) -> str:
-        """OK when something happened, else what is wrong."""
+        """Return OK if the click had an effect, else the fault."""
         before = self.noted
         url = self.page.url
         handle = self.page.evaluate_handle("(key) => walked.find(key)", control["key"]).as_element()
@@ -187,7 +187,7 @@ def route_of(path: str) -> str:
 
 
 def key_of(address: str, control: dict) -> str:
-    """A form is known by where it is sent; what scripts do, by the page too, but for the frame."""
+    """Identify a form by its target; a script control also by its page, unless in the frame."""
     label = re.sub(r"\d[\d.,]*", "N", control["label"])
     if control["sends"]:
         return f"{route_of(control['action'])} {control['name']} {label}"
@@ -196,7 +196,7 @@ def key_of(address: str, control: dict) -> str:
 
 
 def pages_of(user, run) -> list[str]:
-    """Addresses that answer this person with a whole page, one of each route and query."""
+    """Return addresses that show this user a whole page, one for each route and query."""
     rollouts = [
         run.rollouts.filter(state="finished", group__state=state).first().pk
         for state in ("admitted", "waiting")
@@ -219,7 +219,7 @@ LINKS: set[str] = set()
 
 
 @pytest.mark.parametrize("part", profiles.nightly_but(range(PARTS), kept=(1, 2, 3)))
-def test_every_control_does_something_and_nothing_answers_an_error(visit, seeded, part):
+def test_every_control_has_an_effect_and_no_response_is_an_error(visit, seeded, part):
     alice = seeded["alice"]
     run = seeded["run"]
     elsewhere(lambda: furnish(run, alice))

@@ -1,5 +1,5 @@
-"""One rollout followed large: token by token, rated while it streams, stopped, edited and typed by
-those who may.
+"""One rollout in full view: shown token by token, rated while it streams, stopped, edited and typed
+by users with that right.
 """
 
 import os
@@ -16,7 +16,7 @@ SAID = "I am very sorry about the parcel and will trace it for you right now."
 
 
 def picture(page, name: str) -> None:
-    """For looking at, where PICTURES names a folder."""
+    """Save a screenshot if PICTURES is set to a folder."""
     if folder := os.environ.get("PICTURES"):
         page.screenshot(path=str(Path(folder) / f"{name}.png"))
 
@@ -37,7 +37,7 @@ def said(page) -> str:
     return page.locator("[data-turns] .assistant .words").last.inner_text().strip()
 
 
-def test_a_card_is_opened_large_and_left_again_by_keys(visit, seeded, speaker):
+def test_card_is_opened_in_full_view_and_closed_by_keys(visit, seeded, speaker):
     window = visit(seeded["alice"])
     page = window.open(f"/live/?run={seeded['run'].pk}")
     card = page.locator(f"#card-{speaker.rollout.pk}")
@@ -60,7 +60,7 @@ def test_each_token_is_shaded_by_its_own_probability(visit, seeded, speaker):
     assert {shades.nth(n).get_attribute("class") for n in range(shades.count())} == {"p0", "p9"}
 
 
-def test_a_blind_rater_sees_words_without_shades_or_version_and_no_acts(visit, seeded, speaker):
+def test_blind_rater_sees_text_without_shades_version_or_actions(visit, seeded, speaker):
     _, page = opened(visit, seeded["bob"], speaker)
     assert said(page) == SAID and page.locator("[data-turns] [class^=p]").count() == 0
     assert (
@@ -72,7 +72,9 @@ def test_a_blind_rater_sees_words_without_shades_or_version_and_no_acts(visit, s
     assert not Intervention.objects.exists()
 
 
-def test_stars_pressed_while_it_streams_are_sent_when_it_ends(visit, seeded, speaker, eventually):
+def test_stars_pressed_during_streaming_are_sent_when_the_reply_ends(
+    visit, seeded, speaker, eventually
+):
     _, page = opened(visit, seeded["bob"], speaker)
     page.keyboard.press("4")
     page.get_by_text("sent when the reply is complete").wait_for()
@@ -85,7 +87,7 @@ def test_stars_pressed_while_it_streams_are_sent_when_it_ends(visit, seeded, spe
     page.locator(".chip.human").wait_for()
 
 
-def test_stars_pressed_while_it_streams_outlive_the_page_they_were_pressed_on(
+def test_stars_pressed_during_streaming_are_sent_after_leaving_the_page(
     visit, seeded, speaker, eventually
 ):
     window, page = opened(visit, seeded["bob"], speaker)
@@ -101,7 +103,7 @@ def test_stars_pressed_while_it_streams_outlive_the_page_they_were_pressed_on(
     )
 
 
-def test_it_is_stopped_by_a_key(visit, seeded, speaker):
+def test_rollout_is_stopped_by_a_key(visit, seeded, speaker):
     window, page = opened(visit, seeded["alice"], speaker)
     with obeying(speaker):
         window.press("x")
@@ -111,7 +113,7 @@ def test_it_is_stopped_by_a_key(visit, seeded, speaker):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_its_words_are_edited_and_it_goes_on_from_there(visit, seeded, speaker, scheme):
+def test_reply_is_edited_and_the_policy_continues_from_there(visit, seeded, speaker, scheme):
     window, page = opened(visit, seeded["alice"], speaker, scheme=scheme)
     with obeying(speaker):
         window.press("e")
@@ -130,7 +132,7 @@ def test_its_words_are_edited_and_it_goes_on_from_there(visit, seeded, speaker, 
     picture(page, f"edited-{scheme}")
 
 
-def test_the_seat_is_taken_and_the_turn_ends_with_the_persons_words(visit, seeded, speaker):
+def test_user_types_the_reply_and_the_turn_ends_with_it(visit, seeded, speaker):
     window, page = opened(visit, seeded["alice"], speaker)
     with obeying(speaker):
         window.press("t")
@@ -140,7 +142,7 @@ def test_the_seat_is_taken_and_the_turn_ends_with_the_persons_words(visit, seede
     assert said(page) == "Thank you for writing."
 
 
-def test_what_was_typed_outlives_a_reload_and_a_refusal(visit, seeded, speaker):
+def test_draft_survives_a_reload_and_a_refusal(visit, seeded, speaker):
     window, page = opened(visit, seeded["alice"], speaker)
     with obeying(speaker, refusing="the tokens do not fit"):
         window.press("e")
@@ -153,7 +155,7 @@ def test_what_was_typed_outlives_a_reload_and_a_refusal(visit, seeded, speaker):
     assert page.locator("textarea").input_value() == "I am not"
 
 
-def test_cancelling_lets_it_go_on_and_forgets_the_draft(visit, seeded, speaker, eventually):
+def test_cancelling_resumes_the_policy_and_deletes_the_draft(visit, seeded, speaker, eventually):
     window, page = opened(visit, seeded["alice"], speaker)
     with obeying(speaker):
         window.press("e")
@@ -166,7 +168,7 @@ def test_cancelling_lets_it_go_on_and_forgets_the_draft(visit, seeded, speaker, 
     assert page.locator("textarea").is_hidden()
 
 
-def test_words_typed_are_kept_when_the_server_does_not_answer(visit, seeded, speaker):
+def test_typed_text_is_kept_when_the_server_does_not_respond(visit, seeded, speaker):
     window, page = opened(visit, seeded["alice"], speaker)
     with obeying(speaker):
         window.press("e")
@@ -181,7 +183,7 @@ def test_words_typed_are_kept_when_the_server_does_not_answer(visit, seeded, spe
     assert Intervention.objects.filter(kind="edit").count() == 1
 
 
-def test_another_watcher_sees_who_types_and_what(visit, seeded, speaker):
+def test_other_viewers_see_who_is_writing_and_the_text(visit, seeded, speaker):
     _, page = opened(visit, seeded["bob"], speaker)
     speaker.writer.held(speaker.rollout.pk, "alice", 120)
     speaker.writer.flush(at_once=True)
@@ -191,7 +193,7 @@ def test_another_watcher_sees_who_types_and_what(visit, seeded, speaker):
     assert page.get_by_text("The policy is paused").is_hidden() and said(page) == "I am glad"
 
 
-def test_a_dialogue_is_shown_turn_by_turn(visit, seeded, speaker):
+def test_dialogue_is_shown_turn_by_turn(visit, seeded, speaker):
     _, page = opened(visit, seeded["alice"], speaker)
     speaker.writer.turn(speaker.rollout.pk, speaker.next, 4, "And when?")
     speaker.next += 4
@@ -204,7 +206,7 @@ def test_a_dialogue_is_shown_turn_by_turn(visit, seeded, speaker):
 
 
 @pytest.mark.parametrize(("viewport", "scheme"), [(PHONE, "light"), (PHONE, "dark")])
-def test_on_a_phone_nothing_scrolls_sideways(visit, seeded, speaker, viewport, scheme):
+def test_page_does_not_scroll_sideways_on_a_phone(visit, seeded, speaker, viewport, scheme):
     window, page = opened(visit, seeded["alice"], speaker, viewport=viewport, scheme=scheme)
     picture(page, f"large-phone-{scheme}")
     with obeying(speaker):

@@ -1,5 +1,5 @@
-"""Whatever was written by whomever: no page runs it, none asks another site for anything, none is
-led elsewhere.
+"""No page runs text that anybody wrote, requests anything from another site, or is redirected by
+it.
 """
 
 from urllib.parse import urlsplit
@@ -22,7 +22,7 @@ from tests.poisoning import HOSTILE, poison
 from tests.rollouts.hostile import PAYLOADS
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
-# Asked for by payloads: a request there that the page itself does not make was theirs.
+# Requested by payloads: a request to it that the page itself does not make is theirs.
 BAIT = ("/accounts/logout/", "/settings/")
 
 
@@ -31,7 +31,7 @@ def test_there_are_more_than_sixty_payloads_and_all_differ():
 
 
 def require_harmless(window: Visit, address: str) -> None:
-    """Nothing ran, nothing was asked of others, and we are where we wanted to be."""
+    """Check that no script ran, no other site was requested, and the page was not left."""
     page = window.page
     assert page.evaluate("[typeof window.pwned, window.length]") == ["undefined", 0], address
     assert page.url == window.site + address
@@ -50,7 +50,7 @@ def require_harmless(window: Visit, address: str) -> None:
 
 
 def shown(user: User, paths: list[str]) -> list[str]:
-    """Those of the addresses that show this person something."""
+    """Return the addresses that show this user a page."""
     client = Client(raise_request_exception=False)
     client.force_login(user)
     answers = {path: client.get(path) for path in paths}
@@ -68,7 +68,7 @@ def poisoned(seeded) -> dict:
     return seeded
 
 
-def test_no_page_of_the_url_configuration_runs_what_others_wrote(visit, poisoned, site):
+def test_no_page_runs_text_written_by_others(visit, poisoned, site):
     finished = poisoned["run"].rollouts.filter(state=Rollout.State.FINISHED).order_by("-pk")
     rollouts = list(finished.values_list("pk", flat=True)[:10])
     window = visit(poisoned["alice"])
@@ -81,7 +81,7 @@ def test_no_page_of_the_url_configuration_runs_what_others_wrote(visit, poisoned
 
 
 @pytest.mark.nightly
-def test_no_page_of_the_admin_does(visit, poisoned, admin_user):
+def test_no_admin_page_runs_text_written_by_others(visit, poisoned, admin_user):
     paths = []
     for model in admin.site._registry:
         name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
@@ -97,25 +97,25 @@ def test_no_page_of_the_admin_does(visit, poisoned, admin_user):
 
 
 @pytest.mark.parametrize("form", [name for name in BUILT_IN if name != "flag"])
-def test_no_form_of_the_rating_page_does(visit, transactional_db, form):
+def test_no_rating_form_runs_text_written_by_others(visit, transactional_db, form):
     texts = tuple("\n\n".join(HOSTILE[n::8]) for n in range(8))
     asked = elsewhere(lambda: asking(form, texts=texts))
     elsewhere(lambda: poison(asked.run))
     window = visit(asked.bob)
     address = f"/rate/?run={asked.run.pk}"
     page = window.open(address)
-    page.locator("[data-deck]").wait_for()  # something is asked
-    page.get_by_text("window.pwned=1").first.wait_for(state="attached")  # maybe in what "g" shows
+    page.locator("[data-deck]").wait_for()  # an item is shown
+    page.get_by_text("window.pwned=1").first.wait_for(state="attached")  # maybe in the guidelines
     page.wait_for_load_state("networkidle")
     require_harmless(window, address)
-    window.press("Escape", "g")  # out of the text that two of the forms begin in
+    window.press("Escape", "g")  # leave the text field that two forms focus first
     page.locator("[data-guide] .prose").wait_for()
     page.wait_for_load_state("networkidle")
     require_harmless(window, address)
     assert window.complaints == []
 
 
-def test_neither_the_wall_nor_a_followed_reply_does_while_it_streams(visit, seeded, eventually):
+def test_live_pages_run_no_streamed_text(visit, seeded, eventually):
     run = seeded["run"]
     rollout = run.rollouts.filter(state=Rollout.State.SAMPLING).first()
     window = visit(seeded["bob"])

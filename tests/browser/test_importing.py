@@ -1,6 +1,4 @@
-"""A file in a browser: sent, waited for, mapped by its preview, imported; with the production
-server before the database.
-"""
+"""A file in a browser: uploaded, mapped by its preview and imported, with the production server."""
 
 import json
 
@@ -16,8 +14,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 @pytest.mark.parametrize(
     ("viewport", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"]
 )
-def test_a_large_file_is_sent_previewed_and_imported(visit, seeded, tmp_path, viewport, scheme):
-    """The page of the import goes on by itself when the worker has read the first rows, and follows
+def test_large_file_is_uploaded_previewed_and_imported(visit, seeded, tmp_path, viewport, scheme):
+    """The page continues by itself when the worker has read the first rows, and follows
     the import to its end.
     """
     rows = [json.dumps({"question": f"{n}+1 {'=' * 900}", "solution": n + 1}) for n in range(2_500)]

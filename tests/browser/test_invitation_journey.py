@@ -1,4 +1,4 @@
-"""An owner invites a colleague, who creates an account and rates: no administrator, no terminal."""
+"""An owner invites a colleague, who creates an account and rates, without an administrator."""
 
 import pytest
 

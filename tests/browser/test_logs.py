@@ -1,5 +1,5 @@
-"""A log in the browser: a line says all when it is opened, and goes on saying it while newer ones
-come.
+"""A log in the browser: a line shows all its fields when it is opened, and stays open while newer
+lines arrive.
 """
 
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ def say(run, event: str, **fields: object) -> LogLine:
     )
 
 
-def test_an_opened_line_is_fetched_once_and_stays_while_newer_ones_come(visit, seeded):
+def test_opened_line_is_fetched_once_and_stays_open_when_new_lines_arrive(visit, seeded):
     run = seeded["run"]
     line = say(run, "engine_died", traceback="Traceback (most recent call last)")
     window = visit(seeded["alice"])
@@ -31,7 +31,7 @@ def test_an_opened_line_is_fetched_once_and_stays_while_newer_ones_come(visit, s
     page.click(f"#line-{line.pk} summary")
     page.wait_for_selector(f"#more-{line.pk} pre:has-text('Traceback')")
     page.locator("h1").click()
-    page.evaluate("document.activeElement.blur()")  # what is in use is not replaced
+    page.evaluate("document.activeElement.blur()")  # a focused line is not replaced
     newer = say(run, "engine_started")
     page.wait_for_selector(f"#line-{newer.pk}")
     assert page.locator(f"#line-{line.pk}[open] pre").inner_text().startswith("Traceback")

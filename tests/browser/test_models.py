@@ -1,4 +1,4 @@
-"""A model in a browser: uploaded in pieces, followed while a worker adds it, and opened."""
+"""A model in a browser: uploaded in pieces, shown while a worker adds it, and opened."""
 
 import pytest
 
@@ -15,7 +15,7 @@ TEMPLATE = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endf
     ("viewport", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"]
 )
 def test_a_model_is_uploaded_in_pieces_and_added(visit, seeded, tmp_path, viewport, scheme):
-    """The second piece is refused once by the network, and is sent again."""
+    """The second piece is lost once in the network, and is sent again."""
     write_gguf(tmp_path / "tiny.gguf", "qwen2", "Q8_0")
     window = visit(seeded["alice"], viewport, scheme)
     page = window.open("/models/add/")
@@ -46,7 +46,7 @@ def test_a_model_is_uploaded_in_pieces_and_added(visit, seeded, tmp_path, viewpo
     assert [said for said in window.complaints if "ERR_FAILED" not in said] == []
 
 
-def test_what_the_server_refuses_is_shown_at_its_field(visit, seeded, tmp_path):
+def test_server_refusal_is_shown_at_its_field(visit, seeded, tmp_path):
     (tmp_path / "weights.bin").write_bytes(b"x")
     window = visit(seeded["alice"], DESKTOP, "light")
     page = window.open("/models/add/")

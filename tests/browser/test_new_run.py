@@ -1,6 +1,4 @@
-"""A new run's form and its YAML follow each other while somebody types, and the server judges what
-stands there.
-"""
+"""A new run's form and its YAML stay in sync while the user types, and the server checks them."""
 
 import pytest
 from django.urls import reverse
@@ -11,7 +9,7 @@ from tests.browser.conftest import PHONE
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-def test_form_and_yaml_follow_each_other_until_the_run_is_made(visit, seeded):
+def test_form_and_yaml_stay_in_sync_until_the_run_is_created(visit, seeded):
     window = visit(seeded["alice"])
     page = window.open(reverse("run-new"))
     page.fill("#knob-optimizer-learning_rate", "0.003")
@@ -36,7 +34,7 @@ def test_form_and_yaml_follow_each_other_until_the_run_is_made(visit, seeded):
     assert window.complaints == []
 
 
-def test_enter_in_a_field_makes_no_run(visit, seeded):
+def test_enter_in_a_field_creates_no_run(visit, seeded):
     page = visit(seeded["alice"]).open(reverse("run-new"))
     page.fill("#slug", "by-mistake")
     page.fill("#against", "lab/tone-7")
@@ -48,7 +46,7 @@ def test_enter_in_a_field_makes_no_run(visit, seeded):
     )
 
 
-def test_a_preset_replaces_what_was_typed_only_when_told(visit, seeded):
+def test_preset_replaces_changed_settings_only_after_confirmation(visit, seeded):
     page = visit(seeded["alice"]).open(reverse("run-new"))
     page.fill("#slug", "my-own")
     page.fill("#knob-steps", "7")
@@ -63,7 +61,7 @@ def test_a_preset_replaces_what_was_typed_only_when_told(visit, seeded):
     assert page.input_value("#knob-steps") != "7" and page.input_value("#slug") == "my-own"
 
 
-def test_a_preset_is_taken_at_once_where_nothing_but_names_was_typed(visit, seeded):
+def test_preset_is_applied_at_once_if_only_the_name_was_typed(visit, seeded):
     page = visit(seeded["alice"]).open(reverse("run-new"))
     page.fill("#slug", "my-own")
     page.wait_for_function("() => document.querySelector('.presets a').href.includes('my-own')")
@@ -72,7 +70,7 @@ def test_a_preset_is_taken_at_once_where_nothing_but_names_was_typed(visit, seed
     assert page.input_value("#slug") == "my-own"
 
 
-def test_a_page_with_something_typed_is_not_left_unasked(visit, seeded):
+def test_leaving_a_page_with_changes_asks_for_confirmation(visit, seeded):
     page = visit(seeded["alice"]).open(reverse("run-new"))
     page.fill("#knob-steps", "7")
     with page.expect_event("dialog") as asked:
@@ -88,7 +86,7 @@ ACTS = [["act", act] for act in ("check", "create", "start", "try", "check")]
 
 
 def redrawn(page, **fields: str) -> None:
-    """Type into these fields and wait until the server has drawn the form again after each."""
+    """Type into these fields and wait after each until the server has redrawn the form."""
     for name, value in fields.items():
         with page.expect_response("**/runs/new-check/"):
             page.fill(f"#{name}", value)
@@ -98,7 +96,7 @@ def redrawn(page, **fields: str) -> None:
 @pytest.mark.parametrize(
     ("button", "state"), [("Create run", "created"), ("Create and start", "running")]
 )
-def test_each_button_does_what_it_says_after_the_form_was_drawn_again(visit, seeded, button, state):
+def test_each_button_works_after_the_form_was_redrawn(visit, seeded, button, state):
     window = visit(seeded["alice"])
     page = window.open(reverse("run-new"))
     before = page.evaluate(BUTTONS)
@@ -118,7 +116,7 @@ def test_each_button_does_what_it_says_after_the_form_was_drawn_again(visit, see
     assert window.complaints == []
 
 
-def test_a_field_goes_back_to_its_default_and_the_buttons_still_do_what_they_say(visit, seeded):
+def test_field_can_be_reset_to_its_default_and_the_buttons_still_work(visit, seeded):
     window = visit(seeded["alice"])
     page = window.open(reverse("run-new"))
     redrawn(page, slug="back", title="Back")
@@ -129,7 +127,7 @@ def test_a_field_goes_back_to_its_default_and_the_buttons_still_do_what_they_say
     assert field.get_by_role("button").count() == 0 and "/runs/new/" in page.url
     assert "deadline_s" not in page.input_value("#yaml")
     assert page.evaluate("document.activeElement.id") == "knob-people-deadline_s"
-    redrawn(page, title="Back again")  # the next check resets nothing more
+    redrawn(page, title="Back again")  # the next check resets nothing else
     assert "max_tokens: 48" in page.input_value("#yaml")
     page.get_by_role("button", name="Create and start").click()
     page.wait_for_url("**/runs/lab/back/")
@@ -137,7 +135,7 @@ def test_a_field_goes_back_to_its_default_and_the_buttons_still_do_what_they_say
     assert window.complaints == []
 
 
-def test_the_search_finds_settings_in_their_groups_and_stays_over_redraws(visit, seeded):
+def test_search_finds_settings_in_their_groups_and_survives_redraws(visit, seeded):
     page = visit(seeded["alice"]).open(reverse("run-new"))
     page.locator("h1").click()
     page.keyboard.press("/")
@@ -149,7 +147,7 @@ def test_the_search_finds_settings_in_their_groups_and_stays_over_redraws(visit,
     redrawn(page, **{"knob-optimizer-weight_decay": "0.1"})
     assert decay.is_visible() and decay.input_value() == "0.1"
     assert not page.locator("#group-alerts").is_visible()
-    page.fill("[data-search]", "lora rank")  # its switch, in a step, is off
+    page.fill("[data-search]", "lora rank")  # its switch is off
     page.locator("[data-found]").get_by_role("link").wait_for()
     assert not Run.objects.filter(slug="tone-grpo").exists()
     page.press("[data-search]", "Escape")
@@ -157,13 +155,13 @@ def test_the_search_finds_settings_in_their_groups_and_stays_over_redraws(visit,
     assert not page.locator("#group-alerts").evaluate("one => one.open")
 
 
-def test_an_algorithm_is_found_and_chosen_by_keys_alone(visit, seeded):
+def test_algorithm_is_found_and_chosen_by_keyboard_only(visit, seeded):
     page = visit(seeded["alice"]).open(reverse("run-new"))
     page.focus("#picker-algorithm-name summary")
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     page.keyboard.type("kto")
-    page.keyboard.press("Enter")  # it searches, and sends nothing
+    page.keyboard.press("Enter")  # it searches, and submits nothing
     page.keyboard.press("Tab")
     page.keyboard.press("Space")
     page.wait_for_function("() => document.getElementById('yaml').value.includes('name: kto')")
@@ -175,7 +173,7 @@ def test_an_algorithm_is_found_and_chosen_by_keys_alone(visit, seeded):
 CODE = "() => document.querySelector('.sheet-of-code pre').textContent.trimEnd()"
 
 
-def test_the_yaml_has_line_numbers_and_errors_at_their_lines(visit, seeded):
+def test_yaml_editor_shows_line_numbers_and_errors_at_their_lines(visit, seeded):
     window = visit(seeded["alice"])
     page = window.open(reverse("run-new"))
     yaml = page.locator("#yaml")
@@ -190,7 +188,7 @@ def test_the_yaml_has_line_numbers_and_errors_at_their_lines(visit, seeded):
     assert window.complaints == []
 
 
-def test_keys_and_values_of_the_yaml_are_completed(visit, seeded):
+def test_yaml_editor_completes_keys_and_values(visit, seeded):
     page = visit(seeded["alice"]).open(reverse("run-new"))
     yaml = page.locator("#yaml")
     yaml.fill("policy: tone\nsampling:\n")
@@ -209,7 +207,7 @@ def test_keys_and_values_of_the_yaml_are_completed(visit, seeded):
 
 
 @pytest.mark.parametrize("place", ["h1", "#group-reward-hacking"])
-def test_the_buttons_stay_in_sight_on_a_phone(visit, seeded, place):
+def test_create_buttons_stay_visible_on_a_phone(visit, seeded, place):
     window = visit(seeded["alice"], PHONE)
     page = window.open(reverse("run-new"))
     page.locator(place).scroll_into_view_if_needed()
@@ -219,7 +217,7 @@ def test_the_buttons_stay_in_sight_on_a_phone(visit, seeded, place):
     assert not window.has_overflow()
 
 
-def test_a_run_is_made_without_scripts(visit, seeded):
+def test_run_is_created_without_scripts(visit, seeded):
     page = visit(seeded["alice"], scripts=False).open(reverse("run-new"))
     page.fill("#knob-steps", "7")
     page.locator("[data-knob='people.deadline_s']").get_by_role("button").click()

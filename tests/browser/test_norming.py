@@ -22,7 +22,7 @@ def normed() -> Asking:
     return asked
 
 
-def test_a_rater_reads_each_explanation_before_the_next_item(visit, transactional_db):
+def test_rater_reads_each_explanation_before_the_next_item(visit, transactional_db):
     asked = elsewhere(normed)
     window = visit(asked.bob, viewport=PHONE)
     page = window.open("/rate/")
@@ -37,7 +37,7 @@ def test_a_rater_reads_each_explanation_before_the_next_item(visit, transactiona
         card.wait_for()
         window.picture(f"norming-explained-{place}")
         assert verdict in card.locator("h1").inner_text() and WHY in card.inner_text()
-        assert card.evaluate("card => card === document.activeElement"), "it is read out"
+        assert card.evaluate("card => card === document.activeElement"), "a screen reader reads it"
         window.press("Enter")
     page.wait_for_selector("[data-item]:not([data-norming])")
     assert not page.locator("[data-act=skip]").is_disabled() and window.complaints == []

@@ -1,4 +1,4 @@
-"""An owner gives work to a group, archives a project and deletes a run, without a terminal."""
+"""An owner assigns work to a group, archives a project and deletes a run, without a terminal."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ from workers.run_removal.removing import remove_next
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-def test_an_owner_makes_a_group_and_deletes_a_run_by_its_name(
+def test_owner_creates_a_group_and_deletes_a_run_by_its_name(
     visit, kept_run: Kept, transactional_db, tmp_path, settings
 ):
     settings.WEIGHTS_ROOT = tmp_path / "weights"
@@ -67,7 +67,7 @@ def test_an_owner_makes_a_group_and_deletes_a_run_by_its_name(
 
 @pytest.fixture
 def site_with_provider(transactional_db):
-    """A web process that offers sign-in at a provider on another port; both addresses."""
+    """Start a web process with sign-in at a provider on another port; yield both addresses."""
     keeper, port = kept_port()
     with serving() as provider:
         environment = {
@@ -95,7 +95,9 @@ def site_with_provider(transactional_db):
             keeper.close()
 
 
-def test_a_colleague_signs_in_at_the_provider_and_rates(visit, project, site_with_provider):
+def test_colleague_signs_in_at_the_provider_and_opens_the_rating_page(
+    visit, project, site_with_provider
+):
     """The browser follows the form to another origin only if the page's policy names it."""
     site, provider = site_with_provider
     provider.person = {"sub": "1", "preferred_username": "erin"}

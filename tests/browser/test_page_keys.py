@@ -1,4 +1,4 @@
-"""A key pressed in a dialog, menu, list or text never reaches the page beneath."""
+"""A key pressed in a dialog, menu, list or text field never reaches the page beneath."""
 
 import pytest
 from django.urls import reverse
@@ -20,7 +20,7 @@ CHOSEN = "input[type=radio]:checked"
 
 
 class Watched:
-    """A window that notes what its page sends and whether it is left."""
+    """A window that records what its page sends and whether it is left."""
 
     def __init__(self, window, path: str) -> None:
         self.window = window
@@ -35,7 +35,7 @@ class Watched:
             self.sent.append(request.url)
 
     def documented(self) -> list[str]:
-        """The single keys that the page's own sheet names, and those of every other page."""
+        """Return the single keys in the page's own shortcut dialog, and those of all others."""
         named = self.page.locator(f"{SHEET} kbd").all_text_contents()
         single = [key for key in named if len(key) == 1 and key not in "?⌘↵"]
         return list(dict.fromkeys([*single, *EVERYWHERE, *MORE]))
@@ -62,7 +62,7 @@ def pages_with_keys(seeded) -> list[str]:
     ]
 
 
-def test_no_documented_key_leaves_a_dialog_a_list_or_a_text(visit, seeded):
+def test_documented_keys_do_nothing_in_a_dialog_list_or_text_field(visit, seeded):
     window = visit(seeded["alice"])
     for path in pages_with_keys(seeded):
         watched = Watched(window, path)
@@ -81,7 +81,7 @@ def test_no_documented_key_leaves_a_dialog_a_list_or_a_text(visit, seeded):
     assert window.complaints == []
 
 
-def test_an_open_menu_has_the_keys_until_escape_or_focus_leaves_it(visit, seeded):
+def test_open_menu_captures_keys_until_escape_or_loss_of_focus(visit, seeded):
     window = visit(seeded["alice"])
     watched = Watched(window, reverse("run", args=["lab", "tone-7"]))
     page, menu = watched.page, watched.page.locator("details.menu").first
@@ -96,7 +96,7 @@ def test_an_open_menu_has_the_keys_until_escape_or_focus_leaves_it(visit, seeded
     assert page.locator("details.menu[open]").count() == 0
 
 
-def test_a_key_held_down_stays_where_it_was_pressed(visit, seeded):
+def test_key_held_down_acts_only_where_it_was_pressed(visit, seeded):
     window = visit(seeded["alice"])
     speaker = Speaker(seeded["run"], "I am very sorry and")
     watched = Watched(window, f"/live/{speaker.rollout.pk}/")
@@ -113,7 +113,9 @@ def test_a_key_held_down_stays_where_it_was_pressed(visit, seeded):
     assert page.locator("[data-editor]").is_hidden() and page.url == watched.url
 
 
-def test_keys_of_the_reasons_never_rate_the_next_reply(visit, transactional_db, eventually):
+def test_keys_pressed_in_the_reason_dialog_never_rate_the_next_reply(
+    visit, transactional_db, eventually
+):
     asked = elsewhere(lambda: asking("stars", groups=2))
     window = visit(asked.bob)
     watched = Watched(window, "/rate/")
@@ -142,7 +144,7 @@ def test_keys_of_the_reasons_never_rate_the_next_reply(visit, transactional_db, 
     assert window.complaints == []
 
 
-def test_a_digit_held_down_rates_one_reply(visit, transactional_db, eventually):
+def test_digit_held_down_rates_only_one_reply(visit, transactional_db, eventually):
     asked = elsewhere(lambda: asking("stars", groups=2))
     page = visit(asked.bob).open("/rate/")
     page.wait_for_selector("[data-item]")
@@ -158,7 +160,7 @@ def test_a_digit_held_down_rates_one_reply(visit, transactional_db, eventually):
     assert len(eventually(asked.ratings)) == 1
 
 
-def test_keys_on_an_item_that_somebody_else_holds_now_send_nothing(visit, transactional_db):
+def test_keys_send_nothing_on_an_item_that_another_rater_holds(visit, transactional_db):
     asked = elsewhere(lambda: asking("stars", lease_s=3))
     window = visit(asked.bob)
     watched = Watched(window, "/rate/")
@@ -176,7 +178,7 @@ def test_keys_on_an_item_that_somebody_else_holds_now_send_nothing(visit, transa
     assert item_on(page) == item and watched.sent == [] and asked.ratings() == []
 
 
-def test_keys_do_nothing_where_nothing_is_left_to_rate(visit, transactional_db):
+def test_rating_keys_do_nothing_when_no_items_are_left(visit, transactional_db):
     asked = elsewhere(lambda: asking("stars", groups=1, size=2))
     Slot.objects.update(state="closed")
     window = visit(asked.bob)
@@ -191,7 +193,7 @@ def test_keys_do_nothing_where_nothing_is_left_to_rate(visit, transactional_db):
     assert page.locator("[data-guide]").is_hidden() and window.complaints == []
 
 
-def test_keys_in_the_sheet_of_an_arena_cast_no_vote(visit, transactional_db):
+def test_keys_in_the_shortcut_dialog_of_an_arena_cast_no_vote(visit, transactional_db):
     arena, cast = elsewhere(open_arena)
     window = visit(cast["bob"])
     watched = Watched(window, reverse("arena-judge", args=[arena.pk]))

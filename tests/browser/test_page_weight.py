@@ -1,5 +1,5 @@
-"""What the rating page asks of the network: requests and bytes as they travel, the first time and
-with everything cached.
+"""The network traffic of the rating page: requests and transferred bytes, on the first visit and
+with a full cache.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from tests.browser.rating import asking
 from tests.keeping import elsewhere
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-REQUESTS = 14  # page, styles and scripts; one is of the rating form alone
+REQUESTS = 14  # page, styles and scripts; one is only for the rating form
 COLD_BYTES = 150_000
 WARM_BYTES = 20_000
 ADMINISTRATION_BYTES = 300_000
@@ -20,8 +20,8 @@ ADMINISTRATION_BYTES = 300_000
 
 @dataclass
 class Traffic:
-    """Addresses that a page asked the network for, and the bytes that came, headers and compression
-    counted.
+    """The addresses that a page requested from the network, and the bytes received, with headers
+    and compression.
     """
 
     page: Page
@@ -36,7 +36,7 @@ class Traffic:
 
     def _asked(self, event: dict) -> None:
         url = event["request"]["url"]
-        # A page that is left gives its items back: not the new page's.
+        # The page that was left releases its items: not a request of the new page.
         if not url.startswith("data:") and not url.endswith("/release/"):
             self.asked.append(url)
 
@@ -49,7 +49,7 @@ class Traffic:
 
 
 @pytest.mark.parametrize("form", ["stars", "ranking"])
-def test_the_rating_page_is_few_requests_and_light(visit, transactional_db, form):
+def test_rating_page_needs_few_requests_and_bytes(visit, transactional_db, form):
     asked = elsewhere(lambda: asking(form))
     window = visit(asked.bob)
     traffic = Traffic(window.page)
@@ -67,7 +67,7 @@ def test_the_rating_page_is_few_requests_and_light(visit, transactional_db, form
     assert window.complaints == []
 
 
-def test_the_administration_is_light_and_shows_its_icons(visit, transactional_db):
+def test_admin_page_needs_few_bytes_and_shows_its_icons(visit, transactional_db):
     root = User.objects.create(username="root", is_staff=True, is_superuser=True)
     window = visit(root)
     traffic = Traffic(window.page)

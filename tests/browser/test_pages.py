@@ -1,6 +1,4 @@
-"""Chromium walks through the pages: they work by keyboard, complain of nothing, and run nothing a
-model says.
-"""
+"""Chromium visits the pages: they work by keyboard, report no errors, run no text of a model."""
 
 import pytest
 from django.urls import reverse
@@ -49,7 +47,7 @@ def addresses(run) -> list[str]:
     ]
 
 
-def test_one_logs_in_by_form(visit, seeded):
+def test_user_logs_in_by_form(visit, seeded):
     seeded["bob"].set_password("correct horse battery")
     seeded["bob"].save()
     window = visit(None)
@@ -65,7 +63,7 @@ def test_one_logs_in_by_form(visit, seeded):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_complains_or_reaches_outside(visit, seeded, site, scheme):
+def test_pages_report_no_errors_and_load_nothing_from_other_sites(visit, seeded, site, scheme):
     who, more = ("bob", []) if scheme == "light" else ("alice", of_the_desk(seeded["run"]))
     window = visit(seeded[who], scheme=scheme)
     for address in [*addresses(seeded["run"]), *more]:
@@ -75,7 +73,7 @@ def test_no_page_complains_or_reaches_outside(visit, seeded, site, scheme):
 
 
 @pytest.mark.parametrize("who", ["bob", "alice"])
-def test_pages_open_at_their_top_on_a_phone_and_none_scrolls_sideways(visit, seeded, who):
+def test_pages_open_at_the_top_on_a_phone_and_do_not_scroll_sideways(visit, seeded, who):
     window = visit(seeded[who], viewport=PHONE)
     for address in addresses(seeded["run"]) if who == "bob" else of_the_desk(seeded["run"]):
         page = window.open(address)
@@ -93,7 +91,7 @@ def test_curves_are_drawn_with_their_newest_values(visit, seeded, eventually):
     eventually(lambda: page.locator(".multiples canvas").count() == 16)
 
 
-def test_stars_pressed_while_a_reply_streams_are_sent_when_it_ends(visit, seeded, eventually):
+def test_stars_pressed_during_streaming_are_sent_when_the_reply_ends(visit, seeded, eventually):
     run = seeded["run"]
     group = Group.objects.get(run=run, state=Group.State.SAMPLING)
     rollout = group.rollouts.first()
@@ -123,7 +121,7 @@ def test_stars_pressed_while_a_reply_streams_are_sent_when_it_ends(visit, seeded
     card.locator(".chip.human").wait_for()
 
 
-def test_stars_given_offline_in_two_tabs_are_all_kept_and_sent(visit, seeded, site, eventually):
+def test_stars_given_offline_in_two_tabs_are_all_stored_and_sent(visit, seeded, site, eventually):
     fresh = Rollout.objects.filter(run=seeded["run"], state=Rollout.State.FINISHED).exclude(
         ratings__rater=seeded["bob"]
     )
@@ -149,7 +147,7 @@ def test_stars_given_offline_in_two_tabs_are_all_kept_and_sent(visit, seeded, si
     eventually(lambda: tabs[0].evaluate(kept) == 0)
 
 
-def test_keys_lead_to_pages_and_the_sheet_tells_them(visit, seeded):
+def test_keys_open_pages_and_the_shortcut_dialog(visit, seeded):
     window = visit(seeded["bob"])
     page = window.open("/runs/")
     window.press("?")
@@ -158,7 +156,7 @@ def test_keys_lead_to_pages_and_the_sheet_tells_them(visit, seeded):
     page.wait_for_url("**/settings/")
 
 
-def test_letters_typed_into_a_field_are_only_letters(visit, seeded):
+def test_letters_typed_into_a_field_trigger_no_shortcut(visit, seeded):
     window = visit(seeded["bob"])
     page = window.open("/settings/")
     page.focus("#id_name")
@@ -166,7 +164,7 @@ def test_letters_typed_into_a_field_are_only_letters(visit, seeded):
     assert page.input_value("#id_name") == "gl?" and page.url.endswith("/settings/")
 
 
-def test_the_theme_is_remembered(visit, seeded):
+def test_chosen_theme_survives_a_reload(visit, seeded):
     page = visit(seeded["bob"]).open("/runs/")
     page.click("[data-theme-switch]")
     page.click("[data-theme-switch]")
@@ -183,7 +181,7 @@ def test_stopping_a_run_asks_for_its_name(visit, seeded):
     page.wait_for_selector("text=Stopped")
 
 
-def test_a_run_page_follows_without_reload(visit, seeded):
+def test_run_page_updates_without_a_reload(visit, seeded):
     run = seeded["run"]
     page = visit(seeded["alice"]).open(reverse("run", args=["lab", "tone-7"]))
     page.wait_for_selector(".connection[data-state=live]")
@@ -192,7 +190,7 @@ def test_a_run_page_follows_without_reload(visit, seeded):
 
 
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_the_downloads_of_a_taskset_open_within_the_window(visit, seeded, viewport):
+def test_download_menu_of_a_taskset_fits_into_the_window(visit, seeded, viewport):
     taskset = seeded["run"].taskset
     window = visit(seeded["alice"], viewport)
     page = window.open(reverse("taskset", args=[taskset.project.slug, taskset.slug]))

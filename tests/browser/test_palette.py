@@ -1,4 +1,4 @@
-"""The command palette under the keyboard: opened, searched and left without a mouse."""
+"""The command palette: opened, searched and closed by keyboard."""
 
 import pytest
 from django.urls import reverse
@@ -9,7 +9,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 SELECTED = '#palette [aria-selected="true"]'
 
 
-def test_a_page_is_found_and_opened_by_keyboard_alone(visit, seeded):
+def test_page_is_found_and_opened_by_keyboard_only(visit, seeded):
     window = visit(seeded["alice"])
     page = window.open(reverse("home"))
     window.press("Control+k")
@@ -23,7 +23,7 @@ def test_a_page_is_found_and_opened_by_keyboard_alone(visit, seeded):
     assert window.complaints == []
 
 
-def test_arrows_move_through_the_options_and_around(visit, seeded):
+def test_arrow_keys_move_through_the_options_and_wrap_around(visit, seeded):
     window = visit(seeded["alice"])
     page = window.open(reverse("home"))
     page.locator("[data-palette]").click()
@@ -38,7 +38,7 @@ def test_arrows_move_through_the_options_and_around(visit, seeded):
     page.locator("#palette").wait_for(state="hidden")
 
 
-def test_typing_asks_once_per_pause(visit, seeded):
+def test_typing_sends_one_search_request_per_pause(visit, seeded):
     window = visit(seeded["alice"])
     page = window.open(reverse("home"))
     window.press("Control+k")
@@ -58,7 +58,7 @@ def test_typing_asks_once_per_pause(visit, seeded):
     assert len([url for url in window.fetched if "/find/rows/" in url]) == 1
 
 
-def test_its_keys_reach_no_page_beneath(visit, seeded):
+def test_palette_keys_do_not_reach_the_page_beneath(visit, seeded):
     window = visit(seeded["alice"])
     page = window.open(reverse("runs"))
     box = page.locator('td.tick [name="run"]').first
@@ -71,7 +71,7 @@ def test_its_keys_reach_no_page_beneath(visit, seeded):
     assert Run.objects.filter(state="running").count() == 1
 
 
-def test_without_scripts_the_button_leads_to_the_page_of_search(visit, seeded):
+def test_search_button_opens_the_search_page_without_scripts(visit, seeded):
     page = visit(seeded["alice"], scripts=False).open(reverse("home"))
     page.locator("[data-palette]").click()
     page.fill("#words", "tone-7")

@@ -1,4 +1,4 @@
-"""Rollouts are ticked and acted on by thumb as by mouse."""
+"""Rollouts are selected and acted on by touch as by mouse."""
 
 import pytest
 from django.urls import reverse
@@ -8,7 +8,7 @@ from tests.browser.conftest import PHONE
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-def test_on_a_phone_rollouts_are_ticked_and_acted_on(visit, seeded):
+def test_rollouts_are_selected_and_rescored_on_a_phone(visit, seeded):
     window = visit(seeded["alice"], PHONE)
     page = window.open(reverse("rollouts", args=["lab", seeded["run"].slug]))
     targets = page.locator("td.tick label, .pick-acts label, .pick-acts button")

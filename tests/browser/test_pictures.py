@@ -1,5 +1,5 @@
-"""Pictures before a rater's eyes: they come, they fit the screen, nothing moves when they do, and
-the keys do what they did.
+"""Pictures on the rating page: they load, fit the screen and move nothing, and the keys still
+work.
 """
 
 import pytest
@@ -22,7 +22,7 @@ def ask_about_a_picture(form: str, width: int, height: int):
     ("viewport", "scheme", "size"),
     [(DESKTOP, "light", (96, 96)), (PHONE, "dark", (1024, 300)), (PHONE, "light", (300, 1024))],
 )
-def test_a_picture_is_rated_by_the_same_keys_and_moves_nothing(
+def test_picture_is_rated_by_the_same_keys_and_loading_it_moves_nothing(
     visit, transactional_db, eventually, viewport, scheme, size
 ):
     asked = elsewhere(lambda: ask_about_a_picture("stars", *size))
@@ -31,7 +31,7 @@ def test_a_picture_is_rated_by_the_same_keys_and_moves_nothing(
     window.page.route("**/pictures/**", lambda route: held.append(route))
     window.page.goto(
         f"{window.site}/rate/", wait_until="commit"
-    )  # the picture is kept waiting, and with it the page's load
+    )  # the picture is held back, and with it the page's load event
     picture = window.page.locator("[data-item] img.shown").first
     picture.wait_for(state="attached")
     eventually(lambda: held)

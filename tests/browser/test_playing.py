@@ -1,4 +1,4 @@
-"""A person plays an environment from the episode's page, and sees the policy write."""
+"""A user plays an environment on the episode's page, and sees the policy write."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 @pytest.fixture
 def episode(seeded) -> Episode:
-    """One that nobody plays yet."""
+    """Create an episode that nobody plays yet."""
     run = seeded["run"]
     place = Environment.objects.create(
         project=run.project, name="maze", kind="push", reward_low=-1, turn_limit=8, turn_s=600
@@ -42,13 +42,13 @@ def writer(episode) -> ChunkWriter:
 
 
 def picture(page, name: str) -> None:
-    """For looking at, where PICTURES names a folder."""
+    """Save a screenshot if PICTURES is set to a folder."""
     if folder := os.environ.get("PICTURES"):
         page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
 
 
 @pytest.mark.parametrize(("viewport", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
-def test_an_environment_is_played_by_hand_and_the_action_is_seen_as_it_is_written(
+def test_user_plays_an_environment_and_sees_the_action_while_it_is_written(
     visit, seeded, episode, writer, viewport, scheme
 ):
     window = visit(seeded["alice"], viewport, scheme)
@@ -71,7 +71,7 @@ def test_an_environment_is_played_by_hand_and_the_action_is_seen_as_it_is_writte
     page.locator("#play-observation").fill("The exit!")
     page.locator("#play-reward").fill(
         "3"
-    )  # more than an action can earn: the browser itself says so
+    )  # above the maximum reward: the browser itself reports it
     window.press("Control+Enter")
     assert page.locator("#play-observation").input_value() == "The exit!"
     page.locator("#play-reward").fill("0.5")

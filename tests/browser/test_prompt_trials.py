@@ -1,4 +1,4 @@
-"""A prompt tried on a model's page: real weights answer while the page is looked at."""
+"""A prompt tried on a model's page: real weights answer while the page is open."""
 
 import pytest
 from django.urls import reverse
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 @pytest.fixture
 def model(seeded, tmp_path) -> Policy:
-    """A model with real weights; no run asks anything of an explorer."""
+    """Create a model with real weights; no run gives an explorer work."""
     Run.objects.update(state=Run.State.STOPPED)
     build_tiny(tmp_path / "tone", "tone")
     fingerprint = read_manifest(tmp_path / "tone").fingerprint
@@ -40,7 +40,7 @@ def explorer(model, monkeypatch):
 @pytest.mark.parametrize(
     ("viewport", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"]
 )
-def test_a_prompt_is_answered_while_one_looks(
+def test_prompt_is_answered_while_the_user_watches(
     visit, seeded, model, explorer, eventually, viewport, scheme
 ):
     window = visit(seeded["alice"], viewport, scheme)

@@ -21,7 +21,7 @@ def next_after(page, item: str) -> None:
     page.wait_for_selector(ITEM_OR_END.format(item))
 
 
-def test_a_rater_by_keyboard(visit, may_log_in, transactional_db, eventually):
+def test_rater_works_by_keyboard(visit, may_log_in, transactional_db, eventually):
     asked = elsewhere(lambda: asking("stars", groups=2, size=3))
     may_log_in(asked.bob)
     window = visit(None)
@@ -31,9 +31,9 @@ def test_a_rater_by_keyboard(visit, may_log_in, transactional_db, eventually):
     waiting = int(page.locator("[data-waiting-badge]").inner_text())
     assert waiting == Slot.objects.exclude(state="closed").count() == 6
 
-    window.press("?")  # what the keys are
+    window.press("?")  # the shortcuts
     page.get_by_role("heading", name="Keyboard shortcuts").wait_for()
-    window.press("Escape", "g")  # what to go by
+    window.press("Escape", "g")  # the guidelines
     page.locator("[data-guide] h2").wait_for()
     window.press("Escape")
 
@@ -77,11 +77,11 @@ def test_a_rater_by_keyboard(visit, may_log_in, transactional_db, eventually):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_rater_on_a_phone(visit, transactional_db, eventually, scheme):
+def test_rater_works_on_a_phone(visit, transactional_db, eventually, scheme):
     asked = elsewhere(lambda: asking("stars", groups=1, size=4))
     window = visit(asked.bob, PHONE, scheme)
     page = window.open("/")
-    # Left while it asks for items, the page would never learn which ones it holds.
+    # If the page were left during its request for items, it would not know which it holds.
     page.wait_for_selector("[data-item]")
     page.locator("nav[aria-label=Main] a[data-go=a]").tap()
     page.wait_for_selector("[data-item]")

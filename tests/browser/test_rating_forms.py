@@ -1,4 +1,4 @@
-"""Every form of decision, by keyboard alone, from the page to a row in Postgres."""
+"""Every rating form, by keyboard only, from the page to a row in PostgreSQL."""
 
 import pytest
 
@@ -12,8 +12,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 @pytest.fixture
 def rate(visit, transactional_db, eventually):
-    """`rate(form, *keys)` presses these keys on the first item of a run with this form; returns
-    run, page and the rating.
+    """Return `rate(form, *keys)`, which presses these keys on the first item of a run with this
+    form, and returns run, page and rating.
     """
 
     def decide(form: str, *keys: str, **people: object):
@@ -33,11 +33,11 @@ def rate(visit, transactional_db, eventually):
 
 
 @pytest.mark.parametrize(("key", "up"), [("1", False), ("2", True)])
-def test_thumbs(rate, key, up):
+def test_thumbs_are_rated_by_keys(rate, key, up):
     assert rate("thumbs", key, "Enter")[2].answer == {"up": up}
 
 
-def test_stars_and_the_time_they_took(rate):
+def test_stars_are_stored_with_their_duration(rate):
     _, _, rating = rate("stars", "2", "4", "Enter")
     assert [made.reward.value for made in rating.rating_rewards.all()] == [0.75]
     assert (
@@ -60,15 +60,15 @@ def test_stars_and_the_time_they_took(rate):
         (["ArrowRight", "ArrowRight"], {"preference": 2}),
     ],
 )
-def test_pairs(rate, keys, answer):
+def test_pairs_are_rated_by_keys(rate, keys, answer):
     _, _, rating = rate("pairwise", *keys, "Enter")
     assert rating.answer == answer and len(rating.shown) == 2
 
 
-def test_the_words_that_differ_in_a_pair_are_marked_and_counted(rate):
+def test_words_that_differ_in_a_pair_are_marked_and_counted(rate):
     texts = ("Wait *a* day.", "Wait *two* days.")
     _, page, rating = rate("pairwise", "d", "a", "Enter", texts=texts, size=2)
-    page.wait_for_selector(".differs")  # on for the next pair, too
+    page.wait_for_selector(".differs")  # stays on for the next pair
     marked = sorted(page.locator(".differs").all_inner_texts())
     assert marked == ["a", "day.", "days.", "two"]
     assert page.locator("[data-differences-said]").inner_text() == "2 words only in A, 2 only in B"
@@ -76,16 +76,16 @@ def test_the_words_that_differ_in_a_pair_are_marked_and_counted(rate):
     assert page.locator(".differs").count() == 0 and rating.answer == {"preference": -1}
 
 
-def test_ranking_by_digits_by_taking_up_and_with_a_tie(rate):
+def test_ranking_by_digits_and_with_a_tie(rate):
     _, _, rating = rate("ranking", "3", "j", "t", "Enter")
     first, second, third, fourth = rating.shown
-    # 3: the first goes to place three; j: on to the fourth; t: as good as the one above it.
+    # 3: the first goes to place three; j: move to the fourth; t: tie with the one above it.
     assert rating.answer == {
         "ranks": {str(second): 1, str(third): 2, str(first): 3, str(fourth): 3}
     }
 
 
-def test_ranking_by_taking_one_up(rate):
+def test_ranking_by_moving_a_reply_with_keys(rate):
     _, _, rating = rate("ranking", "j", " ", "k", " ", "Enter")
     first, second, third, fourth = rating.shown
     assert rating.answer == {
@@ -93,9 +93,7 @@ def test_ranking_by_taking_one_up(rate):
     }
 
 
-def test_an_order_as_shown_is_asked_about_once_before_it_counts(
-    visit, transactional_db, eventually
-):
+def test_unchanged_ranking_needs_confirmation(visit, transactional_db, eventually):
     asked = elsewhere(lambda: asking("ranking"))
     window = visit(asked.bob)
     page = window.open("/rate/")
@@ -131,17 +129,17 @@ def test_best_and_worst_by_digits(rate):
     assert rating.answer == {"best": rating.shown[2], "worst": rating.shown[0]}
 
 
-def test_best_and_worst_of_the_reply_in_focus(rate):
+def test_best_and_worst_are_chosen_for_the_focused_reply(rate):
     _, _, rating = rate("best_worst", "j", "b", "j", "w", "Enter")
     assert rating.answer == {"best": rating.shown[1], "worst": rating.shown[2]}
 
 
-def test_a_rubric_goes_from_scale_to_scale(rate):
+def test_rubric_keys_move_from_scale_to_scale(rate):
     _, _, rating = rate("rubric", "4", "0", "2", "Enter")
     assert rating.answer == {"scales": {"polite": 4, "right": 0, "leaning": -1}}
 
 
-def test_a_rubric_says_what_is_missing(visit, transactional_db):
+def test_incomplete_rubric_lists_the_missing_scales(visit, transactional_db):
     asked = elsewhere(lambda: asking("rubric"))
     window = visit(asked.bob)
     page = window.open("/rate/")
@@ -151,16 +149,16 @@ def test_a_rubric_says_what_is_missing(visit, transactional_db):
     assert asked.ratings() == []
 
 
-def test_turns_are_marked_one_after_the_other(rate):
+def test_turns_are_marked_in_order(rate):
     _, _, rating = rate("turns", "3", "1", "2", "Enter")
     assert rating.answer == {"marks": {"0": 1, "1": -1, "2": 0}}
 
 
-def test_or_only_the_first_error(rate):
+def test_first_wrong_turn_is_marked(rate):
     assert rate("turns", "3", "x", "Enter")[2].answer == {"first_error": 1, "of": 3}
 
 
-def test_or_that_no_turn_is_wrong(rate):
+def test_no_wrong_turn_is_marked(rate):
     assert rate("turns", "n", "Enter")[2].answer == {"first_error": None, "of": 3}
 
 
@@ -200,7 +198,7 @@ def test_spans_by_pointer(visit, transactional_db, eventually):
     assert rating.answer == {"spans": [{"start": 4, "end": 13, "note": ""}]}
 
 
-def test_a_critique_is_sent_from_the_text(visit, transactional_db, eventually):
+def test_critique_is_sent_from_the_text_field(visit, transactional_db, eventually):
     asked = elsewhere(lambda: asking("critique"))
     window = visit(asked.bob)
     page = window.open("/rate/")
@@ -211,9 +209,7 @@ def test_a_critique_is_sent_from_the_text(visit, transactional_db, eventually):
     assert (rating.answer, rating.critique) == ({}, "It blames 1 person, and says so.")
 
 
-def test_a_rewrite_shows_what_changes_and_becomes_a_demonstration(
-    visit, transactional_db, eventually
-):
+def test_rewrite_shows_the_changes_and_becomes_a_demonstration(visit, transactional_db, eventually):
     asked = elsewhere(lambda: asking("rewrite", texts=("Not our fault. Wait for it.",)))
     window = visit(asked.bob)
     page = window.open("/rate/")
@@ -231,7 +227,7 @@ def test_a_rewrite_shows_what_changes_and_becomes_a_demonstration(
     assert Demonstration.objects.get(author=asked.bob).answer == "Not your fault. Wait for us."
 
 
-def test_a_reply_is_rewritten_beside_its_stars(visit, transactional_db, eventually):
+def test_reply_is_rewritten_in_addition_to_its_stars(visit, transactional_db, eventually):
     asked = elsewhere(lambda: asking("stars", texts=("Not our fault.",)))
     window = visit(asked.bob)
     page = window.open("/rate/")
@@ -250,7 +246,7 @@ def test_a_reply_is_rewritten_beside_its_stars(visit, transactional_db, eventual
     ]
 
 
-def test_a_critique_goes_with_any_answer(visit, transactional_db, eventually):
+def test_critique_can_accompany_a_rating(visit, transactional_db, eventually):
     asked = elsewhere(lambda: asking("stars"))
     window = visit(asked.bob)
     page = window.open("/rate/")
@@ -262,7 +258,7 @@ def test_a_critique_goes_with_any_answer(visit, transactional_db, eventually):
     assert (rating.answer, rating.critique) == ({"stars": 4}, "warm, but 2 days late")
 
 
-def test_a_flag_says_why_and_gives_no_reward(visit, transactional_db, eventually):
+def test_flag_stores_its_reason_and_gives_no_reward(visit, transactional_db, eventually):
     asked = elsewhere(lambda: asking("stars"))
     window = visit(asked.bob)
     page = window.open("/rate/")
@@ -274,7 +270,7 @@ def test_a_flag_says_why_and_gives_no_reward(visit, transactional_db, eventually
     page.wait_for_selector("[data-form=stars]")
 
 
-def test_of_several_replies_the_one_in_focus_is_flagged(visit, transactional_db, eventually):
+def test_focused_reply_of_several_is_flagged(visit, transactional_db, eventually):
     asked = elsewhere(lambda: asking("ranking"))
     window = visit(asked.bob)
     page = window.open("/rate/")
@@ -287,7 +283,7 @@ def test_of_several_replies_the_one_in_focus_is_flagged(visit, transactional_db,
     ]
 
 
-def test_a_skip_says_why_and_the_item_does_not_come_again(visit, transactional_db, eventually):
+def test_skip_stores_its_reason_and_the_item_does_not_return(visit, transactional_db, eventually):
     asked = elsewhere(lambda: asking("stars", groups=1, size=2))
     window = visit(asked.bob)
     page = window.open("/rate/")
@@ -305,7 +301,7 @@ def test_a_skip_says_why_and_the_item_does_not_come_again(visit, transactional_d
 
 
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE])
-def test_no_form_is_wider_than_its_screen(visit, transactional_db, viewport):
+def test_no_rating_form_is_wider_than_the_screen(visit, transactional_db, viewport):
     for place, form in enumerate(
         ("pairwise", "ranking", "best_worst", "rubric", "turns", "spans", "rewrite")
     ):

@@ -1,4 +1,4 @@
-"""Keys of the rating page: what must not trigger them, a person's own, and touch."""
+"""Keys of the rating page: what must not trigger them, a rater's own keys, and touch."""
 
 import pytest
 
@@ -12,8 +12,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 @pytest.fixture
 def begun(visit, transactional_db):
-    """`begun(form, keys)`: a run, bob's window on its first item, and the page; `keys` are those
-    that bob moved.
+    """Return `begun(form, keys)`, which returns a run, bob's window on its first item, and the
+    page; `keys` are those that bob changed.
     """
 
     def begin(
@@ -38,7 +38,7 @@ def chosen(page) -> list[str]:
 
 
 def is_untouched(page, item: str) -> bool:
-    """The same item, without an answer, nothing sent, no dialog, no guidelines."""
+    """Return whether the item is the same, without a rating, unsent data, dialog or guidelines."""
     return (
         item_on(page) == item
         and chosen(page) == []
@@ -48,7 +48,7 @@ def is_untouched(page, item: str) -> bool:
     )
 
 
-def test_no_key_acts_while_somebody_types(begun):
+def test_keys_do_nothing_while_the_rater_types(begun):
     _asked, window, page = begun()
     item = item_on(page)
     window.press("c")
@@ -60,7 +60,7 @@ def test_no_key_acts_while_somebody_types(begun):
     assert chosen(page) == ["4"]
 
 
-def test_no_key_acts_while_somebody_types_the_goal(begun):
+def test_keys_do_nothing_while_the_rater_types_the_goal(begun):
     _, window, page = begun()
     item = item_on(page)
     page.focus("[data-goal]")
@@ -69,23 +69,23 @@ def test_no_key_acts_while_somebody_types_the_goal(begun):
 
 
 @pytest.mark.parametrize("modifier", ["Control", "Alt", "Meta"])
-def test_no_key_acts_with_a_modifier(begun, modifier):
+def test_keys_do_nothing_with_a_modifier(begun, modifier):
     _, window, page = begun()
     item = item_on(page)
-    # Chromium's own of these (find, address, new window…) are left out: they are not this page's to
-    # hear.
+    # Chromium's own shortcuts (find, address, new window…) are left out: pages do not receive
+    # them.
     window.press(*(f"{modifier}+{key}" for key in ("4", "z", "e", "Enter")))
     assert is_untouched(page, item)
 
 
-def test_shift_is_a_modifier_too(begun):
+def test_keys_do_nothing_with_shift(begun):
     _, window, page = begun()
     item = item_on(page)
     window.press("Shift+S", "Shift+F", "Shift+Enter")
     assert is_untouched(page, item)
 
 
-def test_alt_and_arrows_stay_the_browsers(begun):
+def test_alt_with_arrow_keys_is_left_to_the_browser(begun):
     _asked, window, page = begun("pairwise")
     item = item_on(page)
     page.evaluate(
@@ -96,7 +96,7 @@ def test_alt_and_arrows_stay_the_browsers(begun):
     assert page.evaluate("window.left") >= 2 and is_untouched(page, item)
 
 
-def test_enter_on_a_focused_button_presses_that_button(begun):
+def test_enter_on_a_focused_button_activates_that_button(begun):
     _, window, page = begun()
     item = item_on(page)
     window.press("4")
@@ -106,7 +106,7 @@ def test_enter_on_a_focused_button_presses_that_button(begun):
     assert item_on(page) == item and unsent(page) == 0
 
 
-def test_no_key_acts_behind_a_dialog(begun):
+def test_keys_do_nothing_behind_a_dialog(begun):
     _, window, page = begun()
     item = item_on(page)
     window.press("?")
@@ -117,7 +117,7 @@ def test_no_key_acts_behind_a_dialog(begun):
     assert chosen(page) == ["5"]
 
 
-def test_a_key_held_down_takes_one_answer(begun, eventually):
+def test_enter_held_down_does_not_confirm_an_unchanged_ranking(begun, eventually):
     asked, _, page = begun("ranking")
     page.keyboard.down("Enter")
     page.keyboard.down("Enter")  # repeats
@@ -129,7 +129,7 @@ def test_a_key_held_down_takes_one_answer(begun, eventually):
     )
 
 
-def test_g_alone_is_guidelines_and_a_dot_goes_elsewhere(begun):
+def test_g_opens_the_guidelines_and_dot_starts_navigation(begun):
     _, window, page = begun()
     window.press("g")
     page.locator("[data-guide] h2").wait_for()
@@ -137,7 +137,7 @@ def test_g_alone_is_guidelines_and_a_dot_goes_elsewhere(begun):
     page.wait_for_url("**/settings/")
 
 
-def test_moved_keys_do_what_they_say_and_the_old_ones_nothing(begun, eventually):
+def test_changed_keys_work_and_the_old_ones_do_nothing(begun, eventually):
     asked, window, page = begun(keys={"submit": "n", "undo": "u"})
     item = item_on(page)
     assert page.locator(".deck [data-act=submit] kbd").inner_text() == "n"
@@ -150,7 +150,7 @@ def test_moved_keys_do_what_they_say_and_the_old_ones_nothing(begun, eventually)
     page.wait_for_selector(f"[data-item='{item}']")
 
 
-def test_keys_are_moved_on_the_settings_page(begun):
+def test_keys_are_changed_on_the_settings_page(begun):
     _asked, window, page = begun()
     page = window.open("/settings/")
     page.fill("#key-skip", "f")
@@ -167,7 +167,7 @@ def test_keys_are_moved_on_the_settings_page(begun):
     assert page.locator("dialog[open] #skip-title").is_visible()
 
 
-def test_one_key_is_enough_for_those_who_asked_for_that(begun, eventually):
+def test_one_key_submits_if_that_option_is_checked(begun, eventually):
     asked, window, page = begun()
     item = item_on(page)
     page.check("[data-at-once]")
@@ -178,7 +178,7 @@ def test_one_key_is_enough_for_those_who_asked_for_that(begun, eventually):
 
 
 def swipe(page, dx: int) -> None:
-    """A finger over the reply, as the browser tells of it."""
+    """Swipe over the reply by pointer events."""
     page.evaluate(
         """(dx) => {
           const place = document.querySelector(".reply .prose");
@@ -192,10 +192,10 @@ def swipe(page, dx: int) -> None:
     )
 
 
-def test_a_swipe_judges_with_thumbs(begun, eventually):
+def test_swipe_gives_a_thumb(begun, eventually):
     asked, _, page = begun("thumbs", viewport=PHONE)
     item = item_on(page)
-    swipe(page, 40)  # too short to mean anything
+    swipe(page, 40)  # too short to count
     assert item_on(page) == item
     swipe(page, 140)
     wait_for_another(page, item)
@@ -204,13 +204,13 @@ def test_a_swipe_judges_with_thumbs(begun, eventually):
     assert [rating.answer["up"] for rating in ratings] == [True, False]
 
 
-def test_a_swipe_left_asks_why_to_skip(begun):
+def test_swipe_left_opens_the_skip_dialog(begun):
     _, _, page = begun("stars", viewport=PHONE)
     swipe(page, -140)
     assert page.locator("dialog[open] #skip-title").is_visible()
 
 
-def test_everything_to_touch_is_large_enough(visit, transactional_db):
+def test_touch_targets_are_large_enough(visit, transactional_db):
     small = {}
     for place, form in enumerate(
         ("thumbs", "stars", "pairwise", "ranking", "best_worst", "rubric", "turns")

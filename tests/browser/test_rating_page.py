@@ -1,5 +1,5 @@
-"""The rating page around its forms: optimistic and never losing a word; undo, offline, two windows,
-a session that ends.
+"""The rating page around its forms: it shows ratings as saved at once and loses no text; undo,
+offline, two windows, and a session that ends.
 """
 
 import pytest
@@ -20,7 +20,7 @@ RELEASES_NOTHING = """() => {
 
 @pytest.fixture
 def begun(visit, transactional_db):
-    """`begun(form)`: a run, bob's window on its first item, and the page."""
+    """Return `begun(form)`, which returns a run, bob's window on its first item, and the page."""
 
     def begin(form: str = "stars", **how: object):
         asked = elsewhere(lambda: asking(form, **how))
@@ -46,17 +46,17 @@ def wait_for_another(page, item: str) -> None:
     page.wait_for_selector(f"[data-item]:not([data-item='{item}'])")
 
 
-def test_an_answer_shows_as_taken_and_the_next_is_there_at_once(begun, eventually):
+def test_rating_is_shown_as_saved_and_the_next_item_appears_at_once(begun, eventually):
     asked, window, page = begun()
     first = item_on(page)
     window.press("4", "Enter")
-    assert item_on(page) != first  # no wait: it was ready
+    assert item_on(page) != first  # without a wait: it was preloaded
     assert "Saved: 4 stars." in page.locator("[data-status]").inner_text()
     page.get_by_text("1 today · 1 this session").wait_for()
     assert eventually(asked.ratings)[0].item_id == int(first)
 
 
-def test_undo_takes_back_up_to_ten_and_shows_what_was_said(begun, eventually):
+def test_undo_withdraws_several_ratings_and_shows_each_rating(begun, eventually):
     asked, window, page = begun(groups=6, overlap=1)
     items = []
     for stars in "12345":
@@ -73,7 +73,7 @@ def test_undo_takes_back_up_to_ten_and_shows_what_was_said(begun, eventually):
     page.get_by_text("Nothing to undo").wait_for()
 
 
-def test_an_undone_answer_can_be_given_anew(begun, eventually):
+def test_withdrawn_rating_can_be_given_again(begun, eventually):
     asked, window, page = begun()
     item = item_on(page)
     window.press("1", "Enter")
@@ -98,7 +98,7 @@ def test_undo_works_after_a_reload(begun, eventually):
     assert page.locator("input:checked").count() == 2
 
 
-def test_answers_given_offline_are_kept_and_arrive_once(begun, eventually):
+def test_ratings_given_offline_are_kept_and_sent_once(begun, eventually):
     asked, window, page = begun()
     page.context.set_offline(True)
     for stars in "345":
@@ -111,9 +111,7 @@ def test_answers_given_offline_are_kept_and_arrive_once(begun, eventually):
     page.wait_for_selector("[data-item]")
 
 
-def test_an_empty_stage_says_what_it_waits_for_when_the_server_falls_silent_after_the_last_item(
-    begun, eventually
-):
+def test_empty_page_shows_that_it_waits_for_a_silent_server(begun, eventually):
     asked, window, page = begun()
     held = []
     falls_silent = False
@@ -130,13 +128,13 @@ def test_an_empty_stage_says_what_it_waits_for_when_the_server_falls_silent_afte
     eventually(lambda: [rating.answer["stars"] for rating in asked.ratings()] == [3, 4, 5])
 
 
-def test_an_answer_whose_acknowledgement_was_lost_is_not_doubled(begun, eventually):
+def test_rating_is_stored_once_if_its_response_is_lost(begun, eventually):
     asked, window, page = begun()
     lost = []
 
     def swallow(route):
         if not lost and route.request.method == "POST":
-            lost.append(route.fetch().status)  # the server has it; the browser never hears
+            lost.append(route.fetch().status)  # the server has it; the browser gets no response
             route.abort()
         else:
             route.continue_()
@@ -147,7 +145,7 @@ def test_an_answer_whose_acknowledgement_was_lost_is_not_doubled(begun, eventual
     assert lost == [201] and len(asked.ratings()) == 1
 
 
-def test_an_unsent_answer_survives_the_window(begun, eventually):
+def test_unsent_rating_survives_the_closing_of_its_window(begun, eventually):
     asked, window, page = begun()
     page.route("**/rate/slots/*/", lambda route: route.abort())
     window.press("2", "Enter")
@@ -183,7 +181,7 @@ def test_drafts_survive_a_reload_on_the_same_item(begun):
     assert page.locator("[data-critique]").input_value() == "half a though"
 
 
-def test_a_ranking_half_done_survives_a_reload(begun):
+def test_unfinished_ranking_survives_a_reload(begun):
     _, window, page = begun("ranking")
     item = item_on(page)
     window.press("4", "k")
@@ -200,7 +198,7 @@ def test_a_ranking_half_done_survives_a_reload(begun):
     )
 
 
-def test_a_session_that_ends_keeps_the_text_and_sends_it_afterwards(begun, eventually):
+def test_text_is_kept_when_the_session_ends_and_sent_after_login(begun, eventually):
     asked, window, page = begun()
     asked.bob.set_password("correct horse battery")
     item = item_on(page)
@@ -223,11 +221,11 @@ def test_a_session_that_ends_keeps_the_text_and_sends_it_afterwards(begun, event
     )
 
 
-def test_the_same_item_decided_in_two_windows_is_decided_once(begun, eventually):
+def test_item_rated_in_two_windows_is_stored_once(begun, eventually):
     asked, window, page = begun(groups=1, size=2)
     other = page.context.new_page()
     other.goto(page.url)
-    other.click("[data-take-again]")  # all that waits is in the first window's hands
+    other.click("[data-take-again]")  # the first window holds all waiting items
     other.wait_for_selector("[data-item]")
     assert item_on(other) == item_on(page)
     other.keyboard.press("5")
@@ -244,7 +242,7 @@ def test_the_same_item_decided_in_two_windows_is_decided_once(begun, eventually)
     assert [r.answer for r in asked.ratings(item=rating.item)] == [{"stars": 5}]
 
 
-def test_loaded_anew_it_has_its_items_though_the_old_page_has_not_given_them_back(begun):
+def test_reload_keeps_the_items_although_the_old_page_did_not_release_them(begun):
     _, _, page = begun(groups=1, size=2)
     item = item_on(page)
     page.evaluate(RELEASES_NOTHING)
@@ -253,7 +251,7 @@ def test_loaded_anew_it_has_its_items_though_the_old_page_has_not_given_them_bac
     assert page.locator("[data-item]").count() == 1 and item_on(page) == item
 
 
-def test_a_lease_that_somebody_else_took_says_so_and_keeps_the_text(begun):
+def test_lost_lease_is_reported_and_the_text_is_kept(begun):
     asked, window, page = begun(lease_s=3)
     slot = int(page.locator("[data-item]").get_attribute("data-slot"))
     window.press("c")
@@ -269,14 +267,14 @@ def test_a_lease_that_somebody_else_took_says_so_and_keeps_the_text(begun):
     assert page.locator("[data-deck]").is_visible() and not asked.ratings()
 
 
-def test_a_lease_is_kept_while_the_page_is_looked_at(begun, eventually):
+def test_lease_is_renewed_while_the_page_is_open(begun, eventually):
     _, _, page = begun(lease_s=3)
     slot = int(page.locator("[data-item]").get_attribute("data-slot"))
     before = Slot.objects.get(pk=slot).lease_until
     eventually(lambda: Slot.objects.get(pk=slot).lease_until > before)
 
 
-def test_leaving_gives_back_what_was_held(begun, eventually):
+def test_leaving_the_page_releases_its_items(begun, eventually):
     _asked, _, page = begun()
     eventually(lambda: Slot.objects.filter(state="held").count() == 3)
     page.goto(page.url.replace("/rate/", "/settings/"))
@@ -284,7 +282,7 @@ def test_leaving_gives_back_what_was_held(begun, eventually):
     assert Slot.objects.filter(state="open").count() == Slot.objects.count()
 
 
-def test_a_critique_of_a_megabyte_is_refused_in_words_and_stays_in_its_box(begun):
+def test_critique_of_a_megabyte_is_refused_and_stays_in_its_field(begun):
     asked, window, page = begun()
     item = item_on(page)
     window.press("3", "c")
@@ -298,7 +296,7 @@ def test_a_critique_of_a_megabyte_is_refused_in_words_and_stays_in_its_box(begun
     wait_for_another(page, item)
 
 
-def test_an_answer_that_the_server_refuses_comes_back_with_its_words(begun):
+def test_rating_refused_by_the_server_returns_with_its_text(begun):
     asked, window, page = begun()
     item = item_on(page)
     page.evaluate("document.querySelector('[data-item]').dataset.longest = 10000000")
@@ -310,7 +308,7 @@ def test_an_answer_that_the_server_refuses_comes_back_with_its_words(begun):
     assert page.locator("[data-critique]").evaluate("(box) => box.value.length") == 30_000
 
 
-def test_a_changed_hidden_field_is_refused(begun):
+def test_rating_of_a_changed_item_version_is_refused(begun):
     asked, window, page = begun()
     page.evaluate("document.querySelector('[data-item]').dataset.version = 7")
     window.press("3", "Enter")
@@ -318,7 +316,7 @@ def test_a_changed_hidden_field_is_refused(begun):
     assert asked.ratings() == []
 
 
-def test_a_known_answer_is_told_afterwards(begun):
+def test_gold_item_shows_the_correct_rating_afterwards(begun):
     _asked, window, page = begun(gold={"rate": 0.0, "feedback": True})
     item = int(item_on(page))
     Item.objects.filter(pk=item).update(
@@ -331,11 +329,11 @@ def test_a_known_answer_is_told_afterwards(begun):
     page.get_by_text("gold items correct: 0 of 1").wait_for()
 
 
-def test_the_end_of_the_queue_tells_what_the_ratings_did(visit, seeded):
+def test_end_of_the_queue_shows_the_effect_of_the_ratings(visit, seeded):
     run = seeded["run"]
     elsewhere(
         lambda: run.change_config(seeded["alice"], people={"blind": False})
-    )  # who judges blind sees no curve of rewards
+    )  # a blind rater sees no curve of rewards
     window = visit(seeded["bob"])
     page = window.open("/rate/")
     for _ in range(60):
@@ -354,7 +352,7 @@ def test_the_end_of_the_queue_tells_what_the_ratings_did(visit, seeded):
     assert page.locator("[data-nothing] circle").count() > 0 and window.complaints == []
 
 
-def test_new_items_come_to_a_page_that_waits(begun):
+def test_new_items_appear_on_a_waiting_page(begun):
     _asked, window, page = begun(groups=1, size=2)
     for _ in range(2):
         item = item_on(page)
@@ -367,7 +365,7 @@ def test_new_items_come_to_a_page_that_waits(begun):
 
 @pytest.fixture
 def empty_queue(visit, transactional_db, eventually):
-    """bob has rated the only item, and his page says so. Its clock can be put forward."""
+    """Return bob's page after he rated the only item; its clock can be put forward."""
     asked = elsewhere(lambda: asking("thumbs", groups=1, size=2, per_group=1))
     window = visit(asked.bob)
     window.page.clock.install()
@@ -390,13 +388,13 @@ def test_an_empty_queue_shows_a_new_item_within_one_interval(empty_queue):
     empty_queue.wait_for_selector("[data-form=stars]")
 
 
-def test_an_empty_queue_shows_what_became_of_the_ratings_within_its_interval(empty_queue):
+def test_empty_queue_updates_the_outcome_of_the_ratings_within_one_interval(empty_queue):
     elsewhere(lambda: Rating.objects.update(is_late=True))
     put_clock_forward(empty_queue, "data-end-again")
     empty_queue.get_by_text("1 arrived after its group was closed").wait_for()
 
 
-def test_a_goal_is_kept_and_seen(begun):
+def test_goal_and_its_progress_survive_a_reload(begun):
     _, window, page = begun()
     page.fill("[data-goal]", "4")
     page.keyboard.press("Tab")
@@ -409,7 +407,7 @@ def test_a_goal_is_kept_and_seen(begun):
     assert (page.input_value("[data-goal]"), bar.get_attribute("aria-valuenow")) == ("4", "25")
 
 
-def test_guidelines_are_read_beside_the_item(begun):
+def test_guidelines_can_be_read_beside_the_item(begun):
     _, window, page = begun(guidelines="Be **kind**. <img src=x onerror=window.pwned=1>")
     window.press("g")
     page.locator("[data-guide] strong").wait_for()
@@ -430,7 +428,7 @@ def has_badge(page) -> bool:
     return page.locator("[data-waiting-badge]").is_visible()
 
 
-def test_a_second_window_says_what_the_first_holds_and_takes_it_over(begun):
+def test_second_window_shows_the_items_of_the_first_and_takes_them_over(begun):
     asked, window, page = begun(groups=1, size=2)
     item = item_on(page)
     other = page.context.new_page()
@@ -448,7 +446,7 @@ def test_a_second_window_says_what_the_first_holds_and_takes_it_over(begun):
     assert not has_badge(other) and len(asked.ratings()) == 2 and window.complaints == []
 
 
-def test_a_page_of_one_run_shows_that_run_alone_though_this_tab_held_another(begun):
+def test_page_of_one_run_shows_only_that_run_after_another_run(begun):
     asked, window, page = begun(groups=2)
     second = elsewhere(lambda: asking("thumbs", slug="tone-8", groups=1, size=2))
     page.evaluate(RELEASES_NOTHING)

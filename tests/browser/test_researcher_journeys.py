@@ -1,4 +1,4 @@
-"""A researcher follows a rating to the weights that it shaped, evaluates them, and takes files."""
+"""A researcher follows a rating to the weights it shaped, evaluates them, and downloads files."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ def downloaded(page, press) -> str:
     return Path(saved.value.path()).read_text()
 
 
-def test_a_researcher_follows_a_rating_to_the_weights_and_takes_files(visit, seeded):
+def test_researcher_follows_a_rating_to_the_weights_and_downloads_files(visit, seeded):
     window = visit(seeded["alice"])
     page = window.open(reverse("run", args=["lab", "tone-7"]))
     page.locator(".run-tabs").get_by_role("link", name="Rollouts").click()

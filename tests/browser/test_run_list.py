@@ -1,4 +1,4 @@
-"""The list of runs under a hand: what Enter does, and what stays out of its way."""
+"""The list of runs: the Enter key, the action bar and the selection."""
 
 import pytest
 from django.urls import reverse
@@ -9,7 +9,7 @@ from tests.dashboard.growing import grow_runs
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-def test_enter_in_the_field_of_tags_adds_the_tag(visit, seeded):
+def test_enter_in_the_tag_field_adds_the_tag(visit, seeded):
     page = visit(seeded["alice"]).open(reverse("runs"))
     page.check(f'[name="run"][value="{seeded["run"].pk}"]')
     page.fill("#tag-words", "long")
@@ -18,7 +18,7 @@ def test_enter_in_the_field_of_tags_adds_the_tag(visit, seeded):
     assert Run.objects.get().tags == ["long"]
 
 
-def test_the_acts_lie_over_the_list_only_once_something_is_ticked(visit, seeded):
+def test_action_bar_is_sticky_only_while_a_run_is_selected(visit, seeded):
     page = visit(seeded["alice"]).open(reverse("runs"))
     place = "() => getComputedStyle(document.getElementById('ticked')).position"
     assert page.evaluate(place) != "sticky"
@@ -26,7 +26,7 @@ def test_the_acts_lie_over_the_list_only_once_something_is_ticked(visit, seeded)
     assert page.evaluate(place) == "sticky"
 
 
-def test_ticks_go_along_from_page_to_page_and_are_told(visit, seeded):
+def test_selection_is_kept_and_shown_across_pages(visit, seeded):
     grow_runs(seeded["run"], 40)
     newest = Run.objects.order_by("-pk")[0]
     oldest = Run.objects.order_by("pk")[0]
@@ -45,7 +45,7 @@ def test_ticks_go_along_from_page_to_page_and_are_told(visit, seeded):
     assert newest.slug in page.url and oldest.slug in page.url
 
 
-def test_ticks_stay_where_an_act_is_refused(visit, seeded):
+def test_selection_is_kept_when_an_action_is_refused(visit, seeded):
     grow_runs(seeded["run"], 40)
     newest = Run.objects.order_by("-pk")[0]
     page = visit(seeded["alice"]).open(reverse("runs"))
@@ -56,7 +56,7 @@ def test_ticks_stay_where_an_act_is_refused(visit, seeded):
     page.get_by_text(f"1 on other pages: {newest.slug}").wait_for()
 
 
-def test_ticks_end_with_the_list_with_an_act_and_with_untick(visit, seeded):
+def test_selection_is_cleared_by_a_new_visit_an_action_or_deselecting(visit, seeded):
     grow_runs(seeded["run"], 40)
     newest = Run.objects.order_by("-pk")[0]
     window = visit(seeded["alice"])
@@ -79,7 +79,7 @@ def test_ticks_end_with_the_list_with_an_act_and_with_untick(visit, seeded):
     assert not box.is_checked() and page.get_by_text("Select runs").is_visible()
 
 
-def test_a_click_with_shift_selects_all_rows_between(visit, seeded):
+def test_shift_click_selects_all_rows_between(visit, seeded):
     grow_runs(seeded["run"], 6)
     page = visit(seeded["alice"]).open(reverse("runs"))
     boxes = page.locator('td.tick [name="run"]')
@@ -89,7 +89,7 @@ def test_a_click_with_shift_selects_all_rows_between(visit, seeded):
     assert page.locator("[data-ticked]").inner_text() == "4 runs selected"
 
 
-def test_the_box_in_the_head_selects_the_page(visit, seeded):
+def test_checkbox_in_the_header_selects_the_page(visit, seeded):
     grow_runs(seeded["run"], 3)
     page = visit(seeded["alice"]).open(reverse("runs"))
     page.locator("[data-tick-page] input").check()

@@ -1,5 +1,5 @@
-"""A run's charts in Chromium: zoomed, turned, smoothed, picked, taken along, and growing while they
-are looked at.
+"""A run's charts in Chromium: zoomed, on a time axis, smoothed, chosen, downloaded, and growing
+while they are shown.
 """
 
 import random
@@ -37,7 +37,7 @@ def asked(page: Page) -> dict[str, list[str]]:
 
 
 def drag(page: Page, since: float, until: float) -> None:
-    """Over the large chart, from and to these parts of its width."""
+    """Drag over the large chart, from and to these fractions of its width."""
     box = page.locator(LARGE).bounding_box()
     height = box["y"] + box["height"] / 2
     page.mouse.move(box["x"] + box["width"] * since, height)
@@ -51,9 +51,7 @@ def another_step() -> None:
     Story(Run.objects.get(slug="tone-7"), people, random.Random(1)).step()
 
 
-def test_a_window_that_is_dragged_is_in_the_address_and_stays_while_steps_come(
-    window, page, eventually
-):
+def test_dragged_range_is_in_the_url_and_stays_when_steps_arrive(window, page, eventually):
     drag(page, 0.2, 1.0)
     eventually(lambda: page.evaluate("location.search.includes('from_step')"))
     assert asked(page)["to_step"] == ["3"]
@@ -72,11 +70,11 @@ def test_a_window_that_is_dragged_is_in_the_address_and_stays_while_steps_come(
     assert window.complaints == []
 
 
-def test_a_finger_across_a_chart_takes_a_window(window, page, eventually):
+def test_horizontal_swipe_on_a_chart_selects_a_range(window, page, eventually):
     touch(page, LARGE, (0.2, 0.5), (1.0, 0.55))
     eventually(lambda: page.evaluate("location.search.includes('from_step')"))
     assert asked(page)["to_step"] == ["3"] and window.complaints == []
-    elsewhere(another_step)  # the chart is held no more
+    elsewhere(another_step)  # the chart is no longer held
     eventually(
         lambda: page.evaluate(
             "document.querySelector('#now .state').textContent.includes('step 4')"
@@ -84,14 +82,14 @@ def test_a_finger_across_a_chart_takes_a_window(window, page, eventually):
     )
 
 
-def test_a_finger_down_a_chart_scrolls_the_page_and_takes_none(window, page, eventually):
+def test_vertical_swipe_on_a_chart_scrolls_the_page_and_selects_no_range(window, page, eventually):
     before = page.evaluate("scrollY")
     touch(page, LARGE, (0.5, 0.9), (0.52, 0.1))
     eventually(lambda: page.evaluate(f"scrollY > {before}"))
     assert asked(page) == {} and window.complaints == []
 
 
-def test_a_new_step_moves_the_numbers_without_drawing_the_charts_anew(window, page, eventually):
+def test_new_step_updates_the_numbers_without_redrawing_the_charts(window, page, eventually):
     page.evaluate("document.querySelector('.curve.large canvas').dataset.mine = 'yes'")
     before = page.locator("[data-curve=entropy] [data-value]").inner_text()
     elsewhere(another_step)
@@ -105,7 +103,7 @@ def test_a_new_step_moves_the_numbers_without_drawing_the_charts_anew(window, pa
     assert window.complaints == []
 
 
-def test_a_series_is_picked_by_its_name_and_kept_in_the_address(window, page, eventually):
+def test_series_is_chosen_by_name_and_kept_in_the_url(window, page, eventually):
     page.locator(".picker summary").click()
     page.locator("[data-find]").fill("loss")
     assert page.locator(".names li:visible").count() == 1
@@ -119,7 +117,7 @@ def test_a_series_is_picked_by_its_name_and_kept_in_the_address(window, page, ev
     assert page.locator("[data-curve=also-loss]").count() == 0 and window.complaints == []
 
 
-def test_charts_turn_to_the_clock_are_smoothed_and_taken_along(window, page, eventually):
+def test_charts_can_use_the_time_axis_be_smoothed_and_be_downloaded(window, page, eventually):
     page.locator("[data-axis=time]").click()
     page.locator("[data-smooth]").fill("0.5")
     eventually(lambda: page.evaluate("location.search === '?x=time&smooth=0.5'"))
@@ -134,7 +132,7 @@ def test_charts_turn_to_the_clock_are_smoothed_and_taken_along(window, page, eve
     assert download.value.suggested_filename == "tone-7-curves.csv" and window.complaints == []
 
 
-def test_a_window_is_asked_for_without_a_mouse(window, page, eventually):
+def test_range_can_be_entered_without_a_mouse(window, page, eventually):
     page.locator("[data-zoom] [name=from_step]").fill("2")
     page.locator("[data-zoom] [name=to_step]").fill("3")
     page.keyboard.press("Enter")
@@ -147,7 +145,7 @@ def test_a_window_is_asked_for_without_a_mouse(window, page, eventually):
     assert window.complaints == []
 
 
-def test_an_address_that_means_nothing_leaves_the_page_alive(window, eventually):
+def test_page_still_updates_with_invalid_query_parameters(window, eventually):
     page = window.open(reverse("run", args=["lab", "tone-7"]) + "?x=moon&also=a%20b")
     page.wait_for_selector("[data-curve=reward] canvas")
     page.wait_for_selector(".connection[data-state=live]")
@@ -160,7 +158,7 @@ def test_an_address_that_means_nothing_leaves_the_page_alive(window, eventually)
     assert window.complaints == []
 
 
-def test_a_window_that_cannot_be_read_leaves_the_one_before(page, eventually):
+def test_range_that_cannot_be_loaded_keeps_the_previous_one(page, eventually):
     page.route("**/curves/**", lambda route: route.abort())
     page.locator("[data-zoom] [name=from_step]").fill("2")
     page.keyboard.press("Enter")
@@ -168,7 +166,7 @@ def test_a_window_that_cannot_be_read_leaves_the_one_before(page, eventually):
     assert asked(page) == {} and page.locator("[data-zoom] [name=from_step]").input_value() == ""
 
 
-def test_each_line_of_the_large_chart_has_its_colour_and_its_words(window, page):
+def test_each_line_of_the_large_chart_has_its_own_colour_and_label(window, page):
     page.locator("[data-curve=starved] h3 > a").click()
     page.wait_for_selector("[data-curve=starved].large canvas")
     legend = page.locator(".curve.large .legend")
@@ -179,9 +177,7 @@ def test_each_line_of_the_large_chart_has_its_colour_and_its_words(window, page)
     assert len(set(inks)) == 4 and window.complaints == []
 
 
-def test_a_click_on_a_chart_opens_its_step_which_arrows_leave_and_escape_closes(
-    window, page, eventually
-):
+def test_click_on_a_chart_opens_its_step_and_keys_move_between_steps(window, page, eventually):
     def shows(number: int) -> None:
         page.wait_for_url(f"**{reverse('run-step', args=['lab', 'tone-7', number])}")
         page.locator(f"dialog #step-title:text('{number}')").wait_for()
@@ -200,11 +196,11 @@ def test_a_click_on_a_chart_opens_its_step_which_arrows_leave_and_escape_closes(
     page.wait_for_url(f"**{reverse('run', args=['lab', 'tone-7'])}")
     assert page.locator("dialog.drawer[open]").count() == 0
     assert page.locator("[data-curve=reward] canvas").count() == 1 and window.complaints == []
-    page.go_forward()  # the address is a page by itself
+    page.go_forward()  # the address is also a page of its own
     page.locator(".step-page").wait_for()
 
 
-def test_going_back_closes_the_drawer_and_leaves_the_charts(window, page, eventually):
+def test_going_back_closes_the_drawer_and_keeps_the_charts(window, page, eventually):
     page.locator("[data-newest-step]").click()
     page.locator("dialog [data-part-of-step=metrics]").wait_for()
     page.evaluate("window.isSame = true")
@@ -213,9 +209,7 @@ def test_going_back_closes_the_drawer_and_leaves_the_charts(window, page, eventu
     assert page.evaluate("window.isSame") and window.complaints == []
 
 
-def test_the_charts_page_shows_chosen_metrics_on_a_log_scale_and_saves_them_as_a_view(
-    window, page, eventually
-):
+def test_charts_page_shows_chosen_metrics_on_a_log_scale_and_saves_a_view(window, page, eventually):
     page.locator("[data-curve=kl] summary").click()
     page.locator("[data-curve=kl] [data-full]").click()
     page.locator(".own-chart canvas").wait_for()

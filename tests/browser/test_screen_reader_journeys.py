@@ -1,4 +1,4 @@
-"""Rating a reply and creating a run by ear and keyboard alone: roles, names and live regions."""
+"""Rating a reply and creating a run by screen reader and keyboard: roles, names, live regions."""
 
 import pytest
 from django.urls import reverse
@@ -14,11 +14,11 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 def _words(text: str) -> str:
-    """The text without spaces, which the tree puts elsewhere."""
+    """Return the text without spaces, which the tree places differently."""
     return "".join(text.split())
 
 
-def test_a_reply_is_rated_by_ear_and_keyboard(visit, transactional_db, eventually):
+def test_reply_is_rated_with_a_screen_reader_and_keyboard(visit, transactional_db, eventually):
     asked = elsewhere(lambda: asking("stars", groups=1, size=2))
     window = visit(asked.bob)
     page = window.open("/rate/")
@@ -56,7 +56,7 @@ def test_a_reply_is_rated_by_ear_and_keyboard(visit, transactional_db, eventuall
     status.filter(has_text="4 stars.").wait_for()
     assert "4 stars." not in missing
     page.wait_for_selector(f"[data-item]:not([data-item='{item}'])")
-    assert ear.focused().role != "RootWebArea"  # the next item is where one left off
+    assert ear.focused().role != "RootWebArea"  # the focus is on the next item
     eventually(lambda: Rating.objects.filter(rater=asked.bob).count() == 1)
     page.keyboard.press("z")  # undo, as the button's shortcut says
     page.wait_for_selector(f"[data-item='{item}']")
@@ -65,7 +65,7 @@ def test_a_reply_is_rated_by_ear_and_keyboard(visit, transactional_db, eventuall
     assert window.complaints == []
 
 
-def test_a_run_is_created_by_ear_and_keyboard(visit, seeded):
+def test_run_is_created_with_a_screen_reader_and_keyboard(visit, seeded):
     window = visit(seeded["alice"])
     page = window.open(reverse("run-new"))
     ear = Listener(page)

@@ -1,4 +1,4 @@
-"""A researcher makes a run and steers it; an author connects an environment by curl."""
+"""A researcher creates a run and steers it; an author connects an environment by curl."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ from tests.played import name_in
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-def test_a_researcher_makes_a_run_and_steers_it(visit, seeded, may_log_in):
+def test_researcher_creates_a_run_and_steers_it(visit, seeded, may_log_in):
     may_log_in(seeded["alice"])
     window = visit(None)
     page = window.open("/runs/")
@@ -29,7 +29,7 @@ def test_a_researcher_makes_a_run_and_steers_it(visit, seeded, may_log_in):
     with page.expect_response("**/runs/new-check/"):
         page.fill("#knob-group_size", "4")
     page.locator("#verdict .good").wait_for()
-    page.press("#slug", "Enter")  # checks, and makes nothing
+    page.press("#slug", "Enter")  # checks, and creates nothing
     page.locator("#verdict .good").wait_for()
     assert not Run.objects.filter(slug="polite").exists()
     page.get_by_role("button", name="Create and start").click()

@@ -1,4 +1,4 @@
-"""The model is taken away from the Export page: a form is chosen, a push is asked for."""
+"""The model is exported from the Export page: a format is chosen, a push is requested."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 @pytest.fixture
 def tone(seeded, tmp_path: Path) -> dict:
-    """The tone run, with real weights behind its newest version and the policy it began with."""
+    """Return the tone run, with real weights for its newest version and its base model."""
     sealed(tmp_path / "v3", "llama", byte_level())
     told = {
         "folder": str(tmp_path / "v3"),

@@ -1,5 +1,5 @@
-"""The pages of trace, replay, exports and people's time in Chromium: nothing complains, nothing
-runs, nothing is too wide.
+"""The pages of trace, replay, exports and human time in Chromium: no errors, no injected scripts,
+no page that is too wide.
 """
 
 import os
@@ -14,7 +14,7 @@ from tests.browser.conftest import DESKTOP, PHONE
 from tests.rollouts.hostile import PAYLOADS
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-SHOTS = os.environ.get("RFTWEB_SHOTS")  # a folder for pictures, to look at
+SHOTS = os.environ.get("RFTWEB_SHOTS")  # a folder for screenshots
 
 
 def addresses(run) -> dict[str, str]:
@@ -36,7 +36,7 @@ def addresses(run) -> dict[str, str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_no_page_complains_or_is_wider_than_its_window(visit, seeded, site, viewport, scheme):
+def test_no_page_reports_errors_or_is_wider_than_its_window(visit, seeded, site, viewport, scheme):
     Rating.objects.filter(run=seeded["run"]).update(seconds=12)
     window = visit(seeded["alice"], viewport, scheme)
     for name, address in addresses(seeded["run"]).items():
@@ -51,7 +51,7 @@ def test_no_page_complains_or_is_wider_than_its_window(visit, seeded, site, view
     assert [url for url in window.fetched if not url.startswith(site)] == []
 
 
-def test_what_people_and_models_wrote_is_shown_and_never_run(visit, seeded):
+def test_text_of_users_and_models_is_shown_and_never_run(visit, seeded):
     run = seeded["run"]
     hostile = storable_output(" ".join(PAYLOADS))
     Rollout.objects.filter(run=run).update(text=hostile)
@@ -64,7 +64,7 @@ def test_what_people_and_models_wrote_is_shown_and_never_run(visit, seeded):
         assert window.complaints == [], name
 
 
-def test_a_replay_is_made_by_keyboard_alone(visit, seeded):
+def test_replay_is_created_by_keyboard_only(visit, seeded):
     page = visit(seeded["alice"]).open(reverse("run-replay", args=["lab", "tone-7"]))
     page.focus("input[value=bob]")
     page.keyboard.press("Space")

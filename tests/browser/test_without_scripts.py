@@ -1,4 +1,4 @@
-"""Where no script runs, pages can still be read: metrics, curves and lists are in what the server
+"""Pages are readable without scripts: metrics, curves and lists are in the HTML that the server
 sends.
 """
 
@@ -14,11 +14,11 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 def read(place, what: str) -> None:
-    """It is there to be seen, not only in the page's source."""
+    """Check that the text is visible, not only in the page's source."""
     place.get_by_text(what).first.wait_for(state="visible")
 
 
-def test_the_desk_is_read_without_scripts(visit, seeded):
+def test_run_pages_are_readable_without_scripts(visit, seeded):
     run = seeded["run"]
     elsewhere(
         lambda: start_evaluation(
@@ -48,7 +48,7 @@ def test_the_desk_is_read_without_scripts(visit, seeded):
     read(page, run.slug)
 
 
-def test_what_time_bought_has_its_curve_without_scripts(visit, seeded):
+def test_page_of_human_time_shows_its_curve_without_scripts(visit, seeded):
     page = visit(seeded["alice"], scripts=False).open(
         reverse("run-bought", args=["lab", seeded["run"].slug])
     )
@@ -57,7 +57,7 @@ def test_what_time_bought_has_its_curve_without_scripts(visit, seeded):
     assert page.locator("[data-value=reward_mean]").inner_text().strip() not in ("", "–")
 
 
-def test_a_script_draws_over_what_stood_there(visit, seeded):
+def test_script_replaces_the_static_chart(visit, seeded):
     window = visit(seeded["alice"])
     page = window.open(reverse("run-bought", args=["lab", seeded["run"].slug]))
     page.wait_for_selector("[data-chart=bought] canvas")

@@ -1,4 +1,4 @@
-"""The main pages at 200 % zoom: nothing is wider than the window, so nobody scrolls sideways."""
+"""The main pages at 200 % zoom: nothing is wider than the window, so no page scrolls sideways."""
 
 import pytest
 from django.urls import reverse
@@ -9,7 +9,7 @@ MAIN = ("home", "live", "rate", "my-work", "runs", "run-new", "tasksets", "polic
 OF_A_RUN = ("run", "run-charts", "rollouts", "run-people", "run-gold", "run-settings")
 
 
-def test_no_main_page_scrolls_sideways_at_twice_the_size(visit, seeded):
+def test_no_main_page_scrolls_sideways_at_200_percent_zoom(visit, seeded):
     window = visit(seeded["alice"], viewport=ZOOMED)
     addresses = [reverse(name) for name in MAIN]
     addresses += [reverse(name, args=["lab", seeded["run"].slug]) for name in OF_A_RUN]

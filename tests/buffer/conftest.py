@@ -1,4 +1,4 @@
-"""Groups on their way into the buffer."""
+"""Fixtures that bring groups into the buffer."""
 
 from collections.abc import Callable
 
@@ -14,13 +14,13 @@ from apps.runs.models import Run, TrainStep, WeightVersion
 
 @pytest.fixture
 def judged(finish, judge_claimed) -> Callable[..., list[Group]]:
-    """Groups with these rewards, one for each rollout, sampled by a version and refined; in the
+    """Create refined groups with these rewards, one for each rollout, sampled by a version; in the
     order of their draws.
     """
 
     def make(run: Run, *rewards: tuple[float, ...], version: int | None = None) -> list[Group]:
         groups = finish(run, ["12345"], groups=len(rewards), version=version)
-        assert len(groups) == len(rewards), "the run's pace has no room for so many groups"
+        assert len(groups) == len(rewards), "the run's pace does not allow this many groups"
         values = {
             pk: value
             for group, own in zip(groups, rewards, strict=True)
@@ -38,9 +38,7 @@ def judged(finish, judge_claimed) -> Callable[..., list[Group]]:
 
 @pytest.fixture
 def judge_claimed() -> Callable[[dict[int, float]], None]:
-    """Judge all groups that are to be scored, by these rewards of their rollouts, and refine
-    them.
-    """
+    """Give all groups that wait for scoring these rewards of their rollouts, and refine them."""
 
     def judge(values: dict[int, float]) -> None:
         claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
@@ -59,7 +57,7 @@ def judge_claimed() -> Callable[[dict[int, float]], None]:
 
 @pytest.fixture
 def trained() -> Callable[[Run], TrainStep]:
-    """Plan and commit the run's next update; a version is published at once."""
+    """Plan and commit the run's next update; its version is published at once."""
 
     def train(run: Run) -> TrainStep:
         step = plan_step(run, run.fence)

@@ -1,4 +1,4 @@
-"""Claims, leases and fences driven at random, against a model small enough to be obviously right.
+"""Random claims, leases and fences, compared with a model that is simple enough to be correct.
 
 The model knows only: which claim of a group is the newest, where each group stands, and how often
 its lease ran out there. Whatever order workers open, claim, stall, finish, judge, refine, train and
@@ -55,12 +55,12 @@ class Ledger(RuleBasedStateMachine):
         self.newest: dict[int, int] = {}  # group → the fence in force
         self.stalled: list[
             tuple[Group, str, bool]
-        ] = []  # claims whose worker sleeps, the state it saw, whether its lease lasts
+        ] = []  # claims with a sleeping worker: the state it saw, whether its lease is valid
         self.state: dict[int, str] = {}
         self.fences: list[int] = []
         self.lapses: Counter[int] = (
             Counter()
-        )  # claims of a group, where it stands, whose lease ran out
+        )  # claims of a group, its state, number of expired leases
 
     def hold(self, groups: list[Group], state: str, seconds: int) -> None:
         for group in groups:
@@ -200,7 +200,7 @@ class Ledger(RuleBasedStateMachine):
 
 
 class Replaying(Ledger):
-    """The same with every second group of an update, if it may, taken again."""
+    """The same, with every second group of an update replayed if allowed."""
 
     changes = {
         "max_staleness": 3,
@@ -210,11 +210,11 @@ class Replaying(Ledger):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", [Ledger, Replaying])
-def test_claims_leases_and_fences_keep_the_ledger(new_run, machine):
+def test_random_claims_leases_and_fences_keep_the_ledger_consistent(new_run, machine):
     machine.new_run = staticmethod(new_run)
     run_state_machine_as_test(
         machine,
-        # Shrinking against a real database takes minutes and says little more than the steps
+        # Shrinking against a real database takes minutes and adds little to the steps
         # printed.
         settings=settings(
             max_examples=tries(15),

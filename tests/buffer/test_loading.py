@@ -1,4 +1,4 @@
-"""The batch of an update is loaded by one statement; it is what the ORM would have read."""
+"""The batch of an update is loaded by one query; it equals what the ORM reads."""
 
 import pytest
 from django.db import connection
@@ -13,7 +13,7 @@ from apps.runs.models import Run, StaleFence
 
 @pytest.fixture
 def step(run, judged):
-    """A planned step of two groups of two, and its run."""
+    """Return a run and its planned step of two groups of two rollouts."""
     judged(run, (1.0, 0.0), (0.0, 1.0))
     assert run.claim_trainer("t", 60)
     return run, plan_step(run, run.fence)
@@ -24,7 +24,7 @@ def columns(row, without=()):
     return {name: getattr(row, name) for name in names}
 
 
-def test_a_loaded_batch_is_what_the_orm_reads(step):
+def test_loaded_batch_equals_what_the_orm_reads(step):
     _, planned = step
     items = planned.items.order_by("position")
     slow = list(items.select_related("experience__rollout__payload"))
@@ -42,7 +42,7 @@ def test_a_loaded_batch_is_what_the_orm_reads(step):
     assert [one.credit for one in batch] == [item.experience.credit for item in slow]
 
 
-def test_every_column_is_loaded_but_the_two_long_ones():
+def test_every_column_except_text_and_turns_is_loaded():
     from apps.buffer.models.loading import EXPERIENCE, ROLLOUT
 
     assert [field.attname for field in Experience._meta.concrete_fields] == list(EXPERIENCE)
@@ -62,7 +62,7 @@ def test_recorded_credit_and_exclusion_are_loaded(step):
     assert (other.left_out, other.is_again, other.credit.tokens) == ("", False, None)
 
 
-def test_released_arrays_are_missing_from_a_batch(step):
+def test_released_arrays_raise_when_read_from_a_batch(step):
     _, planned = step
     rollout = planned.items.get(position=0).experience.rollout
     RolloutPayload.objects.filter(rollout=rollout).delete()
@@ -73,8 +73,8 @@ def test_released_arrays_are_missing_from_a_batch(step):
     assert second.rollout.tokens.prompt_ids
 
 
-def test_a_step_whose_plan_was_lost_is_not_committed(step):
-    """Planning does not wait for the disk; a crash of the database may have taken the plan back."""
+def test_step_whose_plan_was_lost_is_not_committed(step):
+    """Planning does not wait for the disk; a crash of the database can lose the plan."""
     run, planned = step
     type(planned).objects.filter(pk=planned.pk).delete()
     with pytest.raises(StaleFence, match="is not planned"), run.fenced(run.fence) as locked:
@@ -82,7 +82,7 @@ def test_a_step_whose_plan_was_lost_is_not_committed(step):
     assert Run.objects.get(pk=run.pk).step == 0
 
 
-def test_the_plan_of_another_trainer_is_not_committed(step):
+def test_plan_of_another_trainer_is_not_committed(step):
     """The lost plan's number was given to another trainer's plan, under another fence."""
     run, planned = step
     type(planned).objects.filter(pk=planned.pk).update(fence=planned.fence + 1)

@@ -1,5 +1,5 @@
-"""With over-rollout an update takes what is complete, and waits for what no later one could
-take.
+"""With over-rollout an update takes the complete groups, and waits for those that are too old for a
+later one.
 """
 
 import pytest
@@ -16,8 +16,8 @@ WIDE = (0.0, 1.0)
 
 @pytest.fixture
 def over(new_run) -> Run:
-    """Two groups to an update, one more begun, one version of staleness; its first draw is still
-    being said.
+    """Create a run with two groups an update, one extra group and staleness 1; its first group is
+    still being sampled.
     """
     run = new_run(groups_per_step=2, over_rollout=1, max_staleness=1)
     assert run.claim_trainer("t", 60)
@@ -29,11 +29,11 @@ def draws(step) -> list[int]:
     return list(dict.fromkeys(experience.group.draw_index for experience in batch_of(step)))
 
 
-def test_no_more_groups_are_begun_than_the_next_weights_need_and_those_few(over):
+def test_only_the_groups_needed_for_the_next_weights_and_the_extra_one_are_opened(over):
     assert len(Group.open(over, "e", 60, 100, 0)) == 2
 
 
-def test_the_first_complete_groups_are_taken_and_the_rest_serves_the_next_update(
+def test_first_complete_groups_are_trained_and_the_rest_used_for_the_next_update(
     over, judged, trained, finish_first
 ):
     judged(over, WIDE, WIDE)
@@ -52,7 +52,7 @@ def test_the_first_complete_groups_are_taken_and_the_rest_serves_the_next_update
     assert found == {"trained experiences are fresh and rewarded": []}
 
 
-def test_a_straggler_that_is_dropped_is_waited_for_no_more(over, judged, trained):
+def test_dropped_straggler_is_no_longer_waited_for(over, judged, trained):
     judged(over, WIDE, WIDE)
     trained(over)
     judged(over, WIDE, WIDE, version=1)
@@ -60,7 +60,7 @@ def test_a_straggler_that_is_dropped_is_waited_for_no_more(over, judged, trained
     assert draws(plan_step(over, over.fence)) == [3, 4]
 
 
-def test_people_are_not_waited_for(over, judged, trained):
+def test_groups_waiting_for_raters_do_not_delay_the_update(over, judged, trained):
     judged(over, WIDE, WIDE)
     trained(over)
     judged(over, WIDE, WIDE, version=1)
@@ -68,7 +68,7 @@ def test_people_are_not_waited_for(over, judged, trained):
     assert draws(plan_step(over, over.fence)) == [3, 4]
 
 
-def test_without_over_rollout_nobody_is_waited_for(new_run, judged, trained):
+def test_update_waits_for_no_straggler_without_over_rollout(new_run, judged, trained):
     run = new_run(groups_per_step=2, max_staleness=1)
     assert run.claim_trainer("t", 60)
     Group.open(run, "e", 60, 1, 0)
@@ -80,7 +80,7 @@ def test_without_over_rollout_nobody_is_waited_for(new_run, judged, trained):
 
 @pytest.fixture
 def finish_first(judge_claimed):
-    """The straggler is complete at last: said by version 0, judged and admitted."""
+    """Complete the straggler: sampled by version 0, judged and admitted."""
 
     def finish(run: Run) -> None:
         group = run.groups.get(draw_index=0)

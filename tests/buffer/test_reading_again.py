@@ -1,4 +1,4 @@
-"""Experience replay: which trained groups an update takes again, and that it is so on record."""
+"""Experience replay: which trained groups an update uses again, and how that is recorded."""
 
 import random
 from collections import Counter
@@ -24,7 +24,7 @@ NO_ENGINE = {"engines served what was published", "published weights match their
 
 @pytest.fixture
 def reading(new_run):
-    """A run of four groups to an update that may take half of them again."""
+    """Create a run of four groups an update, up to half of them replayed."""
 
     def make(replay: object = None, **changes: object) -> Run:
         rule = {"name": "uniform", "share": 0.5, **(replay or {})}
@@ -75,22 +75,22 @@ def again(groups: list[TrainedGroup], rule: object, **bounds: int) -> list[int]:
     ],
     ids=["stale", "used up", "just used"],
 )
-def test_what_is_stale_or_used_up_or_just_used_does_not_come_again(known, rule):
+def test_stale_used_up_or_recently_used_groups_are_not_replayed(known, rule):
     assert again([group(1, **known)], rule) == []
 
 
-def test_what_is_as_old_as_allowed_with_a_use_left_and_rested_comes_again():
+def test_group_at_the_limits_of_age_uses_and_cool_down_is_replayed():
     assert again([group(1, version=5, uses=2, last=4)], UniformReplay(max_uses=3, cool_down=1)) == [
         1
     ]
 
 
-def test_the_same_groups_give_the_same_sample_in_whatever_order_they_are_read():
+def test_sample_does_not_depend_on_the_order_of_the_groups():
     groups = [group(n) for n in range(40)]
     assert again(groups, UniformReplay()) == again(groups[::-1], UniformReplay())
 
 
-def test_another_update_or_seed_gives_another_sample():
+def test_each_update_and_seed_gives_another_sample():
     groups = [group(n) for n in range(400)]
     assert (
         len({tuple(again(groups, UniformReplay(), number=n, most=5)) for n in range(6, 16)}) == 10
@@ -98,7 +98,7 @@ def test_another_update_or_seed_gives_another_sample():
     assert len({tuple(again(groups, UniformReplay(), seed=n, most=5)) for n in range(10)}) == 10
 
 
-def test_nobody_is_taken_twice():
+def test_no_group_is_replayed_twice_in_one_update():
     assert sorted(again([group(n) for n in range(5)], PrioritizedReplay(), most=9)) == [
         0,
         1,
@@ -109,28 +109,28 @@ def test_nobody_is_taken_twice():
 
 
 def shares(rule: object) -> float:
-    """How often the one of two groups that had thrice the advantage (the floor counted in) comes,
-    over 4,000 updates.
+    """Return how often the group with three times the advantage of the other (floor included) is
+    replayed, over 4,000 updates.
     """
     pair = [group(1, advantage=0.59, last=0), group(2, advantage=0.19, last=0)]
     taken = Counter(again(pair, rule, number=n, most=1)[0] for n in range(1, 4001))
     return taken[1] / 4000
 
 
-def test_uniform_replay_takes_each_as_often():
+def test_uniform_replay_takes_each_group_equally_often():
     assert shares(UniformReplay()) == pytest.approx(0.5, abs=0.04)
 
 
-def test_prioritized_replay_takes_each_as_often_as_its_advantage_weighs():
+def test_prioritized_replay_takes_groups_in_proportion_to_their_advantage():
     assert shares(PrioritizedReplay()) == pytest.approx(0.75, abs=0.04)
 
 
-def test_alpha_sharpens_the_weights_and_zero_makes_them_alike():
+def test_alpha_sharpens_the_weights_and_zero_makes_them_equal():
     assert shares(PrioritizedReplay(alpha=2)) == pytest.approx(0.9, abs=0.04)
     assert shares(PrioritizedReplay(alpha=0)) == pytest.approx(0.5, abs=0.04)
 
 
-def test_a_group_without_any_advantage_may_come_too():
+def test_group_without_advantage_can_be_replayed():
     assert again([group(1, advantage=0.0)], PrioritizedReplay()) == [1]
 
 
@@ -147,7 +147,7 @@ def of_all_sorts(seed: int) -> list[TrainedGroup]:
     [LinearDecay(), LinearDecay(decay=0.5), DecayWithLimit(), DecayWithLimit(decay=0, max_uses=4)],
 )
 @pytest.mark.parametrize("seed", range(4))
-def test_decay_takes_the_highest_version_less_its_uses(rule, seed):
+def test_decay_takes_the_highest_version_minus_decayed_uses(rule, seed):
     groups = of_all_sorts(seed)
     left = [one for one in groups if one.version >= 5 and one.uses < rule.max_uses]
     wanted = []
@@ -158,12 +158,12 @@ def test_decay_takes_the_highest_version_less_its_uses(rule, seed):
     assert again(groups, rule, most=7) == wanted
 
 
-def test_linear_decay_takes_what_was_used_ever_so_often():
+def test_linear_decay_has_no_limit_of_uses():
     used = [group(1, uses=9_000)]
     assert again(used, LinearDecay()) == [1] and again(used, DecayWithLimit()) == []
 
 
-def test_noise_of_one_version_lets_the_older_come_as_often_as_a_normal_has_it():
+def test_noise_replays_the_older_group_as_often_as_the_normal_distribution_predicts():
     """Two groups a version apart: N(0, 2) is above 1 in 23.98 % of all draws."""
     pair = [group(1, version=6), group(2, version=5)]
     taken = Counter(
@@ -176,14 +176,14 @@ def test_noise_of_one_version_lets_the_older_come_as_often_as_a_normal_has_it():
 # -- the rows
 
 
-def test_the_first_update_has_nothing_to_take_again(reading, judged, trained):
+def test_first_update_replays_nothing(reading, judged, trained):
     run = reading()
     judged(run, *[WIDE] * 4)
     step = trained(run)
     assert draws(step, is_again=False) == {0, 1, 2, 3} and not draws(step, is_again=True)
 
 
-def test_later_updates_take_their_share_again_and_fill_up_with_new_groups(reading, judged, trained):
+def test_later_updates_replay_their_share_and_fill_up_with_new_groups(reading, judged, trained):
     run = reading()
     judged(run, *[WIDE] * 6)
     trained(run)
@@ -193,7 +193,7 @@ def test_later_updates_take_their_share_again_and_fill_up_with_new_groups(readin
     assert violated() == {}
 
 
-def test_a_group_that_is_taken_again_is_whole_and_counted_once(reading, judged, trained):
+def test_replayed_group_is_complete_and_counted_once(reading, judged, trained):
     run = reading()
     judged(run, *[WIDE] * 6)
     trained(run)
@@ -206,14 +206,14 @@ def test_a_group_that_is_taken_again_is_whole_and_counted_once(reading, judged, 
     assert Run.objects.get(pk=run.pk).groups_again == 2
 
 
-def test_with_too_few_new_groups_an_update_waits(reading, judged, trained):
+def test_update_waits_if_there_are_too_few_new_groups(reading, judged, trained):
     run = reading()
     judged(run, *[WIDE] * 5)
     trained(run)
     assert plan_step(run, run.fence) is None
 
 
-def test_nothing_is_used_more_often_or_sooner_than_allowed(reading, judged, trained):
+def test_no_experience_is_replayed_more_often_or_sooner_than_allowed(reading, judged, trained):
     run = reading({"max_uses": 2, "cool_down": 1}, steps=20)
     for _ in range(6):
         judged(run, *[WIDE] * 4)
@@ -223,7 +223,7 @@ def test_nothing_is_used_more_often_or_sooner_than_allowed(reading, judged, trai
     assert violated() == {}
 
 
-def test_nothing_comes_again_beyond_the_bound(reading, judged, trained):
+def test_groups_beyond_the_staleness_limit_are_not_replayed(reading, judged, trained):
     run = reading(max_staleness=1)
     judged(run, *[WIDE] * 6, version=0)
     trained(run)
@@ -232,7 +232,7 @@ def test_nothing_comes_again_beyond_the_bound(reading, judged, trained):
     assert groups_again(run) == []
 
 
-def test_a_task_that_was_left_out_meanwhile_does_not_come_again(reading, judged, trained, alice):
+def test_groups_of_an_excluded_task_are_not_replayed(reading, judged, trained, alice):
     run = reading()
     groups = judged(run, *[WIDE] * 4)
     trained(run)
@@ -241,7 +241,7 @@ def test_a_task_that_was_left_out_meanwhile_does_not_come_again(reading, judged,
     assert groups_again(run) == []
 
 
-def test_what_people_want_to_be_taken_no_more_does_not_come_again(reading, judged, trained):
+def test_groups_excluded_by_a_user_are_not_replayed(reading, judged, trained):
     run = reading({"share": 0.9})
     groups = judged(run, *[WIDE] * 8)
     trained(run)
@@ -250,8 +250,8 @@ def test_what_people_want_to_be_taken_no_more_does_not_come_again(reading, judge
     assert violated() == {}
 
 
-def test_a_plan_that_was_lost_is_made_again_alike(reading, judged, trained):
-    """Whoever plans is killed before the transaction ends."""
+def test_lost_plan_is_made_again_with_the_same_batch(reading, judged, trained):
+    """The planner is killed before the transaction ends."""
     run = reading({"name": "prioritized"})
     judged(run, *[(0.0, 0.1 * n) for n in range(1, 9)])
     trained(run)
@@ -262,7 +262,7 @@ def test_a_plan_that_was_lost_is_made_again_alike(reading, judged, trained):
     assert [e.pk for e in batch_of(plan_step(run, run.fence))] == lost
 
 
-def test_an_update_that_is_planned_stays_what_it_is(reading, judged, trained):
+def test_planned_update_does_not_change(reading, judged, trained):
     run = reading()
     judged(run, *[WIDE] * 6)
     trained(run)
@@ -271,7 +271,7 @@ def test_an_update_that_is_planned_stays_what_it_is(reading, judged, trained):
     assert plan_step(run, run.fence) == step and violated() == {}
 
 
-def test_what_comes_again_brings_the_logprobs_that_it_was_sampled_with(reading, judged, trained):
+def test_replayed_experience_keeps_its_behaviour_logprobs(reading, judged, trained):
     run = reading()
     judged(run, *[WIDE] * 6)
     trained(run)
@@ -279,7 +279,7 @@ def test_what_comes_again_brings_the_logprobs_that_it_was_sampled_with(reading, 
     assert rows[True].behaviour_logprobs == (-0.5,) * 5 == rows[False].behaviour_logprobs
 
 
-def test_advantages_over_the_batch_are_those_of_the_update_that_takes_it(reading, judged):
+def test_batch_advantages_are_those_of_the_update_that_uses_them(reading, judged):
     run = reading(algorithm={"name": "reinforce_plus_plus"})
     judged(run, *[WIDE] * 6)
     seen = []
@@ -298,7 +298,7 @@ def test_advantages_over_the_batch_are_those_of_the_update_that_takes_it(reading
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_who_plan_at_once_find_one_plan(reading, judged, trained):
+def test_two_concurrent_planners_get_one_plan(reading, judged, trained):
     run = reading()
     judged(run, *[WIDE] * 6)
     trained(run)
@@ -317,7 +317,7 @@ def test_two_who_plan_at_once_find_one_plan(reading, judged, trained):
 # -- the pace
 
 
-def test_a_run_that_replays_draws_fewer_groups_and_never_runs_dry(reading, judged, trained):
+def test_run_with_replay_opens_fewer_groups_and_reaches_its_last_step(reading, judged, trained):
     run = reading(max_staleness=1, steps=12)
     while run.step < run.planned_steps:
         if room := groups_allowed(run.pace):
@@ -327,7 +327,7 @@ def test_a_run_that_replays_draws_fewer_groups_and_never_runs_dry(reading, judge
     assert not run.groups_dropped and violated() == {}
 
 
-# -- what reconcile finds
+# -- findings of reconcile
 
 
 @pytest.fixture
@@ -345,7 +345,7 @@ def found() -> list[str]:
     return violated()["experience replay stays within its limits"]
 
 
-def test_a_use_too_many_is_found(replayed):
+def test_reconcile_finds_a_replay_beyond_the_limit_of_uses(replayed):
     run = Run.objects.get()
     run.config["reading"]["replay"] = {"name": "none"}
     run.save()
@@ -355,22 +355,22 @@ def test_a_use_too_many_is_found(replayed):
     } <= set(violated())
 
 
-def test_a_counter_that_is_wrong_is_found(replayed):
+def test_reconcile_finds_a_wrong_counter_of_replayed_groups(replayed):
     Run.objects.update(groups_again=77)
     assert "the counter has 77 replayed groups" in found()[0]
 
 
-def test_an_item_that_hides_that_it_was_taken_again_is_found(replayed):
+def test_reconcile_finds_a_replayed_item_marked_as_new(replayed):
     StepItem.objects.filter(is_again=True).update(is_again=False)
     assert any("as new, but an earlier step used it" in words for words in found())
 
 
-def test_an_item_that_was_never_taken_before_is_found(replayed):
+def test_reconcile_finds_a_new_item_marked_as_replayed(replayed):
     StepItem.objects.filter(step__number=1).update(is_again=True)
     assert any("but no earlier step used it" in words for words in found())
 
 
-def test_a_use_too_soon_is_found(replayed):
+def test_reconcile_finds_a_replay_within_the_cool_down(replayed):
     run = Run.objects.get()
     run.config["reading"]["replay"]["cool_down"] = 5
     run.save()
@@ -381,7 +381,7 @@ def test_a_use_too_soon_is_found(replayed):
     ("replay", "most"),
     [({"name": "linear_decay"}, 4), ({"name": "decay_with_limit", "max_uses": 2}, 2)],
 )
-def test_by_decay_nothing_is_used_more_often_than_its_rule_allows(
+def test_decay_replays_no_experience_more_often_than_its_rule_allows(
     reading, judged, trained, replay, most
 ):
     run = reading(replay, steps=20)

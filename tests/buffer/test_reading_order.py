@@ -22,7 +22,7 @@ NARROW = (0.5, 1.0)
 
 @pytest.fixture
 def reading(new_run):
-    """A run that reads in this order, two groups to an update, with its trainer at version 2."""
+    """Create a run with this order and two groups an update, its trainer at version 2."""
 
     def make(order: object, **changes: object) -> Run:
         run = new_run(
@@ -36,7 +36,7 @@ def reading(new_run):
 
 
 def taken(run: Run) -> list[int]:
-    """The draws of the groups in the run's next update."""
+    """Return the draws of the groups in the run's next update."""
     return list(
         dict.fromkeys(
             experience.group.draw_index for experience in batch_of(plan_step(run, run.fence))
@@ -51,7 +51,7 @@ def by_person(group: Group, **changes: object) -> Reward:
     )
 
 
-def test_without_the_key_groups_come_as_they_were_drawn(reading, judged):
+def test_groups_are_trained_in_draw_order_by_default(reading, judged):
     run = reading("fifo")
     assert run.settings.reading.order == Fifo()
     judged(run, WIDE, version=0)
@@ -59,21 +59,21 @@ def test_without_the_key_groups_come_as_they_were_drawn(reading, judged):
     assert taken(run) == [0, 1]
 
 
-def test_the_freshest_come_first_and_of_those_the_first_drawn(reading, judged):
+def test_freshest_groups_come_first_and_ties_keep_draw_order(reading, judged):
     run = reading("freshest")
     judged(run, WIDE, version=1)
     judged(run, WIDE, WIDE, WIDE, version=2)
     assert taken(run) == [1, 2]
 
 
-def test_a_group_is_as_old_as_its_oldest_answer(reading, judged):
+def test_group_is_as_old_as_its_oldest_rollout(reading, judged):
     run = reading("freshest")
     mixed, *_ = judged(run, WIDE, WIDE, WIDE, version=2)
     Experience.objects.filter(pk=mixed.experiences.first().pk).update(weight_version=1)
     assert taken(run) == [1, 2]
 
 
-def test_what_is_left_grows_stale_as_ever(reading, judged, trained):
+def test_group_left_over_by_freshest_order_becomes_stale(reading, judged, trained):
     run = reading("freshest", max_staleness=1)
     (old,) = judged(run, WIDE, version=1)
     judged(run, WIDE, WIDE, version=2)
@@ -84,7 +84,7 @@ def test_what_is_left_grows_stale_as_ever(reading, judged, trained):
     }
 
 
-def test_by_priority_what_people_judged_comes_first_then_the_widest_spread(reading, judged):
+def test_priority_order_takes_human_ratings_first_then_the_widest_spread(reading, judged):
     run = reading("priority")
     *_, rated = judged(run, NARROW, WIDE, NARROW, version=2)
     by_person(rated)
@@ -95,14 +95,14 @@ def test_by_priority_what_people_judged_comes_first_then_the_widest_spread(readi
     "late",
     [{"is_current": False}, {"value": None, "reason": "taken back"}, {"details": {LATE: True}}],
 )
-def test_a_word_that_does_not_count_gives_no_priority(reading, judged, late):
+def test_superseded_withdrawn_or_late_rating_gives_no_priority(reading, judged, late):
     run = reading("priority")
     *_, rated = judged(run, NARROW, NARROW, NARROW, version=2)
     by_person(rated, **late)
     assert taken(run) == [0, 1]
 
 
-def test_age_and_spread_are_weighed_as_the_run_says():
+def test_priority_weighs_age_and_spread_by_the_configuration():
     groups = [
         ReadyGroup(1, 0, 0, WIDE),
         ReadyGroup(2, 1, 5, NARROW),
@@ -114,16 +114,16 @@ def test_age_and_spread_are_weighed_as_the_run_says():
 
 
 @pytest.mark.parametrize("rule", [Fifo(), Freshest(), Priority(), RewardVariance(), HumanFirst()])
-def test_groups_that_are_alike_keep_the_order_of_their_draws(rule):
+def test_equal_groups_keep_their_draw_order(rule):
     groups = [ReadyGroup(group, draw, 3, WIDE) for group, draw in [(7, 2), (8, 0), (9, 1)]]
     assert order_groups(groups, rule, ReadingState(3)) == [8, 9, 7]
 
 
-# -- variance, people, rarity, lots: each against a slow obvious one
+# -- variance, human first, rarity, weighted: each compared with a slow, simple version
 
 
 def some(count: int, seed: int, kinds: str = "abc") -> list[ReadyGroup]:
-    """Groups of all sorts, in an order that is not that of their draws."""
+    """Return varied groups, in an order that differs from their draw order."""
     draw = random.Random(seed)
     groups = [
         ReadyGroup(
@@ -145,7 +145,7 @@ def variance(rewards: list[float]) -> float:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_by_variance_no_group_stands_before_one_that_varies_more(seed):
+def test_variance_order_sorts_groups_by_decreasing_variance(seed):
     groups = {one.group: one for one in some(30, seed)}
     order = [
         variance(groups[pk].rewards)
@@ -154,14 +154,14 @@ def test_by_variance_no_group_stands_before_one_that_varies_more(seed):
     assert order == sorted(order, reverse=True) and len(order) == 30
 
 
-def test_by_variance_the_widest_rewards_come_first(reading, judged):
+def test_variance_order_takes_the_widest_rewards_first(reading, judged):
     run = reading("reward_variance")
     judged(run, NARROW, WIDE, (0.25, 0.75), (0.1, 0.9), version=2)
     assert taken(run) == [1, 3]
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_people_judged_comes_first_and_all_else_as_it_was_drawn(seed):
+def test_human_first_order_takes_rated_groups_first_and_others_in_draw_order(seed):
     groups = some(30, seed)
     by_draw = sorted(groups, key=lambda one: one.draw)
     wanted = [one.group for one in by_draw if one.is_rated] + [
@@ -170,7 +170,7 @@ def test_what_people_judged_comes_first_and_all_else_as_it_was_drawn(seed):
     assert order_groups(groups, HumanFirst(), ReadingState(5)) == wanted
 
 
-def test_a_group_that_a_person_judged_is_first_however_narrow(reading, judged):
+def test_rated_group_is_first_however_small_its_spread(reading, judged):
     run = reading("human_first")
     *_, rated = judged(run, WIDE, WIDE, NARROW, version=2)
     by_person(rated)
@@ -178,8 +178,8 @@ def test_a_group_that_a_person_judged_is_first_however_narrow(reading, judged):
 
 
 @pytest.mark.parametrize("order", ["human_first", "priority"])
-def test_a_simulated_rating_does_not_count_as_a_persons(reading, judged, order):
-    """Compare the order with a count, reward by reward, of what people gave."""
+def test_simulated_rating_does_not_count_as_human(reading, judged, order):
+    """Compare the order with a count of human rewards."""
     run = reading(order)
     groups = judged(run, *[NARROW] * 5, version=2)
     robot = User.objects.create(username="robot", is_simulated=True)
@@ -198,7 +198,7 @@ def test_a_simulated_rating_does_not_count_as_a_persons(reading, judged, order):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_by_rarity_each_group_is_of_the_kind_that_was_taken_least_of_until_then(seed):
+def test_rarity_order_always_takes_the_kind_used_least_so_far(seed):
     groups = some(40, seed)
     learned = {"a": 7, "b": 2, "elsewhere": 50}
     counts = Counter(learned)
@@ -214,38 +214,38 @@ def test_by_rarity_each_group_is_of_the_kind_that_was_taken_least_of_until_then(
 
 @pytest.fixture
 def two_domains(taskset):
-    """Tasks of two domains, three of four of them sums."""
+    """Create tasks of two domains, three quarters of them sums."""
     for number, task in enumerate(taskset.tasks.order_by("index")):
         task.domain = "prose" if number % 4 == 3 else "sums"
         task.save(update_fields=["domain"])
 
 
 @pytest.mark.usefixtures("two_domains")
-def test_domains_that_updates_learned_least_from_come_first(reading, judged, trained):
+def test_rarity_order_takes_the_least_trained_domains_first(reading, judged, trained):
     run = reading({"name": "rarity"}, selection={"name": "sequential"})
     judged(run, *[WIDE] * 6, version=2)
     assert taken(run) == [0, 3]
     commit(run)
-    assert taken(run) == [1, 2], "the only prose was taken"
+    assert taken(run) == [1, 2], "the only group of prose was taken"
 
 
 @pytest.mark.usefixtures("two_domains")
 @pytest.mark.parametrize(("window", "then"), [(1, [4, 7]), (2, [7, 11])])
-def test_the_window_counts_the_newest_updates_alone(reading, judged, window, then):
+def test_rarity_window_counts_only_the_newest_updates(reading, judged, window, then):
     run = reading(
         {"name": "rarity", "window": window}, selection={"name": "sequential"}, max_staleness=20
     )
     judged(run, *[WIDE] * 3, version=2)
-    assert taken(run) == [0, 1], "sums alone are there"
+    assert taken(run) == [0, 1], "there are only sums"
     commit(run)
     judged(run, WIDE, version=2)
-    assert taken(run) == [2, 3], "no others are there"
+    assert taken(run) == [2, 3], "there are no others"
     commit(run)
     judged(run, *[WIDE] * 8, version=2)
     assert taken(run) == then
 
 
-def test_tasks_that_no_update_took_come_first(reading, judged):
+def test_rarity_by_task_takes_untrained_tasks_first(reading, judged):
     run = reading({"name": "rarity", "by": "task"}, selection={"name": "sequential"}, group_size=2)
     groups = judged(run, *[WIDE] * 5, version=2)
     assert taken(run) == [0, 1]
@@ -263,8 +263,8 @@ def commit(run: Run) -> None:
 
 
 def one_after_another(weights: dict[int, float], order: tuple[int, ...]) -> float:
-    """The chance that a draw without replacement takes these in this order: each by its share of
-    what is left.
+    """Return the probability that drawing without replacement gives this order: each by its share
+    of the rest.
     """
     left = dict(weights)
     chance = 1.0
@@ -274,7 +274,7 @@ def one_after_another(weights: dict[int, float], order: tuple[int, ...]) -> floa
     return chance
 
 
-def test_lots_fall_as_often_as_drawing_one_after_another_by_weight():
+def test_weighted_order_matches_drawing_without_replacement_by_weight():
     groups = [
         ReadyGroup(0, 0, 5, (0.0, 1.0)),
         ReadyGroup(1, 1, 5, (0.5, 0.5), is_rated=True),
@@ -293,7 +293,7 @@ def test_lots_fall_as_often_as_drawing_one_after_another_by_weight():
         )
 
 
-def test_lots_are_the_same_for_the_same_update_and_seed():
+def test_weighted_order_is_the_same_for_the_same_update_and_seed():
     groups = some(30, 1)
     assert order_groups(groups, Weighted(), ReadingState(5, 3, 7)) == order_groups(
         groups[::-1], Weighted(), ReadingState(5, 3, 7)
@@ -306,12 +306,12 @@ def test_lots_are_the_same_for_the_same_update_and_seed():
     )
 
 
-def test_a_weight_that_age_has_made_nothing_of_comes_last():
+def test_group_whose_weight_decayed_to_zero_comes_last():
     groups = [ReadyGroup(0, 0, 0, (0.0, 1.0)), ReadyGroup(1, 1, 1000, (0.5, 0.5))]
     assert order_groups(groups, Weighted(age=1000), ReadingState(1000)) == [1, 0]
 
 
-def test_a_plan_by_lot_that_was_lost_is_made_again_alike(reading, judged):
+def test_lost_plan_in_weighted_order_is_made_again_equally(reading, judged):
     run = reading("weighted")
     judged(run, *[WIDE] * 8, version=2)
     with transaction.atomic():

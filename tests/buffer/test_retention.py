@@ -1,5 +1,5 @@
-"""Retention: arrays that nothing may need any more go by the run's rule, all others stay, and all
-else stays.
+"""Retention: arrays that are no longer needed are released by the run's rule; all other arrays and
+data are kept.
 """
 
 import uuid
@@ -42,7 +42,7 @@ NO_ENGINE = {"engines served what was published", "published weights match their
 
 @pytest.fixture
 def sampled(new_run, judged):
-    """A run with this configuration whose groups were judged 31 days ago, as many as told."""
+    """Create a run with this configuration and number of groups, judged 31 days ago."""
 
     def make(groups: int = 2, **changes: object) -> Run:
         few = {
@@ -78,10 +78,10 @@ def violated() -> dict[str, list[str]]:
     return {name: found for name, found in reconcile().items() if found and name not in NO_ENGINE}
 
 
-# -- what goes
+# -- released arrays
 
 
-def test_an_ended_run_lets_go_of_what_is_old_enough_and_keeps_all_that_was_said(sampled):
+def test_ended_run_releases_old_arrays_and_keeps_texts_and_outcomes(sampled):
     run = sampled(2)
     run.stop()
     young = run.groups.get(draw_index=1)
@@ -109,7 +109,7 @@ def test_an_ended_run_lets_go_of_what_is_old_enough_and_keeps_all_that_was_said(
     assert violated() == {}
 
 
-def test_what_would_go_is_what_goes_and_telling_writes_nothing(sampled):
+def test_preview_equals_the_release_and_writes_nothing(sampled):
     run = sampled(3)
     run.stop()
     told = would_go(run, MONTH)
@@ -117,7 +117,7 @@ def test_what_would_go_is_what_goes_and_telling_writes_nothing(sampled):
     assert let_go(run) == told
 
 
-def test_it_goes_on_where_a_transaction_ends(sampled, monkeypatch):
+def test_release_continues_in_several_transactions(sampled, monkeypatch):
     monkeypatch.setattr("apps.buffer.retention.GROUPS_AT_ONCE", 2)
     run = sampled(5)
     run.stop()
@@ -125,7 +125,7 @@ def test_it_goes_on_where_a_transaction_ends(sampled, monkeypatch):
     assert run.releases.count() == 3 and violated() == {}
 
 
-def test_a_release_that_is_lost_is_made_again(sampled):
+def test_rolled_back_release_is_made_again(sampled):
     run = sampled(2)
     run.stop()
     with transaction.atomic():
@@ -136,7 +136,7 @@ def test_a_release_that_is_lost_is_made_again(sampled):
     )
 
 
-def test_what_is_needed_by_the_time_its_turn_comes_stays(sampled):
+def test_group_needed_since_the_lookup_is_not_released(sampled):
     run = sampled(2)
     run.stop()
     looked_up = draws_due(run)
@@ -148,7 +148,7 @@ def test_what_is_needed_by_the_time_its_turn_comes_stays(sampled):
     assert set(RolloutPayload.objects.values_list("rollout__group", flat=True)) == {groups[0]}
 
 
-def test_a_dropped_group_of_a_live_run_goes_by_age(sampled):
+def test_dropped_group_of_a_live_run_is_released_by_age(sampled):
     run = sampled(2)
     Experience.objects.leave_out(
         run, [run.groups.get(draw_index=0).pk], "stale: older than version 3"
@@ -156,7 +156,7 @@ def test_a_dropped_group_of_a_live_run_goes_by_age(sampled):
     assert draws_due(run) == [0]
 
 
-def test_by_uses_a_group_goes_when_so_many_updates_took_it_however_young(sampled, trained):
+def test_group_is_released_after_the_given_number_of_uses(sampled, trained):
     run = sampled(10)
     for _ in range(5):
         trained(run)
@@ -166,16 +166,16 @@ def test_by_uses_a_group_goes_when_so_many_updates_took_it_however_young(sampled
         1,
         2,
         3,
-    ], "those of the last three updates may have to be made again"
+    ], "the last three updates may have to be repeated"
     assert draws_due(run, Retention(uses=2)) == []
     assert draws_due(run, Retention(days=30, uses=1)) == [0, 1, 2, 3]
     assert draws_due(run, Retention(days=30, uses=2)) == []
 
 
-# -- what stays
+# -- kept arrays
 
 
-def test_what_is_ready_or_in_an_update_stays_while_the_run_lives(sampled):
+def test_ready_and_claimed_groups_are_kept_while_the_run_is_live(sampled):
     run = sampled(4)
     plan_step(run, run.fence)
     assert set(Experience.objects.values_list("state", flat=True)) == {"ready", "claimed"}
@@ -184,19 +184,19 @@ def test_what_is_ready_or_in_an_update_stays_while_the_run_lives(sampled):
     assert draws_due(run) == [0, 1, 2, 3]
 
 
-def test_what_a_crash_would_have_made_again_stays(sampled, trained):
+def test_groups_needed_after_a_crash_are_kept(sampled, trained):
     run = sampled(10, checkpoints={"every": 2, "keep": 2})
     for _ in range(4):
         trained(run)
     assert draws_due(run) == [], (
-        "the checkpoints that are kept may be those of 2 and 4, and 4 may be damaged"
+        "the kept checkpoints may be those of 2 and 4, and 4 may be damaged"
     )
     for _ in range(1):
         trained(run)
     assert draws_due(run) == []
 
 
-def test_a_longer_way_between_checkpoints_in_the_past_counts(sampled, trained):
+def test_release_respects_the_longest_earlier_interval_of_checkpoints(sampled, trained):
     run = sampled(10, checkpoints={"every": 10, "keep": 2})
     for _ in range(5):
         trained(run)
@@ -204,7 +204,7 @@ def test_a_longer_way_between_checkpoints_in_the_past_counts(sampled, trained):
     assert draws_due(run) == []
 
 
-def test_what_replay_may_take_again_stays_and_goes_when_it_is_too_old(sampled, trained):
+def test_groups_that_may_be_replayed_are_kept_until_they_are_too_old(sampled, trained):
     replay = {"replay": {"name": "uniform", "share": 0.5, "max_uses": 5}}
     run = sampled(12, reading=replay, groups_per_step=4, max_staleness=4)
     for _ in range(4):
@@ -214,7 +214,7 @@ def test_what_replay_may_take_again_stays_and_goes_when_it_is_too_old(sampled, t
     assert draws_due(run), "version 0 is older than allowed"
 
 
-def test_what_went_does_not_come_again_where_the_bound_is_raised(sampled, trained):
+def test_released_groups_are_not_replayed_after_the_staleness_limit_is_raised(sampled, trained):
     replay = {"replay": {"name": "uniform", "share": 0.5, "max_uses": 5}}
     run = sampled(12, reading=replay, groups_per_step=4, max_staleness=4)
     for _ in range(4):
@@ -229,7 +229,7 @@ def test_what_went_does_not_come_again_where_the_bound_is_raised(sampled, traine
     assert again and gone and not again & gone
 
 
-def test_a_group_that_may_be_refined_again_stays(sampled):
+def test_group_that_can_be_refined_again_is_kept(sampled):
     run = sampled(1)
     group = run.groups.get()
     group.experiences.all().delete()
@@ -241,14 +241,14 @@ def test_a_group_that_may_be_refined_again_stays(sampled):
     assert draws_due(run) == [0]
 
 
-def test_an_open_group_stays(sampled, finish):
+def test_open_group_is_kept(sampled, finish):
     run = sampled(0)
     finish(run, ["12345"])
     closed_long_ago(run)
     assert draws_due(run) == []
 
 
-def test_what_a_rater_may_yet_be_shown_stays(sampled):
+def test_group_with_an_open_rating_item_is_kept(sampled):
     run = sampled(1)
     run.stop()
     group = run.groups.get()
@@ -260,7 +260,7 @@ def test_what_a_rater_may_yet_be_shown_stays(sampled):
     assert draws_due(run) == [0]
 
 
-def test_what_people_wrote_into_stays_for_good(sampled, alice):
+def test_rollout_edited_by_a_user_is_kept_forever(sampled, alice):
     run = sampled(1)
     run.stop()
     act = {"by": alice, "kind": "edit", "client_uuid": uuid.uuid4(), "state": "done"}
@@ -268,7 +268,7 @@ def test_what_people_wrote_into_stays_for_good(sampled, alice):
     assert draws_due(run) == []
 
 
-def test_an_experts_answer_stays_for_good(sampled):
+def test_expert_reply_is_kept_forever(sampled):
     run = sampled(1)
     task = run.groups.get().task
     group = Group.objects.create(run=run, task=task, size=0, state="admitted", opened_version=0)
@@ -282,7 +282,7 @@ def test_an_experts_answer_stays_for_good(sampled):
     assert list(RolloutPayload.objects.values_list("rollout", flat=True)) == [expert.pk]
 
 
-def test_while_a_replay_has_not_copied_its_data_all_of_it_stays(sampled, trained, new_run):
+def test_all_groups_are_kept_until_a_replay_has_copied_its_data(sampled, trained, new_run):
     run = sampled(2)
     trained(run)
     run.stop()
@@ -292,7 +292,7 @@ def test_while_a_replay_has_not_copied_its_data_all_of_it_stays(sampled, trained
     assert draws_due(run) == [0, 1]
 
 
-def test_a_rollout_that_was_made_an_expert_row_stays_while_the_run_lives(sampled):
+def test_rollout_used_as_an_expert_row_is_kept_while_the_run_is_live(sampled):
     run = sampled(1)
     rollout = run.rollouts.first()
     Experience.objects.update(state="dropped", reason="stale: older than version 2")
@@ -303,11 +303,11 @@ def test_a_rollout_that_was_made_an_expert_row_stays_while_the_run_lives(sampled
     assert draws_due(run) == []
 
 
-# -- two at once
+# -- concurrent jobs
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_at_once_let_go_of_each_group_once(sampled, monkeypatch):
+def test_two_concurrent_jobs_release_each_group_once(sampled, monkeypatch):
     monkeypatch.setattr("apps.buffer.retention.GROUPS_AT_ONCE", 1)
     run = sampled(8)
     run.stop()
@@ -324,10 +324,10 @@ def test_two_at_once_let_go_of_each_group_once(sampled, monkeypatch):
     assert violated() == {}
 
 
-# -- which rule, and who does it
+# -- rules, job and command
 
 
-def test_without_a_rule_nothing_goes(sampled, settings):
+def test_nothing_is_released_without_a_rule(sampled, settings):
     run = sampled(1)
     run.stop()
     assert settings.RETENTION_DAYS == 0 and find_retention_rule(run) is None
@@ -335,7 +335,7 @@ def test_without_a_rule_nothing_goes(sampled, settings):
     assert RolloutPayload.objects.count() == 2
 
 
-def test_the_installations_rule_is_for_ended_runs_without_one_of_their_own(sampled, settings):
+def test_default_rule_of_the_installation_applies_to_ended_runs_without_a_rule(sampled, settings):
     settings.RETENTION_DAYS = 40
     run = sampled(1)
     own = sampled(1, retention={"uses": 3})
@@ -348,7 +348,7 @@ def test_the_installations_rule_is_for_ended_runs_without_one_of_their_own(sampl
     )
 
 
-def test_the_job_follows_each_runs_own_rule(sampled):
+def test_job_follows_the_rule_of_each_run(sampled):
     run = sampled(2, retention={"days": 30})
     other = sampled(1, retention={"days": 60})
     run.stop()
@@ -358,20 +358,20 @@ def test_the_job_follows_each_runs_own_rule(sampled):
     assert set(RolloutPayload.objects.values_list("rollout__run", flat=True)) == {other.pk}
 
 
-def test_a_rule_may_be_given_to_a_live_run(sampled):
+def test_rule_can_be_set_on_a_live_run(sampled):
     run = sampled(1)
     run.change_config(None, retention={"days": 30})
     assert find_retention_rule(run) == MONTH
 
 
 @pytest.mark.parametrize("wrong", [{}, {"days": 0}, {"uses": 0}, {"days": 1, "hours": 3}])
-def test_a_rule_that_is_none_is_refused_by_its_field(wrong):
+def test_invalid_rule_is_refused_by_field(wrong):
     with pytest.raises(ConfigError) as refused:
         parse_config({**GOOD, "retention": wrong})
     assert next(iter(refused.value.problems)).startswith("retention")
 
 
-def test_the_command_tells_first_and_then_does(sampled, capsys):
+def test_command_previews_first_and_then_deletes(sampled, capsys):
     run = sampled(2)
     run.stop()
     call_command("retention", run.slug, days=30, dry_run=True)
@@ -382,7 +382,7 @@ def test_the_command_tells_first_and_then_does(sampled, capsys):
     assert not RolloutPayload.objects.exists()
 
 
-def test_the_command_without_any_rule_says_where_to_give_one(run):
+def test_command_without_a_rule_explains_how_to_set_one(run):
     with pytest.raises(CommandError, match="RFTWEB_RETENTION_DAYS"):
         call_command("retention")
     with pytest.raises(CommandError, match="need a run"):
@@ -391,12 +391,12 @@ def test_the_command_without_any_rule_says_where_to_give_one(run):
         call_command("retention", run.slug, days=0)
 
 
-# -- who reads them afterwards
+# -- readers of released arrays
 
 
 @pytest.fixture
 def bare(sampled, trained) -> Run:
-    """An ended run after an update, without arrays."""
+    """Return an ended run after an update, without arrays."""
     run = sampled(2)
     trained(run)
     run.stop()
@@ -404,14 +404,14 @@ def bare(sampled, trained) -> Run:
     return run
 
 
-def test_whoever_asks_for_the_arrays_is_told_that_and_when_they_went(bare):
+def test_reading_released_arrays_raises_an_error_with_the_date(bare):
     rollout = bare.rollouts.first()
     with pytest.raises(ArraysReleased, match=r"deleted on \d{4}-\d\d-\d\d by retention"):
         _ = rollout.tokens
     assert rollout.tokens_if_kept is None
 
 
-def test_the_pages_say_it_and_show_all_else(bare, client, alice):
+def test_pages_report_released_arrays_and_show_the_text(bare, client, alice):
     client.force_login(alice)
     rollout = bare.rollouts.first()
     page = client.get(reverse("rollout", args=[rollout.pk]))
@@ -424,11 +424,11 @@ def test_the_pages_say_it_and_show_all_else(bare, client, alice):
     assert page.status_code == 200 and "logprobs of 4 rollouts" in page.content.decode()
 
 
-def test_the_dry_run_of_a_pipeline_works_without_them(bare):
+def test_dry_run_of_a_pipeline_works_without_arrays(bare):
     assert dry_run(bare, ()).groups == 2
 
 
-def test_a_replay_of_what_went_is_refused(bare):
+def test_replay_of_released_rollouts_is_refused(bare):
     with pytest.raises(NothingToReplay, match="4 rollouts of steps 1 to 1"):
         propose(bare)
 
@@ -436,12 +436,12 @@ def test_a_replay_of_what_went_is_refused(bare):
 # -- the ledger
 
 
-def test_the_ledger_finds_arrays_that_went_and_are_there(bare):
+def test_reconcile_finds_released_arrays_that_still_exist(bare):
     RolloutPayload.objects.create(rollout=bare.rollouts.first(), data=b"")
     assert [line for line in deleted_arrays_are_not_needed() if "still exist" in line]
 
 
-def test_the_ledger_finds_an_update_that_is_to_learn_from_nothing(sampled):
+def test_reconcile_finds_a_step_without_its_arrays(sampled):
     run = sampled(1)
     Rollout.objects.filter(pk=run.rollouts.first().pk).update(arrays_released_at=Now())
     words = " ".join(deleted_arrays_are_not_needed())
@@ -451,7 +451,7 @@ def test_the_ledger_finds_an_update_that_is_to_learn_from_nothing(sampled):
     )
 
 
-def test_the_ledger_finds_peoples_words_and_open_groups(sampled, finish):
+def test_reconcile_finds_released_expert_text_and_open_groups(sampled, finish):
     run = sampled(0)
     [group] = finish(run, ["12345"])
     Rollout.objects.filter(pk=group.rollouts.first().pk).update(

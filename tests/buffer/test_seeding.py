@@ -1,5 +1,5 @@
-"""Seeding: groups of one run come into another before it begins, whole, unjudged, with the logprobs
-of what sampled them.
+"""Seeding: groups of one run are copied into another before it starts, complete, unjudged, with
+their behaviour logprobs.
 """
 
 import uuid
@@ -38,7 +38,7 @@ WIDE = (0.0, 1.0)
 
 @pytest.fixture
 def source(new_run, judged) -> Run:
-    """A run whose version 3 sampled four groups, two of which an update took."""
+    """Create a run whose version 3 sampled four groups, two of them trained."""
     run = new_run(max_staleness=9)
     for number in (1, 2, 3):
         version = WeightVersion.objects.create(
@@ -57,7 +57,7 @@ def source(new_run, judged) -> Run:
 
 @pytest.fixture
 def fresh(project, policy, plan):
-    """A run that is not started."""
+    """Create a run that is not started."""
 
     def make(slug: str = "fresh", **changes: object) -> Run:
         return Run.create(
@@ -73,7 +73,7 @@ def seeded(run: Run, of: Run, most: int | None = None, **which: object) -> Run:
 
 
 def judge(run: Run) -> None:
-    """As its stations would: every second rollout is right."""
+    """Judge the groups as the workers do: every second rollout is right."""
     claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100, run=run)
     odd = set(Rollout.objects.filter(run=run, sample_index=1).values_list("pk", flat=True))
     questions = open_questions(claimed)
@@ -88,7 +88,7 @@ def judge(run: Run) -> None:
 
 
 def ours(run: Run) -> dict[str, list[str]]:
-    """Violations that name this run."""
+    """Return the violations of this run."""
     names = (f"run {run.pk}:", run.slug)
     return {
         name: own
@@ -97,10 +97,10 @@ def ours(run: Run) -> dict[str, list[str]]:
     }
 
 
-# -- what comes
+# -- seeded groups
 
 
-def test_groups_come_whole_under_the_first_draws_with_their_parents(source, fresh):
+def test_seeded_groups_are_complete_unjudged_and_linked_to_their_originals(source, fresh):
     run = seeded(fresh(), source)
     pairs = list(
         Seed.objects.order_by("group__draw_index").values_list(
@@ -117,9 +117,7 @@ def test_groups_come_whole_under_the_first_draws_with_their_parents(source, fres
     assert run.rollouts.count() == 8 and not Reward.objects.filter(rollout__run=run).exists()
 
 
-def test_tokens_and_behaviour_logprobs_are_those_of_the_parent_and_the_version_is_the_base(
-    source, fresh
-):
+def test_seeds_copy_tokens_and_logprobs_and_get_the_base_version(source, fresh):
     run = seeded(fresh(), source)
     for rollout in run.rollouts.select_related("group__seed", "payload"):
         parent = Rollout.objects.get(
@@ -137,7 +135,7 @@ def test_tokens_and_behaviour_logprobs_are_those_of_the_parent_and_the_version_i
     assert len({rollout.tokens.logprobs[0] for rollout in run.rollouts.all()}) == 8
 
 
-def test_they_are_judged_and_trained_as_any_other_and_counted_once(source, fresh):
+def test_seeds_are_judged_and_trained_like_other_groups_and_counted_once(source, fresh):
     run = seeded(fresh(), source)
     run.start()
     judge(run)
@@ -157,7 +155,7 @@ def test_they_are_judged_and_trained_as_any_other_and_counted_once(source, fresh
     assert ours(run) == {} and not list(seeds_match_their_originals())
 
 
-def test_the_pace_counts_them_and_lets_the_rest_be_sampled(source, fresh):
+def test_pace_counts_seeds_and_allows_the_rest_to_be_sampled(source, fresh):
     run = fresh(max_staleness=1)
     room = groups_allowed(run.pace)
     run = seeded(run, source, 3)
@@ -166,14 +164,14 @@ def test_the_pace_counts_them_and_lets_the_rest_be_sampled(source, fresh):
     assert [group.draw_index for group in Group.open(run, "e", 60, 10, 0)] == [3]
 
 
-def test_no_more_come_than_can_be_learned_from_in_time_and_of_those_the_newest(source, fresh):
+def test_only_as_many_seeds_as_staleness_allows_are_copied_newest_first(source, fresh):
     run = seeded(fresh(max_staleness=0), source)
     assert list(
         Seed.objects.filter(run=run).order_by("group").values_list("of__draw_index", flat=True)
     ) == [2, 3]
 
 
-def test_when_the_bound_has_passed_them_they_go(source, fresh):
+def test_seeds_beyond_the_staleness_limit_are_dropped(source, fresh):
     run = seeded(fresh(max_staleness=1), source, 2)
     run.start()
     judge(run)
@@ -184,7 +182,7 @@ def test_when_the_bound_has_passed_them_they_go(source, fresh):
     }
 
 
-def test_a_group_comes_once(source, fresh):
+def test_group_is_seeded_only_once(source, fresh):
     run = seeded(fresh(), source, 1)
     found = seed_run(run, source, source.rollouts.all())
     assert (found.matching, found.fit, found.taken) == (4, 3, 3)
@@ -193,29 +191,29 @@ def test_a_group_comes_once(source, fresh):
     ) == [3, 0, 1, 2]
 
 
-def test_what_is_asked_for_brings_its_whole_group(source, fresh):
+def test_matching_rollout_is_seeded_with_its_whole_group(source, fresh):
     one = source.rollouts.filter(group__draw_index=2).first()
     run = seeded(fresh(), source, pk=one.pk)
     assert run.groups.get().seed.of == one.group and run.rollouts.count() == 2
 
 
-def test_a_dry_run_tells_the_same_and_writes_nothing(source, fresh):
+def test_dry_run_reports_the_same_numbers_and_writes_nothing(source, fresh):
     run = fresh()
     told = seed_run(run, source, source.rollouts.all(), dry_run=True)
     assert not Seed.objects.exists() and Run.objects.get(pk=run.pk).groups_opened == 0
     assert told == replace(seed_run(run, source, source.rollouts.all()), rollouts=0)
 
 
-# -- what stays
+# -- groups that are not seeded
 
 
 def left(source: Run, run: Run) -> set[int]:
-    """The draws that come."""
+    """Return the draws that are seeded."""
     seeded(run, source)
     return set(Seed.objects.filter(run=run).values_list("of__draw_index", flat=True))
 
 
-def test_what_was_never_admitted_or_left_out_on_a_suspicion_stays(source, fresh):
+def test_groups_not_admitted_or_excluded_as_suspicious_are_not_seeded(source, fresh):
     groups = list(source.groups.order_by("draw_index"))
     Group.objects.filter(pk=groups[0].pk).update(state="dropped", reason="no spread")
     Experience.objects.filter(group=groups[1]).update(reason="suspected of hacking")
@@ -225,7 +223,7 @@ def test_what_was_never_admitted_or_left_out_on_a_suspicion_stays(source, fresh)
     assert left(source, fresh()) == {2, 3}
 
 
-def test_tasks_that_either_run_leaves_out_stay(source, fresh, alice):
+def test_tasks_excluded_by_either_run_are_not_seeded(source, fresh, alice):
     run = fresh()
     groups = list(source.groups.order_by("draw_index"))
     LeftOut.objects.create(run=source, task=groups[0].task, reason="guessed", by=alice)
@@ -238,7 +236,7 @@ def test_tasks_that_either_run_leaves_out_stay(source, fresh, alice):
     assert left(source, run) == kept != set()
 
 
-def test_what_lost_its_arrays_or_is_too_long_or_written_into_stays(source, fresh, alice):
+def test_rollouts_without_arrays_too_long_or_edited_are_not_seeded(source, fresh, alice):
     by_draw = {draw: source.rollouts.filter(group__draw_index=draw).first() for draw in range(3)}
     RolloutPayload.objects.filter(rollout=by_draw[0]).delete()
     Rollout.objects.filter(pk=by_draw[0].pk).update(arrays_released_at=Now())
@@ -249,21 +247,21 @@ def test_what_lost_its_arrays_or_is_too_long_or_written_into_stays(source, fresh
     assert left(source, fresh()) == {3}
 
 
-def test_groups_larger_than_the_runs_own_stay(source, fresh):
+def test_groups_larger_than_the_runs_group_size_are_not_seeded(source, fresh):
     big = source.groups.get(draw_index=1)
     Group.objects.filter(pk=big.pk).update(size=3)
     assert left(source, fresh()) == {0, 2, 3}
 
 
-# -- what is refused
+# -- refusals
 
 
-def test_a_run_that_has_begun_is_refused(source, new_run):
+def test_run_that_has_started_cannot_be_seeded(source, new_run):
     with pytest.raises(NotSeeded, match="seed a run before you start it"):
         seed_run(new_run(), source, source.rollouts.all())
 
 
-def test_itself_and_another_taskset_are_refused(source, fresh, project):
+def test_run_cannot_be_seeded_from_itself_or_another_taskset(source, fresh, project):
     run = fresh()
     assert "another run" in why_not_seedable(run, run)
     other = project.tasksets.create(
@@ -273,9 +271,7 @@ def test_itself_and_another_taskset_are_refused(source, fresh, project):
     assert "they need a common taskset" in why_not_seedable(run, source)
 
 
-def test_a_run_of_several_tasksets_takes_and_gives_groups_of_those_that_both_draw_from(
-    source, fresh, project
-):
+def test_run_of_several_tasksets_exchanges_only_groups_of_common_tasksets(source, fresh, project):
     taskset_of(project, "other", 5)
     mixed = seeded(
         fresh("mixed", taskset=None, tasksets={"other": 1, source.taskset.slug: 1}), source
@@ -283,7 +279,7 @@ def test_a_run_of_several_tasksets_takes_and_gives_groups_of_those_that_both_dra
     assert Seed.objects.filter(run=mixed).count() == 4
     judge(mixed)
     back = seeded(fresh("back", taskset="other"), mixed)
-    assert not Seed.objects.filter(run=back).exists(), "none of them is of the other taskset"
+    assert not Seed.objects.filter(run=back).exists(), "no group belongs to the other taskset"
     assert Seed.objects.filter(run=seeded(fresh("same"), mixed)).count() == 4
 
 
@@ -301,7 +297,9 @@ def test_another_policy_is_refused_unless_its_tokenizer_is_the_same(
     assert why_not_seedable(run, source) == ""
 
 
-def test_what_acts_or_replays_or_learns_from_lessons_is_refused(source, fresh, project):
+def test_seeding_is_refused_for_runs_with_an_environment_a_replay_or_lessons(
+    source, fresh, project
+):
     lessons = {"rewards": [], "snapshot": {"source": "preferences"}, "algorithm": "dpo"}
     taught = parse_config({"policy": "tiny", "taskset": "sort", "steps": 3, **lessons})
     assert "trains on lessons" in why_not_seedable(
@@ -315,11 +313,11 @@ def test_what_acts_or_replays_or_learns_from_lessons_is_refused(source, fresh, p
     )
 
 
-# -- two at once, the command, pages, ledger
+# -- concurrency, the command, pages, ledger
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_at_once_bring_each_group_once(source, fresh):
+def test_two_concurrent_seedings_copy_each_group_once(source, fresh):
     run = fresh()
 
     def work(_: int) -> int:
@@ -334,7 +332,7 @@ def test_two_at_once_bring_each_group_once(source, fresh):
     assert sorted(run.groups.values_list("draw_index", flat=True)) == [0, 1, 2, 3]
 
 
-def test_the_command_takes_a_search_tells_and_does(source, fresh, capsys):
+def test_command_seeds_by_a_search_after_a_dry_run(source, fresh, capsys):
     run = fresh()
     where = ["fate=trained", "reward_from=0.5"]
     call_command(
@@ -360,12 +358,12 @@ def test_the_command_takes_a_search_tells_and_does(source, fresh, capsys):
 @pytest.mark.parametrize(
     ("where", "words"), [("colour=red", "no field colour"), ("reward_from=high", "reward_from: ")]
 )
-def test_a_search_that_is_none_is_refused_by_its_field(source, fresh, where, words):
+def test_invalid_search_is_refused_by_field(source, fresh, where, words):
     with pytest.raises(CommandError, match=words):
         call_command("runs", "seed", fresh().slug, "--from", source.slug, f"--where={where}")
 
 
-def test_a_rollouts_page_names_its_parent_and_the_buffer_its_source(source, fresh, client, alice):
+def test_pages_link_a_seeded_rollout_to_its_original_run(source, fresh, client, alice):
     run = seeded(fresh(), source)
     client.force_login(alice)
     rollout = run.rollouts.order_by("pk").first()
@@ -380,7 +378,7 @@ def test_a_rollouts_page_names_its_parent_and_the_buffer_its_source(source, fres
     assert "4 groups came from" in page and source.slug in page
 
 
-def test_the_source_may_let_go_of_its_arrays_and_the_seeds_keep_theirs(source, fresh):
+def test_source_can_release_its_arrays_and_seeds_keep_theirs(source, fresh):
     run = seeded(fresh(), source)
     source.stop()
     source.groups.update(closed_at="2020-01-01T00:00:00Z")
@@ -391,7 +389,7 @@ def test_the_source_may_let_go_of_its_arrays_and_the_seeds_keep_theirs(source, f
     )
 
 
-def test_the_ledger_finds_a_seed_of_another_task(source, fresh):
+def test_reconcile_finds_a_seed_of_another_task(source, fresh):
     run = seeded(fresh(), source)
     one, other = run.groups.order_by("pk")[:2]
     Group.objects.filter(pk=one.pk).update(task=other.task_id)
@@ -399,7 +397,7 @@ def test_the_ledger_finds_a_seed_of_another_task(source, fresh):
     assert found.startswith(f"{run}: ") and "differs from its original" in found
 
 
-def test_the_ledger_finds_a_seed_that_says_something_else_or_claims_newer_weights(source, fresh):
+def test_reconcile_finds_a_seed_with_another_text_or_a_newer_version(source, fresh):
     run = seeded(fresh(), source)
     assert not list(seeds_match_their_originals())
     first, second, *_ = run.rollouts.order_by("pk")

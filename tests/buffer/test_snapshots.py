@@ -1,5 +1,5 @@
-"""A snapshot is frozen once; what each step takes of it is fixed when the step is planned, and is
-the same for the same seed.
+"""A snapshot is frozen once; the lessons of each step are fixed when it is planned, and are the
+same for the same seed.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ LESSONS = {"rewards": [], "group_size": 8, "groups_per_step": 16}
 
 @pytest.fixture
 def lesson_run(new_run, taskset):
-    """A started run of DPO over the taskset's preferences."""
+    """Create and start a run of DPO over the taskset's preferences."""
 
     def make(rows: int = 2, name: str = "dpo", source: str = "preferences", **changes) -> Run:
         snapshot = {"source": source, "rows": rows, **changes.pop("snapshot", {})}
@@ -45,7 +45,7 @@ def commit(run: Run, step) -> None:
     run.refresh_from_db()
 
 
-def test_a_snapshot_holds_what_was_said_before_the_run_began(lesson_run, taskset):
+def test_snapshot_contains_only_lessons_from_before_the_start_of_the_run(lesson_run, taskset):
     before = prefer(taskset)
     run = lesson_run()
     later = prefer(taskset, (0.5, 1.0))
@@ -57,7 +57,7 @@ def lessons_in(snapshot: Snapshot) -> list[int]:
     return list(snapshot.items.order_by("position").values_list("lesson", flat=True))
 
 
-def test_freezing_again_changes_nothing(lesson_run, taskset):
+def test_freezing_a_snapshot_again_changes_nothing(lesson_run, taskset):
     prefer(taskset)
     run = lesson_run()
     first = freeze(run)
@@ -72,13 +72,13 @@ def test_freezing_again_changes_nothing(lesson_run, taskset):
     )
 
 
-def test_nothing_to_learn_from_is_said(lesson_run):
+def test_freezing_without_lessons_is_refused(lesson_run):
     with pytest.raises(ValueError, match="no preferences to train on"):
         freeze(lesson_run())
     assert not Snapshot.objects.exists()
 
 
-def test_the_filter_chooses(lesson_run, taskset):
+def test_snapshot_filter_selects_lessons(lesson_run, taskset):
     prefer(taskset)
     mine = prefer(taskset, (2.0, 3.0))[4:]
     Preference.objects.filter(pk__in=[lesson.pk for lesson in mine]).update(source="mine.jsonl")
@@ -90,7 +90,7 @@ def test_the_filter_chooses(lesson_run, taskset):
     assert not select_lessons(lesson_run(snapshot={"taskset": "other"})).exists()
 
 
-def test_a_changed_lesson_is_noticed(lesson_run, taskset):
+def test_changed_lesson_is_detected(lesson_run, taskset):
     prefer(taskset)
     snapshot = freeze(lesson_run())
     require_unchanged(snapshot)
@@ -99,7 +99,7 @@ def test_a_changed_lesson_is_noticed(lesson_run, taskset):
         require_unchanged(snapshot)
 
 
-def test_a_lesson_that_is_gone_is_named(lesson_run, taskset):
+def test_missing_lesson_is_reported_by_id(lesson_run, taskset):
     prefer(taskset)
     snapshot = freeze(lesson_run())
     gone = lessons_in(snapshot)[2]
@@ -109,7 +109,7 @@ def test_a_lesson_that_is_gone_is_named(lesson_run, taskset):
     assert reconcile()["snapshots are complete"] == [f"{snapshot}: 1 lessons no longer exist"]
 
 
-def test_every_epoch_takes_each_lesson_once_in_another_order(lesson_run, taskset):
+def test_every_epoch_uses_each_lesson_once_in_a_different_order(lesson_run, taskset):
     prefer(taskset, (None, 1.0, 2.0))
     run = lesson_run(rows=4)
     snapshot = freeze(run)
@@ -123,7 +123,7 @@ def test_every_epoch_takes_each_lesson_once_in_another_order(lesson_run, taskset
     assert epochs[0] != epochs[1]
 
 
-def test_a_planned_step_is_found_again_as_it_was(lesson_run, taskset):
+def test_planned_step_is_found_again_unchanged(lesson_run, taskset):
     prefer(taskset)
     run = lesson_run()
     freeze(run)
@@ -132,7 +132,7 @@ def test_a_planned_step_is_found_again_as_it_was(lesson_run, taskset):
     assert (again.pk, list_lessons(again)) == (first.pk, list_lessons(first))
 
 
-def test_two_runs_of_one_seed_take_the_same(lesson_run, taskset):
+def test_two_runs_with_one_seed_use_the_same_lessons(lesson_run, taskset):
     prefer(taskset, (None, 1.0))
     orders = []
     for run in (lesson_run(seed=3), lesson_run(seed=3), lesson_run(seed=4)):
@@ -141,14 +141,14 @@ def test_two_runs_of_one_seed_take_the_same(lesson_run, taskset):
     assert orders[0] == orders[1] != orders[2]
 
 
-def test_a_batch_larger_than_its_snapshot_takes_lessons_again(lesson_run, taskset):
+def test_batch_larger_than_its_snapshot_repeats_lessons(lesson_run, taskset):
     prefer(taskset)
     run = lesson_run(rows=6)
     freeze(run)
     assert sorted(Counter(list_lessons(plan_lessons(run, run.fence))).values()) == [1, 1, 2, 2]
 
 
-def test_a_place_in_a_step_is_taken_once(lesson_run, taskset):
+def test_position_in_a_step_is_unique(lesson_run, taskset):
     prefer(taskset)
     run = lesson_run()
     item = freeze(run).items.first()
@@ -157,7 +157,7 @@ def test_a_place_in_a_step_is_taken_once(lesson_run, taskset):
         StepLesson.objects.create(step=step, item=item, position=0)
 
 
-def test_a_trainer_whose_fence_is_gone_plans_nothing(lesson_run, taskset):
+def test_trainer_with_an_old_fence_cannot_plan(lesson_run, taskset):
     prefer(taskset)
     run = lesson_run()
     freeze(run)
@@ -166,7 +166,7 @@ def test_a_trainer_whose_fence_is_gone_plans_nothing(lesson_run, taskset):
     assert not run.steps.exists()
 
 
-def test_the_plan_ends(lesson_run, taskset):
+def test_no_step_is_planned_after_the_last_one(lesson_run, taskset):
     prefer(taskset)
     run = lesson_run(steps=1)
     freeze(run)
@@ -174,14 +174,14 @@ def test_the_plan_ends(lesson_run, taskset):
     assert plan_lessons(run, run.fence) is None
 
 
-def test_no_group_is_opened_for_it(lesson_run, taskset):
+def test_no_group_is_opened_for_a_lesson_run(lesson_run, taskset):
     prefer(taskset)
     run = lesson_run()
     assert Group.open(run, "explorer", 60, 10, 0) == []
     assert run in Run.objects.running() and run not in Run.objects.exploring()
 
 
-def test_the_ledger_of_a_lesson_run_is_clean(lesson_run, taskset):
+def test_reconcile_finds_nothing_in_a_lesson_run(lesson_run, taskset):
     demonstrate(taskset)
     run = lesson_run(name="sft", source="demonstrations")
     freeze(run)

@@ -13,7 +13,7 @@ from apps.runs.models import Run, StaleFence, TrainStep
 
 @pytest.fixture
 def admit(finish):
-    """Open, finish, score and refine groups: one rollout right, one wrong."""
+    """Open, finish, score and refine groups of one right and one wrong rollout."""
 
     def admit_groups(run, groups=2, version=None):
         opened = finish(run, ["12345", "99999"], groups=groups, version=version)
@@ -38,12 +38,12 @@ def fence(run):
     return run.fence
 
 
-def test_too_few_groups_make_no_step(run, fence, admit):
+def test_no_step_is_planned_with_too_few_groups(run, fence, admit):
     admit(run, groups=1)
     assert plan_step(run, fence) is None
 
 
-def test_a_step_takes_the_oldest_groups_in_order(run, fence, admit):
+def test_step_takes_the_oldest_groups_in_order(run, fence, admit):
     admit(run, groups=4)
     batch = batch_of(plan_step(run, fence))
     assert [(e.group.draw_index, e.rollout.sample_index) for e in batch] == [
@@ -54,14 +54,14 @@ def test_a_step_takes_the_oldest_groups_in_order(run, fence, admit):
     ]
 
 
-def test_a_planned_step_is_found_again_as_it_was(run, fence, admit):
+def test_planned_step_is_found_again_unchanged(run, fence, admit):
     admit(run, groups=4)
     first = plan_step(run, fence)
     again = plan_step(run, fence)
     assert again == first and [e.pk for e in batch_of(again)] == [e.pk for e in batch_of(first)]
 
 
-def test_advantages_of_a_group_sum_to_nothing(run, fence, admit):
+def test_advantages_of_a_group_sum_to_zero(run, fence, admit):
     admit(run)
     assert sum(e.advantage for e in batch_of(plan_step(run, fence))) == pytest.approx(0)
 
@@ -77,7 +77,7 @@ def test_a_committed_step_trains_its_experiences_once(run, fence, admit):
     )
 
 
-def test_experiences_over_the_bound_are_retired_and_counted(new_run, admit):
+def test_stale_experiences_are_dropped_and_counted(new_run, admit):
     run = new_run(max_staleness=0, steps=10)
     run.claim_trainer("t", 60)
     admit(run, groups=2, version=0)
@@ -89,7 +89,7 @@ def test_experiences_over_the_bound_are_retired_and_counted(new_run, admit):
     assert Run.objects.get().groups_dropped == 2
 
 
-def test_a_trainer_whose_lease_is_over_plans_nothing(run, admit):
+def test_trainer_with_an_expired_lease_cannot_plan(run, admit):
     run.claim_trainer("slow", 0)
     old = run.fence
     assert run.claim_trainer("quick", 60)
@@ -98,7 +98,7 @@ def test_a_trainer_whose_lease_is_over_plans_nothing(run, admit):
         plan_step(run, old)
 
 
-def test_a_step_beyond_the_plan_is_not_made(new_run, admit):
+def test_no_step_is_planned_beyond_the_planned_steps(new_run, admit):
     run = new_run(steps=1)
     run.claim_trainer("t", 60)
     admit(run)
@@ -108,7 +108,7 @@ def test_a_step_beyond_the_plan_is_not_made(new_run, admit):
     assert plan_step(run, run.fence) is None
 
 
-def test_an_experience_stands_once_in_a_step(run, fence, admit):
+def test_experience_is_unique_in_a_step(run, fence, admit):
     admit(run)
     item = StepItem.objects.filter(step=plan_step(run, fence)).first()
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -116,7 +116,7 @@ def test_an_experience_stands_once_in_a_step(run, fence, admit):
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
-def test_an_advantage_that_is_not_finite_never_enters(run, fence, admit, bad):
+def test_advantage_that_is_not_finite_is_rejected(run, fence, admit, bad):
     admit(run)
     with pytest.raises(IntegrityError), transaction.atomic():
         Experience.objects.update(advantage=bad)

@@ -1,4 +1,4 @@
-"""A web process to call, and the policy's side of the episodes, played by the test."""
+"""A web process to call; the test plays the policy's side of the episodes."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from tests.web_process import served, web_of_file  # noqa: F401  (fixtures)
 
 @pytest.fixture(params=["at once", "awaited"])
 def call(request) -> Callable[..., object]:
-    """Call the client's method of this name, of either face."""
+    """Call the method of this name, of the blocking or the async client."""
 
     def at_once(
         address: str,
@@ -55,7 +55,7 @@ def token(alice) -> str:
 @pytest.fixture
 def open_group(new_run) -> Callable[[str], list[int]]:
     """Start a run in the environment of this name and open the two episodes of a group, as the
-    explorer does. Their ids.
+    explorer does. Return their ids.
     """
 
     def open_in(name: str) -> list[int]:
@@ -75,8 +75,8 @@ def open_group(new_run) -> Callable[[str], list[int]]:
 
 @pytest.fixture
 def act_until_done(eventually) -> Callable[[list[int], Callable[[list[str]], str]], None]:
-    """Be the policy of these episodes until they have ended: `says` is given all that the
-    environment has said.
+    """Act as the policy of these episodes until they end: `says` gets all observations of the
+    environment.
     """
 
     def heard(episode: int) -> list[str]:

@@ -1,5 +1,5 @@
-"""A small real server that answers as it is told: statuses, and connections that it closes without
-a word.
+"""A small real server with predefined responses: statuses, and connections that it closes without
+a response.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Self
 
 @dataclass(frozen=True)
 class Said:
-    """One answer. `status` 0: none, the connection is closed."""
+    """One response; with `status` 0 the connection is closed without one."""
 
     status: int
     document: object = None
@@ -29,7 +29,7 @@ class Heard:
 
 
 class Grudging:
-    """Gives these answers one after the other, the last for ever, and keeps what it was asked."""
+    """A server that sends these responses in turn, repeats the last, and records the requests."""
 
     def __init__(self, *answers: Said) -> None:
         self.answers = list(answers)
@@ -62,7 +62,7 @@ class Grudging:
                 self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
-                """Tests ask `heard`."""
+                """Log nothing: tests read `heard`."""
 
             do_GET = do_POST = do_PATCH = answer
 

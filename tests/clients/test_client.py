@@ -1,5 +1,5 @@
-"""The Python client against the real application: what it says is done, what it is told has its
-type.
+"""The Python client against the real application: its requests take effect, and responses have
+types.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ def client(served, token) -> Iterator[Client]:
 
 @pytest.fixture
 def ask(served, token, call) -> Callable[..., object]:
-    """Call a method of either face by its name."""
+    """Call a method of the blocking or the async client by its name."""
     return partial(call, served, token=token)
 
 
@@ -51,16 +51,16 @@ def stop() -> threading.Event:
 
 @pytest.fixture
 def aside(stop) -> Iterator[Callable[..., Future]]:
-    """Call something in a thread, so that the test can be the policy meanwhile.
+    """Call a function in a thread, so that the test can act as the policy meanwhile.
 
-    Whoever plays is told to stop at the end.
+    Stop the players at the end.
     """
     with ThreadPoolExecutor(1) as pool:
         yield pool.submit
         stop.set()
 
 
-def test_an_environment_is_registered_once_and_changed(client):
+def test_environment_is_registered_once_and_changed(client):
     first = client.register("maze", "lab", **MAZE)
     assert client.register("maze", "lab", **MAZE) == first
     assert (first.version, first.reward_low, first.project) == ("3", -1.0, "lab")
@@ -71,7 +71,7 @@ def test_an_environment_is_registered_once_and_changed(client):
         client.take("maze", at_once=True)
 
 
-def test_what_is_refused_is_told_by_field(client, served):
+def test_refusals_raise_errors_with_their_fields(client, served):
     with pytest.raises(NotAcceptable, match="turn_limit: ") as raised:
         client.register("maze", turn_limit=0)
     assert list(raised.value.errors) == ["turn_limit"] and raised.value.title
@@ -81,7 +81,7 @@ def test_what_is_refused_is_told_by_field(client, served):
         stranger.register("maze")
 
 
-def test_an_episode_is_taken_played_and_paid(ask, open_group, aside, eventually):
+def test_episode_is_taken_played_and_rewarded(ask, open_group, aside, eventually):
     ask("register", "maze", **MAZE)
     ids = open_group("maze")
     episode = ask("take", "maze", key="game-1")
@@ -94,7 +94,7 @@ def test_an_episode_is_taken_played_and_paid(ask, open_group, aside, eventually)
 
     waiting = aside(
         ask, "turn", episode.id, 0, "You stand at a fork.", timeout_s=0.2
-    )  # so that it is polled for, too
+    )  # so that it is also polled
     eventually(lambda: EpisodeTurn.objects.filter(episode=episode.id).exists())
     record_actions([Action(episode.id, 0, "left", 0, 1)])
     turn = waiting.result(120)
@@ -117,7 +117,7 @@ def test_an_episode_is_taken_played_and_paid(ask, open_group, aside, eventually)
         ask("turn", episode.id, 1, "Anybody there?")
 
 
-def test_a_turn_survives_the_connection_that_it_waits_on(
+def test_turn_survives_a_cut_of_the_waiting_connection(
     token, served, client, open_group, aside, eventually
 ):
     wire = Wire(int(served.rsplit(":", 1)[1]))
@@ -139,7 +139,7 @@ def test_a_turn_survives_the_connection_that_it_waits_on(
 
 
 class Fork:
-    """Left is right; says nothing of a reward for anything else, and breaks when it is told to."""
+    """An environment that rewards "left", gives no reward otherwise, and raises at "break"."""
 
     name = "fork"
     settings = {"turn_limit": 2}
@@ -154,7 +154,7 @@ class Fork:
         return Step("Once more.", reward=1.0 if action == "left" else None, done=action == "left")
 
 
-def test_a_class_is_played_until_it_is_told_to_stop(
+def test_environment_class_is_played_until_it_is_stopped(
     stop, ask, open_group, act_until_done, aside, eventually
 ):
     playing = aside(ask, "play", Fork, until=stop.is_set)
@@ -169,7 +169,7 @@ def test_a_class_is_played_until_it_is_told_to_stop(
     assert list(earned.values_list("reward", flat=True)) == [None, 1.0, None, 1.0]
 
 
-def test_a_class_that_breaks_fails_its_episode_and_says_so(
+def test_exception_in_the_class_fails_the_episode_with_its_message(
     stop, client, open_group, aside, eventually
 ):
     playing = aside(client.play, Fork, until=stop.is_set)
@@ -183,7 +183,7 @@ def test_a_class_that_breaks_fails_its_episode_and_says_so(
     assert (failed.state, failed.reason) == ("failed", "RuntimeError: the fork is bent")
 
 
-def test_an_episode_that_is_ended_for_it_is_followed_by_the_next(
+def test_next_episode_is_played_after_one_that_was_ended_from_outside(
     stop, client, open_group, act_until_done, aside, eventually
 ):
     playing = aside(client.play, Fork, until=stop.is_set)
@@ -197,7 +197,7 @@ def test_an_episode_that_is_ended_for_it_is_followed_by_the_next(
 
 
 class SlowFork(Fork):
-    """The same, awaited."""
+    """The same with async methods."""
 
     async def reset(self, seed: int, task: Task) -> str:
         await asyncio.sleep(0)
@@ -208,7 +208,7 @@ class SlowFork(Fork):
         return super().step(action)
 
 
-def test_several_play_in_one_event_loop(
+def test_several_players_run_in_one_event_loop(
     stop, served, token, open_group, act_until_done, aside, eventually
 ):
 
@@ -223,7 +223,7 @@ def test_several_play_in_one_event_loop(
     ids = open_group("fork")
     eventually(
         lambda: EpisodeTurn.objects.filter(episode__in=ids).count() == 2
-    )  # nobody has acted: both are played
+    )  # the policy has not acted: both are played
     act_until_done(ids, lambda heard: "left")
     stop.set()
     assert playing.result(120) == [1, 1]

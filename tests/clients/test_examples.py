@@ -1,5 +1,5 @@
-"""The three example environments play whole episodes against a real server, each in its own
-language.
+"""The three example environments, each in its own language, play whole episodes against a real
+server.
 """
 
 import os
@@ -18,7 +18,7 @@ CLIENTS = Path(__file__).resolve().parents[2] / "clients"
 
 
 def guessed(heard: list[str]) -> str:
-    """Halves what is left, so that the fifth guess is right at the latest."""
+    """Halve the remaining range, so that the fifth guess is right at the latest."""
     low = 1
     high = 16
     for word in heard[1:]:
@@ -48,7 +48,7 @@ NEEDS = {"guess": [], "add": ["bash", "curl", "jq"], "sort": ["node"]}
 @pytest.mark.parametrize(
     ("name", "command", "says", "earns"), EXAMPLES, ids=[name for name, *_ in EXAMPLES]
 )
-def test_an_example_plays_its_game(
+def test_example_environment_plays_its_game(
     served, token, open_group, act_until_done, eventually, name, command, says, earns
 ):
     if missing := [tool for tool in NEEDS[name] if shutil.which(tool) is None]:

@@ -1,5 +1,5 @@
-"""What the client sends again, when, and under which name: against a real server that refuses,
-breaks off, and answers late.
+"""What the client retries, when, and with which key: against a real server that refuses, drops
+connections, and responds late.
 """
 
 import pytest
@@ -54,7 +54,7 @@ def problem(status: int, title: str = "", detail: str = "", **more: object) -> S
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_it_waits_as_long_as_it_is_told(call, status):
+def test_client_waits_for_retry_after(call, status):
     with Grudging(problem(status, headers={"Retry-After": "1"}), Said(200, TURN)) as server:
         assert call(server.address, "turn", 7, 0, "go").action == "left"
     first, second = server.heard
@@ -62,13 +62,13 @@ def test_it_waits_as_long_as_it_is_told(call, status):
     assert first.headers["authorization"] == "Bearer secret"
 
 
-def test_a_broken_connection_is_tried_again(call):
+def test_broken_connection_is_retried(call):
     with Grudging(DROPPED, DROPPED, Said(200, TURN)) as server:
         assert call(server.address, "turn", 7, 0, "go").next == 1
     assert len(server.heard) == 3
 
 
-def test_an_action_that_comes_later_is_asked_for_where_it_will_be(call):
+def test_later_action_is_polled_at_its_own_address(call):
     late = {"Location": "http://elsewhere.example/api/v1/episodes/7/turns/0/", "Retry-After": "0"}
     with Grudging(
         Said(202, LATER, late), Said(202, LATER, late), DROPPED, Said(200, TURN)
@@ -97,7 +97,7 @@ WRITES = [
 @pytest.mark.parametrize(
     ("name", "args", "answer", "name_of"), WRITES, ids=[write[0] for write in WRITES]
 )
-def test_a_write_sent_again_has_the_same_name(call, name, args, answer, name_of):
+def test_retried_write_has_the_same_key(call, name, args, answer, name_of):
     with Grudging(DROPPED, Said(201, answer)) as server:
         call(server.address, name, *args)
         first, second = map(name_of, server.heard)
@@ -107,7 +107,7 @@ def test_a_write_sent_again_has_the_same_name(call, name, args, answer, name_of)
             assert name_of(server.heard[2]) != first  # another call is another write
 
 
-def test_a_write_whose_first_sending_is_still_at_work_is_sent_again(call):
+def test_write_still_in_progress_is_sent_again(call):
     at_work = problem(
         409,
         "Conflict",
@@ -128,7 +128,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("status", "kind"), REFUSALS)
-def test_a_refusal_is_raised_at_once_with_what_it_says(call, status, kind):
+def test_refusal_is_raised_at_once_with_its_details(call, status, kind):
     errors = {"reward": ["must be a number"]}
     with (
         Grudging(
@@ -148,16 +148,16 @@ def test_a_refusal_is_raised_at_once_with_what_it_says(call, status, kind):
     assert str(said) == f"{status} No: reward: must be a number" and len(server.heard) == 1
 
 
-def test_patience_ends(call):
+def test_retries_end_when_patience_is_used_up(call):
     busy = problem(429, "Too Many Requests", "No active run uses it.", headers={"Retry-After": "5"})
     with Grudging(busy) as server, pytest.raises(NotNow, match="No active run") as raised:
         call(server.address, "take", "maze", patience_s=1.0)
     assert (
         raised.value.retry_after_s == 5 and len(server.heard) == 1
-    )  # five seconds were more than it had
+    )  # five seconds exceed its patience
 
 
-def test_who_is_not_there_is_named(call):
+def test_error_contains_the_unreachable_address(call):
     with Grudging(DROPPED) as server:
         address = server.address
     with pytest.raises(Unreachable, match=f"POST {address}/api/v1/environments/maze/episodes/"):
@@ -165,7 +165,7 @@ def test_who_is_not_there_is_named(call):
 
 
 @pytest.mark.parametrize("status", [200, 404])
-def test_an_answer_that_is_no_json_is_a_problem_with_its_text(call, status):
+def test_response_without_json_raises_a_problem_with_its_text(call, status):
     with (
         Grudging(Said(status, "<h1>Some proxy</h1>")) as server,
         pytest.raises(Problem, match="Some proxy") as raised,
@@ -174,7 +174,7 @@ def test_an_answer_that_is_no_json_is_a_problem_with_its_text(call, status):
     assert raised.value.status == status
 
 
-def test_rewards_go_in_batches_of_a_thousand(call):
+def test_rewards_are_sent_in_batches_of_1000(call):
     one = {"status": 201, "episode": 7, "turn": 0, "is_late": False, "detail": ""}
     with Grudging(*[Said(201, {"results": [one] * count}) for count in (1000, 1000, 1)]) as server:
         assert len(call(server.address, "reward", [Reward(7, 0.5, turn=0)] * 2001)) == 2001

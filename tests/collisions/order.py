@@ -1,4 +1,4 @@
-"""The order in which transactions lock tables, written down and watched."""
+"""The order in which transactions lock tables, as documented and as observed."""
 
 import re
 import threading
@@ -44,7 +44,7 @@ UPSERTS = re.compile(rf"\bINSERT INTO\s+{NAME}[^;]*?\bDO UPDATE\b", re.S)
 
 
 def tables_locked_by(sql: str) -> set[str]:
-    """The tables of which this statement locks rows that others can see."""
+    """Return the tables in which this statement locks rows that others can see."""
     found = {*WRITES.findall(sql), *UPSERTS.findall(sql)}
     names = {alias or table: table for table, alias in READS.findall(sql)}
     names |= {table: table for table, _ in READS.findall(sql)}
@@ -55,13 +55,13 @@ def tables_locked_by(sql: str) -> set[str]:
 
 
 class Watch(threading.local):
-    """What the transaction of this thread has locked so far, and what it locked out of order."""
+    """The locks of this thread's transaction so far, and those that were out of order."""
 
     depth = 0
 
     def __init__(self) -> None:
         self.held: list[str] = []
-        self.own: set[str] = set()  # tables with rows of this transaction, which nobody else sees
+        self.own: set[str] = set()  # tables with own new rows, which nobody else sees
         self.wrong: list[tuple[str, str, str]] = []
 
     def __call__(self, execute, sql, params, many, context):

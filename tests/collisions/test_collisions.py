@@ -1,4 +1,4 @@
-"""All that writes to a run at once: in one order of locks, and so without a deadlock."""
+"""All writers of a run at once: they lock in one order, and so without a deadlock."""
 
 import itertools
 import multiprocessing
@@ -22,14 +22,14 @@ from tests.collisions.writers import WRITERS, Scene
 
 OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 PAIRS = list(itertools.combinations_with_replacement(WRITERS, 2))
-LONGEST_DELAY_S = 0.004  # by which one of the two begins later, at random
+LONGEST_DELAY_S = 0.004  # the random delay of one of the two
 A_ROUND_S = 30.0
-LONGEST_S = 7_200.0 if profiles.IS_LONG else 1_800.0  # on a machine that does ten other things
+LONGEST_S = 7_200.0 if profiles.IS_LONG else 1_800.0  # on a busy machine
 
 
 @pytest.fixture
 def scene(new_run, project, alice, bob) -> Scene:
-    """A run with work for every station."""
+    """Create a run with work for every worker."""
     Membership.objects.filter(user=bob).update(role=Membership.Role.RESEARCHER)
     run = new_run(
         steps=100_000,
@@ -43,7 +43,7 @@ def scene(new_run, project, alice, bob) -> Scene:
 
 
 def settle_in(scene: Scene, rounds: int = 3) -> None:
-    """Give every station something to find."""
+    """Give every worker something to do."""
     for _ in range(rounds):
         for name in ("explorer", "scorer", "rating", "refiner", "watch"):
             WRITERS[name](scene)
@@ -76,7 +76,7 @@ def settle_in(scene: Scene, rounds: int = 3) -> None:
         ('SELECT 1 FROM "runs_run"', set()),
     ],
 )
-def test_a_statement_tells_what_it_locks(sql, tables):
+def test_tables_locked_by_a_statement_are_detected(sql, tables):
     assert tables_locked_by(sql) == tables
 
 
@@ -90,14 +90,14 @@ def test_every_writer_locks_in_the_documented_order(scene, monkeypatch):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_watch_sees_who_goes_back(scene, monkeypatch):
+def test_watch_detects_a_lock_out_of_order(scene, monkeypatch):
     with watched(monkeypatch) as watch, transaction.atomic():
         scene.run.topic.record("noted")
         Run.locked(scene.run_id)
     assert [(held, table) for held, table, _ in watch.wrong] == [("streaming_topic", "runs_run")]
 
 
-def test_the_order_is_written_down():
+def test_lock_order_is_documented():
     text = OPERATIONS.read_text().partition("## Lock order")[2].partition("\n## ")[0]
     places = [text.find(f"`{tables[0]}`") for tables in ORDER]
     assert -1 not in places and places == sorted(places)
@@ -122,8 +122,8 @@ class Side:
         self.process.start()
 
     def _play(self, tell) -> None:
-        """Stops at the first transaction that another one made PostgreSQL end, and says in which
-        round.
+        """Stop at the first transaction that PostgreSQL aborted because of another one, and return
+        the round.
         """
         random.seed()
         conflicts: list[int] = []
@@ -133,7 +133,7 @@ class Side:
                 self.meeting.wait(A_ROUND_S)
                 if self.over.is_set():
                     break
-                time.sleep(random.uniform(0, LONGEST_DELAY_S))  # another interleaving each time
+                time.sleep(random.uniform(0, LONGEST_DELAY_S))  # a different interleaving each time
                 work()
                 if conflicts:
                     tell.send((number, ""))
@@ -156,7 +156,7 @@ class Side:
 
 
 def collide(rounds: list[tuple[Callable, Callable]]) -> list[tuple[int, str]]:
-    """(round, error) of what went wrong; the error is empty where only a lock was in the way."""
+    """Return (round, error) of each failure; the error is empty if only a lock was held."""
     connections.close_all()
     meeting = FORK.Barrier(2)
     over = FORK.Event()
@@ -166,7 +166,7 @@ def collide(rounds: list[tuple[Callable, Callable]]) -> list[tuple[int, str]]:
 
 
 def deadlocks() -> int:
-    """Of this database since it was made, also those that were tried again."""
+    """Return the deadlocks of this database since its creation, including retried ones."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_clear_snapshot()")
         cursor.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
@@ -182,7 +182,7 @@ def collide_all(scene: Scene, rounds: int) -> None:
     assert [(pairs[number], error) for number, error in wrong] == []
     assert deadlocks() == before
     run = scene.run
-    assert run.is_live and run.step and run.groups_opened > run.groups_dropped > 0, "they had work"
+    assert run.is_live and run.step and run.groups_opened > run.groups_dropped > 0, "there was work"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -200,7 +200,7 @@ def test_no_two_writers_deadlock_in_many_rounds(scene):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_that_lock_in_opposite_order_are_caught(scene):
+def test_opposite_lock_orders_are_detected(scene):
     @locking.unit_of_work
     def run_first():
         Run.locked(scene.run_id)

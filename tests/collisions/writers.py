@@ -1,7 +1,7 @@
-"""Everything that writes to a live run, each as one function of the run: what its station does.
+"""Everything that writes to a live run, each as one function of the run: what its worker does.
 
-Where a station or a person does several things, a call does one of them, drawn at random: calls are
-short, so that many of two writers fall on each other.
+Where a worker or a user does several things, a call does one of them, drawn at random: calls are
+short, so that many calls of two writers collide.
 """
 
 import random
@@ -50,7 +50,7 @@ NOTHING_SEEN = JudgedReplies(rows=[])
 
 @dataclass(frozen=True)
 class Scene:
-    """The run, by its id, and two people who may do everything in it."""
+    """The run, by its id, and two users with all rights in it."""
 
     run_id: int
     owner: User
@@ -61,19 +61,19 @@ class Scene:
         return Run.objects.select_related("project", "topic").get(pk=self.run_id)
 
     def resume(self) -> None:
-        """Whoever paused the run lets it go on: the others are to have work."""
+        """Resume a paused run, so that the other writers have work."""
         with suppress(NotPossible):
             self.run.resume(self.owner)
 
     def some_groups(self, most: int, *states: str) -> list[int]:
-        """Ids of the newest groups, in no order."""
+        """Return ids of the newest groups, in random order."""
         found = Group.objects.filter(run=self.run_id, state__in=states).order_by("-pk")
         ids = list(found.values_list("pk", flat=True)[:most])
         return random.sample(ids, len(ids))
 
 
 def sweep(scene: Scene) -> None:
-    """Some leases are over, and some deadlines."""
+    """Let some leases and deadlines expire."""
     over = {"lease_until": Now() - timedelta(seconds=1)}
     Group.objects.filter(pk__in=scene.some_groups(1, "sampling")).update(lease_owner="gone", **over)
     waiting = Group.objects.filter(pk__in=scene.some_groups(1, "waiting"))
@@ -91,9 +91,9 @@ def watch(scene: Scene) -> None:
 
 
 def alert(scene: Scene) -> None:
-    """One rule opens an alert or closes it; a person acknowledges what is open.
+    """Open or close an alert by a rule, or acknowledge the open ones as a user.
 
-    Of two that open the same alert one fails: in the product a single job looks at a time.
+    Of two that open the same alert one fails: in the product only one job checks at a time.
     """
     run = scene.run
     place = ("no_progress", "")
@@ -150,7 +150,7 @@ def refine_some(scene: Scene) -> None:
 
 
 def train(scene: Scene) -> None:
-    """As the trainer's desk does, without weights.
+    """Plan and commit an update as the trainer does, without weights.
 
     Two with one fence may make the same version: one fails.
     """
@@ -201,7 +201,7 @@ def correct(scene: Scene) -> None:
 
 
 def edit(scene: Scene) -> None:
-    """A person edits what is being written."""
+    """Edit a rollout that is being sampled, as a user."""
     running = Rollout.objects.filter(run=scene.run_id, state="sampling").order_by("-pk").first()
     if running:
         with suppress(interventions.CannotAct):
@@ -211,7 +211,7 @@ def edit(scene: Scene) -> None:
 
 
 def settle_dispute(scene: Scene) -> None:
-    """A person settles what others disagree about, and makes the answer a known one."""
+    """Adjudicate an item, and turn its answer into a gold item."""
     items = Item.objects.filter(run=scene.run_id, purpose="reward").order_by("-pk")
     if item := items[random.randrange(5) :].first():
         with suppress(BadAnswer, Refused):
@@ -224,7 +224,7 @@ def retire_known(scene: Scene) -> None:
 
 
 def pause(scene: Scene) -> None:
-    """People act on the run itself."""
+    """Act on the run itself, as a user."""
     run = scene.run
     owner = scene.owner
     temperature = random.choice([0.5, 0.7, 0.9])
@@ -240,7 +240,7 @@ def pause(scene: Scene) -> None:
 
 
 def delete(scene: Scene) -> None:
-    """People leave groups out: those that they picked, or those of a suspicion."""
+    """Exclude groups as a user: selected ones, or those of a suspicion."""
     groups = scene.some_groups(2, *Group.OPEN, Group.State.ADMITTED)
     suspicion = Suspicion.objects.filter(run=scene.run_id, state="open").last()
     with suppress(NotPossible):

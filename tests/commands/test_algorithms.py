@@ -1,5 +1,5 @@
-"""`manage.py algorithms`: the table for people and programs, one row in full, and what a wrong name
-is answered with.
+"""`manage.py algorithms`: the table as text and JSON, one algorithm in full, and the response to an
+unknown name.
 """
 
 import io
@@ -23,7 +23,7 @@ def row_of(name: str) -> str:
     return next(line for line in said().splitlines() if line.split()[0] == name)
 
 
-def test_every_algorithm_has_a_line_under_the_columns():
+def test_every_algorithm_has_a_line_in_the_table():
     first, *lines = said().splitlines()
     assert first.split() == [
         "name",
@@ -51,11 +51,11 @@ def test_every_algorithm_has_a_line_under_the_columns():
         ("rloo", ["k1 0.05 in the reward"]),
     ],
 )
-def test_a_line_names_the_parts_and_what_the_row_sets(name, words):
+def test_line_shows_the_parts_and_settings_of_the_algorithm(name, words):
     assert [word for word in words if word not in row_of(name)] == []
 
 
-def test_for_programs_each_row_is_the_whole_section_it_stands_for():
+def test_json_contains_the_complete_configuration_of_each_algorithm():
     for document in json.loads(said("--json")):
         assert (
             Algorithm.model_validate(document["algorithm"]).model_dump(mode="json")
@@ -64,11 +64,11 @@ def test_for_programs_each_row_is_the_whole_section_it_stands_for():
         assert document["use"] == TABLE[document["name"]].use
 
 
-def test_one_of_them_for_programs():
+def test_json_of_a_single_algorithm():
     assert json.loads(said("gspo", "--json"))["algorithm"]["loss"]["clip_low"] == 3e-4
 
 
-def test_explained_it_says_when_to_take_it_and_what_each_option_means():
+def test_details_explain_when_to_use_an_algorithm_and_its_options():
     words = said("kimi_opmd")
     assert "arXiv 2501.12599" in words and TABLE["kimi_opmd"].use in words
     line = next(line for line in words.splitlines() if "loss.tau: 0.1" in line)
@@ -81,7 +81,7 @@ def test_every_option_of_every_algorithm_is_explained(name):
     assert [line for line in options if len(line.split(maxsplit=2)) < 3] == []
 
 
-def test_every_algorithm_has_its_section_in_the_docs_with_its_paper():
+def test_every_algorithm_has_a_section_in_the_docs_with_its_paper():
     text = (settings.BASE_DIR / "docs" / "algorithms.md").read_text()
     sections = {part.splitlines()[0].strip(): part for part in text.split("\n### ")[1:]}
     assert set(sections) == set(TABLE)
@@ -92,6 +92,6 @@ def test_every_algorithm_has_its_section_in_the_docs_with_its_paper():
             assert number in sections[name], name
 
 
-def test_a_wrong_name_is_answered_with_the_nearest():
+def test_unknown_name_gets_the_nearest_name():
     with pytest.raises(CommandError, match="did you mean `gspo`"):
         said("gsp")

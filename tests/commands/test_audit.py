@@ -1,4 +1,4 @@
-"""The audit tells known vulnerabilities, nothing known, and not asked apart."""
+"""The audit distinguishes known vulnerabilities, none, and a failed request."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ AUDIT = Path(__file__).resolve().parents[2] / "scripts" / "audit.py"
 
 @contextmanager
 def osv(status: int, answer) -> Iterator[str]:
-    """A service on loopback that answers POST as `answer(queries)` says."""
+    """Start a service on loopback that responds to POST with `answer(queries)`."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -49,7 +49,7 @@ def nothing(queries: list[dict]) -> str:
 
 
 def django(queries: list[dict]) -> str:
-    """One vulnerability of Django on each of two pages."""
+    """Return one vulnerability of Django on each of two pages."""
     results = []
     for query in queries:
         found = {}
@@ -72,13 +72,13 @@ def django(queries: list[dict]) -> str:
         (200, lambda _: '{"results": [{}]}', 2, "no results for"),
     ],
 )
-def test_each_answer_has_an_exit_status_of_its_own(status, answer, code, said):
+def test_each_response_has_its_own_exit_status(status, answer, code, said):
     with osv(status, answer) as service:
         done = audit(service)
     assert done.returncode == code and said in done.stdout + done.stderr
 
 
-def test_a_service_that_is_not_there_is_no_clean_result():
+def test_unreachable_service_is_not_a_clean_result():
     with osv(200, nothing) as service:
         pass
     done = audit(service)

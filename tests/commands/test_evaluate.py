@@ -1,4 +1,4 @@
-"""`manage.py evaluate`: one version or all that are kept, each asked once."""
+"""`manage.py evaluate`: one version or all kept ones, each evaluated once."""
 
 from io import StringIO
 
@@ -28,13 +28,13 @@ def told(*arguments: str, **options: object) -> str:
     return out.getvalue()
 
 
-def test_the_newest_version_is_asked_and_once(published):
+def test_newest_version_is_evaluated_only_once(published):
     assert "version 1: run-0-v1-sort: 4 tasks, 2 replies each" in told("run-0", samples=2)
     assert "already exists, running" in told("run-0", samples=2)
     assert Run.objects.get(is_evaluation=True).settings.group_size == 2
 
 
-def test_all_that_are_kept_are_asked(published):
+def test_all_kept_versions_are_evaluated(published):
     assert told("run-0", all=True, scorer=["sort"]).count("4 tasks, 4 replies each") == 2
 
 
@@ -46,6 +46,6 @@ def test_all_that_are_kept_are_asked(published):
         ({"taskset": "none"}, "no taskset 'none'"),
     ],
 )
-def test_what_cannot_be_asked_is_said_by_its_option(published, options, words):
+def test_invalid_evaluation_is_refused_by_option(published, options, words):
     with pytest.raises(CommandError, match=words):
         told("run-0", **options)

@@ -1,4 +1,4 @@
-"""The demo goes on: a completed run is followed by the next, and untouched old ones are deleted."""
+"""The demo continues: the next run follows a completed one, and untouched old runs are deleted."""
 
 import pytest
 from django.apps import apps
@@ -33,7 +33,7 @@ def completed(project, steps=None) -> Run:
     return run
 
 
-def test_after_a_completed_run_the_next_begins_by_itself(project):
+def test_next_run_starts_after_a_completed_one(project):
     completed(project, 9)
     lines: list[str] = []
     run = go_on(project, "tone", 9, lines.append)
@@ -43,14 +43,14 @@ def test_after_a_completed_run_the_next_begins_by_itself(project):
 
 
 @pytest.mark.parametrize("act", [Run.pause, Run.stop])
-def test_what_people_paused_or_stopped_stays_so(project, act):
+def test_run_paused_or_stopped_by_a_user_starts_no_next_one(project, act):
     run = newest_run(project, "tone", None)
     run.start()
     act(run)
     assert go_on(project, "tone", None, print) is None and Run.objects.count() == 1
 
 
-def test_old_runs_go_and_their_numbers_are_not_given_again(project):
+def test_old_runs_are_deleted_and_their_numbers_not_reused(project):
     for _ in range(clearing.KEPT + 2):
         completed(project)
     folder = settings.WEIGHTS_ROOT / f"run-{runs_named(project, 'tone')[-1].pk}"
@@ -64,7 +64,7 @@ def test_old_runs_go_and_their_numbers_are_not_given_again(project):
 
 @pytest.fixture
 def ended(seeded_run) -> Run:
-    """A run with rows of every kind that learning leaves, rated by the simulated rater alone."""
+    """Create an ended run with rows of every kind, rated only by the simulated rater."""
     User.objects.filter(ratings__run=seeded_run).update(is_simulated=True)
     Run.objects.filter(pk=seeded_run.pk).update(state=Run.State.COMPLETED, notes="", tags=[])
     seeded_run.refresh_from_db()
@@ -77,7 +77,7 @@ def seeded_run(db, kept_run) -> Run:
     return Run.objects.get()
 
 
-def test_a_run_is_deleted_with_all_that_hangs_on_it(ended):
+def test_run_is_deleted_with_all_related_rows(ended):
     assert clearing.clear_old([ended], kept=0) == [ended.slug]
     left = {
         model.__name__: model._base_manager.count()
@@ -95,14 +95,14 @@ def _is_of_runs(model) -> bool:
     )
 
 
-def test_its_deletion_loads_no_rows(ended, django_assert_max_num_queries):
+def test_deletion_of_a_run_loads_no_rows(ended, django_assert_max_num_queries):
     with django_assert_max_num_queries(2_000) as seen:
         clearing.clear_old([ended], kept=0)
     assert not [query for query in seen.captured_queries if len(query["sql"]) > 20_000]
 
 
 @pytest.mark.parametrize("touch", ["rating", "note", "pin", "built upon"])
-def test_what_a_person_left_something_in_stays(ended, touch):
+def test_run_with_human_input_is_kept(ended, touch):
     if touch == "rating":
         User.objects.filter(pk=Rating.objects.filter(run=ended).first().rater_id).update(
             is_simulated=False
@@ -119,21 +119,21 @@ def test_what_a_person_left_something_in_stays(ended, touch):
 
 
 @pytest.mark.slow
-def test_the_runs_that_wait_are_added_once_their_policies_are_built(project, settings, tmp_path):
+def test_waiting_runs_are_added_once_their_policies_are_built(project, settings, tmp_path):
     copy_warm_policies(("sort",), tmp_path)
     settings.WEIGHTS_ROOT = tmp_path / "weights"
     settings.VAR = tmp_path
     with building(("sort",), niceness=1) as builders:
         later = LaterRuns(builders)
         later.add(project, print)
-        assert not runs_named(project, "sort"), "nobody waits for the policy"
+        assert not runs_named(project, "sort"), "adding does not wait for the policy"
         builders.folders()
         for _ in range(2):
             later.add(project, print)
     assert [run.state for run in runs_named(project, "sort")] == [Run.State.CREATED]
 
 
-def test_a_policy_that_cannot_be_built_ends_no_demo(project, settings, tmp_path):
+def test_demo_continues_if_a_policy_cannot_be_built(project, settings, tmp_path):
     settings.WEIGHTS_ROOT = tmp_path / "weights"
     settings.VAR = tmp_path
     (tmp_path / "models").write_text("no folder: nothing can be fetched into it")

@@ -58,12 +58,14 @@ def test_demonstrations_are_imported_once_and_listed(project, taskset, file):
     assert "lessons.jsonl" in said("demonstrations", "list")
 
 
-def test_a_run_gives_its_taskset(run, file):
+def test_run_option_determines_the_taskset(run, file):
     said("demonstrations", "import", file({"task": 0, "answer": "12345"}), "--run", run.slug)
     assert (Demonstration.objects.get().run, Demonstration.objects.get().task.index) == (run, 0)
 
 
-def test_a_run_over_several_tasksets_has_the_lessons_taskset_named(new_run, project, taskset, file):
+def test_run_over_several_tasksets_requires_the_taskset_of_the_lessons(
+    new_run, project, taskset, file
+):
     taskset_of(project, "large", 7)
     run = new_run(taskset=None, tasksets={"sort": 1, "large": 2})
     path = file({"task": 6, "answer": "6"})
@@ -84,7 +86,7 @@ def test_bad_lines_are_listed_or_set_aside(project, file, tmp_path):
     assert "already exists" in refusal("preferences", "import", path, "--set-aside", aside)
 
 
-def test_what_people_preferred_in_a_run_is_kept_and_counted(run, finish, bob):
+def test_preferences_from_ratings_of_a_run_are_stored_and_counted(run, finish, bob):
     [group] = finish(run, ["good", "poor"])
     for rollout, stars in zip(group.rollouts.order_by("sample_index"), (5, 1), strict=True):
         give(bob, Stars(rollout.pk, stars, uuid.uuid4()))
@@ -112,7 +114,7 @@ def test_thumbs_are_imported_with_their_author(project, bob, file):
     assert (Thumb.objects.get().author, Thumb.objects.get().is_up) == (bob, False)
 
 
-def test_what_a_command_does_not_know_it_names(project, taskset, file, tmp_path):
+def test_unknown_values_are_reported(project, taskset, file, tmp_path):
     path = file({"prompt": "a", "answer": "b"})
     assert "there are: sort" in refusal("demonstrations", "import", path, "--taskset", "sorts")
     assert "no member of project 'lab' is called 'carol'" in refusal(
@@ -151,7 +153,7 @@ def test_a_runs_weight_version_can_be_averaged(run, tmp_path, settings):
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
-def test_an_example_makes_a_run(path, project, policy):
+def test_example_configuration_creates_a_run(path, project, policy):
     plan = from_yaml(path.read_text())
     Policy.objects.filter(pk=policy.pk).update(slug=plan.policy)
     generate(project, plan.taskset, plan.taskset, 40, 0)

@@ -59,7 +59,7 @@ def check(repository: Path) -> tuple[int, list[str]]:
         "mailto:a@example.com",
     ],
 )
-def test_links_that_lead_somewhere_pass(repository: Path, target: str) -> None:
+def test_valid_links_pass(repository: Path, target: str) -> None:
     (repository / "README.md").write_text(
         f"# Here\n\nSee [it]({target}), ![it]({target} 'title').\n"
     )
@@ -82,20 +82,20 @@ def test_links_that_lead_somewhere_pass(repository: Path, target: str) -> None:
         ("see `apps/none.py`", "apps/none.py: no such file"),
     ],
 )
-def test_a_broken_link_is_named_with_file_and_line(
+def test_broken_link_is_reported_with_file_and_line(
     repository: Path, text: str, broken: str
 ) -> None:
     (repository / "README.md").write_text(f"# Here\n\n{text}\n")
     assert check(repository) == (1, [f"README.md:3: {broken}"])
 
 
-def test_links_in_code_are_not_links(repository: Path) -> None:
+def test_links_in_code_are_ignored(repository: Path) -> None:
     text = "```md\n[a](none.md)\n```\n\n`[a](none.md)` and ``[a](`none`.md)``\n"
     (repository / "README.md").write_text(text)
     assert check(repository) == (0, [])
 
 
-def test_a_heading_in_a_code_block_is_no_anchor(repository: Path) -> None:
+def test_heading_in_a_code_block_is_not_an_anchor(repository: Path) -> None:
     (repository / "README.md").write_text("```\n# here\n```\n[a](#here)\n")
     assert check(repository) == (1, ["README.md:4: #here: no such heading in README.md"])
 
@@ -113,7 +113,7 @@ def test_mentions_in_code_and_templates_are_checked(repository: Path) -> None:
     )
 
 
-def test_files_that_a_run_makes_are_left_out(repository: Path) -> None:
+def test_files_generated_by_a_run_are_ignored(repository: Path) -> None:
     (repository / "var" / "notes.md").write_text("[a](none.md)")
     (repository / ".github" / "TEMPLATE.md").write_text("[a](none.md)")
     assert check(repository) == (1, [".github/TEMPLATE.md:1: none.md: no such file"])

@@ -1,5 +1,5 @@
-"""`manage.py operators`: all of them for people and programs, one in full, and what a wrong name is
-answered with.
+"""`manage.py operators`: all of them as text and JSON, one in full, and the response to an unknown
+name.
 """
 
 import io
@@ -17,18 +17,18 @@ def said(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_every_operator_has_a_line():
+def test_every_operator_has_a_line_in_the_list():
     assert sorted(line.split()[0] for line in said().splitlines()) == list(operator_names())
 
 
-def test_one_is_told_with_its_options():
+def test_single_operator_is_shown_with_its_options():
     assert 'do: "mask"' in said("truncated") and "keep: needed" in said("spread_most")
 
 
-def test_programs_read_schemas():
+def test_json_contains_the_schema_of_the_options():
     assert json.loads(said("length", "--json"))["options"]["properties"]["fewest"]["default"] == 1
 
 
-def test_a_wrong_name_is_answered_with_the_nearest():
+def test_unknown_name_gets_the_nearest_name():
     with pytest.raises(CommandError, match="did you mean 'duplicates'"):
         said("duplicate")

@@ -44,25 +44,25 @@ def test_a_new_plugin_is_written_to_the_plugins_folder(install, settings):
         ("test_it", "is no name of a plugin"),
     ],
 )
-def test_a_name_that_cannot_be_is_refused(tmp_path, name, why):
+def test_invalid_plugin_name_is_refused(tmp_path, name, why):
     with pytest.raises(CommandError, match=why):
         said("new", "scorer", name, "--to", str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_is_never_overwritten(tmp_path):
+def test_existing_file_is_never_overwritten(tmp_path):
     said("new", "scorer", "mine", "--to", str(tmp_path))
     with pytest.raises(CommandError, match=r"mine\.py is there already"):
         said("new", "scorer", "mine", "--to", str(tmp_path))
 
 
-def test_without_a_folder_it_asks_for_one(settings):
+def test_missing_folder_is_reported(settings):
     settings.PLUGINS = None
     with pytest.raises(CommandError, match="--to FOLDER"):
         said("new", "scorer", "mine")
 
 
-def test_the_list_has_ours_and_others_with_their_state(install):
+def test_list_shows_built_in_parts_and_plugins_with_their_state(install):
     install(polite=SCORER, broken=BROKEN)
     lines = {line.split()[1]: line for line in said("list").splitlines()}
     assert "built-in" in lines["math"] and lines["polite"].split()[2] == "3"
@@ -72,7 +72,7 @@ def test_the_list_has_ours_and_others_with_their_state(install):
     assert for_programs["broken"]["kind"] == "scorer" and for_programs["broken"]["refused"]
 
 
-def test_the_list_of_scorers_has_plugins(install):
+def test_list_of_scorers_contains_plugins(install):
     install(polite=SCORER)
     out = io.StringIO()
     call_command("scorers", "polite", "--json", stdout=out)

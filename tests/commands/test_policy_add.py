@@ -1,4 +1,4 @@
-"""`manage.py policy add`: of what, under which name, and what is kept of where it came from."""
+"""`manage.py policy add`: the kinds of models, their names, and the record of their origin."""
 
 import io
 
@@ -34,7 +34,7 @@ def weights(tmp_path, settings):
     return settings.WEIGHTS_ROOT
 
 
-def test_a_gguf_file_named_from_the_working_folder_is_added(project, tmp_path, monkeypatch, capfd):
+def test_gguf_file_from_the_working_folder_is_added(project, tmp_path, monkeypatch, capfd):
     write_gguf(tmp_path / "tiny.gguf", "qwen2", "Q8_0")
     (tmp_path / "own.jinja").write_text(
         "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}<|assistant|>"
@@ -48,7 +48,7 @@ def test_a_gguf_file_named_from_the_working_folder_is_added(project, tmp_path, m
     assert "    <|user|>What is 2 + 3?<|end|>" in printed and "vocab_size" not in printed
 
 
-def test_the_licence_is_what_a_model_card_says(project, tmp_path):
+def test_licence_is_read_from_the_model_card(project, tmp_path):
     build_tiny(tmp_path / "mine")
     (tmp_path / "mine" / "README.md").write_text("---\ntags: [x]\nlicense: mit\n---\n# Mine\n")
     assert "parameters, mit" in said(tmp_path / "mine", "--slug", "mine")
@@ -61,18 +61,18 @@ def test_a_refusal_leaves_neither_policy_nor_files(project, tmp_path, weights, c
     assert not Policy.objects.exists() and not list((weights / "policies").iterdir())
 
 
-def test_what_is_not_known_by_name_needs_a_slug(project, tmp_path):
+def test_unknown_model_needs_a_slug(project, tmp_path):
     build_tiny(tmp_path / "mine")
     assert "--slug" in refusal(tmp_path / "mine")
     assert "--slug" in refusal("owner/name")
 
 
-def test_a_name_that_is_not_known_is_refused_with_those_that_are(project, capfd):
+def test_unknown_model_name_is_refused_with_the_known_names(project, capfd):
     assert "was not added" in refusal("smolm2")
     assert "or smollm2" in capfd.readouterr().err
 
 
-def test_weights_that_were_sealed_just_now_are_read_once(project, tmp_path, monkeypatch):
+def test_newly_sealed_weights_are_read_once(project, tmp_path, monkeypatch):
     build_tiny(tmp_path / "mine")
     inspected = []
     inspect = tensor_file.inspect
@@ -88,7 +88,7 @@ def test_weights_that_were_sealed_just_now_are_read_once(project, tmp_path, monk
     assert inspected == ["model.safetensors"]
 
 
-def test_a_version_that_becomes_a_policy_keeps_the_licence(run, tmp_path):
+def test_version_promoted_to_a_policy_keeps_the_licence(run, tmp_path):
     build_tiny(tmp_path / "v1")
     Policy.objects.filter(pk=run.policy_id).update(licence="mit")
     run.policy.refresh_from_db()

@@ -1,4 +1,4 @@
-"""`scripts/release.py` in a small repository with a Makefile of its own."""
+"""`scripts/release.py` in a small repository with its own Makefile."""
 
 import shutil
 import subprocess
@@ -72,7 +72,7 @@ def test_changes_must_be_committed(repository: Path) -> None:
     assert "?? new.py" in done.stderr
 
 
-def test_a_version_is_tagged_once(repository: Path) -> None:
+def test_existing_tag_is_refused(repository: Path) -> None:
     git(repository, "tag", "v1.2.0")
     done = release(repository)
     assert done.returncode == 1

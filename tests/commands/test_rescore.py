@@ -1,4 +1,4 @@
-"""`manage.py rescore`: judges by itself, and says what became of the rollouts."""
+"""`manage.py rescore`: scores in its own process, and reports the changes."""
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -28,7 +28,7 @@ def rewards(tmp_path):
     return path
 
 
-def test_it_scores_to_the_end_and_says_what_changed(stored, rewards, capsys):
+def test_command_rescores_to_the_end_and_reports_what_changed(stored, rewards, capsys):
     call_command("rescore", stored.slug, rewards=rewards)
     again = Rescoring.objects.get()
     said = capsys.readouterr().out
@@ -40,7 +40,7 @@ def test_it_scores_to_the_end_and_says_what_changed(stored, rewards, capsys):
     )
 
 
-def test_what_is_wrong_is_named_by_its_field(stored, rewards, tmp_path):
+def test_invalid_option_is_reported_by_field(stored, rewards, tmp_path):
     rewards.write_text("- {scorer: sort, options: {colour: red}}")
     with pytest.raises(CommandError, match=r"rewards\.0\.options\.colour"):
         call_command("rescore", stored.slug, rewards=rewards)
@@ -63,11 +63,11 @@ def test_what_is_wrong_is_named_by_its_field(stored, rewards, tmp_path):
         ("15", {"from_step": "15", "to_step": "15"}),
     ],
 )
-def test_ranges_of_updates(text, ends):
+def test_step_ranges_are_parsed(text, ends):
     assert steps_in(text) == ends
 
 
 @pytest.mark.parametrize("text", ["-", "a-b", "1-2-3", "1..2"])
-def test_what_is_no_range_is_refused(text):
+def test_invalid_step_range_is_refused(text):
     with pytest.raises(CommandError, match="is not a range of steps"):
         steps_in(text)

@@ -1,4 +1,4 @@
-"""`manage.py runs`: what it lists, compares and follows, for people and for programs."""
+"""`manage.py runs`: it lists, compares and follows runs, as text and as JSON."""
 
 import io
 import json
@@ -26,7 +26,7 @@ def said(*arguments: object) -> str:
     return out.getvalue()
 
 
-def test_a_list_begins_with_the_newest_and_says_that_there_are_more(new_run):
+def test_list_starts_with_the_newest_run_and_reports_that_there_are_more(new_run):
     for _ in range(3):
         new_run()
     told = said("runs", "list", "--most", 2).splitlines()
@@ -36,7 +36,7 @@ def test_a_list_begins_with_the_newest_and_says_that_there_are_more(new_run):
     ] and "use --most, --state or --tag" in told[2]
 
 
-def test_a_list_is_narrowed_by_state_and_tag_and_leaves_out_what_is_archived(new_run):
+def test_list_is_filtered_by_state_and_tag_and_excludes_archived_runs(new_run):
     one = new_run()
     two = new_run()
     three = new_run()
@@ -54,12 +54,12 @@ def test_a_list_is_narrowed_by_state_and_tag_and_leaves_out_what_is_archived(new
     assert names() == ["run-1", "run-0"] and names("--archived") == ["run-2", "run-1", "run-0"]
 
 
-def test_acts_answer_programs_in_json(new_run):
+def test_actions_print_json(new_run):
     new_run()
     assert json.loads(said("runs", "pause", "run-0", "--json"))["state"] == "paused"
 
 
-def test_a_difference_names_each_field_with_both_values(new_run):
+def test_diff_lists_each_field_with_both_values(new_run):
     new_run(), new_run(seed=3, algorithm="gspo")
     assert re.search(r"^seed +0 +3$", said("runs", "diff", "run-0", "run-1"), re.MULTILINE)
     found = json.loads(said("runs", "diff", "run-0", "run-1", "--json"))
@@ -71,7 +71,7 @@ def test_a_difference_names_each_field_with_both_values(new_run):
         said("runs", "diff", "run-0", "run-9")
 
 
-def test_a_run_of_another_project_is_named_with_its_project(run, taskset, policy, plan):
+def test_run_slug_in_two_projects_requires_the_project(run, taskset, policy, plan):
     there = Project.objects.create(slug="there", title="There")
     policy.pk = None
     policy.project = there
@@ -94,24 +94,24 @@ def test_a_run_of_another_project_is_named_with_its_project(run, taskset, policy
     )
 
 
-def test_a_list_has_evaluations_only_when_they_are_asked_for(run):
+def test_list_contains_evaluations_only_on_request(run):
     evaluation, _ = start_evaluation(run.weight_versions.get(), Questions(taskset="sort"))
     assert evaluation.slug not in said("runs", "list") and evaluation.slug in said(
         "runs", "list", "--evaluations"
     )
 
 
-def test_where_a_run_stands_is_read_from_its_last_updates_alone(seeded):
+def test_reward_is_computed_only_from_the_newest_steps(seeded):
     last = step_rewards(seeded.run, 1, 3)
     assert len(last) == 3 and step_rewards(seeded.run, 2, 3) == pytest.approx(
         last[1:]
-    )  # sums, in the order that rows came in
+    )  # sums, in the order of the rows
     Run.objects.filter(pk=seeded.run.pk).update(step=13, planned_steps=20)
     assert json.loads(said("runs", "show", seeded.run.slug, "--json"))["reward_last"] is None
 
 
 def moves(run: Run):
-    """What happens at each look: two updates, then the end."""
+    """Yield a function for each check: two updates, then the end."""
 
     def learn(step: int) -> None:
         Run.objects.filter(pk=run.pk).update(step=step)
@@ -120,7 +120,7 @@ def moves(run: Run):
     return iter([lambda: learn(1), lambda: learn(2), lambda: run.stop()])
 
 
-def test_following_writes_a_line_for_each_update_where_there_is_no_terminal(run, monkeypatch):
+def test_follow_prints_a_line_for_each_update_without_a_terminal(run, monkeypatch):
     acts = moves(run)
     monkeypatch.setattr(
         "rftweb.management.commands.runs.time", SimpleNamespace(sleep=lambda _: next(acts)())
@@ -134,20 +134,18 @@ def test_following_writes_a_line_for_each_update_where_there_is_no_terminal(run,
 
 
 def all_of(controller: int) -> str:
-    """What was written to a terminal that is closed now: one read returns what one write left, not
-    all.
-    """
+    """Return all output of a closed terminal; one read returns only the output of one write."""
     found = b""
     with (
         open(controller, "rb", buffering=0) as screen,
         suppress(OSError),
-    ):  # Linux tells the end by EIO
+    ):  # Linux signals the end by EIO
         while piece := screen.read(65_536):
             found += piece
     return found.decode()
 
 
-def test_following_draws_a_bar_on_a_terminal(run, monkeypatch):
+def test_follow_draws_a_progress_bar_on_a_terminal(run, monkeypatch):
     acts = moves(run)
     monkeypatch.setattr(
         "rftweb.management.commands.runs.time", SimpleNamespace(sleep=lambda _: next(acts)())

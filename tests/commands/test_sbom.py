@@ -1,4 +1,4 @@
-"""The bill of materials names every pinned package once for each version."""
+"""The bill of materials lists every pinned package once for each version."""
 
 import json
 import subprocess

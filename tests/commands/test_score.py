@@ -1,5 +1,5 @@
-"""`manage.py score` and `manage.py scorers`: a line of JSON for a line of the file, and what there
-is to choose from.
+"""`manage.py score` and `manage.py scorers`: a line of JSON for each line of the file, and the list
+of scorers.
 """
 
 import io
@@ -27,7 +27,7 @@ def score(tmp_path):
     return run
 
 
-def test_each_line_gets_its_verdict_in_the_order_of_the_file(score):
+def test_each_line_is_scored_in_the_order_of_the_file(score):
     said = score(
         RIGHT, {**RIGHT, "response": "321"}, {"scorer": "arithmetic", "response": "4", "answer": 4}
     )
@@ -49,24 +49,24 @@ def test_each_line_gets_its_verdict_in_the_order_of_the_file(score):
         ('{"scorer": "sort", "scorer": "tone", "response": ""}', "duplicate key"),
     ],
 )
-def test_a_bad_line_gets_an_error_with_its_number_and_the_others_are_judged(score, line, told):
+def test_bad_line_gets_an_error_with_its_number_and_the_others_are_scored(score, line, told):
     first, bad, last = score(RIGHT, line, RIGHT)
     assert first["value"] == last["value"] == 1.0
     assert bad["line"] == 2 and bad["value"] is None and told in bad["error"]
 
 
-def test_hostile_responses_are_judged_like_others(score):
+def test_hostile_responses_are_scored_like_others(score):
     said = score({**RIGHT, "response": "\x00\ud800" + "9" * 100_000}, RIGHT)
     assert [line["value"] for line in said] == [0.0, 1.0]
 
 
-def test_lines_of_one_group_are_judged_together(score):
+def test_lines_of_one_group_are_scored_together(score):
     line = {"scorer": "length", "response": "", "values": {"math": 1}, "group": "a"}
     said = score(*({**line, "tokens": tokens} for tokens in (100, 200, 300)))
     assert [line["value"] for line in said] == [0.5, 0.0, -0.5]
 
 
-def test_what_else_stands_in_the_task_is_the_answers_too(score):
+def test_other_fields_of_the_task_serve_as_the_answer(score):
     assert (
         score({"scorer": "sort", "response": "12", "task": {"sorted": "12", "prompt": "21"}})[0][
             "value"
@@ -75,12 +75,12 @@ def test_what_else_stands_in_the_task_is_the_answers_too(score):
     )
 
 
-def test_a_file_that_is_not_there_ends_with_an_error(tmp_path):
+def test_missing_file_is_an_error(tmp_path):
     with pytest.raises(CommandError, match="No such file"):
         call_command("score", tmp_path / "none.jsonl")
 
 
-def test_every_scorer_is_listed_with_its_range_and_what_it_pays():
+def test_every_scorer_is_listed_with_summary_and_range():
     out = io.StringIO()
     call_command("scorers", json=True, stdout=out)
     told = {scorer["name"]: scorer for scorer in json.loads(out.getvalue())}
@@ -94,6 +94,6 @@ def test_one_scorer_is_explained_with_its_options():
     assert "right_by" in out.getvalue() and "whole groups" in out.getvalue()
 
 
-def test_an_unknown_scorer_is_answered_with_the_nearest():
+def test_unknown_scorer_gets_the_nearest_name():
     with pytest.raises(CommandError, match="did you mean 'tone'"):
         call_command("scorers", "tune")

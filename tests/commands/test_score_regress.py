@@ -17,13 +17,13 @@ HALF = {"prompt": [], "answer": {"value": "1/2"}, "domain": "", "meta": {}}
 
 @pytest.fixture(scope="module", autouse=True)
 def one_grader():
-    """The command stops its children; they are forgotten afterwards."""
+    """Forget the grader processes, which the command stops."""
     yield
     scorer_dispatch.grader.cache_clear()
 
 
 def case_of(project: Project, reply: str, before: float | None, expected: float | None):
-    """A case whose last verdict was `before`."""
+    """Create a case whose last verdict was `before`."""
     last = {"value": before, "reason": "as it was", "details": {}, "version": 1, "seconds": 0.1}
     trial = Trial.objects.create(
         project=project, scorer="math", task=HALF, replies=[{"text": reply}], verdicts=[last]
@@ -31,7 +31,7 @@ def case_of(project: Project, reply: str, before: float | None, expected: float 
     return keep_case(trial, 0, expected, "", None)[0]
 
 
-def test_the_command_ends_well_while_all_cases_hold(project, capsys):
+def test_command_succeeds_if_all_cases_hold(project, capsys):
     case = case_of(project, "0.5", 1.0, 1.0)
     call_command("score", regress="lab")
     [line] = capsys.readouterr().out.splitlines()
@@ -63,19 +63,19 @@ def test_the_command_ends_with_1_and_lists_the_cases_that_differ(project, capsys
     assert set(RegressionCase.objects.filter(holds=False)) == {differs, undecided}
 
 
-def test_other_projects_are_left_out(project, admin, capsys):
+def test_cases_of_other_projects_are_excluded(project, admin, capsys):
     case_of(project, "0.4", 0.0, 1.0)
     Project.create("Other", "other", admin)
     call_command("score", regress="other")
     assert json.loads(capsys.readouterr().out)["cases"] == 0
 
 
-def test_an_unknown_project_is_named(project):
+def test_unknown_project_is_reported(project):
     with pytest.raises(CommandError, match="--regress: no project 'none'"):
         call_command("score", regress="none")
 
 
-def test_either_a_file_or_the_set_is_scored(project, tmp_path):
+def test_either_a_file_or_the_regression_set_is_required(project, tmp_path):
     for said in ((), (tmp_path / "lines.jsonl", "--regress")):
         with pytest.raises(CommandError, match="either a file or --regress"):
             call_command("score", *map(str, said))

@@ -1,5 +1,5 @@
-"""`manage.py taskset import` of every format: the columns' names, splits, and the Hub's own loading
-code on a folder.
+"""`manage.py taskset import` of every format: column names, splits, and the loading code of the
+Hub on a folder.
 """
 
 import io
@@ -41,7 +41,7 @@ def folder(tmp_path):
     return tmp_path / "set"
 
 
-def test_a_parquet_file_comes_in_with_its_columns_mapped(project, folder):
+def test_parquet_file_is_imported_with_mapped_columns(project, folder):
     assert "5 tasks" in said(
         "import", folder / "train-00000-of-00001.parquet", "--slug", "sums", *MAPPED
     )
@@ -49,13 +49,13 @@ def test_a_parquet_file_comes_in_with_its_columns_mapped(project, folder):
     assert (task.question, task.answer, task.meta) == ("3+1", {"value": "4"}, {"grade": 3})
 
 
-def test_a_folder_asks_for_its_split(project, folder):
+def test_folder_with_several_splits_requires_a_split(project, folder):
     assert "choose a split" in refusal("import", folder, *MAPPED)
     assert "2 tasks" in said("import", folder, "--split", "test", "--slug", "two", *MAPPED)
     assert Taskset.objects.get(slug="two").source == "set  test"
 
 
-def test_what_is_damaged_stores_nothing_and_says_why(project, tmp_path):
+def test_damaged_file_is_refused_with_the_reason(project, tmp_path):
     (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
     assert "not a readable Parquet file" in refusal("import", tmp_path / "a.parquet")
     assert not Taskset.objects.exists()
@@ -64,7 +64,7 @@ def test_what_is_damaged_stores_nothing_and_says_why(project, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["taskset", "demonstrations"])
 def test_a_small_file_that_needs_much_memory_is_refused_with_the_limit(project, tmp_path, command):
-    """200 rows of one text of 20 million characters, which the Parquet file holds once."""
+    """The file has 200 rows of one text of 20 million characters, stored only once."""
     texts = arrow.DictionaryArray.from_arrays(
         arrow.array([0] * 200, arrow.int32()), arrow.array(["x" * 20_000_000])
     )
@@ -78,8 +78,8 @@ def test_a_small_file_that_needs_much_memory_is_refused_with_the_limit(project, 
 
 
 @pytest.mark.parametrize("command", ["taskset", "demonstrations"])
-def test_a_terminal_decodes_no_file_in_its_own_process(project, tmp_path, monkeypatch, command):
-    """Not even one that would be harmless: only a child with bounded memory does."""
+def test_command_decodes_no_file_in_its_own_process(project, tmp_path, monkeypatch, command):
+    """Only a child process with bounded memory decodes, even for harmless files."""
     monkeypatch.setattr("apps.accounts.confining._serves", True)
     rows = [{"prompt": "2+2?", "answer": "4"}]
     pq.write_table(arrow.Table.from_pylist(rows), tmp_path / "a.parquet")
@@ -88,8 +88,8 @@ def test_a_terminal_decodes_no_file_in_its_own_process(project, tmp_path, monkey
     assert "user: 2+2?" in out.getvalue()
 
 
-def test_the_hub_is_asked_by_the_loading_code_of_datasets(project, folder):
-    """`datasets` takes a folder where a name of the Hub stands, and reads both by the same code."""
+def test_hub_option_loads_a_folder_by_the_code_of_datasets(project, folder):
+    """`datasets` accepts a folder instead of a name on the Hub, and reads both by the same code."""
     pytest.importorskip("datasets")
     assert "--split: choose one of train, test" in refusal("import", folder, "--hub", *MAPPED)
     assert "5 tasks" in said(
@@ -99,13 +99,13 @@ def test_the_hub_is_asked_by_the_loading_code_of_datasets(project, folder):
     assert (task.question, task.answer, task.meta) == ("4+1", {"value": "5"}, {"grade": 4})
 
 
-def test_a_data_set_that_is_not_there_is_told_in_one_line(project, tmp_path):
+def test_missing_dataset_is_reported_in_one_line(project, tmp_path):
     pytest.importorskip("datasets")
     message = refusal("import", tmp_path / "nothing", "--hub")
     assert len(message.splitlines()) == 1 and "nothing" in message
 
 
-def test_code_beside_a_data_set_is_never_run(project, folder, tmp_path):
+def test_script_in_a_dataset_is_never_run(project, folder, tmp_path):
     pytest.importorskip("datasets")
     (folder / "set.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     assert "scripts are no longer supported" in refusal(
@@ -114,20 +114,20 @@ def test_code_beside_a_data_set_is_never_run(project, folder, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_bad_line_names_row_and_reason(project, tmp_path):
+def test_bad_line_is_reported_with_row_and_reason(project, tmp_path):
     (tmp_path / "a.csv").write_text("prompt,answer\na,1\nb\n")
     message = refusal("import", tmp_path / "a.csv")
     assert "line 3: the header has 2 cells, this row 1" in message and "--quarantine" in message
     assert "1 tasks, 1 lines set aside" in said("import", tmp_path / "a.csv", "--quarantine")
 
 
-def test_a_file_without_that_column_says_which_there_are(project, tmp_path):
+def test_missing_column_is_reported_with_the_existing_ones(project, tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps(ROWS[0]))
     words = refusal("import", tmp_path / "a.jsonl", "--layout", "columns")
     assert "no column 'prompt'; found grade, question, result" in words
 
 
-def test_duplicates_are_dropped_or_refused_when_that_is_asked(project, tmp_path):
+def test_duplicates_are_dropped_or_refused_as_requested(project, tmp_path):
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, ROWS[1]]))
     assert "line 6: duplicate of line 2" in refusal(
         "import", tmp_path / "a.jsonl", "--duplicates", "refuse", *MAPPED
@@ -138,7 +138,7 @@ def test_duplicates_are_dropped_or_refused_when_that_is_asked(project, tmp_path)
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "parquet"])
-def test_an_exported_set_comes_back_with_its_digest(project, tmp_path, format):
+def test_exported_taskset_is_imported_again_with_the_same_digest(project, tmp_path, format):
     said("generate", "tone", "--size", 30)
     digest = Taskset.objects.get(slug="tone").digest
     assert digest in said("export", "tone", tmp_path / f"a.{format}")
@@ -149,7 +149,7 @@ def test_an_exported_set_comes_back_with_its_digest(project, tmp_path, format):
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "parquet"])
-def test_a_set_leaves_without_personal_data_and_says_how_much_it_had(project, tmp_path, format):
+def test_redacted_export_removes_personal_data_and_reports_the_counts(project, tmp_path, format):
     rows = [
         TaskRow(
             [{"role": "user", "content": "Who is ada@mail.example?"}],
@@ -171,14 +171,14 @@ def test_a_set_leaves_without_personal_data_and_says_how_much_it_had(project, tm
     )
 
 
-def test_an_export_says_which_formats_there_are(project, tmp_path):
+def test_invalid_export_is_refused_with_the_reason(project, tmp_path):
     said("generate", "tone", "--size", 3)
     assert "must end with .jsonl, .csv, .parquet" in refusal("export", "tone", tmp_path / "a.txt")
     assert "no taskset 'tune'" in refusal("export", "tune", tmp_path / "a.csv")
     assert "No such file" in refusal("export", "tone", tmp_path / "nowhere" / "a.csv")
 
 
-def test_the_overlap_of_two_sets_is_told_with_its_pairs(project, tmp_path):
+def test_overlap_of_two_tasksets_is_reported_with_its_pairs(project, tmp_path):
     said("generate", "sort", "--size", 30, "--slug", "train")
     said("export", "train", tmp_path / "a.jsonl")
     lines = (tmp_path / "a.jsonl").read_text().splitlines()
@@ -193,7 +193,7 @@ def test_the_overlap_of_two_sets_is_told_with_its_pairs(project, tmp_path):
     assert "--threshold" in refusal("overlap", "test", "train", "--threshold", 0)
 
 
-def test_a_mended_file_is_stored_as_the_next_version_and_says_what_changed(project, tmp_path):
+def test_corrected_file_is_stored_as_the_next_version_with_the_changes(project, tmp_path):
     file = tmp_path / "sums.jsonl"
     file.write_text(
         "".join(json.dumps({"prompt": f"{n}+1", "answer": n + 1}) + "\n" for n in range(3))
@@ -214,7 +214,7 @@ def test_a_mended_file_is_stored_as_the_next_version_and_says_what_changed(proje
     assert Taskset.objects.get(slug="sums").size == 3
 
 
-def test_a_version_of_what_is_not_there_is_refused(project, tmp_path):
+def test_version_of_a_missing_taskset_is_refused(project, tmp_path):
     file = tmp_path / "sums.jsonl"
     file.write_text(json.dumps({"prompt": "1+1", "answer": 2}) + "\n")
     assert (

@@ -1,5 +1,5 @@
-"""`manage.py taskset`, `policy` and `runs`: what they do, and that every refusal names the field
-and what is right.
+"""`manage.py taskset`, `policy` and `runs`: what they do, and that every refusal shows the field
+and valid values.
 """
 
 import io
@@ -52,18 +52,18 @@ def plan_file(tmp_path, policy, taskset):
     return write
 
 
-def test_a_taskset_is_generated_listed_and_its_slug_taken_once(project):
+def test_taskset_is_generated_and_listed_and_its_slug_is_unique(project):
     assert "40 tasks" in said("taskset", "generate", "tone", "--size", 40, "--seed", 7)
     assert Taskset.objects.get(slug="tone").tasks.count() == 40
     assert "tone" in said("taskset", "list")
     assert "--slug" in refusal("taskset", "generate", "tone", "--size", 40)
 
 
-def test_more_tasks_than_there_are_is_refused_with_the_bound(project):
+def test_too_many_tasks_are_refused_with_the_limit(project):
     assert "from 1 to 4608" in refusal("taskset", "generate", "tone", "--size", 4609)
 
 
-def test_pages_are_drawn_where_they_can_be_rendered_and_refused_elsewhere(project, monkeypatch):
+def test_pages_are_rendered_where_possible_and_refused_elsewhere(project, monkeypatch):
     assert "3 tasks" in said("taskset", "generate", "pages", "--size", 3)
     assert all(
         task.prompt[0]["content"][0]["picture"]
@@ -85,18 +85,18 @@ def test_bad_lines_of_an_import_are_listed_with_their_numbers(project, tmp_path)
     )
 
 
-def test_columns_can_be_named(project, tmp_path):
+def test_columns_can_be_mapped(project, tmp_path):
     (tmp_path / "sums.jsonl").write_text('{"question": "1+1", "sum": 2}\n')
     said("taskset", "import", tmp_path / "sums.jsonl", "--prompt", "question", "--answer", "sum")
     task = Taskset.objects.get(slug="sums").tasks.get()
     assert (task.question, task.answer) == ("1+1", {"value": 2})
 
 
-def test_without_a_project_the_command_says_which_there_are(db):
+def test_missing_project_is_reported_if_there_are_none(db):
     assert "none yet" in refusal("taskset", "generate", "sort")
 
 
-def test_without_a_project_the_only_one_that_is_not_archived_is_meant(project):
+def test_only_unarchived_project_is_the_default(project):
     other = Project.objects.create(slug="old", title="Old")
     assert "name one; there are: " in refusal("taskset", "generate", "sort", "--size", 4)
     Project.objects.filter(pk=other.pk).update(archived_at=timezone.now())
@@ -131,7 +131,7 @@ def test_a_run_is_created_started_paused_resumed_and_stopped(plan_file):
     assert states == ["running", "paused", "running", "stopped"]
 
 
-def test_an_act_that_the_state_does_not_allow_says_so(plan_file):
+def test_action_not_allowed_in_the_current_state_is_refused(plan_file):
     said("runs", "create", plan_file())
     assert "it must be running" in refusal("runs", "pause", "practice")
 
@@ -146,13 +146,15 @@ def test_an_act_that_the_state_does_not_allow_says_so(plan_file):
         ({"steps": 0}, "steps", "plan 1 step or more"),
     ],
 )
-def test_a_wrong_configuration_names_the_field_and_creates_nothing(plan_file, changes, field, hint):
+def test_invalid_configuration_is_refused_by_field_and_creates_no_run(
+    plan_file, changes, field, hint
+):
     message = refusal("runs", "create", plan_file(**changes))
     assert f"{field}: " in message and hint in message
     assert not Run.objects.exists()
 
 
-def test_showing_tells_metrics_that_a_program_can_read(plan_file):
+def test_show_prints_the_metrics_as_json(plan_file):
     said("runs", "create", plan_file())
     facts = json.loads(said("runs", "show", "practice", "--json"))
     assert (facts["state"], facts["step"], facts["planned_steps"]) == ("created", 0, 3)
@@ -164,7 +166,7 @@ def test_following_a_run_that_has_ended_returns_at_once(plan_file):
     assert "stopped by hand" in said("runs", "follow", "practice")
 
 
-def test_following_tells_why_a_run_stands_still(run, monkeypatch):
+def test_follow_shows_why_a_run_is_paused(run, monkeypatch):
     acts = iter([lambda: run.pause(reason="the engine died 3 times"), run.resume, run.stop])
     monkeypatch.setattr(
         "rftweb.management.commands.runs.time", SimpleNamespace(sleep=lambda _: next(acts)())
@@ -176,6 +178,6 @@ def test_following_tells_why_a_run_stands_still(run, monkeypatch):
     assert words == ["paused: the engine died 3 times", "running", "stopped: stopped by hand"]
 
 
-def test_an_unknown_run_is_refused_with_those_that_exist(plan_file):
+def test_unknown_run_is_refused_with_the_existing_ones(plan_file):
     said("runs", "create", plan_file())
     assert "practice" in refusal("runs", "show", "practise")

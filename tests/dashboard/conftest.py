@@ -1,4 +1,4 @@
-"""A run with something of everything on its pages: trained, waiting, dropped, being sampled."""
+"""A run with groups in every state on its pages: trained, waiting, dropped, being sampled."""
 
 from types import SimpleNamespace
 
@@ -12,7 +12,7 @@ from tests.seeding import people_of
 
 @pytest.fixture
 def seeded(db, kept_run: Kept) -> SimpleNamespace:
-    """`run` at step 3 and its cast: alice steers, bob rates, carol is a stranger."""
+    """Return `run` at step 3 and its cast: alice steers, bob rates, carol is a stranger."""
     kept_run.put_back()
     run = Run.objects.get()
     finished = run.rollouts.filter(state=Rollout.State.FINISHED).order_by("pk")

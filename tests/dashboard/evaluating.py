@@ -1,6 +1,4 @@
-"""Versions that were evaluated, with what they answered judged: through the same faces as the real
-ones.
-"""
+"""Evaluated versions with judged replies, created through the same interfaces as real ones."""
 
 from collections.abc import Iterable
 
@@ -23,7 +21,7 @@ def publish(run: Run, *numbers: int) -> None:
 
 
 def complete(made: Run, finish, right: int | Iterable[int]) -> None:
-    """All four tasks are judged; right are those of these places, or the first so many."""
+    """Judge all four tasks; right are those at these indexes, or the first ones up to a count."""
     places = set(range(right) if isinstance(right, int) else right)
     for group in finish(made, groups=4):
         for rollout in group.rollouts.all():

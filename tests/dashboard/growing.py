@@ -1,4 +1,4 @@
-"""Many rows, quickly, through the same faces as the few."""
+"""Many rows, created quickly and through the same interfaces as a few."""
 
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Outcome, Rollout
@@ -7,7 +7,7 @@ from tests.conftest import tokens_of
 
 
 def grow_rollouts(run: Run, count: int) -> None:
-    """At least `count` more finished rollouts that wait for people, with one reward each."""
+    """Create at least `count` more finished rollouts that wait for raters, with one reward each."""
     Run.objects.filter(pk=run.pk).update(published_version=10_000, planned_steps=100_000)
     run.refresh_from_db()
     groups = Group.open(

@@ -1,4 +1,4 @@
-"""The pages of imports as a browser sends files and choices to them."""
+"""Requests to the pages of imports, as a browser sends files and choices."""
 
 import json
 
@@ -38,8 +38,8 @@ def alice_client(client, alice):
 
 @pytest.fixture
 def send(alice_client, project):
-    """Send a file as the form does, and let a worker preview it; the import, or what the
-    refusal's page says.
+    """Send a file as the form does, and let a worker preview it; return the import, or the text
+    of the refusal.
     """
 
     def post(content: bytes, name: str = "my sums.jsonl") -> TasksetImport | str:

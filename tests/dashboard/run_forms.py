@@ -1,4 +1,4 @@
-"""The form of a new run as a browser fills and sends it."""
+"""The form of a new run as a browser fills in and submits it."""
 
 import pytest
 from django.http import QueryDict
@@ -17,8 +17,8 @@ def alice_client(client, seeded):
 
 
 def posted(form: RunForm, **changes: str) -> QueryDict:
-    """What a browser sends of the form, with some fields turned: dots in their addresses are two
-    underscores here.
+    """Return the form as a browser submits it, with some fields changed: dots in their names are
+    two underscores here.
     """
     sent = QueryDict(mutable=True)
     for knob in form.knobs:

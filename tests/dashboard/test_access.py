@@ -1,5 +1,5 @@
-"""Who may see and do what: members see, owners steer, for strangers nothing is there, for nobody
-nothing at all.
+"""Access rights: members see runs, owners steer them, strangers get 404, and anonymous users are
+sent to the login.
 """
 
 import pytest
@@ -14,7 +14,7 @@ PARTS = ["now", "newest", "beside"]
 
 
 def of_the_run(run: Run) -> list[str]:
-    """Every address that belongs to the run."""
+    """Return every address that belongs to the run."""
     here = ["lab", run.slug]
     pages = [reverse(name, args=here) for name in OF_THE_RUN] + [
         reverse("run-part", args=[*here, part]) for part in PARTS
@@ -30,7 +30,7 @@ def everything(run: Run) -> list[str]:
     return [reverse(name) for name in OPEN_TO_MEMBERS] + of_the_run(run)
 
 
-def test_every_page_asks_who_is_not_signed_in_to_log_in(client, seeded):
+def test_every_page_redirects_anonymous_users_to_the_login(client, seeded):
     for address in everything(seeded.run):
         answer = client.get(address)
         assert answer.status_code == 302 and answer["Location"].startswith("/accounts/login/"), (
@@ -38,32 +38,32 @@ def test_every_page_asks_who_is_not_signed_in_to_log_in(client, seeded):
         )
 
 
-def test_a_member_sees_every_page(client, seeded):
+def test_member_can_open_every_page(client, seeded):
     client.force_login(seeded.bob)
     for address in everything(seeded.run):
         assert client.get(address, follow=True).status_code == 200, address
 
 
-def test_what_belongs_to_others_is_not_there(client, seeded):
+def test_pages_of_a_run_are_404_for_a_stranger(client, seeded):
     client.force_login(seeded.carol)
     for address in of_the_run(seeded.run):
         assert client.get(address).status_code == 404, address
 
 
-def test_cards_of_others_are_left_out(client, seeded):
+def test_cards_of_other_projects_are_empty(client, seeded):
     client.force_login(seeded.carol)
     for name in ("live-cards", "live-chips"):
         answer = client.get(reverse(name), {"rollout": seeded.rollout.pk})
         assert answer.status_code == 200 and answer.content.strip() == b""
 
 
-def test_a_stranger_reads_nothing_of_the_project_in_a_list(client, seeded):
+def test_lists_show_a_stranger_nothing_of_the_project(client, seeded):
     client.force_login(seeded.carol)
     for name in OPEN_TO_MEMBERS:
         assert b"tone-7" not in client.get(reverse(name), follow=True).content, name
 
 
-def test_what_workers_do_for_other_runs_is_not_told(client, seeded):
+def test_work_for_other_runs_is_not_shown(client, seeded):
     explorer = Worker.objects.create(
         key="explorer@elsewhere:1:1", role="explorer", host="elsewhere", pid=1
     )
@@ -83,7 +83,7 @@ def test_what_workers_do_for_other_runs_is_not_told(client, seeded):
 
 
 @pytest.mark.parametrize("verb", ["pause", "stop"])
-def test_a_rater_steers_nothing(client, seeded, verb):
+def test_rater_cannot_steer_a_run(client, seeded, verb):
     client.force_login(seeded.bob)
     answer = client.post(
         reverse("run-act", args=["lab", seeded.run.slug, verb]), {"name": seeded.run.slug}
@@ -91,7 +91,7 @@ def test_a_rater_steers_nothing(client, seeded, verb):
     assert answer.status_code == 403 and Run.objects.get(pk=seeded.run.pk).is_live
 
 
-def test_a_stranger_cannot_tell_a_run_from_none(client, seeded):
+def test_stranger_gets_the_same_404_for_an_existing_and_a_missing_run(client, seeded):
     client.force_login(seeded.carol)
     there = client.post(reverse("run-act", args=["lab", seeded.run.slug, "pause"]))
     nowhere = client.post(reverse("run-act", args=["lab", "nothing", "pause"]))
@@ -100,7 +100,7 @@ def test_a_stranger_cannot_tell_a_run_from_none(client, seeded):
     )
 
 
-def test_what_changes_something_is_no_get(client, seeded):
+def test_actions_refuse_get_requests(client, seeded):
     client.force_login(seeded.alice)
     here = ["lab", seeded.run.slug]
     acts = {
@@ -114,7 +114,7 @@ def test_what_changes_something_is_no_get(client, seeded):
         assert client.get(reverse(name, args=args)).status_code == 405, name
 
 
-def test_posts_without_the_token_of_the_form_are_refused(seeded):
+def test_post_without_a_csrf_token_is_refused(seeded):
     client = Client(enforce_csrf_checks=True)
     client.force_login(seeded.alice)
     assert (
@@ -122,7 +122,7 @@ def test_posts_without_the_token_of_the_form_are_refused(seeded):
     )
 
 
-def test_pages_carry_a_policy_without_inline_code(client, seeded):
+def test_pages_have_a_content_security_policy_without_inline_code(client, seeded):
     client.force_login(seeded.bob)
     policy = client.get(reverse("run", args=["lab", seeded.run.slug]))["Content-Security-Policy"]
     assert (

@@ -1,4 +1,4 @@
-"""The administration shows every table, and changes none of the ledger's rows."""
+"""The admin site shows every table, and cannot change the ledger's rows."""
 
 import pytest
 from django.apps import apps
@@ -11,7 +11,7 @@ LEDGER = ["runs.run", "rollouts.rollout", "rewards.reward", "buffer.experience",
 
 
 @pytest.mark.parametrize("model", OURS, ids=lambda m: m._meta.label_lower)
-def test_every_table_can_be_looked_at(client, seeded, admin_user, model):
+def test_every_table_can_be_viewed(client, seeded, admin_user, model):
     client.force_login(admin_user)
     name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
     assert client.get(reverse(f"{name}_changelist")).status_code == 200
@@ -20,12 +20,12 @@ def test_every_table_can_be_looked_at(client, seeded, admin_user, model):
 
 
 @pytest.mark.parametrize("label", LEDGER)
-def test_ledger_rows_cannot_be_added_by_hand(client, admin_user, label):
+def test_ledger_rows_cannot_be_added_in_the_admin_site(client, admin_user, label):
     client.force_login(admin_user)
     assert client.get(reverse(f"admin:{label.replace('.', '_')}_add")).status_code == 403
 
 
-def test_a_run_is_only_looked_at(client, seeded, admin_user):
+def test_run_can_be_viewed_but_not_changed_in_the_admin_site(client, seeded, admin_user):
     client.force_login(admin_user)
     address = reverse("admin:runs_run_change", args=[seeded.run.pk])
     assert (
@@ -34,6 +34,6 @@ def test_a_run_is_only_looked_at(client, seeded, admin_user):
     )
 
 
-def test_members_do_not_enter_the_administration(client, seeded):
+def test_members_cannot_open_the_admin_site(client, seeded):
     client.force_login(seeded.alice)
     assert client.get(reverse("admin:index")).status_code == 302

@@ -1,6 +1,4 @@
-"""The pages of alerts: who is told what, what one does about them, the rules, and where they are
-told.
-"""
+"""The pages of alerts: who sees which, acknowledgement, the rules, and the channels."""
 
 import pytest
 from django.urls import reverse
@@ -30,7 +28,7 @@ def page(client, name: str, *args: object) -> str:
 
 @pytest.fixture
 def told(run, cast):
-    """One alert of each kind of secrecy."""
+    """Open one alert of each level of secrecy."""
     return [
         opened(run),
         opened(run, "kl", "The policy is 5 nats away."),
@@ -45,7 +43,7 @@ def heard(text: str) -> list[str]:
     return [words for words in SAID if words in text]
 
 
-def test_who_steers_hears_all_and_who_judges_blind_nothing_of_how_it_learns(
+def test_steering_users_see_all_alerts_and_blind_raters_none_about_training(
     client, cast, run, told
 ):
     viewer = User.objects.create(username="vera")
@@ -64,7 +62,7 @@ def test_who_steers_hears_all_and_who_judges_blind_nothing_of_how_it_learns(
     assert heard(page(client, "alerts")) == []
 
 
-def test_the_top_line_counts_what_nobody_has_acknowledged(client, cast, run, told):
+def test_header_counts_unacknowledged_alerts(client, cast, run, told):
     client.force_login(cast.alice)
     assert "Unacknowledged alerts: 3" in page(client, "tasksets")
     told[0].acknowledge(cast.alice, 1)
@@ -73,7 +71,7 @@ def test_the_top_line_counts_what_nobody_has_acknowledged(client, cast, run, tol
     assert "No unacknowledged alerts" in page(client, "tasksets")
 
 
-def test_the_banner_stands_on_the_runs_pages_until_somebody_knows(client, cast, run):
+def test_banner_is_shown_on_the_runs_pages_until_acknowledged(client, cast, run):
     alert = opened(run)
     client.force_login(cast.alice)
     assert all(
@@ -84,7 +82,7 @@ def test_the_banner_stands_on_the_runs_pages_until_somebody_knows(client, cast, 
     assert "No step for 2 h." not in page(client, "run-weights", "lab", run.slug)
 
 
-def test_acknowledging_says_who_and_until_when_and_is_on_record(client, cast, run):
+def test_acknowledgement_shows_user_and_end_and_is_audited(client, cast, run):
     alert = opened(run)
     client.force_login(cast.alice)
     address = reverse("run-alert-acknowledge", args=["lab", run.slug, alert.pk])
@@ -98,7 +96,7 @@ def test_acknowledging_says_who_and_until_when_and_is_on_record(client, cast, ru
     assert alert.acknowledged_until is not None
 
 
-def test_the_rules_are_saved_as_part_of_the_configuration(client, cast, run):
+def test_rules_are_saved_in_the_configuration(client, cast, run):
     client.force_login(cast.alice)
     address = reverse("run-alert-rules", args=["lab", run.slug])
     form = {
@@ -121,7 +119,7 @@ def test_the_rules_are_saved_as_part_of_the_configuration(client, cast, run):
     assert ">off<" in page(client, "run-alerts", "lab", run.slug)
 
 
-def test_rules_that_somebody_else_changed_meanwhile_are_not_written_over(client, cast, run):
+def test_rules_changed_by_another_user_meanwhile_are_not_overwritten(client, cast, run):
     client.force_login(cast.alice)
     form = {
         "seen": digest_settings(run),
@@ -139,7 +137,7 @@ def test_rules_that_somebody_else_changed_meanwhile_are_not_written_over(client,
     assert (run.settings.alerts.kl.reference, run.settings.alerts.disk) == (1.0, None)
 
 
-def test_rules_saved_as_they_stand_are_no_change(client, cast, run):
+def test_saving_unchanged_rules_records_no_change(client, cast, run):
     client.force_login(cast.alice)
     address = reverse("run-alert-rules", args=["lab", run.slug])
     form = {
@@ -155,9 +153,7 @@ def test_rules_saved_as_they_stand_are_no_change(client, cast, run):
     assert run.topic.events.filter(kind="config_changed").count() == 1
 
 
-def test_the_overviews_banner_tells_of_the_older_where_the_newest_stand_on_the_page(
-    client, cast, run
-):
+def test_overview_banner_omits_alerts_already_shown_on_the_page(client, cast, run):
     opened(run)
     for kind in ("length", "style", "repetition"):
         opened(run, "suspected", "Length drifts.", kind)
@@ -176,7 +172,7 @@ def test_the_overviews_banner_tells_of_the_older_where_the_newest_stand_on_the_p
         )
 
 
-def test_a_new_secret_and_a_removal_are_asked_twice(client, cast, project):
+def test_new_secret_and_removal_ask_for_confirmation(client, cast, project):
     channel = Channel.make(project, "webhook", "https://example.org/hook", cast.alice)
     client.force_login(cast.alice)
     text = page(client, "alert-channels", "lab")
@@ -187,7 +183,7 @@ def test_a_new_secret_and_a_removal_are_asked_twice(client, cast, project):
         )
 
 
-def test_runs_without_open_alerts_are_not_read_for_the_page_of_all(client, cast, new_run, run):
+def test_page_of_all_alerts_reads_only_runs_with_open_alerts(client, cast, new_run, run):
     opened(run)
     for _ in range(3):
         new_run()
@@ -195,7 +191,7 @@ def test_runs_without_open_alerts_are_not_read_for_the_page_of_all(client, cast,
     assert client.get(reverse("alerts-now")).context["steered"] == {run.pk}
 
 
-def test_a_wrong_threshold_is_refused_at_its_field_and_keeps_what_was_typed(client, cast, run):
+def test_invalid_threshold_is_refused_at_its_field_and_kept_in_the_form(client, cast, run):
     client.force_login(cast.alice)
     form = {
         "seen": digest_settings(run),
@@ -233,7 +229,7 @@ def test_a_webhooks_secret_is_shown_once(client, cast, run):
         ({"kind": "email", "address": "team@example.org"}, "e-mail is not configured"),
     ],
 )
-def test_a_channel_that_cannot_be_is_refused_in_words(client, cast, settings, form, words):
+def test_invalid_channel_is_refused_with_a_message(client, cast, settings, form, words):
     settings.EMAIL_HOST = ""
     client.force_login(cast.alice)
     answer = client.post(reverse("alert-channels", args=["lab"]), form)
@@ -244,7 +240,7 @@ def test_a_channel_that_cannot_be_is_refused_in_words(client, cast, settings, fo
     )
 
 
-def test_one_address_is_told_once(client, cast, project):
+def test_same_address_cannot_be_added_twice(client, cast, project):
     client.force_login(cast.alice)
     for _ in range(2):
         answer = client.post(
@@ -254,7 +250,7 @@ def test_one_address_is_told_once(client, cast, project):
     assert answer.status_code == 422 and Channel.objects.count() == 1
 
 
-def test_a_test_is_put_into_the_outbox_and_shown(client, cast, project):
+def test_test_message_is_queued_and_shown(client, cast, project):
     channel = Channel.make(project, "webhook", "https://example.org/hook", cast.alice)
     client.force_login(cast.alice)
     client.post(reverse("alert-channel-act", args=["lab", channel.pk, "test"]))
@@ -263,7 +259,7 @@ def test_a_test_is_put_into_the_outbox_and_shown(client, cast, project):
     )
 
 
-def test_channels_are_switched_and_removed_on_record(client, cast, project):
+def test_channel_changes_and_removal_are_audited(client, cast, project):
     channel = Channel.make(project, "webhook", "https://example.org/hook", cast.alice)
     client.force_login(cast.alice)
     for verb in ("off", "on", "secret", "remove"):

@@ -1,5 +1,5 @@
-"""Blind arenas in the pages: made of ticked evaluations, judged without a word of who wrote what,
-standings for who may look.
+"""Blind arenas in the pages: created from selected evaluations, judged without the authors' names,
+with standings for permitted users.
 """
 
 import json
@@ -43,7 +43,7 @@ def given(client, arena: Arena, count: int = 1, held: str = "") -> list[str]:
     return re.findall(r'data-pair="([^"]+)"', text)
 
 
-def test_ticked_evaluations_become_an_arena(client, run, finish, alice, bob):
+def test_selected_evaluations_become_an_arena(client, run, finish, alice, bob):
     runs = evaluated(run, finish, [["a"], ["b"], ["c"]])
     client.force_login(alice)
     page = client.get(reverse("run-evaluations", args=["lab", run.slug])).content.decode()
@@ -69,7 +69,7 @@ def test_ticked_evaluations_become_an_arena(client, run, finish, alice, bob):
     )
 
 
-def test_the_newest_are_offered_with_the_base_and_it_is_said_how_many_are_not(
+def test_newest_evaluations_and_the_base_are_offered_and_the_rest_is_counted(
     client, run, finish, alice, monkeypatch
 ):
     monkeypatch.setattr(arenas, "OFFERED", 2)
@@ -95,7 +95,7 @@ def test_the_newest_are_offered_with_the_base_and_it_is_said_how_many_are_not(
         ({"contestant": ["9" * 30, "-1", "x"]}, "choose 2 to 12"),
     ],
 )
-def test_what_can_be_no_arena_is_said_at_its_field(client, run, finish, alice, wrong, words):
+def test_invalid_arena_is_refused_at_its_field(client, run, finish, alice, wrong, words):
     runs = evaluated(run, finish, [["a"], ["b"]])
     client.force_login(alice)
     asked = {"contestant": [one.pk for one in runs], **wrong}
@@ -107,7 +107,7 @@ def test_what_can_be_no_arena_is_said_at_its_field(client, run, finish, alice, w
     )
 
 
-def test_who_judges_reads_nothing_of_who_wrote_what(client, arena, bob):
+def test_judging_page_does_not_show_who_wrote_a_reply(client, arena, bob):
     client.force_login(bob)
     names = given(client, arena, 3)
     answer = post(
@@ -132,7 +132,7 @@ def test_who_judges_reads_nothing_of_who_wrote_what(client, arena, bob):
     told += [standings(client, arena).content.decode(), answer.content.decode(), *names]
     runs = Run.objects.filter(contests__arena=arena)
     for text in told:
-        text = re.sub(r"answer \d of v\d|csrf\S+", "", text)  # the answers' own words
+        text = re.sub(r"answer \d of v\d|csrf\S+", "", text)  # the text of the replies
         assert not any(run.slug in text or run.title in text for run in runs)
         assert not re.search(r"\bv[012]\b|/rollouts/|/runs/lab", text)
     shown = told[1]
@@ -155,7 +155,7 @@ def test_who_judges_reads_nothing_of_who_wrote_what(client, arena, bob):
     assert "You rate this arena blind" in told[5] and "won" not in told[5].split("<main>")[1]
 
 
-def test_what_a_model_wrote_is_shown_and_never_run(client, run, finish, alice, bob):
+def test_model_text_is_shown_and_never_run(client, run, finish, alice, bob):
     runs = evaluated(run, finish, [["<script>steal()</script>"], ["<img src=x onerror=steal()>"]])
     create_arena(run.project, alice, "<b>bold</b>", [one.pk for one in runs])
     client.force_login(bob)
@@ -170,13 +170,13 @@ def test_what_a_model_wrote_is_shown_and_never_run(client, run, finish, alice, b
     assert "&lt;b&gt;bold" in client.get(judging(arena)).content.decode()
 
 
-def test_sides_stay_after_a_reload(client, arena, bob):
+def test_sides_of_a_pair_stay_the_same_after_a_reload(client, arena, bob):
     client.force_login(bob)
     address = judging(arena, "arena-next") + "?count=3"
     assert client.get(address).content == client.get(address).content
 
 
-def test_a_vote_goes_over_the_wire_once_is_taken_back_and_its_pair_comes_again(client, arena, bob):
+def test_repeated_vote_counts_once_and_undo_returns_its_pair(client, arena, bob):
     client.force_login(bob)
     [name] = given(client, arena)
     key = str(uuid.uuid4())
@@ -204,7 +204,7 @@ def test_a_vote_goes_over_the_wire_once_is_taken_back_and_its_pair_comes_again(c
         {"rollout": 3},
     ],
 )
-def test_a_bad_vote_is_refused_by_its_field(client, arena, bob, wrong):
+def test_invalid_vote_is_refused_by_field(client, arena, bob, wrong):
     client.force_login(bob)
     vote = {
         "client_uuid": str(uuid.uuid4()),
@@ -220,7 +220,7 @@ def test_a_bad_vote_is_refused_by_its_field(client, arena, bob, wrong):
     )
 
 
-def test_bad_addresses_are_absent(client, arena, bob):
+def test_invalid_count_or_filter_is_404(client, arena, bob):
     client.force_login(bob)
     for query in ("?count=0", "?count=9", "?count=x"):
         assert client.get(judging(arena, "arena-next") + query).status_code == 404
@@ -231,7 +231,7 @@ def test_bad_addresses_are_absent(client, arena, bob):
     assert client.get(reverse("arenas") + "?project=other").status_code == 404
 
 
-def test_a_viewer_looks_and_does_not_judge(client, arena, project):
+def test_viewer_can_look_but_not_judge(client, arena, project):
     vera = User.objects.create(username="vera")
     Membership.objects.create(project=project, user=vera, role=Membership.Role.VIEWER)
     client.force_login(vera)
@@ -252,7 +252,7 @@ def test_a_viewer_looks_and_does_not_judge(client, arena, project):
     assert "Strength, points" in standings(client, arena).content.decode()
 
 
-def test_standings_name_the_contestants_and_what_is_between_them(client, arena, alice, bob):
+def test_standings_show_the_contestants_and_their_results(client, arena, alice, bob):
     client.force_login(alice)
     assert "No votes yet" in standings(client, arena).content.decode()
     places = {one.pk: one.place for one in arena.contestants.all()}
@@ -270,7 +270,7 @@ def test_standings_name_the_contestants_and_what_is_between_them(client, arena, 
     assert "not enough votes for strengths" not in text and "won every time" not in text
 
 
-def test_without_strengths_each_contestant_says_what_it_lacks(client, run, finish, alice, bob):
+def test_missing_strengths_are_explained_for_each_contestant(client, run, finish, alice, bob):
     arena = contest(run, finish, alice, contestants=2)
     judge_all(bob, arena, lambda pair: "second")
     client.force_login(alice)
@@ -282,7 +282,7 @@ def test_without_strengths_each_contestant_says_what_it_lacks(client, run, finis
     )
 
 
-def test_votes_are_a_file_for_who_steers(client, arena, alice, bob):
+def test_steering_user_can_download_the_votes(client, arena, alice, bob):
     judge_all(bob, arena, lambda pair: "tie", most=2)
     address = reverse("arena-votes", args=["lab", arena.pk])
     client.force_login(bob)
@@ -291,7 +291,7 @@ def test_votes_are_a_file_for_who_steers(client, arena, alice, bob):
     assert len(b"".join(client.get(address)).decode().splitlines()) == 3
 
 
-def test_a_closed_arena_says_so_and_opens_again(client, arena, alice, bob):
+def test_closed_arena_is_shown_as_closed_and_can_be_reopened(client, arena, alice, bob):
     client.force_login(alice)
     act = {
         verb: reverse("arena-act", args=["lab", arena.pk, verb])
@@ -307,7 +307,7 @@ def test_a_closed_arena_says_so_and_opens_again(client, arena, alice, bob):
     assert given(client, arena)
 
 
-def test_raters_find_open_arenas_where_they_rate(client, arena, bob, carol):
+def test_raters_find_open_arenas_on_the_rating_page(client, arena, bob, carol):
     client.force_login(bob)
     assert reverse("arenas") in client.get(reverse("rate")).content.decode()
     assert judging(arena) in client.get(reverse("arenas")).content.decode()
@@ -316,7 +316,7 @@ def test_raters_find_open_arenas_where_they_rate(client, arena, bob, carol):
     assert "No arenas yet" in client.get(reverse("arenas")).content.decode()
 
 
-def test_more_arenas_and_votes_cost_no_more_queries(client, arena, alice, bob):
+def test_number_of_queries_does_not_grow_with_arenas_and_votes(client, arena, alice, bob):
     client.force_login(alice)
     looked_at = {
         "arenas": reverse("arenas"),

@@ -1,4 +1,4 @@
-"""What changed from one version to another, by the replies of their evaluations."""
+"""What changed from one version to another, measured by the replies of their evaluations."""
 
 import pytest
 from django.urls import reverse
@@ -42,14 +42,14 @@ def address(run: Run, query: str = "?one=1&other=2") -> str:
     return reverse("run-behaviour", args=[run.project.slug, run.slug]) + query
 
 
-def test_clusters_stand_with_examples_that_cannot_run(run, client, alice):
+def test_clusters_are_shown_with_escaped_examples(run, client, alice):
     client.force_login(alice)
     text = " ".join(client.get(address(run)).content.decode().split())
     assert "4 pairs of replies" in text and "has a list" in text and "sort higher" in text
     assert "longer" in text and "<script>alert" not in text
 
 
-def test_confirming_blind_opens_an_arena_that_names_no_version(run, client, alice):
+def test_blind_confirmation_opens_an_arena_without_version_names(run, client, alice):
     client.force_login(alice)
     answer = client.post(address(run))
     arena = Arena.objects.get()
@@ -57,19 +57,19 @@ def test_confirming_blind_opens_an_arena_that_names_no_version(run, client, alic
     assert arena.contestants.count() == 2 and arena.title == f"sort, two versions of {run.slug}"
 
 
-def test_versions_without_a_common_evaluation_say_what_to_do(run, client, alice):
+def test_versions_without_a_common_evaluation_get_advice(run, client, alice):
     client.force_login(alice)
     assert "Evaluate both" in client.get(address(run, "?one=0&other=2")).content.decode()
     assert client.post(address(run, "?one=0&other=2")).status_code == 404
 
 
 @pytest.mark.parametrize("query", ["", "?one=1", "?one=1&other=99", "?one=x&other=2"])
-def test_what_is_no_version_makes_no_page(run, client, alice, query):
+def test_invalid_versions_are_404(run, client, alice, query):
     client.force_login(alice)
     assert client.get(address(run, query)).status_code == 404
 
 
-def test_a_rater_who_judges_blind_sees_nothing(run, client, bob):
+def test_blind_rater_cannot_open_the_page(run, client, bob):
     client.force_login(bob)
     assert client.get(address(run)).status_code == 403
     assert client.post(address(run)).status_code == 403

@@ -1,5 +1,5 @@
-"""Nowhere does who judges blind read what others and the machine said of a reply, or which weights
-wrote it.
+"""A blind rater can nowhere read the judgements of others or of scorers, or which weights wrote a
+reply.
 """
 
 import re
@@ -17,24 +17,23 @@ from apps.runs.models import Acknowledgement, LogLine, Metric, MetricSpan, Run, 
 from tests.crawling import addresses
 from tests.played import play
 
-# What stands in the rows that must not be read: a value, a version and a person that occur nowhere
-# else.
+# Marks in the rows that must not be read: a value, a version and a user that occur nowhere else.
 VALUE = 0.8317
 VERSION = 867_130_948
 NAME = "zelda"
 WORDS = "zeldas-critique"
-PACE = ("explore_tokens_per_s", "step_seconds")  # how fast it goes says nothing of what was judged
+PACE = ("explore_tokens_per_s", "step_seconds")  # speed reveals nothing about judgements
 LEAKS = {
     "0.83": r"(?<!\d)0\.83",
     str(VERSION): str(VERSION),
     NAME: NAME,
     WORDS: WORDS,
-}  # 10.83 may be a second of the clock
+}  # 10.83 may be part of a time
 
 
 @pytest.fixture
 def marked(seeded):
-    """The seeded run with telltale judgements, and one rating by bob himself."""
+    """Give the seeded run recognizable judgements, and one rating by bob."""
     run = seeded.run
     zelda = User.objects.create_user(NAME, is_simulated=False)
     Membership.objects.create(project=run.project, user=zelda, role=Membership.Role.RATER)
@@ -60,7 +59,7 @@ def marked(seeded):
     play(run)
     EpisodeTurn.objects.filter(number__gt=0).update(
         reward=None
-    )  # so that an episode's sum, and the mean of all, are the mark too
+    )  # so that an episode's sum and the mean of all also equal the mark
     EpisodeTurn.objects.filter(reward__isnull=False).update(
         reward=VALUE, info={"score": VALUE, "by": NAME}
     )
@@ -70,7 +69,7 @@ def marked(seeded):
 
 
 def read(client, marked, asked: tuple[str, ...] = ()) -> dict[str, set[str]]:
-    """{address: the leaks on it}, of all addresses this person is let in to, or of those asked."""
+    """Return {address: its leaks} for all addresses open to this user, or for the given ones."""
     found = {}
     for address in asked or _everywhere(marked.run):
         answer = client.get(address)
@@ -86,16 +85,16 @@ def _everywhere(run: Run) -> list[str]:
     return addresses(run, rollouts)
 
 
-def test_a_rater_reads_none_of_it_on_any_page_or_over_rest(client, marked):
+def test_blind_rater_sees_no_judgement_on_any_page_or_over_rest(client, marked):
     client.force_login(marked.bob)
     own = (
         Rating.objects.filter(run=marked.run).order_by("pk").first().pk
-    )  # the one that the walk opens
+    )  # the one that the crawl opens
     Rating.objects.filter(pk=own).update(rater=marked.bob, critique="")
     WeightVersion.objects.filter(run=marked.run).update(parent=None)
     WeightVersion.objects.filter(run=marked.run).exclude(
         version=VERSION
-    ).delete()  # what an update shaped is in the marked one
+    ).delete()  # the weights that an update shaped are the marked ones
     found = read(client, marked)
     assert {address: leaks for address, leaks in found.items() if leaks} == {}
     assert {
@@ -108,7 +107,7 @@ def test_a_rater_reads_none_of_it_on_any_page_or_over_rest(client, marked):
     } <= set(found)
 
 
-def test_why_a_run_paused_is_told_to_nobody_who_judges_it_blind(client, marked):
+def test_pause_reason_is_hidden_from_blind_raters(client, marked):
     Run.objects.filter(pk=marked.run.pk).update(
         state="paused", state_reason=f"Suspected of hacking: {WORDS}"
     )
@@ -127,7 +126,7 @@ def test_why_a_run_paused_is_told_to_nobody_who_judges_it_blind(client, marked):
     assert told == set(tell)
 
 
-def test_an_owner_reads_all_of_it_where_it_stands(client, marked):
+def test_owner_sees_all_judgements(client, marked):
     client.force_login(marked.alice)
     marked_pages = (
         "/environments/",
@@ -145,14 +144,14 @@ def test_an_owner_reads_all_of_it_where_it_stands(client, marked):
         assert found[address], f"nothing was marked on {address}"
 
 
-def test_a_rater_of_an_open_run_reads_it(client, marked):
+def test_rater_of_a_run_that_is_not_blind_sees_judgements(client, marked):
     marked.run.config["people"]["blind"] = False
     marked.run.save()
     client.force_login(marked.bob)
     assert {"0.83", str(VERSION)} <= read(client, marked, ("/live/",))["/live/"]
 
 
-def test_a_rater_reads_their_own_word(client, marked):
+def test_rater_sees_their_own_rating(client, marked):
     rating = Rating.objects.filter(run=marked.run).last()
     Rating.objects.filter(pk=rating.pk).update(rater=marked.bob)
     Reward.objects.filter(rating_reward__rating=rating).update(by=marked.bob, value=0.25)
@@ -161,7 +160,7 @@ def test_a_rater_reads_their_own_word(client, marked):
     assert "0.25" in page and not re.search(LEAKS["0.83"], page) and "Your ratings" in page
 
 
-def test_what_became_of_a_reply_is_no_way_round(client, marked):
+def test_outcome_filters_reveal_nothing_to_blind_raters(client, marked):
     client.force_login(marked.bob)
     of_run = "/runs/lab/tone-7/rollouts/"
     everything = client.get(of_run).context["rows"]

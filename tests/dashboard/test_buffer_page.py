@@ -1,4 +1,4 @@
-"""The buffer page: where groups stood, what became of them, what the trainer is given."""
+"""The buffer page: groups by state over time, their outcomes, and the trainer's input."""
 
 from datetime import timedelta
 from itertools import pairwise
@@ -49,7 +49,7 @@ def ends(run: Run) -> dict[tuple[str, str], int]:
 # -- the flow
 
 
-def test_every_rollout_is_at_one_end_of_the_flow(seeded):
+def test_every_rollout_is_counted_in_one_outcome(seeded):
     counted = ends(seeded.run)
     assert sum(counted.values()) == seeded.run.rollouts.count()
     assert counted["admitted", "trained"] == Experience.objects.filter(state="trained").count()
@@ -67,7 +67,7 @@ def test_every_rollout_is_at_one_end_of_the_flow(seeded):
     )
 
 
-def test_reasons_that_differ_in_their_numbers_alone_are_one(seeded):
+def test_reasons_that_differ_only_in_numbers_are_counted_together(seeded):
     ready = list(Experience.objects.filter(state="ready").order_by("pk"))
     for number, one in enumerate(ready):
         Experience.objects.filter(pk=one.pk).update(
@@ -76,7 +76,7 @@ def test_reasons_that_differ_in_their_numbers_alone_are_one(seeded):
     assert ends(seeded.run)["admitted", "dropped: stale: older than version …"] == len(ready) > 1
 
 
-def test_an_operator_stands_with_what_it_left_out(alice_client, seeded):
+def test_operator_is_shown_with_the_rollouts_it_removed(alice_client, seeded):
     one = (
         seeded.run.rollouts.filter(group__state="admitted", state="finished").order_by("pk").first()
     )
@@ -88,7 +88,7 @@ def test_an_operator_stands_with_what_it_left_out(alice_client, seeded):
     assert "?operator=length" in page(alice_client)
 
 
-def test_rare_reasons_are_told_together(seeded):
+def test_rare_reasons_are_combined(seeded):
     words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]
     failed = seeded.run.rollouts.filter(group__state="admitted", state="finished").order_by("pk")[
         : len(words)
@@ -107,7 +107,7 @@ def test_rare_reasons_are_told_together(seeded):
     assert sum(end.count for end in left_out.ends) == left_out.count > len(words)
 
 
-def test_streams_are_as_thick_as_they_are_large_and_keep_apart():
+def test_streams_are_as_wide_as_their_counts_and_do_not_overlap():
     ends = [End("a", 600, "good"), End("b", 1, "good")]
     drawing = draw_sankey(
         "drawn",
@@ -130,7 +130,7 @@ def test_streams_are_as_thick_as_they_are_large_and_keep_apart():
 # -- over time, and histograms
 
 
-def test_at_the_end_groups_stand_where_their_rows_say(seeded):
+def test_last_occupancy_equals_the_states_of_the_groups(seeded):
     last = {band.key: band.last for band in draw_occupancy(load_buffer_window(seeded.run)).bands}
     groups = seeded.run.groups
     ready = Experience.objects.filter(state="ready").values("group").distinct().count()
@@ -144,7 +144,7 @@ def test_at_the_end_groups_stand_where_their_rows_say(seeded):
     assert min(last["judging"], last["ready"]) > 0
 
 
-def test_a_group_is_counted_from_when_it_came_until_it_went(seeded):
+def test_group_is_counted_from_opening_to_closing(seeded):
     opened, sampled, closed = (timezone.now() - timedelta(hours=hours) for hours in (4, 3, 2))
     seeded.run.groups.update(
         opened_at=opened, sampled_at=sampled, closed_at=closed, state="dropped", reason="too dull"
@@ -156,7 +156,7 @@ def test_a_group_is_counted_from_when_it_came_until_it_went(seeded):
     assert {band.last for band in bands.values()} == {0}
 
 
-def test_histograms_count_what_was_admitted(seeded):
+def test_histograms_count_the_admitted_experiences(seeded):
     metrics = {one.title: one for one in build_histograms(load_buffer_window(seeded.run))}
     kept = Experience.objects.filter(kind="usual").exclude(state="dropped")
     assert list(metrics) == ["Rewards", "Length", "Age", "Staleness, versions"]
@@ -165,7 +165,7 @@ def test_histograms_count_what_was_admitted(seeded):
         assert sum(bar.ready for bar in one.bars) == kept.filter(state="ready").count()
 
 
-def test_each_value_stands_in_its_bin(seeded):
+def test_each_value_is_counted_in_its_bin(seeded):
     Experience.objects.update(reward=0.25)
     newest = Experience.objects.order_by("pk").last()
     Experience.objects.filter(pk=newest.pk).update(reward=1.0)
@@ -177,7 +177,7 @@ def test_each_value_stands_in_its_bin(seeded):
     )
 
 
-def test_how_far_it_is_behind_is_told_in_versions(seeded):
+def test_staleness_is_shown_in_versions(seeded):
     Experience.objects.filter(state="ready").update(weight_version=0)
     behind = build_histograms(load_buffer_window(seeded.run))[-1]
     ready = {bar.words: bar.ready for bar in behind.bars if bar.ready}
@@ -187,7 +187,7 @@ def test_how_far_it_is_behind_is_told_in_versions(seeded):
 # -- the page
 
 
-def test_the_page_draws_and_tells_the_same_numbers(alice_client, seeded):
+def test_page_shows_charts_and_the_same_numbers(alice_client, seeded):
     html = page(alice_client)
     for words in (
         "Groups by state",
@@ -204,12 +204,12 @@ def test_the_page_draws_and_tells_the_same_numbers(alice_client, seeded):
     assert "?fate=trained" in html and "Sampled by version" in html
 
 
-def test_a_run_that_has_drawn_nothing_says_so(alice_client, seeded):
+def test_run_without_groups_is_reported(alice_client, seeded):
     Run.create(project=seeded.run.project, slug="new", title="New", plan=seeded.run.settings)
     assert "No groups yet" in page(alice_client, "new")
 
 
-def test_a_run_that_samples_nothing_has_no_buffer(alice_client, seeded):
+def test_run_on_offline_data_has_no_buffer(alice_client, seeded):
     data = {
         "policy": "tone",
         "taskset": "tone",
@@ -222,9 +222,7 @@ def test_a_run_that_samples_nothing_has_no_buffer(alice_client, seeded):
     assert "trains on offline data" in page(alice_client, "lessons")
 
 
-def test_only_the_newest_groups_are_looked_at_and_the_page_says_so(
-    alice_client, seeded, monkeypatch
-):
+def test_only_the_newest_groups_are_read_and_the_page_reports_it(alice_client, seeded, monkeypatch):
     monkeypatch.setattr(buffer_window, "GROUPS", 3)
     window = load_buffer_window(seeded.run)
     newest = seeded.run.groups.order_by("-draw_index").values_list("pk", flat=True)[:3]
@@ -240,18 +238,18 @@ def queries(client) -> int:
     return len(caught)
 
 
-def test_its_queries_do_not_grow_with_the_run(alice_client, seeded):
+def test_number_of_queries_does_not_grow_with_the_run(alice_client, seeded):
     few = queries(alice_client)
     grow_rollouts(seeded.run, 300)
     assert queries(alice_client) <= few <= 20
 
 
-def test_who_judges_blind_learns_nothing_of_it(client, seeded):
+def test_blind_rater_sees_no_buffer_data(client, seeded):
     client.force_login(seeded.bob)
     html = page(client)
     assert "You rate this run blind" in html and 'id="flow"' not in html and "census" not in html
 
 
-def test_the_run_and_the_pipeline_lead_to_it(alice_client, seeded):
+def test_run_and_pipeline_pages_link_to_the_buffer(alice_client, seeded):
     for name in ("run", "run-pipeline"):
         assert address() in alice_client.get(address(name=name)).content.decode()

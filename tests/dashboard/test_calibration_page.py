@@ -1,5 +1,5 @@
-"""The page on how scorers are calibrated: whom it is for, what stands on it, and what is asked of a
-scorer there.
+"""The page about the calibration of scorers: its access, its content, and the targets of a
+scorer.
 """
 
 import re
@@ -26,8 +26,8 @@ HOSTILE = "<script>alert(1)</script>"
 
 @pytest.fixture
 def judged(new_run, bob):
-    """A run of which forty-eight replies are judged by both, and one scorer that has said
-    nothing.
+    """Create a run with forty-eight replies judged by scorer and rater, and one scorer without
+    rewards.
     """
     run = new_run(
         rewards=[{"scorer": "sort"}, {"scorer": "format"}],
@@ -48,11 +48,11 @@ def page(client, user, run, query="", name="run-calibration"):
     return answer.status_code, answer.content.decode()
 
 
-def test_each_scorer_has_its_metrics_its_leanings_and_its_diagram(client, judged, alice):
+def test_each_scorer_is_shown_with_metrics_biases_and_diagram(client, judged, alice):
     status, text = page(client, alice, judged)
     assert status == 200 and not re.search(
         r"\b(NaN|None)\b", text.split("<main")[1]
-    )  # letters within a form's token are none
+    )  # letters within a form's token do not count
     for words in (
         "48 labels",
         "83 %",
@@ -68,7 +68,7 @@ def test_each_scorer_has_its_metrics_its_leanings_and_its_diagram(client, judged
         assert words in text, words
 
 
-def test_it_is_fetched_again_as_it_was_asked_for_while_labels_come_in(client, new_run, bob, alice):
+def test_page_refreshes_with_its_query_while_labels_arrive(client, new_run, bob, alice):
     run = new_run(rewards=[{"scorer": "sort"}], people={"per_group": 2, "deadline_s": 600})
     _, before = page(client, alice, run, "?scorer=sort&from=0")
     now = address(run, "run-calibration-now")
@@ -87,7 +87,7 @@ def test_it_is_fetched_again_as_it_was_asked_for_while_labels_come_in(client, ne
     assert part.count("<tr") == whole.count("<tr") > 2  # the same part
 
 
-def test_what_was_refused_is_not_fetched_over(client, judged, alice):
+def test_page_with_a_refused_form_does_not_refresh(client, judged, alice):
     client.force_login(alice)
     answer = client.post(
         address(judged), {"scorer": "sort", "trust0.accuracy": "2", "trust0.least": "20"}
@@ -95,18 +95,18 @@ def test_what_was_refused_is_not_fetched_over(client, judged, alice):
     assert answer.status_code == 422 and "data-refresh-ms" not in answer.content.decode()
 
 
-def test_a_page_without_scorers_has_nothing_to_wait_for(client, new_run, alice):
+def test_page_without_scorers_does_not_refresh(client, new_run, alice):
     run = new_run(rewards=[], people={"per_group": 2, "at_deadline": "drop"})
     assert "data-refresh-ms" not in page(client, alice, run)[1]
 
 
 @pytest.mark.parametrize("query", ["?scorer=none", "?from=x", "?from=-1"])
-def test_a_part_that_is_not_there_is_absent(client, judged, alice, query):
+def test_part_for_an_invalid_query_is_404(client, judged, alice, query):
     assert page(client, alice, judged, query, "run-calibration-now")[0] == 404
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_raters_and_viewers_do_not_see_it(client, judged, bob, carol, project, name):
+def test_raters_and_viewers_cannot_open_the_page(client, judged, bob, carol, project, name):
     viewer = User.objects.create(username="vera")
     Membership.objects.create(project=project, user=viewer, role=Membership.Role.VIEWER)
     assert [page(client, user, judged, name=name)[0] for user in (bob, viewer, carol)] == [
@@ -116,7 +116,7 @@ def test_raters_and_viewers_do_not_see_it(client, judged, bob, carol, project, n
     ]
 
 
-def test_all_metrics_are_there_as_json(client, judged, alice):
+def test_metrics_are_available_as_json(client, judged, alice):
     client.force_login(alice)
     found = client.get(address(judged, "run-calibration-json")).json()["scorers"]
     assert [(one["scorer"], one["domain"], one["alarm"], one["trust"]) for one in found] == [
@@ -136,12 +136,12 @@ def test_all_metrics_are_there_as_json(client, judged, alice):
         ),
     ],
 )
-def test_a_run_without_labels_or_scorers_says_so(client, new_run, alice, changes, words):
+def test_run_without_labels_or_scorers_is_reported(client, new_run, alice, changes, words):
     status, text = page(client, alice, new_run(**changes))
     assert status == 200 and words in text
 
 
-def test_domains_stand_side_by_side(client, run, bob, alice):
+def test_domains_are_shown_side_by_side(client, run, bob, alice):
     task = Task.objects.order_by("index").first()
     Task.objects.filter(pk=task.pk).update(domain="math")
     both_judge(run, bob, MIXED * 16)
@@ -154,7 +154,7 @@ def test_domains_stand_side_by_side(client, run, bob, alice):
     )
 
 
-def test_disagreements_come_the_widest_first_page_by_page(client, run, bob, alice):
+def test_disagreements_are_sorted_by_size_and_paged(client, run, bob, alice):
     both_judge(run, bob, [(1.0, 1)] * (AT_ONCE + 3) + [(1.0, 2)] * 2)
     write_calibrations(run)
     _, first = page(client, alice, run)
@@ -170,7 +170,7 @@ def test_disagreements_come_the_widest_first_page_by_page(client, run, bob, alic
     assert page(client, alice, run, "?from=900")[0] == 200
 
 
-def test_one_scorers_disagreements_are_found_by_its_name(client, judged, alice):
+def test_disagreements_are_filtered_by_scorer(client, judged, alice):
     assert page(client, alice, judged, "?scorer=sort")[1].count('<tr class="open">') > 0
     assert page(client, alice, judged, "?scorer=format")[1].count('<tr class="open">') == 0
     assert [
@@ -178,7 +178,7 @@ def test_one_scorers_disagreements_are_found_by_its_name(client, judged, alice):
     ] == [404] * 3
 
 
-def test_an_alarm_stands_on_the_run_and_here_until_it_is_over(client, new_run, bob, alice):
+def test_alarm_is_shown_on_the_run_and_this_page_until_it_ends(client, new_run, bob, alice):
     run = new_run(
         rewards=[{"scorer": "sort", "trust": {"accuracy": 0.9}}],
         people={"per_group": 2, "blind": True},
@@ -196,7 +196,7 @@ def test_an_alarm_stands_on_the_run_and_here_until_it_is_over(client, new_run, b
     assert "below target" in client.get(address(run)).content.decode()
     client.force_login(bob)
     assert words not in client.get(front).content.decode(), (
-        "who judges blind is not told how machines judge"
+        "a blind rater must not see how scorers judge"
     )
     client.force_login(alice)
     run.change_config(alice, rewards=[{"scorer": "sort", "trust": {"accuracy": 0.5}}])
@@ -211,7 +211,7 @@ def trust_of(run):
     return Run.objects.get(pk=run.pk).settings.rewards[0].trust
 
 
-def test_the_owner_says_there_what_is_asked_and_takes_it_back(client, judged, alice):
+def test_owner_sets_and_removes_the_targets_of_a_scorer(client, judged, alice):
     client.force_login(alice)
     asked = {
         "scorer": "sort",
@@ -236,7 +236,7 @@ def test_the_owner_says_there_what_is_asked_and_takes_it_back(client, judged, al
     ("field", "said", "words"),
     [("accuracy", "2", "less than or equal to 1"), ("least", "x", "valid integer")],
 )
-def test_what_cannot_be_asked_is_refused_at_its_field(client, judged, alice, field, said, words):
+def test_invalid_target_is_refused_at_its_field(client, judged, alice, field, said, words):
     client.force_login(alice)
     asked = {
         "scorer": "sort",
@@ -253,7 +253,7 @@ def test_what_cannot_be_asked_is_refused_at_its_field(client, judged, alice, fie
     assert trust_of(judged) is None
 
 
-def test_what_is_asked_of_a_run_that_ended_or_of_no_scorer_is_refused(client, judged, alice):
+def test_target_for_an_ended_run_or_unknown_scorer_is_refused(client, judged, alice):
     client.force_login(alice)
     asked = {"scorer": "sort", "trust0.accuracy": "0.8", "trust0.least": "20"}
     assert client.post(address(judged), {**asked, "scorer": "nobody"}).status_code == 404
@@ -262,13 +262,13 @@ def test_what_is_asked_of_a_run_that_ended_or_of_no_scorer_is_refused(client, ju
     assert answer.status_code == 422 and "create another run" in answer.content.decode()
 
 
-def test_hostile_replies_stay_words(client, judged, alice):
+def test_hostile_replies_are_escaped(client, judged, alice):
     Rollout.objects.update(text=HOSTILE)
     _, text = page(client, alice, judged)
     assert HOSTILE not in text and "&lt;script&gt;alert" in text
 
 
-def test_leanings_are_told_in_plain_words():
+def test_biases_are_described_in_plain_words():
     known = {"value": 0.12, "low": 0.05, "high": 0.19, "of": 40, "why": ""}
     unknown = {"value": None, "low": None, "high": None, "of": 0, "why": "needs 10 votes, has 0"}
     told = list_leanings(
@@ -288,7 +288,7 @@ def test_leanings_are_told_in_plain_words():
     assert all(one.is_marked for one in told)
 
 
-def test_more_labels_cost_no_more_queries(client, new_run, bob, alice):
+def test_number_of_queries_does_not_grow_with_labels(client, new_run, bob, alice):
     def queries(times):
         run = new_run()
         both_judge(run, bob, MIXED * times)

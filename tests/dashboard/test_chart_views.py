@@ -1,4 +1,4 @@
-"""The charts page of a run: one chart of any metrics, and views of it that people save."""
+"""The charts page of a run: one chart of any metrics, and views of it that users save."""
 
 import pytest
 from django.db import connection
@@ -20,7 +20,7 @@ def alice_client(client, seeded):
 
 @pytest.fixture
 def viewer(seeded) -> User:
-    """A member who is not asked to rate, and so sees the ratings."""
+    """Create a member who does not rate, and so sees the ratings."""
     person = User.objects.create(username="vera")
     Membership.objects.create(project=seeded.run.project, user=person, role="viewer")
     return person
@@ -36,12 +36,12 @@ def keep(client, **given):
     )
 
 
-def test_without_a_choice_the_first_chart_of_the_run_is_shown(alice_client):
+def test_first_chart_of_the_run_is_the_default(alice_client):
     own = look(alice_client).context["own"]
     assert own.sketch.chart.key == "reward" and own.sketch.chart.names[0] == "reward_mean"
 
 
-def test_any_metrics_are_shown_in_one_chart(alice_client):
+def test_any_metrics_can_be_shown_in_one_chart(alice_client):
     own = look(alice_client, names=["kl", "tokens"], log="1").context["own"]
     assert own.sketch.chart.names == ("kl", "tokens")
     assert [pick.name for pick in own.picks if pick.is_shown] == ["kl", "tokens"]
@@ -57,39 +57,39 @@ def test_any_metrics_are_shown_in_one_chart(alice_client):
         ({"names": "a b"}, "is not a metric name"),
     ],
 )
-def test_what_cannot_be_shown_is_said(alice_client, query, words):
+def test_invalid_query_is_explained(alice_client, query, words):
     answer = look(alice_client, **query)
     assert answer.status_code == 200
     assert any(words in line for line in answer.context["own"].wrong)
 
 
-def test_a_saved_view_brings_back_what_was_seen(alice_client):
+def test_saved_view_restores_the_chart(alice_client):
     query = "x=version&smooth=0.5&log=1&names=kl&names=tokens"
     answer = keep(alice_client, name="KL", query=query)
     assert answer["Location"] == f"{reverse('run-charts', args=HERE)}?{query}"
     assert ChartView.objects.get().query == query
 
 
-def test_a_name_that_exists_is_replaced(alice_client):
+def test_view_with_an_existing_name_is_replaced(alice_client):
     keep(alice_client, name="KL", query="names=kl")
     keep(alice_client, name="KL", query="names=loss")
     assert ChartView.objects.get().query == "names=loss"
 
 
-def test_only_what_the_page_understands_is_kept(alice_client):
+def test_only_valid_parameters_are_saved(alice_client):
     keep(alice_client, name="odd", query="smooth=9&evil=1&from_step=0&names=kl")
     assert ChartView.objects.get().query == "names=kl"
 
 
 @pytest.mark.parametrize("wrong", [{"name": ""}, {"name": "x" * 61}, {"runs": "none"}])
-def test_a_wrong_view_is_refused_at_its_field_and_loses_nothing(alice_client, wrong):
+def test_invalid_view_is_refused_at_its_field_and_keeps_the_chart(alice_client, wrong):
     answer = keep(alice_client, **{"name": "KL", "query": "names=kl"} | wrong)
     assert answer.status_code == 422 and set(answer.context["form"].errors) == set(wrong)
     assert answer.context["own"].sketch.chart.names == ("kl",)
     assert not ChartView.objects.exists()
 
 
-def test_a_view_of_the_project_is_offered_in_its_other_runs(alice_client, seeded):
+def test_project_view_is_offered_in_other_runs_of_the_project(alice_client, seeded):
     keep(alice_client, name="ours", runs="all")
     keep(alice_client, name="here")
     other = Run.create(
@@ -99,7 +99,9 @@ def test_a_view_of_the_project_is_offered_in_its_other_runs(alice_client, seeded
     assert [view.name for view in offered] == ["ours"]
 
 
-def test_others_see_shared_views_alone_and_delete_none(alice_client, client, seeded, viewer):
+def test_other_users_see_only_shared_views_and_cannot_delete_them(
+    alice_client, client, seeded, viewer
+):
     keep(alice_client, name="shared", is_shared="on")
     keep(alice_client, name="own")
     shared = ChartView.objects.get(name="shared")
@@ -112,7 +114,7 @@ def test_others_see_shared_views_alone_and_delete_none(alice_client, client, see
     assert client.post(there).status_code == 404
 
 
-def test_a_viewer_saves_views_and_shares_none(client, viewer, seeded):
+def test_viewer_saves_views_but_cannot_share_them(client, viewer, seeded):
     client.force_login(viewer)
     assert keep(client, name="mine").status_code == 302
     assert keep(client, name="ours", is_shared="on").status_code == 403
@@ -121,7 +123,7 @@ def test_a_viewer_saves_views_and_shares_none(client, viewer, seeded):
     assert not ChartView.objects.exists()
 
 
-def test_a_person_has_so_many_views_and_not_more(seeded):
+def test_number_of_views_per_user_is_limited(seeded):
     for n in range(MOST_VIEWS):
         ChartView.keep(seeded.run, seeded.alice, f"{n}", "", of_all_runs=False, is_shared=False)
     with pytest.raises(NotPossible, match="delete one first"):
@@ -129,13 +131,13 @@ def test_a_person_has_so_many_views_and_not_more(seeded):
     ChartView.keep(seeded.run, seeded.alice, "0", "log=1", of_all_runs=False, is_shared=False)
 
 
-def test_who_rates_blind_sees_no_chart(client, seeded):
+def test_blind_rater_sees_no_chart(client, seeded):
     client.force_login(seeded.bob)
     html = look(client).content.decode()
     assert "You rate this run blind" in html and "data-own" not in html
 
 
-def test_more_views_cost_no_more_queries(alice_client, seeded):
+def test_number_of_queries_does_not_grow_with_views(alice_client, seeded):
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
             assert look(alice_client).status_code == 200

@@ -1,5 +1,5 @@
-"""Chatting with a version in the browser, and two versions side by side: what is asked, what is
-shown, and whose it is.
+"""Chatting with a version in the browser, and two versions side by side: prompts, replies and
+access.
 """
 
 import re
@@ -30,7 +30,7 @@ def alice(client, seeded):
 
 
 def said(turn: ChatTurn, text: str, state: str = "done") -> ChatTurn:
-    """As an explorer leaves it."""
+    """Complete the turn as an explorer does."""
     ChatTurn.objects.filter(pk=turn.pk).update(
         state=state, reply=text, tokens=3, stop_reason="stop", ended_at=timezone.now()
     )
@@ -44,7 +44,7 @@ def asked(alice, text: str, **more: str) -> ChatTurn:
     return ChatTurn.objects.latest("pk")
 
 
-def test_a_conversation_begins_goes_on_and_is_found_again(alice, seeded):
+def test_chat_is_started_continued_and_listed(alice, seeded):
     first = asked(alice, "My lamp is late", system="Be kind")
     said(first, "I am **sorry**")
     second = asked(alice, "And my chair", chat=str(first.chat_id))
@@ -62,7 +62,7 @@ def test_a_conversation_begins_goes_on_and_is_found_again(alice, seeded):
     assert f"?chat={first.chat_id}" in alice.get(at("run-weight-chat", 3)).content.decode()
 
 
-def test_the_base_milestones_and_what_is_kept_are_offered_beside_the_newest(alice, seeded):
+def test_base_milestones_and_kept_versions_are_offered_with_the_newest(alice, seeded):
     run = seeded.run
     run.change_config(seeded.alice, checkpoints={"milestones": 10})
     for number in range(4, 61):
@@ -82,14 +82,14 @@ def test_the_base_milestones_and_what_is_kept_are_offered_beside_the_newest(alic
     assert [int(number) for number in offered] == [*range(60, 48, -1), 40, 30, 20, 10, 7, 3, 0]
 
 
-def test_model_output_is_never_markup_of_its_own(alice):
+def test_model_output_is_escaped(alice):
     turn = said(asked(alice, "<b>me</b>"), "<script>alert(1)</script>")
     html = alice.get(at("run-weight-chat-now", 3, turn.chat_id)).content.decode()
     assert "<script>" not in html
     assert "&lt;b&gt;me" in html
 
 
-def test_loading_and_writing_are_shown_as_such(alice):
+def test_loading_and_writing_states_are_shown(alice):
     turn = asked(alice, "Hello")
     now = at("run-weight-chat-now", 3, turn.chat_id)
     ChatTurn.objects.filter(pk=turn.pk).update(state="loading")
@@ -103,7 +103,7 @@ def test_loading_and_writing_are_shown_as_such(alice):
     assert "data-ended" in alice.get(now).content.decode()
 
 
-def test_that_no_explorer_is_there_is_said_with_what_to_do(alice, seeded):
+def test_missing_explorer_is_reported_with_advice(alice, seeded):
     Worker.objects.all().update(heartbeat_at=timezone.now() - timedelta(minutes=5))
     turn = asked(alice, "Hello")
     ChatTurn.objects.filter(pk=turn.pk).update(asked_at=timezone.now() - timedelta(minutes=1))
@@ -125,14 +125,14 @@ def test_that_no_explorer_is_there_is_said_with_what_to_do(alice, seeded):
         ({"text": "x" * 20_001}, "at most 20000 characters"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_at_its_field(alice, wrong, words):
+def test_invalid_message_is_refused_at_its_field(alice, wrong, words):
     answer = alice.post(at("run-weight-chat", 3), {**KNOBS, "text": "Hello", **wrong})
     assert answer.status_code == 422
     assert words in answer.content.decode()
     assert not Chat.objects.exists()
 
 
-def test_a_second_question_waits_for_the_first_answer(alice):
+def test_second_message_is_refused_until_the_reply_is_complete(alice):
     turn = asked(alice, "Hello")
     answer = alice.post(
         at("run-weight-chat", 3), {**KNOBS, "text": "And?", "chat": str(turn.chat_id)}
@@ -141,7 +141,7 @@ def test_a_second_question_waits_for_the_first_answer(alice):
     assert "still being generated" in answer.content.decode()
 
 
-def test_an_answer_is_stopped_and_asked_again(alice):
+def test_reply_can_be_stopped_and_retried(alice):
     turn = asked(alice, "Hello")
     alice.post(at("run-weight-chat-act", 3, turn.chat_id, "stop"))
     turn.refresh_from_db()
@@ -152,7 +152,7 @@ def test_an_answer_is_stopped_and_asked_again(alice):
     assert turn.chat.current_turns.get().state == "waiting"
 
 
-def test_a_conversation_is_its_persons_alone(client, alice, seeded):
+def test_chat_is_visible_only_to_its_owner(client, alice, seeded):
     turn = asked(alice, "Hello")
     dave = User.objects.create(username="dave")
     Membership.objects.create(
@@ -165,7 +165,7 @@ def test_a_conversation_is_its_persons_alone(client, alice, seeded):
     assert "Hello" not in client.get(at("run-weight-chat", 3)).content.decode()
 
 
-def test_a_retired_version_says_that_it_cannot_be_asked(alice, seeded):
+def test_retired_version_cannot_be_chatted_with(alice, seeded):
     seeded.run.weight_versions.filter(version=1).update(state="retired")
     assert "its files were deleted" in alice.get(at("run-weight-chat", 1)).content.decode()
     answer = alice.post(at("run-weight-chat", 1), {**KNOBS, "text": "Hello"})
@@ -176,7 +176,7 @@ def test_a_retired_version_says_that_it_cannot_be_asked(alice, seeded):
 # -- two versions
 
 
-def test_two_versions_are_asked_the_same(alice, seeded):
+def test_two_versions_get_the_same_prompts(alice, seeded):
     fields = {
         **KNOBS,
         "one": "1",
@@ -204,7 +204,7 @@ def test_two_versions_are_asked_the_same(alice, seeded):
     assert "data-ended" in html
 
 
-def test_prompts_of_several_lines_stand_in_blocks(alice, seeded):
+def test_multiline_prompts_are_separated_by_blocks(alice, seeded):
     fields = {
         **KNOBS,
         "one": "1",
@@ -217,7 +217,7 @@ def test_prompts_of_several_lines_stand_in_blocks(alice, seeded):
     assert [one[0]["content"] for one in asked[::2]] == ["Dear shop,\n\nmy lamp", "Hello"]
 
 
-def test_members_who_see_the_run_compare_its_versions_and_ask_nothing(client, seeded):
+def test_viewer_can_compare_versions_but_not_send_prompts(client, seeded):
     viewer = User.objects.create(username="vera")
     Membership.objects.create(project=seeded.run.project, user=viewer, role=Membership.Role.VIEWER)
     client.force_login(viewer)
@@ -231,7 +231,7 @@ def test_members_who_see_the_run_compare_its_versions_and_ask_nothing(client, se
     assert client.post(at("run-weights-compare"), fields).status_code == 403
 
 
-def test_versions_that_were_evaluated_are_compared_when_their_folders_are_gone(alice, seeded):
+def test_evaluated_versions_are_compared_after_their_files_are_deleted(alice, seeded):
     version = seeded.run.weight_versions.get(version=1)
     start_evaluation(version, Questions(taskset=seeded.run.taskset.slug))
     seeded.run.weight_versions.filter(version__in=(1, 2)).update(state="retired")
@@ -250,7 +250,7 @@ def test_versions_that_were_evaluated_are_compared_when_their_folders_are_gone(a
         ({"tasks": "99"}, "less than or equal to 12"),
     ],
 )
-def test_what_cannot_be_compared_is_refused_with_words(alice, wrong, words):
+def test_invalid_comparison_is_refused_with_a_message(alice, wrong, words):
     fields = {**KNOBS, "one": "1", "other": "3", "prompts": "Hello", "tasks": "0", **wrong}
     answer = alice.post(at("run-weights-compare"), fields)
     assert answer.status_code == 422
@@ -258,7 +258,7 @@ def test_what_cannot_be_compared_is_refused_with_words(alice, wrong, words):
     assert not Comparison.objects.exists()
 
 
-def test_metrics_stand_side_by_side(alice, seeded):
+def test_metrics_are_shown_side_by_side(alice, seeded):
     seeded.run.weight_versions.filter(version=3).update(
         movement={"whole": 0.0123, "groups": [], "sampled": False}
     )
@@ -268,7 +268,7 @@ def test_metrics_stand_side_by_side(alice, seeded):
     assert alice.get(at("run-weights-compare") + "?one=x&other=99").status_code == 200
 
 
-def test_versions_that_an_address_names_are_chosen_however_old_they_are(alice, monkeypatch):
+def test_versions_in_the_url_are_offered_however_old_they_are(alice, monkeypatch):
     monkeypatch.setattr(comparing_versions, "VERSIONS_OFFERED", 1)
     html = alice.get(at("run-weights-compare") + "?one=1&other=2").content.decode()
     assert re.findall(r'<option value="(\d+)"( selected)?>v', html) == [
@@ -283,6 +283,6 @@ def test_versions_that_an_address_names_are_chosen_however_old_they_are(alice, m
     ]
 
 
-def test_a_run_with_one_version_has_nothing_to_compare(alice, seeded):
+def test_run_with_one_version_has_nothing_to_compare(alice, seeded):
     seeded.run.weight_versions.filter(version__gt=0).update(state="retired")
     assert "Nothing to compare yet" in alice.get(at("run-weights-compare")).content.decode()

@@ -1,5 +1,5 @@
-"""Evaluations of runs and of versions beside each other: only what was asked alike, by task, and
-not for who judges blind.
+"""Evaluations of runs and versions side by side: only with equal settings, by task, and hidden from
+blind raters.
 """
 
 import pytest
@@ -24,7 +24,7 @@ PASS = EvaluationQuery("pass", 1)
 
 @pytest.fixture
 def two(new_run, alice, bob, carol) -> list[Run]:
-    """Runs with versions 0 to 2 each."""
+    """Create two runs with versions 0 to 2 each."""
     runs = [new_run(), new_run(seed=4)]
     for run in runs:
         publish(run, 1, 2)
@@ -37,7 +37,7 @@ def page(client, query: str = "", runs: str = "lab/run-0,lab/run-1") -> str:
     return answer.content.decode()
 
 
-def test_each_run_stands_with_its_newest_and_its_best_version(client, two, alice, finish):
+def test_each_run_is_shown_with_its_newest_and_best_version(client, two, alice, finish):
     for number, right in ((1, 3), (2, 2)):
         evaluated(two[0], number, finish, right)
     evaluated(two[1], 1, finish, 1)
@@ -53,8 +53,8 @@ def test_each_run_stands_with_its_newest_and_its_best_version(client, two, alice
     )
 
 
-def test_the_difference_is_of_the_tasks_not_of_the_means(two, finish):
-    """Both solve half of the tasks: the same two, or the other two."""
+def test_difference_is_computed_per_task_and_not_from_the_means(two, finish):
+    """Both solve half of the tasks, but not the same ones."""
     evaluated(two[0], 1, finish, [0, 1])
     evaluated(two[1], 1, finish, [1, 2])
     (asked,) = of_runs(two, PASS).question_sets
@@ -68,7 +68,7 @@ def test_the_difference_is_of_the_tasks_not_of_the_means(two, finish):
     ) == (0.0, 1, 1, 2)
 
 
-def test_what_was_asked_otherwise_is_not_compared(two, finish):
+def test_evaluations_with_different_settings_are_not_compared(two, finish):
     evaluated(two[0], 1, finish, 3)
     evaluated(two[1], 1, finish, 1, samples=3)
     found = of_runs(two, PASS)
@@ -81,7 +81,7 @@ def test_what_was_asked_otherwise_is_not_compared(two, finish):
     )
 
 
-def test_tasksets_of_one_name_in_two_projects_are_two(two, finish, taskset):
+def test_tasksets_with_one_name_in_two_projects_are_kept_apart(two, finish, taskset):
     elsewhere = Project.objects.create(slug="elsewhere", title="Elsewhere")
     Taskset.objects.create(
         project=elsewhere,
@@ -98,14 +98,14 @@ def test_tasksets_of_one_name_in_two_projects_are_two(two, finish, taskset):
     assert len(of_runs(two, PASS).question_sets) == 2
 
 
-def test_an_evaluation_among_the_runs_stands_for_itself(two, finish):
+def test_evaluation_among_the_runs_is_compared_as_itself(two, finish):
     made = [evaluated(run, 1, finish, right) for run, right in zip(two, (1, 3), strict=True)]
     (asked,) = of_runs(made, PASS).question_sets
     assert [line.newest.cell.run for line in asked.lines] == [one.pk for one in made]
     assert asked.lines[1].difference.value == 0.5
 
 
-def test_what_is_under_way_says_how_far_it_is_and_a_complete_one_stands_before_it(
+def test_running_evaluation_shows_its_progress_and_complete_ones_are_preferred(
     client, two, alice, finish
 ):
     evaluated(two[0], 1, finish, 3)
@@ -121,7 +121,7 @@ def test_what_is_under_way_says_how_far_it_is_and_a_complete_one_stands_before_i
     assert "0/4</span> tasks" in page(client)
 
 
-def test_without_metrics_of_each_task_the_difference_is_not_known(client, two, alice, finish):
+def test_difference_is_unknown_without_results_per_task(client, two, alice, finish):
     for run in two:
         evaluated(run, 1, finish, 2)
     EvaluationResult.objects.filter(run__evaluates__run=two[1]).update(by_task=None)
@@ -129,7 +129,7 @@ def test_without_metrics_of_each_task_the_difference_is_not_known(client, two, a
     assert "no results per task" in page(client) and "not significant" not in page(client)
 
 
-def test_seeds_are_held_against_each_other_by_their_evaluations(client, new_run, alice, finish):
+def test_seeds_are_compared_by_their_evaluations(client, new_run, alice, finish):
     sides = [[new_run(seed=n, max_staleness=late) for n in (1, 2)] for late in (0, 1)]
     for runs, rights in zip(sides, ((4, 3), (1, 0)), strict=True):
         for run, right in zip(runs, rights, strict=True):
@@ -151,7 +151,7 @@ def test_seeds_are_held_against_each_other_by_their_evaluations(client, new_run,
     )
 
 
-def test_answers_to_tasks_that_evaluations_asked_stand_beside_each_other(two, alice, bob, finish):
+def test_replies_to_common_evaluation_tasks_are_shown_side_by_side(two, alice, bob, finish):
     for run in two:
         evaluated(run, 2, finish, 2)
     found = same_tasks(two, alice)
@@ -163,7 +163,9 @@ def test_answers_to_tasks_that_evaluations_asked_stand_beside_each_other(two, al
     assert {answer.version for _, answers in same_tasks(two, bob) for answer in answers} == {None}
 
 
-def test_the_metric_stays_in_the_address_and_nonsense_is_no_error(client, two, alice, finish):
+def test_chosen_metric_is_kept_in_the_form_and_invalid_values_are_no_error(
+    client, two, alice, finish
+):
     for run in two:
         evaluated(run, 1, finish, 2)
     client.force_login(alice)
@@ -177,7 +179,7 @@ def test_the_metric_stays_in_the_address_and_nonsense_is_no_error(client, two, a
     assert client.get(f"{reverse('compare')}?runs=lab/run-0&of=moon").status_code == 404
 
 
-def test_runs_that_were_never_evaluated_say_how_that_is_done(client, two, alice):
+def test_runs_without_evaluations_get_advice(client, two, alice):
     client.force_login(alice)
     text = page(client)
     assert (
@@ -185,7 +187,7 @@ def test_runs_that_were_never_evaluated_say_how_that_is_done(client, two, alice)
     )
 
 
-def test_who_judges_a_run_blind_learns_nothing_of_its_versions(client, two, bob, finish):
+def test_blind_rater_sees_no_evaluation_results(client, two, bob, finish):
     for run, right in zip(two, (3, 1), strict=True):
         evaluated(run, 1, finish, right)
     client.force_login(bob)
@@ -202,10 +204,10 @@ def test_who_judges_a_run_blind_learns_nothing_of_its_versions(client, two, bob,
     text = page(client)
     assert (
         "75.0 %" in text and "25.0 %" not in text and "−50.0" not in text
-    )  # the other stays closed, and so does the difference
+    )  # the other stays hidden, and so does the difference
 
 
-def test_more_evaluations_cost_no_more_queries(client, two, alice, finish):
+def test_number_of_queries_does_not_grow_with_evaluations(client, two, alice, finish):
     client.force_login(alice)
 
     def queries() -> int:
@@ -223,7 +225,7 @@ def test_more_evaluations_cost_no_more_queries(client, two, alice, finish):
     assert queries() <= few
 
 
-def test_a_run_evaluated_ever_so_often_does_not_push_the_other_out(two, finish, monkeypatch):
+def test_run_with_many_evaluations_does_not_hide_the_other(two, finish, monkeypatch):
     monkeypatch.setattr("apps.dashboard.comparing_evaluations.EACH", 1)
     evaluated(two[0], 1, finish, 2)
     for number in (1, 2):
@@ -243,9 +245,7 @@ def versions(client, one: int, other: int, query: str = "") -> str:
     return answer.content.decode()
 
 
-def test_two_versions_stand_beside_each_other_with_how_far_the_second_is_from_the_first(
-    client, two, alice, finish
-):
+def test_two_versions_are_shown_side_by_side_with_their_difference(client, two, alice, finish):
     made = [evaluated(two[0], number, finish, right) for number, right in ((0, 1), (2, [1, 2, 3]))]
     client.force_login(alice)
     text = versions(client, 0, 2)
@@ -260,7 +260,7 @@ def test_two_versions_stand_beside_each_other_with_how_far_the_second_is_from_th
     assert (asked.lines[1].difference.better, asked.lines[1].difference.worse) == (3, 1)
 
 
-def test_a_version_that_was_not_asked_is_no_zero(client, two, alice, finish):
+def test_version_without_an_evaluation_is_not_shown_as_zero(client, two, alice, finish):
     evaluated(two[0], 2, finish, 3)
     client.force_login(alice)
     text = versions(client, 0, 2)
@@ -268,7 +268,7 @@ def test_a_version_that_was_not_asked_is_no_zero(client, two, alice, finish):
     assert "not evaluated" in rows and "75.0 %" in rows and "significant" not in rows
 
 
-def test_versions_that_were_never_evaluated_say_how_that_is_done(client, two, alice):
+def test_versions_without_an_evaluation_get_advice(client, two, alice):
     client.force_login(alice)
     text = versions(client, 0, 2)
     assert (
@@ -277,7 +277,9 @@ def test_versions_that_were_never_evaluated_say_how_that_is_done(client, two, al
     )
 
 
-def test_more_evaluations_of_two_versions_cost_no_more_queries(client, two, alice, finish):
+def test_number_of_queries_does_not_grow_with_evaluations_of_two_versions(
+    client, two, alice, finish
+):
     client.force_login(alice)
 
     def queries() -> int:

@@ -1,6 +1,4 @@
-"""Runs beside each other: what is drawn, what differs, what is more than chance; and that raters
-learn nothing of it.
-"""
+"""Runs side by side: curves, differences, and their significance; blind raters see no metrics."""
 
 import itertools
 import math
@@ -31,7 +29,7 @@ def alice_client(client, seeded):
 
 @pytest.fixture
 def made(seeded):
-    """Another run of the same configuration but for what is given, at step 2 with these rewards."""
+    """Create another run with a changed configuration, at step 2 with these rewards."""
 
     def make(slug: str, rewards: tuple[float, ...] = (0.25, 0.75), **changes: object) -> Run:
         plan = parse_config({**seeded.run.settings.model_dump(mode="json"), **changes})
@@ -51,7 +49,7 @@ def page(client, **query: str):
     return answer
 
 
-def test_ticked_runs_become_an_address_that_can_be_sent(alice_client, seeded, made):
+def test_selected_runs_become_a_comparison_url(alice_client, seeded, made):
     other = made("other")
     answer = alice_client.post(
         reverse("runs-act"), {"act": "compare", "run": [seeded.run.pk, other.pk]}
@@ -59,7 +57,7 @@ def test_ticked_runs_become_an_address_that_can_be_sent(alice_client, seeded, ma
     assert answer["Location"] == f"{reverse('compare')}?runs=lab/other,lab/tone-7"
 
 
-def test_runs_stand_in_the_order_of_the_address_and_strangers_are_named(alice_client, seeded, made):
+def test_runs_keep_the_order_of_the_url_and_unknown_ones_are_listed(alice_client, seeded, made):
     made("other")
     context = page(alice_client, runs="lab/tone-7, lab/other, lab/none, x").context
     assert [run.slug for run in context["runs"]] == ["tone-7", "other"] and context["missing"] == [
@@ -71,16 +69,16 @@ def test_runs_stand_in_the_order_of_the_address_and_strangers_are_named(alice_cl
 @pytest.mark.parametrize(
     "query", [{"x": "moon"}, {"metric": "moon"}, {"runs": ",".join(f"a/{n}" for n in range(9))}]
 )
-def test_an_address_that_means_nothing_is_not_there(alice_client, query):
+def test_invalid_url_is_404(alice_client, query):
     answer = alice_client.get(reverse("compare"), query)
     assert answer.status_code == 404 and "The address is invalid" in answer.content.decode()
 
 
-def test_without_runs_the_page_says_how_to_choose_some(alice_client):
+def test_page_without_runs_explains_how_to_choose_some(alice_client):
     assert "Select two or more runs" in page(alice_client).content.decode()
 
 
-def test_curves_stand_against_step_version_and_time(seeded):
+def test_curves_are_drawn_over_step_version_and_time(seeded):
     run = seeded.run
     assert overlaid(run, ["reward_mean"], "step")["reward_mean"]["x"] == [1, 2, 3]
     versions = dict(TrainStep.objects.filter(run=run).values_list("number", "version"))
@@ -94,31 +92,31 @@ def test_curves_stand_against_step_version_and_time(seeded):
     )
 
 
-def test_curves_of_all_runs_come_in_one_answer(alice_client, seeded, made):
+def test_curves_of_all_runs_come_in_one_response(alice_client, seeded, made):
     made("other")
     found = alice_client.get(reverse("compare-curves"), {"runs": "lab/tone-7,lab/other"}).json()
     assert found["series"]["reward_mean"]["lab/other"] == {"x": [1, 2], "y": [0.25, 0.75]}
     assert found["runs"] == ["lab/tone-7", "lab/other"]
 
 
-def test_last_metrics_are_means_and_the_best_is_of_all_updates(made):
-    run = made("long", (0.875,) + (0.25,) * 9 + (0.5,))  # the first is older than the last ten
+def test_final_metrics_are_means_of_the_last_steps_and_best_covers_all(made):
+    run = made("long", (0.875,) + (0.25,) * 9 + (0.5,))  # the first is outside the last ten
     [final] = compute_final_means([run])
     assert final.last["reward_mean"] == pytest.approx((9 * 0.25 + 0.5) / 10) and final.best == 0.875
 
 
-def test_configurations_differ_where_they_do(alice_client, seeded, made):
+def test_differing_configuration_fields_are_listed(alice_client, seeded, made):
     made("other", seed=4)
     found = page(alice_client, runs="lab/tone-7,lab/other").context["differences"]
     assert [(one.field, one.values) for one in found] == [("seed", ("0", "4"))]
 
 
-def test_runs_that_differ_in_their_seed_alone_are_one_group(made):
+def test_runs_that_differ_only_in_their_seed_form_one_group(made):
     runs = [made(f"a{n}", seed=n) for n in range(3)] + [made("b", max_staleness=1)]
     assert [[run.slug for run in group] for group in by_seed(runs)] == [["a0", "a1", "a2"], ["b"]]
 
 
-def test_answers_to_the_same_tasks_stand_beside_each_other(seeded, made, finish):
+def test_replies_to_common_tasks_are_shown_side_by_side(seeded, made, finish):
     other = made("other")
     other.start()
     shared = seeded.run.groups.exclude(state="sampling").order_by("-pk").first().task
@@ -133,7 +131,7 @@ def test_answers_to_the_same_tasks_stand_beside_each_other(seeded, made, finish)
     )
 
 
-def test_who_judges_blind_sees_what_was_asked_for_but_no_metric(client, seeded, made):
+def test_blind_rater_sees_no_metrics(client, seeded, made):
     other = made("other", (0.8317,))
     client.force_login(seeded.bob)
     answer = page(client, runs="lab/tone-7,lab/other")
@@ -147,7 +145,7 @@ def test_who_judges_blind_sees_what_was_asked_for_but_no_metric(client, seeded, 
     )
 
 
-def test_strangers_find_no_run(client, seeded):
+def test_stranger_sees_no_run(client, seeded):
     client.force_login(seeded.carol)
     assert page(client, runs="lab/tone-7").context["runs"] == []
 
@@ -164,15 +162,15 @@ def density(t: float, degrees: float) -> float:
 
 @pytest.mark.parametrize("degrees", [1.0, 2.5, 4.0, 17.3, 120.0])
 @pytest.mark.parametrize("t", [0.1, 1.0, 2.2, 5.0])
-def test_the_tail_of_students_t_is_its_density_added_up(t, degrees):
+def test_t_distribution_tail_matches_the_integral_of_its_density(t, degrees):
     pieces = 4_000
     inside = sum(density((n + 0.5) * t / pieces, degrees) for n in range(pieces)) * 2 * t / pieces
     assert t_outside(t, degrees) == pytest.approx(1 - inside, abs=1e-6)
     assert t_quantile(1 - t_outside(t, degrees) / 2, degrees) == pytest.approx(t, rel=1e-6)
 
 
-def test_welchs_interval_is_that_of_the_books():
-    """Two-sided 95 %, computed by hand: means 22 and 26, variances 2.5 and 10, n 5 and 5; 5.88
+def test_welch_interval_matches_the_textbook():
+    """Two-sided 95 %, computed manually: means 22 and 26, variances 2.5 and 10, n 5 and 5; 5.88
     degrees, t = 2.459.
     """
     one = (20, 21, 22, 23, 24)
@@ -185,7 +183,7 @@ def test_welchs_interval_is_that_of_the_books():
     assert p == pytest.approx(t_outside(4 / error, 6.25 / 1.0625)) and high < 0
 
 
-def test_the_bootstrap_is_near_all_that_could_be_drawn():
+def test_bootstrap_interval_is_close_to_the_exact_one():
     one = (0.61, 0.7, 0.66)
     other = (0.5, 0.58, 0.41)
     means = [
@@ -197,13 +195,13 @@ def test_the_bootstrap_is_near_all_that_could_be_drawn():
     assert high == pytest.approx(every[round(0.975 * len(every))], abs=0.01)
 
 
-def test_one_seed_on_a_side_gives_a_difference_and_no_interval(made):
+def test_single_seed_gives_a_difference_without_an_interval(made):
     run = made("a")
     found = versus(Seeds((run,), (0.5,)), Seeds((run, run), (0.25, 0.5)))
     assert (found.difference, found.welch, found.p, found.is_clear) == (0.125, None, None, False)
 
 
-def test_seeds_that_all_reached_the_same_tell_nothing_of_chance(alice_client, made):
+def test_equal_results_of_all_seeds_give_no_interval(alice_client, made):
     for n in range(2):
         made(f"good{n}", (1.0,), seed=n), made(f"bad{n}", (0.0,), seed=n, max_staleness=1)
     answer = page(alice_client, runs="lab/good0,lab/good1,lab/bad0,lab/bad1")
@@ -221,13 +219,13 @@ def test_seeds_that_all_reached_the_same_tell_nothing_of_chance(alice_client, ma
     )
 
 
-def test_one_seed_that_ran_twice_is_one_draw(made):
+def test_repeated_seed_counts_once(made):
     runs = [made("a", seed=1), made("a-again", seed=1), made("b", seed=2)]
     found = Seeds.of(runs, {runs[0].pk: 0.25, runs[1].pk: 0.75, runs[2].pk: 1.0})
     assert found.values == (0.5, 1.0)
 
 
-def test_runs_are_held_against_each_other_at_the_last_update_that_all_have_made(alice_client, made):
+def test_runs_are_compared_at_the_last_step_that_all_have_reached(alice_client, made):
     for n in range(2):
         (
             made(f"long{n}", (0.25 + n / 100, *[0.5] * 30), seed=n),
@@ -243,11 +241,11 @@ def test_runs_are_held_against_each_other_at_the_last_update_that_all_have_made(
     ("value", "words"),
     [(-0.005, "−0.005"), (0.25, "+0.25"), (0, "0"), (1234.5, "+1,234"), (None, "–")],
 )
-def test_a_difference_has_as_many_digits_as_say_something(value, words):
+def test_difference_is_shown_with_meaningful_digits(value, words):
     assert signed_number(value) == words
 
 
-def test_a_clear_difference_is_said_with_its_seeds(alice_client, made):
+def test_significant_difference_is_shown_with_the_number_of_seeds(alice_client, made):
     for n, (good, bad) in enumerate([(0.8, 0.3), (0.82, 0.31), (0.79, 0.28)]):
         made(f"good{n}", (good,), seed=n), made(f"bad{n}", (bad,), seed=n, max_staleness=1)
     runs = ",".join(f"lab/{side}{n}" for side in ("good", "bad") for n in range(3))

@@ -1,6 +1,4 @@
-"""The page of costs: amounts, money where there are prices, limits that are kept, and nothing of
-rewards for who judges blind.
-"""
+"""Page of costs: amounts, money if there are prices, limits, and no rewards for blind raters."""
 
 import pytest
 from django.db import connection
@@ -21,7 +19,7 @@ def page(client, run: Run, query: str = "") -> str:
 
 @pytest.fixture
 def used(run, cast) -> Run:
-    """Ten updates, each of which raised the reward and used half an hour of a GPU."""
+    """Create ten updates that each raise the reward and use half a GPU hour."""
     for step in range(1, 11):
         Usage.add(run.pk, "a", {"trainer.gpu_s": 1_800})
         Metric.record(run, step, {"reward_mean": step / 20 + 0.0137, "cost_gpu_hours": step / 2})
@@ -31,7 +29,7 @@ def used(run, cast) -> Run:
     return run
 
 
-def test_amounts_are_shown_without_money_until_somebody_names_prices(client, cast, used):
+def test_amounts_are_shown_without_money_until_prices_are_set(client, cast, used):
     client.force_login(cast.alice)
     text = page(client, used)
     assert "12,345" in text and "no prices" in text
@@ -47,13 +45,13 @@ def test_amounts_are_shown_without_money_until_somebody_names_prices(client, cas
 
 
 @pytest.mark.parametrize("price", ["-1", "nan", "inf", "much", "1e400"])
-def test_a_price_that_cannot_be_is_refused_at_its_field(client, cast, used, price):
+def test_invalid_price_is_refused(client, cast, used, price):
     client.force_login(cast.alice)
     answer = client.post(reverse("run-cost-prices", args=["lab", used.slug]), {"gpu_hour": price})
     assert answer.status_code == 422 and not Prices.objects.exists()
 
 
-def test_limits_are_kept_in_the_configuration_and_taken_away_when_emptied(client, cast, used):
+def test_limits_are_saved_in_the_configuration_and_removed_when_emptied(client, cast, used):
     client.force_login(cast.alice)
     address = reverse("run-cost-budget", args=["lab", used.slug])
     client.post(address, {"gpu_hours": "20", "money": ""})
@@ -65,7 +63,7 @@ def test_limits_are_kept_in_the_configuration_and_taken_away_when_emptied(client
 
 
 @pytest.mark.parametrize("limit", ["-1", "0", "nan", "much"])
-def test_a_wrong_limit_is_refused_and_stays_in_its_field(client, cast, used, limit):
+def test_invalid_limit_is_refused_and_kept_in_its_field(client, cast, used, limit):
     client.force_login(cast.alice)
     answer = client.post(reverse("run-cost-budget", args=["lab", used.slug]), {"gpu_hours": limit})
     assert answer.status_code == 422 and f'value="{limit}"' in answer.content.decode()
@@ -73,7 +71,7 @@ def test_a_wrong_limit_is_refused_and_stays_in_its_field(client, cast, used, lim
     assert used.settings.budget is None
 
 
-def test_a_raised_limit_lets_the_run_go_on(client, cast, used):
+def test_run_can_be_resumed_with_a_raised_limit(client, cast, used):
     used.pause(reason="Budget: 5 of 5 GPU hours are used")
     client.force_login(cast.alice)
     assert "Save and resume" in page(client, used)
@@ -84,7 +82,7 @@ def test_a_raised_limit_lets_the_run_go_on(client, cast, used):
     assert used.is_live and used.settings.budget.gpu_hours == 50
 
 
-def test_what_a_step_and_a_point_of_reward_cost(client, cast, used):
+def test_cost_per_step_and_per_reward_is_shown(client, cast, used):
     client.force_login(cast.alice)
     text = page(client, used)
     assert ">step <" in text and "0.01 of reward" in text and "Reward against cost" in text
@@ -93,7 +91,7 @@ def test_what_a_step_and_a_point_of_reward_cost(client, cast, used):
     )
 
 
-def test_who_judges_blind_reads_amounts_and_no_reward(client, cast, used):
+def test_blind_rater_sees_amounts_but_no_rewards(client, cast, used):
     client.force_login(cast.bob)
     text = page(client, used)
     assert "12,345" in text
@@ -104,12 +102,12 @@ def test_who_judges_blind_reads_amounts_and_no_reward(client, cast, used):
     ] == []
 
 
-def test_a_run_that_used_nothing_says_what_will_come(client, cast, run):
+def test_run_without_usage_is_reported(client, cast, run):
     client.force_login(cast.alice)
     assert "Nothing used yet" in page(client, run)
 
 
-def test_more_hours_and_runs_cost_no_more_queries(client, cast, used, new_run):
+def test_number_of_queries_does_not_grow_with_usage_and_runs(client, cast, used, new_run):
     client.force_login(cast.alice)
     page(client, used)
     with CaptureQueriesContext(connection) as few:
@@ -122,17 +120,15 @@ def test_more_hours_and_runs_cost_no_more_queries(client, cast, used, new_run):
     assert len(many) == len(few) <= 28
 
 
-def test_each_accepted_experience_is_counted_however_many_there_are(client, cast, used):
+def test_cost_per_accepted_experience_uses_all_experiences(client, cast, used):
     Run.objects.filter(pk=used.pk).update(experiences_trained=320_000)
     Usage.add(used.pk, "a", {"judge.tokens_in": 6_400_000})
     client.force_login(cast.alice)
     text = page(client, used)
-    assert "320,000" in text and ">20</td>" in text  # tokens of judges for each
+    assert "320,000" in text and ">20</td>" in text  # judge tokens for each
 
 
-def test_what_evaluations_used_has_a_line_and_they_are_not_beside_the_newest_runs(
-    client, cast, used
-):
+def test_usage_of_evaluations_has_its_own_line_and_they_are_not_listed(client, cast, used):
     evaluation, _ = start_evaluation(used.weight_versions.get(), Questions(taskset="sort"))
     client.force_login(cast.alice)
     assert "evaluations (included above)" not in page(client, used)

@@ -1,4 +1,4 @@
-"""Values of curves, in the digits that are drawn."""
+"""Values of curves, rounded to the digits that are drawn."""
 
 from hypothesis import given
 from hypothesis import strategies as some
@@ -7,7 +7,7 @@ from apps.dashboard.curves import DIGITS, round_for_chart
 
 
 @given(some.lists(some.none() | some.floats(allow_nan=False, allow_infinity=False)))
-def test_values_are_told_in_as_many_digits_as_are_drawn(values):
+def test_values_are_rounded_to_the_digits_that_are_drawn(values):
     told = round_for_chart(values)
     assert [value is None for value in told] == [value is None for value in values]
     for value, exact in zip(told, values, strict=True):
@@ -20,7 +20,7 @@ def test_values_are_told_in_as_many_digits_as_are_drawn(values):
         some.floats(-1e9, 1e9).filter(lambda value: value == 0 or abs(value) > 1e-9), min_size=1
     )
 )
-def test_no_value_that_a_metric_has_takes_more_room_than_its_digits(values):
+def test_rounded_value_has_no_more_than_the_allowed_digits(values):
     assert all(
         len(f"{abs(value):e}".partition("e")[0].rstrip("0").replace(".", "")) <= DIGITS
         for value in round_for_chart(values)

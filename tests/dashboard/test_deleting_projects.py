@@ -1,4 +1,4 @@
-"""Owners see what the deletion of a project takes, confirm it by its name, and follow it."""
+"""Owners see what the deletion of a project removes, confirm it by name, and see its progress."""
 
 import pytest
 from django.urls import reverse
@@ -25,7 +25,7 @@ def owner(client, alice):
     return client
 
 
-def test_the_page_counts_what_goes_and_names_what_stays(owner, stopped):
+def test_page_counts_what_is_deleted_and_lists_what_is_kept(owner, stopped):
     text = owner.get(PAGE).content.decode()
     assert '<span class="num">1</span> run,' in text
     assert '<span class="num">1</span> taskset,' in text
@@ -33,7 +33,7 @@ def test_the_page_counts_what_goes_and_names_what_stays(owner, stopped):
     assert 'Type <span class="num">lab</span> to confirm' in text
 
 
-def test_only_its_short_name_deletes_a_project(owner, stopped):
+def test_project_is_deleted_only_after_its_short_name_is_typed(owner, stopped):
     refused = owner.post(PAGE, {"confirmation": "laboratory"})
     assert refused.status_code == 422
     assert "Nothing was deleted. Type the project’s short name: lab." in refused.content.decode()
@@ -42,7 +42,7 @@ def test_only_its_short_name_deletes_a_project(owner, stopped):
     assert answer.url == reverse("project-deletion", args=[ProjectRemoval.objects.get().pk])
 
 
-def test_a_project_that_is_being_deleted_is_out_of_reach_and_its_progress_is_shown(owner, stopped):
+def test_project_being_deleted_is_unreachable_and_shows_its_progress(owner, stopped):
     owner.post(PAGE, {"confirmation": "lab"})
     ProjectRemoval.objects.update(state="running", total=200, done=50)
     removal = ProjectRemoval.objects.get()
@@ -57,7 +57,9 @@ def test_a_project_that_is_being_deleted_is_out_of_reach_and_its_progress_is_sho
     assert '<span class="num">50</span> of <span class="num">200</span> rows' in now
 
 
-def test_administrators_do_not_reach_it_either_but_follow_its_deletion(client, owner, stopped):
+def test_administrator_cannot_open_a_project_being_deleted_but_sees_its_progress(
+    client, owner, stopped
+):
     owner.post(PAGE, {"confirmation": "lab"})
     client.force_login(User.objects.create(username="root", is_superuser=True))
     assert client.get(reverse("run", args=["lab", stopped.slug])).status_code == 404
@@ -65,7 +67,7 @@ def test_administrators_do_not_reach_it_either_but_follow_its_deletion(client, o
     assert client.get(page).status_code == 200
 
 
-def test_running_runs_and_open_imports_are_named_and_prevent_it(owner, project, run):
+def test_running_runs_and_open_imports_prevent_the_deletion(owner, project, run):
     TasksetImport.objects.create(project=project, name="a.jsonl", bytes=1, state="waiting")
     text = owner.get(PAGE).content.decode()
     assert f"Stop these runs first: {run.slug}." in text
@@ -74,7 +76,7 @@ def test_running_runs_and_open_imports_are_named_and_prevent_it(owner, project, 
     assert not ProjectRemoval.objects.exists()
 
 
-def test_researchers_do_not_delete_a_project_and_strangers_do_not_find_it(client, project):
+def test_researchers_and_strangers_cannot_delete_a_project(client, project):
     dora = User.objects.create(username="dora")
     client.force_login(dora)
     assert client.post(PAGE, {"confirmation": "lab"}).status_code == 404
@@ -84,13 +86,13 @@ def test_researchers_do_not_delete_a_project_and_strangers_do_not_find_it(client
     assert not ProjectRemoval.objects.exists()
 
 
-def test_the_audit_log_keeps_who_ordered_it(owner, stopped):
+def test_audit_log_keeps_who_ordered_the_deletion(owner, stopped):
     owner.post(PAGE, {"confirmation": "lab"})
     entry = AuditEntry.objects.get(action="project deletion ordered")
     assert (entry.target, entry.name) == ("project lab", "alice")
 
 
-def test_a_failed_deletion_says_why_and_is_tried_again(owner, stopped):
+def test_failed_deletion_shows_its_reason_and_can_be_retried(owner, stopped):
     owner.post(PAGE, {"confirmation": "lab"})
     ProjectRemoval.objects.update(state="failed", reason="Its files could not be deleted: busy.")
     removal = ProjectRemoval.objects.get()
@@ -101,7 +103,7 @@ def test_a_failed_deletion_says_why_and_is_tried_again(owner, stopped):
     assert (removal.state, removal.reason) == ("waiting", "")
 
 
-def test_files_of_a_model_that_another_project_uses_are_counted_as_kept(owner, stopped):
+def test_model_files_used_by_another_project_are_counted_as_kept(owner, stopped):
     other = Project.objects.create(slug="other", title="Other")
     policy = stopped.policy
     same = {"source": "x", "fingerprint": "0", "architecture": "x", "parameters": 1}
@@ -130,7 +132,7 @@ def test_a_project_is_deleted_over_rest(client, alice, stopped):
     assert [one["id"] for one in listed["items"]] == [made.json()["id"]]
 
 
-def test_a_project_at_work_is_refused_over_rest(client, alice, run):
+def test_deletion_of_a_project_with_running_runs_is_refused_over_rest(client, alice, run):
     _, secret = Token.issue(alice, "mine", ["read", "steer"])
     answer = client.post(
         "/api/v1/projects/lab/deletion/",

@@ -1,4 +1,4 @@
-"""The pages and the REST addresses that delete runs: what they show, ask and refuse."""
+"""The pages and the REST addresses that delete runs: what they show, require and refuse."""
 
 import pytest
 from django.urls import reverse
@@ -25,13 +25,13 @@ def page(run: Run) -> str:
     return reverse("run-delete", args=["lab", run.slug])
 
 
-def test_the_page_shows_what_goes_and_what_stays(owner, stopped, finish):
+def test_page_shows_what_is_deleted_and_what_is_kept(owner, stopped, finish):
     text = owner.get(page(stopped)).content.decode()
     assert "1</span> taskset," in text and "the model that it started from" in text
     assert f'Type <span class="num">{stopped.slug}</span> to confirm' in text
 
 
-def test_only_the_runs_name_deletes_it(owner, stopped):
+def test_run_is_deleted_only_after_its_name_is_typed(owner, stopped):
     refused = owner.post(page(stopped), {"confirmation": "run"})
     assert refused.status_code == 422 and "Nothing was deleted. Type the run’s name" in (
         refused.content.decode()
@@ -43,7 +43,7 @@ def test_only_the_runs_name_deletes_it(owner, stopped):
     assert "worker" in owner.get(answer.url).content.decode()
 
 
-def test_a_run_that_is_being_deleted_is_out_of_reach_and_its_progress_is_shown(owner, stopped):
+def test_run_being_deleted_is_unreachable_and_shows_its_progress(owner, stopped):
     owner.post(page(stopped), {"confirmation": stopped.slug})
     RunRemoval.objects.update(state="running", total=200, done=50)
     removal = RunRemoval.objects.get()
@@ -57,14 +57,14 @@ def test_a_run_that_is_being_deleted_is_out_of_reach_and_its_progress_is_shown(o
     assert '<span class="num">50</span> of <span class="num">200</span> rows' in now
 
 
-def test_a_running_run_is_not_offered_for_deletion(owner, run):
+def test_running_run_cannot_be_deleted(owner, run):
     text = owner.get(page(run)).content.decode()
     assert "Stop it first" in text and 'id="confirmation"' not in text
     assert owner.post(page(run), {"confirmation": run.slug}).status_code == 409
     assert Run.objects.get().state == "running"
 
 
-def test_researchers_do_not_delete_runs(client, project, stopped):
+def test_researcher_cannot_delete_runs(client, project, stopped):
     dora = User.objects.create(username="dora")
     Membership.objects.create(project=project, user=dora, role="researcher")
     client.force_login(dora)
@@ -75,7 +75,7 @@ def test_researchers_do_not_delete_runs(client, project, stopped):
     assert "Delete run" not in settings
 
 
-def test_several_runs_are_deleted_by_typing_how_many(owner, new_run):
+def test_several_runs_are_deleted_after_their_number_is_typed(owner, new_run):
     runs = [new_run(), new_run()]
     for run in runs:
         run.stop()
@@ -86,7 +86,7 @@ def test_several_runs_are_deleted_by_typing_how_many(owner, new_run):
     assert RunRemoval.objects.count() == 2
 
 
-def test_a_failed_deletion_says_why_and_is_tried_again(owner, stopped):
+def test_failed_deletion_shows_its_reason_and_can_be_retried(owner, stopped):
     owner.post(page(stopped), {"confirmation": stopped.slug})
     RunRemoval.objects.update(state="failed", reason="Its files could not be deleted: busy.")
     removal = RunRemoval.objects.get()
@@ -97,7 +97,7 @@ def test_a_failed_deletion_says_why_and_is_tried_again(owner, stopped):
     assert (removal.state, removal.reason) == ("waiting", "")
 
 
-def test_who_may_not_try_again_is_told_who_may(client, bob, owner, stopped):
+def test_rater_cannot_retry_a_deletion_and_reads_who_can(client, bob, owner, stopped):
     owner.post(page(stopped), {"confirmation": stopped.slug})
     RunRemoval.objects.update(state="failed", reason="Its files could not be deleted: busy.")
     address = reverse("run-deletion", args=[RunRemoval.objects.get().pk])
@@ -107,14 +107,14 @@ def test_who_may_not_try_again_is_told_who_may(client, bob, owner, stopped):
     assert client.post(address + "again/").status_code == 403
 
 
-def test_the_list_of_one_project_shows_its_own_deletions_alone(owner, alice, stopped):
+def test_run_list_of_a_project_shows_only_its_own_deletions(owner, alice, stopped):
     owner.post(page(stopped), {"confirmation": stopped.slug})
     Project.create("Other", "other", alice)
     assert "Being deleted" in owner.get("/runs/?project=lab").content.decode()
     assert "Being deleted" not in owner.get("/runs/?project=other").content.decode()
 
 
-def test_the_palette_finds_the_deletion_of_the_run_beside_it(owner, stopped):
+def test_palette_finds_the_deletion_of_the_current_run(owner, stopped):
     found = owner.get(reverse("find-rows"), {"words": "delete run", "run": f"lab/{stopped.slug}"})
     assert page(stopped) in found.content.decode()
 
@@ -136,7 +136,7 @@ def test_a_run_is_deleted_over_rest(client, alice, stopped):
     assert [one["id"] for one in listed["items"]] == [made.json()["id"]]
 
 
-def test_a_running_run_is_refused_over_rest(client, alice, run):
+def test_deletion_of_a_running_run_is_refused_over_rest(client, alice, run):
     _, secret = Token.issue(alice, "mine", ["read", "steer"])
     head = {"HTTP_AUTHORIZATION": f"Bearer {secret}"}
     answer = client.post(

@@ -1,4 +1,4 @@
-"""A dry start of a new run: one task is asked with the settings of the form."""
+"""A dry start of a new run: one task is sampled with the settings of the form."""
 
 import pytest
 from django.urls import reverse
@@ -11,11 +11,11 @@ from tests.dashboard.run_forms import alice_client, first, lab, posted  # noqa: 
 
 @pytest.fixture
 def tried(alice_client, first):
-    """A dry start that alice asked for, as the page shows it."""
+    """Return a dry start of alice, as the page shows it."""
     return alice_client.post(reverse("run-new"), posted(first, act="try")).context["tried"]
 
 
-def test_a_dry_start_asks_one_task_with_the_settings_of_the_form(tried, first):
+def test_dry_start_samples_one_task_with_the_settings_of_the_form(tried, first):
     run = tried.run
     plan = run.settings
     assert run.is_live and run.is_evaluation and run.tasks_asked == 1
@@ -24,19 +24,19 @@ def test_a_dry_start_asks_one_task_with_the_settings_of_the_form(tried, first):
     assert not Run.objects.filter(slug="mine").exists()
 
 
-def test_a_dry_start_keeps_what_was_typed_and_stays_on_the_page(alice_client, first, tried):
+def test_dry_start_keeps_the_form_and_replaces_the_previous_one(alice_client, first, tried):
     address = f"lab/{tried.run.slug}"
     sent = posted(first, act="try", tried=address, steps="77")
     again = alice_client.post(reverse("run-new"), sent)
     assert again.context["form"].plan.steps == 77 and again.context["slug"] == "mine"
     assert again.context["tried"].run != tried.run
     tried.run.refresh_from_db()
-    assert tried.run.state == Run.State.STOPPED  # another one took its place
+    assert tried.run.state == Run.State.STOPPED  # another one replaced it
     checked = alice_client.post(reverse("run-new-check"), sent)
     assert checked.context["tried"].run == tried.run
 
 
-def test_the_replies_of_a_dry_start_come_with_their_rewards(alice_client, tried):
+def test_replies_of_a_dry_start_are_shown_with_their_rewards(alice_client, tried):
     now = reverse("run-new-tried", args=["lab", tried.run.slug])
     assert alice_client.get(now).context["tried"].replies == []
     [group] = Group.open(tried.run, "explorer@test", 60, 1, 0)
@@ -50,7 +50,7 @@ def test_the_replies_of_a_dry_start_come_with_their_rewards(alice_client, tried)
     assert "0.75" in text and "&lt;b&gt;kind" in text and "<b>kind" not in text
 
 
-def test_only_who_steers_the_project_sees_a_dry_start(client, seeded, tried):
+def test_only_steering_users_see_a_dry_start(client, seeded, tried):
     now = reverse("run-new-tried", args=["lab", tried.run.slug])
     seen = {}
     for person in (seeded.alice, seeded.bob, seeded.carol):
@@ -69,14 +69,14 @@ def test_only_who_steers_the_project_sees_a_dry_start(client, seeded, tried):
         ({"serve": "on"}, "Nothing was tried"),
     ],
 )
-def test_what_cannot_be_tried_is_said(alice_client, first, changes, words):
+def test_invalid_dry_start_is_refused_with_a_message(alice_client, first, changes, words):
     before = Run.objects.count()
     answer = alice_client.post(reverse("run-new"), posted(first, **changes, act="try"))
     assert answer.status_code == 422 and Run.objects.count() == before
     assert words in answer.content.decode()
 
 
-def test_a_run_that_samples_nothing_offers_no_dry_start(alice_client):
+def test_run_without_sampling_offers_no_dry_start(alice_client):
     page = alice_client.get(reverse("run-new"), {"preset": "dpo"})
     assert page.context["form"].plan and not page.context["can_try"]
     assert 'value="try"' not in page.content.decode()

@@ -1,6 +1,4 @@
-"""What the pages of environments and episodes say, who may see and do what on them, and what they
-cost.
-"""
+"""The pages of environments and episodes: their content, access rights, and number of queries."""
 
 import re
 from dataclasses import replace
@@ -25,7 +23,7 @@ from tests.played import name_in, play
 
 MOST = {"environments": 14, "environment": 20, "episode": 15}
 BIDI = "\u202egnp.exe"
-MARK = re.compile(r"(?<!\d)0\.83")  # 10.83 may be a second of the clock
+MARK = re.compile(r"(?<!\d)0\.83")  # 10.83 may be part of a time
 
 
 @pytest.fixture
@@ -42,7 +40,7 @@ def alice_client(client, seeded):
 
 @pytest.fixture
 def bob_client(client, seeded):
-    """He rates the run, and judges it blind."""
+    """Return a client of bob, who rates the run blind."""
     client.force_login(seeded.bob)
     return client
 
@@ -73,14 +71,14 @@ def moves(client, episode: Episode) -> list:
     return client.get(reverse("episode", args=[episode.pk])).context["moves"].shown
 
 
-def test_no_environments_teaches_how_one_gets_there(alice_client, seeded):
+def test_page_without_environments_explains_how_to_add_one(alice_client, seeded):
     html = page(alice_client, "environments")
     assert (
         "No environments yet" in html and "guess_number" in html and "/api/v1/environments/" in html
     )
 
 
-def test_the_list_says_how_each_does(alice_client, maze):
+def test_list_shows_the_state_and_results_of_each_environment(alice_client, maze):
     html = page(alice_client, "environments")
     [(one, _)] = alice_client.get(reverse("environments")).context["rows"]
     assert (one.live, one.ended) == (
@@ -92,7 +90,7 @@ def test_the_list_says_how_each_does(alice_client, maze):
     assert "connects to rftweb" in html and "healthy" in html and "alice" in html
 
 
-def test_times_are_of_each_sides_turns(alice_client, maze):
+def test_turn_times_are_shown_for_environment_and_policy(alice_client, maze):
     [(one, _)] = alice_client.get(reverse("environments")).context["rows"]
     assert (one.environment_turn.p50, one.policy_turn.p95) == (
         pytest.approx(40),
@@ -100,7 +98,7 @@ def test_times_are_of_each_sides_turns(alice_client, maze):
     )
 
 
-def test_an_open_breaker_is_told_with_its_reason_and_closed_by_who_steers(alice_client, maze):
+def test_open_breaker_shows_its_reason_and_can_be_closed_by_an_owner(alice_client, maze):
     break_it(maze)
     html = page(alice_client, "environment", "lab", "maze")
     assert "breaker open" in html and "it crashed" in html and "Close the breaker now" in html
@@ -113,7 +111,7 @@ def test_an_open_breaker_is_told_with_its_reason_and_closed_by_who_steers(alice_
     assert AuditEntry.objects.get(action="breaker closed").target == "environment lab/maze"
 
 
-def test_a_breaker_that_is_closed_already_is_no_mistake(alice_client, maze):
+def test_closing_a_closed_breaker_is_no_error(alice_client, maze):
     assert (
         "was closed already"
         in alice_client.post(
@@ -122,7 +120,7 @@ def test_a_breaker_that_is_closed_already_is_no_mistake(alice_client, maze):
     )
 
 
-def test_a_rater_closes_no_breaker(bob_client, maze):
+def test_rater_cannot_close_a_breaker(bob_client, maze):
     break_it(maze)
     assert "Close the breaker now" not in page(bob_client, "environment", "lab", "maze")
     assert bob_client.post(reverse("close-breaker", args=["lab", "maze"])).status_code == 403
@@ -130,14 +128,14 @@ def test_a_rater_closes_no_breaker(bob_client, maze):
     assert maze.failures == 6
 
 
-def test_the_page_says_what_is_played_and_what_failed_and_why(alice_client, maze):
+def test_page_shows_live_episodes_and_failures_with_reasons(alice_client, maze):
     html = page(alice_client, "environment", "lab", "maze")
     assert "its answer took longer than 30 s" in html and "tone-7" in html
     assert "1 ×" in html and "waiting for the policy" in html
     assert "/api/v1/environments/maze/episodes/" in html and "&quot;anyOf&quot;" in html
 
 
-def test_the_part_that_moves_is_the_same_part(alice_client, maze):
+def test_refreshed_part_equals_the_part_of_the_page(alice_client, maze):
     whole = page(alice_client, "environment", "lab", "maze")
     part = page(alice_client, "environment-now", "lab", "maze")
     assert "Live episodes" in part and "<main" not in part
@@ -145,7 +143,7 @@ def test_the_part_that_moves_is_the_same_part(alice_client, maze):
     assert headings and re.findall("<h2>.*?</h2>", whole)[: len(headings)] == headings
 
 
-def test_an_episode_is_told_turn_by_turn(alice_client, maze):
+def test_episode_is_shown_turn_by_turn(alice_client, maze):
     html = page(alice_client, "episode", done(maze).pk)
     assert "@ . . #" in html and "you are there" in html and "end of the episode" in html
     assert (
@@ -153,12 +151,12 @@ def test_an_episode_is_told_turn_by_turn(alice_client, maze):
     )
 
 
-def test_its_tokens_are_shaded_and_what_it_read_is_told_as_masked(alice_client, maze):
+def test_tokens_are_shaded_and_observations_shown_as_masked(alice_client, maze):
     html = page(alice_client, "episode", done(maze).pk)
     assert html.count("1 token read (masked") == 2 and html.count("data-p=") == 3 * 2 + 2
 
 
-def test_each_action_says_which_weights_sampled_it_and_leads_to_them(alice_client, maze, seeded):
+def test_each_action_links_the_weights_that_sampled_it(alice_client, maze, seeded):
     episode = done(maze)
     kept = episode.rollout.tokens
     older = seeded.run.weight_versions.get(version=0)
@@ -173,7 +171,7 @@ def test_each_action_says_which_weights_sampled_it_and_leads_to_them(alice_clien
         [],
     ]
     assert f'{reverse("run-weights", args=["lab", "tone-7"])}?before={older.pk + 1}">v0</a>' in html
-    assert "</a>, v9</span>" in html  # a version that the run does not have leads nowhere
+    assert "</a>, v9</span>" in html  # a version that the run does not have has no link
     led = (
         alice_client.get(reverse("run-weights", args=["lab", "tone-7"]), {"before": older.pk + 1})
         .context["page"]
@@ -183,11 +181,11 @@ def test_each_action_says_which_weights_sampled_it_and_leads_to_them(alice_clien
     live = maze.episodes.get(state="environment")
     live.seen.update(weight_version=1)
     assert [[one.version for one in move.weights] for move in moves(alice_client, live)] == [[1]]
-    alice_client.force_login(seeded.bob)  # who judges blind
+    alice_client.force_login(seeded.bob)  # a blind rater
     assert [move.weights for move in moves(alice_client, episode)] == [()] * 4
 
 
-def test_tokens_belong_to_the_last_attempt_alone(alice_client, maze):
+def test_tokens_are_shown_only_for_the_last_attempt(alice_client, maze):
     episode = done(maze)
     earlier = maze.episodes.filter(state="abandoned").first()
     Episode.objects.filter(pk=earlier.pk).update(rollout=episode.rollout, fence=episode.fence - 1)
@@ -203,13 +201,11 @@ def test_tokens_belong_to_the_last_attempt_alone(alice_client, maze):
     ("which", "words"),
     [(4, "late</span>"), (5, "the environment gave no reward"), (6, "Failed, without a reward")],
 )
-def test_why_there_is_no_reward_is_told(alice_client, maze, which, words):
+def test_missing_reward_is_explained(alice_client, maze, which, words):
     assert words in page(alice_client, "episode", maze.episodes.order_by("pk")[which].pk)
 
 
-def test_one_that_waits_for_its_reward_says_until_when_and_goes_on_being_fetched(
-    alice_client, maze
-):
+def test_episode_waiting_for_its_reward_shows_the_deadline_and_refreshes(alice_client, maze):
     until = timezone.now() + timedelta(hours=1)
     Episode.objects.filter(pk=done(maze).pk).update(reward_until=until)
     shown = page(alice_client, "episode", done(maze).pk)
@@ -220,7 +216,7 @@ def test_one_that_waits_for_its_reward_says_until_when_and_goes_on_being_fetched
     )
 
 
-def test_a_token_for_its_program_is_asked_for_where_the_page_leads(alice_client, maze, seeded):
+def test_environment_page_links_to_a_form_for_its_token(alice_client, maze, seeded):
     assert "?scope=env:write:maze#tokens" in page(alice_client, "environment", "lab", "maze")
     form = alice_client.get(reverse("settings"), {"scope": "env:write:maze"}).context["form"]
     assert form["scopes"].value() == ["env:write:maze"]
@@ -232,20 +228,18 @@ def test_a_token_for_its_program_is_asked_for_where_the_page_leads(alice_client,
 
 
 @pytest.mark.parametrize("scope", ["env:write:maze", "env:write:*", "agent:1"])
-def test_who_steers_nothing_is_offered_no_token_that_names_something(
-    bob_client, maze, seeded, scope
-):
+def test_rater_cannot_create_a_token_for_an_environment_or_run(bob_client, maze, seeded, scope):
     asked = {"name": "mine", "scopes": [scope.replace("1", str(seeded.run.pk))]}
     assert bob_client.post(reverse("issue-token"), asked).status_code == 422
     assert not seeded.bob.tokens.exists()
 
 
-def test_what_is_played_goes_on_being_fetched_and_what_ended_does_not(alice_client, maze):
+def test_live_episode_refreshes_and_ended_one_does_not(alice_client, maze):
     assert "data-refresh-ms" in page(alice_client, "episode", maze.episodes.get(state="policy").pk)
     assert "data-refresh-ms" not in page(alice_client, "episode", done(maze).pk)
 
 
-def test_a_long_episode_is_shown_in_pieces_and_a_long_text_when_asked(alice_client, maze):
+def test_long_episode_is_paged_and_long_text_shown_on_request(alice_client, maze):
     episode = done(maze)
     long = "x" * 10_000
     more = [
@@ -263,11 +257,11 @@ def test_a_long_episode_is_shown_in_pieces_and_a_long_text_when_asked(alice_clie
 
 
 @pytest.mark.parametrize("query", [{"from": "x"}, {"from": "-1"}, {"whole": "9" * 30}])
-def test_a_turn_that_is_no_number_is_not_there(alice_client, maze, query):
+def test_invalid_turn_number_is_404(alice_client, maze, query):
     assert alice_client.get(reverse("episode", args=[done(maze).pk]), query).status_code == 404
 
 
-def test_who_judges_blind_reads_what_was_said_and_no_reward(bob_client, maze):
+def test_blind_rater_sees_texts_but_no_rewards(bob_client, maze):
     EpisodeTurn.objects.filter(reward__isnull=False).update(reward=0.8317, info={"score": 0.8317})
     for address in ("environments", "environment"):
         assert not MARK.search(
@@ -290,7 +284,7 @@ def test_a_viewer_sees_rewards(client, seeded, maze):
     assert ">0.98</span>" in page(client, "episode", done(maze).pk)
 
 
-def test_for_a_stranger_nothing_is_there(client, seeded, maze):
+def test_pages_are_404_for_a_stranger(client, seeded, maze):
     client.force_login(seeded.carol)
     for name in ("environment", "environment-now"):
         assert client.get(reverse(name, args=["lab", "maze"])).status_code == 404
@@ -300,7 +294,7 @@ def test_for_a_stranger_nothing_is_there(client, seeded, maze):
     assert "maze" not in page(client, "environments")
 
 
-def test_what_either_side_says_is_escaped_and_kept_to_its_own_place(alice_client, maze):
+def test_texts_of_both_sides_are_escaped(alice_client, maze):
     episode = done(maze)
     words = f"<script>window.pwned=1</script>{BIDI}"
     EpisodeTurn.objects.filter(episode=episode).update(observation=words, info={words: words})
@@ -326,9 +320,7 @@ def test_what_either_side_says_is_escaped_and_kept_to_its_own_place(alice_client
     assert f"<bdi>&lt;script&gt;window.pwned=1&lt;/script&gt;{BIDI}</bdi>" in places[0]
 
 
-def test_the_rollout_leads_to_its_episode_and_the_run_to_its_environment(
-    alice_client, maze, seeded
-):
+def test_rollout_links_to_its_episode_and_run_to_its_environment(alice_client, maze, seeded):
     episode = done(maze)
     assert reverse("episode", args=[episode.pk]) in page(
         alice_client, "rollout", episode.rollout_id
@@ -339,12 +331,12 @@ def test_the_rollout_leads_to_its_episode_and_the_run_to_its_environment(
     assert (played.live, played.newest["failed"], played.newest["done"]) == (3, 1, 6)
 
 
-def test_a_run_whose_environment_nobody_registered_says_so(alice_client, seeded):
+def test_unregistered_environment_of_a_run_is_reported(alice_client, seeded):
     name_in(seeded.run, "elsewhere")
     assert "is not registered yet" in page(alice_client, "run", "lab", "tone-7")
 
 
-def test_more_episodes_and_turns_cost_no_more_queries(alice_client, maze, seeded):
+def test_number_of_queries_does_not_grow_with_episodes_and_turns(alice_client, maze, seeded):
     episode = done(maze)
     places = {
         "environments": reverse("environments"),
@@ -371,7 +363,7 @@ def test_more_episodes_and_turns_cost_no_more_queries(alice_client, maze, seeded
     assert {name: count for name, count in few.items() if count > MOST[name]} == {}
 
 
-def test_more_environments_and_runs_cost_no_more_queries(alice_client, maze, seeded):
+def test_number_of_queries_does_not_grow_with_environments_and_runs(alice_client, maze, seeded):
     few = queries(alice_client, reverse("environments"))
     project = Project.objects.get(slug="lab")
     Environment.objects.bulk_create(
@@ -380,10 +372,10 @@ def test_more_environments_and_runs_cost_no_more_queries(alice_client, maze, see
     grow_runs(seeded.run, 10)
     assert (
         queries(alice_client, reverse("environments")) <= few
-    )  # those of the first page have no episodes to ask about
+    )  # those of the first page have no episodes to query
 
 
-def test_only_the_newest_ended_are_counted(alice_client, maze, seeded):
+def test_only_the_newest_ended_episodes_are_counted(alice_client, maze, seeded):
     Episode.objects.bulk_create(
         Episode(
             environment=maze,
@@ -404,7 +396,7 @@ def test_only_the_newest_ended_are_counted(alice_client, maze, seeded):
     )
 
 
-def test_what_outside_clients_play_is_shown_and_counts_for_no_policy(
+def test_episodes_of_external_clients_are_shown_and_not_counted_for_a_policy(
     alice_client, bob_client, maze, seeded
 ):
     before = page(alice_client, "environment", "lab", "maze")
@@ -420,8 +412,8 @@ def test_what_outside_clients_play_is_shown_and_counts_for_no_policy(
     for seen in (page(alice_client, "environment", "lab", "maze"), fragment):
         assert "External clients" in seen and f">external: {seeded.alice.username}<" in seen
         assert f'href="/episodes/{rewarded.pk}/"' in seen and f'href="/episodes/{live.pk}/"' in seen
-        assert "/openenv/lab/maze" in seen  # what is fetched again is the whole
-    for client in (alice_client, bob_client):  # who judges runs blind sees all of what is no run's
+        assert "/openenv/lab/maze" in seen  # the refreshed part is complete
+    for client in (alice_client, bob_client):  # a blind rater sees what is no run's
         told = page(client, "episode", rewarded.pk)
         assert "The episode is not used in training" in told and "left" in told and "1" in told
     assert rewarded.pk not in describe_environments([maze], seeded.alice)[0].earned

@@ -1,5 +1,5 @@
-"""Evaluations in the pages: a table of versions, asking more of them, schedules, and what one
-evaluation found.
+"""Evaluations in the pages: a table of versions, starting more evaluations, schedules, and the
+results of one evaluation.
 """
 
 import re
@@ -24,7 +24,7 @@ ASKED = {"taskset": "sort", "samples": "2"}
 
 @pytest.fixture
 def published(run, alice, bob, carol):
-    """Versions 0 to 2."""
+    """Create versions 0 to 2."""
     publish(run, 1, 2)
     return run
 
@@ -41,7 +41,7 @@ def versions_in(text: str) -> list[int]:
     return [int(number) for number in re.findall(r'<td class="r num strong">v(\d+)', text)]
 
 
-def test_versions_stand_beside_each_other_with_their_metrics(client, published, alice, finish):
+def test_versions_are_shown_side_by_side_with_their_metrics(client, published, alice, finish):
     client.force_login(alice)
     assert "No evaluations yet" in shown(client, published)
     for number, right in ((0, 1), (1, 3)):
@@ -60,10 +60,10 @@ def test_versions_stand_beside_each_other_with_their_metrics(client, published, 
         1,
         0,
         2,
-    ]  # the best first, what is not known last
+    ]  # the best first, unknown values last
 
 
-def test_tasksets_that_the_runs_scorers_can_judge_are_offered_first(client, published, alice):
+def test_tasksets_for_the_runs_scorers_are_offered_first(client, published, alice):
     client.force_login(alice)
     generate(published.project, "sort-test", "sort", 4, 9)
     generate(published.project, "arithmetic", "arithmetic", 4, 0)
@@ -73,7 +73,9 @@ def test_tasksets_that_the_runs_scorers_can_judge_are_offered_first(client, publ
     assert offered[:3] == ["sort-test", "sort", "arithmetic"]
 
 
-def test_versions_are_paged_by_their_number_and_the_first_stays(client, published, alice, finish):
+def test_versions_are_paged_by_number_and_version_0_is_always_shown(
+    client, published, alice, finish
+):
     client.force_login(alice)
     publish(published, *range(3, 92))
     for version in published.weight_versions.all():
@@ -89,7 +91,7 @@ def test_versions_are_paged_by_their_number_and_the_first_stays(client, publishe
     assert 'rel="next"' not in text.split("<tbody>")[1].split("</section>")[0]
 
 
-def test_any_of_what_was_asked_can_be_chosen(client, published, alice):
+def test_any_evaluated_sets_can_be_shown(client, published, alice):
     client.force_login(alice)
     base = published.weight_versions.get(version=0)
     made = [
@@ -107,7 +109,7 @@ def test_any_of_what_was_asked_can_be_chosen(client, published, alice):
     assert [one for one in made if f"by={one.evaluation_set}" in text] == [made[0], made[3]]
 
 
-def test_a_version_leads_to_its_comparison_with_the_first(client, published, alice, finish):
+def test_version_links_to_its_comparison_with_the_first(client, published, alice, finish):
     client.force_login(alice)
     for number in (1, 2):
         complete(
@@ -122,7 +124,9 @@ def test_a_version_leads_to_its_comparison_with_the_first(client, published, ali
     )
 
 
-def test_another_metric_stands_in_the_address(client, published, alice, finish):
+def test_metric_is_chosen_by_the_url_and_invalid_values_are_no_error(
+    client, published, alice, finish
+):
     client.force_login(alice)
     complete(
         start_evaluation(
@@ -136,7 +140,7 @@ def test_another_metric_stands_in_the_address(client, published, alice, finish):
         assert client.get(address(published) + nonsense).status_code == 200
 
 
-def test_chosen_versions_are_asked_and_bench_asks_all(client, published, alice):
+def test_chosen_versions_are_evaluated_and_bench_evaluates_all(client, published, alice):
     client.force_login(alice)
     assert client.post(address(published), {**ASKED, "version": ["0", "2"]}).status_code == 302
     made = Run.objects.filter(is_evaluation=True)
@@ -161,14 +165,14 @@ def test_chosen_versions_are_asked_and_bench_asks_all(client, published, alice):
         ({"tasks": "1e99"}, "tasks"),
     ],
 )
-def test_what_cannot_be_asked_is_said_by_its_field(client, published, alice, wrong, words):
+def test_invalid_evaluation_is_refused_by_field(client, published, alice, wrong, words):
     client.force_login(alice)
     response = client.post(address(published), {**ASKED, "version": ["0"], **wrong})
     assert response.status_code == 422 and words in response.content.decode()
     assert not Run.objects.filter(is_evaluation=True).exists()
 
 
-def test_all_chosen_versions_are_asked_or_none_is(client, published, alice):
+def test_no_version_is_evaluated_if_one_of_the_chosen_cannot_be(client, published, alice):
     client.force_login(alice)
     published.weight_versions.filter(version=2).update(state="retired")
     for chosen in (["0", "2"], ["0", "9"]):
@@ -180,7 +184,7 @@ def test_all_chosen_versions_are_asked_or_none_is(client, published, alice):
         assert not Run.objects.filter(is_evaluation=True).exists()
 
 
-def test_every_version_that_is_kept_is_offered_and_benched(client, published, alice):
+def test_every_kept_version_is_offered_and_evaluated_by_bench(client, published, alice):
     client.force_login(alice)
     publish(published, *range(3, 61))
     text = shown(client, published)
@@ -192,9 +196,7 @@ def test_every_version_that_is_kept_is_offered_and_benched(client, published, al
     assert Run.objects.filter(is_evaluation=True).count() == 61
 
 
-def test_of_very_many_kept_versions_the_oldest_are_asked_by_their_numbers(
-    client, published, alice, monkeypatch
-):
+def test_oldest_of_many_kept_versions_are_entered_by_number(client, published, alice, monkeypatch):
     client.force_login(alice)
     publish(published, *range(3, 61))
     monkeypatch.setattr("apps.dashboard.views.evaluations.OLDER_KEPT", 10)
@@ -229,14 +231,14 @@ def test_schedules_are_added_and_removed(client, published, alice):
     assert client.post(there, {**ASKED, "every": "0"}).status_code == 422
     assert (
         client.post(there, {**ASKED, "every": "5", "unit": "steps"}).status_code == 422
-    )  # it is there
+    )  # it already exists
     assert client.post(there, {"remove": "7"}).status_code == 422
     client.post(there, {"remove": published.settings.evaluations[0].key})
     published.refresh_from_db()
     assert published.settings.evaluations == ()
 
 
-def test_a_schedule_that_is_removed_twice_takes_no_other_with_it(client, published, alice):
+def test_removing_a_schedule_twice_removes_no_other(client, published, alice):
     client.force_login(alice)
     there = address(published, "run-evaluation-schedules")
     for samples in ("1", "2"):
@@ -248,16 +250,16 @@ def test_a_schedule_that_is_removed_twice_takes_no_other_with_it(client, publish
     assert [one.samples for one in published.settings.evaluations] == [2]
 
 
-def test_two_who_add_schedules_at_once_lose_none(published):
+def test_two_concurrently_added_schedules_are_both_kept(published):
     seen = Run.objects.get(pk=published.pk)
     other = Run.objects.get(pk=published.pk)
     add_schedule(seen, Scheduled(taskset="sort", samples=1))
-    add_schedule(other, Scheduled(taskset="sort", samples=2))  # which had read the run before
+    add_schedule(other, Scheduled(taskset="sort", samples=2))  # it had read the run earlier
     published.refresh_from_db()
     assert [one.samples for one in published.settings.evaluations] == [1, 2]
 
 
-def test_a_schedule_is_listed_with_how_it_samples_and_judges(client, published, alice):
+def test_schedule_is_listed_with_its_sampling_and_scoring_settings(client, published, alice):
     client.force_login(alice)
     told = {"temperature": "0.2", "scorer": "sort", "right_from": "0.5", "every": "5", "tasks": "3"}
     client.post(address(published, "run-evaluation-schedules"), {**ASKED, **told})
@@ -267,7 +269,7 @@ def test_a_schedule_is_listed_with_how_it_samples_and_judges(client, published, 
     )
 
 
-def test_a_refused_schedule_keeps_what_was_typed_and_says_what_is_wrong_in_its_own_form(
+def test_refused_schedule_keeps_its_input_and_shows_errors_in_its_own_form(
     client, published, alice
 ):
     client.force_login(alice)
@@ -287,7 +289,7 @@ def test_a_refused_schedule_keeps_what_was_typed_and_says_what_is_wrong_in_its_o
     )
 
 
-def test_greedy_answers_are_asked_for_as_in_a_chat(client, published, alice):
+def test_temperature_field_explains_greedy_sampling(client, published, alice):
     client.force_login(alice)
     text = shown(client, published)
     assert (
@@ -296,9 +298,7 @@ def test_greedy_answers_are_asked_for_as_in_a_chat(client, published, alice):
     )
 
 
-def test_a_k_of_which_no_metric_is_kept_is_said_to_be_none_of_those(
-    client, published, alice, finish
-):
+def test_k_without_results_is_reported_with_the_available_ones(client, published, alice, finish):
     client.force_login(alice)
     complete(
         start_evaluation(
@@ -311,7 +311,7 @@ def test_a_k_of_which_no_metric_is_kept_is_said_to_be_none_of_those(
     assert "No results for k" not in shown(client, published, "?k=2")
 
 
-def test_who_judges_a_run_blind_learns_nothing_of_its_versions(client, published, bob, finish):
+def test_blind_rater_sees_no_evaluation_results(client, published, bob, finish):
     made, _ = start_evaluation(
         published.weight_versions.get(version=1), Questions(taskset="sort", samples=2)
     )
@@ -323,9 +323,7 @@ def test_who_judges_a_run_blind_learns_nothing_of_its_versions(client, published
             assert "75.0" not in text and "whisker" not in text
 
 
-def test_an_evaluation_shows_its_metrics_what_is_missing_and_its_hardest_tasks(
-    client, published, alice, finish
-):
+def test_evaluation_shows_its_metrics_and_links_its_hardest_task(client, published, alice, finish):
     client.force_login(alice)
     made, _ = start_evaluation(
         published.weight_versions.get(version=1), Questions(taskset="sort", samples=2)
@@ -340,7 +338,7 @@ def test_an_evaluation_shows_its_metrics_what_is_missing_and_its_hardest_tasks(
     ) and "Evaluation: not trained on" in _rollout(client, made)
 
 
-def test_a_scale_that_comes_after_an_evaluation_tells_it_by_difficulty(
+def test_results_are_shown_by_difficulty_if_the_scale_is_found_later(
     client, published, alice, finish, monkeypatch
 ):
     monkeypatch.setattr("apps.evaluation.results.BANDS", 2)
@@ -371,7 +369,7 @@ def _rollout(client, made: Run) -> str:
     ).content.decode()
 
 
-def test_more_versions_cost_no_more_queries(client, published, alice, finish):
+def test_number_of_queries_does_not_grow_with_versions(client, published, alice, finish):
     client.force_login(alice)
 
     def queries() -> int:

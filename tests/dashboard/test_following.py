@@ -1,5 +1,5 @@
-"""The page of one rollout followed large, and the address of the acts: who may, what is refused and
-in which words.
+"""The page of one rollout in full view, and the address of interventions: access rights, refusals
+and their messages.
 """
 
 import json
@@ -19,14 +19,14 @@ TEXT = "I am sorry.\n\nAnd when?\n\nBy <b>Friday</b>."
 
 @pytest.fixture
 def sampled(run) -> Rollout:
-    """A rollout that is being written."""
+    """Create a rollout that is being sampled."""
     [group] = Group.open(run, "explorer", 60, 1, 0)
     return group.rollouts.order_by("sample_index").first()
 
 
 @pytest.fixture
 def ask(client, alice, sampled):
-    """Post an act as this person; returns (status, answer)."""
+    """Post an intervention as this user; return (status, response)."""
 
     def post(kind="stop", user=alice, body=None, **fields):
         client.force_login(user)
@@ -38,7 +38,7 @@ def ask(client, alice, sampled):
     return post
 
 
-def test_an_act_is_asked_once_however_often_it_is_sent(ask, client, sampled):
+def test_repeated_intervention_is_stored_once(ask, client, sampled):
     same = str(uuid.uuid4())
     assert ask("edit", text="I am", turn=0, client_uuid=same) == (
         202,
@@ -73,7 +73,7 @@ def test_an_act_is_asked_once_however_often_it_is_sent(ask, client, sampled):
         ("edit", {"client_uuid": "7"}, "client_uuid"),
     ],
 )
-def test_what_is_no_act_is_refused_in_words(ask, kind, fields, words):
+def test_invalid_intervention_is_refused_with_a_message(ask, kind, fields, words):
     status, answer = ask(kind, **fields)
     assert status == 422 and words in answer["detail"] and not Intervention.objects.exists()
 
@@ -81,27 +81,27 @@ def test_what_is_no_act_is_refused_in_words(ask, kind, fields, words):
 @pytest.mark.parametrize(
     "body", ["", "[]", "null", "{", "[" * 5000, '{"text": "x"}', '{"client_uuid": 7}']
 )
-def test_a_body_that_is_no_act_is_refused(ask, body):
+def test_invalid_body_is_refused(ask, body):
     assert ask("edit", body=body)[0] == 422
 
 
-def test_who_may_not_steer_finds_no_such_address(ask, bob, carol):
+def test_users_without_the_right_to_steer_get_404(ask, bob, carol):
     assert [ask("stop", user=person)[0] for person in (bob, carol)] == [404, 404]
     assert not Intervention.objects.exists()
 
 
-def test_a_rater_steers_where_the_run_says_so(ask, bob, run):
+def test_rater_can_intervene_if_the_run_allows_it(ask, bob, run):
     run.config["people"]["steer"] = True
     run.save()
     assert ask("stop", user=bob)[0] == 202
 
 
-def test_who_is_signed_out_is_told_so_and_not_sent_away(client, sampled):
+def test_signed_out_user_gets_401_instead_of_a_redirect(client, sampled):
     answer = client.post(f"/live/{sampled.pk}/edit/", "{}", content_type="application/json")
     assert answer.status_code == 401 and "still here" in answer.json()["detail"]
 
 
-def test_one_uuid_for_two_acts_and_an_answer_that_has_ended_are_conflicts(ask, sampled):
+def test_reused_uuid_and_ended_rollout_are_conflicts(ask, sampled):
     same = str(uuid.uuid4())
     ask("stop", client_uuid=same)
     assert ask("hold", client_uuid=same)[1]["code"] == "used_uuid"
@@ -111,7 +111,7 @@ def test_one_uuid_for_two_acts_and_an_answer_that_has_ended_are_conflicts(ask, s
 
 @pytest.fixture
 def typed(sampled, alice) -> Rollout:
-    """A finished dialogue; alice typed the last turn's end."""
+    """Create a finished dialogue in which alice typed the end of the last turn."""
     act = Intervention.objects.create(
         rollout=sampled, by=alice, kind="edit", text="x", client_uuid=uuid.uuid4(), state="done"
     )
@@ -133,16 +133,14 @@ def typed(sampled, alice) -> Rollout:
 
 
 @pytest.mark.parametrize("address", ["/live/{}/", "/rollouts/{}/"])
-def test_what_a_person_typed_is_marked_in_the_transcript(client, alice, typed, address):
+def test_text_typed_by_a_user_is_marked_in_the_transcript(client, alice, typed, address):
     client.force_login(alice)
     page = client.get(address.format(typed.pk)).content.decode()
     assert '<span class="typed" title="Written by alice">&lt;b&gt;Friday&lt;/b&gt;.</span>' in page
     assert page.count("And when?") >= 1 and "<b>Friday" not in page
 
 
-def test_typed_tokens_are_marked_one_by_one_and_have_no_probability_of_their_own(
-    client, alice, typed
-):
+def test_typed_tokens_are_marked_and_have_no_probability_shade(client, alice, typed):
     client.force_login(alice)
     tokens = client.get(f"/rollouts/{typed.pk}/").context["shading"].tokens
     start = TEXT.index("By") + 3
@@ -152,7 +150,7 @@ def test_typed_tokens_are_marked_one_by_one_and_have_no_probability_of_their_own
     assert {token.shade for token in tokens[start:]} == {""}
 
 
-def test_following_costs_the_same_for_any_number_of_turns(
+def test_page_of_a_dialogue_needs_at_most_18_queries(
     client, alice, typed, django_assert_max_num_queries
 ):
     client.force_login(alice)
@@ -160,7 +158,7 @@ def test_following_costs_the_same_for_any_number_of_turns(
         assert client.get(f"/live/{typed.pk}/").status_code == 200
 
 
-def test_of_a_dialogue_it_says_who_learns_what_is_typed(client, alice, sampled):
+def test_page_of_a_dialogue_explains_what_happens_with_typed_text(client, alice, sampled):
     client.force_login(alice)
     words = "is saved as a demonstration. Offline runs"
     assert words not in client.get(f"/live/{sampled.pk}/").content.decode()

@@ -28,19 +28,19 @@ def post(**fields: str):
     return RequestFactory().post("/", fields)
 
 
-def test_a_known_action_is_returned():
+def test_known_action_is_returned():
     assert posted_action(post(act="start"), ("create", "start")) == "start"
 
 
 @pytest.mark.parametrize("value", ["undefined", "", "START", "start ", None])
-def test_any_other_action_is_refused_by_name(value):
+def test_unknown_action_is_refused_with_the_expected_ones(value):
     fields = {} if value is None else {"act": value}
     message = r"The field “act” .* Expected: “create” or “start”"
     with pytest.raises(BadRequest, match=message):
         posted_action(post(**fields), ("create", "start"))
 
 
-def test_an_optional_button_is_pressed_only_by_its_own_value():
+def test_optional_button_accepts_only_its_own_value():
     assert posted_flag(post(), "resume") is False and posted_flag(post(resume="1"), "resume")
     for value in ("undefined", "0", ""):
         with pytest.raises(BadRequest, match="“resume”"):

@@ -1,4 +1,4 @@
-"""Where owners make and retire items whose answer is known; raters must not find out which they
+"""The page on which owners create and retire gold items; raters must not find out which these
 are.
 """
 
@@ -31,7 +31,7 @@ KEPT = {
 
 @pytest.fixture
 def asked(new_run, finish):
-    """A run of the given form with one group of two before people."""
+    """Create a run with this form and one group of two that waits for raters."""
 
     def make(form: str = "stars") -> Run:
         rubric = [{"name": "polite"}] if form == "rubric" else []
@@ -52,7 +52,7 @@ def rollouts_for(run: Run) -> list[int]:
 
 
 def named(said: object, letters: dict[str, int], text: bool) -> object:
-    """The answer with ids in place of the letters A and B."""
+    """Return the answer with ids instead of the letters A and B."""
     if isinstance(said, dict):
         return {named_key(key, letters): named(value, letters, text) for key, value in said.items()}
     return (str(letters[said]) if text else letters[said]) if said in ("A", "B") else said
@@ -64,7 +64,7 @@ def named_key(key: str, letters: dict[str, int]) -> str:
 
 
 @pytest.mark.parametrize("form", ANSWERS)
-def test_the_right_answer_is_given_as_a_rater_would_give_it(client, asked, alice, form):
+def test_gold_answer_is_entered_in_the_raters_form(client, asked, alice, form):
     run = asked(form)
     shown = rollouts_for(run)
     letters = dict(zip("AB", shown, strict=False))
@@ -83,12 +83,10 @@ def test_the_right_answer_is_given_as_a_rater_would_give_it(client, asked, alice
         and item.explanation == "It is **so**."
     )
     html = client.get(page(run)).content.decode()
-    assert "<b>so" not in html and "<strong>so" not in html, (
-        "what owners write is shown as they wrote it"
-    )
+    assert "<b>so" not in html and "<strong>so" not in html, "text of owners is shown as plain text"
 
 
-def test_a_missing_answer_is_told_and_nothing_is_made(client, asked, alice):
+def test_missing_answer_is_refused_and_creates_no_item(client, asked, alice):
     run = asked()
     client.force_login(alice)
     answer = client.post(
@@ -102,13 +100,13 @@ def test_a_missing_answer_is_told_and_nothing_is_made(client, asked, alice):
 
 
 @pytest.mark.parametrize("numbers", ["", "?rollout=999999", "?rollout=x", "?rollout=1e5"])
-def test_what_is_no_reply_of_the_run_makes_no_page(client, asked, alice, numbers):
+def test_invalid_replies_show_no_form(client, asked, alice, numbers):
     run = asked()
     client.force_login(alice)
     assert client.get(page(run, "run-gold-new") + numbers).status_code in (302, 404)
 
 
-def test_an_owner_retires_an_item(client, asked, alice):
+def test_owner_retires_an_item(client, asked, alice):
     run = asked()
     item = known_items.create_known_item(
         run, known_items.candidates(run, rollouts_for(run)), "attention", {"stars": 1}, "", alice
@@ -120,7 +118,7 @@ def test_an_owner_retires_an_item(client, asked, alice):
     assert item.state == "closed" and "retired" in client.get(page(run)).content.decode()
 
 
-def test_an_item_of_another_run_or_an_ordinary_one_is_not_retired_here(client, asked, alice):
+def test_ordinary_item_cannot_be_retired_as_gold(client, asked, alice):
     run = asked()
     ordinary = Item.objects.filter(run=run, purpose="reward").first()
     client.force_login(alice)
@@ -130,13 +128,13 @@ def test_an_item_of_another_run_or_an_ordinary_one_is_not_retired_here(client, a
 
 
 @pytest.mark.parametrize("name", ["run-gold", "run-gold-new"])
-def test_a_rater_learns_nothing_of_gold(client, asked, bob, name):
+def test_rater_cannot_open_the_gold_pages(client, asked, bob, name):
     run = asked()
     client.force_login(bob)
     assert client.get(page(run, name), {"rollout": rollouts_for(run)[0]}).status_code == 403
 
 
-def test_a_run_whose_form_is_words_says_that_it_has_no_gold(client, asked, alice):
+def test_run_with_a_text_form_has_no_gold_items(client, asked, alice):
     run = asked("critique")
     client.force_login(alice)
     assert "no correct answer" in client.get(page(run)).content.decode()

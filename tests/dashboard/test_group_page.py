@@ -1,5 +1,5 @@
-"""A group's page: its rollouts side by side, in words why nothing is learned of it, and the way to
-its neighbours.
+"""A group's page: its rollouts side by side, why it is not used for training, and links to its
+neighbours.
 """
 
 import pytest
@@ -21,7 +21,7 @@ def page(client, seeded):
     return ask
 
 
-def test_its_rollouts_stand_side_by_side_with_mean_and_spread(page, seeded):
+def test_rollouts_are_shown_side_by_side_with_mean_and_spread(page, seeded):
     group = seeded.rollout.group
     rollouts = list(group.rollouts.order_by("sample_index"))
     for rollout, value in zip(rollouts, (0.0, 0.5, 0.5, 1.0), strict=True):
@@ -37,12 +37,12 @@ def test_its_rollouts_stand_side_by_side_with_mean_and_spread(page, seeded):
     assert found["dead"] == "" and "trained in step" in answer.content.decode()
 
 
-def test_a_group_of_equal_rewards_says_that_it_teaches_nothing(page, seeded):
+def test_group_of_equal_rewards_is_reported_as_without_advantages(page, seeded):
     Experience.objects.filter(group=seeded.rollout.group).update(reward=0.5, advantage=0)
     assert "all advantages are 0" in page(seeded.rollout.group).content.decode()
 
 
-def test_a_dropped_group_says_why(page, seeded):
+def test_dropped_group_shows_its_reason(page, seeded):
     Group.objects.filter(pk=seeded.waiting.group_id).update(
         state="dropped", reason="the standard deviation of the rewards is not above 0"
     )
@@ -52,7 +52,7 @@ def test_a_dropped_group_says_why(page, seeded):
     )
 
 
-def test_a_large_group_is_shown_a_stretch_at_a_time_and_reckoned_whole(page, seeded, client):
+def test_large_group_is_paged_but_summarized_completely(page, seeded, client):
     group = seeded.rollout.group
     Experience.objects.filter(group=group).update(reward=0.5)
     own = group.rollouts.count()
@@ -101,14 +101,14 @@ def test_a_large_group_is_shown_a_stretch_at_a_time_and_reckoned_whole(page, see
     assert f"of {own + more} replies to one task" in beside and "View all" in beside
 
 
-def test_it_leads_to_the_groups_drawn_before_and_after(page, seeded):
+def test_page_links_to_the_previous_and_next_group(page, seeded):
     first, second, third = seeded.run.groups.order_by("draw_index")[:3]
     answer = page(second)
     assert (answer.context["older"], answer.context["newer"]) == (first, third)
     assert 'rel="prev"' in answer.content.decode() and page(first).context["older"] is None
 
 
-def test_who_judges_blind_reads_the_replies_alone(page, seeded):
+def test_blind_rater_sees_only_the_replies(page, seeded):
     Reward.objects.filter(rollout__group=seeded.rollout.group, by=None).update(
         value=0.8317, reason="telltale"
     )
@@ -123,7 +123,7 @@ def test_who_judges_blind_reads_the_replies_alone(page, seeded):
     )
 
 
-def test_a_larger_group_costs_no_more_queries(page, seeded):
+def test_number_of_queries_does_not_grow_with_the_group(page, seeded):
     group = seeded.rollout.group
 
     def queries() -> int:
@@ -142,4 +142,4 @@ def test_a_larger_group_costs_no_more_queries(page, seeded):
         )
         for one in more[:20]
     )
-    assert queries() <= few + 1  # what operators cut, where one of them was not learned from
+    assert queries() <= few + 1  # rows of removed rollouts, for those that were not trained

@@ -1,4 +1,4 @@
-"""The help: pages of docs/, search, places of the site's pages, and terms beside words."""
+"""The help: pages of docs/, search, links from the site's pages, and explanations of terms."""
 
 import re
 from html import unescape
@@ -26,7 +26,7 @@ def anchors_of(address: str) -> set[str]:
     return {unescape(found) for found in ID.findall(render_help_page(name).html)}
 
 
-def test_the_contents_have_four_groups_and_every_page_is_listed_once():
+def test_contents_have_four_groups_and_list_every_page_once():
     groups = library.read_help_groups()
     assert [group.title for group in groups] == [
         "Tutorial",
@@ -40,17 +40,17 @@ def test_the_contents_have_four_groups_and_every_page_is_listed_once():
     assert set(listed) == set(library.read_help_pages()) - decisions - {""}
 
 
-def test_headings_have_the_anchors_that_github_gives_them():
+def test_headings_have_the_same_anchors_as_on_github():
     wrong = {}
     for page in library.read_help_pages().values():
         anchors = read_anchors(library.DOCS / page.file)
         missing = anchors - set(ID.findall(render_help_page(page.name).html))
-        if len(missing) > 1:  # the page's own title stands in its header
+        if len(missing) > 1:  # the page's own title is in its header
             wrong[page.name] = missing
     assert wrong == {}
 
 
-def test_links_between_pages_lead_to_pages_anchors_and_files_that_are_there():
+def test_links_between_pages_lead_to_existing_pages_anchors_and_files():
     broken = []
     for name in library.read_help_pages():
         for address, anchor in LINK.findall(render_help_page(name).html):
@@ -65,7 +65,7 @@ def test_links_between_pages_lead_to_pages_anchors_and_files_that_are_there():
     assert broken == []
 
 
-def test_a_link_out_of_the_documentation_is_plain_text():
+def test_link_out_of_the_documentation_becomes_plain_text():
     assert "../" not in render_help_page("plugins").html
     assert "public" in render_help_page("plugins").html
 
@@ -79,7 +79,7 @@ def test_scripts_in_a_page_are_removed(tmp_path, monkeypatch):
     assert "script" not in html
 
 
-def test_every_place_is_a_page_of_the_site_and_an_anchor_of_the_help():
+def test_every_help_place_is_a_site_page_and_an_existing_anchor():
     names = set(get_resolver().reverse_dict)
     assert [name for name in PLACES if name not in names] == []
     wrong = []
@@ -90,7 +90,7 @@ def test_every_place_is_a_page_of_the_site_and_an_anchor_of_the_help():
     assert wrong == []
 
 
-def test_functions_named_with_their_file_are_there():
+def test_functions_mentioned_with_their_file_exist():
     named = re.findall(
         r"`([\w/]+\.py)`:\s+`(\w+)`", library.read_help_pages()["explanation/where"].text()
     )
@@ -107,13 +107,13 @@ def test_search_finds_headings_before_text_and_marks_the_line():
     assert search_help("<b>") == [] or "<b>" not in search_help("<b>")[0].line
 
 
-def test_the_terms_are_those_of_the_glossary():
+def test_terms_equal_those_of_the_glossary():
     assert terms()["step"].startswith("One optimizer step")
     rows = (library.DOCS / "glossary.md").read_text().count("\n| ")
     assert len(terms()) == rows - (library.DOCS / "glossary.md").read_text().count("| term |")
 
 
-def test_terms_named_in_templates_are_in_the_glossary():
+def test_terms_used_in_templates_are_in_the_glossary():
     named = {
         (path.name, name)
         for path in (ROOT / "templates").rglob("*.html")
@@ -123,7 +123,7 @@ def test_terms_named_in_templates_are_in_the_glossary():
     assert {pair for pair in named if pair[1] not in terms()} == set()
 
 
-def test_a_term_is_explained_once_on_a_page(rf):
+def test_term_is_explained_once_on_a_page(rf):
     template = Template('{% load help_marks %}{% term "staleness" %}{% term "staleness" %}')
     html = template.render(Context({"request": rf.get("/")}))
     assert html.count("tooltip") == 1
@@ -145,13 +145,13 @@ def test_every_page_opens(client, seeded):
 @pytest.mark.parametrize(
     "path", ["nothing/", "files/README.md", "files/../pyproject.toml", "files/%2e%2e/x.png"]
 )
-def test_what_is_no_page_is_not_found(client, seeded, path):
+def test_unknown_page_is_404(client, seeded, path):
     client.force_login(seeded.bob)
     assert client.get(f"/help/{path}").status_code == 404
 
 
 @pytest.mark.django_db
-def test_a_query_that_is_too_long_is_named_and_kept(client, seeded):
+def test_query_that_is_too_long_is_refused_and_kept(client, seeded):
     client.force_login(seeded.bob)
     answer = client.get("/help/search/", {"q": "x" * 101})
     assert answer.status_code == 422 and b"x" * 101 in answer.content
@@ -163,7 +163,7 @@ def test_a_query_that_is_too_long_is_named_and_kept(client, seeded):
     ("name", "place"),
     [("runs", "/help/run-pages/#list-of-runs"), ("help", "/help/"), ("rate", "/help/people/#")],
 )
-def test_a_page_links_to_its_place_in_the_help(client, seeded, name, place):
+def test_page_links_to_its_place_in_the_help(client, seeded, name, place):
     client.force_login(seeded.bob)
     html = client.get(reverse(name)).content.decode()
     assert f'class="help-link" href="{place}' in html

@@ -1,4 +1,4 @@
-"""The first page: what waits for whom, the runs at work, the first steps, and where raters land."""
+"""The first page: waiting work, active runs, first steps, and where raters land."""
 
 from html.parser import HTMLParser
 from urllib.parse import urljoin
@@ -47,7 +47,7 @@ def alert(run: Run, rule: str = "starvation") -> Alert:
 
 
 def disagree(run: Run) -> Item:
-    """Let two more people rate an item of the run, one with five stars and one with one."""
+    """Let two more raters rate an item of the run, one with five stars and one with one."""
     rollout = run.rollouts.filter(state="finished").order_by("pk").last()
     item = Item.objects.create(
         run=run, group=rollout.group, form="stars", members=[rollout.pk], overlap=2
@@ -67,16 +67,16 @@ def disagree(run: Run) -> Item:
     return item
 
 
-def test_items_to_rate_stand_by_run_and_are_as_many_as_the_badge_says(client, seeded):
+def test_items_to_rate_are_listed_by_run_and_match_the_badge(client, seeded):
     (one,) = home(client, seeded.alice).to_rate
-    assert claim(seeded.alice)  # what a window holds waits, too
+    assert claim(seeded.alice)  # items held by a window count as waiting
     assert home(client, seeded.alice).to_rate == [one]
     page = client.get(HOME).content.decode()
     assert (one.run.slug, one.words) == ("tone-7", client.get(HOME).context["waiting_ratings"])
     assert f'href="{reverse("rate")}?run={seeded.run.pk}"' in page
 
 
-def test_a_disagreement_waits_until_somebody_decides_it(client, seeded):
+def test_disagreement_is_listed_until_it_is_adjudicated(client, seeded):
     before = {one.run: one.count for one in home(client, seeded.alice).disputes}
     item = disagree(seeded.run)
     (one,) = home(client, seeded.alice).disputes
@@ -90,13 +90,13 @@ def test_a_disagreement_waits_until_somebody_decides_it(client, seeded):
     assert sum(one.count for one in home(client, seeded.alice).disputes) == one.count - 1
 
 
-def test_who_may_not_decide_sees_no_disagreements(client, seeded):
+def test_user_who_cannot_adjudicate_sees_no_disagreements(client, seeded):
     disagree(seeded.run)
     viewer = member(seeded.run.project, "vera", Membership.Role.VIEWER)
     assert home(client, viewer).disputes == []
 
 
-def test_an_alert_waits_until_it_is_acknowledged(client, seeded):
+def test_alert_is_listed_until_it_is_acknowledged(client, seeded):
     open_one = alert(seeded.run)
     shown = home(client, seeded.alice)
     assert shown.alerts == [open_one] and not shown.has_more_alerts
@@ -104,7 +104,7 @@ def test_an_alert_waits_until_it_is_acknowledged(client, seeded):
     assert home(client, seeded.alice).alerts == []
 
 
-def test_runs_stand_by_their_newest_activity_and_with_a_sentence(client, seeded):
+def test_runs_are_sorted_by_newest_activity_and_have_a_summary(client, seeded):
     grow_runs(seeded.run, 10)
     Run.objects.filter(slug="run-3").update(trained_at=Now(), waiting_on="people")
     Run.objects.filter(slug="run-4").update(state="stopped")
@@ -115,7 +115,7 @@ def test_runs_stand_by_their_newest_activity_and_with_a_sentence(client, seeded)
     assert rows[0].sentence in client.get(HOME).content.decode()
 
 
-def test_a_pause_gives_its_reason_to_those_who_do_not_rate_blind(client, seeded):
+def test_pause_reason_is_shown_only_to_users_who_do_not_rate_blind(client, seeded):
     seeded.run.pause(by=seeded.alice, reason="the reward is odd")
     (row,) = home(client, seeded.alice).rows
     assert row.sentence == "Paused · step 3 of 200 · the reward is odd" and row.spark
@@ -125,7 +125,7 @@ def test_a_pause_gives_its_reason_to_those_who_do_not_rate_blind(client, seeded)
     assert row.sentence == "Paused · step 3 of 200" and not row.spark and row.reward is None
 
 
-def test_what_waits_is_fetched_again_while_the_page_is_open(client, seeded):
+def test_list_of_waiting_work_refreshes_while_the_page_is_open(client, seeded):
     client.force_login(seeded.alice)
     assert f'hx-get="{reverse("home-now")}"' in client.get(HOME).text
     open_one = alert(seeded.run)
@@ -145,7 +145,7 @@ def test_nothing_of_another_project_is_shown(client, seeded):
             assert "tone-7" not in client.get(address).text
 
 
-def test_it_asks_the_same_number_of_queries_with_1_and_30_runs(client, seeded):
+def test_number_of_queries_is_the_same_with_1_and_30_runs(client, seeded):
     client.force_login(seeded.alice)
     disagree(seeded.run)
     alert(seeded.run)
@@ -162,13 +162,13 @@ def test_it_asks_the_same_number_of_queries_with_1_and_30_runs(client, seeded):
     assert len(many) == len(few) <= 36
 
 
-def test_who_belongs_to_no_project_reads_whom_to_ask(client, seeded):
+def test_user_without_a_project_reads_whom_to_ask(client, seeded):
     client.force_login(seeded.carol)
     page = client.get(HOME).content.decode()
     assert "You belong to no project yet" in page and "First steps" not in page
 
 
-def test_without_a_run_the_page_says_what_to_do_next(client, project):
+def test_page_without_a_run_shows_the_first_steps(client, project):
     owner = member(project, "olga", Membership.Role.OWNER)
     assert titles(client, owner) == FIRST_STEPS
     page = client.get(HOME).content.decode()
@@ -176,7 +176,7 @@ def test_without_a_run_the_page_says_what_to_do_next(client, project):
     assert reverse("project", args=["lab"]) in page and "No run is active" in page
 
 
-def test_a_first_step_goes_away_once_it_is_done(client, project, run):
+def test_first_step_disappears_once_it_is_done(client, project, run):
     owner = member(project, "olga", Membership.Role.OWNER)
     assert titles(client, owner) == ["Invite raters"]
     member(project, "robot", Membership.Role.RATER, is_simulated=True)
@@ -185,7 +185,7 @@ def test_a_first_step_goes_away_once_it_is_done(client, project, run):
     assert titles(client, owner) == []
 
 
-def test_what_the_demo_made_leaves_the_first_steps_open(client, project, run):
+def test_demo_data_does_not_complete_the_first_steps(client, project, run):
     owner = member(project, "olga", Membership.Role.OWNER)
     Project.objects.update(slug="demo")
     Policy.objects.update(source=f"{BUILT} 'tone'")
@@ -195,7 +195,7 @@ def test_what_the_demo_made_leaves_the_first_steps_open(client, project, run):
     assert titles(client, owner) == ["Invite raters"]
 
 
-def test_the_tour_is_offered_where_there_is_a_demo_until_it_is_over(client, seeded):
+def test_tour_is_offered_in_a_demo_until_it_is_finished(client, seeded):
     Project.objects.filter(pk=seeded.run.project_id).update(slug="demo")
     viewer = member(seeded.run.project, "vera", Membership.Role.VIEWER)
     assert titles(client, viewer) == []
@@ -209,25 +209,25 @@ def test_the_tour_is_offered_where_there_is_a_demo_until_it_is_over(client, seed
     ("role", "offered"),
     [("researcher", ["Bring a model", "Bring prompts"]), ("viewer", []), ("owner", FIRST_STEPS)],
 )
-def test_only_who_may_do_a_first_step_is_offered_it(client, project, role, offered):
+def test_first_step_is_offered_only_to_users_who_can_do_it(client, project, role, offered):
     found = titles(client, member(project, "olga", role))
     assert found == offered
     assert ("Invite raters" in found) == (role == "owner")
 
 
-def test_every_first_step_leads_to_a_page(client, project):
+def test_every_first_step_links_to_a_page(client, project):
     client.force_login(member(project, "olga", Membership.Role.OWNER))
     found = client.get(HOME).context["home"]
     assert [client.get(card.url).status_code for card in found.cards] == [200] * 3
 
 
-def test_an_administrator_without_a_project_is_led_to_create_one(client, admin_user):
+def test_administrator_without_a_project_is_led_to_create_one(client, admin_user):
     Project.objects.all().delete()
     User.objects.filter(pk=admin_user.pk).update(tour_step=0)
     assert titles(client, admin_user) == ["Try the demo", "Create a project"]
 
 
-def test_a_rater_lands_on_rate_after_signing_in_and_elsewhere_if_asked(client, project):
+def test_rater_lands_on_the_rating_page_after_login_unless_next_is_set(client, project):
     member(project, "rita", Membership.Role.RATER)
     login = {"login": "rita", "password": PASSWORD}
     answer = client.post(reverse("account_login"), login, follow=True)
@@ -237,7 +237,7 @@ def test_a_rater_lands_on_rate_after_signing_in_and_elsewhere_if_asked(client, p
     assert asked.url == reverse("settings")
 
 
-def test_who_rates_in_one_project_and_reads_another_lands_on_the_first_page(client, project):
+def test_user_who_rates_in_one_project_and_views_another_gets_the_first_page(client, project):
     person = member(project, "rita", Membership.Role.RATER)
     other = Project.objects.create(slug="other", title="Other")
     Membership.objects.create(project=other, user=person, role=Membership.Role.VIEWER)
@@ -245,7 +245,7 @@ def test_who_rates_in_one_project_and_reads_another_lands_on_the_first_page(clie
 
 
 class Links(HTMLParser):
-    """The addresses that a page leads to; forms that are posted change something, and are none."""
+    """The addresses that a page links to, without those of posted forms."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -268,7 +268,7 @@ def links_of(client, address: str) -> set[str]:
     return {link for link in here if link.startswith("/")}
 
 
-def test_the_navigation_of_a_rater_holds_where_raters_work(client, seeded):
+def test_navigation_of_a_rater_contains_only_pages_for_raters(client, seeded):
     client.force_login(seeded.bob)
     page = client.get(reverse("rate"))
     names = [place["name"] for place in page.context["rail"]]
@@ -276,7 +276,7 @@ def test_the_navigation_of_a_rater_holds_where_raters_work(client, seeded):
     assert reverse("alerts") not in page.text and reverse("runs") not in page.text
 
 
-def test_no_link_of_a_raters_pages_is_a_dead_end(client, seeded):
+def test_no_link_on_a_raters_pages_is_a_dead_end(client, seeded):
     play(seeded.run)
     alert(seeded.run)
     run = seeded.run

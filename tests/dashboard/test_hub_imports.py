@@ -1,4 +1,4 @@
-"""A data set of the Hub in the browser: fetched, looked at and imported by a worker."""
+"""A dataset of the Hub in the browser: downloaded, previewed and imported by a worker."""
 
 from contextlib import nullcontext
 
@@ -21,8 +21,8 @@ def ask_hub(alice_client, project):
 
 @pytest.fixture
 def hub(monkeypatch, tmp_path):
-    """`datasets` takes a folder of the working directory where a name of the Hub stands, and
-    reads both by the same code.
+    """Set up a folder in the working directory that `datasets` accepts instead of a name on the
+    Hub; it reads both by the same code.
     """
     pytest.importorskip("datasets")
     (tmp_path / "hub" / "lab" / "sums").mkdir(parents=True)
@@ -35,7 +35,7 @@ def hub(monkeypatch, tmp_path):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_data_set_of_the_hub_is_fetched_then_looked_at_then_imported(ask_hub, hub, choose, page):
+def test_hub_dataset_is_downloaded_previewed_and_imported(ask_hub, hub, choose, page):
     status, html = ask_hub(name="lab/sums", split="train")
     one = TasksetImport.objects.get()
     assert (
@@ -60,7 +60,7 @@ def test_a_data_set_of_the_hub_is_fetched_then_looked_at_then_imported(ask_hub, 
     [({"name": "lab/sums"}, "choose one of "), ({"name": "lab/nothing"}, "lab/nothing")],
     ids=["split", "name"],
 )
-def test_what_the_hub_does_not_have_fails_with_what_its_loading_code_says(
+def test_missing_hub_dataset_fails_with_the_message_of_the_loader(
     ask_hub, hub, page, folder, monkeypatch, asked, words
 ):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
@@ -76,7 +76,7 @@ def test_what_the_hub_does_not_have_fails_with_what_its_loading_code_says(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_data_set_that_is_too_large_to_fetch_says_how_else(ask_hub, hub, monkeypatch):
+def test_hub_dataset_that_is_too_large_fails_with_advice(ask_hub, hub, monkeypatch):
     monkeypatch.setattr("workers.importing.importing.MOST_FETCHED", 100)
     ask_hub(name="lab/sums", split="train")
     assert import_next_file("test")
@@ -84,7 +84,7 @@ def test_a_data_set_that_is_too_large_to_fetch_says_how_else(ask_hub, hub, monke
 
 
 @pytest.mark.parametrize("name", ["", "/etc", "../up", "a/b/c", "--config", "a b", "lab/.hidden"])
-def test_a_name_that_the_hub_cannot_have_is_refused_at_its_field(ask_hub, name):
+def test_invalid_hub_name_is_refused_at_its_field(ask_hub, name):
     status, html = ask_hub(name=name)
     assert status == 422 and ("Enter the dataset’s ID" in html or "Enter a name" in html)
     assert not TasksetImport.objects.exists()

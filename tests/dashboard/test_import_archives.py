@@ -1,4 +1,4 @@
-"""A zip file of tasks in the browser: its split is chosen, and what reaches out is refused."""
+"""A zip file of tasks in the browser: its split is chosen, and escaping paths are refused."""
 
 import io
 import zipfile
@@ -37,7 +37,7 @@ SPLIT = {
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_folder_comes_as_a_zip_file_and_its_split_is_chosen(send, choose, page):
+def test_zip_file_is_imported_and_its_split_chosen(send, choose, page):
     one = send(packed(SPLIT), "sums.zip")
     html = page("taskset-import", one.pk)
     assert (
@@ -53,14 +53,14 @@ def test_a_folder_comes_as_a_zip_file_and_its_split_is_chosen(send, choose, page
     assert Taskset.objects.get(slug="sums").size == 3 and not one.path.exists()
 
 
-def test_what_datasets_saves_is_read_from_a_zip_file(send, page, tmp_path):
+def test_dataset_saved_by_datasets_is_read_from_a_zip_file(send, page, tmp_path):
     datasets = pytest.importorskip("datasets")
     datasets.Dataset.from_list(ROWS).save_to_disk(str(tmp_path / "saved"))
     files = {f"saved/{file.name}": file.read_bytes() for file in (tmp_path / "saved").iterdir()}
     assert "all valid" in page("taskset-import", send(packed(files), "saved.zip").pk)
 
 
-def test_a_split_that_is_not_there_is_refused(send, choose):
+def test_unknown_split_is_refused(send, choose):
     one = send(packed(SPLIT), "sums.zip")
     status, html = choose(one, split="dev")
     assert status == 422 and "The dataset has no such split" in html
@@ -80,14 +80,12 @@ def test_a_split_that_is_not_there_is_refused(send, choose):
     ],
     ids=["other", "empty", "up", "absolute", "cut"],
 )
-def test_a_zip_file_that_is_none_or_reaches_out_is_refused_and_leaves_nothing(
-    send, folder, content, words
-):
+def test_invalid_or_escaping_zip_file_is_refused_and_leaves_no_files(send, folder, content, words):
     one = send(content, "a.zip")
     assert one.state == State.FAILED and words in one.reason and list(folder.iterdir()) == []
 
 
-def test_a_zip_file_that_swells_is_refused(send, folder, monkeypatch):
+def test_zip_file_that_unpacks_too_large_is_refused(send, folder, monkeypatch):
     monkeypatch.setattr(zip_archive, "MOST_BYTES", 1_000_000)
     assert (
         "the unpacked archive is larger than"
@@ -96,7 +94,7 @@ def test_a_zip_file_that_swells_is_refused(send, folder, monkeypatch):
     assert list(folder.iterdir()) == []
 
 
-def test_the_folder_of_an_import_that_is_stopped_goes(send, alice_client, folder):
+def test_folder_of_a_stopped_import_is_deleted(send, alice_client, folder):
     one = send(packed(SPLIT), "sums.zip")
     assert one.path.is_dir()
     alice_client.post(reverse("taskset-import-stop", args=[one.pk]))

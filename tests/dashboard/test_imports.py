@@ -1,5 +1,5 @@
-"""A file of tasks in the browser: sent, looked at with its columns and first rows, imported by a
-worker, followed to its end.
+"""A file of tasks in the browser: uploaded, previewed with its columns and first rows, imported by
+a worker, and shown until it ends.
 """
 
 import io
@@ -29,7 +29,7 @@ from tests.dashboard.import_pages import (  # noqa: F401  (fixtures)
 from workers.importing.importing import import_next_file
 
 
-def test_a_sent_file_is_shown_with_its_columns_guessed_and_nothing_is_stored(send, page):
+def test_uploaded_file_is_previewed_with_guessed_columns_and_not_stored(send, page):
     one = send(lines(*ROWS))
     html = page("taskset-import", one.pk)
     assert (one.state, one.slug, one.how["prompt"], one.how["answer"]) == (
@@ -42,7 +42,7 @@ def test_a_sent_file_is_shown_with_its_columns_guessed_and_nothing_is_stored(sen
     assert '<option value="level"' in html and not Taskset.objects.exists()
 
 
-def test_the_page_waits_for_the_preview_and_then_goes_on_by_itself(alice_client, project):
+def test_page_waits_for_the_preview_and_then_continues_by_itself(alice_client, project):
     alice_client.post(
         reverse("taskset-imports", args=["lab"]),
         {"file": SimpleUploadedFile("a.jsonl", lines(*ROWS))},
@@ -67,7 +67,7 @@ def test_bad_rows_are_shown_with_their_reasons(send, page):
     )
 
 
-def test_a_known_layout_is_named_with_what_is_not_taken_and_imported_so(send, page, choose):
+def test_known_layout_is_recognized_with_ignored_columns_and_imported(send, page, choose):
     rows = [
         {"question": f"{n}+1?", "answer": f"So it is.\n#### {n + 1}", "id": n} for n in range(3)
     ]
@@ -83,7 +83,7 @@ def test_a_known_layout_is_named_with_what_is_not_taken_and_imported_so(send, pa
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.arrow"])
-def test_other_formats_are_seen_for_what_they_are(send, page, name):
+def test_other_formats_are_recognized(send, page, name):
     table = arrow.Table.from_pylist(ROWS)
     stream = io.BytesIO()
     if name == "a.parquet":
@@ -99,7 +99,7 @@ def test_other_formats_are_seen_for_what_they_are(send, page, name):
     assert "all valid" in page("taskset-import", send(stream.getvalue(), name).pk)
 
 
-def test_choices_are_kept_and_shown(send, choose):
+def test_choices_are_saved_and_shown(send, choose):
     one = send(lines(*ROWS))
     status, html = choose(
         one,
@@ -135,7 +135,7 @@ def test_more_options_are_open_if_one_is_used_or_wrong(send, choose, changes, is
     assert ('<details class="optional" open>' in html) == is_open
 
 
-def test_another_format_is_looked_at_before_it_is_imported(send, choose):
+def test_changed_format_is_previewed_before_the_import(send, choose):
     one = send(lines(*ROWS))
     _, html = choose(one, "import", format="parquet")
     assert (
@@ -147,7 +147,7 @@ def test_another_format_is_looked_at_before_it_is_imported(send, choose):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_was_chosen_is_imported_and_the_page_follows(send, choose, page):
+def test_import_uses_the_choices_and_the_page_shows_its_progress(send, choose, page):
     one = send(lines(*ROWS))
     _, html = choose(one, "import", more_meta=["level"])
     assert (
@@ -184,7 +184,7 @@ def test_a_failed_import_lists_lines_and_reasons(send, choose, page):
     )
 
 
-def test_an_import_can_be_stopped_and_its_file_goes(send, choose, alice_client, page, folder):
+def test_stopped_import_deletes_its_file(send, choose, alice_client, page, folder):
     one = send(lines(*ROWS))
     choose(one, "import")
     alice_client.post(reverse("taskset-import-stop", args=[one.pk]))
@@ -230,7 +230,7 @@ def test_an_import_is_started_once(send, choose):
         ({"meta": "x" * 300}, "at most 200 characters"),
     ],
 )
-def test_wrong_choices_are_refused_at_their_field_and_the_others_stay(
+def test_invalid_choices_are_refused_at_their_field_and_others_are_kept(
     send, choose, taskset, wrong, words
 ):
     one = send(lines(*ROWS))
@@ -247,13 +247,13 @@ def test_a_file_that_is_empty_or_too_large_is_refused(send, monkeypatch, content
     assert words in send(content) and not TasksetImport.objects.exists()
 
 
-def test_a_project_with_too_many_files_says_what_to_do(send, monkeypatch):
+def test_project_with_too_many_files_gets_advice(send, monkeypatch):
     monkeypatch.setattr(import_files, "MOST_HELD", 1)
     send(b"{}")
     assert "import or discard one" in send(b"{}")
 
 
-def test_no_file_at_all_is_refused(alice_client, project):
+def test_missing_file_is_refused(alice_client, project):
     answer = alice_client.post(reverse("taskset-imports", args=["lab"]))
     assert answer.status_code == 422 and "Choose a file" in answer.content.decode()
 
@@ -269,7 +269,7 @@ def test_no_file_at_all_is_refused(alice_client, project):
         b"\n\n",
     ],
 )
-def test_whatever_is_sent_is_shown_as_what_cannot_be_read(send, page, content):
+def test_unreadable_file_is_reported_as_such(send, page, content):
     html = page("taskset-import", send(content, "a.bin").pk)
     assert (
         "invalid" in html
@@ -278,20 +278,20 @@ def test_whatever_is_sent_is_shown_as_what_cannot_be_read(send, page, content):
     )
 
 
-def test_a_file_that_went_away_says_so(send, choose):
+def test_missing_file_of_an_import_is_reported(send, choose):
     one = send(lines(*ROWS))
     one.path.unlink()
     _, html = choose(one, format="csv")
     assert one.state == State.FAILED and "the file is not on this machine" in html
 
 
-def test_names_of_files_and_columns_are_shown_as_text(send, page):
+def test_names_of_files_and_columns_are_escaped(send, page):
     one = send(lines({"prompt": "a", "answer": 1, "<b>column": 2}), "<i>a.jsonl")
     html = page("taskset-import", one.pk) + page("taskset-imports", "lab")
     assert "<b>column" not in html and "<i>a" not in html and "&lt;b&gt;column" in html
 
 
-def test_raters_see_no_imports_and_strangers_no_project(send, client, bob, carol):
+def test_raters_and_strangers_cannot_open_imports(send, client, bob, carol):
     one = send(lines(*ROWS))
     for user, status in ((bob, 403), (carol, 404)):
         client.force_login(user)
@@ -304,7 +304,7 @@ def test_raters_see_no_imports_and_strangers_no_project(send, client, bob, carol
     assert "my-sums" not in client.get(reverse("tasksets")).content.decode()
 
 
-def test_the_list_of_imports_pages_and_asks_few_questions(
+def test_list_of_imports_is_paged_and_needs_at_most_10_queries(
     alice_client, project, django_assert_max_num_queries
 ):
     TasksetImport.objects.bulk_create(
@@ -316,7 +316,7 @@ def test_the_list_of_imports_pages_and_asks_few_questions(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_file_becomes_the_next_version_of_a_set_whose_page_lists_both(send, choose, alice_client):
+def test_file_becomes_the_next_version_of_a_taskset(send, choose, alice_client):
     lines = b"".join(json.dumps(row).encode() + b"\n" for row in ROWS)
     first = send(lines)
     assert "New version of" not in choose(first)[1]
@@ -346,7 +346,7 @@ def test_a_file_becomes_the_next_version_of_a_set_whose_page_lists_both(send, ch
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_file_without_a_change_is_no_version_and_says_so(send, choose):
+def test_file_without_changes_is_refused_as_a_version(send, choose):
     lines = b"".join(json.dumps(row).encode() + b"\n" for row in ROWS)
     choose(send(lines), "import")
     assert import_next_file("w")
@@ -363,7 +363,7 @@ def test_a_file_without_a_change_is_no_version_and_says_so(send, choose):
 SHORT = "- operator: prompt_length\n  options: {most: 3}\n"
 
 
-def test_operators_say_what_they_would_leave_out_before_and_list_it_after(send, choose, page):
+def test_operators_are_previewed_and_their_removed_rows_listed(send, choose, page):
     one = send(lines(*ROWS))
     assert (
         "10 removed by operators" in choose(one, operators=SHORT)[1]
@@ -388,7 +388,7 @@ def test_operators_say_what_they_would_leave_out_before_and_list_it_after(send, 
         ("- {", "is not valid YAML"),
     ],
 )
-def test_operators_that_cannot_work_are_told_by_field_and_start_nothing(send, choose, text, said):
+def test_invalid_operators_are_refused_and_start_no_import(send, choose, text, said):
     one = send(lines(*ROWS))
     status, html = choose(one, "import", operators=text)
     assert status == 422 and said in html and text in html and one.state == State.LOOKED_AT

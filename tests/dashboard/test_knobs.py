@@ -1,6 +1,4 @@
-"""A section of a configuration as the fields of a form: nothing is left out, nothing is said
-twice.
-"""
+"""A section of a configuration as the fields of a form: every field appears exactly once."""
 
 from collections.abc import Iterator
 
@@ -26,7 +24,7 @@ def leaves(value: dict, prefix: str = "") -> Iterator[str]:
 
 
 def posted(**fields: str) -> QueryDict:
-    """A browser's post of the section's defaults, with some fields put differently; None leaves a
+    """Return a browser's post of the section's defaults, with some fields changed; None leaves a
     field out.
     """
     form = QueryDict(mutable=True)
@@ -40,7 +38,7 @@ def posted(**fields: str) -> QueryDict:
     return form
 
 
-def test_every_field_of_the_section_has_its_place_on_the_page():
+def test_every_field_of_the_section_is_on_the_page_once():
     plan = People.model_validate(
         {
             "schedule": {"decisions": 50},
@@ -58,15 +56,15 @@ def test_every_field_of_the_section_has_its_place_on_the_page():
     assert shown == set(KNOBS) and len(grouped) == len(set(grouped))
 
 
-def test_every_field_says_why_one_would_turn_it():
+def test_every_field_explains_why_to_change_it():
     assert [address for address, knob in KNOBS.items() if not knob.why] == []
 
 
-def test_labels_name_no_field_that_is_not_there():
+def test_labels_exist_exactly_for_all_fields():
     assert set(LABELS) == set(KNOBS)
 
 
-def test_bounds_are_those_of_the_schema():
+def test_limits_equal_those_of_the_schema():
     assert KNOBS["overlap"].bounds == {"min": 1, "max": 20}
     assert KNOBS["weight"].range == "0 to 1"
     assert KNOBS["lease_s"].range == "above 0 to 86,400"
@@ -75,11 +73,11 @@ def test_bounds_are_those_of_the_schema():
     assert KNOBS["lease_s"].unit == "s"
 
 
-def test_the_untouched_form_says_what_the_configuration_says():
+def test_unchanged_form_gives_the_default_configuration():
     assert People.model_validate(values_in(People, posted())) == People()
 
 
-def test_a_changed_field_is_read_and_the_others_stay():
+def test_changed_fields_are_read_and_the_others_keep_their_defaults():
     plan = People.model_validate(
         values_in(People, posted(overlap="3", raters__people=["bob", "eve"], blind=[]))
     )
@@ -87,7 +85,7 @@ def test_a_changed_field_is_read_and_the_others_stay():
     assert plan.deadline_s == People().deadline_s
 
 
-def test_an_optional_section_is_there_when_its_switch_is_on():
+def test_optional_section_exists_if_its_switch_is_on():
     off = People.model_validate(values_in(People, posted(rater_model__at_least="9")))
     on = People.model_validate(
         values_in(People, posted(rater_model="on", rater_model__at_least="9"))
@@ -96,11 +94,11 @@ def test_an_optional_section_is_there_when_its_switch_is_on():
     assert on.rater_model is not None and on.rater_model.at_least == 9
 
 
-def test_an_empty_number_that_may_be_empty_is_none():
+def test_empty_optional_number_is_none():
     assert People.model_validate(values_in(People, posted(lease_s=" "))).lease_s is None
 
 
-def test_rows_without_a_name_are_no_scales():
+def test_rubric_rows_without_a_name_are_ignored():
     rows = {
         "rubric__0__name": "polite",
         "rubric__0__low": "0",
@@ -115,7 +113,7 @@ def test_rows_without_a_name_are_no_scales():
     ]
 
 
-def test_line_ends_of_a_browser_are_those_of_a_file():
+def test_browser_line_endings_are_normalized():
     assert values_in(People, posted(guidelines="one\r\ntwo"))["guidelines"] == "one\ntwo"
 
 
@@ -135,11 +133,11 @@ def test_line_ends_of_a_browser_are_those_of_a_file():
         ({"configuration": "run tone is completed; create another one"}, ""),
     ],
 )
-def test_what_is_wrong_stands_at_the_field_it_names_first(problems, address):
+def test_error_is_shown_at_the_nearest_field(problems, address):
     assert list(placed(problems)) == [address]
 
 
-def test_a_section_without_defaults_begins_empty():
+def test_section_without_defaults_starts_empty():
     class Inner(BaseModel):
         needed: int
         given: int = 3

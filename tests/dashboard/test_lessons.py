@@ -1,4 +1,4 @@
-"""Pages of runs that learn from lessons, and of experts' rollouts: shown as what they are."""
+"""Pages of runs that train on lessons, and of expert rollouts."""
 
 import pytest
 from django.urls import reverse
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def pages(client, alice):
-    """GET a named page as alice; its text."""
+    """GET a named page as alice; return its text."""
     client.force_login(alice)
 
     def get(name: str, *args) -> str:
@@ -30,7 +30,7 @@ def pages(client, alice):
 
 @pytest.fixture
 def lesson_run(new_run, taskset) -> Run:
-    """A run of DPO at step 1."""
+    """Create a run of DPO at step 1."""
     prefer(taskset)
     run = new_run(
         group_size=8,
@@ -51,16 +51,16 @@ def lesson_run(new_run, taskset) -> Run:
     return run
 
 
-def test_the_page_of_a_run_without_rollouts(pages, lesson_run):
+def test_pages_of_a_run_without_rollouts_open(pages, lesson_run):
     assert lesson_run.slug in pages("run", "lab", lesson_run.slug)
     assert lesson_run.slug in pages("runs")
 
 
-def test_its_report_says_how_far_it_is(lesson_run):
+def test_report_of_a_lesson_run_shows_its_step(lesson_run):
     assert (describe_run(lesson_run)["step"], describe_run(lesson_run)["reward_last"]) == (1, None)
 
 
-def test_an_experts_rollout_is_shown_without_a_reward(pages, new_run, taskset):
+def test_expert_rollout_is_shown_without_a_reward(pages, new_run, taskset):
     demonstrate(taskset)
     run = new_run(algorithm={"name": "mix"})
     run.claim_trainer("t", 60)

@@ -1,5 +1,5 @@
-"""The page that imports lessons: it looks first, names what is wrong by line and field, and
-stores all or nothing.
+"""The page that imports lessons: it previews them, reports errors by line and field, and stores all
+or nothing.
 """
 
 import io
@@ -45,25 +45,25 @@ def lines(*rows: object) -> bytes:
     )
 
 
-def test_a_preview_shows_what_would_come_in_and_stores_nothing(send):
+def test_preview_shows_the_lessons_and_stores_nothing(send):
     status, html = send(lines(PAIR), act="preview")
     assert (status, "1 lines" in html, "Hello." in html) == (200, True, True)
     assert not Preference.objects.exists()
 
 
-def test_a_preview_names_the_layout_and_what_is_not_taken(send):
+def test_preview_shows_the_layout_and_the_ignored_columns(send):
     row = {"instruction": "Greet.", "output": "Hello.", "source": "x", "system": "Be kind."}
     _, html = send(json.dumps([row]).encode(), act="preview", kind="demonstrations", name="a.json")
     assert "<strong>Alpaca: instruction, input and output</strong>" in html
     assert '<span class="num">source</span> (1)' in html and ">system<" not in html
 
 
-def test_a_chosen_layout_must_hold_what_is_imported(send):
+def test_layout_without_the_chosen_kind_of_lessons_is_refused(send):
     status, html = send(lines(PAIR), layout="alpaca")
     assert (status, "Rows of this layout hold no preferences." in html) == (422, True)
 
 
-def test_bad_lines_are_named_with_their_field_and_nothing_is_stored(send):
+def test_bad_lines_are_reported_with_their_field_and_nothing_is_stored(send):
     status, html = send(
         lines(
             PAIR,
@@ -76,7 +76,7 @@ def test_bad_lines_are_named_with_their_field_and_nothing_is_stored(send):
     assert not Preference.objects.exists() and not AuditEntry.objects.exists()
 
 
-def test_bad_lines_are_left_out_when_that_is_asked(send):
+def test_bad_lines_are_skipped_on_request(send):
     status, html = send(lines(PAIR, {"prompt": "a"}), leave_out="on")
     assert (status, "1 stored, 0 already existed, 1 lines skipped" in html) == (200, True)
     assert Preference.objects.get().source == "pairs.jsonl"
@@ -88,14 +88,14 @@ def test_bad_lines_are_left_out_when_that_is_asked(send):
     )
 
 
-def test_ten_thousand_rows_come_in_and_come_in_once(send):
+def test_ten_thousand_rows_are_imported_only_once(send):
     rows = [{"prompt": f"question {n}", "response": f"answer {n}"} for n in range(10_000)]
     assert "10,000 stored, 0 already existed" in send(lines(*rows), kind="demonstrations")[1]
     assert "0 stored, 10,000 already existed" in send(lines(*rows), kind="demonstrations")[1]
     assert Demonstration.objects.count() == 10_000
 
 
-def test_parquet_comes_in_as_it_is(send):
+def test_parquet_file_is_imported_without_mapping(send):
     stream = io.BytesIO()
     pq.write_table(
         arrow.Table.from_pylist(
@@ -128,7 +128,7 @@ def test_parquet_comes_in_as_it_is(send):
     ],
     ids=["utf-16", "broken utf-8", "nul", "huge row", "cut parquet", "a list", "empty"],
 )
-def test_what_cannot_be_read_is_refused_in_words(send, content, words):
+def test_unreadable_file_is_refused_with_a_message(send, content, words):
     status, html = send(content)
     assert (status, words in html) == (422, True)
     assert not Preference.objects.exists()
@@ -140,7 +140,7 @@ def test_a_file_that_is_too_large_for_a_page_is_refused(send, monkeypatch):
     assert (status, "manage.py for larger files" in html) == (422, True)
 
 
-def test_what_a_file_says_is_shown_and_never_run(send):
+def test_text_of_a_file_is_shown_and_never_run(send):
     row = {
         **PAIR,
         "chosen": [
@@ -152,9 +152,7 @@ def test_what_a_file_says_is_shown_and_never_run(send):
     assert "<script>window.pwned" not in html and "&lt;script&gt;window.pwned" in html
 
 
-def test_who_may_import_finds_the_page_from_tasksets_and_from_a_runs_people(
-    client, alice, bob, run
-):
+def test_pages_link_to_the_import_only_for_users_who_can_import(client, alice, bob, run):
     link = reverse("lessons-import", args=["lab"])
     pages = [
         reverse("tasksets"),
@@ -166,7 +164,7 @@ def test_who_may_import_finds_the_page_from_tasksets_and_from_a_runs_people(
     assert link not in client.get(reverse("tasksets")).content.decode()
 
 
-def test_sources_are_counted_among_the_newest_lessons_and_after_what_was_stored(send, monkeypatch):
+def test_sources_are_counted_among_the_newest_lessons_only(send, monkeypatch):
     monkeypatch.setattr(lessons, "MOST_COUNTED", 3)
     rows = [{"prompt": f"question {n}", "response": f"answer {n}"} for n in range(10)]
     _, html = send(lines(*rows), kind="demonstrations")

@@ -1,4 +1,4 @@
-"""A rollout's page tells which limits its answer had, whose they are, and that its time ended
+"""A rollout's page shows the limits of its reply, who set them, and whether the time limit ended
 it.
 """
 
@@ -26,7 +26,7 @@ def answered(new_run, finish, taskset):
     return answer
 
 
-def test_the_tasks_own_limits_are_told_as_such(client, alice, answered):
+def test_limits_set_by_the_task_are_shown_as_such(client, alice, answered):
     client.force_login(alice)
     said = facts(client, answered({"max_tokens": 8, "time_s": 2.5}, max_tokens=64, time_s=9))
     assert (
@@ -35,27 +35,25 @@ def test_the_tasks_own_limits_are_told_as_such(client, alice, answered):
     )
 
 
-def test_the_runs_limits_hold_where_the_task_says_more(client, alice, answered):
+def test_limits_of_the_run_apply_if_the_task_allows_more(client, alice, answered):
     client.force_login(alice)
     said = facts(client, answered({"max_tokens": 80, "time_s": 99}, max_tokens=64, time_s=9))
     assert '<span class="num">64</span> tokens · <span class="num">9</span> s</dd>' in said
 
 
-def test_without_a_limit_of_time_none_is_shown(client, alice, answered):
+def test_missing_time_limit_is_not_shown(client, alice, answered):
     client.force_login(alice)
     assert '<span class="num">64</span> tokens</dd>' in facts(client, answered({}, max_tokens=64))
 
 
-def test_an_answer_whose_time_was_over_says_so(client, alice, answered):
+def test_reply_ended_by_the_time_limit_is_reported(client, alice, answered):
     client.force_login(alice)
     rollout = answered({})
     Rollout.objects.filter(pk=rollout.pk).update(stop_reason="time")
     assert "ended by the time limit" in facts(client, rollout)
 
 
-def test_a_rollout_of_a_task_whose_limits_are_none_is_shown_without(
-    client, alice, answered, taskset
-):
+def test_invalid_limits_of_a_task_are_not_shown(client, alice, answered, taskset):
     client.force_login(alice)
     rollout = answered({})
     taskset.tasks.update(meta={"limits": "none"})

@@ -1,4 +1,4 @@
-"""Logs: who reads which lines, what they are searched by, and how they are followed."""
+"""Logs: who can read which lines, how they are searched, and how they refresh."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -42,7 +42,7 @@ def text(client, address: str, **asked: str) -> str:
     return client.get(address, asked).content.decode()
 
 
-def test_a_run_shows_its_own_lines_and_no_others(watched, page, run, new_run):
+def test_run_log_shows_only_lines_of_the_run(watched, page, run, new_run):
     say("step_committed", run, step=4)
     say("of_another_run", new_run())
     say("of_no_run")
@@ -50,7 +50,7 @@ def test_a_run_shows_its_own_lines_and_no_others(watched, page, run, new_run):
     assert "step_committed" in shown and "of_another_run" not in shown and "of_no_run" not in shown
 
 
-def test_the_page_of_all_lines_shows_a_member_those_of_runs_and_staff_all(
+def test_log_page_shows_members_lines_of_their_runs_and_staff_lines_of_no_run(
     client, alice, carol, admin, run
 ):
     say("step_committed", run)
@@ -69,7 +69,7 @@ def test_the_page_of_all_lines_shows_a_member_those_of_runs_and_staff_all(
     }
 
 
-def test_who_judges_a_run_blind_reads_nothing_of_how_it_learns(client, bob, page, run):
+def test_blind_rater_sees_no_log_lines_of_the_run(client, bob, page, run):
     say("step_committed", run, loss=0.25)
     Worker.objects.create(key="scorer@here:1:1", role=Worker.Role.SCORER, host="here", pid=1)
     client.force_login(bob)
@@ -91,7 +91,7 @@ def test_who_judges_a_run_blind_reads_nothing_of_how_it_learns(client, bob, page
         ({"until": "2026-05-04T11:30"}, {"engine_died"}),
     ],
 )
-def test_lines_are_searched_by_level_words_and_time(watched, page, run, asked, found):
+def test_lines_are_searched_by_level_text_and_time(watched, page, run, asked, found):
     say("scored", run, groups=[3])
     say("engine_died", run, LogLine.Level.ERROR, NOON - timedelta(hours=1), reason="out of memory")
     say("swept", run, at=NOON + timedelta(hours=1))
@@ -109,13 +109,13 @@ def test_lines_are_searched_by_level_words_and_time(watched, page, run, asked, f
 @pytest.mark.parametrize(
     ("asked", "words"), [({"level": "7"}, "choice"), ({"since": "noon"}, "valid date/time")]
 )
-def test_what_cannot_be_asked_is_told_at_its_field(watched, page, asked, words):
+def test_invalid_search_is_refused_at_its_field(watched, page, asked, words):
     answer = watched.get(page, asked)
     assert answer.status_code == 422 and words in answer.content.decode()
     assert watched.get(page, {**asked, "as": "jsonl"}).status_code == 422
 
 
-def test_what_is_followed_is_sent_again_only_when_there_is_something_new(watched, page, run):
+def test_lines_are_sent_again_only_if_there_are_new_ones(watched, page, run):
     say("scored", run)
     first = watched.get(page, {"part": "lines"})
     again = watched.get(page, {"part": "lines"}, headers={"If-None-Match": first["ETag"]})
@@ -130,14 +130,14 @@ def test_what_is_followed_is_sent_again_only_when_there_is_something_new(watched
     assert "part=lines" not in then.content.decode()
 
 
-def test_a_link_to_a_line_shows_it_first(watched, page, run):
+def test_link_to_a_line_shows_that_line_first(watched, page, run):
     lines = [say(f"said_{n}", run) for n in range(60)]
     shown = text(watched, page, before=str(lines[3].pk + 1))
     assert shown.index(f'id="line-{lines[3].pk}"') < shown.index(f'id="line-{lines[2].pk}"')
     assert "said_4<" not in shown and "data-refresh-ms" not in shown
 
 
-def test_a_file_of_lines_says_all_of_them_as_json(watched, page, run):
+def test_downloaded_log_contains_all_fields_as_json(watched, page, run):
     say("scored", run, groups=[3], reward=0.5)
     answer = watched.get(page, {"as": "jsonl"})
     [line] = [json.loads(line) for line in answer.getvalue().splitlines()]
@@ -149,7 +149,7 @@ def test_a_file_of_lines_says_all_of_them_as_json(watched, page, run):
     assert 'filename="log-run-0.jsonl"' in answer["Content-Disposition"]
 
 
-def test_what_a_line_says_in_full_is_sent_when_it_is_opened_and_has_an_address(watched, page, run):
+def test_details_of_a_line_are_loaded_on_opening_and_have_a_url(watched, page, run):
     line = say(
         "engine_died",
         run,
@@ -167,7 +167,7 @@ def test_what_a_line_says_in_full_is_sent_when_it_is_opened_and_has_an_address(w
     assert "<html" in alone and "<html" not in details
 
 
-def test_a_line_is_for_those_who_read_the_log_it_is_in(client, cast, run):
+def test_log_line_is_open_only_to_readers_of_its_log(client, cast, run):
     line = reverse("log-line", args=[say("step_committed", run, loss=0.25).pk])
     of_no_run = reverse("log-line", args=[say("database_away").pk])
     met = {}
@@ -177,9 +177,7 @@ def test_a_line_is_for_those_who_read_the_log_it_is_in(client, cast, run):
     assert met == {"alice": (200, 404), "bob": (404, 404), "carol": (404, 404), "root": (200, 200)}
 
 
-def test_for_lines_that_are_not_for_one_only_so_many_are_looked_through(
-    client, carol, run, monkeypatch
-):
+def test_search_through_lines_hidden_from_the_user_is_limited(client, carol, run, monkeypatch):
     monkeypatch.setattr(log_search, "LOOKED_THROUGH", 3)
     Worker.objects.create(key="scorer@here:1:1", role=Worker.Role.SCORER, host="here", pid=1)
     for n in range(5):
@@ -190,7 +188,7 @@ def test_for_lines_that_are_not_for_one_only_so_many_are_looked_through(
         assert "Select “older” to continue" in shown and "said_" not in shown
 
 
-def test_staff_are_told_which_lines_they_read(client, admin, run):
+def test_staff_see_which_lines_are_included(client, admin, run):
     keeper = User.objects.create(username="keeper", is_staff=True)
     for person, words in (
         (admin, "all processes, newest first"),
@@ -200,13 +198,13 @@ def test_staff_are_told_which_lines_they_read(client, admin, run):
         assert words in text(client, reverse("logs"))
 
 
-def test_hostile_lines_are_words(watched, page, run):
+def test_hostile_lines_are_escaped(watched, page, run):
     hostile = say("<script>alert(1)</script>", run, reason="<img src=x onerror=alert(1)>")
     shown = text(watched, page) + text(watched, reverse("log-line", args=[hostile.pk]))
     assert "<script>alert" not in shown and "<img src=x" not in shown
 
 
-def test_lines_go_by_age_and_by_number(run):
+def test_lines_are_deleted_by_age_and_number(run):
     now = datetime.now(UTC)
     say("old", run, at=now - timedelta(days=20))
     kept = [say(f"new_{n}", run, at=now) for n in range(5)]
@@ -215,7 +213,7 @@ def test_lines_go_by_age_and_by_number(run):
     assert list(LogLine.objects.order_by("pk")) == kept[3:]
 
 
-def test_more_lines_cost_no_more_queries(watched, page, run):
+def test_number_of_queries_does_not_grow_with_lines(watched, page, run):
     assert queries(watched, page, run, 3) == queries(watched, page, run, 200) <= 14
 
 

@@ -1,5 +1,5 @@
-"""What a run's charts mark: changes of its configuration and acts on it, in words, in the window
-that is looked at.
+"""The marks on a run's charts: changes of its configuration and actions on it, within the shown
+range.
 """
 
 from datetime import timedelta
@@ -19,7 +19,7 @@ def marked(run, **window):
     return [mark["words"] for mark in list_changes(run, **window)]
 
 
-def test_what_people_did_to_the_run_is_marked_with_why(seeded):
+def test_actions_of_users_are_marked_with_their_reasons(seeded):
     run = seeded.run
     run.pause(seeded.alice, reason="look at it")
     run.resume(seeded.alice)
@@ -33,20 +33,20 @@ def test_what_people_did_to_the_run_is_marked_with_why(seeded):
     ]
 
 
-def test_a_weight_is_marked_by_its_scorer(seeded):
+def test_changed_weight_is_marked_with_its_scorer(seeded):
     [choice, *others] = [choice.model_dump(mode="json") for choice in seeded.run.settings.rewards]
     seeded.run.change_config(seeded.alice, rewards=[choice | {"weight": 0.25}, *others])
     assert marked(seeded.run)[0] == f"rewards.{choice['scorer']}.weight {choice['weight']} → 0.25"
 
 
-def test_a_section_that_is_switched_off_is_marked_in_words(seeded):
+def test_disabled_section_is_marked(seeded):
     seeded.run.change_config(seeded.alice, budget={"gpu_hours": 5.0})
     seeded.run.change_config(seeded.alice, budget=None)
     [off, on, *_] = marked(seeded.run)
     assert off.startswith("budget ") and off.endswith("→ –") and on.startswith("budget – → ")
 
 
-def test_a_window_shows_what_was_done_in_it(seeded):
+def test_range_shows_only_marks_within_it(seeded):
     run = seeded.run
     run.pause(seeded.alice, reason="long ago")
     first = run.steps.get(number=1)

@@ -1,4 +1,4 @@
-"""A new run that needs more memory than the trainer's machine has: the page says how much."""
+"""A new run that needs more memory than the trainer's machine has: the page shows how much."""
 
 import pytest
 from django.urls import reverse
@@ -16,9 +16,7 @@ GB = 2**30
         ("NVIDIA H100", {"gpu_total_bytes": 80 * GB}, "GPU"),
     ],
 )
-def test_more_memory_than_there_is_is_shown_beside_what_there_is(
-    client, seeded, device, metrics, place
-):
+def test_memory_warning_shows_needed_and_available_memory(client, seeded, device, metrics, place):
     role = Worker.Role.TRAINER
     Worker.objects.create(
         key="trainer@here", role=role, host="here", pid=1, device=device, metrics=metrics

@@ -1,4 +1,4 @@
-"""Pages of a run over several tasksets, which say which task is of which set."""
+"""Pages of a run over several tasksets show the taskset of each task."""
 
 import pytest
 from django.urls import reverse
@@ -32,7 +32,7 @@ def page(client, mixed, alice):
     return shown
 
 
-def test_the_runs_page_names_the_sets_with_their_shares(page):
+def test_run_page_lists_the_tasksets_with_their_shares(page):
     html = page("run")
     assert "groups sampled from 2 tasksets" in html and "share of the sampled groups" in html
     for slug, share in SHARES.items():
@@ -42,7 +42,7 @@ def test_the_runs_page_names_the_sets_with_their_shares(page):
         )
 
 
-def test_the_list_of_runs_names_them_too(client, page):
+def test_list_of_runs_shows_the_tasksets(client, page):
     assert "large + small" in client.get(reverse("runs")).content.decode()
 
 
@@ -62,22 +62,22 @@ PAGES = (
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_page_of_the_run_is_there(page, name):
+def test_every_page_of_the_run_opens(page, name):
     assert page(name)
 
 
-def test_a_number_of_a_task_is_looked_for_in_all_its_sets(page, mixed):
+def test_task_number_is_searched_in_all_tasksets(page, mixed):
     groups = [group for group in mixed.groups.select_related("task") if group.task.index == 1]
     html = page("rollouts", task="1")
     assert groups and html.count('class="open"') == 2 * len(groups)
 
 
-def test_the_page_of_each_set_names_the_run(page, mixed):
+def test_page_of_each_taskset_lists_the_run(page, mixed):
     for slug in SHARES:
         assert f"/runs/lab/{mixed.slug}/" in page("taskset", "lab", slug)
 
 
-def test_the_life_of_a_rollout_names_the_set_of_its_task(page):
+def test_rollout_page_shows_the_taskset_of_its_task(page):
     rollout = Rollout.objects.filter(group__task__taskset__slug="small").first()
     group = rollout.group
     assert f"group {group.draw_index}: task {group.task.index} of small" in page(

@@ -1,4 +1,4 @@
-"""Models in the browser: added, followed, tried again, previewed, deleted."""
+"""Models in the browser: added, shown during the import, retried, previewed, deleted."""
 
 import pytest
 from django.urls import reverse
@@ -47,7 +47,7 @@ def failed(project, alice):
 
 
 @pytest.mark.parametrize("kind", ["hub", "named"])
-def test_the_form_makes_an_import_that_the_models_page_lists(alice_client, add, kind):
+def test_form_creates_an_import_that_the_models_page_lists(alice_client, add, kind):
     source = {"hub": "owner/My.Model", "named": next(iter(CATALOGUE))}[kind]
     status, _ = add(kind=kind, **{kind: source}, template="chatml")
     made = PolicyImport.objects.get()
@@ -58,7 +58,7 @@ def test_the_form_makes_an_import_that_the_models_page_lists(alice_client, add, 
     assert AuditEntry.objects.filter(action="model import started").exists()
 
 
-def test_what_is_wrong_is_at_its_field_and_nothing_typed_is_lost(add):
+def test_errors_are_shown_at_their_fields_and_input_is_kept(add):
     template = "{{ messages }} <b>"
     status, html = add(hub="no hub id", title="My title", template="own", template_text=template)
     assert status == 422 and not PolicyImport.objects.exists()
@@ -77,12 +77,12 @@ def test_a_model_on_the_server_is_offered_and_added(alice_client, add, settings,
     assert status == 422 and "a part of dots only" in html
 
 
-def test_a_project_of_others_cannot_be_chosen(add):
+def test_project_without_membership_cannot_be_chosen(add):
     assert add(project="elsewhere", hub="owner/name")[0] == 422
     assert not PolicyImport.objects.exists()
 
 
-def test_a_researcher_adds_models_and_a_viewer_does_not(client, bob, carol, project):
+def test_researcher_can_add_models_and_rater_cannot(client, bob, carol, project):
     Membership.objects.create(user=carol, project=project, role="researcher")
     client.force_login(carol)
     said = {"project": project.slug, "kind": "hub", "hub": "owner/name"}
@@ -92,7 +92,7 @@ def test_a_researcher_adds_models_and_a_viewer_does_not(client, bob, carol, proj
     assert "model-add" not in client.get(reverse("policies")).content.decode()
 
 
-def test_a_failed_import_says_why_and_is_tried_again_with_a_template(alice_client, failed):
+def test_failed_import_shows_its_reason_and_is_retried_with_a_template(alice_client, failed):
     page = reverse("model-import", args=[failed.pk])
     html = alice_client.get(page).content.decode()
     assert "has no template" in html and 'value="mine"' in html
@@ -105,7 +105,7 @@ def test_a_failed_import_says_why_and_is_tried_again_with_a_template(alice_clien
     assert failed.template_text == "{{ messages }}"
 
 
-def test_an_import_is_followed_and_stopped(alice_client, failed):
+def test_import_progress_is_shown_and_it_can_be_stopped(alice_client, failed):
     PolicyImport.objects.update(state=State.RUNNING, stage="copying", done=1, total=4, reason="")
     part = alice_client.get(reverse("model-import-now", args=[failed.pk]))
     assert b"copying" in part.content and "HX-Redirect" not in part.headers
@@ -120,7 +120,7 @@ def test_an_import_is_followed_and_stopped(alice_client, failed):
     )
 
 
-def test_an_upload_that_broke_off_shows_what_arrived(alice_client, failed):
+def test_interrupted_upload_shows_what_arrived(alice_client, failed):
     files = {"a.gguf": 10}
     PolicyImport.objects.update(state=State.UPLOADING, kind="upload", reason="", files=files)
     failed.refresh_from_db()
@@ -133,7 +133,7 @@ def test_an_upload_that_broke_off_shows_what_arrived(alice_client, failed):
 # -- one model
 
 
-def test_an_unused_model_is_deleted_and_its_files_wait_for_a_worker(alice_client, policy, project):
+def test_unused_model_is_deleted_and_a_worker_removes_its_files(alice_client, policy, project):
     page = reverse("policy", args=[project.slug, policy.slug])
     assert "delete-model" in alice_client.get(page).content.decode()
     answer = alice_client.post(reverse("policy-delete", args=[project.slug, policy.slug]))
@@ -142,14 +142,14 @@ def test_an_unused_model_is_deleted_and_its_files_wait_for_a_worker(alice_client
     assert b"A worker is removing its files" in alice_client.get(reverse("policies")).content
 
 
-def test_a_used_model_names_its_run_and_stays(alice_client, policy, project, run):
+def test_model_in_use_shows_its_run_and_is_kept(alice_client, policy, project, run):
     address = reverse("policy-delete", args=[project.slug, policy.slug])
     html = alice_client.post(address, follow=True).content.decode()
     assert f"the run {run.slug} uses it" in html and "delete-model" not in html
     assert Policy.objects.exists()
 
 
-def test_a_model_that_a_run_measures_against_is_in_use(alice_client, policy, project, run):
+def test_reference_model_of_a_run_is_in_use(alice_client, policy, project, run):
     teacher = Policy.objects.get(pk=policy.pk)
     teacher.pk = None
     teacher.slug = "teacher"
@@ -160,7 +160,7 @@ def test_a_model_that_a_run_measures_against_is_in_use(alice_client, policy, pro
     assert "uses it as reference model" in html and "in-use" in html
 
 
-def test_a_preview_is_asked_for_and_shown_with_control_tokens_marked(alice_client, policy, project):
+def test_preview_is_requested_and_shown_with_marked_control_tokens(alice_client, policy, project):
     page = reverse("policy", args=[project.slug, policy.slug])
     ask = reverse("policy-preview", args=[project.slug, policy.slug])
     said = {"user": "Hi\r\n<b>", "reply": "Yo", "template": "plain"}
@@ -176,7 +176,7 @@ def test_a_preview_is_asked_for_and_shown_with_control_tokens_marked(alice_clien
     assert TemplatePreview.objects.count() == 1
 
 
-def test_a_conversation_without_a_user_is_refused_and_kept(alice_client, policy, project):
+def test_conversation_without_a_user_message_is_refused_and_kept(alice_client, policy, project):
     ask = reverse("policy-preview", args=[project.slug, policy.slug])
     answer = alice_client.post(ask, {"user_again": "And then?"})
     assert answer.status_code == 422 and "And then?" in answer.content.decode()
@@ -184,7 +184,7 @@ def test_a_conversation_without_a_user_is_refused_and_kept(alice_client, policy,
     assert not TemplatePreview.objects.exists()
 
 
-def test_previews_are_seen_by_who_asked_alone(client, policy, project, alice, carol):
+def test_preview_is_visible_only_to_its_author(client, policy, project, alice, carol):
     Membership.objects.create(user=carol, project=project, role="researcher")
     message = [{"role": "user", "content": "my secret"}]
     TemplatePreview.objects.create(policy=policy, by=alice, messages=message)
@@ -193,13 +193,13 @@ def test_previews_are_seen_by_who_asked_alone(client, policy, project, alice, ca
     assert "my secret" not in client.get(page).content.decode()
 
 
-def test_the_new_runs_model_field_leads_to_adding_one(client, seeded):
+def test_model_field_of_a_new_run_links_to_adding_a_model(client, seeded):
     client.force_login(seeded.alice)
     html = client.get(reverse("run-new")).content.decode()
     assert f"{reverse('model-add')}?project=" in html
 
 
-def test_the_list_asks_no_more_questions_for_more_models(
+def test_number_of_queries_does_not_grow_with_models(
     alice_client, policy, project, django_assert_max_num_queries
 ):
     copies = []

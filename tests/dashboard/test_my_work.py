@@ -1,4 +1,4 @@
-"""A person's own ratings: what they were, what can be changed, and how others rated."""
+"""A rater's own ratings: the list, changes, and the ratings of others."""
 
 import pytest
 from django.urls import reverse
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def rated(new_run, finish, bob):
-    """`rated(stars…)` makes bob rate the first items of a run so, and returns the run."""
+    """Return `rated(stars…)`, which lets bob rate the first items of a run, and returns the run."""
 
     def make(*stars: int, person=None, run: Run | None = None, **people: object) -> Run:
         if run is None:
@@ -45,7 +45,7 @@ def rater(client, bob):
     return client
 
 
-def test_own_ratings_are_listed_with_the_time_they_took(rated, rater, bob):
+def test_own_ratings_are_listed_with_their_duration(rated, rater, bob):
     rated(2, 5)
     [today] = days(bob)
     assert (today.ratings, today.seconds) == (2, 60.0)
@@ -53,13 +53,13 @@ def test_own_ratings_are_listed_with_the_time_they_took(rated, rater, bob):
     assert "2 of 5 stars" in page and "5 of 5 stars" in page and "2 ratings today" in page
 
 
-def test_nobody_sees_the_work_of_another(rated, client, alice):
+def test_ratings_of_other_users_are_not_shown(rated, client, alice):
     rated(2)
     client.force_login(alice)
     assert "No ratings yet" in text(client)
 
 
-def test_the_last_ten_ratings_can_be_changed_and_the_item_comes_as_it_was_rated(rated, rater, bob):
+def test_last_ten_ratings_can_be_changed_and_open_with_their_answer(rated, rater, bob):
     rated(*[3] * 11)
     first, last = Rating.objects.order_by("pk")[0], Rating.objects.order_by("-pk")[0]
     assert text(rater).count(">Change<") == 10
@@ -73,7 +73,7 @@ def test_the_last_ten_ratings_can_be_changed_and_the_item_comes_as_it_was_rated(
     assert "You can undo only your last 10 ratings." in answer.content.decode()
 
 
-def test_a_rating_of_another_cannot_be_changed(rated, client, alice):
+def test_rating_of_another_user_cannot_be_changed(rated, client, alice):
     rated(3)
     client.force_login(alice)
     answer = client.post(reverse("my-work-change", args=[Rating.objects.get().pk]))
@@ -95,14 +95,14 @@ def test_agreement_and_disputes_appear_only_where_the_run_shows_them(rated, bob,
     assert len(agreed) == 1, "the blind run adds nothing"
 
 
-def test_the_rater_models_guess_appears_once_the_rating_is_final(rated, rater):
+def test_guess_of_the_rater_model_is_shown_once_the_rating_is_final(rated, rater):
     run = rated(4, show_guess=True, rater_model={})
     rating = Rating.objects.get()
     model = RaterModel.objects.create(
         run=run, number=1, kind="ridge", decisions=1, last_rating=rating
     )
     Prediction.objects.create(rating=rating, rater_model=model, mean=0.5, deviation=0.1)
-    assert "3.0 stars" not in text(rater), "it can be changed"
+    assert "3.0 stars" not in text(rater), "the rating can still be changed"
     Slot.objects.filter(item=rating.item).update(state="closed")
     assert "3.0 stars" in text(rater)
     Run.objects.filter(pk=run.pk).update(

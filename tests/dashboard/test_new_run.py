@@ -1,4 +1,4 @@
-"""Making a run in the browser: the form and the YAML say the same, and nothing typed is lost."""
+"""Creating a run in the browser: the form and the YAML stay in sync, and no input is lost."""
 
 from pathlib import Path
 
@@ -28,19 +28,19 @@ EXAMPLES = sorted((settings.BASE_DIR / "examples").rglob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_what_is_written_short_means_the_same(path: Path):
+def test_shortened_configuration_means_the_same(path: Path):
     plan = from_yaml(path.read_text(encoding="utf-8"))
     assert parse_config(as_written(plan)) == plan
 
 
-def test_every_field_of_the_configuration_has_its_place_in_the_form(lab, seeded):
+def test_every_field_of_the_configuration_is_in_the_form_once(lab, seeded):
     said = {
         "serve": {},
         "lora": {},
         "environment": {"name": "maze"},
         "retention": {"days": 3},
         "length_penalty": {},
-        "people": {"form_options": {"points": 3}},  # shown to be taken out: stars have no options
+        "people": {"form_options": {"points": 3}},  # shown for removal: stars have no options
     }
     form = load_run_form(lab, {**choose_initial_values(presets()[0], lab), **said}, seeded.alice)
     addresses = [knob.address for knob in form.knobs]
@@ -53,7 +53,7 @@ def test_every_field_of_the_configuration_has_its_place_in_the_form(lab, seeded)
     ] == []
 
 
-def test_every_choice_between_sections_offers_all_of_them():
+def test_every_choice_between_sections_offers_all_options():
     knobs = {
         knob.address: knob
         for knob in section_knobs(RunConfig, shown_values({"policy": "p", "steps": 1}), {}, {})
@@ -68,7 +68,7 @@ def test_every_choice_between_sections_offers_all_of_them():
 
 
 @pytest.mark.parametrize("preset", [preset.name for preset in PRESETS])
-def test_a_preset_is_drawn_and_sent_back_as_it_is(lab, seeded, preset):
+def test_preset_is_unchanged_after_drawing_and_posting_the_form(lab, seeded, preset):
     chosen = next((one for one in presets() if one.name == preset), None)
     if chosen is None:
         assert (
@@ -85,9 +85,7 @@ def test_a_preset_is_drawn_and_sent_back_as_it_is(lab, seeded, preset):
     )
 
 
-def test_a_preset_begins_with_the_policy_of_the_tasksets_newest_run_or_else_with_the_newest(
-    lab, seeded
-):
+def test_preset_starts_with_the_policy_of_the_tasksets_newest_run_or_the_newest(lab, seeded):
     policy = Policy.objects.get(pk=seeded.run.policy_id)
     policy.pk = None
     policy.slug = "newer"
@@ -109,9 +107,7 @@ def test_a_preset_begins_with_the_policy_of_the_tasksets_newest_run_or_else_with
         ("tone", "tone_dialogue", "tone_dialogue"),
     ],
 )
-def test_a_preset_takes_a_taskset_that_its_scorer_can_judge_whatever_it_is_called(
-    seeded, preset, generator, scorer
-):
+def test_preset_chooses_a_taskset_that_its_scorer_can_judge(seeded, preset, generator, scorer):
     other = Project.objects.create(slug="other", title="Other")
     generate(other, "set-of-mine", generator, 8, 0)
     generate(other, "untested", "katas_untested", 8, 0)
@@ -119,7 +115,7 @@ def test_a_preset_takes_a_taskset_that_its_scorer_can_judge_whatever_it_is_calle
     assert (said["taskset"], said["rewards"][0]["scorer"]) == ("set-of-mine", scorer)
 
 
-def test_where_no_taskset_fits_none_is_chosen_and_the_page_says_how_to_make_one(alice_client, lab):
+def test_preset_without_a_matching_taskset_explains_how_to_create_one(alice_client, lab):
     text = alice_client.get(reverse("run-new"), {"preset": "code"}).content.decode()
     assert "has answers for the scorer code" in text
     assert reverse("taskset-imports", args=["lab"]) in text
@@ -127,7 +123,7 @@ def test_where_no_taskset_fits_none_is_chosen_and_the_page_says_how_to_make_one(
 
 
 @pytest.mark.parametrize("is_named", [True, False])
-def test_people_judge_alone_what_no_scorer_of_the_preset_can_judge(seeded, is_named):
+def test_preset_uses_only_human_ratings_if_its_scorer_cannot_judge_the_taskset(seeded, is_named):
     other = Project.objects.create(slug="other", title="Other")
     generate(other, "untested", "katas_untested", 8, 0)
     taskset = other.tasksets.get()
@@ -138,14 +134,14 @@ def test_people_judge_alone_what_no_scorer_of_the_preset_can_judge(seeded, is_na
     assert said["people"]["at_deadline"] == "drop"
 
 
-def test_a_run_of_a_named_model_begins_with_it(alice_client, lab, seeded):
+def test_run_form_starts_with_the_model_from_the_url(alice_client, lab, seeded):
     policy = Policy.objects.get(pk=seeded.run.policy_id)
     policy.pk = None
     policy.slug = "newer"
     policy.save()
     address = {"project": "lab", "policy": "newer"}
     answer = alice_client.get(reverse("run-new"), address)
-    assert answer.context["form"].plan.policy == "newer"  # not that of the taskset's newest run
+    assert answer.context["form"].plan.policy == "newer"  # not that of the newest run
     assert alice_client.get(reverse("run-new"), address | {"policy": "none"}).status_code == 404
 
 
@@ -159,15 +155,13 @@ def language_model(seeded) -> Policy:
     return policy
 
 
-def test_a_run_with_a_named_taskset_begins_with_the_preset_that_can_judge_it(alice_client, lab):
+def test_run_form_with_a_taskset_starts_with_a_preset_that_can_judge_it(alice_client, lab):
     generate(lab, "sums", "math", 8, 0)
     answer = alice_client.get(reverse("run-new"), {"project": "lab", "taskset": "sums"})
     assert (answer.context["chosen"], answer.context["form"].plan.taskset) == ("math", "sums")
 
 
-def test_another_preset_keeps_the_taskset_and_the_model_that_a_link_named(
-    alice_client, lab, language_model
-):
+def test_another_preset_keeps_the_taskset_and_model_from_the_url(alice_client, lab, language_model):
     generate(lab, "older", "math", 8, 0)
     generate(lab, "newer", "math", 8, 0)
     link = {"project": "lab", "taskset": "older", "policy": "smollm2"}
@@ -180,9 +174,7 @@ def test_another_preset_keeps_the_taskset_and_the_model_that_a_link_named(
     assert kept in alice_client.post(reverse("run-new-check"), checked).content.decode()
 
 
-def test_a_preset_fits_learning_rate_temperature_and_lengths_to_a_language_model_on_a_cpu(
-    lab, language_model, seeded
-):
+def test_preset_adapts_its_settings_to_a_language_model_on_a_cpu(lab, language_model, seeded):
     generate(lab, "sums", "math", 8, 0)
     Worker.objects.create(key="t", role=Worker.Role.TRAINER, host="here", pid=1, device="cpu")
     math = next(one for one in presets() if one.name == "math")
@@ -206,7 +198,7 @@ def test_a_preset_is_valid_for_a_language_model_on_a_cpu(lab, seeded, language_m
 
 
 @pytest.mark.parametrize(("rate", "warns"), [("2e-5", False), ("5e-4", True)])
-def test_the_page_warns_of_a_learning_rate_far_above_the_usual_one(
+def test_page_warns_of_an_unusually_high_learning_rate(
     alice_client, first, language_model, rate, warns
 ):
     changed = posted(first, policy="smollm2", optimizer__learning_rate=rate)
@@ -224,7 +216,7 @@ def test_the_page_warns_of_a_learning_rate_far_above_the_usual_one(
         ("decoupled", "bfloat16", "float32", False),
     ],
 )
-def test_the_page_warns_of_a_trainer_that_rounds_apart_from_the_engine(
+def test_page_warns_if_trainer_and_engine_precision_differ(
     alice_client, first, language_model, algorithm, trainer, engine, warns
 ):
     fields = {
@@ -238,7 +230,7 @@ def test_the_page_warns_of_a_trainer_that_rounds_apart_from_the_engine(
     assert ("their probabilities differ" in answer.content.decode()) == warns
 
 
-def test_a_run_begins_in_the_project_of_the_newest_taskset(alice_client, seeded):
+def test_run_form_starts_in_the_project_of_the_newest_taskset(alice_client, seeded):
     newer = Project.objects.create(slug="z-newer", title="Newer")
     newer.memberships.create(user=seeded.alice, role="owner")
     assert alice_client.get(reverse("run-new")).context["project"].slug == "lab"
@@ -246,9 +238,7 @@ def test_a_run_begins_in_the_project_of_the_newest_taskset(alice_client, seeded)
     assert alice_client.get(reverse("run-new")).context["project"].slug == "z-newer"
 
 
-def test_what_its_scorer_cannot_judge_is_told_where_a_configuration_can_run(
-    alice_client, lab, first, seeded
-):
+def test_tasks_that_the_scorer_cannot_judge_are_reported(alice_client, lab, first, seeded):
     answer = alice_client.post(reverse("run-new-check"), posted(first, rewards__0__scorer="math"))
     [unread] = answer.context["unread"]
     assert (unread.scorer, unread.taskset, unread.tasks, unread.of) == ("math", "tone", 8, 8)
@@ -256,12 +246,12 @@ def test_what_its_scorer_cannot_judge_is_told_where_a_configuration_can_run(
     assert list(list_unreadable(first.plan, lab)) == []
 
 
-def test_a_run_may_begin_from_nothing(alice_client):
+def test_run_form_can_start_empty(alice_client):
     said = alice_client.get(reverse("run-new"), {"preset": "nothing"}).context["form"]
     assert set(load_yaml(said.text)) == {"policy", "taskset"} and "steps" in said.problems
 
 
-def test_a_preset_keeps_the_name_and_the_project_that_were_chosen(alice_client, first):
+def test_preset_links_keep_the_chosen_name_and_project(alice_client, first):
     cards = alice_client.post(
         reverse("run-new-check"), posted(first, preset="math")
     ).content.decode()
@@ -277,7 +267,7 @@ def test_a_preset_keeps_the_name_and_the_project_that_were_chosen(alice_client, 
     )
 
 
-def test_a_field_that_is_turned_is_turned_in_the_yaml_and_nothing_else(lab, first, seeded):
+def test_changed_field_changes_only_its_yaml_value(lab, first, seeded):
     form = read_run_form(
         lab,
         posted(first, steps="77", sampling__temperature="0.5", rewards__0__weight="0.25"),
@@ -288,14 +278,14 @@ def test_a_field_that_is_turned_is_turned_in_the_yaml_and_nothing_else(lab, firs
     assert said == {**before, "sampling": {**before["sampling"], "temperature": 0.5}}
 
 
-def test_the_yaml_that_is_changed_is_shown_by_the_fields_and_keeps_its_comments(lab, first, seeded):
+def test_changed_yaml_updates_the_fields_and_keeps_comments(lab, first, seeded):
     text = f"# why\n{first.text.replace('steps: 200', 'steps: 12')}"
     form = read_run_form(lab, posted(first, yaml=text), seeded.alice)
     assert form.text == text and form.plan.steps == 12
     assert next(knob for knob in form.knobs if knob.address == "steps").value == 12
 
 
-def test_a_field_and_the_yaml_may_be_turned_at_once(lab, first, seeded):
+def test_field_and_yaml_can_be_changed_at_once(lab, first, seeded):
     form = read_run_form(
         lab,
         posted(first, yaml=first.text.replace("steps: 200", "steps: 12"), seed="5"),
@@ -304,7 +294,7 @@ def test_a_field_and_the_yaml_may_be_turned_at_once(lab, first, seeded):
     assert (form.plan.steps, form.plan.seed) == (12, 5)
 
 
-def test_another_algorithm_begins_with_what_its_paper_recommends(lab, first, seeded):
+def test_another_algorithm_starts_with_its_recommended_settings(lab, first, seeded):
     form = read_run_form(lab, posted(first, algorithm__name="gspo"), seeded.alice)
     assert (
         load_yaml(form.text)["algorithm"] == {"name": "gspo"}
@@ -312,7 +302,7 @@ def test_another_algorithm_begins_with_what_its_paper_recommends(lab, first, see
     )
 
 
-def test_a_section_is_switched_on_and_off(lab, first, seeded):
+def test_section_can_be_switched_on_and_off(lab, first, seeded):
     on = read_run_form(lab, posted(first, lora="on", lora__rank="4"), seeded.alice)
     assert on.plan.lora.rank == 4
     sent = posted(on)
@@ -320,7 +310,7 @@ def test_a_section_is_switched_on_and_off(lab, first, seeded):
     assert read_run_form(lab, sent, seeded.alice).plan.lora is None
 
 
-def test_an_alert_that_is_unticked_is_off_and_can_be_put_on_again(lab, first, seeded):
+def test_unchecked_alert_is_off_and_can_be_switched_on_again(lab, first, seeded):
     sent = posted(first)
     del sent["alerts.starvation"]
     off = read_run_form(lab, sent, seeded.alice)
@@ -337,18 +327,18 @@ def test_an_alert_that_is_unticked_is_off_and_can_be_put_on_again(lab, first, se
 @pytest.mark.parametrize(
     ("field", "value"), [("serve__settle_s", None), ("hacking__format_scorers", ())]
 )
-def test_a_field_that_something_stands_for_unsaid_can_be_emptied(lab, first, seeded, field, value):
+def test_field_with_an_implicit_value_can_be_emptied(lab, first, seeded, field, value):
     form = load_run_form(lab, {**load_yaml(first.text), "serve": {}}, seeded.alice)
     after = read_run_form(lab, posted(form, **{field: ""}), seeded.alice)
     section, name = field.split("__")
     assert getattr(getattr(RunConfig.model_validate(load_yaml(after.text)), section), name) == value
 
 
-def test_a_field_that_needs_a_value_goes_back_to_what_it_begins_with(lab, first, seeded):
+def test_emptied_required_field_returns_to_its_default(lab, first, seeded):
     assert read_run_form(lab, posted(first, sync_interval=""), seeded.alice).plan.sync_interval == 1
 
 
-def test_a_scorers_own_options_survive_a_change_of_its_weight(lab, seeded):
+def test_scorer_options_survive_a_change_of_weight(lab, seeded):
     said = {
         **choose_initial_values(presets()[0], lab),
         "rewards": [{"scorer": "length", "options": {"target": 20}}, {"scorer": "tone"}],
@@ -379,7 +369,7 @@ def test_a_scorers_own_options_survive_a_change_of_its_weight(lab, seeded):
         ({"yaml": "- a\n"}, "yaml", "must be a mapping"),
     ],
 )
-def test_what_is_wrong_is_said_at_its_field_and_stays_as_typed(
+def test_error_is_shown_at_its_field_and_the_input_is_kept(
     alice_client, lab, first, changes, address, words
 ):
     answer = alice_client.post(reverse("run-new"), posted(first, **changes, act="start"))
@@ -401,7 +391,7 @@ def test_what_is_wrong_is_said_at_its_field_and_stays_as_typed(
         "steps: {a: 1}",
     ],
 )
-def test_a_yaml_of_the_wrong_shape_is_refused_in_words(alice_client, first, said):
+def test_yaml_with_a_wrong_structure_is_refused_with_a_message(alice_client, first, said):
     answer = alice_client.post(
         reverse("run-new-check"),
         posted(first, yaml=f"policy: tone\nsteps: 3\ntaskset: tone\n{said}"),
@@ -409,7 +399,7 @@ def test_a_yaml_of_the_wrong_shape_is_refused_in_words(alice_client, first, said
     assert answer.status_code == 200 and answer.context["form"].problems
 
 
-def test_a_nul_that_yaml_spells_is_told_at_its_field(alice_client, first):
+def test_nul_character_in_the_yaml_is_reported_at_its_field(alice_client, first):
     said = first.text.replace("policy: tone", 'policy: "to\\0ne"').replace(
         "scorer: tone", 'scorer: "a\\0"'
     )
@@ -421,13 +411,13 @@ def test_a_nul_that_yaml_spells_is_told_at_its_field(alice_client, first):
     )
 
 
-def test_checking_writes_nothing(alice_client, first):
+def test_checking_a_new_run_writes_nothing(alice_client, first):
     before = Run.objects.count(), Topic.objects.count()
     assert "is valid" in alice_client.post(reverse("run-new-check"), posted(first)).content.decode()
     assert (Run.objects.count(), Topic.objects.count()) == before
 
 
-def test_a_run_is_made_and_put_on_record(alice_client, first, seeded):
+def test_run_is_created_and_audited(alice_client, first, seeded):
     answer = alice_client.post(reverse("run-new"), posted(first, act="create"))
     run = Run.objects.get(slug="mine")
     assert answer["Location"] == reverse("run", args=["lab", "mine"])
@@ -437,7 +427,7 @@ def test_a_run_is_made_and_put_on_record(alice_client, first, seeded):
     ).exists()
 
 
-def test_a_run_may_be_started_at_once(alice_client, first):
+def test_run_can_be_started_at_once(alice_client, first):
     alice_client.post(reverse("run-new"), posted(first, act="start"))
     assert Run.objects.get(slug="mine").is_live
 
@@ -446,12 +436,12 @@ def test_a_run_may_be_started_at_once(alice_client, first):
     ("slug", "words"),
     [("", "enter a name"), ("a b", "letters, digits"), ("tone-7", "tone-2 is available")],
 )
-def test_a_name_that_will_not_do_is_said_with_what_would(alice_client, first, slug, words):
+def test_invalid_name_is_refused_with_advice(alice_client, first, slug, words):
     answer = alice_client.post(reverse("run-new"), posted(first, slug=slug, act="create"))
     assert answer.status_code == 422 and words in answer.content.decode()
 
 
-def test_a_clone_is_the_same_configuration_under_a_free_name(alice_client, seeded):
+def test_clone_has_the_same_configuration_and_an_unused_name(alice_client, seeded):
     answer = alice_client.get(reverse("run-new"), {"like": "lab/tone-7"})
     assert answer.context["form"].plan == seeded.run.settings
     assert (answer.context["slug"], answer.context["differences"]) == ("tone-2", [])
@@ -460,7 +450,7 @@ def test_a_clone_is_the_same_configuration_under_a_free_name(alice_client, seede
     assert ticked["Location"] == f"{reverse('run-new')}?project=lab&like=lab/tone-7"
 
 
-def test_a_run_of_a_named_taskset_begins_with_it(alice_client, seeded):
+def test_run_form_starts_with_the_taskset_from_the_url(alice_client, seeded):
     Taskset.objects.filter(slug="tone").update(slug="mine")
     answer = alice_client.get(reverse("run-new"), {"project": "lab", "taskset": "mine"})
     assert answer.context["form"].plan.taskset == "mine"
@@ -468,9 +458,9 @@ def test_a_run_of_a_named_taskset_begins_with_it(alice_client, seeded):
         assert alice_client.get(reverse("run-new"), query).status_code == 404
 
 
-def test_a_run_that_its_machine_cannot_hold_says_so(alice_client, seeded):
+def test_run_that_exceeds_the_machines_memory_is_reported(alice_client, seeded):
     page = alice_client.get(reverse("run-new"), {"like": "lab/tone-7"}).content.decode()
-    assert "too-large" not in page, "nothing is known of the machine"
+    assert "too-large" not in page, "the machine is unknown"
     trainer = Worker.objects.create(
         key="t", role="trainer", host="h", pid=1, device="cpu", metrics={"machine_bytes": 1_000}
     )
@@ -482,7 +472,7 @@ def test_a_run_that_its_machine_cannot_hold_says_so(alice_client, seeded):
     assert "too-large" not in page
 
 
-def test_a_difference_is_told_whatever_is_filled_in(seeded):
+def test_differences_between_configurations_are_listed(seeded):
     before = seeded.run.settings
     after = parse_config(
         {**before.model_dump(mode="json"), "seed": 3, "algorithm": "gspo", "lora": {}}

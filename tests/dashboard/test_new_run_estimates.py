@@ -1,4 +1,4 @@
-"""What a run will take, as the page of a new run estimates it: time, memory and ratings."""
+"""Estimates on the page of a new run: time, memory and ratings."""
 
 import json
 
@@ -16,7 +16,7 @@ from apps.tasksets.importing import generate
 from tests.dashboard.run_forms import alice_client, lab  # noqa: F401  (fixtures)
 
 
-def test_time_is_taken_from_an_earlier_run_in_proportion(seeded):
+def test_time_estimate_scales_the_step_time_of_an_earlier_run(seeded):
     plan = seeded.run.settings
     known = estimate_run(plan, seeded.run.policy)
     twice = estimate_run(
@@ -28,7 +28,7 @@ def test_time_is_taken_from_an_earlier_run_in_proportion(seeded):
     )
 
 
-def test_lessons_are_learned_at_the_pace_of_the_trainer_alone_in_proportion_to_sequences(seeded):
+def test_preference_run_estimate_uses_trainer_time_alone_scaled_by_sequences(seeded):
     run = seeded.run
     Metric.objects.filter(
         run=run, name__in=("step_seconds", "wait_seconds", "starved_people")
@@ -47,7 +47,7 @@ def test_lessons_are_learned_at_the_pace_of_the_trainer_alone_in_proportion_to_s
     )  # sampling is part of it, people are not
 
 
-def test_what_samples_takes_no_pace_from_what_does_not(seeded):
+def test_run_that_samples_is_not_estimated_from_a_run_on_preferences(seeded):
     run = seeded.run
     plan = run.settings
     lessons = {"steps": 9, "algorithm": {"name": "dpo"}, "snapshot": {"source": "preferences"}}
@@ -56,7 +56,7 @@ def test_what_samples_takes_no_pace_from_what_does_not(seeded):
     assert estimate_run(plan, run.policy).like is None
 
 
-def test_an_evaluation_is_told_its_answers_and_their_time(alice_client, seeded):
+def test_evaluation_estimate_counts_replies_and_their_sampling_time(alice_client, seeded):
     run = seeded.run
     Metric.objects.filter(run=run, name="explore_tokens_per_s").delete()
     Metric.record(run, run.step, {"explore_tokens_per_s": 100.0})
@@ -82,22 +82,20 @@ def test_an_evaluation_is_told_its_answers_and_their_time(alice_client, seeded):
     )
 
 
-def test_memory_is_sixteen_bytes_for_each_parameter_that_is_trained(seeded):
+def test_memory_estimate_is_sixteen_bytes_per_trained_parameter(seeded):
     policy = seeded.run.policy
     said = seeded.run.settings.model_dump(mode="json")
     bare = estimate_run(parse_config({**said, "algorithm": {"name": "grpo", "kl": "none"}}), policy)
     assert (
         bare.trainer == 16 * policy.parameters and not bare.memory.is_whole
-    )  # its folder is not here
+    )  # the model's folder does not exist
     assert (
         estimate_run(parse_config({**said, "algorithm": "grpo"}), policy).reference
         == 4 * policy.parameters
     )
 
 
-def test_the_page_lists_memory_part_by_part_as_the_estimate_adds_it_up(
-    alice_client, lab, seeded, tmp_path
-):
+def test_page_lists_memory_parts_that_add_up_to_the_estimate(alice_client, lab, seeded, tmp_path):
     config = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 2, "vocab_size": 100}
     (tmp_path / "config.json").write_text(json.dumps(config))
     Policy.objects.filter(pk=seeded.run.policy_id).update(folder=str(tmp_path))
@@ -109,7 +107,7 @@ def test_the_page_lists_memory_part_by_part_as_the_estimate_adds_it_up(
     )
     text = page.content.decode()
     assert "Memory by part" in text and "KV cache" in text
-    assert estimate.memory.updating < estimate.memory.sampling  # the engine sleeps meanwhile
+    assert estimate.memory.updating < estimate.memory.sampling  # the engine sleeps during an update
 
 
 def asked(plan: RunConfig, **people: object) -> RunConfig:
@@ -133,11 +131,11 @@ def asked(plan: RunConfig, **people: object) -> RunConfig:
         ({"per_group": 0}, 0),
     ],
 )
-def test_the_ratings_that_people_are_asked_for_are_counted(seeded, people, ratings):
+def test_estimate_counts_the_ratings_requested_from_people(seeded, people, ratings):
     assert most_ratings(asked(seeded.run.settings, **people)) == ratings
 
 
-def test_peoples_time_is_the_median_of_their_ratings_or_has_no_basis(lab, seeded):
+def test_peoples_time_uses_the_median_rating_time_or_has_no_estimate(lab, seeded):
     plan = asked(seeded.run.settings, per_group=4)
     Rating.objects.all().update(seconds=None)
     before = estimate_people_time(plan, lab)

@@ -58,7 +58,7 @@ def test_values_that_differ_from_their_defaults_are_marked_with_the_default(lab,
         ("algorithm.loss.clip_high", {"name": "grpo", "loss": {}, "aggregation": "token-mean"}),
     ],
 )
-def test_a_field_goes_back_to_its_default_and_the_others_keep_what_was_typed(
+def test_reset_returns_a_field_to_its_default_and_keeps_the_other_input(
     alice_client, first, address, section
 ):
     sent = posted(first, steps="77", title="Mine too")
@@ -72,7 +72,7 @@ def test_a_field_goes_back_to_its_default_and_the_others_keep_what_was_typed(
     assert not Run.objects.filter(slug="mine").exists()
 
 
-def test_what_cannot_be_reset_is_left_alone(alice_client, first):
+def test_reset_of_fields_that_cannot_be_reset_changes_nothing(alice_client, first):
     sent = posted(first)
     sent.setlist("reset", ["", "no.such.field", "slug"])
     assert alice_client.post(reverse("run-new-check"), sent).context["form"].text == first.text
@@ -117,7 +117,7 @@ def test_a_generated_name_says_what_is_learned_and_how(lab, values, slug):
         ("taskset: tone", "policy: tone", ("yaml", 2, "occurs twice")),
     ],
 )
-def test_an_error_names_its_field_and_its_line(alice_client, first, old, new, expected):
+def test_error_reports_its_field_and_line(alice_client, first, old, new, expected):
     sent = posted(first, yaml=first.text.replace(old, new))
     answer = alice_client.post(reverse("run-new-check"), sent)
     address, line, words = expected
@@ -126,20 +126,20 @@ def test_an_error_names_its_field_and_its_line(alice_client, first, old, new, ex
     assert f'data-line="{line}"' in answer.content.decode()
 
 
-def test_a_field_that_is_no_yaml_keeps_what_was_typed_and_so_do_the_others(lab, first, seeded):
+def test_invalid_yaml_in_one_field_keeps_the_typed_values_of_all_fields(lab, first, seeded):
     form = read_run_form(lab, posted(first, pipeline="- {", seed="5", steps="many"), seeded.alice)
     values = {knob.address: knob.value for knob in form.knobs}
     assert (values["pipeline"], values["seed"], values["steps"]) == ("- {", 5, "many")
     assert load_yaml(form.text)["steps"] == "many" and "pipeline" in form.problems
 
 
-def test_a_number_that_is_none_is_shown_as_it_was_typed(alice_client, first):
+def test_non_numeric_input_in_a_number_field_is_shown_as_typed(alice_client, first):
     text = first.text.replace("steps: 200", "steps: many")
     page = alice_client.post(reverse("run-new-check"), posted(first, yaml=text)).content.decode()
     assert '<input type="text" id="knob-steps" name="steps" value="many"' in page
 
 
-def test_all_algorithms_can_be_chosen_the_recommended_ones_first(lab, first):
+def test_picker_offers_all_algorithms_with_recommended_ones_first(lab, first):
     knob = next(knob for knob in first.knobs if knob.address == "algorithm.name")
     groups = dict(knob.choice_groups)
     assert [name for name, _, _ in groups["Recommended"]] == list(RECOMMENDED)
@@ -147,7 +147,7 @@ def test_all_algorithms_can_be_chosen_the_recommended_ones_first(lab, first):
     assert all(words.endswith(".") and ". " not in words for _, _, words in knob.choices)
 
 
-def test_the_bar_sums_the_run_up(alice_client, seeded):
+def test_summary_bar_describes_the_new_run(alice_client, seeded):
     page = alice_client.get(reverse("run-new"))
     assert page.context["summary"] == (
         "GRPO with tone on tone · 200 steps of 16 × 8 replies · judged by tone, people"

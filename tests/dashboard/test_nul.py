@@ -1,5 +1,5 @@
-"""A NUL character, which PostgreSQL stores nowhere, is refused with the name of the field it came
-in, by every page.
+"""Every page refuses a NUL character, which PostgreSQL cannot store, and names the field that
+contains it.
 """
 
 import pytest
@@ -16,7 +16,7 @@ def alice_client(client, seeded):
     return client
 
 
-def test_every_page_refuses_a_nul_in_its_query_and_names_the_field(alice_client, seeded):
+def test_every_page_rejects_nul_in_its_query_and_names_the_field(alice_client, seeded):
     rollout = seeded.run.rollouts.filter(state="finished").first().pk
     for address in addresses(seeded.run, [rollout]):
         if address.startswith(REST):
@@ -39,11 +39,11 @@ def test_every_page_refuses_a_nul_in_its_query_and_names_the_field(alice_client,
         "/?%00=1",
     ],
 )
-def test_no_lookup_by_a_nul_is_a_fault(alice_client, address):
+def test_lookup_by_nul_returns_400_or_404(alice_client, address):
     assert alice_client.get(address).status_code in (400, 404)
 
 
-def test_rest_answers_a_nul_in_its_own_way(alice_client):
+def test_rest_rejects_nul_with_problem_json(alice_client):
     answer = alice_client.get("/api/v1/runs/?project=%00")
     assert answer.status_code == 422
     assert answer.headers["Content-Type"].startswith("application/problem+json")

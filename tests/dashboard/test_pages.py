@@ -1,4 +1,4 @@
-"""What pages say, and what their forms do."""
+"""The content of pages, and the effect of their forms."""
 
 import pytest
 from django.urls import reverse
@@ -28,42 +28,42 @@ def act(client, run, verb, **data):
     ).content.decode()
 
 
-def test_the_state_is_a_sentence_with_its_cause(alice_client, seeded):
+def test_run_page_shows_the_state_with_its_cause(alice_client, seeded):
     assert "Running · step 3 of 200" in (html := page(alice_client, "run", "lab", "tone-7"))
     assert "waiting for people to rate 4 groups" in html
 
 
-def test_a_drop_says_why(alice_client, seeded):
+def test_run_page_shows_why_a_group_was_dropped(alice_client, seeded):
     assert "0 of 4 rollouts have a reward" in page(alice_client, "run", "lab", "tone-7")
 
 
-def test_pausing_and_resuming_moves_the_run(alice_client, seeded):
+def test_run_can_be_paused_and_resumed(alice_client, seeded):
     assert "Resume run" in act(alice_client, seeded.run, "pause")
     assert "Pause run" in act(alice_client, seeded.run, "resume")
 
 
-def test_an_act_the_state_forbids_is_refused_in_words(alice_client, seeded):
+def test_resuming_a_running_run_is_rejected_with_the_reason(alice_client, seeded):
     assert "it must be paused" in act(alice_client, seeded.run, "resume")
 
 
-def test_stopping_asks_for_the_name(alice_client, seeded):
+def test_run_is_not_stopped_when_the_typed_name_differs(alice_client, seeded):
     assert "Not stopped" in act(alice_client, seeded.run, "stop", name="another")
     assert Run.objects.get(pk=seeded.run.pk).is_live
 
 
-def test_stopping_with_the_name_stops(alice_client, seeded):
+def test_run_is_stopped_when_its_name_is_typed(alice_client, seeded):
     act(alice_client, seeded.run, "stop", name="tone-7")
     assert Run.objects.get(pk=seeded.run.pk).state == Run.State.STOPPED
 
 
-def test_the_simulated_rater_is_switched_off_and_the_change_is_kept(alice_client, seeded):
+def test_simulated_rater_can_be_switched_off_and_the_change_is_recorded(alice_client, seeded):
     alice_client.post(reverse("run-simulated-rater", args=["lab", "tone-7"]), {"on": "false"})
     run = Run.objects.get(pk=seeded.run.pk)
     assert run.settings.people.simulated is False
     assert run.topic.events.filter(kind="config_changed", payload__by="alice").exists()
 
 
-def test_curves_go_on_from_the_cursor(alice_client, seeded):
+def test_curves_return_points_after_the_cursor(alice_client, seeded):
     answer = alice_client.get(reverse("run-curves", args=["lab", "tone-7"]), {"after": 2}).json()
     assert (
         answer["step"] == 3
@@ -73,7 +73,7 @@ def test_curves_go_on_from_the_cursor(alice_client, seeded):
 
 
 @pytest.mark.parametrize("after", ["x", "1e9", "--1"])
-def test_a_cursor_that_is_no_step_is_refused(alice_client, seeded, after):
+def test_curves_reject_a_cursor_that_is_not_a_step_number(alice_client, seeded, after):
     answer = alice_client.get(reverse("run-curves", args=["lab", "tone-7"]), {"after": after})
     assert answer.status_code == 400 and "whole number" in answer.json()["errors"]["after"][0]
 
@@ -96,12 +96,12 @@ def test_a_long_curve_is_thinned_and_keeps_its_peak(seeded):
     )
 
 
-def test_a_rollout_tells_what_became_of_it(alice_client, seeded):
+def test_rollout_page_shows_training_step_and_own_rating(alice_client, seeded):
     html = page(alice_client, "rollout", seeded.rollout.pk)
     assert "Admitted and trained in step 1" in html and "your stars" in html
 
 
-def test_a_rollout_tells_how_each_scorer_judged(alice_client, seeded):
+def test_rollout_page_shows_escaped_details_options_and_time_of_a_reward(alice_client, seeded):
     hostile = {"items": "<script>alert(1)</script>", "tests": [{"n": 1, "why": "x" * 60}]}
     reward = Reward.objects.filter(rollout=seeded.rollout, by=None).first()
     Reward.objects.filter(pk=reward.pk).update(
@@ -112,11 +112,11 @@ def test_a_rollout_tells_how_each_scorer_judged(alice_client, seeded):
     assert "Option loud" in html and "&lt;script&gt;" in html and "<script>alert" not in html
 
 
-def test_a_rollout_that_waits_says_so(alice_client, seeded):
+def test_rollout_page_says_that_its_group_waits_for_people(alice_client, seeded):
     assert "its group is waiting for people" in page(alice_client, "rollout", seeded.waiting.pk)
 
 
-def test_a_failed_rollout_is_no_reward(alice_client, seeded):
+def test_page_of_a_failed_rollout_shows_why_its_group_was_dropped(alice_client, seeded):
     failed = seeded.run.rollouts.filter(state="failed").first()
     assert "Dropped: 0 of 4" in page(alice_client, "rollout", failed.pk)
 
@@ -124,12 +124,12 @@ def test_a_failed_rollout_is_no_reward(alice_client, seeded):
 @pytest.mark.parametrize(
     ("fate", "state"), [("dropped", Group.State.DROPPED), ("waiting", Group.State.WAITING)]
 )
-def test_the_list_is_narrowed_by_the_url(alice_client, seeded, fate, state):
+def test_rollout_list_is_filtered_by_fate(alice_client, seeded, fate, state):
     answer = alice_client.get(reverse("rollouts", args=["lab", "tone-7"]), {"fate": fate})
     assert {row["rollout"].group.state for row in answer.context["rows"]} == {state}
 
 
-def test_an_anchor_is_nowhere_shown_as_the_policys_own_reply(alice_client, seeded):
+def test_anchor_is_not_shown_as_the_policys_own_reply(alice_client, seeded):
     group = seeded.rollout.group
     anchor = Rollout.objects.create(
         run=seeded.run,
@@ -150,7 +150,7 @@ def test_an_anchor_is_nowhere_shown_as_the_policys_own_reply(alice_client, seede
     assert "synthetic, by the base model" in page(alice_client, "rollout", anchor.pk)
 
 
-def test_stars_stand_only_where_the_person_may_rate(client, seeded):
+def test_star_buttons_appear_only_for_people_who_may_rate(client, seeded):
     dora = User.objects.create_user("dora")
     Membership.objects.create(project=seeded.run.project, user=dora, role=Membership.Role.VIEWER)
     found = {}
@@ -171,14 +171,14 @@ def test_stars_stand_only_where_the_person_may_rate(client, seeded):
     assert "data-stars" not in page(client, "live") + page(client, "live-follow", seeded.rollout.pk)
 
 
-def test_the_list_is_narrowed_to_the_steps_that_trained(alice_client, seeded):
+def test_rollout_list_is_filtered_by_training_step(alice_client, seeded):
     answer = alice_client.get(
         reverse("rollouts", args=["lab", "tone-7"]), {"from_step": 2, "to_step": 2}
     )
     assert len(answer.context["rows"]) == 16
 
 
-def test_a_rollout_of_several_updates_is_one_row(alice_client, seeded):
+def test_rollout_trained_in_several_steps_is_listed_once(alice_client, seeded):
     item = (
         StepItem.objects.filter(step__run=seeded.run, step__number=1)
         .select_related("experience")
@@ -194,7 +194,7 @@ def test_a_rollout_of_several_updates_is_one_row(alice_client, seeded):
     assert item.experience.rollout_id in shown and len(shown) == len(set(shown))
 
 
-def test_what_was_retired_as_too_old_is_among_the_dropped(alice_client, seeded):
+def test_rollout_retired_as_too_old_is_listed_as_dropped(alice_client, seeded):
     retired = Experience.objects.filter(run=seeded.run, state="ready").first()
     Experience.objects.filter(pk=retired.pk).update(state="dropped", reason="too old")
     answer = alice_client.get(reverse("rollouts", args=["lab", "tone-7"]), {"fate": "dropped"})
@@ -202,7 +202,7 @@ def test_what_was_retired_as_too_old_is_among_the_dropped(alice_client, seeded):
 
 
 @pytest.mark.parametrize("query", [{"fate": "eaten"}, {"from_step": "x"}, {"to_step": "-1"}])
-def test_a_wrong_filter_is_told_and_narrows_nothing(alice_client, seeded, query):
+def test_invalid_filter_shows_an_error_and_filters_nothing(alice_client, seeded, query):
     answer = alice_client.get(reverse("rollouts", args=["lab", "tone-7"]), query)
     assert (
         answer.status_code == 200
@@ -211,7 +211,7 @@ def test_a_wrong_filter_is_told_and_narrows_nothing(alice_client, seeded, query)
     )
 
 
-def test_lists_page_by_key_there_and_back(alice_client, seeded):
+def test_rollout_list_pages_forward_and_back_by_key(alice_client, seeded):
     address = reverse("rollouts", args=["lab", "tone-7"])
     first = alice_client.get(address).context["page"]
     second = alice_client.get(address + first.older).context["page"]
@@ -222,11 +222,11 @@ def test_lists_page_by_key_there_and_back(alice_client, seeded):
 
 
 @pytest.mark.parametrize("query", ["?before=x", "?after=-1", "?before=" + "9" * 30])
-def test_a_cursor_that_is_no_id_is_not_there(alice_client, seeded, query):
+def test_page_cursor_that_is_not_an_id_returns_404(alice_client, seeded, query):
     assert alice_client.get(reverse("rollouts", args=["lab", "tone-7"]) + query).status_code == 404
 
 
-def test_no_runs_says_to_each_role_how_one_begins(client, cast):
+def test_empty_run_list_shows_instructions_that_suit_each_role(client, cast):
     client.force_login(cast.alice)
     assert reverse("run-new") in page(client, "runs")
     client.force_login(cast.carol)
@@ -236,7 +236,7 @@ def test_no_runs_says_to_each_role_how_one_begins(client, cast):
     assert "manage.py runs create" in page(client, "runs")
 
 
-def test_no_tasksets_says_to_each_role_how_they_come(client, cast):
+def test_empty_taskset_list_shows_instructions_that_suit_each_role(client, cast):
     client.force_login(cast.alice)
     assert reverse("taskset-imports", args=["lab"]) in page(client, "tasksets")
     client.force_login(cast.carol)
@@ -246,7 +246,7 @@ def test_no_tasksets_says_to_each_role_how_they_come(client, cast):
     assert "manage.py taskset generate" in page(client, "tasksets")
 
 
-def test_answers_of_tasks_are_not_shown(alice_client, seeded):
+def test_taskset_page_does_not_show_answers(alice_client, seeded):
     html = page(alice_client, "taskset", "lab", "tone")
     assert "broken" in html and "{&#x27;object" not in html and "answer" not in html
 
@@ -258,26 +258,24 @@ def test_a_tokens_secret_is_shown_once_and_works(alice_client, seeded):
     assert Token.objects.presented(secret).user == seeded.alice
 
 
-def test_a_token_without_scopes_is_refused_in_words(alice_client, seeded):
+def test_token_without_scopes_is_rejected_with_a_message(alice_client, seeded):
     answer = alice_client.post(reverse("issue-token"), {"name": "notebook"})
     assert answer.status_code == 422 and "Choose at least one" in answer.content.decode()
 
 
-def test_a_revoked_token_is_worth_nothing(alice_client, seeded):
+def test_revoked_token_does_not_authenticate(alice_client, seeded):
     token, secret = Token.issue(seeded.alice, "notebook", ["read"])
     alice_client.post(reverse("revoke-token", args=[token.pk]))
     assert Token.objects.presented(secret) is None
 
 
-def test_a_token_of_others_is_not_there(alice_client, seeded):
+def test_revoking_another_users_token_returns_404(alice_client, seeded):
     token, secret = Token.issue(seeded.bob, "notebook", ["read"])
     assert alice_client.post(reverse("revoke-token", args=[token.pk])).status_code == 404
     assert Token.objects.presented(secret)
 
 
-def test_a_run_without_rollouts_and_a_place_without_tasks_say_what_comes_next(
-    client, alice, run, taskset
-):
+def test_empty_rollout_list_and_taskset_page_suggest_the_next_step(client, alice, run, taskset):
     client.force_login(alice)
     html = client.get(reverse("rollouts", args=["lab", run.slug])).content.decode()
     assert "An explorer starts the first group" in html and reverse("workers") in html

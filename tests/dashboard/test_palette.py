@@ -33,13 +33,13 @@ def test_strangers_find_nothing_of_the_project(client, seeded):
         assert [url for url in found(client, words, "lab/tone-7") if "/lab" in url] == []
 
 
-def test_the_last_word_names_a_page_of_the_run(client, seeded):
+def test_last_search_word_selects_a_page_of_the_run(client, seeded):
     client.force_login(seeded.alice)
     assert reverse("run-gold", args=["lab", "tone-7"]) in found(client, "tone gold")
 
 
 @pytest.mark.parametrize("person", ["alice", "bob", "carol"])
-def test_everything_that_is_found_opens(client, seeded, person):
+def test_every_search_result_opens(client, seeded, person):
     client.force_login(getattr(seeded, person))
     searches = ("", "s", "tone s", "e", "a")
     found_by = {url: words for words in searches for url in found(client, words, "lab/tone-7")}
@@ -48,13 +48,13 @@ def test_everything_that_is_found_opens(client, seeded, person):
     assert broken == {}, f"found by {[found_by[url] for url in broken]}"
 
 
-def test_pages_of_the_run_on_whose_page_one_searches_come_first(client, seeded):
+def test_pages_of_the_current_run_come_first_in_search(client, seeded):
     client.force_login(seeded.alice)
     assert found(client, "cost", "lab/tone-7")[0] == reverse("run-cost", args=["lab", "tone-7"])
     assert found(client, "cost") == []
 
 
-def test_settings_of_the_run_are_found_by_those_who_may_change_them(client, seeded):
+def test_run_settings_are_found_only_by_people_who_may_change_them(client, seeded):
     client.force_login(seeded.alice)
     [url] = [url for url in found(client, "learning rate", "lab/tone-7") if "#knob-" in url]
     page = client.get(url.partition("#")[0]).content.decode()
@@ -63,7 +63,7 @@ def test_settings_of_the_run_are_found_by_those_who_may_change_them(client, seed
     assert [url for url in found(client, "learning rate", "lab/tone-7") if "#knob-" in url] == []
 
 
-def test_people_are_found_by_owners_alone(client, seeded):
+def test_only_owners_find_people(client, seeded):
     client.force_login(seeded.alice)
     assert reverse("project", args=["lab"]) in found(client, "bob")
     Membership.objects.filter(user=seeded.alice).update(role="researcher")
@@ -81,14 +81,14 @@ def test_rows_and_queries_do_not_grow_with_the_runs(client, seeded):
     assert Run.objects.count() > 200 and len(many) <= len(few)
 
 
-def test_names_are_escaped_and_long_texts_are_cut(client, seeded):
+def test_names_are_escaped_and_long_search_texts_are_accepted(client, seeded):
     Run.objects.filter(pk=seeded.run.pk).update(title="<b>bold</b>")
     client.force_login(seeded.alice)
     answer = client.get(reverse("find"), {"words": "bold" + " x" * 500})
     assert answer.status_code == 200 and b"<b>bold" not in answer.content
 
 
-def test_the_page_lists_the_same_as_links(client, seeded):
+def test_search_page_lists_matches_as_links(client, seeded):
     client.force_login(seeded.alice)
     html = client.get(reverse("find"), {"words": "tone-7"}).content.decode()
     assert f'href="{reverse("run", args=["lab", "tone-7"])}"' in html

@@ -1,5 +1,5 @@
-"""The page on which a run's owner says what people are asked: the form, what it refuses, and what a
-rater would see.
+"""The page on which a run's owner sets what raters are asked: the form, its validation and the
+preview of what a rater would see.
 """
 
 import re
@@ -21,7 +21,7 @@ PREVIEW = "run-people-preview"
 
 @pytest.fixture
 def seeded(new_run, finish, alice, bob, carol) -> SimpleNamespace:
-    """A run under way with one group written, and the cast."""
+    """Create an active run with one written group, and its users."""
     run = new_run(group_size=4, people={"per_group": 2, "deadline_s": 1800})
     finish(run, ["12345", "54321"])
     return SimpleNamespace(run=run, alice=alice, bob=bob, carol=carol)
@@ -32,8 +32,8 @@ def address(run: Run, name: str = PAGE) -> str:
 
 
 def filled(run: Run, **changes: object) -> dict:
-    """What a browser would post of the run's page, with some fields put differently; None takes a
-    field out.
+    """Return the form data that a browser would post from the run's page, with `changes`; None
+    removes a field.
     """
     said = QueryDict(mutable=True)
     said["seen"] = digest_people_section(run)
@@ -65,7 +65,7 @@ def people_of(run: Run) -> dict:
     return Run.objects.get(pk=run.pk).config["people"]
 
 
-def test_an_owner_saves_what_is_asked_and_the_event_says_who_changed_what(client, seeded):
+def test_owner_saves_rating_settings_and_the_event_records_who_changed_what(client, seeded):
     client.force_login(seeded.alice)
     answer = client.post(
         address(seeded.run), filled(seeded.run, overlap=2, form="thumbs", guidelines="Be **kind**.")
@@ -116,7 +116,7 @@ def test_the_untouched_page_changes_nothing(client, seeded):
         ({"guidelines": "x" * 20_001}, "guidelines", "at most 20000"),
     ],
 )
-def test_what_is_wrong_stands_at_its_field_and_nothing_changes(
+def test_invalid_value_is_reported_at_its_field_and_nothing_changes(
     client, seeded, changes, field, words
 ):
     before = people_of(seeded.run)
@@ -127,13 +127,13 @@ def test_what_is_wrong_stands_at_its_field_and_nothing_changes(
     assert words in wrong
 
 
-def test_a_form_filled_in_before_somebody_elses_change_is_not_saved_over_it(client, seeded):
+def test_form_loaded_before_another_persons_change_is_rejected_until_resent(client, seeded):
     stale = filled(seeded.run, overlap=3)
     seeded.run.change_config(seeded.alice, people={"overlap": 2})
     client.force_login(seeded.alice)
     answer = client.post(address(seeded.run), stale)
     assert answer.status_code == 409 and people_of(seeded.run)["overlap"] == 2
-    assert answer.context["form"].values["overlap"] == "3", "what was filled in is still there"
+    assert answer.context["form"].values["overlap"] == "3", "the input is kept"
     again = {**stale, "seen": [answer.context["seen"]]}
     assert (
         client.post(address(seeded.run), again).status_code == 302
@@ -141,7 +141,7 @@ def test_a_form_filled_in_before_somebody_elses_change_is_not_saved_over_it(clie
     )
 
 
-def test_a_rater_reads_what_concerns_them_and_changes_nothing(client, seeded):
+def test_rater_sees_guidelines_without_gold_rate_and_cannot_change_settings(client, seeded):
     seeded.run.change_config(
         seeded.alice, people={"guidelines": "Praise <b>nobody</b>.", "gold": {"rate": 0.125}}
     )
@@ -149,20 +149,20 @@ def test_a_rater_reads_what_concerns_them_and_changes_nothing(client, seeded):
     html = client.get(address(seeded.run)).content.decode()
     assert "Praise" in html and "<b>nobody</b>" not in html
     assert not re.search(r"(?<!\d)0\.125", html) and "Attention" not in html, (
-        "which share is gold would tell raters to look for it"
+        "raters must not see the share of gold items"
     )
     assert client.post(address(seeded.run), filled(seeded.run, overlap=2)).status_code == 403
     assert client.post(address(seeded.run, PREVIEW), filled(seeded.run)).status_code == 403
 
 
-def test_a_stranger_finds_no_such_page(client, seeded):
+def test_stranger_gets_404_from_page_and_preview(client, seeded):
     client.force_login(seeded.carol)
     assert client.get(address(seeded.run)).status_code == 404
     assert client.post(address(seeded.run, PREVIEW), {}).status_code == 404
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_is_shown_as_a_rater_would_see_it(client, seeded, form):
+def test_every_rating_form_is_previewed_as_a_rater_would_see_it(client, seeded, form):
     client.force_login(seeded.alice)
     said = filled(
         seeded.run, form=form, rubric__0__name="polite", rubric__0__low="1", rubric__0__high="5"
@@ -173,10 +173,10 @@ def test_every_form_is_shown_as_a_rater_would_see_it(client, seeded, form):
     )
     assert answer.status_code == 200 and answer.context["form"].problems == {}
     assert f"{form}/item.html" in [template.name for template in answer.templates]
-    assert people_of(seeded.run)["form"] == "stars", "looking changes nothing"
+    assert people_of(seeded.run)["form"] == "stars", "a preview changes nothing"
 
 
-def test_a_run_that_has_written_nothing_shows_the_first_task(
+def test_preview_of_a_run_without_rollouts_shows_the_first_task(
     client, project, policy, taskset, plan, alice
 ):
     run = Run.create(project=project, slug="fresh", title="Fresh", plan=plan())
@@ -186,7 +186,7 @@ def test_a_run_that_has_written_nothing_shows_the_first_task(
     assert "first task" in answer.context["preview"].source
 
 
-def test_the_preview_says_what_is_wrong_while_it_is_typed(client, seeded):
+def test_preview_reports_an_invalid_field(client, seeded):
     client.force_login(seeded.alice)
     answer = client.post(address(seeded.run, PREVIEW), filled(seeded.run, overlap="99"))
     html = answer.content.decode()
@@ -194,7 +194,7 @@ def test_the_preview_says_what_is_wrong_while_it_is_typed(client, seeded):
     assert 'id="wrong-overlap"' in html and "less than or equal to 20" in html
 
 
-def test_an_ended_run_takes_no_change_and_says_so(client, seeded):
+def test_setup_of_an_ended_run_is_read_only_and_says_so(client, seeded):
     seeded.run.stop(by=seeded.alice)
     client.force_login(seeded.alice)
     assert "the setup is read-only" in client.get(address(seeded.run)).content.decode()

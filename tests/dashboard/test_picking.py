@@ -1,4 +1,4 @@
-"""What is done about picked rollouts: said first, then done, by whom it is up to."""
+"""Actions on selected rollouts: confirmed first, then done, by people with the permission."""
 
 import re
 import uuid
@@ -30,14 +30,14 @@ def act(client, verb, rollouts=(), **data):
     )
 
 
-def test_what_will_be_done_is_said_first_and_nothing_is_done(alice_client, seeded):
+def test_drop_first_asks_for_confirmation_and_changes_nothing(alice_client, seeded):
     text = act(alice_client, "drop", [seeded.waiting]).content.decode()
     assert "drops its whole group" in text and "Type <span" in text
     assert Group.objects.get(pk=seeded.waiting.group_id).state == "waiting"
     assert not AuditEntry.objects.filter(action="groups dropped").exists()
 
 
-def test_dropping_takes_the_runs_name_and_a_reason(alice_client, seeded):
+def test_dropping_groups_requires_the_runs_name_and_a_reason(alice_client, seeded):
     for data in ({"name": "tone-8", "reason": "spam"}, {"name": "tone-7", "reason": " "}):
         answer = act(alice_client, "drop", [seeded.waiting], confirmed=1, **data)
         assert (
@@ -51,7 +51,7 @@ def test_dropping_takes_the_runs_name_and_a_reason(alice_client, seeded):
     assert Group.objects.get(pk=seeded.waiting.group_id).reason == "dropped by alice: spam"
 
 
-def test_what_was_trained_stays(alice_client, seeded):
+def test_trained_groups_cannot_be_dropped(alice_client, seeded):
     answer = act(alice_client, "drop", [seeded.rollout], confirmed=1, name="tone-7", reason="spam")
     assert (
         answer.status_code == 422
@@ -62,7 +62,7 @@ def test_what_was_trained_stays(alice_client, seeded):
     ) == {"trained"}
 
 
-def test_all_that_fit_are_those_that_the_filter_finds(alice_client, seeded):
+def test_selecting_all_picks_the_rollouts_that_match_the_filter(alice_client, seeded):
     Rollout.objects.filter(pk=seeded.waiting.pk).update(text="peculiar")
     answer = act(alice_client, "drop", all=1, query="text=peculiar")
     assert answer.context["picked"] == [seeded.waiting.pk]
@@ -72,7 +72,7 @@ def test_all_that_fit_are_those_that_the_filter_finds(alice_client, seeded):
     )
 
 
-def test_as_many_as_may_be_picked_are_confirmed_as_the_page_sends_them(alice_client, seeded):
+def test_largest_possible_selection_can_be_confirmed_from_its_page(alice_client, seeded):
     template = Rollout.objects.get(pk=seeded.waiting.pk)
     Rollout.objects.bulk_create(
         Rollout(
@@ -100,11 +100,11 @@ def test_as_many_as_may_be_picked_are_confirmed_as_the_page_sends_them(alice_cli
     assert "1 group will not be trained on" in done.content.decode()
 
 
-def test_nothing_ticked_is_told(alice_client, seeded):
+def test_action_without_selection_shows_a_message(alice_client, seeded):
     assert "Nothing was changed. Select rollouts" in act(alice_client, "ask").content.decode()
 
 
-def test_their_groups_are_scored_again_by_the_scorers_that_are_named(alice_client, seeded):
+def test_selected_groups_are_scored_again_by_the_given_scorers(alice_client, seeded):
     text = act(alice_client, "rescore", [seeded.rollout]).content.decode()
     assert "scorer: tone" in text
     act(alice_client, "rescore", [seeded.rollout], confirmed=1, rewards="- {scorer: repetition}")
@@ -119,9 +119,7 @@ def test_their_groups_are_scored_again_by_the_scorers_that_are_named(alice_clien
     )
 
 
-def test_waiting_groups_come_next_and_closed_replies_are_asked_about_once_more(
-    alice_client, seeded
-):
+def test_asking_raters_moves_waiting_groups_first_and_reopens_closed_replies(alice_client, seeded):
     text = act(alice_client, "ask", [seeded.waiting, seeded.rollout], confirmed=1).content.decode()
     assert "1 waiting group moved to the front; 1 reply sent to raters again" in text
     first = (
@@ -139,9 +137,7 @@ def test_waiting_groups_come_next_and_closed_replies_are_asked_about_once_more(
     assert again.status_code == 422 and Item.objects.filter(purpose="check").count() == 1
 
 
-def test_it_is_up_to_owners_and_researchers_and_to_a_runs_own_rollouts(
-    client, alice_client, seeded
-):
+def test_selection_actions_reject_raters_and_invalid_requests(client, alice_client, seeded):
     assert act(alice_client, "explode", [seeded.rollout]).status_code == 400
     assert alice_client.get(ADDRESS).status_code == 405
     assert alice_client.post(ADDRESS, {"verb": "drop", "rollout": ["x"]}).status_code == 404
@@ -156,7 +152,7 @@ def test_it_is_up_to_owners_and_researchers_and_to_a_runs_own_rollouts(
     assert 'name="verb"' not in client.get("/runs/lab/tone-7/rollouts/").content.decode()
 
 
-def test_nobody_is_led_away_from_here(alice_client, seeded):
+def test_back_link_to_another_site_is_replaced(alice_client, seeded):
     answer = act(alice_client, "drop", [seeded.waiting], back="https://elsewhere.example/")
     assert answer.context["back"] == "/runs/lab/tone-7/rollouts/"
 
@@ -172,7 +168,7 @@ def correct(client, rollout, text, key=None):
     )
 
 
-def test_a_better_answer_is_kept_as_an_experts_and_as_better_than_the_reply(alice_client, seeded):
+def test_corrected_answer_is_saved_once_as_demonstration_and_preference(alice_client, seeded):
     key = uuid.uuid4()
     for _ in range(2):
         assert (
@@ -186,7 +182,7 @@ def test_a_better_answer_is_kept_as_an_experts_and_as_better_than_the_reply(alic
     assert AuditEntry.objects.filter(action="answer corrected").count() == 1
 
 
-def test_an_empty_answer_is_told_and_not_kept(alice_client, seeded):
+def test_empty_correction_is_rejected_and_not_saved(alice_client, seeded):
     assert "Not saved" in correct(alice_client, seeded.rollout, "  ").content.decode()
     assert not Demonstration.objects.exists()
 
@@ -197,7 +193,7 @@ def add(client, rollout, name):
     ).content.decode()
 
 
-def test_its_task_goes_into_a_set_of_that_name_once(alice_client, seeded):
+def test_task_is_added_once_and_another_task_creates_a_new_taskset_version(alice_client, seeded):
     other = (
         Rollout.objects.exclude(group__task=seeded.rollout.group.task)
         .filter(run=seeded.run, state="finished")
@@ -222,11 +218,15 @@ def test_its_task_goes_into_a_set_of_that_name_once(alice_client, seeded):
         ("", "is not a valid slug"),
     ],
 )
-def test_a_set_that_cannot_test_the_run_is_told(alice_client, seeded, name, why):
+def test_taskset_that_cannot_test_the_run_is_rejected_with_the_reason(
+    alice_client, seeded, name, why
+):
     assert why in add(alice_client, seeded.rollout, name) and Taskset.objects.count() == 1
 
 
-def test_raw_tokens_are_for_those_who_see_the_judgements(client, alice_client, seeded):
+def test_token_page_shows_logprobs_to_owners_and_is_forbidden_to_raters(
+    client, alice_client, seeded
+):
     arrays = seeded.rollout.tokens
     text = alice_client.get(f"/rollouts/{seeded.rollout.pk}/tokens/").content.decode()
     assert f"{arrays.logprobs[0]:.4f}" in text and text.count("<tr>") == 1 + len(

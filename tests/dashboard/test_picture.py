@@ -1,5 +1,5 @@
-"""A picture's address: its bytes to members of the project, kept by the browser for ever, and
-nothing to others.
+"""The address of a picture: members of the project get its bytes, which the browser caches for
+ever; others get nothing.
 """
 
 import pytest
@@ -13,7 +13,7 @@ def picture(project) -> Picture:
     return Picture.take(project, png())
 
 
-def test_a_member_gets_the_png_and_may_keep_it(client, bob, picture):
+def test_member_gets_the_png_with_private_immutable_caching(client, bob, picture):
     client.force_login(bob)
     answer = client.get(f"/pictures/{picture.sha256}/")
     assert (answer.status_code, answer["Content-Type"]) == (200, "image/png")
@@ -22,16 +22,16 @@ def test_a_member_gets_the_png_and_may_keep_it(client, bob, picture):
     assert answer["X-Content-Type-Options"] == "nosniff"
 
 
-def test_to_a_stranger_it_does_not_exist(client, carol, picture):
+def test_stranger_gets_404_for_a_picture(client, carol, picture):
     client.force_login(carol)
     assert client.get(f"/pictures/{picture.sha256}/").status_code == 404
 
 
-def test_nobody_is_led_to_the_login(client, picture):
+def test_picture_redirects_a_visitor_who_is_not_signed_in(client, picture):
     assert client.get(f"/pictures/{picture.sha256}/").status_code == 302
 
 
 @pytest.mark.parametrize("name", ["0" * 64, "0" * 63, "A" * 64])
-def test_a_name_that_no_picture_has_is_not_found(client, bob, picture, name):
+def test_unknown_picture_name_returns_404(client, bob, picture, name):
     client.force_login(bob)
     assert client.get(f"/pictures/{name}/").status_code == 404

@@ -1,6 +1,4 @@
-"""Pictures where prompts are shown: each in the room it will take, with words for who cannot see
-it, and as words in lists.
-"""
+"""Pictures in prompts: shown at their final size with alternative text, and as words in lists."""
 
 import io
 import re
@@ -22,7 +20,7 @@ ASKED = sorted(set(FORMS) - {"flag"})
 
 
 def show_pictures(project, width: int = 100, height: int = 60) -> str:
-    """Every task of the project asks about a picture; its name."""
+    """Put a picture into every task of the project; return the picture's name."""
     picture = encode_drawn(Image.new("RGB", (width, height), "navy"))
     Picture.objects.keep(project, [picture])
     words = {"type": "text", "text": "How **many** are there?"}
@@ -49,16 +47,14 @@ def alice_client(client, asked):
 
 
 def image(html: str, name: str) -> str:
-    """The element that shows it."""
+    """Return the element that shows the picture."""
     found = re.search(f'<img[^>]*src="/pictures/{name}/"[^>]*>', html)
     assert found, "the picture is not on the page"
     return found[0]
 
 
 @pytest.mark.parametrize("address", ["rollout", "live-follow"])
-def test_a_rollout_shows_the_picture_it_was_asked_about_and_the_words(
-    alice_client, asked, name, address
-):
+def test_rollout_shows_the_picture_and_the_text_of_its_prompt(alice_client, asked, name, address):
     html = alice_client.get(reverse(address, args=[Rollout.objects.first().pk])).content.decode()
     assert 'width="200" height="120"' in image(
         html, name
@@ -68,7 +64,7 @@ def test_a_rollout_shows_the_picture_it_was_asked_about_and_the_words(
 
 
 @pytest.mark.parametrize("form", ASKED)
-def test_each_form_of_the_rating_page_shows_it(client, db, form):
+def test_each_rating_form_shows_the_picture(client, db, form):
     asked = asking(form, groups=1)
     name = show_pictures(asked.run.project, 300, 200)
     client.force_login(asked.bob)
@@ -78,7 +74,7 @@ def test_each_form_of_the_rating_page_shows_it(client, db, form):
     assert "<strong>many</strong>" in html
 
 
-def test_the_wall_and_the_taskset_show_it_small(alice_client, asked, name):
+def test_live_page_and_taskset_page_show_small_pictures(alice_client, asked, name):
     wall = alice_client.get(reverse("live"), {"run": asked.run.pk}).content.decode()
     taskset = alice_client.get(reverse("taskset", args=["lab", "tone"])).content.decode()
     assert 'width="56" height="34"' in image(wall, name) and 'width="56" height="34"' in image(
@@ -87,7 +83,7 @@ def test_the_wall_and_the_taskset_show_it_small(alice_client, asked, name):
     assert "[picture 1]" in wall and "[picture 1]" in taskset
 
 
-def test_rest_tells_the_parts_and_sends_the_png(alice_client, name):
+def test_rest_returns_picture_parts_and_the_png(alice_client, name):
     said = alice_client.get(f"/api/v1/rollouts/{Rollout.objects.first().pk}/").json()
     assert said["prompt"][0]["content"][0] == {
         "type": "image",
@@ -100,7 +96,7 @@ def test_rest_tells_the_parts_and_sends_the_png(alice_client, name):
     assert Image.open(io.BytesIO(answer.content)).size == (100, 60)
 
 
-def test_exports_say_where_a_picture_was(seeded):
+def test_exports_replace_a_picture_with_a_marker(seeded):
     show_pictures(seeded.run.project)
     assert {row["prompt"][0]["content"] for row in export_groups(RowSelection(seeded.run))} == {
         "[picture 1]\nHow **many** are there?"
@@ -108,7 +104,7 @@ def test_exports_say_where_a_picture_was(seeded):
 
 
 @pytest.mark.parametrize("plain", [True, False])
-def test_words_beside_a_picture_are_as_harmless_as_alone(plain):
+def test_text_beside_a_picture_is_escaped(plain):
     hostile = {"type": "text", "text": "<script>alert(1)</script>"}
     content = [picture_part(encode_drawn(Image.new("RGB", (4, 4)))), hostile]
     html = Template("{% load marks %}{% render_content content is_plain=plain %}").render(
@@ -117,7 +113,7 @@ def test_words_beside_a_picture_are_as_harmless_as_alone(plain):
     assert "<script" not in html and "alert(1)" in html and html.count("<img") == 1
 
 
-def test_only_four_small_pictures_are_shown_of_many():
+def test_only_four_of_many_small_pictures_are_shown():
     prompt = [
         {
             "role": "user",

@@ -1,4 +1,4 @@
-"""A run's pipeline in the browser's eyes: what it did, a dry run that writes nothing, and the text
+"""The pipeline page of a run: what the pipeline did, a dry run that writes nothing, and the text
 that changes it.
 """
 
@@ -46,7 +46,7 @@ def save(client, text: str, seen: str | None = None):
     return client.post(address(), {"pipeline": text, "seen": known if seen is None else seen})
 
 
-def test_a_run_without_operators_says_so_and_tells_which_there_are(alice_client):
+def test_page_of_a_run_without_operators_lists_the_available_ones(alice_client):
     html = page(alice_client)
     assert (
         "All judged groups are used" in html
@@ -55,7 +55,7 @@ def test_a_run_without_operators_says_so_and_tells_which_there_are(alice_client)
     )
 
 
-def test_a_dry_run_tells_what_would_be_left_out_and_writes_nothing(alice_client, seeded):
+def test_dry_run_shows_what_would_be_dropped_and_writes_nothing(alice_client, seeded):
     before = (
         Experience.objects.count(),
         Group.objects.filter(state="dropped").count(),
@@ -76,7 +76,7 @@ def test_a_dry_run_tells_what_would_be_left_out_and_writes_nothing(alice_client,
     assert Run.objects.get().settings.pipeline == () and not CutRollout.objects.exists()
 
 
-def test_an_evaluation_set_that_is_not_there_is_told_by_field(alice_client):
+def test_unknown_evaluation_taskset_is_reported_with_its_field(alice_client):
     answer = save(alice_client, "- operator: contaminated\n  options: {tasksets: [held-out]}\n")
     assert (
         answer.status_code == 422 and "no taskset &#x27;held-out&#x27;" in answer.content.decode()
@@ -91,7 +91,7 @@ def test_a_dry_run_shows_rewards_before_and_after(alice_client, seeded):
     assert "→ -" in tried(alice_client, SHAPED)
 
 
-def test_a_dry_run_of_nothing_leaves_all_as_it_was(alice_client, seeded):
+def test_dry_run_of_an_empty_pipeline_keeps_all_admitted_groups(alice_client, seeded):
     admitted = Group.objects.filter(state="admitted", judged_at__isnull=False).count()
     assert f'<b class="num">{admitted}</b> would be trained on' in tried(alice_client, "")
 
@@ -107,7 +107,7 @@ def test_a_dry_run_of_nothing_leaves_all_as_it_was(alice_client, seeded):
         ("- 5", "pipeline.0"),
     ],
 )
-def test_what_is_wrong_is_told_by_field_and_changes_nothing(alice_client, text, field):
+def test_invalid_pipeline_is_reported_by_field_and_changes_nothing(alice_client, text, field):
     assert field in tried(alice_client, text)
     answer = save(alice_client, text)
     assert (
@@ -117,7 +117,7 @@ def test_what_is_wrong_is_told_by_field_and_changes_nothing(alice_client, text, 
     )
 
 
-def test_what_is_saved_is_live_and_on_record(alice_client, seeded):
+def test_saved_pipeline_applies_to_the_run_and_is_recorded(alice_client, seeded):
     assert save(alice_client, SHORT).status_code == 302
     run = Run.objects.get()
     assert [choice.operator for choice in run.settings.pipeline] == ["length"]
@@ -125,7 +125,7 @@ def test_what_is_saved_is_live_and_on_record(alice_client, seeded):
     assert "operator: length" in page(alice_client) and "no data yet" in page(alice_client)
 
 
-def test_who_saves_over_a_change_of_another_is_told_first(alice_client, seeded):
+def test_saving_over_another_persons_change_is_rejected(alice_client, seeded):
     answer = save(alice_client, SHORT, seen="old")
     assert (
         answer.status_code == 409
@@ -134,14 +134,14 @@ def test_who_saves_over_a_change_of_another_is_told_first(alice_client, seeded):
     assert Run.objects.get().settings.pipeline == ()
 
 
-def test_a_rater_neither_tries_nor_saves_and_sees_no_reasons(client, seeded):
+def test_rater_gets_403_from_pipeline_actions_and_sees_the_blind_notice(client, seeded):
     client.force_login(seeded.bob)
     assert "You rate this run blind" in page(client)
     for name in ("run-pipeline", "run-pipeline-try", "run-pipeline-again"):
         assert client.post(address(name), {"pipeline": SHORT}).status_code == 403
 
 
-def test_a_stranger_finds_nothing(client, seeded):
+def test_stranger_gets_404_from_every_pipeline_action(client, seeded):
     client.force_login(seeded.carol)
     for name in ("run-pipeline", "run-pipeline-try", "run-pipeline-again"):
         assert client.post(address(name), {"pipeline": SHORT}).status_code == 404
@@ -156,7 +156,7 @@ def leave_out(run: Run, count: int) -> None:
     CutRollout.objects.bulk_create(rows)
 
 
-def test_the_page_shows_the_newest_that_were_left_out(alice_client, seeded):
+def test_page_lists_dropped_rollouts_with_reasons_and_counts(alice_client, seeded):
     leave_out(seeded.run, 2)
     OperatorCount.objects.create(run=seeded.run, place=0, operator="length", given=10, kept=8)
     save(alice_client, SHORT)
@@ -170,7 +170,7 @@ def queries(client) -> int:
     return len(caught)
 
 
-def test_its_queries_do_not_grow_with_what_was_left_out(alice_client, seeded):
+def test_page_queries_do_not_grow_with_dropped_rollouts(alice_client, seeded):
     leave_out(seeded.run, 1)
     few = queries(alice_client)
     CutRollout.objects.all().delete()
@@ -178,7 +178,7 @@ def test_its_queries_do_not_grow_with_what_was_left_out(alice_client, seeded):
     assert queries(alice_client) == few
 
 
-def test_what_an_operator_failed_at_is_offered_to_the_refiner_again(alice_client, seeded):
+def test_groups_on_which_an_operator_failed_can_be_sent_to_the_refiner_again(alice_client, seeded):
     group = Group.objects.filter(state="admitted", judged_at__isnull=False).order_by("pk").last()
     group.experiences.all().delete()
     Group.objects.filter(pk=group.pk).update(
@@ -196,7 +196,7 @@ SHORT_TASKS = "- operator: prompt_length\n  options: {most: 30}\n"
 NO_LOW = "- operator: reward_at_least\n  stage: batch\n  options: {threshold: 99}\n"
 
 
-def test_a_dry_run_looks_at_tasks_and_writes_nothing(alice_client, seeded):
+def test_dry_run_tests_random_tasks_and_writes_nothing(alice_client, seeded):
     html = tried(
         alice_client,
         "- operator: prompt_length\n  options: {most: 30}\n- operator: encoding\n  stage: tasks\n",
@@ -209,7 +209,7 @@ def test_a_dry_run_looks_at_tasks_and_writes_nothing(alice_client, seeded):
     assert not OperatorCount.objects.exists() and not seeded.run.left_out.exists()
 
 
-def test_a_dry_run_looks_at_the_newest_update(alice_client, seeded):
+def test_dry_run_tests_the_rows_of_the_newest_step(alice_client, seeded):
     rows = seeded.run.steps.order_by("-number").first().items.count()
     html = tried(alice_client, NO_LOW)
     assert (
@@ -223,7 +223,7 @@ def test_a_dry_run_looks_at_the_newest_update(alice_client, seeded):
     )
 
 
-def test_a_dry_run_tells_that_an_operator_broke_at_the_tasks(alice_client, seeded, monkeypatch):
+def test_dry_run_reports_an_operator_that_failed_on_tasks(alice_client, seeded, monkeypatch):
     def broken(*args):
         raise OperatorFailed("prompt_length: ValueError: x")
 
@@ -233,15 +233,13 @@ def test_a_dry_run_tells_that_an_operator_broke_at_the_tasks(alice_client, seede
     )
 
 
-def test_a_pipeline_that_would_leave_no_task_is_not_put_live(alice_client, seeded):
+def test_pipeline_that_leaves_no_task_cannot_be_saved(alice_client, seeded):
     answer = save(alice_client, "- operator: prompt_length\n  options: {fewest: 5000}\n")
     assert answer.status_code == 422 and "leaves no task of" in answer.content.decode()
     assert Run.objects.get().settings.pipeline == ()
 
 
-def test_the_page_shows_tasks_that_are_drawn_no_more_and_rows_left_out_of_updates(
-    alice_client, seeded
-):
+def test_page_shows_excluded_tasks_and_rows_left_out_of_steps(alice_client, seeded):
     run = seeded.run
     run.left_out.create(
         task=run.taskset.tasks.get(index=7),
@@ -259,7 +257,7 @@ def test_the_page_shows_tasks_that_are_drawn_no_more_and_rows_left_out_of_update
     )
 
 
-def test_its_queries_do_not_grow_with_tasks_and_rows_that_were_left_out(alice_client, seeded):
+def test_page_queries_do_not_grow_with_excluded_tasks_and_rows(alice_client, seeded):
     run = seeded.run
 
     def leave(count: int) -> int:
@@ -277,16 +275,14 @@ def test_its_queries_do_not_grow_with_tasks_and_rows_that_were_left_out(alice_cl
 
 @pytest.fixture
 def quarantine(seeded) -> LeftOut:
-    """Of a task whose groups failed as often as the run allows."""
+    """Return the quarantine entry of a task whose groups failed as often as the run allows."""
     reason = "3 of its groups failed, the last: engine died: <b>"
     return LeftOut.objects.create(
         run=seeded.run, task=seeded.run.tasks.order_by("pk").first(), reason=reason, failures=3
     )
 
 
-def test_the_run_and_its_pipeline_tell_which_tasks_are_in_quarantine_and_why(
-    alice_client, quarantine
-):
+def test_run_and_pipeline_pages_show_quarantined_tasks(alice_client, quarantine):
     assert (
         "Tasks in quarantine" in (html := page(alice_client)) and "engine died: &lt;b&gt;" in html
     )
@@ -298,14 +294,16 @@ def test_the_run_and_its_pipeline_tell_which_tasks_are_in_quarantine_and_why(
     assert "1 task in quarantine" in run_page and address() + "#quarantine" in run_page
 
 
-def test_without_one_nothing_is_said_of_it(alice_client, seeded):
+def test_pages_do_not_mention_quarantine_when_no_task_is_in_it(alice_client, seeded):
     assert "uarantine" not in page(alice_client)
     assert (
         "uarantine" not in alice_client.get(reverse("run", args=["lab", "tone-7"])).content.decode()
     )
 
 
-def test_who_steers_releases_a_task_and_that_is_on_record(alice_client, quarantine, seeded):
+def test_owner_releases_a_quarantined_task_and_the_release_is_recorded(
+    alice_client, quarantine, seeded
+):
     release = reverse("run-pipeline-release", args=["lab", "tone-7", quarantine.pk])
     said = alice_client.post(release, follow=True).content.decode()
     assert (
@@ -324,7 +322,7 @@ def test_who_steers_releases_a_task_and_that_is_on_record(alice_client, quaranti
     )
 
 
-def test_a_rater_releases_nothing_and_sees_no_reasons(client, quarantine, seeded):
+def test_rater_cannot_release_a_task_and_sees_no_reasons(client, quarantine, seeded):
     client.force_login(seeded.bob)
     assert client.post(
         reverse("run-pipeline-release", args=["lab", "tone-7", quarantine.pk])
@@ -332,7 +330,7 @@ def test_a_rater_releases_nothing_and_sees_no_reasons(client, quarantine, seeded
     assert LeftOut.objects.exists() and "engine died" not in page(client)
 
 
-def test_many_tasks_in_quarantine_cost_no_more_queries_and_the_newest_are_shown(
+def test_queries_do_not_grow_with_quarantined_tasks_and_newest_ten_are_shown(
     alice_client, quarantine, seeded
 ):
     few = queries(alice_client)

@@ -1,4 +1,4 @@
-"""A person plays an environment that calls us from the episode's page."""
+"""A person plays an environment that calls rftweb, on the page of the episode."""
 
 from datetime import timedelta
 
@@ -36,17 +36,17 @@ def post(client: Client, episode: Episode, verb: str, **said: object):
     return client.post(reverse(f"episode-{verb}", args=[episode.pk]), said)
 
 
-def test_an_episode_is_played_by_hand_to_its_end(hers, episode, alice):
+def test_person_can_play_an_episode_to_its_end(hers, episode, alice):
     assert PLAY in shown(hers, episode)
     assert post(hers, episode, "take").status_code == 302
     assert YOURS in shown(hers, episode) and "play-reward" not in shown(
         hers, episode
-    )  # nothing was done yet
+    )  # no action was taken yet
     assert post(hers, episode, "say", number=0, observation="left or right?").status_code == 302
     assert THEIRS in shown(hers, episode)
     record_actions([Action(episode.pk, 0, "left", 0, 2, 5)])
     assert YOURS in shown(hers, episode) and "play-reward" in shown(hers, episode)
-    for _ in range(2):  # sent twice, it is said once
+    for _ in range(2):  # sent twice, it is recorded once
         said = {"number": 1, "observation": "the exit", "reward": "0.5", "done": "on"}
         assert post(hers, episode, "say", **said).status_code == 302
     episode.refresh_from_db()
@@ -59,7 +59,7 @@ def test_an_episode_is_played_by_hand_to_its_end(hers, episode, alice):
     assert YOURS not in shown(hers, episode)
 
 
-def test_the_time_that_is_left_for_an_answer_is_told(hers, episode):
+def test_page_shows_the_time_left_for_an_answer(hers, episode):
     post(hers, episode, "take")
     Episode.objects.update(moved_at=timezone.now() - timedelta(seconds=300))
     assert hers.get(reverse("episode", args=[episode.pk])).context["left_s"] == pytest.approx(
@@ -82,17 +82,19 @@ def test_the_time_that_is_left_for_an_answer_is_told(hers, episode):
         ("end", {"outcome": "won"}, "Select a valid choice"),
     ],
 )
-def test_what_cannot_be_taken_is_told_and_what_was_written_stays(hers, episode, verb, said, words):
+def test_invalid_input_is_rejected_with_the_reason_and_kept_in_the_form(
+    hers, episode, verb, said, words
+):
     post(hers, episode, "take")
     post(hers, episode, "say", number=0, observation="left or right?")
     record_actions([Action(episode.pk, 0, "left", 0, 2, 5)])
     answer = post(hers, episode, verb, **said)
     assert answer.status_code == 422 and words in answer.content.decode()
     assert said.get("observation", "") in answer.content.decode()
-    assert 'name="number" value="1"' in answer.content.decode()  # said again it is what comes next
+    assert 'name="number" value="1"' in answer.content.decode()  # the form has the next turn
 
 
-def test_an_end_by_hand_pays_for_the_last_action(hers, episode):
+def test_ending_an_episode_on_its_page_gives_the_last_action_its_reward(hers, episode):
     post(hers, episode, "take")
     post(hers, episode, "say", number=0, observation="left or right?")
     record_actions([Action(episode.pk, 0, "left", 0, 2, 5)])
@@ -108,7 +110,7 @@ def test_an_end_by_hand_pays_for_the_last_action(hers, episode):
     )
 
 
-def test_nobody_else_plays_it(hers, episode, bob, admin, carol):
+def test_only_the_person_who_took_an_episode_can_play_it(hers, episode, bob, admin, carol):
     post(hers, episode, "take")
     for person, status in ((bob, 403), (admin, 403), (carol, 404)):
         client = Client()
@@ -120,7 +122,9 @@ def test_nobody_else_plays_it(hers, episode, bob, admin, carol):
             assert YOURS not in shown(client, episode)
 
 
-def test_only_a_waiting_episode_of_one_that_calls_us_is_taken(hers, episode, guessing, opened):
+def test_only_a_waiting_episode_of_an_environment_that_calls_us_can_be_taken(
+    hers, episode, guessing, opened
+):
     ours = opened(guessing)[0]
     assert PLAY not in shown(hers, ours) and post(hers, ours, "take").status_code == 404
     post(hers, episode, "take")
@@ -129,7 +133,7 @@ def test_only_a_waiting_episode_of_one_that_calls_us_is_taken(hers, episode, gue
     assert f"/live/{episode.rollout_id}/#seat" in shown(hers, episode)
 
 
-def test_where_a_schema_is_registered_json_is_said(hers, episode, pushed):
+def test_environment_with_a_schema_accepts_only_matching_json(hers, episode, pushed):
     pushed.observation_schema = {"type": "object", "required": ["board"]}
     pushed.save(update_fields=["observation_schema"])
     post(hers, episode, "take")

@@ -1,4 +1,4 @@
-"""The pages of policies: where each comes from, under which licence, and what its folder holds."""
+"""The pages of models: the source, the licence and the files of each."""
 
 import pytest
 from django.urls import reverse
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def real(policy, tmp_path):
-    """The policy, of a real folder with a licence."""
+    """Return the policy, with a real folder that contains a licence."""
     build_tiny(tmp_path / "source")
     (tmp_path / "source" / "LICENSE").write_text("Do what you like <b>.")
     manifest, _ = bring_in(ModelRequest(str(tmp_path / "source")), tmp_path / "sealed")
@@ -30,7 +30,7 @@ def page_of(client, user, policy) -> str:
     return answer.content.decode()
 
 
-def test_a_policy_tells_its_source_licence_and_files(client, alice, real, run):
+def test_model_page_shows_source_licence_and_files(client, alice, real, run):
     html = page_of(client, alice, real)
     for words in ("tiny.gguf", "Whatever-1.0", "Do what you like &lt;b&gt;.", "model.safetensors"):
         assert words in html, words
@@ -39,13 +39,13 @@ def test_a_policy_tells_its_source_licence_and_files(client, alice, real, run):
     assert "/home/somebody" not in html
 
 
-def test_a_policy_without_folder_or_licence_says_so(client, alice, policy):
+def test_model_page_says_that_folder_or_licence_is_missing(client, alice, policy):
     Policy.objects.filter(pk=policy.pk).update(folder="/nowhere", licence="")
     html = page_of(client, alice, policy)
     assert "can’t read the model’s folder" in html and "not stated" in html
 
 
-def test_the_list_has_those_of_ones_projects(client, alice, carol, real):
+def test_model_list_contains_only_models_of_ones_projects(client, alice, carol, real):
     client.force_login(alice)
     html = client.get(reverse("policies")).content.decode()
     assert real.slug in html and "Whatever-1.0" in html and "/home/somebody" not in html
@@ -53,7 +53,7 @@ def test_the_list_has_those_of_ones_projects(client, alice, carol, real):
     assert "no-models" in client.get(reverse("policies")).content.decode()
 
 
-def test_the_base_of_a_run_leads_to_its_policy(client, seeded):
+def test_page_of_weight_version_zero_links_to_its_model(client, seeded):
     client.force_login(seeded.alice)
     address = reverse("run-weight", args=["lab", seeded.run.slug, 0])
     policy = seeded.run.policy

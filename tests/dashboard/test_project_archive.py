@@ -38,13 +38,15 @@ def test_runs_of_an_archived_project_do_not_start_until_it_is_restored(
     assert Run.objects.get(slug="waiting").state == "running"
 
 
-def test_a_project_with_runs_at_work_is_not_archived_and_they_are_named(owner, project, run):
+def test_project_with_active_runs_cannot_be_archived_and_the_message_lists_them(
+    owner, project, run
+):
     assert f"Stop these runs first: {run.slug}." in act(owner, "archive").content.decode()
     project.refresh_from_db()
     assert project.archived_at is None
 
 
-def test_an_archived_project_is_left_out_of_lists_and_found_by_choice(owner, project, run):
+def test_archived_project_is_hidden_from_lists_and_shown_by_a_filter(owner, project, run):
     run.stop()
     assert "is archived. You can restore it here." in act(owner, "archive").content.decode()
     assert reverse("project", args=["lab"]) not in owner.get(reverse("projects")).content.decode()
@@ -67,7 +69,7 @@ def test_archiving_and_restoring_are_in_the_audit_log(owner, project):
     assert list(acts) == [("project archived", "alice"), ("project restored", "alice")]
 
 
-def test_only_owners_archive_a_project(client, project):
+def test_researcher_cannot_archive_a_project(client, project):
     dora = User.objects.create(username="dora")
     Membership.objects.create(project=project, user=dora, role="researcher")
     client.force_login(dora)

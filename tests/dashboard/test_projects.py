@@ -60,13 +60,13 @@ def test_an_owner_creates_a_project_and_owns_it(owner, alice):
         ({"title": "Mine", "slug": "no slug"}, "valid “slug”"),
     ],
 )
-def test_a_project_that_cannot_be_is_refused_at_its_field(owner, form, message):
+def test_invalid_project_form_is_rejected_with_an_error(owner, form, message):
     answer = owner.post(reverse("projects"), form)
     assert answer.status_code == 422 and message in answer.content.decode()
     assert Project.objects.count() == 1
 
 
-def test_a_rater_sees_projects_and_creates_none(bob):
+def test_rater_sees_projects_but_cannot_create_one(bob):
     client = signed_in(bob)
     text = client.get(reverse("projects")).content.decode()
     assert "The lab" in text and reverse("project", args=["lab"]) not in text
@@ -78,7 +78,7 @@ def test_the_list_counts_all_members(owner, bob, carol):
     assert [project.members for project in page.rows] == [2]
 
 
-def test_a_researcher_does_not_manage_members(project, alice, carol):
+def test_researcher_cannot_manage_members(project, alice, carol):
     Membership.objects.create(project=project, user=carol, role="researcher")
     client = signed_in(carol)
     assert client.get(reverse("project", args=["lab"])).status_code == 403
@@ -86,7 +86,7 @@ def test_a_researcher_does_not_manage_members(project, alice, carol):
     assert made.status_code == 403 and not Invitation.objects.exists()
 
 
-def test_a_name_can_be_changed(owner, alice):
+def test_project_can_be_renamed(owner, alice):
     owner.post(reverse("project", args=["lab"]), {"title": "The new lab"})
     assert Project.objects.get().title == "The new lab"
     entry = AuditEntry.objects.get(action="project renamed")
@@ -94,7 +94,7 @@ def test_a_name_can_be_changed(owner, alice):
     assert owner.post(reverse("project", args=["lab"]), {"title": " "}).status_code == 422
 
 
-def test_a_role_is_changed_and_a_member_removed(owner, bob):
+def test_owner_changes_a_members_role_and_removes_the_member(owner, bob):
     address = reverse("project-member", args=["lab", bob.memberships.get().pk])
     owner.post(address, {"role": "researcher"})
     assert bob.memberships.get().role == "researcher"
@@ -106,7 +106,7 @@ def test_a_role_is_changed_and_a_member_removed(owner, bob):
     assert not bob.memberships.exists()
 
 
-def test_a_member_of_another_project_is_out_of_reach(owner, carol):
+def test_member_of_another_project_cannot_be_changed(owner, carol):
     other = Project.objects.create(slug="other", title="Other")
     membership = Membership.objects.create(project=other, user=carol, role="rater")
     address = reverse("project-member", args=["lab", membership.pk])
@@ -114,14 +114,14 @@ def test_a_member_of_another_project_is_out_of_reach(owner, carol):
     assert carol.memberships.exists()
 
 
-def test_the_only_owner_stays(owner, alice):
+def test_only_owner_cannot_be_removed(owner, alice):
     address = reverse("project-member", args=["lab", alice.memberships.get().pk])
     answer = owner.post(address, {"role": ""})
     assert answer.status_code == 409 and "Make another member an owner" in answer.content.decode()
     assert alice.memberships.get().role == "owner"
 
 
-def test_an_owner_who_steps_down_is_led_to_their_projects(owner, project, alice, carol):
+def test_owner_who_becomes_a_viewer_is_redirected_to_the_projects(owner, project, alice, carol):
     Membership.objects.create(project=project, user=carol, role="owner")
     address = reverse("project-member", args=["lab", alice.memberships.get().pk])
     assert owner.post(address, {"role": "viewer"}).url == reverse("projects")
@@ -143,7 +143,7 @@ def test_the_link_of_an_invitation_is_shown_once(owner):
         ({"note": "x" * 101}, "at most 100"),
     ],
 )
-def test_an_invitation_that_cannot_be_is_refused_at_its_field(owner, changes, message):
+def test_invalid_invitation_form_is_rejected_with_an_error(owner, changes, message):
     form = {"role": "rater", "most_uses": 1, "days": 7, **changes}
     answer = owner.post(reverse("project-invite", args=["lab"]), form)
     assert answer.status_code == 422 and message in answer.content.decode()
@@ -172,7 +172,7 @@ def test_a_new_person_creates_an_account_and_joins(owner):
         ({"password2": "another passphrase"}, "match"),
     ],
 )
-def test_an_account_that_cannot_be_is_refused_and_uses_nothing_up(owner, changes, message):
+def test_invalid_account_form_is_rejected_and_does_not_use_the_invitation(owner, changes, message):
     link = invite(owner)
     form = {"username": "dora", "password1": NEW_PASSWORD, "password2": NEW_PASSWORD, **changes}
     answer = Client().post(link, form)
@@ -181,7 +181,7 @@ def test_an_account_that_cannot_be_is_refused_and_uses_nothing_up(owner, changes
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_name_that_somebody_takes_meanwhile_is_refused_at_its_field(owner, eventually):
+def test_username_taken_at_the_same_time_is_rejected_at_its_field(owner, eventually):
     link = invite(owner)
     form = {"username": "dora", "password1": NEW_PASSWORD, "password2": NEW_PASSWORD}
 
@@ -202,7 +202,7 @@ def test_a_name_that_somebody_takes_meanwhile_is_refused_at_its_field(owner, eve
     assert Invitation.objects.get().uses == 0
 
 
-def test_who_has_an_account_signs_in_first_and_joins(owner, carol):
+def test_person_with_an_account_signs_in_and_joins(owner, carol):
     link = invite(owner, role="viewer")
     visitor = Client()
     login = re.search(r'href="(/accounts/login/\?next=[^"]+)"', visitor.get(link).content.decode())
@@ -214,7 +214,7 @@ def test_who_has_an_account_signs_in_first_and_joins(owner, carol):
     assert carol.memberships.get().role == "viewer"
 
 
-def test_a_member_who_opens_a_link_is_told_so(owner, bob):
+def test_member_who_opens_an_invitation_link_sees_that_they_are_a_member(owner, bob):
     link = invite(owner, role="owner")
     client = signed_in(bob)
     assert "already a member" in client.get(link).content.decode()
@@ -222,7 +222,7 @@ def test_a_member_who_opens_a_link_is_told_so(owner, bob):
     assert bob.memberships.get().role == "rater"
 
 
-def test_a_revoked_link_no_longer_works(owner):
+def test_revoked_invitation_link_returns_404(owner):
     link = invite(owner)
     invitation = Invitation.objects.get()
     owner.post(reverse("project-invitation-revoke", args=["lab", invitation.pk]))
@@ -231,7 +231,7 @@ def test_a_revoked_link_no_longer_works(owner):
     assert again.status_code == 404
 
 
-def test_a_hundred_members_take_as_many_queries_as_two(
+def test_project_page_with_120_members_stays_within_the_query_limit(
     owner, project, bob, django_assert_max_num_queries
 ):
     people = User.objects.bulk_create([User(username=f"person-{n:03}") for n in range(120)])
@@ -245,7 +245,7 @@ def test_a_hundred_members_take_as_many_queries_as_two(
     assert len(page.context["page"].rows) == 50 and page.context["page"].older
 
 
-def test_members_are_searched_where_they_fill_more_than_a_page(owner, project):
+def test_member_search_appears_when_members_fill_more_than_a_page(owner, project):
     def search(**query: str) -> str:
         return owner.get(reverse("project", args=["lab"]), query).content.decode()
 

@@ -1,4 +1,4 @@
-"""Trying a prompt on a model's page: what is asked, what is shown, and whose it is."""
+"""Trying a prompt on a model's page: the request, what the page shows, and who may see it."""
 
 from datetime import timedelta
 
@@ -33,12 +33,12 @@ def asked(owner: Client, policy, text: str = "Hello", **more: str) -> ChatTurn:
 
 
 def ended(turn: ChatTurn, **changes: object) -> None:
-    """As an explorer leaves it."""
+    """End the turn as an explorer does."""
     told = {"state": "done", "tokens": 3, "stop_reason": "stop", "ended_at": timezone.now()}
     ChatTurn.objects.filter(pk=turn.pk).update(**{**told, **changes})
 
 
-def test_a_prompt_is_asked_and_its_reply_is_shown(owner, alice, policy):
+def test_prompt_is_queued_and_its_reply_is_shown(owner, alice, policy):
     turn = asked(owner, policy, "My <b>lamp</b> is late", system="Be kind")
     assert [message["role"] for message in turn.messages] == ["system", "user"]
     assert (turn.temperature, turn.max_tokens) == (0.5, 20)
@@ -59,7 +59,7 @@ def test_the_form_keeps_the_last_prompt_and_its_settings(owner, policy):
     assert "Try again" in html
 
 
-def test_loading_and_writing_are_shown_as_such(owner, policy):
+def test_page_shows_that_the_model_is_loading_or_writing(owner, policy):
     turn = asked(owner, policy)
     now = at(policy, "policy-prompt-now")
     ChatTurn.objects.filter(pk=turn.pk).update(state="loading")
@@ -69,7 +69,7 @@ def test_loading_and_writing_are_shown_as_such(owner, policy):
     assert "I am" in html and "Stop" in html and "data-ended" not in html
 
 
-def test_that_no_explorer_is_there_is_shown_with_what_to_do(owner, policy):
+def test_page_says_what_to_do_when_no_explorer_is_running(owner, policy):
     Worker.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
     turn = asked(owner, policy)
     ChatTurn.objects.filter(pk=turn.pk).update(asked_at=timezone.now() - timedelta(minutes=1))
@@ -77,13 +77,13 @@ def test_that_no_explorer_is_there_is_shown_with_what_to_do(owner, policy):
     assert "No explorer is running" in html and "manage.py up" in html
 
 
-def test_why_a_reply_failed_is_shown(owner, policy):
+def test_page_shows_why_a_reply_failed(owner, policy):
     ended(asked(owner, policy), state="failed", reason="the conversation is too long")
     html = owner.get(at(policy)).content.decode()
     assert "The conversation is too long." in html
 
 
-def test_one_prompt_is_answered_at_a_time_and_a_new_one_replaces_it(owner, policy):
+def test_second_prompt_waits_until_the_first_ends_and_then_replaces_it(owner, policy):
     first = asked(owner, policy, "One")
     answer = owner.post(at(policy, "policy-prompt"), {**KNOBS, "text": "Two"})
     assert answer.status_code == 422
@@ -106,7 +106,7 @@ def test_one_prompt_is_answered_at_a_time_and_a_new_one_replaces_it(owner, polic
         ({"text": "x" * 20_001}, "at most 20000 characters"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_at_its_field_and_kept(owner, policy, wrong, words):
+def test_invalid_prompt_form_is_rejected_and_keeps_its_input(owner, policy, wrong, words):
     said = {**KNOBS, "text": "Hello", "system": "Be kind", **wrong}
     answer = owner.post(at(policy, "policy-prompt"), said)
     html = answer.content.decode()
@@ -115,7 +115,7 @@ def test_what_cannot_be_asked_is_refused_at_its_field_and_kept(owner, policy, wr
     assert not Chat.objects.exists()
 
 
-def test_strangers_find_nothing_and_raters_may_not_ask(owner, client, policy, bob, carol):
+def test_strangers_get_404_and_raters_may_not_try_prompts(owner, client, policy, bob, carol):
     turn = asked(owner, policy)
     client.force_login(carol)
     for name in ("policy-prompt", "policy-prompt-stop"):
@@ -129,7 +129,7 @@ def test_strangers_find_nothing_and_raters_may_not_ask(owner, client, policy, bo
     assert list(ChatTurn.objects.all()) == [turn]
 
 
-def test_nobody_sees_what_another_asked(owner, client, policy, bob):
+def test_person_cannot_see_or_stop_another_persons_prompt(owner, client, policy, bob):
     asked(owner, policy, "My secret")
     Membership.objects.update_or_create(
         project=policy.project, user=bob, defaults={"role": "researcher"}
@@ -140,7 +140,7 @@ def test_nobody_sees_what_another_asked(owner, client, policy, bob):
     assert client.post(at(policy, "policy-prompt-stop")).status_code == 404
 
 
-def test_a_trial_does_not_keep_a_model_from_being_deleted(owner, policy):
+def test_model_with_a_prompt_trial_can_be_deleted(owner, policy):
     asked(owner, policy)
     assert why_not_deleted(policy) == ""
     owner.post(at(policy, "policy-delete"))

@@ -1,5 +1,5 @@
-"""The pages on how good people's decisions are: whom they are for, what stands on them, and that
-one act settles a dispute.
+"""The pages about the quality of people's ratings: who may see them, what they show, and the
+adjudication of a dispute.
 """
 
 import re
@@ -39,7 +39,9 @@ def forget():
 
 @pytest.fixture
 def asked(new_run, finish):
-    """A run of groups that wait; keywords replace fields of its `people`."""
+    """Return a function that creates a run with waiting groups; keywords replace fields of its
+    `people`.
+    """
 
     def make(texts=REPLIES, groups=2, **people):
         settings = {
@@ -58,7 +60,9 @@ def asked(new_run, finish):
 
 @pytest.fixture
 def judged(asked, project):
-    """Such a run, judged by three: ann strictly, ben leniently, cem anyhow and at once."""
+    """Create such a run, rated by three people: ann strictly, ben leniently, cem at random and
+    instantly.
+    """
     run = asked(overlap=3, groups=3)
     everybody(project, run, {"ann": (strict, 6.2), "ben": (lenient, 9.0), "cem": (anyhow(3), 0.7)})
     return run
@@ -78,7 +82,7 @@ def disputed(run):
     return Item.objects.filter(run=run).order_by("pk").first()
 
 
-def test_agreement_and_every_rater_stand_on_the_page(client, judged, alice):
+def test_quality_page_shows_agreement_and_every_rater(client, judged, alice):
     status, text = page(client, alice, judged, "run-quality")
     assert status == 200
     for words in (
@@ -94,13 +98,15 @@ def test_agreement_and_every_rater_stand_on_the_page(client, judged, alice):
 
 
 @pytest.mark.parametrize("name", ["run-quality", "run-adjudicate"])
-def test_raters_do_not_see_who_judges_well(client, judged, bob, carol, project, name):
+def test_raters_viewers_and_strangers_cannot_open_the_quality_pages(
+    client, judged, bob, carol, project, name
+):
     viewer = User.objects.create_user("vera")
     Membership.objects.create(project=project, user=viewer, role=Membership.Role.VIEWER)
     assert [page(client, user, judged, name)[0] for user in (bob, viewer, carol)] == [403, 403, 404]
 
 
-def test_a_researcher_sees_it(client, judged, project):
+def test_researcher_can_open_the_quality_page(client, judged, project):
     researcher = User.objects.create_user("rosa")
     Membership.objects.create(project=project, user=researcher, role=Membership.Role.RESEARCHER)
     assert page(client, researcher, judged, "run-quality")[0] == 200
@@ -110,12 +116,12 @@ def test_a_researcher_sees_it(client, judged, project):
     ("name", "words"),
     [("run-quality", "No ratings yet"), ("run-adjudicate", "No disagreements")],
 )
-def test_a_run_nobody_judged_says_so(client, new_run, alice, name, words):
+def test_run_without_ratings_says_so(client, new_run, alice, name, words):
     status, text = page(client, alice, new_run(), name)
     assert status == 200 and words in text
 
 
-def test_one_vote_an_item_is_said_to_be_no_agreement(client, asked, project, alice):
+def test_page_says_that_one_rating_per_item_gives_no_agreement(client, asked, project, alice):
     run = asked(overlap=1)
     everybody(project, run, {"ann": (strict, 5.0)})
     _, text = page(client, alice, run, "run-quality")
@@ -123,8 +129,10 @@ def test_one_vote_an_item_is_said_to_be_no_agreement(client, asked, project, ali
 
 
 @pytest.mark.parametrize("form", sorted(set(FORMS) - {"flag"}))
-def test_every_form_has_its_pages(client, asked, project, alice, form):
-    """Both pages and a dispute's own, with two people who differ, whatever the form."""
+def test_quality_and_adjudication_pages_work_for_every_rating_form(
+    client, asked, project, alice, form
+):
+    """Check both pages and the page of a dispute with two people who disagree, for each form."""
     rubric = [{"name": "polite"}, {"name": "right"}]
     run = asked(
         texts=REPLIES[:2], groups=2, form=form, **({"rubric": rubric} if form == "rubric" else {})
@@ -143,7 +151,7 @@ def test_every_form_has_its_pages(client, asked, project, alice, form):
 
 
 def answer_of(form, turned):
-    """How somebody answers this form; `turned`: the other way round."""
+    """Return a function that answers this form; `turned` chooses the opposite answer."""
     return lambda held: {
         "thumbs": {"up": turned},
         "stars": {"stars": 1 if turned else 5},
@@ -173,13 +181,13 @@ def answer_of(form, turned):
     }[form]
 
 
-def test_disputes_come_with_all_their_votes(client, judged, alice):
+def test_adjudication_page_lists_disputes_with_all_their_votes(client, judged, alice):
     _, text = page(client, alice, judged, "run-adjudicate")
     for words in ("ann", "ben", "cem", "5 of 5 stars", "Accept", "apart"):
         assert words in text
 
 
-def test_taking_a_vote_settles_the_item(client, judged, alice):
+def test_accepting_a_vote_adjudicates_the_item(client, judged, alice):
     item = disputed(judged)
     vote = item.ratings.get(rater__username="ann")
     client.force_login(alice)
@@ -193,7 +201,7 @@ def test_taking_a_vote_settles_the_item(client, judged, alice):
     assert "Adjudicated" in text and f"adjudicate/{item.pk}/" in text
 
 
-def test_a_vote_on_swapped_sides_is_taken_as_it_was_meant(client, asked, project, alice):
+def test_accepted_vote_on_swapped_replies_keeps_its_meaning(client, asked, project, alice):
     run = asked(form="pairwise", groups=4)
     everybody(project, run, {"ann": (better, 5.0), "ben": (first_shown, 5.0)})
     vote = swapped(
@@ -211,8 +219,8 @@ def test_a_vote_on_swapped_sides_is_taken_as_it_was_meant(client, asked, project
 
 
 def swapped(vote):
-    """The same vote, as it is kept of somebody to whom the higher id came first; which comes first
-    is drawn anew for each.
+    """Return the same vote as if the higher id had been shown first; the order is drawn for each
+    rater.
     """
     if vote.shown == sorted(vote.shown):
         vote.shown, vote.answer = vote.shown[::-1], {"preference": -vote.answer["preference"]}
@@ -220,7 +228,7 @@ def swapped(vote):
     return vote
 
 
-def test_the_owner_says_it_otherwise_and_makes_it_gold(client, judged, alice):
+def test_owner_can_decide_differently_and_make_the_item_gold(client, judged, alice):
     item = disputed(judged)
     client.force_login(alice)
     said = {
@@ -244,7 +252,7 @@ def test_the_owner_says_it_otherwise_and_makes_it_gold(client, judged, alice):
         ({"stars": "3", "client_uuid": "x"}, "UUID"),
     ],
 )
-def test_what_cannot_settle_it_is_answered_in_words(client, judged, alice, said, words):
+def test_invalid_adjudication_is_rejected_with_the_reason(client, judged, alice, said, words):
     client.force_login(alice)
     answer = client.post(
         address(judged, "run-dispute", disputed(judged).pk),
@@ -254,7 +262,7 @@ def test_what_cannot_settle_it_is_answered_in_words(client, judged, alice, said,
     assert not Adjudication.objects.exists()
 
 
-def test_a_word_under_a_used_uuid_is_refused_in_words(client, judged, alice):
+def test_adjudication_with_a_used_uuid_is_rejected_with_the_reason(client, judged, alice):
     client.force_login(alice)
     used, [item, other] = str(uuid.uuid4()), Item.objects.filter(run=judged).order_by("pk")[:2]
     client.post(address(judged, "run-dispute", other.pk), {"stars": "3", "client_uuid": used})
@@ -268,20 +276,20 @@ def test_a_word_under_a_used_uuid_is_refused_in_words(client, judged, alice):
     assert Adjudication.objects.get().item == other
 
 
-def test_a_rater_settles_nothing(client, judged, bob):
+def test_rater_cannot_adjudicate(client, judged, bob):
     client.force_login(bob)
     said = {"stars": "3", "client_uuid": str(uuid.uuid4())}
     assert client.post(address(judged, "run-dispute", disputed(judged).pk), said).status_code == 403
     assert not Adjudication.objects.exists()
 
 
-def test_an_item_of_another_run_is_not_there(client, judged, asked, alice):
+def test_item_of_another_run_returns_404(client, judged, asked, alice):
     other = asked(overlap=1)
     assert page(client, alice, other, "run-dispute", disputed(judged).pk)[0] == 404
 
 
 @pytest.mark.parametrize("name", ["run-adjudicate", "run-dispute"])
-def test_hostile_replies_and_critiques_stay_words(client, asked, project, alice, name):
+def test_html_in_replies_and_critiques_is_escaped(client, asked, project, alice, name):
     run = asked(texts=(HOSTILE, HOSTILE + "2"))
     decide(rater(project, "ann"), run, lambda _: {"stars": 5}, critique=HOSTILE)
     decide(rater(project, "ben"), run, lambda _: {"stars": 1}, critique="\u202e" + HOSTILE)
@@ -291,7 +299,7 @@ def test_hostile_replies_and_critiques_stay_words(client, asked, project, alice,
 
 
 @pytest.mark.parametrize("name", ["run-quality", "run-adjudicate"])
-def test_more_decisions_cost_no_more_queries(client, asked, project, alice, name):
+def test_page_queries_do_not_grow_with_the_number_of_groups(client, asked, project, alice, name):
     def queries(groups):
         run = asked(groups=groups)
         everybody(project, run, {"ann": (strict, 5.0), "ben": (anyhow(1), 5.0)})
@@ -300,5 +308,5 @@ def test_more_decisions_cost_no_more_queries(client, asked, project, alice, name
             assert client.get(address(run, name)).status_code == 200
         return len(captured)
 
-    queries(1)  # what is read once in a process
+    queries(1)  # fill the caches of the process
     assert queries(6) == queries(2)

@@ -1,6 +1,4 @@
-"""Pages ask the database the same few questions whether ten rows are behind them or three
-hundred.
-"""
+"""The number of database queries of a page does not grow with the rows behind it."""
 
 import pytest
 from django.db import connection
@@ -20,7 +18,7 @@ def queries(client, address: str) -> int:
 
 
 @pytest.mark.parametrize("name", ["run", "rollouts", "live", "rate"])
-def test_more_rollouts_cost_no_more_queries(client, seeded, name):
+def test_page_queries_do_not_grow_with_rollouts(client, seeded, name):
     client.force_login(seeded.bob)
     address = (
         reverse(name, args=["lab", "tone-7"]) if name in ("run", "rollouts") else reverse(name)
@@ -32,7 +30,7 @@ def test_more_rollouts_cost_no_more_queries(client, seeded, name):
 
 
 @pytest.mark.parametrize("name", ["runs", "live", "weights"])
-def test_more_runs_cost_no_more_queries(client, seeded, name):
+def test_page_queries_do_not_grow_with_runs(client, seeded, name):
     client.force_login(seeded.bob)
     grow_runs(seeded.run, 10)
     few = queries(client, reverse(name))
@@ -49,7 +47,7 @@ def test_more_runs_cost_no_more_queries(client, seeded, name):
         ("/runs/new/", 50),
     ],
 )
-def test_what_a_researcher_does_with_runs_costs_no_more_among_many(client, seeded, address, most):
+def test_queries_of_a_researchers_pages_do_not_grow_with_runs(client, seeded, address, most):
     client.force_login(seeded.alice)
     grow_runs(seeded.run, 10)
     address = address.format(first=seeded.run.pk, last=seeded.run.pk + 1)

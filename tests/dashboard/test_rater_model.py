@@ -1,4 +1,4 @@
-"""The rater model's page: what it says of audits, alarms and spending, and to whom."""
+"""The rater model's page: audits, alarms and spending, and who may see them."""
 
 import uuid
 
@@ -52,7 +52,7 @@ def modelled(new_run) -> Run:
 
 @pytest.fixture
 def fitted(modelled, finish, bob):
-    """A model of that run with these metrics."""
+    """Return a function that creates a model of that run with these metrics."""
 
     def make(**metrics) -> RaterModel:
         finish(modelled, ["thank you <b>so</b> much"])
@@ -88,11 +88,11 @@ def page(client, modelled, alice):
     ).content.decode()
 
 
-def test_before_the_first_decision_it_says_what_is_waited_for(page):
+def test_page_says_that_the_model_waits_for_the_first_rating(page):
     assert "No ratings yet" in page()
 
 
-def test_a_run_without_one_is_told_how_to_have_one(client, run, alice):
+def test_page_of_a_run_without_rater_model_says_so(client, run, alice):
     client.force_login(alice)
     assert (
         "This run has no rater model"
@@ -100,7 +100,7 @@ def test_a_run_without_one_is_told_how_to_have_one(client, run, alice):
     )
 
 
-def test_it_shows_accuracy_with_its_interval_and_peoples_agreement(page, fitted):
+def test_page_shows_accuracy_with_interval_and_agreement_between_people(page, fitted):
     fitted()
     text = page()
     assert (
@@ -111,7 +111,7 @@ def test_it_shows_accuracy_with_its_interval_and_peoples_agreement(page, fitted)
     )
 
 
-def test_the_same_person_again_is_shown_apart(page, fitted):
+def test_page_shows_self_agreement_of_raters_separately(page, fitted):
     fitted(
         again={"share": 0.91, "low": 0.7, "high": 1.0, "decisions": 9},
         agreement={**METRICS["agreement"], "share": None},
@@ -121,7 +121,7 @@ def test_the_same_person_again_is_shown_apart(page, fitted):
     assert "Raters repeat their own rating" in text and "91 %" in text and "9 replies" in text
 
 
-def test_decisions_stand_over_the_replies_they_filled(page, fitted):
+def test_page_shows_used_decisions_and_the_replies_filled_in(page, fitted):
     fitted()
     text = page()
     assert "1 of 150" in text and "thank you &lt;b&gt;so&lt;/b&gt; much" in text
@@ -131,7 +131,7 @@ def test_decisions_stand_over_the_replies_they_filled(page, fitted):
     ("light", "word"),
     [("red", "Red:"), ("amber", "Amber:"), ("green", "Green:"), ("none", str(FEWEST))],
 )
-def test_the_light_is_told_in_words(page, fitted, light, word):
+def test_page_describes_the_traffic_light_in_words(page, fitted, light, word):
     fitted(light=light)
     assert word in page()
 
@@ -142,11 +142,11 @@ UNCHECKED = "No ratings since step 3: the model’s predictions are no longer ch
 @pytest.mark.parametrize(
     ("decisions", "published", "is_told"), [(1, 13, True), (1, 12, False), (2, 13, False)]
 )
-def test_it_is_told_when_nobody_looks_any_more(
+def test_page_warns_only_when_nobody_audits_the_model_any_more(
     page, modelled, fitted, decisions, published, is_told
 ):
-    """The only audit is of a reply of version 3, and no further question is to come: ten updates
-    later that is an alarm.
+    """Audit only one reply of version 3 and leave no open question, which is an alarm ten steps
+    later.
     """
     model = fitted()
     rating = model.last_rating
@@ -167,7 +167,7 @@ def test_it_is_told_when_nobody_looks_any_more(
     assert (UNCHECKED in page()) == is_told
 
 
-def test_alarms_say_what_to_do(page, fitted):
+def test_page_shows_what_to_do_about_an_alarm(page, fitted):
     fitted(alarms={"settled": "Only 6 % of the replies differ. Ask for two rewrites."})
     assert "Ask for two rewrites." in page()
 
@@ -201,7 +201,7 @@ def test_the_curves_have_running_means_of_twenty_audits(client, modelled, alice,
 RED = {"light": "red", "accuracy": {**METRICS["accuracy"], "share": 0.55, "high": 0.7}}
 
 
-def test_red_pauses_the_run_with_its_reason(modelled, fitted):
+def test_red_light_pauses_the_run_with_a_reason(modelled, fitted):
     fitted(**RED)
     assert pause_if_alarming(modelled)
     modelled.refresh_from_db()
@@ -209,12 +209,12 @@ def test_red_pauses_the_run_with_its_reason(modelled, fitted):
     assert modelled.topic.events.filter(kind="rater_model_alarmed").exists()
 
 
-def test_red_that_may_be_chance_is_shown_and_does_not_pause(modelled, fitted):
+def test_red_light_that_may_be_chance_does_not_pause_the_run(modelled, fitted):
     fitted(light="red", accuracy={"share": 0.65, "low": 0.49, "high": 0.82, "decisions": 31})
     assert not pause_if_alarming(modelled)
 
 
-def test_who_resumes_a_red_run_is_not_stopped_again_for_the_same_reason(modelled, fitted):
+def test_resumed_run_is_not_paused_again_for_the_same_alarm(modelled, fitted):
     fitted(**RED)
     pause_if_alarming(modelled)
     modelled.resume()
@@ -222,7 +222,9 @@ def test_who_resumes_a_red_run_is_not_stopped_again_for_the_same_reason(modelled
     assert not pause_if_alarming(modelled)
 
 
-def test_who_resumes_before_another_fit_is_not_stopped_again_by_the_same_one(modelled, fitted):
+def test_resumed_run_is_paused_again_only_by_a_new_alarming_fit_after_a_normal_one(
+    modelled, fitted
+):
     fitted()
     fitted(**RED)
     assert pause_if_alarming(modelled)
@@ -233,10 +235,10 @@ def test_who_resumes_before_another_fit_is_not_stopped_again_by_the_same_one(mod
     fitted()
     assert not pause_if_alarming(modelled)
     fitted(**RED)
-    assert pause_if_alarming(modelled), "a new fit that is alarming after one that was not"
+    assert pause_if_alarming(modelled), "an alarming fit after a normal one pauses the run"
 
 
-def test_red_does_not_pause_where_people_are_content_or_the_owner_said_no(modelled, fitted):
+def test_red_light_does_not_pause_when_raters_agree_or_the_owner_disabled_it(modelled, fitted):
     fitted(**RED, human_mean=0.95)
     assert not pause_if_alarming(modelled)
     fitted(**RED)

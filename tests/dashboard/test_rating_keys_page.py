@@ -1,4 +1,4 @@
-"""Settings: one's own keys of the rating page."""
+"""Settings: a person's own keys for the rating page."""
 
 import pytest
 from django.urls import reverse
@@ -16,7 +16,7 @@ def post(client, **keys):
     return client.post(reverse("rating-keys"), keys)
 
 
-def test_a_moved_key_is_kept_for_this_person_alone(bob_client, bob, alice):
+def test_changed_key_is_saved_for_this_person_alone(bob_client, bob, alice):
     assert post(bob_client, skip="q").status_code == 302
     bob.refresh_from_db()
     alice.refresh_from_db()
@@ -24,7 +24,7 @@ def test_a_moved_key_is_kept_for_this_person_alone(bob_client, bob, alice):
     assert 'name="skip" value="q"' in bob_client.get(reverse("settings")).content.decode()
 
 
-def test_a_clash_is_refused_in_words_and_nothing_changes(bob_client, bob):
+def test_key_already_in_use_is_rejected_and_nothing_changes(bob_client, bob):
     answer = post(bob_client, skip="f")
     page = answer.content.decode()
     bob.refresh_from_db()
@@ -32,7 +32,7 @@ def test_a_clash_is_refused_in_words_and_nothing_changes(bob_client, bob):
     assert "F is already used: flag as broken." in page and 'name="skip" value="f"' in page
 
 
-def test_all_can_be_put_back(bob_client, bob):
+def test_all_keys_can_be_reset(bob_client, bob):
     post(bob_client, skip="q")
     post(bob_client, skip="q", defaults="1")
     bob.refresh_from_db()

@@ -1,5 +1,5 @@
-"""What a run's page says of its algorithm, of updates that were not applied, and of runs that learn
-from lessons.
+"""What a run's page shows about its algorithm, about steps that were not applied, and about runs
+that learn from demonstrations or preferences.
 """
 
 import pytest
@@ -12,7 +12,7 @@ from apps.runs.parsing import parse_config
 
 @pytest.fixture
 def look(client, alice):
-    """The page of a run, or another view of it, as its owner sees it."""
+    """Return a function that fetches the page of a run, or another view of it, as its owner."""
     client.force_login(alice)
 
     def get(run: Run, view: str = "run", *args: str):
@@ -25,7 +25,9 @@ def look(client, alice):
 
 @pytest.fixture
 def learning_from(project, policy, taskset):
-    """Start a run of this algorithm that learns from lessons, 16 to a step."""
+    """Return a function that starts a run of an algorithm on demonstrations or preferences, 16 per
+    step.
+    """
 
     def start(algorithm: str, source: str) -> Run:
         plan = {
@@ -44,35 +46,35 @@ def learning_from(project, policy, taskset):
 
 @pytest.fixture
 def taught(learning_from) -> Run:
-    """A run that imitates 40 demonstrations, and has begun."""
+    """Start a run that imitates 40 demonstrations."""
     run = learning_from("sft", "demonstrations")
     Snapshot.freeze(run, "demonstrations", [(n, f"{n:064x}") for n in range(40)])
     return run
 
 
-def test_the_page_names_the_algorithm_and_its_parts(look, new_run):
+def test_run_page_shows_the_algorithm_and_its_parts(look, new_run):
     html = look(new_run(algorithm={"name": "gspo"})).content.decode()
     assert "GSPO" in html and "seq-mean-token-mean" in html
 
 
-def test_the_page_says_what_updates_read_first(look, new_run):
+def test_run_page_shows_the_reading_order(look, new_run):
     html = look(new_run(reading={"order": {"name": "priority", "people": 3}})).content.decode()
     assert "reads first" in html and "priority(people=3)" in html
 
 
-def test_the_page_says_what_updates_take_again(look, new_run):
+def test_run_page_shows_the_replay_rule(look, new_run):
     html = look(
         new_run(reading={"replay": {"name": "uniform", "share": 0.5, "max_uses": 2}})
     ).content.decode()
     assert "takes again" in html and "uniform, ≤ 50% of groups, ≤ 2 uses" in html
 
 
-def test_the_page_of_a_run_that_reads_as_ever_says_nothing_of_it(look, run):
+def test_run_page_with_default_reading_does_not_mention_it(look, run):
     html = look(run).content.decode()
     assert "reads first" not in html and "takes again" not in html
 
 
-def test_updates_that_were_not_applied_are_counted_with_the_last_reason(look, run):
+def test_run_page_counts_steps_that_were_not_applied_with_the_last_reason(look, run):
     for number, skipped in (
         (1, ""),
         (2, "the loss is not finite"),
@@ -88,11 +90,11 @@ def test_updates_that_were_not_applied_are_counted_with_the_last_reason(look, ru
     )
 
 
-def test_a_run_without_skipped_updates_does_not_speak_of_them(look, run):
+def test_run_page_without_skipped_steps_does_not_mention_them(look, run):
     assert "not applied" not in look(run).content.decode()
 
 
-def test_a_run_that_learns_from_lessons_shows_its_snapshot_and_no_groups(look, taught):
+def test_run_on_demonstrations_shows_its_snapshot_and_no_groups(look, taught):
     html = look(taught).content.decode()
     assert "demonstrations, 16 per step" in html and "groups by where they stand" not in html
     assert "Latest replies" not in html and "No replies yet" not in html
@@ -111,7 +113,7 @@ def test_its_page_opens_before_the_snapshot_is_frozen(look, learning_from, algor
     assert "are frozen when the trainer" in look(learning_from(algorithm, source)).content.decode()
 
 
-def test_its_curves_are_those_of_the_loss(look, taught):
+def test_curves_of_a_run_on_demonstrations_are_those_of_the_loss(look, taught):
     taught.step = 2
     taught.save()
     Metric.record(taught, 2, {"loss": 1.5, "expert_nll": 1.5})
@@ -120,5 +122,5 @@ def test_its_curves_are_those_of_the_loss(look, taught):
 
 
 @pytest.mark.parametrize("part", ["now", "beside"])
-def test_its_parts_are_fetched_again_like_any_others(look, taught, part):
+def test_parts_of_a_run_page_on_demonstrations_can_be_refreshed(look, taught, part):
     assert look(taught, "run-part", part).content

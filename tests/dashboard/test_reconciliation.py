@@ -1,4 +1,4 @@
-"""Each check is silent on a healthy ledger and speaks when its own rule is broken."""
+"""Each check reports nothing on a healthy ledger, and reports a violation of its own rule."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +21,7 @@ from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion, Wor
 
 @pytest.fixture
 def trained(run, finish) -> Run:
-    """A run after its first step, as its stations would leave it."""
+    """Return a run after its first step, in the state that the workers would leave."""
     worker = Worker.objects.create(key="explorer@test:1:1", role="explorer", host="test", pid=1)
     base = run.weight_versions.get()
     Acknowledgement.record(
@@ -48,7 +48,7 @@ def violated() -> set[str]:
     return {name for name, found in reconcile().items() if found}
 
 
-def test_a_healthy_ledger_is_clean(trained):
+def test_healthy_ledger_has_no_violations(trained):
     assert violated() == set()
 
 
@@ -66,12 +66,12 @@ def test_every_group_is_counted_once(trained):
     }
 
 
-def test_a_lost_group_is_found(trained):
+def test_lost_group_is_reported(trained):
     Run.objects.update(groups_opened=4)
     assert violated() == {"groups match their counters"}
 
 
-def test_a_group_that_stands_in_two_places_is_found(trained):
+def test_experience_in_the_wrong_state_is_reported(trained):
     torn = Experience.objects.filter(state="trained").first()
     Experience.objects.filter(pk=torn.pk).update(state="ready", uses=0)
     assert any(
@@ -80,8 +80,8 @@ def test_a_group_that_stands_in_two_places_is_found(trained):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_happens_while_a_check_counts_is_no_violation(run):
-    """Another connection commits between two questions of one check, and is seen by neither."""
+def test_commit_during_a_check_is_not_a_violation(run):
+    """Commit from another connection between two queries of one check; neither query sees it."""
     with one_moment():
         before = Run.objects.get(pk=run.pk).groups_opened
         with ThreadPoolExecutor(1) as elsewhere:
@@ -95,32 +95,32 @@ def _open_group(pk: int) -> None:
     connection.close()
 
 
-def test_an_experience_trained_without_a_committed_step_is_found(trained):
+def test_experience_trained_without_a_committed_step_is_reported(trained):
     TrainStep.objects.update(state=TrainStep.State.PLANNED)
     assert violated() == {"trained experiences belong to committed steps"}
 
 
-def test_an_update_that_could_not_be_made_again_is_found(trained):
+def test_step_without_complete_settings_is_reported(trained):
     TrainStep.objects.update(knobs={"optimizer.learning_rate": 1e-3})
     assert violated() == {"steps record their settings"}
 
 
-def test_a_second_use_is_found(trained):
+def test_second_use_of_an_experience_is_reported(trained):
     Experience.objects.filter(state="trained").update(uses=2)
     assert violated() == {"trained experiences belong to committed steps"}
 
 
-def test_a_trained_stale_experience_is_found(trained):
+def test_trained_experience_that_is_too_stale_is_reported(trained):
     TrainStep.objects.update(version=9)
     assert violated() == {"trained experiences are fresh and rewarded"}
 
 
-def test_training_without_a_reward_is_found(trained):
+def test_training_without_a_reward_is_reported(trained):
     Reward.objects.all().delete()
     assert violated() == {"trained experiences are fresh and rewarded"}
 
 
-def test_a_word_of_people_that_nobody_said_is_found(trained):
+def test_reward_from_people_without_ratings_is_reported(trained):
     rollout = trained.rollouts.filter(state="finished").first()
     Reward.objects.filter(rollout=rollout, scorer="people").delete()
     Reward.objects.create(
@@ -133,48 +133,48 @@ def test_a_word_of_people_that_nobody_said_is_found(trained):
     assert violated() == {"people's rewards match their ratings"}
 
 
-def test_weights_published_unverified_are_found(trained):
+def test_published_but_unverified_weights_are_reported(trained):
     WeightVersion.objects.create(
         run=trained, version=1, state="published", folder="/nowhere", fingerprint="f", step=1
     )
     assert violated() == {"published weights match their manifests"}
 
 
-def test_an_engine_with_other_weights_is_found(trained):
+def test_engine_with_other_weights_is_reported(trained):
     Acknowledgement.objects.update(fingerprint="other")
     assert violated() == {"engines served what was published"}
 
 
-def test_rollouts_of_an_unacknowledged_version_are_found(trained):
+def test_rollouts_of_an_unacknowledged_version_are_reported(trained):
     Rollout.objects.update(last_version=7)
     assert violated() == {"engines served what was published"}
 
 
-def test_a_gap_in_the_events_is_found(trained):
+def test_gap_in_the_events_is_reported(trained):
     trained.topic.events.first().delete()
     assert violated() == {"changes have events"}
 
 
-def test_a_state_that_was_not_announced_is_found(trained):
+def test_state_without_an_event_is_reported(trained):
     Run.objects.update(state="paused")
     assert violated() == {"changes have events"}
 
 
-def test_the_command_exits_with_1_and_names_the_violation(trained, capsys):
+def test_command_exits_with_1_and_prints_the_violation(trained, capsys):
     Run.objects.update(groups_opened=4)
     with pytest.raises(SystemExit) as ended:
         call_command("reconcile")
     assert ended.value.code == 1 and "the counter has 4 opened groups" in capsys.readouterr().out
 
 
-def test_a_rating_that_was_acknowledged_and_is_missing_is_found(trained, tmp_path):
+def test_acknowledged_rating_that_is_missing_is_reported(trained, tmp_path):
     ledger = tmp_path / "acknowledged.jsonl"
     ledger.write_text(json.dumps({"client_uuid": "6f9f1b2e-0000-4000-8000-000000000000"}) + "\n")
     with pytest.raises(SystemExit):
         call_command("reconcile", acknowledged=ledger)
 
 
-def test_a_tighter_bound_accuses_no_step_of_the_past(trained):
+def test_lower_staleness_limit_does_not_flag_earlier_steps(trained):
     TrainStep.objects.update(version=trained.settings.max_staleness)
     trained.change_config(None, max_staleness=0)
     assert violated() == set()

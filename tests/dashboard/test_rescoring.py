@@ -1,4 +1,4 @@
-"""Scoring again in the browser's eyes: the form, the comparison, and what becomes of it."""
+"""The pages for scoring again: the form, the comparison, and how the new rewards are used."""
 
 import pytest
 from django.db import connection
@@ -27,7 +27,7 @@ def alice_client(client, seeded):
 
 
 def score(run: Run, verdict=None, weight: float = 1.0, **chosen: object) -> Rescoring:
-    """A set by `tone`, judged to its end; `verdict` may speak in its place."""
+    """Score groups again with `tone` until all are done; `verdict` may replace its verdicts."""
     again = start_rescoring(run, [{"scorer": "tone", "weight": weight}], Chosen(**chosen))
     while taken := take_rescoring_groups("scorer", 60, 1_000):
         questions = taken.questions({})
@@ -56,7 +56,7 @@ def html(client, path: str, **query: object) -> str:
     return answer.content.decode()
 
 
-def test_the_form_begins_with_the_runs_own_scorers(alice_client):
+def test_form_starts_with_the_runs_own_scorers(alice_client):
     page = html(alice_client, address("run-rescorings"), from_step=2)
     assert (
         "- scorer: tone" in page
@@ -65,7 +65,7 @@ def test_the_form_begins_with_the_runs_own_scorers(alice_client):
     )
 
 
-def test_asking_leads_to_the_new_set(alice_client, seeded):
+def test_submitting_the_form_redirects_to_the_new_rescoring(alice_client, seeded):
     answer = alice_client.post(address("run-rescorings"), {"rewards": HALF, "to_step": "2"})
     again = Rescoring.objects.get()
     assert answer["Location"] == address("run-rescoring", again.pk)
@@ -95,13 +95,13 @@ def test_asking_leads_to_the_new_set(alice_client, seeded):
         ({"rewards": HALF, "low": "0.5"}, "name the `scorer`"),
     ],
 )
-def test_what_cannot_be_is_said_at_its_field_and_nothing_is_kept(alice_client, said, words):
+def test_invalid_rescoring_form_is_rejected_and_nothing_is_created(alice_client, said, words):
     answer = alice_client.post(address("run-rescorings"), said)
     assert answer.status_code == 422 and words.lower() in answer.content.decode().lower()
     assert not Rescoring.objects.exists()
 
 
-def test_the_comparison_says_who_changed_and_by_how_much(alice_client, seeded):
+def test_comparison_lists_the_rollouts_with_the_largest_reward_changes_first(alice_client, seeded):
     again = score(seeded.run, weight=0.5)
     page = html(alice_client, address("run-rescoring", again.pk))
     rows = alice_client.get(address("run-rescoring", again.pk)).context["rows"]
@@ -114,7 +114,7 @@ def test_the_comparison_says_who_changed_and_by_how_much(alice_client, seeded):
     )
 
 
-def test_metrics_are_those_of_the_rows(alice_client, seeded):
+def test_comparison_metrics_match_the_rescored_rows(alice_client, seeded):
     again = score(seeded.run, turned)
     found = alice_client.get(address("run-rescoring", again.pk)).context["comparison"]
     rows = list(Rescored.objects.filter(rescoring=again))
@@ -141,26 +141,26 @@ def test_metrics_are_those_of_the_rows(alice_client, seeded):
     )
 
 
-def test_a_set_that_changes_nothing_says_so(alice_client, seeded):
+def test_rescoring_without_changes_says_so(alice_client, seeded):
     page = html(alice_client, address("run-rescoring", score(seeded.run).pk))
     assert "equal the old ones" in page and "None</b>" in page
 
 
-def test_values_that_are_missing_are_counted_with_their_reasons(alice_client, seeded):
+def test_missing_values_are_counted_with_escaped_reasons(alice_client, seeded):
     again = score(seeded.run, lambda _: Verdict(None, "the judge was <b>away</b>"))
     page = html(alice_client, address("run-rescoring", again.pk), show="lost")
     assert "the judge was &lt;b&gt;away&lt;/b&gt;" in page and "reward lost" in page
 
 
 @pytest.mark.parametrize("show", ["best", "vanishes", "appears"])
-def test_groups_are_listed_by_what_became_of_them(alice_client, seeded, show):
+def test_comparison_filters_rows_by_the_change_of_their_group(alice_client, seeded, show):
     again = score(seeded.run, (lambda _: Verdict(0.5, "flat")) if show == "vanishes" else turned)
     answer = alice_client.get(address("run-rescoring", again.pk), {"show": show})
     assert len(answer.context["rows"]) == answer.context["comparison"].groups[show]
     assert (show == "appears") or answer.context["rows"]
 
 
-def test_pages_go_on_by_size_and_back(alice_client, seeded, monkeypatch):
+def test_comparison_pages_through_rows_by_size_and_back(alice_client, seeded, monkeypatch):
     again = score(seeded.run, weight=0.5)
     everything = list(
         Rescored.objects.filter(rescoring=again, size__gt=0)
@@ -183,7 +183,7 @@ def test_pages_go_on_by_size_and_back(alice_client, seeded, monkeypatch):
     assert alice_client.get(path, {"before": "99999999"}).status_code == 404
 
 
-def test_queries_do_not_grow_with_the_set(alice_client, seeded):
+def test_queries_do_not_grow_with_the_number_of_rescored_groups(alice_client, seeded):
     def queries(again: Rescoring, **query: str) -> int:
         with CaptureQueriesContext(connection) as captured:
             html(alice_client, address("run-rescoring", again.pk), **query)
@@ -196,7 +196,7 @@ def test_queries_do_not_grow_with_the_set(alice_client, seeded):
         assert queries(many, **query) <= queries(few, **query) <= 26
 
 
-def test_stopping_keeps_what_is_judged(alice_client, seeded):
+def test_stopping_a_rescoring_records_who_stopped_it(alice_client, seeded):
     again = start_rescoring(seeded.run, [{"scorer": "tone"}], Chosen())
     alice_client.post(address("run-rescoring-stop", again.pk))
     again.refresh_from_db()
@@ -207,7 +207,7 @@ def test_stopping_keeps_what_is_judged(alice_client, seeded):
     )
 
 
-def test_a_run_is_made_that_learns_from_the_new_set(alice_client, seeded):
+def test_new_run_can_train_on_the_new_rewards(alice_client, seeded):
     again = score(seeded.run, turned)
     page = html(alice_client, address("run-replay"), rescoring=again.pk)
     assert "Train on new rewards" in page and "tone-7-by-tone" in page
@@ -221,20 +221,20 @@ def test_a_run_is_made_that_learns_from_the_new_set(alice_client, seeded):
     assert alice_client.get(address("run-replay"), {"rescoring": again.pk + 9}).status_code == 404
 
 
-def test_a_run_that_cannot_be_replayed_says_why_on_the_comparison(alice_client, seeded):
+def test_comparison_says_why_a_run_cannot_be_replayed(alice_client, seeded):
     again = score(seeded.run)
     Run.objects.filter(pk=seeded.run.pk).update(step=0)
     page = html(alice_client, address("run-rescoring", again.pk))
     assert "has no training step yet" in page and "Train on new rewards" not in page
 
 
-def test_a_rollouts_page_says_who_judged_it_otherwise(alice_client, seeded):
+def test_rollout_page_mentions_its_rescoring(alice_client, seeded):
     again = score(seeded.run, weight=0.5)
     row = Rescored.objects.filter(rescoring=again, size__gt=0).first()
     assert "rescored by tone" in html(alice_client, reverse("rollout", args=[row.rollout_id]))
 
 
-def test_raters_neither_see_nor_make_sets(client, seeded):
+def test_raters_cannot_see_or_create_rescorings(client, seeded):
     again = score(seeded.run, weight=0.5)
     client.force_login(seeded.bob)
     pages = [("run-rescorings",), ("run-rescoring", again.pk), ("run-rescoring-now", again.pk)]

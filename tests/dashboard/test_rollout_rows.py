@@ -1,4 +1,4 @@
-"""What a row of a list shows of a reply's rewards. Without services; a few milliseconds."""
+"""The rewards that a row of a rollout list shows. Needs no services; takes a few milliseconds."""
 
 from apps.dashboard.rollout_rows import list_chips
 from apps.rewards.models import Reward

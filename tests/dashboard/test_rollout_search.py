@@ -1,5 +1,5 @@
-"""The list of a run's rollouts is searched, a bounded stretch at a time where no index finds what
-is asked for.
+"""Searching the list of a run's rollouts; without a suitable index, a limited number of rows at a
+time.
 """
 
 from urllib.parse import parse_qsl
@@ -26,7 +26,7 @@ def alice_client(client, seeded):
 
 
 def found(client, **asked) -> set[int]:
-    """Ids of all rollouts that the list shows for this search."""
+    """Return the ids of all rollouts that the list shows for this search."""
     ids = set()
     query = None
     while query != "":
@@ -52,7 +52,7 @@ def ended(run: Run) -> set[int]:
         "größe",
     ],
 )
-def test_words_are_found_in_replies_however_they_are_cased(alice_client, seeded, text):
+def test_words_are_found_in_replies_in_any_case(alice_client, seeded, text):
     Rollout.objects.filter(pk=seeded.rollout.pk).update(
         text="Quite a Peculiar 100% answer, in Größe 7"
     )
@@ -62,26 +62,24 @@ def test_words_are_found_in_replies_however_they_are_cased(alice_client, seeded,
 @pytest.mark.parametrize(
     "text", ["culiar", '"answer peculiar"', "peculiar -answer", "peculiar purple", "peculiars"]
 )
-def test_words_that_are_not_there_find_nothing(alice_client, seeded, text):
+def test_words_that_do_not_occur_find_nothing(alice_client, seeded, text):
     Rollout.objects.filter(pk=seeded.rollout.pk).update(text="Quite a peculiar 100% answer")
     assert found(alice_client, text=text) == set()
 
 
-def test_what_was_found_is_marked_where_it_stands(alice_client, seeded):
+def test_match_is_highlighted_and_escaped(alice_client, seeded):
     Rollout.objects.filter(pk=seeded.rollout.pk).update(text="word " * 300 + "Peculiar <b>tail</b>")
     text = alice_client.get(ADDRESS, {"text": "peculiar"}).content.decode()
     assert "<mark>Peculiar</mark> &lt;b&gt;tail" in text and text.count("<mark>") == 1
 
 
-def test_very_characters_are_found_within_words(alice_client, seeded):
+def test_exact_text_is_found_within_words(alice_client, seeded):
     Rollout.objects.filter(pk=seeded.rollout.pk).update(text="Quite a Peculiar 100% answer")
     assert found(alice_client, exact="culiar 100%") == {seeded.rollout.pk}
 
 
-def test_words_are_asked_for_as_their_index_spells_them(seeded):
-    """Among few rows another plan is cheaper; whether the index answers at all is what a change of
-    either would lose.
-    """
+def test_word_query_can_use_the_index(seeded):
+    """Check that the index can serve the query at all: with few rows another plan is cheaper."""
     asked = MatchesQuery(
         ParsedQuery.read('"sorry about" pleas* -rude').within(seeded.run.pk, range(3))
     )
@@ -91,8 +89,8 @@ def test_words_are_asked_for_as_their_index_spells_them(seeded):
     assert "Bitmap Index Scan on rollouts_by_words" in plan
 
 
-def test_words_are_found_part_after_part_in_both_directions(alice_client, seeded, monkeypatch):
-    """As in a run of millions: a page ends before all of it was looked through."""
+def test_word_search_continues_part_by_part_in_both_directions(alice_client, seeded, monkeypatch):
+    """Search as in a run of millions, where a page ends before all rows were searched."""
     first = seeded.run.rollouts.order_by("pk").first()
     far = Rollout.objects.create(
         pk=first.pk + 40 * 4096,
@@ -115,12 +113,12 @@ def test_words_are_found_part_after_part_in_both_directions(alice_client, seeded
 @pytest.mark.parametrize(
     "text", ["?!", "<br>", "a*", '-"not this"', " ".join("abcdefghijklmnopqrstuvwxyz")]
 )
-def test_what_has_no_word_to_be_found_says_so(alice_client, seeded, text):
+def test_search_without_a_searchable_word_shows_an_error(alice_client, seeded, text):
     answer = alice_client.get(ADDRESS, {"text": text})
     assert answer.status_code == 200 and list(answer.context["form"].errors) == ["text"]
 
 
-def test_a_task_is_found_by_its_number(alice_client, seeded):
+def test_rollouts_are_found_by_task_number(alice_client, seeded):
     task = seeded.rollout.group.task
     of_it = ended(seeded.run) & set(
         Rollout.objects.filter(group__task=task).values_list("pk", flat=True)
@@ -128,7 +126,7 @@ def test_a_task_is_found_by_its_number(alice_client, seeded):
     assert found(alice_client, task=task.index) == of_it
 
 
-def test_rewards_are_found_within_a_range(alice_client, seeded):
+def test_rollouts_are_found_by_reward_range(alice_client, seeded):
     Experience.objects.update(reward=0.2)
     Reward.objects.update(value=0.2)
     high = Experience.objects.order_by("pk").first()
@@ -138,13 +136,13 @@ def test_rewards_are_found_within_a_range(alice_client, seeded):
     assert found(alice_client, reward_from=0.6, reward_to=0.8) == {high.rollout_id, judged.pk}
 
 
-def test_what_a_version_sampled_is_found(alice_client, seeded):
+def test_rollouts_are_found_by_the_version_that_sampled_them(alice_client, seeded):
     Rollout.objects.update(first_version=1, last_version=1)
     Rollout.objects.filter(pk=seeded.rollout.pk).update(first_version=2, last_version=4)
     assert found(alice_client, version=3) == {seeded.rollout.pk}
 
 
-def test_what_an_operator_left_out_is_found(alice_client, seeded):
+def test_rollouts_are_found_by_the_operator_that_dropped_them(alice_client, seeded):
     CutRollout.objects.create(
         run=seeded.run,
         rollout=seeded.rollout,
@@ -158,7 +156,7 @@ def test_what_an_operator_left_out_is_found(alice_client, seeded):
     )
 
 
-def test_what_a_person_judged_is_found(alice_client, seeded):
+def test_rollouts_are_found_by_their_rater(alice_client, seeded):
     judged = {
         rating.rollout_id for rating in Rating.objects.filter(run=seeded.run, rater=seeded.bob)
     }
@@ -166,7 +164,7 @@ def test_what_a_person_judged_is_found(alice_client, seeded):
     assert found(alice_client, rater="nobody-of-this-name") == set()
 
 
-def test_a_search_goes_on_where_it_stopped_and_loses_nothing(alice_client, seeded, monkeypatch):
+def test_interrupted_search_continues_and_misses_nothing(alice_client, seeded, monkeypatch):
     monkeypatch.setattr(rollout_search, "LOOKED_THROUGH", 7)
     oldest = seeded.run.rollouts.order_by("pk").first()
     Rollout.objects.filter(pk=oldest.pk).update(text="Peculiar")
@@ -186,7 +184,7 @@ def test_a_search_goes_on_where_it_stopped_and_loses_nothing(alice_client, seede
         {"fate": "trained", "text": "zzzz"},
     ],
 )
-def test_what_has_no_index_is_looked_for_among_so_many_whatever_else_is_asked(
+def test_search_without_an_index_stops_after_a_limited_number_of_rows(
     alice_client, seeded, monkeypatch, asked
 ):
     monkeypatch.setattr(rollout_search, "LOOKED_THROUGH", 3)
@@ -194,9 +192,7 @@ def test_what_has_no_index_is_looked_for_among_so_many_whatever_else_is_asked(
     assert page.is_cut and page.older and found(alice_client, **asked) == set()
 
 
-def test_the_rollouts_of_one_update_are_all_that_is_looked_through_for_it(
-    alice_client, seeded, monkeypatch
-):
+def test_search_within_one_step_examines_only_its_rollouts(alice_client, seeded, monkeypatch):
     trained = set(
         StepItem.objects.filter(step__run=seeded.run, step__number=1).values_list(
             "experience__rollout", flat=True
@@ -210,14 +206,14 @@ def test_the_rollouts_of_one_update_are_all_that_is_looked_through_for_it(
     assert not answer.context["page"].older
 
 
-def test_newer_rows_are_looked_through_in_their_turn(alice_client, seeded, monkeypatch):
+def test_search_for_newer_rows_is_limited_too(alice_client, seeded, monkeypatch):
     monkeypatch.setattr(rollout_search, "LOOKED_THROUGH", 7)
     oldest = seeded.run.rollouts.order_by("pk").first()
     answer = alice_client.get(ADDRESS, {"rater": "nobody", "after": oldest.pk})
     assert answer.context["page"].is_cut and "after=" in answer.context["page"].newer
 
 
-def test_one_scorers_word_is_found_within_a_range(alice_client, seeded):
+def test_rollouts_are_found_by_source_scorer_and_reward_range(alice_client, seeded):
     Reward.objects.filter(rollout__run=seeded.run).update(value=0.2)
     Reward.objects.filter(rollout=seeded.waiting, source="rule").update(value=0.75)
     assert found(alice_client, source="rule", scorer="tone", reward_from=0.6) == {seeded.waiting.pk}
@@ -233,7 +229,7 @@ def test_one_scorers_word_is_found_within_a_range(alice_client, seeded):
     assert found(alice_client, source="simulated") == simulated != set()
 
 
-def test_how_it_ended_its_length_and_its_turns_are_found(alice_client, seeded):
+def test_rollouts_are_found_by_stop_reason_length_and_turns(alice_client, seeded):
     turns = [{"role": "assistant", "start": 0, "end": 1, "first": 0, "tokens": 1}] * 3
     Rollout.objects.filter(pk=seeded.rollout.pk).update(
         stop_reason="length", completion_tokens=7_000, turns=turns
@@ -245,7 +241,7 @@ def test_how_it_ended_its_length_and_its_turns_are_found(alice_client, seeded):
     )
 
 
-def test_what_was_made_is_listed_when_it_is_asked_for(alice_client, seeded):
+def test_synthetic_rollouts_are_listed_only_on_request(alice_client, seeded):
     Rollout.objects.filter(pk=seeded.rollout.pk).update(origin="synthetic")
     assert found(alice_client, origin="synthetic") == {seeded.rollout.pk}
     assert (
@@ -254,7 +250,7 @@ def test_what_was_made_is_listed_when_it_is_asked_for(alice_client, seeded):
     )
 
 
-def test_from_update_to_update_leads_a_link(alice_client, seeded):
+def test_list_links_to_the_previous_and_next_step(alice_client, seeded):
     first = alice_client.get(ADDRESS, {"fate": "trained"})
     assert first.context["steps"]["older"] == (3, "?fate=trained&from_step=3&to_step=3")
     at = alice_client.get(ADDRESS, {"from_step": 2, "to_step": 2})
@@ -269,7 +265,7 @@ def bars(client, **asked):
     return client.get(ADDRESS + "rewards/", asked)
 
 
-def test_bars_count_the_rewards_of_what_fits(alice_client, seeded):
+def test_bars_count_the_rewards_of_matching_rollouts(alice_client, seeded):
     Experience.objects.update(reward=0.2)
     Reward.objects.filter(rollout__run=seeded.run).update(value=0.2)
     Experience.objects.filter(pk=Experience.objects.order_by("pk").first().pk).update(reward=0.7)
@@ -281,20 +277,22 @@ def test_bars_count_the_rewards_of_what_fits(alice_client, seeded):
     )
 
 
-def test_a_bar_leads_to_its_rewards_alone(alice_client, seeded):
+def test_bar_links_to_its_reward_range(alice_client, seeded):
     text = bars(alice_client, fate="trained", before="7").content.decode()
     assert "?fate=trained&amp;reward_from=0.9&amp;reward_to=1" in text and "before" not in text
 
 
-def test_bars_say_of_how_many_they_are(alice_client, seeded, monkeypatch):
+def test_bars_say_how_many_rollouts_they_count(alice_client, seeded, monkeypatch):
     monkeypatch.setattr(reward_bars, "SAMPLE", 5)
     found = bars(alice_client).context["bars"]
     assert found.fit == 5 and not found.is_all
     assert 'The newest <span class="num">5</span> matches' in bars(alice_client).content.decode()
 
 
-def test_a_bar_leads_to_the_rollouts_that_it_counts(alice_client, seeded):
-    """Those on an edge, those that were never admitted, and the least of all among them."""
+def test_link_of_a_bar_lists_exactly_the_rollouts_it_counts(alice_client, seeded):
+    """Include rewards on an edge, rewards of rollouts that were never admitted, and the lowest
+    reward.
+    """
     for number, experience in enumerate(Experience.objects.order_by("pk")):
         Experience.objects.filter(pk=experience.pk).update(
             reward=[0.1234567891, 0.5, 0.6, 1.5][number % 4]
@@ -317,7 +315,7 @@ def test_the_median_of_an_even_count_lies_between_the_two(alice_client, seeded):
     assert bars(alice_client).context["bars"].middle == 0.5
 
 
-def test_of_one_source_only_values_in_the_range_are_counted(alice_client, seeded):
+def test_bars_of_one_source_count_only_values_in_the_range(alice_client, seeded):
     Reward.objects.filter(source="human").update(value=0.2)
     one = (
         Reward.objects.filter(source="human", is_current=True, by__isnull=False)
@@ -331,7 +329,7 @@ def test_of_one_source_only_values_in_the_range_are_counted(alice_client, seeded
     assert shown.judged == 1
 
 
-def test_who_judges_blind_gets_no_bars(client, seeded):
+def test_blind_rater_gets_no_bars(client, seeded):
     client.force_login(seeded.bob)
     assert (
         bars(client).status_code == 403
@@ -339,7 +337,7 @@ def test_who_judges_blind_gets_no_bars(client, seeded):
     )
 
 
-def test_searches_hold_together_with_the_tabs(alice_client, seeded):
+def test_search_fields_are_kept_in_the_tab_links(alice_client, seeded):
     answer = alice_client.get(ADDRESS, {"text": "the", "task": 3})
     assert "?fate=trained&amp;text=the&amp;task=3" in answer.content.decode()
 
@@ -355,13 +353,13 @@ def test_searches_hold_together_with_the_tabs(alice_client, seeded):
         {"text": "a" * 300},
     ],
 )
-def test_a_search_that_means_nothing_is_told_at_its_field(alice_client, seeded, asked):
+def test_invalid_search_shows_an_error_at_its_field(alice_client, seeded, asked):
     answer = alice_client.get(ADDRESS, asked)
     assert answer.status_code == 200 and set(answer.context["form"].errors) == set(asked)
     assert 'class="wrong"' in answer.content.decode() and len(answer.context["rows"]) == 50
 
 
-def test_who_judges_blind_searches_by_words_and_task_alone(client, seeded):
+def test_blind_rater_can_search_only_by_words_and_task(client, seeded):
     Rollout.objects.filter(pk=seeded.rollout.pk).update(text="Peculiar")
     client.force_login(seeded.bob)
     assert found(client, text="peculiar") == {seeded.rollout.pk}
@@ -378,7 +376,7 @@ def test_who_judges_blind_searches_by_words_and_task_alone(client, seeded):
         assert found(client, **asked) == ended(seeded.run)
 
 
-def test_of_a_run_over_several_sets_tasks_are_those_of_one(alice_client, seeded):
+def test_task_search_in_a_run_with_several_tasksets_needs_the_taskset(alice_client, seeded):
     taskset = seeded.run.taskset
     task = seeded.rollout.group.task
     same = {rollout.pk for rollout in Rollout.objects.filter(group__task=task)}

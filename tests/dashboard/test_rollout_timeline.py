@@ -1,6 +1,4 @@
-"""A rollout's page tells its life: drawn, rolled out, rewarded, refined, trained in which
-update.
-"""
+"""The timeline on a rollout's page: created, sampled, rewarded, refined, trained in which step."""
 
 import pytest
 from django.urls import reverse
@@ -20,7 +18,7 @@ def life(client, rollout: Rollout) -> list[str]:
     return [station.title for station in answer.context["life"]]
 
 
-def test_a_trained_rollout_tells_its_whole_life(alice_client, seeded):
+def test_trained_rollout_shows_its_whole_timeline(alice_client, seeded):
     trained = Experience.objects.filter(state="trained").order_by("pk").first().rollout
     assert life(alice_client, trained) == [
         "Created",
@@ -40,7 +38,7 @@ def test_a_trained_rollout_tells_its_whole_life(alice_client, seeded):
     )
 
 
-def test_a_life_ends_where_it_ended(alice_client, seeded):
+def test_timeline_ends_at_the_last_state_of_the_rollout(alice_client, seeded):
     failed = seeded.run.rollouts.filter(state="failed").first()
     ready = Experience.objects.filter(state="ready").first()
     assert (
@@ -59,7 +57,7 @@ def test_a_life_ends_where_it_ended(alice_client, seeded):
     assert life(alice_client, ready.rollout)[-1] == "Dropped"
 
 
-def test_who_judges_blind_is_told_a_life_without_its_judgements(client, seeded):
+def test_blind_rater_sees_a_timeline_without_rewards(client, seeded):
     client.force_login(seeded.bob)
     trained = Experience.objects.filter(state="trained").order_by("pk").first().rollout
     assert life(client, trained) == ["Created", "Sampled", "Closed"]

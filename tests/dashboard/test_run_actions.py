@@ -20,9 +20,7 @@ def page(client, run: Run, **asked: str) -> str:
 
 
 @pytest.mark.parametrize(("verb", "state"), [("pause", "paused"), ("stop", "stopped")])
-def test_a_reason_stands_beside_the_state_in_the_event_and_in_the_audit_log(
-    client, alice, run, verb, state
-):
+def test_reason_is_stored_in_the_run_the_event_and_the_audit_log(client, alice, run, verb, state):
     client.force_login(alice)
     act_on(client, run, verb, name=run.slug, reason="the scorer is wrong")
     run.refresh_from_db()
@@ -37,7 +35,7 @@ def test_a_reason_stands_beside_the_state_in_the_event_and_in_the_audit_log(
 
 
 @pytest.mark.parametrize("reason", ["half of a\x07word", "x" * 301])
-def test_what_is_no_reason_is_said_and_nothing_is_changed(client, alice, run, reason):
+def test_invalid_reason_is_rejected_and_changes_nothing(client, alice, run, reason):
     client.force_login(alice)
     assert act_on(client, run, "pause", reason=reason).status_code == 302
     run.refresh_from_db()
@@ -47,7 +45,7 @@ def test_what_is_no_reason_is_said_and_nothing_is_changed(client, alice, run, re
     )
 
 
-def test_resuming_with_a_reason_leaves_none_at_the_running_state(client, alice, run):
+def test_resuming_with_a_reason_clears_the_state_reason(client, alice, run):
     client.force_login(alice)
     run.pause()
     act_on(client, run, "resume", reason="mended")
@@ -56,7 +54,7 @@ def test_resuming_with_a_reason_leaves_none_at_the_running_state(client, alice, 
     assert AuditEntry.objects.get(action="run resumed").details == {"reason": "mended"}
 
 
-def test_a_checkpoint_is_asked_for_from_the_runs_page_and_said_there(client, alice, run):
+def test_checkpoint_can_be_requested_on_the_run_page(client, alice, run):
     client.force_login(alice)
     act_on(client, run, "checkpoint")
     run.refresh_from_db()
@@ -65,7 +63,7 @@ def test_a_checkpoint_is_asked_for_from_the_runs_page_and_said_there(client, ali
     assert "Checkpoint after the next step" in shown
 
 
-def test_an_ended_run_has_no_checkpoint_to_ask_for(client, alice, run):
+def test_ended_run_rejects_a_checkpoint_request(client, alice, run):
     client.force_login(alice)
     run.stop()
     answer = client.post(
@@ -74,7 +72,7 @@ def test_an_ended_run_has_no_checkpoint_to_ask_for(client, alice, run):
     assert "only a running or pausing run" in answer.content.decode()
 
 
-def test_the_audit_log_of_a_run_tells_its_acts_and_no_others(client, alice, run, new_run):
+def test_audit_log_of_a_run_contains_only_its_own_actions(client, alice, run, new_run):
     client.force_login(alice)
     new_run().pause(alice, "another run's reason")
     run.pause(alice, "lunch")
@@ -86,7 +84,7 @@ def test_the_audit_log_of_a_run_tells_its_acts_and_no_others(client, alice, run,
     assert "another run's reason" in whole and "lunch" in whole
 
 
-def test_it_is_searched_by_act_and_by_person(client, alice, bob, run):
+def test_audit_log_can_be_filtered_by_action_and_person(client, alice, bob, run):
     client.force_login(alice)
     run.pause(alice, "lunch")
     run.resume(bob, "back again")
@@ -98,7 +96,7 @@ def test_it_is_searched_by_act_and_by_person(client, alice, bob, run):
     )
 
 
-def test_raters_and_strangers_read_no_audit_log(client, bob, carol, run):
+def test_raters_and_strangers_cannot_read_the_audit_log(client, bob, carol, run):
     for person, status in ((bob, 403), (carol, 404)):
         client.force_login(person)
         for address in (

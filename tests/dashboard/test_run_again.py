@@ -1,4 +1,4 @@
-"""One click on a finished run begins the next with the same settings."""
+"""One click on a finished run starts the next one with the same settings."""
 
 import pytest
 from django.urls import reverse
@@ -12,7 +12,7 @@ def press(client, run) -> str:
 
 
 @pytest.mark.parametrize("state", [Run.State.STOPPED, Run.State.COMPLETED])
-def test_a_finished_run_is_run_again_with_one_click(client, seeded, state):
+def test_finished_run_can_be_repeated_with_one_click(client, seeded, state):
     Run.objects.filter(pk=seeded.run.pk).update(state=state)
     client.force_login(seeded.alice)
     here = reverse("run", args=["lab", seeded.run.slug])
@@ -24,7 +24,7 @@ def test_a_finished_run_is_run_again_with_one_click(client, seeded, state):
     assert new.config == Run.objects.get(pk=seeded.run.pk).config
 
 
-def test_one_that_learns_is_not(client, seeded):
+def test_running_run_cannot_be_repeated_with_one_click(client, seeded):
     client.force_login(seeded.alice)
     page = reverse("run", args=["lab", seeded.run.slug])
     assert "Run again" not in client.get(page).content.decode()
@@ -32,7 +32,7 @@ def test_one_that_learns_is_not(client, seeded):
     assert Run.objects.count() == 1 and b"run tone-7 again" in client.get(page).content
 
 
-def test_raters_run_nothing_again(client, seeded):
+def test_raters_cannot_repeat_a_run(client, seeded):
     Run.objects.filter(pk=seeded.run.pk).update(state="completed")
     client.force_login(seeded.bob)
     assert "Run again" not in client.get(reverse("run", args=["lab", "tone-7"])).content.decode()
@@ -43,7 +43,7 @@ def test_raters_run_nothing_again(client, seeded):
     ("slug", "after"),
     [("a", "a-2"), ("a-2", "a-3"), ("a-b", "a-b-2"), ("a-9", "a-10"), ("7", "7-2")],
 )
-def test_the_next_name_counts_on(new_run, slug, after):
+def test_next_run_name_increments_the_number(new_run, slug, after):
     run = new_run()
     Run.objects.filter(pk=run.pk).update(slug=slug)
     run.refresh_from_db()

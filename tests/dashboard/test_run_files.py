@@ -1,4 +1,4 @@
-"""The files of a run's page of exports, and the same over REST."""
+"""The files on a run's export page, and the same files over REST."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ def content(answer) -> bytes:
     return b"".join(answer.streaming_content)
 
 
-def test_owners_take_the_metrics_as_a_file(client, seeded):
+def test_owner_downloads_metrics_as_a_file(client, seeded):
     client.force_login(seeded.alice)
     answer = client.get(address("run-export-metrics", "long", "csv"))
     assert answer["Content-Disposition"] == 'attachment; filename="lab-tone-7-metrics-long.csv"'
@@ -25,7 +25,7 @@ def test_owners_take_the_metrics_as_a_file(client, seeded):
     assert client.get(address("run-export-metrics", "wide", "xml")).status_code == 404
 
 
-def test_owners_take_the_metrics_of_evaluations_as_a_file(client, run, alice, finish, monkeypatch):
+def test_owner_downloads_evaluation_metrics_as_a_file(client, run, alice, finish, monkeypatch):
     monkeypatch.setattr("apps.evaluation.exporting.AT_ONCE", 1)
     publish(run, 1)
     made = [evaluated(run, number, finish, right) for number, right in ((1, 3), (0, 1))]
@@ -45,7 +45,7 @@ def test_owners_take_the_metrics_of_evaluations_as_a_file(client, run, alice, fi
     assert file("xml").status_code == 404
 
 
-def test_programs_take_them_too(client, seeded):
+def test_metrics_and_events_can_be_downloaded_over_rest(client, seeded):
     client.force_login(seeded.alice)
     base = f"/api/v1/runs/{seeded.run.pk}/exports"
     wide = (
@@ -65,7 +65,7 @@ def test_programs_take_them_too(client, seeded):
     assert client.get(f"{base}/metrics/", {"shape": "tall"}).status_code == 422
 
 
-def test_events_come_by_cursor_and_tell_the_blind_no_judgement(client, seeded):
+def test_events_are_paged_by_cursor_and_hide_rewards_from_blind_raters(client, seeded):
     url = f"/api/v1/runs/{seeded.run.pk}/events/"
     client.force_login(seeded.alice)
     first = client.get(url, {"limit": 2}).json()
@@ -82,7 +82,7 @@ def test_events_come_by_cursor_and_tell_the_blind_no_judgement(client, seeded):
     assert heard[committed["sequence"]] == {"step": committed["payload"]["step"]}
 
 
-def test_the_exports_filter_is_filled_from_its_address(client, seeded):
+def test_export_filter_is_filled_in_from_the_query(client, seeded):
     client.force_login(seeded.alice)
     address = reverse("run-exports", args=["lab", seeded.run.slug])
     html = client.get(
@@ -97,7 +97,7 @@ def test_the_exports_filter_is_filled_from_its_address(client, seeded):
     assert "<option selected>" not in html and 'value="never"' not in html
 
 
-def test_the_page_offers_them_before_there_are_metrics(client, run, alice):
+def test_export_page_offers_files_before_there_are_metrics(client, run, alice):
     client.force_login(alice)
     html = client.get(reverse("run-exports", args=["lab", run.slug])).content.decode()
     assert "no metrics yet" in html and "metrics-wide.parquet" in html

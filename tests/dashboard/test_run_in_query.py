@@ -1,4 +1,4 @@
-"""A run named in an address's query: by its number, its name, or its project and name."""
+"""A run in the query of an address: by its number, its name, or its project and name."""
 
 from urllib.parse import quote
 
@@ -19,7 +19,7 @@ def alice(client, seeded):
 
 
 def namesake(seeded, is_seen: bool) -> Run:
-    """A run of the same name in another project, to which the user belongs or not."""
+    """Create a run of the same name in another project, of which the user is a member or not."""
     other = Project.objects.create(slug="other", title="Other")
     if is_seen:
         Membership.objects.create(project=other, user=seeded.alice, role="owner")
@@ -41,7 +41,7 @@ def test_a_run_is_found_by_number_name_or_project_and_name(alice, seeded, page):
         assert shown == run
 
 
-def test_the_next_item_is_asked_by_name_too(alice, seeded):
+def test_next_item_can_be_requested_by_run_name(alice, seeded):
     for name in (str(seeded.run.pk), seeded.run.slug):
         answer = alice.post(f"{reverse('rate-next')}?run={name}")
         assert answer.status_code in (200, 204), name
@@ -49,7 +49,7 @@ def test_the_next_item_is_asked_by_name_too(alice, seeded):
 
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("name", ["nothing", "1,2", "-1", "9" * 30, "a/b/c", "<b>", "lab/"])
-def test_a_name_of_no_run_gets_a_page_that_tells_what_is_right(alice, page, name):
+def test_unknown_run_name_returns_404_with_the_accepted_forms(alice, page, name):
     answer = alice.get(reverse(page), {"run": name})
     html = answer.content.decode()
     assert answer.status_code == 404
@@ -57,7 +57,7 @@ def test_a_name_of_no_run_gets_a_page_that_tells_what_is_right(alice, page, name
     assert "<b><b>" not in html
 
 
-def test_a_name_that_two_projects_have_is_asked_for_with_its_project(alice, seeded):
+def test_run_name_used_in_two_projects_requires_the_project(alice, seeded):
     other = namesake(seeded, is_seen=True)
     answer = alice.get(reverse("rate"), {"run": seeded.run.slug})
     assert answer.status_code == 404
@@ -67,7 +67,7 @@ def test_a_name_that_two_projects_have_is_asked_for_with_its_project(alice, seed
     assert answer.context["run"] == other
 
 
-def test_a_run_of_a_project_of_others_is_neither_found_nor_in_the_way(alice, seeded):
+def test_run_of_a_foreign_project_is_not_found_and_causes_no_ambiguity(alice, seeded):
     other = namesake(seeded, is_seen=False)
     assert alice.get(reverse("rate"), {"run": other.slug}).context["run"] == seeded.run
     for name in (f"other/{other.slug}", str(other.pk)):

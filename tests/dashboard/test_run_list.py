@@ -1,6 +1,4 @@
-"""The list of runs: what it finds, in which order, page by page, and what is done to runs that are
-ticked.
-"""
+"""The list of runs: filters, orders, pages, and actions on selected runs."""
 
 from collections.abc import Callable
 
@@ -42,7 +40,7 @@ def done(client, act: str, *runs: Run, **fields: str) -> str:
 
 
 def walked(client, **query: str) -> tuple[list[str], list[str]]:
-    """The runs of all pages from the first on, and back again from the last."""
+    """Return the runs of all pages from first to last, and back again from the last."""
     address = reverse("runs")
     there = []
     page = client.get(address, query).context["page"]
@@ -77,7 +75,7 @@ ORDERS: dict[str, Callable[[Run], object]] = {
 }
 
 
-def test_every_order_walks_all_runs_there_and_back(alice_client, seeded):
+def test_every_sort_order_pages_through_all_runs_forward_and_back(alice_client, seeded):
     grow_runs(seeded.run, 60)
     some = list(Run.objects.exclude(pk=seeded.run.pk).order_by("pk"))
     for n, run in enumerate(some):
@@ -99,7 +97,7 @@ def test_every_order_walks_all_runs_there_and_back(alice_client, seeded):
         assert walked(alice_client, sort=sort) == (wanted, wanted), sort
 
 
-def test_a_run_is_found_by_each_filter_and_not_without(alice_client, seeded, new_run_like):
+def test_each_filter_finds_the_matching_run(alice_client, seeded, new_run_like):
     other = new_run_like("other", owner=seeded.bob)
     Run.objects.filter(pk=other.pk).update(notes="Kimi's penalty", tags=["long"], state="paused")
     for query in (
@@ -119,9 +117,9 @@ def test_a_run_is_found_by_each_filter_and_not_without(alice_client, seeded, new
     assert names(alice_client, taskset="none-such") == []
 
 
-def test_the_filters_offer_what_there_is_and_nothing_of_strangers(alice_client, client, seeded):
+def test_filters_offer_only_values_of_the_users_projects(alice_client, client, seeded):
     form = alice_client.get(reverse("runs")).context["form"]
-    assert form.offered["owner"] == ["alice"]  # who rates is nobody's business
+    assert form.offered["owner"] == ["alice"]  # raters are not offered
     assert form.offered["policy"] == ["tone"] and form.offered["taskset"] == ["tone"]
     assert ("lab", "The lab") in form.fields["project"].choices
     client.force_login(seeded.carol)
@@ -143,7 +141,7 @@ def new_run_like(seeded):
     return make
 
 
-def test_who_judges_blind_finds_and_reads_no_notes_nor_the_order_of_rewards(client, seeded):
+def test_blind_rater_cannot_search_or_read_notes_or_sort_by_reward(client, seeded):
     Run.objects.filter(pk=seeded.run.pk).update(notes="reward fell after step two")
     client.force_login(seeded.bob)
     assert names(client, words="fell") == [] and names(client, sort="reward") == []
@@ -154,8 +152,8 @@ def test_who_judges_blind_finds_and_reads_no_notes_nor_the_order_of_rewards(clie
     )
 
 
-def test_the_place_of_a_run_that_is_not_among_them_is_not_told(client, seeded, new_run_like):
-    """Going on from its reward would say which rewards are below it."""
+def test_page_cursor_of_a_run_outside_the_list_returns_404(client, seeded, new_run_like):
+    """Check that paging from a hidden run's reward does not reveal which rewards are below it."""
     blind = new_run_like("blind")
     foreign = new_run_like("foreign")
     elsewhere = Project.objects.create(slug="elsewhere", title="Elsewhere")
@@ -171,12 +169,12 @@ def test_the_place_of_a_run_that_is_not_among_them_is_not_told(client, seeded, n
 
 
 @pytest.mark.parametrize("query", [{"before": "x"}, {"after": "9" * 40}])
-def test_a_cursor_that_is_none_is_said_on_the_page(alice_client, query):
+def test_invalid_page_cursor_returns_404_with_the_reason(alice_client, query):
     answer = alice_client.get(reverse("runs"), query)
     assert answer.status_code == 404 and "must be the id of a row" in answer.content.decode()
 
 
-def test_an_archived_run_is_listed_when_asked_for(alice_client, seeded):
+def test_archived_run_is_listed_only_on_request(alice_client, seeded):
     seeded.run.stop()
     assert "1 archived" in done(alice_client, "archive", seeded.run)
     assert (names(alice_client), names(alice_client, archived="only")) == ([], ["tone-7"])
@@ -196,9 +194,7 @@ def test_a_run_that_starts_leaves_the_archive(alice_client, new_run_like):
     assert "other" in names(alice_client)
 
 
-def test_a_run_at_work_is_not_archived_nor_is_what_was_ticked_beside_it(
-    alice_client, seeded, new_run_like
-):
+def test_selection_with_an_active_run_is_not_archived(alice_client, seeded, new_run_like):
     other = new_run_like("other")
     assert "stop it before you archive it" in done(alice_client, "archive", other, seeded.run)
     assert not Run.objects.filter(archived_at__isnull=False).exists()
@@ -213,12 +209,12 @@ def test_tags_are_added_and_removed_in_bulk(alice_client, seeded, new_run_like):
 
 
 @pytest.mark.parametrize("words", ["", "a/b", "ü", "x" * 31, " ".join(f"t{n}" for n in range(21))])
-def test_what_is_no_tag_is_refused_in_words(alice_client, seeded, words):
+def test_invalid_tag_is_rejected_with_a_message(alice_client, seeded, words):
     assert "Nothing was changed" in done(alice_client, "tag", seeded.run, words=words)
     assert Run.objects.get().tags == []
 
 
-def test_nothing_ticked_is_said(alice_client, seeded):
+def test_action_without_selected_runs_shows_a_message(alice_client, seeded):
     assert "Select one or more runs first" in done(alice_client, "tag", words="long")
 
 
@@ -230,7 +226,7 @@ def test_nothing_ticked_is_said(alice_client, seeded):
         ("clone", 2, "Select one to clone"),
     ],
 )
-def test_too_many_that_are_ticked_are_told_on_the_list_as_it_was(
+def test_selecting_too_many_runs_shows_an_error_and_keeps_the_sort_order(
     alice_client, seeded, act, count, words
 ):
     grow_runs(seeded.run, 10)
@@ -240,18 +236,18 @@ def test_too_many_that_are_ticked_are_told_on_the_list_as_it_was(
     )
 
 
-def test_a_rater_compares_what_they_see(client, seeded):
+def test_rater_can_compare_visible_runs(client, seeded):
     client.force_login(seeded.bob)
     answer = client.post(reverse("runs-act"), {"act": "compare", "run": seeded.run.pk})
     assert answer["Location"] == f"{reverse('compare')}?runs=lab/tone-7"
 
 
-def test_nothing_that_is_posted_stands_in_an_address(alice_client, seeded):
-    """A form sent by GET would put its CSRF token there."""
+def test_run_list_has_no_form_button_that_submits_by_get(alice_client, seeded):
+    """Check this because a form sent by GET would put its CSRF token into the address."""
     assert 'formmethod="get"' not in alice_client.get(reverse("runs")).content.decode()
 
 
-def test_a_rater_acts_on_no_run(client, seeded):
+def test_raters_and_strangers_cannot_archive_a_run(client, seeded):
     client.force_login(seeded.bob)
     assert (
         client.post(reverse("runs-act"), {"act": "archive", "run": seeded.run.pk}).status_code
@@ -277,7 +273,7 @@ def test_tags_and_notes_are_written_on_the_runs_own_page(alice_client, seeded):
     assert Run.objects.values_list("tags", "notes").get() == (["long"], "Why it was made")
 
 
-def test_the_reward_on_the_run_is_that_of_the_newest_update_that_has_one(seeded):
+def test_run_shows_the_newest_reward_that_was_recorded(seeded):
     run = seeded.run
     Metric.record(run, run.step + 1, {"reward_mean": 0.125})
     Metric.record(run, run.step + 2, {"loss": 1.0})
@@ -285,7 +281,7 @@ def test_the_reward_on_the_run_is_that_of_the_newest_update_that_has_one(seeded)
     assert Run.objects.get().reward_now == 0.125
 
 
-def test_the_throughput_on_the_run_is_that_of_the_newest_update_that_has_one(seeded):
+def test_run_shows_the_newest_throughput_that_was_recorded(seeded):
     run = seeded.run
     Metric.record(run, run.step + 1, {"explore_tokens_per_s": 640.0, "reward_mean": 0.5})
     Metric.record(run, run.step + 2, {"reward_mean": 0.25})
@@ -316,12 +312,12 @@ def test_runs_are_sorted_by_money_where_their_project_has_prices(
     assert with_cost(Run.objects.all()).get(pk=free.pk).cost == 0
 
 
-def test_reconcile_notices_a_reward_that_is_not_the_newest(seeded):
+def test_reconcile_reports_a_reward_that_is_not_the_newest(seeded):
     Run.objects.update(reward_now=9.5)
     assert "shows reward_mean 9.5" in reconcile()["runs show their latest metrics"][0]
 
 
-def test_more_ticks_than_are_acted_on_at_once_change_nothing(alice_client, seeded):
+def test_selecting_more_runs_than_the_limit_changes_nothing(alice_client, seeded):
     grow_runs(seeded.run, 101)
     assert "102 runs are selected. Select at most 100" in done(
         alice_client, "tag", *Run.objects.all(), words="long"
@@ -332,7 +328,7 @@ def test_more_ticks_than_are_acted_on_at_once_change_nothing(alice_client, seede
     )
 
 
-def test_only_rows_that_are_asked_for_and_seen_are_fetched_again(client, seeded):
+def test_only_requested_and_visible_rows_are_refreshed(client, seeded):
     address = reverse("runs-now")
     client.force_login(seeded.alice)
     assert (
@@ -363,7 +359,7 @@ def test_runs_are_paused_and_resumed_together(alice_client, seeded, new_run_like
     assert set(Run.objects.values_list("state", flat=True)) == {"running"}
 
 
-def test_runs_whose_state_does_not_allow_it_are_skipped_and_named(
+def test_runs_whose_state_forbids_the_action_are_skipped_and_listed(
     alice_client, seeded, new_run_like
 ):
     fresh = new_run_like("fresh")
@@ -373,12 +369,12 @@ def test_runs_whose_state_does_not_allow_it_are_skipped_and_named(
     assert fresh.state == Run.State.RUNNING
 
 
-def test_nothing_that_can_be_resumed_is_said(alice_client, seeded):
+def test_resuming_without_paused_runs_changes_nothing_and_says_so(alice_client, seeded):
     said = done(alice_client, "resume", seeded.run)
     assert "Nothing was changed" in said and seeded.run.slug in said
 
 
-def test_stopping_runs_asks_for_their_number_first(alice_client, seeded, new_run_like):
+def test_stopping_runs_requires_typing_their_number(alice_client, seeded, new_run_like):
     other = new_run_like("other")
     for count in ("", "3"):
         fields = {"act": "stop", "run": [seeded.run.pk, other.pk], "count": count}
@@ -397,13 +393,13 @@ def test_all_runs_that_match_the_filter_are_archived_at_once(alice_client, seede
     assert set(archived.values_list("pk", flat=True)) == {run.pk for run in grown}
 
 
-def test_all_that_match_are_those_that_the_user_may_steer(client, seeded, new_run_like):
+def test_acting_on_all_matches_does_not_touch_runs_of_a_rater(client, seeded, new_run_like):
     client.force_login(seeded.bob)
     done(client, "archive", all="1")
     assert not Run.objects.exclude(archived_at=None).exists()
 
 
-def test_more_matching_runs_than_are_acted_on_at_once_change_nothing(alice_client, seeded):
+def test_acting_on_more_matching_runs_than_the_limit_changes_nothing(alice_client, seeded):
     grow_runs(seeded.run, 101)
     said = done(alice_client, "archive", all="1", query="archived=all")
     assert "Narrow the filter" in said and not Run.objects.exclude(archived_at=None).exists()
@@ -417,14 +413,14 @@ def test_a_project_without_runs_offers_its_first_one(client, alice, db):
     assert f'href="{reverse("run-new")}?project=brand-new"' in text
 
 
-def test_a_project_whose_runs_do_not_match_is_not_called_new(alice_client, seeded):
+def test_project_whose_runs_do_not_match_shows_no_matching_runs(alice_client, seeded):
     text = alice_client.get(reverse("runs"), {"project": "lab", "words": "zz"}).content.decode()
     assert "No matching runs" in text
     evaluated = {"project": "lab", "archived": "only"}
     assert "No matching runs" in alice_client.get(reverse("runs"), evaluated).content.decode()
 
 
-def test_the_empty_list_tells_each_role_its_next_step(client, alice, bob, admin_user, project):
+def test_empty_run_list_tells_each_role_its_next_step(client, alice, bob, admin_user, project):
     offer = f'href="{reverse("run-new")}">New run</a>'
     seen = {}
     for person in (alice, bob, admin_user):

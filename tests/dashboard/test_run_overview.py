@@ -1,6 +1,4 @@
-"""The charts of a run's page: their windows, axes and files, what is new of them, and who sees
-them.
-"""
+"""The charts of a run's page: windows, axes, files, updates, and who may see them."""
 
 import csv
 import io
@@ -31,8 +29,8 @@ def look(client, seeded):
 
 @pytest.fixture
 def long(seeded) -> Run:
-    """At step 6,000, two updates to a weight version; `kl` rises by the step, with a peak at
-    4,321.
+    """Return the run at step 6,000 with two steps per weight version; `kl` equals the step, with a
+    peak at 4,321.
     """
     run = seeded.run
     began = timezone.now() - timedelta(hours=5)
@@ -63,7 +61,7 @@ def long(seeded) -> Run:
     return run
 
 
-def test_a_long_window_is_drawn_as_means_between_lowest_and_highest(look, long):
+def test_long_window_is_drawn_as_means_with_minimum_and_maximum(look, long):
     said = look("run-curves", points=100).json()
     kl = said["series"]["kl"]
     assert said["wide"] == 64 and len(said["steps"]) == 94 and said["steps"][:2] == [64, 128]
@@ -77,18 +75,18 @@ def test_a_zoomed_window_has_every_step(look, long):
     assert list(said["series"]["kl"]) == ["y"] and said["series"]["kl"]["y"][21] == 9_000
 
 
-def test_against_the_version_its_steps_are_one_point(look, long):
+def test_version_axis_merges_the_steps_of_a_version_into_one_point(look, long):
     said = look("run-curves", x="version", from_step=5_801).json()
     assert said["x"][:3] == [2900, 2901, 2902] and said["steps"][:3] == [5802, 5804, 5806]
     assert [said["series"]["kl"][part][0] for part in ("low", "y", "high")] == [5801, 5801.5, 5802]
 
 
-def test_a_cursor_in_the_middle_of_a_version_gets_all_of_it(look, long):
+def test_cursor_in_the_middle_of_a_version_returns_the_whole_version(look, long):
     said = look("run-curves", x="version", after=5_999).json()
     assert (said["steps"], said["x"], said["series"]["kl"]["low"]) == ([6000], [2999], [5999])
 
 
-def test_against_the_clock_steps_stand_when_they_were_committed(look, long):
+def test_time_axis_places_steps_at_their_commit_time(look, long):
     said = look("run-curves", x="time", from_step=5_990).json()
     assert said["x"] == sorted(said["x"]) and said["x"][-1] - said["x"][0] == pytest.approx(10)
 
@@ -104,25 +102,25 @@ def test_against_the_clock_steps_stand_when_they_were_committed(look, long):
         ({"names": [str(n) for n in range(61)]}, "names"),
     ],
 )
-def test_a_window_that_is_none_is_refused_by_the_field(look, query, field):
+def test_invalid_window_is_rejected_with_its_field(look, query, field):
     answer = look("run-curves", **query)
     assert answer.status_code == 400 and list(answer.json()["errors"]) == [field]
 
 
-def test_changes_are_marked_on_every_axis(look, seeded):
+def test_configuration_changes_are_marked_on_every_axis(look, seeded):
     seeded.run.change_config(seeded.alice, max_staleness=1)
     for axis, place in (("step", 3), ("version", 2)):
         [mark] = look("run-curves", x=axis).json()["changes"]
         assert (mark["step"], mark["x"], mark["words"]) == (3, place, "max_staleness 2 → 1")
 
 
-def test_the_page_tells_of_its_curves_without_a_script(look):
+def test_page_shows_its_curves_without_javascript(look):
     html = look("run").content.decode()
     assert html.count('<svg class="sketch"') > 10 and "<polyline" in html
     assert 'data-value="entropy">' in html and 'data-value="entropy"></b>' not in html
 
 
-def test_what_the_address_asks_for_is_shown_and_kept(look):
+def test_chart_settings_in_the_query_are_applied_and_kept(look):
     html = look(
         "run", x="time", also="loss", chart="entropy", smooth="0.5", from_step=2
     ).content.decode()
@@ -144,7 +142,7 @@ def test_what_the_address_asks_for_is_shown_and_kept(look):
         ({"also": "none"}, "also: metric"),
     ],
 )
-def test_what_the_page_cannot_show_is_said(look, query, words):
+def test_page_reports_chart_settings_that_it_cannot_apply(look, query, words):
     answer = look("run", **query)
     assert answer.status_code == 200 and words in answer.content.decode()
 
@@ -156,7 +154,7 @@ def test_a_run_without_a_step_has_a_page_and_no_points(look, seeded):
     assert look("run-curves").json()["series"] == {}
 
 
-def test_a_pulse_brings_what_changed_and_nothing_else(look, seeded):
+def test_pulse_returns_only_what_changed(look, seeded):
     first = look("run-pulse", after=2, part=["now:", "beside:"]).json()
     assert (
         first["curves"]["steps"] == [3]
@@ -169,7 +167,7 @@ def test_a_pulse_brings_what_changed_and_nothing_else(look, seeded):
     assert "Paused" in look("run-pulse", after=3, part=had).json()["parts"]["now"]["html"]
 
 
-def test_a_part_that_the_browser_has_is_not_sent_again(client, look):
+def test_unchanged_part_is_not_sent_again(client, look):
     answer = look("run-part", "beside")
     again = client.get(answer.wsgi_request.path, headers={"if-none-match": answer["ETag"]})
     assert (
@@ -180,7 +178,7 @@ def test_a_part_that_the_browser_has_is_not_sent_again(client, look):
 
 
 @pytest.mark.parametrize("name", ["run-curves", "run-pulse"])
-def test_who_judges_blind_gets_no_points(client, seeded, name):
+def test_blind_rater_gets_no_curve_points(client, seeded, name):
     client.force_login(seeded.bob)
     answer = client.get(reverse(name, args=HERE), {"after": 0, "marks": 1}).json()
     assert (
@@ -192,7 +190,7 @@ def test_who_judges_blind_gets_no_points(client, seeded, name):
     assert client.get(reverse("run-curves-csv", args=HERE)).status_code == 403
 
 
-def test_a_charts_file_has_every_step_of_its_window(look, long):
+def test_chart_file_contains_every_step_of_its_window(look, long):
     answer = look("run-curves-csv", names=["kl", "entropy"], from_step=4_320, to_step=4_322)
     rows = list(csv.reader(io.StringIO(answer.getvalue().decode())))
     assert rows[0] == ["step", "weight_version", "committed_at", "kl", "entropy"]
@@ -203,7 +201,7 @@ def test_a_charts_file_has_every_step_of_its_window(look, long):
     ]
 
 
-def test_experiences_are_counted_when_they_are_trained(seeded):
+def test_experience_census_matches_the_rows_and_is_reconciled(seeded):
     from apps.buffer.models import Experience
 
     census = Experience.objects.census(seeded.run)
@@ -219,13 +217,13 @@ def test_experiences_are_counted_when_they_are_trained(seeded):
     )
 
 
-def test_what_the_address_says_wrongly_is_left_out_of_what_is_asked_for(look):
+def test_invalid_chart_settings_are_left_out_of_the_page_address(look):
     answer = look("run", x="moon", from_step="7", to_step="2", smooth="0.5", also="a b")
     assert answer.context["query"].address == "from_step=7&smooth=0.5"
     assert 'data-query="from_step=7&amp;smooth=0.5"' in answer.content.decode()
 
 
-def test_sketches_are_of_the_window_that_is_asked_for(look, long):
+def test_charts_show_the_requested_window(look, long):
     whole, window = (
         look("run", chart="kl", **asked).context["overview"].large
         for asked in ({}, {"from_step": 4_300, "to_step": 4_310})
@@ -233,14 +231,14 @@ def test_sketches_are_of_the_window_that_is_asked_for(look, long):
     assert len(window.lines[0][1].split()) == 11 and len(whole.lines[0][1].split()) > 11
 
 
-def test_machines_are_told_apart_by_their_source(look, seeded):
+def test_reward_chart_has_a_line_for_each_reward_source(look, seeded):
     words = [words for _, words in look("run").context["overview"].large.chart.lines]
     assert words == ["mean", "● people", "○ simulated", "◆ rule", "▲ model", "■ environment"]
     Metric.objects.filter(run=seeded.run, name="reward_rule").delete()
     assert look("run").context["overview"].large.chart.lines[-1] == ("reward_machine", "scorers")
 
 
-def test_a_run_that_asks_nobody_has_no_chart_of_decisions(look, seeded):
+def test_run_without_raters_has_no_chart_of_ratings(look, seeded):
     charts = [sketch.chart.key for sketch in look("run").context["overview"].small]
     assert "people_per_h" in charts
     Metric.objects.filter(run=seeded.run, name__in=["people_per_h", "simulated_per_h"]).delete()
@@ -251,21 +249,21 @@ def test_a_run_that_asks_nobody_has_no_chart_of_decisions(look, seeded):
     ]
 
 
-def test_the_trainer_waits_for_nobody_while_it_makes_an_update(look, seeded):
+def test_page_shows_no_waiting_trainer_when_it_waits_for_nothing(look, seeded):
     assert "waiting for people to rate 4 groups" in look("run").content.decode()
     Run.objects.filter(pk=seeded.run.pk).update(waiting_on="")
     text = look("run").content.decode()
     assert "waiting for people to rate" not in text and "the trainer waits" not in text
 
 
-def test_a_trainer_that_waits_for_replies_says_so(look, seeded):
+def test_page_says_that_the_trainer_waits_for_replies(look, seeded):
     Group.objects.filter(run=seeded.run, state="waiting").update(state="dropped", reason="late")
     Run.objects.filter(pk=seeded.run.pk).update(waiting_on="2 more groups (1 being sampled)")
     assert "the trainer waits for replies" in look("run").content.decode()
 
 
-def test_a_csv_is_made_while_it_is_sent(seeded, rf):
-    """Under ASGI a plain iterator would be held in memory as a whole."""
+def test_curves_csv_is_streamed_asynchronously(seeded, rf):
+    """Check this because ASGI would hold the whole output of a plain iterator in memory."""
     request = AsyncRequestFactory().get("/", {"names": "kl"})
     request.user = seeded.alice
     assert run_curves_csv(request, *HERE).is_async

@@ -1,5 +1,5 @@
-"""The settings of a run: what may be turned is a field, what would change is shown first, and each
-change can be put back.
+"""The settings of a run: settings that can be changed are fields, changes are previewed first, and
+each change can be reverted.
 """
 
 import html
@@ -26,7 +26,7 @@ def hidden(answer, name: str) -> str:
 
 
 def asked(client: Client, page: str, **fields: str):
-    """The answer to the form as it stands with these fields turned."""
+    """Submit the current form with these fields changed and return the response."""
     return client.post(
         page,
         {
@@ -46,7 +46,7 @@ def applied(client: Client, page: str, **fields: str):
     return client.post(page, {**told, **{k.replace("__", "."): v for k, v in fields.items()}})
 
 
-def test_what_would_change_is_shown_before_anything_is_written(client, page, run):
+def test_changes_are_previewed_before_anything_is_written(client, page, run):
     before = run.config
     shown = asked(client, page, optimizer__learning_rate="0.003", people__deadline_s="50")
     text = html.unescape(shown.content.decode())
@@ -56,7 +56,9 @@ def test_what_would_change_is_shown_before_anything_is_written(client, page, run
     assert run.config == before and not run.topic.events.filter(kind="config_changed").exists()
 
 
-def test_applied_it_is_the_configuration_an_event_and_on_the_audit_log(client, page, run, alice):
+def test_applied_change_updates_the_configuration_the_event_and_the_audit_log(
+    client, page, run, alice
+):
     assert applied(client, page, optimizer__learning_rate="0.003").status_code == 302
     run.refresh_from_db()
     assert run.settings.optimizer.learning_rate == 0.003
@@ -66,7 +68,7 @@ def test_applied_it_is_the_configuration_an_event_and_on_the_audit_log(client, p
     assert (entry.by, entry.details["reason"]) == (alice, "it learns too slowly")
 
 
-def test_another_form_than_the_one_that_was_shown_is_not_applied(client, page, run):
+def test_form_that_differs_from_its_preview_is_not_applied(client, page, run):
     shown = asked(client, page, optimizer__learning_rate="0.003")
     told = {
         "seen": hidden(shown, "seen"),
@@ -78,7 +80,7 @@ def test_another_form_than_the_one_that_was_shown_is_not_applied(client, page, r
     assert run.settings.optimizer.learning_rate != 0.5
 
 
-def test_a_change_of_somebody_else_in_between_asks_to_look_again(client, page, run):
+def test_change_by_another_person_after_the_preview_is_rejected_with_409(client, page, run):
     shown = asked(client, page, optimizer__learning_rate="0.003")
     run.change_config(None, group_attempts=2)
     told = {
@@ -101,7 +103,7 @@ def test_a_change_of_somebody_else_in_between_asks_to_look_again(client, page, r
         ("people.deadline_s", "-1", "greater than"),
     ],
 )
-def test_bad_input_is_told_at_its_field(client, page, run, field, said, words):
+def test_invalid_input_is_reported_at_its_field(client, page, run, field, said, words):
     answer = asked(client, page, **{field.replace(".", "__"): said})
     text = html.unescape(answer.content.decode())
     place = text.index(f'id="wrong-{field.replace(".", "-")}"')
@@ -110,13 +112,13 @@ def test_bad_input_is_told_at_its_field(client, page, run, field, said, words):
     ]
 
 
-def test_the_weight_of_a_scorer_is_a_field_of_its_own(client, page, run):
+def test_scorer_weight_has_its_own_field(client, page, run):
     applied(client, page, rewards__0__weight="0.25")
     run.refresh_from_db()
     assert [choice.weight for choice in run.settings.rewards] == [0.25]
 
 
-def test_a_change_is_put_back_and_later_ones_of_other_fields_stay(client, page, run):
+def test_change_can_be_reverted_and_later_changes_of_other_fields_stay(client, page, run):
     was = run.settings.optimizer.learning_rate
     run.change_config(None, optimizer={"learning_rate": 0.01})
     first = run.topic.events.get(kind="config_changed")
@@ -136,22 +138,22 @@ def test_a_change_is_put_back_and_later_ones_of_other_fields_stay(client, page, 
     ) == (was, 3, 3)
 
 
-def test_a_put_back_that_is_none_is_not_there(client, page):
+def test_reverting_an_unknown_change_returns_404(client, page):
     assert client.get(page, {"put-back": "999999"}).status_code == 404
     assert client.get(page, {"put-back": "x"}).status_code == 404
 
 
-def test_what_is_built_in_is_shown_with_its_value_and_the_reason(client, page):
+def test_fixed_setting_is_shown_with_the_reason(client, page):
     text = html.unescape(client.get(page).content.decode())
     assert 'name="group_size"' not in text
     assert "all groups of a run must have the same size" in text
 
 
-def test_of_an_ended_run_nothing_can_be_turned(client, page, run):
+def test_settings_of_an_ended_run_cannot_be_changed(client, page, run):
     run.stop()
     text = client.get(page).content.decode()
     assert "Review changes" not in text and 'name="optimizer.learning_rate"' not in text
-    assert asked_of_ended(client, page).status_code == 302  # nothing differs: no field is taken
+    assert asked_of_ended(client, page).status_code == 302  # no change: all fields are ignored
     assert Run.objects.get().settings.optimizer.learning_rate != 0.003
 
 
@@ -159,21 +161,19 @@ def asked_of_ended(client: Client, page: str):
     return client.post(page, {"seen": "x", "optimizer.learning_rate": "0.003"})
 
 
-def test_raters_read_it_without_what_is_asked_of_raters(client, page, bob):
+def test_raters_can_read_settings_without_gold_settings(client, page, bob):
     client.force_login(bob)
     text = client.get(page).content.decode()
     assert "learning_rate" in text and "Review changes" not in text
     assert "people.gold" not in text
 
 
-def test_nothing_posted_differs_from_nothing(client, page, run):
+def test_submitting_the_unchanged_form_changes_nothing(client, page, run):
     assert asked(client, page).status_code == 302
     assert not run.topic.events.filter(kind="config_changed").exists()
 
 
-def test_putting_a_weight_back_leaves_a_later_change_of_another_scorer_alone(
-    client, alice, new_run
-):
+def test_reverting_a_weight_keeps_a_later_change_of_another_scorer(client, alice, new_run):
     run = new_run(rewards=[{"scorer": "sort", "weight": 1.0}, {"scorer": "length", "weight": 0.1}])
 
     def weights(**given):

@@ -1,4 +1,4 @@
-"""The six tabs of a run: each role sees those that it may open, and all that it may open."""
+"""The six tabs of a run: each role sees exactly the tabs that it may open."""
 
 import re
 
@@ -20,14 +20,14 @@ ROLES = (*Membership.Role.values, "viewer who is asked", "administrator")
 
 @pytest.fixture
 def published(run, alice):
-    """A run whose versions 1 and 2 can be evaluated."""
+    """Return a run whose versions 1 and 2 can be evaluated."""
     publish(run, 1, 2)
     return run
 
 
 @pytest.fixture
 def enter(client, seeded):
-    """`enter(role)` signs in a person with that role in the project of the run."""
+    """Return `enter(role)`, which signs in a person with that role in the project of the run."""
 
     def sign_in(role: str) -> None:
         user = User.objects.create(username="erin", is_superuser=role == "administrator")
@@ -45,12 +45,12 @@ def enter(client, seeded):
 
 
 def tabs_of(html: str) -> list[str]:
-    """The addresses in the navigation of a run's page."""
+    """Return the addresses in the navigation of a run's page."""
     return [url for part in NAVIGATION.findall(html) for url in ADDRESS.findall(part)]
 
 
 def offered(client, run: Run) -> dict[str, HttpResponse]:
-    """The answers of all addresses that the tabs, and the pages below each tab, lead to."""
+    """Return the responses of all addresses in the tabs, and in the navigation below each tab."""
     first = client.get(reverse("run", args=[run.project.slug, run.slug]), follow=True)
     answers = {url: client.get(url) for url in set(tabs_of(first.content.decode()))}
     below = {url for answer in answers.values() for url in tabs_of(answer.content.decode())}
@@ -92,7 +92,7 @@ def test_an_owner_sees_six_tabs(client, seeded):
     ]
 
 
-def test_a_page_below_a_tab_marks_the_tab_and_itself(client, seeded):
+def test_page_below_a_tab_highlights_the_tab_and_itself(client, seeded):
     client.force_login(seeded.alice)
     html = client.get(reverse("run-gold", args=["lab", seeded.run.slug])).content.decode()
     marked = re.findall(r'aria-current="(\w+)">([^<]+)</a>', "".join(NAVIGATION.findall(html)))
@@ -110,7 +110,7 @@ def test_an_evaluation_has_no_tab_that_leads_back_to_itself(client, published, a
 
 
 @pytest.mark.parametrize("place", [page.url for pages in TABS.values() for page in pages])
-def test_breadcrumbs_begin_alike_on_every_page(client, seeded, place):
+def test_breadcrumbs_start_the_same_on_every_page(client, seeded, place):
     client.force_login(seeded.alice)
     html = client.get(reverse(place, args=["lab", seeded.run.slug])).content.decode()
     crumbs = html.partition('aria-label="Breadcrumb"')[2].partition("</nav>")[0]

@@ -1,6 +1,4 @@
-"""The run's page says how it serves: who is there, who was answered, who waits, and who was turned
-away.
-"""
+"""The run's page shows how a run serves: open, answered, waiting and refused sessions."""
 
 import pytest
 from django.db import connection
@@ -23,7 +21,7 @@ def page(client, alice, run):
     return lambda: client.get(reverse("run", args=["lab", run.slug])).content.decode()
 
 
-def test_sessions_are_counted_where_they_stand(run, alice):
+def test_sessions_are_counted_by_state(run, alice):
     written(answered(run, alice))
     answered(run, alice)
     asked(run, alice, "mine")
@@ -35,9 +33,7 @@ def test_sessions_are_counted_where_they_stand(run, alice):
     )
 
 
-def test_of_many_sessions_only_the_newest_are_counted_and_the_page_says_so(
-    run, alice, page, monkeypatch
-):
+def test_only_the_newest_sessions_are_counted_and_the_page_says_so(run, alice, page, monkeypatch):
     monkeypatch.setattr("apps.dashboard.serving.NEWEST", 2)
     for _ in range(4):
         answered(run, alice)
@@ -54,7 +50,7 @@ def test_of_many_sessions_only_the_newest_are_counted_and_the_page_says_so(
     assert "newest 2</small>" in page()
 
 
-def test_the_page_says_what_becomes_of_who_comes(run, alice, page):
+def test_page_shows_what_happens_to_requests_over_the_limit(run, alice, page):
     asked(run, alice)
     shown = page()
     assert "requests through the gateway" in shown and "answered, not trained on" in shown
@@ -63,7 +59,7 @@ def test_the_page_says_what_becomes_of_who_comes(run, alice, page):
     assert "refused, with Retry-After" in shown and "can be changed" not in shown
 
 
-def test_a_run_that_draws_its_tasks_says_nothing_of_callers(client, alice, new_run):
+def test_run_that_draws_its_tasks_shows_no_gateway_requests(client, alice, new_run):
     client.force_login(alice)
     shown = client.get(reverse("run", args=["lab", new_run().slug])).content.decode()
     assert "requests through the gateway" not in shown

@@ -1,4 +1,4 @@
-"""Why a curve moved: the page of a step, and the same as the drawer beside the charts."""
+"""Why a curve moved: the page of a step, and the same content in the drawer beside the charts."""
 
 import re
 
@@ -41,12 +41,12 @@ def look(client, seeded):
 
 
 def between(run: Run, number: int):
-    """A moment after the step before this one, and before the end of this one."""
+    """Return a moment between the commits of the previous step and this one."""
     moments = dict(run.steps.values_list("number", "committed_at"))
     return moments[number - 1] + (moments[number] - moments[number - 1]) / 2
 
 
-def test_the_best_and_the_worst_of_a_batch_are_those_of_the_highest_and_lowest_reward(seeded, step):
+def test_best_and_worst_rollouts_of_a_batch_have_the_highest_and_lowest_rewards(seeded, step):
     batch = batch_of_step(step)
     shown = rollouts_of_step(seeded.run, batch, seeded.alice)
     rewards = sorted(
@@ -56,7 +56,7 @@ def test_the_best_and_the_worst_of_a_batch_are_those_of_the_highest_and_lowest_r
     assert [row["reward"] for row in shown.worst] == rewards[:3]
 
 
-def test_the_rollouts_furthest_from_the_previous_attempt_come_first(seeded):
+def test_rollouts_that_differ_most_from_the_previous_attempt_are_shown(seeded):
     run = seeded.run
     drawn = run.groups.filter(experiences__kind=Experience.Kind.USUAL).distinct()
     first, second = drawn.order_by("draw_index")[:2]
@@ -71,7 +71,7 @@ def test_the_rollouts_furthest_from_the_previous_attempt_come_first(seeded):
     assert changed["rollout"] == other and changed["change"] == pytest.approx(0.65)
 
 
-def test_an_attempt_that_was_dropped_counts_with_the_rewards_that_it_had(seeded):
+def test_previous_attempt_that_was_dropped_counts_with_its_rewards(seeded):
     run = seeded.run
     first, second = (
         run.groups.filter(experiences__isnull=False).distinct().order_by("draw_index")[:2]
@@ -82,7 +82,7 @@ def test_an_attempt_that_was_dropped_counts_with_the_rewards_that_it_had(seeded)
     assert 0 <= means[second.pk].mean <= 1
 
 
-def test_a_metric_far_from_the_steps_before_it_is_called_unusual(seeded):
+def test_metric_far_from_the_previous_steps_is_unusual(seeded):
     run = seeded.run
     Metric.objects.filter(run=run).delete()
     values = [0.5, 0.6, 0.4, 0.5, 0.6, 0.4, 0.5, 0.6, 0.4, 5.0]
@@ -96,12 +96,12 @@ def test_a_metric_far_from_the_steps_before_it_is_called_unusual(seeded):
     assert (metric.name, metric.before, metric.change) == ("grad_norm", 0.4, pytest.approx(4.6))
 
 
-def test_the_first_step_has_no_change(look):
+def test_first_step_shows_no_previous_step(look):
     html = look("run-step", 1).content.decode()
     assert 'data-part-of-step="metrics"' in html and 'rel="prev"' not in html
 
 
-def test_changes_alerts_and_drops_belong_to_the_step_they_came_before(look, seeded):
+def test_changes_alerts_and_drops_are_listed_at_the_following_step(look, seeded):
     run = seeded.run
     moment = between(run, 2)
     wider = run.settings.max_staleness + 1
@@ -140,12 +140,12 @@ def test_ratings_of_the_batch_are_counted_by_people_and_simulated(seeded, step):
     assert len(ratings.newest) == min(5, ratings.people)
 
 
-def test_the_weights_made_after_the_step_are_named(look):
+def test_step_page_links_to_the_weight_version_it_produced(look):
     html = look("run-step", 2).content.decode()
     assert reverse("run-weight", args=[*HERE, 2]) in html
 
 
-def test_the_drawer_holds_what_the_page_holds_without_its_frame(look):
+def test_drawer_contains_the_parts_of_the_page_without_its_frame(look):
     page = look("run-step", 2).content.decode()
     drawer = look("run-step-drawer", 2).content.decode()
     parts = re.findall(r"<[^>]*data-part-of-step[^>]*>", page)
@@ -154,29 +154,29 @@ def test_the_drawer_holds_what_the_page_holds_without_its_frame(look):
 
 
 @pytest.mark.parametrize("number", [0, 4, 2**40])
-def test_a_step_that_was_not_made_is_not_there(look, number):
+def test_step_that_does_not_exist_returns_404(look, number):
     assert look("run-step", number).status_code == 404
 
 
-def test_without_a_number_the_newest_step_is_found_and_with_one_that_step(look):
+def test_steps_address_redirects_to_the_newest_or_the_given_step(look):
     assert look("run-steps")["Location"] == reverse("run-step", args=[*HERE, 3])
     assert look("run-steps", number=1)["Location"] == reverse("run-step", args=[*HERE, 1])
 
 
 @pytest.mark.parametrize("number", ["4", "0", "one", "1e9"])
-def test_a_number_that_is_no_step_is_refused_with_the_range(client, look, number):
+def test_invalid_step_number_is_rejected_with_the_valid_range(client, look, number):
     answer = client.get(look("run-steps", number=number)["Location"])
     assert "from 1 to 3" in answer.content.decode()
 
 
-def test_who_rates_blind_sees_nothing_of_a_step(client, seeded):
+def test_blind_rater_sees_no_details_of_a_step(client, seeded):
     client.force_login(seeded.bob)
     for name in ("run-step", "run-step-drawer"):
         html = client.get(reverse(name, args=[*HERE, 2])).content.decode()
         assert "data-part-of-step" not in html and "You rate this run blind" in html
 
 
-def test_more_rollouts_and_more_dropped_groups_cost_no_more_queries(client, seeded):
+def test_queries_do_not_grow_with_rollouts_and_dropped_groups(client, seeded):
     client.force_login(seeded.alice)
     address = reverse("run-step", args=[*HERE, 2])
 

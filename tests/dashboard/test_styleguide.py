@@ -1,4 +1,4 @@
-"""The parts of the pages side by side: for builders, in debug mode."""
+"""The style guide: all parts of the pages side by side, for developers, in debug mode."""
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
@@ -8,7 +8,7 @@ from apps.dashboard.views.styleguide import styleguide
 PARTS = ("swatches", "chip", "gauge", "badge", "tokens", "switch", "note error", "empty")
 
 
-def test_every_part_is_shown(rf):
+def test_styleguide_shows_every_part(rf):
     request = rf.get("/styleguide/")
     request.user = AnonymousUser()
     html = styleguide(request).content.decode()
@@ -16,5 +16,5 @@ def test_every_part_is_shown(rf):
 
 
 @pytest.mark.django_db
-def test_there_is_none_outside_debug_mode(client):
+def test_styleguide_returns_404_outside_debug_mode(client):
     assert client.get("/styleguide/").status_code == 404

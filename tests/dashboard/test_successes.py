@@ -1,4 +1,6 @@
-"""The taskset page draws how each run's tasks go, from the rows that draws go by."""
+"""The taskset page shows the success rates of each run's tasks, from the rows that task selection
+uses.
+"""
 
 import pytest
 from django.urls import reverse
@@ -16,7 +18,7 @@ RATES = (0.0, 0.05, 0.1, 0.55, 0.999, 1.0, 1.0)
 
 @pytest.fixture
 def recorded(seeded):
-    """The run tried seven tasks, at these rates, two tries each."""
+    """Record seven tried tasks of the run at these rates, two tries each."""
     TaskRecord.objects.all().delete()
     for task, rate in zip(seeded.run.taskset.tasks.order_by("index"), RATES, strict=False):
         TaskRecord.add(seeded.run.pk, [GroupResult(task.pk, 0, (rate, rate))], 4, Bots())
@@ -29,7 +31,7 @@ def page(client, **query) -> str:
     return answer.content.decode()
 
 
-def test_tasks_are_counted_by_their_success(recorded):
+def test_histogram_counts_tasks_by_success_rate(recorded):
     run = recorded.run
     (drawn,) = histograms(run.taskset, [run], recorded.alice)
     assert [bar.count for bar in drawn.bars] == [2, 1, 0, 0, 0, 1, 0, 0, 0, 3] and len(
@@ -39,19 +41,19 @@ def test_tasks_are_counted_by_their_success(recorded):
     assert drawn.rate == pytest.approx(sum(RATES) / 7)
 
 
-def test_the_hardest_and_the_easiest_are_different_tasks(recorded):
+def test_hardest_and_easiest_lists_share_no_task(recorded):
     ends = find_hardest_and_easiest(recorded.run.taskset, recorded.run)
     assert [record.rate for record in ends.hardest] == [0.0, 0.05, 0.1, 0.55, 0.999]
     assert [record.rate for record in ends.easiest] == [1.0, 1.0]
 
 
-def test_a_run_that_has_tried_nothing_draws_nothing(client, seeded):
+def test_run_without_tried_tasks_shows_no_histogram(client, seeded):
     TaskRecord.objects.all().delete()
     client.force_login(seeded.alice)
     assert "Success by task" not in page(client)
 
 
-def test_the_page_draws_it_with_a_table_beside(client, recorded):
+def test_page_shows_the_histogram_with_hardest_and_easiest_tasks(client, recorded):
     client.force_login(recorded.alice)
     html = page(client, run="tone-7")
     assert (
@@ -60,7 +62,7 @@ def test_the_page_draws_it_with_a_table_beside(client, recorded):
     assert html.count("<rect") == 4 and "untried" in html
 
 
-def test_who_judges_blind_is_shown_no_success(client, recorded):
+def test_blind_rater_sees_no_success_rates(client, recorded):
     client.force_login(recorded.bob)
     assert "Success by task" not in page(client)
     assert (
@@ -68,14 +70,12 @@ def test_who_judges_blind_is_shown_no_success(client, recorded):
     )
 
 
-def test_a_run_that_is_not_there_is_not_found(client, recorded):
+def test_unknown_run_returns_404(client, recorded):
     client.force_login(recorded.alice)
     assert client.get(reverse("taskset", args=["lab", "tone"]), {"run": "none"}).status_code == 404
 
 
-def test_more_records_and_runs_cost_no_more_queries(
-    client, recorded, django_assert_max_num_queries
-):
+def test_queries_do_not_grow_with_records_and_runs(client, recorded, django_assert_max_num_queries):
     client.force_login(recorded.alice)
     grow_runs(recorded.run, 30)
     for task in recorded.run.taskset.tasks.all():
@@ -97,7 +97,7 @@ def ask(client, index: str):
     ).content.decode()
 
 
-def test_a_run_is_asked_on_the_page_for_a_task_that_waits_there(client, asked):
+def test_task_can_be_requested_once_and_the_page_lists_the_request(client, asked):
     client.force_login(asked.alice)
     assert "No requests" in page(client)
     assert "tone-7 will sample task 7 next." in ask(
@@ -109,19 +109,17 @@ def test_a_run_is_asked_on_the_page_for_a_task_that_waits_there(client, asked):
 
 
 @pytest.mark.parametrize("index", ["", "x", "-1", "9" * 30, "12345"])
-def test_what_is_no_task_is_refused_in_words(client, asked, index):
+def test_request_for_an_invalid_task_is_rejected_with_a_message(client, asked, index):
     client.force_login(asked.alice)
     assert "Not requested" in ask(client, index) and not asked.run.asked_tasks.exists()
 
 
-def test_who_does_not_steer_is_not_offered_to_ask(client, asked):
+def test_rater_cannot_request_a_task(client, asked):
     client.force_login(asked.bob)
     assert "Sample next" not in page(client)
 
 
-def test_each_taskset_of_a_run_over_several_tells_of_its_own_tasks_and_is_asked_for_them(
-    client, asked
-):
+def test_each_taskset_of_a_mixed_run_shows_its_own_tasks_and_accepts_requests(client, asked):
     project = asked.run.project
     other = taskset_of(project, "other", 3)
     plan = asked.run.config | {"taskset": None, "tasksets": {"tone": 2, "other": 1}}

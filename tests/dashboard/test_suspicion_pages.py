@@ -1,5 +1,5 @@
-"""The pages of suspicions: whom they are for, what stands on them, and that one click acts and says
-so.
+"""The pages of suspicions: who may see them, what they show, and that one click acts and confirms
+it.
 """
 
 import pytest
@@ -19,7 +19,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 @pytest.fixture
 def suspected(seeded):
-    """The seeded run, suspected of speaking to its judge."""
+    """Add a suspicion to the seeded run: its replies address the judge."""
     replies = list(Rollout.objects.filter(run=seeded.run, state="finished").order_by("pk")[:14])
     Rollout.objects.filter(pk=replies[0].pk).update(text=HOSTILE)
     ids = [reply.pk for reply in replies]
@@ -49,14 +49,14 @@ def act(client, user, suspected, verb, **data):
     return client.post(address, data, follow=True).content.decode()
 
 
-def test_the_run_tells_who_steers_it_and_nobody_else(client, suspected):
+def test_run_page_shows_suspicions_to_the_owner_and_not_to_a_rater(client, suspected):
     said = "Possible reward hacking"
     for name, more in (("run", ()), ("run-part", ("now",))):
         assert said in page(client, suspected.alice, name, *more)[1]
         assert said not in page(client, suspected.bob, name, *more)[1]
 
 
-def test_its_groups_are_scored_again_and_that_is_kept_as_an_act(client, suspected):
+def test_suspected_groups_are_scored_again_and_the_action_is_recorded(client, suspected):
     assert f'name="suspicion" value="{suspected.suspicion.pk}"' in again(client.get, suspected)
     groups = set(
         Rollout.objects.filter(pk__in=suspected.suspicion.evidence).values_list("group", flat=True)
@@ -71,7 +71,7 @@ def test_its_groups_are_scored_again_and_that_is_kept_as_an_act(client, suspecte
     assert (done.verb, done.by, done.details) == ("rescored", suspected.alice, {"set": made.pk})
 
 
-def test_a_suspicion_that_is_not_the_runs_is_not_scored_again(client, suspected):
+def test_unknown_suspicion_cannot_be_scored_again(client, suspected):
     client.force_login(suspected.alice)
     address = reverse("run-rescorings", args=["lab", "tone-7"])
     assert (
@@ -85,14 +85,14 @@ def test_a_suspicion_that_is_not_the_runs_is_not_scored_again(client, suspected)
 
 
 def again(ask, suspected, **data) -> str:
-    """What the page of new sets says, opened for the suspicion."""
+    """Return the page of new rescorings, opened for the suspicion."""
     ask.__self__.force_login(suspected.alice)
     address = reverse("run-rescorings", args=["lab", "tone-7"])
     return ask(address, {"suspicion": suspected.suspicion.pk, **data}, follow=True).content.decode()
 
 
 @pytest.mark.parametrize("name", ["run-suspicions", "run-suspicion"])
-def test_raters_and_viewers_are_not_told_what_is_suspected(client, suspected, name):
+def test_raters_viewers_and_strangers_cannot_see_suspicions(client, suspected, name):
     viewer = User.objects.create_user("vera")
     Membership.objects.create(
         project=suspected.run.project, user=viewer, role=Membership.Role.VIEWER
@@ -105,7 +105,7 @@ def test_raters_and_viewers_are_not_told_what_is_suspected(client, suspected, na
     assert met == [200, 403, 403, 404]
 
 
-def test_what_was_seen_stands_there_with_its_curve_and_a_sample(client, suspected):
+def test_suspicion_shows_its_curve_and_escaped_sample_replies(client, suspected):
     _, listed = page(client, suspected.alice, "run-suspicions")
     assert (
         "Replies address the judge" in listed
@@ -116,19 +116,19 @@ def test_what_was_seen_stands_there_with_its_curve_and_a_sample(client, suspecte
     assert text.count("affected</span>") == 12 and HOSTILE not in text and "&lt;script&gt;" in text
 
 
-def test_a_run_of_which_nothing_is_suspected_says_so(client, seeded):
+def test_run_without_suspicions_says_so(client, seeded):
     _, text = page(client, seeded.alice, "run-suspicions")
     assert "No suspicions" in text and "manage.py taskset guesses tone --run tone-7" in text
 
 
-def test_one_click_asks_people(client, suspected):
+def test_suspected_replies_are_sent_to_raters_once(client, suspected):
     assert "12 replies sent to raters" in act(client, suspected.alice, suspected, "ask")
     assert Item.objects.filter(run=suspected.run, purpose="check").count() == 12
     text = act(client, suspected.alice, suspected, "ask")
     assert "already" in text and "12 ratings pending" in text
 
 
-def test_a_drop_names_who_did_and_why(client, suspected):
+def test_drop_is_recorded_with_its_reason(client, suspected):
     text = act(client, suspected.alice, suspected, "drop", reason="they plead", name="tone-7")
     assert "groups dropped" in text and "left out of training" in text and "they plead" in text
 
@@ -141,14 +141,12 @@ def test_a_drop_names_who_did_and_why(client, suspected):
         ({"name": "tone-7"}, "enter a reason"),
     ],
 )
-def test_a_drop_takes_the_runs_name_and_a_reason(client, suspected, sent, words):
+def test_drop_requires_the_runs_name_and_a_reason(client, suspected, sent, words):
     assert words in act(client, suspected.alice, suspected, "drop", **sent)
     assert not suspected.suspicion.actions.exists()
 
 
-def test_before_a_drop_it_is_said_how_many_groups_will_fall_with_the_tasks_and_without(
-    client, suspected
-):
+def test_page_shows_how_many_groups_a_drop_affects_with_and_without_their_tasks(client, suspected):
     run = suspected.run
     shown = Rollout.objects.get(pk=suspected.suspicion.evidence[0]).group
     other = (
@@ -178,7 +176,7 @@ def test_before_a_drop_it_is_said_how_many_groups_will_fall_with_the_tasks_and_w
     assert suspected.suspicion.actions.get().details["groups"] == with_tasks
 
 
-def test_other_weights_hold_from_the_next_groups_on(client, suspected):
+def test_changed_scorer_weight_applies_to_the_run(client, suspected):
     assert "tone 1 → 0.5" in act(
         client, suspected.alice, suspected, "reweight", **{"weight.tone": "0.5"}
     )
@@ -187,7 +185,7 @@ def test_other_weights_hold_from_the_next_groups_on(client, suspected):
 
 
 @pytest.mark.parametrize("weight", ["", "much", "nan", "inf"])
-def test_a_weight_that_is_none_changes_nothing_and_says_so(client, suspected, weight):
+def test_invalid_weight_changes_nothing_and_says_so(client, suspected, weight):
     assert "Nothing was changed" in act(
         client, suspected.alice, suspected, "reweight", **{"weight.tone": weight}
     )
@@ -195,14 +193,14 @@ def test_a_weight_that_is_none_changes_nothing_and_says_so(client, suspected, we
     assert suspected.run.settings.rewards[0].weight == 1.0
 
 
-def test_to_dismiss_takes_a_reason_and_ends_the_matter(client, suspected):
+def test_dismissing_requires_a_reason_and_removes_the_warning(client, suspected):
     assert "Enter a reason" in act(client, suspected.alice, suspected, "dismiss")
     text = act(client, suspected.alice, suspected, "dismiss", reason="a quotation")
     assert "a quotation" in text and "Drop…" not in text
     assert "Possible reward hacking" not in page(client, suspected.alice, "run")[1]
 
 
-def test_nobody_else_acts_and_no_other_act_is_known(client, suspected):
+def test_suspicion_actions_reject_raters_unknown_actions_and_get_requests(client, suspected):
     client.force_login(suspected.bob)
     here = ["lab", "tone-7", suspected.suspicion.pk]
     assert client.post(reverse("run-suspicion-act", args=[*here, "drop"])).status_code == 403
@@ -211,7 +209,7 @@ def test_nobody_else_acts_and_no_other_act_is_known(client, suspected):
     assert client.get(reverse("run-suspicion-act", args=[*here, "drop"])).status_code == 405
 
 
-def test_more_suspicions_cost_no_more_queries(client, suspected):
+def test_queries_do_not_grow_with_suspicions(client, suspected):
     client.force_login(suspected.alice)
 
     def queries(name, *more):

@@ -1,4 +1,4 @@
-"""The test bench in the browser's eyes: the form, the verdicts, and the regression set."""
+"""The pages of the test bench: the form, the verdicts and the regression set."""
 
 import pytest
 from django.db import connection
@@ -30,7 +30,7 @@ def bench(client, alice):
 
 @pytest.fixture
 def ask(bench):
-    """Post the form and return the trial that it made."""
+    """Return a function that posts the form and returns the created trial."""
 
     def post(**changes: object) -> Trial:
         answer = bench.post(address(), {**MATH, **changes})
@@ -42,7 +42,7 @@ def ask(bench):
 
 
 def judge(trial: Trial) -> Trial:
-    """Score all of it, as a worker does, in this process."""
+    """Score the whole trial in this process, as a worker does."""
     taken = Trial.objects.claim("scorer", 60)
     assert taken == trial
     scorer = find_scorer(trial.scorer)
@@ -62,13 +62,13 @@ def html(client, path: str, **query: object) -> str:
 
 
 def refused(client, **changes: object) -> str:
-    """Post a form that is not accepted; the page that comes back."""
+    """Post a form that is rejected and return the page of the response."""
     answer = client.post(address(), {**MATH, **changes})
     assert answer.status_code == 422 and not Trial.objects.exists()
     return answer.content.decode()
 
 
-def test_what_is_typed_becomes_a_trial_that_waits_for_a_scorer(bench, ask, alice):
+def test_submitted_form_creates_a_trial_that_waits_for_a_scorer(bench, ask, alice):
     trial = ask(prompt="Half?\r\nReally?", options="tolerance: 0.01", domain="math")
     assert (trial.scorer, trial.options, trial.by) == ("math", {"tolerance": 0.01}, alice)
     assert trial.task == {
@@ -84,7 +84,7 @@ def test_what_is_typed_becomes_a_trial_that_waits_for_a_scorer(bench, ask, alice
     assert AuditEntry.objects.filter(action="scorer tried", by=alice).exists()
 
 
-def test_a_waiting_trial_that_is_served_claims_no_priority_of_live_runs(bench, ask):
+def test_waiting_trial_with_a_scorer_shows_no_warning(bench, ask):
     Worker.objects.create(key="s", role=Worker.Role.SCORER, host="here", pid=1)
     page = html(bench, address("test-bench-trial-now", ask().pk))
     assert "waiting for a scorer" in page
@@ -104,19 +104,19 @@ def test_a_waiting_trial_that_is_served_claims_no_priority_of_live_runs(bench, a
         ("0.5", "", "No reward", ("the task has no answer", "not reported by the scorer")),
     ],
 )
-def test_a_verdict_says_what_was_read_and_why(bench, ask, reply, reference, badge, told):
+def test_verdict_shows_parsed_values_and_reason(bench, ask, reply, reference, badge, told):
     trial = judge(ask(reply=reply, reference=reference))
     page = html(bench, address("test-bench-trial-now", trial.pk))
     assert f">{badge}</span>" in page and "data-ended" in page
     assert [words for words in told if words not in page] == []
 
 
-def test_several_replies_are_one_trial_and_empty_boxes_are_left_out(ask):
+def test_several_replies_become_one_trial_and_empty_boxes_are_ignored(ask):
     trial = ask(reply=["1/2", "", "0.5\r\n"])
     assert [reply["text"] for reply in trial.replies] == ["1/2", "0.5\n"]
 
 
-def test_another_box_comes_without_losing_what_is_typed(bench):
+def test_adding_a_reply_box_keeps_the_input(bench):
     answer = bench.post(
         address(), {**MATH, "act": "add", "options": "tolerance: x", "reply": ["one", "two"]}
     )
@@ -129,7 +129,7 @@ def test_another_box_comes_without_losing_what_is_typed(bench):
     ("reference", "value"),
     [("4", 4), ("0.5", 0.5), ('"4"', "4"), ("{1, 2}", "{1, 2}"), ("true", "true"), (" x ", "x")],
 )
-def test_a_number_is_a_number_and_anything_else_a_text(ask, reference, value):
+def test_numeric_reference_is_a_number_and_any_other_a_text(ask, reference, value):
     assert ask(reference=reference).task["answer"] == {"value": value}
 
 
@@ -153,13 +153,13 @@ def test_a_number_is_a_number_and_anything_else_a_text(ask, reference, value):
         ({"prompt": "x" * 65_537}, "The prompt has 64.0 KiB; the maximum is 64."),
     ],
 )
-def test_bad_input_is_named_by_its_field_and_nothing_typed_is_lost(bench, changes, told):
+def test_invalid_input_is_reported_at_its_field_and_all_input_is_kept(bench, changes, told):
     page = refused(bench, **{"meta": "key: kept-meta", "reply": ["kept-reply"]} | changes)
     assert told in page
     assert "kept-meta" in page and ("kept-reply" in page or "reply" in changes)
 
 
-def test_tasks_of_a_taskset_are_picked_by_their_number(bench, ask, taskset):
+def test_task_can_be_chosen_by_taskset_and_number(bench, ask, taskset):
     task = taskset.tasks.get(index=1)
     trial = ask(scorer="sort", task_from="taskset", taskset=taskset.slug, task="1")
     assert (trial.task["prompt"], trial.task["answer"]) == (task.prompt, task.answer)
@@ -167,19 +167,19 @@ def test_tasks_of_a_taskset_are_picked_by_their_number(bench, ask, taskset):
     assert f'value="{taskset.slug}"' in page and 'value="taskset" checked' in page
 
 
-def test_a_task_number_that_is_not_there_is_named(bench, taskset):
+def test_task_number_outside_the_taskset_is_rejected_with_the_range(bench, taskset):
     page = refused(bench, task_from="taskset", taskset=taskset.slug, task="99999")
     assert f"{taskset.slug} has" in page and "numbered from 0" in page
 
 
-def test_a_runs_scorer_brings_its_options_and_typed_ones_override_them(ask, new_run):
+def test_scorer_of_a_run_brings_its_options_and_typed_options_override_them(ask, new_run):
     run = new_run(rewards=[{"scorer": "math", "options": {"tolerance": 0.1, "units": False}}])
     trial = ask(scorer=f"run:{run.slug}:math", options="tolerance: 0.2")
     assert (trial.scorer, trial.options) == ("math", {"tolerance": 0.2, "units": False})
     assert "units: false" in trial.form["options"]
 
 
-def test_a_rollouts_page_leads_to_the_bench_with_its_reply_and_task(client, seeded):
+def test_rollout_page_links_to_the_test_bench_with_its_reply_and_task(client, seeded):
     client.force_login(seeded.alice)
     link = f"{address()}?rollout={seeded.rollout.pk}"
     assert link in html(client, reverse("rollout", args=[seeded.rollout.pk]))
@@ -199,7 +199,7 @@ def test_a_rollouts_page_leads_to_the_bench_with_its_reply_and_task(client, seed
     assert trial.replies[1] == {"text": "other"}
 
 
-def test_too_many_open_trials_are_refused(bench, ask, monkeypatch):
+def test_trial_is_rejected_when_too_many_are_open(bench, ask, monkeypatch):
     monkeypatch.setattr("apps.rewards.testbench.asking.MOST_OPEN_TRIALS", 1)
     ask()
     answer = bench.post(address(), MATH)
@@ -213,7 +213,7 @@ def test_only_the_newest_trials_are_kept(ask, monkeypatch):
     assert set(Trial.objects.all()) == set(trials[1:])
 
 
-def test_one_click_makes_a_verdict_a_case_which_opens_on_the_bench_again(bench, ask, alice):
+def test_verdict_can_be_kept_as_a_case_and_opened_again(bench, ask, alice):
     trial = judge(ask(reply=["1/2", "7"]))
     said = {"place": "1", "expected": "0", "note": "must stay so"}
     answer = bench.post(address("test-bench-keep", trial.pk), said, follow=True)
@@ -255,7 +255,7 @@ def test_undecided_expects_no_reward(bench, ask):
         ("2", "Expected: must be from 0 to 1, the range of math, not 2."),
     ],
 )
-def test_an_impossible_expectation_is_refused_with_what_was_typed(bench, ask, expected, told):
+def test_invalid_expectation_is_rejected_and_the_input_is_kept(bench, ask, expected, told):
     trial = judge(ask())
     said = {"place": "0", "expected": expected, "note": "typed-note"}
     answer = bench.post(address("test-bench-keep", trial.pk), said)
@@ -264,7 +264,7 @@ def test_an_impossible_expectation_is_refused_with_what_was_typed(bench, ask, ex
     assert told in page and f'value="{expected}"' in page and 'value="typed-note"' in page
 
 
-def test_replies_that_are_compared_make_no_cases(bench, ask):
+def test_compared_replies_cannot_become_cases(bench, ask):
     trial = judge(ask(scorer="length", reply=["one", "two"]))
     assert "Keep as a case" not in html(bench, address("test-bench-trial", trial.pk))
     answer = bench.post(address("test-bench-keep", trial.pk), {"place": "0", "expected": ""})
@@ -280,12 +280,12 @@ def test_the_number_of_cases_is_limited(bench, ask, monkeypatch):
     assert answer.status_code == 422 and "cases, which is the maximum" in answer.content.decode()
 
 
-def test_a_reply_without_a_verdict_makes_no_case(bench, ask):
+def test_reply_without_a_verdict_cannot_become_a_case(bench, ask):
     answer = bench.post(address("test-bench-keep", ask().pk), {"place": "0", "expected": "1"})
     assert answer.status_code == 404
 
 
-def test_checking_the_set_shows_how_far_it_is(bench, ask, alice):
+def test_checking_the_cases_shows_its_progress(bench, ask, alice):
     trial = judge(ask())
     assert (
         "no cases to check" in bench.post(address("test-bench-cases"), follow=True).content.decode()
@@ -300,7 +300,7 @@ def test_checking_the_set_shows_how_far_it_is(bench, ask, alice):
     assert "0 of 1 cases checked" in page and "Check all cases" not in page
 
 
-def test_a_case_is_deleted_and_the_audit_log_keeps_it(bench, ask, alice):
+def test_deleted_case_is_recorded_in_the_audit_log(bench, ask, alice):
     trial = judge(ask())
     bench.post(address("test-bench-keep", trial.pk), {"place": "0", "expected": "1"})
     case = RegressionCase.objects.get()
@@ -314,7 +314,7 @@ def test_a_case_is_deleted_and_the_audit_log_keeps_it(bench, ask, alice):
     )
 
 
-def test_queries_do_not_grow_with_the_cases(bench, ask):
+def test_queries_do_not_grow_with_the_number_of_cases(bench, ask):
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
             html(bench, address("test-bench-cases"))
@@ -328,7 +328,9 @@ def test_queries_do_not_grow_with_the_cases(bench, ask):
     assert counts[-1] <= counts[1]
 
 
-def test_researchers_try_scorers_and_raters_and_strangers_do_not(client, ask, bob, carol, project):
+def test_researchers_can_use_the_bench_and_raters_and_strangers_cannot(
+    client, ask, bob, carol, project
+):
     trial = judge(ask())
     pages = [
         address(),
@@ -348,7 +350,7 @@ def test_researchers_try_scorers_and_raters_and_strangers_do_not(client, ask, bo
     assert {client.get(page).status_code for page in pages} == {200}
 
 
-def test_rollouts_and_tasksets_of_other_projects_are_not_there(bench, ask, new_run, finish, admin):
+def test_rollouts_and_tasksets_of_other_projects_cannot_be_used(bench, ask, new_run, finish, admin):
     from apps.accounts.models import Project
 
     [group] = finish(new_run())

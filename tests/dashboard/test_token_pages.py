@@ -1,6 +1,4 @@
-"""A rollout token by token: a stretch of a long reply at a time, with what is masked and which
-versions sampled all of it.
-"""
+"""A rollout token by token: a long reply in sections, masked tokens and all sampling versions."""
 
 from dataclasses import replace
 
@@ -18,9 +16,8 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def page(client, seeded, monkeypatch):
-    """Of a reply of 90 tokens: v3 sampled the first 20, v4 the others; the last 10 are masked.
-
-    40 are shown at a time.
+    """Show 40 tokens at a time of a reply of 90: v3 sampled the first 20, v4 the others; the last
+    10 are masked.
     """
     monkeypatch.setattr(shading, "MOST_TOKENS", 40)
     kept = Tokens(
@@ -31,7 +28,7 @@ def page(client, seeded, monkeypatch):
     return lambda **asked: client.get(f"/rollouts/{seeded.rollout.pk}/", asked)
 
 
-def test_segments_are_those_of_the_whole_reply(page):
+def test_segments_cover_the_whole_reply(page):
     answer = page()
     assert [(one.version, one.first, one.tokens) for one in answer.context["segments"]] == [
         (3, 0, 20),
@@ -40,7 +37,7 @@ def test_segments_are_those_of_the_whole_reply(page):
     assert "(70 tokens)" in answer.content.decode()
 
 
-def test_the_rest_of_a_long_reply_is_a_link_away(page):
+def test_long_reply_is_paged_by_links(page):
     shown = []
     first = 0
     while first is not None:
@@ -52,7 +49,7 @@ def test_the_rest_of_a_long_reply_is_a_link_away(page):
     assert later[0].version == 4 and all(token.version is None for token in later[1:])
 
 
-def test_what_is_masked_is_said_where_it_is_shown(page):
+def test_masked_tokens_are_explained_where_they_are_shown(page):
     assert "masked" not in page().content.decode()
     text = page(**{"from": 80}).content.decode()
     assert (
@@ -62,15 +59,15 @@ def test_what_is_masked_is_said_where_it_is_shown(page):
 
 
 @pytest.mark.parametrize("first", ["x", "-1", "9" * 9])
-def test_a_place_that_is_no_number_is_no_page(page, first):
+def test_position_that_is_not_a_number_returns_404(page, first):
     assert page(**{"from": first}).status_code == 404
 
 
-def test_beyond_the_end_it_says_how_long_the_reply_is(page):
+def test_position_beyond_the_end_shows_the_reply_length(page):
     assert "This reply has only" in page(**{"from": 900}).content.decode()
 
 
-def test_pictures_that_came_later_are_shown_at_their_turn(page, seeded):
+def test_picture_is_shown_at_its_turn(page, seeded):
     picture = encode_drawn(Image.new("RGB", (40, 20), "navy"))
     Picture.objects.keep(seeded.run.project, [picture])
     payload = RolloutPayload.objects.get(rollout=seeded.rollout)

@@ -1,5 +1,5 @@
-"""The tour of a first visit: five pages of the demo's run, each leading to the next, and out of it
-at any.
+"""The tour for a first visit: five pages of the demo's run, each with a link to the next and a way
+out.
 """
 
 import pytest
@@ -16,14 +16,14 @@ from tests.conftest import PASSWORD
 
 @pytest.fixture
 def demo(seeded):
-    """The seeded run, as the demo's."""
+    """Return the seeded run as the demo's run."""
     Project.objects.filter(pk=seeded.run.project_id).update(slug="demo")
     seeded.run.refresh_from_db()
     seeded.run.project.refresh_from_db()
     return seeded
 
 
-def test_it_leads_through_its_pages_and_ends(client, demo):
+def test_tour_goes_through_its_pages_and_ends(client, demo):
     client.force_login(demo.alice)
     address = STEPS[0].url(demo.run)
     for number, step in enumerate(STEPS, start=1):
@@ -34,7 +34,7 @@ def test_it_leads_through_its_pages_and_ends(client, demo):
     assert (demo.alice.tour_step, address) == (0, reverse("home"))
 
 
-def test_it_meets_whoever_was_added_to_the_demo_on_the_first_visit(client, demo):
+def test_new_member_of_the_demo_sees_the_tour_after_the_first_sign_in(client, demo):
     person = User.objects.create_user("dora", password=PASSWORD)
     Membership.objects.create(project=demo.run.project, user=person, role=Membership.Role.RATER)
     client.post(reverse("account_login"), {"login": "dora", "password": PASSWORD})
@@ -42,19 +42,19 @@ def test_it_meets_whoever_was_added_to_the_demo_on_the_first_visit(client, demo)
     assert [client.get(step.url(demo.run)).status_code for step in STEPS] == [200] * len(STEPS)
 
 
-def test_it_can_be_skipped_at_once(client, demo):
+def test_tour_can_be_skipped_at_once(client, demo):
     client.force_login(demo.bob)
     client.post(reverse("tour"), {"to": "0"})
     assert STEPS[0].title not in client.get(STEPS[0].url(demo.run)).content.decode()
 
 
-def test_other_pages_say_only_where_it_goes_on(client, demo):
+def test_other_pages_only_link_to_the_current_tour_step(client, demo):
     client.force_login(demo.alice)
     page = client.get(reverse("tasksets")).content.decode()
     assert f'href="{STEPS[0].url(demo.run)}"' in page and STEPS[0].title not in page
 
 
-def test_who_sees_no_demo_has_no_tour(client, demo):
+def test_user_without_a_demo_has_no_tour(client, demo):
     client.force_login(demo.carol)
     assert "Tour" not in client.get(reverse("live")).content.decode()
     assert (
@@ -63,9 +63,7 @@ def test_who_sees_no_demo_has_no_tour(client, demo):
     )
 
 
-def test_without_a_demo_it_costs_nothing_and_comes_with_the_next_sign_in_once_there_is_one(
-    client, seeded
-):
+def test_tour_without_a_demo_runs_no_query_and_starts_once_there_is_one(client, seeded):
     client.force_login(seeded.alice)
     with CaptureQueriesContext(connection) as seen:
         client.get(reverse("tasksets"))
@@ -85,7 +83,7 @@ STATES = {
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("number", range(1, len(STEPS) + 1))
-def test_a_step_whose_run_does_not_learn_says_so_and_one_press_helps(client, demo, state, number):
+def test_tour_of_an_inactive_run_says_so_and_can_start_it(client, demo, state, number):
     Run.objects.filter(pk=demo.run.pk).update(state=state, state_reason="")
     User.objects.filter(pk=demo.alice.pk).update(tour_step=number)
     client.force_login(demo.alice)
@@ -98,7 +96,7 @@ def test_a_step_whose_run_does_not_learn_says_so_and_one_press_helps(client, dem
     assert (run.pk == demo.run.pk) == (state in ("created", "paused"))
 
 
-def test_a_rater_reads_whom_to_ask_and_starts_nothing(client, demo):
+def test_rater_on_the_tour_cannot_resume_the_run(client, demo):
     Run.objects.filter(pk=demo.run.pk).update(state="paused")
     client.force_login(demo.bob)
     assert (
@@ -110,7 +108,7 @@ def test_a_rater_reads_whom_to_ask_and_starts_nothing(client, demo):
 
 
 @pytest.mark.parametrize("number", range(1, len(STEPS) + 1))
-def test_the_page_of_an_older_run_leads_to_the_one_that_learns(client, demo, number):
+def test_tour_page_of_an_older_run_links_to_the_active_run(client, demo, number):
     Run.objects.filter(pk=demo.run.pk).update(state="completed")
     new = run_again(Run.objects.get(pk=demo.run.pk), demo.alice)
     User.objects.filter(pk=demo.alice.pk).update(tour_step=number)
@@ -123,14 +121,14 @@ def test_the_page_of_an_older_run_leads_to_the_one_that_learns(client, demo, num
 
 
 @pytest.mark.parametrize("asked", ["", "-1", "99", "x", "²"])
-def test_an_unknown_step_is_refused_and_the_tour_stays(client, demo, asked):
+def test_unknown_tour_step_is_rejected_and_the_tour_does_not_move(client, demo, asked):
     client.force_login(demo.alice)
     before = User.objects.get(pk=demo.alice.pk).tour_step
     assert client.post(reverse("tour"), {"to": asked}).status_code == 400
     assert User.objects.get(pk=demo.alice.pk).tour_step == before
 
 
-def test_it_costs_nothing_once_it_is_over(client, demo, django_assert_max_num_queries):
+def test_finished_tour_runs_no_query(client, demo, django_assert_max_num_queries):
     client.force_login(demo.alice)
     client.post(reverse("tour"), {"to": "0"})
     with django_assert_max_num_queries(50) as seen:

@@ -1,4 +1,4 @@
-"""The thread from weights to words and back, and the pages that tell it."""
+"""The trace from weights to ratings and back, and the pages that show it."""
 
 import json
 import uuid
@@ -39,7 +39,7 @@ def alice_client(client, seeded):
 
 
 def trained(run: Run, number: int) -> set[int]:
-    """Groups in an update's batch."""
+    """Return the ids of the groups in the batch of a step."""
     return set(
         StepItem.objects.filter(step__run=run, step__number=number).values_list(
             "experience__group", flat=True
@@ -47,7 +47,7 @@ def trained(run: Run, number: int) -> set[int]:
     )
 
 
-def test_a_version_is_traced_to_every_rating_of_its_updates_and_no_other(seeded):
+def test_version_is_traced_to_exactly_the_ratings_of_its_steps(seeded):
     shapings, more = trace_weights(seeded.run.weight_versions.get(version=2))
     assert ([shaping.step.number for shaping in shapings], more) == ([2, 1], False)
     for shaping in shapings:
@@ -61,7 +61,7 @@ def test_a_version_is_traced_to_every_rating_of_its_updates_and_no_other(seeded)
         assert shaping.rollouts == Experience.objects.filter(group__in=groups).count()
 
 
-def test_updates_are_paged_by_their_number(seeded):
+def test_traced_steps_are_paged_by_number(seeded):
     newest = seeded.run.weight_versions.get(version=3)
     first, more = trace_weights(newest, most=2)
     rest, none = trace_weights(newest, before=first[-1].step.number, most=2)
@@ -69,7 +69,7 @@ def test_updates_are_paged_by_their_number(seeded):
     assert (more, none) == (True, False)
 
 
-def test_late_and_changed_ratings_shape_nothing(seeded):
+def test_late_rating_is_not_in_the_trace(seeded):
     rollout = Rollout.objects.filter(group__in=trained(seeded.run, 1)).first()
     late = give(seeded.bob, Stars(rollout.pk, 5, uuid.uuid4()))
     assert late.is_late
@@ -82,14 +82,14 @@ def test_late_and_changed_ratings_shape_nothing(seeded):
 
 
 def trained_on(run: Run, rater: User) -> list[Rating]:
-    """Decisions of this person about items, in time, that an update took; the newest first."""
+    """Return timely ratings by this person on items that a step trained on; the newest first."""
     groups = StepItem.objects.filter(step__run=run).values("experience__group")
     return list(
         Rating.objects.filter(rater=rater, item__group__in=groups, is_late=False).order_by("-pk")
     )
 
 
-def test_a_word_changed_or_taken_back_after_it_was_trained_on_stays_in_the_trace(seeded):
+def test_rating_changed_or_withdrawn_after_training_stays_in_the_trace(seeded):
     changed, taken_back = trained_on(seeded.run, seeded.bob)[:2]
     newest = seeded.run.weight_versions.get(version=3)
     before = [forward(rating).uses for rating in (changed, taken_back)]
@@ -104,7 +104,7 @@ def test_a_word_changed_or_taken_back_after_it_was_trained_on_stays_in_the_trace
     assert forward(again).uses == []
 
 
-def test_a_word_taken_back_in_time_shapes_nothing(seeded):
+def test_rating_withdrawn_in_time_is_not_in_the_trace(seeded):
     rating = trained_on(seeded.run, seeded.bob)[0]
     Reward.objects.filter(rollout__run=seeded.run, scorer="people").delete()
     assert forward(rating).uses
@@ -114,7 +114,7 @@ def test_a_word_taken_back_in_time_shapes_nothing(seeded):
     assert forward(rating).uses == []
 
 
-def test_a_rater_model_has_learned_what_was_taken_back_after_it_was_fitted(seeded):
+def test_rater_model_learned_from_a_rating_withdrawn_after_the_fit(seeded):
     rating = trained_on(seeded.run, seeded.bob)[0]
     newest = Rating.objects.filter(run=seeded.run).order_by("pk").last()
     knew = RaterModel.objects.create(
@@ -133,7 +133,7 @@ def test_a_rater_model_has_learned_what_was_taken_back_after_it_was_fitted(seede
     assert forward(rating).model == knew
 
 
-def test_a_rating_is_followed_to_its_updates_and_versions(seeded):
+def test_rating_is_traced_to_its_steps_and_versions(seeded):
     [group, *_] = trained(seeded.run, 2)
     rating = Rating.objects.filter(rollout__group=group, is_late=False).first()
     found = forward(rating)
@@ -141,7 +141,7 @@ def test_a_rating_is_followed_to_its_updates_and_versions(seeded):
     assert found.first.step.number == 2
 
 
-def test_a_comparison_is_followed_by_all_the_rollouts_it_compares(seeded):
+def test_comparison_is_traced_through_all_compared_rollouts(seeded):
     [group, *_] = trained(seeded.run, 1)
     judged = Reward.objects.filter(rollout__group=group, scorer="people").order_by("rollout")
     members = list(judged.values_list("rollout", flat=True))
@@ -168,7 +168,7 @@ def test_a_comparison_is_followed_by_all_the_rollouts_it_compares(seeded):
     }
 
 
-def test_a_rating_reaches_updates_through_the_rater_model(seeded):
+def test_rating_is_traced_to_steps_through_the_rater_model(seeded):
     first = Rating.objects.filter(run=seeded.run).order_by("pk").first()
     model = RaterModel.objects.create(
         run=seeded.run, number=4, kind="ridge", decisions=1, last_rating=first
@@ -184,7 +184,7 @@ def test_a_rating_reaches_updates_through_the_rater_model(seeded):
     assert list(learned_by(model)) == [first]
 
 
-def test_a_rewrite_is_followed_to_the_updates_that_imitated_it(seeded):
+def test_rewrite_is_traced_to_the_steps_that_imitated_it(seeded):
     from apps.feedback.models import Demonstration, ExpertAnswer
     from apps.rollouts.models import Group
 
@@ -224,7 +224,7 @@ def test_a_rewrite_is_followed_to_the_updates_that_imitated_it(seeded):
     assert [shown.answer for shown in newest.answers] == ["As it should be."]
 
 
-def test_the_trace_names_who_spoke_and_leads_to_what_they_said(alice_client, seeded):
+def test_trace_page_links_to_the_ratings(alice_client, seeded):
     html = page(alice_client, "run-trace")
     assert "Trace of version 3" in html
     rating = Rating.objects.filter(
@@ -233,7 +233,7 @@ def test_the_trace_names_who_spoke_and_leads_to_what_they_said(alice_client, see
     assert reverse("rating", args=[rating.pk]) in html
 
 
-def test_a_rating_page_says_where_it_went(alice_client, seeded):
+def test_rating_page_shows_the_steps_that_used_it(alice_client, seeded):
     rating = Rating.objects.filter(
         rollout__group__in=trained(seeded.run, 2), is_current=True
     ).first()
@@ -242,9 +242,7 @@ def test_a_rating_page_says_where_it_went(alice_client, seeded):
     assert f"Replay without {rating.rater}" in html
 
 
-def test_a_rater_is_told_of_own_ratings_whether_they_came_in_time_and_not_which_update_took_them(
-    client, seeded
-):
+def test_blind_rater_sees_only_whether_an_own_rating_arrived_in_time(client, seeded):
     client.force_login(seeded.bob)
     own = trained_on(seeded.run, seeded.bob)[0]
     html = client.get(reverse("rating", args=[own.pk])).content.decode()
@@ -267,7 +265,7 @@ def test_a_rater_is_told_of_own_ratings_whether_they_came_in_time_and_not_which_
 
 
 @pytest.mark.parametrize("before", ["x", "-1", "1e9", "9" * 12])
-def test_a_cursor_that_is_no_update_is_refused(alice_client, before):
+def test_trace_cursor_that_is_not_a_step_returns_404(alice_client, before):
     assert alice_client.get(address("run-trace"), {"before": before}).status_code == 404
 
 
@@ -290,13 +288,13 @@ def test_queries_do_not_grow_with_the_run(client, seeded):
 # -- exclude and replay
 
 
-def test_the_form_says_what_would_be_made_and_makes_nothing(alice_client, seeded):
+def test_replay_form_previews_the_new_run_and_creates_nothing(alice_client, seeded):
     html = page(alice_client, "run-replay", raters="bob")
     assert "Preview" in html and "tone-7-without-bob" in html and "Starts from" in html
     assert Run.objects.count() == 1
 
 
-def test_making_it_leads_to_the_new_run(alice_client, seeded):
+def test_submitting_the_replay_form_creates_and_opens_the_new_run(alice_client, seeded):
     answer = alice_client.post(
         address("run-replay"), {"raters": "bob", "slug": "without", "start": "on"}, follow=True
     )
@@ -310,24 +308,24 @@ def test_making_it_leads_to_the_new_run(alice_client, seeded):
     assert not run.settings.samples
 
 
-def test_who_shaped_nothing_is_refused_in_words(alice_client, seeded):
+def test_replay_without_a_rater_who_had_no_influence_is_rejected(alice_client, seeded):
     Rating.objects.filter(rater=seeded.bob).update(is_late=True)
     assert "Bob had no influence on the weights" in page(alice_client, "run-replay", raters="bob")
 
 
-def test_a_task_that_is_no_number_is_named(alice_client):
+def test_replay_with_an_invalid_task_number_shows_an_error(alice_client):
     assert "Enter task numbers" in page(alice_client, "run-replay", tasks="three")
 
 
-def test_a_name_that_is_taken_is_refused(alice_client, seeded):
+def test_replay_with_a_name_in_use_is_rejected(alice_client, seeded):
     answer = alice_client.post(address("run-replay"), {"raters": "bob", "slug": "tone-7"})
     assert answer.status_code == 409 and "already exists" in answer.content.decode()
 
 
-# -- exports and what time bought
+# -- exports and the page of rating time
 
 
-def test_exports_come_as_files(alice_client, seeded):
+def test_exports_are_downloaded_as_files(alice_client, seeded):
     answer = alice_client.get(
         address("run-export", "votes", "jsonl"), {"pseudonyms": "on", "form": "stars"}
     )
@@ -339,12 +337,12 @@ def test_exports_come_as_files(alice_client, seeded):
     assert b"".join(parquet.streaming_content)[:4] == b"PAR1"
 
 
-def test_a_filter_that_is_no_date_is_named(alice_client):
+def test_invalid_date_filter_of_an_export_is_reported(alice_client):
     answer = alice_client.get(address("run-export", "votes", "jsonl"), {"since": "yesterday"})
     assert (answer.status_code, answer.content.decode()[:6]) == (422, "since:")
 
 
-def test_the_page_of_time_counts_people_and_simulated_apart(alice_client, seeded):
+def test_time_page_counts_people_and_simulated_raters_separately(alice_client, seeded):
     Rating.objects.filter(run=seeded.run).update(seconds=30)
     html = page(alice_client, "run-bought")
     assert "simulated</span>" in html
@@ -360,7 +358,7 @@ def test_the_page_of_time_counts_people_and_simulated_apart(alice_client, seeded
     assert 0 < found.coverage < 1
 
 
-def test_the_widest_gap_between_people_and_machine_is_first(seeded):
+def test_largest_gap_between_people_and_scorers_comes_first(seeded):
     from apps.dashboard.human_cost_benefit import bought
 
     rewards = Reward.objects.filter(rollout__run=seeded.run, is_current=True)
@@ -378,7 +376,7 @@ def test_the_widest_gap_between_people_and_machine_is_first(seeded):
     assert [gap.size for gap in widest] == sorted((gap.size for gap in widest), reverse=True)
 
 
-def test_without_decisions_the_page_says_what_to_do(alice_client, seeded):
+def test_time_page_without_ratings_says_so(alice_client, seeded):
     Rating.objects.all().delete()
     assert "No ratings yet" in page(alice_client, "run-bought")
 
@@ -386,7 +384,7 @@ def test_without_decisions_the_page_says_what_to_do(alice_client, seeded):
 # -- REST
 
 
-def test_programs_trace_both_ways(alice_client, seeded):
+def test_rest_traces_from_weights_to_ratings_and_back(alice_client, seeded):
     found = alice_client.get(f"/api/v1/runs/{seeded.run.pk}/trace/2/", {"limit": 1}).json()
     assert ([item["step"] for item in found["items"]], found["more"]) == ([2], True)
     rating = found["items"][0]["ratings"][0]["id"]
@@ -395,7 +393,7 @@ def test_programs_trace_both_ways(alice_client, seeded):
     ]
 
 
-def test_programs_make_replays(alice_client, seeded):
+def test_rest_creates_replays(alice_client, seeded):
     path = f"/api/v1/runs/{seeded.run.pk}/replay/"
     made = alice_client.post(
         path, {"without_raters": ["bob"], "slug": "rest"}, content_type="application/json"
@@ -405,7 +403,7 @@ def test_programs_make_replays(alice_client, seeded):
     assert (again.status_code, "no user" in again.json()["detail"]) == (409, True)
 
 
-def test_programs_fetch_exports(alice_client, seeded):
+def test_rest_returns_exports(alice_client, seeded):
     answer = alice_client.get(f"/api/v1/runs/{seeded.run.pk}/exports/pairs/", {"file": "parquet"})
     assert b"".join(answer.streaming_content)[:4] == b"PAR1"
     assert alice_client.get(f"/api/v1/runs/{seeded.run.pk}/exports/secrets/").status_code == 404

@@ -1,4 +1,4 @@
-"""The vendored browser files are those of the manifest."""
+"""The vendored browser files match their manifest."""
 
 import subprocess
 import sys
@@ -7,14 +7,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_vendored_files_agree_with_their_manifest():
+def test_vendored_files_match_their_manifest():
     done = subprocess.run(
         [sys.executable, ROOT / "scripts" / "vendor.py"], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_no_page_of_ours_carries_inline_code_or_style():
+def test_no_template_contains_inline_code_or_style():
     for path in (ROOT / "templates").rglob("*.html"):
         text = path.read_text()
         assert (

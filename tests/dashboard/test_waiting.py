@@ -1,5 +1,5 @@
-"""What waits for a worker says for how long, what is ahead of it, and what to do when nobody
-comes.
+"""Work that waits for a worker shows how long it has waited, what is ahead, and what to do when no
+worker comes.
 """
 
 import re
@@ -14,7 +14,7 @@ from apps.tasksets.models import TasksetImport
 
 @pytest.fixture
 def imports(project) -> list[TasksetImport]:
-    """Two that wait, the newer one for 40 s."""
+    """Create two waiting imports, both 40 s old."""
     made = [
         TasksetImport.objects.create(project=project, name=name, bytes=1, state="waiting")
         for name in ("first", "second")
@@ -30,20 +30,20 @@ def shown(work: TasksetImport) -> str:
     return " ".join(text.split())
 
 
-def test_it_says_for_how_long_and_what_is_ahead(imports):
+def test_waiting_work_shows_its_age_and_queue_position(imports):
     first, second = imports
     assert shown(first) == "waiting for a worker for 40 s; starts within a few seconds"
     assert shown(second) == "waiting for a worker for 40 s, 1 ahead in the queue"
 
 
-def test_it_says_how_far_behind_the_control_plane_is_and_what_to_do(imports):
+def test_waiting_work_shows_the_delay_of_the_control_plane_and_what_to_do(imports):
     Worker.every.create(key="web@here:1:1", role="web", host="here", pid=1)
     Worker.every.update(started_at=after(-200))
     words = shown(imports[0])
     assert "No sweep for 3 min" in words and "manage.py up --only control" in words
 
 
-def test_a_set_to_score_again_says_whether_a_scorer_is_there(imports):
+def test_waiting_for_scorer_tells_whether_a_scorer_is_active(imports):
     assert not waiting_for_scorer(imports[0])["is_served"]
     scorer = Worker.objects.create(key="scorer@here:1:1", role="scorer", host="here", pid=1)
     assert waiting_for_scorer(imports[1]) == {

@@ -1,4 +1,4 @@
-"""A wall whose runs are all over says so, and leads to what streams now."""
+"""A live page whose runs have all ended says so and links to the runs that stream now."""
 
 import pytest
 from django.urls import reverse
@@ -15,7 +15,7 @@ def asked(client, *topics: object) -> str:
 
 
 @pytest.mark.parametrize("state", ["paused", "stopped", "completed"])
-def test_it_says_so_on_the_page_and_when_it_asks_again(client, seeded, state):
+def test_live_page_says_on_load_and_on_refresh_that_its_run_ended(client, seeded, state):
     client.force_login(seeded.alice)
     page = f"{reverse('live')}?run={seeded.run.pk}"
     assert WORDS not in client.get(page).content.decode()
@@ -25,13 +25,13 @@ def test_it_says_so_on_the_page_and_when_it_asks_again(client, seeded, state):
     assert f'href="{reverse("live")}"' in asked(client, seeded.run.topic_id)
 
 
-def test_a_stranger_learns_nothing_of_it(client, seeded):
+def test_stranger_does_not_see_that_a_run_ended(client, seeded):
     Run.objects.filter(pk=seeded.run.pk).update(state="completed")
     client.force_login(seeded.carol)
     assert asked(client, seeded.run.topic_id).strip() == ""
 
 
 @pytest.mark.parametrize("topic", ["x", "9" * 30, "-1"])
-def test_what_is_no_topic_is_not_found(client, seeded, topic):
+def test_invalid_topic_returns_404(client, seeded, topic):
     client.force_login(seeded.alice)
     assert client.get(reverse("live-over"), {"topic": topic}).status_code == 404

@@ -1,6 +1,4 @@
-"""The pages of weight versions: the line, one of them, what may be made of it, and who is shown any
-of it.
-"""
+"""Pages of weight versions: the list, one version, what can be made of it, and who may see it."""
 
 import io
 import json
@@ -43,7 +41,7 @@ def alice(client, seeded):
 
 
 def seal(run: Run, version: int, folder) -> WeightVersion:
-    """Put real weights where the row says they are."""
+    """Write real weights into the folder of the version."""
     build_tiny(folder)
     run.weight_versions.filter(version=version).update(
         folder=str(folder), fingerprint=read_manifest(folder).fingerprint
@@ -54,7 +52,7 @@ def seal(run: Run, version: int, folder) -> WeightVersion:
 # -- looking
 
 
-def test_the_line_tells_where_each_version_comes_from_and_how_far_it_moved(alice, seeded):
+def test_version_list_shows_parent_and_movement_of_each_version(alice, seeded):
     seeded.run.weight_versions.filter(version=1).update(movement=None)
     seeded.run.weight_versions.filter(version=2).update(movement=MOVED, pinned_at=timezone.now())
     html = alice.get(at("run-weights")).content.decode()
@@ -71,7 +69,7 @@ def test_the_line_tells_where_each_version_comes_from_and_how_far_it_moved(alice
         assert words in html, words
 
 
-def test_a_version_tells_its_way_to_every_engine(alice, seeded):
+def test_version_page_shows_its_publication_to_every_engine(alice, seeded):
     version = seeded.run.weight_versions.get(version=3)
     staged = timezone.now()
     told = {
@@ -98,7 +96,7 @@ def test_a_version_tells_its_way_to_every_engine(alice, seeded):
         assert words in html, words
 
 
-def test_a_version_counts_what_people_said_as_its_trace_lists_it(alice, seeded):
+def test_version_page_counts_ratings_as_its_trace_lists_them(alice, seeded):
     version = seeded.run.weight_versions.get(version=3)
     [shaping] = [one for one in trace_weights(version)[0] if one.step.number == 3]
     first = shaping.ratings[0]
@@ -127,7 +125,7 @@ def test_a_version_counts_what_people_said_as_its_trace_lists_it(alice, seeded):
     )
 
 
-def test_all_tasks_of_a_version_lead_to_its_rollouts_at_them(alice, seeded, monkeypatch):
+def test_version_page_links_each_task_to_its_rollouts(alice, seeded, monkeypatch):
     monkeypatch.setattr(version_line, "TASKS_SHOWN", 1)
     version = seeded.run.weight_versions.get(version=3)
     html = alice.get(at("run-weight", 3)).content.decode()
@@ -137,7 +135,7 @@ def test_all_tasks_of_a_version_lead_to_its_rollouts_at_them(alice, seeded, monk
         assert f"{at('rollouts')}?task={task.index}&amp;from_step=3&amp;to_step=3" in html
 
 
-def test_rater_models_and_shown_answers_stand_on_the_page_of_a_version(alice, seeded):
+def test_version_page_shows_rater_models_and_demonstrations(alice, seeded):
     rollout = seeded.run.rollouts.filter(experiences__step_items__step__number=3).first()
     Reward.objects.create(
         rollout=rollout, source="model", scorer="rater_model", value=0.5, details={"rater_model": 4}
@@ -155,7 +153,7 @@ def test_rater_models_and_shown_answers_stand_on_the_page_of_a_version(alice, se
     assert at("run-trace-model", 4) in html and "1 by bob" in html
 
 
-def test_a_version_whose_folder_is_gone_says_so_and_offers_nothing_of_it(alice, seeded):
+def test_version_with_a_deleted_folder_says_so_and_offers_no_export(alice, seeded):
     seeded.run.weight_versions.filter(version=1).update(state="retired")
     html = alice.get(at("run-weight", 1)).content.decode()
     assert "were deleted when newer versions" in html
@@ -163,7 +161,7 @@ def test_a_version_whose_folder_is_gone_says_so_and_offers_nothing_of_it(alice, 
     assert at("run-weight-chat", 1) not in html
 
 
-def test_what_its_folder_holds_is_shown(alice, seeded, tmp_path):
+def test_version_page_shows_the_contents_of_its_folder(alice, seeded, tmp_path):
     version = seal(seeded.run, 3, tmp_path / "v3")
     html = alice.get(at("run-weight", 3)).content.decode()
     manifest = read_manifest(version.folder)
@@ -171,7 +169,7 @@ def test_what_its_folder_holds_is_shown(alice, seeded, tmp_path):
     assert "model.embed_tokens.weight" in html
 
 
-def test_fingerprints_and_sums_of_files_are_told_in_full_and_as_json_while_the_folder_is_there(
+def test_fingerprints_and_checksums_are_shown_and_downloadable_until_deletion(
     alice, seeded, tmp_path
 ):
     version = seal(seeded.run, 3, tmp_path / "v3")
@@ -191,13 +189,13 @@ def test_fingerprints_and_sums_of_files_are_told_in_full_and_as_json_while_the_f
     assert version.fingerprint in html and "The files and the manifest" in html
 
 
-def test_times_of_a_version_have_a_date_and_a_zone(alice, seeded):
+def test_times_of_a_version_have_a_date_and_a_time_zone(alice, seeded):
     published = timezone.now().replace(year=2024, month=2, day=29, hour=5, minute=6, second=7)
     seeded.run.weight_versions.filter(version=3).update(published_at=published)
     assert "2024-02-29 05:06:07 UTC" in alice.get(at("run-weight", 3)).content.decode()
 
 
-def test_an_engine_that_is_younger_than_a_version_loaded_it_when_it_came(alice, seeded):
+def test_engine_younger_than_a_version_shows_that_it_loaded_at_start(alice, seeded):
     version = seeded.run.weight_versions.get(version=3)
     WeightVersion.objects.filter(pk=version.pk).update(
         published_at=timezone.now() - timedelta(days=2)
@@ -207,7 +205,7 @@ def test_an_engine_that_is_younger_than_a_version_loaded_it_when_it_came(alice, 
     assert "at engine start" in html and "172800" not in html
 
 
-def test_who_judges_blind_learns_nothing_from_these_pages(client, seeded):
+def test_blind_rater_sees_no_details_of_weight_versions(client, seeded):
     client.force_login(seeded.bob)
     seeded.run.weight_versions.filter(version=3).update(movement=MOVED, fingerprint="feedface")
     for address in (at("run-weights"), at("run-weight", 3)):
@@ -221,13 +219,13 @@ def test_who_judges_blind_learns_nothing_from_these_pages(client, seeded):
     assert client.get(at("run-weights-compare")).status_code == 403
 
 
-def test_without_a_choice_the_model_before_training_is_compared_with_the_newest(alice, seeded):
+def test_comparison_defaults_to_base_model_and_newest_version(alice, seeded):
     chosen = alice.get(at("run-weights-compare")).context["chosen"]
     newest = seeded.run.weight_versions.latest("version")
     assert [version.version for version in chosen] == [0, newest.version] and newest.version > 1
 
 
-def test_more_versions_cost_no_more_queries(alice, seeded):
+def test_queries_do_not_grow_with_versions(alice, seeded):
     def count() -> int:
         with CaptureQueriesContext(connection) as captured:
             assert alice.get(at("run-weights")).status_code == 200
@@ -245,7 +243,7 @@ def test_more_versions_cost_no_more_queries(alice, seeded):
 # -- acting
 
 
-def test_keeping_a_folder_and_letting_it_go_are_on_record(alice, seeded):
+def test_pinning_and_unpinning_a_version_are_recorded_in_the_audit_log(alice, seeded):
     for verb, kept in (("pin", True), ("unpin", False)):
         alice.post(at("run-weight-act", 2, verb))
         assert bool(seeded.run.weight_versions.get(version=2).pinned_at) is kept
@@ -257,7 +255,7 @@ def test_keeping_a_folder_and_letting_it_go_are_on_record(alice, seeded):
     assert list(acts) == [("weight version kept", "alice"), ("weight version let go", "alice")]
 
 
-def test_a_policy_is_ordered_under_a_name_that_is_free(alice, seeded):
+def test_version_can_be_promoted_to_a_model_only_under_a_free_name(alice, seeded):
     answer = alice.post(at("run-weight-act", 3, "promote"), {"slug": "tone"})
     assert answer.status_code == 422
     assert "The project already has a policy tone" in answer.content.decode()
@@ -281,14 +279,14 @@ def test_a_policy_is_ordered_under_a_name_that_is_free(alice, seeded):
         ({"stop_parent": "true", "name": "tone"}, "To stop the run as well, type tone-7"),
     ],
 )
-def test_a_branch_that_cannot_be_is_refused_at_its_field(alice, seeded, wrong, words):
+def test_invalid_branch_form_is_rejected_with_an_error(alice, seeded, wrong, words):
     answer = alice.post(at("run-weight-act", 3, "branch"), {"slug": "on", "steps": "20", **wrong})
     assert answer.status_code == 422
     assert words in answer.content.decode()
     assert not ExportJob.objects.exists()
 
 
-def test_a_branch_is_ordered_with_what_becomes_of_its_parent(alice, seeded):
+def test_ordered_branch_records_whether_to_stop_its_parent(alice, seeded):
     said = {"slug": "on", "steps": "20", "stop_parent": "true", "name": "tone-7", "start": "true"}
     alice.post(at("run-weight-act", 3, "branch"), said)
     [order] = ExportJob.objects.all()
@@ -302,7 +300,7 @@ def test_a_branch_is_ordered_with_what_becomes_of_its_parent(alice, seeded):
     assert order.by == seeded.alice
 
 
-def test_a_branch_names_its_parent_and_the_version_names_its_branch(alice, seeded):
+def test_branch_shows_its_parent_version_and_the_version_links_to_its_branch(alice, seeded):
     made = Run.create(project=seeded.run.project, slug="on", title="On", plan=seeded.run.settings)
     Run.objects.filter(pk=made.pk).update(branched_from=seeded.run.weight_versions.get(version=3))
     for name in ("run", "run-weights"):
@@ -332,7 +330,7 @@ def test_an_export_is_downloaded_as_a_zip_and_deleted(alice, seeded, tmp_path):
     assert set(acts) == {"weight version downloaded", "weight version's export deleted"}
 
 
-def test_what_has_no_folder_is_not_ordered_by_any_road(alice, seeded):
+def test_retired_version_cannot_be_exported_promoted_branched_or_pinned(alice, seeded):
     seeded.run.weight_versions.filter(version=1).update(state="retired")
     for verb, fields in (
         ("export", {}),
@@ -347,12 +345,12 @@ def test_what_has_no_folder_is_not_ordered_by_any_road(alice, seeded):
     assert not ExportJob.objects.exists()
 
 
-def test_an_act_that_is_none_is_nowhere(alice):
+def test_unknown_action_or_version_returns_404(alice):
     assert alice.post(at("run-weight-act", 3, "polish")).status_code == 404
     assert alice.get(at("run-weight", 99)).status_code == 404
 
 
-def test_the_policys_own_folder_is_not_let_go(alice, seeded):
+def test_base_version_whose_folder_belongs_to_the_model_is_always_kept(alice, seeded):
     assert (
         Policy.objects.get(slug="tone").folder == seeded.run.weight_versions.get(version=0).folder
     )

@@ -1,5 +1,5 @@
-"""The page of workers: who is here, what they do for whom, what is due, and who may tell them what
-to do.
+"""The page of workers: which are active, what they do for which run, what is due, and who may give
+them orders.
 """
 
 import pytest
@@ -30,7 +30,7 @@ def explorer(db) -> Worker:
 
 @pytest.fixture
 def group(run, explorer) -> Group:
-    """A group that the explorer samples."""
+    """Open a group that the explorer samples."""
     return Group.open(run, explorer.key, MINUTE, 1, 0)[0]
 
 
@@ -44,7 +44,9 @@ def told(client, person, worker: Worker, verb: str, **fields: str):
     return client.post(reverse("worker-order", args=[worker.pk, verb]), fields)
 
 
-def test_names_of_runs_are_told_to_who_sees_them(client, alice, carol, run, explorer):
+def test_worker_pages_show_runs_only_to_members_of_their_project(
+    client, alice, carol, run, explorer
+):
     explorer.beat(
         f"{run.slug}: 8 rollouts", {run.pk: "8 rollouts, 120 tok/s"}, rss_bytes=2**30, cpu_share=1.5
     )
@@ -64,7 +66,7 @@ def test_names_of_runs_are_told_to_who_sees_them(client, alice, carol, run, expl
         )
 
 
-def test_memory_processor_and_versions_are_told(client, alice, explorer):
+def test_worker_pages_show_memory_processor_gpu_and_code_version(client, alice, explorer):
     Worker.objects.filter(pk=explorer.pk).update(details={"code": "4f2a", "torch": "2.9"})
     explorer.beat(
         rss_bytes=2**30,
@@ -90,13 +92,13 @@ def test_memory_processor_and_versions_are_told(client, alice, explorer):
         ({"stopped_at": Now(), "stopped_reason": "silent: no heartbeat for 60 s"}, "dead"),
     ],
 )
-def test_how_a_worker_stands_is_one_word(explorer, fields, standing):
+def test_standing_of_a_worker_is_one_word(explorer, fields, standing):
     Worker.objects.filter(pk=explorer.pk).update(**fields)
     explorer.refresh_from_db()
     assert explorer.standing == standing
 
 
-def test_what_is_due_is_counted_from_the_rows(client, alice, run, group):
+def test_due_work_is_counted_from_the_rows(client, alice, run, group):
     shown = text(client, alice, "workers-now")
     row = shown[shown.index("groups to be sampled") :][:200]
     assert '<td class="r num">1</td><td class="r num hide-s">1</td>' in row
@@ -107,13 +109,13 @@ def due_row(client, person, what: str) -> str:
     return shown[shown.index(what) :][:200]
 
 
-def test_a_lease_that_is_over_is_nobody_at_it(client, alice, run, group):
+def test_expired_lease_does_not_count_as_being_worked_on(client, alice, run, group):
     Group.objects.update(lease_until=after(-1))
     row = due_row(client, alice, "groups to be sampled")
     assert '<td class="r num">1</td><td class="r num hide-s">0</td>' in row
 
 
-def test_runs_without_a_trainer_are_those_that_trainers_take(client, alice, new_run):
+def test_only_runs_that_a_trainer_may_take_count_as_without_a_trainer(client, alice, new_run):
     _, evaluation, held, lapsed = (new_run() for _ in range(4))
     Run.objects.filter(pk=evaluation.pk).update(is_evaluation=True)
     Run.objects.filter(pk=held.pk).update(lease_until=after(MINUTE))
@@ -121,9 +123,7 @@ def test_runs_without_a_trainer_are_those_that_trainers_take(client, alice, new_
     assert '<td class="r num">2</td>' in due_row(client, alice, "runs without a trainer")
 
 
-def test_the_device_is_the_gpu_that_it_uses_and_what_cannot_be_read_of_it_says_why(
-    client, alice, explorer
-):
+def test_device_shows_the_gpu_in_use_and_why_a_value_cannot_be_read(client, alice, explorer):
     Worker.objects.filter(pk=explorer.pk).update(device="cpu")
     explorer.beat(rss_bytes=2**30, gpu="H100 MIG 1g", gpu_unread="utilisation: Not Supported")
     shown = text(client, alice, "worker", explorer.pk)
@@ -131,7 +131,7 @@ def test_the_device_is_the_gpu_that_it_uses_and_what_cannot_be_read_of_it_says_w
     assert "utilisation: Not Supported" in shown
 
 
-def test_a_workers_page_glances_at_its_newest_lines_alone(client, cast, run, explorer, monkeypatch):
+def test_worker_page_searches_only_the_newest_log_lines(client, cast, run, explorer, monkeypatch):
     monkeypatch.setattr(log_search, "GLANCED_AT", 2)
     LogLine.objects.create(event="sampled", run=run, level=20, at=Now(), worker=explorer.key)
     assert "<b>sampled</b>" in text(client, cast.alice, "worker", explorer.pk)
@@ -141,24 +141,24 @@ def test_a_workers_page_glances_at_its_newest_lines_alone(client, cast, run, exp
     assert "<b>of_no_run</b>" in text(client, cast.admin, "worker", explorer.pk)
 
 
-def test_without_redis_the_page_says_so(client, alice, dead_redis):
+def test_page_says_that_redis_does_not_respond(client, alice, dead_redis):
     shown = text(client, alice)
     assert "Redis does not respond" in shown and "unavailable" in shown
 
 
-def test_no_worker_at_all_teaches_how_to_start_some(client, alice):
+def test_page_without_workers_shows_how_to_start_them(client, alice):
     assert "manage.py up" in text(client, alice)
 
 
 @pytest.mark.parametrize("verb", ["drain", "quarantine", "put-back"])
-def test_who_only_owns_a_project_orders_no_worker(client, alice, explorer, verb):
+def test_project_owner_cannot_give_orders_to_workers(client, alice, explorer, verb):
     assert told(client, alice, explorer, verb, name="71").status_code == 403
     assert "Quarantine" not in text(client, alice, "worker", explorer.pk)
     explorer.refresh_from_db()
     assert explorer.order == ""
 
 
-def test_staff_need_the_permission_to_order_workers(client, alice, explorer):
+def test_staff_need_a_permission_to_give_orders_to_workers(client, alice, explorer):
     User.objects.filter(pk=alice.pk).update(is_staff=True)
     assert told(client, alice, explorer, "drain", reason="disk").status_code == 403
     alice.user_permissions.add(Permission.objects.get(codename="change_worker"))
@@ -181,16 +181,14 @@ def test_an_order_is_on_the_audit_log_with_its_reason(client, admin, explorer):
     assert (explorer.order, explorer.ordered_by) == ("", "root")
 
 
-def test_quarantine_asks_for_the_number_of_the_process(client, admin, explorer, group):
+def test_quarantine_with_a_wrong_process_number_changes_nothing(client, admin, explorer, group):
     told(client, admin, explorer, "quarantine", name="72")
     explorer.refresh_from_db()
     group.refresh_from_db()
     assert explorer.order == "" and group.lease_owner == explorer.key
 
 
-def test_quarantine_fences_what_the_worker_holds_and_nothing_else(
-    client, admin, explorer, run, group, new_run
-):
+def test_quarantine_fences_only_what_the_worker_holds(client, admin, explorer, run, group, new_run):
     Run.objects.filter(pk=run.pk).update(
         lease_owner=explorer.key, lease_until=after(MINUTE), fence=4
     )
@@ -206,7 +204,7 @@ def test_quarantine_fences_what_the_worker_holds_and_nothing_else(
     assert (again.pk, again.attempts) == (group.pk, 0)
 
 
-def test_a_worker_that_has_not_heard_yet_takes_nothing_all_the_same(admin, explorer, run, finish):
+def test_drained_worker_gets_no_work_even_before_it_reads_the_order(admin, explorer, run, finish):
     finish(run)
     explorer.tell(Worker.Order.DRAIN, admin)
     assert Group.open(run, explorer.key, MINUTE, 1, 0) == []
@@ -217,7 +215,7 @@ def test_a_worker_that_has_not_heard_yet_takes_nothing_all_the_same(admin, explo
     )
 
 
-def test_a_worker_that_is_gone_takes_no_order(client, admin, explorer):
+def test_stopped_worker_takes_no_order(client, admin, explorer):
     explorer.stop()
     told(client, admin, explorer, "drain")
     explorer.refresh_from_db()
@@ -226,14 +224,14 @@ def test_a_worker_that_is_gone_takes_no_order(client, admin, explorer):
 
 @pytest.fixture
 def beside(db) -> dict[str, Worker]:
-    """A web process and beat."""
+    """Create a web process and a beat process."""
     return {
         role: Worker.every.create(key=f"{role}@desk:9:9", role=role, host=f"the-{role}-host", pid=9)
         for role in ("web", "beat")
     }
 
 
-def test_web_processes_and_beat_are_told_to_everybody(client, carol, beside):
+def test_web_and_beat_processes_are_shown_to_every_user(client, carol, beside):
     beside["web"].beat("1 request and 4 sockets open, 2.5 requests/s", rss_bytes=2**30)
     beside["beat"].beat("schedules 8 jobs")
     shown = text(client, carol)
@@ -245,7 +243,7 @@ def test_web_processes_and_beat_are_told_to_everybody(client, carol, beside):
     assert text(client, carol, "worker-logs", beside["web"].pk)
 
 
-def test_every_page_says_that_the_control_plane_is_behind_and_what_to_do(client, carol, beside):
+def test_every_page_warns_when_the_control_plane_is_late(client, carol, beside):
     Worker.every.update(started_at=after(-90))
     Worker.every.filter(role="beat").update(swept_at=after(-75))
     assert "Background jobs are late" in (shown := text(client, carol, "tasksets"))
@@ -254,19 +252,19 @@ def test_every_page_says_that_the_control_plane_is_behind_and_what_to_do(client,
     assert "Background jobs are late" not in text(client, carol, "tasksets")
 
 
-def test_who_is_gone_is_told_with_the_reason(client, carol, beside):
+def test_stopped_process_is_listed_with_the_reason(client, carol, beside):
     beside["web"].stop()
     shown = text(client, carol)
     assert "the-web-host:9" in shown[shown.index("Stopped workers") :] and "it was stopped" in shown
 
 
-def test_a_page_of_a_run_shows_none_of_them(client, alice, run, explorer, beside):
+def test_run_page_lists_no_web_or_beat_process(client, alice, run, explorer, beside):
     shown = text(client, alice, "run", run.project.slug, run.slug)
     assert "here:71" in shown and "the-web-host" not in shown and "the-beat-host" not in shown
 
 
 @pytest.mark.parametrize("verb", ["drain", "quarantine", "put-back"])
-def test_who_serves_no_run_is_offered_no_order_and_takes_none(client, admin, beside, verb):
+def test_web_process_cannot_be_drained_or_quarantined(client, admin, beside, verb):
     answer = told(client, admin, beside["web"], verb, name="9")
     shown = client.get(answer.url).content.decode()
     assert (
@@ -276,18 +274,18 @@ def test_who_serves_no_run_is_offered_no_order_and_takes_none(client, admin, bes
     assert not AuditEntry.objects.filter(action__startswith="worker").exists()
 
 
-def test_without_plugins_the_page_says_nothing_of_them(client, carol, explorer):
+def test_page_without_plugins_does_not_mention_them(client, carol, explorer):
     assert "Plugins" not in text(client, carol, "workers-now")
 
 
-def test_refused_plugins_are_named_with_their_reason(client, carol, install):
+def test_rejected_plugins_are_listed_with_the_reason(client, carol, install):
     folder = install(polite=SCORER, broken=BROKEN)
     shown = text(client, carol, "workers-now")
     assert "scorer polite" in shown and "scorer broken" in shown
     assert "No module named &#x27;no_such_module&#x27;" in shown and str(folder) not in shown
 
 
-def test_a_process_with_another_version_of_a_plugin_is_named(client, carol, explorer, install):
+def test_process_with_another_plugin_version_is_listed(client, carol, explorer, install):
     install(polite=SCORER)
     others = {"scorer polite": "2", "scorer old": "1"}
     Worker.objects.filter(pk=explorer.pk).update(details={"plugins": others})
@@ -299,7 +297,7 @@ def test_a_process_with_another_version_of_a_plugin_is_named(client, carol, expl
     assert "another version" not in text(client, carol, "workers-now")
 
 
-def test_a_process_says_which_plugins_it_has(db, install):
+def test_worker_details_list_its_plugins(db, install):
     install(polite=SCORER, broken=BROKEN)
     worker = worker_registry.enter(Worker.Role.SCORER)
     told = {"scorer polite": "3", "scorer broken": "refused"}

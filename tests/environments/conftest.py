@@ -13,7 +13,7 @@ from apps.runs.models import Run
 
 @pytest.fixture
 def pushed(project) -> Environment:
-    """One that calls us."""
+    """Create an environment that calls rftweb."""
     return Environment.objects.create(
         project=project, name="outside", kind=Environment.Kind.PUSH, turn_limit=3, parallel=2
     )
@@ -21,13 +21,15 @@ def pushed(project) -> Environment:
 
 @pytest.fixture
 def guessing(project) -> Environment:
-    """One of the library."""
+    """Create an environment of the library."""
     return find_or_register(project, "guess_number")
 
 
 @pytest.fixture
 def opened(new_run) -> Callable[..., list[Episode]]:
-    """Episodes of one freshly opened group in this environment, in the order of their rollouts."""
+    """Return a function that opens a group in this environment and returns its episodes by sample
+    index.
+    """
 
     def open_in(environment: Environment, run: Run | None = None) -> list[Episode]:
         run = run or new_run(environment={"name": environment.name}, rewards=[])

@@ -1,5 +1,5 @@
-"""Who waits for the policy is told at once, holds no thread meanwhile, and is told a little later
-when Redis is away.
+"""A client that waits for the policy is notified at once, holds no thread, and is notified a little
+later without Redis.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def waits(pushed, opened, alice) -> Episode:
-    """An episode in which it is the policy's move."""
+    """Return an episode that waits for the policy."""
     opened(pushed)
     episode = assign_episode(pushed, alice)
     observe(episode.pk, 0, "go")
@@ -37,13 +37,15 @@ def waits(pushed, opened, alice) -> Episode:
 
 @pytest.fixture
 def hardly_looks(monkeypatch) -> None:
-    """Of itself, as long as a wake-up takes."""
+    """Poll so rarely that only a notification can wake a waiter in time."""
     monkeypatch.setattr(action_waiters, "LOOK_S", 100.0)
 
 
 @pytest.fixture
 def together() -> Iterator[Callable]:
-    """Run something beside the event loop's waiters; their thread gives its connection back."""
+    """Return a function that runs work beside the event loop's waiters and closes their thread's
+    connection.
+    """
 
     def run(work: Callable) -> object:
         async def whole() -> object:
@@ -58,12 +60,12 @@ def together() -> Iterator[Callable]:
 
 
 def close() -> None:
-    """The connection of this thread."""
+    """Close the connection of this thread."""
     connection.close()
 
 
 async def elsewhere(work: Callable[[], None]) -> None:
-    """In a thread of its own, as another process would."""
+    """Run work in a thread of its own, as another process would."""
 
     def whole() -> None:
         try:
@@ -81,7 +83,7 @@ def said(episode: Episode, text: str = "left") -> None:
 async def told_while_waiting(
     episode: Episode, happens: Callable[[], None]
 ) -> tuple[TurnState, float]:
-    """What the waiter is told, and how many seconds after it happened."""
+    """Return what the waiter gets, and how many seconds after the event."""
     waiter = asyncio.create_task(await_action(episode.pk, 0, 60))
     while not (Waiters.here().hears or Waiters.here().looker):
         await asyncio.sleep(0.01)
@@ -91,18 +93,18 @@ async def told_while_waiting(
     return await waiter, time.monotonic() - began
 
 
-def test_an_action_that_is_there_is_told_at_once(waits, together):
+def test_existing_action_is_returned_at_once(waits, together):
     said(waits)
     standing = together(lambda: await_action(waits.pk, 0, 5))
     assert (standing.action, standing.tokens, standing.is_settled) == ("left", 2, True)
 
 
-def test_who_waits_is_told_when_the_policy_acts(waits, together, hardly_looks):
+def test_waiter_is_notified_when_the_policy_acts(waits, together, hardly_looks):
     standing, seconds = together(lambda: told_while_waiting(waits, lambda: said(waits)))
     assert standing.action == "left" and seconds < 30
 
 
-def test_who_waits_is_told_when_the_episode_ends(waits, together):
+def test_waiter_is_notified_when_the_episode_ends(waits, together):
     standing, _ = together(
         lambda: told_while_waiting(waits, lambda: fail_episode(waits.pk, "the board fell down"))
     )
@@ -113,22 +115,22 @@ def test_who_waits_is_told_when_the_episode_ends(waits, together):
     )
 
 
-def test_without_redis_one_is_told_as_well(waits, together, hardly_looks, dead_redis):
+def test_waiter_is_notified_without_redis(waits, together, hardly_looks, dead_redis):
     standing, seconds = together(lambda: told_while_waiting(waits, lambda: said(waits)))
     assert standing.action == "left" and seconds < 30
 
 
-def test_after_the_timeout_one_hears_how_it_stands(waits, together):
+def test_timeout_returns_the_current_state(waits, together):
     standing = together(lambda: await_action(waits.pk, 0, 0.1))
     assert (standing.action, standing.state, standing.is_settled) == (None, "policy", False)
 
 
-def test_an_episode_that_is_not_there_is_said_so(waits, together):
+def test_unknown_episode_raises_lookup_error(waits, together):
     with pytest.raises(LookupError):
         together(lambda: await_action(waits.pk + 1_000, 0, 0.1))
 
 
-def test_a_hundred_wait_with_one_look_for_all(waits, together):
+def test_hundred_waiters_all_get_the_action(waits, together):
     async def many() -> list[TurnState]:
         waiters = [asyncio.create_task(await_action(waits.pk, 0, 60)) for _ in range(100)]
         await asyncio.sleep(0.1)
@@ -138,7 +140,7 @@ def test_a_hundred_wait_with_one_look_for_all(waits, together):
     assert {standing.action for standing in together(many)} == {"left"}
 
 
-def test_a_thread_waits_as_well(waits):
+def test_thread_can_wait_for_an_action(waits):
     said(waits)
     try:
         assert wait_for_action(waits.pk, 0, 5).action == "left"
@@ -146,7 +148,7 @@ def test_a_thread_waits_as_well(waits):
         Waiters.of_loop[_own_loop()].thread.submit(close).result()
 
 
-def test_an_announced_action_is_told_without_a_look(waits, together, hardly_looks, monkeypatch):
+def test_announced_action_is_returned_without_a_query(waits, together, hardly_looks, monkeypatch):
     looked_for = []
 
     def look(keys: list) -> list[TurnState]:

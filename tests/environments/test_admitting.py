@@ -1,5 +1,5 @@
-"""Room in a service: `parallel` episodes at once over all who play there, the oldest first; who
-dies gives its places back.
+"""Places in a service: at most `parallel` episodes at once, the oldest first; a dead explorer frees
+its places.
 """
 
 import threading
@@ -22,7 +22,7 @@ State = Episode.State
 
 @pytest.fixture
 def service(project) -> Environment:
-    """Of which two episodes may be played at once."""
+    """Create a service in which two episodes can be played at once."""
     return Environment.objects.create(
         project=project,
         name="far",
@@ -39,17 +39,17 @@ def waiting(service, opened, new_run) -> list[int]:
 
 
 @pytest.mark.django_db
-def test_episodes_wait_and_the_oldest_are_let_in_as_there_is_room(service, waiting):
+def test_oldest_episodes_are_admitted_as_places_become_free(service, waiting):
     assert set(Episode.objects.values_list("state", "begun_at")) == {(State.WAITING, None)}
     assert admit_episodes(service, waiting) == set(waiting[:2]) == admit_episodes(service, waiting)
     end_episode(waiting[0], "over")
-    assert admit_episodes(service, waiting[3:]) == set()  # an older one waits, whoever plays it
+    assert admit_episodes(service, waiting[3:]) == set()  # an older one waits
     assert admit_episodes(service, waiting[2:3]) == {waiting[2]}
     assert Episode.objects.get(pk=waiting[2]).begun_at is not None
 
 
 @pytest.mark.django_db
-def test_what_has_begun_is_not_begun_again(service, waiting):
+def test_episode_under_way_is_not_admitted_again(service, waiting):
     admit_episodes(service, waiting)
     observe(waiting[0], 0, "see")
     assert admit_episodes(service, waiting) == {waiting[1]}
@@ -57,7 +57,7 @@ def test_what_has_begun_is_not_begun_again(service, waiting):
 
 
 @pytest.mark.django_db
-def test_an_explorer_that_died_holds_no_room(service, waiting, opened, new_run):
+def test_dead_explorer_frees_its_places(service, waiting, opened, new_run):
     admit_episodes(service, waiting)
     Group.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
     others = [
@@ -68,7 +68,7 @@ def test_an_explorer_that_died_holds_no_room(service, waiting, opened, new_run):
 
 
 @pytest.mark.django_db
-def test_outside_clients_play_in_the_same_room(service, waiting, alice):
+def test_outside_clients_share_the_places_of_an_environment(service, waiting, alice):
     session = PlaySession.objects.create(environment=service, user=alice, way="ws")
     open_for(session, service, 3, {})
     assert admit_episodes(service, waiting) == {waiting[0]}
@@ -77,7 +77,7 @@ def test_outside_clients_play_in_the_same_room(service, waiting, alice):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_explorers_who_ask_at_once_never_let_in_more_than_there_is_room_for(service, waiting):
+def test_two_explorers_never_admit_more_episodes_than_there_are_places(service, waiting):
     let_in = []
     ready = threading.Barrier(2)
 

@@ -1,4 +1,4 @@
-"""How episodes end: what a rollout earned is written once, a failure is NULL with its reason, and a
+"""How episodes end: a rollout's reward is written once, a failure has no reward but a reason, and a
 breaker counts failures.
 """
 
@@ -31,7 +31,7 @@ from apps.rollouts.models import Group, Rollout
 
 
 def turn(episode: Episode, number: int, earned: float | None = None) -> None:
-    """An observation, with what the action before it earned, and an action on it."""
+    """Send an observation with the reward of the previous action, and an action on it."""
     observe(episode.pk, number, f"see {number}", reward=earned)
     record_actions([Action(episode.pk, number, f"do {number}", number, 1)])
 
@@ -46,7 +46,7 @@ def episode(guessing, opened) -> Episode:
     return opened(guessing)[0]
 
 
-def test_a_rollout_earns_the_sum_of_its_turns_once(episode):
+def test_rollout_gets_the_sum_of_its_turn_rewards_once(episode):
     turn(episode, 0)
     turn(episode, 1, 0.25)
     observe(episode.pk, 2, "over", reward=0.5, done=True)
@@ -60,14 +60,14 @@ def test_a_rollout_earns_the_sum_of_its_turns_once(episode):
     )
 
 
-def test_an_episode_in_which_nothing_was_rewarded_has_no_reward(episode):
+def test_episode_without_any_reward_has_no_value_but_a_reason(episode):
     turn(episode, 0)
     word = settled(episode)
     assert (word.value, word.reason) == (None, "the environment gave no reward")
     assert episode.seen.get().reason == "the environment gave no reward"
 
 
-def test_a_failure_is_null_with_its_reason_whatever_was_earned_before(episode):
+def test_failed_episode_has_no_reward_whatever_it_earned_before(episode):
     turn(episode, 0)
     turn(episode, 1, 1.0)
     fail_episode(episode.pk, "it crashed")
@@ -76,13 +76,13 @@ def test_a_failure_is_null_with_its_reason_whatever_was_earned_before(episode):
     assert Episode.objects.get(pk=episode.pk).state == "failed"
 
 
-def test_what_breaks_on_our_side_is_no_failure_of_the_environment(episode):
+def test_failure_on_our_side_does_not_count_against_the_environment(episode):
     settled(episode, failure="the engine returned nothing (error)")
     assert Episode.objects.get(pk=episode.pk).state == "abandoned"
     assert Environment.objects.get().failures == 0
 
 
-def test_a_reward_that_comes_after_the_judgement_is_late(episode):
+def test_reward_after_settlement_is_stored_as_late(episode):
     turn(episode, 0)
     turn(episode, 1, 0.25)
     settled(episode)
@@ -92,7 +92,7 @@ def test_a_reward_that_comes_after_the_judgement_is_late(episode):
     assert Reward.objects.get().value == 0.25
 
 
-def test_ends_said_twice_are_one_and_another_end_is_refused(episode):
+def test_repeated_end_is_ignored_and_a_different_end_is_rejected(episode):
     assert (
         end_episode(episode.pk, "the user left").state
         == end_episode(episode.pk, "again").state
@@ -103,7 +103,7 @@ def test_ends_said_twice_are_one_and_another_end_is_refused(episode):
         fail_episode(episode.pk, "crashed")
 
 
-def test_a_breaker_opens_after_failures_in_a_row_and_closes_with_a_success(
+def test_breaker_opens_after_consecutive_failures_and_closes_with_a_success(
     guessing, opened, new_run
 ):
     run = new_run(environment={"name": guessing.name}, rewards=[], group_size=7)
@@ -119,9 +119,7 @@ def test_a_breaker_opens_after_failures_in_a_row_and_closes_with_a_success(
     assert not rests(guessing) and Environment.objects.get().failures == 0
 
 
-def test_silence_of_one_that_calls_us_is_a_failure_and_waiting_for_it_is_none(
-    pushed, opened, alice
-):
+def test_silent_environment_fails_its_taken_episode_but_not_a_waiting_one(pushed, opened, alice):
     first, second = opened(pushed)
     taken = assign_episode(pushed, alice)
     Episode.objects.update(moved_at=timezone.now() - timedelta(hours=1))
@@ -132,7 +130,7 @@ def test_silence_of_one_that_calls_us_is_a_failure_and_waiting_for_it_is_none(
     }
 
 
-def test_a_person_has_a_limit_of_their_own_for_each_answer_and_no_other(pushed, opened, alice):
+def test_person_has_a_separate_time_limit_for_each_answer(pushed, opened, alice):
     opened(pushed)
     by_hand = assign_episode(pushed, alice, by_hand=True)
     by_program = assign_episode(pushed, alice)
@@ -152,19 +150,19 @@ def test_a_person_has_a_limit_of_their_own_for_each_answer_and_no_other(pushed, 
     assert (by_hand.state, by_hand.reason) == ("failed", "its answer took longer than 600 s")
 
 
-def test_an_episode_played_for_too_long_has_failed(episode, guessing):
+def test_episode_over_its_time_limit_fails(episode, guessing):
     Episode.objects.filter(pk=episode.pk).update(begun_at=timezone.now() - timedelta(hours=1))
     fail_overdue(guessing, [episode.pk])
     assert Episode.objects.get(pk=episode.pk).reason == "the episode took longer than 1800 s"
 
 
-def test_what_a_closed_group_left_open_is_abandoned(episode):
+def test_open_episodes_of_a_closed_group_are_abandoned(episode):
     Group.objects.update(state=Group.State.SCORING)
     assert close_left() == 2
     assert set(Episode.objects.values_list("state", flat=True)) == {"abandoned"}
 
 
-def test_the_ledger_sees_an_open_episode_of_a_written_rollout_and_a_missing_reward(episode):
+def test_checks_report_an_open_episode_of_a_written_rollout_and_a_wrong_reward(episode):
     Rollout.objects.filter(pk=episode.rollout_id).update(state=Rollout.State.FINISHED)
     assert (
         len(list(episodes_end_with_their_rollouts()))
@@ -179,7 +177,7 @@ def test_the_ledger_sees_an_open_episode_of_a_written_rollout_and_a_missing_rewa
     assert "the rewards of its turns sum to 1" in next(episodes_are_rewarded_once())
 
 
-def test_the_environments_word_is_weighed_with_the_scorers(plan):
+def test_reward_of_the_environment_is_weighted_with_the_scorers(plan):
     both = plan(environment={"name": "guess_number", "weight": 2.0})
     assert combined([Judgement("sort", 0.5), Judgement("guess_number", 0.25)], both) == 1.0
     assert combined([Judgement("sort", 0.5)], both) is None
@@ -189,7 +187,7 @@ def test_the_environments_word_is_weighed_with_the_scorers(plan):
 # -- opening
 
 
-def test_opening_again_finds_the_same_and_the_next_attempt_abandons_it(guessing, opened):
+def test_reopening_returns_the_same_episodes_and_a_new_attempt_abandons_them(guessing, opened):
     before = opened(guessing)
     group = Group.objects.get()
     rollouts = list(Rollout.objects.order_by("sample_index"))
@@ -206,7 +204,7 @@ def test_opening_again_finds_the_same_and_the_next_attempt_abandons_it(guessing,
         observe(before[0].pk, 0, "too late")
 
 
-def test_an_episode_is_taken_once_under_its_key_and_no_more_than_may_be_played(
+def test_episode_is_taken_once_per_key_and_only_within_the_parallel_limit(
     pushed, opened, new_run, alice, bob
 ):
     run = new_run(environment={"name": pushed.name}, rewards=[], group_size=4)
@@ -223,7 +221,7 @@ def test_an_episode_is_taken_once_under_its_key_and_no_more_than_may_be_played(
     assert assign_episode(pushed, bob) is not None
 
 
-def test_all_rollouts_of_a_group_begin_alike_and_the_tightest_turn_limit_holds(
+def test_rollouts_of_a_group_start_alike_with_the_lowest_turn_limit(
     pushed, opened, new_run, taskset
 ):
     taskset.tasks.update(meta={"seed": 42, "options": {"size": 5}})
@@ -239,5 +237,5 @@ def test_all_rollouts_of_a_group_begin_alike_and_the_tightest_turn_limit_holds(
         )
 
 
-def test_abandoned_says_why(episode):
+def test_abandoned_episode_has_a_reason(episode):
     assert abandon(episode.pk, "its client is gone").reason == "its client is gone"

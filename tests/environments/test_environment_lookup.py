@@ -1,4 +1,4 @@
-"""A run names its environment, and is told what cannot be."""
+"""A run names its environment; invalid combinations are rejected with the reason."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def problems(make, *words, **named) -> dict[str, str]:
     return error.value.problems
 
 
-def test_an_environment_of_the_library_is_registered_when_it_is_first_asked_for(project):
+def test_library_environment_is_registered_on_first_use(project):
     assert (
         find_or_register(project, "guess_number").pk == find_or_register(project, "guess_number").pk
     )
@@ -21,13 +21,13 @@ def test_an_environment_of_the_library_is_registered_when_it_is_first_asked_for(
     assert (known.kind, known.turn_limit, known.reward_high) == ("library", 5, 1.0)
 
 
-def test_an_unknown_environment_is_refused_with_those_there_are(project, plan, pushed):
+def test_unknown_environment_is_rejected_with_the_available_ones(project, plan, pushed):
     require_known_environment(plan(environment={"name": "outside"}), project)
     wrong = problems(require_known_environment, plan(environment={"name": "inside"}), project)
     assert "outside" in wrong["environment.name"] and "guess_number" in wrong["environment.name"]
 
 
-def test_tasks_whose_user_has_more_to_say_are_refused(project, plan, taskset):
+def test_tasks_with_follow_ups_are_rejected(project, plan, taskset):
     taskset.tasks.update(follow_ups=["and then?"])
     assert (
         "follow-ups"
@@ -37,7 +37,7 @@ def test_tasks_whose_user_has_more_to_say_are_refused(project, plan, taskset):
     )
 
 
-def test_an_environment_judges_alone(plan):
+def test_environment_can_be_the_only_source_of_rewards(plan):
     assert [
         (judge.scorer, judge.weight)
         for judge in plan(environment={"name": "outside"}, rewards=[]).judges
@@ -56,5 +56,5 @@ def test_an_environment_judges_alone(plan):
         ({"environment": {"name": "outside", "turn": 3}}, "environment.turn"),
     ],
 )
-def test_what_an_environment_cannot_go_with_is_named(plan, changes, field):
+def test_settings_incompatible_with_an_environment_are_reported_by_field(plan, changes, field):
     assert field in problems(plan, **changes)

@@ -1,6 +1,4 @@
-"""An episode played over one socket on a real server: who may, what is answered, and what ends
-it.
-"""
+"""An episode played over one socket on a real server: who may play, responses, and its end."""
 
 import asyncio
 import json
@@ -32,7 +30,7 @@ FIRST = {"type": "turn", "observation": "left or right?"}
 
 @pytest.fixture
 def episode(pushed, opened, alice) -> Episode:
-    """One that alice plays."""
+    """Return an episode that alice plays."""
     opened(pushed)
     return assign_episode(pushed, alice)
 
@@ -59,7 +57,7 @@ def look(at: str) -> list[dict]:
 
 
 async def hear(socket: ClientConnection, kind: str) -> dict:
-    """The next frame of this type; others before it are passed over."""
+    """Return the next frame of this type and skip others before it."""
     async with asyncio.timeout(60):
         while True:
             frame = json.loads(await socket.recv())
@@ -81,7 +79,7 @@ async def closed_with(socket: ClientConnection) -> int:
 
 
 async def acted(episode: Episode, number: int, text: str) -> None:
-    """The policy acts on this observation, as soon as it is there."""
+    """Record an action of the policy on this observation, as soon as the observation exists."""
     async with asyncio.timeout(60):
         while (await Episode.objects.aget(pk=episode.pk)).turns != number + 1:
             await asyncio.sleep(0.02)  # a poll; the deadline decides
@@ -97,7 +95,7 @@ async def problem(socket: ClientConnection, said: object) -> dict:
 # -- playing
 
 
-async def test_a_picture_is_kept_as_ours_and_is_what_the_policy_sees(knock, episode):
+async def test_picture_is_stored_and_shown_to_the_policy(knock, episode):
     await Policy.objects.aupdate(sees_pictures=True)
     async with knock() as socket:
         await socket.send(json.dumps({"type": "turn", "observation": look(data_url(png()))}))
@@ -111,9 +109,7 @@ async def test_a_picture_is_kept_as_ours_and_is_what_the_policy_sees(knock, epis
     assert (shown_part["picture"], words) == (picture.sha256, HOW_MANY)
 
 
-async def test_a_picture_that_is_none_is_refused_at_its_place_and_the_turn_is_still_to_be_said(
-    knock, episode
-):
+async def test_invalid_picture_is_rejected_by_position_and_records_no_turn(knock, episode):
     await Policy.objects.aupdate(sees_pictures=True)
     async with knock() as socket:
         for at, why in (
@@ -129,7 +125,7 @@ async def test_a_picture_that_is_none_is_refused_at_its_place_and_the_turn_is_st
     assert not await EpisodeTurn.objects.aexists() and not await Picture.objects.aexists()
 
 
-async def test_a_policy_of_text_alone_is_shown_no_picture(knock, episode):
+async def test_text_only_policy_rejects_a_picture(knock, episode):
     async with knock() as socket:
         answer = await problem(socket, {"type": "turn", "observation": look(data_url(png()))})
     assert (
@@ -150,7 +146,7 @@ async def test_an_episode_is_played_from_its_first_observation_to_its_end(knock,
         await socket.send(json.dumps(FIRST))
         assert (await ask(socket, {"type": "ping"}, "pong")) == {
             "type": "pong"
-        }  # who waits is still heard
+        }  # a waiting client is still served
         await acted(episode, 0, "left")
         answer = await hear(socket, "turn")
         assert (answer["number"], answer["action"], answer["tokens"], answer["next"]) == (
@@ -192,7 +188,7 @@ async def test_an_episode_is_played_from_its_first_observation_to_its_end(knock,
     assert sorted(earned, key=str) == [(0, 0.25, {}), (1, 0.5, {"steps": 1})]
 
 
-async def test_a_turn_said_again_is_answered_again_on_another_connection(knock, episode):
+async def test_repeated_turn_gets_the_same_answer_on_another_connection(knock, episode):
     async with knock() as socket:
         await socket.send(json.dumps({**FIRST, "number": 0}))
         assert await ask(socket, {"type": "ping"}, "pong")
@@ -206,7 +202,7 @@ async def test_a_turn_said_again_is_answered_again_on_another_connection(knock, 
         ] == 409
 
 
-async def test_the_action_comes_as_it_is_written_where_that_is_asked_for(knock, episode, redis_of):
+async def test_action_is_streamed_on_request(knock, episode, redis_of):
     topic = (await Episode.objects.select_related("run").aget(pk=episode.pk)).run.topic_id
     redis_of.delete(rollout_key(episode.rollout_id))
     writer = ChunkWriter(topic)
@@ -221,7 +217,7 @@ async def test_the_action_comes_as_it_is_written_where_that_is_asked_for(knock, 
         assert (await hear(socket, "turn"))["action"] == "left"
 
 
-async def test_who_plays_is_told_when_the_episode_ends_whatever_they_wait_for(knock, episode):
+async def test_player_is_notified_when_the_episode_ends_while_waiting(knock, episode):
     async with knock() as socket:
         await socket.send(json.dumps(FIRST))
         assert await ask(socket, {"type": "ping"}, "pong")
@@ -260,7 +256,7 @@ BAD = [
 ]
 
 
-async def test_a_bad_frame_is_a_problem_and_the_socket_goes_on(knock):
+async def test_invalid_frame_returns_a_problem_and_the_socket_stays_open(knock):
     async with knock() as socket:
         for said, status, field in BAD:
             met = await problem(socket, said)
@@ -268,14 +264,14 @@ async def test_a_bad_frame_is_a_problem_and_the_socket_goes_on(knock):
         assert await ask(socket, {"type": "ping"}, "pong")
 
 
-async def test_what_is_no_text_or_too_long_closes(knock):
+async def test_binary_or_too_long_frame_closes_the_socket(knock):
     for said, code in ((b'{"type": "ping"}', 1003), ("x" * 65_537, 1009), ("ü" * 33_000, 1009)):
         async with knock() as socket:
             await socket.send(said)
             assert await closed_with(socket) == code
 
 
-async def test_a_flood_is_warned_of_and_then_closed(knock, settings):
+async def test_too_many_frames_cause_a_warning_and_then_a_close(knock, settings):
     settings.REQUESTS_PER_SECOND = 2
     async with knock() as socket:
         for _ in range(11):
@@ -287,10 +283,10 @@ async def test_a_flood_is_warned_of_and_then_closed(knock, settings):
         assert await closed_with(socket) == 1008
 
 
-# -- who may
+# -- permissions
 
 
-async def test_only_a_living_token_with_the_scope_of_who_plays_opens_it(
+async def test_socket_opens_only_with_a_valid_token_of_the_player_and_the_scope(
     knock, episode, alice, bob, secret
 ):
     issue = database_sync_to_async(
@@ -310,7 +306,7 @@ async def test_only_a_living_token_with_the_scope_of_who_plays_opens_it(
         assert await closed_with(socket) == 4403
 
 
-async def test_a_person_plays_from_our_own_origin_alone(knock, address, alices, bobs):
+async def test_person_can_play_only_from_our_own_origin(knock, address, alices, bobs):
     async with knock(alices, origin=address) as socket:
         assert await ask(socket, {"type": "ping"}, "pong")
     async with knock(bobs, origin=address) as socket:
@@ -321,7 +317,7 @@ async def test_a_person_plays_from_our_own_origin_alone(knock, address, alices, 
 
 
 @pytest.mark.parametrize("loses", ["the token", "the role"])
-async def test_a_permission_withdrawn_closes(knock, alice, monkeypatch, loses):
+async def test_withdrawn_permission_closes_the_socket(knock, alice, monkeypatch, loses):
     monkeypatch.setattr(Socket, "recheck_s", 0.1)
     async with knock() as socket:
         assert await ask(socket, {"type": "ping"}, "pong")
@@ -331,9 +327,7 @@ async def test_a_permission_withdrawn_closes(knock, alice, monkeypatch, loses):
         assert await closed_with(socket) == (4401 if loses == "the token" else 4403)
 
 
-async def test_a_socket_of_an_ended_episode_on_which_nothing_is_said_is_closed(
-    knock, episode, monkeypatch
-):
+async def test_idle_socket_of_an_ended_episode_is_closed(knock, episode, monkeypatch):
     monkeypatch.setattr(Socket, "recheck_s", 0.1)
     async with knock() as socket:
         await ask(socket, {"type": "result", "outcome": "abandoned"}, "ended")

@@ -1,5 +1,5 @@
-"""Schemas from outside are applied in bounded time, and what cannot be applied so is refused by its
-place.
+"""Schemas from outside are applied in bounded time; a schema that cannot be is rejected with its
+position.
 """
 
 import json
@@ -59,8 +59,8 @@ except BadSchema as error:
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_no_schema_holds_the_process(name):
-    """In a process of its own, which a schema that holds it does not outlive."""
+def test_no_schema_blocks_the_process(name):
+    """Check each schema in a process of its own, which ends even if the schema blocks it."""
     done = subprocess.run(
         [sys.executable, "-c", ONE],
         input=json.dumps(BOMBS[name]),
@@ -98,7 +98,7 @@ AGREED = [
 
 
 @pytest.mark.parametrize(("schema", "documents"), AGREED, ids=lambda one: json.dumps(one)[:40])
-def test_what_is_right_is_the_same_as_with_jsonschema(schema, documents):
+def test_validation_agrees_with_jsonschema(schema, documents):
     for document in documents:
         assert (not list(errors_in(schema, document))) == Draft202012Validator(schema).is_valid(
             document
@@ -118,7 +118,7 @@ def test_what_is_right_is_the_same_as_with_jsonschema(schema, documents):
     ],
     ids=repr,
 )
-def test_a_pattern_that_cannot_be_run_is_refused_by_its_place(pattern, words):
+def test_pattern_that_cannot_be_run_is_rejected_with_its_position(pattern, words):
     schema = {"properties": {"say": {"items": {"anyOf": [{}, {"pattern": pattern}]}}}}
     with pytest.raises(BadSchema, match=words) as refusal:
         require_schema(schema)
@@ -127,7 +127,7 @@ def test_a_pattern_that_cannot_be_run_is_refused_by_its_place(pattern, words):
         compile_pattern(pattern, "field")
 
 
-def test_a_schema_that_is_none_is_refused_by_its_place():
+def test_invalid_schema_is_rejected_with_its_position():
     with pytest.raises(BadSchema, match=r"at properties\.a\.type: 'nothing' is not valid"):
         require_schema({"properties": {"a": {"type": "nothing"}}})
     with pytest.raises(BadSchema, match="something outside it"):

@@ -1,5 +1,5 @@
-"""Where rewards may come after an episode's end, its rollout waits for them: until they are all in,
-or the time is over.
+"""When rewards may come after an episode's end, its rollout waits until all have come or the time
+is over.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def patient(guessing) -> Environment:
-    """One whose rewards may come an hour after the end."""
+    """Create an environment whose rewards may come an hour after the end."""
     guessing.reward_s = 3600
     guessing.save()
     return guessing
@@ -38,8 +38,8 @@ def patient(guessing) -> Environment:
 
 @pytest.fixture
 def played(patient, opened) -> Callable[..., list[Episode]]:
-    """The episodes of a group, two turns in each, over, their rollouts written; `paid`: what the
-    first turn earned at once.
+    """Return a function that ends a group's episodes after two turns and writes their rollouts;
+    `paid` is the reward of the first turn.
     """
 
     def play(paid: float | None = None) -> list[Episode]:
@@ -75,7 +75,7 @@ def claimed() -> list[Group]:
 
 
 def over(*episodes: Episode) -> None:
-    """The time for their rewards has passed, by a moment."""
+    """Set the reward deadline of these episodes to a moment ago."""
     Episode.objects.filter(pk__in=[one.pk for one in episodes]).update(
         reward_until=timezone.now() - timedelta(milliseconds=1)
     )
@@ -85,7 +85,7 @@ def violations() -> list[str]:
     return [*episodes_end_with_their_rollouts(), *episodes_are_rewarded_once()]
 
 
-def test_a_group_is_not_scored_before_its_rewards_are_in(played):
+def test_group_is_scored_only_when_all_its_rewards_have_come(played):
     first, second = played()
     assert word(first) is None and claimed() == [] and violations() == []
     assert reward_many([TurnReward(first.pk, turn, 0.25) for turn in (0, 1)])[0].is_late is False
@@ -94,7 +94,7 @@ def test_a_group_is_not_scored_before_its_rewards_are_in(played):
     assert word(second).value == 2.0 and len(claimed()) == 1 and violations() == []
 
 
-def test_an_episode_that_was_paid_for_in_full_waits_for_nothing(patient, opened):
+def test_episode_with_all_rewards_does_not_wait(patient, opened):
     episodes = opened(patient)
     for episode in episodes:
         observe(episode.pk, 0, "see")
@@ -104,14 +104,14 @@ def test_an_episode_that_was_paid_for_in_full_waits_for_nothing(patient, opened)
     assert [word(episode).value for episode in episodes] == [1.0, 1.0] and len(claimed()) == 1
 
 
-def test_the_last_word_ends_the_waiting_whatever_is_missing(played):
+def test_final_reward_ends_the_waiting(played):
     first, second = played()
     record_turn_reward(first.pk, 1, 1.0, is_final=True)
     reward_many([TurnReward(second.pk, None, 0.5, is_final=True)])
     assert (word(first).value, word(second).value) == (1.0, 0.5) and len(claimed()) == 1
 
 
-def test_a_last_word_before_the_end_holds_at_the_end(patient, opened):
+def test_final_reward_before_the_end_applies_at_the_end(patient, opened):
     episodes = opened(patient)
     for episode in episodes:
         observe(episode.pk, 0, "see")
@@ -124,7 +124,7 @@ def test_a_last_word_before_the_end_holds_at_the_end(patient, opened):
     assert [word(episode).value for episode in episodes] == [1.0, 1.0]
 
 
-def test_when_the_time_is_over_what_was_earned_counts_and_nothing_is_null(played):
+def test_after_the_deadline_partial_rewards_count_and_episodes_without_any_get_none(played):
     first, second = played()
     record_turn_reward(first.pk, 0, 0.25)
     over(first, second)
@@ -139,7 +139,7 @@ def test_when_the_time_is_over_what_was_earned_counts_and_nothing_is_null(played
     }
 
 
-def test_a_reward_a_moment_too_late_is_late_though_nobody_has_judged_yet(played):
+def test_reward_after_the_deadline_is_late_even_before_settlement(played):
     first, second = played()
     over(first)
     assert record_turn_reward(first.pk, 0, 1.0).late_reward == 1.0
@@ -149,7 +149,7 @@ def test_a_reward_a_moment_too_late_is_late_though_nobody_has_judged_yet(played)
     assert word(first).value is None and word(second) is None
 
 
-def test_a_failed_rollout_waits_for_nothing(patient, opened):
+def test_failed_rollout_does_not_wait_for_rewards(patient, opened):
     episodes = opened(patient)
     written(episodes, "environment failed: it crashed")
     assert [word(episode).reason for episode in episodes] == [
@@ -157,7 +157,7 @@ def test_a_failed_rollout_waits_for_nothing(patient, opened):
     ] * 2 and len(claimed()) == 1
 
 
-def test_a_group_that_grew_too_old_while_it_waited_is_dropped_with_its_reason(played, new_run):
+def test_group_that_became_stale_while_waiting_is_dropped_with_the_reason(played, new_run):
     first, second = played(paid=0.5)
     run = first.run
     Run.objects.filter(pk=run.pk).update(published_version=run.settings.max_staleness + 1)
@@ -168,16 +168,16 @@ def test_a_group_that_grew_too_old_while_it_waited_is_dropped_with_its_reason(pl
         "stale: it waited for its rewards until it was older than version 1",
     )
     assert Run.objects.get(pk=run.pk).groups_dropped == 1
-    assert word(first).value == word(second).value == 0.5  # what was earned until then is kept
+    assert word(first).value == word(second).value == 0.5  # rewards until then are stored
     assert record_turn_reward(first.pk, 1, 1.0).late_reward == 1.0 and violations() == []
 
 
-def test_the_runs_own_time_goes_before_the_environments(pushed, opened, new_run):
+def test_reward_time_of_the_run_overrides_that_of_the_environment(pushed, opened, new_run):
     run = new_run(environment={"name": pushed.name, "reward_s": 5}, rewards=[])
     assert {episode.reward_s for episode in opened(pushed, run)} == {5.0}
 
 
-def test_an_attempt_that_was_over_and_not_written_is_not_waited_for(patient, opened):
+def test_abandoned_attempt_does_not_wait_for_rewards(patient, opened):
     before = opened(patient)
     for episode in before:
         observe(episode.pk, 0, "over at once", done=True)
@@ -187,7 +187,7 @@ def test_an_attempt_that_was_over_and_not_written_is_not_waited_for(patient, ope
     assert not Episode.objects.filter(reward_until__isnull=False).exists()
 
 
-def test_the_ledger_sees_who_waits_in_vain(played):
+def test_checks_report_an_episode_that_waits_in_vain(played):
     first, second = played()
     Episode.objects.filter(pk=first.pk).update(reward_until=timezone.now() - timedelta(days=1))
     assert "it has not been judged since" in next(episodes_are_rewarded_once())
@@ -198,7 +198,7 @@ def test_the_ledger_sees_who_waits_in_vain(played):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_same_reward_fifty_times_at_once_counts_once(played):
+def test_same_reward_sent_fifty_times_at_once_counts_once(played):
     first, _ = played()
 
     def send(_: int) -> bool:

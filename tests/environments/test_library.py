@@ -1,5 +1,5 @@
-"""The library's environments: the same seed and actions say the same, words that mean nothing
-are answered, goals earn.
+"""The library's environments: equal seeds and actions give equal results, nonsense gets a response,
+goals give rewards.
 """
 
 import json
@@ -41,13 +41,13 @@ def story(name: str, seed: int, actions: list[str]) -> list:
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_the_same_seed_and_actions_say_the_same(name):
+def test_same_seed_and_actions_give_the_same_results(name):
     assert story(name, 5, ODD) == story(name, 5, ODD)
     assert len({json.dumps(story(name, seed, ["1", "up", "8"])) for seed in range(40)}) > 1
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_whatever_is_said_is_answered_within_the_declared_range(name):
+def test_any_action_gets_a_response_and_a_reward_in_the_declared_range(name):
     about = ENVIRONMENTS[name]
     opening, *rest = story(name, 3, ODD)
     assert check_observation(opening) == opening
@@ -57,7 +57,7 @@ def test_whatever_is_said_is_answered_within_the_declared_range(name):
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_every_one_has_a_generator_of_its_tasks(name):
+def test_every_environment_has_a_task_generator(name):
     first, second = generators.find_generator(name)(2, 0)
     assert first.meta["seed"] != second.meta["seed"] and first.prompt and not first.follow_ups
 
@@ -74,12 +74,12 @@ def test_every_one_has_a_generator_of_its_tasks(name):
         ("grid_world", {"walls": 1}),
     ],
 )
-def test_an_option_that_cannot_be_is_named(name, options):
+def test_invalid_option_is_rejected_with_its_range(name, options):
     with pytest.raises(ValueError, match=" and "):
         ENVIRONMENTS[name]().reset(0, options)
 
 
-def test_halving_finds_the_number_and_earns_once():
+def test_halving_finds_the_number_and_gets_one_reward():
     environment = ENVIRONMENTS["guess_number"]()
     environment.reset(11, {"low": 1, "high": 16})
     low = 1
@@ -95,7 +95,7 @@ def test_halving_finds_the_number_and_earns_once():
     assert step.done and sum(rewards) == 1.0
 
 
-def test_the_calculator_is_a_tool_whose_result_makes_the_answer():
+def test_calculator_returns_a_tool_result_that_is_the_answer():
     environment = ENVIRONMENTS["calculator"]()
     question = environment.reset(2, {})
     called = environment.step(f"let me see calc({question})")
@@ -108,12 +108,12 @@ def test_the_calculator_is_a_tool_whose_result_makes_the_answer():
     "expression",
     ["9**9**9", "__import__('os')", "1e9", "1 if 2 else 3", "10**12", "9999999*9999999", "("],
 )
-def test_the_calculator_calculates_and_nothing_else(expression):
+def test_calculator_rejects_anything_but_arithmetic(expression):
     with pytest.raises(ValueError, match=r"."):
         evaluate_integers(expression)
 
 
-def test_a_grid_has_a_way_and_walls_cost_a_move():
+def test_grid_goal_is_reachable_and_a_wall_costs_a_move():
     environment = ENVIRONMENTS["grid_world"]()
     for seed in range(20):
         environment.reset(seed, {"size": 5, "walls": 0.5})
@@ -146,7 +146,7 @@ def test_a_picture_is_drawn_in_letters_and_its_question_has_one_answer():
         assert environment.step(f"1 2 3 {environment.expected}").reward == 0.0
 
 
-def test_code_repair_pays_for_the_repaired_function_and_tells_what_is_wrong_with_another():
+def test_code_repair_rewards_the_repaired_function_and_reports_wrong_calls():
     environment = ENVIRONMENTS["code_repair"]()
     told = environment.reset(1, {})
     wanted = exercise(1)
@@ -158,7 +158,7 @@ def test_code_repair_pays_for_the_repaired_function_and_tells_what_is_wrong_with
     )
 
 
-def test_code_repair_is_not_paid_for_what_it_was_shown_alone():
+def test_code_repair_gives_no_reward_for_the_shown_calls_alone():
     environment = ENVIRONMENTS["code_repair"]()
     environment.reset(1, {})
     known = {
@@ -173,14 +173,14 @@ def test_code_repair_is_not_paid_for_what_it_was_shown_alone():
     assert (step.observation, step.reward, step.done) == ("5 other calls go wrong", 0.0, False)
 
 
-def test_every_way_to_break_a_kata_is_drawn_and_shows():
+def test_every_kata_is_drawn_and_every_broken_version_differs():
     drawn = [exercise(seed) for seed in range(600)]
     assert {one.name for one in drawn} == {kata.name for kata in KATAS}
     assert all(one.broken != one.right for one in drawn)
     assert drawn[:50] == [exercise(seed) for seed in range(50)]
 
 
-def test_without_a_sandbox_code_repair_does_not_begin(monkeypatch):
+def test_code_repair_does_not_start_without_a_sandbox(monkeypatch):
     monkeypatch.setattr("apps.rewards.sandbox.bubblewrap.bubblewrap", missing)
     languages._find_tool.cache_clear()
     answer = Plays().answer(
@@ -193,7 +193,7 @@ def missing() -> str:
     raise bubblewrap.NoSandbox("none")
 
 
-def test_an_episode_goes_on_in_another_process_from_its_actions():
+def test_another_process_continues_an_episode_from_its_actions():
     asked = {"episode": 1, "name": "guess_number", "seed": 4, "options": {}}
     one = Plays()
     other = Plays()

@@ -1,4 +1,4 @@
-"""What an environment may say, where it is not a matter of the episode."""
+"""What an environment may send as an observation, independent of the episode."""
 
 import pytest
 
@@ -12,7 +12,7 @@ BY_ADDRESS = {"type": "image_url", "image_url": {"url": "data:image/png;base64,i
 @pytest.mark.parametrize(
     "content", [PICTURE, [PICTURE], [{"type": "text", "text": "what is it?"}, BY_ADDRESS]]
 )
-def test_a_picture_is_refused_in_words_that_say_why(content):
+def test_picture_for_a_text_only_policy_is_rejected_with_the_reason(content):
     with pytest.raises(
         CannotPlay,
         match=(r"observation\[1\].content: contains a picture, but the policy reads only text"),
@@ -25,14 +25,14 @@ def test_a_picture_is_refused_in_words_that_say_why(content):
 @pytest.mark.parametrize(
     "content", [None, 3, [], [{"type": ["image"]}], {"type": {}}, [{"type": "text", "text": "x"}]]
 )
-def test_what_else_is_no_text_is_a_mistake(content):
+def test_other_content_that_is_not_text_is_rejected(content):
     with pytest.raises(
         CannotPlay, match=r"observation\[0\]: must have exactly `role` and `content`, a text"
     ):
         check_observation([{"role": "user", "content": content}])
 
 
-def test_a_tasks_words_and_a_first_picture_are_one_message():
+def test_task_text_and_first_picture_become_one_message():
     picture = {"type": "image", "picture": "ab", "width": 4, "height": 4}
     prompt = [{"role": "user", "content": "Count."}]
     (first,) = opening(prompt, [{"role": "user", "content": [picture]}])

@@ -1,5 +1,5 @@
-"""An episode goes from hand to hand by rows: what is said twice is said once, and what is said out
-of turn is refused.
+"""An episode moves between players by database rows: a repeated message counts once, and a message
+out of turn is rejected.
 """
 
 import pytest
@@ -20,7 +20,7 @@ def episode(guessing, opened) -> Episode:
     return opened(guessing)[0]
 
 
-def test_an_observation_makes_it_the_policys_move_and_an_action_the_environments(episode):
+def test_observation_gives_the_policy_the_turn_and_an_action_the_environment(episode):
     assert observe(episode.pk, 0, "guess").state == "policy"
     record_actions([Action(episode.pk, 0, "7", 0, 2)])
     episode.refresh_from_db()
@@ -36,7 +36,7 @@ def test_an_observation_makes_it_the_policys_move_and_an_action_the_environments
     assert turn.answered_at >= turn.asked_at
 
 
-def test_what_an_action_earned_comes_with_the_next_observation(episode):
+def test_reward_of_an_action_comes_with_the_next_observation(episode):
     observe(episode.pk, 0, "guess")
     record_actions([Action(episode.pk, 0, "7", 0, 2)])
     ended = observe(episode.pk, 1, [{"role": "user", "content": "yes"}], reward=1, done=True)
@@ -47,7 +47,7 @@ def test_what_an_action_earned_comes_with_the_next_observation(episode):
     ) and ended.closed_at is not None
 
 
-def test_the_same_observation_twice_is_one_and_another_one_is_refused(episode):
+def test_repeated_observation_counts_once_and_a_different_one_is_rejected(episode):
     observe(episode.pk, 0, "guess")
     record_actions([Action(episode.pk, 0, "7", 0, 2)])
     for _ in range(2):
@@ -58,7 +58,7 @@ def test_the_same_observation_twice_is_one_and_another_one_is_refused(episode):
     assert refused(observe, episode.pk, 1, "higher", reward=0.5, done=True) == "changed"
 
 
-def test_nobody_speaks_out_of_turn(episode):
+def test_message_out_of_turn_is_rejected(episode):
     assert refused(observe, episode.pk, 1, "too early") == "not_your_move"
     observe(episode.pk, 0, "guess")
     assert refused(observe, episode.pk, 1, "nobody has acted") == "not_your_move"
@@ -67,7 +67,7 @@ def test_nobody_speaks_out_of_turn(episode):
     assert episode.seen.get().answered_at is None
 
 
-def test_nothing_follows_the_end(episode):
+def test_nothing_is_accepted_after_the_end(episode):
     observe(episode.pk, 0, "over at once", done=True)
     record_actions([Action(episode.pk, 0, "7", 0, 2)])
     assert episode.seen.get().answered_at is None
@@ -75,7 +75,7 @@ def test_nothing_follows_the_end(episode):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1.5, -0.1, True, "1", 10**400])
-def test_a_reward_that_no_action_can_earn_is_refused(episode, value):
+def test_invalid_reward_is_rejected(episode, value):
     observe(episode.pk, 0, "guess")
     record_actions([Action(episode.pk, 0, "7", 0, 2)])
     assert refused(observe, episode.pk, 1, "higher", reward=value) == "bad_reward"
@@ -95,11 +95,11 @@ def test_a_reward_that_no_action_can_earn_is_refused(episode, value):
         "x" * 200_001,
     ],
 )
-def test_an_observation_that_cannot_be_kept_is_refused(episode, said):
+def test_observation_that_cannot_be_stored_is_rejected(episode, said):
     assert refused(observe, episode.pk, 0, said) == "bad_observation"
 
 
-def test_a_reward_may_come_by_itself_and_counts_once(episode):
+def test_separate_reward_counts_once(episode):
     observe(episode.pk, 0, "guess")
     record_actions([Action(episode.pk, 0, "7", 0, 2)])
     for _ in range(3):
@@ -110,7 +110,7 @@ def test_a_reward_may_come_by_itself_and_counts_once(episode):
     assert list(episode.seen.values_list("reward", flat=True)) == [0.5, None]
 
 
-def test_an_action_on_an_observation_that_the_database_lost_is_named(episode):
+def test_action_on_a_missing_observation_is_reported(episode):
     observe(episode.pk, 0, "guess")
     assert record_actions([Action(episode.pk, 0, "7", 0, 2)]) == []
     assert record_actions([Action(episode.pk, 0, "7", 0, 2)]) == []  # it was written before
@@ -119,7 +119,7 @@ def test_an_action_on_an_observation_that_the_database_lost_is_named(episode):
     assert record_actions([Action(episode.pk, 2, "9", 4, 2)]) == []  # it has ended
 
 
-def test_a_reward_that_came_before_is_not_changed_by_the_next_observation(episode):
+def test_next_observation_cannot_change_an_earlier_reward(episode):
     observe(episode.pk, 0, "guess")
     record_actions([Action(episode.pk, 0, "7", 0, 2)])
     record_turn_reward(episode.pk, 0, 0.5)

@@ -1,4 +1,4 @@
-"""What is written of a turn, while it is written."""
+"""The text of a turn while it is written."""
 
 import asyncio
 
@@ -16,9 +16,7 @@ def writer(client, fresh_id) -> ChunkWriter:
     return ChunkWriter(fresh_id)
 
 
-async def test_only_the_text_behind_the_last_action_is_told_until_the_answer_is_there(
-    writer, fresh_id
-):
+async def test_only_text_after_the_last_action_is_streamed_until_the_answer(writer, fresh_id):
     writer.started(fresh_id, 1, "", 0)
     writer.add(fresh_id, 0, "what another explorer's attempt said", (-0.5,) * 9, 0)
     writer.started(fresh_id, 1, "", 0)
@@ -34,7 +32,7 @@ async def test_only_the_text_behind_the_last_action_is_told_until_the_answer_is_
     assert heard == ["left"]
 
 
-async def test_who_leaves_is_heard_for_no_longer(writer, fresh_id):
+async def test_stream_ends_when_its_reader_leaves(writer, fresh_id):
     writer.started(fresh_id, 1, "", 0)
     writer.add(fresh_id, 0, "left", (-0.5,), 0)
     writer.flush(at_once=True)

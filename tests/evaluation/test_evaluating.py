@@ -1,5 +1,5 @@
-"""A version is evaluated once for each question, by whoever asks or by its run's schedule; what was
-judged is closed as it is.
+"""A version is evaluated once per configuration, on request or by its run's schedule; rewarded
+groups are closed without training.
 """
 
 import pytest
@@ -44,13 +44,13 @@ def version(run: Run, number: int = 0) -> WeightVersion:
 
 
 def judged(groups: list[Group]) -> list[Group]:
-    """Scored and claimed by a refiner."""
+    """Score the groups and claim them as a refiner."""
     held = Group.objects.claim("scoring", "scorer", 60, len(groups))
     record_verdicts(held, answer_questions(held, open_questions(held)))
     return Group.objects.claim("judged", "refiner", 60, len(groups))
 
 
-def test_a_version_is_asked_what_its_run_asks_unless_told_otherwise(new_run):
+def test_evaluation_inherits_the_runs_settings_except_the_given_ones(new_run):
     judge = {"scorer": "sort", "weight": 2, "trust": {"kappa": 0.5}}
     run = new_run(sampling={"max_tokens": 40, "temperature": 0.7}, rewards=[judge])
     made, is_new = start_evaluation(
@@ -63,7 +63,7 @@ def test_a_version_is_asked_what_its_run_asks_unless_told_otherwise(new_run):
     assert run.topic.events.last().payload["evaluation"] == made.slug
 
 
-def test_the_same_question_is_asked_once_and_again_on_purpose_with_other_draws_of_the_answers(run):
+def test_same_evaluation_is_created_once_and_a_forced_repeat_gets_another_seed(run):
     first, _ = start_evaluation(version(run), ASKED)
     assert start_evaluation(version(run), ASKED) == (first, False)
     second, is_new = start_evaluation(version(run), ASKED, again=True)
@@ -71,7 +71,7 @@ def test_the_same_question_is_asked_once_and_again_on_purpose_with_other_draws_o
     assert second.settings.seed != first.settings.seed
 
 
-def test_what_was_stopped_may_be_asked_anew(run):
+def test_stopped_evaluation_can_be_started_again(run):
     first, _ = start_evaluation(version(run), ASKED)
     first.stop()
     assert start_evaluation(version(run), ASKED)[1]
@@ -81,13 +81,13 @@ def test_what_was_stopped_may_be_asked_anew(run):
     ("asked", "field"),
     [({"taskset": "nothing"}, "taskset"), ({"rewards": [{"scorer": "who"}]}, "rewards.0.scorer")],
 )
-def test_what_cannot_be_asked_makes_no_run(run, asked, field):
+def test_invalid_evaluation_is_rejected_by_field_and_creates_no_run(run, asked, field):
     with pytest.raises(ConfigError) as refused:
         start_evaluation(version(run), Questions(**{"taskset": "sort", **asked}))
     assert field in refused.value.problems and Run.objects.count() == 1
 
 
-def test_an_evaluation_asks_every_task_once_learns_nothing_and_completes_by_itself(run, finish):
+def test_evaluation_samples_every_task_once_trains_nothing_and_completes(run, finish):
     made, _ = start_evaluation(version(run), ASKED)
     groups = finish(made, ["12345", "nonsense"], groups=10)
     assert [group.task.index for group in groups] == [0, 1, 2, 3]
@@ -114,7 +114,7 @@ def test_an_evaluation_asks_every_task_once_learns_nothing_and_completes_by_itse
     assert found <= {"engines served what was published"}  # there was none here
 
 
-def test_a_paused_evaluation_is_complete_when_it_goes_on(run, finish):
+def test_paused_evaluation_completes_after_it_is_resumed(run, finish):
     made, _ = start_evaluation(version(run), ASKED)
     held = judged(finish(made, groups=4))
     made.pause()
@@ -128,7 +128,7 @@ def test_a_paused_evaluation_is_complete_when_it_goes_on(run, finish):
     assert made.state == "completed"
 
 
-def test_people_may_judge_an_evaluation(new_run):
+def test_people_can_rate_an_evaluation(new_run):
     run = new_run(rewards=[], people={"per_group": 2, "at_deadline": "drop", "deadline_s": 30})
     with pytest.raises(ConfigError, match="the run has no scorers"):
         start_evaluation(version(run), ASKED)
@@ -138,7 +138,7 @@ def test_people_may_judge_an_evaluation(new_run):
     assert (people.per_group, people.deadline_s, people.at_deadline) == (2, 30, "drop")
 
 
-def test_a_schedule_makes_its_evaluations_once_however_often_it_is_looked_at(new_run):
+def test_schedule_creates_each_due_evaluation_once(new_run):
     run = new_run(
         evaluations=[
             {"taskset": "sort", "every": 2},
@@ -154,7 +154,7 @@ def test_a_schedule_makes_its_evaluations_once_however_often_it_is_looked_at(new
     assert sorted(made) == [(2, 0), (2, 3), (4, 0), (4, 2)]
 
 
-def test_a_schedule_leaves_alone_what_was_stopped_and_what_is_retired(new_run):
+def test_schedule_skips_stopped_evaluations_and_retired_versions(new_run):
     run = new_run(evaluations=[{"taskset": "sort"}])
     evaluate_due_versions(run)
     Run.objects.get(is_evaluation=True).stop()
@@ -166,18 +166,18 @@ def test_a_schedule_leaves_alone_what_was_stopped_and_what_is_retired(new_run):
     ) == {0, 2}
 
 
-def test_a_schedule_whose_taskset_is_gone_stops_nobody(new_run, taskset):
+def test_schedule_with_a_missing_taskset_does_not_block_others(new_run, taskset):
     run = new_run(evaluations=[{"taskset": "gone"}, {"taskset": "sort"}])
     assert evaluate_due_versions(run) == 1
 
 
-def test_a_schedule_asks_for_nothing_but_kept_versions_that_were_not_asked_it(new_run):
+def test_schedule_evaluates_only_due_stored_versions_and_then_needs_one_query(new_run):
     run = new_run(evaluations=[{"taskset": "sort", "every": 3, "unit": "steps"}])
     published(run, *range(1, 9))
     run.weight_versions.filter(version__in=(2, 4, 5)).update(state="retired")
     assert (
         evaluate_due_versions(run) == 4
-    )  # after updates 0, 6, 12 and 16: those after 4 and 10 have gone, the others are not due
+    )  # after steps 0, 6, 12 and 16: versions of steps 4 and 10 are retired, others are not due
     asked = Run.objects.filter(is_evaluation=True).values_list("evaluates__version", flat=True)
     assert sorted(asked) == [0, 3, 6, 8]
     with CaptureQueriesContext(connection) as captured:

@@ -1,5 +1,5 @@
-"""The estimators are what slow counting of every way to take k samples says; what nobody judged
-counts nowhere.
+"""The estimators equal a slow count over every way to take k samples; unrewarded samples count
+nowhere.
 """
 
 import random
@@ -45,7 +45,7 @@ def test_each_estimator_is_the_mean_over_all_ways_to_take_k(values, data):
     ),
     st.data(),
 )
-def test_the_majority_decides_ties_by_chance_and_silence_has_no_vote(said, data):
+def test_majority_breaks_ties_by_chance_and_ignores_missing_answers(said, data):
     k = data.draw(st.integers(1, len(said)))
     slow = []
     for some in combinations(said, k):
@@ -55,7 +55,7 @@ def test_the_majority_decides_ties_by_chance_and_silence_has_no_vote(said, data)
     assert majority_at(said, k) == pytest.approx(mean(slow))
 
 
-def test_a_majority_of_many_samples_is_close_to_all_ways():
+def test_majority_of_many_samples_is_close_to_the_exact_value():
     said = [("7", 1.0)] * 8 + [("8", 0.0)] * 7
     exact = mean(sum(answer == "7" for answer, _ in some) >= 3 for some in combinations(said, 5))
     assert majority_at(said, 5) == pytest.approx(exact, abs=0.08) and majority_at(
@@ -64,7 +64,7 @@ def test_a_majority_of_many_samples_is_close_to_all_ways():
 
 
 @pytest.mark.parametrize("measure", ["pass", "mean", "best", "worst", "maj"])
-def test_what_nobody_judged_is_neither_wrong_nor_counted(measure):
+def test_samples_without_a_reward_are_not_counted(measure):
     whole = TaskSamples((1.0, 0.0), ("7", "8"))
     torn = TaskSamples((1.0, None, 0.0, None), ("7", "7", "8", ""))
     assert of_task(torn, measure, 1) == of_task(whole, measure, 1)
@@ -74,24 +74,24 @@ def test_what_nobody_judged_is_neither_wrong_nor_counted(measure):
     ) is None
 
 
-def test_an_answer_is_right_from_the_share_of_the_reward_that_was_asked_for():
+def test_answer_is_right_from_the_configured_share_of_the_reward():
     task = TaskSamples((0.8, 0.2), ("a", "b"))
     assert (of_task(task, "pass", 1), of_task(task, "pass", 1, right_from=0.5)) == (0.0, 0.5)
 
 
-def test_the_t_points_are_those_of_the_tables():
+def test_t_quantiles_match_published_tables():
     tabled = {1: 12.706, 4: 2.776, 5: 2.571, 9: 2.262, 30: 2.042, 120: 1.980, 100_000: 1.960}
     assert {freedom: t95(freedom) for freedom in tabled} == pytest.approx(tabled, abs=2e-3)
 
 
-def test_the_interval_of_a_mean_holds_the_truth_as_often_as_it_says():
+def test_interval_of_a_mean_covers_the_truth_about_95_percent_of_the_time():
     draw = random.Random(3)
     truth = 0.3
     held = 0
     for _ in range(400):
         tasks = [
             draw.betavariate(0.6, 1.4) for _ in range(40)
-        ]  # tasks differ, which the mean of samples alone would not know
+        ]  # tasks differ, which an interval over samples would ignore
         found = mean_with_interval(
             [sum(draw.random() < easy for _ in range(4)) / 4 for easy in tasks]
         )
@@ -99,7 +99,7 @@ def test_the_interval_of_a_mean_holds_the_truth_as_often_as_it_says():
     assert 0.91 <= held / 400 <= 0.98
 
 
-def test_tasks_that_all_agree_are_still_no_certainty():
+def test_interval_has_a_width_even_when_all_tasks_agree():
     all_right = mean_with_interval([1.0] * 20)
     assert (
         (all_right.value, all_right.tasks) == (1.0, 20)
@@ -112,7 +112,7 @@ def test_tasks_that_all_agree_are_still_no_certainty():
     )
 
 
-def test_the_k_that_are_told_are_powers_of_two_and_all():
+def test_reported_ks_are_powers_of_two_and_the_sample_count():
     assert (list_reported_ks(1), list_reported_ks(4), list_reported_ks(6)) == (
         [1],
         [1, 2, 4],
@@ -120,13 +120,13 @@ def test_the_k_that_are_told_are_powers_of_two_and_all():
     )
 
 
-def test_majorities_need_answers_that_can_be_the_same():
+def test_majority_requires_answers_that_can_be_equal():
     assert are_comparable([TaskSamples((1.0, 1.0), ("7", "7"))])
     assert not are_comparable([TaskSamples((1.0, 1.0), ("7", "8"))])
     assert not are_comparable([TaskSamples((1.0,) * 4, ("7", "7", "", ""))])
 
 
-def test_slices_are_means_over_their_own_tasks():
+def test_slice_metrics_are_means_over_their_own_tasks():
     tasks = [TaskSamples((1.0, 1.0)), TaskSamples((0.0, 1.0)), TaskSamples((0.0, None))]
     table = build_pass_table(tasks, 2, 1.0, ("pass", "mean"))
     assert compute_means(table)["pass"]["2"][0] == 1.0 and compute_means(table)["pass"]["2"][3] == 2

@@ -1,5 +1,5 @@
-"""Differences task by task: only tasks of both count, what both find hard is gone, and what is not
-known is not made up.
+"""Differences task by task: only tasks of both sides count, shared difficulty cancels out, and
+missing values stay missing.
 """
 
 import random
@@ -11,7 +11,7 @@ from apps.evaluation.metrics import mean_with_interval
 from apps.evaluation.paired import of_differences, paired
 
 
-def test_only_tasks_that_both_have_a_metric_of_are_compared():
+def test_only_tasks_with_a_metric_on_both_sides_are_compared():
     found = paired({1: 1.0, 2: 0.5, 3: 0.0, 9: 1.0}, {1: 0.5, 2: 0.5, 3: 1.0, 8: 0.0})
     assert (found.tasks, found.better, found.worse, found.same) == (3, 1, 1, 1)
     assert found.value == pytest.approx(-0.5 / 3)
@@ -27,9 +27,9 @@ def test_the_interval_is_that_of_the_paired_t_test():
     )
 
 
-def test_what_is_hard_for_both_does_not_blur_their_difference():
-    """Tasks of every difficulty, and one side better by 0.06 at each: two intervals overlap, that
-    of the difference is clear.
+def test_shared_task_difficulty_does_not_widen_the_interval():
+    """Compare tasks of every difficulty with one side better by 0.06: separate intervals overlap,
+    the paired one is clear.
     """
     draw = random.Random(7)
     hard = {task: draw.uniform(0.1, 0.8) for task in range(60)}
@@ -48,23 +48,23 @@ def test_what_is_hard_for_both_does_not_blur_their_difference():
     ("difference", "low", "high"),
     [(0.0, -0.0370, 0.0370), (1.0, 0.9260, 1.0), (-1.0, -1.0, -0.9260)],
 )
-def test_where_all_tasks_differ_alike_the_interval_is_not_nothing(difference, low, high):
-    """Wilson's share of 100 of 100 begins at 100 / (100 + 1.96²) = 0.9630; the others may differ by
-    1 either way.
+def test_interval_has_a_width_when_all_differences_are_equal(difference, low, high):
+    """Expect Wilson's lower bound for 100 of 100, 100 / (100 + 1.96²) = 0.9630; the others may
+    differ by 1 either way.
     """
     found = of_differences([difference] * 100)
     assert (found.low, found.high) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
     assert found.is_clear is bool(difference)
 
 
-def test_one_task_says_next_to_nothing_and_none_says_nothing():
+def test_one_task_gives_no_clear_difference_and_no_task_gives_none():
     assert not of_differences([0.5]).is_clear
     found = paired({1: 1.0}, {2: 1.0})
     assert (found.value, found.tasks, found.is_clear) == (None, 0, False)
 
 
-def test_the_interval_holds_the_true_difference_as_often_as_it_says():
-    """Right and wrong answers, four to each task; the true difference is 0.05 on average."""
+def test_interval_covers_the_true_difference_about_95_percent_of_the_time():
+    """Draw right and wrong answers, four per task; the true difference is 0.05 on average."""
     draw = random.Random(3)
     held = 0
     for _ in range(400):

@@ -1,5 +1,5 @@
-"""What an evaluation's samples come to, read from their rows: judged, unjudged and failed ones
-apart, by domain and difficulty.
+"""Results of an evaluation, computed from its rows: rewarded, unrewarded and failed samples
+separately, by domain and difficulty.
 """
 
 import pytest
@@ -28,8 +28,8 @@ REWARDS = {
 
 @pytest.fixture
 def evaluation(run, finish):
-    """Of four tasks, two answers each: one all right, one half, one with a reward alone, and one
-    whose group was dropped.
+    """Evaluate four tasks with two answers each: all right, half right, only one reward, and a
+    dropped group.
     """
     made, _ = start_evaluation(
         run.weight_versions.get(version=0), Questions(taskset="sort", samples=2)
@@ -54,7 +54,7 @@ def evaluation(run, finish):
     return made
 
 
-def test_samples_that_nobody_judged_or_that_never_came_are_counted_apart_and_never_wrong(
+def test_unrewarded_and_failed_samples_are_counted_separately_and_not_as_wrong(
     evaluation,
 ):
     found = summed_up(evaluation)
@@ -80,14 +80,14 @@ def test_the_hardest_tasks_come_first(evaluation):
     ]
 
 
-def test_a_complete_evaluation_is_summed_up_once(evaluation):
+def test_completed_evaluation_is_summarized_once(evaluation):
     assert (keep_results(), keep_results()) == (1, 0)
     kept = EvaluationResult.objects.get()
     Rollout.objects.filter(run=evaluation).delete()
     assert load_results_so_far(evaluation).metrics.judged == kept.metrics["judged"] == 5
 
 
-def test_what_is_kept_of_each_task_has_the_kept_metric_as_its_mean(evaluation):
+def test_stored_metric_is_the_mean_of_the_stored_task_metrics(evaluation):
     keep_results()
     kept = EvaluationResult.objects.get()
     index = dict(evaluation.taskset.tasks.values_list("pk", "index"))
@@ -105,9 +105,7 @@ def test_what_is_kept_of_each_task_has_the_kept_metric_as_its_mean(evaluation):
             )
 
 
-def test_a_domain_and_a_band_of_difficulty_have_metrics_of_their_own(
-    evaluation, taskset, monkeypatch
-):
+def test_each_domain_and_difficulty_band_has_its_own_metrics(evaluation, taskset, monkeypatch):
     monkeypatch.setattr("apps.evaluation.results.BANDS", 1)
     for task in taskset.tasks.all():
         task.domain = "even" if task.index % 2 == 0 else "odd"
@@ -123,7 +121,7 @@ def test_a_domain_and_a_band_of_difficulty_have_metrics_of_their_own(
     assert (band["from"], band["to"], band["metrics"]["pass"]["1"][3]) == (5.0, 7.0, 3)
 
 
-def test_majorities_are_told_where_final_answers_can_be_the_same(evaluation):
+def test_majority_is_reported_only_when_final_answers_can_be_equal(evaluation):
     assert "maj" not in summed_up(evaluation).metrics  # 1 and 2, at every task
     Rollout.objects.filter(run=evaluation).update(text="So it is \\boxed{ 7 }.")
     assert summed_up(evaluation).at("maj", 1).tasks == 3
@@ -133,15 +131,15 @@ def test_majorities_are_told_where_final_answers_can_be_the_same(evaluation):
     ("one", "other"),
     [("#### 1,200", "The answer is 1200."), ("\\boxed{ A }", "<answer>a</answer>")],
 )
-def test_answers_that_say_the_same_compare_equal(one, other):
+def test_equivalent_answers_compare_equal(one, other):
     assert comparable(one) == comparable(other) != ""
 
 
-def test_a_long_text_without_an_answer_has_none_to_compare():
+def test_long_text_without_an_answer_has_nothing_to_compare():
     assert comparable("word " * 200) == comparable("") == ""
 
 
-def test_an_evaluation_that_cannot_be_summed_up_keeps_no_other_from_it(evaluation, run):
+def test_broken_evaluation_does_not_stop_the_summary_of_others(evaluation, run):
     broken, _ = start_evaluation(
         run.weight_versions.get(version=0), Questions(taskset="sort", samples=3)
     )
@@ -158,9 +156,7 @@ def statements(run) -> int:
 
 
 @pytest.mark.parametrize("state", ["running", "stopped"])
-def test_whoever_looks_at_an_evaluation_that_is_not_complete_has_it_reckoned_now_and_then(
-    evaluation, state
-):
+def test_results_of_an_incomplete_evaluation_are_cached(evaluation, state):
     Run.objects.filter(pk=evaluation.pk).update(state=state)
     evaluation.refresh_from_db()
     first = statements(evaluation)

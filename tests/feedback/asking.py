@@ -1,4 +1,4 @@
-"""Groups that wait for people, made as the scorer makes them."""
+"""Groups that wait for people, created as the scorer creates them."""
 
 import uuid
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from apps.runs.models import Run
 def ask(
     run: Run, finish, texts: Sequence[str] = ("one", "two"), groups: int = 1, value: float = 0.0
 ) -> list[Group]:
-    """Groups of the run, sampled, scored and put before people."""
+    """Sample and score groups of the run, and open them for rating."""
     finish(run, list(texts), groups=groups)
     claimed = Group.objects.claim(Group.State.SCORING, "scorer", 60, 100, run)
     with transaction.atomic():
@@ -31,7 +31,7 @@ def ask(
 
 
 def answer_to(held: HeldItem, answer: dict, **changes: object) -> Submission:
-    """What a browser sends about an item in hand."""
+    """Return what a browser sends about a claimed item."""
     said = {
         "client_uuid": uuid.uuid4(),
         "fence": held.fence,

@@ -1,4 +1,4 @@
-"""A run with thousands of waiting items and a past, written by the database itself."""
+"""A run with thousands of waiting items and a history, written by SQL statements."""
 
 import uuid
 
@@ -25,7 +25,7 @@ BIG = {
 
 
 def many_items(run: Run, group: Group, size: int) -> None:
-    """About `size` items wait in the run, like those of its one group."""
+    """Create about `size` waiting items in the run, like those of its one group."""
     Group.objects.filter(pk=group.pk).update(state=Group.State.WAITING)
     if not group.items.exists():
         open_items([group])
@@ -40,8 +40,8 @@ def many_items(run: Run, group: Group, size: int) -> None:
 
 
 def a_past(run: Run, rater: int, size: int) -> None:
-    """So many rollouts of the run were judged by this person before, on the live wall; and passed
-    over in the queue.
+    """Create `size` earlier ratings by this person on the live page, and as many skipped items in
+    the queue.
     """
     values = {"run": run.pk, "rater": rater, "size": size, "uuid": uuid.uuid4()}
     with connection.cursor() as cursor:
@@ -65,7 +65,7 @@ PAST = (
     """INSERT INTO feedback_ratingreward (rating_id, reward_id)
        SELECT t.id, w.id FROM feedback_rating t JOIN rewards_reward w ON w.rollout_id = t.rollout_id
            WHERE t.run_id = %(run)s""",
-    # Such stars fill the reply's own slot: nobody is asked about it any more.
+    # Such stars fill the reply's own slot, so it is offered to nobody any more.
     """UPDATE feedback_slot s SET state = 'done', rater_id = %(rater)s
         FROM feedback_item i, feedback_rating t
        WHERE s.run_id = %(run)s AND i.id = s.item_id AND s.place = 0 AND t.rollout_id = i.members[1]

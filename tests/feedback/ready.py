@@ -1,4 +1,4 @@
-"""Groups that are ready for an update, without having been judged."""
+"""Groups that are ready for a training step, without rewards."""
 
 from apps.buffer.models import Experience, NewExperience
 from apps.rollouts.models import Group

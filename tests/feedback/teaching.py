@@ -1,11 +1,11 @@
-"""Lessons about the sort tasks of the stage, for tests that learn from them."""
+"""Demonstrations, preferences and thumbs for the sort tasks, for tests that learn from them."""
 
 from apps.feedback.models import Demonstration, Preference, Thumb
 from apps.tasksets.models import Task, Taskset
 
 
 def demonstrate(taskset: Taskset, answers: int = 1) -> list[Demonstration]:
-    """So many answers to each task: the right one first, then some that are longer."""
+    """Create `answers` demonstrations for each task: the right one first, then longer ones."""
     return Demonstration.objects.bulk_create(
         lesson(Demonstration, task, answer=task.answer["sorted"] + "0" * n)
         for n in range(answers)
@@ -14,8 +14,8 @@ def demonstrate(taskset: Taskset, answers: int = 1) -> list[Demonstration]:
 
 
 def prefer(taskset: Taskset, margins: tuple[float | None, ...] = (None,)) -> list[Preference]:
-    """The right answer over the question itself (and longer echoes of it), one pair for each margin
-    and task.
+    """Create preferences of the right answer over the question, or longer echoes of it, one for
+    each margin and task.
     """
     return Preference.objects.bulk_create(
         lesson(
@@ -31,7 +31,7 @@ def prefer(taskset: Taskset, margins: tuple[float | None, ...] = (None,)) -> lis
 
 
 def thumb(taskset: Taskset) -> list[Thumb]:
-    """A thumb up for the right answer and one down for the question, of each task."""
+    """Create a thumb up for the right answer and one down for the question, for each task."""
     return Thumb.objects.bulk_create(
         lesson(Thumb, task, completion=text, is_up=is_up)
         for task in taskset.tasks.order_by("index")

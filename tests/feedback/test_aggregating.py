@@ -1,5 +1,5 @@
-"""People's reward of a judged group: made once, of what stands, by the run's rule, and learned
-from.
+"""The reward from people for a rated group: created once, from current ratings, by the run's rule,
+and used in training.
 """
 
 import itertools
@@ -34,7 +34,9 @@ def forget():
 
 @pytest.fixture
 def asked(new_run, finish):
-    """Groups of a run that wait for people; keywords replace fields of its `people`."""
+    """Return a function that creates a run with waiting groups; keywords replace fields of its
+    `people`.
+    """
 
     def make(texts=("one", "two"), groups=1, **people):
         run = new_run(
@@ -48,7 +50,7 @@ def asked(new_run, finish):
 
 
 def decide(user, run, *answers, **changes):
-    """The user decides what comes, with these answers in their order, the last one for all that
+    """Let the user answer items with these answers in order; the last one is used for all that
     follow.
     """
     ratings = []
@@ -71,7 +73,7 @@ def judged(run):
 
 
 def peoples(run):
-    """People's rewards of the run by rollout."""
+    """Return people's rewards of the run by rollout."""
     return {
         reward.rollout_id: reward
         for reward in Reward.objects.filter(rollout__run=run, scorer="people")
@@ -92,7 +94,7 @@ def test_two_peoples_stars_become_their_mean_with_its_error(asked, alice, bob):
         ]
 
 
-def test_the_refiner_learns_from_what_people_said_together(asked, alice, bob):
+def test_refiner_creates_experiences_from_the_combined_rewards(asked, alice, bob):
     run, _ = asked(overlap=2)
     decide(alice, run, {"stars": 5}, {"stars": 1})
     decide(bob, run, {"stars": 5}, {"stars": 1})
@@ -102,7 +104,7 @@ def test_the_refiner_learns_from_what_people_said_together(asked, alice, bob):
     assert dict(Experience.objects.filter(run=run).values_list("rollout", "reward")) == by_rollout
 
 
-def test_pairs_become_strengths(asked, bob):
+def test_pairs_become_bradley_terry_strengths(asked, bob):
     run, _ = asked(("a", "b", "c"), form="pairwise", per_group=3, aggregation="bradley_terry")
     decide(bob, run, lambda held: {"preference": -2 if held.shown[0] < held.shown[1] else 2})
     write_people_rewards(judged(run))
@@ -125,7 +127,7 @@ def test_a_flag_leaves_the_rollout_without_a_reward(asked, bob):
     assert [reward.value for reward in found.values() if reward != broken] == [1.0]
 
 
-def test_a_flagged_rollout_is_not_learned_from_whatever_the_machine_said(asked, bob):
+def test_flagged_rollout_is_not_trained_on_despite_its_scorer(asked, bob):
     run, _ = asked(("a", "b", "c"), per_group=3)
     [flagged] = claim(bob, run.pk)
     submit(bob, flagged.slot_id, answer_to(flagged, {"reason": "cut off"}, form="flag"))
@@ -135,7 +137,7 @@ def test_a_flagged_rollout_is_not_learned_from_whatever_the_machine_said(asked, 
     assert len(learned) == 2 and flagged.shown[0] not in learned
 
 
-def test_what_was_taken_back_does_not_count(asked, bob):
+def test_withdrawn_rating_does_not_count(asked, bob):
     run, _ = asked()
     first, last = claim(bob, run.pk, 2)
     said = answer_to(first, {"stars": 5})
@@ -151,7 +153,7 @@ def test_what_was_taken_back_does_not_count(asked, bob):
 
 
 @pytest.mark.parametrize("purpose", ["gold", "attention"])
-def test_a_known_answer_makes_no_reward(asked, bob, purpose):
+def test_answer_to_a_known_item_creates_no_reward(asked, bob, purpose):
     run, [group] = asked()
     rollout = Rollout.objects.filter(group=group).first()
     item = Item.objects.create(
@@ -176,7 +178,7 @@ def test_a_known_answer_makes_no_reward(asked, bob, purpose):
     assert peoples(run) == {}
 
 
-def test_stars_given_on_the_live_wall_count_too(asked, alice):
+def test_stars_given_on_the_live_page_count(asked, alice):
     run, [group] = asked()
     rollout = Rollout.objects.filter(group=group).first()
     give(alice, Stars(rollout.pk, 4, uuid.uuid4()))
@@ -184,12 +186,12 @@ def test_stars_given_on_the_live_wall_count_too(asked, alice):
     assert {pk: reward.value for pk, reward in peoples(run).items()} == {rollout.pk: 0.75}
 
 
-def test_a_late_rating_changes_nothing(asked, alice, bob):
+def test_late_rating_changes_no_reward(asked, alice, bob):
     run, [group] = asked()
     decide(bob, run, {"stars": 5}, {"stars": 1})
     serve()
     before = {rollout: (reward.pk, reward.value) for rollout, reward in peoples(run).items()}
-    run.config["people"]["overlap"] = 2  # now another person may rate what bob rated
+    run.config["people"]["overlap"] = 2  # now another person may rate the same reply
     Run.objects.update(config=run.config)
     rating = give(alice, Stars(next(iter(before)), 3, uuid.uuid4()))
     assert rating.is_late
@@ -199,7 +201,7 @@ def test_a_late_rating_changes_nothing(asked, alice, bob):
     } == before
 
 
-def test_of_a_settled_dispute_only_the_settling_decision_counts(asked, alice, bob):
+def test_only_the_adjudicating_rating_of_a_dispute_counts(asked, alice, bob):
     run, [group] = asked(overlap=2)
     decide(alice, run, {"stars": 1})
     decide(bob, run, {"stars": 5})
@@ -211,10 +213,8 @@ def test_of_a_settled_dispute_only_the_settling_decision_counts(asked, alice, bo
     assert list(values.values()) == [0.5]
 
 
-def test_the_better_rater_weighs_more(asked, project, alice):
-    """Ann and Ben agree over many groups, Cem says anything: where he is against one of them, his
-    word counts less.
-    """
+def test_consistent_raters_have_more_weight(asked, project, alice):
+    """Let Ann and Ben agree in many groups while Cem rates at random, and compare their weights."""
     ann, ben, cem = (rater_named(project, name) for name in ("ann", "ben", "cem"))
     run, _ = asked(groups=6, overlap=3, aggregation="weighted", deadline_s=6000)
 
@@ -243,9 +243,7 @@ def test_the_better_rater_weighs_more(asked, project, alice):
     assert sum(good) / len(good) > sum(plain) / len(plain) + 0.05
 
 
-def test_raters_are_read_again_only_when_there_is_more_to_know(
-    asked, bob, django_assert_num_queries
-):
+def test_rater_quality_takes_one_query_per_load(asked, bob, django_assert_num_queries):
     run, _ = asked(aggregation="weighted")
     decide(bob, run, {"stars": 5})
     people = run.settings.people
@@ -262,7 +260,7 @@ def statements(groups):
 
 
 @pytest.mark.parametrize("rule", ["mean", "weighted"])
-def test_the_statements_do_not_grow_with_the_groups(asked, bob, rule):
+def test_queries_do_not_grow_with_the_groups(asked, bob, rule):
     few, _ = asked(groups=1, aggregation=rule)
     many, _ = asked(groups=8, aggregation=rule)
     decide(bob, few, {"stars": 4})
@@ -273,13 +271,13 @@ def test_the_statements_do_not_grow_with_the_groups(asked, bob, rule):
     assert len(peoples(many)) == 16
 
 
-def test_groups_that_nobody_judged_cost_nothing_and_get_nothing(asked):
+def test_groups_without_ratings_take_one_query_and_get_no_reward(asked):
     run, [group] = asked()
     assert statements([Group.objects.select_related("run").get(pk=group.pk)]) == 1
     assert peoples(run) == {}
 
 
-def test_a_first_word_about_a_judged_group_is_late_and_not_learned_from(asked, alice, bob):
+def test_first_rating_of_a_closed_group_is_late_and_not_trained_on(asked, alice, bob):
     run, [group] = asked(("one", "two", "three"), per_group=3)
     [held] = claim(bob, run.pk)
     Group.objects.filter(pk=group.pk).update(state="judged")
@@ -291,10 +289,10 @@ def test_a_first_word_about_a_judged_group_is_late_and_not_learned_from(asked, a
     assert peoples(run) == {}
     assert (
         list(Experience.objects.filter(run=run).values_list("reward", flat=True)) == [0.0] * 3
-    )  # the machine's
+    )  # the scorer's
 
 
-def test_a_word_in_time_counts_though_it_was_changed_before_the_refiner_came(asked, bob):
+def test_timely_rating_counts_even_if_it_is_changed_before_the_refiner_runs(asked, bob):
     run, [group] = asked()
     first, last = claim(bob, run.pk, 2)
     said = answer_to(first, {"stars": 5})

@@ -1,5 +1,5 @@
-"""Answers in words: letters stand for rollouts in the order of their ids, however the rater saw
-them.
+"""Answers in words: letters stand for rollouts in the order of their ids, whatever order the rater
+saw.
 """
 
 import pytest
@@ -9,7 +9,7 @@ from apps.feedback.models import Rating
 
 
 @pytest.mark.parametrize(("shown", "words"), [([7, 9], "A better"), ([9, 7], "B better")])
-def test_a_pair_seen_the_other_way_round_reads_the_same(shown, words):
+def test_pair_shown_in_reverse_order_has_the_same_text(shown, words):
     assert rating_in_words(Rating(form="pairwise", answer={"preference": -2}, shown=shown)) == words
 
 

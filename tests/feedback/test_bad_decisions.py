@@ -1,6 +1,4 @@
-"""What a rating page may get wrong, or somebody may try through it: each has a clear answer, and
-nothing is half done.
-"""
+"""Mistakes of a rating page and misuse of it: each has a clear response, nothing is half done."""
 
 import json
 import threading
@@ -21,7 +19,7 @@ STARS = {"stars": 4}
 
 @pytest.fixture
 def held(new_run, finish, bob) -> Callable:
-    """`held(form)`: an item of that form in bob's hands."""
+    """Return `held(form)`, which returns an item of that form claimed by bob."""
 
     def make(form: str = "stars", **people: object):
         run = new_run(people={"per_group": 2, "deadline_s": 600, "form": form, **people})
@@ -34,8 +32,8 @@ def held(new_run, finish, bob) -> Callable:
 
 @pytest.fixture
 def send(client, bob) -> Callable:
-    """`send(held, answer, **changes)`: what bob's browser posts; a change to None leaves the field
-    out.
+    """Return `send(held, answer, **changes)`, which posts as bob's browser does; None removes a
+    field.
     """
     client.force_login(bob)
 
@@ -76,27 +74,29 @@ def send(client, bob) -> Callable:
         ("thumbs", {"up": 1}, "up"),
     ],
 )
-def test_what_is_out_of_scale_is_told_at_its_field_and_not_taken(held, send, form, answer, field):
+def test_value_outside_the_scale_is_reported_at_its_field_and_not_stored(
+    held, send, form, answer, field
+):
     answer = send(held(form), answer)
     assert answer.status_code == 422 and field in answer.json()["fields"], answer.content
     assert not Rating.objects.exists() and not Reward.objects.filter(source="human").exists()
 
 
-def test_choosing_both_ends_as_one_reply_is_told(held, send):
+def test_same_reply_as_best_and_worst_is_rejected(held, send):
     item = held("best_worst")
     [first, _] = item.shown
     answer = send(item, {"best": first, "worst": first})
     assert answer.status_code == 422 and set(answer.json()["fields"]) & {"best", "worst"}
 
 
-def test_a_rollout_that_was_not_shown_is_refused(held, send):
+def test_rollout_that_was_not_shown_is_rejected(held, send):
     item = held("best_worst")
     answer = send(item, {"best": 999_999, "worst": item.shown[0]})
     assert answer.status_code == 422 and "best" in answer.json()["fields"]
 
 
 @pytest.mark.parametrize("field", ["fence", "version", "client_uuid", "form"])
-def test_a_hidden_field_that_is_gone_is_told(held, send, field):
+def test_missing_hidden_field_is_reported(held, send, field):
     answer = send(held(), STARS, **{field: None})
     assert answer.status_code == 422 and field in answer.json()["fields"]
 
@@ -117,7 +117,7 @@ def test_a_hidden_field_that_is_gone_is_told(held, send, field):
         ({"changes": -5}, 422, "changes"),
     ],
 )
-def test_a_changed_hidden_field_is_refused_in_words(held, send, changes, status, word):
+def test_changed_hidden_field_is_rejected_with_the_reason(held, send, changes, status, word):
     answer = send(held(), STARS, **changes)
     assert answer.status_code == status, answer.content
     assert word in (answer.json()["fields"] if status == 422 else answer.json()["code"])
@@ -127,21 +127,21 @@ def test_a_changed_hidden_field_is_refused_in_words(held, send, changes, status,
 @pytest.mark.parametrize(
     "body", [b"{", b"[]", b"null", b'{"seconds": NaN}', b"\xff\xfe", b"[" * 100_000]
 )
-def test_a_body_that_is_no_object_is_told(held, client, bob, body):
+def test_body_that_is_not_an_object_is_rejected(held, client, bob, body):
     item = held()
     client.force_login(bob)
     answer = client.post(f"/rate/slots/{item.slot_id}/", body, content_type="application/json")
     assert answer.status_code == 422 and answer.json()["fields"]
 
 
-def test_an_item_that_was_changed_meanwhile_is_stale_and_says_what_comes(held, send):
+def test_item_changed_meanwhile_is_stale_and_the_response_says_what_to_do(held, send):
     item = held()
     Item.objects.filter(pk=item.item_id).update(version=2)
     answer = send(item, STARS)
     assert (answer.status_code, answer.json()["code"]) == (409, "stale") and answer.json()["next"]
 
 
-def test_the_same_words_sent_twice_are_one_rating(held, send):
+def test_answer_sent_twice_is_one_rating(held, send):
     item = held()
     same = str(uuid.uuid4())
     first = send(item, STARS, client_uuid=same)
@@ -150,7 +150,7 @@ def test_the_same_words_sent_twice_are_one_rating(held, send):
     assert first.json()["rating"] == second.json()["rating"] and Rating.objects.count() == 1
 
 
-def test_a_second_tab_with_other_words_is_told_that_the_first_stands(held, send):
+def test_different_answer_from_a_second_tab_is_rejected(held, send):
     item = held()
     send(item, STARS)
     answer = send(item, {"stars": 1})
@@ -159,7 +159,7 @@ def test_a_second_tab_with_other_words_is_told_that_the_first_stands(held, send)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_tabs_that_send_the_same_at_once_make_one_rating(held, bob):
+def test_same_answer_from_two_tabs_at_once_is_one_rating(held, bob):
     item = held()
     same = str(uuid.uuid4())
     said = {
@@ -192,16 +192,16 @@ def test_two_tabs_that_send_the_same_at_once_make_one_rating(held, bob):
     assert len({answer.json()["rating"] for answer in answers}) == 1 and Rating.objects.count() == 1
 
 
-def test_who_is_signed_out_is_told_so_and_not_sent_elsewhere(held, send, client, bob):
+def test_signed_out_rater_gets_401_and_can_send_again_after_signing_in(held, send, client, bob):
     item = held()
     client.logout()
     answer = send(item, STARS)
     assert answer.status_code == 401 and "log in" in answer.json()["detail"]
     client.force_login(bob)
-    assert send(item, STARS).status_code == 201, "the same words are taken once signed in again"
+    assert send(item, STARS).status_code == 201, "accepted after signing in again"
 
 
-def test_who_lost_the_lease_is_told_who_has_it(held, send, alice):
+def test_rater_who_lost_the_lease_is_told_that_another_rater_has_the_item(held, send, alice):
     item = held(open_claims=10)
     Slot.objects.filter(pk=item.slot_id).update(state="open", rater=None)
     assert item.slot_id in [other.slot_id for other in claim(alice, item.run_id, 10)]
@@ -214,30 +214,30 @@ def test_who_lost_the_lease_is_told_who_has_it(held, send, alice):
     )
 
 
-def test_a_late_answer_is_taken_while_nobody_else_took_the_item(held, send):
+def test_answer_after_the_lease_is_accepted_if_nobody_else_claimed_the_item(held, send):
     item = held()
     Slot.objects.filter(pk=item.slot_id).update(lease_until="2020-01-01T00:00:00Z")
     assert send(item, STARS).status_code == 201
 
 
-def test_a_critique_of_a_megabyte_is_told_how_long_it_may_be(held, send):
+def test_too_long_critique_is_rejected_with_the_maximum_length(held, send):
     answer = send(held(), STARS, critique="x" * 2**20)
     assert answer.status_code == 422 and "20,000" in answer.json()["fields"]["critique"]
 
 
-def test_a_body_beyond_every_bound_is_refused(held, send):
+def test_oversized_body_is_rejected(held, send):
     answer = send(held(), STARS, critique="x" * (3 * 2**20))
     assert answer.status_code in (413, 422)
 
 
-def test_nul_and_turned_words_are_kept_harmless(held, send):
+def test_nul_and_direction_controls_in_a_critique_are_stored_safely(held, send):
     answer = send(held(), STARS, critique="a\x00b \u202egnorw\u202c \ud800 \u05d0")
     assert answer.status_code == 201, answer.content
     kept = Rating.objects.get().critique
     assert "\x00" not in kept and "\u05d0" in kept and "a\u2400b" in kept
 
 
-def test_nobody_rates_what_they_typed_themselves(held, send, bob):
+def test_rater_cannot_rate_a_reply_that_they_edited(held, send, bob):
     item = held()
     Intervention.objects.create(
         rollout_id=item.shown[0],
@@ -254,7 +254,7 @@ def test_nobody_rates_what_they_typed_themselves(held, send, bob):
     ) and not Rating.objects.exists()
 
 
-def test_a_strangers_post_finds_no_item(held, carol):
+def test_stranger_gets_404_for_an_item(held, carol):
     item = held()
     client = Client()
     client.force_login(carol)
@@ -269,7 +269,7 @@ def test_a_strangers_post_finds_no_item(held, carol):
     assert answer.status_code == 404 and not Rating.objects.exists()
 
 
-def test_a_post_without_the_pages_token_is_refused(held, bob):
+def test_post_without_csrf_token_is_rejected(held, bob):
     item = held()
     client = Client(enforce_csrf_checks=True)
     client.force_login(bob)

@@ -1,4 +1,4 @@
-"""Long to short: which answers become demonstrations, and which lose against them."""
+"""Long to short: which answers become demonstrations, and which become rejected answers."""
 
 import pytest
 from hypothesis import given
@@ -28,12 +28,12 @@ def test_the_shortest_right_answer_is_chosen_and_the_first_of_equals():
     assert shortest_right(answers).text == "c"
 
 
-def test_an_answer_that_was_cut_off_is_no_example():
+def test_truncated_answer_is_not_chosen():
     assert shortest_right([Answer("a", 2, True, is_ended=False), Answer("b", 9, True)]).text == "b"
     assert shortest_right([Answer("a", 2, True, is_ended=False)]) is None
 
 
-def test_longer_wrong_ones_and_much_longer_right_ones_lose():
+def test_longer_wrong_and_much_longer_right_answers_are_rejected():
     chosen = Answer("right", 10, True)
     answers = [
         chosen,
@@ -56,7 +56,7 @@ answers = st.lists(
 
 
 @given(answers, st.floats(1, 3))
-def test_whatever_is_rejected_is_longer_than_what_is_chosen(found, over):
+def test_every_rejected_answer_is_longer_than_the_chosen_one(found, over):
     if chosen := shortest_right(found):
         texts = [answer.text for answer in rejected(found, chosen, over)]
         assert len(set(texts)) == len(texts) and chosen.text not in texts and "" not in texts
@@ -68,7 +68,7 @@ def test_whatever_is_rejected_is_longer_than_what_is_chosen(found, over):
 
 @pytest.fixture
 def answered(new_run, finish):
-    """A run in which two tasks have been answered four times each."""
+    """Return a function that creates a run in which two tasks have four answers each."""
 
     def make(texts=("12345", "123450000", "99", "999999")):
         run = new_run(group_size=4)
@@ -90,7 +90,7 @@ def answered(new_run, finish):
 
 
 @pytest.mark.django_db
-def test_a_runs_shortest_right_answers_become_demonstrations(answered):
+def test_shortest_right_answers_of_a_run_become_demonstrations_once(answered):
     run = answered()
     assert draw_demonstrations(run) == (2, 0)
     assert set(Demonstration.objects.values_list("answer", "run", "source")) == {
@@ -103,7 +103,7 @@ def test_a_runs_shortest_right_answers_become_demonstrations(answered):
 
 
 @pytest.mark.django_db
-def test_a_runs_longer_answers_become_rejected_halves(answered):
+def test_longer_answers_of_a_run_become_rejected_answers_once(answered):
     run = answered()
     assert draw_preferences(run) == (4, 0)
     assert set(Preference.objects.values_list("chosen", "rejected")) == {
@@ -114,7 +114,7 @@ def test_a_runs_longer_answers_become_rejected_halves(answered):
 
 
 @pytest.mark.django_db
-def test_only_later_versions_when_asked(answered):
+def test_demonstrations_can_be_limited_to_later_versions(answered):
     run = answered()
     Rollout.objects.filter(text="12345").update(first_version=3)
     assert draw_demonstrations(run, from_version=4) == (0, 0)
@@ -122,6 +122,6 @@ def test_only_later_versions_when_asked(answered):
 
 
 @pytest.mark.django_db
-def test_without_a_right_answer_nothing_is_learned(answered):
+def test_run_without_right_answers_gives_no_lessons(answered):
     run = answered(("99", "98", "97", "96"))
     assert (draw_demonstrations(run), draw_preferences(run)) == ((0, 0), (0, 0))

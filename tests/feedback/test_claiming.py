@@ -1,4 +1,6 @@
-"""Taking an item to decide: the most urgent first, once, for so long, and only by who may."""
+"""Claiming an item: the most urgent first, by one person, for a limited time, and only with
+permission.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -38,7 +40,7 @@ def run(new_run):
 
 
 def shift(slot_id: int, seconds: float) -> None:
-    """As if that much time had passed for this slot's lease."""
+    """Move this slot's lease into the past by that many seconds."""
     slot = Slot.objects.get(pk=slot_id)
     Slot.objects.filter(pk=slot_id).update(
         lease_until=slot.lease_until - timedelta(seconds=seconds),
@@ -46,7 +48,7 @@ def shift(slot_id: int, seconds: float) -> None:
     )
 
 
-def test_what_is_held_says_what_is_asked_and_until_when(run, finish, bob):
+def test_claimed_item_has_its_form_prompt_and_lease(run, finish, bob):
     ask(run, finish, ["one", "two"])
     (held,) = claim(bob)
     assert (held.form, held.run_slug, held.fence, held.version) == ("stars", run.slug, 1, 1)
@@ -54,78 +56,80 @@ def test_what_is_held_says_what_is_asked_and_until_when(run, finish, bob):
     assert held.prompt[0]["role"] == "user"
 
 
-def test_a_claim_that_its_page_never_confirms_ends_soon(run, finish, bob):
+def test_unconfirmed_claim_ends_soon(run, finish, bob):
     ask(run, finish)
     [held] = claim(bob, unconfirmed_s=30)
     slot = Slot.objects.get(pk=held.slot_id)
     assert held.lease_s == 30 and (slot.lease_until - slot.held_at).total_seconds() == 30
     assert extend_item_lease(bob, held.slot_id, held.fence) == pytest.approx(120), (
-        "confirmed, it lasts"
+        "a confirmed claim lasts"
     )
 
 
-def test_nobody_gets_what_another_holds(run, finish, alice, bob):
+def test_claimed_item_is_not_given_to_another_rater(run, finish, alice, bob):
     ask(run, finish)
     mine = claim(bob, count=2)
     theirs = claim(alice, count=2)
     assert len(mine) == 2 and theirs == []
 
 
-def test_a_stranger_gets_nothing(run, finish, carol):
+def test_stranger_can_claim_nothing(run, finish, carol):
     ask(run, finish)
     assert claim(carol) == [] and waiting_for(carol, 99).count == 0
 
 
-def test_a_viewer_gets_nothing(run, finish, project):
+def test_viewer_can_claim_nothing(run, finish, project):
     viewer = User.objects.create_user("vera")
     Membership.objects.create(project=project, user=viewer, role=Membership.Role.VIEWER)
     ask(run, finish)
     assert claim(viewer) == []
 
 
-def test_an_administrator_rates_everywhere(run, finish, admin):
+def test_administrator_can_rate_in_every_project(run, finish, admin):
     ask(run, finish)
     assert len(claim(admin)) == 1
 
 
-def test_only_the_people_named_may_rate(new_run, finish, alice, bob):
+def test_only_configured_people_may_rate(new_run, finish, alice, bob):
     ask(new_run(people={**ASKING, "raters": {"people": ["alice"]}}), finish)
     assert claim(bob) == [] and len(claim(alice)) == 1
 
 
-def test_only_the_groups_named_may_rate(new_run, finish, alice, bob):
+def test_only_configured_rater_groups_may_rate(new_run, finish, alice, bob):
     bob.rater_groups.add(bob.memberships.get().project.rater_groups.create(name="physicians"))
     ask(new_run(people={**ASKING, "raters": {"groups": ["physicians"]}}), finish)
     assert claim(alice) == [] and len(claim(bob)) == 1
 
 
-def test_a_paused_run_asks_nobody(run, finish, bob):
+def test_paused_run_offers_no_items(run, finish, bob):
     ask(run, finish)
     run.pause()
     assert claim(bob) == []
 
 
-def test_hands_are_full_at_the_runs_limit(new_run, finish, bob):
+def test_rater_can_hold_only_as_many_items_as_the_run_allows(new_run, finish, bob):
     ask(new_run(people={**ASKING, "open_claims": 2}), finish, groups=2)
     assert len(claim(bob, count=5)) == 2
     assert claim(bob) == []
 
 
-def test_the_most_urgent_comes_first(run, finish, bob):
+def test_most_urgent_item_comes_first(run, finish, bob):
     first, second = ask(run, finish, groups=2)
     Slot.objects.filter(group=second).update(due_at=Now() - timedelta(hours=1))
     assert {claim(bob)[0].group_id, claim(bob)[0].group_id} == {second.pk}
     assert claim(bob)[0].group_id == first.pk
 
 
-def test_one_person_decides_an_item_once_however_many_it_wants(new_run, finish, alice, bob):
+def test_person_gets_an_item_only_once_even_if_it_needs_several_ratings(
+    new_run, finish, alice, bob
+):
     ask(new_run(people={**ASKING, "overlap": 2}), finish)
     mine = claim(bob, count=4)
     assert len({held.item_id for held in mine}) == len(mine) == 2
     assert {held.item_id for held in claim(alice, count=4)} == {held.item_id for held in mine}
 
 
-def test_what_was_passed_over_goes_to_others_and_not_back(run, finish, alice, bob):
+def test_skipped_item_goes_to_others_and_not_back(run, finish, alice, bob):
     ask(run, finish)
     (held,) = claim(bob)
     skip(bob, held.slot_id, held.fence, "cannot read it")
@@ -133,7 +137,7 @@ def test_what_was_passed_over_goes_to_others_and_not_back(run, finish, alice, bo
     assert held.item_id in {other.item_id for other in claim(alice, count=4)}
 
 
-def test_what_was_given_back_may_come_again(run, finish, bob):
+def test_returned_item_may_come_again(run, finish, bob):
     ask(run, finish)
     (held,) = claim(bob)
     give_back_item(bob, held.slot_id, held.fence)
@@ -141,7 +145,7 @@ def test_what_was_given_back_may_come_again(run, finish, bob):
     assert (again.item_id, again.fence) == (held.item_id, held.fence + 1)
 
 
-def test_nobody_rates_what_the_person_typed(run, finish, bob):
+def test_rater_does_not_get_replies_that_they_edited(run, finish, bob):
     (group,) = ask(run, finish)
     for rollout in group.rollouts.all():
         Intervention.objects.create(
@@ -155,7 +159,7 @@ def test_nobody_rates_what_the_person_typed(run, finish, bob):
     assert claim(bob) == []
 
 
-def test_a_lease_is_three_median_decisions_long(run, finish, bob):
+def test_lease_lasts_three_median_rating_times(run, finish, bob):
     ask(run, finish, groups=2)
     for seconds in (20, 30, 40):
         (held,) = claim(bob)
@@ -163,12 +167,12 @@ def test_a_lease_is_three_median_decisions_long(run, finish, bob):
     assert claim(bob)[0].lease_s == pytest.approx(90)
 
 
-def test_the_run_may_fix_the_lease(new_run, finish, bob):
+def test_lease_time_can_be_configured_in_the_run(new_run, finish, bob):
     ask(new_run(people={**ASKING, "lease_s": 7}), finish)
     assert claim(bob)[0].lease_s == 7
 
 
-def test_a_sign_of_life_lengthens_the_lease(run, finish, bob):
+def test_heartbeat_extends_the_lease(run, finish, bob):
     ask(run, finish)
     (held,) = claim(bob)
     shift(held.slot_id, 100)
@@ -183,7 +187,7 @@ def test_an_expired_lease_frees_the_item(run, finish, alice, bob):
     assert held.item_id in {other.item_id for other in claim(alice, count=4)}
 
 
-def test_who_comes_late_may_go_on_while_nobody_else_took_it(run, finish, bob):
+def test_late_rater_can_extend_the_lease_if_nobody_else_claimed_the_item(run, finish, bob):
     ask(run, finish)
     (held,) = claim(bob)
     shift(held.slot_id, 121)
@@ -191,7 +195,7 @@ def test_who_comes_late_may_go_on_while_nobody_else_took_it(run, finish, bob):
     assert extend_item_lease(bob, held.slot_id, held.fence) > 100
 
 
-def test_who_comes_late_with_full_hands_is_told_so(new_run, finish, bob):
+def test_late_rater_with_the_maximum_of_items_cannot_extend_a_lease(new_run, finish, bob):
     ask(new_run(people={**ASKING, "open_claims": 1}), finish)
     (held,) = claim(bob)
     shift(held.slot_id, 121)
@@ -202,7 +206,7 @@ def test_who_comes_late_with_full_hands_is_told_so(new_run, finish, bob):
     assert extend_item_lease(bob, held.slot_id, held.fence) > 100
 
 
-def test_who_lost_the_lease_is_told_that_somebody_else_has_it(run, finish, alice, bob):
+def test_rater_who_lost_the_lease_is_told_that_another_rater_has_the_item(run, finish, alice, bob):
     ask(run, finish)
     (held,) = claim(bob)
     shift(held.slot_id, 121)
@@ -212,7 +216,7 @@ def test_who_lost_the_lease_is_told_that_somebody_else_has_it(run, finish, alice
         extend_item_lease(bob, held.slot_id, held.fence)
 
 
-def test_nobody_holds_on_to_what_another_claimed(run, finish, alice, bob):
+def test_rater_cannot_extend_a_claim_of_another(run, finish, alice, bob):
     ask(run, finish)
     (held,) = claim(bob)
     with pytest.raises(NotHeld):
@@ -221,7 +225,7 @@ def test_nobody_holds_on_to_what_another_claimed(run, finish, alice, bob):
         held_by(alice, held.slot_id)
 
 
-def test_an_expired_item_of_a_group_that_went_on_is_closed(run, finish, bob):
+def test_expired_item_of_a_closed_group_is_closed(run, finish, bob):
     (group,) = ask(run, finish)
     (held,) = claim(bob)
     shift(held.slot_id, 121)
@@ -235,7 +239,7 @@ def test_an_expired_item_of_a_group_that_went_on_is_closed(run, finish, bob):
     [give_back_item, lambda *held: skip(*held, "too late")],
     ids=["given back", "passed over"],
 )
-def test_nobody_is_asked_about_a_group_that_went_on_while_its_item_was_held(
+def test_item_given_up_after_its_group_closed_is_not_offered_again(
     run, finish, alice, bob, give_up
 ):
     (group,) = ask(run, finish)
@@ -247,7 +251,7 @@ def test_nobody_is_asked_about_a_group_that_went_on_while_its_item_was_held(
     assert claim(alice, count=4) == []
 
 
-def test_nothing_of_an_ended_run_stays_open(run, finish):
+def test_items_of_an_ended_run_are_closed(run, finish):
     (group,) = ask(run, finish)
     Run.objects.filter(pk=run.pk).update(state=Run.State.STOPPED)
     assert close_ended() == 1
@@ -258,12 +262,12 @@ def test_nothing_of_an_ended_run_stays_open(run, finish):
     )
 
 
-def test_the_count_of_what_waits_is_bounded(run, finish, bob):
+def test_count_of_waiting_items_is_limited(run, finish, bob):
     ask(run, finish, groups=3)
     assert (waiting_for(bob, 99).open, waiting_for(bob, 4).open) == (6, 4)
 
 
-def test_what_a_person_holds_waits_for_them_until_its_lease_ends(run, finish, alice, bob):
+def test_own_claimed_items_count_as_held_until_their_lease_ends(run, finish, alice, bob):
     ask(run, finish, groups=3)
     held = claim(bob, count=2)
     assert waiting_for(bob, 99) == WaitingCount(open=4, held=2)
@@ -273,7 +277,7 @@ def test_what_a_person_holds_waits_for_them_until_its_lease_ends(run, finish, al
     assert waiting_for(bob, 99) == WaitingCount(open=4, held=1)
 
 
-def test_what_was_held_of_another_run_is_given_back_to_a_page_of_one_run(new_run, finish, bob):
+def test_page_of_one_run_returns_a_claimed_item_of_another_run(new_run, finish, bob):
     first = new_run(people=ASKING)
     other = new_run(people=ASKING)
     ask(first, finish)
@@ -286,7 +290,7 @@ def test_what_was_held_of_another_run_is_given_back_to_a_page_of_one_run(new_run
     assert again.slot_id == held.slot_id
 
 
-def test_what_is_compared_comes_in_a_random_order(new_run, finish, bob):
+def test_compared_replies_are_shown_in_random_order(new_run, finish, bob):
     ask(
         new_run(
             people={**ASKING, "form": "pairwise", "pairs": 1, "open_claims": 100},
@@ -302,7 +306,7 @@ def test_what_is_compared_comes_in_a_random_order(new_run, finish, bob):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_connections_never_take_one_slot(new_run, finish, alice, bob):
+def test_two_connections_never_claim_the_same_slot(new_run, finish, alice, bob):
     ask(new_run(people={**ASKING, "open_claims": 100}, groups_per_step=20), finish, groups=20)
 
     def take(user) -> list[int]:
@@ -317,9 +321,7 @@ def test_two_connections_never_take_one_slot(new_run, finish, alice, bob):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_windows_that_claim_at_once_hold_no_more_than_the_run_allows(
-    new_run, finish, bob, eventually
-):
+def test_two_windows_that_claim_at_once_stay_within_the_limit(new_run, finish, bob, eventually):
     ask(new_run(people={**ASKING, "open_claims": 2}, groups_per_step=4), finish, groups=4)
 
     def take() -> list[HeldItem]:
@@ -338,7 +340,7 @@ def test_two_windows_that_claim_at_once_hold_no_more_than_the_run_allows(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_is_taken_up_again_while_another_window_claims_stays_within_the_limit(
+def test_extending_a_late_lease_during_another_claim_stays_within_the_limit(
     new_run, finish, bob, eventually
 ):
     ask(new_run(people={**ASKING, "open_claims": 1}), finish)

@@ -1,4 +1,6 @@
-"""What a rating page holds ahead: the next item is there at once, and some are left for others."""
+"""How many items a rating page claims ahead: the next item is ready at once, and some are left for
+others.
+"""
 
 import re
 from datetime import timedelta
@@ -22,7 +24,7 @@ STARS = {"stars": 4}
 
 @pytest.fixture
 def waiting(new_run, finish):
-    """`waiting(3)`: a run with one group, all of whose replies wait for people."""
+    """Return `waiting(size)`, which creates a run of one group whose replies wait for people."""
 
     def make(size: int, **people: object) -> Run:
         asked = {"per_group": size, "deadline_s": 600, **people}
@@ -35,7 +37,9 @@ def waiting(new_run, finish):
 
 @pytest.fixture
 def page_of(client):
-    """`page_of(bob)`: ask as this person's empty page does; return the number of items."""
+    """Return `page_of(user)`, which requests items as this person's empty page does and returns
+    their number.
+    """
 
     def fetch(user: User) -> int:
         client.force_login(user)
@@ -51,7 +55,7 @@ def rate_one(user: User) -> None:
 
 
 @pytest.mark.parametrize("size", [3, 4])
-def test_one_page_leaves_others_a_part_of_a_small_group(waiting, page_of, alice, bob, size):
+def test_page_leaves_a_part_of_a_small_group_to_others(waiting, page_of, alice, bob, size):
     waiting(size)
     assert page_of(alice) == 2
     assert page_of(bob) == 1
@@ -63,7 +67,7 @@ def test_while_another_person_rates_two_items_go_to_two_people(waiting, page_of,
     assert page_of(bob) == page_of(alice) == 1
 
 
-def test_a_person_who_rates_alone_has_the_last_item_ready(waiting, page_of, bob):
+def test_person_who_rates_alone_gets_the_last_item_ahead(waiting, page_of, bob):
     waiting(2)
     assert page_of(bob) == 2
 
@@ -74,20 +78,20 @@ def test_an_empty_page_gets_the_last_item(waiting, page_of, alice, bob):
     assert page_of(bob) == 1
 
 
-def test_while_many_wait_a_page_holds_as_many_as_it_asks_for(new_run, finish, page_of, alice, bob):
+def test_page_gets_as_many_items_as_requested_while_many_wait(new_run, finish, page_of, alice, bob):
     run = new_run(people={"per_group": 2, "deadline_s": 600}, groups_per_step=4)
     ask(run, finish, groups=4)
     rate_one(alice)
     assert page_of(bob) == 3
 
 
-def test_an_item_for_two_people_is_left_to_the_second_by_itself(waiting, page_of, alice, bob):
+def test_item_for_two_people_is_not_held_back_for_the_second(waiting, page_of, alice, bob):
     waiting(3, overlap=2)
     assert page_of(alice) == 3
     assert page_of(bob) >= 1
 
 
-def test_with_one_ready_a_page_gets_no_more_of_the_last_two(waiting, client, alice, bob):
+def test_page_with_one_ready_item_gets_no_more_of_the_last_two(waiting, client, alice, bob):
     waiting(4)
     rate_one(alice)
     [shown] = claim(bob)
@@ -101,7 +105,7 @@ def test_with_one_ready_a_page_gets_no_more_of_the_last_two(waiting, client, ali
 
 @pytest.fixture
 def two_runs(waiting, new_run, finish):
-    """A run with three urgent items, and one with sixteen that have more time."""
+    """Create a run with three urgent items, and one with sixteen that have more time."""
     urgent = waiting(3, deadline_s=300)
     large = new_run(people={"per_group": 2, "deadline_s": 3000}, groups_per_step=8)
     ask(large, finish, groups=8)
@@ -119,7 +123,7 @@ def test_many_items_of_one_run_leave_the_few_of_another_to_others(two_runs, page
     assert (held_of(bob, urgent), held_of(bob, large)) == (1, 2)
 
 
-def test_what_a_page_holds_ahead_of_one_run_does_not_count_for_another(
+def test_items_claimed_ahead_in_one_run_do_not_count_for_another(
     two_runs, client, page_of, alice, bob
 ):
     urgent, large = two_runs
@@ -129,21 +133,21 @@ def test_what_a_page_holds_ahead_of_one_run_does_not_count_for_another(
     assert (held_of(bob, urgent), held_of(bob, large)) == (1, 2)
 
 
-def test_somebody_who_stopped_rating_is_no_company(waiting, page_of, alice, bob):
+def test_person_who_stopped_rating_is_not_reserved_items(waiting, page_of, alice, bob):
     waiting(3)
     rate_one(alice)
     Rating.objects.update(at=Now() - timedelta(seconds=PRESENT_S + 1))
     assert page_of(bob) == 2
 
 
-def test_the_simulated_rater_is_no_company(waiting, page_of, alice, bob):
+def test_simulated_rater_is_not_reserved_items(waiting, page_of, alice, bob):
     waiting(3)
     User.objects.filter(pk=alice.pk).update(is_simulated=True)
     rate_one(alice)
     assert page_of(bob) == 2
 
 
-def test_a_client_that_says_nothing_of_what_it_holds_gets_what_it_asks_for(waiting, client, bob):
+def test_client_that_does_not_report_its_items_gets_as_many_as_requested(waiting, client, bob):
     waiting(3)
     client.force_login(bob)
     answer = client.post(reverse("rate-next", query={"count": 3}))

@@ -1,5 +1,5 @@
-"""What a decision asks of the database: few statements, however much waits, and none that reads a
-table from end to end.
+"""What a rating costs in the database: few queries, however many items wait, and no scan of a big
+table.
 """
 
 import json
@@ -30,8 +30,8 @@ ENDS = ("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE", "ROLLBACK")
 
 @pytest.fixture
 def waiting(new_run, finish, bob) -> Callable:
-    """`waiting(size)`: a run in which so many items wait, and bob has judged and passed over as
-    many before.
+    """Return `waiting(size)`, which creates a run with that many waiting items and half as many
+    earlier ratings and skips by bob.
     """
 
     def make(size: int, **people: object):
@@ -47,7 +47,7 @@ def waiting(new_run, finish, bob) -> Callable:
 
 
 def statements(act: Callable[[], object]) -> tuple[list[Statement], object]:
-    """What `act` asks of the database, each with its values."""
+    """Return the statements that `act` executes, each with its values, and its result."""
     asked: list[Statement] = []
 
     def note(execute, sql, values, many, context):
@@ -91,7 +91,7 @@ def submit(client, held: dict[str, int], stars: int = 4) -> list[Statement]:
 
 @pytest.mark.parametrize("size", [FEW, MANY])
 @pytest.mark.parametrize("rest", [{}, {"gold": {"rate": 0.5}}, {"overlap": 2}])
-def test_a_claim_costs_four_statements_and_a_decision_five_however_much_waits(
+def test_claim_and_rating_take_a_limited_number_of_queries_for_any_number_of_items(
     client, waiting, bob, size, rest
 ):
     run = waiting(size, **rest)
@@ -103,7 +103,7 @@ def test_a_claim_costs_four_statements_and_a_decision_five_however_much_waits(
         assert len(decided) <= SUBMIT_AT_MOST, decided
 
 
-def test_nothing_about_a_decision_reads_a_big_table_from_end_to_end(client, waiting, bob):
+def test_rating_never_scans_a_big_table(client, waiting, bob):
     run = waiting(MANY)
     client.force_login(bob)
     claimed, held = next_item(client, run)
@@ -112,7 +112,7 @@ def test_nothing_about_a_decision_reads_a_big_table_from_end_to_end(client, wait
     assert list(wholes(asked)) == []
 
 
-def test_what_pages_count_of_ratings_reads_no_big_table_from_end_to_end(waiting, bob, monkeypatch):
+def test_rating_counts_on_pages_never_scan_a_big_table(waiting, bob, monkeypatch):
     run = waiting(MANY)
     for module, name in (
         (own_work, "NEWEST"),
@@ -141,7 +141,7 @@ def test_what_pages_count_of_ratings_reads_no_big_table_from_end_to_end(waiting,
     assert list(wholes(asked)) == []
 
 
-def test_the_check_itself_finds_a_table_that_is_read_whole(waiting):
+def test_check_detects_a_table_scan(waiting):
     waiting(MANY)
     assert list(
         read_whole(
@@ -151,7 +151,7 @@ def test_the_check_itself_finds_a_table_that_is_read_whole(waiting):
 
 
 def plan_of(sql: str, values: object) -> dict:
-    """The plan for these values, sent beside the statement as prepared ones are."""
+    """Return the plan for these values, sent separately as in a prepared statement."""
     with prepared_cursor() as cursor:
         cursor.execute("EXPLAIN (FORMAT JSON) " + sql, values)
         said = cursor.fetchone()[0]
@@ -159,7 +159,7 @@ def plan_of(sql: str, values: object) -> dict:
 
 
 def wholes(asked: list[Statement]) -> Iterator[str]:
-    """The plans, as text, of the statements that read a big table from end to end."""
+    """Yield the plans, as text, of the statements that scan a big table."""
     for sql, values in asked:
         if list(read_whole(plan_of(sql, values))):
             with prepared_cursor() as cursor:
@@ -168,7 +168,7 @@ def wholes(asked: list[Statement]) -> Iterator[str]:
 
 
 def read_whole(node: dict) -> Iterator[str]:
-    """The big tables that a plan reads from end to end."""
+    """Yield the big tables that a plan scans."""
     if node["Node Type"] == "Seq Scan" and node["Relation Name"] in BIG:
         yield node["Relation Name"]
     for inner in node.get("Plans", ()):

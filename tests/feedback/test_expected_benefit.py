@@ -1,5 +1,5 @@
-"""Where people's time pays first: rewards that spread, scorers that disagree, a model that is
-unsure.
+"""Where people's time pays most: rewards that spread, scorers that disagree, a model that is
+uncertain.
 """
 
 import pytest
@@ -12,25 +12,25 @@ from apps.rewards.scoring import AnsweredQuestion, open_questions, record_verdic
 from apps.rollouts.models import Group
 
 
-def test_a_group_that_agrees_with_itself_is_worth_nothing():
+def test_group_with_equal_rewards_is_worth_nothing():
     assert worth([{"a": 0.5}, {"a": 0.5}]) == 0
 
 
-def test_the_widest_spread_is_worth_most():
+def test_widest_spread_has_the_highest_worth():
     assert worth([{"a": 0.0}, {"a": 1.0}]) == 1
     assert 0 < worth([{"a": 0.4}, {"a": 0.6}]) < 1
 
 
-def test_scorers_that_disagree_are_worth_a_look():
+def test_disagreeing_scorers_have_a_high_worth():
     assert worth([{"a": 0.0, "b": 1.0}, {"a": 0.0, "b": 1.0}]) == 1
 
 
-def test_an_unsure_model_is_worth_a_look():
+def test_uncertain_model_raises_the_worth():
     assert worth([], uncertainty=0.25) == 0.5
 
 
 @pytest.mark.django_db
-def test_the_group_whose_rewards_spread_comes_first(new_run, finish, bob):
+def test_group_with_spread_rewards_comes_first(new_run, finish, bob):
     run = new_run(people={"per_group": 2, "deadline_s": 600})
     finish(run, ["alike", "alike"], groups=2)
     groups = Group.objects.claim(Group.State.SCORING, "scorer", 60, 10)

@@ -1,5 +1,5 @@
-"""Demonstrations as experts' rollouts: once per run, beside the groups that were drawn, in batches
-by the asked share.
+"""Demonstrations as expert rollouts: once per run, beside the sampled groups, in batches by the
+configured share.
 """
 
 import pytest
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def mixed(new_run):
-    """A started run of MIX: 2 groups of 2 and 2 expert rows (a third of the batch), its trainer's
-    lease taken.
+    """Return a function that starts a MIX run with 2 groups of 2 and 2 expert rows (a third of the
+    batch), with its trainer lease taken.
     """
 
     def make(source: str = "buffer", ratio: float = 1 / 3, **changes) -> Run:
@@ -40,7 +40,7 @@ def mixed(new_run):
 
 @pytest.fixture
 def explore(finish):
-    """Groups of one right and one wrong rollout, admitted."""
+    """Return a function that admits groups of one right and one wrong rollout."""
 
     def admit_groups(run: Run, groups: int = 2) -> None:
         finish(run, ["12345", "99999"], groups=groups)
@@ -85,7 +85,7 @@ def test_a_demonstration_becomes_one_expert_experience(mixed, taskset):
     assert Group.objects.filter(run=run, draw_index=None, size=0).count() == 4
 
 
-def test_admitting_again_changes_nothing(mixed, taskset):
+def test_admitting_a_demonstration_again_changes_nothing(mixed, taskset):
     demonstrations = demonstrate(taskset)
     run = mixed()
     assert take_in(run) == 4
@@ -93,7 +93,7 @@ def test_admitting_again_changes_nothing(mixed, taskset):
     assert (ExpertAnswer.objects.count(), Rollout.objects.count()) == (4, 4)
 
 
-def test_demonstrations_that_come_later_are_taken_in_later(mixed, taskset):
+def test_later_demonstrations_are_admitted_later(mixed, taskset):
     demonstrate(taskset)
     run = mixed()
     take_in(run)
@@ -107,7 +107,7 @@ def test_demonstrations_that_come_later_are_taken_in_later(mixed, taskset):
     ) == [0, 1]
 
 
-def test_of_another_taskset_nothing_is_taken(mixed, taskset, project):
+def test_demonstrations_of_another_taskset_are_not_admitted(mixed, taskset, project):
     other = type(taskset).objects.create(
         project=project, slug="other", title="o", source="t", size=1, digest="1"
     )
@@ -118,7 +118,7 @@ def test_of_another_taskset_nothing_is_taken(mixed, taskset, project):
     assert take_in(mixed()) == 0
 
 
-def test_a_turn_of_a_dialogue_is_for_runs_of_lessons_and_no_expert_row(mixed, taskset, new_run):
+def test_corrected_dialogue_turn_is_a_lesson_but_not_an_expert_row(mixed, taskset, new_run):
     run = mixed()
     about = {
         "project": taskset.project,
@@ -133,7 +133,7 @@ def test_a_turn_of_a_dialogue_is_for_runs_of_lessons_and_no_expert_row(mixed, ta
     assert list(select_lessons(learns)) == [turn] and take_in(run) == 0
 
 
-def test_a_trainer_whose_fence_is_gone_admits_nothing(mixed, taskset):
+def test_trainer_with_a_stale_fence_admits_nothing(mixed, taskset):
     demonstrate(taskset)
     run = mixed()
     with pytest.raises(StaleFence):
@@ -141,7 +141,7 @@ def test_a_trainer_whose_fence_is_gone_admits_nothing(mixed, taskset):
     assert not Rollout.objects.exists()
 
 
-def test_a_batch_holds_the_asked_share_behind_the_sampled_rows(mixed, taskset, explore):
+def test_batch_contains_the_configured_share_after_the_sampled_rows(mixed, taskset, explore):
     demonstrate(taskset)
     run = mixed()
     take_in(run)
@@ -150,7 +150,7 @@ def test_a_batch_holds_the_asked_share_behind_the_sampled_rows(mixed, taskset, e
     assert kinds == ["usual"] * 4 + ["expert"] * 2
 
 
-def test_without_enough_experts_there_is_no_step(mixed, taskset, explore):
+def test_no_step_is_planned_without_enough_experts(mixed, taskset, explore):
     run = mixed()
     explore(run)
     assert (plan_step(run, run.fence), experts_missing(run)) == (None, 2)
@@ -165,7 +165,7 @@ def commit(run: Run, step) -> None:
     run.refresh_from_db()
 
 
-def test_every_expert_has_its_turn_before_any_comes_again(mixed, taskset, explore):
+def test_every_expert_is_used_before_any_is_used_again(mixed, taskset, explore):
     demonstrate(taskset)
     run = mixed(max_staleness=100)
     take_in(run)
@@ -178,11 +178,11 @@ def test_every_expert_has_its_turn_before_any_comes_again(mixed, taskset, explor
     assert len(set(taken[:4])) == len(set(taken[4:])) == 4
     assert set(Experience.objects.expert().values_list("state", "uses")) == {("ready", 2)}
     assert set(Experience.objects.usual().values_list("state", "uses")) == {("trained", 1)}
-    ignored = {"engines served what was published"}  # none takes part here
+    ignored = {"engines served what was published"}  # no engine runs here
     assert not {name: found for name, found in reconcile().items() if found and name not in ignored}
 
 
-def test_same_prompt_takes_answers_to_the_steps_own_tasks(mixed, taskset, explore):
+def test_same_prompt_uses_answers_to_the_tasks_of_the_step(mixed, taskset, explore):
     demonstrate(taskset, 2)
     run = mixed("same_prompt", groups_per_step=1, ratio=0.5)
     take_in(run)
@@ -192,13 +192,13 @@ def test_same_prompt_takes_answers_to_the_steps_own_tasks(mixed, taskset, explor
     assert len({e.rollout.group.task_id for e in batch}) == 1
 
 
-def test_same_prompt_learns_without_where_nobody_has_shown_the_answer(mixed, explore):
+def test_same_prompt_trains_without_experts_when_there_is_no_answer(mixed, explore):
     run = mixed("same_prompt")
     explore(run)
     assert [e.kind for e in batch_of(plan_step(run, run.fence))] == ["usual"] * 4
 
 
-def test_experts_are_in_no_groups_ledger_and_never_retire(mixed, taskset, explore):
+def test_experts_are_not_in_the_group_ledger_and_never_retire(mixed, taskset, explore):
     demonstrate(taskset)
     run = mixed(max_staleness=0)
     take_in(run)

@@ -1,5 +1,5 @@
-"""What people said of a run leaves it whole: every word, in the columns that others read, under
-a name or a pseudonym.
+"""Ratings of a run are exported completely: every rating, in the usual columns, under a name or a
+pseudonym.
 """
 
 import io
@@ -43,7 +43,7 @@ def exported(run, kind: str, **options: object) -> list[dict]:
 
 
 def say(run, rater, form: str, answer: dict, members: list[Rollout], **fields: object) -> Rating:
-    """A decision as the rating page leaves it."""
+    """Create a rating as the rating page does."""
     ids = [rollout.pk for rollout in members]
     item = Item.objects.create(run=run, group=members[0].group, form=form, members=sorted(ids))
     return Rating.objects.create(
@@ -64,7 +64,7 @@ def of_one_group(run) -> list[Rollout]:
     return list(group.rollouts.select_related("group").order_by("sample_index"))
 
 
-def test_every_vote_is_there_once_and_those_replaced_are_marked(run, raters):
+def test_every_vote_is_exported_once_and_replaced_votes_are_marked(run, raters):
     first = Rating.objects.filter(rater=raters[0]).order_by("pk").first()
     again = give(raters[0], Stars(first.rollout_id, 6 - first.stars, uuid.uuid4()))
     rows = {row["rating"]: row for row in exported(run, "votes")}
@@ -79,7 +79,7 @@ def test_every_vote_is_there_once_and_those_replaced_are_marked(run, raters):
     assert rows[again.pk]["texts"] == [first.rollout.text]
 
 
-def test_personal_data_gets_marks_in_every_text_and_what_was_answered_stays_json(run, raters):
+def test_personal_data_is_replaced_in_every_text_and_answers_stay_json(run, raters):
     [one, *_] = of_one_group(run)
     Rollout.objects.filter(pk=one.pk).update(text="Ask ada@mail.example, or +49 30 1234567.")
     said = say(
@@ -110,7 +110,7 @@ def test_personal_data_gets_marks_in_every_text_and_what_was_answered_stays_json
     )
 
 
-def test_the_command_tells_how_much_it_replaced(run, raters, tmp_path):
+def test_command_prints_how_much_personal_data_it_replaced(run, raters, tmp_path):
     [one, *_] = of_one_group(run)
     say(run, raters[0], "stars", {"stars": 3}, [one], critique="write to ada@mail.example")
     out = io.StringIO()
@@ -129,7 +129,7 @@ def test_the_command_tells_how_much_it_replaced(run, raters, tmp_path):
     assert "redacted: 1 e-mail addresses" in out.getvalue() and b"ada@mail" not in path.read_bytes()
 
 
-def test_a_comparison_is_a_pair_with_its_margin(run, raters):
+def test_comparison_is_exported_as_a_pair_with_its_margin(run, raters):
     one, other, *_ = of_one_group(run)
     Rating.objects.all().update(is_current=False)
     say(run, raters[0], "pairwise", {"preference": 3}, [one, other])
@@ -145,7 +145,7 @@ def test_a_comparison_is_a_pair_with_its_margin(run, raters):
     )
 
 
-def test_a_ranking_is_all_its_pairs_and_ties_are_none(run, raters):
+def test_ranking_is_exported_as_all_its_pairs_without_ties(run, raters):
     four = of_one_group(run)
     for n, rollout in enumerate(four):
         Rollout.objects.filter(pk=rollout.pk).update(text=f"reply {n}")
@@ -170,7 +170,7 @@ def test_a_ranking_is_all_its_pairs_and_ties_are_none(run, raters):
     }
 
 
-def test_different_stars_of_one_person_are_pairs_and_different_peoples_are_not(run, raters):
+def test_different_stars_become_a_pair_only_within_one_person(run, raters):
     one, other, *_ = of_one_group(run)
     Rating.objects.all().delete()
     give(raters[0], Stars(one.pk, 5, uuid.uuid4()))
@@ -181,7 +181,7 @@ def test_different_stars_of_one_person_are_pairs_and_different_peoples_are_not(r
     assert (pair["chosen"][0]["content"], pair["margin"]) == (one.text, 0.75)
 
 
-def test_a_rewrite_is_a_demonstration_and_a_pair(run, raters):
+def test_rewrite_is_exported_as_a_demonstration_and_a_pair(run, raters):
     one = of_one_group(run)[0]
     keep_rewrite(raters[0], run, one.group, one.pk, "As it should be.")
     [shown] = exported(run, "demonstrations")
@@ -190,7 +190,7 @@ def test_a_rewrite_is_a_demonstration_and_a_pair(run, raters):
     assert any(pair["source"] == f"rewrite of rollout {one.pk}" for pair in exported(run, "pairs"))
 
 
-def test_a_stand_ins_word_is_told_from_a_persons(run, raters):
+def test_simulated_ratings_are_marked_in_pairs_and_demonstrations(run, raters):
     one, other, *_ = of_one_group(run)
     Rating.objects.all().update(is_current=False)
     for rater in raters:
@@ -205,7 +205,7 @@ def test_a_stand_ins_word_is_told_from_a_persons(run, raters):
     }
 
 
-def test_groups_hold_what_each_answer_was_worth(run):
+def test_exported_groups_contain_rewards_and_advantages_of_each_reply(run):
     rows = exported(run, "groups")
     assert len(rows) == Group.objects.filter(run=run, state="admitted").count()
     for row in rows:
@@ -219,7 +219,7 @@ def test_groups_hold_what_each_answer_was_worth(run):
     assert {row["step"] for row in rows} >= {1, 2, 3}
 
 
-def test_what_people_say_together_is_said_once_and_of_a_broken_answer_nothing(run, raters):
+def test_exported_groups_use_combined_rewards_and_omit_late_and_flagged_ones(run, raters):
     one, other, third, fourth = of_one_group(run)
     Reward.objects.filter(rollout__in=(one, other, third, fourth), source="human").delete()
     for rollout, value in ((one, 1.0), (one, 0.5), (other, 1.0), (other, 0.5), (third, 1.0)):
@@ -249,7 +249,7 @@ def test_what_people_say_together_is_said_once_and_of_a_broken_answer_nothing(ru
     assert row["uncertainties"] == [0.25, None, None, None]
 
 
-def test_an_anchor_is_no_completion_of_the_policy(run):
+def test_anchor_is_not_exported_as_a_completion(run):
     one, *_ = of_one_group(run)
     Rollout.objects.create(
         run=run,
@@ -271,7 +271,7 @@ def test_an_anchor_is_no_completion_of_the_policy(run):
         ({"first_error": None, "of": 3}, [True, True, True]),
     ],
 )
-def test_turn_marks_are_labels_of_steps(run, raters, answer, labels):
+def test_turn_marks_are_exported_as_step_labels(run, raters, answer, labels):
     rollout = of_one_group(run)[0]
     spans = [("one", 0), ("two", 8), ("three", 13)]
     turns = [
@@ -286,7 +286,7 @@ def test_turn_marks_are_labels_of_steps(run, raters, answer, labels):
     assert (row["completions"], row["labels"]) == (["one", "two", "three"], labels)
 
 
-def test_form_and_time_narrow_the_rows(run, raters):
+def test_export_can_be_filtered_by_form_and_time(run, raters):
     one, other, *_ = of_one_group(run)
     say(run, raters[0], "pairwise", {"preference": -2}, [one, other])
     assert {row["form"] for row in exported(run, "votes", form="pairwise")} == {"pairwise"}
@@ -295,7 +295,7 @@ def test_form_and_time_narrow_the_rows(run, raters):
     assert len(exported(run, "votes", since=newest)) >= 1
 
 
-def test_pseudonyms_are_the_same_for_a_person_and_name_nobody(run):
+def test_pseudonyms_are_stable_and_reveal_no_name(run):
     plain = exported(run, "votes")
     masked = exported(run, "votes", pseudonyms=True)
     names = {(row["rater"], other["rater"]) for row, other in zip(plain, masked, strict=True)}
@@ -304,7 +304,7 @@ def test_pseudonyms_are_the_same_for_a_person_and_name_nobody(run):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_parquet_and_json_lines_say_the_same(run, raters, kind, tmp_path):
+def test_parquet_and_json_lines_contain_the_same_rows(run, raters, kind, tmp_path):
     one, other, *_ = of_one_group(run)
     keep_rewrite(raters[0], run, one.group, one.pk, "As it should be.")
     say(run, raters[0], "turns", {"marks": {"0": 1}}, [other])
@@ -336,13 +336,13 @@ def test_parquet_and_json_lines_say_the_same(run, raters, kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["groups", "pairs", "demonstrations"])
-def test_trl_reads_the_rows_as_conversations(run, raters, kind):
+def test_trl_recognizes_the_rows_as_conversations(run, raters, kind):
     one = of_one_group(run)[0]
     keep_rewrite(raters[0], run, one.group, one.pk, "As it should be.")
     assert all(is_conversational(row) for row in exported(run, kind))
 
 
-def test_exported_pairs_come_in_again_as_they_were(run, raters, tmp_path):
+def test_exported_pairs_are_the_same_after_import(run, raters, tmp_path):
     four = of_one_group(run)
     for n, rollout in enumerate(four):
         Rollout.objects.filter(pk=rollout.pk).update(text=f"reply {n}")
@@ -379,7 +379,7 @@ def test_exported_pairs_come_in_again_as_they_were(run, raters, tmp_path):
     assert list(kept) == said
 
 
-def test_exported_demonstrations_come_in_again_as_they_were(run, raters, tmp_path):
+def test_exported_demonstrations_are_the_same_after_import(run, raters, tmp_path):
     one = of_one_group(run)[0]
     keep_rewrite(raters[0], run, one.group, one.pk, "As it should be.")
     call_command(
@@ -418,7 +418,7 @@ def test_exported_demonstrations_come_in_again_as_they_were(run, raters, tmp_pat
         ("votes", "demonstrations", Demonstration),
     ],
 )
-def test_what_was_exported_comes_in_again_in_another_project(
+def test_exported_lessons_can_be_imported_into_another_project(
     run, raters, tmp_path, kind, command, model
 ):
     one, two, *_ = of_one_group(run)
@@ -445,7 +445,7 @@ def test_what_was_exported_comes_in_again_in_another_project(
     )
 
 
-def test_a_file_that_is_there_is_not_written_over(run, tmp_path):
+def test_existing_file_is_not_overwritten(run, tmp_path):
     (tmp_path / "votes.jsonl").write_text("mine")
     with pytest.raises(CommandError, match="already exists"):
         call_command("export", "votes", "tone-7", "--out", str(tmp_path / "votes.jsonl"))

@@ -1,4 +1,4 @@
-"""Stars given wherever a reply is seen: what becomes of them, and who may give them."""
+"""Stars given wherever a reply is shown: what they create, and who may give them."""
 
 import uuid
 
@@ -17,7 +17,7 @@ def people_run(new_run):
 
 @pytest.fixture
 def waiting(people_run, finish) -> Group:
-    """A group of two replies that waits for people."""
+    """Create a group of two replies that waits for people."""
     (group,) = finish(people_run, ["12345", "54321"])
     group.move(Group.State.WAITING)
     return group
@@ -42,7 +42,7 @@ def test_stars_become_a_rating_and_a_reward(client, bob, waiting):
     assert Reward.objects.get(rollout=first_of(waiting), source=Reward.Source.HUMAN).value == 1.0
 
 
-def test_the_same_rating_twice_is_one(client, bob, waiting):
+def test_same_rating_sent_twice_is_stored_once(client, bob, waiting):
     client.force_login(bob)
     same = uuid.uuid4()
     assert [send(client, first_of(waiting), client_uuid=same).status_code for _ in range(2)] == [
@@ -52,7 +52,7 @@ def test_the_same_rating_twice_is_one(client, bob, waiting):
     assert Rating.objects.count() == 1
 
 
-def test_the_group_goes_on_when_enough_was_said(client, bob, waiting):
+def test_group_is_closed_when_it_has_enough_ratings(client, bob, waiting):
     client.force_login(bob)
     for rollout in waiting.rollouts.all():
         send(client, rollout)
@@ -61,13 +61,13 @@ def test_the_group_goes_on_when_enough_was_said(client, bob, waiting):
 
 
 @pytest.mark.parametrize("stars", ["0", "6", "2.5", "five", ""])
-def test_stars_out_of_range_are_refused_in_words(client, bob, waiting, stars):
+def test_stars_out_of_range_are_rejected_with_a_message(client, bob, waiting, stars):
     client.force_login(bob)
     answer = send(client, first_of(waiting), stars)
     assert answer.status_code == 422 and b"1 to 5" in answer.content and not Rating.objects.exists()
 
 
-def test_a_rollout_of_others_is_not_there(client, carol, waiting):
+def test_stranger_gets_404_for_a_rollout(client, carol, waiting):
     client.force_login(carol)
     assert send(client, first_of(waiting)).status_code == 404
 
@@ -86,14 +86,14 @@ def test_a_reply_still_being_written_is_rated_later(client, bob, people_run):
     assert answer.status_code == 409 and answer["X-Retry"] == "when-finished"
 
 
-def test_a_late_rating_is_kept_and_marked(client, bob, waiting):
+def test_late_rating_is_stored_and_marked(client, bob, waiting):
     waiting.drop("stale")
     client.force_login(bob)
     assert b"data-late" in send(client, first_of(waiting)).content
     assert Rating.objects.get().is_late
 
 
-def test_without_script_the_form_leads_back(client, bob, waiting):
+def test_form_without_javascript_redirects_back(client, bob, waiting):
     client.force_login(bob)
     rollout = first_of(waiting)
     answer = client.post(

@@ -1,5 +1,5 @@
-"""Lessons from files: every good line becomes one row, every bad line is named, and nothing is
-ever stored twice.
+"""Lessons from files: every valid line becomes one row, every invalid line is reported, and nothing
+is stored twice.
 """
 
 import io
@@ -42,7 +42,7 @@ def refused(path, kind: str, to: Destination) -> list[str]:
     return [f"{line.number}: {line.reason}" for line in refusal.value.lines]
 
 
-def test_a_prompt_of_the_taskset_finds_its_task(project, taskset, file):
+def test_prompt_of_the_taskset_is_matched_to_its_task(project, taskset, file):
     import_lessons(
         LessonFile(file({"prompt": "54321", "answer": "12345"}), "demonstrations"),
         Destination(project, "f", taskset),
@@ -61,7 +61,7 @@ def test_a_task_can_be_named_by_its_index(project, taskset, file):
     assert Demonstration.objects.get().prompt == [{"role": "user", "content": "13254"}]
 
 
-def test_without_a_taskset_any_prompt_is_taken(project, file):
+def test_any_prompt_is_accepted_without_a_taskset(project, file):
     import_lessons(
         LessonFile(file({"prompt": "hello", "answer": "hi"}), "demonstrations"),
         Destination(project, "f"),
@@ -69,15 +69,13 @@ def test_without_a_taskset_any_prompt_is_taken(project, file):
     assert Demonstration.objects.get().task is None
 
 
-def test_messages_of_another_spelling_are_the_same_prompt(project, taskset, file):
+def test_differently_written_messages_are_the_same_prompt(project, taskset, file):
     line = '{"prompt": [{"content": "543\\u00321", "role": "user"}], "answer": "12345"}'
     import_lessons(LessonFile(file(line), "demonstrations"), Destination(project, "f", taskset))
     assert Demonstration.objects.get().task.index == 1
 
 
-def test_a_prompt_with_a_picture_finds_its_task_and_is_refused_where_nobody_keeps_the_picture(
-    project, file
-):
+def test_prompt_with_a_picture_needs_its_task_in_the_taskset(project, file):
     prompt = [{"role": "user", "content": [shown(data_url(png())), HOW_MANY]}]
     tasks = import_file(
         file({"prompt": prompt, "answer": 3}), Origin(project, "seen", "Seen", "seen.jsonl")
@@ -101,7 +99,7 @@ def test_importing_again_changes_nothing(project, file):
     assert list(Preference.objects.values()) == rows
 
 
-def test_the_same_line_twice_in_a_file_is_one_row(project, file):
+def test_repeated_line_in_a_file_is_one_row(project, file):
     line = {"prompt": "a", "completion": "b", "label": True}
     assert (
         import_lessons(LessonFile(file(line, line), "thumbs"), Destination(project, "f")).existing
@@ -110,7 +108,7 @@ def test_the_same_line_twice_in_a_file_is_one_row(project, file):
     assert Thumb.objects.count() == 1
 
 
-def test_two_people_may_say_the_same(project, alice, bob, file):
+def test_two_authors_may_give_the_same_label(project, alice, bob, file):
     lines = [
         {"prompt": "a", "completion": "b", "label": True, "author": name}
         for name in ("alice", "bob")
@@ -118,14 +116,14 @@ def test_two_people_may_say_the_same(project, alice, bob, file):
     assert import_lessons(LessonFile(file(*lines), "thumbs"), Destination(project, "f")).new == 2
 
 
-def test_a_word_against_ones_own_is_refused(project, file):
+def test_contradicting_line_of_the_same_author_is_rejected(project, file):
     lines = [{"prompt": "a", "completion": "b", "label": label} for label in (True, False)]
     assert refused(file(*lines), "thumbs", Destination(project, "f")) == [
         "2: contradicts another line of the same author with is_up True"
     ]
 
 
-def test_an_author_who_is_no_member_becomes_an_imported_rater(project, carol, file):
+def test_author_who_is_not_a_member_becomes_an_imported_rater(project, carol, file):
     lines = [{"prompt": "a", "answer": text, "author": "carol"} for text in ("b", "c")]
     path = file(*lines)
     assert import_lessons(LessonFile(path, "demonstrations"), Destination(project, "f")).raters == {
@@ -145,7 +143,7 @@ def test_an_author_who_is_no_member_becomes_an_imported_rater(project, carol, fi
     assert project.imported_raters.count() == 1
 
 
-def test_a_simulated_author_is_not_taken_for_a_member_of_the_same_name(project, bob, file):
+def test_simulated_author_is_not_matched_to_a_member_of_the_same_name(project, bob, file):
     exported = {"run": "r", "taskset": None, "task": None, "author": "bob", "is_simulated": True}
     line = {"prompt": "a", "chosen": "b", "rejected": "c", **exported}
     import_lessons(LessonFile(file(line), "preferences"), Destination(project, "f"))
@@ -153,14 +151,14 @@ def test_a_simulated_author_is_not_taken_for_a_member_of_the_same_name(project, 
     assert author != bob and author.is_simulated
 
 
-def test_a_name_that_is_too_long_is_a_bad_line(project, file):
+def test_too_long_author_name_is_rejected(project, file):
     line = {"prompt": "a", "answer": "b", "author": "x" * 147}
     assert refused(file(line), "demonstrations", Destination(project, "f")) == [
         "1: author: has 147 characters; a name has at most 146"
     ]
 
 
-def test_a_row_of_several_lessons_makes_all_of_them(project, taskset, file):
+def test_row_with_several_lessons_creates_all_of_them(project, taskset, file):
     answers = [{"answer": text, "rank": rank} for rank, text in enumerate("abc", start=1)]
     path = file({"prompt": "54321", "answers": answers})
     outcome = import_lessons(LessonFile(path, "preferences"), Destination(project, "f", taskset))
@@ -203,7 +201,9 @@ def test_a_row_of_several_lessons_makes_all_of_them(project, taskset, file):
         ("thumbs", {"prompt": "a", "completion": "b"}, "must be true (good) or false (bad)"),
     ],
 )
-def test_a_bad_line_says_why_and_nothing_is_stored(project, file, kind, line, reason):
+def test_invalid_line_is_reported_with_the_reason_and_nothing_is_stored(
+    project, file, kind, line, reason
+):
     good = {
         "prompt": "x",
         "answer": "y",
@@ -217,7 +217,7 @@ def test_a_bad_line_says_why_and_nothing_is_stored(project, file, kind, line, re
     assert not any(model.objects.exists() for model in (Demonstration, Preference, Thumb))
 
 
-def test_a_prompt_that_is_no_task_of_the_taskset_is_a_bad_line(project, taskset, file):
+def test_prompt_outside_the_taskset_is_rejected(project, taskset, file):
     to = Destination(project, "f", taskset)
     lines = [{"prompt": "99999", "answer": "99999"}, {"task": 4, "answer": "1"}]
     assert refused(file(*lines), "demonstrations", to) == [
@@ -226,7 +226,7 @@ def test_a_prompt_that_is_no_task_of_the_taskset_is_a_bad_line(project, taskset,
     ]
 
 
-def test_bad_lines_are_set_aside_word_for_word(project, file):
+def test_invalid_lines_are_written_unchanged_to_a_separate_file(project, file):
     aside = io.BytesIO()
     outcome = import_lessons(
         LessonFile(file({"prompt": "a", "answer": "b"}, " oops ", {"prompt": 3}), "demonstrations"),
@@ -281,7 +281,7 @@ def test_batches_do_not_change_what_is_stored(project, taskset, file, monkeypatc
 
 @given(st.binary(max_size=300))
 @settings(max_examples=tries(40), deadline=None)
-def test_whatever_a_file_holds_every_line_is_a_lesson_or_a_reason(data):
+def test_every_line_of_any_file_is_a_lesson_or_has_a_reason(data):
     for kind in ("demonstrations", "preferences", "thumbs"):
         for line in LessonRows(iterate_records(io.BytesIO(data)), kind, LessonColumns()):
             assert isinstance(line, LessonLine) or line.reason

@@ -1,5 +1,5 @@
-"""Asking to stop, edit or type a rollout: who may, what is refused, and that an act and an end
-never miss each other.
+"""Requests to stop, edit or type in a rollout: who may, what is rejected, and races with the
+rollout's end.
 """
 
 import threading
@@ -28,7 +28,7 @@ from tests.conftest import tokens_of
 
 @pytest.fixture
 def rollout(run) -> Rollout:
-    """One that is being written."""
+    """Open a rollout that is being written."""
     (group,) = Group.open(run, "explorer", 60, 1, 0)
     return Rollout.objects.filter(group=group).first()
 
@@ -40,11 +40,11 @@ def code(*words: object, **fields: object) -> str:
 
 
 def typists(rollout) -> list[int]:
-    """Whose own words are in it."""
+    """Return the people whose own text is in the rollout."""
     return list(rollout.interventions.filter(Intervention.TYPED).values_list("by", flat=True))
 
 
-def test_an_owner_asks_and_the_act_waits_for_the_explorer(rollout, alice):
+def test_owner_requests_an_intervention_that_waits_for_the_explorer(rollout, alice):
     act = request_intervention(alice, rollout.pk, "edit", "12", uuid.uuid4(), turn=0)
     assert (act.state, act.kind, act.text, act.turn, act.by, act.done_at) == (
         "asked",
@@ -69,7 +69,9 @@ def test_an_owner_asks_and_the_act_waits_for_the_explorer(rollout, alice):
         ("hold", "", []),
     ],
 )
-def test_what_changes_an_answer_is_on_record_once(rollout, alice, kind, text, acts):
+def test_intervention_that_changes_a_reply_is_recorded_once_in_the_audit_log(
+    rollout, alice, kind, text, acts
+):
     name = uuid.uuid4()
     for _ in range(2):
         request_intervention(alice, rollout.pk, kind, text, name)
@@ -81,7 +83,7 @@ def test_what_changes_an_answer_is_on_record_once(rollout, alice, kind, text, ac
     )
 
 
-def test_the_explorers_bell_is_rung_once_the_act_is_there(
+def test_explorer_is_notified_after_the_intervention_is_stored(
     rollout, alice, monkeypatch, django_capture_on_commit_callbacks
 ):
     rung = []
@@ -94,7 +96,7 @@ def test_the_explorers_bell_is_rung_once_the_act_is_there(
     assert rung == [(("explore",), 1)]
 
 
-def test_a_rater_may_only_where_the_run_says_so(new_run, rollout, bob, alice):
+def test_rater_may_intervene_only_where_the_run_allows_it(new_run, rollout, bob, alice):
     assert code(bob, rollout.pk, "stop", "", uuid.uuid4()) == "not_yours"
     open_run = new_run(people={"steer": True})
     (group,) = Group.open(open_run, "explorer", 60, 1, 0)
@@ -104,20 +106,24 @@ def test_a_rater_may_only_where_the_run_says_so(new_run, rollout, bob, alice):
     assert runs_steered_by(alice, [rollout.run, open_run]) == {rollout.run_id, open_run.pk}
 
 
-def test_viewers_and_strangers_may_not_and_an_administrator_may(project, rollout, carol, admin):
+def test_viewers_and_strangers_may_not_intervene_but_an_administrator_may(
+    project, rollout, carol, admin
+):
     assert code(carol, rollout.pk, "stop", "", uuid.uuid4()) == "not_yours"
     Membership.objects.create(project=project, user=carol, role=Membership.Role.VIEWER)
     assert code(carol, rollout.pk, "stop", "", uuid.uuid4()) == "not_yours"
     assert request_intervention(admin, rollout.pk, "stop", "", uuid.uuid4()).by == admin
 
 
-def test_who_may_is_one_statement_for_many_runs(new_run, alice, django_assert_num_queries):
+def test_permission_for_many_runs_takes_one_query(new_run, alice, django_assert_num_queries):
     runs = [new_run() for _ in range(3)]
     with django_assert_num_queries(1):
         runs_steered_by(alice, runs)
 
 
-def test_the_same_uuid_is_the_same_act_and_no_other(rollout, alice, bob):
+def test_repeated_uuid_returns_the_same_intervention_and_rejects_a_different_one(
+    rollout, alice, bob
+):
     key = uuid.uuid4()
     act = request_intervention(alice, rollout.pk, "edit", "12", key)
     assert request_intervention(alice, rollout.pk, "edit", "12", key) == act
@@ -125,7 +131,7 @@ def test_the_same_uuid_is_the_same_act_and_no_other(rollout, alice, bob):
     assert code(alice, rollout.pk, "stop", "", key) == "used_uuid"
 
 
-def test_the_same_uuid_is_answered_after_the_rollout_has_ended_too(rollout, alice):
+def test_repeated_uuid_is_accepted_after_the_rollout_ended(rollout, alice):
     key = uuid.uuid4()
     act = request_intervention(alice, rollout.pk, "stop", "", key)
     Rollout.objects.filter(pk=rollout.pk).update(state=Rollout.State.FINISHED)
@@ -145,18 +151,20 @@ def test_the_same_uuid_is_answered_after_the_rollout_has_ended_too(rollout, alic
         ("kill", "", "bad_act"),
     ],
 )
-def test_what_is_no_act_is_refused_with_words(rollout, alice, kind, text, expected):
+def test_invalid_intervention_is_rejected_with_a_code(rollout, alice, kind, text, expected):
     assert code(alice, rollout.pk, kind, text, uuid.uuid4()) == expected
     assert not Intervention.objects.exists()
 
 
-def test_a_rollout_that_nobody_writes_cannot_be_touched(run, rollout, alice):
+def test_rollout_of_a_stopped_run_cannot_be_changed(run, rollout, alice):
     run.stop()
     assert code(alice, rollout.pk, "stop", "", uuid.uuid4()) == "ended"
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_act_asked_while_its_rollout_ends_is_either_refused_or_never_taken(rollout, alice):
+def test_intervention_requested_during_the_rollouts_end_is_rejected_or_never_executed(
+    rollout, alice
+):
     ending = threading.Event()
     asking = threading.Event()
     outcomes = []
@@ -205,7 +213,7 @@ def test_a_correction_becomes_lessons_once(rollout, alice, run):
         ("54321", task),
         ("12345 and more", None),
     }
-    # Where the policy's words are only the beginning of the correction, it had said nothing else.
+    # If the policy's text is only the beginning of the correction, there is no rejected reply.
     preference = Preference.objects.get()
     assert (preference.chosen, preference.rejected, preference.author, preference.run) == (
         "12345",
@@ -215,9 +223,7 @@ def test_a_correction_becomes_lessons_once(rollout, alice, run):
     )
 
 
-def test_typed_text_is_found_again_with_who_typed_it(
-    rollout, run, alice, django_assert_num_queries
-):
+def test_typed_text_is_stored_with_its_author(rollout, run, alice, django_assert_num_queries):
     act = request_intervention(alice, rollout.pk, "edit", "bc", uuid.uuid4())
     mark_done(act)
     text = "abcd\n\nand?\n\nyes"
@@ -243,6 +249,6 @@ def test_typed_text_is_found_again_with_who_typed_it(
     assert typists(rollout) == [alice.pk]
 
 
-def test_a_stop_makes_nobody_an_author(rollout, alice):
+def test_stop_does_not_make_the_person_an_author(rollout, alice):
     mark_done(request_intervention(alice, rollout.pk, "stop", "", uuid.uuid4()))
     assert typists(rollout) == []

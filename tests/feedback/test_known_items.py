@@ -1,5 +1,5 @@
-"""Items whose answer is known: made from the run's replies, mixed in at the run's rate, told to
-nobody before.
+"""Items with a known answer: created from the run's replies, mixed in at the run's rate, and not
+recognizable before.
 """
 
 import uuid
@@ -26,7 +26,9 @@ NEVER = {"rate": 0.0}
 
 @pytest.fixture
 def asking(new_run, finish):
-    """A run whose groups wait for people, with one gold item over a reply of its first group."""
+    """Return a function that creates a run with waiting groups and one gold item on a reply of its
+    first group.
+    """
 
     def make(share: dict = ALWAYS, groups: int = 3, **people: object) -> tuple[Run, Item]:
         run = new_run(
@@ -53,16 +55,16 @@ def purposes(held) -> list[str]:
     return [Item.objects.get(pk=item.item_id).purpose for item in held]
 
 
-def test_a_gold_item_comes_in_place_of_another_and_looks_like_any(asking, bob):
+def test_gold_item_replaces_another_item_and_looks_like_any(asking, bob):
     run, item = asking()
     [held] = claim(bob, run.pk)
     assert held.item_id == item.pk and held.form == "stars" and held.lease_s > 0
     assert Slot.objects.filter(run=run, state="held").count() == 1, (
-        "what it came in place of still waits for somebody"
+        "the replaced item is still open"
     )
 
 
-def test_a_person_meets_a_gold_item_once(asking, bob):
+def test_person_gets_a_gold_item_once(asking, bob):
     run, item = asking()
     first, *others = [held for _ in range(4) for held in claim(bob, run.pk)]
     assert (
@@ -72,7 +74,7 @@ def test_a_person_meets_a_gold_item_once(asking, bob):
     )
 
 
-def test_each_person_meets_it(asking, alice, bob):
+def test_each_person_gets_the_gold_item(asking, alice, bob):
     run, item = asking()
     assert [held.item_id for person in (alice, bob) for held in claim(person, run.pk)] == [
         item.pk,
@@ -80,7 +82,7 @@ def test_each_person_meets_it(asking, alice, bob):
     ]
 
 
-def test_no_gold_comes_where_the_rate_is_nought(asking, bob):
+def test_rate_of_zero_gives_no_gold_items(asking, bob):
     run, _ = asking(NEVER)
     assert purposes(claim(bob, run.pk, 6)) == ["reward"] * 6
 
@@ -91,19 +93,19 @@ def test_attention_checks_have_a_rate_of_their_own(asking, bob):
     assert [held.item_id for held in claim(bob, run.pk)] == [check.pk]
 
 
-def test_nothing_comes_where_nothing_waits(asking, bob):
+def test_no_gold_item_comes_when_no_item_waits(asking, bob):
     run, _ = asking()
     Slot.objects.filter(run=run).update(state="closed")
     assert claim(bob, run.pk) == []
 
 
-def test_gold_in_another_form_than_the_runs_is_not_asked(asking, bob, alice):
+def test_gold_item_of_another_form_is_not_shown(asking, bob, alice):
     run, _ = asking()
     run.change_config(alice, people={"form": "thumbs"})
     assert purposes(claim(bob, run.pk)) == ["reward"]
 
 
-def test_the_rate_is_a_share_of_decisions(asking, bob, finish):
+def test_gold_rate_is_a_share_of_claimed_items(asking, bob, finish):
     run, _ = asking({"rate": 0.25}, groups=2, per_group=2)
     for _ in range(60):
         known(run)
@@ -116,18 +118,18 @@ def test_the_rate_is_a_share_of_decisions(asking, bob, finish):
     assert 25 <= met <= 78, f"{met} of 200 at a rate of a quarter: more than four deviations off"
 
 
-def test_the_answer_makes_no_reward_and_no_group_waits_for_it(asking, bob):
+def test_answer_to_a_gold_item_creates_no_reward_and_closes_no_group(asking, bob):
     run, item = asking(groups=1)
     [held] = claim(bob, run.pk)
     submit(bob, held.slot_id, answer_to(held, {"stars": 4}))
     assert not Reward.objects.filter(by=bob).exists()
     assert Group.objects.get(run=run).state == "waiting"
     item.refresh_from_db()
-    assert item.state == "open", "it is there for the next person"
+    assert item.state == "open", "it stays open for the next person"
 
 
 @pytest.mark.parametrize(("stars", "is_met"), [(5, True), (4, True), (3, False), (1, False)])
-def test_a_rater_is_told_where_the_run_says_so(asking, bob, stars, is_met):
+def test_rater_sees_the_expected_answer_when_feedback_is_on(asking, bob, stars, is_met):
     run, _ = asking({"rate": 1.0, "feedback": True})
     [held] = claim(bob, run.pk)
     taken = submit(bob, held.slot_id, answer_to(held, {"stars": stars}))
@@ -139,7 +141,7 @@ def test_a_rater_is_told_where_the_run_says_so(asking, bob, stars, is_met):
     }
 
 
-def test_a_decision_whose_answer_was_told_cannot_be_taken_back(asking, bob):
+def test_rating_whose_expected_answer_was_shown_cannot_be_withdrawn(asking, bob):
     run, _ = asking({"rate": 1.0, "feedback": True})
     [held] = claim(bob, run.pk)
     said = answer_to(held, {"stars": 1})
@@ -152,13 +154,13 @@ def test_a_decision_whose_answer_was_told_cannot_be_taken_back(asking, bob):
     assert refused.value.code == "told"
 
 
-def test_a_rater_is_told_nothing_otherwise(asking, bob):
+def test_rater_sees_no_expected_answer_without_feedback(asking, bob):
     run, _ = asking()
     [held] = claim(bob, run.pk)
     assert submit(bob, held.slot_id, answer_to(held, {"stars": 1})).gold is None
 
 
-def test_how_often_it_was_met_is_counted(asking, alice, bob):
+def test_matching_answers_to_a_gold_item_are_counted(asking, alice, bob):
     run, item = asking()
     for person, stars in ((alice, 5), (bob, 1)):
         [held] = claim(person, run.pk)
@@ -167,7 +169,7 @@ def test_how_often_it_was_met_is_counted(asking, alice, bob):
     assert (known_item.answers, known_item.met, known_item.share) == (2, 1, 0.5)
 
 
-def test_a_retired_item_is_asked_no_more_and_its_answers_stay(asking, alice, bob):
+def test_retired_item_is_not_shown_again_and_its_answers_stay(asking, alice, bob):
     run, item = asking()
     [held] = claim(alice, run.pk)
     submit(alice, held.slot_id, answer_to(held, {"stars": 5}))
@@ -178,7 +180,7 @@ def test_a_retired_item_is_asked_no_more_and_its_answers_stay(asking, alice, bob
     assert known_items.count_known_answers(run, [item])[0].answers == 1
 
 
-def test_what_is_made_and_retired_is_an_event_that_does_not_say_which(asking, alice):
+def test_gold_events_do_not_reveal_the_item(asking, alice):
     run, item = asking()
     known_items.retire_known_item(item, alice)
     events = list(run.topic.events.filter(kind__startswith="gold").values_list("kind", "payload"))
@@ -186,7 +188,7 @@ def test_what_is_made_and_retired_is_an_event_that_does_not_say_which(asking, al
     assert all(payload == {"by": "alice"} for _, payload in events)
 
 
-def test_what_is_made_and_retired_is_on_record(asking, alice):
+def test_creating_and_retiring_gold_are_recorded_in_the_audit_log(asking, alice):
     run, item = asking()
     known_items.retire_known_item(item, alice)
     known_items.retire_known_item(item, alice)
@@ -205,7 +207,7 @@ def test_what_is_made_and_retired_is_on_record(asking, alice):
         ({"explanation": "x" * 2001}, "explanation"),
     ],
 )
-def test_a_wrong_gold_item_is_refused_by_field(new_run, finish, changes, field):
+def test_invalid_gold_item_is_rejected_by_field(new_run, finish, changes, field):
     run = new_run(people={"per_group": 2})
     ask(run, finish)
     rollouts = known_items.candidates(run, [Rollout.objects.filter(run=run).first().pk])
@@ -217,7 +219,7 @@ def test_a_wrong_gold_item_is_refused_by_field(new_run, finish, changes, field):
     assert field in bad.value.problems and not Item.objects.exclude(purpose="reward").exists()
 
 
-def test_replies_to_different_messages_make_no_item(new_run, finish):
+def test_replies_of_different_groups_cannot_form_a_known_item(new_run, finish):
     run = new_run(people={"per_group": 2})
     ask(run, finish, groups=2)
     with pytest.raises(BadAnswer, match="one group"):
@@ -226,7 +228,7 @@ def test_replies_to_different_messages_make_no_item(new_run, finish):
         )
 
 
-def test_a_reply_of_another_run_makes_no_item(new_run, finish):
+def test_reply_of_another_run_cannot_form_a_known_item(new_run, finish):
     mine = new_run(people={"per_group": 2})
     other = new_run(people={"per_group": 2})
     ask(other, finish)
@@ -234,7 +236,7 @@ def test_a_reply_of_another_run_makes_no_item(new_run, finish):
         known_items.candidates(mine, [Rollout.objects.filter(run=other).first().pk])
 
 
-def test_a_form_of_words_has_no_right_answer(new_run, finish):
+def test_text_form_has_no_expected_answer(new_run, finish):
     run = new_run(people={"per_group": 2, "form": "critique"})
     ask(run, finish)
     with pytest.raises(BadAnswer, match="no number"):
@@ -244,9 +246,7 @@ def test_a_form_of_words_has_no_right_answer(new_run, finish):
 
 
 @pytest.mark.parametrize("feedback", [True, False])
-def test_a_rater_reads_how_many_known_answers_were_met_only_where_the_run_tells(
-    client, asking, bob, feedback
-):
+def test_rater_sees_the_count_of_met_gold_items_only_with_feedback(client, asking, bob, feedback):
     run, _ = asking({"rate": 1.0, "feedback": feedback})
     known(run, stars=1)
     client.force_login(bob)

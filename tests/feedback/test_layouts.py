@@ -1,6 +1,4 @@
-"""What the data sets of the Hub call things is brought to our columns, or refused naming the
-field.
-"""
+"""Layouts of data sets on the Hub are converted to our columns, or rejected by field."""
 
 import io
 import json
@@ -91,13 +89,13 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_a_pair_of_each_layout_is_the_same_preference(name):
+def test_pair_of_each_layout_becomes_the_same_preference(name):
     line = lesson("preferences", PAIRS[name])
     assert (line.prompt, line.fields) == ([USER], {"chosen": GOOD, "rejected": POOR, "margin": 2.5})
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_an_answer_of_each_layout_is_the_same_demonstration(name):
+def test_answer_of_each_layout_becomes_the_same_demonstration(name):
     line = lesson("demonstrations", SHOWN[name])
     assert (line.prompt, line.fields, line.task, line.author) == (
         [USER],
@@ -107,7 +105,7 @@ def test_an_answer_of_each_layout_is_the_same_demonstration(name):
     )
 
 
-def test_kto_rows_are_thumbs():
+def test_kto_rows_become_thumbs():
     line = lesson(
         "thumbs", {"prompt": [USER], "completion": [said("assistant", GOOD)], "label": True}
     )
@@ -115,12 +113,12 @@ def test_kto_rows_are_thumbs():
 
 
 @pytest.mark.parametrize(("labels", "is_up"), [([True, True], True), ([True, False], False)])
-def test_labelled_steps_are_a_thumb_that_one_bad_step_turns_down(labels, is_up):
+def test_labelled_steps_become_a_thumb_that_is_down_if_one_step_is_bad(labels, is_up):
     line = lesson("thumbs", {"prompt": ASK, "completions": ["first", "second"], "labels": labels})
     assert line.fields == {"completion": "first\nsecond", "is_up": is_up}
 
 
-def test_prm800k_takes_the_steps_that_were_gone_on_with():
+def test_prm800k_uses_the_steps_that_were_chosen():
     tried = [{"text": "wrong", "rating": -1}, {"text": "right", "rating": 1}]
     steps = [
         {"completions": tried, "chosen_completion": 1},
@@ -130,7 +128,7 @@ def test_prm800k_takes_the_steps_that_were_gone_on_with():
     assert (line.prompt, line.fields) == ([USER], {"completion": "right\ndone", "is_up": True})
 
 
-def test_a_conversation_of_several_turns_keeps_all_before_the_last_answer():
+def test_conversation_keeps_all_turns_before_the_last_answer():
     turns = [
         said("system", "Be kind."),
         USER,
@@ -142,7 +140,7 @@ def test_a_conversation_of_several_turns_keeps_all_before_the_last_answer():
     assert (line.prompt, line.fields) == (turns[:-1], {"answer": "Still."})
 
 
-def test_what_a_layout_lacks_is_said_with_its_field():
+def test_missing_or_invalid_part_of_a_layout_is_reported_with_its_field():
     two = [USER, said("assistant", GOOD)]
     assert "rejected: the conversation differs" in why(
         "preferences", {"chosen": two, "rejected": [said("user", "Else?"), said("assistant", POOR)]}
@@ -170,7 +168,7 @@ def test_what_a_layout_lacks_is_said_with_its_field():
     )
 
 
-def test_parquet_is_read_as_its_rows_would_be(tmp_path):
+def test_parquet_rows_are_read_like_json_lines(tmp_path):
     rows = [PAIRS["ultrafeedback_binarized"] | {"prompt_id": str(n)} for n in range(2_500)]
     pq.write_table(arrow.Table.from_pylist(rows), tmp_path / "pairs.parquet", row_group_size=700)
     found = list(
@@ -180,7 +178,7 @@ def test_parquet_is_read_as_its_rows_would_be(tmp_path):
     assert {line.fields["margin"] for line in found} == {2.5}
 
 
-def test_a_damaged_parquet_file_is_refused_in_words(tmp_path):
+def test_damaged_parquet_file_is_rejected_with_a_message(tmp_path):
     (tmp_path / "pairs.parquet").write_bytes(b"PAR1" + b"\0" * 40)
     with pytest.raises(NotReadable, match="not a readable"):
         list(records_of_file(tmp_path / "pairs.parquet"))

@@ -1,5 +1,5 @@
-"""Groups that a person picked are left out of training while no update has taken them, and the
-ledger still adds up.
+"""Selected groups are left out of training as long as no step has taken them, and the ledger stays
+consistent.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -21,12 +21,12 @@ from tests.feedback.ready import put_ready
 from tests.locks import somebody_waits
 
 pytestmark = pytest.mark.django_db
-NO_ENGINE = ("engines served what was published",)  # nobody samples here
+NO_ENGINE = ("engines served what was published",)  # no engine runs here
 
 
 @pytest.fixture
 def ready(new_run, finish):
-    """A run with its trainer at work, and groups that are ready."""
+    """Return a function that creates a run with an active trainer and ready groups."""
 
     def make(groups=4):
         run = new_run(steps=20, max_staleness=10, groups_per_step=2)
@@ -46,14 +46,14 @@ def violated() -> dict[str, list[str]]:
 
 
 def states(groups: list[int]) -> list[set[str]]:
-    """By group, of its experiences."""
+    """Return the states of each group's experiences."""
     return [
         set(Experience.objects.filter(group=group).values_list("state", flat=True))
         for group in groups
     ]
 
 
-def test_what_is_open_or_ready_is_dropped_and_what_was_taken_stays(ready, finish, alice):
+def test_open_and_ready_groups_are_dropped_and_claimed_groups_stay(ready, finish, alice):
     run, groups = ready()
     plan_step(run, run.fence)
     [waiting] = finish(run)
@@ -68,7 +68,7 @@ def test_what_is_open_or_ready_is_dropped_and_what_was_taken_stays(ready, finish
     assert run.groups_dropped == before + 3 and not violated()
 
 
-def test_who_did_it_and_why_is_on_record(ready, alice):
+def test_person_and_reason_of_a_drop_are_recorded(ready, alice):
     run, groups = ready()
     drop_groups(run, groups[:1], alice, "they plead")
     entry = AuditEntry.objects.get(action="groups dropped")
@@ -81,7 +81,7 @@ def test_who_did_it_and_why_is_on_record(ready, alice):
     assert event.payload == {"groups": 1, "reason": "they plead", "by": "alice"}
 
 
-def test_nobody_is_asked_about_what_was_dropped(seeded_waiting, alice):
+def test_dropped_group_has_no_open_items(seeded_waiting, alice):
     run, group = seeded_waiting
     drop_groups(run, [group.pk], alice, "spam")
     assert not Slot.objects.filter(group=group, state="open").exists() and not violated()
@@ -89,7 +89,7 @@ def test_nobody_is_asked_about_what_was_dropped(seeded_waiting, alice):
 
 @pytest.fixture
 def seeded_waiting(new_run, finish):
-    """A group that people are asked about."""
+    """Create a group that waits for ratings."""
     run = new_run(people={"form": "stars", "per_group": 2})
     [group] = finish(run)
     group.refresh_from_db()
@@ -102,14 +102,14 @@ def seeded_waiting(new_run, finish):
 
 
 @pytest.mark.parametrize("reason", ["", "  "])
-def test_it_takes_a_reason(ready, alice, reason):
+def test_dropping_requires_a_reason(ready, alice, reason):
     run, groups = ready()
     with pytest.raises(ValueError, match="Enter a reason"):
         drop_groups(run, groups, alice, reason)
     assert states(groups) == [{"ready"}] * 4
 
 
-def test_where_nothing_is_left_to_drop_nothing_is_done(ready, alice):
+def test_dropping_only_claimed_groups_is_rejected_and_changes_nothing(ready, alice):
     run, groups = ready(2)
     plan_step(run, run.fence)
     with pytest.raises(NotPossible, match="open or ready"):
@@ -121,9 +121,7 @@ def test_where_nothing_is_left_to_drop_nothing_is_done(ready, alice):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_who_drops_waits_for_the_trainer_that_plans_and_leaves_what_it_took(
-    ready, alice, eventually
-):
+def test_drop_waits_for_the_planning_trainer_and_keeps_the_groups_it_took(ready, alice, eventually):
     run, groups = ready()
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic():
@@ -135,7 +133,7 @@ def test_who_drops_waits_for_the_trainer_that_plans_and_leaves_what_it_took(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_trainer_waits_for_who_drops_and_plans_without_it(ready, alice, eventually):
+def test_trainer_waits_for_a_drop_and_plans_without_the_dropped_groups(ready, alice, eventually):
     run, groups = ready()
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic():

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def run(new_run, finish) -> Run:
-    """A run with two norming items, whose groups wait for people."""
+    """Create a run with two norming items, whose groups wait for people."""
     run = new_run(people={"per_group": 2, "deadline_s": 600})
     ask(run, finish, groups=3)
     for rollout in Rollout.objects.filter(run=run).order_by("pk")[:2]:
@@ -38,11 +38,11 @@ def purposes(held) -> list[str]:
     return [Item.objects.get(pk=item.item_id).purpose for item in held]
 
 
-def test_norming_items_come_first_and_in_the_same_order_for_all(run, alice, bob):
+def test_norming_items_come_first_in_the_same_order_for_everybody(run, alice, bob):
     expected = list(Item.objects.filter(purpose="norming").order_by("pk"))
     for person in (alice, bob):
         assert [held.item_id for held in claim(person, count=3)] == [one.pk for one in expected]
-        assert claim(person, count=3) == [], "nothing else before they are rated"
+        assert claim(person, count=3) == [], "no other items before the norming items are rated"
 
 
 def test_other_items_come_once_all_norming_items_are_rated(run, bob):
@@ -54,7 +54,7 @@ def test_other_items_come_once_all_norming_items_are_rated(run, bob):
     assert place_in_round(run.pk, second.item_id) == Place(2, 2)
 
 
-def test_a_rating_is_explained_with_the_agreement_and_is_final(run, alice, bob):
+def test_norming_rating_is_explained_with_agreement_and_is_final(run, alice, bob):
     for person, stars, met in ((alice, 1, 0), (bob, 4, 1)):
         [held] = claim(person)
         taken = submit(person, held.slot_id, answer_to(held, {"stars": stars}))
@@ -66,7 +66,7 @@ def test_a_rating_is_explained_with_the_agreement_and_is_final(run, alice, bob):
     assert not Reward.objects.filter(source="human").exists(), "it is practice, not a reward"
 
 
-def test_a_norming_item_that_is_given_back_or_expires_comes_again(run, bob):
+def test_returned_or_expired_norming_item_comes_again(run, bob):
     [held] = claim(bob)
     give_back_item(bob, held.slot_id, held.fence)
     [again] = claim(bob)
@@ -78,7 +78,7 @@ def test_a_norming_item_that_is_given_back_or_expires_comes_again(run, bob):
     assert claim(bob)[0].item_id == held.item_id
 
 
-def test_nobody_skips_a_norming_item(run, bob):
+def test_norming_item_cannot_be_skipped(run, bob):
     [held] = claim(bob)
     with pytest.raises(NotHeld, match="can’t skip"):
         skip(bob, held.slot_id, held.fence, "hard")
@@ -89,7 +89,7 @@ def test_norming_items_count_as_waiting(run, bob):
     assert waiting_for(bob, 100).count == 2
 
 
-def test_a_retired_norming_item_holds_nobody_up(run, bob):
+def test_retired_norming_item_blocks_nobody(run, bob):
     for item in Item.objects.filter(purpose="norming"):
         known_items.retire_known_item(item, run.owner)
     assert purposes(claim(bob)) == ["reward"]
@@ -102,7 +102,7 @@ def test_a_norming_item_needs_an_explanation(run):
     assert "explanation" in refused.value.problems
 
 
-def test_the_setup_page_shows_how_far_each_rater_is(run, alice, bob, client):
+def test_setup_page_shows_each_raters_norming_progress(run, alice, bob, client):
     [held] = claim(bob)
     submit(bob, held.slot_id, answer_to(held, {"stars": 5}))
     found = {rater.name: (rater.done, rater.met) for rater in round_of(run).raters}

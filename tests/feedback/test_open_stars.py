@@ -1,5 +1,5 @@
-"""Stars come from who holds the item; without a claim only where the run takes them, and only
-`overlap` people's.
+"""Stars from the holder of an item; without a claim only if the run accepts them, and only from
+`overlap` people.
 """
 
 import threading
@@ -47,7 +47,7 @@ def rollouts_of(group: Group) -> list[int]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("overlap", [1, 2])
-def test_no_more_people_than_the_run_wants_rate_a_reply(
+def test_reply_gets_ratings_from_at_most_overlap_people(
     new_run, finish, alice, bob, admin, overlap
 ):
     first, _ = rollouts_of(asked(new_run, finish, overlap=overlap))
@@ -57,7 +57,7 @@ def test_no_more_people_than_the_run_wants_rate_a_reply(
     for rater in raters[overlap:]:
         with pytest.raises(EnoughRated, match="enough raters"):
             give(rater, stars(first))
-    give(alice, stars(first, 1))  # a change of mind takes nobody's place
+    give(alice, stars(first, 1))  # a changed rating takes no further place
     assert Rating.objects.counting().filter(rollout=first).count() == overlap
     # 500 votes in one request are one current vote.
     outcomes = give_many(alice, [stars(first, n % 5 + 1) for n in range(20)])
@@ -66,7 +66,7 @@ def test_no_more_people_than_the_run_wants_rate_a_reply(
 
 
 @pytest.mark.django_db
-def test_who_holds_a_reply_keeps_its_place(new_run, finish, alice, bob):
+def test_holder_of_a_reply_keeps_their_place(new_run, finish, alice, bob):
     group = asked(new_run, finish)
     (held,) = claim(alice, group.run_id, 1)
     (rollout,) = held.shown
@@ -80,9 +80,7 @@ def test_who_holds_a_reply_keeps_its_place(new_run, finish, alice, bob):
 
 
 @pytest.mark.django_db
-def test_a_run_that_takes_no_open_stars_takes_those_of_who_holds_the_item(
-    new_run, finish, alice, bob
-):
+def test_run_without_open_stars_accepts_only_stars_of_the_items_holder(new_run, finish, alice, bob):
     group = asked(new_run, finish, open_stars=False)
     (held,) = claim(alice, group.run_id, 1)
     mine, *_ = held.shown
@@ -93,12 +91,12 @@ def test_a_run_that_takes_no_open_stars_takes_those_of_who_holds_the_item(
     given = give(alice, stars(mine))
     given.refresh_from_db()
     assert given.item_id == held.item_id
-    assert give(alice, stars(mine, 1)).stars == 1  # a change of mind needs no new claim
+    assert give(alice, stars(mine, 1)).stars == 1  # a changed rating needs no new claim
     assert not waiting_rollouts(bob).exists()
 
 
 @pytest.mark.django_db
-def test_a_simulated_raters_word_takes_no_persons_place(new_run, finish, bob, carol):
+def test_simulated_rating_takes_no_persons_place(new_run, finish, bob, carol):
     first, _ = rollouts_of(asked(new_run, finish))
     bob.is_simulated = True
     bob.save()
@@ -110,7 +108,7 @@ def test_a_simulated_raters_word_takes_no_persons_place(new_run, finish, bob, ca
 
 
 @pytest.mark.django_db
-def test_a_run_from_before_the_choice_takes_open_stars(new_run, finish, bob):
+def test_older_run_without_the_setting_accepts_open_stars(new_run, finish, bob):
     group = asked(new_run, finish)
     config = group.run.config
     del config["people"]["open_stars"]
@@ -121,7 +119,7 @@ def test_a_run_from_before_the_choice_takes_open_stars(new_run, finish, bob):
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("is_open", [True, False])
-def test_the_simulated_rater_claims_where_stars_need_a_claim(new_run, finish, bob, is_open):
+def test_simulated_rater_claims_items_when_stars_need_a_claim(new_run, finish, bob, is_open):
     group = asked(new_run, finish, open_stars=is_open, simulated=True)
     assert len(due_ratings(bob, AT_ONCE)) == (2 if is_open else 0)
     assert due_claims(bob, AT_ONCE) == ({} if is_open else {group.run_id: 2})
@@ -149,7 +147,9 @@ def test_two_connections_never_exceed_the_overlap(new_run, finish, alice, bob):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_stars_leave_an_item_to_who_claims_it_meanwhile(new_run, finish, alice, bob, eventually):
+def test_stars_do_not_take_an_item_that_is_claimed_at_the_same_time(
+    new_run, finish, alice, bob, eventually
+):
     group = asked(new_run, finish)
 
     def rate() -> None:
@@ -170,7 +170,7 @@ def test_stars_leave_an_item_to_who_claims_it_meanwhile(new_run, finish, alice, 
 
 
 @pytest.mark.django_db
-def test_stars_on_the_wall_leave_the_rows_that_a_decision_leaves(new_run, finish, bob):
+def test_stars_on_the_live_page_store_the_same_rows_as_a_rating_page(new_run, finish, bob):
     group = asked(new_run, finish, open_stars=True)
     decided, *_ = claim(bob)
     [free] = set(rollouts_of(group)) - set(decided.shown)
@@ -187,7 +187,7 @@ def test_stars_on_the_wall_leave_the_rows_that_a_decision_leaves(new_run, finish
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("count", [0, 6])
-def test_stars_outside_the_scale_are_refused_whoever_sends_them(new_run, finish, bob, count):
+def test_stars_outside_the_scale_are_rejected(new_run, finish, bob, count):
     rollout = rollouts_of(asked(new_run, finish, open_stars=True))[0]
     with pytest.raises(BadAnswer, match="stars: must be a whole number from 1 to 5"):
         give(bob, stars(rollout, count))

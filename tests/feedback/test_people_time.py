@@ -1,4 +1,4 @@
-"""People's time is what their decisions took, counted once, without the simulated rater's."""
+"""People's time is the time that their ratings took, counted once, without simulated raters."""
 
 import uuid
 
@@ -23,7 +23,7 @@ def decided(run, rater, seconds) -> None:
     )
 
 
-def test_seconds_of_people_are_counted_once_and_those_that_come_later_too(run, finish, bob):
+def test_seconds_of_people_are_counted_once_including_later_ratings(run, finish, bob):
     finish(run)
     robot = User.objects.create(username="robot", is_simulated=True)
     for seconds in (30.0, 6.0, None):
@@ -37,7 +37,7 @@ def test_seconds_of_people_are_counted_once_and_those_that_come_later_too(run, f
     assert round(load_costs([run])[run.pk].people_hours * 3600) == 40
 
 
-def test_a_run_on_which_nobody_spends_time_is_looked_at_once(run, finish, bob):
+def test_run_without_rating_time_is_counted_only_once(run, finish, bob):
     finish(run)
     decided(run, bob, None)
     Rating.objects.update(at="2026-01-01T10:20Z")

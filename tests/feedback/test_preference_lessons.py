@@ -1,5 +1,5 @@
-"""A run's ratings become preference lessons, late ones too, once, and what is left out is counted
-with its reason.
+"""A run's ratings, also late ones, become preferences once; ratings left out are counted with their
+reason.
 """
 
 import uuid
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def replies(run, finish) -> list[Rollout]:
-    """Two replies of one group, "good" and "poor"."""
+    """Create two replies of one group, "good" and "poor"."""
     [group] = finish(run, ["good", "poor"])
     return list(group.rollouts.order_by("sample_index"))
 
@@ -45,7 +45,7 @@ def say(rater, form: str, answer: dict, about: list[Rollout], **fields: object) 
     )
 
 
-def test_a_late_pair_is_a_lesson_of_its_task_and_author(run, replies, bob):
+def test_late_comparison_becomes_a_preference_with_its_task_and_author(run, replies, bob):
     good, poor = replies
     say(bob, "pairwise", {"preference": 3}, [poor, good], is_late=True)
     drawn = draw_rated(run)
@@ -64,7 +64,7 @@ def test_a_late_pair_is_a_lesson_of_its_task_and_author(run, replies, bob):
     )
 
 
-def test_stars_of_one_person_in_a_group_are_a_pair_and_of_two_people_none(run, replies, alice, bob):
+def test_stars_become_a_pair_only_within_one_person_and_group(run, replies, alice, bob):
     good, poor = replies
     say(bob, "stars", {"stars": 5}, [good])
     say(bob, "stars", {"stars": 2}, [poor])
@@ -74,17 +74,17 @@ def test_stars_of_one_person_in_a_group_are_a_pair_and_of_two_people_none(run, r
     assert Preference.objects.get().margin == 0.75
 
 
-def test_drawn_again_nothing_is_doubled(run, replies, bob):
+def test_drawing_again_creates_no_duplicates(run, replies, bob):
     say(bob, "pairwise", {"preference": -2}, replies)
     say(
         bob, "pairwise", {"preference": -1}, replies
-    )  # the same pair once more, less clearly: the first word is kept
+    )  # the same pair again with a smaller margin: the first is kept
     assert (draw_rated(run).new, Preference.objects.get().margin) == (1, pytest.approx(2 / 3))
     again = draw_rated(run)
     assert (again.new, again.existing, Preference.objects.count()) == (0, 2, 1)
 
 
-def test_what_is_left_out_is_counted_with_its_reason(run, replies, alice, bob):
+def test_ratings_left_out_are_counted_with_their_reason(run, replies, alice, bob):
     taken_back = say(bob, "pairwise", {"preference": 1}, replies, is_current=False)
     overruled = say(alice, "pairwise", {"preference": 3}, replies)
     Adjudication.objects.create(item=overruled.item, rating=taken_back)
@@ -93,9 +93,7 @@ def test_what_is_left_out_is_counted_with_its_reason(run, replies, alice, bob):
     assert +drawn.skipped == {WITHDRAWN: 1, SETTLED: 1, NO_ORDER: 1} and drawn.new == 0
 
 
-def test_nothing_is_learned_of_a_broken_reply_nor_of_a_whole_dialogue(
-    run, replies, finish, alice, bob
-):
+def test_flagged_replies_and_dialogues_give_no_preferences(run, replies, finish, alice, bob):
     say(bob, "pairwise", {"preference": 1}, replies)
     say(alice, "flag", {"reason": "cut off"}, replies[:1])
     [other] = finish(run, ["yes", "no"])

@@ -1,4 +1,4 @@
-"""Groups of raters: owners manage them, and the queue asks a group about what it was given."""
+"""Groups of raters: owners manage them, and the queue offers a group the items assigned to it."""
 
 import pytest
 from django.urls import reverse
@@ -32,7 +32,9 @@ def experts(project, dora) -> RaterGroup:
 
 @pytest.fixture
 def asked(new_run, finish):
-    """Make a run with these rater settings, and ask about one of its replies."""
+    """Return a function that creates a run with these rater settings and opens one of its groups
+    for rating.
+    """
 
     def make(**raters: object) -> Run:
         run = new_run(people={"per_group": 1, "deadline_s": 600, "raters": raters})
@@ -50,14 +52,14 @@ def set_domain(run: Run, domain: str) -> None:
     Task.objects.filter(taskset=run.taskset).update(domain=domain)
 
 
-def test_only_members_of_the_group_are_asked(asked, experts, bob, dora):
+def test_only_members_of_the_configured_group_get_items(asked, experts, bob, dora):
     run = asked(groups=["experts"])
     assert waiting_for(bob, 10).count == 0 and claim(bob) == []
     assert waiting_by_run(dora, 10, 10) == {run.pk: 1}
     assert [held.run_id for held in claim(dora)] == [run.pk]
 
 
-def test_a_group_of_the_same_name_in_another_project_gives_nothing(asked, experts, bob):
+def test_group_of_the_same_name_in_another_project_gives_no_access(asked, experts, bob):
     other = RaterGroup.objects.create(
         project=Project.objects.create(slug="other", title="Other"), name="experts"
     )
@@ -67,7 +69,7 @@ def test_a_group_of_the_same_name_in_another_project_gives_nothing(asked, expert
     assert not may_rate_one(bob, run)
 
 
-def test_a_domain_given_to_a_group_is_asked_of_its_members_alone(asked, experts, bob, dora):
+def test_domain_assigned_to_a_group_is_rated_only_by_its_members(asked, experts, bob, dora):
     run = asked(domain_groups=["sums: experts"])
     set_domain(run, "sums")
     assert waiting_for(bob, 10).count == 0 and claim(bob) == []
@@ -76,7 +78,7 @@ def test_a_domain_given_to_a_group_is_asked_of_its_members_alone(asked, experts,
     assert [held.run_id for held in claim(dora)] == [run.pk]
 
 
-def test_the_other_domains_are_asked_of_everybody(asked, experts, bob):
+def test_other_domains_are_rated_by_everybody(asked, experts, bob):
     run = asked(domain_groups=["sums: experts"])
     set_domain(run, "words")
     assert may_rate_one(bob, run)
@@ -84,7 +86,7 @@ def test_the_other_domains_are_asked_of_everybody(asked, experts, bob):
 
 
 def test_gold_items_of_a_domain_stay_with_its_group(new_run, finish, experts, bob, dora, alice):
-    """A gold item would come in place of every item: its rate is 1."""
+    """Set the gold rate to 1, so that a gold item would replace every item."""
     raters = {"domain_groups": ["sums: experts"]}
     run = new_run(
         people={"per_group": 1, "deadline_s": 600, "raters": raters, "gold": {"rate": 1.0}}
@@ -98,7 +100,7 @@ def test_gold_items_of_a_domain_stay_with_its_group(new_run, finish, experts, bo
     assert [Item.objects.get(pk=held.item_id).purpose for held in claim(dora)] == ["gold"]
 
 
-def test_who_leaves_the_project_leaves_its_groups(experts, dora):
+def test_person_who_leaves_the_project_leaves_its_groups(experts, dora):
     Membership.objects.get(user=dora).take()
     assert not experts.members.exists()
 
@@ -133,21 +135,21 @@ def test_an_owner_creates_fills_and_deletes_a_group(client, alice, bob, dora):
         ({"name": "new", "members": ["999999"]}, "999999"),
     ],
 )
-def test_a_group_that_cannot_be_is_refused_at_its_field(client, alice, experts, form, message):
+def test_invalid_group_form_is_rejected_with_an_error(client, alice, experts, form, message):
     client.force_login(alice)
     answer = client.post(reverse("project-groups", args=["lab"]), form)
     assert answer.status_code == 422 and message in answer.content.decode()
     assert RaterGroup.objects.count() == 1
 
 
-def test_a_stranger_is_not_put_into_a_group(client, alice, carol, experts):
+def test_stranger_cannot_be_added_to_a_group(client, alice, carol, experts):
     client.force_login(alice)
     form = {"act": "save", "members": [carol.pk]}
     client.post(reverse("project-group", args=["lab", experts.pk]), form)
     assert not experts.members.exists()
 
 
-def test_a_group_that_a_run_asks_is_not_deleted(client, alice, experts, asked):
+def test_group_used_by_a_run_cannot_be_deleted(client, alice, experts, asked):
     run = asked(groups=["experts"])
     client.force_login(alice)
     address = reverse("project-group", args=["lab", experts.pk])
@@ -155,9 +157,7 @@ def test_a_group_that_a_run_asks_is_not_deleted(client, alice, experts, asked):
     assert f"{run.slug} asks it to rate" in text and RaterGroup.objects.exists()
 
 
-def test_the_rating_setup_offers_the_projects_groups_and_refuses_others(
-    client, alice, experts, asked
-):
+def test_rating_setup_offers_the_projects_groups_and_rejects_others(client, alice, experts, asked):
     run = asked()
     set_domain(run, "sums")
     client.force_login(alice)

@@ -1,5 +1,5 @@
-"""The rating page on the server: whose items come, what a rater is shown of them, and what the end
-of the queue tells.
+"""The rating page on the server: whose items come, what a rater sees of them, and what the end of
+the queue shows.
 """
 
 import json
@@ -33,15 +33,15 @@ def following(client, **query: object):
     return client.post(reverse("rate-next", query=query))
 
 
-def test_up_to_three_items_come_at_once_and_are_held(rater, bob, people_run, finish):
+def test_up_to_three_items_are_returned_and_claimed_at_once(rater, bob, people_run, finish):
     ask(people_run(), finish, groups=4)
     answer = following(rater, count=9)
     assert answer.status_code == 200 and answer.content.count(b"data-item=") == 3
     assert Slot.objects.filter(rater=bob, state="held").count() == 3
-    assert following(rater).status_code == 204  # hands are full
+    assert following(rater).status_code == 204  # the rater holds the maximum
 
 
-def test_a_page_loaded_anew_takes_its_own_again_in_its_order_under_new_fences(
+def test_reloaded_page_gets_its_items_again_in_order_with_new_fences(
     rater, bob, people_run, finish
 ):
     ask(people_run(), finish, groups=4)
@@ -51,7 +51,7 @@ def test_a_page_loaded_anew_takes_its_own_again_in_its_order_under_new_fences(
     assert f'data-fence="{first.fence + 1}"' in html
 
 
-def test_a_page_loaded_anew_leaves_another_window_what_that_one_took_meanwhile(
+def test_reloaded_page_does_not_take_items_that_another_window_claimed(
     rater, bob, people_run, finish
 ):
     ask(people_run(), finish, groups=1)
@@ -66,7 +66,7 @@ def test_a_page_loaded_anew_leaves_another_window_what_that_one_took_meanwhile(
     assert following(rater, **known).status_code == 204
 
 
-def test_what_an_old_page_gives_back_late_stays_with_the_page_that_took_it_again(
+def test_late_return_by_an_old_page_does_not_release_the_reclaimed_item(
     rater, bob, people_run, finish
 ):
     ask(people_run(), finish, groups=1)
@@ -76,25 +76,25 @@ def test_what_an_old_page_gives_back_late_stays_with_the_page_that_took_it_again
     assert Slot.objects.get(pk=held.slot_id).rater == bob
 
 
-def test_nobody_takes_what_another_holds(rater, alice, people_run, finish):
+def test_item_claimed_by_another_rater_cannot_be_taken(rater, alice, people_run, finish):
     ask(people_run(), finish, groups=1)
     held = claim(alice, None, 2)
     assert following(rater, again=",".join(str(one.slot_id) for one in held)).status_code == 204
 
 
-def test_who_is_signed_out_is_told_so_without_a_redirect(client, project):
+def test_signed_out_rater_gets_401_without_a_redirect(client, project):
     answer = following(client)
     assert answer.status_code == 401 and "signed out" in answer.json()["detail"]
 
 
-def test_an_item_tells_neither_version_nor_rewards_nor_raters(rater, people_run, finish):
+def test_item_shows_no_version_rewards_or_raters(rater, people_run, finish):
     ask(people_run(), finish, texts=("one", "two"), value=0.77)
     html = following(rater).content.decode()
     assert "<p>one</p>" in html or "<p>two</p>" in html
     assert not any(word in html for word in ("0.77", "77%", "77 %", "v0", "alice", "version 0"))
 
 
-def test_model_output_is_no_markup(rater, people_run, finish):
+def test_html_in_model_output_is_escaped(rater, people_run, finish):
     hostile = (
         "<script>alert(1)</script></textarea><b data-item=7>",
         "<img src=x onerror=alert(1)></textarea><b data-item=7>",
@@ -107,7 +107,7 @@ def test_model_output_is_no_markup(rater, people_run, finish):
         assert html.count("</textarea>") == html.count("<textarea"), form
 
 
-def test_an_undone_decision_comes_back_with_what_was_said(rater, bob, people_run, finish):
+def test_undone_rating_comes_back_with_its_answer(rater, bob, people_run, finish):
     ask(people_run(form="pairwise"), finish)
     [held] = claim(bob)
     said = {
@@ -140,11 +140,11 @@ WRONG = [
 
 
 @pytest.mark.parametrize("query", WRONG)
-def test_a_wrong_query_is_not_there(rater, project, query):
+def test_invalid_query_returns_404(rater, project, query):
     assert rater.post(reverse("rate-next") + query).status_code == 404
 
 
-def test_guidelines_are_for_those_who_see_the_run(client, bob, carol, people_run):
+def test_guidelines_are_visible_only_to_people_who_see_the_run(client, bob, carol, people_run):
     run = people_run(guidelines="Be **kind**.\n\n<script>alert(1)</script>")
     client.force_login(carol)
     assert client.get(reverse("rate-guidelines", args=[run.pk])).status_code == 404
@@ -153,14 +153,16 @@ def test_guidelines_are_for_those_who_see_the_run(client, bob, carol, people_run
     assert "<strong>kind</strong>" in html and "<script" not in html
 
 
-def test_a_run_that_asks_nobody_teaches_how_to_ask_those_who_make_runs(rater, client, alice, run):
+def test_end_page_without_rating_runs_links_people_who_create_runs_to_a_new_run(
+    rater, client, alice, run
+):
     waiting = rater.get(reverse("rate-end")).content.decode()
     assert "Nothing to rate yet" in waiting and reverse("run-new") not in waiting
     client.force_login(alice)
     assert reverse("run-new") in client.get(reverse("rate-end")).content.decode()
 
 
-def test_the_end_says_what_another_window_holds(rater, bob, people_run, finish):
+def test_end_page_shows_items_held_by_another_window(rater, bob, people_run, finish):
     ask(people_run(), finish)
     [held] = claim(bob)
     assert f'data-take-again="{held.slot_id}"' in rater.get(reverse("rate-end")).content.decode()
@@ -170,7 +172,7 @@ def test_the_end_says_what_another_window_holds(rater, bob, people_run, finish):
     )
 
 
-def test_the_end_never_says_that_nothing_waits_beside_a_count(rater, bob, people_run, finish):
+def test_end_page_never_says_that_nothing_waits_beside_a_count(rater, bob, people_run, finish):
     first = people_run()
     other = people_run()
     ask(first, finish)
@@ -196,7 +198,7 @@ def test_the_end_never_says_that_nothing_waits_beside_a_count(rater, bob, people
     assert "data-waiting-badge" in rater.get(reverse("rate")).content.decode()
 
 
-def test_a_page_of_one_run_gets_items_of_that_run_alone(rater, bob, people_run, finish):
+def test_page_of_one_run_gets_only_items_of_that_run(rater, bob, people_run, finish):
     first = people_run()
     other = people_run()
     ask(first, finish)
@@ -217,5 +219,5 @@ def test_a_page_of_one_run_gets_items_of_that_run_alone(rater, bob, people_run, 
         ("   ", []),
     ],
 )
-def test_words_are_counted_in_code_points(text, words):
+def test_text_is_split_into_words_with_code_point_positions(text, words):
     assert list(split_words(text)) == words

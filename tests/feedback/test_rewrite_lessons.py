@@ -1,4 +1,4 @@
-"""How many turns of a dialogue there are to judge: as many as the rating page shows."""
+"""The number of turns of a dialogue to rate equals what the rating page shows."""
 
 from apps.feedback.item_display import mark_turns
 from apps.feedback.rewrite_lessons import policy_turns
@@ -14,11 +14,11 @@ TURNS = (
 )
 
 
-def test_a_turn_that_a_person_typed_or_edited_is_one_of_the_policys():
+def test_turn_typed_or_edited_by_a_person_counts_as_the_policys():
     rollout = Rollout(text="hello\n\nand?\n\nbye", turns=store_turns(TURNS), completion_tokens=16)
     shown = [turn for turn in mark_turns(list_turns(rollout), {}) if turn["is_policy"]]
     assert policy_turns(rollout) == len(shown) == 2
 
 
-def test_a_reply_of_one_turn_has_one():
+def test_reply_of_one_turn_has_one_turn():
     assert policy_turns(Rollout(text="12345", completion_tokens=5)) == 1

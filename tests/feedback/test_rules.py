@@ -1,6 +1,4 @@
-"""From several decisions to one value per rollout, by each rule, worked by hand where that can be
-done.
-"""
+"""From several ratings to one value per rollout, by each rule; computed by hand where possible."""
 
 import math
 
@@ -37,7 +35,7 @@ def errors(rule, *decisions, qualities=None):
 
 
 def scale(**raters):
-    """Quality on a scale: by rater's name (bias, variance)."""
+    """Return the quality of raters on a scale: name=(bias, variance)."""
     ids = {"ann": ANN, "ben": BEN, "cem": CEM}
     bias = {ids[name]: bias for name, (bias, _) in raters.items()}
     return Quality(
@@ -57,15 +55,15 @@ def test_the_mean_of_stars_has_the_standard_error_of_a_mean():
     assert errors("mean", *two) == {7: pytest.approx(0.25)}
 
 
-def test_of_one_decision_no_error_is_known():
+def test_single_rating_has_no_error():
     assert errors("mean", said("stars", {"stars": 5}, [7])) == {7: None}
 
 
-def test_a_pair_says_something_of_both():
+def test_comparison_gives_a_value_to_both_replies():
     assert values("mean", said("pairwise", {"preference": -3}, [7, 3])) == {7: 1.0, 3: 0.0}
 
 
-def test_weighted_frees_scales_of_bias_and_goes_by_precision():
+def test_weighted_rule_removes_bias_and_weights_by_precision():
     qualities = {"stars": scale(ann=(0.1, 0.01), ben=(-0.1, 0.04))}
     two = said("stars", {"stars": 4}, [7]), said("stars", {"stars": 2}, [7], BEN)
     # (0.75 − 0.1) weighs 100, (0.25 + 0.1) weighs 25.
@@ -75,20 +73,20 @@ def test_weighted_frees_scales_of_bias_and_goes_by_precision():
     assert errors("weighted", *two, qualities=qualities) == {7: pytest.approx(1 / math.sqrt(125))}
 
 
-def test_weighted_never_leaves_the_scale():
+def test_weighted_value_stays_within_the_scale():
     assert values(
         "weighted", said("stars", {"stars": 5}, [7]), qualities={"stars": scale(ann=(-0.3, 0.01))}
     ) == {7: 1.0}
 
 
-def test_somebody_unknown_is_trusted_as_the_common_run_of_raters():
+def test_unknown_rater_has_the_weight_of_a_typical_rater():
     two = said("stars", {"stars": 5}, [7]), said("stars", {"stars": 1}, [7], CEM)
     assert values("weighted", *two, qualities={"stars": scale(ann=(0.0, 0.04))}) == {
         7: pytest.approx(0.5)
     }
 
 
-def test_weighted_thumbs_go_by_the_odds_of_being_right():
+def test_weighted_thumbs_use_the_log_odds_of_accuracy():
     coin = Quality(2, {ANN: 0.9, BEN: 0.75, CEM: 0.75}, {}, {}, {}, 0.0)
     three = (
         said("thumbs", {"up": True}, [7]),
@@ -99,14 +97,14 @@ def test_weighted_thumbs_go_by_the_odds_of_being_right():
     assert values("weighted", *three, qualities={"thumbs": coin}) == {7: pytest.approx(0.5)}
 
 
-def test_what_only_a_rater_at_chance_decided_has_a_value_still():
+def test_rating_only_by_a_rater_at_chance_level_still_has_a_value():
     coin = Quality(2, {ANN: 0.5}, {}, {}, {}, 0.0)
     assert values("weighted", said("thumbs", {"up": True}, [7]), qualities={"thumbs": coin}) == {
         7: 1.0
     }
 
 
-def test_strength_from_one_pair_stands_where_the_likelihood_is_flat():
+def test_strength_from_one_pair_maximizes_the_likelihood():
     found = values("bradley_terry", said("pairwise", {"preference": -3}, [7, 3]))
     assert found[7] + found[3] == pytest.approx(1)
     s = math.log(found[7] / found[3])  # the score of the winner; the loser's is −s
@@ -115,7 +113,7 @@ def test_strength_from_one_pair_stands_where_the_likelihood_is_flat():
     assert 1 - beats_other + 0.5 - beats_typical == pytest.approx(0, abs=1e-6)
 
 
-def test_strength_from_stars_is_won_against_the_typical_reply():
+def test_strength_from_stars_is_relative_to_the_typical_reply():
     # Two decisions of 1 and 1/2, and half a game each beforehand: (1.5 + 0.5) / 3.
     two = said("stars", {"stars": 5}, [7]), said("stars", {"stars": 3}, [7], BEN)
     assert values("bradley_terry", *two) == {7: pytest.approx(2 / 3)}
@@ -123,7 +121,7 @@ def test_strength_from_stars_is_won_against_the_typical_reply():
     assert errors("bradley_terry", *two) == {7: pytest.approx(math.sqrt(2 / 3 * 1 / 3 / 3))}
 
 
-def test_two_bad_ones_both_lose_to_the_typical_reply():
+def test_two_bad_replies_both_lose_to_the_typical_reply():
     assert values("bradley_terry", said("pairwise", {"both_bad": True}, [7, 3])) == {
         7: pytest.approx(0.25),
         3: pytest.approx(0.25),
@@ -134,7 +132,7 @@ def test_two_bad_ones_both_lose_to_the_typical_reply():
     }
 
 
-def test_a_ranking_weighs_as_its_choices_and_not_as_its_pairs():
+def test_ranking_counts_as_its_choices_and_not_as_its_pairs():
     ranking = said("ranking", {"ranks": {"1": 1, "2": 2, "3": 3, "4": 4}}, [1, 2, 3, 4])
     pairs = [
         said("pairwise", {"preference": -3}, [i, j]) for i in range(1, 5) for j in range(i + 1, 5)
@@ -143,20 +141,20 @@ def test_a_ranking_weighs_as_its_choices_and_not_as_its_pairs():
 
 
 @pytest.mark.parametrize("rule", ["mean", "bradley_terry", "ranking", "elo"])
-def test_every_rule_puts_a_ranking_in_its_order(rule):
+def test_every_rule_keeps_the_order_of_a_ranking(rule):
     found = values(rule, said("ranking", {"ranks": {"1": 2, "2": 1, "3": 3}}, [1, 2, 3]))
     assert found[2] > found[1] > found[3]
     assert all(0 <= value <= 1 for value in found.values())
 
 
 @pytest.mark.parametrize("rule", ["bradley_terry", "ranking", "elo"])
-def test_the_best_and_the_worst_frame_the_others(rule):
+def test_best_and_worst_enclose_the_other_replies(rule):
     found = values(rule, said("best_worst", {"best": 3, "worst": 1}, [1, 2, 3, 4]))
     assert found[3] > found[2] == pytest.approx(found[4], abs=0.02) and found[4] > found[1]
 
 
 @pytest.mark.parametrize("rule", ["bradley_terry", "ranking"])
-def test_a_second_person_who_agrees_makes_the_word_surer(rule):
+def test_agreement_of_a_second_person_reduces_the_error(rule):
     one = said("pairwise", {"preference": -2}, [7, 3])
     assert (
         errors(rule, one, said("pairwise", {"preference": -2}, [7, 3], BEN))[7]
@@ -164,7 +162,7 @@ def test_a_second_person_who_agrees_makes_the_word_surer(rule):
     )
 
 
-def test_pairs_are_ranked_alike_by_strength_and_by_ranking():
+def test_bradley_terry_and_ranking_give_equal_values_for_pairs():
     pairs = [
         said("pairwise", {"preference": p}, list(shown))
         for p, shown in ((-2, (1, 2)), (1, (2, 3)), (0, (1, 3)), (-3, (3, 4)))
@@ -172,7 +170,7 @@ def test_pairs_are_ranked_alike_by_strength_and_by_ranking():
     assert values("ranking", *pairs) == pytest.approx(values("bradley_terry", *pairs), abs=1e-6)
 
 
-def test_elo_goes_by_the_order_in_which_it_was_said():
+def test_elo_depends_on_the_order_of_the_ratings():
     first = said("pairwise", {"preference": -3}, [1, 2], rating=1)
     second = said("pairwise", {"preference": 3}, [1, 2], rating=2)
     swapped = (
@@ -193,11 +191,11 @@ def test_elo_goes_by_the_order_in_which_it_was_said():
         ({"both_bad": True}, [7, 3], 3),
     ],
 )
-def test_a_pair_is_the_same_kind_on_whatever_side_it_was_shown(answer, shown, kind):
+def test_pair_has_the_same_category_on_either_side(answer, shown, kind):
     assert category("pairwise", answer, shown) == kind
 
 
-def test_raters_are_known_by_what_they_decided():
+def test_accuracy_of_raters_is_estimated_from_their_ratings():
     random = np.random.default_rng(0)
     right = {ANN: 0.95, BEN: 0.9, CEM: 0.5}
     rows = []
@@ -218,6 +216,6 @@ def test_raters_are_known_by_what_they_decided():
     assert shares[ANN] > 1 > shares[CEM] and sum(shares.values()) == pytest.approx(3)
 
 
-def test_nobody_is_known_by_nothing():
+def test_without_ratings_no_rater_is_known():
     assert fitted("stars", PEOPLE, []).share_of_weight() == {}
     assert fitted("thumbs", PEOPLE, []).trust(ANN, 1.0).weight == pytest.approx(math.log(4))

@@ -1,5 +1,5 @@
-"""The simulated rater: labelled, patient, switchable, strict about sentences, and never heard
-twice.
+"""The simulated rater: marked as simulated, waits for people, can be switched off, follows the
+scorer, and counts once.
 """
 
 from collections import Counter
@@ -26,7 +26,9 @@ AT_ONCE = simulated.Patience(0.0, 0.0)
 
 @pytest.fixture
 def waiting(new_run, finish):
-    """A started run whose first group waits for people; keywords replace fields of its `people`."""
+    """Return a function that starts a run whose first group waits for people; keywords replace
+    fields of its `people`.
+    """
 
     def make(texts=("12345",), **people):
         settings = {"per_group": 2, "deadline_s": 60, "simulated": True} | people
@@ -50,19 +52,19 @@ def submit(user, ratings) -> None:
         give(user, Stars(rating["rollout"], rating["stars"], UUID(rating["client_uuid"])))
 
 
-def test_the_account_is_labelled_and_nobody_can_log_in_to_it(rater):
+def test_account_is_marked_as_simulated_and_nobody_can_log_in_to_it(rater):
     assert rater.is_simulated and not rater.has_usable_password()
     assert simulated.account() == rater
 
 
-def test_a_new_secret_ends_the_one_before(rater):
+def test_new_token_invalidates_the_previous_one(rater):
     first = simulated.fresh_token(rater)
     second = simulated.fresh_token(rater)
     assert Token.objects.presented(first) is None
     assert Token.objects.presented(second).scopes == ["rate"]
 
 
-def test_it_rates_what_a_group_still_wants_and_no_more(rater, waiting):
+def test_simulated_rater_gives_only_the_ratings_that_a_group_still_needs(rater, waiting):
     group = waiting()
     ratings = simulated.due_ratings(rater, AT_ONCE)
     assert len(ratings) == 2
@@ -72,7 +74,7 @@ def test_it_rates_what_a_group_still_wants_and_no_more(rater, waiting):
     assert simulated.due_ratings(rater, AT_ONCE) == []
 
 
-def test_what_a_person_has_rated_is_left_to_the_person(rater, bob, waiting):
+def test_reply_rated_by_a_person_is_not_rated_again(rater, bob, waiting):
     group = waiting()
     chosen = simulated.due_ratings(rater, AT_ONCE)[0]["rollout"]
     submit(
@@ -84,18 +86,18 @@ def test_what_a_person_has_rated_is_left_to_the_person(rater, bob, waiting):
     assert Rollout.objects.get(pk=left[0]["rollout"]).group_id == group.pk
 
 
-def test_a_finished_group_is_left_to_people_first(rater, waiting):
+def test_people_get_a_finished_group_first(rater, waiting):
     waiting()
     assert simulated.due_ratings(rater, simulated.Patience(30.0, 30.0)) == []
 
 
-def test_an_item_is_left_to_people_however_long_its_scoring_took(rater, waiting):
+def test_people_get_an_item_first_however_long_its_scoring_took(rater, waiting):
     waiting()
     Group.objects.update(sampled_at=Now() - timedelta(hours=1))
     assert simulated.due_ratings(rater, simulated.Patience(30.0, 30.0)) == []
 
 
-def test_it_waits_longer_while_a_person_is_rating(rater, bob, waiting):
+def test_simulated_rater_waits_longer_while_a_person_is_rating(rater, bob, waiting):
     group = waiting()
     patience = simulated.Patience(0.0, 30.0)
     assert simulated.due_ratings(rater, patience)
@@ -113,7 +115,7 @@ def test_it_waits_longer_while_a_person_is_rating(rater, bob, waiting):
     assert simulated.due_ratings(rater, patience) == []
 
 
-def test_the_switch_of_the_run_silences_it_and_wakes_it_again(rater, alice, waiting):
+def test_simulated_rater_can_be_switched_off_and_on_in_the_run(rater, alice, waiting):
     run = waiting().run
     run.change_config(alice, people={"simulated": False})
     assert simulated.due_ratings(rater, AT_ONCE) == []
@@ -126,7 +128,7 @@ def test_a_paused_run_is_not_rated(rater, waiting):
     assert simulated.due_ratings(rater, AT_ONCE) == []
 
 
-def test_the_same_rollout_gets_the_same_rating_again(rater, waiting):
+def test_same_rollout_gets_the_same_simulated_rating_again(rater, waiting):
     waiting()
     first = simulated.due_ratings(rater, AT_ONCE)
     second = simulated.due_ratings(rater, AT_ONCE)
@@ -136,7 +138,7 @@ def test_the_same_rollout_gets_the_same_rating_again(rater, waiting):
 
 
 @pytest.mark.parametrize(("text", "expected"), [("12345", {4, 5}), ("54321", {1, 2})])
-def test_the_rule_is_the_runs_own_scorer(rater, waiting, text, expected):
+def test_simulated_stars_follow_the_runs_own_scorer(rater, waiting, text, expected):
     group = waiting(texts=[text])
     assert group.task.answer == {"sorted": "12345"}
     assert {
@@ -146,7 +148,7 @@ def test_the_rule_is_the_runs_own_scorer(rater, waiting, text, expected):
 
 
 @pytest.mark.parametrize("stars", [1, 2, 3, 4, 5])
-def test_a_quarter_of_the_stars_slips_by_one_and_none_leaves_the_scale(stars):
+def test_up_to_about_a_quarter_of_simulated_stars_differ_by_one_within_the_scale(stars):
     seen = Counter(simulated.noisy(stars, Random(seed)) for seed in range(4000))
     assert set(seen) <= {1, 2, 3, 4, 5} & {stars - 1, stars, stars + 1}
     share = seen[stars] / 4000

@@ -1,5 +1,5 @@
-"""The simulated rater's program against a real web server: it posts as anybody does, and outlives
-what dies.
+"""The simulated rater's program against a real web server: it posts as any client does, and
+recovers from failures.
 """
 
 import socket
@@ -24,7 +24,7 @@ AT_ONCE = Patience(0.0, 0.0)
 
 @pytest.fixture
 def group(new_run, finish) -> Group:
-    """A group that waits for people in a run whose switch is on."""
+    """Create a group that waits for people in a run with the simulated rater switched on."""
     run = new_run(group_size=4, people={"per_group": 3, "deadline_s": 60, "simulated": True})
     (group,) = finish(run)
     with transaction.atomic():
@@ -33,7 +33,7 @@ def group(new_run, finish) -> Group:
     return group
 
 
-def test_its_ratings_arrive_through_the_public_endpoint_and_settle_the_group(live_server, group):
+def test_ratings_arrive_through_the_public_endpoint_and_close_the_group(live_server, group):
     assert Rater(live_server.url, AT_ONCE).turn() == LOOK_S
     group.refresh_from_db()
     assert group.state == Group.State.JUDGED
@@ -43,9 +43,9 @@ def test_its_ratings_arrive_through_the_public_endpoint_and_settle_the_group(liv
     assert Reward.objects.filter(source=Reward.Source.HUMAN, by__is_simulated=True).count() == 3
 
 
-def test_a_web_process_that_is_away_is_waited_for(live_server, group):
+def test_simulated_rater_waits_for_an_unavailable_web_process(live_server, group):
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # ours for as long as it is asked, and nobody listens there
+        taken.bind(("127.0.0.1", 0))  # reserved by this test, and nothing listens there
         rater = Rater(f"http://127.0.0.1:{taken.getsockname()[1]}", AT_ONCE)
         assert rater.turn() == OUTAGE_S
     rater.site = Rater(live_server.url, AT_ONCE).site
@@ -62,7 +62,7 @@ def test_a_token_that_was_revoked_is_replaced(live_server, group):
     assert Rating.objects.count() == 3
 
 
-def test_a_database_connection_that_was_cut_is_made_anew(live_server, group):
+def test_terminated_database_connection_is_opened_again(live_server, group):
     rater = Rater(live_server.url, AT_ONCE)
     rater._introduce_once()
     with connection.cursor() as cursor:
@@ -83,7 +83,7 @@ def _terminate(backend: int) -> None:
 
 
 @pytest.mark.parametrize("form", ["thumbs", "pairwise", "ranking", "best_worst", "rubric", "turns"])
-def test_it_decides_every_form_that_asks_for_no_words(live_server, new_run, finish, form):
+def test_simulated_rater_answers_every_form_without_text(live_server, new_run, finish, form):
     rubric = [{"name": "kind", "low": 0, "high": 3}] if form == "rubric" else []
     people = {
         "form": form,
@@ -104,7 +104,7 @@ def test_it_decides_every_form_that_asks_for_no_words(live_server, new_run, fini
     assert set(Rating.objects.values_list("form", flat=True)) == {form}
 
 
-def test_what_asks_for_words_is_left_to_people(live_server, new_run, finish):
+def test_forms_with_text_are_left_to_people(live_server, new_run, finish):
     (group,) = finish(
         new_run(
             group_size=4,

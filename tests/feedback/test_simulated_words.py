@@ -1,4 +1,4 @@
-"""What the simulated rater says is counted and shown as simulated, never as a person's."""
+"""Ratings of the simulated rater are counted and shown as simulated, never as a person's."""
 
 import uuid
 from dataclasses import replace
@@ -43,7 +43,9 @@ def sim(project) -> User:
 
 @pytest.fixture
 def judged(new_run, finish, bob, sim) -> Run:
-    """Two groups of two: one judged by bob and the simulated rater, one by that alone."""
+    """Create two groups of two: one rated by bob and the simulated rater, one only by the simulated
+    rater.
+    """
     people = {"per_group": 2, "overlap": 2, "deadline_s": 600, "open_claims": 100}
     run = new_run(group_size=2, max_staleness=8, people=people)
     ask(run, finish, ["one", "two"], groups=1)
@@ -61,7 +63,7 @@ def together(run: Run, nth: int) -> list[Reward]:
     return list(Reward.objects.filter(rollout__group=group, scorer="people").order_by("pk"))
 
 
-def test_what_raters_say_together_tells_how_much_of_it_is_simulated(judged):
+def test_combined_reward_shows_how_many_of_its_ratings_are_simulated(judged):
     for reward in together(judged, 0):
         assert (reward.kind, reward.is_simulated) == ("human", False)
         assert reward.kind_label == "Human, 1 of 2 ratings simulated"
@@ -69,7 +71,7 @@ def test_what_raters_say_together_tells_how_much_of_it_is_simulated(judged):
         assert (reward.kind, reward.kind_label) == ("simulated", "Simulated rater, not a person")
 
 
-def test_rewards_are_parted_into_those_of_people_and_the_simulated(judged, bob, sim):
+def test_rewards_are_split_into_those_of_people_and_simulated_ones(judged, bob, sim):
     by_people = Reward.objects.by_people().filter(rollout__run=judged)
     simulated = Reward.objects.simulated().filter(rollout__run=judged)
     human = Reward.objects.filter(rollout__run=judged, source="human")
@@ -78,7 +80,7 @@ def test_rewards_are_parted_into_those_of_people_and_the_simulated(judged, bob, 
     assert {reward.by for reward in simulated} == {sim, None}
 
 
-def test_a_chip_of_a_simulated_word_is_not_a_persons(judged, bob, sim):
+def test_chip_of_a_simulated_rating_is_marked_as_simulated(judged, bob, sim):
     ones = {one.by: chip(one) for one in Reward.objects.exclude(by=None).select_related("by")}
     assert 'class="chip human' in ones[bob] and "simulated" not in ones[bob]
     assert 'class="chip simulated' in ones[sim] and "not a person" in ones[sim]
@@ -86,7 +88,7 @@ def test_a_chip_of_a_simulated_word_is_not_a_persons(judged, bob, sim):
     assert 'class="chip simulated' in alone and "people" not in alone
 
 
-def test_an_updates_metrics_tell_people_from_the_simulated(judged):
+def test_step_metrics_separate_people_from_the_simulated_rater(judged):
     batch = [
         Experience(run=judged, rollout=one, group=one.group, reward=0.5, weight_version=0)
         for one in Rollout.objects.filter(run=judged).select_related("group")
@@ -96,7 +98,7 @@ def test_an_updates_metrics_tell_people_from_the_simulated(judged):
     assert (found["people_share"], found["simulated_share"]) == (0.5, 1.0)
 
 
-def test_sums_of_a_runs_people_leave_the_simulated_out(judged):
+def test_counts_of_people_exclude_the_simulated_rater(judged):
     now = people_now(judged)
     assert (now.hourly, now.hourly_simulated) == (2, 4)
     assert (now.hourly_words, now.simulated_words) == ("2", "4")
@@ -107,7 +109,7 @@ def test_sums_of_a_runs_people_leave_the_simulated_out(judged):
     assert [gap.people for gap in found.parting.widest] == [1.0, 1.0]
 
 
-def test_a_suspicion_compares_the_reward_with_people_alone(judged):
+def test_suspicion_compares_the_reward_only_with_ratings_by_people(judged):
     rollouts = list(Rollout.objects.filter(run=judged).order_by("pk").values_list("pk", flat=True))
     found = {pk: peoples_word(said) for pk, said in _judgements(rollouts).items()}
     counted = {}
@@ -118,7 +120,7 @@ def test_a_suspicion_compares_the_reward_with_people_alone(judged):
     assert len(counted) == 2
 
 
-def test_a_person_is_asked_about_what_the_simulated_rater_has_rated(judged):
+def test_simulated_ratings_do_not_count_towards_the_ratings_a_group_needs(judged):
     groups = list(Group.objects.filter(run=judged).order_by("pk"))
     counted = {group.pk: {} for group in groups}
     for rating in judged.ratings.select_related("rater", "rollout", "item"):
@@ -128,13 +130,13 @@ def test_a_person_is_asked_about_what_the_simulated_rater_has_rated(judged):
     assert {pk: dict(_rated(groups)[pk]) for pk in counted} == counted
 
 
-def test_who_holds_an_item_is_named_as_simulated(judged, finish, sim):
+def test_simulated_holder_of_an_item_is_marked_as_simulated(judged, finish, sim):
     ask(judged, finish, ["five", "six"], groups=1)
     assert claim(sim, judged.pk)
     assert people_now(judged).names == ("simulated-rater (simulated)",)
 
 
-def test_an_export_of_groups_has_them_in_a_column_of_their_own(judged):
+def test_group_export_has_a_separate_column_for_simulated_rewards(judged):
     Group.objects.filter(run=judged).update(state="admitted", reason="")
     first, second = export_rows("groups", RowSelection(judged))
     assert first["people"] == [1.0, 1.0] and first["simulated"] == [0.0, 0.0]
@@ -147,7 +149,7 @@ def test_the_quality_page_counts_people_and_the_simulated_rater(client, alice, j
     assert "6 ratings by 1 person and 1 simulated rater" in html
 
 
-def test_stars_of_the_simulated_rater_are_simulated(run, finish, sim):
+def test_stars_of_the_simulated_rater_become_a_simulated_reward(run, finish, sim):
     (group,) = finish(run, ["12345"])
     rating = give(sim, Stars(group.rollouts.first().pk, 4, uuid.uuid4()))
     reward = Reward.objects.select_related("by").get(rollout=rating.rollout)
@@ -170,7 +172,7 @@ def test_sql_views_say_which_rewards_are_simulated(judged):
     ]
 
 
-def test_judgements_of_an_evaluation_name_the_simulated_rater(judged):
+def test_evaluation_rewards_name_the_simulated_rater(judged):
     rollouts = list(Rollout.objects.filter(run=judged).order_by("pk").values_list("pk", flat=True))
     said = load_judgements(rollouts)
     names = [sorted({_judge(one) for one in said[pk] if one.is_human}) for pk in rollouts]

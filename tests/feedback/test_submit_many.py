@@ -1,4 +1,4 @@
-"""Many ratings at once are what they would have been one by one, in far fewer statements."""
+"""Many ratings in one call have the same result as one by one, with far fewer queries."""
 
 import uuid
 from random import Random
@@ -20,7 +20,9 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def waiting(new_run, finish):
-    """Two groups of one run that wait for people, and one that is closed."""
+    """Return a function that creates two groups of one run that wait for people, and one that is
+    closed.
+    """
 
     def make() -> list[Group]:
         run = new_run(group_size=3, people={"per_group": 2, "deadline_s": 60})
@@ -43,7 +45,7 @@ def rater_named(project, name: str) -> User:
 
 
 def drawn(groups: list[Group], seed: int) -> list[tuple[int, int, int, uuid.UUID]]:
-    """(group index, sample index, stars, client uuid): first words, changes of mind, and
+    """Return (group index, sample index, stars, client uuid): first ratings, changes and
     repetitions.
     """
     random = Random(seed)
@@ -67,8 +69,8 @@ def submissions(groups: list[Group], words: list[tuple]) -> list[Stars]:
 
 
 def story(groups: list[Group], rater: User) -> tuple:
-    """Everything that ratings leave behind, without ids, and but for what came late: that depends
-    on the moment.
+    """Return everything that ratings store, without ids and without lateness, which depends on the
+    moment.
     """
     ratings = Rating.objects.filter(rater=rater, rollout__group__in=groups).select_related(
         "rollout__group"
@@ -81,7 +83,7 @@ def story(groups: list[Group], rater: User) -> tuple:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_at_once_and_one_by_one_leave_the_same_behind(project, waiting, seed):
+def test_bulk_and_single_submission_store_the_same(project, waiting, seed):
     here = waiting()
     there = waiting()
     words = drawn(here, seed)
@@ -95,13 +97,13 @@ def test_at_once_and_one_by_one_leave_the_same_behind(project, waiting, seed):
     ]
 
 
-def test_what_comes_together_is_heard_together(waiting, bob):
+def test_ratings_of_one_call_are_all_in_time(waiting, bob):
     group, *_ = waiting()
     given = [Stars(rollout.pk, 3, uuid.uuid4()) for rollout in group.rollouts.order_by("pk")]
     assert not any(outcome.is_late for outcome in give_many(bob, given))
 
 
-def test_each_outcome_stands_where_its_submission_stood(waiting, bob, carol):
+def test_outcomes_are_in_the_order_of_the_submissions(waiting, bob, carol):
     [group, *_] = waiting()
     first, second, _ = Rollout.objects.filter(group=group).order_by("sample_index")
     asked = [
@@ -118,7 +120,7 @@ def test_each_outcome_stands_where_its_submission_stood(waiting, bob, carol):
     assert all(isinstance(outcome, NotRatable) for outcome in give_many(carol, asked))
 
 
-def test_the_last_word_on_a_rollout_is_the_current_one(waiting, bob):
+def test_last_rating_of_a_rollout_is_the_current_one(waiting, bob):
     [group, *_] = waiting()
     rollout = Rollout.objects.filter(group=group).first()
     give_many(bob, [Stars(rollout.pk, stars, uuid.uuid4()) for stars in (1, 4, 2)])
@@ -131,7 +133,7 @@ def test_the_last_word_on_a_rollout_is_the_current_one(waiting, bob):
 
 
 @pytest.mark.parametrize("ratings", [3, 30])
-def test_statements_grow_with_groups_not_with_ratings(waiting, bob, ratings):
+def test_queries_grow_with_groups_and_not_with_ratings(waiting, bob, ratings):
     asked = submissions(waiting(), [(0, n % 3, 3, uuid.uuid4()) for n in range(ratings)])
     with CaptureQueriesContext(connection) as captured:
         give_many(bob, asked)

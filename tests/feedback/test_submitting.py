@@ -1,5 +1,5 @@
-"""Taking a decision: once, by who holds the item, in its scale, with its rewards; and taking it
-back.
+"""Accepting a rating: once, from the holder of the item, within its scale, with its rewards; and
+withdrawing it.
 """
 
 import uuid
@@ -29,7 +29,9 @@ ASKING = {"per_group": 2, "deadline_s": 600}
 
 @pytest.fixture
 def held(new_run, finish, bob):
-    """One item in bob's hands; keywords replace fields of the run's `people`."""
+    """Return a function that lets bob claim one item; keywords replace fields of the run's
+    `people`.
+    """
 
     def make(texts=("one", "two"), **people):
         ask(new_run(people={**ASKING, **people}, group_size=len(texts)), finish, list(texts))
@@ -38,7 +40,7 @@ def held(new_run, finish, bob):
     return make
 
 
-def test_a_decision_leaves_a_rating_and_its_reward(held, bob):
+def test_rating_is_stored_with_its_reward(held, bob):
     item = held()
     taken = submit(
         bob,
@@ -57,7 +59,7 @@ def test_a_decision_leaves_a_rating_and_its_reward(held, bob):
     assert Slot.objects.get(pk=item.slot_id).state == Slot.State.DONE
 
 
-def test_the_group_goes_on_after_its_last_decision(held, bob):
+def test_group_is_closed_after_its_last_rating(held, bob):
     item = held()
     submit(bob, item.slot_id, answer_to(item, {"stars": 4}))
     assert Group.objects.get(pk=item.group_id).state == Group.State.WAITING
@@ -82,7 +84,7 @@ def test_a_ranking_gives_every_rollout_a_reward(held, bob):
     assert Group.objects.get(pk=item.group_id).state == Group.State.JUDGED
 
 
-def test_the_same_uuid_is_the_same_rating(held, bob):
+def test_repeated_uuid_is_the_same_rating(held, bob):
     item = held()
     said = answer_to(item, {"stars": 4})
     first = submit(bob, item.slot_id, said)
@@ -91,7 +93,7 @@ def test_the_same_uuid_is_the_same_rating(held, bob):
     assert Rating.objects.count() == Reward.objects.filter(source="human").count() == 1
 
 
-def test_a_second_window_does_not_decide_again(held, bob):
+def test_second_window_cannot_rate_the_item_again(held, bob):
     item = held()
     submit(bob, item.slot_id, answer_to(item, {"stars": 4}))
     with pytest.raises(Refused, match="already") as refused:
@@ -99,7 +101,7 @@ def test_a_second_window_does_not_decide_again(held, bob):
     assert refused.value.code == "decided" and Rating.objects.count() == 1
 
 
-def test_a_change_of_mind_names_what_it_replaces(held, bob):
+def test_changed_rating_refers_to_the_rating_it_replaces(held, bob):
     item = held()
     first = answer_to(item, {"stars": 4})
     submit(bob, item.slot_id, first)
@@ -109,7 +111,7 @@ def test_a_change_of_mind_names_what_it_replaces(held, bob):
     assert [r.value for r in Reward.objects.filter(source="human", is_current=True)] == [0.0]
 
 
-def test_a_uuid_of_another_item_is_refused(held, bob):
+def test_uuid_used_for_another_item_is_rejected(held, bob):
     item = held()
     said = answer_to(item, {"stars": 4})
     submit(bob, item.slot_id, said)
@@ -119,7 +121,7 @@ def test_a_uuid_of_another_item_is_refused(held, bob):
     assert refused.value.code == "used_uuid"
 
 
-def test_who_lost_the_lease_to_another_is_refused_and_loses_nothing_of_theirs(held, alice, bob):
+def test_rating_is_rejected_after_another_rater_claimed_the_item(held, alice, bob):
     item = held()
     shift(item.slot_id, 121)
     Slot.objects.expire()
@@ -129,21 +131,21 @@ def test_who_lost_the_lease_to_another_is_refused_and_loses_nothing_of_theirs(he
     assert refused.value.code == "lease_lost" and not Rating.objects.exists()
 
 
-def test_a_late_answer_is_taken_while_nobody_else_took_the_item(held, bob):
+def test_late_rating_is_accepted_if_nobody_else_claimed_the_item(held, bob):
     item = held()
     shift(item.slot_id, 121)
     Slot.objects.expire()
     assert submit(bob, item.slot_id, answer_to(item, {"stars": 4})).is_new
 
 
-def test_a_rating_after_its_group_was_trained_is_kept_as_late(held, bob):
+def test_rating_after_its_group_was_admitted_is_stored_as_late(held, bob):
     item = held()
     Group.objects.filter(pk=item.group_id).update(state="admitted")
     assert submit(bob, item.slot_id, answer_to(item, {"stars": 4})).is_late
     assert Rating.objects.get().is_late
 
 
-def test_an_item_that_was_changed_meanwhile_is_stale(held, bob):
+def test_item_changed_meanwhile_is_stale(held, bob):
     item = held()
     Item.objects.filter(pk=item.item_id).update(version=2)
     with pytest.raises(Refused) as refused:
@@ -151,7 +153,7 @@ def test_an_item_that_was_changed_meanwhile_is_stale(held, bob):
     assert refused.value.code == "stale"
 
 
-def test_nobody_decides_about_what_the_person_typed_meanwhile(held, bob):
+def test_rater_who_edited_the_reply_meanwhile_cannot_rate_it(held, bob):
     item = held()
     Intervention.objects.create(
         rollout_id=item.shown[0],
@@ -166,7 +168,7 @@ def test_nobody_decides_about_what_the_person_typed_meanwhile(held, bob):
     assert refused.value.code == "own_output"
 
 
-def test_another_persons_item_does_not_exist_for_a_stranger(held, carol):
+def test_item_does_not_exist_for_a_stranger(held, carol):
     item = held()
     with pytest.raises(Refused) as refused:
         submit(carol, item.slot_id, answer_to(item, {"stars": 5}))
@@ -185,14 +187,14 @@ def test_another_persons_item_does_not_exist_for_a_stranger(held, carol):
         ({"changes": -1}, "changes"),
     ],
 )
-def test_what_is_out_of_scale_is_told_by_field(held, bob, changes, field):
+def test_value_outside_the_scale_is_reported_by_field(held, bob, changes, field):
     item = held()
     with pytest.raises(BadAnswer) as bad:
         submit(bob, item.slot_id, answer_to(item, **{"answer": {"stars": 3}, **changes}))
     assert field in bad.value.problems and not Rating.objects.exists()
 
 
-def test_a_flagged_reply_has_no_reward_and_says_why(held, bob):
+def test_flagged_reply_has_no_reward_but_a_reason(held, bob):
     item = held()
     submit(bob, item.slot_id, answer_to(item, {"reason": "cut off"}, form="flag"))
     reward = Reward.objects.get(scorer="flag")
@@ -207,7 +209,7 @@ def test_a_rewrite_becomes_a_demonstration_and_a_preference(held, bob):
     assert (preference.chosen, preference.rejected) == ("better", item.members[0].text)
 
 
-def test_a_reply_in_hand_may_be_rewritten_beside_its_decision(held, bob):
+def test_claimed_reply_can_be_rewritten_in_addition_to_its_rating(held, bob):
     item = held()
     key = uuid.uuid4()
     first = demonstrate(bob, item.slot_id, item.fence, item.shown[0], key, "better")
@@ -216,7 +218,7 @@ def test_a_reply_in_hand_may_be_rewritten_beside_its_decision(held, bob):
     assert submit(bob, item.slot_id, answer_to(item, {"stars": 2})).is_new
 
 
-def test_an_undone_decision_counts_no_more_and_can_be_decided_again(held, bob):
+def test_undone_rating_does_not_count_and_the_item_can_be_rated_again(held, bob):
     item = held()
     said = answer_to(item, {"stars": 4})
     submit(bob, item.slot_id, said)
@@ -244,7 +246,7 @@ def test_only_the_last_ten_decisions_can_be_undone(new_run, finish, bob):
     withdraw_decision(bob, sent[1].client_uuid, uuid.uuid4())
 
 
-def test_nobody_undoes_anothers_decision(held, alice, bob):
+def test_person_cannot_undo_anothers_rating(held, alice, bob):
     item = held()
     said = answer_to(item, {"stars": 4})
     submit(bob, item.slot_id, said)
@@ -252,13 +254,13 @@ def test_nobody_undoes_anothers_decision(held, alice, bob):
         withdraw_decision(alice, said.client_uuid, uuid.uuid4())
 
 
-def test_what_comes_once_the_group_is_judged_is_late(held, bob):
+def test_rating_after_its_group_was_closed_is_late(held, bob):
     item = held()
     Group.objects.filter(pk=item.group_id).update(state="judged")
     assert submit(bob, item.slot_id, answer_to(item, {"stars": 4})).is_late
 
 
-def test_one_of_several_replies_may_be_flagged(held, bob):
+def test_one_of_several_replies_can_be_flagged(held, bob):
     item = held(("a", "b", "c"), form="ranking", per_group=3, anchor=False)
     submit(
         bob,
@@ -270,7 +272,7 @@ def test_one_of_several_replies_may_be_flagged(held, bob):
     ]
 
 
-def test_stars_from_the_live_wall_give_way_to_the_same_persons_decision(new_run, finish, bob):
+def test_stars_from_the_live_page_are_replaced_by_the_same_persons_rating(new_run, finish, bob):
     (group,) = finish(
         new_run(people={"per_group": 2, "deadline_s": 600, "overlap": 2}), ["one", "two"]
     )
@@ -289,7 +291,7 @@ def test_stars_from_the_live_wall_give_way_to_the_same_persons_decision(new_run,
     )
 
 
-def test_a_rubric_whose_scales_were_changed_is_stale(held, alice, bob):
+def test_answer_to_a_changed_rubric_is_stale(held, alice, bob):
     scales = [{"name": "kind", "low": 0, "high": 3}]
     item = held(form="rubric", rubric=scales)
     Run.objects.get(pk=item.run_id).change_config(
@@ -300,7 +302,7 @@ def test_a_rubric_whose_scales_were_changed_is_stale(held, alice, bob):
     assert refused.value.code == "stale"
 
 
-def test_a_rewrite_under_a_used_uuid_is_refused_not_lost(held, bob):
+def test_rewrite_with_a_used_uuid_is_rejected(held, bob):
     item = held()
     said = answer_to(item, {"stars": 2})
     submit(bob, item.slot_id, said)

@@ -1,4 +1,4 @@
-"""One client uuid sent for two things at the same moment: the first is saved, the other refused.
+"""One client uuid sent for two things at once: the first is saved, the other rejected.
 
 Two connections, each with a transaction of its own: the first holds the uuid uncommitted until the
 second waits for it.
@@ -31,7 +31,9 @@ two_connections = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def meanwhile(eventually) -> Callable:
-    """`meanwhile(first, second)`: the second's result; it began before the first was committed."""
+    """Return `meanwhile(first, second)`, which returns the result of `second`, started before
+    `first` is committed.
+    """
 
     def run(first: Callable, second: Callable) -> object:
         answers = []
@@ -54,7 +56,7 @@ def meanwhile(eventually) -> Callable:
 
 @pytest.fixture
 def items(new_run, finish, bob):
-    """Two items of two groups in bob's hands."""
+    """Let bob claim two items of two groups."""
     run = new_run(people={"per_group": 2, "deadline_s": 600, "open_claims": 4})
     ask(run, finish, groups=2)
     held = claim(bob, run.pk, 4)
@@ -93,7 +95,7 @@ def post_api(person, path: str, body: dict):
 
 
 @two_connections
-def test_of_two_decisions_on_the_rating_page_the_second_is_refused(items, meanwhile, bob):
+def test_second_of_two_ratings_with_one_uuid_is_rejected_on_the_rating_page(items, meanwhile, bob):
     first, second = items
     path = f"/rate/slots/{second.slot_id}/"
     answer = meanwhile(
@@ -103,12 +105,12 @@ def test_of_two_decisions_on_the_rating_page_the_second_is_refused(items, meanwh
     assert "client_uuid" in answer.json()["detail"]
     assert Rating.objects.get().item_id == Slot.objects.get(pk=first.slot_id).item_id
     assert Reward.objects.filter(source="human").count() == 1
-    assert Slot.objects.get(pk=second.slot_id).state == Slot.State.HELD, "it can be sent anew"
+    assert Slot.objects.get(pk=second.slot_id).state == Slot.State.HELD, "it can be sent again"
     assert post_json(bob, path, said_about(second, uuid.uuid4())).status_code == 201
 
 
 @two_connections
-def test_of_two_decisions_over_rest_the_second_is_a_conflict(items, meanwhile, bob):
+def test_second_of_two_ratings_with_one_uuid_is_a_conflict_over_rest(items, meanwhile, bob):
     first, second = items
     path = f"rating-slots/{second.slot_id}/"
     answer = meanwhile(
@@ -119,7 +121,7 @@ def test_of_two_decisions_over_rest_the_second_is_a_conflict(items, meanwhile, b
 
 
 @two_connections
-def test_an_undo_under_a_used_uuid_is_refused_and_the_decision_stays(items, meanwhile, bob):
+def test_undo_with_a_used_uuid_is_rejected_and_the_rating_stays(items, meanwhile, bob):
     first, second = items
     done = answer_to(second, STARS)
     submit(bob, second.slot_id, done)
@@ -132,7 +134,7 @@ def test_an_undo_under_a_used_uuid_is_refused_and_the_decision_stays(items, mean
 
 @pytest.fixture
 def replies(new_run, finish) -> list[Rollout]:
-    """Three replies that wait for stars; the first is of another group than the others."""
+    """Create three replies that wait for stars; the first is in another group than the others."""
     run = new_run(people={"per_group": 2, "deadline_s": 600})
     [one, other] = finish(run, groups=2)
     for group in (one, other):
@@ -141,7 +143,7 @@ def replies(new_run, finish) -> list[Rollout]:
 
 
 @two_connections
-def test_of_many_stars_at_once_only_those_under_the_used_uuid_are_refused(replies, meanwhile, bob):
+def test_only_ratings_with_the_used_uuid_are_rejected_in_a_bulk_request(replies, meanwhile, bob):
     elsewhere, here, beside = replies
     ratings = [
         {"rollout": here.pk, "stars": 2, "client_uuid": str(KEY)},
@@ -159,7 +161,7 @@ def test_of_many_stars_at_once_only_those_under_the_used_uuid_are_refused(replie
 
 
 @two_connections
-def test_of_two_actions_on_replies_in_flight_the_second_is_refused(new_run, meanwhile, alice):
+def test_second_of_two_interventions_with_one_uuid_is_rejected(new_run, meanwhile, alice):
     Group.open(new_run(), "explorer", 60, 1, 0)
     first, second, *_ = Rollout.objects.order_by("pk")
     answer = meanwhile(
@@ -171,7 +173,7 @@ def test_of_two_actions_on_replies_in_flight_the_second_is_refused(new_run, mean
 
 
 @pytest.mark.django_db
-def test_stars_from_the_page_under_a_used_uuid_are_refused_in_words(replies, client, bob):
+def test_stars_with_a_used_uuid_are_rejected_with_a_message(replies, client, bob):
     elsewhere, here, _ = replies
     give(bob, Stars(elsewhere.pk, 5, KEY))
     client.force_login(bob)
@@ -181,7 +183,7 @@ def test_stars_from_the_page_under_a_used_uuid_are_refused_in_words(replies, cli
 
 
 @pytest.mark.django_db
-def test_stars_under_the_uuid_of_a_rewrite_are_refused(items, client, bob):
+def test_stars_with_the_uuid_of_a_rewrite_are_rejected(items, client, bob):
     item, _ = items
     rollout = item.shown[0]
     rewrite = {"fence": item.fence, "rollout": rollout, "client_uuid": str(KEY), "text": "better"}

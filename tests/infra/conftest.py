@@ -1,4 +1,4 @@
-"""Fixtures of the infra room."""
+"""Fixtures of the tests in infra."""
 
 import tempfile
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def var(monkeypatch) -> Iterator[Path]:
-    """An empty installation folder that other accounts may pass through, and no addresses in the
+    """Create an empty installation folder that other accounts may enter, with no addresses in the
     environment.
     """
     for variable in ("DATABASE_URL", "REDIS_URL", "RFTWEB_PG_BIN"):

@@ -1,4 +1,4 @@
-"""A worker takes its next message whatever became of Redis when it was done with the last one."""
+"""A worker takes its next message even if Redis died when the last one was done."""
 
 import logging
 
@@ -13,7 +13,7 @@ LOG = logging.getLogger(__name__)
 
 @pytest.fixture
 def taken(own_redis):
-    """A message that was taken, of one that may be taken at a time."""
+    """Take a message from a queue that delivers one at a time."""
     queue = Queue("bell")
     came = []
     with Connection(own_redis.url) as connection:
@@ -24,14 +24,16 @@ def taken(own_redis):
             yield message
 
 
-def test_a_message_at_work_is_the_only_one(taken):
+def test_next_message_is_taken_only_after_the_current_one_is_acknowledged(taken):
     assert not taken.channel.qos.can_consume()
     taken.ack_log_error(LOG, taken.channel.connection_errors)
     assert taken.channel.qos.can_consume()
 
 
 @pytest.mark.parametrize("end", ["ack_log_error", "reject_log_error"])
-def test_redis_dies_before_it_hears_that_the_work_is_done(taken, own_redis, end):
+def test_worker_can_take_a_message_after_redis_dies_before_the_acknowledgement(
+    taken, own_redis, end
+):
     own_redis.kill()
     getattr(taken, end)(LOG, taken.channel.connection_errors)
     assert taken.channel.qos.can_consume()

@@ -1,4 +1,4 @@
-"""`bench/all.py`: what it runs exists, what it reads, and when it calls a number worse."""
+"""`bench/all.py`: its scripts exist, it reads their results, and it reports a worse number."""
 
 import pytest
 from django.conf import settings
@@ -20,7 +20,7 @@ def test_every_script_that_can_be_run_is_run_or_left_out_with_a_reason():
     assert scripts - {"all"} == {one.script for one in BENCHMARKS} | set(LEFT_OUT)
 
 
-def test_growth_is_the_largest_size_over_the_smallest():
+def test_growth_is_the_value_of_the_largest_size_divided_by_that_of_the_smallest():
     assert grown("claim", "claimed").read({"claimed": {"cpu_ms": [2.0, 3.0, 5.0]}}) == 2.5
 
 
@@ -41,7 +41,7 @@ def test_a_metric_is_worse_beyond_the_noise_of_the_recorded_ones(now, more_is_be
     assert fell(now, [0.9, 1.0, 1.1], more_is_better) is is_worse
 
 
-def test_the_last_line_counts_and_a_silent_failure_has_its_reason():
+def test_last_output_line_is_the_result_and_a_failure_without_one_has_a_reason():
     assert run_benchmark(["sh", "-c", "echo table; echo '{\"a\": 1}'; exit 1"]) == {"a": 1}
     with pytest.raises(ValueError, match="no such thing"):
         run_benchmark(["sh", "-c", "echo no such thing >&2; exit 2"])

@@ -1,5 +1,5 @@
-"""Web processes and beat stand among the workers while they are here, and say goodbye; real
-processes, a real database.
+"""Web processes and beat are registered as workers while they run, and unregister when they stop;
+with real processes and a real database.
 """
 
 import http.client
@@ -42,7 +42,7 @@ def web() -> Iterator[WebProcess]:
 
 @contextmanager
 def celery(redis, *said: str, **more: str) -> Iterator[subprocess.Popen]:
-    """One of its programs on this test's database; `more` goes into its environment."""
+    """Start a Celery program on this test's database; `more` is added to its environment."""
     environment = {
         **os.environ,
         **more,
@@ -70,7 +70,9 @@ def row(role: str) -> Worker | None:
 
 @contextmanager
 def database_away() -> Iterator[None]:
-    """For everybody but this test: what is connected is cut off, and nobody new is let in."""
+    """Make the database unavailable to everybody but this test: close connections and refuse new
+    ones.
+    """
     name = connection.settings_dict["NAME"]
     url = _url_of(connection.settings_dict).rpartition("/")[0] + "/postgres"
     with psycopg.connect(url, autocommit=True) as other:
@@ -95,7 +97,7 @@ def answer(web: WebProcess) -> int:
     return asked.getresponse().status
 
 
-def test_a_web_process_tells_what_it_serves_and_says_goodbye(web, eventually):
+def test_web_process_reports_what_it_serves_and_that_it_stopped(web, eventually):
     found = eventually(lambda: row("web"))
     eventually(
         lambda: (
@@ -111,17 +113,17 @@ def test_a_web_process_tells_what_it_serves_and_says_goodbye(web, eventually):
 
 
 @pytest.mark.nightly
-def test_a_web_process_goes_on_when_the_database_is_back(web, eventually):
+def test_web_process_continues_when_the_database_is_back(web, eventually):
     eventually(lambda: row("web"))
     with database_away():
         before = row("web").heartbeat_at
-        assert answer(web) in (200, 503)  # it answers, whatever it can say
+        assert answer(web) in (200, 503)  # it responds in any case
     eventually(lambda: row("web").heartbeat_at > before)
     eventually(lambda: answer(web) == 200)
     assert Worker.every.filter(role="web").count() == 1
 
 
-def test_a_web_process_that_was_killed_is_found_silent(web, eventually):
+def test_killed_web_process_is_marked_as_dead(web, eventually):
     eventually(lambda: row("web"))
     web.kill()
     Worker.every.update(
@@ -131,9 +133,7 @@ def test_a_web_process_that_was_killed_is_found_silent(web, eventually):
 
 
 @pytest.mark.nightly
-def test_beat_tells_that_it_sends_and_that_it_could_not_and_says_goodbye(
-    beat, own_redis, eventually
-):
+def test_beat_reports_its_schedule_failed_sends_and_that_it_stopped(beat, own_redis, eventually):
     eventually(
         lambda: (
             (found := row("beat"))
@@ -150,7 +150,7 @@ def test_beat_tells_that_it_sends_and_that_it_could_not_and_says_goodbye(
     assert row("beat").standing == "stopped"
 
 
-def test_a_worker_wakes_its_station_without_beat_and_says_goodbye(own_redis, eventually):
+def test_worker_registers_without_beat_and_unregisters_when_stopped(own_redis, eventually):
     with celery(own_redis, "worker", "-P", "prefork", "-c", "1", "-Q", "refine") as refiner:
         eventually(lambda: row("refiner"))
         refiner.terminate()
@@ -159,7 +159,7 @@ def test_a_worker_wakes_its_station_without_beat_and_says_goodbye(own_redis, eve
 
 
 class SlowHook(BaseHTTPRequestHandler):
-    """Takes what is sent, and does not answer until the test lets it."""
+    """Accept a request, and respond only when the test allows it."""
 
     def do_POST(self) -> None:
         self.server.called.set()
@@ -168,7 +168,7 @@ class SlowHook(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """The test's output is not its log."""
+        """Log nothing into the output of the test."""
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def slow_hook() -> Iterator[ThreadingHTTPServer]:
     server.server_close()
 
 
-def test_a_slow_delivery_delays_no_sweep(project, alice, slow_hook, own_redis, eventually):
+def test_slow_delivery_does_not_delay_a_sweep(project, alice, slow_hook, own_redis, eventually):
     host = f"127.0.0.1:{slow_hook.server_address[1]}"
     channel = Channel.make(project, "webhook", f"http://{host}/", alice)
     listed = {"RFTWEB_ENVIRONMENT_HOSTS": host}
@@ -197,8 +197,8 @@ def test_a_slow_delivery_delays_no_sweep(project, alice, slow_hook, own_redis, e
         eventually(lambda: row("control"))
 
         def sweeps_meanwhile() -> bool:
-            """Whether a sweep is done while a delivery waits for its answer, which it does for ten
-            seconds.
+            """Return whether a sweep finishes while a delivery waits up to ten seconds for its
+            response.
             """
             slow_hook.called.clear()
             delivery = channel.test()
@@ -214,7 +214,7 @@ def test_a_slow_delivery_delays_no_sweep(project, alice, slow_hook, own_redis, e
         assert any(sweeps_meanwhile() for _ in range(3))
 
 
-def test_a_sweep_that_was_done_is_on_the_row_of_beat():
+def test_finished_sweep_is_recorded_in_the_row_of_beat():
     beat = Worker.every.create(key="beat@here:1:1", role="beat", host="here", pid=1)
     Worker.every.filter(pk=beat.pk).update(started_at=timezone.now() - timedelta(minutes=5))
     beat.refresh_from_db()
@@ -225,7 +225,7 @@ def test_a_sweep_that_was_done_is_on_the_row_of_beat():
 
 
 @pytest.mark.parametrize("role", ["web", "beat", "control"])
-def test_who_serves_no_run_is_no_worker_of_runs_and_takes_no_order(role, admin):
+def test_process_that_serves_no_run_is_not_a_worker_and_takes_no_order(role, admin):
     made = Worker.every.create(key=f"{role}@here:1:1", role=role, host="here", pid=1)
     assert not Worker.objects.exists() and not made.is_of_runs
     with pytest.raises(IntegrityError):

@@ -1,4 +1,4 @@
-"""One supervised program: kept alive, given up, and stopped with everything it started."""
+"""One supervised program: restarted, given up, and stopped with everything it started."""
 
 import asyncio
 import os
@@ -32,7 +32,9 @@ def log(tmp_path) -> Path:
 
 @pytest.fixture
 def make(log):
-    """Children of Python one-liners that are ready once they have said `up`."""
+    """Return a function that creates children of Python one-liners, which are ready once they print
+    `up`.
+    """
 
     def child(code: str, grace_s: float = 5.0, stall_s: float = 60.0) -> Child:
         program = Program(
@@ -73,7 +75,7 @@ async def test_a_killed_program_is_started_again(make):
     await child.stop()
 
 
-async def test_a_program_that_is_ended_now_is_not_started_again(make):
+async def test_program_ended_on_purpose_is_not_started_again(make):
     child = make(WAITS)
     given_up = asyncio.get_running_loop().create_future()
     child.begin(given_up.set_result)
@@ -84,7 +86,7 @@ async def test_a_program_that_is_ended_now_is_not_started_again(make):
     await child.stop()
 
 
-async def test_a_program_that_keeps_dying_is_given_up_with_growing_pauses(make, log):
+async def test_program_that_keeps_failing_is_given_up_after_growing_pauses(make, log):
     child = make("raise SystemExit(3)")
     given_up = asyncio.get_running_loop().create_future()
     started = time.monotonic()
@@ -103,7 +105,7 @@ async def test_a_program_that_ignores_the_signal_is_killed(make):
     await until(lambda: not is_alive(pid))
 
 
-async def test_stopping_ends_what_the_program_started(make, log):
+async def test_stopping_a_program_ends_its_child_processes(make, log):
     child = make(LEAVES_A_CHILD)
     await ready(child)
     grandchild = int(said(log).split()[1])
@@ -112,7 +114,7 @@ async def test_stopping_ends_what_the_program_started(make, log):
     await until(lambda: not is_alive(grandchild))
 
 
-async def test_a_death_ends_what_the_program_had_started(make, log):
+async def test_death_of_a_program_ends_its_child_processes(make, log):
     child = make(LEAVES_A_CHILD)
     pid = await ready(child)
     grandchild = int(said(log).split()[1])
@@ -121,7 +123,7 @@ async def test_a_death_ends_what_the_program_had_started(make, log):
     await child.stop()
 
 
-async def test_a_stop_during_a_pause_starts_nothing_more(make):
+async def test_stop_during_a_restart_pause_starts_nothing(make):
     child = make("raise SystemExit(3)")
     child.begin(lambda _task: None)
     await until(lambda: child.state == "restarting")
@@ -129,7 +131,7 @@ async def test_a_stop_during_a_pause_starts_nothing_more(make):
     assert (child.state, child.pid) == ("stopped", None)
 
 
-async def test_what_it_says_is_in_its_file_whole_lines_and_the_last_half(make, log):
+async def test_output_is_logged_in_whole_lines_with_the_unfinished_last_one(make, log):
     child = make("print('one\\ntwo', end='', flush=True); raise SystemExit(0)")
     child.begin(lambda _task: None)
     await until(lambda: child.restarts >= 1)
@@ -143,15 +145,15 @@ SLOW = (
 )
 
 
-async def test_a_slow_start_is_waited_for_while_it_gets_on(make, log):
-    """It takes longer than the limit for standing still, and writes a line now and then."""
+async def test_slow_start_is_allowed_while_it_makes_progress(make, log):
+    """Start a program that takes longer than the stall limit, and writes a line now and then."""
     child = make(SLOW, stall_s=4.0)
     await ready(child)
     assert child.progress >= 1 and "killing it" not in own_words(log)
     await child.stop()
 
 
-async def test_a_start_that_stands_still_is_ended_and_tried_again(make, log):
+async def test_stalled_start_is_killed_and_tried_again(make, log):
     child = make("import time; time.sleep(600)", stall_s=0.5)
     child.begin(lambda _task: None)
     await until(lambda: child.restarts == 1)

@@ -1,5 +1,4 @@
-"""docker-compose.yml and the Dockerfile against the code: the same roles, queues, commands and
-variables.
+"""docker-compose.yml and the Dockerfile agree with the code: roles, queues, commands and variables.
 
 The files are parsed, not run.
 """
@@ -33,7 +32,7 @@ OURS = [name for name in SERVICES if name not in ("postgres", "redis")]
 
 
 def variables_settings_know() -> set[str]:
-    """Every NAME in `environment.reader("NAME", ...)` of settings.py, and NAME_FILE beside it."""
+    """Return every NAME in `environment.reader("NAME", ...)` of settings.py, and its NAME_FILE."""
     tree = ast.parse((ROOT / "rftweb" / "settings.py").read_text())
     calls = (
         node
@@ -50,7 +49,7 @@ def variables_settings_know() -> set[str]:
 
 
 def flags(command: list[str]) -> list[str]:
-    """A command without interpreter, addresses and file names, which differ by place."""
+    """Return a command without interpreter, addresses and files, which depend on the machine."""
     differing = {"--host", "--port", "--pidfile"}
     kept = [
         word
@@ -77,7 +76,7 @@ def test_web_and_beat_have_the_supervisors_command(role, program, tmp_path):
     assert flags(SERVICES[role]["command"]) == flags(command)
 
 
-def test_every_queue_has_a_worker_and_every_worker_a_known_queue():
+def test_every_queue_has_a_worker_and_every_worker_queue_is_known():
     served = {queue for queues in QUEUES.values() for queue in queues}
     assert served == {queue.name for queue in settings.CELERY_TASK_QUEUES}
 
@@ -88,13 +87,13 @@ def test_every_routed_job_goes_to_a_served_queue():
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_every_variable_is_one_that_the_code_reads(name):
+def test_every_variable_is_read_by_the_code(name):
     read_by_announce = {"RFTWEB_READY_FILE"}
     assert set(SERVICES[name]["environment"]) <= variables_settings_know() | read_by_announce
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_nobody_falls_back_to_embedded_services(name):
+def test_every_service_has_database_redis_and_secret_key_variables(name):
     assert {"DATABASE_URL", "REDIS_URL", "RFTWEB_SECRET_KEY"} <= set(SERVICES[name]["environment"])
 
 
@@ -105,34 +104,34 @@ def test_no_secret_has_a_default():
 
 
 @pytest.mark.parametrize("name", [name for name in SERVICES if name != "migrate"])
-def test_every_lasting_service_has_a_health_check(name):
+def test_every_permanent_service_has_a_health_check(name):
     assert SERVICES[name]["healthcheck"]["test"]
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_nothing_is_published_beyond_loopback(name):
+def test_ports_are_published_only_on_loopback(name):
     assert all(port.startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
 
 
 @pytest.mark.parametrize("name", [name for name in OURS if name != "migrate"])
-def test_work_starts_after_the_schema_is_there(name):
+def test_services_start_after_the_migration(name):
     assert SERVICES[name]["depends_on"]["migrate"] == {
         "condition": "service_completed_successfully"
     }
 
 
-def test_gpus_go_to_explorer_and_trainer_alone():
+def test_only_explorer_and_trainer_get_gpus():
     assert {name for name in SERVICES if "deploy" in SERVICES[name]} == set(GPU_ROLES)
 
 
 @pytest.mark.parametrize("role", GPU_ROLES)
-def test_a_gpu_is_chosen_by_name(role):
+def test_gpu_is_chosen_by_id(role):
     (device,) = SERVICES[role]["deploy"]["resources"]["reservations"]["devices"]
     assert device["device_ids"] == [f"${{RFTWEB_{role.upper()}_GPU:-0}}"]
     assert "count" not in device
 
 
-def test_every_setting_is_in_the_handbook():
+def test_every_setting_is_documented_in_the_deployment_guide():
     handbook = (ROOT / "docs" / "deploy.md").read_text()
     assert {
         name
@@ -151,7 +150,7 @@ def test_volumes_are_declared():
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_every_service_reads_the_plugins_of_one_folder_and_cannot_write_there(name):
+def test_every_service_mounts_the_plugin_folder_read_only(name):
     service = read_services({**SECRETS, "RFTWEB_PLUGINS": "/opt/plugins"})[name]
     place = service["environment"]["RFTWEB_PLUGINS"]
     assert f"/opt/plugins:{place}:ro" in service["volumes"]
@@ -166,14 +165,14 @@ def test_images_are_targets_of_the_dockerfile_and_web_has_no_torch():
     assert before_torch.count("scripts/setup --venv") == before_torch.count("--no-torch") == 1
 
 
-def test_every_file_the_dockerfile_copies_is_there():
+def test_every_file_copied_by_the_dockerfile_exists():
     sources = re.findall(r"^COPY (?!--from)(\S+) ", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     assert sources
     assert [source for source in sources if not (ROOT / source).exists()] == []
 
 
-def test_the_build_is_given_what_the_dockerfile_copies_and_nothing_else():
-    """Of the machine's own files (data, secrets, environments) none comes near an image."""
+def test_build_context_contains_exactly_what_the_dockerfile_copies():
+    """Keep the machine's own files (data, secrets, environments) out of the build context."""
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     rules = [line for line in lines if line and not line.startswith("#")]
     assert rules[0] == "*"
@@ -183,14 +182,14 @@ def test_the_build_is_given_what_the_dockerfile_copies_and_nothing_else():
 
 
 @pytest.mark.parametrize("name", ["POSTGRES_PASSWORD", "REDIS_PASSWORD", "RFTWEB_SECRET_KEY"])
-def test_a_missing_secret_is_named(name):
+def test_missing_secret_is_reported_by_name(name):
     read_services(SECRETS)
     with pytest.raises(MissingVariable, match=name):
         read_services({**SECRETS, name: ""})
 
 
-def test_what_says_that_a_process_is_ready_is_gone_after_a_restart():
-    """A container that is started again has its files still; what is in memory it has not."""
+def test_readiness_files_are_in_memory_and_disappear_after_a_restart():
+    """Check this because a restarted container keeps its files, but not what is in memory."""
     for name in OURS:
         in_memory = [f"{place}/" for place in SERVICES[name].get("tmpfs", [])]
         words = [*SERVICES[name]["command"], *SERVICES[name]["environment"].values()]

@@ -17,7 +17,7 @@ def browser(alice) -> Client:
     return client
 
 
-def test_a_page_is_a_fraction_of_its_size_and_the_same_text(browser, run):
+def test_compressed_page_is_less_than_a_third_of_its_size_with_the_same_text(browser, run):
     address = reverse("run", args=[run.project.slug, run.slug])
     plain = browser.get(address)
     packed = browser.get(address, headers=GZIP)
@@ -27,8 +27,8 @@ def test_a_page_is_a_fraction_of_its_size_and_the_same_text(browser, run):
     assert run.slug in gzip.decompress(packed.content).decode()
 
 
-def test_the_same_page_differs_in_size_from_time_to_time(browser, run):
-    """Random bytes hide what the page contains (BREACH)."""
+def test_size_of_the_same_compressed_page_varies(browser, run):
+    """Check that random bytes hide what the page contains (BREACH)."""
     address = reverse("run", args=[run.project.slug, run.slug])
     sizes = {len(browser.get(address, headers=GZIP).content) for _ in range(8)}
     assert len(sizes) > 1
@@ -41,7 +41,7 @@ def test_json_is_compressed(browser, run):
     assert json.loads(gzip.decompress(answer.content))["slug"] == run.slug
 
 
-def test_a_stream_stays_as_it_is(browser, run):
+def test_stream_is_not_compressed(browser, run):
     answer = browser.get(f"/api/v1/runs/{run.pk}/exports/events/", headers=GZIP)
     assert answer.status_code == 200 and answer.streaming
     assert "Content-Encoding" not in answer

@@ -1,4 +1,4 @@
-"""What people send is decoded with bounded memory, and never in a web process."""
+"""Files that people send are decoded with limited memory, and never in a web process."""
 
 import io
 import signal
@@ -55,7 +55,7 @@ def png(size: tuple[int, int] = (8, 8)) -> bytes:
 
 
 def repeated(text: str, rows: int) -> arrow.Array:
-    """One text in every row, which a file holds once."""
+    """Return an array with one text in every row, which a file stores once."""
     return arrow.DictionaryArray.from_arrays(
         arrow.array([0] * rows, arrow.int32()), arrow.array([text])
     )
@@ -74,7 +74,7 @@ def written(folder, stream: io.BytesIO):
     return path
 
 
-def test_a_confined_process_gets_no_more_memory():
+def test_confined_process_cannot_exceed_its_memory_limit():
     done = subprocess.run(
         [sys.executable, "-c", GREEDY], capture_output=True, text=True, timeout=60
     )
@@ -88,7 +88,7 @@ def test_a_confined_process_gets_no_more_memory():
         pytest.param("deque(repeat(0), maxlen=0)", "", -signal.SIGKILL, id="native code"),
     ],
 )
-def test_a_confined_process_gets_no_more_processor_time(work, said, status):
+def test_confined_process_cannot_exceed_its_processor_time_limit(work, said, status):
     code = BUSY.format(work=work)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert said in done.stdout and done.returncode == status, done.stderr
@@ -103,14 +103,14 @@ def test_a_confined_process_gets_no_more_processor_time(work, said, status):
         ("sys.exit(1)", "row 3 has no column 'prompt'"),
     ],
 )
-def test_a_confined_process_that_ended_is_told_by_its_reason(work, reason):
+def test_end_of_a_confined_process_is_reported_with_its_reason(work, reason):
     code = f"import os, sys; print(\"row 3 has no column 'prompt'\", file=sys.stderr); {work}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     last = done.stderr.strip().splitlines()[-1]
     assert confining.why_it_ended(done.returncode, last) == reason
 
 
-def test_a_web_process_decodes_no_tables_and_no_archives(monkeypatch, tmp_path):
+def test_web_process_does_not_decode_tables_or_archives_itself(monkeypatch, tmp_path):
     monkeypatch.setattr(confining, "_serves", True)
     for decode in (
         lambda: open_source(tmp_path),
@@ -123,19 +123,19 @@ def test_a_web_process_decodes_no_tables_and_no_archives(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_parquet_file_of_lessons_that_needs_much_memory_is_refused_with_the_limit(tmp_path):
+def test_parquet_file_that_needs_too_much_memory_is_rejected_with_the_limit(tmp_path):
     bomb = parquet(repeated("x" * 20_000_000, 200))
     assert len(bomb.getvalue()) < 10_000
     with pytest.raises(NotReadable, match="more than 1024 MB of memory"):
         list(records_of_file(written(tmp_path, bomb)))
 
 
-def test_a_file_that_a_child_cannot_read_is_refused_in_its_words(tmp_path):
+def test_unreadable_file_is_rejected_with_the_message_of_the_child_process(tmp_path):
     with pytest.raises(NotReadable, match="not a readable Parquet file"):
         list(records_of_file(written(tmp_path, io.BytesIO(b"PAR1 and no more"))))
 
 
-def test_a_zip_file_that_a_child_unpacked_leaves_nothing_behind(tmp_path, monkeypatch):
+def test_zip_file_unpacked_by_a_child_process_leaves_no_temporary_files(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", None)
@@ -147,7 +147,7 @@ def test_a_zip_file_that_a_child_unpacked_leaves_nothing_behind(tmp_path, monkey
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
-def test_pictures_are_decoded_by_a_child_that_is_started_again_when_it_died(monkeypatch):
+def test_pictures_are_decoded_by_a_child_process_that_is_restarted_after_it_dies(monkeypatch):
     first = encode_picture(png())
     decoder = picture_process._decoder
     assert (first.width, first.height) == (8, 8) and decoder.child.poll() is None
@@ -156,13 +156,13 @@ def test_pictures_are_decoded_by_a_child_that_is_started_again_when_it_died(monk
     died = decoder.child
     monkeypatch.setattr(picture_process, "LONGEST_S", 0)
     with pytest.raises(BadPicture, match="too much memory or time"):
-        while True:  # the child is killed while it answers, or before
+        while True:  # the child is killed during or before its response
             encode_picture(png((2000, 2000)))
     monkeypatch.undo()
     assert encode_picture(png()) == first and decoder.child is not died
 
 
-def test_a_table_of_very_many_columns_is_refused_before_its_rows_are_read(tmp_path):
+def test_table_with_too_many_columns_is_rejected_before_its_rows_are_read(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(",".join(f"c{n}" for n in range(50_000)) + "\n" + "," * 49_999 + "\n")
     with pytest.raises(NotReadable, match="50,000 columns; the limit is 2,000"):

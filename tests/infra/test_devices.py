@@ -1,4 +1,4 @@
-"""Each explorer and each trainer sees the GPUs that were chosen for it, or one of its own."""
+"""Each explorer and each trainer sees the GPUs that were configured for it, or one GPU each."""
 
 import subprocess
 from types import SimpleNamespace
@@ -50,18 +50,18 @@ def pool(*gpus: str) -> Pool:
         (BOTH, {"explorer": (("GPU-a",),), "trainer": ()}, [], {"explorer": "GPU-a"}),
     ],
 )
-def test_gpus_go_to_those_they_were_chosen_for_and_else_in_turn(workers, chosen, gpus, seen):
+def test_workers_get_their_chosen_gpus_or_one_each_in_turn(workers, chosen, gpus, seen):
     assert assign_devices(workers, chosen, pool(*gpus)) == seen
 
 
-def test_a_gpu_that_there_is_not_stops_the_start_by_its_variable():
+def test_start_fails_with_the_variable_name_when_its_gpu_does_not_exist():
     with pytest.raises(
         CannotStart, match="RFTWEB_TRAINER_GPU names GPU 2, and nvidia-smi has 0, 1"
     ):
         assign_devices(BOTH, {"explorer": (), "trainer": (("2",),)}, pool("0", "1"))
 
 
-def test_devices_that_somebody_has_chosen_already_are_those_that_are_dealt_out(monkeypatch):
+def test_only_devices_in_cuda_visible_devices_are_assigned(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, GPU-b")
     here = Pool.here()
     assert assign_devices(BOTH, NOTHING, here) == {"explorer": "3", "trainer": "GPU-b"}
@@ -69,7 +69,7 @@ def test_devices_that_somebody_has_chosen_already_are_those_that_are_dealt_out(m
         assign_devices(BOTH, {"explorer": (("0",),), "trainer": ()}, here)
 
 
-def test_gpus_are_read_as_nvidia_smi_lists_them(monkeypatch):
+def test_gpus_and_uuids_are_read_from_the_nvidia_smi_listing(monkeypatch):
     lines = (
         "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-aa)\nGPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-bb)\n"
     )
@@ -82,7 +82,7 @@ def test_gpus_are_read_as_nvidia_smi_lists_them(monkeypatch):
     here.require("RFTWEB_EXPLORER_GPU", ["1", "GPU-aa", "MIG-c"])
 
 
-def test_a_worker_is_started_with_its_gpus_alone(monkeypatch, settings, tmp_path):
+def test_worker_sees_only_its_own_gpus(monkeypatch, settings, tmp_path):
     settings.EXPLORER_GPUS = (("0", "1"),)
     settings.TRAINER_GPUS = (("2",),)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -92,7 +92,7 @@ def test_a_worker_is_started_with_its_gpus_alone(monkeypatch, settings, tmp_path
     assert seen == {"explorer": "0,1", "trainer": "2", "scorer": None}
 
 
-def test_up_says_which_variable_names_a_gpu_that_there_is_not(monkeypatch, settings, tmp_path):
+def test_up_reports_the_variable_that_lists_a_missing_gpu(monkeypatch, settings, tmp_path):
     settings.VAR = settings.WEIGHTS_ROOT = settings.IMPORTS_ROOT = tmp_path
     settings.TRAINER_GPUS = (("7",),)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
@@ -109,13 +109,13 @@ def test_up_says_which_variable_names_a_gpu_that_there_is_not(monkeypatch, setti
         ("GPU-8a-2", (("GPU-8a-2",),)),
     ],
 )
-def test_gpus_are_written_by_worker(monkeypatch, value, groups):
+def test_gpu_setting_is_parsed_into_groups_per_worker(monkeypatch, value, groups):
     monkeypatch.setenv("RFTWEB_EXPLORER_GPU", value)
     assert environment.gpus_by_worker("RFTWEB_EXPLORER_GPU") == groups
 
 
 @pytest.mark.parametrize("value", ["first", "0,", "-1", "0;;1", "0,0", "cuda:0", "0 1"])
-def test_what_names_no_gpus_is_refused_by_the_variable(monkeypatch, value):
+def test_invalid_gpu_setting_is_refused_with_the_variable_name(monkeypatch, value):
     monkeypatch.setenv("RFTWEB_EXPLORER_GPU", value)
     with pytest.raises(ImproperlyConfigured, match="RFTWEB_EXPLORER_GPU is"):
         environment.gpus_by_worker("RFTWEB_EXPLORER_GPU")

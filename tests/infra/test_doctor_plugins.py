@@ -1,4 +1,4 @@
-"""The doctor names plugins that are refused, and says how to mend them."""
+"""The doctor lists plugins that are refused, and says how to fix them."""
 
 from apps.plugins.registry import REGISTRY
 from rftweb.doctor import Level
@@ -6,12 +6,12 @@ from rftweb.doctor.plugins import check_plugins
 from tests.plugins.sources import BROKEN, SCORER
 
 
-def test_without_plugins_all_is_well():
+def test_check_is_ok_without_plugins():
     [finding] = check_plugins()
     assert (finding.level, finding.text) == (Level.OK, "none")
 
 
-def test_a_refused_plugin_is_a_warning_with_its_reason_beside_those_that_work(install):
+def test_refused_plugin_is_a_warning_with_its_reason_and_working_plugins_are_listed(install):
     install(polite=SCORER, broken=BROKEN)
     wrong, good = check_plugins()
     assert wrong.level is Level.WARN and wrong.mend
@@ -19,7 +19,7 @@ def test_a_refused_plugin_is_a_warning_with_its_reason_beside_those_that_work(in
     assert (good.level, good.text) == (Level.OK, "scorer polite 3")
 
 
-def test_a_folder_that_is_not_there_is_a_warning(install, tmp_path):
+def test_missing_plugin_folder_is_a_warning(install, tmp_path):
     install()
     REGISTRY.use(tmp_path / "none")
     [finding] = check_plugins()

@@ -1,4 +1,4 @@
-"""The doctor tells where processes of a trainer meet, and which runs have several."""
+"""The doctor shows the rendezvous address of trainer processes, and runs with several processes."""
 
 import pytest
 
@@ -8,12 +8,12 @@ from rftweb.doctor.trainer import check_trainer_processes
 pytestmark = pytest.mark.django_db
 
 
-def test_where_no_run_has_several_processes_there_is_nothing_to_say(new_run):
+def test_check_reports_nothing_when_no_run_has_several_processes(new_run):
     new_run()
     assert list(check_trainer_processes()) == []
 
 
-def test_a_run_with_more_processes_than_devices_is_a_warning(new_run, monkeypatch):
+def test_run_with_more_processes_than_devices_is_a_warning(new_run, monkeypatch):
     monkeypatch.setattr("rftweb.doctor.trainer._gpus", lambda: 2)
     new_run(trainer={"processes": 2})
     new_run(trainer={"processes": 3, "sharding": "fsdp2"})
@@ -24,7 +24,7 @@ def test_a_run_with_more_processes_than_devices_is_a_warning(new_run, monkeypatc
     }
 
 
-def test_the_meeting_place_of_several_machines_is_told_and_must_be_known(settings):
+def test_rendezvous_address_is_reported_and_must_resolve(settings):
     settings.TRAINER_RENDEZVOUS = "localhost:29400"
     settings.TRAINER_RANKS_HERE = 4
     (finding,) = check_trainer_processes()

@@ -1,5 +1,5 @@
-"""The doctor looks at the publisher of weights: whether it is there, takes our secret, and our
-time.
+"""The doctor checks the publisher of weights: whether it answers, accepts our secret, and has the
+same time.
 """
 
 import time
@@ -28,14 +28,16 @@ def web(transactional_db, monkeypatch, settings) -> Iterator[WebProcess]:
     process.end()
 
 
-def test_where_weights_lie_in_a_shared_folder_there_is_nothing_to_say(settings):
+def test_check_reports_nothing_when_weights_are_in_a_shared_folder_without_a_secret(settings):
     assert list(check_weights()) == []
     settings.WEIGHTS_SECRET = SECRET
     [finding] = check_weights()
     assert finding.level is Level.OK and "served to machines" in finding.text
 
 
-def test_a_publisher_is_found_reachable_refusing_off_in_time_or_away(web, settings, monkeypatch):
+def test_check_reports_wrong_secret_clock_difference_and_plain_http_of_the_publisher(
+    web, settings, monkeypatch
+):
     good, plain = check_weights()
     assert good.level is Level.OK and web.address in good.text
     assert plain.level is Level.WARN and "not encrypted" in plain.text
@@ -57,7 +59,7 @@ def test_a_publisher_is_found_reachable_refusing_off_in_time_or_away(web, settin
     web.start()
 
 
-def test_a_machine_that_fetches_weights_starts_explorers_alone(settings):
+def test_machine_that_fetches_weights_can_start_only_explorers(settings):
     require_shared_folder({"trainer", "web"})
     settings.WEIGHTS_URL = "https://rftweb.example.org"
     require_shared_folder({"explorer"})

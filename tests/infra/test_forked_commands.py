@@ -1,4 +1,4 @@
-"""A forked command says and returns what manage.py in a process of its own would."""
+"""A forked command prints and returns the same as manage.py in a separate process."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ SAYS = "import sys; print('said'); print('warned', file=sys.stderr); "
 
 @pytest.fixture(scope="module")
 def commands() -> Iterator[ForkedCommands]:
-    """Costs 2 s: one process that loads the application."""
+    """Start one process that loads the application, which takes 2 s."""
     forked = ForkedCommands(os.environ)
     yield forked
     forked.stop()
@@ -28,19 +28,19 @@ def commands() -> Iterator[ForkedCommands]:
         ("1 / 0", 1, "ZeroDivisionError: division by zero"),
     ],
 )
-def test_it_returns_exit_code_output_and_errors(commands, ends, code, last):
+def test_forked_command_returns_exit_code_output_and_errors(commands, ends, code, last):
     done = commands.run(("shell", "-v", "0", "-c", SAYS + ends), 60)
     assert (done.returncode, done.stdout) == (code, "said\n")
     assert done.stderr.splitlines()[-1] == last
 
 
-def test_none_sees_what_the_last_one_left_in_memory(commands):
+def test_forked_command_does_not_see_memory_of_the_previous_one(commands):
     commands.run(("shell", "-v", "0", "-c", "import rftweb; rftweb.left = 1"), 60)
     found = commands.run(("shell", "-v", "0", "-c", "import rftweb; rftweb.left"), 60)
     assert "AttributeError" in found.stderr
 
 
-def test_one_that_takes_too_long_is_killed_and_the_next_one_runs(commands):
+def test_forked_command_that_times_out_is_killed_and_the_next_one_runs(commands):
     with pytest.raises(subprocess.TimeoutExpired):
         commands.run(("shell", "-v", "0", "-c", "import time; time.sleep(600)"), 0.5)
     assert commands.run(("algorithms",), 60).returncode == 0

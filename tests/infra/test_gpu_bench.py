@@ -1,6 +1,4 @@
-"""The measurements for a GPU: refused in words where there is none, and naming parts that there
-are.
-"""
+"""The GPU benchmarks: without a GPU they fail with a message, and all their parts exist."""
 
 import argparse
 import json
@@ -18,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_without_a_gpu_it_fails_and_says_so_in_one_line_of_json():
+def test_benchmark_without_a_gpu_fails_with_one_line_of_json():
     command = [sys.executable, str(ROOT / "bench" / "gpu" / "run.py")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
@@ -26,7 +24,7 @@ def test_without_a_gpu_it_fails_and_says_so_in_one_line_of_json():
     assert "no CUDA GPU" in done.stderr
 
 
-def test_every_part_is_a_script_that_is_there_and_each_preset_is_among_them():
+def test_every_benchmark_part_is_an_existing_script_and_every_preset_is_a_part():
     options = argparse.Namespace(
         on_cpu=False, parameters=5e8, concurrent=8, tokens=8, steps=1, port=1
     )
@@ -44,7 +42,7 @@ def test_every_part_is_a_script_that_is_there_and_each_preset_is_among_them():
         ("print('no metrics')", {}, "printed no JSON"),
     ],
 )
-def test_a_part_that_failed_says_so_beside_what_it_measured(code, value, words):
+def test_failed_benchmark_part_reports_the_failure_with_its_measurements(code, value, words):
     found = run.last_json(["-c", code], {})
     failed = found.pop("failed", "")
     assert found == value and (words in failed if words else not failed)

@@ -1,4 +1,4 @@
-"""What load balancers and Prometheus are told."""
+"""Health and metrics endpoints for load balancers and Prometheus."""
 
 import uuid
 from datetime import timedelta
@@ -37,11 +37,11 @@ def scraped(user, *scopes: str) -> str:
     return answer.content.decode() if answer.status_code == 200 else str(answer.status_code)
 
 
-def test_the_process_is_healthy_without_any_service(redis_away):
+def test_healthz_is_ok_without_any_service(redis_away):
     assert Client().get("/healthz").json() == {"process": "ok"}
 
 
-def test_it_is_ready_while_postgres_answers(db):
+def test_readyz_is_ok_while_postgres_answers(db):
     answer = Client().get("/readyz")
     assert (answer.status_code, answer.json()) == (
         200,
@@ -49,7 +49,7 @@ def test_it_is_ready_while_postgres_answers(db):
     )
 
 
-def test_without_redis_it_is_still_ready_and_says_so(db, redis_away):
+def test_readyz_is_ok_without_redis_and_reports_it_away(db, redis_away):
     answer = Client().get("/readyz")
     assert (answer.status_code, answer.json()) == (
         200,
@@ -57,7 +57,7 @@ def test_without_redis_it_is_still_ready_and_says_so(db, redis_away):
     )
 
 
-def test_without_postgres_it_is_not_ready(db):
+def test_readyz_fails_without_postgres(db):
     def refuse(*statement):
         raise DatabaseError("connection refused")
 
@@ -67,7 +67,7 @@ def test_without_postgres_it_is_not_ready(db):
     assert answer.json()["control"] == "unknown"
 
 
-def test_a_control_plane_that_is_behind_is_reported(db, admin):
+def test_late_control_plane_is_reported_by_readyz_and_metrics(db, admin):
     web = Worker.every.create(key="web@here:1:1", role="web", host="here", pid=1)
     Worker.every.filter(pk=web.pk).update(started_at=after(-200))
     answer = Client().get("/readyz")
@@ -80,25 +80,25 @@ def test_a_control_plane_that_is_behind_is_reported(db, admin):
     assert float(behind.split()[1]) >= 200
 
 
-def test_health_is_asked_by_reading_only(client):
+def test_healthz_refuses_post_requests(client):
     assert client.post("/healthz").status_code == 405
 
 
 @pytest.fixture(autouse=True)
 def asked_each_time(settings):
-    """What one test was told is not told to the next."""
+    """Disable the cache of metrics, so that no test gets the response of another."""
     settings.METRICS_SECONDS = 0
 
 
-def test_nobody_unknown_reads_metrics(db):
+def test_metrics_require_authentication(db):
     assert Client().get("/metrics").status_code == 401
 
 
-def test_a_token_without_the_scope_reads_no_metrics(bob):
+def test_token_without_the_read_scope_cannot_read_metrics(bob):
     assert scraped(bob, Token.Scope.RATE) == "403"
 
 
-def test_metrics_show_where_each_run_stands(bob, run, finish):
+def test_metrics_show_the_progress_of_each_run(bob, run, finish):
     finish(run)
     text = scraped(bob)
     assert 'rftweb_runs{state="running"} 1.0' in text
@@ -107,7 +107,7 @@ def test_metrics_show_where_each_run_stands(bob, run, finish):
     assert 'rftweb_run_planned_steps{project="lab",run="run-0"} 10.0' in text
 
 
-def test_evaluations_have_groups_and_no_updates_in_the_metrics(bob, run, finish):
+def test_metrics_of_evaluations_have_groups_and_no_steps(bob, run, finish):
     evaluation, _ = start_evaluation(run.weight_versions.get(), Questions(taskset="sort"))
     finish(evaluation)
     text = scraped(bob)
@@ -123,13 +123,13 @@ def test_evaluations_have_groups_and_no_updates_in_the_metrics(bob, run, finish)
     }
 
 
-def test_metrics_show_nothing_of_other_peoples_projects(carol, run):
+def test_metrics_hide_projects_that_the_user_cannot_see(carol, run):
     text = scraped(carol)
     assert "run-0" not in text
     assert 'rftweb_runs{state="running"} 0.0' in text
 
 
-def test_workers_are_shown_to_staff_alone(admin, bob):
+def test_metrics_show_workers_only_to_staff(admin, bob):
     Worker.objects.create(key="explorer@here:1:2", role="explorer", host="here", pid=1)
     assert (
         'rftweb_worker_heartbeat_timestamp_seconds{role="explorer",worker="explorer@here:1:2"}'
@@ -138,7 +138,7 @@ def test_workers_are_shown_to_staff_alone(admin, bob):
     assert "explorer@here" not in scraped(bob)
 
 
-def test_every_line_of_the_metrics_can_be_read_back(admin, run, finish):
+def test_prometheus_parser_reads_the_metrics(admin, run, finish):
     finish(run)
     names = {family.name for family in text_string_to_metric_families(scraped(admin))}
     assert {
@@ -151,7 +151,7 @@ def test_every_line_of_the_metrics_can_be_read_back(admin, run, finish):
     } <= names
 
 
-def test_metrics_show_the_newest_steps_metrics_to_who_judges_openly(alice, bob, run):
+def test_metrics_show_the_newest_step_metrics_only_to_users_who_judge_openly(alice, bob, run):
     Metric.record(run, 1, {"reward_mean": 0.25})
     Metric.record(run, 2, {"reward_mean": 0.5, "staleness": 1.0, "a_scorers_own": 1.0})
     Run.objects.filter(pk=run.pk).update(step=2)
@@ -161,7 +161,7 @@ def test_metrics_show_the_newest_steps_metrics_to_who_judges_openly(alice, bob, 
     assert "a_scorers_own" not in text and "rftweb_run_metric{" not in scraped(bob)
 
 
-def test_metrics_show_the_newest_evaluated_version_to_who_judges_openly(
+def test_metrics_show_the_newest_evaluation_only_to_users_who_judge_openly(
     alice, bob, run, finish, monkeypatch
 ):
     publish(run, 1, 2)
@@ -185,7 +185,7 @@ def test_metrics_show_the_newest_evaluated_version_to_who_judges_openly(
     assert len(told) == 1 and newest in told[0]
 
 
-def test_metrics_show_how_long_the_oldest_group_of_a_station_is_under_way(alice, run, finish):
+def test_metrics_show_the_age_of_the_oldest_group_in_each_state(alice, run, finish):
     [group] = finish(run)
     Group.objects.filter(pk=group.pk).update(opened_at=timezone.now() - timedelta(seconds=500))
     [line] = [
@@ -210,12 +210,12 @@ def test_metrics_count_recent_ratings_by_kind_of_rater(alice, bob, run, finish):
         )
         Rating.objects.filter(pk=said.pk).update(at=timezone.now() - timedelta(minutes=minutes))
     text = scraped(alice)
-    # The newest by its number is the older one: as clocks may jump, it does not end the search.
+    # The rating with the highest id is the older one: clocks may jump, so the search goes on.
     assert 'rftweb_run_recent_ratings{by="people",project="lab",run="run-0"} 1.0' in text
     assert 'rftweb_run_recent_ratings{by="simulated",project="lab",run="run-0"} 0.0' in text
 
 
-def test_a_worker_that_is_silent_is_not_alive_and_is_forgotten_after_a_day(admin):
+def test_silent_worker_is_not_counted_as_alive_and_disappears_after_a_day(admin):
     now = timezone.now()
     for name, role, silent_s in (
         ("a", "trainer", 1),
@@ -233,7 +233,7 @@ def test_a_worker_that_is_silent_is_not_alive_and_is_forgotten_after_a_day(admin
     assert [name for name in "abcd" if f'worker="{name}"' in text] == ["a", "b", "d"]
 
 
-def test_answers_are_timed_by_name_for_staff(admin, bob):
+def test_metrics_time_responses_by_view_name_for_staff_only(admin, bob):
     Client().get("/healthz?token=secret")
     Client().get("/zanzibar/by/sea")
     text = scraped(admin)
@@ -242,7 +242,7 @@ def test_answers_are_timed_by_name_for_staff(admin, bob):
     assert "rftweb_http_seconds" not in scraped(bob)
 
 
-def test_asking_often_asks_the_database_once(settings, bob, run):
+def test_repeated_metrics_requests_are_answered_from_the_cache(settings, bob, run):
     settings.METRICS_SECONDS = 60
     first = scraped(bob)
     run.pause()
@@ -251,7 +251,7 @@ def test_asking_often_asks_the_database_once(settings, bob, run):
     assert 'rftweb_runs{state="paused"} 1.0' in scraped(bob)
 
 
-def test_the_number_of_series_and_queries_does_not_grow_with_rows(alice, run, finish):
+def test_metrics_lines_and_queries_do_not_grow_with_rows(alice, run, finish):
     finish(run, groups=1)
     with CaptureQueriesContext(connection) as few:
         before = scraped(alice)
@@ -261,7 +261,7 @@ def test_the_number_of_series_and_queries_does_not_grow_with_rows(alice, run, fi
     assert len(few) == len(many) and before.count("\n") == after.count("\n")
 
 
-def test_metrics_count_open_alerts_that_the_person_may_know_of(alice, bob, run):
+def test_metrics_count_only_open_alerts_that_the_user_may_see(alice, bob, run):
     for rule in ("no_progress", "suspected"):
         Alert.objects.create(
             run=run, rule=rule, words="it holds", todo="look", since=timezone.now()

@@ -1,5 +1,5 @@
-"""A view leaves its answer to the event loop: then the loop answers, and the view's own answer is
-not sent.
+"""A view can defer its response to the event loop: then the loop responds, and the view's own
+response is not sent.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from tests.infra.test_threads import SCOPE
 
 
 def asked(view: Callable, leaves: bool = False) -> list[dict]:
-    """What a client is told whose request this view answers."""
+    """Return the ASGI messages that a client of this view receives."""
     told: list[dict] = []
     messages = [{"type": "http.request", "body": b"", "more_body": False}]
 
@@ -54,18 +54,18 @@ async def _left(scope: dict, receive: Callable, send: Callable) -> None:
     await send_json(send, 200, {"action": found}, retry_after="1")
 
 
-def test_what_a_view_leaves_answers_in_its_place():
+def test_deferred_response_replaces_the_response_of_the_view():
     head, body = asked(lambda request: answer_later(request, _left))
     assert head["status"] == 200 and dict(head["headers"])[b"retry-after"] == b"1"
     assert json.loads(body["body"]) == {"action": "left"}
 
 
-def test_a_view_that_leaves_nothing_answers_itself():
+def test_view_that_defers_nothing_sends_its_own_response():
     head, body = asked(lambda request: None)
     assert (head["status"], body["body"]) == (202, b"not yet")
 
 
-def test_when_the_client_leaves_the_work_is_ended():
+def test_work_is_cancelled_when_the_client_disconnects():
     ended: list[str] = []
 
     async def endless(scope: dict, receive: Callable, send: Callable) -> None:
@@ -81,5 +81,5 @@ def test_when_the_client_leaves_the_work_is_ended():
     assert ended == ["ended"]
 
 
-def test_where_no_loop_serves_a_view_answers_itself():
+def test_response_cannot_be_deferred_without_an_event_loop():
     assert answer_later(RequestFactory().get("/"), _left) is False

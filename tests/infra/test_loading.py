@@ -1,4 +1,4 @@
-"""Apps load without collections of garbage, which begin when all are ready."""
+"""Apps load without garbage collection, which is enabled when all apps are ready."""
 
 import gc
 
@@ -6,11 +6,11 @@ from django.apps import apps
 from django.conf import settings
 
 
-def test_ours_is_the_last_app_so_that_all_others_load_without_collections():
+def test_rftweb_is_the_last_installed_app():
     assert settings.INSTALLED_APPS[-1] == "rftweb"
 
 
-def test_collections_begin_when_all_apps_are_ready():
+def test_garbage_collection_is_enabled_when_all_apps_are_ready():
     ours = apps.get_app_config("rftweb")
     frozen_before = gc.get_freeze_count()
     try:
@@ -22,7 +22,7 @@ def test_collections_begin_when_all_apps_are_ready():
         gc.enable()
 
 
-def test_a_process_that_loads_apps_collects_nothing_meanwhile(monkeypatch):
+def test_creating_the_app_config_disables_garbage_collection(monkeypatch):
     ours = apps.get_app_config("rftweb")
     try:
         type(ours)(ours.name, ours.module)

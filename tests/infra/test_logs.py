@@ -1,4 +1,4 @@
-"""What a log line tells of an error: where it was, and no value that a function held."""
+"""A log line of an error shows its place and no local values of functions."""
 
 import logging
 
@@ -10,7 +10,7 @@ from rftweb import logs
 
 @pytest.fixture
 def formatter() -> ProcessorFormatter:
-    """Words on a terminal, as the settings have them by default."""
+    """Return the formatter for terminals, which is the default of the settings."""
     fields = dict(logs._stdlib("console", "INFO")["formatters"]["structured"])
     return fields.pop("()")(**fields)
 
@@ -19,7 +19,7 @@ def open_the_door(secret: str) -> None:
     raise PermissionError(f"the door stays shut for {len(secret)} letters")
 
 
-def test_an_errors_line_has_its_place_and_cause_and_tells_no_value(formatter):
+def test_error_log_line_has_place_and_cause_and_shows_no_values(formatter):
     try:
         open_the_door("sesame")
     except PermissionError as error:
@@ -38,11 +38,11 @@ def test_an_errors_line_has_its_place_and_cause_and_tells_no_value(formatter):
     )
     assert line.count("sesame") == 1, (
         line
-    )  # in the source line of the call above, which is no value
+    )  # this is in the source line of the call above, and not a value
 
 
 @pytest.mark.parametrize("kind", ["console", "json"])
-def test_the_secret_of_a_link_is_hidden(kind):
+def test_secret_of_an_invitation_link_is_hidden_in_log_lines(kind):
     fields = dict(logs._stdlib(kind, "INFO")["formatters"]["structured"])
     formatter = fields.pop("()")(**fields)
     link = "/invitations/rft_inv_abc-DEF_123/"

@@ -1,4 +1,4 @@
-"""What `manage.py` says where the database does not answer."""
+"""Messages of `manage.py` when the database does not answer."""
 
 import os
 import subprocess
@@ -8,8 +8,8 @@ from tests.ports import kept_port
 from tests.stack.conftest import ROOT
 
 
-def test_a_command_without_a_database_says_so_in_words():
-    """Costs 3 s: one process."""
+def test_manage_command_without_a_database_prints_a_readable_error():
+    """Takes 3 s, because it starts a process."""
     keeper, port = kept_port()
     environment = {
         **os.environ,

@@ -1,4 +1,4 @@
-"""A database that another version of rftweb has migrated is refused and left as it is."""
+"""A database that another version of rftweb has migrated is refused and not changed."""
 
 import pytest
 from django.core.management import call_command
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def of_an_earlier_commit() -> None:
-    """Give every app the name that its first migration once had."""
+    """Rename the first migration of every app to the name of an earlier commit."""
     MigrationRecorder.Migration.objects.filter(name="0001_schema").update(name="0001_initial")
 
 
@@ -25,12 +25,12 @@ def state() -> tuple:
     return tables, MigrationRecorder(connection).applied_migrations().keys(), making.is_made()
 
 
-def test_a_database_of_this_version_passes():
+def test_migration_history_of_this_version_passes_the_check():
     assert check_history(["default"]) == []
     call_command("migrate", skip_checks=False, verbosity=0)
 
 
-def test_a_database_of_an_earlier_commit_is_refused_before_anything_is_changed(
+def test_database_of_an_earlier_commit_is_refused_before_any_change(
     of_an_earlier_commit,
 ):
     before = state()
@@ -39,25 +39,25 @@ def test_a_database_of_an_earlier_commit_is_refused_before_anything_is_changed(
     assert state() == before
 
 
-def test_without_checks_such_a_database_is_not_taken_for_a_migrated_one(of_an_earlier_commit):
+def test_migrate_refuses_a_database_of_an_earlier_commit_even_without_checks(of_an_earlier_commit):
     before = state()
     with pytest.raises(InconsistentMigrationHistory):
         call_command("migrate", skip_checks=True, verbosity=0)
     assert state() == before
 
 
-def test_a_database_of_a_newer_version_is_refused():
+def test_database_of_a_newer_version_is_refused():
     MigrationRecorder(connection).record_applied("rollouts", "9999_later")
     (error,) = check_history(["default"])
     assert "rollouts.9999_later" in error.msg
 
 
-def test_migrations_of_other_packages_are_left_to_them():
+def test_unknown_migrations_of_other_packages_are_ignored():
     MigrationRecorder(connection).record_applied("account", "9999_later")
     MigrationRecorder(connection).record_applied("a_package_that_was_removed", "0001_initial")
     assert list(unknown_migrations()) == []
 
 
-def test_many_migrations_are_counted():
+def test_long_list_of_migrations_is_shortened_with_a_count():
     assert "(a.1, a.2, a.3 and 2 more)" in describe_migrations(["a.1", "a.2", "a.3", "a.4", "a.5"])
     assert "(a.1)." in describe_migrations(["a.1"])

@@ -1,4 +1,4 @@
-"""A page that needs the database while it is away."""
+"""A page that needs the database while the database is away."""
 
 import pytest
 from django.db import OperationalError, connection, transaction
@@ -15,14 +15,14 @@ def away(monkeypatch):
     monkeypatch.setattr("apps.dashboard.views.run_list.load_page", refuse)
 
 
-def test_says_so_and_when_to_come_back(client, alice, away):
+def test_page_returns_503_with_retry_after_when_the_database_is_away(client, alice, away):
     client.force_login(alice)
     answer = client.get(reverse("runs"))
     assert answer.status_code == 503 and answer["Retry-After"] == "5"
     assert "The database is not responding" in answer.content.decode()
 
 
-def test_another_error_stays_a_fault(client, alice, monkeypatch):
+def test_other_errors_return_500(client, alice, monkeypatch):
     client.force_login(alice)
     client.raise_request_exception = False
     monkeypatch.setattr("apps.dashboard.views.run_list.load_page", lambda *_, **__: 1 / 0)
@@ -31,7 +31,7 @@ def test_another_error_stays_a_fault(client, alice, monkeypatch):
 
 
 def colliding(times: int, work=None, code: str = "40P01"):
-    """The work, but first PostgreSQL ends it that often, as it does the victim of a deadlock."""
+    """Return `work` so that its first calls fail as the victim of a deadlock does in PostgreSQL."""
     calls = []
 
     def collide(*args, **kwargs):
@@ -47,7 +47,7 @@ def colliding(times: int, work=None, code: str = "40P01"):
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("times", "status"), [(2, 200), (99, 503)])
-def test_a_page_is_read_again_after_a_conflict(client, alice, monkeypatch, times, status):
+def test_page_is_read_again_after_a_conflict(client, alice, monkeypatch, times, status):
     client.force_login(alice)
     collide = colliding(times, run_list.load_page)
     monkeypatch.setattr("apps.dashboard.views.run_list.load_page", collide)
@@ -57,8 +57,8 @@ def test_a_page_is_read_again_after_a_conflict(client, alice, monkeypatch, times
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("code", ["40P01", "55P03"])  # a deadlock, or a lock that others keep
-def test_what_was_sent_is_not_sent_again_by_us_but_said_to_be_free_for_it(
+@pytest.mark.parametrize("code", ["40P01", "55P03"])  # a deadlock, or a lock that others hold
+def test_post_is_not_retried_after_a_conflict_and_the_user_may_submit_again(
     client, alice, monkeypatch, run, code
 ):
     client.force_login(alice)

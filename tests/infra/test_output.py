@@ -1,4 +1,4 @@
-"""What the supervisor shows of its children's lines, and what it keeps of them."""
+"""Output lines of child processes: what the supervisor shows, and what it writes to log files."""
 
 import io
 from pathlib import Path
@@ -22,13 +22,15 @@ def terminal() -> io.StringIO:
     return io.StringIO()
 
 
-def test_every_line_carries_the_name_of_its_process(tmp_path: Path, terminal: io.StringIO):
+def test_every_terminal_line_starts_with_the_process_name(tmp_path: Path, terminal: io.StringIO):
     Output(tmp_path, terminal=terminal).line("trainer", CHATTER)
     assert terminal.getvalue() == f"   trainer │ {CHATTER}\n"
 
 
 @pytest.mark.parametrize("line", TROUBLE)
-def test_a_quiet_terminal_still_hears_of_trouble(tmp_path: Path, terminal: io.StringIO, line: str):
+def test_quiet_terminal_still_shows_errors_and_warnings(
+    tmp_path: Path, terminal: io.StringIO, line: str
+):
     output = Output(tmp_path, quiet=True, terminal=terminal)
     output.line("explorer", CHATTER)
     output.line("explorer", STARTING)
@@ -36,14 +38,14 @@ def test_a_quiet_terminal_still_hears_of_trouble(tmp_path: Path, terminal: io.St
     assert terminal.getvalue() == f"  explorer │ {line}\n"
 
 
-def test_the_file_has_every_line_however_quiet_the_terminal(tmp_path: Path, terminal: io.StringIO):
+def test_log_file_has_every_line_when_the_terminal_is_quiet(tmp_path: Path, terminal: io.StringIO):
     output = Output(tmp_path, quiet=True, terminal=terminal)
     output.line("trainer", CHATTER)
     output.close()
     assert (tmp_path / "trainer.log").read_text() == f"{CHATTER}\n"
 
 
-def test_a_terminal_that_went_away_does_not_stop_the_files(tmp_path: Path):
+def test_log_files_continue_when_the_terminal_is_closed(tmp_path: Path):
     terminal = io.StringIO()
     output = Output(tmp_path, terminal=terminal)
     terminal.close()

@@ -20,8 +20,8 @@ QUEUES = [queue.name for queue in settings.CELERY_TASK_QUEUES]
 
 @pytest.fixture(autouse=True)
 def lengths():
-    """How many messages each queue holds; all are emptied before and after."""
-    app.set_current()  # tests of brokers make apps of their own, the newest of which is current
+    """Return a function that counts the messages per queue; empty all queues before and after."""
+    app.set_current()  # tests of brokers create apps, and the newest app is current
     with app.connection_for_write() as connection:
         client = connection.default_channel.client
         used = [*QUEUES, *map(wakeups.running_key, JOBS), *map(wakeups.request_key, JOBS)]
@@ -31,19 +31,19 @@ def lengths():
 
 
 @pytest.mark.parametrize(("job", "route"), settings.CELERY_TASK_ROUTES.items())
-def test_a_job_waits_in_its_own_queue_and_only_once(job, route, lengths):
+def test_job_waits_in_its_own_queue_at_most_once(job, route, lengths):
     for _ in range(3):
         assert wakeups.send(job)
     assert lengths() == {route["queue"]: 1} and wakeups.jobs_in(route["queue"]) == [job]
 
 
-def test_jobs_of_one_queue_do_not_keep_each_other_out(lengths):
+def test_different_jobs_of_one_queue_can_wait_together(lengths):
     for job in (*JOBS, *JOBS):
         wakeups.send(job)
     assert sorted(wakeups.jobs_in("control")) == sorted(JOBS)
 
 
-def test_many_senders_at_once_send_one_message(lengths):
+def test_concurrent_senders_send_only_one_message(lengths):
     start = threading.Barrier(8)
 
     def send(_: int) -> bool:
@@ -55,7 +55,7 @@ def test_many_senders_at_once_send_one_message(lengths):
     assert lengths() == {"control": 1}
 
 
-def test_beat_sends_nothing_that_waits_or_runs(lengths):
+def test_beat_does_not_send_a_job_that_is_waiting_or_running(lengths):
     beat = CoalescingScheduler(app, lazy=True)
     entry = beat.Entry("sweep", "sweep", schedule=10.0, app=app)
     beat.apply_async(entry)
@@ -68,7 +68,7 @@ def test_beat_sends_nothing_that_waits_or_runs(lengths):
     note_end(app.tasks["sweep"])
 
 
-def test_what_is_asked_for_while_the_job_runs_is_sent_when_it_ends(lengths):
+def test_job_requested_while_it_runs_is_sent_again_when_it_ends(lengths):
     note_start(app.tasks["sweep"])
     wakeups.send("sweep")
     wakeups.send("sweep")
@@ -77,7 +77,7 @@ def test_what_is_asked_for_while_the_job_runs_is_sent_when_it_ends(lengths):
     assert lengths() == {"control": 1}
 
 
-def test_a_job_that_nobody_asked_for_is_not_run_again(lengths):
+def test_job_that_was_not_requested_again_is_not_sent_when_it_ends(lengths):
     wakeups.send("sweep")
     worker_notifications.connection().delete("control")  # a worker takes it
     note_start(app.tasks["sweep"])
@@ -85,7 +85,7 @@ def test_a_job_that_nobody_asked_for_is_not_run_again(lengths):
     assert lengths() == {}
 
 
-def test_renewing_marks_never_marks_a_job_that_has_ended(lengths):
+def test_renewing_marks_never_marks_a_finished_job_as_running(lengths):
     """A mark that outlives its job keeps the job from being sent for MARK_SECONDS."""
     is_over = threading.Event()
 
@@ -105,27 +105,27 @@ def test_renewing_marks_never_marks_a_job_that_has_ended(lengths):
         renewing.join(timeout=30)
 
 
-def test_a_job_whose_worker_was_killed_is_sent_again_within_seconds(lengths):
+def test_running_mark_of_a_job_expires_within_fifteen_seconds(lengths):
     note_start(app.tasks["sweep"])
     left = worker_notifications.connection().ttl(wakeups.running_key("sweep"))
     note_end(app.tasks["sweep"])
     assert 0 < left <= wakeups.MARK_SECONDS <= 15
 
 
-def test_what_redis_lost_is_sent_again(lengths):
+def test_message_lost_by_redis_can_be_sent_again(lengths):
     wakeups.send("alert")
     worker_notifications.connection().flushdb()
     wakeups.send("alert")
     assert wakeups.jobs_in("control") == ["alert"]
 
 
-def test_a_message_of_another_program_keeps_nobody_out(lengths):
+def test_message_of_another_program_does_not_block_a_job(lengths):
     worker_notifications.connection().lpush("control", "no message of Celery's", '{"headers": {}}')
     wakeups.send("sweep")
     assert "sweep" in wakeups.jobs_in("control")
 
 
-def test_a_busy_worker_does_not_wake_its_station_and_a_free_one_does(lengths, monkeypatch):
+def test_worker_wakes_its_queue_only_while_it_is_free(lengths, monkeypatch):
     held = {"a slice"}
     monkeypatch.setattr(worker_wakeups.state, "reserved_requests", held)
     worker_wakeups.send_jobs(["explore"])
@@ -136,11 +136,11 @@ def test_a_busy_worker_does_not_wake_its_station_and_a_free_one_does(lengths, mo
     assert lengths() == {"explore": 1}
 
 
-def test_no_message_expires(lengths):
+def test_beat_schedule_sets_no_expiry_options(lengths):
     scheduled = settings.CELERY_BEAT_SCHEDULE.values()
     assert all("options" not in entry for entry in scheduled)
 
 
-def test_every_control_job_has_a_thread_of_its_own():
+def test_control_pool_has_more_threads_than_jobs():
     pool, threads = POOLS["control"]
     assert pool == "threads" and threads > len(JOBS)

@@ -1,4 +1,4 @@
-"""The locks: complete, by hash, of one mind, and free of anything that binds them to one
+"""The lock files are complete, have hashes, agree with each other, and do not depend on one
 machine.
 """
 
@@ -18,7 +18,7 @@ def text(name: str) -> str:
 
 
 def pins(name: str) -> dict[str, set[str]]:
-    """Package → versions (more than one where a marker tells platforms apart)."""
+    """Return package → versions (several if a marker distinguishes platforms)."""
     found: dict[str, set[str]] = {}
     for package, version, _marker in PIN.findall(text(name)):
         found.setdefault(package, set()).add(version)
@@ -26,30 +26,30 @@ def pins(name: str) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_pin_has_a_hash(name):
+def test_every_pinned_package_has_a_hash(name):
     entries = re.split(r"\n(?=\S)", text(name))
     assert [entry for entry in entries if "==" in entry and "--hash=sha256:" not in entry] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_lock_names_an_index_or_a_file(name):
+def test_lock_files_contain_no_index_link_or_local_file(name):
     assert re.findall(r"https?://|file:|--index|--find-links|--extra", text(name)) == []
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_torch_is_in_no_lock(name):
+def test_lock_files_do_not_contain_torch(name):
     assert "torch" not in pins(name)
 
 
 @pytest.mark.parametrize("name", TOGETHER)
-def test_nothing_for_cuda_reaches_a_machine_without(name):
+def test_lock_files_for_machines_without_cuda_contain_no_cuda_packages(name):
     cuda = re.compile(r"^(nvidia-|cuda-|triton$|torchvision$|torchaudio$|torchcodec$)")
     assert [package for package in pins(name) if cuda.match(package)] == []
 
 
 @pytest.mark.parametrize("first", TOGETHER)
 @pytest.mark.parametrize("second", TOGETHER)
-def test_locks_of_one_environment_agree(first, second):
+def test_lock_files_of_one_environment_pin_equal_versions(first, second):
     one = pins(first)
     other = pins(second)
     assert {
@@ -60,7 +60,7 @@ def test_locks_of_one_environment_agree(first, second):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_lock_holds_what_its_input_asks_for(name):
+def test_lock_file_contains_every_package_of_its_input_file(name):
     lines = (
         line.split("#")[0].split(";")[0].strip()
         for line in (FOLDER / f"{name}.in").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""CI runs failed slow tests once more, and says so."""
+"""CI reruns failed slow tests once, and reports it."""
 
 import os
 import subprocess
@@ -39,7 +39,7 @@ def run(folder: Path, failures: int, quick_passes: bool = True) -> tuple[int, st
     source = TESTS.format(failures=failures, quick_passes=quick_passes)
     (folder / "test_them.py").write_text(source)
     command = [sys.executable, "-m", "pytest", "-p", "tests.rerunning", "-n", "1"]
-    # of the installed plugins, xdist alone: others would load Django in each of the processes
+    # Only the plugin xdist is loaded: others would load Django in each of the processes.
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
@@ -47,7 +47,7 @@ def run(folder: Path, failures: int, quick_passes: bool = True) -> tuple[int, st
     return done.returncode, done.stdout, len((folder / "attempts.txt").read_text())
 
 
-def test_a_slow_test_that_passes_the_second_time_is_named_and_fails_nothing(tmp_path):
+def test_slow_test_that_passes_on_the_rerun_is_reported_and_the_run_succeeds(tmp_path):
     status, output, attempts = run(tmp_path, failures=1)
     assert (status, attempts) == (0, 2), output
     first, _, second = output.partition("rerun, once")
@@ -55,20 +55,20 @@ def test_a_slow_test_that_passes_the_second_time_is_named_and_fails_nothing(tmp_
     assert "PASSED test_them.py::test_slow" in second and "1 passed" in second
 
 
-def test_a_slow_test_that_fails_twice_fails_the_run(tmp_path):
+def test_slow_test_that_fails_twice_fails_the_run(tmp_path):
     status, output, attempts = run(tmp_path, failures=2)
     assert (status, attempts) == (1, 2), output
     assert "FAILED test_them.py::test_slow" in output.partition("rerun, once")[2]
 
 
-def test_nothing_is_run_again_beside_a_failed_test_that_is_not_slow(tmp_path):
+def test_no_test_is_rerun_when_a_test_that_is_not_slow_failed(tmp_path):
     status, output, attempts = run(tmp_path, failures=1, quick_passes=False)
     assert (status, attempts) == (1, 1), output
     assert "rerun, once" not in output
 
 
 @pytest.mark.parametrize("target", ["test-long", "test-quick"])
-def test_only_make_test_in_ci_runs_failed_tests_again(target):
+def test_only_make_test_in_ci_reruns_failed_tests(target):
     def commands(name: str, **environment: str) -> str:
         done = subprocess.run(
             ["make", "--dry-run", name],

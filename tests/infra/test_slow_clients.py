@@ -1,5 +1,5 @@
-"""Clients that send or read slowly, or send too much: real sockets at a real uvicorn, with bounds
-made short.
+"""Clients that send or read slowly, or send too much: real sockets on a real uvicorn server with
+short limits.
 """
 
 import http.client
@@ -18,12 +18,12 @@ from rftweb.http_protocol import BoundedHttp
 from rftweb.threads import InThreads
 
 MB = 1024 * 1024
-LARGE = 16 * MB  # more than all buffers between server and client hold
-NEVER_S = 600.0  # a bound that no test reaches: whoever is held up until then is held up
+LARGE = 16 * MB  # more than all buffers between server and client can hold
+NEVER_S = 600.0  # longer than any test: a client that waits this long is blocked
 
 
 class Download:
-    """As Django's streamed answers are: made while it is sent."""
+    """A response that is produced while it is sent, like the streamed responses of Django."""
 
     streaming = True
     closed = 0
@@ -40,7 +40,7 @@ class Download:
 
 
 def site(environ, start):
-    """/download/OWNER and /whole/ are large; everything else is Django's."""
+    """Serve large responses at /download/OWNER and /whole/; leave everything else to Django."""
     path = environ["PATH_INFO"]
     if path.startswith("/download/"):
         start("200 OK", [])
@@ -55,7 +55,7 @@ django = get_wsgi_application()
 
 
 class Site:
-    """A server in a thread of its own."""
+    """A server in a separate thread."""
 
     def __init__(self) -> None:
         listener = socket.create_server(("127.0.0.1", 0))
@@ -74,14 +74,14 @@ class Site:
         return connection
 
     def answer(self, data: bytes) -> tuple[int, str]:
-        """The status and the words; the connection must be closed behind them."""
+        """Return the status and the body; the server must close the connection afterwards."""
         with self.send(data) as connection:
             read = _all_of(connection)
         head, _, body = read.partition(b"\r\n\r\n")
         return int(head.split()[1]), body.decode()
 
     def serves_others(self) -> bool:
-        """Tell whether /healthz answers, long before a client that holds something is given up."""
+        """Return whether /healthz responds, long before any slow client is given up."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=NEVER_S / 10)
         connection.request("GET", "/healthz", headers={"Host": "localhost"})
         is_answered = connection.getresponse().status == 200
@@ -143,7 +143,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("sent", "status", "words"), REFUSED, ids=lambda one: str(one)[:40])
-def test_a_body_is_refused_in_words_before_it_is_read(web, monkeypatch, sent, status, words):
+def test_refused_body_gets_an_error_message_and_is_not_read(web, monkeypatch, sent, status, words):
     monkeypatch.setattr(request_bodies, "LINGER_S", 0.05)
     kept = []
     monkeypatch.setattr(request_bodies.BodyPolicy, "_read_large", lambda *_: kept.append(1))
@@ -151,7 +151,7 @@ def test_a_body_is_refused_in_words_before_it_is_read(web, monkeypatch, sent, st
     assert (found, kept) == (status, []) and words in said
 
 
-def test_a_sender_that_goes_on_after_a_refusal_reads_it(web):
+def test_client_that_continues_sending_still_reads_the_refusal(web):
     connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=20)
     connection.request("POST", "/healthz", body=b"x" * (2 * MB), headers={"Host": "localhost"})
     assert connection.getresponse().status == 413
@@ -160,7 +160,7 @@ def test_a_sender_that_goes_on_after_a_refusal_reads_it(web):
 HALF = request("/accounts/login/", sized(100)) + b"half"
 
 
-def test_fifty_halves_of_bodies_hold_nobody_up(web, monkeypatch):
+def test_fifty_half_sent_bodies_do_not_block_other_clients(web, monkeypatch):
     monkeypatch.setattr(request_bodies, "IDLE_S", NEVER_S)
     with ExitStack() as held:
         for _ in range(50):
@@ -168,14 +168,14 @@ def test_fifty_halves_of_bodies_hold_nobody_up(web, monkeypatch):
         assert web.serves_others()
 
 
-def test_half_a_body_is_given_up(web, monkeypatch):
+def test_half_sent_body_is_given_up_after_the_idle_time(web, monkeypatch):
     monkeypatch.setattr(request_bodies, "IDLE_S", 0.3)
     with ExitStack() as held:
         for connection in [held.enter_context(web.send(HALF)) for _ in range(50)]:
             assert _all_of(connection).startswith(b"HTTP/1.1 408")
 
 
-def test_a_body_that_drips_is_given_up(web, monkeypatch):
+def test_body_that_arrives_too_slowly_is_given_up(web, monkeypatch):
     monkeypatch.setattr(request_bodies, "GRACE_S", 0.3)
     with web.send(request("/accounts/login/", sized(60_000))) as connection:
         ended = time.monotonic() + 10
@@ -193,13 +193,13 @@ def test_a_body_that_drips_is_given_up(web, monkeypatch):
 @pytest.mark.parametrize(
     "sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: local"], ids=["nothing", "half a head"]
 )
-def test_a_connection_without_a_request_is_closed(web, monkeypatch, sent):
+def test_connection_without_a_request_is_closed(web, monkeypatch, sent):
     monkeypatch.setattr(http_protocol, "REQUEST_S", 0.3)
     with web.send(sent) as connection:
         assert _all_of(connection) == b""
 
 
-def test_connections_beyond_the_bound_are_answered_in_words(web, settings):
+def test_connections_beyond_the_limit_get_a_503_with_a_message(web, settings):
     settings.CONNECTIONS_PER_PROCESS = 3
     with ExitStack() as held:
         for _ in range(3):
@@ -209,7 +209,7 @@ def test_connections_beyond_the_bound_are_answered_in_words(web, settings):
 
 
 @pytest.mark.parametrize("path", ["/download/{n}", "/whole/"])
-def test_twenty_slow_readers_hold_nobody_up(web, monkeypatch, path):
+def test_twenty_slow_readers_do_not_block_other_clients(web, monkeypatch, path):
     monkeypatch.setattr(answers, "SEND_S", NEVER_S)
     with ExitStack() as held:
         for n in range(20):
@@ -218,14 +218,14 @@ def test_twenty_slow_readers_hold_nobody_up(web, monkeypatch, path):
         assert all(web.serves_others() for _ in range(5))
 
 
-def test_a_download_arrives_whole_and_is_closed(web):
+def test_download_arrives_complete_and_is_closed(web):
     before = Download.closed
     with web.send(request("/download/a", "Connection: close", method="GET")) as connection:
         read = _all_of(connection)
     assert read.count(b"x") == LARGE and Download.closed == before + 1
 
 
-def test_a_reader_that_takes_nothing_is_left_and_its_file_is_closed(web, monkeypatch):
+def test_download_is_closed_when_the_client_reads_nothing(web, monkeypatch):
     monkeypatch.setattr(answers, "SEND_S", 0.2)
     monkeypatch.setattr(http_protocol, "CLOSE_S", 0.2)
     downloads = web.application.downloads
@@ -238,7 +238,7 @@ def test_a_reader_that_takes_nothing_is_left_and_its_file_is_closed(web, monkeyp
     assert web.serves_others()
 
 
-def test_one_person_has_a_bounded_number_of_downloads(web):
+def test_number_of_open_downloads_per_user_is_limited(web):
     with ExitStack() as held:
         for _ in range(answers.MOST_OPEN_EACH):
             held.enter_context(web.send(request("/download/alice", method="GET"))).recv(9)
@@ -260,15 +260,15 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("part", ENDLESS)
-def test_what_is_sent_beside_a_body_is_bounded(web, part):
+def test_endless_data_outside_the_body_is_cut_off(web, part):
     begin, unit = ENDLESS[part]
     with web.send(begin) as connection, pytest.raises(OSError, match=r"reset|pipe"):
-        for _ in range(40 * MB // len(unit)):  # more than the buffers of both ends hold
+        for _ in range(40 * MB // len(unit)):  # more than the buffers of both sides can hold
             connection.sendall(unit)
 
 
 @pytest.mark.parametrize("size", [60_000, 100_000])
-def test_a_request_with_large_headers_is_refused_in_words(web, size):
+def test_request_with_too_large_headers_is_refused_with_a_message(web, size):
     status, words = web.answer(
         request("/healthz", "X-Pad: " + "x" * size, "Connection: close", method="GET")
     )
@@ -276,7 +276,7 @@ def test_a_request_with_large_headers_is_refused_in_words(web, size):
     assert (status == 200) or "can have 65,536 bytes" in words
 
 
-def test_a_body_in_chunks_of_one_byte_is_read(web):
+def test_body_in_chunks_of_one_byte_is_read(web):
     body = b"1\r\nx\r\n" * 30_000 + b"0\r\n\r\n"
     status, words = web.answer(request("/healthz", CHUNKED, "Connection: close") + body)
-    assert status == 403, words  # Django's own answer to a form without its token
+    assert status == 403, words  # Django's response to a form without its CSRF token

@@ -1,4 +1,4 @@
-"""Every role of `manage.py up` comes back after kill -9, and nothing is left at the end.
+"""Every role of `manage.py up` restarts after kill -9, and no process is left at the end.
 
 Each test needs a stack of its own, so only `make test-long` runs them. tests/stack kills roles and
 ends its stacks in every run.
@@ -37,7 +37,7 @@ def survivors(var) -> set[int]:
     return marked | PostgresServer(var).processes() | ValkeyServer(var).processes()
 
 
-def test_every_role_comes_back_after_kill_9_and_the_page_answers(stack):
+def test_every_role_restarts_after_sigkill_and_the_login_page_responds(stack):
     for role in ROLES:
         stack.wait_restarted(role, since=stack.kill(role), stall_s=PATIENCE_S)
     with urllib.request.urlopen(f"{stack.address}/accounts/login/", timeout=60) as answer:
@@ -46,7 +46,7 @@ def test_every_role_comes_back_after_kill_9_and_the_page_answers(stack):
     assert not survivors(stack.var)
 
 
-def test_nothing_of_the_whole_stack_survives_kill_9_of_the_supervisor(stack, eventually):
+def test_no_process_of_the_stack_survives_sigkill_of_the_supervisor(stack, eventually):
     pool_children = children(stack.pid("refiner"))
     assert pool_children
     stack.process.kill()

@@ -1,4 +1,4 @@
-"""Texts go compressed to whoever takes that, and are the same text."""
+"""Text files are sent compressed to clients that accept it, with the same content."""
 
 import gzip
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ def body(response) -> bytes:
     return b"".join(response.streaming_content)
 
 
-def test_a_stylesheet_goes_compressed_and_is_the_same():
+def test_stylesheet_is_sent_compressed_with_the_same_content():
     plain = Client().get("/static/css/app.css")
     packed = Client().get("/static/css/app.css", headers={"Accept-Encoding": "gzip"})
     assert packed["Content-Encoding"] == "gzip" and "Content-Encoding" not in plain
@@ -27,7 +27,7 @@ def test_a_stylesheet_goes_compressed_and_is_the_same():
     assert len(small) < len(whole) / 3 and packed["Vary"] == "Accept-Encoding"
 
 
-def test_what_was_seen_before_is_not_sent_again():
+def test_unchanged_compressed_file_is_not_sent_again():
     first = Client().get("/static/css/app.css", headers={"Accept-Encoding": "gzip"})
     again = Client().get(
         "/static/css/app.css", headers={"Accept-Encoding": "gzip", "If-None-Match": first["ETag"]}
@@ -35,7 +35,9 @@ def test_what_was_seen_before_is_not_sent_again():
     assert again.status_code == 304
 
 
-def test_two_threads_that_make_the_same_at_once_both_have_it(settings, tmp_path, monkeypatch):
+def test_two_threads_that_compress_the_same_file_at_once_both_get_it(
+    settings, tmp_path, monkeypatch
+):
     settings.VAR = tmp_path
     text = settings.BASE_DIR / "static/css/app.css"
     written = Barrier(2)

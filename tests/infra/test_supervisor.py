@@ -1,4 +1,4 @@
-"""`manage.py up` with the embedded services: restarts, ordered stop, nothing left behind."""
+"""`manage.py up` with the embedded services: restarts, ordered stop, no processes left."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ def stack(var):
 
 
 def survivors(var) -> set[int]:
-    """Everything of this installation that still lives."""
+    """Return all processes of this installation that are still alive."""
     marked = leftovers.find_marked_processes(leftovers.marker_prefix(var))
     return marked | PostgresServer(var).processes() | ValkeyServer(var).processes()
 
@@ -34,12 +34,12 @@ def log_of(var) -> str:
     return (var / "log" / "supervisor.log").read_text()
 
 
-def test_the_record_names_every_process(stack):
+def test_status_record_has_the_ids_of_the_service_processes(stack):
     assert stack.pid("postgres") in PostgresServer(stack.var).processes()
     assert {stack.pid("valkey")} == ValkeyServer(stack.var).processes()
 
 
-def test_a_killed_service_is_started_again_with_its_rows(stack):
+def test_killed_service_is_restarted_and_keeps_its_rows(stack):
     url = PostgresServer(stack.var).url
     with psycopg.connect(url) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 7 AS value")
@@ -49,7 +49,7 @@ def test_a_killed_service_is_started_again_with_its_rows(stack):
         assert connection.execute("SELECT value FROM kept").fetchone() == (7,)
 
 
-def test_it_stops_when_asked_broker_before_database(stack):
+def test_supervisor_stops_cleanly_when_requested(stack):
     assert stack.stop() == 0
     record = stack.status()
     assert (record["state"], record["alive"]) == ("stopped", False)
@@ -57,13 +57,13 @@ def test_it_stops_when_asked_broker_before_database(stack):
     assert "shut down" in (stack.var / "log" / "postgres.log").read_text()
 
 
-def test_nothing_survives_kill_9_of_the_supervisor(stack, eventually):
+def test_no_process_survives_sigkill_of_the_supervisor(stack, eventually):
     stack.process.kill()
     stack.process.wait()
     eventually(lambda: not survivors(stack.var))
 
 
-def test_everything_stops_when_the_holder_of_the_handle_is_killed(var, eventually):
+def test_everything_stops_when_the_process_holding_the_handle_is_killed(var, eventually):
     script = (
         f"from rftweb.supervisor import Supervisor; import time\nwith Supervisor({str(var)!r},"
         " roles=['valkey'], quiet=True) as stack: print('holding', flush=True); time.sleep(600)"
@@ -77,7 +77,7 @@ def test_everything_stops_when_the_holder_of_the_handle_is_killed(var, eventuall
     eventually(lambda: not survivors(var))
 
 
-def test_leftovers_of_a_dead_supervisor_are_ended_before_a_new_start(var, eventually):
+def test_leftover_processes_of_a_dead_supervisor_are_killed_before_a_new_start(var, eventually):
     environment = {**os.environ, leftovers.MARKER: leftovers.marker_prefix(var) + "gone"}
     orphan = subprocess.Popen(["sleep", "600"], env=environment, start_new_session=True)
     eventually(lambda: orphan.pid in leftovers.find_marked_processes(leftovers.marker_prefix(var)))
@@ -86,12 +86,12 @@ def test_leftovers_of_a_dead_supervisor_are_ended_before_a_new_start(var, eventu
     assert "left-over" in log_of(var)
 
 
-def test_a_second_supervisor_on_the_same_folder_is_refused(stack):
+def test_second_supervisor_on_the_same_folder_is_refused(stack):
     with pytest.raises(AlreadyRunning):
         Supervisor(stack.var, roles=SERVICES).start()
 
 
-def test_a_service_that_cannot_start_ends_the_supervisor_with_the_reason(var):
+def test_service_that_cannot_start_stops_the_supervisor_with_the_reason(var):
     with pytest.raises(StackFailed, match="ended with code 1"):
         Supervisor(
             var, roles=("postgres",), env={"RFTWEB_PG_BIN": "/nonexistent"}, quiet=True
@@ -99,7 +99,7 @@ def test_a_service_that_cannot_start_ends_the_supervisor_with_the_reason(var):
     assert "RFTWEB_PG_BIN names '/nonexistent'" in log_of(var)
 
 
-def test_a_taken_port_is_named(var):
+def test_port_in_use_is_reported_in_the_log(var):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(StackFailed):
@@ -109,6 +109,6 @@ def test_a_taken_port_is_named(var):
     assert f"port {port} cannot be used" in log_of(var)
 
 
-def test_sigint_stops_it_as_ctrl_c_would(stack):
+def test_sigint_stops_the_supervisor_cleanly(stack):
     stack.process.send_signal(signal.SIGINT)
     assert stack.process.wait(90) == 0

@@ -1,5 +1,5 @@
-"""HTTP in threads: what the client sent reaches the application whole, and what it answers reaches
-the client in order.
+"""HTTP in threads: requests reach the application complete, and responses reach the client in
+order.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ SCOPE = {
 
 
 class Client:
-    """Sends a request in parts and keeps what comes back."""
+    """A client that sends a request in parts and records the response."""
 
     def __init__(self, *parts: bytes, leaves: bool = False, **scope: object) -> None:
         self.scope = {**SCOPE, **scope}
@@ -71,14 +71,14 @@ def seen(**scope: object) -> dict:
     return found
 
 
-def test_a_body_in_parts_arrives_whole_and_the_answer_ends_once():
+def test_body_in_parts_arrives_complete_and_the_response_ends_once():
     client = Client(b"half ", b"and half")
     head, *parts = client.ask(echo)
     assert (head["status"], dict(head["headers"])[b"x-method"]) == (201, b"POST")
     assert client.body() == b"half and half" and [part["more_body"] for part in parts] == [False]
 
 
-def test_a_body_beyond_what_is_kept_in_memory_arrives_whole():
+def test_body_larger_than_the_memory_limit_arrives_complete():
     parts = [bytes(range(256)) * 4096] * 2
     messages = iter(
         [
@@ -95,7 +95,7 @@ def test_a_body_beyond_what_is_kept_in_memory_arrives_whole():
         assert (length, kept.read()) == (2**21, b"".join(parts))
 
 
-def test_a_streamed_answer_keeps_its_order_and_one_thread():
+def test_streamed_response_keeps_its_order_and_uses_one_thread():
     threads = set()
 
     def stream(_environ, start):
@@ -110,7 +110,7 @@ def test_a_streamed_answer_keeps_its_order_and_one_thread():
     assert [message["more_body"] for message in told[1:]] == [True] * (len(told) - 2) + [False]
 
 
-def test_paths_and_headers_are_spelled_as_wsgi_has_them():
+def test_paths_and_headers_follow_the_wsgi_conventions():
     headers = [
         (b"cookie", b"a=1"),
         (b"cookie", b"b=2"),
@@ -130,23 +130,23 @@ def test_paths_and_headers_are_spelled_as_wsgi_has_them():
     )
 
 
-def test_a_header_with_an_underscore_does_not_pass_for_one_with_a_hyphen():
+def test_header_with_an_underscore_cannot_pass_for_one_with_a_hyphen():
     assert "HTTP_X_CSRFTOKEN" not in seen(headers=[(b"x_csrftoken", b"stolen")])
 
 
-def test_a_claimed_length_is_not_believed():
+def test_content_length_is_measured_and_not_taken_from_the_header():
     assert (
         seen(headers=[(b"content-length", b"99"), (b"host", b"localhost")])["CONTENT_LENGTH"] == "0"
     )
 
 
-def test_nobody_is_answered_who_left_while_sending():
+def test_client_that_disconnects_while_sending_gets_no_response():
     called = []
     client = Client(b"half", leaves=True)
     assert client.ask(lambda *_: called.append(1)) == [] and called == []
 
 
-def test_the_applications_answer_is_closed_also_when_it_fails_midway():
+def test_response_iterable_is_closed_when_it_fails_midway():
     class Answer(list):
         closed = False
 

@@ -16,7 +16,7 @@ from tests.warm_policies import copy_warm_policies
 from tests.wheels import FOLDERS, ROOT, build_wheel
 
 CODE = ("apps", "rftweb", "workers")
-NOT_IN_HELP = ("-dark.png", "-phone-light.png", ".gif")  # no page of the help shows these
+NOT_IN_HELP = ("-dark.png", "-phone-light.png", ".gif")  # no help page shows these
 COMMAND_LINE = "rftweb = rftweb.__main__:main"
 
 
@@ -26,13 +26,13 @@ def wheel(tmp_path_factory):
 
 
 def installed_place(path: Path) -> str:
-    """Return where the wheel has a file of the checkout."""
+    """Return the path in the wheel of a file of the checkout."""
     name = path.relative_to(ROOT).as_posix()
     return name if name.startswith(CODE) else f"rftweb/files/{name}"
 
 
 @pytest.mark.slow
-def test_the_wheel_has_every_file_of_the_code_and_the_pages_and_no_other(wheel):
+def test_wheel_contains_all_files_of_the_code_and_pages_and_no_others(wheel):
     files = [path for name in FOLDERS for path in (ROOT / name).rglob("*") if path.is_file()]
     wanted = {
         installed_place(path)
@@ -49,7 +49,7 @@ def test_the_wheel_has_every_file_of_the_code_and_the_pages_and_no_other(wheel):
 
 
 @pytest.mark.slow
-def test_the_wheel_requires_what_a_checkout_installs(wheel):
+def test_wheel_requires_the_packages_that_a_checkout_installs(wheel):
     with zipfile.ZipFile(wheel) as archive:
         metadata = archive.read(f"{info_folder(archive)}/METADATA").decode().lower()
     for lines in ("base.in", "train.in"):
@@ -78,8 +78,8 @@ def command(wheel, tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.stack
-@pytest.mark.nightly  # tests/commands/test_demo.py shows the same of a checkout
-def test_the_installed_command_runs_the_demo_from_an_empty_folder(command, tmp_path):
+@pytest.mark.nightly  # tests/commands/test_demo.py tests the same with a checkout
+def test_installed_command_runs_the_demo_from_an_empty_folder(command, tmp_path):
     data = tmp_path / "data" / "rftweb"
     copy_warm_policies(("sort",), data)
     (tmp_path / "empty").mkdir()

@@ -1,4 +1,4 @@
-"""What every kind of lease must do, whoever holds it and whatever the row is."""
+"""Rules for every kind of lease, for every holder and every kind of row."""
 
 import threading
 from collections.abc import Callable
@@ -23,11 +23,11 @@ from tests.feedback.asking import ask
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LONG = 600
-HOLDERS = ("alice", "bob")  # workers' keys; of a slot the people
+HOLDERS = ("alice", "bob")  # keys of workers; for a slot, names of people
 
 
 class Kind:
-    """One kind of lease: how its row is made, claimed, and written under a claim."""
+    """One kind of lease: how its row is created, claimed, and written under a claim."""
 
     model: type[Lease]
 
@@ -42,7 +42,7 @@ class Kind:
         raise NotImplementedError
 
     def write(self, owner: str, claim: Claim) -> bool:
-        """Write as the claim's holder does; return whether it was let."""
+        """Write as the claim's holder does; return whether the write was accepted."""
         raise NotImplementedError
 
     def renew(self, owner: str, claim: Claim) -> bool:
@@ -55,7 +55,7 @@ class Kind:
         self.model.objects.filter(pk=self.row.pk).update(lease_until=after(-1))
 
     def held(self, claim: Claim) -> Lease:
-        """The row as an earlier holder remembers it."""
+        """Return the row as an earlier holder remembers it."""
         row = self.model.objects.get(pk=claim.pk)
         row.fence = claim.fence
         return row
@@ -326,14 +326,14 @@ def lease_of(kind: Kind) -> Lease:
     return kind.model.objects.get(pk=kind.row.pk)
 
 
-def test_a_claim_gives_the_lease_to_one_holder_alone(kind):
+def test_claim_gives_the_lease_to_only_one_holder(kind):
     claim = kind.claim("alice")
     assert claim == lease_of(kind).claimed
     assert kind.model.objects.leased().filter(pk=claim.pk).exists()
     assert kind.claim("bob") is None
 
 
-def test_of_two_claimers_at_once_one_gets_it(kind):
+def test_only_one_of_two_concurrent_claims_succeeds(kind):
     claims: list[Claim | None] = []
     together = threading.Barrier(2)
 
@@ -350,16 +350,16 @@ def test_of_two_claimers_at_once_one_gets_it(kind):
     assert len(claims) == 2 and claims.count(None) == 1
 
 
-def test_who_holds_it_renews_the_lease_and_writes(kind):
+def test_holder_can_renew_its_lease_and_write(kind):
     claim = kind.claim("alice")
     kind.model.objects.filter(pk=claim.pk).update(lease_until=after(5))
     assert kind.renew("alice", claim)
-    if kind.model is not Slot:  # renewed by as long as it was held for
+    if kind.model is not Slot:  # the renewal is as long as the lease
         assert kind.model.objects.filter(pk=claim.pk, lease_until__gt=after(LONG / 2)).exists()
     assert kind.write("alice", claim)
 
 
-def test_who_comes_back_after_another_has_claimed_it_is_refused(kind):
+def test_late_holder_is_refused_after_another_has_claimed_the_row(kind):
     late = kind.claim("alice")
     kind.expire()
     claim = kind.claim("bob")
@@ -368,13 +368,13 @@ def test_who_comes_back_after_another_has_claimed_it_is_refused(kind):
     assert lease_of(kind).claimed == claim and kind.write("bob", claim)
 
 
-def test_a_lease_that_ended_may_be_continued_only_where_the_kind_says_so(kind):
+def test_expired_lease_can_be_renewed_only_if_its_kind_allows_it(kind):
     claim = kind.claim("alice")
     kind.expire()
     assert kind.renew("alice", claim) is kind.model.OUTLIVES_LEASE
 
 
-def test_what_is_released_is_claimed_at_once_and_its_former_holder_is_refused(kind):
+def test_released_row_can_be_claimed_at_once_and_its_former_holder_is_refused(kind):
     early = kind.claim("alice")
     kind.release("alice", early)
     assert lease_of(kind).lease_until is None
@@ -382,7 +382,7 @@ def test_what_is_released_is_claimed_at_once_and_its_former_holder_is_refused(ki
     assert kind.claim("bob").fence > early.fence
 
 
-def test_after_the_sweep_an_expired_row_is_claimed_and_its_former_holder_is_refused(kind):
+def test_expired_row_can_be_claimed_after_the_sweep_and_its_former_holder_is_refused(kind):
     late = kind.claim("alice")
     kind.expire()
     expire_all()
@@ -391,12 +391,12 @@ def test_after_the_sweep_an_expired_row_is_claimed_and_its_former_holder_is_refu
     assert not kind.write("alice", late) and kind.write("bob", claim)
 
 
-def test_the_sweep_leaves_leases_in_force_alone(kind):
+def test_sweep_does_not_touch_leases_in_force(kind):
     claim = kind.claim("alice")
     assert not any(expire_all().values()) and kind.write("alice", claim)
 
 
-def test_a_revoked_holder_is_refused_and_the_row_is_free(kind):
+def test_revoked_holder_is_refused_and_the_row_is_free(kind):
     if not issubclass(kind.model, WorkerLease):
         pytest.skip("people are not revoked")
     revoked = kind.claim("alice")
@@ -406,7 +406,7 @@ def test_a_revoked_holder_is_refused_and_the_row_is_free(kind):
     assert kind.claim("bob").fence > revoked.fence
 
 
-def test_every_model_with_a_lease_is_a_kind_and_passes_these_tests():
+def test_these_tests_cover_every_model_with_a_lease():
     leased = {model for model in apps.get_models() if _has_lease(model)}
     assert leased == set(list_lease_models()) == set(KINDS)
 
@@ -415,7 +415,7 @@ def _has_lease(model: type[models.Model]) -> bool:
     return any(field.name == "lease_until" for field in model._meta.get_fields())
 
 
-def test_a_trainer_waits_for_a_transaction_that_changes_the_run(run, eventually):
+def test_trainer_waits_for_a_transaction_that_changes_the_run(run, eventually):
     claimed: list[bool] = []
 
     def claim() -> None:

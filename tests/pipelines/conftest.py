@@ -10,8 +10,8 @@ from apps.rollouts.models import Group, Rollout
 
 @pytest.fixture
 def judge(finish):
-    """Finish groups whose rollouts get these rewards, one tuple a group, and refine them; `stops`:
-    why some ended, by place.
+    """Finish groups whose rollouts get these rewards, one tuple per group, and refine them; `stops`
+    are stop reasons by place in the group.
     """
 
     def judge_groups(run, *groups, stops=None):

@@ -1,4 +1,4 @@
-"""A pipeline passes samples from operator to operator, and holds each to its contract."""
+"""A pipeline passes samples from operator to operator and checks the contract of each."""
 
 from types import ModuleType
 
@@ -18,7 +18,7 @@ def pipeline(*steps: tuple[str, dict]) -> list[OperatorChoice]:
     return [OperatorChoice(operator=name, options=options) for name, options in steps]
 
 
-def test_each_operator_is_given_what_the_one_before_left():
+def test_each_operator_gets_what_the_previous_one_kept():
     steps = pipeline(("length", {"fewest": 1}), ("truncated", {}), ("arithmetic", {"by": "tokens"}))
     assert [one.place for one in apply(steps, "experiences", samples(1, 2, 3)).passes] == [0]
     outcome = apply(steps, "groups", samples(1, 2, 3))
@@ -29,7 +29,7 @@ def test_each_operator_is_given_what_the_one_before_left():
     assert [one.reward for one in outcome.samples] == [1, 3, 5]
 
 
-def test_a_stage_that_is_named_is_taken():
+def test_configured_stage_of_an_operator_is_used():
     [choice] = pipeline(("length", {"fewest": 1}))
     assert (
         len(apply([choice.model_copy(update={"stage": "groups"})], "groups", samples(1, 2)).samples)
@@ -39,7 +39,7 @@ def test_a_stage_that_is_named_is_taken():
 
 @pytest.fixture
 def broken(monkeypatch):
-    """Makes an operator `broken` that does this."""
+    """Return a function that replaces every operator with `broken`, which calls its argument."""
 
     def make(act):
         module = ModuleType("broken", "Breaks.")
@@ -63,12 +63,12 @@ def broken(monkeypatch):
         ),
     ],
 )
-def test_an_operator_that_breaks_or_breaks_its_contract_is_named(broken, act, words):
+def test_operator_that_fails_or_breaks_its_contract_is_reported_by_name(broken, act, words):
     broken(act)
     with pytest.raises(OperatorFailed, match=words):
         apply(pipeline(("broken", {})), "groups", samples(1, 2))
 
 
-def test_an_operator_that_is_gone_is_named():
+def test_missing_operator_is_reported_by_name():
     with pytest.raises(OperatorFailed, match="no operator 'gone'"):
         apply(pipeline(("gone", {})), "groups", samples(1))

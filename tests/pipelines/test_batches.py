@@ -1,5 +1,5 @@
-"""Operators on the batch of an update: what they leave out is on record, in no loss, and each
-experience is trained once.
+"""Operators on the batch of an update: rows that they leave out are recorded and in no loss, and
+each experience is trained once.
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ from apps.pipelines.models import OperatorCount
 from apps.pipelines.operators import find_operator
 from apps.rollouts.models import Rollout
 
-# Checked against engines and weights that these runs have not.
+# These rules need engines and weights, which these runs do not have.
 OTHERS = {"engines served what was published"}
 
 
@@ -33,7 +33,7 @@ def planned(run):
 
 
 def left_out(made) -> list[tuple[float, str]]:
-    """Of each row what was earned, and by which operator it is left out."""
+    """Return the reward of each row, and the operator that leaves it out."""
     return [(row.reward, row.left_out.partition(":")[0]) for row in batch_of(made)]
 
 
@@ -41,7 +41,7 @@ def counts(run) -> list[tuple[str, int, int]]:
     return list(OperatorCount.objects.filter(run=run).values_list("operator", "given", "kept"))
 
 
-def test_a_row_that_is_left_out_is_recorded_with_its_reason_and_keeps_its_place(new_run, judge):
+def test_left_out_row_is_recorded_with_its_reason_and_keeps_its_position(new_run, judge):
     run = new_run(group_size=3, pipeline=[step("advantage_above")])
     judge(run, (0.0, 0.5, 1.0), (0.0, 1.0, 1.0))
     made = planned(run)
@@ -61,7 +61,7 @@ def test_a_row_that_is_left_out_is_recorded_with_its_reason_and_keeps_its_place(
     assert counts(run) == [("advantage_above", 6, 5)] and made.skipped == ""
 
 
-def test_all_of_it_is_trained_once_whatever_is_left_out(new_run, judge):
+def test_every_experience_of_the_batch_is_trained_once_even_if_rows_are_left_out(new_run, judge):
     run = new_run(pipeline=[step("reward_at_least", threshold=0.5)])
     judge(run, (0.0, 1.0), (0.0, 1.0))
     made = planned(run)
@@ -72,7 +72,7 @@ def test_all_of_it_is_trained_once_whatever_is_left_out(new_run, judge):
     assert set(violations) <= OTHERS
 
 
-def test_a_plan_that_is_found_again_is_neither_made_nor_counted_twice(new_run, judge):
+def test_planning_a_step_again_returns_the_same_plan_and_counts_once(new_run, judge):
     run = new_run(pipeline=[step("reward_at_least", threshold=0.5)])
     judge(run, (0.0, 1.0), (0.0, 1.0))
     made = planned(run)
@@ -81,9 +81,9 @@ def test_a_plan_that_is_found_again_is_neither_made_nor_counted_twice(new_run, j
     ]
 
 
-def test_operators_work_in_their_order_on_what_those_before_them_left(new_run, judge):
+def test_batch_operators_work_in_order_on_what_earlier_ones_kept(new_run, judge):
     run = new_run(pipeline=[step("reward_at_least", threshold=0.5), step("token_budget", most=4)])
-    judge(run, (0.0, 1.0), (0.0, 1.0))  # four tokens an answer
+    judge(run, (0.0, 1.0), (0.0, 1.0))  # four tokens per reply
     made = planned(run)
     assert left_out(made) == [
         (0.0, "reward_at_least"),
@@ -97,7 +97,7 @@ def test_operators_work_in_their_order_on_what_those_before_them_left(new_run, j
     )
 
 
-def test_advantages_are_scaled_for_the_update_and_the_experience_keeps_its_own(new_run, judge):
+def test_scaled_advantage_belongs_to_the_update_and_the_experience_keeps_its_own(new_run, judge):
     run = new_run(group_size=3, pipeline=[step("advantages", most=0.5)])
     judge(run, (0.0, 0.5, 1.0), (0.0, 0.5, 1.0))
     made = planned(run)
@@ -113,7 +113,7 @@ def test_advantages_are_scaled_for_the_update_and_the_experience_keeps_its_own(n
     assert max(Experience.objects.values_list("advantage", flat=True)) > 0.9
 
 
-def test_what_advantages_of_the_whole_update_are_made_of_is_not_touched(new_run, judge):
+def test_batch_operator_does_not_affect_how_batch_advantages_are_computed(new_run, judge):
     changes = {"algorithm": {"name": "grpo", "advantage": {"name": "grpo", "scale": "batch"}}}
     without = new_run(**changes)
     run = new_run(**changes, pipeline=[step("advantages", most=0.25)])
@@ -124,7 +124,7 @@ def test_what_advantages_of_the_whole_update_are_made_of_is_not_touched(new_run,
     assert held == [max(-0.25, min(0.25, advantage)) for advantage in plain] and max(plain) > 0.25
 
 
-def test_an_update_of_which_nothing_is_left_is_skipped_and_says_why(new_run, judge):
+def test_step_whose_whole_batch_is_left_out_is_skipped_with_the_reason(new_run, judge):
     run = new_run(pipeline=[step("reward_at_least", threshold=9)])
     judge(run, (0.0, 1.0), (0.0, 1.0))
     made = planned(run)
@@ -135,15 +135,15 @@ def test_an_update_of_which_nothing_is_left_is_skipped_and_says_why(new_run, jud
     assert made.items.exclude(left_out="").count() == 4
 
 
-def test_age_is_counted_to_the_trainers_version(new_run, judge):
+def test_age_is_counted_up_to_the_trainers_version(new_run, judge):
     run = new_run(max_staleness=2, pipeline=[step("fresh", most=0)])
     judge(run, (0.0, 1.0), (0.0, 1.0))
-    type(run).objects.filter(pk=run.pk).update(step=1)  # an update was made since they were sampled
+    type(run).objects.filter(pk=run.pk).update(step=1)  # one step since they were sampled
     run.refresh_from_db()
     assert {reason for _, reason in left_out(planned(run))} == {"fresh"}
 
 
-def test_an_operator_that_breaks_plans_nothing_and_counts_nothing(new_run, judge, monkeypatch):
+def test_failing_operator_plans_and_counts_nothing(new_run, judge, monkeypatch):
     def broken(samples, options):
         raise ValueError("cannot read this")
 
@@ -162,7 +162,7 @@ def test_an_operator_that_breaks_plans_nothing_and_counts_nothing(new_run, judge
     )
 
 
-def test_an_operator_may_not_shape_rewards_whose_advantages_are_made(new_run, judge, monkeypatch):
+def test_batch_operator_must_not_change_rewards(new_run, judge, monkeypatch):
     def shape(samples, options):
         return find_operator("arithmetic").call(
             samples, find_operator("arithmetic").read_options({"by": "tokens"})
@@ -185,7 +185,7 @@ def test_an_operator_may_not_shape_rewards_whose_advantages_are_made(new_run, ju
         ({"name": "raft"}, "imitates the best replies"),
     ],
 )
-def test_what_goes_by_advantages_is_refused_where_there_is_not_one_for_each_answer(
+def test_advantage_operator_is_refused_without_one_advantage_per_answer(
     project, taskset, plan, algorithm, why
 ):
     said = find_pipeline_problems(
@@ -194,7 +194,7 @@ def test_what_goes_by_advantages_is_refused_where_there_is_not_one_for_each_answ
     assert why in said["pipeline.0.operator"]
 
 
-def test_an_answers_page_says_in_which_update_it_was_left_out(new_run, judge):
+def test_rollout_stages_state_the_update_that_left_the_answer_out(new_run, judge):
     run = new_run(pipeline=[step("reward_at_least", threshold=0.5)])
     judge(run, (0.0, 1.0), (0.0, 1.0))
     made = planned(run)
@@ -213,7 +213,7 @@ def test_an_answers_page_says_in_which_update_it_was_left_out(new_run, judge):
     assert "excluded from the loss by reward_at_least: the reward 0 is below 0.5" in told
 
 
-def test_without_operators_on_the_batch_nothing_is_left_out(new_run, judge):
+def test_pipeline_without_batch_operators_leaves_nothing_out(new_run, judge):
     run = new_run(pipeline=[{"operator": "encoding"}])
     judge(run, (0.0, 1.0), (0.0, 1.0))
     assert not StepItem.objects.filter(step=planned(run)).exclude(left_out="").exists() and counts(

@@ -1,4 +1,4 @@
-"""What each row counts in an update, by the run's configuration; against the token advantages
+"""Credit of each row in an update, by the run's configuration, compared with token advantages
 written out.
 """
 
@@ -37,7 +37,7 @@ def tokens(mask, prompt=(1, 2), ids=None):
 
 
 def batch(*rows):
-    """Experiences from (group, reward, mask, advantage so far)."""
+    """Create experiences from (group, reward, mask, advantage so far)."""
     return [
         SimpleNamespace(
             pk=n,
@@ -63,23 +63,23 @@ def counted(credits):
     return [credits[n].advantage for n in range(len(credits))]
 
 
-def test_scores_over_the_batch_take_the_groups_means_and_the_batchs_deviation():
+def test_batch_scale_uses_group_means_and_the_batch_deviation():
     deviation = statistics.stdev(REWARDS) + 1e-6
     assert counted(credit_batch(plan("grpo", scale="batch"), FOUR)) == pytest.approx(
         [d / deviation for d in (-0.5, 0.5, 1.0, -1.0)]
     )
 
 
-def test_a_rank_penalty_reads_the_logprobs_of_what_the_policy_wrote():
+def test_rank_penalty_uses_logprobs_of_the_policys_tokens_only():
     likely = Tokens((1,), (5, 6), (-0.1, -9.0), (1, 0), ((0, 0),))
     unlikely = Tokens((1,), (5, 6), (-2.0, -2.0), (1, 1), ((0, 0),))
     rows = batch((7, 1.0, likely, 0.0), (7, 1.0, unlikely, 0.0))
     credits = credit_batch(plan("grpo", rank_penalty=0.4, scale="none"), rows)
-    usual = (1.0 * (1 - 0.4 / 2) + 1.0) / 2  # the likelier of the two has rank 1 of 2
+    usual = (1.0 * (1 - 0.4 / 2) + 1.0) / 2  # the more likely rollout has rank 1 of 2
     assert counted(credits) == pytest.approx([1 - usual] * 2)
 
 
-def test_whitened_rewards_count_each_token_once():
+def test_whitening_of_rewards_counts_each_token_once():
     credits = credit_batch(plan("reinforce_plus_plus"), FOUR)
     written = [0.0] * 3 + [1.0] + [3.0] * 2 + [1.0] * 4
     mean = statistics.fmean(written)
@@ -88,7 +88,7 @@ def test_whitened_rewards_count_each_token_once():
     assert all(credit.tokens is None for credit in credits.values())
 
 
-def test_with_a_discount_the_last_token_counts_most():
+def test_discount_gives_the_last_token_the_largest_advantage():
     credits = credit_batch(plan("reinforce_plus_plus", gamma=0.5), FOUR)
     returns = [[0.0] * 3, [1.0], [1.5, 3.0], [0.125, 0.25, 0.5, 1.0]]
     written = [g for row in returns for g in row]
@@ -99,32 +99,32 @@ def test_with_a_discount_the_last_token_counts_most():
     assert credits[0].tokens is None
 
 
-def test_gae_without_a_discount_is_the_whitened_reward():
+def test_gae_without_a_discount_equals_the_whitened_reward():
     assert counted(credit_batch(plan("ppo"), FOUR)) == pytest.approx(
         counted(credit_batch(plan("reinforce_plus_plus"), FOUR))
     )
 
 
-def test_gae_unwhitened_fades_with_the_distance_from_the_reward():
+def test_unwhitened_gae_decreases_with_the_distance_from_the_reward():
     credits = credit_batch(plan("ppo", lam=0.5, whiten=False), FOUR)
     assert credits[2].tokens == pytest.approx((1.5, 3.0)) and credits[3].tokens == pytest.approx(
         (0.125, 0.25, 0.5, 1.0)
     )
 
 
-def test_tokens_that_the_policy_did_not_write_are_no_time_and_count_nothing():
+def test_tokens_not_written_by_the_policy_take_no_discount_and_get_zero():
     rows = batch((1, 1.0, tokens([1, 0, 0, 1]), 0.0), (2, 0.0, tokens([1]), 0.0))
     assert credit_batch(plan("ppo", gamma=0.5, whiten=False), rows)[0].tokens == pytest.approx(
         (0.5, 0.0, 0.0, 1.0)
     )
 
 
-def test_turns_are_the_stretches_that_the_policy_wrote():
+def test_turns_are_the_spans_written_by_the_policy():
     assert stretches([1, 1, 0, 1, 0, 0, 1]) == [(0, 2), (3, 4), (6, 7)]
     assert stretches([0, 1]) == [(1, 2)] and stretches([0]) == [(0, 0)]
 
 
-def test_a_turn_is_compared_with_turns_that_began_from_the_same_words():
+def test_turn_is_compared_with_turns_that_have_the_same_preceding_tokens():
     first = tokens([1, 0, 1], ids=(5, 6, 7))
     second = tokens([1, 0, 1], ids=(5, 6, 8))
     third = tokens([1, 0, 1], ids=(4, 6, 8))
@@ -140,7 +140,7 @@ def test_a_turn_is_compared_with_turns_that_began_from_the_same_words():
     assert credits[2].tokens == pytest.approx((-2 / 3, 0.0, -1 / 3), rel=1e-4)
 
 
-def test_gdpo_whitens_the_sums_that_the_groups_made():
+def test_gdpo_whitens_the_group_advantages_over_the_batch():
     rows = batch(*[(1, 0.0, tokens([1]), so_far) for so_far in (1.0, -1.0, 3.0, -3.0)])
     assert counted(credit_batch(plan("gdpo"), rows)) == pytest.approx(
         [s / statistics.stdev([1, -1, 3, -3]) for s in (1, -1, 3, -3)], rel=1e-5
@@ -154,7 +154,7 @@ def judged(*rewards, **by_scorer):
     ]
 
 
-def test_gdpo_leaves_out_what_a_scorer_failed_to_judge_even_where_people_rated_it():
+def test_gdpo_excludes_a_rollout_with_a_failed_scorer_even_if_people_rated_it():
     task = Task(prompt=[{"role": "user", "content": "Count"}])
     group = Group(pk=1, run_id=1, task=task, draw_index=0)
     rollouts = [Rollout(pk=pk, text="one", first_version=0) for pk in (1, 2, 3)]
@@ -168,7 +168,7 @@ def test_gdpo_leaves_out_what_a_scorer_failed_to_judge_even_where_people_rated_i
     assert [sample.rollout for sample in decision.learned] == [1, 2]
 
 
-def test_gdpo_weighs_the_normalised_rewards_as_the_run_weighs_its_scorers():
+def test_gdpo_applies_scorer_weights_to_normalised_rewards():
     scores = of_group(plan("gdpo", whiten=False), judged(0.0, 0.0, a=[0.0, 1.0], b=[10.0, 0.0]))
     root = statistics.stdev([0, 1])
     assert scores == pytest.approx(
@@ -177,15 +177,15 @@ def test_gdpo_weighs_the_normalised_rewards_as_the_run_weighs_its_scorers():
 
 
 @pytest.mark.parametrize("name", ["dapo", "ranking"])
-def test_a_group_that_teaches_nothing_is_none(name):
+def test_group_without_a_learning_signal_gives_none(name):
     assert of_group(plan(name, std_threshold=0.0), judged(1.0, 1.0)) is None
 
 
-def test_a_threshold_holds_also_where_the_batch_scales():
+def test_std_threshold_applies_also_with_batch_scale():
     assert of_group(plan("grpo", scale="batch", std_threshold=0.0), judged(1.0, 1.0)) is None
 
 
-def test_a_rollout_of_many_turns_weighs_no_more_where_that_is_asked_for():
+def test_step_norm_divides_the_advantage_by_the_number_of_turns():
     rollouts = [JudgedRollout(0.0, {}, turns=1), JudgedRollout(1.0, {}, turns=4)]
     plain = of_group(plan("multi_step_grpo"), rollouts)
     assert of_group(plan("multi_step_grpo", step_norm=True), rollouts) == pytest.approx(
@@ -208,18 +208,18 @@ def test_a_rollout_of_many_turns_weighs_no_more_where_that_is_asked_for():
         ("reinforce_plus_plus", [0.0, 1.0]),
     ],
 )
-def test_what_is_known_within_the_group(name, expected):
+def test_group_advantage_has_the_expected_value(name, expected):
     assert of_group(plan(name), judged(0.0, 1.0)) == pytest.approx(expected)
 
 
-def test_a_teacher_says_later_what_a_rollout_counts():
+def test_distillation_gives_zero_advantages_within_the_group():
     distilled = parse_config(
         {**GOOD, "algorithm": {"name": "jsd", "reference": {"policy": "large"}}}
     )
     assert of_group(distilled, judged(0.0, 1.0)) == [0.0, 0.0]
 
 
-def test_every_advantage_that_needs_the_batch_is_credited_there():
+def test_every_advantage_that_needs_the_batch_has_a_credit_function():
     from apps.runs.algorithms import advantages as sections
 
     needy = {

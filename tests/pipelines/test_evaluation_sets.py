@@ -1,5 +1,5 @@
-"""What an operator is told of evaluation sets: which of their tasks a group's prompt says, and
-which sets a pipeline may name.
+"""Evaluation sets in operators: which of their tasks a group's prompt contains, and which sets a
+pipeline may use.
 """
 
 import json
@@ -34,7 +34,7 @@ def asks(*said: object) -> list[dict]:
 
 @pytest.fixture
 def stored(project):
-    """A taskset of this name with tasks that say this."""
+    """Return a function that stores a taskset with this slug and tasks with these texts."""
 
     def make(slug, *texts):
         return store_taskset(
@@ -54,10 +54,8 @@ def without(*names: str, **more: object) -> list[dict]:
     return [{"operator": "contaminated", "options": {"tasksets": list(names), **more}}]
 
 
-def test_groups_whose_task_is_in_the_set_are_dropped_and_their_neighbours_are_not(
-    new_run, judge, stored
-):
-    stored("held-out", LONG, " 31425 ")  # the first of the run's tasks, but for white space
+def test_groups_whose_task_is_in_the_set_are_dropped_and_others_are_not(new_run, judge, stored):
+    stored("held-out", LONG, " 31425 ")  # the run's first task, except for white space
     run = new_run(pipeline=without("held-out"))
     groups = judge(run, *[(0.0, 1.0)] * 4)
     dropped = {
@@ -70,7 +68,7 @@ def test_groups_whose_task_is_in_the_set_are_dropped_and_their_neighbours_are_no
     )
 
 
-def test_a_dry_run_tells_what_would_be_dropped(new_run, judge, stored):
+def test_dry_run_shows_what_would_be_dropped(new_run, judge, stored):
     stored("held-out", "54321")
     run = new_run()
     judge(run, *[(0.0, 1.0)] * 4)
@@ -78,7 +76,7 @@ def test_a_dry_run_tells_what_would_be_dropped(new_run, judge, stored):
     assert (tried.before[0], tried.after[0]) == (4, 3) and "held-out" in tried.dropped[0][0]
 
 
-def test_a_set_that_is_gone_keeps_its_groups_waiting_and_lets_nothing_pass(new_run, judge, stored):
+def test_deleted_evaluation_set_keeps_groups_waiting_and_trains_none(new_run, judge, stored):
     held_out = stored("held-out", "54321")
     run = new_run(pipeline=without("held-out"), group_attempts=1)
     held_out.delete()
@@ -89,10 +87,10 @@ def test_a_set_that_is_gone_keeps_its_groups_waiting_and_lets_nothing_pass(new_r
     )
 
 
-# -- what it compares
+# -- comparing
 
 
-def test_what_is_inside_a_longer_prompt_is_found_with_its_share(stored):
+def test_task_inside_a_longer_prompt_is_found_with_its_share(stored):
     index = Index(stored("held-out", "Name a colour.", LONG, f"{LONG} to two people"))
     met = index.most_said(
         Task(prompt=[{"role": "system", "content": "Count."}, *asks("Read this.", LONG)])
@@ -105,19 +103,19 @@ def test_what_is_inside_a_longer_prompt_is_found_with_its_share(stored):
     )
 
 
-def test_what_the_user_says_later_is_part_of_the_task(stored):
+def test_follow_ups_are_part_of_the_task(stored):
     index = Index(stored("held-out", f"{LONG}\nHow many are left?"))
     assert index.most_said(Task(prompt=asks(LONG), follow_ups=["How many are left?"])).is_exact
 
 
-def test_two_tasks_that_say_nothing_are_not_the_same(project):
+def test_two_tasks_without_text_are_not_equal(project):
     silent = store_taskset(
         Origin(project, "quiet", "", "test"), [TaskRow([{"role": "user", "content": " "}], {}, {})]
     )
     assert Index(silent).most_said(Task(prompt=[{"role": "system", "content": "Play."}])) is None
 
 
-def test_the_same_question_about_another_picture_is_another_task(project):
+def test_same_question_about_another_picture_is_another_task(project):
     asked = [
         {
             "type": "text",
@@ -135,10 +133,10 @@ def test_the_same_question_about_another_picture_is_another_task(project):
     )
 
 
-# -- how it is kept
+# -- caching
 
 
-def test_an_index_is_built_once_for_the_same_content(stored, django_assert_num_queries):
+def test_index_is_built_once_for_equal_contents(stored, django_assert_num_queries):
     one = stored("one", LONG)
     same = stored("same", LONG)
     built = load_index(one, 1_000)
@@ -146,7 +144,7 @@ def test_an_index_is_built_once_for_the_same_content(stored, django_assert_num_q
         assert load_index(same, 1_000) is built
 
 
-def test_the_index_that_was_not_used_for_longest_makes_room(stored, monkeypatch):
+def test_least_recently_used_index_is_evicted(stored, monkeypatch):
     one, two, three = (stored(name, f"{LONG} {name}") for name in ("one", "two", "three"))
     monkeypatch.setattr(evaluation_sets, "MOST_HELD", 2 * load_index(one, 1_000).size)
     kept = load_index(one, 1_000)
@@ -158,7 +156,7 @@ def test_the_index_that_was_not_used_for_longest_makes_room(stored, monkeypatch)
     )
 
 
-def test_a_set_that_no_memory_holds_keeps_groups_waiting(new_run, judge, stored, monkeypatch):
+def test_set_too_large_for_memory_keeps_groups_waiting(new_run, judge, stored, monkeypatch):
     stored("held-out", LONG)
     monkeypatch.setattr(evaluation_sets, "MOST_HELD", 3)
     run = new_run(pipeline=without("held-out"), group_attempts=1)
@@ -166,9 +164,7 @@ def test_a_set_that_no_memory_holds_keeps_groups_waiting(new_run, judge, stored,
     assert "too large" in given_up(run).get().reason
 
 
-def test_sets_that_memory_holds_one_by_one_are_too_large_together(
-    new_run, judge, stored, monkeypatch
-):
+def test_sets_too_large_together_keep_groups_waiting(new_run, judge, stored, monkeypatch):
     one = load_index(stored("one", LONG), 1_000)
     stored("two", f"{LONG} again")
     monkeypatch.setattr(evaluation_sets, "MOST_HELD", one.size + 1)
@@ -177,7 +173,7 @@ def test_sets_that_memory_holds_one_by_one_are_too_large_together(
     assert "'two' no longer exists or is too large" in given_up(run).get().reason
 
 
-def test_a_set_that_no_memory_holds_is_read_once(stored, monkeypatch, django_assert_num_queries):
+def test_set_too_large_for_memory_is_read_once(stored, monkeypatch, django_assert_num_queries):
     large = stored("held-out", LONG)
     monkeypatch.setattr(evaluation_sets, "MOST_HELD", 3)
     with pytest.raises(TooMuch):
@@ -186,10 +182,10 @@ def test_a_set_that_no_memory_holds_is_read_once(stored, monkeypatch, django_ass
         load_index(large, evaluation_sets.MOST_HELD)
 
 
-# -- which may be named
+# -- which sets are allowed
 
 
-def test_sets_that_cannot_be_compared_with_are_told_by_field(plan, project, stored):
+def test_unusable_evaluation_sets_are_reported_by_field(plan, project, stored):
     stored("held-out", LONG)
     grown_from_nothing(project, "asked")
     problems = find_pipeline_problems(
@@ -207,21 +203,21 @@ def test_sets_that_cannot_be_compared_with_are_told_by_field(plan, project, stor
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 51])
-def test_what_can_be_no_name_is_not_looked_for(plan, project, name):
+def test_invalid_taskset_name_is_refused_by_its_pattern(plan, project, name):
     [(field, words)] = find_pipeline_problems(
         plan(pipeline=without("held-out", name)), project
     ).items()
     assert field == "pipeline.0.options.tasksets.1" and "pattern" in words
 
 
-def test_more_tasks_than_are_compared_with_are_refused(plan, project, stored, monkeypatch):
+def test_too_many_evaluation_tasks_are_refused(plan, project, stored, monkeypatch):
     stored("held-out", LONG, "Name a colour.")
     monkeypatch.setattr(evaluation_sets, "MOST_TASKS", 1)
     [(field, words)] = find_pipeline_problems(plan(pipeline=without("held-out")), project).items()
     assert field == "pipeline.0.options.tasksets" and "2 tasks in total" in words
 
 
-def test_the_api_refuses_a_run_that_names_another_projects_set(
+def test_api_refuses_a_run_with_another_projects_evaluation_set(
     alice, policy, taskset, plan, client
 ):
     store_taskset(

@@ -1,5 +1,5 @@
-"""Too few rewards count against the task where a machine had none to give or an answer failed, and
-not where people were silent.
+"""Too few rewards count as a failure of the task if a scorer gave none or a rollout failed, and not
+if people did not rate.
 """
 
 import pytest
@@ -19,7 +19,7 @@ def failed_at(run) -> list[int]:
     return list(FailedGroup.objects.filter(run=run).order_by("pk").values_list("group", flat=True))
 
 
-def test_a_scorer_that_has_no_reward_to_give_has_failed_at_the_task(new_run, judge):
+def test_missing_reward_of_a_scorer_counts_as_failure_of_the_task(new_run, judge):
     run = new_run(task_attempts=1)
     lacking, good = judge(run, (None, 1.0), (0.0, 1.0))
     assert "1 of 2 rollouts have a reward" in lacking.reason and failed_at(run) == [lacking.pk]
@@ -30,19 +30,19 @@ def test_a_scorer_that_has_no_reward_to_give_has_failed_at_the_task(new_run, jud
     )
 
 
-def test_rewards_that_are_there_and_teach_nothing_are_no_failure(new_run, judge):
+def test_group_with_equal_rewards_is_no_failure_of_the_task(new_run, judge):
     run = new_run(algorithm={"name": "dapo"}, task_attempts=1)
     (dead,) = judge(run, (1.0, 1.0))
     assert dead.state == Group.State.DROPPED and failed_at(run) == [] and violations() == []
 
 
-def test_what_an_operator_leaves_out_is_no_failure(new_run, judge):
+def test_group_removed_by_an_operator_is_no_failure_of_the_task(new_run, judge):
     run = new_run(pipeline=[step("reward_at_least", "groups", threshold=2.0)], task_attempts=1)
     (dropped,) = judge(run, (0.0, 1.0))
     assert dropped.state == Group.State.DROPPED and failed_at(run) == []
 
 
-def test_an_answer_that_failed_has_failed_at_the_task(new_run):
+def test_failed_rollout_counts_as_failure_of_the_task(new_run):
     run = new_run(task_attempts=1)
     (group,) = Group.open(run, "e", 60, 1, 0)
     first, second = group.rollouts.order_by("sample_index")
@@ -56,7 +56,7 @@ def test_an_answer_that_failed_has_failed_at_the_task(new_run):
     assert failed_at(run) == [group.pk] and LeftOut.objects.get().task == group.task
 
 
-def test_people_who_said_nothing_are_no_failure(new_run, finish):
+def test_missing_human_ratings_are_no_failure_of_the_task(new_run, finish):
     run = new_run(rewards=[], people={"per_group": 2, "at_deadline": "drop"}, task_attempts=1)
     (group,) = finish(run)
     Group.objects.filter(pk=group.pk).update(state=Group.State.JUDGED)
@@ -66,7 +66,7 @@ def test_people_who_said_nothing_are_no_failure(new_run, finish):
     assert Rollout.objects.filter(group=group, state="finished").count() == 2
 
 
-def test_an_operator_that_breaks_has_failed_until_its_groups_are_refined_again(
+def test_operator_error_counts_as_failure_until_its_groups_are_refined_again(
     new_run, judge, breaks, alice
 ):
     run = new_run(pipeline=[step("encoding")], group_attempts=1, task_attempts=1)
@@ -84,7 +84,9 @@ def test_an_operator_that_breaks_has_failed_until_its_groups_are_refined_again(
     assert AuditEntry.objects.get(action="groups refined again").by == alice
 
 
-def test_refining_again_leaves_what_failed_for_another_reason_in_quarantine(new_run, judge, breaks):
+def test_refining_again_keeps_tasks_that_failed_for_other_reasons_in_quarantine(
+    new_run, judge, breaks
+):
     run = new_run(pipeline=[step("encoding")], group_attempts=1, task_attempts=1)
     broken, lacking = judge(run, (0.25, 1.0), (None, 1.0))
     breaks["is_broken"] = False
@@ -97,7 +99,7 @@ def test_refining_again_leaves_what_failed_for_another_reason_in_quarantine(new_
 
 
 @pytest.mark.parametrize("attempts, count", [(1, 1), (2, 0)])
-def test_how_many_failures_are_allowed_is_the_runs_to_say(new_run, judge, attempts, count):
+def test_run_configures_the_number_of_allowed_failures(new_run, judge, attempts, count):
     run = new_run(task_attempts=attempts)
     judge(run, (None, None))
     assert LeftOut.objects.count() == count

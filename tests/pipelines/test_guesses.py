@@ -1,5 +1,5 @@
-"""What an operator is told of guesses: those of each group's task, and of several policies the best
-guesser's.
+"""Guesses in operators: those of each group's task, and of several policies those of the best
+guesser.
 """
 
 from django.db import connection
@@ -20,7 +20,7 @@ def guesses(policy, found: dict) -> None:
     )
 
 
-def test_groups_of_guessed_tasks_are_dropped_and_their_neighbours_are_not(new_run, judge):
+def test_groups_of_guessed_tasks_are_dropped_and_others_are_not(new_run, judge):
     run = new_run(pipeline=[STEP])
     easy, hard, *_ = run.taskset.tasks.order_by("index")
     guesses(run.policy, {easy: 2, hard: 0})
@@ -32,7 +32,7 @@ def test_groups_of_guessed_tasks_are_dropped_and_their_neighbours_are_not(new_ru
     assert CutRollout.objects.filter(operator="easy_to_guess").count() == 2
 
 
-def test_of_several_policies_the_best_guesser_counts(new_run, judge, project):
+def test_best_guesser_of_several_policies_counts(new_run, judge, project):
     run = new_run(pipeline=[STEP])
     other = Policy.objects.create(
         project=project,
@@ -54,7 +54,7 @@ def test_of_several_policies_the_best_guesser_counts(new_run, judge, project):
     ]
 
 
-def test_what_nobody_asks_is_not_looked_up(run, judge):
+def test_guesses_are_queried_only_if_an_operator_needs_them(run, judge):
     with CaptureQueriesContext(connection) as seen:
         judge(run, (0.0, 1.0))
     assert not [query for query in seen.captured_queries if "feedback_guess" in query["sql"]]

@@ -1,5 +1,5 @@
-"""Hindsight: a wrong answer becomes an expert row of the task that asks for what it has reached,
-and names what it was made of.
+"""Hindsight: a wrong reply becomes an expert row of the task that asks for the value it reached,
+and refers to its source.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -48,8 +48,8 @@ NUMBERS = [1, 2, 3]
 
 @pytest.fixture
 def relabelling(new_run, project):
-    """A started run of MIX over four countdown tasks of the numbers 1, 2 and 3, 2 groups of 2 a
-    step, its trainer's lease taken.
+    """Return a function that starts a MIX run over four countdown tasks of the numbers 1, 2 and 3,
+    with 2 groups of 2 per step and the trainer's lease claimed.
     """
     store_taskset(
         Origin(project, "count", "Count", "countdown"),
@@ -72,7 +72,7 @@ def relabelling(new_run, project):
 
 @pytest.fixture
 def answer(finish):
-    """Groups in which these texts are said, judged by the run's own scorers, and refined."""
+    """Create groups with these replies, judge them with the run's scorers, and refine them."""
 
     def answered(run, *texts: str, groups: int = 1, stop_reason: str = "stop") -> list[Group]:
         opened = finish(run, list(texts), groups=groups)
@@ -93,7 +93,7 @@ def judged(question):
 
 
 def take_in(run) -> int:
-    """As the trainer does, its tokenizer writing a byte a token."""
+    """Admit rows as the trainer does, with a tokenizer that makes each byte a token."""
     waiting = list(offspring.not_yet_admitted(run))
     return offspring.admit(
         run,
@@ -113,22 +113,22 @@ def violations() -> list[str]:
     return [why for find in checks for why in find()]
 
 
-# -- what was reached
+# -- reached values
 
 
 @pytest.mark.parametrize(
     ("said", "reached"),
     [
         ("<answer>1+2*3</answer>", {"target": 7}),
-        ("<answer>1*2*3</answer>", None),  # what was asked for
+        ("<answer>1*2*3</answer>", None),  # the target of the task
         ("<answer>2*3</answer>", None),  # not all of the numbers
-        ("<answer>1+2+3+3</answer>", None),  # one of them twice
-        ("<answer>1-2-3</answer>", None),  # nothing that is ever asked
+        ("<answer>1+2+3+3</answer>", None),  # one number twice
+        ("<answer>1-2-3</answer>", None),  # never a target
         ("<answer>1/2+3</answer>", None),
         ("<answer>seven</answer>", None),
     ],
 )
-def test_a_formula_has_reached_its_value_where_it_uses_each_number_once(said, reached):
+def test_formula_reaches_its_value_if_it_uses_each_number_once(said, reached):
     row = countdown.build_countdown_task(6, NUMBERS)
     verdict = scorer("countdown").of(said, row)
     assert verdict.details.get("reached") == reached
@@ -138,7 +138,7 @@ def test_a_formula_has_reached_its_value_where_it_uses_each_number_once(said, re
     assert loose.details.get("reached") == reached or loose.value == 1.0
 
 
-def test_what_was_reached_is_right_for_the_task_that_asks_for_it():
+def test_reached_value_is_right_for_the_task_made_from_it():
     for row in generator("arithmetic")(40, 3):
         for said in ("0", "57", "198"):
             goal = scorer("arithmetic").of(said, row).details.get("reached")
@@ -156,11 +156,11 @@ def test_what_was_reached_is_right_for_the_task_that_asks_for_it():
 @pytest.mark.parametrize(
     "goal", [{"target": 0}, {"target": 1_000}, {"target": 7.0}, {"target": True}, {"value": 7}, {}]
 )
-def test_no_template_asks_for_what_is_never_drawn(goal):
+def test_no_task_is_made_for_a_goal_that_is_never_generated(goal):
     assert countdown.asking_for(countdown.build_countdown_task(6, NUMBERS), goal) is None
 
 
-def test_a_task_in_other_words_is_not_rendered_anew():
+def test_task_with_another_wording_is_not_rewritten():
     row = TaskRow(
         user_message("Make 6 of 1, 2, 3!"), {"target": 6, "numbers": NUMBERS}, domain="countdown"
     )
@@ -171,7 +171,7 @@ def test_a_task_in_other_words_is_not_rendered_anew():
 # -- the operator
 
 
-def test_the_first_wrong_answers_of_a_group_are_relabelled_and_none_that_is_cut_masked_or_right():
+def test_first_wrong_answers_are_relabelled_except_cut_masked_or_right_ones():
     goals = {n: countdown.build_countdown_task(n, NUMBERS) for n in range(1, 9)}
     known = {
         2: {"reward": 1.0},
@@ -198,7 +198,7 @@ def test_the_first_wrong_answers_of_a_group_are_relabelled_and_none_that_is_cut_
     assert all(made.task == goals[made.of.rollout] for made in said.made)
 
 
-def test_of_answers_that_reached_the_same_the_first_is_taken():
+def test_first_of_answers_with_the_same_result_is_relabelled():
     goal = countdown.build_countdown_task(7, NUMBERS)
     samples = [
         Sample(
@@ -220,7 +220,7 @@ def test_of_answers_that_reached_the_same_the_first_is_taken():
 # -- the rows
 
 
-def test_a_wrong_answer_becomes_an_expert_row_of_another_task_with_its_own_tokens(
+def test_wrong_answer_becomes_an_expert_row_of_another_task_with_its_own_tokens(
     relabelling, answer
 ):
     run = relabelling()
@@ -260,7 +260,7 @@ def test_a_wrong_answer_becomes_an_expert_row_of_another_task_with_its_own_token
     assert violations() == []
 
 
-def test_a_group_that_is_dropped_for_all_its_wrong_answers_gives_rows_too(relabelling, answer):
+def test_group_dropped_because_all_answers_are_wrong_still_gives_rows(relabelling, answer):
     run = relabelling(HINDSIGHT, {"operator": "dynamic_sampling"})
     [group] = answer(run, "<answer>1+2*3</answer>", "<answer>1-2+3</answer>")
     reached = Task.objects.filter(taskset__grows=True).values_list("answer__target", flat=True)
@@ -272,13 +272,13 @@ def test_a_group_that_is_dropped_for_all_its_wrong_answers_gives_rows_too(relabe
     )
 
 
-def test_what_an_operator_before_it_leaves_out_is_not_relabelled(relabelling, answer):
+def test_rollout_removed_by_an_earlier_operator_is_not_relabelled(relabelling, answer):
     run = relabelling({"operator": "length", "stage": "groups", "options": {"most": 3}}, HINDSIGHT)
     answer(run, "<answer>1+2*3</answer>", "<answer>1-2+3</answer>")
     assert not Offspring.objects.exists() and not Taskset.objects.filter(grows=True).exists()
 
 
-def test_of_answers_that_reached_the_same_in_a_run_one_row_is_made(relabelling, answer):
+def test_answers_with_the_same_result_make_one_row_per_run(relabelling, answer):
     run = relabelling()
     other = relabelling()
     answer(run, "<answer>1-2+3</answer>", "<answer>3-2+1</answer>")  # to make 6
@@ -294,9 +294,9 @@ def test_of_answers_that_reached_the_same_in_a_run_one_row_is_made(relabelling, 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_refiners_at_once_one_makes_the_row(relabelling, answer, finish, eventually):
+def test_one_of_two_concurrent_refiners_makes_the_row(relabelling, answer, finish, eventually):
     run = relabelling(max_staleness=4)
-    answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")  # the set is there already
+    answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")  # the taskset exists already
     for _ in range(2):
         finish(run, ["<answer>1-2+3</answer>", "<answer>3-2+1</answer>"])
     claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
@@ -327,7 +327,7 @@ def test_of_two_refiners_at_once_one_makes_the_row(relabelling, answer, finish, 
     )
 
 
-def test_updates_take_the_rows_as_they_take_demonstrations(relabelling, answer):
+def test_updates_use_relabelled_rows_like_demonstrations(relabelling, answer):
     run = relabelling(max_staleness=4)
     answer(run, "<answer>1+2+3</answer>", "<answer>3*2-1</answer>")
     answer(run, "<answer>1+2*3</answer>", "<answer>3*2-1</answer>")
@@ -337,14 +337,14 @@ def test_updates_take_the_rows_as_they_take_demonstrations(relabelling, answer):
     assert (row.state, row.uses) == ("ready", 1) and violations() == []
 
 
-def test_an_answer_whose_arrays_went_is_waited_for_no_more(relabelling, answer):
+def test_answer_whose_arrays_were_released_is_not_relabelled(relabelling, answer):
     run = relabelling()
     [group] = answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
     Rollout.objects.filter(group=group).update(arrays_released_at="2026-01-01T00:00:00Z")
     assert not offspring.not_yet_admitted(run).exists()
 
 
-def test_what_is_suspected_of_hacking_is_not_relabelled_either(relabelling, answer, alice):
+def test_answers_suspected_of_hacking_are_not_relabelled(relabelling, answer, alice):
     run = relabelling(max_staleness=4)
     [taken] = answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
     take_in(run)
@@ -363,7 +363,7 @@ def test_what_is_suspected_of_hacking_is_not_relabelled_either(relabelling, answ
     )
 
 
-def test_another_set_of_that_name_stays_as_it_is(relabelling, answer, project):
+def test_existing_taskset_of_the_same_name_is_not_changed(relabelling, answer, project):
     generate(project, "run-0-hindsight", "sort", 2, 0)
     answer(relabelling(), "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
     assert (
@@ -372,10 +372,10 @@ def test_another_set_of_that_name_stays_as_it_is(relabelling, answer, project):
     )
 
 
-# -- seen
+# -- pages
 
 
-def test_a_dry_run_shows_what_would_be_made_and_writes_nothing(relabelling, answer):
+def test_dry_run_shows_the_rows_and_writes_nothing(relabelling, answer):
     run = relabelling({"operator": "reward_spread"})
     answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
     [line] = dry_run(
@@ -387,7 +387,7 @@ def test_a_dry_run_shows_what_would_be_made_and_writes_nothing(relabelling, answ
     ) and not Offspring.objects.exists()
 
 
-def test_pages_tell_of_both_ends(relabelling, answer, client, alice):
+def test_pages_link_relabelled_rollout_and_parent(relabelling, answer, client, alice):
     run = relabelling()
     [group] = answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
     client.force_login(alice)
@@ -430,13 +430,13 @@ def test_pages_tell_of_both_ends(relabelling, answer, client, alice):
         ),
     ],
 )
-def test_a_run_that_could_make_none_is_refused_by_field(plan, project, changes, why):
+def test_run_that_cannot_use_hindsight_is_refused_with_the_field(plan, project, changes, why):
     wanted = {"algorithm": MIX, "rewards": [{"scorer": "countdown"}], "pipeline": [HINDSIGHT]}
     found = find_pipeline_problems(plan(**{**wanted, **changes}), project)
     assert list(found) == ["pipeline.0.operator"] and why in found["pipeline.0.operator"]
 
 
-def test_a_run_that_can_is_not_refused(plan, project):
+def test_run_that_can_use_hindsight_is_accepted(plan, project):
     for name in ("countdown", "arithmetic"):
         assert (
             find_pipeline_problems(
@@ -446,7 +446,7 @@ def test_a_run_that_can_is_not_refused(plan, project):
         )
 
 
-def test_a_replay_of_a_run_that_learned_so_is_refused(relabelling, answer):
+def test_replay_of_a_run_trained_on_relabelled_rows_is_refused(relabelling, answer):
     run = relabelling(max_staleness=4)
     answer(run, "<answer>1+2+3</answer>", "<answer>3*2-1</answer>")
     answer(run, "<answer>1+2*3</answer>", "<answer>3*2-1</answer>")
@@ -458,10 +458,10 @@ def test_a_replay_of_a_run_that_learned_so_is_refused(relabelling, answer):
         propose(run)
 
 
-# -- noticed
+# -- reported violations
 
 
-def test_other_words_than_the_parents_are_noticed(relabelling, answer):
+def test_reconcile_reports_a_text_that_differs_from_its_parent(relabelling, answer):
     run = relabelling()
     answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
     take_in(run)
@@ -470,7 +470,7 @@ def test_other_words_than_the_parents_are_noticed(relabelling, answer):
     assert violations() == [f"{child}: the text differs from the answer it was made from"]
 
 
-def test_a_row_of_nobody_is_noticed(relabelling, answer):
+def test_reconcile_reports_a_synthetic_rollout_without_a_parent(relabelling, answer):
     run = relabelling()
     answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
     take_in(run)
@@ -479,7 +479,7 @@ def test_a_row_of_nobody_is_noticed(relabelling, answer):
     assert f"{child}: synthetic rollout without a parent" in violations()
 
 
-def test_the_payload_is_that_of_any_rollout(relabelling, answer):
+def test_tokens_of_a_relabelled_rollout_are_packed_like_others(relabelling, answer):
     run = relabelling()
     answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
     take_in(run)

@@ -1,4 +1,4 @@
-"""The length reward: its published numbers, its bounds, and what it touches."""
+"""The length reward: the published numbers, its limits, and its effect on advantages."""
 
 import pytest
 from hypothesis import given
@@ -21,12 +21,12 @@ from apps.runs.config import ConfigError
         ((100, 100, 100), (True, False, True), (0.0, 0.0, 0.0)),
     ],
 )
-def test_the_papers_examples(lengths, is_right, rewards):
+def test_length_rewards_equal_the_papers_examples(lengths, is_right, rewards):
     assert tuple(length_rewards(lengths, is_right)) == pytest.approx(rewards)
 
 
 @given(st.lists(st.tuples(st.integers(1, 10_000), st.booleans()), min_size=1, max_size=16))
-def test_within_a_half_and_never_a_gain_for_a_wrong_answer(answers):
+def test_length_reward_is_at_most_a_half_and_never_positive_for_wrong_answers(answers):
     rewards = length_rewards(*zip(*answers, strict=True))
     for (length, is_right), reward in zip(answers, rewards, strict=True):
         assert -0.5 <= reward <= 0.5 and (is_right or reward <= 0)
@@ -39,7 +39,7 @@ def test_within_a_half_and_never_a_gain_for_a_wrong_answer(answers):
 
 @pytest.fixture
 def advantages(new_run, finish):
-    """By text, of the first groups of a run: right answers of two lengths and a wrong one."""
+    """Return advantages by text in the first groups of a run: two right replies and a wrong one."""
 
     def of(groups: int = 1, **changes) -> list[dict[str, float]]:
         run = new_run(
@@ -76,23 +76,23 @@ def advantages(new_run, finish):
 
 
 @pytest.mark.django_db
-def test_a_short_right_answer_counts_more_than_a_long_one(advantages):
+def test_short_right_answer_has_a_larger_advantage_than_a_long_one(advantages):
     (plain,) = advantages()
     assert plain["12345"] == plain["123450000"]
     (found,) = advantages(length_penalty={"weight": 0.5})
-    # lengths 5, 9, 2: λ = 0.0714, -0.5 and 0.5, of which the wrong one gets nothing
+    # lengths 5, 9, 2: λ = 0.0714, -0.5 and 0.5, and the wrong reply gets no bonus
     rewards = {"12345": 1 + 0.5 * (0.5 - 3 / 7), "123450000": 1 - 0.25, "99": 0.0}
     mean = sum(rewards.values()) / 3
     assert found == pytest.approx({text: reward - mean for text, reward in rewards.items()})
 
 
 @pytest.mark.django_db
-def test_it_begins_with_its_step(advantages):
+def test_length_penalty_begins_at_its_step(advantages):
     before, after = advantages(groups=2, length_penalty={"weight": 0.5, "from_step": 1})
     assert before["12345"] == before["123450000"]
     assert after["12345"] > after["123450000"]
 
 
-def test_an_advantage_that_looks_beyond_the_group_is_refused(plan):
+def test_advantage_that_compares_beyond_the_group_is_refused(plan):
     with pytest.raises(ConfigError, match="compares more than a group's rewards"):
         plan(algorithm={"name": "reinforce_plus_plus"}, length_penalty={"weight": 0.5})

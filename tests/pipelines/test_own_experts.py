@@ -1,5 +1,5 @@
-"""A run that imitates its own best answers: expert rows beside the samples that they are made of,
-once, counted and told.
+"""A run that imitates its own best replies: expert rows are created once from samples, counted and
+shown.
 """
 
 from uuid import uuid4
@@ -35,8 +35,8 @@ BEST = {"operator": "best_answers"}
 
 @pytest.fixture
 def imitating(new_run):
-    """A started run of MIX, 2 groups of 2 and up to 2 expert rows a step, that makes expert rows;
-    its trainer's lease taken.
+    """Return a function that starts a MIX run which creates expert rows, with 2 groups of 2 and up
+    to 2 expert rows per step, and the trainer's lease claimed.
     """
 
     def make(*pipeline: dict, **changes: object):
@@ -67,7 +67,7 @@ def update(run) -> None:
         commit_step(locked, step, run.fence)
 
 
-def test_the_best_answer_becomes_an_expert_row_of_its_own_tokens(imitating, judge):
+def test_best_answer_becomes_an_expert_row_with_its_own_tokens(imitating, judge):
     run = imitating()
     [group] = judge(run, (0.0, 1.0))
     best = group.rollouts.get(sample_index=1)
@@ -85,7 +85,7 @@ def test_the_best_answer_becomes_an_expert_row_of_its_own_tokens(imitating, judg
     assert violations() == []
 
 
-def test_what_a_later_operator_leaves_out_becomes_no_row(imitating, judge):
+def test_answer_that_a_later_operator_removes_becomes_no_expert_row(imitating, judge):
     run = imitating(BEST, {"operator": "length", "stage": "experiences", "options": {"most": 3}})
     judge(run, (0.0, 1.0))
     assert rows(run) == [] and not OwnExpert.objects.exists()
@@ -94,22 +94,22 @@ def test_what_a_later_operator_leaves_out_becomes_no_row(imitating, judge):
     ) == [0]
 
 
-def test_without_the_operator_nothing_is_made(imitating, judge):
+def test_run_without_the_operator_makes_no_expert_rows(imitating, judge):
     run = imitating({"operator": "reward_spread"})
     judge(run, (0.0, 1.0))
     assert rows(run) == [] and not run.settings.makes_experts
 
 
-def test_a_task_that_comes_again_gets_no_second_row_of_the_same_words(imitating, judge):
+def test_repeated_task_gets_no_second_expert_row_with_the_same_text(imitating, judge):
     run = imitating(max_staleness=8)
-    judge(run, *[(0.0, 1.0)] * 8)  # its four tasks, twice each
+    judge(run, *[(0.0, 1.0)] * 8)  # each of its four tasks twice
     assert run.groups.count() == 8 and len(rows(run)) == 4
     assert sorted(OwnExpert.objects.values_list("task", flat=True)) == sorted(
         run.taskset.tasks.values_list("pk", flat=True)
     )
 
 
-def test_other_words_for_it_get_one_up_to_so_many(imitating, judge):
+def test_task_gets_further_expert_rows_with_other_texts_up_to_the_limit(imitating, judge):
     run = imitating({**BEST, "options": {"most": 2}}, max_staleness=16, group_size=3)
     for best in range(3):
         judge(run, *[tuple(float(n == best) for n in range(3))] * 4)
@@ -121,7 +121,7 @@ def test_other_words_for_it_get_one_up_to_so_many(imitating, judge):
     assert list(numbers) == [1, 2] * 4
 
 
-def test_of_two_refiners_that_made_the_same_number_the_second_makes_no_row(imitating, judge):
+def test_second_of_two_refiners_with_the_same_number_makes_no_row(imitating, judge):
     run = imitating()
     [group] = judge(run, (0.0, 1.0))
     [decision] = decide_groups(
@@ -130,7 +130,7 @@ def test_of_two_refiners_that_made_the_same_number_the_second_makes_no_row(imita
     )
     OwnExpert.objects.update(
         rollout=group.rollouts.get(sample_index=0)
-    )  # as if the other's were of another answer
+    )  # as if the other refiner had used another reply
     Experience.objects.expert().delete()
     assert (
         put_made(decision).total() == 1
@@ -141,9 +141,9 @@ def test_of_two_refiners_that_made_the_same_number_the_second_makes_no_row(imita
 # -- updates
 
 
-def test_an_update_takes_the_rows_that_are_there_and_waits_for_no_more(imitating, judge):
+def test_update_uses_available_expert_rows_without_waiting_for_more(imitating, judge):
     run = imitating(max_staleness=2)
-    judge(run, (0.0, 1.0), (0.5, 0.0))  # one of the two is good enough
+    judge(run, (0.0, 1.0), (0.5, 0.0))  # only one of the two rewards is high enough
     step = plan_step(run, run.fence)
     assert [one.kind for one in batch_of(step)] == ["usual"] * 4 + ["expert"]
     update(run)
@@ -154,7 +154,7 @@ def test_an_update_takes_the_rows_that_are_there_and_waits_for_no_more(imitating
     assert [one.kind for one in batch_of(later)].count("expert") == 2 and violations() == []
 
 
-def test_a_rating_that_made_the_best_is_in_every_update_that_takes_the_row(imitating, judge, bob):
+def test_rating_behind_an_expert_row_is_traced_to_every_update_with_the_row(imitating, judge, bob):
     run = imitating(people={"per_group": 1, "weight": 1.0, "deadline_s": 60}, max_staleness=4)
     waiting = judge(run, *[(0.0, 0.5)] * 4)
     stars = [
@@ -173,7 +173,7 @@ def test_a_rating_that_made_the_best_is_in_every_update_that_takes_the_row(imita
     assert {rating.pk for rating in first.ratings} == {rating.pk for rating in stars[:2]}
 
 
-def test_what_is_suspected_of_hacking_is_imitated_no_more(imitating, judge, alice):
+def test_expert_rows_suspected_of_hacking_are_no_longer_used(imitating, judge, alice):
     run = imitating(max_staleness=4)
     bad, good = judge(run, (0.0, 1.0), (0.0, 1.0))
     update(run)
@@ -189,7 +189,9 @@ def test_what_is_suspected_of_hacking_is_imitated_no_more(imitating, judge, alic
     assert taken == [good] and violations() == []
 
 
-def test_the_list_finds_what_became_of_the_sample_itself(imitating, judge, client, alice):
+def test_rollout_list_filters_by_the_state_of_the_sample_not_of_its_expert_row(
+    imitating, judge, client, alice
+):
     run = imitating()
     [group] = judge(run, (0.0, 1.0))
     Experience.objects.leave_out(run, [group.pk], "stale: older than version 1")
@@ -199,10 +201,10 @@ def test_the_list_finds_what_became_of_the_sample_itself(imitating, judge, clien
     assert not list(client.get(address, {"fate": "admitted"}).context["rows"])
 
 
-# -- seen
+# -- pages
 
 
-def test_a_dry_run_shows_what_would_be_made_and_writes_nothing(imitating, judge):
+def test_dry_run_shows_the_expert_rows_and_writes_nothing(imitating, judge):
     run = imitating({"operator": "reward_spread"})
     [group] = judge(run, (0.0, 1.0))
     [line] = dry_run(
@@ -215,7 +217,7 @@ def test_a_dry_run_shows_what_would_be_made_and_writes_nothing(imitating, judge)
     assert rows(run) == []
 
 
-def test_a_dry_run_on_groups_that_have_their_rows_shows_them_too(imitating, judge):
+def test_dry_run_shows_expert_rows_that_exist_already(imitating, judge):
     run = imitating()
     judge(run, (0.0, 1.0))
     assert [line.made for line in dry_run(run, run.settings.pipeline).lines] == [1] and len(
@@ -223,7 +225,7 @@ def test_a_dry_run_on_groups_that_have_their_rows_shows_them_too(imitating, judg
     ) == 1
 
 
-def test_pages_tell_of_it(imitating, judge, client, alice):
+def test_pages_show_the_expert_row(imitating, judge, client, alice):
     run = imitating()
     [group] = judge(run, (0.0, 1.0))
     client.force_login(alice)
@@ -245,14 +247,14 @@ def test_pages_tell_of_it(imitating, judge, client, alice):
 # -- refused
 
 
-def test_an_algorithm_that_takes_no_expert_rows_is_told_so(plan, project):
+def test_operator_is_refused_if_the_algorithm_uses_no_expert_rows(plan, project):
     found = find_pipeline_problems(plan(pipeline=[BEST]), project)
     wanted = "choose `mix`, or set algorithm.expert.ratio and mu above 0"
     assert found == {"pipeline.0.operator": f"makes expert rows, but `grpo` uses none: {wanted}"}
     assert find_pipeline_problems(plan(pipeline=[BEST], algorithm=MIX), project) == {}
 
 
-def test_a_replay_of_a_run_that_imitated_itself_is_refused(imitating, judge):
+def test_replay_of_a_run_trained_on_its_own_experts_is_refused(imitating, judge):
     run = imitating()
     judge(run, (0.0, 1.0), (0.0, 1.0))
     update(run)
@@ -261,7 +263,7 @@ def test_a_replay_of_a_run_that_imitated_itself_is_refused(imitating, judge):
         propose(run)
 
 
-def test_a_row_without_its_parent_is_noticed(imitating, judge):
+def test_reconcile_reports_an_expert_row_without_a_source(imitating, judge):
     run = imitating()
     judge(run, (0.0, 1.0))
     OwnExpert.objects.all().delete()

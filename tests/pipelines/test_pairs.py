@@ -1,5 +1,5 @@
-"""Pairs that a run's pipeline makes of its groups: lessons with both parents named, exported with
-the others, counted once.
+"""Pairs that a run's pipeline creates from its groups: preferences that refer to both rollouts, are
+exported with the others, and are counted once.
 """
 
 import pytest
@@ -39,7 +39,7 @@ def group(*rewards: float, number: int = 1, **known: object) -> list[Sample]:
 # -- the operator alone
 
 
-def test_the_best_stands_against_the_worst_the_earliest_of_equals():
+def test_best_answer_is_paired_with_the_worst_and_the_earliest_wins_a_tie():
     assert made(group(0.5, 1.0, 0.0, 1.0, 0.0)) == [(1, 2, 1.0)]
 
 
@@ -54,11 +54,11 @@ def test_the_best_stands_against_the_worst_the_earliest_of_equals():
         group(1.0, 0.0, silent="cut"),
     ],
 )
-def test_what_is_near_alike_empty_masked_or_a_dialogue_is_no_pair(samples):
+def test_unsuitable_answers_make_no_pair(samples):
     assert made(samples) == []
 
 
-def test_the_margin_is_an_option():
+def test_margin_can_be_configured():
     assert made(group(0.6, 0.2), margin=0.4) == [(0, 1, pytest.approx(0.4))]
 
 
@@ -73,7 +73,7 @@ def pairs(run) -> list[dict]:
     return list(export_rows("pairs", RowSelection(run)))
 
 
-def test_a_pair_is_a_lesson_that_names_its_rollouts(new_run, judge):
+def test_pair_is_a_lesson_with_references_to_its_rollouts(new_run, judge):
     run = new_run(pipeline=[PAIRS])
     [group] = judge(run, (0.0, 1.0))
     worse, better = halves(group)
@@ -94,7 +94,7 @@ def test_a_pair_is_a_lesson_that_names_its_rollouts(new_run, judge):
     assert list(preferences_match_their_rollouts()) == []
 
 
-def test_it_is_exported_with_its_parents_in_the_layout_of_pairs(new_run, judge):
+def test_pair_is_exported_with_its_parents_in_the_pairs_layout(new_run, judge):
     run = new_run(pipeline=[PAIRS])
     [group] = judge(run, (0.0, 1.0))
     worse, better = halves(group)
@@ -109,13 +109,13 @@ def test_it_is_exported_with_its_parents_in_the_layout_of_pairs(new_run, judge):
     assert row["source"] == f"best against worst of {run.slug}" and row["margin"] == 1.0
 
 
-def test_the_same_words_about_the_same_task_are_one_pair(new_run, judge):
+def test_equal_texts_for_the_same_task_make_one_pair(new_run, judge):
     run = new_run(pipeline=[PAIRS], max_staleness=8)
-    judge(run, *[(0.0, 1.0)] * 8)  # its four tasks, twice each
+    judge(run, *[(0.0, 1.0)] * 8)  # each of its four tasks twice
     assert Preference.objects.count() == 4 and OperatorCount.objects.get().made == 4
 
 
-def test_of_what_is_dropped_or_left_out_no_pair_is_made(new_run, judge):
+def test_dropped_groups_and_removed_rollouts_make_no_pair(new_run, judge):
     judge(
         new_run(
             pipeline=[PAIRS, {"operator": "success_band", "options": {"low": 0.6, "high": 0.9}}]
@@ -129,7 +129,7 @@ def test_of_what_is_dropped_or_left_out_no_pair_is_made(new_run, judge):
     assert not Preference.objects.exists()
 
 
-def test_both_operators_make_their_rows_of_one_group(new_run, judge):
+def test_both_operators_make_their_rows_from_one_group(new_run, judge):
     mix = {"name": "mix", "expert": {"ratio": 0.2, "mu": 0.2, "source": "buffer"}}
     run = new_run(algorithm=mix, pipeline=[{"operator": "best_answers"}, PAIRS])
     judge(run, (0.0, 1.0))
@@ -140,7 +140,7 @@ def test_both_operators_make_their_rows_of_one_group(new_run, judge):
     ]
 
 
-def test_a_run_of_dpo_finds_them_by_their_name(new_run, judge):
+def test_dpo_run_selects_pairs_by_their_source_name(new_run, judge):
     run = new_run(pipeline=[PAIRS])
     judge(run, (0.0, 1.0), (1.0, 0.0))
     wanted = {
@@ -158,7 +158,7 @@ def test_a_run_of_dpo_finds_them_by_their_name(new_run, judge):
     )
 
 
-def test_pages_tell_of_it(new_run, judge, client, alice):
+def test_pages_show_the_pair(new_run, judge, client, alice):
     run = new_run(pipeline=[PAIRS])
     [group] = judge(run, (0.0, 1.0))
     worse, better = halves(group)
@@ -181,10 +181,10 @@ def test_pages_tell_of_it(new_run, judge, client, alice):
     )
 
 
-# -- pairs that were there before
+# -- other kinds of pairs
 
 
-def test_rewrites_and_pairs_of_the_shortest_name_their_rollouts_too(new_run, judge, bob):
+def test_rewrites_and_shortest_pairs_refer_to_their_rollouts(new_run, judge, bob):
     run = new_run()
     [group] = judge(run, (0.0, 1.0))
     worse, better = halves(group)
@@ -198,7 +198,7 @@ def test_rewrites_and_pairs_of_the_shortest_name_their_rollouts_too(new_run, jud
     )
 
 
-def test_a_pair_that_says_something_else_than_its_rollout_is_noticed(new_run, judge):
+def test_reconcile_reports_a_pair_whose_text_differs_from_its_rollout(new_run, judge):
     run = new_run(pipeline=[PAIRS])
     judge(run, (0.0, 1.0))
     Preference.objects.update(rejected="never said")

@@ -1,5 +1,5 @@
-"""A run's pipeline decides what is learned: with reasons on record, counted once, and no fault of
-an operator stops the run.
+"""A run's pipeline decides what is trained: reasons are recorded, counts are exact, and a failing
+operator does not stop the run.
 """
 
 from dataclasses import replace
@@ -33,7 +33,7 @@ def learned(run) -> list[float]:
     return list(Experience.objects.filter(run=run).order_by("pk").values_list("reward", flat=True))
 
 
-def test_without_operators_nothing_is_counted(run, judge):
+def test_pipeline_without_operators_counts_nothing(run, judge):
     judge(run, (0.0, 1.0))
     assert (
         learned(run) == [0.0, 1.0]
@@ -42,7 +42,7 @@ def test_without_operators_nothing_is_counted(run, judge):
     )
 
 
-def test_a_group_that_loses_all_is_dropped_with_the_operators_reason(new_run, judge):
+def test_group_that_loses_all_rollouts_is_dropped_with_the_operators_reason(new_run, judge):
     run = new_run(pipeline=[step("success_band", low=0.2, high=0.8)])
     easy, good = judge(run, (1.0, 1.0), (0.0, 1.0))
     assert easy.state == Group.State.DROPPED and easy.reason.startswith("success_band: too easy")
@@ -50,16 +50,16 @@ def test_a_group_that_loses_all_is_dropped_with_the_operators_reason(new_run, ju
     assert CutRollout.objects.filter(rollout__group=easy).count() == 2 and violations() == []
 
 
-def test_room_for_what_was_dropped_is_given_back_until_the_batch_is_full(new_run, judge):
+def test_dropped_group_is_replaced_by_a_new_draw(new_run, judge):
     run = new_run(pipeline=[step("dynamic_sampling")], max_staleness=0)
     judge(run, (1.0, 1.0), (0.0, 1.0))
     run.refresh_from_db()
     assert (
         Group.open(run, "e", 60, 9, run.published_version) and run.groups.count() == 3
-    )  # one was dropped: one is drawn
+    )  # one was dropped, so one is drawn
 
 
-def test_a_rollout_that_is_left_out_before_advantages_is_in_no_baseline(new_run, judge):
+def test_rollout_removed_before_advantages_is_not_in_the_baseline(new_run, judge):
     run = new_run(group_size=3, pipeline=[step("reward_at_least", "groups", threshold=0.4)])
     [group] = judge(run, (0.1, 0.5, 0.9))
     low, high = Experience.objects.filter(run=run).order_by("reward")
@@ -80,14 +80,14 @@ def test_a_rollout_that_is_left_out_before_advantages_is_in_no_baseline(new_run,
     )
 
 
-def test_one_that_is_left_out_after_advantages_was_in_the_baseline(new_run, judge):
+def test_rollout_removed_after_advantages_is_in_the_baseline(new_run, judge):
     run = new_run(group_size=3, pipeline=[step("reward_at_least", threshold=0.4)])
     judge(run, (0.0, 0.5, 1.0))
     low, high = Experience.objects.filter(run=run).order_by("reward")
     assert (low.reward, low.advantage) == (0.5, 0.0) and high.advantage > 0
 
 
-def test_what_is_masked_counts_in_the_baseline_and_teaches_nothing(new_run, judge):
+def test_masked_rollout_counts_in_the_baseline_and_is_not_trained(new_run, judge):
     run = new_run(pipeline=[step("truncated", do="mask")])
     [group] = judge(run, (0.0, 1.0), stops={0: "length"})
     [experience] = Experience.objects.filter(run=run)
@@ -101,20 +101,20 @@ def test_what_is_masked_counts_in_the_baseline_and_teaches_nothing(new_run, judg
     assert counts(run) == [("truncated", 2, 2)] and group.state == Group.State.ADMITTED
 
 
-def test_a_shaped_reward_is_what_is_learned_from(new_run, judge):
+def test_shaped_reward_is_used_for_training(new_run, judge):
     run = new_run(pipeline=[step("arithmetic", by="tokens", weight=-0.25)])
     judge(run, (1.0, 2.0))
     assert learned(run) == [0.0, 1.0]
 
 
-def test_a_group_of_which_too_little_is_left_says_so(new_run, judge):
+def test_group_with_too_few_remaining_rollouts_is_dropped_with_the_reason(new_run, judge):
     run = new_run(pipeline=[step("reward_at_least", "groups", threshold=0.5)])
     [group] = judge(run, (0.0, 1.0))
     assert group.reason == "the pipeline kept 1 of 2 rollouts; a group needs at least 2"
     assert [cut.operator for cut in CutRollout.objects.all()] == ["reward_at_least"]
 
 
-def test_refining_twice_counts_once(new_run, judge):
+def test_refining_a_group_twice_counts_it_once(new_run, judge):
     run = new_run(pipeline=[step("reward_spread")])
     groups = judge(run, (0.0, 1.0), (1.0, 1.0))
     assert (
@@ -124,7 +124,7 @@ def test_refining_twice_counts_once(new_run, judge):
 
 @pytest.fixture
 def breaks(monkeypatch):
-    """An operator that fails at answers with this reward, while `is_broken`."""
+    """Replace an operator by one that fails on the reward 0.25 while `is_broken` is true."""
     operator = find_operator("encoding")
     state = {"is_broken": True}
 
@@ -144,7 +144,7 @@ def attempts(run, times: int = 1) -> None:
         refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100, run))
 
 
-def test_an_operator_that_fails_at_one_group_keeps_no_other_waiting(new_run, judge, breaks):
+def test_operator_that_fails_on_one_group_does_not_delay_others(new_run, judge, breaks):
     run = new_run(pipeline=[step("encoding")])
     bad, good = judge(run, (0.25, 1.0), (0.0, 1.0))
     assert good.state == Group.State.ADMITTED and (bad.state, bad.attempts) == (
@@ -160,7 +160,7 @@ def test_an_operator_that_fails_at_one_group_keeps_no_other_waiting(new_run, jud
     assert violations() == []
 
 
-def test_what_an_operator_failed_at_is_refined_again_once_it_is_mended(new_run, judge, breaks):
+def test_failed_group_is_refined_again_after_the_operator_is_fixed(new_run, judge, breaks):
     run = new_run(pipeline=[step("encoding")], group_attempts=1)
     [group] = judge(run, (0.25, 1.0))
     assert list(given_up(run)) == [group]
@@ -177,7 +177,7 @@ def test_what_an_operator_failed_at_is_refined_again_once_it_is_mended(new_run, 
     assert violations() == []
 
 
-def test_a_run_that_has_ended_refines_nothing_again(new_run, judge, breaks):
+def test_ended_run_cannot_refine_failed_groups_again(new_run, judge, breaks):
     run = new_run(pipeline=[step("encoding")], group_attempts=1)
     judge(run, (0.25, 1.0))
     run.stop()
@@ -185,7 +185,7 @@ def test_a_run_that_has_ended_refines_nothing_again(new_run, judge, breaks):
         refine_again(run)
 
 
-def test_a_batch_of_what_a_pipeline_left_is_planned(new_run, judge):
+def test_batch_is_planned_from_what_the_pipeline_kept(new_run, judge):
     run = new_run(group_size=3, pipeline=[step("reward_at_least", "groups", threshold=0.4)])
     assert run.claim_trainer("t", 60)
     judge(run, (0.1, 0.5, 0.9), (0.4, 0.5, 0.9))

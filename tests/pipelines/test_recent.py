@@ -1,5 +1,5 @@
-"""What an operator is told of the groups before one: those that came as far, were closed by then,
-in metrics.
+"""Metrics of earlier groups that an operator gets: of those that came as far and were closed by
+then.
 """
 
 from apps.dashboard.reconciliation.groups import groups_match_their_counters
@@ -17,7 +17,7 @@ def told(group, **options):
     return found
 
 
-def test_groups_before_are_told_in_metrics_the_newest_first(new_run, judge):
+def test_operator_gets_metrics_of_earlier_groups_newest_first(new_run, judge):
     run = new_run()
     run.taskset.tasks.update(domain="math")
     judge(run, (0.0, 1.0), (1.0, 0.5))
@@ -29,9 +29,7 @@ def test_groups_before_are_told_in_metrics_the_newest_first(new_run, judge):
     )
 
 
-def test_rewards_are_looked_up_where_success_is_asked_for_alone(
-    run, judge, django_assert_num_queries
-):
+def test_rewards_are_queried_only_if_balancing_by_success(run, judge, django_assert_num_queries):
     judge(run, (0.0, 1.0))
     [last] = judge(run, (1.0, 0.5))
     cases = load_cases([Group.objects.get(pk=last.pk)])
@@ -42,7 +40,7 @@ def test_rewards_are_looked_up_where_success_is_asked_for_alone(
         recent(cases, [Options(by="success")])
 
 
-def test_what_balance_left_out_came_as_far_and_what_others_did_has_not(run, judge):
+def test_groups_dropped_by_balance_count_as_earlier_groups_and_others_do_not(run, judge):
     groups = judge(run, *[(0.0, 1.0)] * 3)
     [last] = judge(run, (0.0, 1.0))
     Group.objects.filter(pk=groups[0].pk).update(
@@ -54,7 +52,7 @@ def test_what_balance_left_out_came_as_far_and_what_others_did_has_not(run, judg
     assert len(told(last).before) == 2 and told(groups[0]).before == ()
 
 
-def test_a_second_try_is_told_the_same(run, judge):
+def test_second_attempt_gets_the_same_earlier_groups(run, judge):
     judge(run, (0.0, 1.0))
     first, second = judge(run, (0.0, 1.0), (0.0, 1.0))
     before = told(second)
@@ -62,7 +60,7 @@ def test_a_second_try_is_told_the_same(run, judge):
     assert told(second) == before == told(first) and len(before.before) == 1
 
 
-def test_what_is_thinned_out_says_of_what_there_was_too_much_and_counts_as_having_come(
+def test_balance_states_which_groups_are_too_frequent_and_counts_dropped_ones(
     new_run, judge, monkeypatch
 ):
     run = new_run(
@@ -81,7 +79,7 @@ def test_what_is_thinned_out_says_of_what_there_was_too_much_and_counts_as_havin
     assert len(told(later, by="success").before) == 12
 
 
-def test_a_run_that_begins_is_not_thinned_out(new_run, judge):
+def test_balance_drops_nothing_at_the_start_of_a_run(new_run, judge):
     run = new_run(pipeline=[{"operator": "balance", "options": {"by": "length", "most": 0.1}}])
     groups = judge(run, *[(0.0, 1.0)] * 4)
     assert {group.state for group in groups} == {Group.State.ADMITTED} and list(

@@ -1,5 +1,5 @@
-"""A judged group becomes experiences by the run's algorithm, and an update records what each
-counted in it.
+"""A judged group becomes experiences by the run's algorithm, and an update records the advantage of
+each.
 """
 
 import math
@@ -22,14 +22,14 @@ def advantages(run):
     return list(rows.values_list("advantage", flat=True))
 
 
-def test_a_group_without_spread_is_dropped_and_says_why(new_run, judge):
+def test_group_without_spread_is_dropped_with_the_reason(new_run, judge):
     run = new_run(algorithm={"name": "dapo"})
     dead, alive = judge(run, (1.0, 1.0), (0.0, 1.0))
     assert dead.state == Group.State.DROPPED and "is not above 0" in dead.reason
     assert alive.state == Group.State.ADMITTED and len(advantages(run)) == 2
 
 
-def test_of_a_group_only_the_best_is_imitated(new_run, judge):
+def test_raft_trains_only_the_best_rollout_of_a_group(new_run, judge):
     run = new_run(algorithm={"name": "raft", "advantage": {"at_least": 0.5}})
     dropped, kept = judge(run, (0.1, 0.2), (0.6, 0.9))
     assert "reward of 0.5 or more" in dropped.reason and kept.state == Group.State.ADMITTED
@@ -37,13 +37,13 @@ def test_of_a_group_only_the_best_is_imitated(new_run, judge):
     assert (experience.reward, experience.advantage) == (0.9, 1.0)
 
 
-def test_without_a_baseline_one_rollout_is_a_group(new_run, judge):
+def test_algorithm_without_baseline_accepts_a_group_of_one(new_run, judge):
     run = new_run(group_size=1, algorithm={"name": "reinforce"})
     judge(run, (0.25,), (0.75,))
     assert advantages(run) == [0.25, 0.75]
 
 
-def test_with_a_baseline_one_reward_of_two_is_no_group(run, finish):
+def test_group_with_one_reward_is_dropped_if_the_algorithm_needs_a_baseline(run, finish):
     (group,) = finish(run)
     claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 1)
     first, second = open_questions(claimed)
@@ -61,7 +61,7 @@ def test_with_a_baseline_one_reward_of_two_is_no_group(run, finish):
     )
 
 
-def test_an_update_records_what_each_rollout_counts_in_it(new_run, judge):
+def test_update_records_each_rollouts_advantage_scaled_over_the_batch(new_run, judge):
     run = new_run(algorithm={"advantage": {"scale": "batch"}})
     assert run.claim_trainer("t", 60)
     judge(run, (0.0, 2.0), (0.0, 4.0))
@@ -77,7 +77,7 @@ def shown(run, user):
     return sorted(row["advantage"] for row in newest_rollouts(run, 10, user, is_open=True))
 
 
-def test_what_it_counted_in_its_update_is_what_the_page_shows(new_run, judge, alice):
+def test_page_shows_the_advantage_used_in_the_update(new_run, judge, alice):
     run = new_run(algorithm={"advantage": {"scale": "batch"}})
     assert run.claim_trainer("t", 60)
     judge(run, (0.0, 2.0), (0.0, 4.0))
@@ -89,7 +89,7 @@ def test_what_it_counted_in_its_update_is_what_the_page_shows(new_run, judge, al
     )
 
 
-def test_token_advantages_come_back_as_they_were_recorded(new_run, judge):
+def test_token_advantages_are_read_back_as_recorded(new_run, judge):
     run = new_run(algorithm={"name": "ppo", "advantage": {"gamma": 0.5, "whiten": False}})
     assert run.claim_trainer("t", 60)
     judge(run, (0.0, 2.0), (0.0, 4.0))
@@ -98,7 +98,7 @@ def test_token_advantages_come_back_as_they_were_recorded(new_run, judge):
     assert last.credit.tokens[-4:] == pytest.approx((0.5, 1.0, 2.0, 4.0))
 
 
-def test_a_batch_whose_advantages_nobody_works_out_is_not_planned(new_run, judge):
+def test_batch_is_not_planned_without_a_function_for_its_advantages(new_run, judge):
     run = new_run(algorithm={"name": "reinforce_plus_plus"})
     assert run.claim_trainer("t", 60)
     judge(run, (0.0, 2.0), (0.0, 4.0))
@@ -107,7 +107,7 @@ def test_a_batch_whose_advantages_nobody_works_out_is_not_planned(new_run, judge
     assert not StepItem.objects.exists()
 
 
-def test_an_algorithm_of_the_group_keeps_its_own_advantages_in_the_update(run, judge):
+def test_group_algorithm_keeps_its_advantages_in_the_update(run, judge):
     assert run.claim_trainer("t", 60)
     judge(run, (0.0, 2.0), (0.0, 4.0))
     batch = batch_of(plan_step(run, run.fence, credit_batch))
@@ -117,7 +117,7 @@ def test_an_algorithm_of_the_group_keeps_its_own_advantages_in_the_update(run, j
 
 @pytest.fixture
 def to_refine(new_run, finish):
-    """Judged groups with spread, claimed by a refiner."""
+    """Return a function that creates judged groups with spread, claimed by a refiner."""
 
     def claimed(count: int):
         run = new_run(groups_per_step=count)
@@ -135,7 +135,7 @@ def to_refine(new_run, finish):
     return claimed
 
 
-def test_a_group_that_was_taken_over_does_not_hold_up_the_others_of_its_batch(to_refine):
+def test_group_taken_over_by_another_worker_does_not_block_its_batch(to_refine):
     first, taken, last = to_refine(3)
     Group.objects.filter(pk=taken.pk).update(fence=taken.fence + 1)
     assert refine([first, taken, last]) == 2
@@ -143,7 +143,7 @@ def test_a_group_that_was_taken_over_does_not_hold_up_the_others_of_its_batch(to
     assert Group.objects.get(pk=taken.pk).state == Group.State.JUDGED
 
 
-def test_admitting_more_groups_takes_no_statement_more(to_refine, django_assert_num_queries):
+def test_admitting_more_groups_needs_no_more_queries(to_refine, django_assert_num_queries):
     alone = to_refine(1)
     together = to_refine(4)
     with CaptureQueriesContext(connection) as of_one:

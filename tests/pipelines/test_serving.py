@@ -1,5 +1,5 @@
-"""What callers leave is learned from when somebody said what it is worth, and dropped with the
-reason when not.
+"""Served replies are trained on when they got feedback, and dropped with the reason when they did
+not.
 """
 
 import pytest
@@ -21,7 +21,7 @@ def run(new_run):
 
 
 def refined() -> list[Group]:
-    """All groups, whose time for words is over, after the stations they go through."""
+    """End the time for feedback, run scoring and refining, and return all groups."""
     Episode.objects.filter(reward_until__isnull=False).update(reward_until=timezone.now())
     send_on()
     claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 10)
@@ -31,19 +31,19 @@ def refined() -> list[Group]:
     return list(Group.objects.order_by("pk"))
 
 
-def test_an_answer_that_was_judged_is_learned_from(run, alice):
+def test_served_answer_with_feedback_is_trained(run, alice):
     record_turn_reward(written(answered(run, alice)).pk, 0, 0.25)
     assert [group.state for group in refined()] == ["admitted"]
     assert Experience.objects.get().reward == 0.25
 
 
-def test_an_answer_of_which_nobody_said_anything_is_no_zero(run, alice):
+def test_served_answer_without_feedback_is_dropped_and_has_no_reward(run, alice):
     written(answered(run, alice))
     [group] = refined()
     assert (group.state, group.reason) == ("dropped", "no feedback came in time")
 
 
-def test_what_was_answered_only_is_kept_with_its_reward_and_not_learned_from(run, alice):
+def test_answer_beyond_the_staleness_limit_keeps_its_reward_and_is_not_trained(run, alice):
     episodes = [written(answered(run, alice)) for _ in range(3)]
     for episode in episodes:
         record_turn_reward(episode.pk, 0, 1.0)

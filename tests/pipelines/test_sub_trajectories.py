@@ -1,5 +1,5 @@
-"""Beginnings of episodes: up to the action by which they had earned most, as expert rows that name
-what they were cut from.
+"""Beginnings of episodes become expert rows: up to the action with the highest total reward, with
+a reference to the episode.
 """
 
 import pytest
@@ -40,7 +40,7 @@ def earned(*rewards: float | None) -> list[Action]:
 
 
 def cut(*episodes: list[Action], **options: object) -> list[tuple[int, int]]:
-    """(rollout, tokens) of what is made of one group's episodes."""
+    """Return (rollout, tokens) of the rows created from one group's episodes."""
     acted = dict(enumerate(episodes))
     samples = [Sample(number, 1, "x", 0.0, acted=acted) for number in acted]
     found = operator("sub_trajectories")
@@ -55,27 +55,27 @@ def cut(*episodes: list[Action], **options: object) -> list[tuple[int, int]]:
         ((0.0, 1.0, -1.0), 5),
         ((1.0, 0.0, -1.0), 2),  # the first of equals
         ((0.5, -0.25, 0.5, -0.5), 8),
-        ((0.0, 0.0, 1.0), None),  # it is all of it
+        ((0.0, 0.0, 1.0), None),  # the best beginning is the whole episode
         ((1.0, 0.0, 0.0), None),  # nothing was lost
         ((0.0, -1.0), None),
         ((-0.1, -0.1), None),
-        ((0.5, None, -1.0), None),  # nobody knows what was lost
+        ((0.5, None, -1.0), None),  # the loss is unknown
         ((0.5, -0.5, None), 2),
         ((), None),
     ],
 )
-def test_an_episode_is_cut_where_it_had_earned_most_and_lost_it_afterwards(rewards, tokens):
+def test_episode_is_cut_where_its_total_reward_is_highest_before_it_falls(rewards, tokens):
     assert cut(earned(*rewards)) == ([(0, tokens)] if tokens else [])
 
 
-def test_of_a_group_those_are_taken_that_had_earned_most():
+def test_episodes_with_the_highest_totals_are_cut():
     episodes = [earned(best, -1.0) for best in (0.25, 0.75, 0.5)]
     assert cut(*episodes, most=2) == [(1, 2), (2, 2)] and cut(*episodes, above=0.6, most=3) == [
         (1, 2)
     ]
 
 
-def test_what_is_masked_is_not_cut():
+def test_masked_rollout_is_not_cut():
     found = operator("sub_trajectories")
     masked = [
         Sample(
@@ -90,8 +90,8 @@ def test_what_is_masked_is_not_cut():
 
 @pytest.fixture
 def played(new_run, project):
-    """A group of two episodes of as many actions as rewards are told, judged and refined; its run
-    holds the trainer's lease.
+    """Return a function that creates a group of two episodes with one action per reward, judges and
+    refines it, and claims the trainer's lease of its run.
     """
     place = environment(project, "guess_number")
     place.reward_low = -1.0
@@ -128,7 +128,7 @@ def played(new_run, project):
 
 
 def write(episode: Episode, earnings: tuple[float, ...], word: str) -> Outcome:
-    """Each action is `word`, two tokens; the environment says `no`, two tokens, between them."""
+    """Write actions `word` of two tokens, with observations `no` of two tokens between them."""
     turns: list[Turn] = []
     for number in range(len(earnings)):
         observe(episode.pk, number, "no", reward=earnings[number - 1] if number else None)
@@ -162,7 +162,7 @@ def violations() -> list[str]:
     return [why for find in checks for why in find()]
 
 
-def test_a_beginning_becomes_an_expert_row_of_the_same_task_with_its_own_tokens(played):
+def test_beginning_of_an_episode_becomes_an_expert_row_with_its_own_tokens(played):
     group = played((0.25, 0.5, -1.0), (0.0, 0.0, 0.5))
     [made] = Offspring.objects.all()
     parent = group.rollouts.get(sample_index=0)
@@ -195,14 +195,14 @@ def test_a_beginning_becomes_an_expert_row_of_the_same_task_with_its_own_tokens(
     assert (row.state, row.reward, row.kind) == ("ready", None, "expert") and violations() == []
 
 
-def test_episodes_of_a_group_that_began_alike_give_one_row(played):
+def test_episodes_with_equal_beginnings_make_one_row(played):
     group = played((0.5, -1.0), (0.5, -1.0))
     assert Offspring.objects.get().of == group.rollouts.get(sample_index=0)
     played((0.5, -1.0), (0.5, -1.0), said=("up", "no"))
     assert Offspring.objects.count() == 3 and violations() == []
 
 
-def test_an_earlier_attempt_at_an_episode_counts_for_nothing(played):
+def test_earlier_attempt_at_an_episode_is_ignored(played):
     group = played((0.0, 0.5), (0.0, 0.5), pipeline=[])
     episode = Episode.objects.filter(rollout__group=group).first()
     Episode.objects.filter(pk=episode.pk).update(fence=episode.fence + 1)
@@ -231,7 +231,7 @@ def test_an_earlier_attempt_at_an_episode_counts_for_nothing(played):
     assert found[episode.rollout_id] == [Action(2, 0.0), Action(6, 0.5)]
 
 
-def test_pages_tell_of_both_ends(played, client, alice):
+def test_pages_link_parent_and_cut_rollout(played, client, alice):
     group = played((0.5, -1.0), (0.0, 0.5))
     take_in(group.run)
     client.force_login(alice)
@@ -244,7 +244,7 @@ def test_pages_tell_of_both_ends(played, client, alice):
     assert "by sub_trajectories" in page and "the first 1 of 2 actions got 0.5" in page
 
 
-def test_another_length_than_it_was_to_have_is_noticed(played):
+def test_reconcile_reports_a_rollout_of_the_wrong_length(played):
     group = played((0.5, -1.0), (0.0, 0.5))
     take_in(group.run)
     child = Offspring.objects.get().rollout
@@ -255,7 +255,7 @@ def test_another_length_than_it_was_to_have_is_noticed(played):
 
 
 @pytest.mark.parametrize("changes", [{}, {"rewards": [{"scorer": "sort"}]}])
-def test_a_run_without_an_environment_is_refused_by_field(plan, project, changes):
+def test_run_without_an_environment_is_refused_with_the_field(plan, project, changes):
     found = find_pipeline_problems(plan(algorithm=MIX, pipeline=[CUT], **changes), project)
     assert (
         list(found) == ["pipeline.0.operator"]
@@ -263,7 +263,7 @@ def test_a_run_without_an_environment_is_refused_by_field(plan, project, changes
     )
 
 
-def test_a_run_with_one_is_not_refused(plan, project):
+def test_run_with_an_environment_is_accepted(plan, project):
     assert (
         find_pipeline_problems(
             plan(algorithm=MIX, pipeline=[CUT], environment={"name": "guess_number"}, rewards=[]),

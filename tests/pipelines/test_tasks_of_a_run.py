@@ -1,5 +1,5 @@
-"""Operators on tasks: what they leave out of a run is never drawn, is on record once, and what
-would leave nothing is refused.
+"""Operators on tasks: tasks that they leave out of a run are never drawn and are recorded once, and
+pipelines that would leave no task are refused.
 """
 
 import threading
@@ -26,7 +26,7 @@ def step(operator: str, **options: object) -> dict:
 
 
 def drawn(run: Run, groups: int) -> list[int]:
-    """Indexes of the tasks of the next groups."""
+    """Open the next groups and return the indexes of their tasks."""
     sieve = build_task_filter(run.settings)
     return [
         group.task.index for group in Group.open(run, "e", 60, groups, run.published_version, sieve)
@@ -43,7 +43,7 @@ def looks(run: Run) -> list[tuple[str, int, int]]:
 
 @pytest.fixture
 def levelled(taskset: Taskset) -> None:
-    """The tasks 0 to 3 with the levels 3, 1, 4, 2."""
+    """Give the tasks 0 to 3 the levels 3, 1, 4, 2."""
     for index, level in enumerate((3, 1, 4, 2)):
         taskset.tasks.filter(index=index).update(meta={"level": level})
 
@@ -68,14 +68,14 @@ REASONS = [
         {"name": "pools", "by": "level", "pools": [{"up_to": 2, "share": 1}, {"share": 2}]},
     ],
 )
-def test_what_is_left_out_is_never_drawn_and_says_why(new_run, levelled, selection):
+def test_left_out_tasks_are_never_drawn_and_have_a_reason(new_run, levelled, selection):
     run = new_run(max_staleness=9, selection=selection, pipeline=[MIDDLE])
     assert set(drawn(run, 16)) == {0, 3} and left_out(run) == REASONS
     assert set(LeftOut.objects.values_list("by", "operator")) == {(None, "difficulty_band")}
 
 
 @pytest.mark.parametrize("selection", ["sequential", "shuffle", "random"])
-def test_draws_take_what_they_would_take_had_it_been_left_out_before(new_run, levelled, selection):
+def test_draws_are_the_same_as_if_tasks_had_been_left_out_before(new_run, levelled, selection):
     run = new_run(max_staleness=9, selection=selection, pipeline=[MIDDLE])
     other = new_run(max_staleness=9, selection=selection)
     for index in (1, 2):
@@ -85,9 +85,9 @@ def test_draws_take_what_they_would_take_had_it_been_left_out_before(new_run, le
     assert drawn(run, 3) + drawn(run, 9) == drawn(other, 12)
 
 
-def test_looks_are_counted_and_what_is_left_out_counts_once(new_run, levelled):
+def test_checked_tasks_are_counted_and_left_out_tasks_count_once(new_run, levelled):
     run = new_run(max_staleness=9, selection="sequential", pipeline=[MIDDLE])
-    assert drawn(run, 4) == [0, 3, 3, 3]  # draws 1 and 2 took the next task that may be drawn
+    assert drawn(run, 4) == [0, 3, 3, 3]  # draws 1 and 2 took the next allowed task
     assert looks(run) == [("difficulty_band", 4, 2)]
     drawn(run, 4)
     assert (
@@ -96,7 +96,7 @@ def test_looks_are_counted_and_what_is_left_out_counts_once(new_run, levelled):
     )
 
 
-def test_a_count_without_its_rows_is_noticed(new_run, levelled):
+def test_reconcile_reports_a_count_without_its_rows(new_run, levelled):
     run = new_run(max_staleness=9, selection="sequential", pipeline=[MIDDLE])
     drawn(run, 4)
     run.left_out.filter(task__index=1).delete()
@@ -105,7 +105,7 @@ def test_a_count_without_its_rows_is_noticed(new_run, levelled):
     ]
 
 
-def test_an_opening_that_was_rolled_back_leaves_nothing_and_is_made_again_alike(new_run, levelled):
+def test_rolled_back_opening_leaves_no_rows_and_repeats_with_the_same_draws(new_run, levelled):
     run = new_run(max_staleness=9, pipeline=[MIDDLE])
     with transaction.atomic():
         lost = drawn(run, 5)
@@ -114,7 +114,7 @@ def test_an_opening_that_was_rolled_back_leaves_nothing_and_is_made_again_alike(
     assert drawn(run, 5) == lost and left_out(run) == REASONS
 
 
-def test_what_people_ask_for_is_looked_at_too(new_run, levelled, alice):
+def test_tasks_requested_by_people_are_filtered_too(new_run, levelled, alice):
     run = new_run(max_staleness=9, selection="people", pipeline=[MIDDLE])
     for index in (2, 3):
         AskedTask.ask(run, run.taskset, index, alice)
@@ -123,7 +123,7 @@ def test_what_people_ask_for_is_looked_at_too(new_run, levelled, alice):
     assert list(AskedTask.objects.order_by("pk").values_list("draw_index", flat=True)) == [None, 0]
 
 
-def test_an_opening_looks_at_a_bounded_number_of_tasks_and_the_next_goes_on(
+def test_opening_checks_a_limited_number_of_tasks_and_the_next_continues(
     new_run, levelled, monkeypatch
 ):
     monkeypatch.setattr(task_filter, "MOST_LOOKS", 1)
@@ -134,7 +134,7 @@ def test_an_opening_looks_at_a_bounded_number_of_tasks_and_the_next_goes_on(
     assert drawn(run, 1) == [3]
 
 
-def test_a_run_that_would_have_nothing_to_draw_says_so_and_keeps_its_last_task(new_run, levelled):
+def test_run_without_drawable_tasks_is_refused_and_leaves_out_no_task(new_run, levelled):
     run = new_run(max_staleness=9, pipeline=[step("difficulty_band", by="level", low=9)])
     with pytest.raises(
         NothingToDraw, match="no task of sort would be left to sample: difficulty_band: level is "
@@ -143,7 +143,7 @@ def test_a_run_that_would_have_nothing_to_draw_says_so_and_keeps_its_last_task(n
     assert left_out(run) == [] and run.groups.count() == 0
 
 
-def test_a_pipeline_that_leaves_no_task_is_refused_when_the_run_is_made(
+def test_pipeline_that_leaves_no_task_is_refused_when_the_run_is_created(
     project, taskset, levelled, plan
 ):
     said = find_pipeline_problems(
@@ -159,21 +159,21 @@ def test_a_pipeline_that_leaves_no_task_is_refused_when_the_run_is_made(
     assert "the task has no number 'lewel'" in unknown["pipeline.0"]
 
 
-def test_an_operator_that_cannot_work_on_tasks_refuses_to(project, taskset, plan):
+def test_operator_that_cannot_filter_tasks_is_refused_with_that_stage(project, taskset, plan):
     said = find_pipeline_problems(plan(pipeline=[step("success_band")]), project)
     assert said == {
         "pipeline.0.stage": "success_band works on groups; choose one of these or omit `stage`"
     }
 
 
-def test_a_scale_goes_before_the_number_in_the_meta(new_run, levelled, taskset):
+def test_difficulty_scale_takes_precedence_over_task_metadata(new_run, levelled, taskset):
     scale = DifficultyScale.objects.create(taskset=taskset, name="level", source="tried")
     TaskDifficulty.objects.create(scale=scale, task=taskset.tasks.get(index=2), value=2.5, place=0)
     run = new_run(max_staleness=9, pipeline=[MIDDLE])
     assert set(drawn(run, 8)) == {0, 2, 3}
 
 
-def test_tasks_of_an_evaluation_set_are_not_even_sampled(new_run, project, taskset):
+def test_tasks_of_an_evaluation_set_are_not_sampled(new_run, project, taskset):
     test = Taskset.objects.create(
         project=project, slug="test", title="t", source="t", size=1, digest="d" * 64
     )
@@ -184,7 +184,7 @@ def test_tasks_of_an_evaluation_set_are_not_even_sampled(new_run, project, tasks
 
 
 @pytest.mark.django_db(transaction=True)
-def test_explorers_at_once_leave_each_task_out_once(new_run, levelled):
+def test_concurrent_explorers_leave_out_each_task_once(new_run, levelled):
     run = new_run(max_staleness=9, pipeline=[MIDDLE])
     start = threading.Barrier(4)
     errors = []

@@ -1,5 +1,5 @@
-"""Operators at the import of a file: what they leave out is listed beside the set by line and
-reason, and counted.
+"""Operators at the import of a file: rows that they leave out are listed by line and reason, and
+counted.
 """
 
 import json
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def bring(project, tmp_path):
-    """Import these prompts at a terminal with these words behind; the taskset."""
+    """Return a function that imports prompts with these command options and returns the taskset."""
 
     def bring(prompts: list, *words: str) -> Taskset:
         path = tmp_path / "sums.jsonl"
@@ -38,7 +38,7 @@ def aside() -> list[tuple[int, str, str]]:
     return list(QuarantinedLine.objects.values_list("line", "reason", "excerpt"))
 
 
-def test_what_an_operator_leaves_out_is_listed_by_line_and_counted(bring):
+def test_left_out_tasks_are_listed_by_line_and_counted(bring):
     made = bring(
         ["1+1", "too long a question", "2+2", "ab\ufffd"],
         "--operator",
@@ -56,7 +56,7 @@ def test_what_an_operator_leaves_out_is_listed_by_line_and_counted(bring):
     ]
 
 
-def test_options_are_of_the_operator_before_them_and_read_as_yaml(bring):
+def test_options_belong_to_the_operator_before_them_and_are_read_as_yaml(bring):
     made = bring(
         ["one two", "one", "слово слово"],
         "--operator",
@@ -75,7 +75,7 @@ def test_options_are_of_the_operator_before_them_and_read_as_yaml(bring):
     ] == [1, 2]
 
 
-def test_a_file_of_operators_says_the_same(bring, tmp_path):
+def test_operators_can_be_given_in_a_file(bring, tmp_path):
     (tmp_path / "ops.yaml").write_text(
         "- {operator: difficulty_band, options: {by: level, low: 2}}\n"
     )
@@ -89,7 +89,7 @@ def test_a_file_of_operators_says_the_same(bring, tmp_path):
     ]
 
 
-def test_an_import_tells_what_it_leaves_to_no_evaluation_set(bring, taskset):
+def test_import_leaves_out_tasks_of_an_evaluation_set(bring, taskset):
     made = bring(
         ["54321", "99"], "--operator", "contaminated", "--option", f"tasksets=[{taskset.slug}]"
     )
@@ -99,7 +99,7 @@ def test_an_import_tells_what_it_leaves_to_no_evaluation_set(bring, taskset):
     )
 
 
-def test_duplicates_go_first_and_are_counted_as_such(bring):
+def test_duplicates_are_removed_first_and_counted_separately(bring):
     made = bring(["a\ufffd", "a\ufffd", "b"], "--operator", "encoding", "--duplicates", "drop")
     assert (made.size, made.duplicates, made.left_out) == (1, 1, 1)
 
@@ -119,19 +119,19 @@ def test_duplicates_go_first_and_are_counted_as_such(bring):
         (["--operator", "encoding", "--option", "most"], "use NAME=VALUE"),
     ],
 )
-def test_what_cannot_work_refuses_the_file(bring, words, said):
+def test_invalid_operators_and_options_refuse_the_file(bring, words, said):
     with pytest.raises(CommandError, match=said):
         bring(["1+1"], *words)
     assert not Taskset.objects.filter(slug="sums").exists()
 
 
-def test_where_nothing_is_left_nothing_is_stored(bring):
+def test_import_that_leaves_no_task_stores_nothing(bring):
     with pytest.raises(CommandError, match="there is no task in it"):
         bring(["1+1"], "--operator", "prompt_length", "--option", "fewest=9")
     assert not Taskset.objects.filter(slug="sums").exists() and aside() == []
 
 
-def test_rows_are_looked_at_batch_by_batch(project, tmp_path, monkeypatch):
+def test_rows_are_checked_in_batches(project, tmp_path, monkeypatch):
     monkeypatch.setattr(storing, "BATCH", 10)
     path: Path = tmp_path / "a.jsonl"
     path.write_text("\n".join(json.dumps({"prompt": str(n), "answer": n}) for n in range(95)))

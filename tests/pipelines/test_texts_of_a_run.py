@@ -1,4 +1,4 @@
-"""Replies through the whole pipeline of a run, and out by the command, as people have them."""
+"""Realistic replies go through the whole pipeline of a run, and are exported by the command."""
 
 import io
 import json
@@ -16,7 +16,7 @@ CLEANING = [{"operator": name} for name in ("refusal", "encoding", "duplicates")
 
 
 def refined(run, finish, texts: list[str]) -> dict[str, str]:
-    """Finish one group with these replies, judge it, and say why the pipeline left replies out."""
+    """Finish one group with these replies, judge it, and return removed replies with reasons."""
     finish(run, texts)
     claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 1)
     verdicts = [
@@ -29,7 +29,7 @@ def refined(run, finish, texts: list[str]) -> dict[str, str]:
     return {one.rollout.text: one.reason for one in cut}
 
 
-def test_words_and_signs_that_only_look_like_faults_stay(new_run, finish):
+def test_ordinary_words_and_characters_that_resemble_faults_are_kept(new_run, finish):
     run = new_run(group_size=4, pipeline=CLEANING)
     texts = [
         "It is used as an aid in surgery.",
@@ -41,7 +41,7 @@ def test_words_and_signs_that_only_look_like_faults_stay(new_run, finish):
     assert Experience.objects.filter(run=run).count() == 3
 
 
-def test_replies_without_blanks_that_differ_in_a_stop_are_duplicates(new_run, finish):
+def test_replies_without_spaces_that_differ_by_a_full_stop_are_duplicates(new_run, finish):
     run = new_run(group_size=4, pipeline=CLEANING)
     texts = [
         "答案是四因为二加二等于四",
@@ -54,7 +54,7 @@ def test_replies_without_blanks_that_differ_in_a_stop_are_duplicates(new_run, fi
     assert "near-duplicate" in cut[texts[1]] and "broken" in cut[texts[3]]
 
 
-def test_numbers_of_a_task_stay_in_an_export_and_telephone_numbers_go(new_run, finish, tmp_path):
+def test_redacted_export_keeps_numbers_and_removes_telephone_numbers(new_run, finish, tmp_path):
     run = new_run(group_size=2)
     refined(run, finish, ["05 10 15 20 25", "Call 030 1234567"])
     path = tmp_path / "groups.jsonl"

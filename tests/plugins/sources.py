@@ -1,4 +1,4 @@
-"""Source texts of plugins, right and wrong, for tests."""
+"""Source texts of valid and invalid plugins for tests."""
 
 SCORER = '''"""Rewards a reply with the word."""
 

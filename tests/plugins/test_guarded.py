@@ -1,4 +1,4 @@
-"""Code of plugins that fails at work costs its own value, group or check, and nothing else."""
+"""Plugin code that fails while it runs loses only its own value, group or check."""
 
 import pytest
 from pydantic import ValidationError
@@ -17,7 +17,7 @@ from workers.grading import Grader
 
 
 def judging(what: str) -> str:
-    """Return a scorer that does this, with what it gave before in place of `verdict`."""
+    """Return a scorer that does this, with the usual verdict in place of `verdict`."""
     right = 'Verdict(float(options.word in rollout.text), "looked for the word")'
     return SCORER.replace(f"return {right}", what.replace("verdict", right))
 
@@ -38,13 +38,13 @@ def judging(what: str) -> str:
         ("return Verdict(2.0, 'good')", "outside its range"),
     ],
 )
-def test_what_cannot_be_stored_is_no_value_with_the_reason(install, what, why):
+def test_value_that_cannot_be_stored_becomes_no_value_with_the_reason(install, what, why):
     install(odd=judging(what))
     [verdict] = scorers.find_scorer("odd").judge([RolloutView("please")], TaskView())
     assert verdict.value is None and why in verdict.reason
 
 
-def test_a_plugin_is_judged_in_the_child_processes_of_the_workers(install):
+def test_plugin_scorer_runs_in_child_processes_with_a_time_limit(install):
     install(polite=SCORER, endless=judging("while True: pass") + "\nSECONDS = 0.2\n")
     grader = Grader(children=1)
     try:
@@ -60,11 +60,11 @@ def test_a_plugin_is_judged_in_the_child_processes_of_the_workers(install):
 
 
 @pytest.mark.django_db
-def test_questions_sent_with_one_at_which_the_child_dies_are_judged(install):
+def test_questions_sent_with_one_that_kills_the_child_are_still_judged(install):
     ends = "if 'die' in rollout.text:\n        __import__('os')._exit(3)\n    return verdict"
     install(mortal=judging(ends))
     grader = Grader(children=1)
-    grader.pace["mortal"] = 1e-6  # so that they are sent together
+    grader.pace["mortal"] = 1e-6  # so that the questions are sent together
     try:
         texts = ("yes please", "die", "please")
         asked = [Question(1, "mortal", (1,), (RolloutView(text),), TaskView()) for text in texts]
@@ -76,7 +76,7 @@ def test_questions_sent_with_one_at_which_the_child_dies_are_judged(install):
     assert "exited with 3" in said[1].reason
 
 
-def test_a_run_names_a_plugin_with_its_options_or_is_refused_in_words(install, plan, project):
+def test_run_is_refused_if_its_plugin_or_plugin_options_are_invalid(install, plan, project):
     install(polite=SCORER, broken=BROKEN)
     require_known_scorers(plan(rewards=[{"scorer": "polite", "options": {"word": "x"}}]), project)
     for choice, field, why in (
@@ -88,7 +88,7 @@ def test_a_run_names_a_plugin_with_its_options_or_is_refused_in_words(install, p
         assert why in refusal.value.problems[field]
 
 
-def test_a_validator_that_breaks_refuses_the_options(install):
+def test_validator_that_fails_refuses_the_options(install):
     broken = '    @field_validator("word")\n    def check(cls, word):\n        return {}[word]\n'
     source = SCORER.replace('description="The word.")\n', f'description="The word.")\n{broken}')
     install(odd=source.replace("import Field", "import Field, field_validator"))
@@ -97,7 +97,7 @@ def test_a_validator_that_breaks_refuses_the_options(install):
 
 
 @pytest.mark.django_db
-def test_a_pipeline_names_a_plugin_or_is_refused_in_words(install, plan, project):
+def test_pipeline_is_refused_if_its_plugin_fails_to_check_or_load(install, plan, project):
     check = "\ndef why_not(plan):\n    raise RuntimeError('oh')\n"
     install(short=OPERATOR, unsure=OPERATOR + check, broken=OPERATOR + "\n1 / 0\n")
     found = [
@@ -116,7 +116,7 @@ def applied(name: str, *texts: str) -> list[int]:
     ]
 
 
-def test_an_operator_of_a_plugin_sifts_as_ours_do(install):
+def test_plugin_operator_filters_rollouts(install):
     install(short=OPERATOR)
     assert operators.find_operator("short").is_plugin and applied(
         "short", "fine", "much too long"
@@ -133,7 +133,7 @@ def test_an_operator_of_a_plugin_sifts_as_ours_do(install):
         ("Sifted([replace(samples[0], reward='1')])", "a reward is not a number"),
     ],
 )
-def test_an_operator_that_breaks_its_contract_fails_by_name(install, result, why):
+def test_operator_that_breaks_its_contract_fails_with_its_name(install, result, why):
     head = (
         '"""Breaks."""\nfrom dataclasses import replace\n'
         "from apps.pipelines.operators.contract import Made, Sifted\nFAMILY = 'clean'\n"

@@ -1,5 +1,5 @@
-"""The examples, installed with pip from examples/plugins: used as our own parts are, by web and
-workers, from a package of somebody else.
+"""The examples in examples/plugins, installed with pip: web and workers use the plugins of a
+separate package like built-in parts.
 """
 
 import json
@@ -66,7 +66,7 @@ PACKAGE = "the package rftweb-examples 1.0.0"
 
 @pytest.fixture(scope="module")
 def site_packages(tmp_path_factory):
-    """A folder into which pip has installed the examples, as their author would."""
+    """Install the examples into a folder with pip, as their author would."""
     wheel = build_wheel(tmp_path_factory.mktemp("examples"), ROOT / "examples" / "plugins")
     folder = tmp_path_factory.mktemp("site-packages")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
@@ -76,7 +76,7 @@ def site_packages(tmp_path_factory):
 
 @pytest.fixture
 def installed(site_packages, monkeypatch):
-    """The examples as plugins of this process."""
+    """Load the examples as plugins of this process."""
     monkeypatch.syspath_prepend(site_packages)
     REGISTRY.use(None)
     yield
@@ -86,7 +86,7 @@ def installed(site_packages, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
-def test_a_run_in_another_process_uses_the_installed_examples(site_packages):
+def test_run_in_another_process_uses_the_installed_examples(site_packages):
     environment = {
         **os.environ,
         "DATABASE_URL": _url_of(connection.settings_dict),
@@ -114,9 +114,7 @@ def test_a_run_in_another_process_uses_the_installed_examples(site_packages):
 
 
 @pytest.mark.django_db
-def test_a_person_rates_with_the_installed_form_and_the_reward_is_its_value(
-    installed, client, bob, new_run, finish
-):
+def test_rating_in_the_installed_form_sets_the_reward(installed, client, bob, new_run, finish):
     people = {"per_group": 1, "deadline_s": 600, "form": "number_scale"}
     ask(new_run(people={**people, "form_options": {"points": 3}}), finish)
     client.force_login(bob)

@@ -1,4 +1,4 @@
-"""The test kit passes good plugins and names what is wrong with others."""
+"""The test kit accepts valid plugins and reports what is wrong with others."""
 
 import runpy
 from pathlib import Path
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def written(tmp_path):
-    """Write a plugin, and return its file."""
+    """Return a function that writes a plugin and returns its file."""
 
     def write(source: str) -> Path:
         path = tmp_path / "odd.py"
@@ -32,7 +32,7 @@ def written(tmp_path):
     return write
 
 
-def test_examples_are_judged_and_the_plugins_folder_stays_as_it_was(written):
+def test_kit_compares_scores_with_examples_and_keeps_the_plugins_folder(written):
     before = REGISTRY.folder
     check_scorer(written(SCORER), [Example("please", 1.0), Example("no", 0.0)])
     assert REGISTRY.folder == before
@@ -51,12 +51,12 @@ def test_examples_are_judged_and_the_plugins_folder_stays_as_it_was(written):
         (judging("while True: pass") + "\nSECONDS = 0.1\n", "took longer than 0.1 s"),
     ],
 )
-def test_a_scorer_that_breaks_its_contract_is_named(written, source, why):
+def test_scorer_that_breaks_its_contract_is_reported(written, source, why):
     with pytest.raises(PluginFailed, match=why):
         check_scorer(written(source), [Example("please", 1.0)])
 
 
-def test_a_scorer_of_groups_is_checked_with_its_groups(written):
+def test_group_scorer_is_checked_with_its_groups(written):
     source = '''"""Rewards the longest reply of a group."""
 
 from apps.rewards.scorers import Verdict
@@ -71,7 +71,7 @@ def score_group(rollouts, task, options):
         check_scorer(written(source), [Example(["a", "bbb"], [1.0, 1.0])])
 
 
-def test_an_operator_is_applied_and_what_it_keeps_is_compared(written):
+def test_kit_compares_the_rollouts_that_an_operator_keeps(written):
     samples = [sample(1, "fine"), sample(2, "much too long")]
     outcome = check_operator(written(OPERATOR), samples, kept=[1])
     assert [cut.reason for cut in outcome.passes[0].cuts] == ["long"]
@@ -87,7 +87,7 @@ def test_an_operator_is_applied_and_what_it_keeps_is_compared(written):
         ("samples.pop()", "dropped rollout 2 without a reason"),
     ],
 )
-def test_an_operator_that_breaks_its_contract_is_named(written, does, why):
+def test_operator_that_breaks_its_contract_is_reported(written, does, why):
     reason = 'f"long {options}" if len'
     source = OPERATOR.replace("    return sift", f"    {does}\n    return sift")
     with pytest.raises(PluginFailed, match=why):
@@ -97,14 +97,14 @@ def test_an_operator_that_breaks_its_contract_is_named(written, does, why):
         )
 
 
-def test_a_generator_must_be_seeded(written):
+def test_generator_must_depend_on_its_seed(written):
     assert len(check_generator(written(GENERATOR), size=3)) == 3
     with pytest.raises(PluginFailed, match="the same tasks of another seed"):
         check_generator(written(GENERATOR.replace("25, size, seed", "25, size, 0")))
 
 
 @pytest.mark.parametrize("name", ["keywords", "without_links", "number_scale"])
-def test_the_examples_pass_their_own_tests(name):
+def test_example_plugins_pass_their_own_tests(name):
     found = runpy.run_path(str(ROOT / "examples" / "plugins" / "tests" / f"test_{name}.py"))
     tests = [test for each, test in found.items() if each.startswith("test_")]
     assert tests

@@ -1,6 +1,6 @@
-"""Advantages, losses, channels and other parts of plugins, where rftweb uses them.
+"""Advantages, losses, channels and other parts of plugins in use.
 
-One that fails costs its own work, and says why.
+A plugin that fails loses only its own work, and the reason is reported.
 """
 
 import io
@@ -49,14 +49,14 @@ def with_advantage(**options: object) -> dict:
     return {"advantage": {"name": "plugin", "plugin": "middle", "options": options}}
 
 
-def test_a_group_is_credited_by_the_advantage_of_a_plugin(install, plan):
+def test_plugin_advantage_computes_the_advantages_of_a_group(install, plan):
     install(middle=template("advantage"))
     judged = [JudgedRollout(reward, {}) for reward in (0.0, 1.0, 0.5)]
     assert of_group(plan(algorithm=with_advantage()), judged) == [-0.5, 0.5, 0.0]
     assert of_group(plan(algorithm=with_advantage(smallest_spread=1)), judged) is None
 
 
-def test_a_group_is_dropped_when_the_advantage_of_a_plugin_learns_nothing(install, plan):
+def test_group_is_dropped_if_the_plugin_advantage_returns_none(install, plan):
     install(middle=template("advantage"))
     task = Task(prompt=[{"role": "user", "content": "Count"}])
     rollouts = [Rollout(pk=pk, text="one", first_version=0) for pk in (1, 2)]
@@ -75,13 +75,13 @@ def test_a_group_is_dropped_when_the_advantage_of_a_plugin_learns_nothing(instal
         ("return [0.0, float('nan')]", "not a finite number"),
     ],
 )
-def test_an_advantage_that_fails_fails_as_an_operator_does(install, plan, body, why):
+def test_failing_plugin_advantage_raises_operator_failed(install, plan, body, why):
     install(middle=f'"""Fails."""\n\n\ndef advantages(rewards, options):\n    {body}\n')
     with pytest.raises(OperatorFailed, match=why):
         of_group(plan(algorithm=with_advantage()), [JudgedRollout(0.0, {}), JudgedRollout(1.0, {})])
 
 
-def test_a_plan_names_plugins_that_there_are_with_options_that_they_take(install, plan):
+def test_plan_is_refused_if_a_plugin_is_unknown_broken_or_has_wrong_options(install, plan):
     install(middle=template("advantage"), broken='"""Breaks."""\n1 / 0\ndef loss(a, b): ...\n')
     there_is_none = {"advantage": {"name": "plugin", "plugin": "midle"}}
     assert (
@@ -95,7 +95,7 @@ def test_a_plan_names_plugins_that_there_are_with_options_that_they_take(install
     assert "did you mean 'stars'?" in problems(plan, people={"form": "star"})["people.form"]
 
 
-def test_the_trainer_minimizes_the_loss_of_a_plugin(install):
+def test_trainer_minimizes_the_loss_of_a_plugin(install):
     install(bounded=template("loss"))
     loss = function(Loss("plugin", {"plugin": "bounded", "options": {"clip": 0.1}}))
     tokens = random_tokens()
@@ -112,7 +112,7 @@ def test_the_trainer_minimizes_the_loss_of_a_plugin(install):
         ("return tokens.advantages", "does not depend on tokens.policy"),
     ],
 )
-def test_a_loss_that_cannot_be_minimized_is_named(install, body, why):
+def test_unusable_plugin_loss_is_reported(install, body, why):
     install(bounded=f'"""Fails."""\n\n\ndef loss(tokens, options):\n    {body}\n')
     loss = function(Loss("plugin", {"plugin": "bounded", "options": {}}))
     with pytest.raises(LossFailed, match=why):
@@ -126,7 +126,7 @@ def seen(*words: str) -> ReplyFeatures:
     return ReplyFeatures(frozenset(words), (0.0,) * len(NUMBERS))
 
 
-def test_a_rater_model_of_a_plugin_predicts_and_the_ridge_where_it_fails(install):
+def test_plugin_rater_model_predicts_and_ridge_replaces_it_if_it_fails(install):
     learner = Learner()
     for words, value in (("thanks", 1.0), ("no", 0.0)):
         learner.learn(ValuedReply(seen(words), value, 1))
@@ -140,7 +140,7 @@ def test_a_rater_model_of_a_plugin_predicts_and_the_ridge_where_it_fails(install
     assert list(failed.predict([seen("no")])[0]) == list(learner.fit().predict([seen("no")])[0])
 
 
-def test_a_form_that_is_gone_refuses_answers_and_gives_no_value(install, plan):
+def test_missing_form_refuses_answers_and_gives_no_value(install, plan):
     install()
     people = plan().people
     with pytest.raises(BadAnswer, match="no rating form 'gone'"):
@@ -157,7 +157,7 @@ def test_a_form_that_is_gone_refuses_answers_and_gives_no_value(install, plan):
         ("form.py", '"""None."""\n', "must define one subclass of Form"),
     ],
 )
-def test_a_rating_form_whose_files_are_wrong_is_refused_in_words(install, file, text, why):
+def test_rating_form_with_wrong_files_is_refused_with_the_reason(install, file, text, why):
     folder = install() / "scale"
     folder.mkdir()
     for path in (TEMPLATES / "rating_form").iterdir():
@@ -171,7 +171,7 @@ def test_a_rating_form_whose_files_are_wrong_is_refused_in_words(install, file, 
 
 
 @pytest.mark.django_db
-def test_the_form_of_a_new_run_draws_a_field_for_each_option(install, run, alice):
+def test_new_run_form_shows_a_field_for_each_plugin_option(install, run, alice):
     folder = install(middle=template("advantage"), polite=template("scorer")) / "scale"
     folder.mkdir()
     for path in (TEMPLATES / "rating_form").iterdir():
@@ -193,7 +193,7 @@ def test_the_form_of_a_new_run_draws_a_field_for_each_option(install, run, alice
 
 
 @pytest.mark.django_db
-def test_a_run_names_an_environment_of_a_plugin_with_its_options(install, plan, project):
+def test_environment_of_a_plugin_is_registered_and_its_options_are_checked(install, plan, project):
     install(counting=template("environment"))
     require_known_environment(
         plan(environment={"name": "counting", "options": {"count": 2}}), project
@@ -207,7 +207,7 @@ def test_a_run_names_an_environment_of_a_plugin_with_its_options(install, plan, 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_alerts_are_sent_over_the_channel_of_a_plugin(install, project, alice, tmp_path):
+def test_alerts_are_sent_through_a_plugin_channel(install, project, alice, tmp_path):
     install(file=template("alert_channel"), mute=template("alert_channel") + "\nsend = 1 .real\n")
     place = tmp_path / "alerts.txt"
     assert check_channel_address("file", str(place)) == str(place)
@@ -222,7 +222,7 @@ def test_alerts_are_sent_over_the_channel_of_a_plugin(install, project, alice, t
 
 
 @pytest.mark.django_db
-def test_a_taskset_is_imported_from_a_dataset_source_of_a_plugin(install, project, tmp_path):
+def test_taskset_is_imported_from_a_plugin_dataset_source(install, project, tmp_path):
     install(lines=template("dataset_source"))
     place = tmp_path / "questions.txt"
     place.write_text("2 + 2? ; 4\n3 + 3? ; 6\n")

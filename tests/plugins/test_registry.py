@@ -1,4 +1,4 @@
-"""Plugins of a folder and of packages stand beside built-in parts; a bad one is refused alone."""
+"""Plugins of a folder and of packages are listed with built-in parts; only bad ones are refused."""
 
 import os
 import stat
@@ -18,7 +18,7 @@ def refusals() -> dict[str, str]:
     return {one.name: one.refused for one in REGISTRY.plugins() if one.refused}
 
 
-def test_built_in_parts_and_plugins_have_one_list(install):
+def test_built_in_parts_and_plugins_are_in_one_list(install):
     install(polite=SCORER, short=OPERATOR, letters=GENERATOR)
     assert {"polite", "math"} <= set(scorers.scorer_names())
     assert {"short", "length"} <= set(operators.operator_names())
@@ -29,7 +29,7 @@ def test_built_in_parts_and_plugins_have_one_list(install):
     assert {name for kind, name in listed if kind == "scorer"} == set(scorers.scorer_names())
 
 
-def test_a_plugin_is_found_by_its_name_with_typed_options(install):
+def test_plugin_is_found_by_name_with_typed_options(install):
     install(polite=SCORER, short=OPERATOR, letters=GENERATOR)
     found = scorers.find_scorer("polite")
     assert found.name == "polite" and found.read_options({"word": "thanks"}).word == "thanks"
@@ -37,7 +37,7 @@ def test_a_plugin_is_found_by_its_name_with_typed_options(install):
     assert len(list(generators.find_generator("letters")(5, 0))) == 5
 
 
-def test_a_package_of_the_folder_is_a_plugin_and_uses_its_own_modules(install):
+def test_package_in_the_folder_is_a_plugin_and_imports_its_own_modules(install):
     folder = install()
     (folder / "polite").mkdir()
     (folder / "polite" / "__init__.py").write_text(f"{SCORER}\nfrom .words import WORDS\n")
@@ -46,7 +46,7 @@ def test_a_package_of_the_folder_is_a_plugin_and_uses_its_own_modules(install):
     assert scorers.find_scorer("polite").version == 3 and refusals() == {}
 
 
-def test_files_that_are_no_plugins_are_left_alone(install):
+def test_files_that_are_not_plugins_are_ignored(install):
     folder = install(_shared="WORDS = 1\n", test_polite=SCORER, conftest=SCORER)
     (folder / "notes.txt").write_text("score")
     (folder / "tests").mkdir()
@@ -80,13 +80,13 @@ def test_files_that_are_no_plugins_are_left_alone(install):
         (f"{GENERATOR}\nOptions = dict\n", "defines Options"),
     ],
 )
-def test_a_plugin_that_cannot_be_used_is_refused_with_its_reason_and_no_other(install, source, why):
+def test_unusable_plugin_alone_is_refused_with_its_reason(install, source, why):
     install(bad=source, good=SCORER)
     assert why in refusals()["bad"] and list(refusals()) == ["bad"]
     assert "good" in scorers.scorer_names() and "bad" not in scorers.scorer_names()
 
 
-def test_a_refused_plugin_is_named_in_words_where_it_is_asked_for(install):
+def test_lookup_of_a_refused_plugin_raises_its_reason(install):
     folder = install(bad=BROKEN)
     with pytest.raises(LookupError, match=r"the scorer 'bad' of the plugins folder is refused"):
         scorers.find_scorer("bad")
@@ -95,19 +95,19 @@ def test_a_refused_plugin_is_named_in_words_where_it_is_asked_for(install):
         scorers.find_scorer("bad")
 
 
-def test_no_plugin_takes_the_name_of_a_built_in_part(install):
+def test_plugin_with_the_name_of_a_built_in_part_is_refused(install):
     install(math=SCORER)
     assert "built-in scorer has this name" in refusals()["math"]
     assert scorers.find_scorer("math").is_plugin is False
 
 
-def test_a_name_that_no_configuration_can_write_is_refused(install):
+def test_plugin_with_an_invalid_name_is_refused(install):
     install(**{"Not-A-Name": SCORER})
     assert "lowercase letter" in refusals()["Not-A-Name"]
 
 
 @pytest.mark.parametrize("shared", ["", "_shared.py"])
-def test_a_folder_to_which_everybody_may_write_is_refused_whole(install, shared):
+def test_folder_writable_by_everybody_is_refused_with_all_its_plugins(install, shared):
     folder = install(polite=SCORER, _shared="")
     path = folder / shared
     path.chmod(path.stat().st_mode | stat.S_IWOTH)
@@ -117,14 +117,14 @@ def test_a_folder_to_which_everybody_may_write_is_refused_whole(install, shared)
         scorers.find_scorer("polite")
 
 
-def test_a_plugin_to_which_everybody_may_write_is_refused_alone(install):
+def test_plugin_writable_by_everybody_is_refused_alone(install):
     folder = install(polite=SCORER, rude=SCORER)
     os.chmod(folder / "rude.py", 0o666)
     REGISTRY.use(folder)
     assert list(refusals()) == ["rude"] and "polite" in scorers.scorer_names()
 
 
-def test_a_folder_that_is_not_there_is_named_and_our_own_parts_stay(install, tmp_path):
+def test_missing_folder_is_reported_and_built_in_parts_remain(install, tmp_path):
     install()
     REGISTRY.use(tmp_path / "none")
     assert refusals() == {"RFTWEB_PLUGINS": "does not exist"}
@@ -133,7 +133,7 @@ def test_a_folder_that_is_not_there_is_named_and_our_own_parts_stay(install, tmp
 
 @pytest.fixture
 def packages(install, monkeypatch):
-    """Make the files of the folder offered by an installed package as well, name by value."""
+    """Return a function that makes an installed package provide plugins by entry points."""
 
     def offer(group: str, **points: str) -> None:
         found = [metadata.EntryPoint(name, value, group) for name, value in points.items()]
@@ -147,7 +147,7 @@ def packages(install, monkeypatch):
     return offer
 
 
-def test_installed_packages_offer_plugins_by_entry_points(install, packages, monkeypatch):
+def test_entry_points_of_installed_packages_are_plugins(install, packages, monkeypatch):
     monkeypatch.syspath_prepend(install(polite_words=SCORER))
     REGISTRY.use(None)
     packages("rftweb.scorers", polite="polite_words")
@@ -156,14 +156,14 @@ def test_installed_packages_offer_plugins_by_entry_points(install, packages, mon
     assert (entry.title, entry.origin, entry.version) == ("scorer polite", "a package", 3)
 
 
-def test_an_entry_point_must_name_a_module(install, packages, monkeypatch):
+def test_entry_point_must_refer_to_a_module(install, packages, monkeypatch):
     monkeypatch.syspath_prepend(install(blunt_words=SCORER))
     REGISTRY.use(None)
     packages("rftweb.scorers", blunt="blunt_words:score")
     assert "is not a module" in refusals()["blunt"]
 
 
-def test_of_two_plugins_of_one_name_the_packages_is_used(install, packages):
+def test_package_plugin_takes_precedence_over_a_folder_plugin_of_the_same_name(install, packages):
     install(polite=SCORER)
     packages("rftweb.scorers", polite="apps.rewards.scorers.sort")
     assert scorers.find_scorer("polite").summary == scorers.find_scorer("sort").summary

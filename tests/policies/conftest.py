@@ -1,4 +1,4 @@
-"""A sealed weight version made with numpy alone: small, exact, one second faster than a model."""
+"""A sealed weight version created only with numpy: small, exact, one second faster than a model."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def tensors() -> dict[str, np.ndarray]:
 
 
 def write_folder(folder: Path, contents: dict[str, np.ndarray] | None = None) -> Path:
-    """An unsealed policy folder; returns it."""
+    """Create an unsealed policy folder and return it."""
     folder.mkdir()
     save_file(contents or tensors(), folder / "model.safetensors")
     (folder / "config.json").write_text(json.dumps({"model_type": "qwen3", "hidden_size": 8}))

@@ -48,7 +48,7 @@ SHAPE = {
 
 @dataclass(frozen=True)
 class Made:
-    """A file and the model whose weights are exactly those that the file holds."""
+    """A file and the model with exactly the weights of the file."""
 
     path: Path
     model: PreTrainedModel
@@ -68,9 +68,9 @@ def config_of(architecture: str, tied: bool = True) -> PreTrainedConfig:
 
 
 def write_gguf(path: Path, architecture: str, kind: str, tied: bool = True, **changes) -> Made:
-    """Write a random model; `changes` replace or, as None, leave out what is written of it.
+    """Write a random model; `changes` replace parts of the file, or omit them if None.
 
-    Known are `tensors` (name → array, added), `without` (names), `template`, `metadata`.
+    Valid changes are `tensors` (name → array, added), `without` (names), `template`, `metadata`.
     """
     torch.manual_seed(3)
     config = config_of(architecture, tied)
@@ -140,7 +140,7 @@ def _write_tensor(
     config: PreTrainedConfig,
     architecture: str,
 ) -> None:
-    """Write it as the file of this kind would hold it, and set the parameter to what that is."""
+    """Write the parameter in this kind of quantization, and set it to the quantized values."""
     if parameter.dim() == 1:
         offset = 1 if architecture == "gemma3" and "norm" in name else 0
         writer.add_tensor(name, parameter.numpy() + np.float32(offset))
@@ -155,6 +155,6 @@ def _write_tensor(
 
 
 def _permuted(rows: np.ndarray, heads: int) -> np.ndarray:
-    """As llama.cpp orders the rows of a Llama's queries and keys (convert_hf_to_gguf.py)."""
+    """Order the rows of a Llama's queries and keys like llama.cpp (convert_hf_to_gguf.py)."""
     halves = rows.reshape(heads, 2, rows.shape[0] // heads // 2, *rows.shape[1:])
     return np.ascontiguousarray(halves.swapaxes(1, 2).reshape(rows.shape))

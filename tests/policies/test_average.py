@@ -1,4 +1,4 @@
-"""The mean of two sets of weights is a sealed policy of its own."""
+"""The mean of two sets of weights is a new sealed policy."""
 
 import shutil
 
@@ -18,7 +18,7 @@ def two(tmp_path):
     return tmp_path / "a", tmp_path / "b"
 
 
-def test_every_tensor_is_the_mean_of_the_two(two, tmp_path):
+def test_every_tensor_is_the_mean_of_both(two, tmp_path):
     manifest = average_weights(*two, tmp_path / "mean")
     assert (manifest.version, manifest.parent) == (0, None)
     assert verify_folder(tmp_path / "mean") == manifest
@@ -32,14 +32,14 @@ def test_every_tensor_is_the_mean_of_the_two(two, tmp_path):
         ), name
 
 
-def test_a_share_of_one_is_the_first(two, tmp_path):
+def test_share_of_one_gives_the_first_weights(two, tmp_path):
     assert (
         average_weights(*two, tmp_path / "mean", 1.0).fingerprint
         == verify_folder(two[0]).fingerprint
     )
 
 
-def test_the_order_does_not_matter_for_halves(two, tmp_path):
+def test_mean_of_halves_does_not_depend_on_the_order(two, tmp_path):
     prints = {
         average_weights(*pair, tmp_path / str(n)).fingerprint
         for n, pair in enumerate((two, two[::-1]))
@@ -47,32 +47,32 @@ def test_the_order_does_not_matter_for_halves(two, tmp_path):
     assert len(prints) == 1
 
 
-def test_its_probe_is_its_own(two, tmp_path):
+def test_mean_has_its_own_probe(two, tmp_path):
     probe = average_weights(*two, tmp_path / "mean").probe
     assert probe.token_ids == verify_folder(two[0]).probe.token_ids
     assert probe.logprobs != verify_folder(two[0]).probe.logprobs
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
-def test_a_share_outside_is_refused(two, tmp_path, share):
+def test_share_outside_zero_to_one_is_refused(two, tmp_path, share):
     with pytest.raises(NotAlike, match="from 0 to 1"):
         average_weights(*two, tmp_path / "mean", share)
 
 
-def test_weights_of_another_make_are_refused(two, tmp_path):
+def test_weights_of_another_architecture_are_refused(two, tmp_path):
     build_tiny(tmp_path / "wide", hidden=64)
     with pytest.raises(NotAlike, match="different architectures"):
         average_weights(two[0], tmp_path / "wide", tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
 
 
-def test_another_tokenizer_is_refused(two, tmp_path):
+def test_policy_with_another_tokenizer_is_refused(two, tmp_path):
     build_tiny(tmp_path / "words", name="tone")
     with pytest.raises(NotAlike):
         average_weights(two[0], tmp_path / "words", tmp_path / "mean")
 
 
-def test_a_damaged_folder_is_refused(two, tmp_path):
+def test_damaged_folder_is_refused(two, tmp_path):
     shutil.copytree(two[1], tmp_path / "broken")
     with (tmp_path / "broken" / "model.safetensors").open("r+b") as stream:
         stream.seek(-1, 2)

@@ -1,4 +1,4 @@
-"""What a chat template cannot do is told when its policy is added."""
+"""Limitations of a chat template are shown when its policy is added."""
 
 import shutil
 
@@ -59,7 +59,7 @@ def with_template(tiny, tmp_path):
     ],
     ids=["whole", "no prompt", "mistral", "no roles", "no marks", "no answers"],
 )
-def test_notes_say_what_a_template_lacks(with_template, template, notes):
+def test_notes_describe_what_a_template_lacks(with_template, template, notes):
     found = notes_on_chat(with_template(template))
     assert len(found) == len(notes)
     for note, words in zip(found, notes, strict=True):
@@ -75,12 +75,12 @@ def test_notes_say_what_a_template_lacks(with_template, template, notes):
         ("<|user|>hello<|assistant|>", "omits the user's message"),
     ],
 )
-def test_a_template_by_which_nothing_can_be_asked_is_refused(with_template, template, words):
+def test_template_that_cannot_express_a_prompt_is_refused(with_template, template, words):
     with pytest.raises(UnusableTemplate, match=words):
         notes_on_chat(with_template(template))
 
 
-def test_a_note_is_printed_when_the_policy_is_added_and_a_refusal_leaves_nothing(
+def test_note_is_printed_when_a_policy_is_added_and_a_refused_one_leaves_no_folder(
     with_template, tmp_path, capsys
 ):
     source = with_template(NO_PROMPT)

@@ -1,5 +1,5 @@
-"""Chat templates by name or file: fitted to the tokenizer, tried, shown; those that do not work are
-refused.
+"""Chat templates by name or file are adapted to the tokenizer, tried and shown; those that do not
+work are refused.
 """
 
 import json
@@ -47,12 +47,12 @@ WRITTEN = {
     "plain": "System: Add.\n\nUser: 1+1\n\nAssistant: 2<|end|>\n\nUser: 2+2\n\nAssistant:",
 }
 ENDS = {"chatml": "<|im_end|>", "llama3": "<|eot_id|>", "gemma": "<end_of_turn>"}
-# Letters of role names are no tokens of the tiny policy: its tokenizer says "unknown" for them.
+# The tokenizer of the tiny policy has no tokens for letters: they become "unknown".
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """A model without a chat template whose tokenizer knows every preset's marks."""
+    """Create a model without a chat template whose tokenizer has the special tokens of presets."""
     folder = tmp_path_factory.mktemp("model") / "policy"
     build_tiny(folder)
     (folder / "manifest.json").unlink()
@@ -71,7 +71,7 @@ def source(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def without_marks(tmp_path_factory):
-    """A model whose tokenizer knows no marks but its own end."""
+    """Create a model whose tokenizer has only the end token as a special token."""
     folder = tmp_path_factory.mktemp("bare") / "policy"
     build_tiny(folder)
     (folder / "manifest.json").unlink()
@@ -85,7 +85,7 @@ def given(source, tmp_path, template):
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_template_by_name_writes_its_familys_dialogues(source, tmp_path, name, capsys):
+def test_preset_template_formats_dialogues_of_its_model_family(source, tmp_path, name, capsys):
     folder = given(source, tmp_path, name)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     written = tokenizer.apply_chat_template(DIALOGUE, add_generation_prompt=True, tokenize=False)
@@ -96,13 +96,13 @@ def test_a_template_by_name_writes_its_familys_dialogues(source, tmp_path, name,
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_messages_stay_messages_under_it(source, tmp_path, name):
+def test_messages_cannot_forge_marks_of_the_preset(source, tmp_path, name):
     folder = given(source, tmp_path, name)
     ChatEncoder(AutoTokenizer.from_pretrained(folder)).require_safe()
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_replies_end_where_it_ends_a_turn_and_dialogues_go_on(source, tmp_path, name):
+def test_replies_stop_at_the_presets_end_of_turn_and_dialogues_continue(source, tmp_path, name):
     chat_tokenizer = ChatTokenizer(given(source, tmp_path, name))
     end = chat_tokenizer.tokenizer.convert_tokens_to_ids(ENDS.get(name, "<|end|>"))
     assert chat_tokenizer.stop_token_ids[0] == end
@@ -110,19 +110,19 @@ def test_replies_end_where_it_ends_a_turn_and_dialogues_go_on(source, tmp_path, 
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_marks_that_are_no_tokens_are_refused(without_marks, tmp_path, name):
+def test_preset_whose_marks_are_not_tokens_is_refused(without_marks, tmp_path, name):
     with pytest.raises(NoTemplate, match=r"the tokenizer has no token .*; plain needs none"):
         given(without_marks, tmp_path, name)
     assert not (tmp_path / "sealed").exists()
 
 
 @pytest.mark.parametrize("name", ["mistral", "plain"])
-def test_marks_that_are_text_are_told(without_marks, tmp_path, name, capsys):
+def test_preset_with_marks_as_plain_text_is_reported(without_marks, tmp_path, name, capsys):
     given(without_marks, tmp_path, name)
     assert "are ordinary text, which tasks may also contain" in capsys.readouterr().err
 
 
-def test_a_files_template_takes_the_place_of_the_models_own(without_marks, tmp_path, capsys):
+def test_template_file_replaces_the_models_own_template(without_marks, tmp_path, capsys):
     file = tmp_path / "mine.jinja"
     own = (without_marks / "chat_template.jinja").read_text()
     file.write_text("{{ '1' }}" + own)
@@ -145,7 +145,7 @@ def test_a_files_template_takes_the_place_of_the_models_own(without_marks, tmp_p
         ),
     ],
 )
-def test_a_template_that_does_not_work_is_refused(without_marks, tmp_path, text, error, words):
+def test_template_that_does_not_work_is_refused(without_marks, tmp_path, text, error, words):
     file = tmp_path / "mine.jinja"
     file.write_text(text)
     with pytest.raises(error, match=words) as caught:
@@ -154,12 +154,12 @@ def test_a_template_that_does_not_work_is_refused(without_marks, tmp_path, text,
     assert not (tmp_path / "sealed").exists()
 
 
-def test_an_unknown_name_is_refused_with_those_known(without_marks, tmp_path):
+def test_unknown_template_name_is_refused_with_the_known_names(without_marks, tmp_path):
     with pytest.raises(NoTemplate, match="'chatlm' is neither a file nor one of chatml, llama3"):
         given(without_marks, tmp_path, "chatlm")
 
 
-def test_a_file_that_is_no_text_or_too_long_is_refused(without_marks, tmp_path):
+def test_template_file_that_is_not_utf8_or_too_long_is_refused(without_marks, tmp_path):
     file = tmp_path / "mine.jinja"
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(NoTemplate, match=r"mine\.jinja is not UTF-8"):
@@ -169,7 +169,7 @@ def test_a_file_that_is_no_text_or_too_long_is_refused(without_marks, tmp_path):
         given(without_marks, tmp_path, file)
 
 
-def test_ends_that_the_model_names_stay(source, tmp_path):
+def test_end_tokens_that_the_model_declares_are_kept(source, tmp_path):
     changed = tmp_path / "changed"
     shutil.copytree(source, changed)
     (changed / "generation_config.json").write_text(json.dumps({"eos_token_id": [1, 3]}))

@@ -1,6 +1,4 @@
-"""Every damage of a sealed weight version is refused with its own kind and a sentence that names
-it.
-"""
+"""Every kind of damage to a sealed weight version is refused with a separate kind and a message."""
 
 import json
 import os
@@ -27,7 +25,7 @@ WEIGHTS = "model.safetensors"
 
 
 def refused(folder: Path, like=None) -> DamagedWeights:
-    """The refusal, which is the same for a caller who knows the manifest's fingerprint."""
+    """Return the refusal; it is the same with the manifest's fingerprint as without."""
     alone = _refusal(folder, like, None)
     knowing = _refusal(folder, like, _written_fingerprint(folder))
     assert str(knowing) == str(alone)
@@ -50,7 +48,7 @@ def _written_fingerprint(folder: Path) -> str:
 
 
 def resealed(tmp_path: Path, contents: dict[str, np.ndarray]):
-    """Another honest version whose tensors are `contents`."""
+    """Seal another valid version whose tensors are `contents`."""
     return seal_folder(
         write_folder(tmp_path / "other.tmp", contents), tmp_path / "other", 4, 3, PROBE
     )
@@ -66,7 +64,7 @@ def write_file(path: Path, header: str, body: bytes) -> None:
     path.write_bytes(struct.pack("<Q", len(header)) + header.encode() + body)
 
 
-def test_an_intact_version_passes_and_tells_what_it_holds(sealed):
+def test_intact_version_passes_and_returns_its_manifest(sealed):
     manifest = verify_folder(sealed)
     assert verify_folder(sealed, fingerprint=manifest.fingerprint) == manifest
     assert (manifest.version, manifest.parent, manifest.probe) == (3, 2, PROBE)
@@ -75,7 +73,7 @@ def test_an_intact_version_passes_and_tells_what_it_holds(sealed):
     assert not sealed.with_name("version-3.tmp").exists()
 
 
-def test_a_truncated_file_is_refused(sealed):
+def test_truncated_file_is_refused(sealed):
     os.truncate(sealed / WEIGHTS, (sealed / WEIGHTS).stat().st_size - 1)
     assert refused(sealed).kind == Damage.TRUNCATED
 
@@ -88,7 +86,7 @@ def test_one_flipped_bit_is_refused(sealed, name):
     assert refused(sealed).file == name
 
 
-def test_every_single_flipped_bit_of_a_small_file_is_refused(sealed):
+def test_every_tested_bit_flip_in_a_small_file_is_refused(sealed):
     path = sealed / WEIGHTS
     intact = path.read_bytes()
     for at in range(0, len(intact), 7):
@@ -100,7 +98,7 @@ def test_every_single_flipped_bit_of_a_small_file_is_refused(sealed):
     verify_folder(sealed)
 
 
-def test_a_zeroed_tail_is_refused(sealed):
+def test_zeroed_tail_is_refused(sealed):
     raw = (sealed / WEIGHTS).read_bytes()
     (sealed / WEIGHTS).write_bytes(raw[:-64] + bytes(64))
     assert refused(sealed).kind == Damage.CHECKSUM
@@ -108,7 +106,7 @@ def test_a_zeroed_tail_is_refused(sealed):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
-def test_a_value_that_is_not_finite_never_becomes_a_version(tmp_path, value, dtype):
+def test_weights_with_non_finite_values_are_not_sealed(tmp_path, value, dtype):
     weights = np.zeros(100_000, dtype=dtype)
     weights[-1] = value
     folder = write_folder(tmp_path / "v.tmp", {"w": weights})
@@ -122,7 +120,7 @@ def test_a_value_that_is_not_finite_never_becomes_a_version(tmp_path, value, dty
     ("bits", "finite"),
     [(0x3F80, True), (0x7F7F, True), (0x7F80, False), (0xFF80, False), (0x7FC1, False)],
 )
-def test_bfloat16_is_judged_by_its_exponent(tmp_path, bits, finite):
+def test_non_finite_bfloat16_is_detected_by_its_exponent(tmp_path, bits, finite):
     folder = write_folder(tmp_path / "base")
     header = json.dumps({"w": {"dtype": "BF16", "shape": [1], "data_offsets": [0, 2]}})
     write_file(folder / WEIGHTS, header, struct.pack("<H", bits))
@@ -153,27 +151,27 @@ def test_nan_written_after_sealing_is_refused(sealed):
     ],
     ids=["shape", "dtype", "missing", "extra"],
 )
-def test_a_sealed_version_unlike_its_parent_is_refused(sealed, tmp_path, change, kind):
+def test_version_with_other_tensors_than_its_parent_is_refused(sealed, tmp_path, change, kind):
     resealed(tmp_path, change(tensors()))
     assert refused(tmp_path / "other", like=read_manifest(sealed)).kind == kind
 
 
-def test_tensors_swapped_under_an_old_manifest_are_refused(sealed):
+def test_tensors_replaced_after_sealing_are_refused(sealed):
     save_file(tensors() | {"norm.weight": np.ones(9, dtype=np.float16)}, sealed / WEIGHTS)
     assert refused(sealed).file == WEIGHTS
 
 
-def test_a_folder_that_was_never_renamed_is_refused(sealed):
+def test_folder_that_was_never_renamed_is_refused(sealed):
     unfinished = sealed.with_name("version-4.tmp")
     sealed.rename(unfinished)
     assert refused(unfinished).kind == Damage.HALF_WRITTEN
 
 
-def test_a_folder_without_manifest_is_refused(unsealed):
+def test_folder_without_a_manifest_is_refused(unsealed):
     assert refused(unsealed).kind == Damage.HALF_WRITTEN
 
 
-def test_a_missing_folder_is_refused(tmp_path):
+def test_missing_folder_is_refused(tmp_path):
     assert refused(tmp_path / "nowhere").kind == Damage.HALF_WRITTEN
 
 
@@ -189,19 +187,19 @@ def test_a_missing_folder_is_refused(tmp_path):
         "[" * 100_000,
     ],
 )
-def test_a_manifest_that_is_none_is_refused(sealed, text):
+def test_invalid_manifest_is_refused(sealed, text):
     (sealed / "manifest.json").write_text(text)
     assert refused(sealed).kind == Damage.BAD_MANIFEST
 
 
-def test_a_manifest_naming_a_file_outside_is_refused(sealed):
+def test_manifest_with_a_path_outside_the_folder_is_refused(sealed):
     document = json.loads((sealed / "manifest.json").read_text())
     document["files"]["../secret"] = document["files"]["config.json"]
     (sealed / "manifest.json").write_text(json.dumps(document))
     assert refused(sealed).kind == Damage.BAD_MANIFEST
 
 
-def test_a_manifest_with_another_fingerprint_is_refused(sealed):
+def test_manifest_with_another_fingerprint_is_refused(sealed):
     document = json.loads((sealed / "manifest.json").read_text())
     intact = document["fingerprint"]
     document["fingerprint"] = "0" * 16
@@ -210,13 +208,13 @@ def test_a_manifest_with_another_fingerprint_is_refused(sealed):
         assert _refusal(sealed, None, known).kind == Damage.CHECKSUM
 
 
-def test_intact_weights_that_are_not_those_that_were_asked_for_are_refused(sealed):
+def test_intact_weights_with_another_fingerprint_than_requested_are_refused(sealed):
     refusal = _refusal(sealed, None, "0" * 16)
     assert refusal.kind == Damage.CHECKSUM
     assert f"fingerprint {read_manifest(sealed).fingerprint}" in str(refusal)
 
 
-def test_a_manifest_that_tells_of_other_tensors_is_refused(sealed):
+def test_manifest_with_another_tensor_shape_is_refused(sealed):
     document = json.loads((sealed / "manifest.json").read_text())
     document["tensors"]["norm.weight"]["shape"] = [2, 4]
     (sealed / "manifest.json").write_text(json.dumps(document))
@@ -227,19 +225,19 @@ def test_a_manifest_that_tells_of_other_tensors_is_refused(sealed):
     "name",
     ["modeling.py", "pytorch_model.bin", "optimizer.pt", "weights.pkl", "x.ckpt", "notes.xyz"],
 )
-def test_code_pickles_and_strangers_are_refused(unsealed, name):
+def test_code_pickles_and_unknown_files_are_refused(unsealed, name):
     (unsealed / name).write_bytes(b"x")
     with pytest.raises(DamagedWeights) as caught:
         scan_policy_folder(unsealed)
     assert (caught.value.kind, caught.value.file) == (Damage.UNSAFE_FILE, name)
 
 
-def test_a_file_added_after_sealing_is_refused(sealed):
+def test_file_added_after_sealing_is_refused(sealed):
     (sealed / "README.md").write_text("hello")
     assert refused(sealed).kind == Damage.UNSAFE_FILE
 
 
-def test_a_link_is_refused(unsealed, tmp_path):
+def test_link_is_refused(unsealed, tmp_path):
     (tmp_path / "elsewhere.json").write_text("{}")
     (unsealed / "vocab.json").symlink_to(tmp_path / "elsewhere.json")
     with pytest.raises(DamagedWeights, match="no folders or links"):
@@ -254,7 +252,7 @@ def test_a_link_is_refused(unsealed, tmp_path):
     ],
     ids=["top", "nested"],
 )
-def test_auto_map_is_refused_wherever_it_hides(unsealed, config):
+def test_auto_map_anywhere_in_the_config_is_refused(unsealed, config):
     (unsealed / "config.json").write_text(json.dumps(config))
     with pytest.raises(DamagedWeights) as caught:
         scan_policy_folder(unsealed)
@@ -270,14 +268,14 @@ def test_auto_map_is_refused_wherever_it_hides(unsealed, config):
         {"quantization_config": {"quant_method": "gptq"}},
     ],
 )
-def test_a_config_that_would_load_foreign_code_is_refused(unsealed, setting):
+def test_config_that_would_load_foreign_code_is_refused(unsealed, setting):
     (unsealed / "config.json").write_text(json.dumps({"model_type": "qwen3", **setting}))
     with pytest.raises(DamagedWeights) as caught:
         scan_policy_folder(unsealed)
     assert caught.value.kind == Damage.REMOTE_CODE
 
 
-def test_auto_map_of_the_tokenizer_is_refused(unsealed):
+def test_tokenizer_config_with_auto_map_is_refused(unsealed):
     (unsealed / "tokenizer_config.json").write_text(
         json.dumps({"auto_map": {"AutoTokenizer": ["x.Y", None]}})
     )
@@ -289,7 +287,7 @@ def test_auto_map_of_the_tokenizer_is_refused(unsealed):
 @pytest.mark.parametrize(
     "config", ["{", "[]", '{"model_type": 3}', '{"model_type": "a", "x": NaN}', '{"a": 1, "a": 2}']
 )
-def test_a_config_that_is_none_is_refused(unsealed, config):
+def test_invalid_config_is_refused(unsealed, config):
     (unsealed / "config.json").write_text(config)
     with pytest.raises(DamagedWeights) as caught:
         scan_policy_folder(unsealed)
@@ -297,14 +295,14 @@ def test_a_config_that_is_none_is_refused(unsealed, config):
 
 
 def sharded(folder: Path, weight_map: dict[str, str]) -> None:
-    """Replace the single file by two shards and an index saying `weight_map`."""
+    """Replace the single file by two shards and an index with this `weight_map`."""
     (folder / WEIGHTS).unlink()
     save_file({"a": np.zeros(2, dtype=np.float32)}, folder / "model-1.safetensors")
     save_file({"b": np.ones(2, dtype=np.float32)}, folder / "model-2.safetensors")
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
 
 
-def test_honest_shards_pass_with_the_fingerprint_of_the_single_file(unsealed, tmp_path):
+def test_sharded_weights_have_the_fingerprint_of_a_single_file(unsealed, tmp_path):
     sharded(unsealed, {"a": "model-1.safetensors", "b": "model-2.safetensors"})
     single = {"b": np.ones(2, dtype=np.float32), "a": np.zeros(2, dtype=np.float32)}
     assert (
@@ -327,14 +325,14 @@ def test_honest_shards_pass_with_the_fingerprint_of_the_single_file(unsealed, tm
     ],
     ids=["dots", "absolute", "pickle", "number", "empty", "unmentioned", "absent", "swapped"],
 )
-def test_a_lying_shard_index_is_refused(unsealed, weight_map, kind):
+def test_wrong_shard_index_is_refused(unsealed, weight_map, kind):
     sharded(unsealed, weight_map)
     with pytest.raises(DamagedWeights) as caught:
         scan_policy_folder(unsealed)
     assert caught.value.kind == kind
 
 
-def test_a_tensor_in_two_shards_is_refused(unsealed):
+def test_tensor_in_two_shards_is_refused(unsealed):
     sharded(unsealed, {"a": "model-1.safetensors", "b": "model-2.safetensors"})
     both = {"a": np.zeros(2, dtype=np.float32), "b": np.ones(2, dtype=np.float32)}
     save_file(both, unsealed / "model-2.safetensors")
@@ -371,7 +369,7 @@ def entry(**changes) -> dict:
         ("{", b"", Damage.BAD_HEADER),
     ],
 )
-def test_a_lying_header_is_refused(unsealed, header, body, kind):
+def test_wrong_header_is_refused(unsealed, header, body, kind):
     write_file(unsealed / WEIGHTS, header, body)
     with pytest.raises(DamagedWeights) as caught:
         scan_policy_folder(unsealed)
@@ -381,7 +379,7 @@ def test_a_lying_header_is_refused(unsealed, header, body, kind):
 @pytest.mark.parametrize(
     ("length", "kind"), [(1 << 63, Damage.BAD_HEADER), (50_000_000, Damage.TRUNCATED)]
 )
-def test_a_huge_header_length_is_refused_without_reading_it(unsealed, length, kind):
+def test_huge_header_length_is_refused(unsealed, length, kind):
     (unsealed / WEIGHTS).write_bytes(struct.pack("<Q", length) + b"{}")
     with pytest.raises(DamagedWeights) as caught:
         scan_policy_folder(unsealed)
@@ -389,7 +387,7 @@ def test_a_huge_header_length_is_refused_without_reading_it(unsealed, length, ki
 
 
 @pytest.mark.parametrize("raw", [b"", b"1234567"])
-def test_a_file_too_short_for_a_header_is_refused(unsealed, raw):
+def test_file_too_short_for_a_header_is_refused(unsealed, raw):
     (unsealed / WEIGHTS).write_bytes(raw)
     with pytest.raises(DamagedWeights) as caught:
         scan_policy_folder(unsealed)
@@ -405,20 +403,20 @@ def test_a_file_too_short_for_a_header_is_refused(unsealed, raw):
         Probe((1, 2), (float("-inf"),)),
     ],
 )
-def test_a_probe_that_proves_nothing_is_not_sealed(tmp_path, probe):
+def test_invalid_probe_is_not_sealed(tmp_path, probe):
     folder = write_folder(tmp_path / "v.tmp")
     with pytest.raises(ValueError, match="probe"):
         seal_folder(folder, tmp_path / "v", 1, 0, probe)
 
 
-def test_sealing_the_same_weights_again_keeps_the_first(sealed):
+def test_sealing_the_same_weights_again_keeps_the_first_manifest(sealed):
     again = seal_folder(
         write_folder(sealed.with_name("again.tmp")), sealed, version=3, parent=2, probe=PROBE
     )
     assert again == verify_folder(sealed)
 
 
-def test_sealing_other_weights_over_a_version_is_refused(sealed):
+def test_sealing_different_weights_over_a_version_is_refused(sealed):
     other = tensors() | {"norm.weight": np.zeros(8, dtype=np.float16)}
     with pytest.raises(FileExistsError):
         seal_folder(
@@ -431,7 +429,7 @@ def test_sealing_other_weights_over_a_version_is_refused(sealed):
     verify_folder(sealed)
 
 
-def test_a_large_file_is_checked_in_little_memory(tmp_path):
+def test_large_file_is_scanned_with_little_memory(tmp_path):
     folder = write_folder(tmp_path / "base", {"w": np.ones(16 << 20, dtype=np.float32)})
     tracemalloc.start()
     scan_policy_folder(folder)

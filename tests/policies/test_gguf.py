@@ -1,5 +1,5 @@
-"""GGUF files become policies that say what the files' models say; everything else is refused in
-words.
+"""GGUF files become policies with the logits of the files' models; everything else is refused with
+a message.
 """
 
 import struct
@@ -23,7 +23,7 @@ TOKEN_IDS = torch.tensor([[7, 90, 150, 3, 261, 262, 20, 21, 22, 5]])
 
 
 def sealed(source, tmp_path, **how):
-    """Adopt it; returns folder, manifest and origin."""
+    """Adopt the source; return folder, manifest and origin."""
     folder = tmp_path / "sealed"
     manifest, origin = bring_in(ModelRequest(str(source), **how), folder)
     return folder, manifest, origin
@@ -39,14 +39,14 @@ def refused(source, tmp_path) -> Exception:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3", "gemma3"])
-def test_a_policy_has_the_logits_of_the_model_in_the_file(tmp_path, architecture, kind):
+def test_adopted_gguf_has_the_logits_of_its_source_model(tmp_path, architecture, kind):
     made = write_gguf(tmp_path / "tiny.gguf", architecture, kind)
     folder, manifest, origin = sealed(made.path, tmp_path)
     ours = AutoModelForCausalLM.from_pretrained(folder).eval()
     with torch.no_grad():
         wanted = made.model(TOKEN_IDS).logits
         found = ours(TOKEN_IDS).logits
-    # Gemma's norms are written as weight + 1, which rounds.
+    # Gemma's norms are written as weight + 1, which is rounded.
     assert torch.allclose(found, wanted, rtol=0, atol=1e-4 if architecture == "gemma3" else 0)
     assert {spec.dtype for spec in manifest.tensors.values()} == {"F32"}
     assert verify_folder(folder) == manifest
@@ -54,7 +54,7 @@ def test_a_policy_has_the_logits_of_the_model_in_the_file(tmp_path, architecture
 
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen2"])
-def test_an_output_matrix_of_its_own_is_kept(tmp_path, architecture):
+def test_separate_output_matrix_is_kept(tmp_path, architecture):
     made = write_gguf(tmp_path / "tiny.gguf", architecture, "F32", tied=False)
     folder, manifest, _ = sealed(made.path, tmp_path)
     assert "lm_head.weight" in manifest.tensors
@@ -63,7 +63,7 @@ def test_an_output_matrix_of_its_own_is_kept(tmp_path, architecture):
         assert torch.equal(found, made.model(TOKEN_IDS).logits)
 
 
-def test_the_tokenizer_is_the_files(tmp_path):
+def test_tokenizer_is_that_of_the_gguf_file(tmp_path):
     made = write_gguf(tmp_path / "tiny.gguf", "llama", "F32")
     folder, _, _ = sealed(made.path, tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -75,14 +75,14 @@ def test_the_tokenizer_is_the_files(tmp_path):
     assert (tokenizer.eos_token, declared_end_tokens(folder)) == ("<|end|>", [END])
 
 
-def test_all_tokens_that_end_a_reply_are_named(tmp_path):
+def test_all_tokens_that_end_a_reply_are_declared(tmp_path):
     ends = {"tokenizer.ggml.eot_token_id": 3, "tokenizer.ggml.eom_token_id": 4}
     made = write_gguf(tmp_path / "tiny.gguf", "llama", "F32", metadata=ends)
     folder, _, _ = sealed(made.path, tmp_path)
     assert declared_end_tokens(folder) == [END, 3, 4]
 
 
-def test_a_version_can_be_published_from_it_and_small_updates_stay(tmp_path):
+def test_small_updates_of_an_adopted_gguf_are_kept_when_published(tmp_path):
     made = write_gguf(tmp_path / "tiny.gguf", "qwen2", "Q8_0")
     folder, manifest, _ = sealed(made.path, tmp_path)
     model = AutoModelForCausalLM.from_pretrained(folder)
@@ -97,7 +97,7 @@ def test_a_version_can_be_published_from_it_and_small_updates_stay(tmp_path):
     assert torch.allclose(moved, torch.full_like(moved, 1e-5), rtol=1e-2, atol=0)
 
 
-def test_a_folder_with_one_file_will_do_and_nothing_else_in_it_is_read(tmp_path):
+def test_folder_with_one_gguf_file_is_accepted_and_its_other_files_are_ignored(tmp_path):
     source = tmp_path / "model.gguf.d"
     source.mkdir()
     write_gguf(source / "tiny.gguf", "llama", "F16")
@@ -107,7 +107,7 @@ def test_a_folder_with_one_file_will_do_and_nothing_else_in_it_is_read(tmp_path)
     assert '"llama"' in (folder / "config.json").read_text()
 
 
-def test_of_a_folder_with_several_one_must_be_named(tmp_path):
+def test_folder_with_several_gguf_files_requires_a_choice(tmp_path):
     source = tmp_path / "several"
     source.mkdir()
     for name in ("a.gguf", "b.gguf"):
@@ -117,7 +117,7 @@ def test_of_a_folder_with_several_one_must_be_named(tmp_path):
     assert sealed(source / "b.gguf", tmp_path)[1].version == 0
 
 
-def test_an_unknown_way_to_split_texts_is_told(tmp_path, capsys):
+def test_unknown_pre_tokenizer_is_reported(tmp_path, capsys):
     pre = {"tokenizer.ggml.pre": "other"}
     path = tmp_path / "tiny.gguf"
     made = write_gguf(path, "llama", "F32")
@@ -131,7 +131,7 @@ def test_an_unknown_way_to_split_texts_is_told(tmp_path, capsys):
 # -- positions ------------------------------------------------------------------------------------
 
 
-def test_positions_are_stretched_as_the_file_says(tmp_path):
+def test_rope_scaling_is_taken_from_the_file(tmp_path):
     scaling = {"qwen2.rope.scaling.type": "yarn", "qwen2.rope.scaling.factor": 4.0}
     scaling["qwen2.rope.scaling.original_context_length"] = 32
     made = write_gguf(tmp_path / "tiny.gguf", "qwen2", "F32", metadata=scaling)
@@ -141,7 +141,7 @@ def test_positions_are_stretched_as_the_file_says(tmp_path):
     assert told.items() <= parameters.items()
 
 
-def test_a_gemmas_layers_that_see_everything_alone_are_stretched(tmp_path):
+def test_only_full_attention_layers_of_gemma_are_scaled(tmp_path):
     scaling = {"gemma3.rope.scaling.type": "linear", "gemma3.rope.scaling.factor": 8.0}
     made = write_gguf(tmp_path / "tiny.gguf", "gemma3", "F32", metadata=scaling)
     folder, _, _ = sealed(made.path, tmp_path)
@@ -150,7 +150,7 @@ def test_a_gemmas_layers_that_see_everything_alone_are_stretched(tmp_path):
     assert parameters["sliding_attention"]["rope_type"] == "default"
 
 
-def test_llama_3_stretches_by_factors_that_lie_among_the_tensors(tmp_path):
+def test_llama_3_rope_factors_are_read_from_their_tensor(tmp_path):
     factors = _llama3_factors(10_000.0, 16, 8.0).astype(np.float32)
     made = write_gguf(
         tmp_path / "tiny.gguf", "llama", "F32", tensors={"rope_freqs.weight": factors}
@@ -171,7 +171,7 @@ def test_llama_3_stretches_by_factors_that_lie_among_the_tensors(tmp_path):
         ({"tensors": {"rope_freqs.weight": np.full(8, 3, np.float32)}}, "rope_freqs.weight"),
     ],
 )
-def test_other_ways_to_stretch_positions_are_refused(tmp_path, changes, words):
+def test_unsupported_rope_scaling_is_refused(tmp_path, changes, words):
     made = write_gguf(tmp_path / "tiny.gguf", "llama", "F32", **changes)
     assert words in str(refused(made.path, tmp_path))
 
@@ -181,12 +181,12 @@ def test_other_ways_to_stretch_positions_are_refused(tmp_path, changes, words):
 
 @pytest.fixture
 def raw(tmp_path):
-    """The bytes of an intact file, and where to write damaged ones."""
+    """Return the bytes of an intact file, and the path for damaged ones."""
     made = write_gguf(tmp_path / "tiny.gguf", "llama", "F16")
     return bytearray(made.path.read_bytes()), made.path
 
 
-def test_another_architecture_is_refused_by_name(raw, tmp_path):
+def test_unsupported_architecture_is_refused_by_name(raw, tmp_path):
     content, path = raw
     path.write_bytes(content.replace(b"llama", b"rwkv7"))
     message = str(refused(path, tmp_path))
@@ -194,7 +194,7 @@ def test_another_architecture_is_refused_by_name(raw, tmp_path):
 
 
 @pytest.mark.parametrize("keep", [0, 3, 4, 20, 100, 3000, -1])
-def test_a_truncated_file_is_refused(raw, tmp_path, keep):
+def test_truncated_file_is_refused(raw, tmp_path, keep):
     content, path = raw
     path.write_bytes(content[:keep])
     error = refused(path, tmp_path)
@@ -202,7 +202,7 @@ def test_a_truncated_file_is_refused(raw, tmp_path, keep):
     assert error.kind == (Damage.TRUNCATED if keep not in (0, 3) else Damage.BAD_HEADER)
 
 
-def test_every_cut_in_the_header_is_refused(raw):
+def test_header_truncated_anywhere_is_refused(raw):
     content, path = raw
     end = min(tensor.begin for tensor in read_header(path).tensors.values())
     for keep in range(0, end, 13):
@@ -212,7 +212,7 @@ def test_every_cut_in_the_header_is_refused(raw):
 
 
 @pytest.mark.parametrize("change", [-3, -1, 1, 2])
-def test_a_wrong_count_of_tensors_is_refused(raw, tmp_path, change):
+def test_wrong_tensor_count_is_refused(raw, tmp_path, change):
     content, path = raw
     (count,) = struct.unpack_from("<Q", content, 8)
     struct.pack_into("<Q", content, 8, count + change)
@@ -236,14 +236,14 @@ def test_a_wrong_count_of_tensors_is_refused(raw, tmp_path, change):
         (24, "<Q", 1 << 60, "bytes of a metadata key"),
     ],
 )
-def test_a_wrong_beginning_is_refused(raw, tmp_path, at, form, value, words):
+def test_wrong_value_in_the_header_is_refused(raw, tmp_path, at, form, value, words):
     content, path = raw
     struct.pack_into(form, content, at, value)
     path.write_bytes(content)
     assert words in str(refused(path, tmp_path))
 
 
-def test_garbage_is_refused(raw, tmp_path):
+def test_random_bytes_are_refused(raw, tmp_path):
     _, path = raw
     path.write_bytes(np.random.default_rng(1).bytes(100_000))
     assert "is not a GGUF file: it starts with" in str(refused(path, tmp_path))
@@ -251,8 +251,8 @@ def test_garbage_is_refused(raw, tmp_path):
     refused(path, tmp_path)
 
 
-def test_every_changed_byte_of_the_header_is_refused_or_read(raw):
-    """Whatever it is, nothing but a refusal in words is raised, and soon."""
+def test_changed_header_bytes_are_refused_or_read_without_another_error(raw):
+    """Each changed byte is either harmless or raises DamagedWeights, quickly."""
     content, path = raw
     end = min(tensor.begin for tensor in read_header(path).tensors.values())
     for at in range(0, end, 7):
@@ -286,27 +286,27 @@ def test_every_changed_byte_of_the_header_is_refused_or_read(raw):
         ),
     ],
 )
-def test_tensors_that_do_not_make_the_model_are_refused(tmp_path, changes, kind, words):
+def test_tensors_that_do_not_match_the_model_are_refused(tmp_path, changes, kind, words):
     arrays = {name: array.astype(np.float32) for name, array in changes.get("tensors", {}).items()}
     made = write_gguf(tmp_path / "tiny.gguf", "llama", "F32", **{**changes, "tensors": arrays})
     error = refused(made.path, tmp_path)
     assert error.kind == kind and words in str(error)
 
 
-def test_a_token_that_is_not_there_is_refused(tmp_path):
+def test_missing_end_token_is_refused(tmp_path):
     metadata = {"tokenizer.ggml.eot_token_id": 99_999}
     made = write_gguf(tmp_path / "tiny.gguf", "llama", "F32", metadata=metadata)
     words = f"eot_token_id is 99999, but there are {len(TOKENS)} tokens"
     assert words in str(refused(made.path, tmp_path))
 
 
-def test_a_part_of_a_split_file_is_refused(tmp_path):
+def test_part_of_a_split_file_is_refused(tmp_path):
     parts = {"split.count": 3, "split.no": 1}
     made = write_gguf(tmp_path / "tiny.gguf", "llama", "F32", metadata=parts)
     assert "is part 2 of a file split in 3" in str(refused(made.path, tmp_path))
 
 
-def test_weights_that_are_not_finite_are_refused(tmp_path):
+def test_weights_with_nan_are_refused(tmp_path):
     made = write_gguf(tmp_path / "tiny.gguf", "llama", "F32")
     norm = read_header(made.path).tensors["output_norm.weight"]
     with made.path.open("r+b") as stream:
@@ -315,7 +315,7 @@ def test_weights_that_are_not_finite_are_refused(tmp_path):
     assert refused(made.path, tmp_path).kind == Damage.NOT_FINITE
 
 
-def test_a_model_that_would_be_huge_is_refused_before_it_is_made(raw, tmp_path):
+def test_huge_model_is_refused_before_it_is_created(raw, tmp_path):
     content, path = raw
     for value, words in ((999_999, "the limit is 1000"), (900, "is missing")):
         damaged = bytearray(content)
@@ -325,13 +325,13 @@ def test_a_model_that_would_be_huge_is_refused_before_it_is_made(raw, tmp_path):
         assert words in str(refused(path, tmp_path))
 
 
-def test_a_file_of_another_kind_is_refused(tmp_path):
+def test_file_that_is_not_gguf_is_refused(tmp_path):
     (tmp_path / "weights.pt").write_bytes(b"x")
     with pytest.raises(NotAPolicy, match=r"does not end in \.gguf"):
         sealed(tmp_path / "weights.pt", tmp_path)
 
 
-def test_a_file_without_template_asks_for_one(tmp_path):
+def test_file_without_chat_template_requires_a_choice(tmp_path):
     made = write_gguf(tmp_path / "tiny.gguf", "llama", "F32", template=None)
     assert "choose one: your own, or chatml" in str(refused(made.path, tmp_path))
     folder, _, _ = sealed(made.path, tmp_path, chat_template="plain")

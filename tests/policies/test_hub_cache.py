@@ -1,5 +1,5 @@
-"""Model folders as the Hub's own tools leave them: snapshots of links, and downloads with notes
-beside them.
+"""Model folders as the Hub's tools create them: snapshots of links, and downloads with metadata
+files.
 """
 
 import os
@@ -17,7 +17,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
-    """A model's cache with one snapshot, whose files are links."""
+    """Create a model's cache with one snapshot, whose files are links."""
     cache = tmp_path / "hub" / "models--owner--name"
     snapshot = cache / "snapshots" / COMMIT
     for folder in (cache / "blobs", cache / "refs", snapshot):
@@ -32,7 +32,7 @@ def cache(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("named", ["snapshot", "cache", "link"])
-def test_a_snapshot_is_copied_with_the_bytes_of_its_blobs(cache, tmp_path, named):
+def test_snapshot_is_copied_with_the_contents_of_its_blobs(cache, tmp_path, named):
     snapshot = cache / "snapshots" / COMMIT
     (tmp_path / "link").symlink_to(snapshot)
     folder = {"snapshot": snapshot, "cache": cache, "link": tmp_path / "link"}[named]
@@ -45,14 +45,14 @@ def test_a_snapshot_is_copied_with_the_bytes_of_its_blobs(cache, tmp_path, named
     assert not [path for path in (tmp_path / "copy").iterdir() if path.is_symlink()]
 
 
-def test_a_revision_may_be_a_commit_and_one_that_is_not_there_is_named(cache):
+def test_revision_may_be_a_commit_and_a_missing_one_is_reported(cache):
     assert snapshot_in(cache, COMMIT) == cache / "snapshots" / COMMIT
     with pytest.raises(DamagedWeights, match="no revision 'v2'; it has main"):
         snapshot_in(cache, "v2")
 
 
 @pytest.mark.parametrize("revision", ["../../../elsewhere", "..", ".", "a/b", ""])
-def test_a_revision_cannot_lead_out_of_the_cache(cache, revision):
+def test_revision_cannot_point_outside_the_cache(cache, revision):
     (cache / "refs" / "evil").write_text(revision)
     for name in (revision, "evil"):
         with pytest.raises(DamagedWeights):
@@ -73,7 +73,7 @@ def test_a_revision_cannot_lead_out_of_the_cache(cache, revision):
         "../../../models--other--model/blobs/theirs",
     ],
 )
-def test_a_link_to_anything_but_a_blob_of_the_same_cache_is_refused(cache, tmp_path, target):
+def test_link_to_anything_but_a_blob_of_the_same_cache_is_refused(cache, tmp_path, target):
     (tmp_path / "secret").write_text("{}")
     (cache / "blobs" / "onward").symlink_to(tmp_path / "secret")
     theirs = cache.parent / "models--other--model" / "blobs"
@@ -87,18 +87,18 @@ def test_a_link_to_anything_but_a_blob_of_the_same_cache_is_refused(cache, tmp_p
     assert not (tmp_path / "copy" / "config.json").exists()
 
 
-def test_a_folder_of_blobs_that_is_a_link_is_no_cache_of_its_own(cache, tmp_path):
+def test_blobs_folder_that_is_a_link_is_refused(cache, tmp_path):
     os.rename(cache / "blobs", tmp_path / "elsewhere")
     (cache / "blobs").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(DamagedWeights, match="link"):
         copy_snapshot(snapshot_in(cache, "main"), tmp_path / "copy")
 
 
-def test_an_ordinary_folder_is_no_cache(unsealed):
+def test_ordinary_folder_is_not_a_hub_cache(unsealed):
     assert snapshot_in(unsealed, "main") is None
 
 
-def test_notes_of_a_downloader_are_passed_over_only_where_that_is_asked_and_they_are_a_folder(
+def test_downloader_folder_is_skipped_only_on_request_and_only_if_it_is_no_link(
     unsealed,
 ):
     (unsealed / ".cache" / "huggingface").mkdir(parents=True)

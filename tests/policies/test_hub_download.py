@@ -1,4 +1,4 @@
-"""A model of the Hub: downloaded at one commit with its progress, or refused in one sentence."""
+"""Models of the Hub are downloaded at one commit with progress, or refused with one sentence."""
 
 import json
 import os
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Hub(ThreadingHTTPServer):
-    """A Hub with one repository, owner/tiny, at one commit, or one refusal for every request."""
+    """A Hub with one repository, owner/tiny, at one commit, or one refusal for all requests."""
 
     daemon_threads = True
 
@@ -39,7 +39,7 @@ class Answering(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def do_HEAD(self) -> None:
         self._answer()
@@ -99,9 +99,9 @@ def hub(tmp_path, monkeypatch) -> Iterator[Hub]:
 
 
 @pytest.mark.slow
-def test_a_model_of_the_hub_is_sealed_at_its_commit_and_tells_its_progress(hub, tmp_path):
+def test_hub_model_is_sealed_at_its_commit_and_reports_its_progress(hub, tmp_path):
     command = [sys.executable, "-m", "workers.policies.adopt", "owner/tiny", "--kind", "hub"]
-    offline = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")  # of a trainer that this process ran
+    offline = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")  # set by a trainer that this process ran
     hidden = {key: value for key, value in os.environ.items() if key not in offline}
     done = subprocess.run(
         [*command, "--json", "--out", str(tmp_path / "sealed")],
@@ -129,29 +129,27 @@ def test_a_model_of_the_hub_is_sealed_at_its_commit_and_tells_its_progress(hub, 
         ((418, ""), "the Hub answered 418"),
     ],
 )
-def test_what_the_hub_refuses_is_one_sentence(hub, tmp_path, refusal, sentence):
+def test_refusal_of_the_hub_is_reported_in_one_sentence(hub, tmp_path, refusal, sentence):
     hub.refusal = refusal
     with pytest.raises(NotDownloaded, match=sentence):
         download_model("owner/tiny", "v2", tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
-def test_a_repository_without_safetensors_is_refused_before_it_is_downloaded(hub, tmp_path):
+def test_repository_without_safetensors_is_refused_before_the_download(hub, tmp_path):
     (hub.folder / "model.safetensors").unlink()
     with pytest.raises(NotDownloaded, match="no safetensors"):
         download_model("owner/tiny", "main", tmp_path / "model")
 
 
-def test_a_model_that_the_disk_cannot_hold_is_refused_before_it_is_downloaded(
-    hub, tmp_path, monkeypatch
-):
+def test_model_too_large_for_the_disk_is_refused_before_download(hub, tmp_path, monkeypatch):
     full = type("Usage", (), {"free": 10})()
     monkeypatch.setattr("workers.policies.hub.shutil.disk_usage", lambda _: full)
     with pytest.raises(NotDownloaded, match="GB left"):
         download_model("owner/tiny", "main", tmp_path / "model")
 
 
-def test_a_hub_that_is_away_is_named(hub, tmp_path, monkeypatch):
+def test_unreachable_hub_is_reported(hub, tmp_path, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(NotDownloaded, match="the Hub cannot be reached: ConnectError"):
         download_model("owner/tiny", "main", tmp_path / "model")

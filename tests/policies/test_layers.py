@@ -1,4 +1,4 @@
-"""Which layers of a policy can get an adapter, told from the names and shapes of its tensors."""
+"""Layers of a policy that can get an adapter, by the names and shapes of its tensors."""
 
 import pytest
 
@@ -18,7 +18,7 @@ SHAPES = {
 LAYERS = _linear((name, TensorSpec("F32", shape)) for name, shape in SHAPES.items())
 
 
-def test_matrices_that_are_no_embeddings_are_layers():
+def test_weight_matrices_except_embeddings_are_layers():
     assert short_names(LAYERS) == ["lm_head", "q_proj", "up_proj"]
 
 
@@ -36,5 +36,5 @@ def test_matrices_that_are_no_embeddings_are_layers():
         ("", False),
     ],
 )
-def test_a_target_is_a_whole_name_or_the_end_of_one(target, is_there):
+def test_target_is_a_whole_layer_name_or_its_end(target, is_there):
     assert missing_targets([target], LAYERS) == ([] if is_there else [target])

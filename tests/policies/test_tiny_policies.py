@@ -1,5 +1,5 @@
-"""Tiny policies: built twice they are the same to the bit; they speak, sample, and pass every check
-of a real folder.
+"""Tiny policies: two builds are identical; they encode, sample, and pass every check of a real
+folder.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ def quick(name: str) -> recipes.Recipe:
 
 
 @pytest.mark.parametrize("name", sorted(recipes.RECIPES))
-def test_two_builds_of_one_seed_are_the_same_to_the_bit(tmp_path, name):
+def test_two_builds_with_one_seed_are_identical(tmp_path, name):
     torch.set_num_threads(1)
     lines: list[str] = []
     folder, first, built = build.ensure(quick(name), tmp_path / "a", 0, lines.append)
@@ -43,21 +43,21 @@ def test_two_builds_of_one_seed_are_the_same_to_the_bit(tmp_path, name):
     assert folder.name.startswith(f"{name}-")
 
 
-def test_a_second_call_finds_the_policy_and_builds_nothing(tmp_path):
+def test_second_call_finds_the_policy_and_builds_nothing(tmp_path):
     build.ensure(quick("sort"), tmp_path, 0, lambda line: None)
     lines: list[str] = []
     *_, built = build.ensure(quick("sort"), tmp_path, 0, lines.append)
     assert not built and not lines
 
 
-def test_a_damaged_build_is_never_taken_silently(tmp_path):
+def test_damaged_build_is_refused(tmp_path):
     folder, *_ = build.ensure(quick("sort"), tmp_path, 0, lambda line: None)
     (folder / "model.safetensors").write_bytes(b"")
     with pytest.raises(SystemExit, match="damaged"):
         build.ensure(quick("sort"), tmp_path, 0, lambda line: None)
 
 
-def test_every_change_of_a_recipe_changes_its_key():
+def test_recipe_key_depends_on_the_recipe_and_the_seed():
     keys = {
         build.recipe_key(recipe, 0)
         for recipe in (quick("sort"), quick("tone"), recipes.find_recipe("sort"))
@@ -65,7 +65,7 @@ def test_every_change_of_a_recipe_changes_its_key():
     assert len(keys | {build.recipe_key(quick("sort"), 1)}) == 4
 
 
-def test_the_sealed_probe_is_what_the_loaded_model_says(tiny):
+def test_sealed_probe_equals_the_logprobs_of_the_loaded_model(tiny):
     manifest = verify_folder(tiny)
     model = AutoModelForCausalLM.from_pretrained(tiny).eval()
     assert sampling.probe_logprobs(model, list(manifest.probe.token_ids)) == pytest.approx(
@@ -79,14 +79,14 @@ def test_tied_embeddings_are_stored_once(tiny):
 
 
 @pytest.mark.parametrize("text", ["52950", "0"])
-def test_digits_are_tokens_and_come_back_as_they_were(text):
+def test_each_digit_is_a_token_and_decodes_unchanged(text):
     tokenizer = recipes.find_recipe("sort").tokenizer()
     ids = tokenizer.encode(text, add_special_tokens=False)
     assert len(ids) == len(text)
     assert tokenizer.decode(ids) == text
 
 
-def test_every_sentence_of_the_language_comes_back_from_its_tokens_as_it_was():
+def test_every_tone_sentence_decodes_unchanged():
     tokenizer = recipes.find_recipe("tone").tokenizer()
     for by_manner in tone_language.SENTENCES.values():
         for text in (text.format(object="radio") for texts in by_manner.values() for text in texts):
@@ -95,19 +95,19 @@ def test_every_sentence_of_the_language_comes_back_from_its_tokens_as_it_was():
             assert tokenizer.decode(ids) == text
 
 
-def test_the_saved_tokenizer_puts_messages_as_the_template_says(tiny):
+def test_saved_tokenizer_formats_messages_by_the_template(tiny):
     tokenizer = AutoTokenizer.from_pretrained(tiny)
     ids = warming.prompt_ids(tokenizer, "42")
     assert tokenizer.decode(ids) == "<|user|>42<|end|><|assistant|>"
     assert tokenizer.eos_token == "<|end|>" and tokenizer.pad_token_id != tokenizer.eos_token_id
 
 
-def test_what_the_alphabet_does_not_know_becomes_unknown(tiny):
+def test_characters_outside_the_alphabet_become_unknown_tokens(tiny):
     tokenizer = AutoTokenizer.from_pretrained(tiny)
     assert tokenizer.decode(warming.prompt_ids(tokenizer, "abc")).count("<|unknown|>") == 3
 
 
-def test_padding_changes_no_logprob(tiny):
+def test_padding_does_not_change_logprobs(tiny):
     model = AutoModelForCausalLM.from_pretrained(tiny).eval()
     short = [5, 6, 7]
     long = [5, 6, 7, 8, 9, 10, 11]
@@ -117,21 +117,21 @@ def test_padding_changes_no_logprob(tiny):
         assert logprobs == pytest.approx(alone, abs=1e-4)
 
 
-def test_the_demonstrators_disagree_in_the_announced_shares():
+def test_demonstrations_have_the_documented_share_of_ascending_replies():
     stream = recipes.find_recipe("sort").demonstrate(0)
     pairs = [next(stream) for _ in range(4000)]
     ascending = sum(said == "".join(sorted(asked)) for asked, said in pairs) / len(pairs)
     assert 0.36 < ascending < 0.45
 
 
-def test_somebody_elses_folder_is_checked_sealed_and_only_then_known(tmp_path, tiny):
+def test_foreign_folder_is_checked_and_sealed(tmp_path, tiny):
     (tiny / "manifest.json").unlink()
     done = run_adopt(tiny, tmp_path / "adopted")
     assert done.returncode == 0, done.stderr
     assert verify_folder(tmp_path / "adopted").version == 0
 
 
-def test_a_folder_with_code_is_not_adopted(tmp_path, tiny):
+def test_folder_with_code_is_not_adopted(tmp_path, tiny):
     (tiny / "modeling.py").write_text("print('hello')")
     done = run_adopt(tiny, tmp_path / "adopted")
     assert done.returncode == 1
@@ -140,7 +140,7 @@ def test_a_folder_with_code_is_not_adopted(tmp_path, tiny):
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def test_a_name_that_is_neither_folder_nor_hub_id_is_refused(tmp_path):
+def test_source_that_is_neither_folder_nor_hub_id_is_refused(tmp_path):
     done = run_adopt("/nowhere/at/all", tmp_path / "adopted")
     assert done.returncode == 1
     assert "must be a folder, a GGUF file, a Hub ID" in done.stderr

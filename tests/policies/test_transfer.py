@@ -1,4 +1,4 @@
-"""Weights fetched over HTTP from a real web process: broken off, falsified, refused, bounded."""
+"""Weights fetched over HTTP from a real web process: interrupted, altered, refused, limited."""
 
 import fcntl
 import json
@@ -23,12 +23,12 @@ from workers.adapters import find_adapter_base
 SECRET = "s" * 32
 MODEL = "model.safetensors"
 GIB = 2**30
-LARGE = 4_000_000  # numbers, so 16 MB: more than all buffers between server and client hold
+LARGE = 4_000_000  # numbers, so 16 MB: more than all buffers between server and client can hold
 
 
 @pytest.fixture(scope="module")
 def kept_web(django_db_setup, django_db_blocker) -> Iterator[WebProcess]:
-    """One process for all tests here: starting takes several seconds."""
+    """Start one process for all tests of this file, because starting takes several seconds."""
     with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch:
         patch.setenv("RFTWEB_WEIGHTS_SECRET", SECRET)
         process = WebProcess()
@@ -56,7 +56,7 @@ def cache(tmp_path) -> Cache:
 
 @pytest.fixture
 def publish(project, tmp_path):
-    """Call `publish(name, numbers=…)`: a policy over a sealed folder, and what a machine wants."""
+    """Return `publish(name, numbers=…)`, which creates a sealed folder and a request for it."""
 
     def made(name: str, **shape: int) -> tuple[Path, WeightsRequest]:
         folder = write_sealed(tmp_path / name, **shape)
@@ -87,7 +87,7 @@ def bytes_in(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_a_folder_arrives_bit_by_bit_and_is_fetched_once(publisher, cache, publish, web):
+def test_folder_arrives_unchanged_and_is_fetched_once(publisher, cache, publish, web):
     folder, wanted = publish("one", numbers=LARGE)
     progress = Progress()
     held = fetch_folder(publisher, cache, wanted, progress)
@@ -95,13 +95,13 @@ def test_a_folder_arrives_bit_by_bit_and_is_fetched_once(publisher, cache, publi
     assert verify_folder(held.folder).fingerprint == wanted.fingerprint
     assert (progress.done, progress.note) == (progress.total, "")
     assert list(cache.root.glob("*.tmp")) == []
-    web.stop()  # what is here is not asked for
+    web.stop()  # weights that are here are not requested
     assert fetch_folder(publisher, cache, wanted, Progress()).folder == held.folder
     web.start()
 
 
-def test_a_transfer_goes_on_where_the_server_was_killed(publisher, cache, publish, web):
-    """The server is there again before the first pause ends, however slowly it starts."""
+def test_transfer_continues_after_the_server_was_killed(publisher, cache, publish, web):
+    """The server is restarted before the first pause ends, even if it starts slowly."""
     folder, wanted = publish("one", numbers=LARGE)
     half = LARGE * 2
     was_killed: list[int] = []
@@ -125,10 +125,10 @@ def test_a_transfer_goes_on_where_the_server_was_killed(publisher, cache, publis
     [(note, file, kept)] = broken
     assert was_killed and ("does not answer" in note or "broke" in note)
     assert bytes_in(fetched.folder) == bytes_in(folder)
-    assert (fetched.folder / file).stat().st_ino == kept  # gone on with, not begun anew
+    assert (fetched.folder / file).stat().st_ino == kept  # continued and not restarted
 
 
-def test_what_another_process_left_half_done_is_gone_on_with(publisher, cache, publish, web):
+def test_partial_download_of_an_earlier_attempt_is_continued(publisher, cache, publish, web):
     folder, wanted = publish("one", numbers=LARGE)
 
     def stop_in_the_middle() -> None:
@@ -147,7 +147,7 @@ def test_what_another_process_left_half_done_is_gone_on_with(publisher, cache, p
     assert (held.folder / MODEL).stat().st_ino == kept
 
 
-def test_a_falsified_file_is_refused_and_fetched_again(publisher, cache, publish):
+def test_corrupt_file_is_refused_and_later_fetched_again(publisher, cache, publish):
     folder, wanted = publish("one", numbers=LARGE)
     good = (folder / MODEL).read_bytes()
     (folder / MODEL).write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
@@ -158,7 +158,7 @@ def test_a_falsified_file_is_refused_and_fetched_again(publisher, cache, publish
     assert bytes_in(fetch_folder(publisher, cache, wanted, Progress()).folder) == bytes_in(folder)
 
 
-def test_a_file_that_was_falsified_on_the_way_once_arrives_at_the_second_try(cache, publish, web):
+def test_file_corrupted_once_in_transit_arrives_at_the_second_attempt(cache, publish, web):
     folder, wanted = publish("one", numbers=LARGE)
     falsifying = Falsifying(web.address, SECRET, "away")
     held = fetch_folder(falsifying, cache, wanted, Progress())
@@ -167,7 +167,7 @@ def test_a_file_that_was_falsified_on_the_way_once_arrives_at_the_second_try(cac
 
 
 class Falsifying(Publisher):
-    """A way to the publisher on which one bit of the first large chunk is turned."""
+    """A publisher connection that flips one bit of the first large chunk."""
 
     @property
     def falsified(self) -> list[str]:
@@ -181,7 +181,7 @@ class Falsifying(Publisher):
             yield chunk
 
 
-def test_a_wrong_secret_is_told_and_nothing_is_written(cache, publish, web):
+def test_wrong_secret_is_reported_and_nothing_is_written(cache, publish, web):
     _, wanted = publish("one")
     stranger = Publisher(web.address, "t" * 32, "away")
     with pytest.raises(NotFetched) as refusal:
@@ -190,8 +190,8 @@ def test_a_wrong_secret_is_told_and_nothing_is_written(cache, publish, web):
     assert not cache.root.exists()
 
 
-def test_an_address_where_somebody_else_answers_is_not_believed(cache, publish, web):
-    """Even where that one had the right fingerprint in a manifest of its own."""
+def test_response_that_the_publisher_did_not_sign_is_refused(cache, publish, web):
+    """This holds even if its manifest has the right fingerprint."""
     _, wanted = publish("one")
     other = Unsigned(web.address, SECRET, "away")
     with pytest.raises(NotFetched, match="not signed by the publisher"):
@@ -200,13 +200,13 @@ def test_an_address_where_somebody_else_answers_is_not_believed(cache, publish, 
 
 
 class Unsigned(Publisher):
-    """Signs with the right secret, and expects answers to be signed with another."""
+    """A publisher that signs with the right secret and expects responses signed with another."""
 
     def _require_signed(self, answer, body: bytes) -> None:
         Publisher(self.url, "u" * 32, self.host)._require_signed(answer, body)
 
 
-def test_a_publisher_that_is_away_is_told_after_a_few_tries(cache, publish, web, monkeypatch):
+def test_unreachable_publisher_is_reported_after_some_attempts(cache, publish, web, monkeypatch):
     monkeypatch.setattr(fetching, "FIRST_PAUSE_S", 0.01)
     _, wanted = publish("one")
     wire = Wire(web.port)
@@ -221,7 +221,7 @@ def test_a_publisher_that_is_away_is_told_after_a_few_tries(cache, publish, web,
     assert not cache.root.exists()
 
 
-def test_weights_that_are_not_the_wanted_ones_are_refused(publisher, cache, publish):
+def test_weights_with_another_fingerprint_are_refused(publisher, cache, publish):
     folder, wanted = publish("one")
     document = json.loads((folder / "manifest.json").read_text())
     document["fingerprint"] = "0" * 16
@@ -231,14 +231,16 @@ def test_weights_that_are_not_the_wanted_ones_are_refused(publisher, cache, publ
     assert not cache.root.exists()
 
 
-def test_the_least_recently_used_makes_room_and_what_is_in_use_stays(publisher, publish, tmp_path):
+def test_cache_evicts_the_least_recently_used_weights_that_are_not_in_use(
+    publisher, publish, tmp_path
+):
     size = 1_000_000  # numbers, so 4 MB
     names = ("one", "two", "three", "four")
     wanted = {name: publish(name, numbers=size, seed=n)[1] for n, name in enumerate(names)}
     cache = Cache(tmp_path / "fetched", 2 * 4 * size + 100_000)
     fetch_folder(publisher, cache, wanted["one"], Progress()).release()
     fetch_folder(publisher, cache, wanted["two"], Progress()).release()
-    cache.hold(wanted["one"]).release()  # used again: now the second is the older
+    cache.hold(wanted["one"]).release()  # used again, so now the second is the older
     in_use = fetch_folder(publisher, cache, wanted["three"], Progress())
     assert here(cache, wanted) == {"one", "three"}
     assert cache.used() <= cache.limit
@@ -257,7 +259,7 @@ def here(cache: Cache, wanted: dict[str, WeightsRequest]) -> set[str]:
     return {name for name, one in wanted.items() if cache.folder(one).is_dir()}
 
 
-def test_files_that_are_here_under_another_name_are_linked_not_fetched(publisher, cache, publish):
+def test_files_cached_under_another_name_are_linked(publisher, cache, publish):
     _, first = publish("one", numbers=LARGE)
     _, same = publish("copy", numbers=LARGE)
     one = fetch_folder(publisher, cache, first, Progress())
@@ -271,7 +273,7 @@ def test_files_that_are_here_under_another_name_are_linked_not_fetched(publisher
     assert verify_folder(two.folder).fingerprint == same.fingerprint
 
 
-def test_an_adapters_base_comes_first_once_and_is_found_here(publisher, cache, publish, project):
+def test_base_of_two_adapters_is_fetched_and_found_in_the_cache(publisher, cache, publish, project):
     base_folder, base = publish("one", numbers=LARGE)
     far = Path("/nowhere/on/this/machine")
     adapters = [
@@ -287,9 +289,7 @@ def test_an_adapters_base_comes_first_once_and_is_found_here(publisher, cache, p
     assert cache.hold(wanted[0]).folder == first.folder
 
 
-def test_an_adapter_over_another_base_than_the_run_has_is_refused(
-    publisher, cache, publish, project
-):
+def test_adapter_with_another_base_than_its_run_is_refused(publisher, cache, publish, project):
     _, base = publish("one")
     _, other = publish("two", seed=7)
     folder = write_adapter(cache.root.parent / "adapter", Path("/far"), other.fingerprint)
@@ -298,8 +298,8 @@ def test_an_adapter_over_another_base_than_the_run_has_is_refused(
         fetch_folder(publisher, cache, wanted, Progress())
 
 
-def test_two_that_want_the_same_fetch_it_once(publisher, cache, publish):
-    """The second waits for the lock that the first one holds, whichever process it is in."""
+def test_concurrent_requests_for_the_same_weights_fetch_them_once(publisher, cache, publish):
+    """The second waits for the lock of the first, which also works between processes."""
     _, wanted = publish("one", numbers=LARGE)
     asked: list[str] = []
     waited = threading.Event()
@@ -344,7 +344,7 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def test_who_stops_wanting_is_heard_while_the_publisher_is_away(cache, publish, web):
+def test_fetch_can_be_stopped_while_the_publisher_is_unreachable(cache, publish, web):
     _, wanted = publish("one")
     away = Publisher("http://127.0.0.1:1", SECRET, "away")
     looks = []

@@ -1,4 +1,4 @@
-"""Folders that no library can read as the model they claim to be: one sentence, nothing left."""
+"""Folders that cannot be read as their declared model: one sentence, and no files are left."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ def source(whole: Path, tmp_path: Path) -> Path:
 
 
 def refusal(source: Path) -> str:
-    """The sentence by which the folder is refused; nothing is left beside it."""
+    """Return the sentence that refuses the folder, and require that no other files are left."""
     with pytest.raises(NotAPolicy) as caught:
         adopt_model(str(source), "main", source.with_name("sealed"))
     assert [path.name for path in source.parent.iterdir()] == [source.name]
@@ -57,7 +57,7 @@ def configure(source: Path, **changes: object) -> None:
         ({"model_type": "nonsense"}, "model type `nonsense`"),
     ],
 )
-def test_a_configuration_that_makes_no_sense_is_told_in_one_sentence(source, changes, words):
+def test_invalid_configuration_is_reported_in_one_sentence(source, changes, words):
     configure(source, **changes)
     sentence = refusal(source)
     assert sentence.startswith("the model cannot be read: ") and words in sentence
@@ -73,7 +73,7 @@ def test_a_configuration_that_makes_no_sense_is_told_in_one_sentence(source, cha
         ("chat_template.jinja", b"\xff\xfe"),
     ],
 )
-def test_a_tokenizer_that_cannot_be_read_is_told_in_one_sentence(source, name, content):
+def test_unreadable_tokenizer_is_reported_in_one_sentence(source, name, content):
     (source / name).write_bytes(content)
     assert refusal(source).startswith("the tokenizer or its chat template cannot be read: ")
 
@@ -93,20 +93,18 @@ def with_another(tensors: dict) -> dict:
         (with_another, "unexpected keys: model.extra"),
     ],
 )
-def test_tensors_that_are_missing_or_too_many_are_refused(
-    source, change: Callable[[dict], dict], words
-):
+def test_missing_or_unexpected_tensors_are_refused(source, change: Callable[[dict], dict], words):
     tensors = load_file(source / WEIGHTS)
     save_file(change(tensors), source / WEIGHTS, metadata={"format": "pt"})
     assert refusal(source).startswith(NOT_THE_MODEL + words)
 
 
-def test_weights_of_another_kind_of_model_are_refused_instead_of_made_up(source):
+def test_weights_of_another_model_type_are_refused(source):
     configure(source, model_type="bert")
     assert refusal(source).startswith(NOT_THE_MODEL + "missing keys: bert.embeddings")
 
 
-def test_the_command_prints_the_sentence_and_no_traceback(source, monkeypatch, capsys):
+def test_command_prints_one_sentence_without_traceback(source, monkeypatch, capsys):
     configure(source, num_attention_heads=0)
     out = source.with_name("sealed")
     monkeypatch.setattr("sys.argv", ["adopt", str(source), "--out", str(out)])

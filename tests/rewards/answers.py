@@ -1,6 +1,6 @@
-"""Answers beside references, by class, with what each is worth: written by hand, not drawn."""
+"""Answers with references and rewards, by class: written by hand, not generated."""
 
-# (what is boxed, the reference, what it is worth)
+# (the boxed answer, the reference, the reward)
 ANSWERS: dict[str, list[tuple[str, str, int]]] = {
     "sign, point and order": [
         (r"\vec{a}+\vec{b}", r"\vec{a}-\vec{b}", 0),

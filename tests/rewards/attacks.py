@@ -1,8 +1,7 @@
-"""Programs that try to get out of the sandbox, to outlive it, or to take more of the machine than
-they may.
+"""Programs that try to leave the sandbox, to outlive it, or to use too much of the machine.
 
-Each is a sentence, a program, and what its end must say: words of its output, of its errors, or of
-how it was stopped, with " | " between two that will do. A program that gets what it wants writes
+Each is a sentence, a program, and the expected ending: words of its output, of its errors, or of
+the reason why it was stopped, with " | " between alternatives. A program that succeeds writes
 ESCAPED. PORT, PATH and NAME stand for a listener outside, CANARY for a file outside.
 """
 
@@ -483,8 +482,8 @@ COMPILED_IN = {
     "the compiler reads a file of the project": '#include "CANARY"\nint main(void) {}',
 }
 
-# Replies whose runs cost a careless pattern or loop quadratic time: no scorer may be stopped by
-# one.
+# Replies with long repetitions, for which a careless pattern or loop needs quadratic time: no
+# scorer may hang on one.
 _RUNS = (
     *" ,\n\t10aAe(){}[]<>\\/=-+_^$#*`~'\".;:!?|&%@«é漢",
     "A ",

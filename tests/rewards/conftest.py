@@ -1,4 +1,4 @@
-"""What the tests of the sandbox look at from outside."""
+"""Observe guest processes of the sandbox from outside."""
 
 import os
 import threading
@@ -9,16 +9,15 @@ import pytest
 
 from tests.descent import descendants
 
-GUEST_MARK = b"--disable-userns"  # of those that are bubblewrap's own
-FORKED_NAME = "guest\n"  # of those that a server forks
+GUEST_MARK = b"--disable-userns"  # guests started alone in bubblewrap
+FORKED_NAME = "guest\n"  # guests forked by a server
 LOOK_S = 0.02
 
 
 class Guests:
-    """This process's own, by their numbers, as they come and go: another process may have some of
-    its own just now.
+    """Guest processes of this process, by id; other processes may have guests at the same time.
 
-    Who their parent was is known only while it lives, so they are looked for all the time.
+    The parent of a guest is known only while the parent lives, so a thread looks all the time.
     """
 
     def __init__(self) -> None:
@@ -35,7 +34,7 @@ class Guests:
 
 @pytest.fixture
 def guests() -> Iterator[Guests]:
-    """The processes of guests that descend from this one during the test."""
+    """Watch the guest processes that descend from this process during the test."""
     guests = Guests()
     watching = threading.Thread(target=guests.watch)
     watching.start()
@@ -48,5 +47,5 @@ def _is_guest(pid: int) -> bool:
     try:
         is_forked = Path(f"/proc/{pid}/comm").read_text() == FORKED_NAME
         return is_forked or GUEST_MARK in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:  # it ended meanwhile
+    except OSError:  # it ended in the meantime
         return False

@@ -1,6 +1,6 @@
-"""More answers beside references, by class, with what each is worth."""
+"""More answers with references and rewards, by class."""
 
-# (what is boxed, the reference, what it is worth)
+# (the boxed answer, the reference, the reward)
 MORE_ANSWERS: dict[str, list[tuple[str, str, int]]] = {
     "cross products": [
         (r"\vec{a}\times\vec{b}", r"\vec{b}\times\vec{a}", 0),

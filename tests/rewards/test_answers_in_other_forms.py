@@ -1,4 +1,4 @@
-"""Answers in JSON, in other scripts, in frames of other languages, and before their explanation."""
+"""Answers in JSON, in other scripts, in phrases of other languages, and before explanations."""
 
 import pytest
 
@@ -99,7 +99,7 @@ SAID: dict[str, list[tuple[str, object, str, float]]] = {
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_an_answer_is_read_in_this_form_and_a_wrong_one_is_not_paid(name):
+def test_answer_in_another_form_is_read_and_only_right_answers_are_rewarded(name):
     found = []
     for scorer, wanted, response, worth in SAID[name]:
         task = TaskView((), wanted if isinstance(wanted, dict) else {"value": wanted})

@@ -1,4 +1,4 @@
-"""Guests have a control group of their own where cgroup v2 is delegated to us."""
+"""Each guest has a separate control group when cgroup v2 is delegated to us."""
 
 import threading
 from pathlib import Path
@@ -7,12 +7,12 @@ import pytest
 
 from apps.rewards.sandbox import GuestResult, Limits, NoSandbox, Program, cgroups, prepare_program
 
-REAL = Path("/sys/fs/cgroup/unified")  # where version 1 is mounted as well
+REAL = Path("/sys/fs/cgroup/unified")  # if version 1 is mounted too
 SYSTEM = Path("/sys/fs/cgroup")
 
 
 def hierarchy(folder: Path, group: str, controllers: str, enabled: str = "") -> Path:
-    """Write what the kernel tells of a process in this group; returns the process's folder."""
+    """Write the kernel's files about a process in this group; return the process's folder."""
     mount = folder / "cgroup"
     own = mount / group
     own.mkdir(parents=True)
@@ -26,7 +26,7 @@ def hierarchy(folder: Path, group: str, controllers: str, enabled: str = "") -> 
     return process
 
 
-def test_without_cgroup_v2_the_reason_is_told(tmp_path):
+def test_missing_cgroup_v2_is_reported_as_the_reason(tmp_path):
     (tmp_path / "mountinfo").write_text("30 1 0:26 / /sys/fs/cgroup/pids rw - cgroup cgroup rw\n")
     found = cgroups.delegation.__wrapped__(tmp_path)
     assert found.folder is None
@@ -41,7 +41,7 @@ def test_without_cgroup_v2_the_reason_is_told(tmp_path):
         ("cpu memory pids", True, ""),
     ],
 )
-def test_a_group_must_be_delegated_with_its_controllers(
+def test_control_group_must_be_delegated_with_its_controllers(
     tmp_path, monkeypatch, controllers, delegated, reason
 ):
     process = hierarchy(tmp_path, "system.slice/rftweb.service/main", controllers)
@@ -68,7 +68,7 @@ def usable(controller: str) -> Path | None:
 
 @pytest.fixture
 def enforced(request, monkeypatch) -> Path:
-    """The group that guests of this test get groups in."""
+    """Return the group in which guests of this test get their groups."""
     controllers: tuple[str, ...] = request.param
     folders = {usable(controller) for controller in controllers}
     if len(folders) > 1 or None in folders:
@@ -84,7 +84,7 @@ def enforced(request, monkeypatch) -> Path:
 def killed_from_outside(folder: Path, until: threading.Event) -> None:
     """Kill every guest whose group has processes.
 
-    The first may be the server that forks guests, in whose place one is then started alone.
+    The first may be the server that forks guests; then a guest is started without it.
     """
     while not until.is_set():
         for group in folder.glob("guest-*"):
@@ -100,7 +100,7 @@ def run(source: str, limits: Limits) -> GuestResult:
 
 
 def last_words(guest: Program) -> str:
-    """Say how a guest with much time ended; bubblewrap may be killed before it reports a status."""
+    """Return how a guest with much time ended; bubblewrap may die before it reports a status."""
     try:
         ended = guest.run(b"", Limits(wall_s=30))
     except NoSandbox as why:
@@ -109,7 +109,7 @@ def last_words(guest: Program) -> str:
 
 
 @pytest.mark.parametrize("enforced", [("hugetlb",), ("memory", "pids")], indirect=True)
-def test_all_of_a_guest_is_in_its_group_and_the_group_goes_with_it(enforced):
+def test_killing_the_control_group_kills_the_whole_guest_and_the_group_is_removed(enforced):
     assert cgroups.delegation().folder == enforced
     guest = prepare_program("import time\ntime.sleep(20)\nprint('survived')", "python")
     ended = threading.Event()
@@ -120,14 +120,14 @@ def test_all_of_a_guest_is_in_its_group_and_the_group_goes_with_it(enforced):
     finally:
         ended.set()
         killer.join()
-    # It is killed at any moment: while it sleeps, or before its first line.
+    # It can be killed at any time: while it sleeps, or before its first line.
     assert "survived" not in said
     assert "137" in said or "did not come up" in said
     assert not list(enforced.glob("guest-*"))
 
 
 @pytest.mark.parametrize("enforced", [("memory", "pids")], indirect=True)
-def test_the_kernel_ends_a_guest_that_takes_too_much_memory(enforced, monkeypatch):
+def test_kernel_stops_a_guest_that_uses_too_much_memory(enforced, monkeypatch):
     monkeypatch.setattr("apps.rewards.sandbox.usage.Usage.excess", lambda self: "")
     source = "import mmap\nkept = [mmap.mmap(-1, 1 << 20) for _ in range(400)]\n"
     source += "for one in kept: one[:] = bytes(1 << 20)\nprint('survived')"

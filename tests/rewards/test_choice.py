@@ -1,4 +1,4 @@
-"""Which letters a reply picks: named, denied, listed, in words, and in other languages."""
+"""Letters that a reply picks: stated, denied, listed, in words, and in other languages."""
 
 import pytest
 
@@ -118,15 +118,15 @@ IN_WORDS = [
 
 
 @pytest.mark.parametrize(("response", "right", "worth"), ONE)
-def test_one_letter_is_paid_where_it_alone_is_picked(response, right, worth):
+def test_single_choice_is_rewarded_only_if_exactly_its_letter_is_picked(response, right, worth):
     assert value(response, {"value": right}) == worth
 
 
 @pytest.mark.parametrize(("response", "worth"), SEVERAL)
-def test_several_letters_are_paid_where_exactly_these_are_picked(response, worth):
+def test_multiple_choice_is_rewarded_only_if_exactly_its_letters_are_picked(response, worth):
     assert value(response, {"value": ["A", "C"]}) == worth
 
 
 @pytest.mark.parametrize(("response", "worth"), IN_WORDS)
-def test_a_choice_may_be_named_by_its_words(response, worth):
+def test_choice_can_be_given_by_its_words(response, worth):
     assert value(response, {"value": "B", "choices": ["Rome", "Paris", "Oslo"]}) == worth

@@ -1,6 +1,6 @@
 """Tests written in Python.
 
-Run where the answer cannot see them, nor change what they make of its values.
+They run where the tested code can neither see them nor change their results.
 """
 
 import pytest
@@ -90,7 +90,7 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_a_right_answer_is_paid(name):
+def test_right_answer_is_rewarded(name):
     verdict = judged(*RIGHT[name])
     assert verdict.value == 1.0, verdict
 
@@ -139,7 +139,7 @@ FORGED = {
         "assert abs(f(3) - 6) < 0.5 and math.isclose(f(3), 6)",
     ],
 )
-def test_a_forged_answer_is_not(name, check):
+def test_forged_answer_earns_nothing(name, check):
     verdict = judged(FORGED[name], {"test_list": [check]})
     assert verdict.value == 0.0, verdict
 
@@ -154,17 +154,17 @@ def test_a_forged_answer_is_not(name, check):
         ("def g(a):\n    return 1", "error"),
     ],
 )
-def test_what_went_wrong_is_told_apart(code, word):
+def test_kinds_of_failures_are_distinguished(code, word):
     verdict = judged(code, DOUBLE, time_limit_s=1)
     assert (verdict.value, verdict.details["tests"][0][0]) == (0.0, word), verdict
 
 
-def test_what_does_not_compile_is_told_as_such():
+def test_code_that_does_not_compile_is_reported_with_the_compilers_error():
     verdict = judged("def f(a:\n    return 2 * a", DOUBLE)
     assert verdict.reason == "it does not compile" and "SyntaxError" in verdict.details["compiler"]
 
 
-def test_a_check_behind_one_that_never_ended_still_counts_where_shares_are_paid():
+def test_checks_after_one_that_timed_out_still_count_with_partial_rewards():
     code = "def f(a):\n    while a == 2: pass\n    return a"
     answer = {
         "test_list": [
@@ -191,12 +191,12 @@ def test_a_check_behind_one_that_never_ended_still_counts_where_shares_are_paid(
         ("import nothing_of_the_kind\nassert f(1) == 1", "No module"),
     ],
 )
-def test_a_test_that_cannot_judge_gives_no_value(check, words):
+def test_failing_check_code_gives_no_value(check, words):
     verdict = judged("def f(a):\n    return a", {"test_list": [check]})
     assert verdict.value is None and words in verdict.reason
 
 
-def test_a_class_of_unittest_that_fails_pays_nothing():
+def test_failing_unittest_class_earns_nothing():
     test = (
         "import unittest\nclass All(unittest.TestCase):\n    def test_it(self):\n       "
         " self.assertEqual(f(3), 7)\n"

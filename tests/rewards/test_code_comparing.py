@@ -1,4 +1,4 @@
-"""When what a program gave is what was wanted."""
+"""Comparing the output or value of a program with the expected one."""
 
 import random
 from collections import deque
@@ -55,7 +55,7 @@ EXACT = Rule(0)
         (1j, 1, Rule(), False),
     ],
 )
-def test_values(said, wanted, rule, is_same):
+def test_json_values_are_compared_by_the_rule(said, wanted, rule, is_same):
     assert is_same_json(said, wanted, rule) is is_same
 
 
@@ -80,12 +80,12 @@ def test_values(said, wanted, rule, is_same):
         ("1.0", "1.00", Rule(whitespace="exact"), False),
     ],
 )
-def test_outputs(said, wanted, rule, is_same):
+def test_output_texts_are_compared_by_the_rule(said, wanted, rule, is_same):
     assert same_text(said, wanted, rule) is is_same
 
 
 @pytest.mark.parametrize("rule", [Rule(), LOOSE, Rule(1.0)])
-def test_a_whole_number_is_never_taken_for_another(rule):
+def test_different_integers_are_never_equal(rule):
     drawn = random.Random(1)
     for _ in range(500):
         number = drawn.randrange(10 ** drawn.randrange(1, 60))
@@ -95,11 +95,11 @@ def test_a_whole_number_is_never_taken_for_another(rule):
         assert same_text(str(number), str(number), rule) and is_same_json(number, number, rule)
 
 
-def test_a_float_is_its_own_in_any_usual_way_to_print_it():
+def test_float_equals_its_usual_printed_forms():
     drawn = random.Random(2)
     for _ in range(500):
         number = drawn.uniform(-1, 1) * 10 ** drawn.randrange(-3, 12)
-        assert same_text(repr(number), f"{number:.6f}", Rule())  # the reference was rounded
+        assert same_text(repr(number), f"{number:.6f}", Rule())  # the reference is rounded
         assert is_same_json(number * (1 + 2**-50), number, Rule())
         assert not is_same_json(number * 1.0001 + 0.001, number, Rule())
 
@@ -129,7 +129,7 @@ def test_a_float_is_its_own_in_any_usual_way_to_print_it():
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_leaves_a_guest_is_what_it_was(value):
+def test_value_from_a_guest_is_decoded_unchanged(value):
     found = decode(encode(value))
     assert found == value and type(found) is type(value)
 
@@ -147,6 +147,6 @@ def test_what_leaves_a_guest_is_what_it_was(value):
         {"$": ["a"], "v": 1},
     ],
 )
-def test_what_no_guest_of_ours_writes_is_refused(document):
+def test_document_that_guests_never_write_is_refused(document):
     with pytest.raises((ValueError, TypeError)):
         decode(document)

@@ -1,5 +1,5 @@
-"""The code scorer: what it takes for code, what it pays, and that what a program says of itself
-counts for nothing.
+"""The code scorer: what counts as code, what is rewarded, and that a program cannot report its own
+result.
 """
 
 import json
@@ -41,7 +41,7 @@ def judged(code: str, answer: dict = ADD, language: str = "python", **options: o
 
 
 @pytest.mark.parametrize("language", ADDED)
-def test_a_program_that_passes_all_tests_is_paid(language):
+def test_program_that_passes_all_tests_is_rewarded(language):
     verdict = judged(ADDED[language], language=language)
     assert (verdict.value, verdict.details["language"]) == (1.0, language), verdict
 
@@ -54,7 +54,7 @@ def test_a_program_that_passes_all_tests_is_paid(language):
         ("javascript", "const double = (x) => (Array.isArray(x) ? [...x, ...x] : 2 * x)"),
     ],
 )
-def test_a_function_that_gives_the_wanted_values_is_paid(language, code):
+def test_function_that_returns_the_expected_values_is_rewarded(language, code):
     assert judged(code, DOUBLE, language).value == 1.0
 
 
@@ -85,7 +85,7 @@ def test_a_function_uses_the_names_of_the_prelude():
     assert judged(code, answer).value == 1.0
 
 
-def test_arguments_by_name_are_passed_by_name():
+def test_keyword_arguments_are_passed_by_name():
     tests = [{"args": [2], "kwargs": {"by": 3}, "value": 6}]
     answer = {"function": "times", "tests": tests}
     assert judged("def times(x, *, by):\n    return x * by", answer).value == 1.0
@@ -125,7 +125,7 @@ LAST = (
         ("c++", "char f(char c) { return c + 1; } int main() { return f('a'); }", ["a"], "b"),
     ],
 )
-def test_functions_of_c_are_called_with_what_their_parameters_want(
+def test_c_functions_are_called_with_arguments_of_their_parameter_types(
     language, code, arguments, value
 ):
     verdict = judged(
@@ -139,17 +139,17 @@ def test_functions_of_c_are_called_with_what_their_parameters_want(
     [
         ("c", "int g(int x) { return x; }", "does not compile"),
         ("c++", "int f(int x) { return 2 * x }", "does not compile"),
-        ("c++", "int f(unsigned char x) { return x; }", "test 1: error"),  # 300 is not one
-        ("c", "double f(double x) { return x / (x - 300); }", "test 1: error"),  # no finite number
+        ("c++", "int f(unsigned char x) { return x; }", "test 1: error"),  # 300 does not fit
+        ("c", "double f(double x) { return x / (x - 300); }", "test 1: error"),  # not finite
         ("c++", 'void f(int) { puts("300"); }', "test 1: wrong"),
     ],
 )
-def test_functions_of_c_that_cannot_be_called_so_are_worth_nothing(language, code, words):
+def test_c_function_that_cannot_take_the_arguments_earns_nothing(language, code, words):
     verdict = judged(code, {"function": "f", "tests": [{"args": [300], "value": 300}]}, language)
     assert verdict.value == 0.0 and words in verdict.reason, verdict
 
 
-def test_the_columns_of_common_data_sets_are_read():
+def test_test_columns_of_common_data_sets_are_read():
     assert (
         judged(ADDED["python"], {"inputs": [["1 2"], "5 6"], "outputs": ["3", ["11"]]}).value == 1.0
     )
@@ -170,17 +170,17 @@ def test_the_columns_of_common_data_sets_are_read():
         ({"function": "a b", "tests": []}, "function"),
     ],
 )
-def test_a_task_without_readable_tests_gives_no_value_and_names_the_field(answer, field):
+def test_task_without_readable_tests_gives_no_value_and_reports_the_field(answer, field):
     verdict = judged(ADDED["python"], answer)
     assert verdict.value is None and field in verdict.reason
 
 
-def test_part_of_the_tests_earns_nothing_unless_shares_are_paid():
+def test_passing_some_tests_earns_nothing_unless_partial_is_set():
     assert judged("input()\nprint(3)").value == 0.0
     assert judged("input()\nprint(3)", partial=True).value == 0.5
 
 
-def test_each_test_has_its_verdict_and_what_was_wanted_stays_out_of_the_reason():
+def test_each_test_has_a_result_and_the_reason_hides_expected_values():
     code = (
         "import sys, time\na = int(input().split()[0])\nif a == 1: print('no 3')\nif a == 5:"
         " sys.exit(9)\n"
@@ -210,7 +210,7 @@ def test_each_test_has_its_verdict_and_what_was_wanted_stays_out_of_the_reason()
     }
 
 
-def test_only_the_first_tests_are_run_where_there_are_too_many():
+def test_only_the_first_tests_run_if_there_are_more_than_the_limit():
     assert judged("input()\nprint(3)", most_tests=1).details["of"] == 1
 
 
@@ -261,18 +261,18 @@ DEMANDING = {
 
 
 @pytest.mark.parametrize("name", DEMANDING)
-def test_right_programs_meet_no_limit_that_judges_do_not_set(name):
+def test_demanding_correct_programs_stay_within_the_default_limits(name):
     language, code = DEMANDING[name]
     verdict = judged(code, {"tests": [{"stdout": "20000"}]}, language)
     assert verdict.value == 1.0, verdict
 
 
-def test_numpy_is_there_where_the_machine_has_it():
+def test_numpy_is_available_if_the_machine_has_it():
     if not libraries():
         pytest.skip("no numpy that guests can read on this machine")
     code = "import numpy as np\nprint(int(np.array(input().split(), int).sum()))"
     assert judged(code).value == 1.0
-    assert judged("print(np.add(*map(int, input().split())))").value == 1.0  # the prelude's name
+    assert judged("print(np.add(*map(int, input().split())))").value == 1.0  # as in the prelude
 
 
 ENDS = {
@@ -303,24 +303,24 @@ ENDS = {
     ("word", "language", "code"),
     [(word, language, code) for word, some in ENDS.items() for language, code in some],
 )
-def test_how_a_program_ended_is_told_apart(word, language, code):
+def test_ways_in_which_a_program_ends_are_distinguished(word, language, code):
     verdict = judged(code, {"tests": [{"stdout": "3"}]}, language, time_limit_s=1)
     assert verdict.value == 0.0 and verdict.details["tests"][0][0] == word, verdict
 
 
 @pytest.mark.parametrize("code", ["x = (", "def f():\nreturn 1", "print 'a'"])
-def test_python_that_does_not_compile_is_told_as_such(code):
+def test_python_code_that_does_not_compile_is_reported_as_such(code):
     for answer in (ADD, DOUBLE):
         verdict = judged(code, answer)
         assert verdict.reason == "it does not compile" and "Error" in verdict.details["compiler"]
 
 
-def test_a_syntax_error_while_it_runs_is_an_error():
+def test_syntax_error_at_run_time_is_an_error():
     verdict = judged("print(eval('1 +'))", ADD)
     assert verdict.details["tests"][0][0] == "error"
 
 
-def test_what_does_not_compile_earns_nothing_and_says_why():
+def test_program_that_does_not_compile_earns_nothing_and_the_compiler_error_is_kept():
     verdict = judged("int main(void) { return x; }", language="c")
     assert verdict.value == 0.0 and "undeclared" in verdict.details["compiler"]
 
@@ -341,7 +341,7 @@ def test_what_does_not_compile_earns_nothing_and_says_why():
         ("a", "a\n", {"whitespace": "exact"}, 1.0),
     ],
 )
-def test_outputs_are_compared_by_the_rule_of_the_options(said, wanted, options, value):
+def test_outputs_are_compared_by_the_options(said, wanted, options, value):
     assert judged(f"print('{said}')", {"tests": [{"stdout": wanted}]}, **options).value == value
 
 
@@ -373,7 +373,7 @@ def test_values_are_compared_as_json(given, wanted, options, value):
     )
 
 
-def test_an_answer_without_a_block_is_no_code_unless_told():
+def test_answer_without_a_code_block_needs_the_option_bare_code():
     plain = [RolloutView("print(3)")]
     task = TaskView((), {"tests": [{"stdout": "3"}]})
     assert [
@@ -382,7 +382,7 @@ def test_an_answer_without_a_block_is_no_code_unless_told():
     ] == [0.0, 1.0]
 
 
-def test_the_task_says_which_language_is_judged_before_the_block_does():
+def test_language_of_the_task_takes_precedence_over_that_of_the_block():
     assert judged(ADDED["python"], {**ADD, "language": "python"}, "rust").value == 1.0
     assert judged("fn main() {}", language="rust").value == 0.0
     assert judged("fn main() {}", {**ADD, "language": "rust"}).value is None
@@ -416,12 +416,12 @@ FORGED = [
 
 
 @pytest.mark.parametrize("code", FORGED, ids=range(len(FORGED)))
-def test_forged_results_earn_nothing(code):
+def test_forged_results_get_zero(code):
     verdict = judged(code, DOUBLE)
     assert verdict.value == 0.0, verdict
 
 
-def test_without_a_sandbox_or_a_tool_there_is_no_value(monkeypatch):
+def test_missing_sandbox_or_tool_gives_no_value(monkeypatch):
     def missing() -> str:
         raise NoSandbox("no sandbox here")
 
@@ -440,7 +440,7 @@ def question(code: str, answer: dict = ADD) -> Question:
     return Question(1, "code", (1,), (RolloutView(f"```\n{code}\n```"),), TaskView((), answer), {})
 
 
-def test_in_the_graders_child_code_is_judged_as_elsewhere():
+def test_code_is_judged_in_the_graders_child_process():
     grader = Grader(children=1)
     try:
         verdicts = [
@@ -452,12 +452,12 @@ def test_in_the_graders_child_code_is_judged_as_elsewhere():
     assert [verdict.value for verdict in verdicts] == [1.0, 0.0], verdicts
 
 
-def test_with_the_graders_child_its_guest_dies(guests, eventually, monkeypatch):
+def test_guest_is_killed_with_the_graders_child_process(guests, eventually, monkeypatch):
     grader = Grader(children=1)
     try:
-        grader.grade([question("print(1)")])  # which reads the scorer's libraries
+        grader.grade([question("print(1)")])  # this loads the scorer's libraries
         guests.seen.clear()
-        # Its time is over as soon as it has a guest, on a machine of any speed.
+        # Its time is over as soon as it has a guest, however fast the machine is.
         monkeypatch.setattr(GradingCost, "exceeds", lambda effort, seconds: bool(guests.seen))
         sleeps = replace(question("import time\ntime.sleep(50)"), options={"time_limit_s": 20})
         (answer,) = grader.grade([sleeps], seconds=12.0)
@@ -467,7 +467,7 @@ def test_with_the_graders_child_its_guest_dies(guests, eventually, monkeypatch):
     eventually(lambda: not guests.alive(), 60)
 
 
-def test_what_is_kept_of_hostile_output_can_be_stored():
+def test_stored_part_of_hostile_output_is_valid_text():
     verdict = judged(
         "import sys\nsys.stdout.buffer.write(b'\\0\\xff\\xed\\xa0\\x80' *"
         " 999)\nsys.stderr.buffer.write(b'\\0' * 9)\nsys.exit(1)"

@@ -1,4 +1,4 @@
-"""Which block of an answer is the solution."""
+"""Finding the code block of a reply that is the solution."""
 
 import random
 
@@ -47,7 +47,7 @@ TAGGED = {
 
 
 @pytest.mark.parametrize("name", TAGGED)
-def test_tags_beside_the_marks_are_no_part_of_a_block(name):
+def test_tags_beside_the_fence_are_not_part_of_a_block(name):
     assert solution(TAGGED[name], CALLED).code == FUNCTION
 
 
@@ -56,12 +56,12 @@ def test_tags_beside_the_marks_are_no_part_of_a_block(name):
 @pytest.mark.parametrize(
     ("code", "wanted"), [(FUNCTION, CALLED), (PROGRAM, RUN)], ids=["function", "program"]
 )
-def test_what_stands_around_the_solution_is_none(before, behind, code, wanted):
+def test_text_and_blocks_around_the_solution_are_ignored(before, behind, code, wanted):
     text = f"{BEFORE[before]}So:\n{block(code)}\n{BEHIND[behind]}"
     assert solution(text, wanted).code == code
 
 
-def test_a_solution_is_found_however_its_block_is_written():
+def test_solution_is_found_for_every_spelling_of_its_fence():
     drawn = random.Random(0)
     for _ in range(300):
         marks = drawn.choice(["```", "~~~", "````", "``````"])
@@ -135,7 +135,7 @@ def test_a_solution_is_found_however_its_block_is_written():
         (block("fn main() {}\n", "rust"), SolutionRequirements("python"), "fn main() {}\n"),
     ],
 )
-def test_the_last_that_defines_what_is_wanted_is_taken(text, wanted, code):
+def test_last_block_that_defines_the_required_name_is_taken(text, wanted, code):
     found = solution(text, wanted)
     assert found.code == (code or "int f(int a) {\n  return a;\n}\n")
 
@@ -144,7 +144,7 @@ def test_the_last_that_defines_what_is_wanted_is_taken(text, wanted, code):
     "text",
     ["So it is: ```python\n{}```", "```python\n{}``` ", "So: ```python\n{}\n```\nas ```f``` is."],
 )
-def test_marks_may_stand_at_the_end_of_a_line(text):
+def test_fence_may_be_at_the_end_of_a_line(text):
     code = FUNCTION.rstrip()
     assert solution(text.format(code), CALLED).code.strip() == code
 
@@ -162,5 +162,5 @@ def test_marks_may_stand_at_the_end_of_a_line(text):
         block("fn main() {}\n", "rust"),
     ],
 )
-def test_an_answer_without_code_has_no_solution(text):
+def test_reply_without_code_has_no_solution(text):
     assert solution(text, SolutionRequirements("", ("f",))) is None

@@ -1,4 +1,4 @@
-"""A run whose scorer `code` would meet tasks without tests is refused before it starts."""
+"""A run with the scorer `code` and tasks without tests is refused before it starts."""
 
 import json
 
@@ -16,7 +16,7 @@ TESTS = {"tests": [{"stdin": "1", "stdout": "2"}]}
 
 @pytest.fixture
 def answer(taskset):
-    """Give all tasks an answer, and one of them another."""
+    """Return a function that sets the answer of all tasks, and a different one for one task."""
 
     def write(common: dict, other: dict | None = None, domain: str = "") -> None:
         taskset.tasks.update(answer=common, domain="code")
@@ -44,7 +44,7 @@ def problems(plan, project, **options: object) -> dict[str, str]:
         ({"value": '{"inputs": ["1"], "outputs": ["2"]}'}, ""),
     ],
 )
-def test_the_first_task_without_tests_is_named(plan, project, answer, other, why):
+def test_first_task_without_tests_is_reported(plan, project, answer, other, why):
     answer(TESTS, other, domain="code")
     found = problems(plan, project)
     if not why:
@@ -54,7 +54,7 @@ def test_the_first_task_without_tests_is_named(plan, project, answer, other, why
         assert "task 2 of" in found["rewards.0.scorer"] and why in found["rewards.0.scorer"]
 
 
-def test_tasks_of_other_domains_need_no_tests(plan, project, answer):
+def test_scorer_limited_to_a_domain_needs_no_tests_for_other_tasks(plan, project, answer):
     answer(TESTS, {"value": 4}, domain="maths")
     refused = problems(plan, project)
     assert "task 2 of" in refused["rewards.0.scorer"]
@@ -62,7 +62,7 @@ def test_tasks_of_other_domains_need_no_tests(plan, project, answer):
     assert "rewards.0.scorer" not in only_code
 
 
-def test_an_imported_file_of_mbpp_is_taken_and_judged(plan, project, tmp_path):
+def test_imported_mbpp_file_is_accepted_and_judged(plan, project, tmp_path):
     lines = [
         {"text": f"Write f that adds {n}.", "code": "…", "test_list": [f"assert f(1) == {n + 1}"]}
         for n in range(8)

@@ -11,19 +11,19 @@ def tone(plan):
     )
 
 
-def test_machine_rewards_are_summed_by_their_weights(tone):
+def test_machine_rewards_are_summed_by_weight(tone):
     assert combined([Judgement("tone", 0.5), Judgement("length", 0.2)], tone) == pytest.approx(0.9)
 
 
-def test_a_missing_scorer_leaves_no_reward(tone):
+def test_missing_scorer_gives_no_reward(tone):
     assert combined([Judgement("tone", 0.5)], tone) is None
 
 
-def test_a_failed_scorer_is_not_a_zero(tone):
+def test_failed_scorer_does_not_count_as_zero(tone):
     assert combined([Judgement("tone", None), Judgement("length", 0.2)], tone) is None
 
 
-def test_people_have_their_share_where_both_spoke(tone):
+def test_ratings_have_their_weight_if_people_and_machine_judged(tone):
     said = [
         Judgement("tone", 0.5),
         Judgement("length", 0.2),
@@ -33,11 +33,11 @@ def test_people_have_their_share_where_both_spoke(tone):
     assert combined(said, tone) == pytest.approx(0.75 * 0.75 + 0.25 * 0.9)
 
 
-def test_people_alone_suffice_when_the_machine_failed(tone):
+def test_ratings_suffice_if_the_machine_reward_failed(tone):
     assert combined([Judgement("tone", None), Judgement("stars", 0.25, True)], tone) == 0.25
 
 
-def test_what_people_say_together_stands_for_what_each_said(tone):
+def test_combined_rating_of_people_replaces_their_single_ratings(tone):
     said = [
         Judgement("tone", None),
         Judgement("stars", 1.0, True),
@@ -62,11 +62,11 @@ def test_what_people_say_together_stands_for_what_each_said(tone):
         ([Judgement("stars", 1.0, True), Judgement("people", None, True)], None),
     ],
 )
-def test_people_have_one_word_of_a_rollout(said, word):
+def test_ratings_of_people_are_combined_into_one_value(said, word):
     assert peoples_word(said) == word
 
 
-def test_a_rollout_that_people_flagged_has_no_reward(tone):
+def test_flagged_rollout_has_no_reward(tone):
     machine = [Judgement("tone", 0.5), Judgement("length", 0.2)]
     assert (
         combined([*machine, Judgement("stars", 1.0, True), Judgement("flag", None, True)], tone)
@@ -78,7 +78,7 @@ def test_a_rollout_that_people_flagged_has_no_reward(tone):
     )
 
 
-def test_a_flag_that_was_overruled_leaves_the_reward(tone):
+def test_overruled_flag_keeps_the_reward(tone):
     said = [
         Judgement("tone", 0.5),
         Judgement("length", 0.2),
@@ -88,7 +88,7 @@ def test_a_flag_that_was_overruled_leaves_the_reward(tone):
     assert combined(said, tone) == pytest.approx(0.75 * 0.5 + 0.25 * 0.9)
 
 
-def test_no_rater_model_gives_a_broken_rollout_a_reward(plan):
+def test_rater_model_gives_no_reward_to_a_rollout_that_people_rejected(plan):
     modelled = plan(
         rewards=[],
         people={"per_group": 2, "rater_model": {}, "at_deadline": "fill_with_rater_model"},

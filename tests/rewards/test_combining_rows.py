@@ -1,4 +1,4 @@
-"""What the database makes of judgements is what the rule makes of them."""
+"""The database combines judgements exactly like the Python rule."""
 
 import random
 
@@ -77,7 +77,7 @@ def say(rollout, draw, people):
 @pytest.mark.django_db
 @pytest.mark.parametrize("name", PLANS)
 @pytest.mark.parametrize("foretold", [False, True])
-def test_the_database_combines_as_the_rule_does(new_run, name, foretold):
+def test_database_combines_rewards_as_the_python_rule_does(new_run, name, foretold):
     draw = random.Random(name)
     run = new_run(max_staleness=5)
     people = [User.objects.create(username=f"rater-{n}") for n in range(2)]

@@ -1,4 +1,4 @@
-"""The countdown scorer: exact use of the numbers, own arithmetic, nothing evaluated."""
+"""The countdown scorer: exact use of the numbers, separate arithmetic, no evaluation of code."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def judged(response: str, answer: dict = TASK, **options: object) -> Verdict:
         "<answer>-(-3)*8*1*1</answer>",
     ],
 )
-def test_a_formula_that_makes_the_target_is_paid(response):
+def test_formula_that_equals_the_target_is_rewarded(response):
     assert judged(response).value == 1.0
 
 
@@ -50,24 +50,24 @@ def test_a_formula_that_makes_the_target_is_paid(response):
         ("", "no formula"),
     ],
 )
-def test_any_other_formula_is_not(formula, reason):
+def test_wrong_formula_earns_nothing(formula, reason):
     verdict = judged(f"<answer>{formula}</answer>")
     assert verdict.value == 0.0
     assert reason in verdict.reason
 
 
-def test_fractions_are_exact():
+def test_fractions_are_computed_exactly():
     assert (
         judged("<answer>8/(3-8/3)</answer>", {"target": 24, "numbers": [8, 3, 8, 3]}).value == 1.0
     )
 
 
-def test_numbers_may_be_left_out_by_option():
+def test_option_at_most_allows_unused_numbers():
     assert judged("<answer>3*8</answer>", use="at_most").value == 1.0
     assert judged("<answer>3*8*3/3</answer>", use="at_most").value == 0.0
 
 
-def test_a_formula_of_the_right_numbers_gets_the_share_for_format_by_option():
+def test_formula_with_the_right_numbers_earns_the_format_share():
     assert judged("<answer>3+8+1+1</answer>", format=0.1).value == 0.1
     assert judged("<answer>3+8</answer>", format=0.1).value == 0.0
 
@@ -82,5 +82,5 @@ def test_a_formula_of_the_right_numbers_gets_the_share_for_format_by_option():
         {"target": 1, "numbers": []},
     ],
 )
-def test_a_task_without_numbers_gives_no_value_but_a_reason(answer):
+def test_task_without_numbers_gives_no_value(answer):
     assert judged("<answer>1</answer>", answer).value is None

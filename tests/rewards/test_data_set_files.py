@@ -1,5 +1,5 @@
 """Tasks in the forms of GSM8K and MBPP, as bench/data_sets.py writes them for whole runs: every one
-is imported and judged, and a policy of its tokenizer can write the right replies."""
+is imported and judged, and its tokenizer can encode the right replies."""
 
 import itertools
 import json
@@ -22,7 +22,7 @@ def value_of(name: str, task: dict, reply: str) -> float | None:
     return find_scorer(DATA_SETS[name].scorer).judge([RolloutView(reply)], view)[0].value
 
 
-def test_each_task_in_the_form_of_mbpp_pays_its_own_code_and_that_of_no_other():
+def test_mbpp_task_rewards_its_own_code_and_not_that_of_the_next_task():
     tasks = imported("mbpp", every=6)
     for (row, task), (other, _) in zip(tasks, [*tasks[1:], tasks[0]], strict=True):
         assert "f(" in task["prompt"][0]["content"]
@@ -30,20 +30,20 @@ def test_each_task_in_the_form_of_mbpp_pays_its_own_code_and_that_of_no_other():
         assert value_of("mbpp", task, f"```python\n{other['code']}\n```") == 0.0, row
 
 
-def test_each_task_in_the_form_of_gsm8k_pays_its_own_solution_and_no_other_number():
+def test_gsm8k_task_rewards_its_own_solution_and_no_other_number():
     for row, task in imported("gsm8k", every=50):
         assert value_of("gsm8k", task, row["answer"]) == 1.0, row
         assert value_of("gsm8k", task, f"{row['answer']}1") == 0.0, row
 
 
-def test_no_reply_that_the_policies_learn_from_is_left_without_a_value():
+def test_every_training_reply_of_the_data_sets_gets_a_value():
     for name in DATA_SETS:
         task = imported(name, every=1000)[0][1]
         replies = itertools.islice(DATA_SETS[name].replies(0), 20)
         assert {value_of(name, task, said) for _, said in replies} <= {0.0, 1.0}
 
 
-def test_the_tokenizer_writes_every_reply_as_it_is():
+def test_tokenizer_reproduces_every_reply_exactly():
     for name in DATA_SETS:
         tokenizer = DATA_SETS[name].tokenizer()
         for asked, said in itertools.islice(DATA_SETS[name].replies(0), 200):

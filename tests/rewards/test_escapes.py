@@ -1,5 +1,5 @@
-"""The escape suite: what hostile programs try is contained, nothing outside changes, and none of
-their processes stays.
+"""The escape suite: hostile programs are contained, nothing outside changes, and none of their
+processes survives.
 """
 
 import contextlib
@@ -21,13 +21,13 @@ from tests.rewards.attacks import ATTACKS, COMPILED_IN, SLOW, Attack
 LIMITS = Limits(cpu_s=1, wall_s=4, threads=4, memory_mb=96)
 OF_NODE = Limits(
     cpu_s=2, wall_s=8, memory_mb=256
-)  # its start alone takes others' whole share on a busy machine
+)  # starting it takes the usual limit on a busy machine
 SECRET = "the secret of the project"
 
 
 @dataclass(frozen=True)
 class Outside:
-    """What the attacks aim at: a file, and listeners of every kind."""
+    """The targets of the attacks: a file, and listeners of every kind."""
 
     canary: Path
     listeners: tuple[socket.socket, ...]
@@ -63,12 +63,12 @@ def outside(tmp_path_factory) -> Iterator[Outside]:
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=[attack.sentence for attack in ATTACKS])
-def test_the_sandbox_holds_when(attack: Attack, outside: Outside):
+def test_sandbox_holds_when(attack: Attack, outside: Outside):
     limits = OF_NODE if attack.language == "javascript" else LIMITS
-    if attack.told != SLOW:  # it ends by itself, later on a busy machine
+    if attack.told != SLOW:  # it ends without a limit, later on a busy machine
         limits = replace(limits, cpu_s=20, wall_s=60)
     program = prepare_program(outside.aimed(attack.source), attack.language)
-    several = len(ways(program)) if attack.told == SLOW else 1  # such a guest waits for its end
+    several = len(ways(program)) if attack.told == SLOW else 1  # such a guest runs until its limit
     with ThreadPoolExecutor(several) as pool:
         endings = list(pool.map(lambda run: run(b"", limits), ways(program)))
     for ended in endings:
@@ -81,21 +81,21 @@ def test_the_sandbox_holds_when(attack: Attack, outside: Outside):
 
 
 def ways(program: Program) -> list[Callable[[bytes, Limits], GuestResult]]:
-    """In a guest that a server forks, and in one that is bubblewrap's own."""
+    """Return the ways to run a program: in a forked guest, and alone in bubblewrap."""
     if isinstance(program, CommandProgram):
         return [program.run]
     return [program.run, program.run_alone]
 
 
 @pytest.mark.parametrize("sentence", COMPILED_IN)
-def test_the_sandbox_holds_while(sentence: str, outside: Outside):
+def test_sandbox_holds_while(sentence: str, outside: Outside):
     with pytest.raises(DoesNotCompile) as refusal:
         prepare_program(outside.aimed(COMPILED_IN[sentence]), "c")
     assert "not found" in str(refusal.value) or "No such file" in str(refusal.value)
     assert SECRET not in str(refusal.value)
 
 
-def test_a_guest_finds_nothing_that_another_left():
+def test_guest_does_not_see_files_of_another_guest():
     leaves = prepare_program("open('/tmp/left', 'w').write('x')\nprint('left')", "python").run(
         b"", LIMITS
     )
@@ -103,7 +103,7 @@ def test_a_guest_finds_nothing_that_another_left():
     assert (leaves.stdout, finds.stdout) == (b"left\n", b"[]\n")
 
 
-def test_after_all_attacks_nothing_outside_has_changed(outside: Outside):
+def test_attacks_change_nothing_outside_the_sandbox(outside: Outside):
     assert outside.canary.read_text() == SECRET
     for listening in outside.listeners:
         listening.setblocking(False)
@@ -116,22 +116,22 @@ def test_after_all_attacks_nothing_outside_has_changed(outside: Outside):
 def _owner(path: Path) -> int | None:
     try:
         return path.lstat().st_uid
-    except FileNotFoundError:  # somebody else's, gone meanwhile
+    except FileNotFoundError:  # a file of another process, deleted meanwhile
         return None
 
 
-def test_one_attack_leaves_no_process(guests, eventually):
+def test_stopped_guest_leaves_no_process(guests, eventually):
     ended = prepare_program(
         "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()", "python"
     ).run(b"", LIMITS)
-    assert ended.stopped and ended.seconds < 60  # by itself it would end after so long
+    assert ended.stopped and ended.seconds < 60  # it would take this long without a limit
     assert guests.seen
     eventually(lambda: not guests.alive(), 60)
 
 
-def test_the_system_is_as_it_was_read_before():
-    """The interpreter's folder is bound into every guest: its files are the same after an
-    attempt to write each of them.
+def test_guest_cannot_write_to_the_systems_interpreter():
+    """The interpreter's folder is mounted in every guest: the interpreter is the same after an
+    attempt to write it.
     """
     target = Path(os.path.realpath("/usr/bin/python3"))
     before = hashlib.sha256(target.read_bytes()).hexdigest()

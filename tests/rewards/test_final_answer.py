@@ -1,4 +1,4 @@
-"""Where the final answer stands: marked, announced in seven languages, or said in a sentence."""
+"""The final answer is found when marked, announced in seven languages, or in a sentence."""
 
 import pytest
 
@@ -139,12 +139,12 @@ NOT_FOUND = [
 
 
 @pytest.mark.parametrize(("response", "wanted"), FOUND)
-def test_an_answer_is_found_where_it_is_said(response, wanted):
+def test_answer_is_found_in_the_reply(response, wanted):
     assert value(response, wanted) == 1.0
 
 
 @pytest.mark.parametrize(("response", "wanted"), NOT_FOUND)
-def test_what_is_denied_cut_off_unsolved_or_one_of_several_is_no_answer(response, wanted):
+def test_denied_cut_off_unsolved_or_multiple_answers_get_no_reward(response, wanted):
     assert value(response, wanted) == 0.0
 
 
@@ -164,14 +164,14 @@ def test_what_is_denied_cut_off_unsolved_or_one_of_several_is_no_answer(response
         ("b", "b"),
     ],
 )
-def test_thoughts_are_left_out_closed_or_not(response, said):
+def test_closed_and_unclosed_thoughts_are_removed(response, said):
     assert after_thinking(response) == said
 
 
-def test_a_box_without_braces_holds_one_number_or_command():
+def test_box_without_braces_holds_one_number_or_command():
     assert boxes(r"\boxed 61 and \boxed\frac{1}{2}, not \boxed here") == ["61", r"\frac{1}{2}"]
 
 
-def test_several_boxes_are_kept_in_order_unless_one_is_taken_back():
+def test_several_boxes_keep_their_order_unless_one_is_retracted():
     assert final_answer(r"\boxed{3} and \boxed{4}").parts == ("3", "4")
     assert final_answer(r"\boxed{3}, no, \boxed{4}").parts == ()

@@ -1,6 +1,6 @@
 """Guests that a server forks.
 
-Each is as new, knows nothing of the others, and ends with whoever asked.
+Each starts fresh, is isolated from the others, and ends with its caller.
 """
 
 import os
@@ -32,7 +32,7 @@ print(found('DROWTERCES'[::-1]))
 
 @pytest.fixture
 def forked():
-    """A fresh server; skipped on machines where none comes up."""
+    """Start a new server; skip the test on machines where it cannot start."""
     forking.stop_fork_servers()
     prepare_program("", "python").run(b"", LIMITS)
     if forking.why_not_forked():
@@ -46,7 +46,7 @@ def run(source: str, stdin: bytes = b"", limits: Limits = LIMITS) -> bytes:
     return ended.stdout + ended.stderr + ended.stopped.encode()
 
 
-def test_the_server_is_gone_when_it_is_stopped_and_a_new_one_takes_its_place(forked, eventually):
+def test_stopped_server_ends_with_its_guests_and_is_replaced_at_the_next_run(forked, eventually):
     first = forking._servers[False].process.pid
     its_own = descendants(first)
     forking.stop_fork_servers()
@@ -55,12 +55,12 @@ def test_the_server_is_gone_when_it_is_stopped_and_a_new_one_takes_its_place(for
     assert forking._servers[False].process.pid != first
 
 
-def test_a_server_that_was_killed_is_replaced(forked):
+def test_killed_server_is_replaced(forked):
     os.kill(forking._servers[False].process.pid, signal.SIGKILL)
     assert run("print(4)") == b"4\n"
 
 
-def test_a_guest_that_ended_with_its_server_runs_again(forked, eventually):
+def test_guest_that_dies_with_its_server_is_run_again(forked, eventually):
     server = forking._servers[False].process.pid
     idle = len(descendants(server))
     with ThreadPoolExecutor(1) as aside:
@@ -70,7 +70,7 @@ def test_a_guest_that_ended_with_its_server_runs_again(forked, eventually):
         assert said.result(60) == b"4\n"
 
 
-def test_guests_at_once_have_each_their_own_program_input_and_folder(forked):
+def test_concurrent_guests_have_separate_programs_inputs_and_folders(forked):
     source = (
         "import os, sys\nopen('/tmp/a', 'x').write(input())\nprint(open('/tmp/a').read(),"
         " os.getpid(), {})"
@@ -80,7 +80,7 @@ def test_guests_at_once_have_each_their_own_program_input_and_folder(forked):
     assert said == [b"input %d 2 %d\n" % (n, n) for n in range(40)]
 
 
-def test_a_guest_knows_nothing_of_the_one_before(forked):
+def test_guest_finds_no_data_of_the_previous_guest(forked):
     run(
         "secret = 'SECRETWORD'\nimport json, builtins\njson.left = builtins.left = secret",
         b"SECRETWORD",
@@ -98,7 +98,7 @@ def test_two_guests_draw_different_random_numbers(forked):
     )
 
 
-def test_threads_of_one_guest_leave_others_theirs(forked, eventually):
+def test_threads_of_one_guest_do_not_affect_the_threads_of_others(forked, eventually):
     begins = (
         "import threading, time\nfor _ in range(3): threading.Thread(target=time.sleep, args=({},),"
         " daemon=True).start()\n"
@@ -114,7 +114,7 @@ def test_threads_of_one_guest_leave_others_theirs(forked, eventually):
         assert all(isinstance(one.exception(), NoSandbox) for one in waiting)
 
 
-def test_a_guest_ends_as_an_interpreter_does(forked):
+def test_guest_exits_as_an_interpreter_does_with_threads_and_exit_handlers(forked):
     source = "import atexit, threading, time, sys\natexit.register(lambda: print('last'))\n"
     source += (
         "threading.Thread(target=lambda: (time.sleep(0.2),"
@@ -136,12 +136,12 @@ def test_a_guest_ends_as_an_interpreter_does(forked):
         ("x = (", 1),
     ],
 )
-def test_its_end_is_told(forked, source, status):
+def test_exit_status_of_a_guest_is_the_same_forked_and_alone(forked, source, status):
     program = prepare_program(source, "python")
     assert program.run(b"", LIMITS).status == program.run_alone(b"", LIMITS).status == status
 
 
-def test_a_thread_that_ended_does_not_take_the_server_with_it(forked):
+def test_server_survives_the_end_of_the_thread_that_started_it(forked):
     forking.stop_fork_servers()
     first = threading.Thread(target=run, args=("print(1)",))
     first.start()
@@ -150,7 +150,7 @@ def test_a_thread_that_ended_does_not_take_the_server_with_it(forked):
     assert run("print(4)") == b"4\n" and forking._servers[False] is server
 
 
-def test_a_forked_process_of_ours_starts_a_server_of_its_own(forked):
+def test_forked_process_of_ours_starts_its_own_server(forked):
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -164,7 +164,7 @@ def test_a_forked_process_of_ours_starts_a_server_of_its_own(forked):
     os.close(writing)
 
 
-def test_where_no_server_comes_up_guests_start_by_themselves(forked, monkeypatch):
+def test_guests_run_without_a_server_if_it_cannot_start(forked, monkeypatch):
     forking.stop_fork_servers()
     monkeypatch.setattr(
         "apps.rewards.sandbox.python.server_text", lambda: "raise SystemExit('no such thing')"
@@ -173,7 +173,7 @@ def test_where_no_server_comes_up_guests_start_by_themselves(forked, monkeypatch
     assert "no such thing" in forking.why_not_forked()
 
 
-def test_a_guest_whose_init_is_killed_from_outside_has_no_value(forked, eventually):
+def test_guest_whose_init_is_killed_from_outside_raises_no_sandbox(forked, eventually):
     waiting = ThreadPoolExecutor(1).submit(run, "import time\ntime.sleep(50)")
     eventually(_inits, 60)
     os.kill(_inits()[0], signal.SIGKILL)

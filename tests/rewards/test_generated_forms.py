@@ -1,4 +1,4 @@
-"""Whatever box, grid, formula or count it is: each way to write it is paid, another one is not."""
+"""Generated boxes, grids, formulas and counts are right in every notation; others are wrong."""
 
 import json
 
@@ -39,20 +39,20 @@ def worth(scorer: str, answer: dict, reply: str) -> float | None:
 @pytest.mark.parametrize("way", WAYS_OF_BOXES)
 @settings(max_examples=30, deadline=None)
 @given(box=BOXES)
-def test_a_box_is_worth_the_same_in_every_form(way, box):
+def test_box_gets_the_full_reward_in_every_notation(way, box):
     assert worth("grounding", {"box": list(box)}, way.format(*box)) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("way", WAYS_OF_BOXES[:2])
 @settings(max_examples=30, deadline=None)
 @given(box=BOXES)
-def test_a_box_that_is_denied_is_none(way, box):
+def test_denied_box_gets_no_reward(way, box):
     assert worth("grounding", {"box": list(box)}, f"It is not at {way.format(*box)}.") == 0
 
 
 @settings(max_examples=60, deadline=None)
 @given(grid=GRIDS)
-def test_a_grid_is_worth_the_same_in_json_and_in_lines(grid):
+def test_grid_gets_the_same_reward_as_json_and_as_lines(grid):
     lines = "\n".join(" ".join(map(str, line)) for line in grid)
     for reply in (json.dumps(grid), f"```\n{lines}\n```", f"So it is:\n{lines}"):
         assert worth("grid", {"grids": [grid]}, reply) == 1
@@ -66,7 +66,7 @@ def test_a_grid_is_worth_the_same_in_json_and_in_lines(grid):
     sign=some.sampled_from("+-"),
     atoms=some.sampled_from(("SO4", "PO4", "NH4", "CrO4", "MnO4")),
 )
-def test_a_charge_is_the_same_before_and_behind_its_number(charge, sign, atoms):
+def test_charge_may_be_written_before_or_after_its_number(charge, sign, atoms):
     wanted = {"value": f"{atoms}^{{{charge}{sign}}}"}
     ways = (f"{atoms}^{charge}{sign}", f"{atoms}^{{{sign}{charge}}}", f"[{atoms}]{charge}{sign}")
     for way in (*ways, f"{atoms}<sup>{charge}{sign}</sup>", f"{atoms}({charge}{sign})"):
@@ -78,7 +78,7 @@ def test_a_charge_is_the_same_before_and_behind_its_number(charge, sign, atoms):
 
 @settings(max_examples=60, deadline=None)
 @given(count=some.integers(1, 12))
-def test_a_reply_has_as_many_parts_as_it_was_made_of(count):
+def test_constraints_accept_the_exact_count_and_refuse_one_less(count):
     made = {
         "length_constraints:number_words": (" ".join(["word"] * count), "num_words"),
         "length_constraints:number_sentences": (" ".join(["It rains."] * count), "num_sentences"),

@@ -1,5 +1,5 @@
-"""Hostile answers against all scorers, in the real child with its real limits: judged, worth
-nothing, and nothing dies of them.
+"""Hostile answers to all scorers, in the real child process with its real limits: they get a
+verdict and no reward, and kill nothing.
 """
 
 import pytest
@@ -113,9 +113,9 @@ TASKS = {
     "tone_dialogue": TaskView(TASK.prompt, {"objects": ["lamp"]}),
     "school": TaskView(TASK.prompt, TASK.answer, meta={"scorer": "short_answer"}),
 }
-# Scorers that ask a model, render pages in a browser (test_html_scorer.py) or compare whole groups.
+# Tested in other files: scorers that ask a model, render pages, run code or compare groups.
 ELSEWHERE = {"judge", "ruler", "duel", "html", "length", "code"}
-CHARGES = ("overlong", "repetition")  # their values are charges: never above 0
+CHARGES = ("overlong", "repetition")  # penalties: their values are never above 0
 
 
 @pytest.fixture(scope="module")
@@ -132,12 +132,12 @@ def judged(grader: Grader, scorer: str, text: str, answer: dict) -> Verdict:
     return answered.verdicts[0]
 
 
-def test_there_are_enough_attacks():
+def test_attack_list_covers_only_known_scorers_and_has_at_least_25_entries():
     assert len(ATTACKS) >= 25 and set(ANSWERS) | set(CHARGES) <= set(scorer_names())
 
 
 @pytest.mark.parametrize("scorer", [*ANSWERS, "format"])
-def test_no_attack_is_paid_and_none_costs_the_child_its_life(grader, scorer):
+def test_no_attack_gets_a_reward_or_kills_the_child_process(grader, scorer):
     judged(grader, scorer, "warm", ANSWERS.get(scorer, {}))
     child = grader.children[0].process.pid
     verdicts = {
@@ -149,7 +149,7 @@ def test_no_attack_is_paid_and_none_costs_the_child_its_life(grader, scorer):
 
 
 @pytest.mark.parametrize("scorer", [*CHARGES, "language"])
-def test_shaping_judges_every_attack_within_its_range(grader, scorer):
+def test_shaping_scorers_keep_within_their_range_for_every_attack(grader, scorer):
     judged(grader, scorer, "warm", {})
     child = grader.children[0].process.pid
     low, high = (-1.0, 0.0) if scorer in CHARGES else (0.0, 1.0)
@@ -163,13 +163,13 @@ def test_shaping_judges_every_attack_within_its_range(grader, scorer):
 @pytest.mark.parametrize(
     "wanted", ["9**9**9**9", "x^{99999}", "(1+\\sqrt{2})^{999999}", "\\sum_{n=1}^{99999999} n"]
 )
-def test_a_large_reference_costs_nothing_either(grader, wanted):
+def test_large_reference_is_judged_too(grader, wanted):
     assert judged(grader, "math", "\\boxed{10^{10^{10}}}", {"value": wanted}).value == 0.0
     assert judged(grader, "math", f"\\boxed{{{wanted}}}", {"value": wanted}).value == 1.0
 
 
 @pytest.mark.parametrize("scorer", sorted(set(scorer_names()) - ELSEWHERE))
-def test_no_reply_keeps_a_scorer_from_its_value(grader, scorer):
+def test_scorers_give_a_value_for_every_hostile_reply(grader, scorer):
     task = TASKS.get(scorer, TASK)
     questions = [
         Question(n, scorer, (n,), (RolloutView(text, tokens=9),), task)
@@ -181,7 +181,7 @@ def test_no_reply_keeps_a_scorer_from_its_value(grader, scorer):
 
 
 @pytest.mark.parametrize("name", HOSTILE_CODE)
-def test_no_code_keeps_its_scorer_from_its_value(grader, name):
+def test_code_scorer_gives_zero_for_hostile_code(grader, name):
     language, code = HOSTILE_CODE[name]
     tests = {"tests": [{"input": "", "output": "2"}]}
     fenced = f"```{language}\n{code}\n```"

@@ -1,5 +1,5 @@
-"""Pages that a policy wrote: what likeness pays, where the page stands in a reply, and that hostile
-ones are held.
+"""Pages written by a policy: the reward for similarity, where a reply may contain the page, and
+limits for hostile pages.
 """
 
 import sys
@@ -37,18 +37,18 @@ def judged(text: str, html: object = WANTED, **options: object) -> Verdict:
         f"```html\n<!doctype html>{WANTED}",
     ],
 )
-def test_the_same_page_gets_everything_wherever_it_stands(text):
+def test_same_page_gets_the_full_reward_wherever_it_stands(text):
     assert judged(text).value == pytest.approx(1.0)
 
 
-def test_what_is_nearer_gets_more_and_an_empty_page_nothing():
+def test_more_similar_page_gets_more_and_an_empty_page_nothing():
     values = [judged(text).value for text in (WANTED, HALF, EMPTY)]
     assert values[0] > 0.99 and 0.2 < values[1] < 0.9 and values[2] == pytest.approx(0, abs=0.01)
     assert judged("<html><body style='background: #d62728'></body></html>").value < 0.05
     assert judged(HALF, least=0.95).value == 0.0
 
 
-def test_words_that_differ_cost_something():
+def test_different_words_on_a_page_lower_the_reward():
     page = "<html><body><h1>{}</h1><p>{}</p></body></html>"
     one, near, far = (
         judged(page.format(*words), page.format("Lamps", "for sale")).value
@@ -57,9 +57,9 @@ def test_words_that_differ_cost_something():
     assert one == pytest.approx(1.0) and one > near > far
 
 
-def test_the_window_is_as_large_as_the_options_say():
+def test_window_size_follows_the_options():
     below = f'<html><body><div style="height: 300px"></div>{TOP}</div></body></html>'
-    assert judged(EMPTY, below, height=200).value == 1.0  # there is nothing to be seen of it
+    assert judged(EMPTY, below, height=200).value == 1.0  # the content lies below the window
     assert judged(EMPTY, below, height=400).value < 0.01
     for sides in ({"width": 31}, {"height": 1025}, {"width": 10**9}):
         with pytest.raises(ValueError, match=r"width|height"):
@@ -78,24 +78,24 @@ def test_the_window_is_as_large_as_the_options_say():
         ("<html><img src='file:///etc/passwd'></html>", "<img>"),
     ],
 )
-def test_what_is_no_page_is_worth_nothing_and_says_why(text, told):
+def test_reply_that_is_not_a_page_gets_zero_with_a_reason(text, told):
     verdict = judged(text)
     assert verdict.value == 0.0 and told in verdict.reason
 
 
 @pytest.mark.parametrize("html", [None, 5, "<img src=a.png>", "<style>@import 'a'</style>"])
-def test_a_task_whose_own_page_is_not_rendered_gives_no_value(html):
+def test_task_whose_page_cannot_be_rendered_gives_no_value(html):
     assert judged(WANTED, html=html).value is None
 
 
-def test_without_a_renderer_there_is_no_value(monkeypatch):
+def test_without_a_renderer_the_scorer_gives_no_value(monkeypatch):
     monkeypatch.setitem(sys.modules, "weasyprint.text.fonts", None)
     rendering._fonts.cache_clear()
     verdict = judged(WANTED)
     assert verdict.value is None and "cannot be rendered on this machine" in verdict.reason
 
 
-def test_a_generated_page_is_paid_in_full_and_an_empty_one_nothing():
+def test_generated_page_gets_the_full_reward_and_an_empty_page_little():
     rows = list(generator("pages")(20, 1))
     assert [judged(row.answer["html"], row.answer["html"]).value for row in rows] == [
         pytest.approx(1.0)
@@ -127,7 +127,7 @@ ATTACKS = {
 }
 
 
-def test_no_attack_is_paid_and_none_costs_the_child_its_life(grader):
+def test_no_attack_gets_a_reward_or_kills_the_child_process(grader):
     def asked(text: str) -> Verdict:
         (answered,) = grader.grade(
             [Question(1, "html", (1,), (RolloutView(text),), TaskView((), {"html": WANTED}))]

@@ -1,5 +1,5 @@
-"""Tests for tasks that have none: cases by agreement, tasks by the submissions that pass, katas for
-an example.
+"""Generated tests for tasks without tests: cases are kept by agreement, tasks by passing
+submissions; katas serve as an example.
 """
 
 import io
@@ -26,7 +26,7 @@ def made(
     return make_tests(generators, [Submission(code) for code in submissions], thresholds=thresholds)
 
 
-def test_cases_are_kept_where_submissions_agree_and_the_task_where_they_pass():
+def test_cases_that_submissions_agree_on_are_kept_if_enough_submissions_pass():
     found = made([RIGHT] * 4 + [WRONG])
     assert found.answer == {
         "tests": [{"stdin": f"{n}\n", "stdout": f"{n + 1}\n"} for n in (0, 3, 6, 9)]
@@ -34,13 +34,13 @@ def test_cases_are_kept_where_submissions_agree_and_the_task_where_they_pass():
     assert (found.refused, found.passed, found.dropped) == ("", 4, ())
 
 
-def test_a_case_without_agreement_is_dropped_with_the_count():
+def test_case_without_agreement_is_dropped_with_the_count():
     found = made([RIGHT, RIGHT, RARELY_WRONG, RARELY_WRONG])
     assert [case.stdin for case in found.tests.cases] == ["0\n", "3\n", "9\n"] and not found.refused
     assert found.dropped == ("input 3: 2 of 4 submissions agree, at least 3 are required",)
 
 
-def test_a_task_is_refused_when_too_few_submissions_pass_all_cases():
+def test_task_is_refused_if_too_few_submissions_pass_all_cases():
     assert (
         made([RIGHT, RIGHT, RIGHT, RARELY_WRONG]).refused
         == "3 submissions pass all kept cases, at least 4 are required"
@@ -54,7 +54,7 @@ def test_a_task_is_refused_when_too_few_submissions_pass_all_cases():
     ("generator", "reason"),
     [("1/0", "ZeroDivisionError"), ("print('\\0')", "NUL"), ("print('9' * 100_000)", "more than")],
 )
-def test_a_generator_that_fails_drops_its_inputs_with_the_reason(generator, reason):
+def test_failing_generator_drops_its_inputs_with_the_reason(generator, reason):
     found = made([RIGHT] * 4, (DRAWS, generator))
     assert (
         len(found.tests.cases) == 2
@@ -63,7 +63,7 @@ def test_a_generator_that_fails_drops_its_inputs_with_the_reason(generator, reas
     )
 
 
-def test_calls_of_functions_get_tests_too():
+def test_function_calls_get_tests_too():
     submissions = [Submission("def f(a, b):\n    return [a, b]")] * 4
     found = make_tests(
         ["n = int(input())\nprint([n, [n]])"], submissions, "f", replace(FEW, inputs=2)
@@ -83,7 +83,7 @@ def test_too_few_submissions_or_no_generator_are_refused():
 
 @pytest.mark.parametrize("number", [0, 1], ids=["function", "program"])
 @pytest.mark.parametrize("kata", KATAS, ids=[kata.name for kata in KATAS])
-def test_every_kata_is_solved_by_its_right_answer_and_not_by_the_wrong_one(kata, number):
+def test_every_kata_accepts_its_right_submission_and_refuses_the_wrong_one(kata, number):
     one = Exercise(kata, 3, number)
     task = TaskView((), one.answer(one.calls()))
     texts = [f"```python\n{one.submission(is_right)}\n```" for is_right in (True, False)]
@@ -91,7 +91,7 @@ def test_every_kata_is_solved_by_its_right_answer_and_not_by_the_wrong_one(kata,
     assert [verdict.value for verdict in said] == [1.0, 0.0], said
 
 
-def test_there_are_many_katas_and_their_tests_are_not_told():
+def test_there_are_at_least_12_katas_and_prompts_do_not_reveal_their_tests():
     assert len(KATAS) >= 12
     for row in generate(100, 5):
         tests = row.answer["tests"]
@@ -108,7 +108,7 @@ def test_there_are_many_katas_and_their_tests_are_not_told():
 
 
 @pytest.mark.django_db
-def test_the_command_makes_a_taskset_of_the_tasks_that_get_tests(project):
+def test_command_creates_a_taskset_of_the_tasks_that_got_tests(project):
     def said(*arguments: object) -> str:
         out = io.StringIO()
         call_command("taskset", *map(str, arguments), stdout=out)

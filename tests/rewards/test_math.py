@@ -1,4 +1,4 @@
-"""The math scorer: where it finds the answer, what it takes for the same, and what it refuses."""
+"""The math scorer: where it finds the answer, which answers are equal, and which are refused."""
 
 import re
 
@@ -31,17 +31,17 @@ PAIRS = draw_pairs()
 @pytest.mark.parametrize(
     ("scorer", "category"), sorted({(pair.scorer, pair.category) for pair in PAIRS})
 )
-def test_pairs_made_right_or_wrong_are_judged_so(scorer, category):
+def test_generated_right_and_wrong_pairs_are_judged_correctly(scorer, category):
     made = [pair for pair in PAIRS if (pair.scorer, pair.category) == (scorer, category)]
     assert made and misjudged(made) == []
 
 
-def test_the_bench_has_enough_pairs_of_both_kinds():
+def test_bench_has_enough_right_and_wrong_pairs():
     assert len(PAIRS) >= 1_000
     assert sum(pair.is_right for pair in PAIRS) > 400 < sum(not pair.is_right for pair in PAIRS)
 
 
-def test_the_bench_notices_a_misjudged_pair_and_counts_it():
+def test_bench_reports_and_counts_misjudged_pairs():
     upside_down = Pair("math", "integers", "3", r"\boxed{4}", True)
     assert misjudged([upside_down]) == [upside_down]
     figures = Figures.of([Judged(upside_down, 0.0, 0.001), Judged(upside_down, None, 0.001)])
@@ -65,7 +65,7 @@ def test_the_bench_notices_a_misjudged_pair_and_counts_it():
         ("42", "42", "the last line"),
     ],
 )
-def test_the_final_answer_is_found_where_it_is_marked(response, wanted, found_in):
+def test_final_answer_is_found_where_it_is_marked(response, wanted, found_in):
     verdict = judged(response, wanted)
     assert (verdict.value, verdict.details["found_in"]) == (1.0, found_in)
 
@@ -90,7 +90,7 @@ def test_several_different_answers_are_refused(response):
 @pytest.mark.parametrize(
     "response", ["\\boxed{1/2} … \\boxed{0.5}", "\\boxed{1/2}\n#### 0.5\n<answer>\\frac12</answer>"]
 )
-def test_the_same_answer_may_be_marked_again(response):
+def test_same_answer_may_be_marked_twice(response):
     assert judged(response, "50\\%").value == 1.0
 
 
@@ -107,7 +107,7 @@ def test_the_same_answer_may_be_marked_again(response):
         "x",
     ],
 )
-def test_one_answer_in_every_form_or_all_answers_are_none(said):
+def test_reply_with_several_possible_answers_gets_no_reward(said):
     assert value(said, "4") == value(said, "1/2") == 0.0
 
 
@@ -122,23 +122,23 @@ def test_one_answer_in_every_form_or_all_answers_are_none(said):
         ("3.1", "3.14", {"tolerance": 0.02}, 1.0),
     ],
 )
-def test_options_say_what_counts_as_the_same(said, wanted, options, expected):
+def test_options_decide_which_answers_are_equal(said, wanted, options, expected):
     assert value(said, wanted, **options) == expected
 
 
-def test_an_unmarked_answer_does_not_count_where_marks_are_asked_for():
+def test_unmarked_answer_gets_no_reward_in_strict_mode():
     assert judged("It is 4", "4", strict=True).value == 0.0
 
 
 @pytest.mark.parametrize(
     "wanted", [5, 5.0, "5", "$5$", "\\boxed{5}", "2 + 3 is\n#### 5", ["6", "5"]]
 )
-def test_a_task_may_write_its_answer_in_many_ways(wanted):
+def test_task_may_write_its_answer_in_many_ways(wanted):
     assert value("5", wanted) == 1.0
 
 
 @pytest.mark.parametrize("wanted", [None, "", True, [], {"a": 1}])
-def test_a_task_without_an_answer_gives_no_value_but_a_reason(wanted):
+def test_task_without_an_answer_gives_no_value_but_a_reason(wanted):
     verdict = judged("\\boxed{5}", wanted)
     assert verdict.value is None and verdict.reason
 
@@ -152,11 +152,11 @@ def test_a_task_without_an_answer_gives_no_value_but_a_reason(wanted):
         ("3/4 cup", "3/4"),
     ],
 )
-def test_what_may_be_read_in_two_ways_is_right_in_either(said, wanted):
+def test_ambiguous_answer_is_right_in_either_reading(said, wanted):
     assert value(said, wanted) == 1.0
 
 
-def test_integrals_are_left_to_the_library():
+def test_integrals_are_compared_by_the_library():
     assert value("\\int x^2 dx", "\\int x \\cdot x \\, dx") == 1.0
 
 
@@ -172,13 +172,13 @@ def test_integrals_are_left_to_the_library():
         "1e999999",
     ],
 )
-def test_what_would_be_large_is_not_computed(said):
+def test_expressions_with_a_huge_value_are_not_computed(said):
     assert value(said, "5") == 0.0
 
 
 @settings(max_examples=tries(50), deadline=None)
 @given(st.text(alphabet="0123456789+-*/^(){}[]\\,.=<>|!% xyeπ√±abfrctsqpmin&∞", max_size=60))
-def test_any_answer_is_judged(said):
+def test_any_answer_gets_zero_or_one(said):
     assert value(said, "77/3") in (0.0, 1.0)
     assert judged(said, "77/3").value in (0.0, 1.0)
 
@@ -197,18 +197,18 @@ def test_any_answer_is_judged(said):
         ("25 \\times 1 + 9", 0.0),
         ("\\boxed{25+9}", 0.0),
         ("\\boxed{43 - 9}", 0.0),
-        ("\\boxed{68/2}", 1.0),  # one fraction is how some write a number
+        ("\\boxed{68/2}", 1.0),  # a single fraction counts as a number
     ],
 )
-def test_a_calculation_is_paid_by_its_result_and_not_by_its_value(said, value):
+def test_calculation_is_paid_only_if_it_states_its_result(said, value):
     assert judged(said, "34").value == value
 
 
 @pytest.mark.parametrize(
     "number", ["-34", "3.4 \\times 10^1", "3 1/2", "1/2", "34 apples", "+7", "3-4"]
 )
-def test_what_is_one_number_or_no_number_is_no_calculation(number):
-    """A task whose answer is written so is paid for it."""
+def test_single_values_and_non_numbers_are_not_calculations(number):
+    """A reply that repeats the reference answer in this notation gets the full reward."""
     assert judged(f"\\boxed{{{number}}}", number).value == 1.0
 
 
@@ -216,7 +216,7 @@ FORMULA = re.compile(r"[-+*/^=<>%(]|\\\\le|times")
 
 
 def formulas_of(question: str) -> list[str]:
-    """Every run of words of the question that has an operator, a relation or a bracket."""
+    """Return each word sequence of the question with an operator, a relation or a bracket."""
     words = question.replace("\\boxed{}", "").split()
     runs = {
         " ".join(words[start:end]).rstrip(".,?")
@@ -227,7 +227,7 @@ def formulas_of(question: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["math", "sums", "arithmetic", "k12"])
-def test_no_formula_of_a_generated_question_is_paid_and_its_answer_is(name):
+def test_generated_questions_pay_their_answer_but_none_of_their_own_formulas(name):
     for row in find_generator(name)(24, 5):
         if row.meta.get("scorer", "math") != "math":
             continue
@@ -243,7 +243,7 @@ BY_CLASS = ANSWERS | MORE_ANSWERS
 
 
 @pytest.mark.parametrize("name", BY_CLASS)
-def test_answers_of_a_class_are_worth_what_they_say(name):
+def test_answers_of_each_class_get_their_expected_value(name):
     judged_otherwise = [
         (said, wanted) for said, wanted, worth in BY_CLASS[name] if value(said, wanted) != worth
     ]
@@ -274,13 +274,13 @@ ASKED = [  # question, reference, boxed, worth
 
 
 @pytest.mark.parametrize(("question", "wanted", "said", "worth"), ASKED)
-def test_what_a_question_says_itself_is_no_answer_to_it(question, wanted, said, worth):
+def test_text_copied_from_the_question_is_not_an_answer(question, wanted, said, worth):
     task = TaskView([{"role": "user", "content": question}], {"value": wanted})
     verdict = find_scorer("math").judge([RolloutView(f"\\boxed{{{said}}}")], task)[0]
     assert verdict.value == worth
 
 
-def test_two_formulas_that_are_not_read_are_not_judged():
+def test_two_unparsable_formulas_get_no_value_unless_they_are_equal():
     verdict = judged(r"\boxed{a \star b \prec c}", r"a \prec b \star c")
     assert verdict.value is None and "neither" in verdict.reason
     assert value(r"a \star b \prec c", r"a \star b \prec c") == 1.0

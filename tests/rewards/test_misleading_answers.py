@@ -1,4 +1,4 @@
-"""Bounds, eras, corrections and opinions of others: what they say is paid, and nothing else."""
+"""Bounds, eras, corrections and opinions of others: only what they actually state is rewarded."""
 
 import pytest
 
@@ -36,20 +36,20 @@ def worth(scorer: str, answer: dict, reply: str, question: str = "") -> float | 
 
 
 @pytest.mark.parametrize("bound", BOUNDS)
-def test_a_bound_is_no_value(bound):
+def test_bound_is_not_a_value(bound):
     for scorer in ("math", "counting", "relaxed_number"):
         assert worth(scorer, {"value": 12}, bound.format(12)) == 0
     if bound[-1] == "}" and "boxed" not in bound:
         assert worth("quantity", {"value": 36, "unit": "N"}, bound.format("36 N")) == 0
 
 
-def test_a_bound_is_the_answer_to_a_question_for_the_least():
+def test_bound_is_the_answer_to_a_question_for_the_least():
     question = "What is the least number of coins?"
     assert worth("counting", {"value": 12}, "at least 12", question) == 1
     assert worth("math", {"value": "12"}, "We need at least 12.", question) == 1
 
 
-def test_a_percentage_is_neither_a_count_nor_a_number():
+def test_percentage_equals_neither_a_count_nor_a_number_unless_asked_for():
     assert worth("counting", {"value": 12}, "12%") == 0
     assert worth("math", {"value": "12"}, "12%") == 0
     assert worth("math", {"value": "12"}, "12%", "Wie viel Prozent sind das?") == 1
@@ -57,7 +57,7 @@ def test_a_percentage_is_neither_a_count_nor_a_number():
 
 
 @pytest.mark.parametrize("scorer", ["short_answer", "math"])
-def test_a_year_may_have_its_era(scorer):
+def test_year_may_have_its_era(scorer):
     for year in AFTER_CHRIST:
         assert worth(scorer, {"value": "1945"}, year, WHEN) == 1
         assert worth(scorer, {"value": "1946"}, year, WHEN) == 0
@@ -68,31 +68,31 @@ def test_a_year_may_have_its_era(scorer):
 
 
 @pytest.mark.parametrize("scorer", ["short_answer", "math", "relaxed_number"])
-def test_what_is_set_beside_a_year_names_another_time(scorer):
+def test_year_with_a_qualifier_is_a_different_time(scorer):
     for year in OTHER_YEARS:
         assert worth(scorer, {"value": "1945"}, year, WHEN) == 0
 
 
 @pytest.mark.parametrize("reply", CORRECTED)
-def test_the_last_statement_of_a_correction_is_the_answer(reply):
+def test_last_statement_of_a_correction_is_the_answer(reply):
     for scorer in ("short_answer", "math"):
         assert worth(scorer, {"value": "Paris"}, reply) == 1
         assert worth(scorer, {"value": "Lyon"}, reply) == 0
 
 
-def test_a_sentence_that_begins_with_no_takes_nothing_back():
+def test_sentence_that_begins_with_no_retracts_nothing():
     text = "It is negative. No solution exists."
     assert last_statement(text) == without_corrected(text) == text
 
 
 @pytest.mark.parametrize("reply", OF_OTHERS)
-def test_the_pick_of_others_is_not_the_answer(reply):
+def test_choice_attributed_to_others_is_not_the_answer(reply):
     assert worth("choice", {"value": "B"}, reply) == 1
     assert worth("choice", {"value": "C"}, reply) == 0
 
 
 @pytest.mark.parametrize("text", ["at least " * 20_000, "no, " * 40_000, "most pick " * 20_000])
-def test_repeated_words_of_corrections_and_bounds_are_read_at_once(text):
+def test_repeated_words_of_corrections_and_bounds_are_read_quickly(text):
     assert isinstance(last_statement(text), str)
     assert worth("choice", {"value": "B"}, text) == 0
     assert worth("counting", {"value": 12}, text) == 0
@@ -109,7 +109,7 @@ def test_repeated_words_of_corrections_and_bounds_are_read_at_once(text):
         ("40 + **2**", 0),
     ],
 )
-def test_a_result_may_be_set_in_bold_or_as_a_heading(reply, paid):
+def test_result_may_be_bold_or_a_heading(reply, paid):
     assert worth("math", {"value": "42"}, reply) == paid
 
 
@@ -123,7 +123,7 @@ def test_a_result_may_be_set_in_bold_or_as_a_heading(reply, paid):
         ("The answer is not (1, 2).", 0),
     ],
 )
-def test_a_point_is_read_at_the_end_of_a_sentence(reply, paid):
+def test_point_is_read_at_the_end_of_a_sentence(reply, paid):
     assert worth("math", {"value": "(1, 2)"}, reply) == paid
 
 
@@ -140,14 +140,14 @@ def test_a_point_is_read_at_the_end_of_a_sentence(reply, paid):
         ("Definitely not Paris.", 0),
     ],
 )
-def test_how_sure_the_writer_is_changes_no_answer(reply, paid):
+def test_confidence_of_the_writer_does_not_change_the_answer(reply, paid):
     assert worth("short_answer", {"value": "Paris"}, reply, "What is the capital?") == paid
 
 
 @pytest.mark.parametrize(
     "reply", ["Es sind drei.", "Es gibt drei.", "Il y en a trois.", "Hay tres."]
 )
-def test_there_are_three_in_other_languages(reply):
+def test_counts_are_read_in_other_languages(reply):
     assert worth("counting", {"count": 3}, reply) == 1
     assert worth("counting", {"count": 4}, reply) == 0
 
@@ -174,7 +174,7 @@ def test_there_are_three_in_other_languages(reply):
         ("(x-1)(x+2)", "x^2+x-2 = (x+2)(x+1)", "Factor x^2+x-2.", 0),
     ],
 )
-def test_an_answer_has_the_form_and_the_currency_of_the_task(answer, reply, question, paid):
+def test_answer_must_have_the_form_and_currency_of_the_task(answer, reply, question, paid):
     assert worth("math", {"value": answer}, reply, question) == paid
 
 
@@ -182,6 +182,6 @@ def test_an_answer_has_the_form_and_the_currency_of_the_task(answer, reply, ques
     ("reply", "paid"),
     [("blue", 1), ("The answer is blue.", 1), ("red", 0), ("not blue", 0), ("blue or red", 0)],
 )
-def test_a_choice_may_be_named_by_its_words_in_the_question(reply, paid):
+def test_choice_may_be_given_by_its_words_in_the_question(reply, paid):
     question = "Which is it?\nA. red\nB. green\nC. blue"
     assert worth("choice", {"value": "C"}, reply, question) == paid

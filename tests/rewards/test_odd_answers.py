@@ -1,5 +1,5 @@
-"""Every answer in odd form is worth what a person would give it: right ones, wrong ones that look
-right, hedges, lists of everything, and the question again.
+"""Answers in unusual form get the reward that a person would give: right ones, wrong ones that
+look right, hedges, lists of everything, and repetitions of the question.
 """
 
 from itertools import chain
@@ -69,7 +69,7 @@ def worth(scorer: str, answer: object, reply: str, options: dict, prompt: str) -
 
 
 @pytest.mark.parametrize("scorer", TABLES)
-def test_each_answer_of_the_table_is_worth_what_it_says(scorer):
+def test_each_answer_of_the_table_gets_its_listed_value(scorer):
     cases = [row for name, *row in CASES if name == scorer]
     differ = []
     for answer, reply, expected, *more in cases:

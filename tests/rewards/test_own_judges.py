@@ -1,5 +1,5 @@
-"""A task that names its scorers is judged by them alone, whatever their domains; a run that has not
-got them is refused.
+"""A task that names its scorers is judged by these only, whatever their domains; a run without
+them is refused.
 """
 
 import pytest
@@ -27,7 +27,7 @@ THREE = [
 
 @pytest.fixture
 def say(taskset):
-    """What a task says of who judges it."""
+    """Return a function that sets the scorers that a task names."""
 
     def write(index: int, judged_by: object, domain: str = "") -> None:
         taskset.tasks.filter(index=index).update(meta={"judged_by": judged_by}, domain=domain)
@@ -41,19 +41,19 @@ def refusal(plan, project, rewards: list, **changes: object) -> dict[str, str]:
     return refused.value.problems
 
 
-def test_it_gets_what_its_own_scorers_give_and_no_more(plan):
+def test_task_with_named_scorers_gets_their_rewards_only(plan):
     mine = plan(rewards=THREE)
     own = Kind("digits", ("arithmetic",))
     said = [Judgement("sort", 1.0), Judgement("arithmetic", 0.25), Judgement("length", None)]
     assert (combined(said, mine, own), full_reward(mine, own)) == (0.5, 2.0)
-    assert combined(said[:1], mine, own) is None  # the scorer that it names has not spoken
+    assert combined(said[:1], mine, own) is None  # the named scorer has given no verdict
     assert (
         combined(said, mine, Kind("digits")) is None and full_reward(mine, Kind("digits")) == 1.25
     )
 
 
 @pytest.mark.django_db
-def test_others_are_not_asked_about_it(new_run, finish, say):
+def test_other_scorers_are_not_asked_about_a_task_that_names_its_own(new_run, finish, say):
     say(0, ["arithmetic"])
     say(1, ["sort", "arithmetic"], domain="sums")
     say(2, None, domain="sums")
@@ -73,7 +73,7 @@ def test_others_are_not_asked_about_it(new_run, finish, say):
 
 
 @pytest.mark.django_db
-def test_its_groups_are_learned_from_and_its_success_is_a_share_of_its_own_full_reward(
+def test_groups_with_named_scorers_are_trained_and_success_uses_their_full_reward(
     new_run, finish, say
 ):
     for index in range(4):
@@ -98,7 +98,7 @@ def test_its_groups_are_learned_from_and_its_success_is_a_share_of_its_own_full_
 
 
 @pytest.mark.django_db
-def test_a_scorer_that_the_run_has_not_is_refused_with_the_task(plan, project, say):
+def test_task_that_names_a_scorer_missing_from_the_run_is_refused(plan, project, say):
     say(1, ["sort"])
     say(2, ["math", "sort"])
     assert refusal(plan, project, THREE) == {
@@ -110,7 +110,7 @@ def test_a_scorer_that_the_run_has_not_is_refused_with_the_task(plan, project, s
 
 
 @pytest.mark.django_db
-def test_what_is_no_list_of_names_is_refused_with_the_task(plan, project, say):
+def test_judged_by_that_is_not_a_list_of_names_is_refused_with_the_task(plan, project, say):
     say(3, "sort")
     assert refusal(plan, project, THREE)["rewards"].startswith(
         "task 3 of 'sort': meta.judged_by: must be a list"
@@ -118,16 +118,14 @@ def test_what_is_no_list_of_names_is_refused_with_the_task(plan, project, say):
 
 
 @pytest.mark.django_db
-def test_where_every_scorer_must_speak_none_is_named(plan, project, say):
+def test_task_cannot_name_scorers_if_the_algorithm_needs_every_scorer(plan, project, say):
     rewards = [{"scorer": "sort"}, {"scorer": "length"}]
     say(0, ["sort"])
     assert "names its own" in refusal(plan, project, rewards, algorithm={"name": "gdpo"})["rewards"]
 
 
 @pytest.mark.django_db
-def test_of_a_domain_that_nobody_judges_the_tasks_that_name_their_own_are_judged(
-    plan, project, say
-):
+def test_domain_without_a_scorer_is_accepted_if_all_its_tasks_name_their_own(plan, project, say):
     judged = plan(rewards=THREE[1:2])
     for index in range(4):
         say(index, ["arithmetic"], domain="digits")
@@ -139,7 +137,7 @@ def test_of_a_domain_that_nobody_judges_the_tasks_that_name_their_own_are_judged
 
 
 @pytest.mark.django_db
-def test_options_of_its_own_for_a_scorer_that_it_names_are_looked_at(plan, project, taskset):
+def test_task_options_are_checked_for_scorers_that_the_task_names(plan, project, taskset):
     own = {"judged_by": ["math"], "scorers": {"math": {"loud": 1}}}
     taskset.tasks.filter(index=1).update(meta=own, domain="geometry")
     problems = refusal(

@@ -1,5 +1,5 @@
-"""A task's own options for a scorer go before the run's; a run that could not use them is refused
-with the task.
+"""A task's own scorer options override the run's; a run that cannot use them is refused, and the
+error names the task.
 """
 
 import pytest
@@ -17,7 +17,7 @@ JUDGE = {"address": "http://127.0.0.1:9/v1", "model": "m"}
 
 @pytest.fixture
 def say(taskset):
-    """A task's meta and what else it has."""
+    """Return a function that sets a task's meta and other fields."""
 
     def write(index: int, meta: dict, **more: object) -> None:
         taskset.tasks.filter(index=index).update(meta=meta, **more)
@@ -31,7 +31,7 @@ def refusal(plan, project, *rewards: dict) -> dict[str, str]:
     return refused.value.problems
 
 
-def test_they_are_laid_over_the_runs_option_by_option():
+def test_task_options_override_the_runs_options_one_by_one():
     choice = ScorerChoice(**MATH)
     assert task_options(choice, {}) == {"units": False}
     assert task_options(choice, {"scorers": {"math": {"tolerance": 0.1}, "code": {"x": 1}}}) == {
@@ -43,7 +43,7 @@ def test_they_are_laid_over_the_runs_option_by_option():
 
 
 @pytest.mark.django_db
-def test_each_task_is_judged_with_its_own_and_the_reward_keeps_them(new_run, finish, say):
+def test_each_task_is_judged_with_its_own_options_and_the_reward_records_them(new_run, finish, say):
     for index, tolerance in enumerate((0.0, 0.2, 0.0, 0.2)):
         say(
             index,
@@ -77,7 +77,7 @@ def test_each_task_is_judged_with_its_own_and_the_reward_keeps_them(new_run, fin
         (["math"], "must be an object of options"),
     ],
 )
-def test_a_wrong_one_is_refused_with_the_task_that_has_it(plan, project, say, own, why):
+def test_invalid_task_options_are_refused_with_the_task(plan, project, say, own, why):
     say(1, {"scorers": {"math": {"tolerance": 0.5}}})
     say(2, {"scorers": own})
     problems = refusal(plan, project, {"scorer": "sort"}, MATH)
@@ -98,7 +98,7 @@ def test_options_for_scorers_or_domains_that_the_run_does_not_have_are_ignored(p
 
 
 @pytest.mark.django_db
-def test_no_task_says_which_model_is_asked(plan, project, say):
+def test_task_cannot_choose_the_judge_model(plan, project, say):
     say(3, {"scorers": {"judge": {"address": "http://example.org/v1"}}})
     problems = refusal(plan, project, {"scorer": "judge", "options": JUDGE})
     assert "a task cannot choose the model or its settings" in problems["rewards.0.options"]

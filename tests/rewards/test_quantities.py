@@ -132,7 +132,7 @@ CHEMISTRY = [
     ("The element is Fe.", "Fe", 1),
     ("The ion is SO4 2-.", "SO4^2-", 1),
 ]
-# An equation is none of its formulas, even if only one has no charge.
+# An equation does not equal any of its formulas, even if only one has no charge.
 REACTIONS = [
     ("Na+ + Cl- -> NaCl", "NaCl", 0),
     ("Na⁺ + Cl⁻ → NaCl", "NaCl", 0),
@@ -172,15 +172,15 @@ REACTIONS = [
 
 
 @pytest.mark.parametrize(("response", "wanted", "worth"), QUANTITIES)
-def test_a_quantity_is_read_in_the_usual_ways_of_writing_it(response, wanted, worth):
+def test_quantity_is_read_in_the_usual_notations(response, wanted, worth):
     assert value("quantity", response, wanted) == worth
 
 
 @pytest.mark.parametrize(("response", "wanted", "worth"), CHEMISTRY)
-def test_a_formula_is_found_in_its_sentence_and_an_equation_with_decimals(response, wanted, worth):
+def test_formula_is_found_in_a_sentence_and_equations_may_have_decimals(response, wanted, worth):
     assert value("chemistry", response, wanted) == worth
 
 
 @pytest.mark.parametrize(("response", "wanted", "worth"), REACTIONS)
-def test_an_equation_is_none_of_its_formulas(response, wanted, worth):
+def test_equation_is_not_equal_to_one_of_its_formulas(response, wanted, worth):
     assert value("chemistry", response, wanted) == worth

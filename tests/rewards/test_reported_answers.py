@@ -1,4 +1,4 @@
-"""Replies as bug reports of graders have them, by class: each with what it is worth."""
+"""Replies from bug reports about graders, by class, each with its expected value."""
 
 import random
 
@@ -112,11 +112,11 @@ CASES = [(kind, *case) for kind, cases in REPORTED.items() for case in cases]
 
 
 @pytest.mark.parametrize(("kind", "scorer", "response", "answer", "worth"), CASES)
-def test_a_reply_of_a_reported_class_is_worth_what_it_says(kind, scorer, response, answer, worth):
+def test_reply_of_a_reported_class_gets_its_expected_value(kind, scorer, response, answer, worth):
     assert value(scorer, response, answer) == worth, kind
 
 
-def test_residues_are_equal_by_their_modulus_alone():
+def test_residues_are_equal_by_their_modulus_only():
     drawn = random.Random(3)
     for _ in range(60):
         modulus = drawn.randint(2, 40)
@@ -127,7 +127,7 @@ def test_residues_are_equal_by_their_modulus_alone():
         assert (value("math", same, wanted), value("math", other, wanted)) == (1, 0)
 
 
-def test_named_values_in_boxes_of_their_own_are_never_exchanged():
+def test_named_values_in_separate_boxes_are_never_swapped():
     drawn = random.Random(4)
     for _ in range(60):
         x, y = drawn.sample(range(-9, 10), 2)
@@ -150,25 +150,27 @@ def test_named_values_in_boxes_of_their_own_are_never_exchanged():
         "Perhaps {}?",
     ],
 )
-def test_a_number_that_is_denied_or_guessed_at_is_never_paid(denial):
+def test_denied_or_guessed_number_gets_no_reward(denial):
     for number in (0, 7, -3, 61, 1_000):
         assert value("math", denial.format(number), {"value": str(number)}) == 0
 
 
 @pytest.mark.parametrize("sign", ["!", "?", ",", "。", "！"])
-def test_a_loop_of_one_sign_is_a_repetition_and_a_ruled_line_is_none(sign):
+def test_loop_of_one_character_is_a_repetition_but_a_ruled_line_is_not(sign):
     assert value("repetition", "So it is " + sign * 200, {}) < -0.9
     assert value("repetition", "A title\n" + "-" * 30 + "\nand its text", {}) == 0
 
 
-def test_abbreviations_and_names_of_points_are_of_no_language():
+def test_abbreviations_and_point_names_belong_to_no_language():
     scripts = {"scripts": ["cjk"]}
     assert value("language", "设 ABC 为三角形，DNA 是分子", {}, **scripts) == 1
     assert value("language", "设 triangle 为三角形", {}, **scripts) < 0.5
 
 
 @pytest.mark.parametrize("command", ["pmod{7}", "pmod 7", "mpq", "pmatrix", "pmb{3}", "pmx"])
-def test_a_command_that_begins_like_plus_or_minus_is_not_read_again_and_again(command, monkeypatch):
+def test_command_that_begins_like_plus_minus_is_parsed_a_limited_number_of_times(
+    command, monkeypatch
+):
     calls: list[str] = []
     parse = shapes.parse_shape
 

@@ -1,4 +1,4 @@
-"""Which rollouts are scored again, by scorers that are looked at as a run's are."""
+"""Which rollouts are rescored, and that the scorers are validated like a run's."""
 
 import pytest
 
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def stored(new_run, finish):
-    """Four judged groups of two; the nth was trained in update n, and the last is still being
-    scored.
+    """Create four judged groups of two, the nth trained in update n, and a fifth that is still
+    being scored.
     """
     run = new_run(max_staleness=9)
     groups = finish(run, groups=5)
@@ -37,12 +37,12 @@ def stored(new_run, finish):
 
 
 def chosen(run, **said: object) -> list[int]:
-    """Which of its groups, by the place among their draws."""
+    """Return the chosen groups by their draw index."""
     found = [group for group, _ in list_chosen_groups(run, Chosen.read(said))]
     return [Group.objects.get(pk=pk).draw_index for pk in found]
 
 
-def test_all_judged_groups_are_chosen_unless_told(stored):
+def test_all_judged_groups_are_chosen_by_default(stored):
     assert chosen(stored) == [0, 1, 2, 3]
 
 
@@ -59,7 +59,7 @@ def test_all_judged_groups_are_chosen_unless_told(stored):
         ({"domain": "digits"}, [1, 3]),
     ],
 )
-def test_each_part_of_the_filter_narrows(stored, said, draws):
+def test_each_part_of_the_filter_narrows_the_choice(stored, said, draws):
     for task in Task.objects.filter(taskset=stored.taskset):
         odd = Group.objects.filter(run=stored, task=task, draw_index__in=(1, 3)).exists()
         Task.objects.filter(pk=task.pk).update(domain="digits" if odd else "")
@@ -78,7 +78,7 @@ def test_each_part_of_the_filter_narrows(stored, said, draws):
         ({"colour": "red"}, "colour"),
     ],
 )
-def test_a_filter_that_cannot_be_is_refused_by_field(said, field):
+def test_invalid_filter_is_refused_with_its_field(said, field):
     with pytest.raises(ConfigError) as refused:
         Chosen.read(said)
     assert list(refused.value.problems) == [field]
@@ -105,20 +105,20 @@ def test_a_filter_that_cannot_be_is_refused_by_field(said, field):
         ("- &a {scorer: sort}\n- *a", "configuration", "aliases are not allowed"),
     ],
 )
-def test_scorers_that_cannot_judge_are_refused_by_the_fields_of_a_run(run, text, field, why):
+def test_invalid_scorers_are_refused_with_the_field_of_the_run(run, text, field, why):
     with pytest.raises(ConfigError) as refused:
         planned(run, scorers_in(text))
     assert why in refused.value.problems[field]
 
 
-def test_the_scorers_may_stand_under_rewards_as_in_a_runs_file(run):
+def test_scorers_may_be_listed_under_rewards_as_in_a_run_file(run):
     assert (
         planned(run, scorers_in("rewards:\n  - {scorer: sort, weight: 0.5}")).rewards[0].weight
         == 0.5
     )
 
 
-def test_what_was_asked_is_kept_with_the_runs_own_scorers_beside_it(stored, alice):
+def test_rescoring_stores_the_request_and_the_runs_own_scorers(stored, alice):
     again = start_rescoring(stored, [{"scorer": "length"}], Chosen(from_step=2), by=alice)
     assert (again.names, [choice["scorer"] for choice in again.compared_with]) == (
         ["length"],
@@ -144,7 +144,7 @@ def test_what_was_asked_is_kept_with_the_runs_own_scorers_beside_it(stored, alic
         (None, None, "none", 0),
     ],
 )
-def test_fates(before, after, fate, size):
+def test_changes_of_a_reward_are_classified_with_their_size(before, after, fate, size):
     assert classify_change(before, after) == (fate, size)
 
 
@@ -159,7 +159,7 @@ def test_fates(before, after, fate, size):
         ((1, 0), (None, None), False),
     ],
 )
-def test_another_is_best_when_none_of_the_best_was_among_them_before(before, after, other_best):
+def test_best_rollout_changed_if_none_of_the_new_best_was_best_before(before, after, other_best):
     rows = [
         Rescored(rollout_id=n, before=b, after=a)
         for n, (b, a) in enumerate(zip(before, after, strict=True))
@@ -167,7 +167,7 @@ def test_another_is_best_when_none_of_the_best_was_among_them_before(before, aft
     assert ComparedGroup(rows).other_best == other_best
 
 
-def test_a_group_has_a_signal_where_its_rewards_differ():
+def test_group_has_a_signal_if_its_rewards_differ():
     assert (
         has_signal({1: 0.0, 2: 1.0})
         and not has_signal({1: 0.3, 2: 0.1 + 0.2})

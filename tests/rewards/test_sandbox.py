@@ -1,4 +1,4 @@
-"""The sandbox: what code gives comes back, and nothing of this machine is within its reach."""
+"""The sandbox returns the results of code, which can reach nothing of this machine."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def attacked() -> dict[str, Outcome]:
         return dict(zip(names, run_calls(code, [Call(name, ()) for name in names]), strict=True))
 
 
-def test_what_calls_give_comes_back_in_their_order():
+def test_results_of_calls_come_back_in_order():
     code = "print('noise')\ndef double(x):\n    return x * 2\ndef odd(x):\n    return {1}\n"
     calls = [
         Call("double", (4,)),
@@ -82,7 +82,7 @@ def test_what_calls_give_comes_back_in_their_order():
     )
 
 
-def test_code_sees_no_environment_no_files_and_no_processes(attacked):
+def test_code_sees_no_environment_files_or_processes(attacked):
     names, *there = attacked["secrets"].value
     assert "PATH" not in names and "DATABASE_URL" not in names and not any(there)
     assert attacked["signal"].value is True or "Operation not permitted" in attacked["signal"].error
@@ -100,11 +100,11 @@ def test_code_sees_no_environment_no_files_and_no_processes(attacked):
         ("large_file", "File too large"),
     ],
 )
-def test_code_reaches_no_network_and_takes_no_more_than_its_share(attacked, attack, error):
+def test_code_has_no_network_and_limited_resources(attacked, attack, error):
     assert error in attacked[attack].error
 
 
-def test_code_makes_no_namespaces_of_its_own(attacked):
+def test_code_cannot_create_namespaces(attacked):
     assert attacked["namespaces"].value == -1
 
 
@@ -120,19 +120,19 @@ def test_code_makes_no_namespaces_of_its_own(attacked):
         ("raise ValueError('\\0\\ud800')", "ValueError"),
     ],
 )
-def test_code_that_does_not_end_well_gave_nothing(body, error):
+def test_code_that_fails_returns_no_value_but_an_error(body, error):
     (outcome,) = run_calls(f"def f():\n {body}", [Call("f", ())])
     assert outcome.value is None and error in outcome.error
 
 
-def test_without_bubblewrap_nothing_is_run(monkeypatch):
+def test_without_bubblewrap_no_code_is_run(monkeypatch):
     forking.stop_fork_servers()
     monkeypatch.setattr(bubblewrap.shutil, "which", lambda *_, **__: None)
     with pytest.raises(NoSandbox, match="bubblewrap"):
         run_calls("def f(): pass", [Call("f", ())])
 
 
-def test_a_report_that_breaks_off_amid_a_line_tells_no_status():
+def test_status_is_read_only_from_complete_lines_of_a_report():
     guest = object.__new__(bubblewrap._BubblewrappedGuest)
     guest.messages = b'{ "child-pid": 185'
     assert guest.status is None

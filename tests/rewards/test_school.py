@@ -28,7 +28,7 @@ def judged(scorer: str, response: str, answer: object, **options: object) -> Ver
         "<think>A? C?</think>B",
     ],
 )
-def test_the_right_letter_is_found_in_many_ways_of_saying_it(response):
+def test_right_letter_is_found_in_many_phrasings(response):
     assert (
         judged("choice", response, {"value": "B", "choices": ["Rome", "Paris", "Oslo"]}).value
         == 1.0
@@ -49,7 +49,7 @@ def test_the_right_letter_is_found_in_many_ways_of_saying_it(response):
         "I see a dog",
     ],
 )
-def test_another_letter_or_several_are_not_paid(response):
+def test_other_or_several_letters_get_no_reward(response):
     assert judged("choice", response, "B").value == 0.0
 
 
@@ -69,7 +69,7 @@ def test_another_letter_or_several_are_not_paid(response):
     ],
 )
 @pytest.mark.parametrize("right", [["A", "C"], "A, C", "AC"])
-def test_of_several_letters_wrong_picks_cost(response, partial, expected, right):
+def test_wrong_letters_lower_the_reward_of_a_multiple_choice(response, partial, expected, right):
     assert judged("choice", response, right, partial=partial).value == expected
 
 
@@ -108,7 +108,7 @@ def test_of_several_letters_wrong_picks_cost(response, partial, expected, right)
         ("1.2 km", "1234 m", {"significant_figures": 2}, 1.0),
     ],
 )
-def test_a_quantity_is_right_in_any_unit_of_its_kind_within_the_tolerance(
+def test_quantity_is_right_in_any_unit_of_its_kind_within_the_tolerance(
     response, wanted, options, expected
 ):
     assert judged("quantity", response, wanted, **options).value == expected
@@ -128,7 +128,7 @@ def test_a_quantity_is_right_in_any_unit_of_its_kind_within_the_tolerance(
         "9m",
     ],
 )
-def test_hostile_units_are_none(unit):
+def test_hostile_units_get_no_reward(unit):
     assert judged("quantity", f"1 {unit}", "1 m").value == 0.0
 
 
@@ -157,7 +157,7 @@ def test_hostile_units_are_none(unit):
         ("MnO4- + 8H+ + 5e- -> Mn2+ + 4H2O", "MnO_4^- + 8H^+ + 5e^- -> Mn^{2+} + 4H_2O"),
     ],
 )
-def test_the_same_chemistry_is_the_same_however_it_is_written(said, wanted):
+def test_same_chemistry_is_equal_in_every_notation(said, wanted):
     assert judged("chemistry", said, wanted).value == 1.0
 
 
@@ -182,12 +182,12 @@ def test_the_same_chemistry_is_the_same_however_it_is_written(said, wanted):
         ("2H2 + O2", "2H2 + O2 -> 2H2O", "not one equation"),
     ],
 )
-def test_other_chemistry_is_not_paid_and_it_is_said_why(said, wanted, reason):
+def test_different_chemistry_gets_no_reward_with_a_reason(said, wanted, reason):
     verdict = judged("chemistry", f"\\boxed{{{said}}}", wanted)
     assert verdict.value == 0.0 and reason in verdict.reason
 
 
-def test_smallest_numbers_and_states_are_asked_for_by_option():
+def test_options_require_smallest_coefficients_and_states():
     assert judged("chemistry", "4H2 + 2O2 -> 4H2O", "2H2 + O2 -> 2H2O", smallest=True).value == 0.0
     assert judged("chemistry", "NaCl", "NaCl(s)", states=True).value == 0.0
 
@@ -223,12 +223,12 @@ def test_key_ideas_earn_their_points_unless_denied(response, expected, determini
     assert (verdict.value, verdict.details["deterministic"]) == (expected, deterministic)
 
 
-def test_what_words_do_not_decide_is_no_value_by_option():
+def test_undecided_answer_gets_no_value_if_the_option_says_so():
     verdict = judged("short_answer", "They use sunlight.", SCHEME, undecided="null")
     assert verdict.value is None and not verdict.details["deterministic"]
 
 
-def test_a_plain_reference_is_compared_by_its_words():
+def test_plain_reference_is_compared_word_by_word():
     assert judged("short_answer", "Mitochondria!", "the mitochondria").value == 1.0
     assert judged("short_answer", "The nucleus", "the mitochondria").value == 0.0
 
@@ -237,6 +237,6 @@ def test_a_plain_reference_is_compared_by_its_words():
 @pytest.mark.parametrize(
     "answer", [{}, {"value": True}, {"value": {}}, {"value": [3]}, {"ideas": [{"any_of": []}]}]
 )
-def test_a_task_without_an_answer_gives_no_value_but_a_reason(scorer, answer):
+def test_task_without_an_answer_gives_no_value_but_a_reason(scorer, answer):
     verdict = judged(scorer, "B", answer)
     assert verdict.value is None and verdict.reason

@@ -1,4 +1,4 @@
-"""The demo scorers: what they pay, and that hostile text never makes them raise."""
+"""The demo scorers: what they reward, and that hostile text never makes them raise."""
 
 from collections.abc import Sequence
 
@@ -38,7 +38,7 @@ def value(scorer: str, text: str) -> float | None:
         ("١١٢٤٧", 0.0),
     ],
 )
-def test_sort_pays_exactly_the_ascending_digits(text, expected):
+def test_sort_rewards_exactly_the_ascending_digits(text, expected):
     assert value("sort", text) == expected
 
 
@@ -55,15 +55,15 @@ def test_sort_pays_exactly_the_ascending_digits(text, expected):
         ("4" * 99, 0.0),
     ],
 )
-def test_arithmetic_pays_the_number_and_evaluates_nothing(text, expected):
+def test_arithmetic_rewards_the_number_and_evaluates_nothing(text, expected):
     assert value("arithmetic", text) == expected
 
 
-def test_a_polite_reply_about_the_right_object_gets_everything():
+def test_polite_reply_about_the_right_object_gets_the_full_reward():
     assert value("tone", POLITE) == 1.0
 
 
-def test_spacing_before_marks_does_not_matter_to_tone():
+def test_tone_ignores_spaces_before_punctuation():
     assert value("tone", "Thank you for telling us about your lamp . Have a lovely day !") == 1.0
 
 
@@ -84,7 +84,7 @@ def test_spacing_before_marks_does_not_matter_to_tone():
     ],
     ids=["flat", "rude", "half rude", "wrong object", "two objects"],
 )
-def test_tone_cuts_for_manner_and_object(text, expected):
+def test_tone_lowers_the_reward_for_wrong_manner_or_object(text, expected):
     assert value("tone", text) == pytest.approx(expected)
 
 
@@ -100,7 +100,7 @@ def test_tone_cuts_for_manner_and_object(text, expected):
     ],
     ids=["words", "no closing", "wrong order", "twice", "broken", "unfinished"],
 )
-def test_tone_pays_polite_words_outside_the_grammar_a_quarter_at_most(text):
+def test_tone_pays_at_most_a_quarter_for_polite_words_outside_the_grammar(text):
     assert 0.0 < value("tone", text) <= 0.25
 
 
@@ -117,7 +117,7 @@ KETTLE = POLITE.replace("lamp", "kettle")
         ([POLITE, KETTLE, "Now go away!"], 1.0, "polite"),
     ],
 )
-def test_a_tone_dialogue_is_judged_reply_by_reply(turns, expected, reason):
+def test_tone_dialogue_is_judged_reply_by_reply(turns, expected, reason):
     verdict = judged("tone_dialogue", {"objects": ["lamp", "kettle"]}, "\n\n".join(turns), turns)
     assert (verdict.value, verdict.reason) == (expected, reason)
 
@@ -132,7 +132,7 @@ def test_any_text_gets_a_value_between_zero_and_one(scorer, text):
 @pytest.mark.parametrize(
     "text", ["\0" * 10, "\ud800", "." * 1_000_000, "lamp " * 400, "1" * 5_000_000], ids=range(5)
 )
-def test_hostile_text_is_worth_nothing_or_little(scorer, text):
+def test_hostile_text_gets_at_most_a_quarter(scorer, text):
     assert value(scorer, text) <= 0.25
 
 
@@ -140,12 +140,12 @@ def test_hostile_text_is_worth_nothing_or_little(scorer, text):
 @pytest.mark.parametrize(
     "answer", [{}, {"object": 3, "sorted": None, "value": "42"}, {"value": True}]
 )
-def test_a_task_without_an_answer_gives_no_value_but_a_reason(scorer, answer):
+def test_task_without_an_answer_gives_no_value_but_a_reason(scorer, answer):
     verdict = judged(scorer, answer, "42")
     assert verdict.value is None
     assert verdict.reason
 
 
-def test_an_unknown_scorer_is_named_with_the_nearest_one():
+def test_error_for_an_unknown_scorer_suggests_the_nearest_name():
     with pytest.raises(LookupError, match="did you mean 'tone'"):
         find_scorer("tune")

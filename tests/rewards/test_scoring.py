@@ -1,4 +1,4 @@
-"""Which questions a group's scorers are asked, and how their words become one reward."""
+"""Which questions a group's scorers are asked, and how their verdicts become one reward."""
 
 import pytest
 
@@ -21,7 +21,7 @@ WITH_LENGTH = [{"scorer": "sort"}, {"scorer": "length", "weight": 0.5}]
 
 @pytest.fixture
 def mixed(taskset):
-    """Tasks by turns of two domains."""
+    """Give the tasks two domains in turn."""
     for task in Task.objects.filter(taskset=taskset):
         Task.objects.filter(pk=task.pk).update(
             domain=("digits", "sums")[task.index % 2], answer={**task.answer, "value": 7}
@@ -30,7 +30,7 @@ def mixed(taskset):
 
 @pytest.fixture
 def scored(finish):
-    """Finish and score the groups of a run by the scorer's own station."""
+    """Finish the groups of a run and score them with the scorer worker."""
 
     def score(run, texts=("12345", "7"), groups=2) -> list[Group]:
         opened = finish(run, list(texts), groups=groups)
@@ -42,7 +42,7 @@ def scored(finish):
 
 
 @pytest.mark.django_db
-def test_a_scorer_of_a_domain_is_asked_about_its_tasks_alone(new_run, finish, mixed):
+def test_scorer_with_domains_is_asked_only_about_tasks_of_those_domains(new_run, finish, mixed):
     run = new_run(rewards=MIXED)
     finish(run, groups=4)
     claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
@@ -51,7 +51,7 @@ def test_a_scorer_of_a_domain_is_asked_about_its_tasks_alone(new_run, finish, mi
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_mixed_tasksets_rollouts_are_rewarded_by_their_own_domains_scorers(
+def test_rollouts_of_a_mixed_taskset_are_rewarded_by_the_scorers_of_their_domain(
     new_run, scored, mixed
 ):
     run = new_run(rewards=MIXED)
@@ -67,9 +67,7 @@ def test_a_mixed_tasksets_rollouts_are_rewarded_by_their_own_domains_scorers(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_people_are_asked_about_the_domains_that_the_run_names_and_the_others_go_on(
-    new_run, scored, mixed
-):
+def test_only_groups_of_the_configured_domains_wait_for_people(new_run, scored, mixed):
     run = new_run(
         rewards=MIXED[:1], people={"per_group": 2, "domains": ["sums"], "at_deadline": "drop"}
     )
@@ -78,10 +76,10 @@ def test_people_are_asked_about_the_domains_that_the_run_names_and_the_others_go
     refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
     assert Group.objects.get(
         run=run, task__domain="digits"
-    ).experiences.exists()  # nobody was to judge it: it is not dropped
+    ).experiences.exists()  # it needed no rating, so it is not dropped
 
 
-def test_a_rater_model_speaks_for_people_where_they_are_asked_alone(plan):
+def test_rater_model_replaces_people_only_in_their_domains(plan):
     asked = {
         "per_group": 2,
         "domains": ["sums"],
@@ -94,7 +92,7 @@ def test_a_rater_model_speaks_for_people_where_they_are_asked_alone(plan):
     assert combined(said, run, Kind("digits")) == 1.0
 
 
-def test_the_most_a_rollout_can_get_is_its_domains(plan):
+def test_full_reward_depends_on_the_domain(plan):
     mixed = plan(rewards=[*MIXED, {"scorer": "length", "weight": -1}])
     assert [full_reward(mixed, Kind(domain)) for domain in ("digits", "sums", "other")] == [
         1.5,
@@ -107,7 +105,7 @@ def test_the_most_a_rollout_can_get_is_its_domains(plan):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_scorer_of_groups_hears_what_the_others_said(new_run, scored):
+def test_group_scorer_gets_the_verdicts_of_the_other_scorers(new_run, scored):
     (group,) = scored(new_run(rewards=WITH_LENGTH), texts=["12345", "1"], groups=1)
     rewards = Reward.objects.filter(rollout__group=group, scorer="length").order_by(
         "rollout__sample_index"
@@ -120,7 +118,7 @@ def test_a_scorer_of_groups_hears_what_the_others_said(new_run, scored):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_reward_keeps_its_scorers_version_options_and_time(new_run, scored):
+def test_reward_stores_its_scorers_version_options_and_duration(new_run, scored):
     options = {"right_by": "sort", "right_at": 0.5}
     (group,) = scored(
         new_run(rewards=[{"scorer": "sort"}, {"scorer": "length", "options": options}]), groups=1
@@ -130,7 +128,7 @@ def test_a_reward_keeps_its_scorers_version_options_and_time(new_run, scored):
 
 
 @pytest.mark.django_db
-def test_of_groups_taken_over_nothing_is_written(new_run, finish):
+def test_no_verdicts_are_recorded_for_groups_that_another_worker_took_over(new_run, finish):
     finish(new_run(), groups=1)
     claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
     Group.objects.update(fence=99)
@@ -156,7 +154,7 @@ def test_of_groups_taken_over_nothing_is_written(new_run, finish):
         ),
     ],
 )
-def test_rewards_that_cannot_work_are_refused_by_field(plan, project, mixed, rewards, field, why):
+def test_invalid_rewards_are_refused_with_their_field(plan, project, mixed, rewards, field, why):
     with pytest.raises(ConfigError) as refusal:
         require_known_scorers(plan(rewards=rewards), project)
     assert list(refusal.value.problems) == [field] and why in refusal.value.problems[field]

@@ -1,4 +1,4 @@
-"""The list of system calls that guests may make: by name, for the processor that it runs on."""
+"""The list of system calls that guests may make, by name and processor architecture."""
 
 import errno
 import platform
@@ -22,11 +22,11 @@ REFUSED = {
     "ptrace": (0, 0, 0, 0),
     "setns": (0, 0),
 }
-LATER = 100_000  # a call that no kernel has
+LATER = 100_000  # a system call that no kernel has
 
 
 def numbers(machine: str) -> dict[str, int]:
-    """As this machine's own headers have them."""
+    """Return the numbers in this machine's kernel headers."""
     path = next((path for path in map(Path, HEADERS[machine]) if path.exists()), None)
     if path is None:
         pytest.skip(f"no headers of {machine} on this machine")
@@ -35,7 +35,7 @@ def numbers(machine: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("machine", seccomp.ALLOWED)
-def test_each_name_has_the_kernels_number(machine):
+def test_each_system_call_has_the_number_of_the_kernel_headers(machine):
     known = numbers(machine)
     wrong = {
         name: number
@@ -46,7 +46,7 @@ def test_each_name_has_the_kernels_number(machine):
     assert len(set(seccomp.ALLOWED[machine].values())) == len(seccomp.ALLOWED[machine])
 
 
-def test_what_is_not_on_the_list_is_refused():
+def test_system_calls_outside_the_list_are_refused():
     machine = platform.machine()
     known = numbers(machine)
     calls = [(known[name], *arguments) for name, arguments in REFUSED.items()]

@@ -1,5 +1,5 @@
-"""Scorers of tasks with pictures: what they pay, what they refuse, and that hostile text neither
-raises nor costs.
+"""Scorers of tasks with pictures: what they reward and refuse, and that hostile text neither makes
+them raise nor slows them down.
 """
 
 from itertools import pairwise
@@ -58,7 +58,7 @@ def value(scorer: str, text: str, answer: dict | None = None, **options: object)
         ("3e9", 0.0),
     ],
 )
-def test_counting_pays_the_one_number_that_is_right(text, expected):
+def test_counting_rewards_only_the_one_right_number(text, expected):
     assert value("counting", text) == expected
 
 
@@ -82,11 +82,11 @@ def test_counting_pays_the_one_number_that_is_right(text, expected):
         ("38 to 42", 0.0),
     ],
 )
-def test_a_chart_is_read_within_its_tolerance(text, expected):
+def test_chart_value_is_right_within_the_tolerance(text, expected):
     assert value("relaxed_number", text) == expected
 
 
-def test_the_tolerance_is_the_options_then_the_tasks_then_five_percent():
+def test_tolerance_comes_from_options_then_task_then_defaults_to_five_percent():
     assert value("relaxed_number", "44", tolerance=0.1) == 1.0
     assert value("relaxed_number", "42", {"value": 40, "tolerance": 0}) == 0.0
     assert value("relaxed_number", "42", {"value": 40}) == 1.0
@@ -112,17 +112,17 @@ def test_the_tolerance_is_the_options_then_the_tasks_then_five_percent():
         ("x" * 9_000, 0.0),
     ],
 )
-def test_ocr_pays_by_how_little_must_be_changed(text, expected):
+def test_ocr_rewards_a_small_edit_distance(text, expected):
     assert value("ocr", text) == pytest.approx(expected)
 
 
-def test_ocr_heeds_case_and_its_threshold_where_that_is_asked():
+def test_ocr_options_set_case_sensitivity_and_a_threshold():
     assert value("ocr", "KETTLE 12", keep_case=True) == pytest.approx(1 - 5 / 9)
     assert value("ocr", "Kext", least=0.5) == 0.0
 
 
 @given(st.text("abc", max_size=12), st.text("abc", max_size=12))
-def test_the_distance_is_levenshteins(one, other):
+def test_edit_distance_is_levenshteins(one, other):
     rows = [list(range(len(other) + 1))]
     for place, letter in enumerate(one, 1):
         row = [place]
@@ -151,11 +151,11 @@ def test_the_distance_is_levenshteins(one, other):
         ("[10,20,50,60] and again [10, 20, 50, 60]", 1.0),
     ],
 )
-def test_a_box_is_paid_by_its_overlap(text, expected):
+def test_box_is_rewarded_by_its_overlap(text, expected):
     assert value("grounding", text) == pytest.approx(expected)
 
 
-def test_boxes_can_be_told_in_thousandths_and_paid_from_a_threshold():
+def test_options_set_the_unit_of_boxes_and_a_minimum_overlap():
     assert value("grounding", "[100, 100, 500, 300]", unit="thousandths") == 1.0
     assert value("grounding", "[0.1, 0.1, 0.5, 0.3]", unit="share") == pytest.approx(1.0)
     assert (
@@ -175,11 +175,11 @@ def test_boxes_can_be_told_in_thousandths_and_paid_from_a_threshold():
         ("<loc_100><loc_100><loc_500>", "pixels", 0),
     ],
 )
-def test_location_tokens_are_parts_of_the_images_sides(text, unit, overlap):
+def test_location_tokens_are_shares_of_the_image_sides(text, unit, overlap):
     assert value("grounding", text, unit=unit) == pytest.approx(overlap, abs=0.03)
 
 
-def test_location_tokens_need_the_images_size():
+def test_location_tokens_need_the_image_size():
     verdict = judged("grounding", "<loc_1><loc_2><loc_3><loc_4>", {"box": [10, 20, 50, 60]})
     assert verdict.value == 0.0 and "no width and height" in verdict.reason
 
@@ -204,7 +204,7 @@ def test_location_tokens_need_the_images_size():
         ("", 0),
     ],
 )
-def test_a_point_is_paid_inside_of_the_box(text, paid):
+def test_point_is_rewarded_inside_the_box(text, paid):
     assert value("grounding", text, reply="point") == paid
 
 
@@ -213,7 +213,7 @@ def test_points_in_thousandths_are_compared_in_thousandths():
     assert value("grounding", "[30, 40]", reply="point", unit="thousandths") == 0.0
 
 
-def test_an_overlap_of_a_point_is_refused():
+def test_overlap_threshold_for_points_is_refused():
     with pytest.raises(ValueError, match="a point has no overlap"):
         find_scorer("grounding").read_options({"reply": "point", "at": 0.5})
 
@@ -228,7 +228,7 @@ def test_an_overlap_of_a_point_is_refused():
         {"text": ""},
     ],
 )
-def test_a_task_that_does_not_say_what_is_right_is_not_judged(scorer, answer):
+def test_task_without_a_valid_answer_is_not_judged(scorer, answer):
     verdict = judged(scorer, "3", answer)
     assert verdict.value is None and verdict.reason.startswith("the task")
 
@@ -256,12 +256,12 @@ HOSTILE = [
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("scorer", ANSWERS)
-def test_what_is_written_to_hurt_a_scorer_earns_nothing_and_costs_nothing(scorer):
+def test_hostile_text_gets_no_reward(scorer):
     assert [value(scorer, text) for text in HOSTILE] == [pytest.approx(0, abs=0.01)] * len(HOSTILE)
 
 
 @given(st.text())
-def test_no_text_makes_them_raise(text):
+def test_no_text_makes_the_scorers_raise(text):
     for scorer in ANSWERS:
         assert 0.0 <= value(scorer, text) <= 1.0
 
@@ -276,7 +276,7 @@ def test_no_text_makes_them_raise(text):
         ("geometry", "relaxed_number", lambda answer: f"{answer['degrees']}°"),
     ],
 )
-def test_a_drawn_task_pays_its_answer_in_full_and_another_tasks_less(name, scorer, say):
+def test_generated_task_pays_its_own_answer_in_full_and_others_mostly_not(name, scorer, say):
     rows = list(generator(name)(40, 2))
     assert [value(scorer, say(row.answer), row.answer) for row in rows] == [1.0] * 40
     assert sum(value(scorer, say(other.answer), row.answer) for row, other in pairwise(rows)) < 20
@@ -290,7 +290,7 @@ def test_a_drawn_task_pays_its_answer_in_full_and_another_tasks_less(name, score
         ("grounding", [0, 0, 4, 4], "[0, 0, 4, 4]"),
     ],
 )
-def test_a_bare_answer_is_what_is_wanted(scorer, answer, text):
+def test_answer_may_be_a_bare_value(scorer, answer, text):
     (verdict,) = find_scorer(scorer).judge([RolloutView(text)], TaskView((), {"value": answer}))
     assert verdict.value == 1.0
 
@@ -374,21 +374,21 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize(("text", "worth"), BOXES)
-def test_a_box_is_read_in_the_usual_forms(text, worth):
+def test_box_is_read_in_the_usual_notations(text, worth):
     assert value("grounding", text, {"box": [10, 20, 110, 220]}) == pytest.approx(worth)
 
 
 @pytest.mark.parametrize(("text", "count", "worth"), COUNTS)
-def test_a_count_is_read_in_words(text, count, worth):
+def test_count_is_read_in_words(text, count, worth):
     assert value("counting", text, {"count": count}) == worth
 
 
 @pytest.mark.parametrize(("text", "wanted", "worth"), NUMBERS)
-def test_scale_words_and_percentages_are_read_and_years_are_exact(text, wanted, worth):
+def test_scale_words_and_percentages_are_read_and_years_must_be_exact(text, wanted, worth):
     assert value("relaxed_number", text, {"value": wanted}) == worth
 
 
-def test_a_number_that_is_no_year_has_its_tolerance():
+def test_number_that_is_not_a_year_has_a_tolerance():
     prompt = [{"role": "user", "content": "How many kettles were sold?"}]
     task = TaskView(prompt, {"value": 2010})
     assert find_scorer("relaxed_number").judge([RolloutView("2008")], task)[0].value == 1.0

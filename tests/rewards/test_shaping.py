@@ -31,12 +31,12 @@ def judged(scorer: str, text: str, tokens: int | None = None, **options: object)
         ("<plan>x</plan>", {"tags": ["plan"]}, 1.0),
     ],
 )
-def test_only_the_exact_structure_is_paid(text, options, expected):
+def test_format_rewards_only_the_exact_structure(text, options, expected):
     assert judged("format", text, **options).value == expected
 
 
 @pytest.mark.parametrize("tags", [[], ["a b"], ["a", "a"], ["<x>"]])
-def test_tags_that_are_none_are_refused(tags):
+def test_invalid_tags_are_refused(tags):
     with pytest.raises(ValidationError):
         judged("format", RIGHT, tags=tags)
 
@@ -45,14 +45,14 @@ def test_tags_that_are_none_are_refused(tags):
     ("tokens", "expected"),
     [(0, 0.0), (80, 0.0), (81, -0.05), (90, -0.5), (100, -1.0), (101, -1.0), (10**9, -1.0)],
 )
-def test_the_charge_for_length_grows_over_the_last_tokens(tokens, expected):
+def test_length_penalty_grows_over_the_last_tokens(tokens, expected):
     assert judged("overlong", "", tokens, max_tokens=100, cache_tokens=20).value == pytest.approx(
         expected
     )
 
 
 @pytest.mark.parametrize(("tokens", "expected"), [(40, 0.0), (45, -0.5), (50, -1.0), (51, -1.0)])
-def test_a_task_with_a_tighter_bound_is_charged_over_the_same_share_of_it(tokens, expected):
+def test_tighter_limit_of_a_task_shortens_the_length_penalty_in_proportion(tokens, expected):
     task = TaskView(meta={"limits": {"max_tokens": 50}})
     options = {"max_tokens": 100, "cache_tokens": 20}
     said = find_scorer("overlong").judge([RolloutView("", tokens=tokens)], task, options)[0]
@@ -63,23 +63,23 @@ def test_a_task_with_a_tighter_bound_is_charged_over_the_same_share_of_it(tokens
     ].value == pytest.approx(-0.5)
 
 
-def test_a_bound_that_is_none_gives_no_charge_but_a_reason():
+def test_invalid_limit_of_a_task_gives_no_penalty_but_a_reason():
     task = TaskView(meta={"limits": {"max_tokens": "short"}})
     said = find_scorer("overlong").judge([RolloutView("", tokens=5)], task, {})[0]
     assert said.value is None and "meta.limits.max_tokens" in said.reason
 
 
-def test_without_a_length_there_is_no_charge_but_a_reason():
+def test_rollout_without_a_length_gets_no_length_penalty():
     assert judged("overlong", "word").value is None
 
 
-def test_a_limit_without_room_before_it_is_hard():
+def test_limit_without_a_penalty_zone_is_hard():
     assert [
         judged("overlong", "", tokens, max_tokens=9, cache_tokens=0).value for tokens in (9, 10)
     ] == [0.0, -1.0]
 
 
-def test_more_room_than_length_is_refused():
+def test_penalty_zone_longer_than_the_limit_is_refused():
     with pytest.raises(ValidationError, match="cache_tokens"):
         judged("overlong", "", 1, max_tokens=5, cache_tokens=6)
 
@@ -95,12 +95,12 @@ def test_more_room_than_length_is_refused():
         ("A b a B", {"n": 2}, -1 / 3),
     ],
 )
-def test_what_was_said_before_is_charged(text, options, expected):
+def test_repeated_text_is_penalized(text, options, expected):
     assert judged("repetition", text, **options).value == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("text", ["ha" * 5_000, "the same again " * 5_000])
-def test_endless_loops_are_charged_nearly_all(text):
+def test_endless_loops_get_almost_the_full_penalty(text):
     assert judged("repetition", text).value < -0.99
 
 
@@ -120,7 +120,7 @@ def test_endless_loops_are_charged_nearly_all(text):
         ("café", {"ascii": True}, 0.75),
     ],
 )
-def test_letters_of_other_scripts_cost_their_share(text, options, expected):
+def test_letters_of_other_scripts_lower_the_reward_by_their_share(text, options, expected):
     assert judged("language", text, **options).value == expected
 
 
@@ -161,7 +161,7 @@ REPETITIONS = [
 
 
 @pytest.mark.parametrize(("text", "scripts", "share"), LANGUAGES)
-def test_formulas_and_code_are_of_no_language(text, scripts, share):
+def test_formulas_and_code_belong_to_no_language(text, scripts, share):
     assert judged("language", text, scripts=scripts).value == share
 
 
@@ -169,17 +169,17 @@ def test_formulas_and_code_are_of_no_language(text, scripts, share):
     ("name", "hint"),
     [("han", "cjk"), ("chinese", "cjk"), ("latn", "latin"), ("klingon", "known: ")],
 )
-def test_a_script_that_is_none_is_refused_with_the_nearest_one(name, hint):
+def test_unknown_script_is_refused_with_the_nearest_name(name, hint):
     with pytest.raises(ValidationError, match=hint):
         judged("language", "a", scripts=[name])
 
 
 @pytest.mark.parametrize(("text", "worth"), FORMATS)
-def test_a_template_may_open_the_thoughts_and_thoughts_may_name_tags(text, worth):
+def test_template_may_open_the_thoughts_and_thoughts_may_mention_tags(text, worth):
     assert judged("format", text).value == worth
 
 
-def test_whether_the_template_opens_the_first_tag_can_be_fixed():
+def test_option_fixes_whether_the_template_opens_the_first_tag():
     inside = "2\n</think><answer>4</answer>"
     whole = RIGHT
     assert [judged("format", text, opened=True).value for text in (inside, whole)] == [1.0, 0.0]
@@ -187,5 +187,5 @@ def test_whether_the_template_opens_the_first_tag_can_be_fixed():
 
 
 @pytest.mark.parametrize(("text", "low", "high"), REPETITIONS)
-def test_scripts_without_blanks_are_read_sign_by_sign(text, low, high):
+def test_scripts_without_spaces_are_read_character_by_character(text, low, high):
     assert low <= judged("repetition", text).value <= high

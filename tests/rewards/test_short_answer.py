@@ -1,4 +1,4 @@
-"""Short answers: references found in sentences, ideas in other orders, and lists of everything."""
+"""Short answers: references in sentences, ideas in any order, and lists of everything."""
 
 import pytest
 
@@ -11,7 +11,7 @@ SCHEME = {
     ]
 }
 CACTUS = 1 / 3
-STORES = 2 / 3  # what either idea alone is worth
+STORES = 2 / 3  # the reward for either idea alone
 
 
 def value(response: str, answer: dict) -> float | None:
@@ -94,7 +94,7 @@ IDEAS = [
 
 
 @pytest.mark.parametrize(("response", "worth"), REFERENCES)
-def test_a_reference_is_found_where_the_sentence_says_it_is_the_answer(response, worth):
+def test_reference_is_found_where_a_sentence_states_the_answer(response, worth):
     assert value(response, {"reference": "Paris"}) == worth
 
 
@@ -109,9 +109,7 @@ def test_a_reference_is_found_where_the_sentence_says_it_is_the_answer(response,
         ("我认为是东京或大阪", "东京", 0),
     ],
 )
-def test_a_reference_is_found_in_scripts_without_blanks_and_behind_a_dash(
-    response, reference, worth
-):
+def test_reference_is_found_in_scripts_without_spaces_and_after_a_dash(response, reference, worth):
     assert value(response, {"reference": reference}) == worth
 
 
@@ -127,16 +125,16 @@ OXYGEN = {"ideas": [{"any_of": ["absorbs light"]}, {"any_of": ["produces oxygen"
         ("Light is absorbed, and oxygen is produced.", 1),
     ],
 )
-def test_a_denial_reaches_its_own_statement_and_no_other(response, worth):
+def test_denial_affects_only_its_own_statement(response, worth):
     assert value(response, OXYGEN) == worth
 
 
 @pytest.mark.parametrize(("response", "worth"), IDEAS)
-def test_ideas_are_found_in_other_orders_and_not_in_lists_of_everything(response, worth):
+def test_ideas_are_found_in_any_order_but_not_in_lists_of_everything(response, worth):
     assert value(response, SCHEME) == pytest.approx(worth)
 
 
-def test_what_the_question_says_besides_the_reference_is_no_other_answer():
+def test_words_repeated_from_the_question_are_not_another_answer():
     task = TaskView(
         [{"role": "user", "content": "Which city hosts the parliament of France?"}],
         {"reference": "Paris"},

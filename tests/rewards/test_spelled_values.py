@@ -1,4 +1,4 @@
-"""Answers that are one value in English words, beside references in figures."""
+"""Answers that are one value in English words, compared with references in figures."""
 
 import random
 
@@ -13,7 +13,7 @@ def value(scorer: str, response: str, wanted: str | float) -> float | None:
     return find_scorer(scorer).judge([RolloutView(response)], TaskView((), answer))[0].value
 
 
-# (words, the reference, whether they are worth it)
+# (words, the reference, the reward)
 VALUES = [
     ("one half", "0.5", 1),
     ("one half", "1/2", 1),
@@ -60,7 +60,7 @@ VALUES = [
     ("twenty-five", "25", 1),
     ("twenty five", "25", 1),
     ("one hundred and twenty", "120", 1),
-    # What is no value, or has more than one meaning.
+    # Words that are no value, or have more than one meaning.
     ("third", "1/3", 0),
     ("the third", "3", 0),
     ("twenty-fifth", "1/25", 0),
@@ -81,7 +81,7 @@ VALUES = [
     ("point", "0", 0),
 ]
 LEFT_AS_THEY_ARE = ["", "half past", "a", "minus", "point", "third", "halves", "and a half", "ab"]
-# What the readers of numbers in sentences made of it: (scorer, reply, number, worth).
+# Replies in which numbers are searched: (scorer, reply, number, reward).
 IN_SENTENCES = [
     ("relaxed_number", "one half", 0.5, 1),
     ("relaxed_number", "The answer is two thirds.", 2 / 3, 1),
@@ -137,17 +137,17 @@ PARTS = [
 
 
 @pytest.mark.parametrize(("words", "wanted", "worth"), VALUES)
-def test_words_are_worth_what_their_figures_are(words, wanted, worth):
+def test_number_words_get_the_reward_of_their_figures(words, wanted, worth):
     said = (rf"\boxed{{{words}}}", rf"\boxed{{\text{{{words}}}}}", f"The answer is {words}.")
     assert [value("math", one, wanted) for one in said] == [worth] * 3
 
 
 @pytest.mark.parametrize(("scorer", "said", "wanted", "worth"), IN_SENTENCES)
-def test_a_part_in_words_is_never_the_number_that_counts_it(scorer, said, wanted, worth):
+def test_fraction_word_never_equals_the_number_it_contains(scorer, said, wanted, worth):
     assert value(scorer, said, wanted) == worth
 
 
-def test_a_fraction_in_words_is_worth_as_much_as_in_figures():
+def test_fraction_in_words_gets_the_reward_of_its_figures():
     drawn = random.Random(5)
     for _ in range(150):
         top, part = drawn.randint(2, 12), drawn.randint(3, 12)
@@ -159,5 +159,5 @@ def test_a_fraction_in_words_is_worth_as_much_as_in_figures():
 
 
 @pytest.mark.parametrize("text", LEFT_AS_THEY_ARE)
-def test_other_words_have_no_figures(text):
+def test_other_words_are_not_converted_to_figures(text):
     assert in_figures(text) == ""

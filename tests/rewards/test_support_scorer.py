@@ -12,7 +12,7 @@ def judged(text: str, stop_reason: str = "stop", answer: dict | None = None):
     return find_scorer("support").judge([RolloutView(text, stop_reason=stop_reason)], task)[0]
 
 
-def test_a_good_reply_gets_everything():
+def test_good_reply_gets_the_full_reward():
     assert judged(GOOD).value == 1.0
 
 
@@ -42,20 +42,20 @@ def test_each_broken_rule_costs_a_quarter(text, broken):
     assert verdict.value == 0.75
 
 
-def test_a_reply_that_was_cut_off_is_not_short():
+def test_cut_off_reply_loses_a_quarter():
     assert judged(GOOD, stop_reason="length").value == 0.75
 
 
 @pytest.mark.parametrize("text", ["", "   ", "?!", "The weather is fine and the sky is blue."])
-def test_what_is_neither_polite_nor_on_topic_gets_nothing(text):
+def test_impolite_off_topic_reply_gets_no_reward(text):
     assert judged(text).value == 0.0
 
 
-def test_a_reply_of_a_megabyte_is_not_read():
+def test_reply_of_a_megabyte_gets_no_reward():
     assert judged("lamp " * 200_000).value == 0.0
 
 
 @pytest.mark.parametrize("answer", [{}, {"product": ""}, {"product": 3}])
-def test_a_task_without_a_product_is_not_judged(answer):
+def test_task_without_a_product_is_not_judged(answer):
     verdict = judged(GOOD, answer=answer)
     assert verdict.value is None and "product" in verdict.reason

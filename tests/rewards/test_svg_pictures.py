@@ -1,4 +1,4 @@
-"""Markup that a policy wrote: what is drawn, what is refused, and what likeness pays."""
+"""SVG markup written by a policy: what is drawn or refused, and the reward for similarity."""
 
 import io
 
@@ -27,11 +27,11 @@ def judged(text: str, svg: object = WANTED, **options: object) -> Verdict:
         OTHER + WANTED,
     ],
 )
-def test_the_same_drawing_gets_everything_wherever_it_stands(text):
+def test_same_drawing_gets_the_full_reward_wherever_it_stands(text):
     assert judged(text).value == pytest.approx(1.0)
 
 
-def test_what_is_nearer_gets_more_and_an_even_sheet_nothing():
+def test_more_similar_drawing_gets_more_and_a_plain_rectangle_almost_nothing():
     moved = WANTED.replace('cx="32"', 'cx="34"')
     larger = WANTED.replace('r="16"', 'r="20"')
     near, far, none = (judged(text).value for text in (moved, larger, OTHER))
@@ -70,17 +70,17 @@ def test_what_is_nearer_gets_more_and_an_even_sheet_nothing():
         ("<svg><g>\ud800</g></svg>", ""),
     ],
 )
-def test_markup_that_is_not_drawn_is_worth_nothing_and_says_why(text, told):
+def test_markup_that_cannot_be_drawn_gets_zero_with_a_reason(text, told):
     verdict = judged(text)
     assert verdict.value == 0.0 and told in verdict.reason
 
 
 @pytest.mark.parametrize("svg", [None, "", "<svg>", '<svg><image href="a.png"/></svg>'])
-def test_a_task_whose_own_picture_is_not_drawn_gives_no_value(svg):
+def test_task_whose_picture_cannot_be_drawn_gives_no_value(svg):
     assert judged(WANTED, svg=svg).value is None
 
 
-def test_a_generated_picture_is_what_its_markup_draws():
+def test_generated_picture_matches_its_markup():
     for row in generator("drawings")(30, 1):
         shown = Image.open(io.BytesIO(row.pictures[0].png)).convert("RGB")
         assert likeness(draw_svg(row.answer["svg"]), shown) > 0.6
@@ -93,6 +93,6 @@ def test_windows_are_means_of_their_pixels():
     assert numpy.allclose(_windows(values), slow)
 
 
-def test_what_no_parser_reads_is_refused():
+def test_unparsable_markup_is_refused():
     with pytest.raises(NoDrawing):
         draw_svg("not markup")

@@ -1,5 +1,5 @@
-"""Where an interpreter lies outside the system's folders, its guest sees its files and none of the
-folders above.
+"""If an interpreter lies outside the system folders, its guest sees its files but none of its
+parent folders.
 """
 
 import os
@@ -18,8 +18,8 @@ LIMITS = Limits(cpu_s=10, wall_s=60, memory_mb=256)
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """Somebody's home, which other users may read: `~/bin/node`, and a secret."""
-    folder = Path(tempfile.mkdtemp(prefix="home-", dir="/var/tmp"))  # a guest's own /tmp hides ours
+    """Create a home folder that other users may read, with `~/bin/node` and a secret."""
+    folder = Path(tempfile.mkdtemp(prefix="home-", dir="/var/tmp"))  # the guest has its own /tmp
     folder.chmod(0o755)
     (folder / "bin").mkdir()
     (folder / "secret").write_text("the secret")
@@ -29,7 +29,7 @@ def home() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def test_a_program_in_a_home_does_not_show_the_home(home, monkeypatch):
+def test_program_in_a_home_folder_does_not_expose_the_folder(home, monkeypatch):
     node = shutil.which("node")
     if node is None:
         pytest.skip("no node on this machine")
@@ -53,7 +53,7 @@ def test_a_program_in_a_home_does_not_show_the_home(home, monkeypatch):
         ("c", "/usr/bin/gcc"),
     ],
 )
-def test_what_is_mounted_is_inside_of_the_tools_own_folders(language, tool):
+def test_mounted_files_lie_inside_the_tools_own_folders(language, tool):
     found = languages.required_files(languages.LANGUAGES[language], tool)
     above = [path for path in found if Path(tool).is_relative_to(path) and path != tool]
     assert above == []

@@ -1,4 +1,4 @@
-"""Units whose symbols stand together or have points between them: ms^-1, kgm^-3, m.s^-1."""
+"""Units with adjacent or dotted symbols: ms^-1, kgm^-3, m.s^-1."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def value(scorer: str, response: str, wanted: str) -> float | None:
     return find_scorer(scorer).judge([RolloutView(response)], task)[0].value
 
 
-# (the quantity, the reference, whether both scorers pay it)
+# (the quantity, the reference, the reward of both scorers)
 UNITS = [
     ("25 ms^-1", "25 m/s", 1),
     ("25 ms^{-1}", "25 m/s", 1),
@@ -48,7 +48,7 @@ UNITS = [
     ("8.31 J mol^-1 K^-1", "8.31 J/(mol K)", 1),
     ("8.31 JK^-1mol^-1", "8.31 J/(mol K)", 1),
     ("5 Kg", "5 kg", 1),
-    ("25 ms^-1", "25000 Hz", 1),  # the strict reading, one per millisecond, stays
+    ("25 ms^-1", "25000 Hz", 1),  # the strict reading, one per millisecond, remains valid
     ("25 ms", "0.025 s", 1),
     ("25 ms", "25 m/s", 0),
     ("25 m", "25 m/s", 0),
@@ -73,7 +73,7 @@ UNITS = [
     ("2 molm^-3", "2 mol/L", 0),
     ("8.31 Jmol^-1K", "8.31 J/(mol K)", 0),
 ]
-# Letters that are units as well as names: what is left of the formula is never its worth.
+# Letters that are both units and variables: the formula without them is never its value.
 NAMES = [
     ("2", "2AC", 0),
     ("2", "2 AC", 0),
@@ -99,16 +99,16 @@ SPACED = [
 
 
 @pytest.mark.parametrize(("said", "wanted", "worth"), UNITS)
-def test_a_product_of_units_is_read_without_its_blanks(said, wanted, worth):
+def test_product_of_units_is_read_without_spaces(said, wanted, worth):
     for scorer in ("quantity", "math"):
         assert value(scorer, rf"\boxed{{{said}}}", wanted) == worth, scorer
 
 
 @pytest.mark.parametrize(("said", "wanted", "worth"), NAMES)
-def test_a_product_of_names_keeps_its_letters(said, wanted, worth):
+def test_product_of_variables_keeps_its_letters(said, wanted, worth):
     assert value("math", rf"\boxed{{{said}}}", wanted) == worth
 
 
 @pytest.mark.parametrize(("unit", "spaced"), SPACED)
-def test_only_symbols_that_stand_together_are_split(unit, spaced):
+def test_only_adjacent_unit_symbols_are_split(unit, spaced):
     assert with_products(unit) == spaced

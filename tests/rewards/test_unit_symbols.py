@@ -10,7 +10,7 @@ def value(scorer: str, said: str, answer: dict) -> float | None:
     return find_scorer(scorer).judge([RolloutView(f"\\boxed{{{said}}}")], task)[0].value
 
 
-# The reference, what is the same, and what is not.
+# The reference: right answers, wrong answers.
 MATH = {
     r"90 \text{ MJ}": (
         ["90 MJ", r"25 \text{ kWh}", "25 kW h", r"9\times10^7 \text{ J}", "90 megajoules"],
@@ -38,7 +38,7 @@ MATH = {
     "3": (["3 kg"], ["3MN", "3 MN", "3 T", "3T", r"3\Omega", r"3\mu A", "3 eV", "3 GB", "3MJ"]),
     "3MN": (["3NM", "3 M N"], ["3", "3 mN", "3M"]),
     "2T": (["2 T", r"T \cdot 2"], ["2"]),
-    # A time of day is no ratio.
+    # A time of day is not a ratio.
     r"10:30 \text{ AM}": (
         ["10:30 a.m.", "10:30AM", r"10{:}30\text{ AM}", r"\text{10:30 a.m.}"],
         ["10:30 PM", "2:06 AM", r"5:15 \text{ AM}", "9:30 AM"],
@@ -66,7 +66,7 @@ BESIDE = {
 
 
 @pytest.mark.parametrize("wanted", MATH)
-def test_a_unit_of_mathematics_is_the_one_that_is_written(wanted):
+def test_math_compares_units_as_they_are_written(wanted):
     right, wrong = MATH[wanted]
     answer = {"value": wanted}
     assert [said for said in right if value("math", said, answer) != 1] == []
@@ -74,7 +74,7 @@ def test_a_unit_of_mathematics_is_the_one_that_is_written(wanted):
 
 
 @pytest.mark.parametrize("wanted", QUANTITIES)
-def test_a_quantity_is_read_with_joined_names_and_mixed_numbers(wanted):
+def test_quantity_is_read_with_joined_unit_names_and_mixed_numbers(wanted):
     right, wrong = QUANTITIES[wanted]
     answer = {"value": wanted}
     assert [said for said in right if value("quantity", said, answer) != 1] == []
@@ -82,12 +82,12 @@ def test_a_quantity_is_read_with_joined_names_and_mixed_numbers(wanted):
 
 
 @pytest.mark.parametrize("scorer", BESIDE)
-def test_a_unit_beside_the_value_counts_for_both_scorers(scorer):
+def test_unit_in_a_separate_answer_field_counts_for_both_scorers(scorer):
     right, wrong = BESIDE[scorer]
     answer = {"value": "0.3", "unit": "m/s"}
     assert [said for said in right if value(scorer, said, answer) != 1] == []
     assert [said for said in wrong if value(scorer, said, answer) != 0] == []
 
 
-def test_a_unit_beside_the_value_that_is_unknown_is_left_out():
+def test_unknown_unit_in_a_separate_answer_field_is_ignored():
     assert value("math", "5", {"value": "5", "unit": "widgets"}) == 1

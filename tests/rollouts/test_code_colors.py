@@ -29,19 +29,19 @@ UNITS += [
 ]
 SPAN = re.compile(r'<span class="code-[a-z]+">|</span>')
 RUN = 2_500  # characters: a quarter of the limit, as the test tries 200 runs
-SLOWEST_S = 0.4  # processor time; quadratic lexers take .5 and more on a fast machine
+SLOWEST_S = 0.4  # processor time; quadratic lexers take 0.5 s or more on a fast machine
 
 
 @given(st.sampled_from(sorted(LEXERS)), st.text(max_size=300))
-def test_no_character_is_lost_or_added(language, code):
+def test_coloring_neither_loses_nor_adds_characters(language, code):
     html = colored(code, language)
-    # Pygments reads every end of a line as one character.
+    # Pygments normalizes every line ending to one character.
     expected = code.replace("\r\n", "\n").replace("\r", "\n")
     assert unescape(SPAN.sub("", html)) == expected
 
 
 def seconds_of(unit: str, length: int, language: str) -> float:
-    """Return the processor time that so many characters of a repeated unit take."""
+    """Return the processor time for `length` characters of a repeated unit."""
     code = (unit * length)[:length]
     begun = time.process_time()
     colored(code, language)
@@ -49,11 +49,11 @@ def seconds_of(unit: str, length: int, language: str) -> float:
 
 
 @pytest.mark.parametrize("language", sorted(set(LEXERS) - {"py", "python3", "js", "sh"}))
-def test_no_run_of_characters_takes_a_lexer_long(language):
+def test_repeated_characters_are_lexed_in_linear_time(language):
     slow = {}
     for unit in UNITS:
         taken = seconds_of(unit, RUN, language)
-        if taken > SLOWEST_S:  # of a slow machine, or of a lexer that is not linear
+        if taken > SLOWEST_S:  # a slow machine, or a lexer that is not linear
             quarter = min(seconds_of(unit, RUN // 4, language) for _ in range(3))
             if min(seconds_of(unit, RUN, language) for _ in range(3)) > 8 * quarter:
                 slow[unit] = taken

@@ -1,5 +1,5 @@
-"""A task whose groups fail again and again is quarantined by its run, exactly once, and drawn again
-when somebody releases it.
+"""A task whose groups fail repeatedly is quarantined by its run, exactly once, and drawn again
+after somebody releases it.
 """
 
 import threading
@@ -20,9 +20,9 @@ WHY = "engine died: out of memory"
 
 @pytest.fixture
 def failing_run(new_run) -> Run:
-    """Whatever it draws may fail once; two failed groups of a task put it into quarantine.
+    """Create a run whose groups may fail once; two failed groups of a task quarantine it.
 
-    Sixteen draws in four rounds.
+    It draws sixteen groups in four rounds.
     """
     return new_run(
         group_attempts=1, task_attempts=2, max_staleness=9, selection={"name": "sequential"}
@@ -51,7 +51,7 @@ def sound() -> bool:
     return list(tasks_are_quarantined_for_their_failures()) == []
 
 
-def test_the_task_that_failed_as_often_as_allowed_is_drawn_no_more(failing_run):
+def test_task_that_failed_the_maximum_times_is_quarantined_and_no_longer_drawn(failing_run):
     fail_at(failing_run, 2, drawn(failing_run, 4))
     assert FailedGroup.objects.count() == 1 and not LeftOut.objects.exists() and sound()
     fail_at(failing_run, 2, drawn(failing_run, 4))
@@ -63,7 +63,7 @@ def test_the_task_that_failed_as_often_as_allowed_is_drawn_no_more(failing_run):
     assert told == {"taskset": "sort", "index": 2, "failures": 2, "reason": row.reason} and sound()
 
 
-def test_groups_that_were_under_way_already_count_and_quarantine_nothing_twice(failing_run):
+def test_further_failures_of_groups_in_progress_do_not_quarantine_the_task_again(failing_run):
     fail_at(failing_run, 2, drawn(failing_run, 12))
     assert (
         FailedGroup.objects.count() == 3
@@ -73,20 +73,20 @@ def test_groups_that_were_under_way_already_count_and_quarantine_nothing_twice(f
     assert sound()
 
 
-def test_answers_that_were_bad_are_no_failure(failing_run):
+def test_dropped_groups_do_not_count_as_failures(failing_run):
     for group in drawn(failing_run, 12):
         group.drop("balance: sort makes up 0.9")
     assert not FailedGroup.objects.exists() and not LeftOut.objects.exists()
 
 
-def test_the_last_task_is_never_quarantined(failing_run, alice):
+def test_last_task_of_a_run_is_never_quarantined(failing_run, alice):
     for group in drawn(failing_run, 12):
         group.fail(WHY)
     assert sorted(LeftOut.objects.values_list("task__index", flat=True)) == [0, 1, 2]
     assert {group.task.index for group in drawn(failing_run, 4)} == {3} and sound()
 
 
-def test_what_a_run_did_not_draw_counts_against_no_task(failing_run):
+def test_failed_group_without_a_draw_does_not_count_against_its_task(failing_run):
     (group,) = drawn(failing_run, 1)
     Group.objects.filter(pk=group.pk).update(draw_index=None, size=0)
     group.refresh_from_db()
@@ -94,11 +94,11 @@ def test_what_a_run_did_not_draw_counts_against_no_task(failing_run):
     assert group.state == Group.State.DROPPED and not FailedGroup.objects.exists()
 
 
-# -- whoever had it went away
+# -- workers that die or leave
 
 
 def lapse(group: Group) -> None:
-    """Whoever holds it is killed, and its lease runs out."""
+    """Let the lease of the group expire, as if its worker was killed."""
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE rollouts_group SET lease_until = statement_timestamp() - interval '1 s' WHERE"
@@ -108,7 +108,7 @@ def lapse(group: Group) -> None:
 
 
 @pytest.mark.parametrize("swept", [False, True], ids=["claimed", "swept first"])
-def test_who_dies_of_a_group_again_and_again_has_failed_at_it(new_run, swept):
+def test_group_whose_workers_die_repeatedly_is_dropped_as_failed(new_run, swept):
     run = new_run(group_attempts=3, task_attempts=1, max_staleness=0, groups_per_step=2)
     group, other = drawn(run, 2)
     for attempt in (1, 2):
@@ -132,11 +132,11 @@ def test_who_dies_of_a_group_again_and_again_has_failed_at_it(new_run, swept):
     assert Run.objects.get(pk=run.pk).groups_dropped == 1
 
 
-def test_a_group_that_gets_on_has_all_its_attempts_again(new_run):
+def test_group_that_makes_progress_gets_all_its_attempts_back(new_run):
     run = new_run(group_size=2, group_attempts=2)
     (group,) = drawn(run, 1)
     first, second = group.rollouts.all()
-    for rollout in (first, second):  # each time after somebody died of it
+    for rollout in (first, second):  # each time after a worker died
         lapse(group)
         (group,) = Group.objects.claim(Group.State.SAMPLING, "e", 60, 1)
         assert group.attempts == 1
@@ -154,7 +154,7 @@ def test_a_group_that_gets_on_has_all_its_attempts_again(new_run):
     assert group.attempts == 0
 
 
-def test_a_rollout_that_failed_is_not_getting_on(new_run):
+def test_failed_rollout_does_not_reset_the_attempts_of_its_group(new_run):
     (group,) = drawn(new_run(group_size=2, group_attempts=3), 1)
     lapse(group)
     (group,) = Group.objects.claim(Group.State.SAMPLING, "e", 60, 1)
@@ -165,7 +165,7 @@ def test_a_rollout_that_failed_is_not_getting_on(new_run):
     assert group.attempts == 1
 
 
-def test_who_goes_away_in_good_order_has_failed_at_nothing(failing_run):
+def test_releasing_groups_counts_no_failed_attempt(failing_run):
     groups = drawn(failing_run, 2)
     assert len(Group.objects.release([group.claimed for group in groups])) == 2
     assert [
@@ -173,13 +173,13 @@ def test_who_goes_away_in_good_order_has_failed_at_nothing(failing_run):
     ] == [0, 0]
     assert (
         Group.objects.release([group.claimed for group in groups]) == set()
-    )  # they are somebody else's by now
+    )  # another worker holds them by now
 
 
-# -- at the same moment, or not at all
+# -- concurrency and rollback
 
 
-def test_what_is_not_committed_leaves_nothing_behind(failing_run):
+def test_rolled_back_failure_leaves_no_records(failing_run):
     fail_at(failing_run, 2, drawn(failing_run, 4))
     groups = drawn(failing_run, 4)
     with pytest.raises(KeyboardInterrupt), transaction.atomic():
@@ -190,7 +190,7 @@ def test_what_is_not_committed_leaves_nothing_behind(failing_run):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_workers_that_fail_at_one_task_at_once_quarantine_it_once(failing_run):
+def test_two_concurrent_failures_of_a_task_quarantine_it_once(failing_run):
     groups = [group for group in drawn(failing_run, 8) if group.task.index == 1]
     barrier = threading.Barrier(2)
     troubles = []
@@ -225,7 +225,7 @@ def quarantine(failing_run) -> LeftOut:
     return quarantined(failing_run).get()
 
 
-def test_what_is_released_is_drawn_again_and_may_fail_as_often_as_before(
+def test_released_task_is_drawn_again_and_may_fail_as_often_as_before(
     failing_run, quarantine, alice
 ):
     assert release_from_quarantine(failing_run, quarantine.pk, alice) == quarantine.task
@@ -237,7 +237,7 @@ def test_what_is_released_is_drawn_again_and_may_fail_as_often_as_before(
     assert LeftOut.objects.count() == 1 and sound()
 
 
-def test_nothing_is_released_twice_or_in_a_run_that_has_ended(failing_run, quarantine, alice):
+def test_task_cannot_be_released_twice_or_after_the_run_ended(failing_run, quarantine, alice):
     release_from_quarantine(failing_run, quarantine.pk, alice)
     with pytest.raises(NotPossible, match="not quarantined any more"):
         release_from_quarantine(failing_run, quarantine.pk, alice)
@@ -246,7 +246,7 @@ def test_nothing_is_released_twice_or_in_a_run_that_has_ended(failing_run, quara
         release_from_quarantine(failing_run, quarantine.pk, alice)
 
 
-def test_what_a_person_leaves_out_is_no_quarantine_and_is_not_released(
+def test_task_left_out_by_a_person_is_not_quarantined_and_cannot_be_released(
     failing_run, quarantine, alice
 ):
     _leave_out(failing_run, {quarantine.task_id}, "suspected of hacking: guessed", alice)
@@ -260,27 +260,27 @@ def test_what_a_person_leaves_out_is_no_quarantine_and_is_not_released(
 # -- the ledger
 
 
-def test_the_ledger_finds_a_task_that_failed_and_is_drawn_still(failing_run, quarantine):
+def test_ledger_reports_a_failed_task_that_is_still_drawn(failing_run, quarantine):
     assert sound()
     quarantine.delete()
     (said,) = tasks_are_quarantined_for_their_failures()
     assert said.endswith(f"task {quarantine.task_id} failed 2 times but is still sampled")
 
 
-def test_the_ledger_finds_a_quarantine_without_its_failures(failing_run, quarantine):
+def test_ledger_reports_a_quarantine_without_its_failures(failing_run, quarantine):
     FailedGroup.objects.first().delete()
     (said,) = tasks_are_quarantined_for_their_failures()
     assert "for 1 failures of 2" in said
 
 
-def test_the_ledger_finds_a_failure_of_a_group_that_goes_on(failing_run):
+def test_ledger_reports_a_failure_of_a_group_in_progress(failing_run):
     (group,) = drawn(failing_run, 1)
     FailedGroup.objects.create(group=group, run=failing_run, task=group.task)
     (said,) = tasks_are_quarantined_for_their_failures()
     assert "which is sampling" in said
 
 
-def test_what_is_left_out_for_another_reason_is_no_quarantine(failing_run, alice):
+def test_task_left_out_for_another_reason_is_not_quarantined(failing_run, alice):
     fail_at(failing_run, 2, drawn(failing_run, 4))
     task = failing_run.tasks.get(index=2)
     row = LeftOut.objects.create(run=failing_run, task=task, reason="prompt_length: longer than 30")

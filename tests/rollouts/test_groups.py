@@ -1,4 +1,4 @@
-"""Groups are opened within the pace, finished once, and belong to whoever holds the fence."""
+"""Groups are opened within the pace, finished once, and belong to the holder of the fence."""
 
 import threading
 
@@ -10,13 +10,13 @@ from apps.runs.models import Run, StaleFence
 from tests.conftest import tokens_of
 
 
-def test_no_more_groups_open_than_the_pace_allows(new_run):
+def test_pace_limits_the_number_of_open_groups(new_run):
     run = new_run(max_staleness=0, groups_per_step=2)
     assert len(Group.open(run, "e", 60, 100, run.published_version)) == 2
     assert Group.open(run, "e", 60, 100, run.published_version) == []
 
 
-def test_a_version_published_meanwhile_does_not_widen_the_pace_of_an_older_engine(new_run):
+def test_new_version_does_not_widen_the_pace_of_an_engine_with_an_older_version(new_run):
     run = new_run(max_staleness=0, groups_per_step=2)
     Group.open(run, "e", 60, 100, 0)
     Run.objects.update(published_version=1)
@@ -24,24 +24,24 @@ def test_a_version_published_meanwhile_does_not_widen_the_pace_of_an_older_engin
     assert [group.opened_version for group in Group.open(run, "e", 60, 100, 1)] == [1, 1]
 
 
-def test_a_dropped_group_makes_room_for_another(new_run, finish):
+def test_dropped_group_makes_room_for_another(new_run, finish):
     run = new_run(max_staleness=0, groups_per_step=2)
     group, _ = Group.open(run, "e", 60, 2, run.published_version)
     group.drop("nothing came")
     assert [g.draw_index for g in Group.open(run, "e", 60, 100, run.published_version)] == [2]
 
 
-def test_a_paused_run_opens_nothing(run):
+def test_paused_run_opens_no_groups(run):
     run.pause()
     assert Group.open(run, "e", 60, 100, run.published_version) == []
 
 
-def test_each_draw_of_an_epoch_takes_another_task(new_run):
+def test_each_draw_of_an_epoch_takes_a_different_task(new_run):
     run = new_run(max_staleness=1, groups_per_step=2)
     assert len({group.task_id for group in Group.open(run, "e", 60, 4, run.published_version)}) == 4
 
 
-def test_a_group_goes_on_to_scoring_when_its_last_rollout_is_in(run):
+def test_group_moves_to_scoring_when_its_last_rollout_is_finished(run):
     (group,) = Group.open(run, "e", 60, 1, run.published_version)
     first, second = group.rollouts.order_by("sample_index")
     claims = {group.pk: group.claimed}
@@ -51,7 +51,7 @@ def test_a_group_goes_on_to_scoring_when_its_last_rollout_is_in(run):
     assert Group.objects.get(pk=group.pk).state == Group.State.SCORING
 
 
-def test_a_rollout_written_twice_stays_what_it_was_first(run):
+def test_rollout_written_twice_keeps_its_first_text(run):
     (group,) = Group.open(run, "e", 60, 1, run.published_version)
     first = group.rollouts.first()
     claims = {group.pk: group.claimed}
@@ -60,12 +60,12 @@ def test_a_rollout_written_twice_stays_what_it_was_first(run):
     assert Rollout.objects.get(pk=first.pk).text == "111"
 
 
-def test_tokens_come_back_as_they_were_written(run, finish):
+def test_stored_tokens_are_read_back_unchanged(run, finish):
     (group,) = finish(run, ["13254"])
     assert group.rollouts.first().tokens == tokens_of("13254")
 
 
-def test_text_with_nul_and_surrogates_is_kept_in_visible_form(run, finish):
+def test_text_with_nul_and_surrogates_is_stored_in_visible_form(run, finish):
     finish(run, ["12345"])
     (other,) = Group.open(run, "e", 60, 1, run.published_version)
     Group.finish_rollouts(
@@ -75,7 +75,7 @@ def test_text_with_nul_and_surrogates_is_kept_in_visible_form(run, finish):
     assert other.rollouts.first().text == "a\u2400b?"
 
 
-def test_a_worker_that_lost_its_lease_writes_nothing(run):
+def test_worker_that_lost_its_lease_writes_nothing(run):
     (group,) = Group.open(run, "slow", 0, 1, run.published_version)
     old = group.claimed
     (taken,) = Group.objects.claim(Group.State.SAMPLING, "quick", 60, 1)
@@ -86,7 +86,7 @@ def test_a_worker_that_lost_its_lease_writes_nothing(run):
     assert ours == set() and not Rollout.objects.filter(group=group, state="finished").exists()
 
 
-def test_a_worker_past_its_lease_writes_nothing_even_when_nobody_took_over(run):
+def test_worker_whose_lease_expired_writes_nothing_even_if_nobody_took_over(run):
     (group,) = Group.open(run, "slow", 0, 1, run.published_version)
     outcomes = [Outcome(r.pk, tokens_of("1"), "1", "stop") for r in group.rollouts.all()]
     assert Group.finish_rollouts({group.pk: group.claimed}, outcomes) == set()
@@ -94,19 +94,19 @@ def test_a_worker_past_its_lease_writes_nothing_even_when_nobody_took_over(run):
         group.move(Group.State.SCORING)
 
 
-def test_a_stale_fence_cannot_move_a_group(run):
+def test_stale_fence_cannot_move_a_group(run):
     (group,) = Group.open(run, "slow", 0, 1, run.published_version)
     Group.objects.claim(Group.State.SAMPLING, "quick", 60, 1)
     with pytest.raises(StaleFence):
         group.move(Group.State.SCORING)
 
 
-def test_a_lease_in_force_is_not_taken(run):
+def test_group_with_a_valid_lease_cannot_be_claimed(run):
     Group.open(run, "e", 60, 1, run.published_version)
     assert Group.objects.claim(Group.State.SAMPLING, "other", 60, 10) == []
 
 
-def test_a_group_that_keeps_failing_is_dropped_with_the_reason(new_run):
+def test_group_that_keeps_failing_is_dropped_with_the_reason(new_run):
     run = new_run(group_attempts=2)
     (group,) = Group.open(run, "e", 60, 1, run.published_version)
     group.fail("engine died")
@@ -117,19 +117,19 @@ def test_a_group_that_keeps_failing_is_dropped_with_the_reason(new_run):
     assert Run.objects.get().groups_dropped == 1
 
 
-def test_a_dropped_group_must_say_why(run):
+def test_dropped_group_must_have_a_reason(run):
     (group,) = Group.open(run, "e", 60, 1, run.published_version)
     with pytest.raises(IntegrityError), transaction.atomic():
         Group.objects.filter(pk=group.pk).update(state=Group.State.DROPPED)
 
 
-def test_a_claim_from_a_selection_of_groups_is_refused(run):
+def test_claim_on_a_filtered_queryset_is_refused(run):
     with pytest.raises(TypeError, match="from all groups"):
         Group.objects.filter(size=4).claim(Group.State.SCORING, "scorer", 60, 1)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_claimers_never_take_the_same_group(new_run):
+def test_two_concurrent_claimers_never_take_the_same_group(new_run):
     run = new_run(groups_per_step=50, max_staleness=1, steps=10)
     Group.open(run, "e", 0, 100, run.published_version)
     taken = []
@@ -168,7 +168,7 @@ def test_two_explorers_never_open_the_same_draw(new_run):
     assert sorted(Group.objects.values_list("draw_index", flat=True)) == list(range(40))
 
 
-def test_what_an_ended_run_left_open_is_dropped_and_counted(run, finish):
+def test_open_groups_of_an_ended_run_are_dropped_and_counted(run, finish):
     finish(run)
     Group.open(run, "e", 60, 1, run.published_version)
     run.stop()

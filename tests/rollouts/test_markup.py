@@ -1,4 +1,4 @@
-"""Whatever a model says, its HTML holds nothing but harmless elements."""
+"""The HTML of any model output contains only harmless elements."""
 
 import re
 
@@ -48,7 +48,7 @@ def test_hostile_output_becomes_harmless(payload):
         "<answer>4*9*3</answer>",
     ],
 )
-def test_a_star_between_factors_stays(formula):
+def test_asterisk_between_factors_is_kept(formula):
     assert markup(formula).strip() == f"<p>{escape(formula)}</p>"
 
 
@@ -64,7 +64,7 @@ def test_a_star_between_factors_stays(formula):
         ("**4**, *9*", "<strong>4</strong>, <em>9</em>"),
     ],
 )
-def test_other_stars_mean_what_they_mean_in_markdown(said, html):
+def test_other_asterisks_keep_their_markdown_meaning(said, html):
     assert markup(said).strip() == f"<p>{html}</p>"
 
 
@@ -102,17 +102,17 @@ def test_any_output_becomes_harmless(text):
     assert_harmless(markup(text))
 
 
-def test_a_protocol_relative_link_is_only_words():
+def test_protocol_relative_link_is_shown_as_text():
     assert "<a" not in markup("[words](//evil.example/x)")
 
 
-def test_a_link_prints_its_host_beside_it():
+def test_link_shows_its_host_beside_it():
     assert '<span class="host">(example.org)</span>' in markup(
         "[my bank](https://example.org/login)"
     )
 
 
-def test_a_link_leaves_no_trace_of_us():
+def test_links_have_noopener_noreferrer_and_nofollow():
     assert 'rel="noopener noreferrer nofollow"' in markup("[a](https://example.org)")
 
 
@@ -124,11 +124,11 @@ def test_markdown_is_rendered():
     assert markup("**so** sorry") == "<p><strong>so</strong> sorry</p>\n"
 
 
-def test_a_deep_quote_is_cut_and_does_not_raise():
+def test_deeply_nested_quote_is_cut_without_an_error():
     assert "deep" in markup("deep\n\n" + ">" * 10_000 + " x")
 
 
-def test_an_endless_reply_is_shown_as_plain_text():
+def test_very_long_reply_is_shown_as_plain_text():
     html = markup("<b>" + "a" * LONGEST)
     assert html.startswith("<pre>&lt;b&gt;a")
 
@@ -144,12 +144,12 @@ def test_an_endless_reply_is_shown_as_plain_text():
         ("1. a\n\n   \\[\n   x\n   \\]", "x"),
     ],
 )
-def test_a_formula_is_drawn_and_names_its_source(text, source):
+def test_formula_is_rendered_with_its_source_as_title(text, source):
     html = markup(text)
     assert "<math" in html and f'title="{source}"' in html
 
 
-def test_a_formula_of_several_lines_is_no_list():
+def test_multiline_formula_is_not_read_as_a_list():
     html = markup("\\[\na\n- b\n\\]")
     assert "<li>" not in html and html.count("<math") == 1
 
@@ -157,7 +157,7 @@ def test_a_formula_of_several_lines_is_no_list():
 @pytest.mark.parametrize(
     "text", ["It costs $5 and not $10.", "$5-$3 = $2", r"\$5 to \$6", "`$x$`", "a $ b $ c", "$$"]
 )
-def test_prices_and_code_are_no_formulas(text):
+def test_prices_and_code_are_not_formulas(text):
     assert "<math" not in markup(text)
 
 
@@ -174,27 +174,27 @@ def test_prices_and_code_are_no_formulas(text):
         r"\includegraphics{http://evil.example/a.png}",
     ],
 )
-def test_a_hostile_formula_becomes_harmless(latex):
+def test_hostile_formula_becomes_harmless(latex):
     html = markup(f"$${latex}$$")
     assert_harmless(html)
     tags = " ".join(re.findall(r"<[^>]*>", re.sub(r'title="[^"]*"', "", html)))
     assert not re.search(r"(?i)href|style=|class=\"(?!formula)|evil", tags)
 
 
-def test_a_formula_that_defines_commands_is_shown_as_it_stands():
+def test_formula_that_defines_commands_is_shown_as_source():
     bomb = r"$\newcommand{\a}{xx}\newcommand{\b}{\a\a}\b$"
     assert "<math" not in markup(bomb) and r"\newcommand{\a}{xx}" in markup(bomb)
 
 
-def test_what_is_no_latex_is_shown_as_it_stands():
+def test_invalid_latex_is_shown_as_source():
     assert markup(r"$\frac$") == "<p>$\\frac$</p>\n"
 
 
-def test_a_mark_in_a_reply_stands_for_nothing():
+def test_placeholder_text_in_a_reply_is_not_replaced_by_a_formula():
     assert "<math" not in markup("mark0123456789abcdef0123456789abcdef-0-")
 
 
-def test_many_formulas_are_drawn_up_to_a_limit():
+def test_formulas_are_rendered_up_to_a_limit():
     html = markup(r"$\frac{a}{b}$ " * 10_000)
     assert 1_000 < html.count("<math") < 5_000 and r"$\frac{a}{b}$" in html
 

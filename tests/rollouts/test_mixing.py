@@ -1,5 +1,5 @@
-"""A run over several tasksets draws from each by its share, and within each by the run's selection;
-exactly so after a crash.
+"""A run over several tasksets draws from each by its share, and within each by the run's
+selection, with the same draws after a crash.
 """
 
 import threading
@@ -54,7 +54,7 @@ def leave_out(run, taskset, indexes, by):
     )
 
 
-def test_each_set_has_its_share_of_the_draws_whatever_the_order_in_which_they_are_named(mixed_run):
+def test_each_taskset_gets_its_share_of_draws_in_any_order_of_the_configuration(mixed_run):
     taken = [slug for slug, _ in drawn(mixed_run(), 12)]
     assert [Counter(taken[n : n + 3]) for n in (0, 3, 6, 9)] == [{"large": 2, "small": 1}] * 4
     assert [
@@ -62,7 +62,7 @@ def test_each_set_has_its_share_of_the_draws_whatever_the_order_in_which_they_ar
     ] == taken
 
 
-def test_an_epoch_of_a_set_takes_each_of_its_tasks_once(mixed_run):
+def test_epoch_of_a_taskset_draws_each_of_its_tasks_once(mixed_run):
     taken = drawn(mixed_run(), 3 * 21)  # 42 draws of the large set, 21 of the small one
     for slug, size in SIZES.items():
         own = [index for one, index in taken if one == slug]
@@ -79,19 +79,19 @@ PLACES = {
 
 
 @pytest.mark.parametrize("rule", PLACES)
-def test_within_a_set_the_rule_goes_on_as_if_it_were_alone(mixed_run, rule):
+def test_selection_within_a_taskset_continues_as_if_it_were_the_only_one(mixed_run, rule):
     run = mixed_run(selection=rule)
     assert drawn(run, 4) + drawn(run, 1) + drawn(run, 25) == expected(SHARES, 30, PLACES[rule])
 
 
-def test_from_easy_to_hard_in_each_set(mixed_run):
+def test_easy_to_hard_orders_each_taskset_by_level(mixed_run):
     run = mixed_run(selection={"name": "easy_to_hard", "by": "level"})
     assert drawn(run, 30) == expected(
         SHARES, 30, lambda slug, nth: SIZES[slug] - 1 - nth % SIZES[slug]
     )
 
 
-def test_pools_share_the_draws_of_each_set(mixed_run):
+def test_pools_share_the_draws_of_each_taskset(mixed_run):
     run = mixed_run(
         selection={
             "name": "pools",
@@ -106,7 +106,7 @@ def test_pools_share_the_draws_of_each_set(mixed_run):
     assert drawn(run, 30) == expected(SHARES, 30, index)
 
 
-def test_the_curriculum_turns_hard_in_every_set_at_the_same_update_of_the_run(mixed_run):
+def test_curriculum_gets_hard_in_every_taskset_at_the_same_step_of_the_run(mixed_run):
     run = mixed_run(
         selection={"name": "curriculum", "by": "level", "from_step": 5, "hard_share": 0.3},
         groups_per_step=2,
@@ -131,7 +131,7 @@ def test_the_curriculum_turns_hard_in_every_set_at_the_same_update_of_the_run(mi
 
 
 def recorded(run, taskset, rates):
-    """So many of ten tries of each task succeeded."""
+    """Record ten attempts of each task, with this rate of success."""
     for index, rate in rates.items():
         task = taskset.tasks.get(index=index)
         TaskRecord.add(
@@ -146,7 +146,7 @@ RATES = {"large": {0: 1.0, 1: 0.0, 4: 0.5}, "small": {0: 0.0, 1: 1.0, 2: 1.0}}
 
 
 def by_set(draws: int) -> dict[str, list[int]]:
-    """Which of the first draws fall to which set."""
+    """Return the numbers of the first draws by taskset."""
     found = {}
     for draw, (who, _) in zip(range(draws), turns(SHARES), strict=False):
         found.setdefault(who, []).append(draw)
@@ -154,7 +154,7 @@ def by_set(draws: int) -> dict[str, list[int]]:
 
 
 @pytest.mark.parametrize("times", [(12,), (1,) * 12, (5, 7)])
-def test_prioritized_draws_know_the_records_of_their_own_set_alone(mixed_run, sets, times):
+def test_prioritized_draws_use_only_the_records_of_their_own_taskset(mixed_run, sets, times):
     run = mixed_run(selection={"name": "prioritized", "rate": "all"})
     for slug, taskset in sets.items():
         recorded(run, taskset, RATES[slug])
@@ -171,7 +171,7 @@ def test_prioritized_draws_know_the_records_of_their_own_set_alone(mixed_run, se
 
 
 @pytest.mark.parametrize("times", [(12,), (1,) * 12, (5, 7)])
-def test_beliefs_fade_with_the_updates_of_the_run_in_every_set(mixed_run, sets, times):
+def test_beliefs_decay_with_the_steps_of_the_run_in_every_taskset(mixed_run, sets, times):
     run = mixed_run(selection={"name": "bots", "target": 0.7}, groups_per_step=2)
     for slug, taskset in sets.items():
         recorded(run, taskset, RATES[slug])
@@ -191,7 +191,7 @@ def test_beliefs_fade_with_the_updates_of_the_run_in_every_set(mixed_run, sets, 
         assert [index for one, index in taken if one == slug] == own
 
 
-def test_what_people_ask_for_comes_first_from_any_set_and_the_turns_go_on_where_they_stood(
+def test_requested_tasks_of_any_taskset_come_first_and_the_turns_then_continue(
     mixed_run, sets, alice
 ):
     run = mixed_run(selection="people")
@@ -207,14 +207,12 @@ def test_what_people_ask_for_comes_first_from_any_set_and_the_turns_go_on_where_
     assert drawn(run, 1) + drawn(run, 3) == [("small", 2), ("large", 2), *shuffled[2:4]]
 
 
-def test_a_task_of_a_set_that_the_run_does_not_draw_from_cannot_be_asked_for(
-    mixed_run, taskset, alice
-):
+def test_task_of_a_taskset_outside_the_run_cannot_be_requested(mixed_run, taskset, alice):
     with pytest.raises(NotPossible, match=r"samples from large \+ small, not from sort"):
         AskedTask.ask(mixed_run(selection="people"), taskset, 0, alice)
 
 
-def test_a_task_left_out_of_one_set_is_drawn_in_the_other(mixed_run, sets, alice):
+def test_task_left_out_of_one_taskset_is_still_drawn_from_the_other(mixed_run, sets, alice):
     run = mixed_run()
     leave_out(run, sets["large"], [0, 1], alice)
     taken = drawn(run, 30)
@@ -222,7 +220,7 @@ def test_a_task_left_out_of_one_set_is_drawn_in_the_other(mixed_run, sets, alice
     assert {index for slug, index in taken if slug == "small"} == {0, 1, 2}
 
 
-def test_a_set_whose_tasks_are_all_left_out_gives_its_turns_to_the_others(mixed_run, sets, alice):
+def test_taskset_with_all_tasks_left_out_gives_its_turns_to_the_others(mixed_run, sets, alice):
     run = mixed_run()
     leave_out(run, sets["small"], [0, 1, 2], alice)
     assert {slug for slug, _ in drawn(run, 9)} == {"large"}
@@ -243,9 +241,7 @@ RULES = [
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
-def test_draws_that_were_rolled_back_are_made_again_alike_however_many_are_made_together(
-    mixed_run, sets, alice, rule
-):
+def test_rolled_back_draws_are_repeated_identically_in_any_batch_size(mixed_run, sets, alice, rule):
     run = mixed_run(selection=rule)
     leave_out(run, sets["large"], [3], alice)
     if rule == "people":
@@ -258,7 +254,7 @@ def test_draws_that_were_rolled_back_are_made_again_alike_however_many_are_made_
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_drawer_that_is_killed_in_its_transaction_leaves_nothing_and_the_next_draws_the_same(
+def test_killed_draw_transaction_leaves_nothing_and_the_next_draws_are_the_same(
     mixed_run,
 ):
     run = mixed_run()
@@ -276,7 +272,7 @@ def test_a_drawer_that_is_killed_in_its_transaction_leaves_nothing_and_the_next_
                 lost.extend(drawn(run, 5))
                 opened.set()
                 ended.wait(60)
-                Group.objects.count()  # the connection is gone
+                Group.objects.count()  # fails, because the connection was ended
         except OperationalError:
             lost.append("killed")
         finally:
@@ -296,9 +292,7 @@ def test_a_drawer_that_is_killed_in_its_transaction_leaves_nothing_and_the_next_
     assert lost[1:-1] == expected(SHARES, 9, PLACES["shuffle"])[4:]
 
 
-def test_the_ledger_finds_draws_of_foreign_tasks_and_shares_that_do_not_fit(
-    mixed_run, sets, taskset
-):
+def test_ledger_reports_draws_of_foreign_tasks_and_inconsistent_shares(mixed_run, sets, taskset):
     run = mixed_run()
     drawn(run, 3)
     assert list(runs_sample_from_their_tasksets()) == []

@@ -1,5 +1,5 @@
-"""What is set aside is kept until its rollout ends, written by whoever holds the group alone, and
-free for anybody after.
+"""Partial rollouts are kept until the rollout ends, written only by the holder of the group, and
+then available to any worker.
 """
 
 import pytest
@@ -32,7 +32,7 @@ def claimed(run: Run) -> Group | None:
     return next(iter(Group.objects.claim(Group.State.SAMPLING, "other", 60, 10, run)), None)
 
 
-def test_a_group_that_is_left_is_claimed_by_anybody_with_what_was_said(run, group):
+def test_freed_group_can_be_claimed_by_another_worker_with_its_partial_rollouts(run, group):
     assert set_aside(group, partials(group)) == {group.pk}
     again = claimed(run)
     assert (again.pk, again.lease_owner, again.attempts) == (group.pk, "other", 0)
@@ -44,21 +44,21 @@ def test_a_group_that_is_left_is_claimed_by_anybody_with_what_was_said(run, grou
     assert {one.left_fence + 1 for one in kept.values()} == {again.fence}
 
 
-def test_a_group_is_not_left_while_one_of_it_is_still_said(run, group):
+def test_group_is_not_freed_while_one_of_its_rollouts_is_in_progress(run, group):
     first, _ = partials(group)
     assert set_aside(group, [first], is_free=False) == {group.pk}
     assert claimed(run) is None
     assert PartialRollout.objects.get().left_fence is None
 
 
-def test_leaving_a_group_leaves_all_that_was_stored_of_it_before(group):
+def test_freeing_a_group_frees_its_earlier_partial_rollouts_too(group):
     first, second = partials(group)
     set_aside(group, [first], is_free=False)
     set_aside(group, [second])
     assert set(PartialRollout.objects.values_list("left_fence", flat=True)) == {group.fence}
 
 
-def test_what_is_set_aside_again_replaces_what_was_before(run, group):
+def test_later_partial_rollout_replaces_the_earlier_one(run, group):
     set_aside(group, partials(group))
     again = claimed(run)
     set_aside(again, partials(again, "12345", slices=2), is_free=False)
@@ -66,19 +66,19 @@ def test_what_is_set_aside_again_replaces_what_was_before(run, group):
     assert (kept.tokens, kept.slices, kept.left_fence) == (tokens_of("12345"), 2, None)
 
 
-def test_who_lost_the_group_sets_nothing_aside_and_frees_nothing(run, group):
+def test_worker_that_lost_the_group_stores_no_partial_rollouts_and_frees_nothing(run, group):
     Group.objects.update(fence=7)
     assert set_aside(group, partials(group)) == set()
     assert not PartialRollout.objects.exists() and Group.objects.get().lease_owner == "e"
 
 
-def test_who_slept_past_the_lease_sets_nothing_aside(run, group):
+def test_worker_whose_lease_expired_stores_no_partial_rollouts(run, group):
     Group.objects.update(lease_until="2020-01-01T00:00:00Z")
     assert set_aside(group, partials(group)) == set()
     assert not PartialRollout.objects.exists()
 
 
-def test_what_has_ended_is_not_set_aside_any_more(group):
+def test_finished_rollout_is_not_stored_as_partial(group):
     first, second = partials(group)
     Group.finish_rollouts(
         {group.pk: group.claimed}, [Outcome(first.rollout_id, tokens_of("1"), "1", "stop")]
@@ -87,7 +87,7 @@ def test_what_has_ended_is_not_set_aside_any_more(group):
     assert set(PartialRollout.objects.values_list("pk", flat=True)) == {second.rollout_id}
 
 
-def test_a_rollout_that_ends_is_no_longer_set_aside_and_others_are(run, group):
+def test_finishing_a_rollout_deletes_its_partial_and_keeps_the_others(run, group):
     first, second = partials(group)
     set_aside(group, [first, second])
     again = claimed(run)
@@ -99,7 +99,7 @@ def test_a_rollout_that_ends_is_no_longer_set_aside_and_others_are(run, group):
     assert list(partial_rollouts_are_being_sampled()) == []
 
 
-def test_an_engine_that_died_takes_nothing_of_it_away_until_the_group_is_dropped(new_run):
+def test_partial_rollouts_survive_engine_failures_until_the_group_is_dropped(new_run):
     run = new_run(group_attempts=2)
     (group,) = Group.open(run, "e", 60, 1, 0)
     set_aside(group, partials(group))
@@ -110,14 +110,14 @@ def test_an_engine_that_died_takes_nothing_of_it_away_until_the_group_is_dropped
     assert Group.objects.get().state == Group.State.DROPPED and not PartialRollout.objects.exists()
 
 
-def test_what_is_set_aside_goes_with_the_run(run, group):
+def test_partial_rollouts_are_deleted_when_the_run_ends(run, group):
     set_aside(group, partials(group))
     run.stop()
     assert Group.objects.close_ended() == 1
     assert not PartialRollout.objects.exists()
 
 
-def test_the_ledger_tells_of_what_is_set_aside_and_sampled_by_nobody(group):
+def test_ledger_reports_partial_rollouts_of_a_group_that_is_not_sampling(group):
     set_aside(group, partials(group))
     assert list(partial_rollouts_are_being_sampled()) == []
     Group.objects.update(state=Group.State.SCORING)

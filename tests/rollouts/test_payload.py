@@ -27,8 +27,8 @@ def tokens(draw):
 
 
 def packed_before(value):
-    """As rows were packed until ids took as few bytes as they need; written down slowly, from its
-    description.
+    """Pack as before ids took as few bytes as they need: a simple version, written from the
+    format's description.
     """
     sizes = [len(value.prompt_ids), len(value.completion_ids), len(value.segments)]
     numbers = [*value.prompt_ids, *value.completion_ids]
@@ -46,25 +46,25 @@ def packed_before(value):
 
 
 @given(tokens())
-def test_what_is_packed_is_unpacked(value):
+def test_packed_tokens_are_unpacked_unchanged(value):
     assert unpack_payload(pack(value)) == value
 
 
 @given(tokens())
-def test_what_was_packed_before_is_unpacked(value):
+def test_payloads_in_the_old_format_are_unpacked(value):
     assert unpack_payload(packed_before(value)) == value
 
 
 @pytest.mark.parametrize("packed", [pack, packed_before])
 @given(value=tokens(), missing=st.integers(1, 12))
-def test_a_cut_payload_is_refused(packed, value, missing):
+def test_truncated_payload_is_refused(packed, value, missing):
     with pytest.raises(DamagedPayload):
         unpack_payload(packed(value)[:-missing])
 
 
 @pytest.mark.parametrize("packed", [pack, packed_before])
 @given(value=tokens(), surplus=st.binary(min_size=1, max_size=9))
-def test_a_payload_with_bytes_behind_it_is_refused(packed, value, surplus):
+def test_payload_with_trailing_bytes_is_refused(packed, value, surplus):
     with pytest.raises(DamagedPayload):
         unpack_payload(packed(value) + surplus)
 
@@ -72,13 +72,13 @@ def test_a_payload_with_bytes_behind_it_is_refused(packed, value, surplus):
 @pytest.mark.parametrize(
     ("largest", "width"), [(0, 1), (255, 1), (256, 2), (65_535, 2), (65_536, 3), (2**24, 4)]
 )
-def test_an_id_takes_as_few_bytes_as_the_largest_needs(largest, width):
+def test_token_id_takes_as_few_bytes_as_the_largest_needs(largest, width):
     one, two = (pack(Tokens((largest,) * count, (), (), (), ())) for count in (1, 2))
     assert len(two) - len(one) == width
     assert unpack_payload(two).prompt_ids == (largest, largest)
 
 
-def test_ids_of_no_bytes_are_refused():
+def test_token_ids_of_zero_bytes_are_refused():
     data = bytearray(pack(Tokens((), (), (), (), ())))
     data[-1] = 0
     with pytest.raises(DamagedPayload, match="ids of 0 bytes"):
@@ -93,7 +93,7 @@ def test_logprobs_keep_every_bit():
     )
 
 
-def test_other_bytes_are_refused():
+def test_bytes_with_wrong_magic_are_refused():
     with pytest.raises(DamagedPayload, match="magic"):
         unpack_payload(b"\x00" * 64)
 
@@ -103,14 +103,14 @@ def test_arrays_of_different_length_are_refused():
         Tokens((1,), (1, 2), (0.0,), (1, 1), ())
 
 
-def test_versions_are_the_oldest_and_the_newest_segment():
+def test_versions_are_those_of_the_oldest_and_the_newest_segment():
     assert Tokens((), (1, 2), (0.0, 0.0), (1, 1), ((0, 4), (1, 5))).versions == (4, 5)
 
 
 @st.composite
 def sampled(draw):
-    """Tokens as an engine leaves them: segments in order, the first from the beginning, versions
-    that only rise.
+    """Draw tokens as an engine returns them: ordered segments from the beginning, with rising
+    versions.
     """
     mask = tuple(draw(st.lists(st.integers(0, 1), min_size=1, max_size=30)))
     starts = [0, *sorted(draw(st.sets(st.integers(1, len(mask)), max_size=3)) - {len(mask)})]
@@ -121,7 +121,7 @@ def sampled(draw):
 
 
 @given(sampled())
-def test_the_newest_mask_is_of_what_the_newest_version_sampled_alone(value):
+def test_newest_mask_contains_only_tokens_that_the_newest_version_sampled(value):
     by = [
         next(version for start, version in reversed(value.segments) if start <= place)
         for place in range(len(value.action_mask))
@@ -133,5 +133,5 @@ def test_the_newest_mask_is_of_what_the_newest_version_sampled_alone(value):
     )
 
 
-def test_where_nobody_sampled_the_newest_mask_is_the_mask():
+def test_newest_mask_without_segments_is_the_action_mask():
     assert Tokens((1,), (2, 3), (0.0, 0.0), (1, 0), ()).newest_mask == (1, 0)

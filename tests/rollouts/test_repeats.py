@@ -1,5 +1,5 @@
-"""Loops are seen with the token that completes them, as looking at all that was said would see
-them.
+"""Loops are detected at the token that completes them, exactly as a search of all tokens would
+detect them.
 """
 
 import random
@@ -15,7 +15,7 @@ def found(said: list[int], period: int, times: int, tokens: int) -> list[int]:
 
 
 def by_looking(said: list[int], period: int, times: int, tokens: int) -> int:
-    """The shortest period of which the newest tokens are a loop."""
+    """Return the shortest period with which the newest tokens repeat, or 0."""
     for p in range(1, period + 1):
         length = max(times * p, tokens, p + 1)
         last = said[-length:]
@@ -25,7 +25,7 @@ def by_looking(said: list[int], period: int, times: int, tokens: int) -> int:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_is_found_token_by_token_is_what_looking_at_all_finds(seed):
+def test_incremental_loop_detection_equals_a_search_of_all_tokens(seed):
     draw = random.Random(seed)
     said: list[int] = []
     while len(said) < 300:
@@ -33,14 +33,14 @@ def test_what_is_found_token_by_token_is_what_looking_at_all_finds(seed):
     assert found(said, 4, 3, 8) == [by_looking(said[: n + 1], 4, 3, 8) for n in range(len(said))]
 
 
-def test_a_loop_is_seen_when_it_is_long_enough_and_said_often_enough():
+def test_loop_is_detected_once_it_is_long_enough_and_repeated_often_enough():
     assert found([7] * 9, 4, 2, 8) == [0] * 7 + [1, 1]
     assert found([1, 2, 3] * 4, 4, 4, 2)[-1] == 3 and found([1, 2, 3] * 3, 4, 4, 2)[-1] == 0
 
 
-def test_a_loop_that_ends_is_none_any_more():
+def test_loop_that_ends_is_no_longer_reported():
     assert found([7] * 8 + [5], 4, 2, 8)[-2:] == [1, 0]
 
 
-def test_what_is_longer_than_the_longest_period_is_no_loop():
+def test_repetition_longer_than_the_longest_period_is_not_a_loop():
     assert not any(found([1, 2, 3, 4, 5] * 20, 4, 2, 2))

@@ -1,5 +1,5 @@
-"""A caller opens a group of its own, within the run's bound or answered only; nobody else opens any
-in a run that serves.
+"""In a serving run only callers open groups, each its own, within the run's bound or answer-only
+beyond it.
 """
 
 import pytest
@@ -16,11 +16,11 @@ ASKED = TaskRow(user_message("Why is the sky blue?"))
 
 @pytest.fixture
 def served(new_run):
-    """Of a run with room for two groups a step, synchronous."""
+    """Return a function that creates a synchronous serving run with two groups per step."""
     return lambda **serve: new_run(**SERVED, serve=serve, max_staleness=0)
 
 
-def test_what_a_caller_asks_is_the_task_of_its_own_group(served):
+def test_callers_prompt_becomes_the_task_of_its_own_group(served):
     run = served()
     rollout = open_for_caller(run, ASKED)
     task = rollout.group.task
@@ -30,12 +30,12 @@ def test_what_a_caller_asks_is_the_task_of_its_own_group(served):
     assert (rollout.group.draw_index, rollout.group.size, rollout.group.lease_until) == (0, 1, None)
 
 
-def test_an_explorer_opens_no_group_of_a_run_that_serves(served):
+def test_explorer_opens_no_groups_in_a_serving_run(served):
     run = served()
     assert Group.open(run, "e", 60, 10, run.published_version) == []
 
 
-def test_beyond_the_bound_nothing_is_opened_and_nothing_kept(served):
+def test_request_beyond_the_bound_opens_and_stores_nothing(served):
     run = served()
     for _ in range(2):
         open_for_caller(run, ASKED)
@@ -44,7 +44,7 @@ def test_beyond_the_bound_nothing_is_opened_and_nothing_kept(served):
     assert (run.groups.count(), run.taskset.tasks.count()) == (2, 2)
 
 
-def test_beyond_the_bound_what_is_answered_only_takes_no_room(served):
+def test_answer_only_requests_beyond_the_bound_take_no_room(served):
     run = served(over_bound="answer_only")
     opened = [open_for_caller(run, ASKED).group for _ in range(4)]
     assert [group.answer_only for group in opened] == [False, False, True, True]
@@ -53,14 +53,14 @@ def test_beyond_the_bound_what_is_answered_only_takes_no_room(served):
     assert list(groups_match_their_counters()) == []
 
 
-def test_a_paused_run_takes_no_question(served):
+def test_paused_run_refuses_requests(served):
     run = served(over_bound="answer_only")
     run.pause()
     with pytest.raises(NoRoom, match="paused"):
         open_for_caller(run, ASKED)
 
 
-def test_what_another_explorer_had_begun_to_answer_is_dropped_with_the_reason(served):
+def test_group_begun_by_another_explorer_is_dropped_with_the_reason(served):
     run = served()
     kept = open_for_caller(run, ASKED).group
     left = open_for_caller(run, ASKED).group

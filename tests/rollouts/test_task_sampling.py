@@ -1,5 +1,5 @@
-"""Groups are opened for the tasks that the run's selection chooses, and a draw that was not
-committed is made again alike.
+"""Groups are opened for the tasks that the run's selection chooses, and a draw that was rolled
+back is repeated identically.
 """
 
 import pytest
@@ -14,29 +14,29 @@ from apps.tasksets.shuffled_draws import draw_position
 
 
 def drawn(run, groups: int = 4) -> list[int]:
-    """Indexes of the tasks of the next groups."""
+    """Return the task indexes of the next groups."""
     return [group.task.index for group in Group.open(run, "e", 60, groups, run.published_version)]
 
 
-def test_without_a_word_a_run_draws_as_ever(new_run):
+def test_run_without_a_selection_shuffles_its_tasks(new_run):
     run = new_run(max_staleness=9, seed=7)
     assert drawn(run, 12) == [draw_position(draw, 4, 7) for draw in range(12)]
 
 
-def test_a_shuffle_asks_nothing_but_what_is_left_out_and_the_tasks(run, django_assert_num_queries):
-    # The savepoint, what its worker was told, the run, its taskset, its counter, what is left out,
-    # tasks, groups, rollouts, the end of the savepoint.
+def test_opening_groups_in_a_shuffle_takes_ten_queries(run, django_assert_num_queries):
+    # The savepoint, the worker's signal, the run, its taskset, its counter, left-out tasks, tasks,
+    # groups, rollouts, the end of the savepoint.
     with django_assert_num_queries(10):
         Group.open(run, "e", 60, 1, run.published_version)
 
 
-def test_tasks_in_their_order(new_run):
+def test_sequential_selection_draws_tasks_in_order(new_run):
     run = new_run(max_staleness=9, selection="sequential")
     assert drawn(run, 3) + drawn(run, 3) == [0, 1, 2, 3, 0, 1]
 
 
 @pytest.mark.parametrize("name", ["sequential", "shuffle", "random"])
-def test_what_is_left_out_is_not_drawn(new_run, alice, name):
+def test_left_out_tasks_are_not_drawn(new_run, alice, name):
     run = new_run(max_staleness=9, selection=name)
     LeftOut.objects.create(
         run=run, task=run.taskset.tasks.get(index=1), reason="too easy", by=alice
@@ -45,7 +45,7 @@ def test_what_is_left_out_is_not_drawn(new_run, alice, name):
 
 
 @pytest.mark.parametrize("name", ["sequential", "shuffle", "random"])
-def test_draws_that_were_rolled_back_are_made_again_alike(new_run, name):
+def test_rolled_back_draws_are_repeated_identically(new_run, name):
     run = new_run(max_staleness=9, selection=name)
     drawn(run, 3)
     with transaction.atomic():
@@ -56,7 +56,7 @@ def test_draws_that_were_rolled_back_are_made_again_alike(new_run, name):
 
 @pytest.fixture
 def levelled(taskset):
-    """The tasks 0 to 3 with the levels 3, 1, 4, 2."""
+    """Give the tasks 0 to 3 the levels 3, 1, 4, 2."""
     for index, level in enumerate((3, 1, 4, 2)):
         taskset.tasks.filter(index=index).update(meta={"level": level})
 
@@ -72,12 +72,12 @@ ORDERED = {
 }
 
 
-def test_from_easy_to_hard_and_around(new_run, levelled):
+def test_easy_to_hard_draws_by_level_and_then_starts_over(new_run, levelled):
     run = new_run(max_staleness=9, selection=ORDERED["easy_to_hard"])
     assert drawn(run, 6) == [1, 3, 0, 2, 1, 3]
 
 
-def test_where_a_higher_number_is_easier_the_order_is_the_other_way_round(new_run, levelled, alice):
+def test_easy_to_hard_is_reversed_if_higher_levels_are_easier(new_run, levelled, alice):
     run = new_run(max_staleness=9, selection={**ORDERED["easy_to_hard"], "higher": "easier"})
     assert drawn(run, 4) == [2, 0, 3, 1]
     LeftOut.objects.create(
@@ -86,7 +86,7 @@ def test_where_a_higher_number_is_easier_the_order_is_the_other_way_round(new_ru
     assert drawn(run, 4) == [0, 0, 3, 1]
 
 
-def test_the_curriculum_takes_hard_tasks_alone_from_its_update_on(new_run, levelled):
+def test_curriculum_draws_only_hard_tasks_from_its_configured_step_on(new_run, levelled):
     run = new_run(max_staleness=9, selection=ORDERED["curriculum"])
     assert sorted(drawn(run, 4)) == [0, 1, 2, 3] and sorted(drawn(run, 4)) == [0, 0, 2, 2]
 
@@ -97,7 +97,7 @@ def test_pools_share_the_draws(new_run, levelled):
 
 
 @pytest.mark.parametrize("name", ORDERED)
-def test_draws_by_difficulty_are_made_again_alike(new_run, levelled, alice, name):
+def test_rolled_back_draws_by_difficulty_are_repeated_identically(new_run, levelled, alice, name):
     run = new_run(max_staleness=9, selection=ORDERED[name])
     LeftOut.objects.create(
         run=run, task=run.taskset.tasks.get(index=3), reason="too easy", by=alice
@@ -117,9 +117,7 @@ def ask(run, index: int, by) -> bool:
     return AskedTask.ask(run, run.taskset, index, by)
 
 
-def test_what_people_ask_for_is_drawn_first_and_the_shuffle_goes_on_where_it_stood(
-    asked_run, alice
-):
+def test_requested_tasks_are_drawn_first_and_the_shuffle_then_continues(asked_run, alice):
     order = [draw_position(draw, 4, 7) for draw in range(8)]
     assert drawn(asked_run, 2) == order[:2]
     assert ask(asked_run, order[0], alice) and ask(asked_run, order[3], alice)
@@ -135,7 +133,7 @@ def test_what_people_ask_for_is_drawn_first_and_the_shuffle_goes_on_where_it_sto
     assert list(asked_run.asked_tasks.order_by("pk").values_list("draw_index", flat=True)) == [2, 3]
 
 
-def test_draws_of_what_people_ask_for_are_made_again_alike(asked_run, alice):
+def test_rolled_back_draws_of_requested_tasks_are_repeated_identically(asked_run, alice):
     ask(asked_run, 3, alice)
     ask(asked_run, 1, alice)
     with transaction.atomic():
@@ -145,12 +143,12 @@ def test_draws_of_what_people_ask_for_are_made_again_alike(asked_run, alice):
     assert drawn(asked_run, 1) + drawn(asked_run, 5) == lost and lost[:2] == [3, 1]
 
 
-def test_a_task_waits_once_and_may_be_asked_for_again_when_it_was_drawn(asked_run, alice, bob):
+def test_task_is_queued_once_and_may_be_requested_again_after_its_draw(asked_run, alice, bob):
     assert ask(asked_run, 3, alice) and not ask(asked_run, 3, bob)
     assert drawn(asked_run, 1) == [3] and ask(asked_run, 3, bob)
 
 
-def test_what_was_asked_for_and_then_left_out_is_not_drawn(asked_run, alice):
+def test_requested_task_that_is_then_left_out_is_not_drawn(asked_run, alice):
     ask(asked_run, 3, alice)
     LeftOut.objects.create(
         run=asked_run, task=asked_run.taskset.tasks.get(index=3), reason="too easy", by=alice
@@ -160,12 +158,12 @@ def test_what_was_asked_for_and_then_left_out_is_not_drawn(asked_run, alice):
         ask(asked_run, 3, alice)
 
 
-def test_a_run_that_draws_otherwise_cannot_be_asked(run, alice):
+def test_run_with_another_selection_accepts_no_task_requests(run, alice):
     with pytest.raises(NotPossible, match="set `selection: people` first"):
         ask(run, 0, alice)
 
 
-def test_a_task_that_is_not_there_or_a_run_that_has_ended_cannot_be_asked_for(asked_run, alice):
+def test_missing_tasks_and_ended_runs_accept_no_task_requests(asked_run, alice):
     with pytest.raises(NotPossible, match="no task 4; the last is 3"):
         ask(asked_run, 4, alice)
     asked_run.stop()
@@ -175,7 +173,7 @@ def test_a_task_that_is_not_there_or_a_run_that_has_ended_cannot_be_asked_for(as
 
 @pytest.fixture
 def mixed(taskset):
-    """The tasks 0 to 3 are of the domains math, none, code, math."""
+    """Give the tasks 0 to 3 the domains math, none, code, math."""
     for index, domain in enumerate(("math", "", "code", "math")):
         taskset.tasks.filter(index=index).update(domain=domain)
 
@@ -193,9 +191,7 @@ def test_domains_share_the_draws(new_run, mixed):
     assert [taken[:4].count(2), taken[4:].count(2)] == [1, 1]
 
 
-def test_tasks_without_a_domain_are_a_part_too_and_other_domains_are_not_drawn(
-    new_run, mixed, alice
-):
+def test_mixture_may_include_tasks_without_a_domain_and_skips_other_domains(new_run, mixed, alice):
     run = new_run(
         max_staleness=9,
         selection={"name": "mixture", "parts": [{"domain": ""}, {"domain": "math"}]},

@@ -1,6 +1,4 @@
-"""What a run knows of each task is in rows: added once with each verdict, and read by the draws
-that follow.
-"""
+"""A run's records of its tasks: each verdict is added once, and later draws read them."""
 
 import threading
 
@@ -41,7 +39,7 @@ def judge(finish):
     return judged
 
 
-def test_a_verdict_adds_what_the_group_tells_of_its_task(run, judge):
+def test_verdict_adds_the_groups_result_to_the_record_of_its_task(run, judge):
     (group,) = judge(run, (1.0, 0.5))
     record = TaskRecord.objects.get(run=run)
     assert (record.task_id, record.attempts, record.successes, record.rate) == (
@@ -53,7 +51,7 @@ def test_a_verdict_adds_what_the_group_tells_of_its_task(run, judge):
     assert (record.alpha, record.beta, record.last_draw) == (13.0, 5.0, 0)
 
 
-def test_a_group_that_nothing_is_learned_from_counts_too(new_run, judge):
+def test_dropped_group_without_signal_counts_too(new_run, judge):
     run = new_run(algorithm={"name": "dapo"})
     right, wrong = judge(run, (1.0, 1.0), (0.0, 0.0))
     assert right.state == wrong.state == Group.State.DROPPED
@@ -63,18 +61,18 @@ def test_a_group_that_nothing_is_learned_from_counts_too(new_run, judge):
     }
 
 
-def test_what_has_no_reward_is_no_attempt(run, judge):
+def test_rollout_without_a_reward_is_not_an_attempt(run, judge):
     judge(run, (1.0, None), (None, None))
     assert [record.attempts for record in TaskRecord.objects.all()] == [1]
 
 
-def test_a_success_is_a_share_of_the_full_reward(new_run, judge):
+def test_success_is_the_share_of_the_full_reward(new_run, judge):
     run = new_run(rewards=[{"scorer": "sort", "weight": 2.0}])
     judge(run, (0.5, -3.0), (7.0, 1.0))
     assert sorted(record.rate for record in TaskRecord.objects.all()) == [0.25, 1.0]
 
 
-def test_beliefs_fade_with_the_updates_between(new_run, judge, alice):
+def test_beliefs_decay_with_the_steps_in_between(new_run, judge, alice):
     run = new_run(
         groups_per_step=1,
         selection={"name": "bots", "choose": "mean", "target": 1.0},
@@ -97,7 +95,7 @@ def added(run, draw: int, successes: tuple[float, ...] = (1.0, 0.0), **how) -> T
     return TaskRecord.objects.get(run=run, task=task)
 
 
-def test_rows_are_what_the_formula_says_step_by_step(run):
+def test_beliefs_follow_the_formula_step_by_step(run):
     alpha = beta = 1.0
     last = 0
     for draw, rate in ((0, 1.0), (1, 0.5), (9, 0.0), (8, 0.25), (40, 0.75)):
@@ -117,13 +115,13 @@ def test_rows_are_what_the_formula_says_step_by_step(run):
 
 
 @pytest.mark.parametrize("forgetting", [0.0, 0.5, 0.999999, 1.0])
-def test_a_belief_of_long_ago_may_vanish(run, forgetting):
+def test_very_old_belief_may_vanish(run, forgetting):
     for draw in (0, 2_000_000_000, 2_100_000_000):
         record = added(run, draw, forgetting=forgetting)
     assert record.alpha == record.beta == (25 if forgetting == 0 else 9)
 
 
-def test_the_recent_rate_is_of_newer_attempts_above_all(run):
+def test_recent_rate_weights_newer_attempts_most(run):
     for draw in range(6):
         added(run, draw * 20, (0.0, 0.0))
     added(run, 200, (1.0, 1.0))
@@ -131,7 +129,7 @@ def test_the_recent_rate_is_of_newer_attempts_above_all(run):
     assert rates["all"] == {0: pytest.approx(1 / 7)} and rates["recent"][0] > 0.99
 
 
-def test_a_verdict_that_came_too_late_adds_nothing(run, finish):
+def test_late_verdict_adds_nothing(run, finish):
     finish(run)
     claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 1)
     record_verdicts(
@@ -152,7 +150,7 @@ def test_a_verdict_that_came_too_late_adds_nothing(run, finish):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_verdicts_on_one_task_at_once_are_both_counted(run):
+def test_concurrent_verdicts_on_one_task_are_all_counted(run):
     def add():
         try:
             added(run, 0)
@@ -180,7 +178,7 @@ def drawn(run, groups: int) -> list[int]:
 
 
 @pytest.mark.parametrize("name", BY_SUCCESS)
-def test_draws_by_success_are_made_again_alike(new_run, judge, alice, name):
+def test_rolled_back_draws_by_success_are_repeated_identically(new_run, judge, alice, name):
     run = new_run(max_staleness=99, selection=BY_SUCCESS[name])
     LeftOut.objects.create(
         run=run, task=run.taskset.tasks.get(index=3), reason="too easy", by=alice
@@ -194,7 +192,7 @@ def test_draws_by_success_are_made_again_alike(new_run, judge, alice, name):
 
 
 @pytest.mark.parametrize("name", BY_SUCCESS)
-def test_draws_by_success_ask_the_same_few_questions_however_much_was_tried(
+def test_draws_by_success_take_at_most_12_queries_after_many_attempts(
     new_run, judge, name, django_assert_max_num_queries
 ):
     run = new_run(max_staleness=99, selection=BY_SUCCESS[name])
@@ -203,7 +201,7 @@ def test_draws_by_success_ask_the_same_few_questions_however_much_was_tried(
         drawn(run, 4)
 
 
-def test_a_task_that_fails_is_drawn_more_often_than_one_that_succeeds(new_run, judge):
+def test_failing_task_is_drawn_more_often_than_succeeding_ones(new_run, judge):
     run = new_run(max_staleness=999, selection={"name": "prioritized", "floor": 0.001})
     for group in Group.open(run, "e", 60, 4, run.published_version):
         rate = 0.0 if group.task.index == 2 else 1.0
@@ -219,7 +217,7 @@ def test_a_task_that_fails_is_drawn_more_often_than_one_that_succeeds(new_run, j
     assert times.count(2) > 25
 
 
-def test_the_task_nearest_to_the_target_is_drawn_first(new_run):
+def test_task_nearest_to_the_target_is_drawn_first(new_run):
     run = new_run(
         max_staleness=99,
         selection={"name": "bots", "choose": "mean", "target": 0.5, "forgetting": 0},
@@ -234,7 +232,7 @@ def test_the_task_nearest_to_the_target_is_drawn_first(new_run):
     assert drawn(run, 4) == [1, 3, 0, 2]
 
 
-def test_groups_of_one_task_that_are_told_together_count_one_after_the_other(run):
+def test_groups_of_one_task_added_together_count_one_after_another(run):
     task, other = run.taskset.tasks.order_by("index")[:2]
     told = [
         GroupResult(task.pk, 0, (1.0, 0.5)),

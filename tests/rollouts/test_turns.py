@@ -1,4 +1,4 @@
-"""Turns as they are kept on a rollout and found again."""
+"""Turns are stored with a rollout and read back."""
 
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.rollouts.turns import (
@@ -30,27 +30,27 @@ def finished(run, turns: tuple[Turn, ...], text: str = TEXT) -> Rollout:
     return rollout
 
 
-def test_what_was_written_is_read(run):
+def test_stored_turns_are_read_back_unchanged(run):
     assert list_turns(finished(run, TURNS)) == list(TURNS)
 
 
-def test_a_rollout_of_one_turn_keeps_nothing_and_has_one(run):
+def test_single_turn_rollout_stores_no_turns_but_has_one(run):
     rollout = finished(run, (), "12345")
     assert rollout.turns == [] and list_turns(rollout) == [Turn(POLICY, "12345", 0, 0, 5)]
 
 
-def test_the_policys_texts_are_found_whatever_they_say(run):
+def test_texts_of_the_policy_are_found_whatever_they_contain(run):
     rollout = finished(run, TURNS)
     assert said_by_policy(rollout.text, rollout.turns) == ["hello", "bye"]
     assert said_by_policy("and?\n\nbye", []) == ["and?\n\nbye"]
 
 
-def test_a_rollout_typed_throughout_is_not_spoken_by_the_policy(run):
+def test_rollout_without_turns_of_the_policy_is_recognized(run):
     assert spoken_by_policy(finished(run, TURNS))
     assert not spoken_by_policy(finished(run, TURNS[:2], "hello\n\nand?"))
 
 
-def test_a_character_that_cannot_be_stored_moves_no_place(run):
+def test_characters_that_cannot_be_stored_do_not_shift_the_turns(run):
     text = "h\x00l\ud800o\n\nand?\n\nbye"
     rollout = finished(run, (Turn(POLICY, text[:5], 0, 0, 6), *TURNS[1:]), text)
     assert [turn.text for turn in list_turns(rollout)] == ["h\u2400l?o", "and?", "bye"]

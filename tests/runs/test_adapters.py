@@ -1,5 +1,5 @@
-"""A run whose adapters have no place in its policy is refused when it is made, with the names that
-there are.
+"""A run whose LoRA targets are missing from its policy is refused on creation, and the error lists
+the existing layers.
 """
 
 import pytest
@@ -26,7 +26,7 @@ def real(policy, tmp_path) -> Policy:
     return policy
 
 
-def test_a_target_that_the_policy_lacks_is_refused_when_a_run_is_made_or_changed(
+def test_lora_target_missing_from_the_policy_is_refused_on_create_and_change(
     real, project, plan, new_run
 ):
     with pytest.raises(ConfigError) as refused:
@@ -39,7 +39,7 @@ def test_a_target_that_the_policy_lacks_is_refused_when_a_run_is_made_or_changed
     assert "lora.target_modules" in refused.value.problems
 
 
-def test_the_form_of_a_new_run_says_so_at_the_field(real, taskset, client, alice, plan):
+def test_new_run_form_shows_a_missing_lora_target_at_its_field(real, taskset, client, alice, plan):
     client.force_login(alice)
     sent = {"project": real.project.slug, "yaml": to_yaml(plan(lora=WRONG)), "yaml_before": ""}
     page = client.post(reverse("run-new-check"), {**sent, "slug": "adapted"})

@@ -19,7 +19,7 @@ paces = st.builds(
 
 
 @given(paces)
-def test_whatever_may_open_now_is_still_young_enough_when_its_step_comes(pace):
+def test_group_that_may_be_opened_now_is_fresh_enough_at_its_step(pace):
     last_step = (
         groups_allowed(pace) // pace.groups_per_step
     )  # the step that takes the last group, from 1
@@ -30,15 +30,13 @@ def test_whatever_may_open_now_is_still_young_enough_when_its_step_comes(pace):
 
 
 @given(paces)
-def test_the_step_after_the_published_version_can_always_be_filled(pace):
+def test_step_after_the_published_version_can_always_be_filled(pace):
     steps_until_next_publish = (pace.published_version + 1) * pace.sync_interval
     assert groups_allowed(pace) >= steps_until_next_publish * pace.groups_per_step
 
 
 @given(paces, st.data())
-def test_a_run_that_replays_has_room_for_a_whole_update_of_new_groups_whatever_was_replayed(
-    pace, data
-):
+def test_replaying_run_always_has_room_for_a_full_step_of_new_groups(pace, data):
     most = data.draw(st.integers(0, pace.groups_per_step - 1))
     step = data.draw(
         st.integers(
@@ -47,7 +45,7 @@ def test_a_run_that_replays_has_room_for_a_whole_update_of_new_groups_whatever_w
         )
     )
     again = data.draw(st.integers(0, step * most))
-    used = step * pace.groups_per_step - again  # and nothing more is there
+    used = step * pace.groups_per_step - again  # and no other groups exist
     found = replace(pace, groups_opened=used, step=step, groups_again=again, again_per_step=most)
     assert pace.groups_per_step <= groups_allowed(found) <= groups_allowed(pace)
 
@@ -57,7 +55,7 @@ def test_synchronous_runs_open_one_step_at_a_time():
     assert groups_allowed(Pace(4, 64, 0, 16, 1, 0, 100)) == 16
 
 
-def test_nothing_opens_beyond_the_planned_steps():
+def test_no_groups_are_opened_beyond_the_planned_steps():
     assert groups_allowed(Pace(9, 160, 0, 16, 1, 4, 10)) == 0
 
 
@@ -66,14 +64,14 @@ def test_nothing_opens_beyond_the_planned_steps():
 
 @st.composite
 def over_rolled(draw):
-    """A run that over-rolls by as much as its staleness bound lets it."""
+    """Draw a run whose over-rollout is within its staleness bound."""
     pace = draw(paces)
     most = pace.max_staleness * pace.sync_interval * pace.groups_per_step
     return replace(pace, over_rollout=draw(st.integers(0, most)))
 
 
 @given(over_rolled())
-def test_with_over_rollout_the_next_version_can_be_filled_and_so_many_groups_are_left(pace):
+def test_over_rollout_allows_the_next_version_plus_its_number_of_groups(pace):
     until_next = (pace.published_version + 1) * pace.sync_interval * pace.groups_per_step
     assert (
         groups_allowed(pace)
@@ -82,7 +80,7 @@ def test_with_over_rollout_the_next_version_can_be_filled_and_so_many_groups_are
     )
 
 
-def test_nothing_is_begun_that_no_planned_update_would_take():
+def test_over_rollout_opens_no_groups_beyond_the_planned_steps():
     pace = Pace(
         published_version=3,
         groups_opened=0,
@@ -97,8 +95,8 @@ def test_nothing_is_begun_that_no_planned_update_would_take():
 
 
 def simulated(pace: Pace, chance: random.Random, waits: bool, steps: int = 25) -> tuple[int, int]:
-    """Drive a run whose groups take as long as chance will have it: how many were lost as too old,
-    and how many trained.
+    """Simulate a run whose groups take a random time; return the numbers of groups that were lost
+    as stale and of groups that were trained.
     """
     pace = replace(pace, published_version=0, step=0)
     open_ = {}
@@ -127,7 +125,7 @@ def simulated(pace: Pace, chance: random.Random, waits: bool, steps: int = 25) -
         lost = lost + len(stale)
         pace = replace(pace, groups_dropped=pace.groups_dropped + len(stale))
         idle += 1
-        assert idle < 600, "nothing goes on, though everything that was begun is complete"
+        assert idle < 600, "the run is stuck, although all groups are complete"
         if len(ready) < pace.groups_per_step or (
             waits and groups_to_wait_for(pace, list(ready.values()), list(open_.values()))
         ):
@@ -154,7 +152,7 @@ small = st.builds(
 
 
 @given(small, st.data())
-def test_no_group_that_is_left_over_is_ever_too_old_and_the_run_goes_on(pace, data):
+def test_over_rollout_never_loses_stale_groups_and_the_run_proceeds(pace, data):
     most = pace.max_staleness * pace.sync_interval * pace.groups_per_step
     pace = replace(pace, over_rollout=data.draw(st.integers(0, most)))
     seed = data.draw(st.integers(0, 2**32))
@@ -162,7 +160,7 @@ def test_no_group_that_is_left_over_is_ever_too_old_and_the_run_goes_on(pace, da
     assert (lost, trained) == (0, 25 * pace.groups_per_step)
 
 
-def test_without_waiting_groups_would_be_lost():
+def test_without_waiting_over_rollout_would_lose_groups():
     pace = Pace(
         published_version=0,
         groups_opened=0,
@@ -177,7 +175,7 @@ def test_without_waiting_groups_would_be_lost():
     assert lost
 
 
-def test_an_update_waits_for_one_that_no_later_one_may_take():
+def test_step_waits_for_a_group_that_no_later_step_may_take():
     pace = Pace(
         published_version=1,
         groups_opened=0,
@@ -193,4 +191,4 @@ def test_an_update_waits_for_one_that_no_later_one_may_take():
     assert groups_to_wait_for(pace, [0, 1], []) == 0
     assert (
         groups_to_wait_for(replace(pace, max_staleness=2), [1, 1], [0]) == 0
-    )  # the one after it may
+    )  # the step after it may take the group

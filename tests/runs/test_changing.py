@@ -1,4 +1,4 @@
-"""What may be changed while a run is live takes effect; what could not is refused."""
+"""Settings that may change during a run take effect; others are refused."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def refused(run: Run, **fields: object) -> dict[str, str]:
         },
     ],
 )
-def test_what_every_station_reads_afresh_may_change(run, fields):
+def test_fields_that_workers_reread_may_be_changed(run, fields):
     run.change_config(None, **fields)
     assert flat(fields).items() <= flat(run.config).items()
 
@@ -59,62 +59,62 @@ def test_what_every_station_reads_afresh_may_change(run, fields):
         ({"policy": "other"}, "policy"),
     ],
 )
-def test_what_is_built_into_a_run_is_refused_by_name(run, fields, name):
+def test_fields_fixed_at_the_start_are_refused_by_name(run, fields, name):
     before = run.config
     problems = refused(run, **fields)
     assert set(problems) == {name} and "stop this run and create another" in problems[name]
     assert Run.objects.get().config == before
 
 
-def test_a_section_with_one_refused_field_changes_nothing(run):
+def test_section_with_one_refused_field_changes_nothing(run):
     assert set(refused(run, sampling={"max_tokens": 9, "older_segments": "leave_out"})) == {
         "sampling.older_segments"
     }
     assert Run.objects.get().settings.sampling.max_tokens == 64
 
 
-def test_a_weight_of_what_nobody_measures_is_refused(new_run):
+def test_kl_coefficient_without_an_estimator_is_refused(new_run):
     run = new_run(algorithm={"name": "grpo", "kl": {"estimator": "none", "coefficient": 0.0}})
     assert "without an estimator" in str(refused(run, algorithm={"kl": {"coefficient": 0.1}}))
 
 
-def test_a_temperature_that_vllm_would_take_for_another_is_refused(new_run):
+def test_temperature_that_vllm_would_change_is_refused(new_run):
     problems = refused(new_run(engine="auto"), sampling={"temperature": 0.001})
     assert "0.01 or more" in problems["sampling.temperature"]
     new_run(engine="transformers").change_config(None, sampling={"temperature": 0.001})
 
 
-def test_an_update_is_planned_with_the_knobs_as_they_stand(run):
+def test_steps_use_the_changed_settings(run):
     run.change_config(None, optimizer={"learning_rate": 0.02}, reason="too slow")
     assert knobs_of_update(run.settings)["optimizer.learning_rate"] == 0.02
     assert run.topic.events.get(kind="config_changed").payload["reason"] == "too slow"
 
 
-def test_values_that_stay_the_same_are_no_change(run):
+def test_saving_equal_values_with_one_change_is_accepted(run):
     run.change_config(None, **{**run.config, "max_staleness": 2})
     assert run.settings.max_staleness == 2
 
 
-def test_a_paused_run_has_begun(run):
+def test_paused_run_counts_as_begun(run):
     run.pause()
     assert set(refused(run, seed=1)) == {"seed"}
 
 
-def test_another_scorer_is_refused(run):
+def test_changing_the_scorers_is_refused(run):
     assert (
         "cannot change its scorers"
         in refused(run, rewards=[{"scorer": "sort"}, {"scorer": "tone"}])["rewards"]
     )
 
 
-def test_a_length_that_the_loss_divides_by_is_fixed(new_run):
+def test_maximum_length_is_fixed_if_the_loss_divides_by_it(new_run):
     run = new_run(algorithm={"name": "dr_grpo"})
     assert (
         "seq-mean-token-sum-norm" in refused(run, sampling={"max_tokens": 9})["sampling.max_tokens"]
     )
 
 
-def test_another_algorithm_starts_from_its_own_row(project, policy, taskset, plan):
+def test_changed_algorithm_starts_from_its_own_defaults(project, policy, taskset, plan):
     run = Run.create(
         project=project,
         slug="new",
@@ -128,9 +128,7 @@ def test_another_algorithm_starts_from_its_own_row(project, policy, taskset, pla
     )
 
 
-def test_another_loss_of_the_same_algorithm_starts_from_its_own_defaults(
-    project, policy, taskset, plan
-):
+def test_changed_loss_starts_from_its_own_defaults(project, policy, taskset, plan):
     run = Run.create(
         project=project, slug="new", title="New", plan=plan(algorithm={"loss": {"clip_low": 0.1}})
     )
@@ -140,21 +138,23 @@ def test_another_loss_of_the_same_algorithm_starts_from_its_own_defaults(
     )
 
 
-def test_an_algorithm_cannot_change_once_a_run_has_begun(run):
+def test_algorithm_cannot_change_once_a_run_has_begun(run):
     problems = refused(run, algorithm={"name": "gspo"})
     assert "algorithm.name" in problems and all(
         "stop this run" in words for words in problems.values()
     )
 
 
-def test_a_run_that_has_not_begun_takes_all_but_another_policy(project, policy, taskset, plan):
+def test_run_that_has_not_begun_accepts_changes_but_no_other_taskset(
+    project, policy, taskset, plan
+):
     run = Run.create(project=project, slug="new", title="New", plan=plan())
     run.change_config(None, optimizer={"learning_rate": 1e-3}, steps=3)
     assert (run.settings.optimizer.learning_rate, run.planned_steps) == (1e-3, 3)
     assert set(refused(run, taskset="other")) == {"taskset"}
 
 
-def test_an_ended_run_does_not_change(run):
+def test_ended_run_cannot_be_changed(run):
     run.stop()
     assert "is stopped" in refused(run, people={"simulated": True})["configuration"]
 

@@ -1,4 +1,4 @@
-"""Every wrong configuration is refused with the field's name and what is right."""
+"""Every invalid configuration is refused with the field's name and what would be valid."""
 
 import time
 
@@ -22,7 +22,7 @@ def test_an_unknown_field_is_refused_with_a_suggestion():
     }
 
 
-def test_an_unknown_field_of_a_section_is_suggested_from_that_section():
+def test_unknown_field_of_a_section_gets_a_suggestion_from_that_section():
     assert "learning_rate" in problem(optimizer={"learning_rat": 1e-4})["optimizer.learning_rat"]
 
 
@@ -32,30 +32,30 @@ def test_a_learning_rate_out_of_range_is_refused(rate):
 
 
 @pytest.mark.parametrize("size", [0, -1, 1.5, 2000])
-def test_a_group_of_no_rollout_is_refused(size):
+def test_invalid_group_size_is_refused(size):
     assert "group_size" in problem(group_size=size)
 
 
-def test_the_options_of_a_loss_are_suggested_by_the_field_as_it_is_written():
+def test_suggestions_for_loss_options_use_the_full_path_of_the_field():
     assert problem(algorithm={"loss": {"name": "ppo", "clip_hi": 1}}) == {
         "algorithm.loss.clip_hi": "is not a known field; did you mean `clip_high`?"
     }
 
 
-def test_a_run_that_nobody_judges_is_refused():
+def test_run_without_scorers_or_raters_is_refused():
     assert "add a scorer" in problem(rewards=[])["configuration"]
 
 
-def test_machine_only_without_a_machine_is_refused():
+def test_machine_only_deadline_without_a_scorer_is_refused():
     assert "needs a scorer" in problem(rewards=[], people={"per_group": 2})["configuration"]
 
 
-def test_something_else_than_a_mapping_is_refused():
+def test_configuration_that_is_not_a_mapping_is_refused():
     with pytest.raises(ConfigError, match="mapping"):
         parse_config([1, 2])
 
 
-def test_yaml_and_back_is_the_same_configuration():
+def test_configuration_survives_a_round_trip_through_yaml():
     config = parse_config(GOOD)
     assert from_yaml(to_yaml(config)) == config
 
@@ -85,12 +85,12 @@ def test_yaml_that_builds_objects_is_refused():
         from_yaml("policy: !!python/object/apply:os.system ['true']")
 
 
-def test_broken_yaml_is_refused_in_words():
+def test_broken_yaml_is_refused_with_a_clear_message():
     with pytest.raises(ConfigError, match="not valid YAML"):
         from_yaml("policy: [")
 
 
-def test_a_huge_file_is_refused():
+def test_huge_file_is_refused():
     with pytest.raises(ConfigError, match="larger than"):
         from_yaml("# " + "x" * 300_000)
 
@@ -106,7 +106,7 @@ def test_a_huge_file_is_refused():
         ("? [a]\n: 1", "unhashable key"),
     ],
 )
-def test_a_large_configuration_is_refused_soon_and_in_few_words(text, what):
+def test_large_configuration_is_refused_quickly_with_a_short_message(text, what):
     began = time.process_time()
     with pytest.raises(ConfigError, match=what) as refused:
         from_yaml(text)
@@ -115,11 +115,11 @@ def test_a_large_configuration_is_refused_soon_and_in_few_words(text, what):
 
 
 @pytest.mark.parametrize("size", [150_000, 300_000])
-def test_a_long_key_is_not_repeated_whole(size):
+def test_long_key_is_shortened_in_the_error(size):
     (field,) = problem(**{"k" * size: 1})
     assert len(field) <= 100
 
 
-def test_a_json_document_of_many_values_is_refused():
+def test_json_document_of_too_many_values_is_refused():
     rewards = [{"scorer": f"s{number}"} for number in range(20_000)]
     assert "more than 5,000 keys" in problem(rewards=rewards)["configuration"]

@@ -1,4 +1,4 @@
-"""What runs use is counted once, whoever says it twice, and is made into hours and money."""
+"""Usage of runs is counted once even if reported twice, and converted to hours and money."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -15,7 +15,7 @@ from apps.runs.models import Prices, Usage, UsageTotal
 HOUR = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def test_what_is_added_adds_up_in_one_row_for_each_worker(run):
+def test_added_amounts_are_summed_in_one_row_per_worker(run):
     for worker in ("a", "b", "a"):
         Usage.add(run.pk, worker, {"explorer.gpu_s": 1_800.0, "tokens.sampled": 100})
     assert Usage.objects.filter(run=run).count() == 4
@@ -23,27 +23,27 @@ def test_what_is_added_adds_up_in_one_row_for_each_worker(run):
     assert (cost.gpu_hours, cost.tokens) == (1.5, 300)
 
 
-def test_what_is_put_twice_is_there_once(run):
+def test_amount_put_twice_counts_once(run):
     for _ in range(2):
         Usage.put(run.pk, "a", {("people.s", HOUR): 3_600.0})
     assert load_costs([run])[run.pk].people_hours == 1.0
 
 
-def test_what_is_rolled_back_was_not_used(run):
+def test_rolled_back_usage_is_not_counted(run):
     with pytest.raises(ZeroDivisionError), transaction.atomic():
         Usage.add(run.pk, "a", {"tokens.sampled": 100})
         raise ZeroDivisionError
     assert load_costs([run])[run.pk].tokens == 0
 
 
-def test_nothing_is_counted_for_what_is_no_amount(run):
+def test_zero_negative_and_nan_amounts_are_ignored(run):
     Usage.add(
         run.pk, "a", {"tokens.sampled": 0, "explorer.cpu_s": float("nan"), "explorer.gpu_s": -1.0}
     )
     assert not Usage.objects.exists()
 
 
-def test_money_is_made_of_the_projects_prices_and_none_without(run):
+def test_costs_use_the_projects_prices_and_are_zero_without(run):
     Usage.add(
         run.pk,
         "a",
@@ -80,27 +80,27 @@ def test_costs_of_many_runs_take_two_queries(new_run):
     }
 
 
-def test_only_runs_with_a_budget_are_asked_what_they_spent(run, new_run):
+def test_spending_is_loaded_only_for_runs_with_a_budget(run, new_run):
     limited = new_run(budget={"tokens": 10})
     Usage.add(limited.pk, "a", {"tokens.sampled": 7})
     spent = load_spending([run, limited])
     assert run.pk not in spent and spent[limited.pk]["tokens"] == 7
 
 
-def test_an_updates_metrics_have_what_was_used_until_then(run):
+def test_metrics_of_a_step_contain_the_usage_so_far(run):
     Usage.add(run.pk, "a", {"tokens.sampled": 7, "explorer.cpu_s": 360})
     assert cost_metrics(run) == {"cost_tokens": 7, "cost_cpu_hours": 0.1}
 
 
 def rows_read(run) -> int:
-    """How many rows the database reads for what the run has cost."""
+    """Return how many rows the database reads for the cost of the run."""
     before = rows_fetched()
     load_costs([run])
     return rows_fetched() - before
 
 
 def rows_fetched() -> int:
-    """From the tables of amounts, by this transaction."""
+    """Return the rows read from the usage tables by this transaction."""
     fetched = "sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))"
     with connection.cursor() as cursor:
         cursor.execute(
@@ -109,7 +109,7 @@ def rows_fetched() -> int:
         return int(cursor.fetchone()[0])
 
 
-def test_an_old_runs_cost_is_read_from_as_few_rows_as_a_young_ones(run):
+def test_cost_of_an_old_run_is_read_from_as_few_rows_as_of_a_new_one(run):
     Usage.put(run.pk, "a", {("tokens.sampled", HOUR): 1.0})
     young = rows_read(run)
     for worker in ("a", "b", "c"):
@@ -122,13 +122,13 @@ def test_an_old_runs_cost_is_read_from_as_few_rows_as_a_young_ones(run):
     assert load_costs([run])[run.pk].tokens == 600
 
 
-def test_what_is_put_anew_replaces_what_it_was_in_the_total(run):
+def test_put_replaces_the_earlier_amount_in_the_total(run):
     for seconds in (100.0, 3_600.0, 1_800.0):
         Usage.put(run.pk, "a", {("people.s", HOUR): seconds})
     assert load_costs([run])[run.pk].people_hours == 0.5
 
 
-def test_what_the_evaluations_of_its_versions_use_is_the_runs_cost_too(run):
+def test_evaluations_count_towards_the_cost_of_their_run(run):
     evaluation, _ = start_evaluation(run.weight_versions.get(), Questions(taskset="sort"))
     Usage.add_all(
         {(run.pk, "a"): {"trainer.gpu_s": 3_600}, (evaluation.pk, "a"): {"explorer.gpu_s": 1_800}}
@@ -142,7 +142,7 @@ def test_what_the_evaluations_of_its_versions_use_is_the_runs_cost_too(run):
     assert list(usage_totals_match_their_hours()) == []
 
 
-def test_a_total_that_its_hours_do_not_make_is_found(run):
+def test_total_that_differs_from_its_hours_is_reported(run):
     Usage.add(run.pk, "a", {"tokens.sampled": 7})
     UsageTotal.objects.update(own=8)
     assert len(list(usage_totals_match_their_hours())) == 1

@@ -1,6 +1,4 @@
-"""What differs between two configurations, by the names of scorers, and a change that is taken back
-by itself.
-"""
+"""Differences between two configurations, by scorer name, and undoing a single change."""
 
 from apps.dashboard.differences import Difference, list_field_differences
 from apps.runs.differences import undo_change
@@ -14,14 +12,14 @@ def rewards(**weights):
     }
 
 
-def test_a_scorers_weight_is_told_by_the_scorers_name():
+def test_difference_of_a_weight_is_reported_under_its_scorers_name():
     found = list(
         list_field_differences(rewards(math=1.0, length=0.1), rewards(length=0.5, math=1.0))
     )
     assert found == [Difference("rewards.length.weight", "0.1", "0.5")]
 
 
-def test_a_section_that_is_switched_off_is_one_difference():
+def test_section_that_is_switched_off_or_on_is_one_difference():
     [off] = list_field_differences(
         {"people": {"rater_model": {"audit": 0.1}}}, {"people": {"rater_model": None}}
     )
@@ -32,20 +30,20 @@ def test_a_section_that_is_switched_off_is_one_difference():
     assert on == Difference("people.rater_model", "–", "audit: 0.1")
 
 
-def test_taking_one_weight_back_leaves_a_later_change_of_another_alone():
+def test_undoing_one_weight_keeps_a_later_change_of_another():
     before = rewards(math=1.0, length=0.1)
     after = rewards(math=2.0, length=0.1)
     now = rewards(math=2.0, length=0.5)
     assert undo_change(before, after, now) == rewards(math=1.0, length=0.5)
 
 
-def test_a_scorer_that_a_change_took_away_comes_back_and_one_that_it_added_goes():
+def test_undo_restores_a_removed_scorer_and_removes_an_added_one():
     before = rewards(math=1.0, tone=1.0)
     after = rewards(math=1.0, length=0.1)
     assert undo_change(before, after, rewards(math=3.0, length=0.2)) == rewards(math=3.0, tone=1.0)
 
 
-def test_a_section_that_was_switched_off_is_switched_on_as_it_was():
+def test_undo_restores_a_section_that_was_switched_off():
     before = {"budget": {"money": 5.0}}
     after = {"budget": None}
     assert undo_change(before, after, after) == before

@@ -1,5 +1,5 @@
-"""Curves read from spans are what all their points say, whatever window is asked for and however
-the points came.
+"""Curves read from spans equal a summary of all their points, for any window and any order of
+recording.
 """
 
 import math
@@ -18,7 +18,7 @@ from apps.runs.spans_ledger import metric_spans_match_their_points
 from tests.profiles import tries
 
 STEPS = 1_200
-HUGE = 1.7e308  # the sum of two is no number
+HUGE = 1.7e308  # the sum of two overflows
 
 
 def at_step(run: Run, step: int) -> Run:
@@ -28,7 +28,7 @@ def at_step(run: Run, step: int) -> Run:
 
 
 def values_of(steps: int) -> dict[str, dict[int, float]]:
-    """One that is always there, one with gaps, one that begins late."""
+    """Return three metrics: a complete one, one with gaps, one that begins late."""
     draw = random.Random(3)
     return {
         "whole": {step: draw.gauss(0, 1) for step in range(1, steps + 1)},
@@ -68,7 +68,7 @@ def measured(run) -> Run:
 @given(
     since=some.integers(0, STEPS), length=some.integers(1, STEPS + 50), points=some.integers(1, 500)
 )
-def test_a_window_says_what_its_points_say(measured, since, length, points):
+def test_window_summarizes_exactly_its_points(measured, since, length, points):
     values = values_of(STEPS)
     found = thinned(measured, list(values), since, since + length, points)
     assert found.since <= since and found.until == min(since + length, STEPS)
@@ -88,7 +88,7 @@ def test_a_window_says_what_its_points_say(measured, since, length, points):
             )
 
 
-def test_steps_recorded_one_by_one_leave_the_same_spans(run):
+def test_recording_step_by_step_creates_the_same_spans_as_filling(run):
     at_step(run, 0)
     values = values_of(130)
     for step in range(1, 131):
@@ -106,7 +106,7 @@ def test_steps_recorded_one_by_one_leave_the_same_spans(run):
     }
 
 
-def test_a_step_recorded_again_changes_nothing(run):
+def test_recording_a_step_again_changes_nothing(run):
     at_step(run, 0)
     for step in (*range(1, 9), 3, 8):
         Metric.record(run, step, {"kl": float(step)})
@@ -118,7 +118,7 @@ def test_a_step_recorded_again_changes_nothing(run):
     )
 
 
-def test_a_value_that_comes_late_is_in_the_spans_that_were_written_without_it(run):
+def test_late_value_is_added_to_spans_written_before(run):
     at_step(run, 64)
     for step in range(1, 65):
         Metric.record(run, step, {"kl": 0.0})
@@ -135,7 +135,7 @@ def test_a_value_that_comes_late_is_in_the_spans_that_were_written_without_it(ru
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_late_value_and_the_end_of_its_span_at_once_lose_nothing(run):
+def test_concurrent_late_value_and_end_of_its_span_lose_nothing(run):
     at_step(run, 7)
     for step in range(1, 8):
         Metric.record(run, step, {"kl": 1.0})
@@ -150,7 +150,7 @@ def test_a_late_value_and_the_end_of_its_span_at_once_lose_nothing(run):
     with transaction.atomic():
         Metric.record(run, 3, {"judged": 9.0})
         other.start()
-        assert not ended.wait(0.2)  # it waits for this transaction
+        assert not ended.wait(0.2)  # it is blocked by this transaction
     other.join(timeout=30)
     at_step(run, 8)
     assert MetricSpan.objects.filter(name="judged", high=9.0).count() == 1
@@ -158,7 +158,7 @@ def test_a_late_value_and_the_end_of_its_span_at_once_lose_nothing(run):
 
 
 @pytest.mark.parametrize("wrong", [{"high": 99.0}, {"mean": 0.5}, {"count": 7}, None])
-def test_reconcile_finds_a_span_that_says_something_else(run, wrong):
+def test_reconcile_reports_a_missing_or_wrong_span(run, wrong):
     at_step(run, 8)
     for step in range(1, 9):
         Metric.record(run, step, {"kl": 1.0})
@@ -167,7 +167,7 @@ def test_reconcile_finds_a_span_that_says_something_else(run, wrong):
     assert len(reconcile()["metric spans match their points"]) == 1
 
 
-def test_the_names_of_a_runs_metrics_are_found_in_order(run):
+def test_metric_names_of_a_run_are_sorted(run):
     Metric.record(run, 1, {"b": 1.0, "a": 1.0})
     Metric.record(run, 2, {"c": 1.0, "a": float("nan")})
     assert metric_names(run) == ["a", "b", "c"]

@@ -1,5 +1,5 @@
-"""An evaluation is a run that learns nothing: what its plan may say, whose weights it asks, and
-that they are kept for it.
+"""An evaluation is a run without training: its valid settings, the weights it uses, and that these
+weights are kept.
 """
 
 import pytest
@@ -15,7 +15,7 @@ EVALUATION = {"steps": 0, "groups_per_step": 16, "evaluation": {}}
 
 @pytest.fixture
 def published(run):
-    """Versions 1 to 4 of the run, each published after an update."""
+    """Publish versions 1 to 4 of the run, each after one step."""
     for number in range(1, 5):
         version = WeightVersion.objects.create(
             run=run,
@@ -32,7 +32,7 @@ def published(run):
 
 @pytest.fixture
 def of(published, project, plan):
-    """An evaluation of a version of that run."""
+    """Return a function that creates an evaluation of a version of that run."""
 
     def make(version: int, **changes: object) -> Run:
         told = plan(
@@ -61,24 +61,24 @@ def problems(plan, **changes: object) -> dict[str, str]:
         ("optimizer", {"learning_rate": 0.5}),
     ],
 )
-def test_an_evaluation_refuses_what_only_learning_needs(plan, field, value):
+def test_evaluation_refuses_training_settings(plan, field, value):
     assert "does not apply to an evaluation" in problems(plan, **{field: value})[field]
 
 
-def test_an_evaluation_makes_no_update_and_every_other_run_makes_one(plan):
+def test_evaluation_has_no_steps_and_other_runs_need_at_least_one(plan):
     assert "trains nothing" in problems(plan, steps=3)["steps"]
     assert "evaluation" in problems(plan, evaluation=None, groups_per_step=2)["steps"]
 
 
-def test_one_answer_to_a_task_is_enough_for_an_evaluation(plan):
+def test_evaluation_may_have_groups_of_one_rollout(plan):
     assert plan(**EVALUATION, group_size=1).evaluation and not plan(**EVALUATION).evaluation.run
 
 
-def test_somebody_judges_an_evaluation(plan):
+def test_evaluation_without_scorers_or_raters_is_refused(plan):
     assert "add a scorer" in problems(plan, rewards=[])["configuration"]
 
 
-def test_it_begins_with_the_weights_that_it_asks(of, published):
+def test_evaluation_begins_with_the_weights_of_its_version(of, published):
     made = of(3)
     (only,) = made.weight_versions.all()
     assert (only.version, only.folder, only.fingerprint) == (0, "/weights/3", "3".zfill(16))
@@ -86,12 +86,12 @@ def test_it_begins_with_the_weights_that_it_asks(of, published):
     assert made not in Run.objects.training()
 
 
-def test_without_a_run_it_asks_the_policys_own_weights(project, policy, taskset, plan):
+def test_evaluation_without_a_run_uses_the_policys_own_weights(project, policy, taskset, plan):
     made = Run.create(project=project, slug="own", title="own", plan=plan(**EVALUATION))
     assert (made.evaluates, made.weight_versions.get().fingerprint) == (None, policy.fingerprint)
 
 
-def test_a_version_that_is_not_there_or_whose_folder_is_gone_is_refused(of, published):
+def test_missing_or_retired_version_is_refused(of, published):
     with pytest.raises(ConfigError, match="has no version 9; the newest is 4"):
         of(9)
     published.weight_versions.filter(version=2).update(state="retired")
@@ -106,7 +106,7 @@ def test_weights_of_another_policy_are_refused(of, published, project):
         of(1, policy="other")
 
 
-def test_a_folder_is_kept_until_its_evaluation_has_ended(of, published):
+def test_weights_folder_is_kept_until_its_evaluation_has_ended(of, published):
     made = of(1)
     made.start()
     Run.objects.filter(pk=published.pk).update(
@@ -119,7 +119,7 @@ def test_a_folder_is_kept_until_its_evaluation_has_ended(of, published):
     assert made.weight_versions.get().state == WeightVersion.State.RETIRED
 
 
-def test_each_task_is_drawn_once_whatever_is_dropped(of):
+def test_evaluation_draws_each_task_once_even_if_groups_are_dropped(of):
     made = of(1)
     assert groups_allowed(made.pace) == 4
     made.groups_opened = 3
@@ -129,12 +129,12 @@ def test_each_task_is_drawn_once_whatever_is_dropped(of):
     assert groups_allowed(made.pace) == 0
 
 
-def test_the_first_tasks_alone_may_be_asked(of, published):
+def test_evaluation_may_be_limited_to_the_first_tasks(of, published):
     made = of(1, evaluation={"run": published.slug, "version": 1, "tasks": 3})
     assert (made.tasks_asked, groups_allowed(made.pace)) == (3, 3)
 
 
-def test_evaluations_that_ask_the_same_are_one_set_whatever_weights_and_seed(plan):
+def test_evaluation_key_ignores_weights_and_seed(plan):
     first = evaluation_key(plan(**EVALUATION))
     assert first == evaluation_key(
         plan(**{**EVALUATION, "evaluation": {"run": "other", "version": 3}}, seed=5)
@@ -152,7 +152,7 @@ def test_evaluations_that_ask_the_same_are_one_set_whatever_weights_and_seed(pla
         (4, "steps", [0, 1, 2, 3]),
     ],
 )
-def test_a_schedule_says_which_versions_are_due(every, unit, due):
+def test_schedule_decides_which_versions_are_evaluated(every, unit, due):
     schedule = Scheduled(taskset="sort", every=every, unit=unit)
     steps = [0, 4, 11, 18]  # of version 0 and those after it
     assert [
@@ -160,7 +160,7 @@ def test_a_schedule_says_which_versions_are_due(every, unit, due):
     ] == due
 
 
-def test_what_an_evaluation_asks_stays_as_it_was_until_the_last_task(of):
+def test_sampling_of_an_evaluation_cannot_change_but_other_settings_can(of):
     made = of(1)
     made.start()
     with pytest.raises(ConfigError, match="all of its tasks alike"):
@@ -169,6 +169,6 @@ def test_what_an_evaluation_asks_stays_as_it_was_until_the_last_task(of):
     assert made.settings.group_attempts == 5
 
 
-def test_schedules_may_be_changed_while_a_run_is_live(run, alice):
+def test_schedules_may_be_changed_during_a_run(run, alice):
     run.change_config(alice, evaluations=[{"taskset": "sort", "every": 2}])
     assert run.settings.evaluations[0].every == 2

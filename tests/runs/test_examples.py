@@ -1,4 +1,4 @@
-"""Every example is a configuration that runs, and says what it says under names of today."""
+"""Every example is a valid configuration with current names."""
 
 import pytest
 from django.conf import settings
@@ -9,12 +9,12 @@ EXAMPLES = sorted((settings.BASE_DIR / "examples").rglob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_is_a_configuration(path):
+def test_each_example_is_a_valid_configuration(path):
     plan = from_yaml(path.read_text(encoding="utf-8"))
     assert bool(plan.steps) != bool(plan.evaluation)
 
 
-def test_the_demo_learns_as_its_examples_were_measured():
+def test_demo_algorithm_has_the_settings_its_examples_were_measured_with():
     for name in ("sort", "tone"):
         algorithm = from_yaml(
             (settings.BASE_DIR / "examples" / f"{name}.yaml").read_text(encoding="utf-8")

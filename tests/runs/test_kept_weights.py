@@ -1,4 +1,4 @@
-"""The ledger of what is made of weight versions."""
+"""The ledger checks pinned versions, exports and branches."""
 
 from django.utils import timezone
 
@@ -10,7 +10,7 @@ KEPT = "kept weights are there"
 BRANCHES = "branches start from the named version"
 
 
-def test_a_kept_version_without_its_folder_is_found(run, tmp_path):
+def test_ledger_reports_a_pinned_version_without_its_folder(run, tmp_path):
     version = run.weight_versions.get()
     run.weight_versions.update(pinned_at=timezone.now(), folder=str(tmp_path))
     assert reconcile()[KEPT] == []
@@ -18,7 +18,7 @@ def test_a_kept_version_without_its_folder_is_found(run, tmp_path):
     assert reconcile()[KEPT] == [f"{version}: is pinned, but its folder is missing"]
 
 
-def test_an_export_that_vanished_is_found_and_one_that_was_deleted_is_not(run, tmp_path):
+def test_ledger_reports_a_vanished_export_but_not_a_deleted_one(run, tmp_path):
     version = run.weight_versions.get()
     order = ExportJob.objects.create(
         weight_version=version, kind="export", state="done", folder=str(tmp_path / "gone")
@@ -28,7 +28,7 @@ def test_an_export_that_vanished_is_found_and_one_that_was_deleted_is_not(run, t
     assert reconcile()[KEPT] == []
 
 
-def test_a_branch_of_other_weights_than_it_names_is_found(run, new_run):
+def test_ledger_reports_a_branch_that_starts_from_other_weights_than_it_names(run, new_run):
     branch = new_run()
     version = run.weight_versions.create(version=1, state="published", folder="/nowhere")
     Run.objects.filter(pk=branch.pk).update(branched_from=version)
@@ -39,6 +39,6 @@ def test_a_branch_of_other_weights_than_it_names_is_found(run, new_run):
     assert reconcile()[BRANCHES] == []
 
 
-def test_a_branch_of_the_base_begins_with_the_same_policy(run, new_run):
+def test_branch_of_version_0_begins_with_the_same_policy(run, new_run):
     Run.objects.filter(pk=new_run().pk).update(branched_from=run.weight_versions.get())
     assert reconcile()[BRANCHES] == []

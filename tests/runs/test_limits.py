@@ -1,6 +1,4 @@
-"""What limits hold in a run: the tighter of its own and the task's; what cannot be kept is refused
-when the run is made.
-"""
+"""The tighter limit of run and task applies; invalid limits are refused when the run is created."""
 
 import pytest
 
@@ -25,7 +23,7 @@ def refusal(new_run, **changes: object) -> dict[str, str]:
     return refused.value.problems
 
 
-def test_the_tighter_limit_of_run_and_task_holds(plan):
+def test_tighter_limit_of_run_and_task_applies(plan):
     mine = plan(sampling={"max_tokens": 64, "time_s": 3})
     assert read_limits(mine, {}) == Limits(64, 3.0)
     assert read_limits(mine, {"limits": {"max_tokens": 9, "time_s": 99}}) == Limits(9, 3.0)
@@ -33,9 +31,7 @@ def test_the_tighter_limit_of_run_and_task_holds(plan):
 
 
 @pytest.mark.django_db
-def test_a_limit_that_cannot_be_kept_is_refused_by_field_with_the_first_task_that_has_it(
-    new_run, say
-):
+def test_invalid_limit_is_refused_with_the_first_task_that_has_it(new_run, say):
     say(1, {"max_tokens": 8})
     say(2, {"max_tokens": 0})
     say(3, "soon")
@@ -45,7 +41,9 @@ def test_a_limit_that_cannot_be_kept_is_refused_by_field_with_the_first_task_tha
 
 
 @pytest.mark.django_db
-def test_of_several_tasksets_the_one_that_has_it_is_named(new_run, project, say):
+def test_invalid_limit_in_one_of_several_tasksets_is_refused_under_that_taskset(
+    new_run, project, say
+):
     other = Taskset.objects.create(
         project=project, slug="other", title="Other", source="sort", size=1
     )
@@ -64,7 +62,7 @@ def test_of_several_tasksets_the_one_that_has_it_is_named(new_run, project, say)
 
 
 @pytest.mark.django_db
-def test_where_an_environment_answers_tokens_are_limited_and_time_is_not(new_run, say):
+def test_with_an_environment_tasks_may_limit_tokens_but_not_time(new_run, say):
     environment = {"name": "target_number"}
     say(0, {"max_tokens": 8})
     new_run(environment=environment)
@@ -76,9 +74,7 @@ def test_where_an_environment_answers_tokens_are_limited_and_time_is_not(new_run
 
 
 @pytest.mark.django_db
-def test_a_run_that_is_not_started_takes_no_environment_that_its_tasks_do_not_allow(
-    project, policy, plan, say
-):
+def test_environment_cannot_be_set_if_tasks_have_a_time_limit(project, policy, plan, say):
     say(1, {"time_s": 8})
     run = Run.create(project=project, slug="mine", title="Mine", plan=plan())
     with pytest.raises(ConfigError) as refused:
@@ -86,7 +82,7 @@ def test_a_run_that_is_not_started_takes_no_environment_that_its_tasks_do_not_al
     assert "task 1: meta.limits.time_s" in refused.value.problems["taskset"]
 
 
-def test_a_run_whose_answers_are_actions_or_nobodys_has_no_time_for_them(plan):
+def test_time_limit_is_refused_for_environments_and_replays(plan):
     for changes in (
         {"environment": {"name": "target_number"}},
         {"replay": {"run": "a", "until": 2, "version": 1}},
@@ -97,13 +93,13 @@ def test_a_run_whose_answers_are_actions_or_nobodys_has_no_time_for_them(plan):
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 86_401, float("nan"), float("inf")])
-def test_a_time_that_is_none_is_refused(plan, seconds):
+def test_invalid_time_limit_is_refused(plan, seconds):
     with pytest.raises(ConfigError) as refused:
         plan(sampling={"time_s": seconds})
     assert list(refused.value.problems) == ["sampling.time_s"]
 
 
 @pytest.mark.django_db
-def test_the_time_may_change_while_the_run_is_live(run):
+def test_time_limit_may_change_during_a_run(run):
     run.change_config(None, sampling={"time_s": 30})
     assert run.settings.sampling.time_s == 30

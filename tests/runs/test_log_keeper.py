@@ -1,5 +1,5 @@
-"""What a process logs becomes rows, in batches of a thread of its own: without secrets, without
-bounds broken, without a wait.
+"""A separate thread stores the log of a process in batches: without secrets, within bounds, and
+without blocking.
 """
 
 import logging
@@ -18,7 +18,7 @@ LONG_S = 60.0
 
 @pytest.fixture
 def keeper(transactional_db):
-    """A keeper of what one logger says."""
+    """Attach a log keeper to one logger."""
     made = LogKeeper("scorer@here:1:1", waiting=20)
     logger = logging.getLogger("tests.kept")
     logger.setLevel(logging.INFO)
@@ -40,7 +40,7 @@ def kept(keeper: LogKeeper) -> list[LogLine]:
     return list(LogLine.objects.order_by("pk"))
 
 
-def test_an_event_is_a_line_of_its_run_with_its_fields(keeper, log, run):
+def test_event_becomes_a_line_of_its_run_with_its_fields(keeper, log, run):
     log.info("scored", run=run, groups=[1, 2], seconds=0.5)
     [line] = kept(keeper)
     assert (line.event, line.run, line.level, line.worker) == (
@@ -52,13 +52,13 @@ def test_an_event_is_a_line_of_its_run_with_its_fields(keeper, log, run):
     assert line.fields == {"run": run.slug, "groups": [1, 2], "seconds": 0.5}
 
 
-def test_what_a_library_says_is_a_line_in_its_own_words(keeper):
+def test_message_of_a_library_becomes_a_line_with_its_text(keeper):
     logging.getLogger("tests.kept").warning("lost %d of %d", 3, 4)
     [line] = kept(keeper)
     assert (line.event, line.level, line.run) == ("lost 3 of 4", LogLine.Level.WARNING, None)
 
 
-def test_an_error_keeps_its_traceback(keeper, log):
+def test_error_keeps_its_traceback(keeper, log):
     try:
         raise ValueError("the reason")
     except ValueError:
@@ -83,17 +83,17 @@ def test_an_error_keeps_its_traceback(keeper, log):
         ({"tried": ["hf_abcdefghijklmnopqrst"]}, "abcdefghijklmnopqrst"),
     ],
 )
-def test_no_secret_is_kept(fields, secret):
+def test_secrets_are_hidden(fields, secret):
     said = str(shorten_value(fields))
     assert secret not in said and HIDDEN in said
 
 
-def test_words_that_only_sound_like_a_secret_stay():
+def test_fields_that_only_resemble_secrets_are_kept():
     fields = {"tokens": 12, "token_ids": [1, 2], "key": "scorer@here:1", "loss": 0.5}
     assert shorten_value(fields) == fields
 
 
-def test_what_no_column_takes_is_made_fit(keeper, log):
+def test_values_that_cannot_be_stored_are_converted_or_cut(keeper, log):
     log.info(
         "odd",
         text="a\x00b",
@@ -111,9 +111,7 @@ def test_what_no_column_takes_is_made_fit(keeper, log):
     )
 
 
-def test_while_the_database_takes_nothing_work_goes_on_and_what_is_dropped_is_said(
-    keeper, log, monkeypatch
-):
+def test_slow_database_blocks_no_logging_and_dropped_lines_are_counted(keeper, log, monkeypatch):
     open_again = threading.Event()
     put = log_keeper.write_lines
 
@@ -123,9 +121,9 @@ def test_while_the_database_takes_nothing_work_goes_on_and_what_is_dropped_is_sa
 
     monkeypatch.setattr(log_keeper, "write_lines", slow)
     for n in range(100):
-        log.info("said", n=n)  # returns at once, or this would never end
+        log.info("said", n=n)  # must return at once, or the test would hang
     dropped = keeper.dropped
-    assert 0 < dropped <= 80  # 20 wait, and what was taken before
+    assert 0 < dropped <= 80  # 20 are queued, and some were taken before
     open_again.set()
     kept(keeper)
     log.info("later")
@@ -136,7 +134,7 @@ def test_while_the_database_takes_nothing_work_goes_on_and_what_is_dropped_is_sa
     assert LogLine.objects.filter(event="said").count() == 100 - dropped
 
 
-def test_a_line_of_a_run_that_is_gone_is_still_kept(keeper, log, new_run):
+def test_line_of_a_deleted_run_is_kept(keeper, log, new_run):
     run = new_run()
     run.pk = 10**9
     log.info("scored", run=run)
@@ -144,7 +142,7 @@ def test_a_line_of_a_run_that_is_gone_is_still_kept(keeper, log, new_run):
     assert (line.run, line.fields["run"]) == (None, "run-0")
 
 
-def test_the_database_that_was_away_gets_the_lines_when_it_is_back(keeper, log, monkeypatch):
+def test_lines_are_written_once_the_database_is_back(keeper, log, monkeypatch):
     tried = []
     put = log_keeper.write_lines
 

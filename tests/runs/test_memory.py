@@ -1,5 +1,5 @@
-"""What a run takes of memory: parts that add up, by the formula that the handbook has, within
-the card they are made for.
+"""Memory use of a run: the parts add up, follow the handbook's formula, and fit the card that a
+preset is made for.
 """
 
 import re
@@ -55,7 +55,7 @@ def tiny(**said: object) -> Memory:
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_a_preset_is_made_for_a_model_of_so_many_parameters(name):
+def test_preset_states_the_parameter_count_of_its_model(name):
     import torch
 
     with torch.device("meta"):
@@ -64,11 +64,11 @@ def test_a_preset_is_made_for_a_model_of_so_many_parameters(name):
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_a_presets_parts_add_up_and_fit_the_card(name):
+def test_memory_parts_of_a_preset_add_up_and_fit_the_card(name):
     memory = estimate_memory(preset(name), sizes(name), on_gpu=True)
     both = memory.held_by("trainer") + memory.held_by("engine")
     assert both == sum(part.bytes for part in memory.parts)
-    assert max(memory.sampling, memory.updating) <= 0.9 * CARD_BYTES  # room for fragments
+    assert max(memory.sampling, memory.updating) <= 0.9 * CARD_BYTES  # leave room for fragmentation
     assert memory.named("KV cache", "engine") >= cache_needed(
         preset(name), sizes(name), on_gpu=True
     )
@@ -77,7 +77,7 @@ def test_a_presets_parts_add_up_and_fit_the_card(name):
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_the_handbook_has_the_table_of_each_preset(name):
+def test_handbook_contains_the_memory_table_of_each_preset(name):
     memory = estimate_memory(preset(name), sizes(name), on_gpu=True)
     rows = [line.strip("| ").split(" | ") for line in HANDBOOK.splitlines() if line.startswith("|")]
     column = next(row for row in rows if f"`{name}`" in row).index(f"`{name}`")
@@ -91,7 +91,7 @@ def test_the_handbook_has_the_table_of_each_preset(name):
     assert re.search(rf"examples/{re.escape(name)}\.yaml", HANDBOOK)
 
 
-def test_a_trainer_holds_sixteen_bytes_for_each_weight_it_trains():
+def test_trainer_holds_sixteen_bytes_for_each_trained_weight():
     memory = tiny()
     held = ("master weights", "Adam", "gradients")
     assert sum(memory.named(name, "trainer") for name in held) == 16 * TINY.parameters
@@ -99,7 +99,7 @@ def test_a_trainer_holds_sixteen_bytes_for_each_weight_it_trains():
     assert rounded.named("weights", "trainer") == 2 * TINY.parameters
 
 
-def test_adapters_are_trained_over_weights_that_stand_still():
+def test_adapters_are_trained_on_top_of_frozen_weights():
     memory = tiny(lora={"rank": 2, "target_modules": ["q_proj", "k_proj", "down_proj"]})
     adapters = 2 * 2 * ((8 + 8) + (8 + 4) + (32 + 8))
     assert memory.named("master weights", "trainer") == 4 * (TINY.parameters + adapters)
@@ -109,7 +109,7 @@ def test_adapters_are_trained_over_weights_that_stand_still():
 
 
 @pytest.mark.parametrize(("said", "numbers"), [({}, 1_000), ({"lora": {}}, 0)])
-def test_a_reference_is_a_copy_but_for_adapters_which_are_left_out(said, numbers):
+def test_reference_model_is_a_copy_except_with_adapters(said, numbers):
     memory = tiny(**said, algorithm={"name": "grpo"})
     assert memory.named("reference", "trainer") == 4 * numbers
 
@@ -118,19 +118,19 @@ SMOLLM2 = Sizes(134_515_008, Shape(30, 576, 1536, 576, 192, 49152), 8192)
 ANSWERS = {"group_size": 8, "groups_per_step": 4, "sampling": {"max_tokens": 64}}
 
 
-def test_a_run_that_names_no_size_makes_passes_that_fit_the_memory():
+def test_pass_size_is_chosen_to_fit_the_memory_by_default():
     long = parse_config(
         {**PLAN, "sampling": {"max_tokens": 1024}, "group_size": 8, "groups_per_step": 16}
     )
     on_cpu = estimate_memory(long, SMOLLM2, on_gpu=False)
-    assert rows_per_pass(long, SMOLLM2, on_gpu=False) == 1  # of up to 2,048 tokens
+    assert rows_per_pass(long, SMOLLM2, on_gpu=False) == 1  # a row of up to 2,048 tokens
     assert on_cpu.named("activations", "trainer") == 4 * 30 * (12 * 576 + 4 * 1536) * 2048
     on_gpu = estimate_memory(long, SMOLLM2, on_gpu=True)
     assert PASS_BYTES["gpu"] / 4 < on_gpu.named("activations", "trainer") <= PASS_BYTES["gpu"]
-    assert rows_per_pass(parse_config(PLAN), SMOLLM2, on_gpu=False) == 8  # all rows of the update
+    assert rows_per_pass(parse_config(PLAN), SMOLLM2, on_gpu=False) == 8  # all rows of the step
 
 
-def test_passes_hold_whole_groups_where_one_fits():
+def test_passes_hold_whole_groups_if_one_fits():
     plan = parse_config({**PLAN, **ANSWERS})
     assert rows_per_pass(plan, SMOLLM2, on_gpu=False) == 8  # though ten rows would fit
     memory = estimate_memory(plan, SMOLLM2, on_gpu=False)
@@ -141,7 +141,7 @@ def test_passes_hold_whole_groups_where_one_fits():
     assert 2 <= rows_per_pass(large, SMOLLM2, on_gpu=False) < 32
 
 
-def test_layers_that_are_computed_again_leave_room_for_larger_passes():
+def test_gradient_checkpointing_leaves_room_for_larger_passes():
     again = {"gradient_checkpointing": "always"}
     plan = parse_config({**PLAN, **ANSWERS, "optimizer": again})
     assert rows_per_pass(plan, SMOLLM2, on_gpu=False) == 32
@@ -158,18 +158,18 @@ def test_layers_that_are_computed_again_leave_room_for_larger_passes():
     ("bounds", "rows"),
     [
         ({"micro_batch_tokens": 16}, 1),
-        ({"micro_batch_tokens": 15}, 1),  # never less than a row
+        ({"micro_batch_tokens": 15}, 1),  # at least one row
         ({"micro_batch_tokens": 79}, 4),
         ({"micro_batch_tokens": 79, "micro_batch_rows": 3}, 3),
         ({"micro_batch_tokens": 10_000}, 8),
         ({"micro_batch_rows": 100}, 8),
     ],
 )
-def test_rows_and_tokens_of_a_pass_are_both_bounds(bounds, rows):
+def test_rows_and_tokens_both_limit_a_pass(bounds, rows):
     assert rows_per_pass(parse_config({**PLAN, "optimizer": bounds}), TINY, on_gpu=False) == rows
 
 
-def test_a_pass_keeps_what_its_rows_and_tokens_need():
+def test_memory_of_a_pass_follows_from_its_rows_and_tokens():
     whole = tiny()
     halves = tiny(optimizer={"micro_batch_rows": 4})
     distinct = 2 * (6 + 4 * 10)  # tokens of two groups of four answers
@@ -180,7 +180,7 @@ def test_a_pass_keeps_what_its_rows_and_tokens_need():
     assert whole.named("KV cache", "engine") == 4 * 8 * 16 * 2 * 8
 
 
-def test_a_sleeping_engine_leaves_an_update_all_but_its_context():
+def test_sleeping_engine_frees_everything_but_its_context_for_a_step():
     asleep = parse_config({**PLAN, "max_staleness": 0, "vllm": {"sleep_level": 1}})
     awake = parse_config({**PLAN, "vllm": {"gpu_memory_utilization": 0.3}})
     parts = {
@@ -193,7 +193,7 @@ def test_a_sleeping_engine_leaves_an_update_all_but_its_context():
     assert shared.updating - shared.held_by("trainer") == pytest.approx(0.3 * CARD_BYTES, abs=2)
 
 
-def test_without_the_layers_sizes_the_parts_that_depend_on_them_lack():
+def test_without_layer_sizes_the_parts_that_depend_on_them_are_missing():
     memory = estimate_memory(parse_config(PLAN), replace(TINY, shape=None), on_gpu=True)
     assert not memory.is_whole
     assert {part.name for part in memory.parts} == {
@@ -206,7 +206,7 @@ def test_without_the_layers_sizes_the_parts_that_depend_on_them_lack():
     assert memory.held_by("engine") == 2 * TINY.parameters + CUDA_BYTES
 
 
-def test_as_many_logits_exist_at_once_as_the_trainer_makes():
+def test_memory_estimate_uses_the_trainers_limits_for_logits():
     from workers.trainer import forward
 
     assert (forward.WIDEST, forward.TILE) == (COLUMNS_AT_ONCE, LOGITS_AT_ONCE)

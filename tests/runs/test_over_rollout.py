@@ -1,4 +1,4 @@
-"""Over-rollout that could not serve a later update is refused by field when the run is made."""
+"""Over-rollout that no later step could use is refused when the run is created."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def problem(plan, **changes: object) -> str:
     return caught.value.problems["over_rollout"]
 
 
-def test_as_many_groups_as_later_updates_can_take_may_be_left_over(plan):
+def test_over_rollout_is_limited_to_the_groups_that_later_steps_can_take(plan):
     assert plan().over_rollout is None
     assert plan(over_rollout=0, max_staleness=0).over_rollout == 0
     assert (
@@ -25,21 +25,21 @@ def test_as_many_groups_as_later_updates_can_take_may_be_left_over(plan):
 
 
 @pytest.mark.parametrize("order", ["freshest", "priority"])
-def test_what_was_drawn_first_must_be_taken_first(plan, order):
+def test_over_rollout_requires_the_fifo_order(plan, order):
     assert "fifo" not in order and order in problem(plan, over_rollout=1, reading={"order": order})
 
 
-def test_what_is_left_over_and_what_is_trained_again_do_not_fill_one_update(plan):
+def test_over_rollout_and_replay_exclude_each_other(plan):
     assert "replay" in problem(
         plan, over_rollout=1, groups_per_step=4, reading={"replay": "uniform"}
     )
 
 
-def test_it_means_nothing_to_a_run_that_draws_nothing(plan):
+def test_over_rollout_is_refused_for_a_run_that_samples_nothing(plan):
     assert "remove it" in problem(plan, over_rollout=1, algorithm={"name": "sft"}, rewards=[])
 
 
-def test_it_may_be_changed_while_the_run_is_live_within_its_bound(new_run):
+def test_over_rollout_may_be_changed_during_a_run_within_its_bound(new_run):
     run = new_run(max_staleness=1, groups_per_step=2)
     run.change_config(None, over_rollout=2)
     assert run.pace.over_rollout == 2

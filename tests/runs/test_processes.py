@@ -1,4 +1,4 @@
-"""What the processes of a run's trainer cannot share is refused where the configuration is read."""
+"""Settings that several trainer processes cannot share are refused in the configuration."""
 
 import pytest
 from django.urls import reverse
@@ -69,7 +69,7 @@ def document(**changes: object) -> dict:
 
 
 @pytest.mark.parametrize(("changes", "field", "words"), REFUSED)
-def test_what_cannot_be_shared_is_refused_in_a_sentence(changes, field, words):
+def test_settings_that_cannot_be_shared_are_refused_with_a_reason(changes, field, words):
     with pytest.raises(ConfigError) as refused:
         parse_config(document(**changes))
     assert refused.value.problems == {field: words}
@@ -83,19 +83,19 @@ def test_what_cannot_be_shared_is_refused_in_a_sentence(changes, field, words):
         {"precision": {"trainer": "float16"}, "trainer": {"processes": 2}},
     ],
 )
-def test_what_can_be_shared_is_taken(changes):
+def test_settings_that_can_be_shared_are_accepted(changes):
     wanted = changes["trainer"]
     assert parse_config(document(**changes)).trainer.model_dump(exclude_unset=True) == wanted
 
 
-def test_an_evaluation_has_no_trainer():
+def test_trainer_settings_are_refused_for_an_evaluation():
     with pytest.raises(ConfigError) as refused:
         parse_config(document(steps=0, evaluation={}, trainer={"processes": 2}))
     assert "trainer" in refused.value.problems
 
 
 @pytest.mark.django_db
-def test_parts_of_a_policy_that_sees_are_refused_when_a_run_is_made_or_changed(new_run, policy):
+def test_fsdp2_is_refused_for_a_policy_with_pictures(new_run, policy):
     Policy.objects.filter(pk=policy.pk).update(sees_pictures=True)
     parts = {"processes": 2, "sharding": "fsdp2"}
     with pytest.raises(ConfigError) as refused:
@@ -106,7 +106,7 @@ def test_parts_of_a_policy_that_sees_are_refused_when_a_run_is_made_or_changed(n
 
 
 @pytest.mark.django_db
-def test_the_number_of_processes_may_change_while_the_run_is_live(new_run, client, alice):
+def test_number_of_trainer_processes_may_change_during_a_run(new_run, client, alice):
     run = new_run(group_size=4, groups_per_step=2)
     assert is_live("trainer.processes")
     run.change_config(None, trainer={"processes": 4})

@@ -1,4 +1,4 @@
-"""A run says how its updates read the buffer; what contradicts it is refused by field."""
+"""A run configures how its steps read the buffer; contradictions are refused by field."""
 
 import pytest
 
@@ -15,16 +15,16 @@ def problem(reading: object, **changes: object) -> dict[str, str]:
     return refused.value.problems
 
 
-def test_a_configuration_without_the_key_reads_as_ever():
+def test_default_reading_order_is_fifo():
     assert parse_config(GOOD).reading == Reading() and Reading().order.name == "fifo"
 
 
-def test_it_is_the_same_after_a_way_through_yaml():
+def test_reading_survives_a_round_trip_through_yaml():
     plan = parse_config({**GOOD, "reading": {"order": {"name": "priority", "people": 5}}})
     assert from_yaml(to_yaml(plan)) == plan
 
 
-def test_an_unknown_order_is_refused_with_those_there_are():
+def test_unknown_order_is_refused_with_the_list_of_orders():
     words = problem({"order": "lifo"})["reading.order.name"]
     assert (
         "take one of fifo, freshest, priority, reward_variance, rarity, human_first, weighted"
@@ -32,7 +32,7 @@ def test_an_unknown_order_is_refused_with_those_there_are():
     )
 
 
-def test_an_unknown_option_is_refused_by_the_field_as_it_is_written():
+def test_unknown_option_is_refused_under_its_full_field_name():
     assert (
         "did you mean `people`"
         in problem({"order": {"name": "priority", "peoples": 1}})["reading.order.peoples"]
@@ -40,14 +40,14 @@ def test_an_unknown_option_is_refused_by_the_field_as_it_is_written():
 
 
 @pytest.mark.parametrize("value", [-1, float("nan"), 1001])
-def test_a_weight_out_of_bounds_is_refused(value):
+def test_weight_out_of_range_is_refused(value):
     assert "reading.order.age" in problem({"order": {"name": "priority", "age": value}})
 
 
 REPLAY = {"groups_per_step": 8}
 
 
-def test_replay_by_name_takes_the_defaults_and_none_is_none():
+def test_replay_given_by_name_has_defaults_and_none_disables_it():
     plan = parse_config({**GOOD, "groups_per_step": 8, "reading": {"replay": "uniform"}})
     assert (
         plan.reading.replay.max_uses,
@@ -68,13 +68,13 @@ def test_replay_by_name_takes_the_defaults_and_none_is_none():
         ("alpha", -1),
     ],
 )
-def test_a_number_out_of_bounds_is_refused_by_its_field(field, value):
+def test_number_out_of_range_is_refused_with_its_field(field, value):
     assert f"reading.replay.{field}" in problem(
         {"replay": {"name": "prioritized", field: value}}, **REPLAY
     )
 
 
-def test_a_share_of_less_than_one_group_is_refused():
+def test_replay_share_of_less_than_one_group_is_refused():
     assert (
         "less than one of the 4 groups"
         in problem({"replay": {"name": "uniform", "share": 0.2}}, groups_per_step=4)[
@@ -83,34 +83,34 @@ def test_a_share_of_less_than_one_group_is_refused():
     )
 
 
-def test_a_share_that_is_one_group_to_the_last_digit_is_one():
+def test_replay_share_of_exactly_one_group_is_accepted():
     plan = parse_config(
         {**GOOD, "groups_per_step": 10, "reading": {"replay": {"name": "uniform", "share": 0.1}}}
     )
     assert plan.groups_again_per_step == 1
 
 
-def test_a_synchronous_run_has_nothing_to_take_again():
+def test_replay_is_refused_for_a_synchronous_run():
     assert (
         "max_staleness is 0"
         in problem({"replay": "uniform"}, **REPLAY, max_staleness=0)["reading.replay.name"]
     )
 
 
-def test_several_updates_to_a_version_leave_something_to_take_again():
+def test_replay_is_allowed_if_several_steps_share_a_version():
     assert parse_config(
         {**GOOD, **REPLAY, "max_staleness": 0, "sync_interval": 2, "reading": {"replay": "uniform"}}
     )
 
 
-def test_a_cool_down_that_outlasts_the_bound_is_refused_with_what_would_do():
+def test_cool_down_longer_than_the_staleness_bound_is_refused_with_a_remedy():
     words = problem({"replay": {"name": "uniform", "cool_down": 3}}, **REPLAY, max_staleness=2)[
         "reading.replay.cool_down"
     ]
     assert "older than max_staleness 2" in words and "raise max_staleness to 4" in words
 
 
-def test_what_a_teacher_gives_no_advantages_to_is_not_prioritized_by_them():
+def test_prioritized_replay_is_refused_for_distillation_without_advantages():
     taught = {
         "algorithm": {
             "name": "on_policy_distill",
@@ -123,7 +123,7 @@ def test_what_a_teacher_gives_no_advantages_to_is_not_prioritized_by_them():
     )
 
 
-def test_answers_that_come_one_by_one_have_no_variance():
+def test_variance_order_is_refused_for_groups_of_one_rollout():
     alone = {"group_size": 1, "algorithm": "reinforce_plus_plus"}
     assert (
         "one rollout has no variance"
@@ -131,7 +131,7 @@ def test_answers_that_come_one_by_one_have_no_variance():
     )
 
 
-def test_decay_has_no_limit_of_uses_unless_it_is_told():
+def test_linear_decay_has_no_limit_of_uses_but_decay_with_limit_has():
     replay = parse_config({**GOOD, **REPLAY, "reading": {"replay": "linear_decay"}}).reading.replay
     assert (replay.decay, replay.max_uses) == (2, 10_000)
     limited = parse_config(
@@ -141,18 +141,18 @@ def test_decay_has_no_limit_of_uses_unless_it_is_told():
 
 
 @pytest.mark.parametrize("value", [-1, float("inf")])
-def test_noise_that_is_none_is_refused(value):
+def test_invalid_noise_is_refused(value):
     assert "reading.replay.sigma" in problem(
         {"replay": {"name": "decay_with_limit", "sigma": value}}, **REPLAY
     )
 
 
-def test_it_is_fixed_when_a_run_has_begun(run):
+def test_replay_cannot_change_once_a_run_has_begun(run):
     with pytest.raises(ConfigError) as refused:
         run.change_config(None, reading={"replay": {"name": "uniform", "share": 0.5}})
     assert "cannot change once a run has begun" in refused.value.problems["reading.replay.name"]
 
 
-def test_a_run_that_learns_from_lessons_reads_no_groups():
+def test_reading_is_refused_for_a_run_that_trains_on_a_snapshot():
     lessons = {"rewards": [], "snapshot": {"source": "preferences"}, "algorithm": "dpo"}
     assert "remove it" in problem({"order": "freshest"}, **lessons)["reading"]

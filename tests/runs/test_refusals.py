@@ -1,4 +1,4 @@
-"""Combinations without meaning are refused by field, with what to change."""
+"""Meaningless combinations are refused by field, with a remedy."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def problems(**changes: object) -> dict[str, str]:
             "algorithm.advantage.baseline",
             "baseline: none",
         ),
-        # the whole update
+        # the whole step
         (
             {"groups_per_step": 1, "algorithm": {"advantage": {"scale": "batch"}}},
             "algorithm.advantage.scale",
@@ -248,22 +248,22 @@ def problems(**changes: object) -> dict[str, str]:
         ({"lora": {"target_modules": []}}, "lora.target_modules", "at least 1"),
     ],
 )
-def test_what_has_no_meaning_is_refused_with_a_remedy(changes, field, remedy):
+def test_meaningless_combination_is_refused_with_a_remedy(changes, field, remedy):
     found = problems(**changes)
     assert remedy in found[field]
 
 
 @pytest.mark.parametrize("name", ["reinforce_plus_plus", "reinforce", "ppo", "topr", "raft"])
-def test_one_rollout_a_task_is_enough_where_nothing_is_compared_within_a_group(name):
+def test_one_rollout_per_task_is_enough_if_groups_are_not_compared(name):
     assert parse_config({**GOOD, "group_size": 1, "algorithm": name}).group_size == 1
 
 
-def test_all_problems_are_named_at_once():
+def test_all_problems_are_reported_at_once():
     assert set(problems(group_size=1, algorithm={"reference": "none"})) == {
         "group_size",
         "algorithm.reference.kind",
     }
 
 
-def test_a_run_that_learns_from_lessons_needs_nobody_who_judges():
+def test_run_that_trains_on_a_snapshot_needs_no_scorers():
     assert parse_config({**GOOD, **DPO}).usual_rows_per_step == 32

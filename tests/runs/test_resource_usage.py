@@ -1,4 +1,4 @@
-"""What a process tells of the machine: what cannot be read of a GPU is left out, with the
+"""Resource usage that a process reports; GPU values that cannot be read are left out, with the
 reason.
 """
 
@@ -12,19 +12,19 @@ without_gpu = pytest.mark.skipif(
 )
 
 
-def test_a_process_without_gpu_tells_memory_alone():
+def test_process_without_a_gpu_reports_memory_and_cpu():
     sampler = Sampler()
     sampler.sample()
     assert {"rss_bytes", "cpu_share"} <= sampler.sample().keys()
 
 
-def test_a_process_tells_the_memory_of_its_machine():
+def test_process_reports_the_memory_of_its_machine():
     told = Sampler().sample()
     assert told["rss_bytes"] < told["machine_bytes"]
 
 
 @without_gpu
-def test_a_metric_that_torch_cannot_read_is_left_out_with_the_reason():
+def test_metric_that_torch_cannot_read_is_left_out_with_the_reason():
     told = read_available(
         name=lambda: {"gpu": torch.cuda.get_device_name(0)}, memory=lambda: {"gpu_bytes": 5}
     )
@@ -33,7 +33,7 @@ def test_a_metric_that_torch_cannot_read_is_left_out_with_the_reason():
 
 
 @without_gpu
-def test_every_metric_may_be_missing():
+def test_all_metrics_may_be_missing():
     told = read_available(
         name=lambda: {"gpu": torch.cuda.get_device_name(0)},
         memory=lambda: {"free": torch.cuda.mem_get_info(0)},
@@ -42,5 +42,5 @@ def test_every_metric_may_be_missing():
     assert told.keys() == {"gpu_unread"}
 
 
-def test_what_can_be_read_leaves_no_word_of_what_cannot():
+def test_readable_metrics_report_no_reason():
     assert read_available(memory=lambda: {"gpu_bytes": 5}) == {"gpu_bytes": 5}

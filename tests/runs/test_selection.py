@@ -1,4 +1,4 @@
-"""A run names the rule by which its draws choose tasks; what contradicts it is refused by field."""
+"""A run configures how its draws select tasks; contradictions are refused by field."""
 
 import pytest
 
@@ -16,40 +16,40 @@ def problem(selection: object, **changes: object) -> dict[str, str]:
     return refused.value.problems
 
 
-def test_a_configuration_without_the_key_shuffles():
+def test_default_selection_is_shuffle():
     assert parse_config(GOOD).selection == Shuffle()
 
 
-def test_a_name_alone_is_the_rule_with_its_defaults():
+def test_selection_given_by_name_has_its_defaults():
     assert parse_config({**GOOD, "selection": "random"}).selection.name == "random"
 
 
-def test_it_is_the_same_after_a_way_through_yaml():
+def test_selection_survives_a_round_trip_through_yaml():
     plan = parse_config({**GOOD, "selection": "sequential"})
     assert from_yaml(to_yaml(plan)) == plan
 
 
-def test_an_unknown_rule_is_refused_with_those_there_are():
+def test_unknown_selection_is_refused_with_the_list_of_selections():
     assert (
         "take one of sequential, shuffle, random, easy_to_hard"
         in problem("sorted")["selection.name"]
     )
 
 
-def test_an_unknown_option_is_refused_by_the_field_as_it_is_written():
+def test_unknown_option_is_refused_under_its_full_field_name():
     assert "selection.epochs" in problem({"name": "shuffle", "epochs": 3})
 
 
-def test_a_run_that_serves_draws_nothing():
+def test_selection_is_refused_for_a_serving_run():
     assert "remove `selection`" in problem("random", **SERVED, serve={})["selection.name"]
 
 
-def test_a_run_that_learns_from_lessons_draws_nothing():
+def test_selection_is_refused_for_a_run_that_trains_on_a_snapshot():
     lessons = {"rewards": [], "snapshot": {"source": "preferences"}, "algorithm": "dpo"}
     assert "remove it" in problem("random", **lessons)["selection"]
 
 
-def test_another_rule_may_be_taken_while_the_run_goes_on(run):
+def test_selection_may_change_during_a_run(run):
     run.change_config(None, selection={"name": "sequential"})
     assert run.settings.selection.name == "sequential"
 
@@ -66,27 +66,27 @@ POOLS = {"name": "pools", "by": "level"}
         ([{"up_to": 2, "share": 0}, {"share": 0}], "above 0"),
     ],
 )
-def test_pools_that_are_no_bands_are_refused(pools, words):
+def test_invalid_pools_are_refused(pools, words):
     assert words in problem({**POOLS, "pools": pools})["selection"]
 
 
-def test_a_rule_by_difficulty_names_its_number():
+def test_selection_by_difficulty_needs_the_name_of_its_number():
     assert "selection.by" in problem("easy_to_hard")
 
 
-def test_a_run_over_tasks_without_that_number_is_refused_by_field(new_run):
+def test_selection_by_a_number_that_tasks_lack_is_refused_with_its_field(new_run):
     with pytest.raises(ConfigError) as refused:
         new_run(selection={"name": "easy_to_hard", "by": "level"})
     assert "4 of 4 tasks of 'sort' have no number 'level'" in refused.value.problems["selection.by"]
 
 
-def test_a_change_to_a_number_that_is_not_there_is_refused(run):
+def test_change_to_a_number_that_tasks_lack_is_refused(run):
     with pytest.raises(ConfigError) as refused:
         run.change_config(None, selection={"name": "curriculum", "by": "level"})
     assert "selection.by" in refused.value.problems
 
 
-def test_a_pool_without_a_task_is_refused(new_run, taskset):
+def test_pool_without_tasks_is_refused(new_run, taskset):
     taskset.tasks.update(meta={"level": 1})
     with pytest.raises(ConfigError) as refused:
         new_run(selection={**POOLS, "pools": [{"up_to": 2}, {}]})
@@ -100,11 +100,11 @@ def test_a_pool_without_a_task_is_refused(new_run, taskset):
         ([{"domain": "a", "share": 0}], "above 0"),
     ],
 )
-def test_a_mixture_of_nothing_is_refused(parts, words):
+def test_invalid_mixture_is_refused(parts, words):
     assert words in problem({"name": "mixture", "parts": parts})["selection"]
 
 
-def test_a_domain_that_no_task_has_is_refused_with_those_there_are(new_run, taskset):
+def test_domain_without_tasks_is_refused_with_the_existing_domains(new_run, taskset):
     taskset.tasks.filter(index=0).update(domain="math")
     with pytest.raises(ConfigError) as refused:
         new_run(selection={"name": "mixture", "parts": [{"domain": "math"}, {"domain": "code"}]})

@@ -1,4 +1,4 @@
-"""A run that serves has no groups to compare within, and nothing to draw: what contradicts that is
+"""A serving run has no groups to compare and draws no tasks; settings that contradict this are
 refused by field.
 """
 
@@ -20,7 +20,7 @@ def problem(**changes) -> dict[str, str]:
     return refused.value.problems
 
 
-def test_a_run_that_serves_waits_refuses_and_settles_by_default():
+def test_serving_run_has_defaults_for_its_bound_and_times():
     serve = parse_config(GOOD).serve
     assert (serve.over_bound, serve.idle_s, serve.feedback_s, serve.settle_s) == (
         "refuse",
@@ -31,20 +31,20 @@ def test_a_run_that_serves_waits_refuses_and_settles_by_default():
 
 
 @pytest.mark.parametrize("name", ["grpo", "rloo", "opmd", "ranking", "gigpo"])
-def test_an_algorithm_that_compares_a_group_is_refused_with_those_that_do_not(name):
+def test_algorithm_that_compares_a_group_is_refused_with_alternatives(name):
     assert "reinforce_plus_plus" in problem(algorithm={"name": name})["algorithm.name"]
 
 
 @pytest.mark.parametrize("name", ["reinforce_plus_plus", "reinforce", "ppo", "topr", "raft"])
-def test_an_algorithm_that_the_refusal_names_may_serve(name):
+def test_algorithms_named_in_the_refusal_may_serve(name):
     assert parse_config({**GOOD, "algorithm": {"name": name}}).serve
 
 
-def test_more_than_one_answer_to_a_caller_is_refused():
+def test_group_size_above_one_is_refused_for_a_serving_run():
     assert "set it to 1" in problem(group_size=4)["group_size"]
 
 
-def test_callers_are_the_environment():
+def test_serving_run_needs_the_agent_environment_without_reward_time():
     assert "{name: agent}" in problem(environment=None, rewards=[{"scorer": "sort"}])["environment"]
     assert (
         "serve.feedback_s"
@@ -62,11 +62,11 @@ def test_callers_are_the_environment():
         {"settle_s": float("nan")},
     ],
 )
-def test_a_number_without_meaning_is_refused_by_its_field(serve):
+def test_invalid_number_is_refused_with_its_field(serve):
     assert list(problem(serve=serve)) == [f"serve.{next(iter(serve))}"]
 
 
-def test_another_environment_than_an_agents_cannot_be_served(project, guessing_plan):
+def test_serving_run_refuses_other_environments(project, guessing_plan):
     with pytest.raises(ConfigError, match="its callers"):
         require_known_environment(guessing_plan, project)
 
@@ -76,7 +76,7 @@ def guessing_plan():
     return parse_config({**GOOD, "environment": {"name": "guess_number"}})
 
 
-def test_a_set_that_never_changes_keeps_no_callers_words(project, policy, taskset):
+def test_serving_run_refuses_a_taskset_that_cannot_change(project, policy, taskset):
     with pytest.raises(ConfigError, match="cannot change"):
         Run.create(
             project=project,
@@ -86,19 +86,19 @@ def test_a_set_that_never_changes_keeps_no_callers_words(project, policy, taskse
         )
 
 
-def test_nobody_draws_from_a_set_that_grows(new_run, plan, project):
+def test_runs_cannot_sample_from_a_growing_taskset(new_run, plan, project):
     new_run(**SERVED, serve={})
     with pytest.raises(ConfigError, match="runs cannot sample from it"):
         Run.create(project=project, slug="r", title="R", plan=plan(taskset="asked"))
 
 
-def test_two_runs_may_keep_their_callers_words_together(new_run):
+def test_two_serving_runs_may_share_a_growing_taskset(new_run):
     first = new_run(**SERVED, serve={})
     second = new_run(**SERVED, serve={})
     assert first.taskset_id == second.taskset_id and Taskset.objects.filter(grows=True).count() == 1
 
 
-def test_a_name_that_is_no_slug_is_refused(project, policy):
+def test_taskset_name_that_is_not_a_slug_is_refused(project, policy):
     with pytest.raises(ConfigError, match="not a valid slug"):
         Run.create(
             project=project,
@@ -108,7 +108,7 @@ def test_a_name_that_is_no_slug_is_refused(project, policy):
         )
 
 
-def test_what_becomes_of_callers_may_be_changed_while_they_come(new_run, alice):
+def test_serving_settings_may_change_during_a_run_but_serving_cannot_be_turned_off(new_run, alice):
     run = new_run(**SERVED, serve={})
     run.change_config(alice, serve={"over_bound": "answer_only", "settle_s": None})
     assert (run.settings.serve.over_bound, run.settings.serve.settle_s) == ("answer_only", None)

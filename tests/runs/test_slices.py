@@ -1,4 +1,4 @@
-"""What cannot be set aside, or would mean nothing, is refused by field when the run is made."""
+"""Slices that are impossible or meaningless are refused by field when the run is created."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def problem(plan, field: str, **changes: object) -> str:
     return caught.value.problems[field]
 
 
-def test_answers_are_said_to_their_end_and_learned_from_as_a_whole_unless_told_otherwise(plan):
+def test_replies_are_not_sliced_and_all_segments_are_trained_by_default(plan):
     assert (plan().sampling.slice_tokens, plan().sampling.older_segments) == (None, "learn")
     assert (
         plan(sampling={"slice_tokens": 2048, "older_segments": "leave_out"}).sampling.slice_tokens
@@ -19,11 +19,11 @@ def test_answers_are_said_to_their_end_and_learned_from_as_a_whole_unless_told_o
     )
 
 
-def test_a_slice_of_hardly_any_tokens_is_refused(plan):
+def test_slice_of_too_few_tokens_is_refused(plan):
     assert "8" in problem(plan, "sampling.slice_tokens", sampling={"slice_tokens": 7})
 
 
-def test_episodes_are_not_set_aside(plan):
+def test_slices_are_refused_for_environments(plan):
     words = problem(
         plan,
         "sampling.slice_tokens",
@@ -34,7 +34,7 @@ def test_episodes_are_not_set_aside(plan):
     assert "remove it" in words
 
 
-def test_a_run_that_samples_nothing_has_no_slices_and_one_that_learns_from_lessons_no_segments(
+def test_slices_and_segment_rules_are_refused_for_a_run_without_sampling(
     plan,
 ):
     sampling = {"slice_tokens": 64, "older_segments": "leave_out"}

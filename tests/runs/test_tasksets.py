@@ -1,5 +1,5 @@
-"""A run draws from one taskset or from several with their shares; what it cannot do is refused by
-field when it is made.
+"""A run draws from one taskset or from several by share; invalid choices are refused by field
+when the run is created.
 """
 
 import pytest
@@ -41,7 +41,7 @@ def not_made(project, plan, **changes) -> dict[str, str]:
     return problem.value.problems
 
 
-def test_a_run_keeps_its_tasksets_with_their_shares(mixed, sets):
+def test_run_stores_its_tasksets_with_their_shares(mixed, sets):
     assert mixed.taskset is None and mixed.tasksets == sets
     assert [(one.taskset.slug, one.share) for one in mixed.shared] == [("large", 2), ("small", 1)]
     assert (
@@ -49,7 +49,7 @@ def test_a_run_keeps_its_tasksets_with_their_shares(mixed, sets):
     )
 
 
-def test_a_run_of_one_taskset_has_it_alone(run, taskset):
+def test_run_of_one_taskset_has_no_shares(run, taskset):
     assert (
         run.tasksets == [taskset]
         and not run.shares.exists()
@@ -58,9 +58,7 @@ def test_a_run_of_one_taskset_has_it_alone(run, taskset):
     )
 
 
-def test_the_runs_of_a_taskset_are_those_that_draw_from_it_alone_or_beside_others(
-    mixed, run, sets, taskset
-):
+def test_runs_drawing_from_a_taskset_include_those_with_several_tasksets(mixed, run, sets, taskset):
     assert (
         list(Run.objects.drawing_from(sets[0]))
         == list(Run.objects.drawing_from(sets[1]))
@@ -69,7 +67,7 @@ def test_the_runs_of_a_taskset_are_those_that_draw_from_it_alone_or_beside_other
     assert list(Run.objects.drawing_from(taskset)) == [run]
 
 
-def test_the_shares_are_written_and_read_as_yaml(plan):
+def test_shares_survive_a_round_trip_through_yaml(plan):
     text = to_yaml(plan(taskset=None, tasksets=SHARES))
     assert "tasksets:\n  large: 2\n  small: 1\n" in text and from_yaml(text).tasksets == SHARES
 
@@ -101,11 +99,11 @@ def test_the_shares_are_written_and_read_as_yaml(plan):
         ),
     ],
 )
-def test_what_a_run_cannot_draw_is_refused_by_field(plan, changes, field, words):
+def test_invalid_tasksets_are_refused_with_their_field(plan, changes, field, words):
     assert words in refused(plan, **changes)[field]
 
 
-def test_a_run_that_draws_nothing_shares_no_draws(plan):
+def test_shares_are_refused_for_a_run_that_samples_nothing(plan):
     lessons = {
         "algorithm": {"name": "sft"},
         "snapshot": {"source": "demonstrations"},
@@ -114,7 +112,7 @@ def test_a_run_that_draws_nothing_shares_no_draws(plan):
     assert "samples none" in refused(plan, taskset=None, tasksets=SHARES, **lessons)["tasksets"]
 
 
-def test_a_taskset_that_is_not_there_or_grows_is_named(project, plan, policy, sets):
+def test_missing_and_growing_tasksets_are_refused_by_name(project, plan, policy, sets):
     grown_from_nothing(project, "asked")
     problems = not_made(project, plan, tasksets={"large": 1, "none": 1, "asked": 1})
     assert (
@@ -124,7 +122,7 @@ def test_a_taskset_that_is_not_there_or_grows_is_named(project, plan, policy, se
     assert set(problems) == {"tasksets.none", "tasksets.asked"}
 
 
-def test_a_number_that_the_tasks_of_one_set_lack_is_told_with_the_set(project, plan, policy, sets):
+def test_number_missing_from_tasks_is_reported_with_the_taskset(project, plan, policy, sets):
     sets[1].tasks.filter(index=2).update(meta={})
     problems = not_made(
         project, plan, tasksets=SHARES, selection={"name": "easy_to_hard", "by": "level"}
@@ -132,12 +130,12 @@ def test_a_number_that_the_tasks_of_one_set_lack_is_told_with_the_set(project, p
     assert "1 of 3 tasks of 'small' have no number 'level'" in problems["selection.by"]
 
 
-def test_pictures_in_one_of_the_sets_are_refused_for_a_policy_of_text(project, plan, policy, sets):
+def test_taskset_with_pictures_is_refused_for_a_text_only_policy(project, plan, policy, sets):
     type(sets[1]).objects.filter(pk=sets[1].pk).update(shows_pictures=True)
     assert "tasks of 'small' show pictures" in not_made(project, plan, tasksets=SHARES)["policy"]
 
 
-def test_a_domain_of_any_of_the_sets_that_nobody_judges_is_refused(project, plan, sets):
+def test_domain_without_a_scorer_in_any_taskset_is_refused(project, plan, sets):
     sets[0].tasks.update(domain="math")
     sets[1].tasks.update(domain="code")
     judged = plan(taskset=None, tasksets=SHARES, rewards=[{"scorer": "sort", "domains": ["math"]}])
@@ -146,7 +144,7 @@ def test_a_domain_of_any_of_the_sets_that_nobody_judges_is_refused(project, plan
     assert "no scorer covers tasks of domain code" in problem.value.problems["rewards"]
 
 
-def test_the_tasksets_are_fixed_with_the_run(project, plan, policy, sets):
+def test_shares_cannot_change_after_the_run_is_created(project, plan, policy, sets):
     made = Run.create(
         project=project, slug="mixed", title="Mixed", plan=plan(taskset=None, tasksets=SHARES)
     )
@@ -155,25 +153,25 @@ def test_the_tasksets_are_fixed_with_the_run(project, plan, policy, sets):
     assert "fixed when a run is created" in problem.value.problems["tasksets.large"]
 
 
-def test_experts_answers_to_tasks_of_each_set_are_learned_from(mixed, sets, taskset):
+def test_demonstrations_for_each_taskset_of_the_run_are_used(mixed, sets, taskset):
     large, small, _ = (demonstrate(one) for one in (*sets, taskset))
     assert list(list_unadmitted_demonstrations(mixed)) == [*large, *small]
 
 
-def test_tasks_are_left_out_until_one_of_all_is_left(mixed, sets, alice):
+def test_tasks_of_all_tasksets_but_the_last_task_may_be_left_out(mixed, sets, alice):
     small, large = (set(one.tasks.values_list("pk", flat=True)) for one in reversed(sets))
     assert _leave_out(mixed, small, "guessed", alice) == 3
     with pytest.raises(NotPossible, match=r"exclude all tasks of large \+ small"):
         _leave_out(mixed, large, "guessed", alice)
 
 
-def test_a_replay_of_several_sets_leaves_out_people_but_no_number(mixed, alice):
+def test_replay_of_several_tasksets_can_leave_out_raters_but_no_task_numbers(mixed, alice):
     assert LeftOut.of(mixed, ["alice"], []).raters == {alice.pk}
     with pytest.raises(LookupError, match="a number alone doesn’t identify a task"):
         LeftOut.of(mixed, [], [1])
 
 
-def test_what_prompts_are_about_is_read_in_every_set(mixed, sets):
+def test_topics_are_learned_from_every_taskset_of_the_run(mixed, sets):
     assert mixed.taskset_ids == tuple(one.pk for one in sets)
     sets[0].tasks.filter(index=3).update(prompt=[{"role": "user", "content": "of whales"}])
     sets[1].tasks.filter(index=2).update(prompt=[{"role": "user", "content": "of bees"}])

@@ -1,4 +1,4 @@
-"""How vLLM serves a run: what its plan may say, and how long a text of the run may be."""
+"""How vLLM serves a run: valid settings, and the maximum length of a text."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def plan(**said: object) -> RunConfig:
         {"steps": 0, "evaluation": {}, "vllm": {"sleep_level": 1}},
     ],
 )
-def test_what_has_a_meaning_can_run(said):
+def test_valid_settings_are_accepted(said):
     assert plan(**said)
 
 
@@ -61,7 +61,7 @@ def test_what_has_a_meaning_can_run(said):
         ({"vllm": {"tensor_parallel": 2}}, "vllm.tensor_parallel", "`tensor_parallel_size`"),
     ],
 )
-def test_what_has_none_is_refused_at_its_field(said, field, words):
+def test_invalid_settings_are_refused_at_their_field(said, field, words):
     with pytest.raises(ConfigError) as refusal:
         plan(**said)
     assert words in refusal.value.problems[field]
@@ -72,17 +72,17 @@ def test_what_has_none_is_refused_at_its_field(said, field, words):
     [
         ({}, 2048, 2048),
         ({"sampling": SHORT}, 2048, 150),
-        ({"sampling": SHORT}, 128, 128),  # the policy reads no more
-        ({"sampling": SHORT}, 0, 150),  # nobody knows what it reads
+        ({"sampling": SHORT}, 128, 128),  # the limit of the policy's context
+        ({"sampling": SHORT}, 0, 150),  # the policy's context is unknown
         ({"sampling": SHORT, "vllm": {"max_model_len": 500}}, 2048, 500),
-        ({"sampling": SHORT, "steps": 0, "evaluation": {}}, 2048, 2048),  # asks every task
+        ({"sampling": SHORT, "steps": 0, "evaluation": {}}, 2048, 2048),  # an evaluation
     ],
 )
-def test_a_text_is_as_long_as_the_runs_own_limits_and_the_context_allow(said, context, room):
+def test_room_for_a_text_follows_from_the_runs_limits_and_the_context(said, context, room):
     assert plan(**said).room_in(context) == room
 
 
-def test_answers_become_no_longer_than_the_engine_was_built_for():
+def test_max_tokens_cannot_grow_beyond_what_the_engine_was_started_for():
     begun = plan(sampling=SHORT)
     assert changed(begun, {"sampling": {"max_tokens": 20}}, has_begun=True).room_in(0) == 120
     with pytest.raises(ConfigError, match="must be 50 or less"):
@@ -90,7 +90,7 @@ def test_answers_become_no_longer_than_the_engine_was_built_for():
     assert changed(plan(), {"sampling": {"max_tokens": 1000}}, has_begun=True)
 
 
-def test_an_evaluation_is_served_on_the_same_gpus_with_whole_weights():
+def test_evaluation_is_served_on_the_same_gpus_with_merged_weights():
     chosen = plan(vllm={"lora": "adapter", "tensor_parallel_size": 2, "max_model_len": 99}, lora={})
     served = chosen.vllm.for_evaluation()
     assert (served.lora, served.max_model_len, served.tensor_parallel_size) == ("merge", None, 2)

@@ -1,4 +1,4 @@
-"""What a web process hands out of its weights: to whom, and which bytes."""
+"""Weight files that a web process serves: to whom, and which bytes."""
 
 import hashlib
 import re
@@ -22,7 +22,7 @@ MODEL = "model.safetensors"
 
 @pytest.fixture
 def handed_out(policy, tmp_path, settings):
-    """The policy's row over a real sealed folder, at a publisher with a secret."""
+    """Point the policy at a real sealed folder, and set the publisher's secret."""
     settings.WEIGHTS_SECRET = SECRET
     sealed = write_sealed(tmp_path / "handed-out")
     policy.folder = str(sealed)
@@ -36,7 +36,7 @@ def place(policy, name: str) -> str:
 
 
 def ask(path: str, part: str = "", secret: str = SECRET, ahead_s: int = 0) -> HttpResponse:
-    """The answer to a signed request, as a client whose clock is `ahead_s` ahead would send it."""
+    """Send a signed request, as a client whose clock is `ahead_s` ahead; return the response."""
     wish = SignedRequest(path, "away", int(time.time()) + ahead_s, part)
     headers = {"Authorization": wish.header(secret), **({"Range": part} if part else {})}
     answer = Client().get(path, headers=headers)
@@ -48,7 +48,7 @@ def body_of(answer: HttpResponse) -> bytes:
     return b"".join(answer.streaming_content) if answer.streaming else answer.content
 
 
-def test_the_manifest_is_sent_as_it_is_and_signed_as_the_answer_to_this_request(handed_out):
+def test_manifest_is_sent_unchanged_and_signed_for_this_request_only(handed_out):
     answer = ask(place(handed_out, "manifest.json"))
     assert answer.content == sealed_bytes(handed_out, "manifest.json")
     signature = answer[ANSWER_HEADER]
@@ -62,7 +62,7 @@ def sealed_bytes(policy, name: str) -> bytes:
     return (Path(policy.folder) / name).read_bytes()
 
 
-def test_a_file_comes_whole_or_in_the_part_that_is_asked_for(handed_out):
+def test_file_is_sent_whole_or_in_the_requested_range(handed_out):
     data = sealed_bytes(handed_out, MODEL)
     whole, tail, middle = (
         ask(place(handed_out, MODEL), part) for part in ("", "bytes=10-", "bytes=3-6")
@@ -75,7 +75,7 @@ def test_a_file_comes_whole_or_in_the_part_that_is_asked_for(handed_out):
     assert ask(place(handed_out, MODEL), f"bytes={len(data)}-").status_code == 416
 
 
-def test_a_part_is_cut_to_what_is_sent_at_once_and_odd_ranges_mean_the_whole(monkeypatch):
+def test_range_is_cut_to_the_longest_part_and_odd_ranges_mean_the_whole_file(monkeypatch):
     monkeypatch.setattr("apps.policies.transfer.ranges.LONGEST_PART", 8)
     assert parse_range("bytes=2-", 100) == Part(2, 10, 100)
     for odd in ("", "bytes=-5", "bytes=1-2,4-5", "lines=1-2", "bytes=x-"):
@@ -86,7 +86,7 @@ def test_a_part_is_cut_to_what_is_sent_at_once_and_odd_ranges_mean_the_whole(mon
 
 
 @pytest.mark.parametrize("name", ["..%2Fsecret", "nothing.json", "manifest.json.tmp", "config%00"])
-def test_only_what_the_manifest_names_is_sent(handed_out, name, tmp_path):
+def test_only_files_of_the_manifest_are_sent(handed_out, name, tmp_path):
     (tmp_path / "secret").write_text("kept to itself")
     path = place(handed_out, name)
     wish = SignedRequest(unquote(path), "away", int(time.time()))
@@ -95,7 +95,7 @@ def test_only_what_the_manifest_names_is_sent(handed_out, name, tmp_path):
     assert b"kept to itself" not in body_of(answer)
 
 
-def test_a_link_or_a_file_of_another_size_in_the_place_of_a_named_one_is_not_sent(handed_out):
+def test_symlink_or_file_of_a_different_size_is_not_sent(handed_out):
     folder = Path(handed_out.folder)
     (folder / "tokenizer.json").unlink()
     (folder / "tokenizer.json").symlink_to("/etc/hostname")
@@ -108,7 +108,7 @@ def test_a_link_or_a_file_of_another_size_in_the_place_of_a_named_one_is_not_sen
 @pytest.mark.parametrize(
     "header", ["", "Bearer rft_usr_x", "RFTWEB-Weights host=a, at=1, signature=" + "0" * 64]
 )
-def test_who_has_not_signed_learns_nothing(handed_out, header):
+def test_unsigned_requests_get_the_same_401_for_known_and_unknown_files(handed_out, header):
     known, unknown = (
         Client().get(path, headers={"Authorization": header})
         for path in (place(handed_out, MODEL), "/weight-files/policies/0/none/x")
@@ -117,7 +117,7 @@ def test_who_has_not_signed_learns_nothing(handed_out, header):
     assert known.content == unknown.content
 
 
-def test_another_secret_another_path_and_another_range_are_refused(handed_out, settings):
+def test_signature_for_another_secret_path_or_range_is_refused(handed_out, settings):
     path = place(handed_out, MODEL)
     assert ask(path, secret="t" * 32).status_code == 401
     stolen = ask(path, "bytes=0-1").wish.header(SECRET)
@@ -125,11 +125,11 @@ def test_another_secret_another_path_and_another_range_are_refused(handed_out, s
         assert Client().get(path, headers={"Authorization": stolen, **other}).status_code == 401
     moved = place(handed_out, "config.json")
     assert Client().get(moved, headers={"Authorization": stolen}).status_code == 401
-    settings.WEIGHTS_SECRET = ""  # this publisher hands nothing out
+    settings.WEIGHTS_SECRET = ""  # this publisher serves no weights
     assert ask(path, secret="").status_code == 401
 
 
-def test_a_signature_of_another_time_is_refused_with_how_far_the_clocks_differ(handed_out):
+def test_signature_with_a_wrong_time_is_refused_with_the_clock_difference(handed_out):
     answer = ask(place(handed_out, MODEL), ahead_s=SKEW_S + 50)
     assert answer.status_code == 401 and answer.json()["code"] == "clock"
     differ = int(re.search(r"differ by (\d+) s", answer.json()["detail"])[1])
@@ -137,7 +137,7 @@ def test_a_signature_of_another_time_is_refused_with_how_far_the_clocks_differ(h
     assert ask(place(handed_out, MODEL), ahead_s=SKEW_S - 50).status_code == 200
 
 
-def test_a_version_is_handed_out_while_it_is_published(handed_out, run):
+def test_version_is_served_only_while_it_is_published(handed_out, run):
     row = run.weight_versions.get()
     WeightVersion.objects.filter(pk=row.pk).update(
         folder=handed_out.folder, fingerprint=handed_out.fingerprint

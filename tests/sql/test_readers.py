@@ -1,6 +1,4 @@
-"""A reader, by a connection of its own: it reads the views, and nothing else can be done with
-it.
-"""
+"""A reader role, with its own connection: it can read the views and do nothing else."""
 
 from io import StringIO
 
@@ -21,7 +19,7 @@ REFUSALS = (psycopg.errors.InsufficientPrivilege, psycopg.errors.ObjectNotInPrer
 
 @pytest.fixture
 def reader(run):
-    """(connect(), its password): the role, gone again afterwards."""
+    """Create the reader role, yield a function that connects as it, and delete it afterwards."""
     Metric.record(run, 1, {"kl": 0.5})
     password, was_there = readers.make_reader(NAME)
     assert not was_there
@@ -40,7 +38,7 @@ def reader(run):
         readers.revoke_reader(NAME)
 
 
-def test_it_reads_every_view_without_naming_the_schema(reader):
+def test_reader_can_query_every_view_without_a_schema_name(reader):
     ours = reader()
     assert ours.execute("SELECT name, value FROM metrics").fetchall() == [("kl", 0.5)]
     for view in making.VIEWS:
@@ -64,7 +62,7 @@ def test_it_reads_every_view_without_naming_the_schema(reader):
         "COPY (SELECT 1) TO '/tmp/out'",
     ],
 )
-def test_it_can_do_nothing_else_even_where_it_drops_its_own_limits(reader, words):
+def test_reader_can_do_nothing_else_even_after_lifting_its_own_limits(reader, words):
     ours = reader()
     ours.execute("SET default_transaction_read_only = off")
     with pytest.raises(REFUSALS):
@@ -72,7 +70,7 @@ def test_it_can_do_nothing_else_even_where_it_drops_its_own_limits(reader, words
     assert Metric.objects.count() == 1
 
 
-def test_it_begins_with_limits(reader):
+def test_reader_begins_with_limits(reader):
     ours = reader()
     said = {name: ours.execute(f"SHOW {name}").fetchone()[0] for name in readers.LIMITS}
     assert said == {
@@ -82,7 +80,7 @@ def test_it_begins_with_limits(reader):
     }
 
 
-def test_it_reads_on_after_migrations(reader):
+def test_reader_can_query_recreated_views_after_migrations(reader):
     ours = reader()
     making.drop_views()
     with pytest.raises(psycopg.errors.UndefinedTable):
@@ -91,7 +89,7 @@ def test_it_reads_on_after_migrations(reader):
     assert ours.execute("SELECT count(*) FROM metrics").fetchone() == (1,)
 
 
-def test_its_password_is_shown_once_and_renewed_by_name(reader):
+def test_password_of_a_reader_is_shown_once_and_can_be_renewed(reader):
     out = StringIO()
     call_command("sql_reader", name=NAME, stdout=out)
     password = out.getvalue().partition("password=")[2].split()[0]
@@ -108,7 +106,7 @@ def test_its_password_is_shown_once_and_renewed_by_name(reader):
     assert not AuditEntry.objects.filter(details__icontains=password).exists()
 
 
-def test_a_revoked_one_is_cut_off(reader, eventually):
+def test_revoked_reader_is_disconnected(reader, eventually):
     ours = reader()
     call_command("sql_reader", name=NAME, revoke=True, stdout=StringIO())
     assert readers.reader_names() == []
@@ -125,14 +123,14 @@ def test_a_revoked_one_is_cut_off(reader, eventually):
         reader()
 
 
-def test_names_that_are_none_are_refused(db):
+def test_invalid_or_unknown_reader_names_are_refused(db):
     with pytest.raises(CommandError, match="small letters"):
         call_command("sql_reader", name="Analyst!")
     with pytest.raises(CommandError, match="no reader 'nobody_here'"):
         call_command("sql_reader", name="nobody_here", revoke=True)
 
 
-def test_a_role_of_somebody_else_is_neither_changed_nor_revoked(db):
+def test_foreign_database_role_is_neither_changed_nor_revoked(db):
     with connection.cursor() as cursor:
         cursor.execute("CREATE ROLE somebody_else")
         try:

@@ -1,4 +1,4 @@
-"""The views are there, say what the tables say, and are told of column by column."""
+"""The views exist, contain the data of the tables, and every column is documented."""
 
 from io import StringIO
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_every_column_is_documented(view):
     ]
 
 
-def test_they_say_what_the_tables_say(seeded):
+def test_views_contain_the_data_of_the_tables(seeded):
     [(run,)] = asked(
         "SELECT run FROM desk.runs WHERE algorithm = 'grpo' AND owner = 'alice' AND step = 3"
     )
@@ -68,7 +68,7 @@ def test_they_say_what_the_tables_say(seeded):
     assert min(counts.values()) > 0
 
 
-def test_evaluations_stand_under_the_run_whose_version_they_ask(run, finish):
+def test_evaluations_are_listed_under_the_run_of_their_version(run, finish):
     made = evaluated(run, 0, finish, 3)
     kept = made.result.metrics
     [(number, version, taskset, per_task, judged)] = asked(
@@ -85,7 +85,7 @@ def test_evaluations_stand_under_the_run_whose_version_they_ask(run, finish):
     }
 
 
-def test_runs_say_which_of_them_are_evaluations(run):
+def test_runs_view_marks_evaluations(run):
     made, _ = start_evaluation(
         run.weight_versions.get(version=0), Questions(taskset="sort", samples=2)
     )
@@ -95,7 +95,7 @@ def test_runs_say_which_of_them_are_evaluations(run):
     ]
 
 
-def test_an_evaluation_that_is_not_complete_has_no_metrics(run):
+def test_incomplete_evaluation_has_no_metrics(run):
     start_evaluation(run.weight_versions.get(version=0), Questions(taskset="sort", samples=2))
     assert asked("SELECT state, judged, summed_up_at FROM desk.evaluations") == [
         ("running", None, None)
@@ -103,7 +103,7 @@ def test_an_evaluation_that_is_not_complete_has_no_metrics(run):
     assert asked("SELECT * FROM desk.evaluation_metrics") == []
 
 
-def test_a_migration_finds_no_view_in_its_way_and_they_come_back(db):
+def test_views_are_dropped_before_a_migration_and_recreated_after_it(db):
     widen = "ALTER TABLE runs_metric ALTER COLUMN name TYPE varchar(61)"
     with pytest.raises(NotSupportedError, match="used by a view"), transaction.atomic():
         done(widen)
@@ -116,7 +116,7 @@ def test_a_migration_finds_no_view_in_its_way_and_they_come_back(db):
     assert making.is_made() and asked("SELECT count(*) FROM desk.metrics") == [(0,)]
 
 
-def test_where_nothing_is_migrated_nothing_is_touched(db):
+def test_migrate_without_migrations_leaves_the_views_unchanged(db):
     before = asked(
         "SELECT oid FROM pg_class WHERE relnamespace = 'desk'::regnamespace ORDER BY oid"
     )
@@ -128,7 +128,7 @@ def test_where_nothing_is_migrated_nothing_is_touched(db):
     )
 
 
-def test_a_view_that_is_no_more_goes(db):
+def test_obsolete_view_is_dropped(db):
     done("CREATE VIEW desk.of_yore AS SELECT 1 AS one", "COMMENT ON SCHEMA desk IS 'older'")
     call_command("migrate", verbosity=0)
     assert making.is_made() and ("of_yore",) not in asked(
@@ -142,7 +142,7 @@ def sql(query: str, **options: object) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def test_the_command_answers_as_csv_and_as_json(seeded):
+def test_sql_command_prints_csv_or_json(seeded):
     query = "SELECT step, name FROM metrics WHERE name = 'kl' ORDER BY step"
     assert sql(query) == ["step,name", "1,kl", "2,kl", "3,kl"]
     assert sql(query, json=True)[0] == '{"step": 1, "name": "kl"}'
@@ -157,7 +157,7 @@ def test_the_command_answers_as_csv_and_as_json(seeded):
         "SELECT setval('public.runs_metric_id_seq', 1)",
     ],
 )
-def test_the_command_writes_nothing(seeded, query):
+def test_sql_command_cannot_write(seeded, query):
     count = Metric.objects.count()
     with pytest.raises(CommandError):
         sql(query)

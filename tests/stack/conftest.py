@@ -1,7 +1,7 @@
-"""A whole installation of its own: embedded services, web, workers and beat under the supervisor,
-on a tiny policy.
+"""A separate, complete installation with a tiny policy: embedded services, web, workers and beat
+under the supervisor.
 
-Its database is apart from the test session's, so that a test may kill it.
+Its database is separate from the test session's, so that a test may kill it.
 """
 
 import json
@@ -30,8 +30,7 @@ from tests.ports import kept_port
 ROOT = Path(__file__).resolve().parents[2]
 LEASE_SECONDS = 4
 WEIGHTS_SECRET = "stack" * 8
-# a run of a few steps takes a third of a minute on an idle machine, and much longer on one that is
-# busy
+# a run of a few steps takes 20 seconds on an idle machine, and much longer on a busy one
 PATIENCE_S = 600
 FURNISH = """
 from pathlib import Path
@@ -46,7 +45,7 @@ generate(project, "sort", "sort", 200, 0)
 
 
 class Installation:
-    """What a test asks of the running stack."""
+    """A running stack, with the commands and queries that tests use."""
 
     def __init__(self, stack: Supervisor, env: dict[str, str]) -> None:
         self.stack = stack
@@ -55,7 +54,7 @@ class Installation:
         self._env_of_commands: dict[str, str] = {}
 
     def manage(self, *arguments: str) -> subprocess.CompletedProcess:
-        """`manage.py` against this installation, with its environment as it is now."""
+        """Run `manage.py` for this installation, with its current environment."""
         if self._commands is None or self._env_of_commands != self.env:
             self.stop_commands()
             self._env_of_commands = dict(self.env)
@@ -78,7 +77,7 @@ class Installation:
             return connection.execute(query, values).fetchall()
 
     def one(self, query: str, *values: object) -> object:
-        """The single value of a query, or None while the database is away."""
+        """Return the single value of a query, or None while the database is unreachable."""
         try:
             return self.sql(query, *values)[0][0]
         except psycopg.OperationalError:
@@ -112,7 +111,7 @@ class Installation:
         while not (found := look()):
             assert self.stack.process.poll() is None, "the supervisor ended"
             assert time.monotonic() < ends, f"not within {seconds} s: {what}; {self.state()}"
-            time.sleep(0.05)  # a poll; the deadline decides
+            time.sleep(0.05)  # a polling interval, limited by the deadline
         return found
 
     def state(self) -> list[tuple]:
@@ -135,9 +134,7 @@ class Installation:
             self.must("runs", "stop", slug)
 
     def empty_redis(self) -> None:
-        """Its data is lost, in memory and in its file: queues, wake-ups, and what is being
-        streamed.
-        """
+        """Delete Redis's data, in memory and in its file: queues, wake-ups and streams."""
         with redis.Redis.from_url(redis_url(Path(self.env["RFTWEB_VAR"]))) as client:
             client.flushall()
 
@@ -176,7 +173,7 @@ def running(var: Path, counts: dict[str, int] | None = None, **env: str) -> Iter
 
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory) -> Path:
-    """An untrained policy, sealed, built in a process of its own."""
+    """Build a sealed, untrained policy in a separate process."""
     folder = tmp_path_factory.mktemp("policies") / "tiny"
     code = (
         "from pathlib import Path; from workers.policies.tiny import build_tiny;"
@@ -216,12 +213,12 @@ shared = SharedInstallation()
 
 @pytest.fixture(scope="module")
 def installation(request, tmp_path_factory, tiny_folder) -> Iterator[Installation]:
-    """The process's installation; each test begins runs of its own, named like no others."""
+    """Yield the process's installation; each test creates its own runs, with unique names."""
     failed_before = request.session.testsfailed
     installation = shared.started(tmp_path_factory, tiny_folder)
     yield installation
     if request.session.testsfailed > failed_before:
-        shared.stop()  # the next file must not fail of what this one left
+        shared.stop()  # so that the next file does not fail because of this one
     else:
         installation.stop_runs()
 
@@ -245,7 +242,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def stopped() -> Iterator[list[int]]:
-    """Process ids to continue at the end, whatever happens."""
+    """Yield a list for process ids; continue these processes at the end in any case."""
     pids: list[int] = []
     yield pids
     for pid in pids:

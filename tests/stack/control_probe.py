@@ -1,5 +1,4 @@
-"""Asks an installation for an import, an export, a delivery and the release of a lease, again and
-again.
+"""Ask an installation repeatedly for an import, an export, a delivery and the release of a lease.
 
 `python tests/stack/control_probe.py SECONDS WEBHOOK`, with the installation's environment. The last
 line is one JSON object: the seconds each took, by kind, and the most messages of one job seen in a
@@ -37,7 +36,7 @@ FILE = b"".join(b'{"prompt": "%d", "answer": "%d"}\n' % (number, number) for num
 
 
 def ask_import(number: int) -> Callable[[], bool]:
-    """Send a file, and start its import when its preview is there, as a quick person does."""
+    """Upload a file, and start its import as soon as its preview is ready."""
     made = create_import(project, root, f"tasks-{number}.jsonl", len(FILE), [FILE])
     wakeups.send("import")  # as the page does
 
@@ -64,7 +63,7 @@ def ask_delivery(number: int) -> Callable[[], bool]:
 
 
 def expire_lease(number: int) -> Callable[[], bool]:
-    """Of a group that no station claims, as it waits for people: only the sweep releases it."""
+    """Expire the lease of a group that waits for people: no worker claims it, only the sweep."""
     group = Group.objects.filter(state=Group.State.WAITING).order_by("pk").first()
     Group.objects.filter(pk=group.pk).update(lease_owner="dead@worker", lease_until=after(-1))
     return lambda: Group.objects.get(pk=group.pk).lease_until is None

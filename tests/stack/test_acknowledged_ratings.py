@@ -1,4 +1,4 @@
-"""A rating that was acknowledged is never missing, whatever is killed while people rate."""
+"""No acknowledged rating is ever lost, whichever process is killed while people rate."""
 
 import http.client
 import json
@@ -12,8 +12,8 @@ import pytest
 from tests.stack.conftest import PATIENCE_S
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
-# Nothing but people decides: a run that went on without them while a service starts would have
-# ended before all were killed.
+# The run waits for people: otherwise it could continue while a service starts, and end before
+# all services were killed.
 PEOPLE = {"people": {"per_group": 2, "deadline_s": 3600, "at_deadline": "machine_only"}}
 NEW_TOKEN = """
 from apps.accounts.models import Token, User
@@ -23,7 +23,7 @@ FEWEST_ACKNOWLEDGED = 20
 
 
 class Rater(threading.Thread):
-    """Rates what waits until told to stop, and writes down every rating whose answer came."""
+    """Rates waiting items until stopped, and records every acknowledged rating."""
 
     def __init__(self, address: str, secret: str, ledger: Path) -> None:
         super().__init__(daemon=True)
@@ -69,7 +69,7 @@ class Rater(threading.Thread):
             connection.close()
 
 
-def test_no_acknowledged_rating_is_missing(installation, tmp_path):
+def test_no_acknowledged_rating_is_lost_when_processes_are_killed(installation, tmp_path):
     installation.begin("rated", tmp_path, steps=12, **PEOPLE)
     secret = installation.must("shell", "-v", "0", "-c", NEW_TOKEN).split()[-1]
     ledger = tmp_path / "acknowledged.jsonl"
@@ -84,7 +84,7 @@ def test_no_acknowledged_rating_is_missing(installation, tmp_path):
     rater.over.set()
     rater.join(30)
     assert rater.acknowledged >= FEWEST_ACKNOWLEDGED and rater.faults > 0, (
-        "it was rated, and faults did occur"
+        "too few ratings, or no request failed"
     )
     done = installation.manage("reconcile", "--json", "--acknowledged", str(ledger))
     assert {check: found for check, found in json.loads(done.stdout).items() if found} == {}

@@ -1,5 +1,5 @@
-"""An agent that knows nothing of us, on the official openai client, trains the tiny policy on the
-real stack.
+"""An agent with the official openai client and no code of ours trains the tiny policy on the real
+stack.
 """
 
 import threading
@@ -21,10 +21,10 @@ print(Token.issue(User.objects.get(username="root"), "agent", [f"agent:{run.pk}"
 
 
 class Guesser:
-    """Asks for a sum, lets its tool look at the answer, tells the result, and asks once more; pays
-    when the session is over.
+    """Asks for a sum, runs its tool on the reply, sends the result, asks once more, and sends
+    rewards at the end of the session.
 
-    Plays until it is stopped.
+    Repeats this until stopped.
     """
 
     def __init__(self, base: str, key: str) -> None:
@@ -58,11 +58,11 @@ class Guesser:
                     {"role": "user", "content": f"{digits(text):.1f}"},
                 ]
         except openai.APIStatusError as refused:
-            # The run has ended, or what the agent said left no room for an answer.
+            # The run has ended, or the messages leave no room for a reply.
             assert refused.status_code in (409, 410, 429), refused.message
         except (
             openai.APIError
-        ) as told:  # the same of an answer under way: its stream has a status already
+        ) as told:  # the same during a stream, whose status has been sent already
             assert told.code == "episode_ended", told.message
         self.post("rl/end_session", key)
         for place, (completion, reward) in enumerate(earned.items(), 1):
@@ -112,7 +112,7 @@ class Guesser:
 
 
 def digits(text: str) -> float:
-    """The tool: the share of digits in what was answered."""
+    """Return the share of digits in the reply; this is the agent's tool."""
     return sum(character.isdigit() for character in text) / max(1, len(text))
 
 
@@ -138,7 +138,7 @@ def guesser(installation, tmp_path) -> Iterator[Guesser]:
         one.result()
 
 
-def test_an_agent_trains_the_policy_with_openais_own_client(installation, guesser):
+def test_agent_with_the_openai_client_trains_the_policy(installation, guesser):
     installation.wait_completed("agents")
     assert 2 in guesser.played and guesser.streamed
     rewarded = """SELECT count(*)

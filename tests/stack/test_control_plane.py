@@ -1,4 +1,4 @@
-"""The control plane keeps its promises while stations are busy, with the settings that are shipped.
+"""The control plane responds in time while workers are busy, with the default settings.
 
 Two runs are live, one training and one waiting for people, with slices of ten seconds. Meanwhile
 imports, exports, deliveries and expired leases are served within ten seconds each. The runs are
@@ -22,15 +22,15 @@ pytestmark = [pytest.mark.stack, pytest.mark.slow]
 SHIPPED = {"RFTWEB_SLICE_SECONDS": "10", "RFTWEB_LEASE_SECONDS": "30"}
 WATCHED_S = 180 if profiles.IS_LONG else 45
 SERVED_S = 10.0
-# To start a Python process with Django takes so long on an idle machine; imports and exports start
-# one each.
+# The time to start a Python process with Django on an idle machine; each import and export starts
+# one.
 USUAL_START_S = 2.0
 PROBE = ROOT / "tests" / "stack" / "control_probe.py"
 
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory, tiny_folder):
-    """An installation in which one run trains on and on, and another waits for people."""
+    """Start an installation in which one run keeps training, and another waits for people."""
     folder = tmp_path_factory.mktemp("busy")
     with receiver() as hook:
         listed = {"RFTWEB_ENVIRONMENT_HOSTS": f"127.0.0.1:{hook.port}"}
@@ -46,7 +46,7 @@ def busy(tmp_path_factory, tiny_folder):
 
 
 def slowness(installation: Installation) -> float:
-    """How much longer than usual a process takes to start now; 1 on an idle machine."""
+    """Return how much longer than usual a process takes to start now; 1 on an idle machine."""
     command = [sys.executable, "-c", "import django; django.setup()"]
     environment = {**os.environ, **installation.env, "DJANGO_SETTINGS_MODULE": "rftweb.settings"}
     began = time.monotonic()
@@ -54,7 +54,7 @@ def slowness(installation: Installation) -> float:
     return max(1.0, (time.monotonic() - began) / USUAL_START_S)
 
 
-def test_nothing_waits_for_a_station(busy):
+def test_control_work_is_served_in_time_while_runs_are_busy(busy):
     installation, hook = busy
     slow = slowness(installation)
     command = [sys.executable, str(PROBE), str(WATCHED_S), hook.address]

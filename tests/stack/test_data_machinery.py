@@ -1,4 +1,4 @@
-"""Curriculum, filters that refill, demonstrations and replay in one run: kill -9 of any process
+"""A run with a curriculum, refilling filters, demonstrations and replay: kill -9 of any process
 changes none of its counts.
 """
 
@@ -18,9 +18,9 @@ TASKS = 120
 HARD_FROM = 6
 STEPS = 20
 VICTIMS = ("explorer", "scorer", "refiner", "trainer", "beat", "web", "valkey", "postgres")
-# Every weight version samples for two updates, and what it sampled is too old for the next: the
-# second of the two takes one group of the first again, and nothing that depends on who was faster
-# decides any count.
+# Every weight version samples for two steps, and its rollouts are too old for later ones: the
+# second of the two steps replays one group of the first, so that no count depends on which worker
+# was faster.
 PLAN = {
     "policy": "sort",
     "taskset": "levels",
@@ -66,8 +66,8 @@ MEDIAN_LEVEL = """SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY (t.meta->>'
 
 @pytest.fixture(scope="module")
 def furnished(tmp_path_factory) -> Iterator[Installation]:
-    """The demo's policy; tasks that say how far they are from sorted; and a demonstration of
-    each.
+    """Create the demo's policy, tasks with their distance from sorted order, and a demonstration
+    of each.
     """
     folder = tmp_path_factory.mktemp("furniture")
     with running(tmp_path_factory.mktemp("var")) as installation:
@@ -116,13 +116,13 @@ def _inversions(digits: str) -> int:
 
 def kill(installation: Installation, victim: str) -> None:
     if victim == "valkey":
-        # it keeps a file: killed alone, it would come back with its data
+        # otherwise it would restore its data from its file
         installation.empty_redis()
     killed = installation.stack.kill(victim)
     installation.stack.wait_restarted(victim, since=killed, stall_s=PATIENCE_S)
 
 
-def test_a_run_whose_processes_are_all_killed_in_turn_counts_like_one_that_nobody_disturbed(
+def test_run_whose_processes_are_all_killed_has_the_counts_of_an_undisturbed_run(
     furnished, tmp_path
 ):
     furnished.begin("calm", tmp_path, **PLAN)
@@ -144,7 +144,7 @@ def test_a_run_whose_processes_are_all_killed_in_turn_counts_like_one_that_nobod
     assert furnished.sql(PER_STEP, "killed") == furnished.sql(PER_STEP, "calm") == expected
 
 
-def test_what_the_filter_dropped_was_drawn_anew_and_the_curriculum_went_on_to_hard_tasks(furnished):
+def test_filter_drops_groups_and_curriculum_reaches_hard_tasks(furnished):
     for slug in ("calm", "killed"):
         assert furnished.one(DROPPED, slug) > 0
         assert furnished.one(

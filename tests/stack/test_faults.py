@@ -1,5 +1,5 @@
-"""Any process may die at any moment: the run reaches its planned step with no hand raised, and the
-ledger is clean.
+"""Any process may die at any moment: the run reaches its planned step without intervention, and
+the ledger is clean.
 """
 
 import os
@@ -35,12 +35,12 @@ SLEEPERS = ["explorer", "scorer", "refiner", "trainer"]
 
 
 @pytest.mark.parametrize("victim", profiles.nightly_but(VICTIMS, kept=("trainer",)))
-def test_a_run_survives_kill_9_of(installation, tmp_path, victim):
+def test_run_survives_kill_9_of_a_process(installation, tmp_path, victim):
     slug = f"kill-{victim}"
     installation.begin(slug, tmp_path)
     in_the_middle(installation, slug)
     if victim == "valkey":
-        # it keeps a file: killed alone, it would come back with its data
+        # otherwise it would restore its data from its file
         installation.empty_redis()
     killed = installation.stack.kill(victim)
     installation.stack.wait_restarted(victim, since=killed, stall_s=PATIENCE_S)
@@ -59,7 +59,7 @@ def test_a_run_survives_kill_9_of(installation, tmp_path, victim):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("victim", POOLS)
-def test_a_run_survives_kill_9_of_the_pool_child_of(installation, tmp_path, victim):
+def test_run_survives_kill_9_of_a_pool_child(installation, tmp_path, victim):
     slug = f"child-{victim}"
     installation.begin(slug, tmp_path)
     in_the_middle(installation, slug)
@@ -70,9 +70,7 @@ def test_a_run_survives_kill_9_of_the_pool_child_of(installation, tmp_path, vict
 
 
 @pytest.mark.parametrize("sleeper", profiles.nightly_but(SLEEPERS, kept=("explorer",)))
-def test_a_worker_that_slept_past_its_lease_writes_nothing(
-    installation, tmp_path, stopped, sleeper
-):
+def test_worker_suspended_past_its_lease_writes_nothing(installation, tmp_path, stopped, sleeper):
     slug = f"sleep-{sleeper}"
     installation.begin(slug, tmp_path)
     in_the_middle(installation, slug)
@@ -91,9 +89,7 @@ def test_a_worker_that_slept_past_its_lease_writes_nothing(
 
 
 def is_silent(installation, role: str) -> bool:
-    """Whether the role's newest worker has said nothing for longer than a lease, on the database's
-    clock.
-    """
+    """Return whether the role's newest heartbeat is older than a lease, by the database's clock."""
     silence = (
         "SELECT extract(epoch FROM now() - max(heartbeat_at)) FROM runs_worker WHERE role = %s"
     )
@@ -125,7 +121,7 @@ CUT = (
 
 
 @pytest.mark.nightly
-def test_operators_count_each_rollout_once_though_their_refiner_is_killed(installation, tmp_path):
+def test_operators_count_each_rollout_once_although_their_refiner_is_killed(installation, tmp_path):
     installation.begin("piped", tmp_path, pipeline=PIPELINE)
     installation.wait("its third step", lambda: installation.step("piped") >= 3)
     installation.stack.kill("refiner")

@@ -1,4 +1,4 @@
-"""Two machines that explore and share no folder with the trainer: a run to its end, over HTTP.
+"""Two exploring machines that share no folder with the trainer: a complete run, over HTTP.
 
 The machines are processes here, each with a folder of its own for data and weights. Where the
 trainer's machine has its weights there is nothing for them: a file system of their own hides it.
@@ -17,7 +17,7 @@ from tests.stack.conftest import LEASE_SECONDS, PATIENCE_S, WEIGHTS_SECRET, Inst
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 STEPS = 3
-# More rollouts an update than one explorer has in flight (256), so that both have work.
+# More rollouts per step than one explorer samples at once (256), so that both have work.
 SHAPE = {"group_size": 16, "groups_per_step": 20, "sampling": {"max_tokens": 4}}
 ACKNOWLEDGED = """SELECT w.key, max(v.version) FROM runs_acknowledgement a
                   JOIN runs_worker w ON w.id = a.worker_id
@@ -30,7 +30,7 @@ WRONG = """SELECT count(*) FROM runs_acknowledgement a
 
 @pytest.fixture
 def training_machine(installation) -> Iterator[Installation]:
-    """The installation, its own explorer told to take nothing."""
+    """Yield the installation, with its own explorer drained."""
     order = """UPDATE runs_worker SET "order" = %s WHERE role = 'explorer' RETURNING key"""
     installation.sql(order, "drain")
     yield installation
@@ -38,7 +38,7 @@ def training_machine(installation) -> Iterator[Installation]:
 
 
 class Elsewhere(Supervisor):
-    """A machine with explorers alone; the folders in `hidden` are empty there."""
+    """A machine with explorers only; the folders in `hidden` are empty there."""
 
     def __init__(self, var: Path, home: Installation, hidden: list[Path]) -> None:
         home_var = Path(home.env["RFTWEB_VAR"])
@@ -61,7 +61,7 @@ class Elsewhere(Supervisor):
 
 @pytest.fixture
 def exploring_machines(training_machine, tiny_folder, tmp_path) -> Iterator[list[Path]]:
-    """Their data folders. They start, and stop, together."""
+    """Start two machines, yield their data folders, and stop the machines."""
     home = training_machine
     folders = [tmp_path / name for name in ("first", "second")]
     hidden = [Path(home.env["RFTWEB_VAR"]) / "weights", tiny_folder]
@@ -77,7 +77,7 @@ def exploring_machines(training_machine, tiny_folder, tmp_path) -> Iterator[list
 
 
 @pytest.mark.nightly
-def test_a_run_ends_whose_explorers_share_no_folder_with_its_trainer(
+def test_run_completes_with_explorers_that_share_no_folder_with_its_trainer(
     training_machine, exploring_machines, tmp_path
 ):
     home = training_machine

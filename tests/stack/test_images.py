@@ -55,10 +55,10 @@ with urllib.request.urlopen("http://127.0.0.1:8000/readyz", timeout=60) as answe
 
 
 def _load_images():
-    """Import scripts/images.py, which is no package's."""
+    """Import scripts/images.py, which belongs to no package."""
     spec = importlib.util.spec_from_file_location("images", ROOT / "scripts" / "images.py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look there
+    sys.modules[spec.name] = module  # dataclasses look the module up there
     spec.loader.exec_module(module)
     return module
 
@@ -70,7 +70,7 @@ def images():
 
 @pytest.fixture(scope="module")
 def store(images) -> Path:
-    """The folder of buildah's store, with both images in it."""
+    """Build both images; return the folder of buildah's store."""
     if reason := images.why_no_buildah():
         pytest.skip(f"buildah cannot build images here: {reason}")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -117,10 +117,10 @@ def _wait(containers: Containers, query: str, wanted: object, seconds: float) ->
             containers, "SELECT state_reason FROM runs_run"
         )
         assert time.monotonic() < ends, f"{query}: {found!r} after {seconds} s"
-        time.sleep(0.2)  # a poll; the deadline decides
+        time.sleep(0.2)  # a polling interval, limited by the deadline
 
 
-def test_a_run_of_the_demo_trains_to_its_end(containers):
+def test_demo_run_trains_to_its_end(containers):
     began = time.monotonic()
     build = ("python", "-m", "workers.policies.build", "sort", "--out", WEIGHTS)
     built = json.loads(containers.execute("explorer", *build, seconds=RUN_S).splitlines()[-1])
@@ -135,8 +135,8 @@ def test_a_run_of_the_demo_trains_to_its_end(containers):
     assert {check: said for check, said in found.items() if said} == {}
 
 
-def test_a_file_becomes_a_taskset(containers):
-    """`web` keeps the file, `control` reads it in a process of its own."""
+def test_imported_file_becomes_a_taskset(containers):
+    """`web` stores the file, `control` reads it in a separate process."""
     shell = ("python", "manage.py", "shell", "-c")
     state = "SELECT state FROM tasksets_tasksetimport"
     containers.execute("web", *shell, IMPORT)
@@ -146,11 +146,11 @@ def test_a_file_becomes_a_taskset(containers):
     assert _one(containers, "SELECT size FROM tasksets_taskset WHERE slug = 'from-a-file'") == 2
 
 
-def test_web_says_that_all_is_ready(containers):
+def test_web_reports_that_everything_is_ready(containers):
     assert containers.execute("web", "python", "-c", READY).strip() == "200"
 
 
-def test_nobody_is_root_or_may_become_so(containers, ours):
+def test_services_run_without_root_or_a_way_to_gain_it(containers, ours):
     for name in ours:
         if name == "migrate":
             continue
@@ -161,19 +161,19 @@ def test_nobody_is_root_or_may_become_so(containers, ours):
         assert "CapEff:\t0000000000000000" in status, name
 
 
-def test_all_listen_in_a_network_without_an_outside(containers):
+def test_services_run_in_a_separate_network(containers):
     inside = os.stat(f"/proc/{containers.main_process('web').pid}/ns/net").st_ino
     assert inside != os.stat("/proc/self/ns/net").st_ino
 
 
-def test_services_with_a_read_only_file_system_write_to_volumes_alone(containers, ours):
-    """Whatever is newer in a container's file system than its image was written by the service."""
+def test_services_with_a_read_only_file_system_write_only_to_volumes(containers, ours):
+    """A file that is newer than the image was written by the service."""
     for name in ours:
         if containers.services[name].get("read_only"):
             assert containers.written(name) == [], name
 
 
-def test_no_image_holds_what_only_the_build_needs(containers):
+def test_images_contain_nothing_that_only_the_build_needs(containers):
     for name in ("web", "explorer"):
         root = containers.root(name)
         for folder in ("run/secrets", "run/pip", "root/.cache", "var/lib/apt/lists"):
@@ -186,8 +186,8 @@ def test_no_image_holds_what_only_the_build_needs(containers):
         assert not (root / "srv/rftweb/tests").exists()
 
 
-def test_all_end_when_they_are_asked_to(containers):
-    """The last test: nothing runs afterwards. Each ends within its time, and by its own will."""
+def test_all_services_stop_cleanly_on_request(containers):
+    """This is the last test: it stops all services. Each exits by itself, in time."""
     processes = [psutil.Process(process.pid) for process in containers.processes.values()]
     tree = [one for process in processes if process.is_running() for one in process.children(True)]
     for name in reversed(list(containers.processes)):

@@ -1,5 +1,5 @@
-"""Code, mathematics, school, pictures and tone in one run on the real stack: each task goes to its
-own judges, tone to people.
+"""Code, mathematics, school, pictures and tone in one run on the real stack: each task goes to the
+scorers of its domain, tone to people.
 """
 
 import json
@@ -68,7 +68,7 @@ NAKED = """SELECT count(*) FROM rewards_reward WHERE by_id IS NULL AND scorer <>
 
 
 class Rater:
-    """A person over REST: gives the longer answers more stars, until stopped."""
+    """A person over REST, who gives longer replies more stars until stopped."""
 
     def __init__(self, address: str, secret: str) -> None:
         self.client = httpx.Client(
@@ -90,13 +90,13 @@ class Rater:
         }
         kept = {name: item[name] for name in ("fence", "version", "form")}
         answer = self.client.post(f"/rating-slots/{item['slot']}/", json={**said, **kept})
-        assert answer.status_code in (201, 409), answer.text  # its group may have gone on meanwhile
+        assert answer.status_code in (201, 409), answer.text  # its group may have moved on
         self.given += answer.status_code == 201
 
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory) -> Iterator[tuple[Installation, str]]:
-    """An installation whose policy sees, and a rater's secret."""
+    """Start an installation whose policy sees pictures; yield it with a rater's token."""
     folder = tmp_path_factory.mktemp("policies") / "seeing"
     subprocess.run([sys.executable, "-c", BUILD % str(folder)], cwd=ROOT, check=True, timeout=240)
     with running(tmp_path_factory.mktemp("var")) as installation:
@@ -105,7 +105,7 @@ def stage(tmp_path_factory) -> Iterator[tuple[Installation, str]]:
 
 @pytest.fixture(scope="module")
 def ended(stage, tmp_path_factory) -> tuple[Installation, Rater]:
-    """The run over all of it, with a person at their page, to its end."""
+    """Complete a run over all domains while a person rates."""
     installation, secret = stage
     rater = Rater(installation.stack.address, secret)
     at_work = threading.Thread(target=rater.work)
@@ -128,7 +128,7 @@ def ended(stage, tmp_path_factory) -> tuple[Installation, Rater]:
     return installation, rater
 
 
-def test_each_domain_is_judged_by_its_own_and_tone_by_people(ended):
+def test_each_domain_is_judged_by_its_own_scorer_and_tone_by_people(ended):
     installation, rater = ended
     found = defaultdict(set)
     for domain, scorer in installation.sql(SCORERS):
@@ -142,22 +142,22 @@ def test_each_domain_is_judged_by_its_own_and_tone_by_people(ended):
     assert found == {domain: {own[domain], "repetition"} for domain in found}
 
 
-def test_the_run_learns_from_tasks_that_machines_judge_and_from_those_that_people_judge(ended):
+def test_run_trains_on_tasks_judged_by_scorers_and_by_people(ended):
     trained = {domain for (domain,) in ended[0].sql(TRAINED)}
     assert {"tone", "math", "code", "counting"} <= trained
 
 
-def test_every_machines_word_has_its_reason_version_and_time(ended):
+def test_every_scorer_reward_has_a_reason_version_and_duration(ended):
     assert ended[0].one(NAKED) == 0
 
 
-def test_the_books_are_right(ended):
+def test_ledger_is_clean(ended):
     assert ended[0].violations() == {}
 
 
-def test_a_policy_served_here_is_asked_as_a_judge_like_any_other_service(ended, tmp_path):
-    """It babbles, so there is no value; but it was reached with its run's key, and what it read and
-    said was counted.
+def test_policy_served_here_can_be_asked_as_a_judge(ended, tmp_path):
+    """It babbles, so there is no value; but it was reached with its run's key, and its tokens were
+    counted.
     """
     installation, _ = ended
     installation.begin(

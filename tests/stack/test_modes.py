@@ -17,23 +17,23 @@ FIRST_GAP = """SELECT m.value FROM runs_metric m JOIN runs_run r ON r.id = m.run
 
 
 @pytest.mark.parametrize("bound", profiles.nightly_but((0, 1, 4), kept=(1,)))
-def test_nothing_older_than_the_bound_is_trained(installation, tmp_path, bound):
+def test_no_rollout_older_than_the_staleness_bound_is_trained(installation, tmp_path, bound):
     installation.begin(f"stale-{bound}", tmp_path, max_staleness=bound)
     installation.wait_completed(f"stale-{bound}")
     assert installation.one(LAG, f"stale-{bound}") <= bound
-    # The first batch was sampled by the very weights it is recomputed with.
+    # The first batch was sampled with the same weights with which its logprobs are recomputed.
     assert installation.one(FIRST_GAP, f"stale-{bound}") <= 0.02
     assert installation.violations() == {}
 
 
-def test_a_run_publishes_once_an_interval(installation, tmp_path):
+def test_run_publishes_once_per_sync_interval(installation, tmp_path):
     installation.begin("interval", tmp_path, sync_interval=3, max_staleness=0)
     installation.wait_completed("interval")
     assert installation.one("SELECT published_version FROM runs_run WHERE slug = 'interval'") == 4
 
 
-def test_a_paused_run_stands_still_until_it_is_resumed(installation, tmp_path):
-    # So many steps that it has not ended before a command has started, on a machine of any speed.
+def test_paused_run_makes_no_steps_until_it_is_resumed(installation, tmp_path):
+    # Enough steps that the run cannot end before a command starts, on a machine of any speed.
     installation.begin("pause", tmp_path, steps=1_000_000)
     installation.wait("it learns", lambda: installation.step("pause") >= 1)
     installation.must("runs", "pause", "pause")
@@ -44,7 +44,7 @@ def test_a_paused_run_stands_still_until_it_is_resumed(installation, tmp_path):
         "what was in flight is in, or was lost with its lease", lambda: installation.one(idle)
     )
     installation.begin("beside", tmp_path, steps=2)
-    installation.wait_completed("beside")  # so the trainer has ended its update of the other run
+    installation.wait_completed("beside")  # so the trainer has finished its step of the other run
     at = installation.step("pause")
     assert installation.violations() == {}
     assert installation.step("pause") == at
@@ -52,7 +52,7 @@ def test_a_paused_run_stands_still_until_it_is_resumed(installation, tmp_path):
     installation.wait("it learns again", lambda: installation.step("pause") > at)
 
 
-def test_a_stopped_run_ends_with_a_clean_ledger(installation, tmp_path):
+def test_stopped_run_ends_with_a_clean_ledger(installation, tmp_path):
     installation.begin("stop", tmp_path, steps=1000)
     installation.wait("it learns", lambda: installation.step("stop") >= 2)
     installation.must("runs", "stop", "stop")

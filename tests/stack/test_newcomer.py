@@ -30,12 +30,12 @@ WORDS = re.compile(r"^  (open|account|password) +(\S+)$")
 ENDS_S = 120
 RATED = 4
 IS_ANOTHER = "(slot) => document.querySelector('article.item')?.dataset.slot !== slot"
-STEPS = 25  # of each run of this demo: a minute or two, where the shipped one takes six
+STEPS = 25  # steps of each run of this demo: one or two minutes; the shipped demo takes six
 
 
 @dataclass
 class Demo:
-    """What `manage.py demo` has printed."""
+    """The output of `manage.py demo`."""
 
     open: str
     account: str
@@ -44,8 +44,8 @@ class Demo:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory) -> Iterator[Demo]:
-    """`manage.py demo` in a clone of what is committed, with this environment's libraries; it ends
-    as with Ctrl-C.
+    """Run `manage.py demo` in a clone of the commit, with this environment's libraries; end it as
+    with Ctrl-C.
     """
     clone = tmp_path_factory.mktemp("clone") / "rftweb"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True, timeout=120)
@@ -80,7 +80,7 @@ def told(process: subprocess.Popen) -> dict[str, str]:
 
 @pytest.fixture
 def page(demo: Demo, chromium: Browser) -> Iterator[Page]:
-    """The window of somebody who has never been here, on the page that the demo named."""
+    """Open a new visitor's window on the page that the demo printed."""
     context = chromium.new_context(viewport={"width": 1440, "height": 900})
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
@@ -93,7 +93,7 @@ def page(demo: Demo, chromium: Browser) -> Iterator[Page]:
 
 
 def again(page: Page, is_there: Callable[[], bool], what: str) -> None:
-    """Load the page again until something is there."""
+    """Reload the page until something is there."""
     ends = time.monotonic() + PATIENCE_S
     while not is_there():
         assert time.monotonic() < ends, f"not within {PATIENCE_S} s: {what}"
@@ -102,8 +102,8 @@ def again(page: Page, is_there: Callable[[], bool], what: str) -> None:
 
 
 def has_rows(page: Page) -> bool:
-    """Whether the list shows rollouts; it looks through the newest few thousand at once, and
-    further on a click.
+    """Return whether the list shows rollouts; it searches the newest few thousand at once, and
+    older ones after a click.
     """
     while not page.locator("tbody tr.open a").count():
         older = page.get_by_role("link", name="Search older rollouts")
@@ -115,13 +115,13 @@ def has_rows(page: Page) -> bool:
 
 
 def decided(page: Page) -> int:
-    """Today's decisions, as the page counts them."""
+    """Return the page's count of today's decisions."""
     count = re.search(r"\d+", page.locator("[data-own]").inner_text())
     return int(count[0]) if count else 0
 
 
 def rate(page: Page, decisions: int) -> None:
-    """Rate until so many decisions count. Not each does: its run may have gone on without it."""
+    """Rate until this many decisions count; some do not, because their group has moved on."""
     while decided(page) < decisions:
         page.locator("[data-row]").first.wait_for()
         slot = page.locator("article.item").first.get_attribute("data-slot")
@@ -130,8 +130,8 @@ def rate(page: Page, decisions: int) -> None:
         page.wait_for_function(IS_ANOTHER, arg=slot)
 
 
-def test_from_the_clone_to_ones_own_weights(page: Page):
-    # The tour meets whoever comes first, and leads on.
+def test_newcomer_gets_from_the_clone_to_exported_weights(page: Page):
+    # The tour greets a new visitor.
     page.goto(
         page.url.partition("/accounts/")[0].rstrip("/") + "/live/"
         if "/live/" not in page.url
@@ -141,13 +141,12 @@ def test_from_the_clone_to_ones_own_weights(page: Page):
     page.locator("[data-rollout]").first.wait_for()
     page.get_by_role("button", name="Rate a group").click()
 
-    # Rate: digits, then Enter. Several: a group whose rewards are all the same teaches nothing, and
-    # goes into no update.
+    # Rate with digits, then Enter; several, because a group with equal rewards is not trained.
     page.locator(".tour").get_by_text("Rate replies").wait_for()
     rate(page, RATED)
     page.get_by_role("button", name="See the effect").click()
 
-    # The reward moves.
+    # The reward changes.
     reward = page.locator("[data-value=reward_mean]").first
     page.wait_for_function(
         "() => document.querySelector('[data-value=reward_mean]')?.textContent.trim()"
@@ -159,7 +158,7 @@ def test_from_the_clone_to_ones_own_weights(page: Page):
     )
     page.get_by_role("button", name="Explore rollouts").click()
 
-    # What was rated, with the word that was said, and was learned from.
+    # Find a reply that was rated and trained, with its rating.
     page.locator(".tour").get_by_text("Explore rollouts").wait_for()
     page.goto(f"{page.url.partition('?')[0]}?rater=demo")
     again(page, lambda: has_rows(page), "a reply that demo has rated")
@@ -170,7 +169,7 @@ def test_from_the_clone_to_ones_own_weights(page: Page):
     rollout = page.url
     assert page.locator(".chip", has_text="demo").count()
 
-    # The step that learned from it has it among its own.
+    # The step that trained on it lists it.
     again(
         page,
         lambda: page.locator(".life li", has_text="Published").count() > 0,
@@ -180,20 +179,20 @@ def test_from_the_clone_to_ones_own_weights(page: Page):
     page.wait_for_url("**/rollouts/?*step*")
     assert page.locator("tbody tr:target").locator(f"a[href='{urlsplit(rollout).path}']").count()
 
-    # The version that the step made.
+    # Open the version that the step created.
     page.goto(rollout)
     page.locator(".life li", has_text="Published").get_by_role("link").first.click()
     page.get_by_role("heading", name="Version", level=1).wait_for()
     version = page.url
 
-    # Talk to it.
+    # Chat with it.
     page.get_by_role("link", name="Chat", exact=True).click()
     page.fill("#text", "My parcel is late, order 4431.")
     page.keyboard.press("Enter")
     page.locator(".conversation[data-ended] .say.assistant .num").first.wait_for()
     assert page.locator(".say.assistant .words").inner_text().strip()
 
-    # Take it along: a folder that other tools know.
+    # Export it as a folder that other tools can read.
     page.goto(version)
     page.get_by_role("button", name="Create export").click()
     link = page.get_by_role("link", name="Download zip")
@@ -211,8 +210,8 @@ def test_from_the_clone_to_ones_own_weights(page: Page):
         assert json.loads(exported.read(config))["architectures"]
 
 
-def test_who_comes_after_the_run_has_ended_sees_replies_stream_and_takes_the_whole_tour(page: Page):
-    """The next run has begun by itself; no step of the tour shows a dead page, and it ends."""
+def test_visitor_after_the_end_of_a_run_sees_the_next_run_and_the_whole_tour(page: Page):
+    """The next run has started by itself; no step of the tour shows a dead page, and it ends."""
     site = page.url.partition("/accounts/")[0].rstrip("/")
     site = "/".join(site.split("/")[:3])
     page.goto(f"{site}/runs/demo/tone/")
@@ -238,7 +237,7 @@ def test_who_comes_after_the_run_has_ended_sees_replies_stream_and_takes_the_who
         tour.get_by_text(title).wait_for()
         if tour.locator(
             ".note.warning"
-        ).count():  # the run has ended meanwhile: one press leads to the next
+        ).count():  # the run has ended meanwhile: one click leads to the next
             tour.locator(".note.warning").locator("a, button").click()
             tour.get_by_text(title).wait_for()
         if title == "Watch replies":

@@ -1,4 +1,4 @@
-"""People steer a real engine from the live wall in Chromium, and the tables say afterwards which
+"""People steer a real engine from the live page in Chromium, and the database then shows which
 words were theirs.
 
 One installation for all three: web, and an explorer whose policy is untrained and big enough that
@@ -53,7 +53,7 @@ LESSON = """SELECT d.answer FROM feedback_demonstration d
 
 @dataclass
 class Written:
-    """A finished rollout as the tables have it."""
+    """A finished rollout as stored in the database."""
 
     text: str
     stop_reason: str
@@ -66,7 +66,7 @@ class Written:
         ).strip()
 
     def touched(self) -> int:
-        """The number of the turn in which a person typed."""
+        """Return the number of the turn in which a person typed."""
         return next(number for number, turn in enumerate(self.turns) if "typed" in turn)
 
     def mask(self, first: int, count: int) -> set[int]:
@@ -87,7 +87,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def talking(tmp_path_factory, folder) -> Iterator[Installation]:
-    """Dialogues are being written, more of them than the tests take."""
+    """Start a run that writes more dialogues than the tests need."""
     var = tmp_path_factory.mktemp("var")
     with running(
         var, {"scorer": 0, "refiner": 0, "trainer": 0}, RFTWEB_LEASE_SECONDS="30"
@@ -109,7 +109,7 @@ def talking(tmp_path_factory, folder) -> Iterator[Installation]:
 
 @pytest.fixture
 def page(talking, chromium: Browser) -> Iterator[Page]:
-    """The live wall, in the window of somebody who may steer."""
+    """Open the live page as a user who may steer."""
     context = chromium.new_context()
     context.set_default_timeout(60_000)
     page = context.new_page()
@@ -123,14 +123,14 @@ def page(talking, chromium: Browser) -> Iterator[Page]:
 
 
 def steered(talking: Installation, page: Page, kind: str, do: Callable[[], bool]) -> int:
-    """Do it to one card after the other until one was still being written when the explorer heard
-    of it; which rollout it was.
+    """Apply it to one card after another until a rollout was still being sampled when the explorer
+    got the request; return this rollout.
     """
 
     def tried() -> int | None:
         page.goto(f"{talking.stack.address}/live/")
         card = page.locator("[data-rollout][data-state=sampling]").first
-        card.get_by_text(".").first.wait_for()  # it has said something
+        card.get_by_text(".").first.wait_for()  # it has written something
         rollout = int(card.get_attribute("data-rollout"))
         card.focus()
         if not do():
@@ -138,7 +138,7 @@ def steered(talking: Installation, page: Page, kind: str, do: Callable[[], bool]
         return rollout if talking.wait(f"{kind} heard", lambda: heard(rollout)) == "done" else None
 
     def heard(rollout: int) -> str | None:
-        """What became of the act; of one that came after the end there is no row."""
+        """Return the result of the action; one after the end of the rollout has no row."""
         is_over = talking.sql(
             "SELECT state <> 'sampling' FROM rollouts_rollout WHERE id = %s", rollout
         ) == [(True,)]
@@ -164,8 +164,8 @@ def stopping(page: Page) -> bool:
 
 
 def typing(page: Page, key: str, words: str) -> bool:
-    """Open the box with this key, wait until the policy waits, and send the words; False where the
-    answer had ended before.
+    """Open the box with this key, wait until the policy is paused, and send the words; return
+    False if the reply had already ended.
     """
     page.keyboard.press(key)
     held = page.get_by_text("You are writing. The policy is paused.")
@@ -179,7 +179,7 @@ def typing(page: Page, key: str, words: str) -> bool:
 
 
 @pytest.mark.nightly
-def test_a_reply_is_stopped_from_the_wall(talking, page):
+def test_reply_can_be_stopped_from_the_live_page(talking, page):
     rollout = steered(talking, page, "stop", lambda: stopping(page))
     stopped = written(talking, rollout)
     assert stopped.stop_reason == "stopped by a person" and stopped.text
@@ -189,7 +189,7 @@ def test_a_reply_is_stopped_from_the_wall(talking, page):
     page.locator(f"#card-{rollout}.done").wait_for()
 
 
-def test_the_words_of_an_edit_are_marked_and_masked_and_the_model_goes_on(talking, page, folder):
+def test_edited_words_are_marked_and_masked_and_the_model_continues(talking, page, folder):
     rollout = steered(talking, page, "edit", lambda: typing(page, "e", BEGUN))
     assert set(page.locator("[data-turns] .typed").first.inner_text().split()) <= set(BEGUN.split())
     edited = written(talking, rollout)
@@ -210,7 +210,7 @@ def test_the_words_of_an_edit_are_marked_and_masked_and_the_model_goes_on(talkin
 
 
 @pytest.mark.nightly
-def test_the_seat_is_taken_in_a_dialogue_that_goes_on(talking, page, folder):
+def test_person_types_a_turn_in_a_dialogue_that_continues(talking, page, folder):
     def taken() -> tuple[int, str, Written] | None:
         """One in which the user had more to say: on a busy machine it may be the last turn by the
         time that it is held.

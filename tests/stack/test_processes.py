@@ -1,4 +1,4 @@
-"""A trainer of two processes on the whole stack: it learns, and either may be killed."""
+"""A trainer of two processes on the whole stack: it trains, and either process may be killed."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ LOST = """SELECT count(*) FROM streaming_event e JOIN runs_run r ON r.topic_id =
 
 
 def ranks_of(installation) -> list[psutil.Process]:
-    """The trainer's processes beside its pool child."""
+    """Return the trainer's processes other than its pool child."""
     trainer = psutil.Process(installation.stack.pid("trainer"))
     found = trainer.children(recursive=True)
     return [process for process in found if "workers.trainer.rank" in process.cmdline()]
@@ -30,7 +30,7 @@ def at_step(installation, slug: str, step: int) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("sharding", ["ddp", "fsdp2"])
-def test_a_run_of_two_processes_survives_kill_9_of_either(installation, tmp_path, sharding):
+def test_run_with_two_trainer_processes_survives_kill_9_of_either(installation, tmp_path, sharding):
     slug = f"two-{sharding}"
     trainer = {"processes": 2, "sharding": sharding}
     installation.begin(slug, tmp_path, trainer=trainer, steps=PLANNED)

@@ -1,6 +1,4 @@
-"""An environment in another language plays over plain HTTP, and the policy trains by what it
-pays.
-"""
+"""An environment in another language plays over HTTP, and the policy trains on its rewards."""
 
 import json
 import shutil
@@ -28,7 +26,7 @@ ANSWERED = """SELECT count(*) FROM environments_episode e JOIN runs_run r ON r.i
 
 @pytest.fixture
 def sorter(installation) -> Iterator[subprocess.Popen]:
-    """The environment's process, once it is registered. It ends when its input is closed."""
+    """Yield the environment's process once it is registered; it ends when its input is closed."""
     secret = installation.must("shell", "-c", TOKEN).split()[-1]
     command = [shutil.which("node"), str(SORTER), installation.stack.address, secret, "8"]
     with subprocess.Popen(
@@ -40,7 +38,7 @@ def sorter(installation) -> Iterator[subprocess.Popen]:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-def test_a_policy_trains_by_an_environment_in_another_language(installation, sorter, tmp_path):
+def test_policy_trains_with_an_environment_in_another_language(installation, sorter, tmp_path):
     installation.begin(
         "pushed",
         tmp_path,

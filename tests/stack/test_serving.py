@@ -1,5 +1,5 @@
-"""People use the policy with prompts of their own while it learns from what they say of its
-answers, on the real stack.
+"""Callers use the policy with their own prompts while it learns from their feedback, on the real
+stack.
 """
 
 import threading
@@ -16,13 +16,13 @@ from tests.stack.test_agents import KEY, digits
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 CALLERS = 3
-IN_EVERY_RUN = ("use_vercel.mjs",)  # the others by `make test-long`
+IN_EVERY_RUN = ("use_vercel.mjs",)  # `make test-long` runs the others
 STEPS = 3
 
 
 class Callers:
-    """Each asks sums of its own, once or in a session of two turns, and says what the answers are
-    worth; until they are stopped.
+    """Callers that ask their own sums, once or in a session of two turns, and give feedback on the
+    replies, until stopped.
     """
 
     def __init__(self, base: str, key: str) -> None:
@@ -70,11 +70,11 @@ class Callers:
         return said
 
     def judge(self, said: openai.types.chat.ChatCompletion, caller: int) -> None:
-        """A score; the first caller thinks again about its first answer."""
+        """Give a score; the first caller then changes its first score."""
         score = digits(said.choices[0].message.content or "")
         self.word(said.id, score=score, user=f"caller {caller}")
         if caller == 0 and not self.reworded:
-            other = 0.0 if score > 0.5 else 1.0  # the same again would be no second word
+            other = 0.0 if score > 0.5 else 1.0  # an equal score would not count as a change
             self.reworded.append(self.word(said.id, score=other, user=f"caller {caller}"))
 
     def word(self, completion: str, **said: object) -> dict:
@@ -116,7 +116,7 @@ def callers(installation, tmp_path) -> Iterator[Callers]:
         one.result()
 
 
-def test_a_run_learns_from_those_whom_it_serves(installation, callers):
+def test_run_trains_on_the_feedback_of_its_callers(installation, callers):
     installation.wait_completed("served")
     assert len(callers.versions) > 1 and callers.reworded[0]["version"] == 2
     trained = """SELECT count(*), count(*) FILTER (WHERE t.taskset_id = u.taskset_id)
@@ -136,8 +136,8 @@ def test_a_run_learns_from_those_whom_it_serves(installation, callers):
     assert installation.violations() == {}
 
 
-# Without those whose explorer lost its lease on a machine that stood still: they took no room, and
-# their callers asked again.
+# Without groups whose explorer lost its lease on a stalled machine: they took no room, and their
+# callers retried.
 GROUPS = """SELECT g.answer_only, g.state, g.reason
     FROM rollouts_group g JOIN runs_run r ON r.id = g.run_id
             WHERE r.slug = 'crowded' AND g.reason NOT LIKE 'its explorer went away%%'
@@ -148,8 +148,8 @@ REFUSED = (
 )
 
 
-def test_beyond_its_bound_a_run_answers_and_does_not_learn(installation, tmp_path):
-    """Four rooms within the bound, and nobody judges: who comes after that is answered only."""
+def test_run_answers_requests_beyond_its_bound_without_training_on_them(installation, tmp_path):
+    """The bound allows four groups, and nobody judges: later requests are only answered."""
     callers = served(
         installation,
         tmp_path,
@@ -173,7 +173,7 @@ def test_beyond_its_bound_a_run_answers_and_does_not_learn(installation, tmp_pat
     assert installation.violations() == {}
 
 
-def test_beyond_its_bound_a_run_refuses_and_says_when_to_come_again(installation, tmp_path):
+def test_run_refuses_requests_beyond_its_bound_with_retry_after(installation, tmp_path):
     callers = served(installation, tmp_path, "refusing", serve={}, max_staleness=0)
     for place in range(4):
         callers.say([{"role": "user", "content": f"{place}+2="}])
@@ -202,21 +202,21 @@ LAST = "SELECT coalesce(max(id), 0) FROM environments_episode"
 
 @pytest.fixture(scope="module")
 def frameworks(installation, tmp_path_factory) -> Callers:
-    """A run with room for all of their answers, on which nobody trains meanwhile."""
+    """Create a run with room for all their replies, which makes no step meanwhile."""
     folder = tmp_path_factory.mktemp("frameworks")
     serve = {"feedback_s": 600}
     return served(installation, folder, "frameworks", serve=serve, groups_per_step=64)
 
 
 def written_since(installation, last: int) -> list[tuple]:
-    """Return the answers since this episode once all are written, and nothing before."""
+    """Return the replies since this episode once all are written, before that an empty list."""
     answers = installation.sql(ANSWERS, last)
     return answers if all(payload for _, _, _, payload, _ in answers) else []
 
 
 @pytest.mark.parametrize("name", profiles.nightly_but(PROGRAMS, kept=IN_EVERY_RUN))
-def test_a_frameworks_program_is_answered_by_the_policy(installation, frameworks, tmp_path, name):
-    """Each answer is a rollout with its tokens; a client may send a call again."""
+def test_program_of_a_framework_is_answered_by_the_policy(installation, frameworks, tmp_path, name):
+    """Each reply is a rollout with its tokens; a client may retry a call."""
     last = installation.one(LAST)
     found = results_of(name, WAYS, frameworks.base, frameworks.key, tmp_path)
     answers = installation.wait("all is written", lambda: written_since(installation, last))

@@ -1,5 +1,5 @@
-"""A run over several tasksets on the real stack draws what an obvious account of it says, whatever
-dies meanwhile.
+"""A run over several tasksets on the real stack draws the tasks of a simple reference calculation,
+even if processes die meanwhile.
 """
 
 import pytest
@@ -19,7 +19,7 @@ DRAWN = """SELECT s.slug, t.index FROM rollouts_group g JOIN runs_run r ON r.id 
 
 
 @pytest.mark.nightly
-def test_a_mixed_run_draws_the_same_tasks_after_kill_9_of_its_explorer_and_its_database(
+def test_mixed_run_draws_the_same_tasks_after_kill_9_of_explorer_and_database(
     installation, tmp_path
 ):
     few = ("--slug", "few", "--size", "7", "--seed", "1")

@@ -1,5 +1,5 @@
-"""A team lead's way from an invitation to an exported model with three colleagues, in the browser
-alone: project, people, model, prompts, run, ratings, an evaluation by people, and a download.
+"""A team lead's way from an invitation to an exported model with three colleagues, only in the
+browser: project, people, model, prompts, run, ratings, an evaluation by people, and a download.
 """
 
 import io
@@ -22,10 +22,10 @@ pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.browser]
 PASSWORD = "a long new passphrase 7"
 PROMPTS = [{"prompt": f"{number}"} for number in range(1000, 1040)]
 STEPS = 2
-GROUPS = 2  # of four replies: each rater holds up to three, so that all three get some
+GROUPS = 2  # groups of four replies: each rater holds up to three, so all three raters get some
 IS_OTHER = "(slot) => !document.querySelector(`[data-item='${slot}']`)"
 IS_STILL = "() => !document.querySelector('.htmx-request, .htmx-swapping')"
-# Stars of the replies in the order in which they are given: no group gets the same for all.
+# Stars in the order of the ratings: no group gets equal stars for all replies.
 STARS = (1, 5, 2, 4)
 
 
@@ -38,7 +38,7 @@ Project.objects.filter(slug="support").update(archived_at=timezone.now())
 
 @dataclass
 class Team:
-    """The windows of a team on one installation, and how many ratings its raters have given."""
+    """The browser windows of a team on one installation, and the number of its ratings."""
 
     site: str
     browser: Browser
@@ -52,7 +52,7 @@ class Team:
         return self.visits[-1]
 
     def join(self, link: str, name: str, viewport: dict = DESKTOP) -> Visit:
-        """Accept an invitation with a new account, in a window of its own."""
+        """Accept an invitation with a new account, in a separate window."""
         window = self.window(viewport)
         page = window.open(link.removeprefix(self.site))
         page.get_by_label("Username").fill(name)
@@ -63,10 +63,10 @@ class Team:
         return window
 
     def rate(self, raters: list[Visit], is_over: Callable[[], bool]) -> None:
-        """Let each rater in turn rate what is before them, until it is over."""
+        """Let the raters rate in turn until `is_over`."""
         ends = time.monotonic() + PATIENCE_S
         while not is_over():
-            assert time.monotonic() < ends, f"not over after {self.given} ratings"
+            assert time.monotonic() < ends, f"not finished after {self.given} ratings"
             for rater in raters:
                 self._rate_one(rater)
 
@@ -110,7 +110,7 @@ def steps_to_do(page: Page) -> list[str]:
 
 
 def bring_a_model(page: Page, folder: Path) -> None:
-    """Upload the files of a policy, without the seal that only this installation gives."""
+    """Upload the files of a policy, without the manifest that only this installation creates."""
     page.get_by_role("link", name="Weights", exact=True).click()
     page.get_by_role("link", name="Models").first.click()
     page.get_by_role("link", name="Add a model").first.click()
@@ -137,7 +137,7 @@ def bring_prompts(page: Page) -> None:
 
 
 def make_a_run(page: Page) -> None:
-    """Go through the three steps: people alone judge what no scorer can read."""
+    """Go through the three steps of a run that only people judge."""
     page.get_by_role("link", name="New run with these tasks").click()
     page.wait_for_url("**/runs/new/**")
     assert page.locator("#verdict .warn").count() == 0
@@ -168,7 +168,7 @@ def look_into_a_step(page: Page) -> None:
 
 
 def ask_for_evaluations(page: Page) -> None:
-    """Evaluate the base and the newest version; without scorers the form asks who judges."""
+    """Evaluate the base and the newest version; without scorers the form asks for a judge."""
     page.locator(".run-tabs").get_by_role("link", name="Evaluate").click()
     form = page.locator("#ask")
     form.get_by_label("Replies per task").fill("1")
@@ -182,7 +182,7 @@ def ask_for_evaluations(page: Page) -> None:
 
 
 def compare_replies(page: Page) -> None:
-    """From the table of evaluations to what changed in the replies."""
+    """Go from the table of evaluations to the changed replies."""
     compare = page.locator("#now").get_by_role("link", name="compare")
     compare.click()
     page.get_by_role("link", name="What changed in the replies").click()
@@ -204,7 +204,7 @@ def download(page: Page, run: str) -> set[str]:
         return {Path(name).name for name in exported.namelist()}
 
 
-def test_from_an_invitation_to_an_exported_model_with_three_colleagues(
+def test_team_lead_gets_from_an_invitation_to_an_exported_model_with_three_raters(
     team: Team, tiny_folder: Path
 ):
     administrator = team.window()

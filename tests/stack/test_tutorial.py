@@ -24,7 +24,7 @@ PAGES = sorted((ROOT / "docs" / "tutorial").glob("*.md"))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_TESTED = re.compile(r"\*\*Not tested here\*\* \((?P<why>[^)]+)\):\n\n\Z")
 SAVED_AS = re.compile(r"Save this\s+as `([^`]+)`:\n\n\Z")
-# What stands in rftweb's folder and is named by the pages; the rest is written by them.
+# Names in rftweb's folder that the pages use; the pages create the other files.
 SHOWN = ("manage.py", "apps", "clients", "examples", "rftweb", "workers")
 WITHOUT_A_TEST = {
     "1-quick-start": ["a test of the whole path runs it in a fresh clone"],
@@ -37,7 +37,7 @@ WITHOUT_A_TEST = {
         "needs several machines and GPUs",
     ],
 }
-# What the demo has: a policy and a taskset named `sort`, and an account that owns the project.
+# As in the demo: a policy and a taskset named `sort`, and an account that owns the project.
 FURNISH = """
 from pathlib import Path
 from apps.accounts.models import Membership, Project, Token, User
@@ -52,7 +52,7 @@ print(Token.issue(you, "tutorial", ["read", "rate", "env:write:digits"])[1])
 
 @dataclass
 class Block:
-    """A fenced block: the file that it becomes, or the reason why it is not run."""
+    """A fenced block, with the file that it is saved as, or the reason why it is not run."""
 
     language: str
     text: str
@@ -75,7 +75,7 @@ def blocks_of(page: Path) -> Iterator[Block]:
 
 
 def script_of(page: Path) -> str:
-    """Return the page as one program of bash: its files are written where the page says so."""
+    """Return the page as one bash script, which also writes the page's files."""
     lines = ["set -euo pipefail"]
     for block in blocks_of(page):
         if block.not_tested:
@@ -90,7 +90,7 @@ def script_of(page: Path) -> str:
 
 @pytest.fixture(scope="module")
 def folder(installation, tiny_folder, tmp_path_factory) -> Path:
-    """A folder that looks like rftweb's own to the commands, and takes what the pages write."""
+    """Create a folder that looks like rftweb's to the commands and takes the pages' files."""
     folder = tmp_path_factory.mktemp("tutorial")
     (folder / ".venv").symlink_to(sys.prefix)
     for name in SHOWN:
@@ -101,7 +101,7 @@ def folder(installation, tiny_folder, tmp_path_factory) -> Path:
 
 
 # In one test, because each page builds on those before it.
-def test_every_page_can_be_followed_to_its_end(installation, folder):
+def test_every_tutorial_page_can_be_followed_to_its_end(installation, folder):
     known = {
         "RFTWEB_TOKEN": (folder / ".token").read_text(),
         "RFTWEB_ADDRESS": installation.stack.address,
@@ -125,7 +125,7 @@ def test_every_page_can_be_followed_to_its_end(installation, folder):
     assert installation.one(paid) >= 16
 
 
-def test_blocks_that_are_not_tested_are_marked_and_known():
+def test_untested_blocks_are_marked_and_known():
     marked = {
         page.stem: list(
             dict.fromkeys(block.not_tested for block in blocks_of(page) if block.not_tested)
@@ -135,7 +135,7 @@ def test_blocks_that_are_not_tested_are_marked_and_known():
     assert marked == WITHOUT_A_TEST
 
 
-def test_every_block_is_run_or_saved_or_marked():
+def test_every_block_is_run_saved_or_marked():
     left = [
         (page.stem, block.text)
         for page in PAGES

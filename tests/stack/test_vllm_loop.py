@@ -1,5 +1,5 @@
-"""The whole loop with vLLM as its engine; and no engine process outlives the pool child that
-started it.
+"""The whole loop with vLLM as its engine; no engine process outlives the pool child that started
+it.
 """
 
 import os
@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.vllm,
     pytest.mark.timeout(1200),
 ]
-START_SECONDS = 300  # 30 on an idle machine; vLLM imports itself in three processes
+START_SECONDS = 300  # 30 on an idle machine; three processes import vLLM
 ACKNOWLEDGED = """SELECT v.version, a.probe_gap, w.engine
     FROM runs_acknowledgement a JOIN runs_worker w ON w.id = a.worker_id
                   JOIN runs_weightversion v ON v.id = a.weight_version_id
@@ -27,31 +27,33 @@ SAMPLED_BY = (
 )
 
 
-def test_a_run_on_vllm_learns_from_its_own_samples(installation, tmp_path):
+def test_run_on_vllm_trains_on_its_own_samples(installation, tmp_path):
     installation.begin("vllm", tmp_path, engine="vllm", steps=3)
     installation.wait_completed("vllm", START_SECONDS)
     acknowledged = installation.sql(ACKNOWLEDGED, "vllm")
     assert {engine for _, _, engine in acknowledged} == {"vllm"}
     assert max(gap for _, gap, _ in acknowledged) < 0.02
     assert installation.one(FIRST_GAP, "vllm") <= 0.02, (
-        "logprobs of real samples, engine against trainer"
+        "logprobs of real samples differ between engine and trainer"
     )
     assert len({version for version, _, _ in acknowledged}) >= 2, (
-        "new weights came into service while it ran"
+        "no new weights were served during the run"
     )
     assert max(version for (version,) in installation.sql(SAMPLED_BY, "vllm")) >= 1, (
-        "and were sampled from"
+        "new weights were never sampled from"
     )
     assert installation.violations() == {}
 
 
 @pytest.mark.nightly
-def test_killing_the_pool_child_leaves_no_vllm_behind_and_the_run_goes_on(installation, tmp_path):
+def test_killing_the_pool_child_leaves_no_vllm_process_and_the_run_continues(
+    installation, tmp_path
+):
     installation.begin("vllm-kill", tmp_path, engine="vllm", steps=200)
     installation.wait("it learns", lambda: installation.step("vllm-kill") >= 1, START_SECONDS)
     (child,) = children(installation.stack.pid("explorer"))
     family = descendants(child)
-    assert len(family) >= 2, "vLLM computes in processes of its own"
+    assert len(family) >= 2, "vLLM has no processes of its own"
     at = installation.step("vllm-kill")
     os.kill(child, signal.SIGKILL)
     installation.wait("vLLM's processes are gone", lambda: not any(map(is_alive, family)), 60)

@@ -1,5 +1,5 @@
-"""The web process dies again and again while eight people rate: what was acknowledged to them is in
-the table, once.
+"""The web process is killed repeatedly while eight people rate: each acknowledged decision is
+stored exactly once.
 """
 
 import http.client
@@ -28,7 +28,7 @@ pytestmark = [
 RATERS = 8
 # Each kill takes 10 to 20 seconds, most of it the start of the next process.
 KILLS = 20
-# Nothing but people decides, nobody else goes on, and there is always something to decide.
+# Only people decide, no other worker continues, and there is always something to decide.
 PEOPLE = {
     "people": {
         "per_group": 4,
@@ -61,8 +61,8 @@ print(json.dumps(found))
 
 @dataclass
 class Rater(threading.Thread):
-    """Decides what it is given until told to stop; what fails on the way is sent again under the
-    same uuid, as a browser does.
+    """Decides items until stopped; a failed request is sent again with the same uuid, as a browser
+    does.
     """
 
     host: str
@@ -110,9 +110,9 @@ class Rater(threading.Thread):
     def until_answered(
         self, method: str, path: str, body: dict | None = None
     ) -> tuple[int, str] | None:
-        """Status and words; None when it was told to stop before an answer came.
+        """Return status and text, or None if it was stopped before a response came.
 
-        A server that is not there is asked again.
+        Retry while the server is unreachable.
         """
         while not self.over.is_set():
             try:
@@ -140,7 +140,7 @@ class Rater(threading.Thread):
             connection.close()
 
 
-def test_no_acknowledged_decision_is_missing_or_doubled_when_web_is_killed_again_and_again(
+def test_no_acknowledged_decision_is_lost_or_doubled_when_web_is_killed_repeatedly(
     installation, tmp_path
 ):
     installation.begin("many-kills", tmp_path, steps=1000, max_staleness=1000, **PEOPLE)
@@ -150,7 +150,7 @@ def test_no_acknowledged_decision_is_missing_or_doubled_when_web_is_killed_again
         rater.start()
     for number in range(KILLS):
         more = sum(len(rater.acknowledged) for rater in raters) + 1
-        # Sometimes the process lives long enough not to count as one that crashes at its start.
+        # Sometimes the process lives long enough not to count as crashing at its start.
         # create_time() may be a second early, because the boot time has whole seconds.
         lives_s = QUICK_DEATH_S + 2 if number % (CRASH_LOOP - 1) == 0 else 0
         until = psutil.Process(installation.stack.pid("web")).create_time() + lives_s
@@ -168,7 +168,7 @@ def test_no_acknowledged_decision_is_missing_or_doubled_when_web_is_killed_again
         rater.join(60)
     acknowledged = [sent for rater in raters for sent in rater.acknowledged]
     assert len(acknowledged) >= KILLS and sum(rater.faults for rater in raters) >= KILLS, (
-        "it was rated, and kills did hit"
+        "too few ratings, or no kill hit a request"
     )
     found = Counter(
         str(sent) for (sent,) in installation.sql("SELECT client_uuid FROM feedback_rating")
@@ -181,7 +181,7 @@ def test_no_acknowledged_decision_is_missing_or_doubled_when_web_is_killed_again
     assert installation.sql(twice) == []
     doubled = """SELECT rating_id, count(*)
         FROM feedback_ratingreward GROUP BY rating_id HAVING count(*) > 1"""
-    assert installation.sql(doubled) == [], "one decision about one rollout makes one reward"
+    assert installation.sql(doubled) == [], "one decision about one rollout must create one reward"
     lost = """SELECT t.id FROM feedback_rating t
         JOIN feedback_slot s ON s.item_id = t.item_id AND s.rater_id = t.rater_id
               WHERE t.is_current AND s.state <> 'done'"""

@@ -1,4 +1,4 @@
-"""Data that others published with their results, so that ours can be held against them."""
+"""Published data with published results, for comparison with ours."""
 
 # K. Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), example C: four observers,
 # twelve units, 0 = not decided.
@@ -10,7 +10,7 @@ KRIPPENDORFF = [
 ]
 
 # J. L. Fleiss, Psychological Bulletin 76 (1971), Table 1: 30 psychiatric patients, six diagnoses
-# each, five kinds of diagnosis.
+# each, five possible diagnoses.
 FLEISS = [
     "444444",
     "222555",

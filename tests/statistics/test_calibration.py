@@ -1,5 +1,5 @@
-"""A scorer's metrics against people: worked by hand, by the obvious slow way, and where they do not
-exist.
+"""Calibration metrics of a scorer compared with a manual and a simple slow calculation, and where
+they are undefined.
 """
 
 import random
@@ -13,14 +13,14 @@ from apps.statistics.calibration import LEAST, JudgedReply, compute_calibration,
 
 
 def rows_of(pairs, **more):
-    """Two to a group, in their order, of (scorer, people)."""
+    """Return judged replies for pairs of (scorer, people), two per group."""
     return [
         JudgedReply(n, n // 2, scorer, people, **more) for n, (scorer, people) in enumerate(pairs)
     ]
 
 
 def by_chance(count, seed=1, levels=5):
-    """Groups of four; a scorer that is often right, and kinder to what is long."""
+    """Return groups of four, judged by a scorer that is often right and prefers long replies."""
     chance = random.Random(seed)
     rows = []
     for n in range(count):
@@ -35,13 +35,14 @@ def by_chance(count, seed=1, levels=5):
     ("value", "low", "high", "place"),
     [(-0.5, -1, 0, 0.5), (0.5, -0.5, 0.5, 1), (2, 0, 1, 1), (3, 3, 3, 0)],
 )
-def test_a_value_stands_where_its_range_says(value, low, high, place):
+def test_value_is_scaled_to_its_range(value, low, high, place):
     assert scale_to_range(value, low, high) == place
 
 
-def test_right_and_wrong_as_counted_by_hand():
-    """Ten labels: 4 good found good, 1 good found bad, 3 bad found bad, 2 bad found good. κ = (.7 −
-    .5) / (1 − .5).
+def test_accuracy_and_kappa_equal_a_manual_calculation():
+    """Ten labels: 4 good judged good, 1 good judged bad, 3 bad judged bad, 2 bad judged good.
+
+    κ = (.7 − .5) / (1 − .5).
     """
     found = compute_calibration(
         rows_of([(0.9, 1)] * 4 + [(0.1, 0.75)] + [(0.2, 0)] * 3 + [(0.8, 0.25)] * 2)
@@ -61,13 +62,13 @@ def test_kappa_of_a_textbooks_fifty_proposals():
     ).kappa.value == pytest.approx(0.4)
 
 
-def test_who_never_decides_is_right_half_the_time_and_agrees_no_more_than_chance():
+def test_constant_undecided_scorer_has_accuracy_one_half_and_kappa_zero():
     found = compute_calibration(rows_of([(0.5, n % 2) for n in range(20)]))
     assert (found.accuracy.value, found.kappa.value, found.order.value) == (0.5, 0.0, 0.5)
     assert found.rank.value is None and "gives all replies the same value" in found.rank.why
 
 
-def test_people_in_the_middle_say_neither():
+def test_neutral_labels_of_people_count_as_undecided():
     found = compute_calibration(rows_of([(1, 1)] * 6 + [(0, 0)] * 6 + [(1, 0.5)] * 8))
     assert (found.labels, found.undecided, found.accuracy.value, found.accuracy.of) == (
         20,
@@ -78,7 +79,7 @@ def test_people_in_the_middle_say_neither():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_all_metrics_are_those_of_the_obvious_way(seed):
+def test_all_metrics_equal_a_simple_slow_calculation(seed):
     rows = by_chance(120, seed)
     found = compute_calibration(rows)
     decided = [row for row in rows if row.people != 0.5 and row.scorer != 0.5]
@@ -101,15 +102,15 @@ def test_all_metrics_are_those_of_the_obvious_way(seed):
 
 
 def ranked(values):
-    """Mid-ranks by counting who is below and who is equal."""
+    """Return mid-ranks by counting lower and equal values."""
     return [
         sum(other < value for other in values) + (values.count(value) + 1) / 2 for value in values
     ]
 
 
-def test_a_scorer_that_prefers_long_answers_is_caught_and_one_that_does_not_is_not():
-    """It gives a tenth more with each doubling; halves of 8 and 32 tokens lie two doublings
-    apart.
+def test_scorer_that_prefers_long_replies_is_detected_and_a_fair_one_is_not():
+    """It gives a tenth more per doubling of the length; half have 8 tokens and half 32, two
+    doublings apart.
     """
     fair = [JudgedReply(n, n // 2, people := n % 2, people, (8, 32)[n // 2 % 2]) for n in range(40)]
     leaning = [
@@ -131,13 +132,13 @@ def test_a_scorer_that_prefers_long_answers_is_caught_and_one_that_does_not_is_n
     assert none.length.value is None and "the same everywhere" in none.length.why
 
 
-def test_answers_of_one_length_show_no_leaning():
+def test_replies_of_equal_length_show_no_length_bias():
     found = compute_calibration(rows_of([(1, 1), (0, 0)] * 8, length=7))
     assert found.longer.value is None and found.longer.why == "all replies have the same length"
 
 
-def test_a_duel_that_takes_the_first_of_two_is_caught():
-    """Each pair in both orders: it takes the first shown three times of four."""
+def test_duel_judge_that_prefers_the_first_reply_is_detected():
+    """Each pair is shown in both orders; the judge takes the first three times out of four."""
     torn = ((1, 2, 1.0), (2, 2, 0.0))
     won = ((1, 2, 1.0), (2, 2, 1.0))
     lost = ((2, 2, 0.0), (1, 2, 0.0))
@@ -152,8 +153,8 @@ def test_a_duel_that_takes_the_first_of_two_is_caught():
     assert found.first.low > 0.5
 
 
-def test_a_ruler_that_prefers_the_top_of_the_list_is_caught_whatever_people_say():
-    """Of three, the middle place belongs to no half."""
+def test_ranking_judge_that_prefers_the_top_of_the_list_is_detected():
+    """In lists of three, the middle place belongs to neither half."""
     rows = [
         JudgedReply(
             n, n // 3, 0, people := n / 90, votes=((n % 3 + 1, 3, people + (0.3, 0.1, 0.0)[n % 3]),)
@@ -163,14 +164,15 @@ def test_a_ruler_that_prefers_the_top_of_the_list_is_caught_whatever_people_say(
     assert compute_calibration(rows).earlier.value == pytest.approx(0.3)
 
 
-def test_a_scorer_of_single_answers_has_no_places():
+def test_scorer_of_single_replies_has_no_position_bias():
     found = compute_calibration(rows_of([(1, 1), (0, 0)] * 8))
     assert found.earlier.value is None and "one reply at a time" in found.earlier.why
 
 
-def test_the_diagram_tells_what_people_gave_where_the_scorer_gave_so_much():
-    """Of ten at .95 people found six good, of ten at .05 none: ECE = (|.95 − .6| + |.05 − 0|) /
-    2.
+def test_calibration_bins_compare_scorer_values_with_people():
+    """People rate 6 of 10 replies at .95 good, and none of 10 at .05.
+
+    ECE = (|.95 − .6| + |.05 − 0|) / 2.
     """
     found = compute_calibration(rows_of([(0.95, n < 6) for n in range(10)] + [(0.05, 0)] * 10))
     assert [(one.low, one.high, one.count, one.scorer, one.people) for one in found.bins] == [
@@ -181,7 +183,7 @@ def test_the_diagram_tells_what_people_gave_where_the_scorer_gave_so_much():
 
 
 @pytest.mark.parametrize("count", [0, 1, LEAST - 1])
-def test_with_few_labels_every_metric_says_what_it_lacks(count):
+def test_every_metric_says_how_many_labels_it_needs_if_there_are_too_few(count):
     found = compute_calibration(rows_of([(n % 2, n % 2) for n in range(count)], length=9))
     for name in (
         "accuracy",
@@ -199,15 +201,15 @@ def test_with_few_labels_every_metric_says_what_it_lacks(count):
     assert sum(one.count for one in found.bins) == count
 
 
-def test_labels_that_are_all_good_leave_kappa_without_a_meaning():
+def test_kappa_is_undefined_if_all_labels_are_good():
     found = compute_calibration(rows_of([(1, 1)] * 12))
     assert found.accuracy.value == 1.0 and found.accuracy.low < 0.8, (
-        "twelve right answers promise no certainty"
+        "twelve right answers are no certainty"
     )
     assert found.kappa.value is None and "agreement by chance" in found.kappa.why
 
 
-def test_replies_that_hang_together_make_a_metric_less_sure():
+def test_grouped_replies_widen_the_interval_of_a_metric():
     same = [JudgedReply(n, n % 5, 1 if n % 5 < 2 else 0, (n // 5) % 2) for n in range(200)]
     grouped = compute_calibration(same)
     single = compute_calibration(
@@ -216,6 +218,6 @@ def test_replies_that_hang_together_make_a_metric_less_sure():
     assert grouped.shift.high - grouped.shift.low > 1.5 * (single.shift.high - single.shift.low)
 
 
-def test_ten_thousand_labels_take_no_time():
+def test_calibration_handles_ten_thousand_labels():
     found = compute_calibration(by_chance(10_000))
     assert found.labels == 10_000 and found.rank.low < found.rank.value < found.rank.high

@@ -1,5 +1,5 @@
-"""Bias and noise on a scale: a simulation with known truth, the obvious way, and the few-decisions
-corner.
+"""Bias and noise on a scale: a simulation with known truth, a simple calculation, and cases with
+few decisions.
 """
 
 import numpy as np
@@ -21,14 +21,14 @@ def simulated(units=500, per_unit=3, seed=1):
     return unit, rater, truth[unit] + BIAS[rater] + random.normal(0, NOISE[rater]), truth
 
 
-def test_each_raters_bias_and_noise_are_found_again():
+def test_bias_and_noise_of_each_rater_are_recovered():
     unit, rater, said, _ = simulated()
     found = scale_raters.fit_scale_raters(unit, rater, said)
     assert found.bias - found.bias.mean() == pytest.approx(BIAS - BIAS.mean(), abs=0.05)
     assert np.sqrt(found.variance) == pytest.approx(NOISE, abs=0.06)
 
 
-def test_the_truth_found_is_nearer_than_the_mean_of_the_decisions():
+def test_estimated_truth_is_nearer_than_the_mean_of_the_decisions():
     unit, rater, said, truth = simulated()
     found = scale_raters.fit_scale_raters(unit, rater, said)
     means = np.bincount(unit, weights=said) / 3
@@ -39,14 +39,14 @@ def test_the_truth_found_is_nearer_than_the_mean_of_the_decisions():
     assert away(found.truth) < 0.7 * away(means)
 
 
-def test_its_own_deviation_tells_how_far_the_truth_is():
+def test_deviation_shows_how_far_the_estimated_truth_is_off():
     unit, rater, said, truth = simulated()
     found = scale_raters.fit_scale_raters(unit, rater, said)
     off = (found.truth - found.truth.mean()) - (truth - truth.mean())
     assert 0.85 < np.mean(np.abs(off) < 1.96 * found.deviation) < 0.99
 
 
-def test_biases_sum_to_zero_by_precision():
+def test_biases_weighted_by_precision_sum_to_zero():
     unit, rater, said, _ = simulated()
     found = scale_raters.fit_scale_raters(unit, rater, said)
     assert np.average(found.bias, weights=np.bincount(rater) / found.variance) == pytest.approx(
@@ -55,7 +55,7 @@ def test_biases_sum_to_zero_by_precision():
 
 
 def fit_by_loops(unit, rater, said, prior, rounds):
-    """The same equations, one decision after the other."""
+    """Calculate the same equations, decision by decision."""
     decisions = list(zip(unit.tolist(), rater.tolist(), said.tolist(), strict=True))
     units = range(max(unit) + 1)
     raters = range(max(rater) + 1)
@@ -91,7 +91,7 @@ def fit_by_loops(unit, rater, said, prior, rounds):
     return truth, bias, variance
 
 
-def test_the_fast_way_comes_to_what_the_obvious_way_comes_to():
+def test_fast_calculation_equals_the_simple_one():
     unit, rater, said, _ = simulated(units=40)
     found = scale_raters.fit_scale_raters(unit, rater, said)
     truth, bias, variance = fit_by_loops(unit, rater, said, scale_raters.PRIOR_DECISIONS, 300)
@@ -100,9 +100,9 @@ def test_the_fast_way_comes_to_what_the_obvious_way_comes_to():
     assert found.variance == pytest.approx(variance, rel=1e-2)
 
 
-def test_without_noise_or_prior_the_biases_are_those_of_the_means():
-    """Balanced and all equally noisy, the additive model's estimate is each rater's mean less the
-    mean of all.
+def test_with_equal_noise_biases_are_the_differences_from_the_overall_mean():
+    """With balanced data and equal noise, the additive model's estimate is each rater's mean minus
+    the mean of all.
     """
     random = np.random.default_rng(3)
     truth = random.normal(0, 1, 400)
@@ -117,7 +117,7 @@ def test_without_noise_or_prior_the_biases_are_those_of_the_means():
 
 
 @pytest.mark.parametrize("said", [[0.5, 0.5, 0.5], [0.2], [0.1, 0.9]])
-def test_a_few_decisions_of_one_rater_give_numbers_and_never_nan(said):
+def test_few_decisions_of_one_rater_give_finite_numbers_and_no_bias(said):
     found = scale_raters.fit_scale_raters(
         np.arange(len(said)), np.zeros(len(said), int), np.array(said)
     )
@@ -126,23 +126,23 @@ def test_a_few_decisions_of_one_rater_give_numbers_and_never_nan(said):
     assert found.bias == pytest.approx([0])
 
 
-def test_two_raters_who_happened_to_agree_are_not_infinitely_sure():
+def test_two_raters_who_always_agree_have_a_finite_precision():
     unit = np.array([0, 0, 1, 1])
     rater = np.array([0, 1, 0, 1])
     found = scale_raters.fit_scale_raters(unit, rater, np.array([0.2, 0.2, 0.8, 0.8]))
     assert np.isfinite(1 / found.variance).all()
 
 
-def test_who_was_shown_worse_replies_is_not_unkind():
-    """Two equal raters, no unit in common, one early with worse replies: nothing tells a bias."""
+def test_rater_who_was_shown_worse_replies_gets_no_bias():
+    """Two equal raters without common units, one with worse replies: no bias can be inferred."""
     random = np.random.default_rng(2)
     said = np.concatenate([random.normal(0.3, 0.1, 60), random.normal(0.8, 0.1, 60)])
     found = scale_raters.fit_scale_raters(np.arange(120), np.repeat([0, 1], 60), said)
     assert found.bias == pytest.approx([0, 0])
 
 
-def test_a_bias_is_that_of_the_units_in_common():
-    """Ann and Ben share 40 units, where Ben is .2 kinder; Ann alone had 200 bad ones, and Cem
+def test_bias_is_estimated_from_common_units_only():
+    """Ann and Ben share 40 units, where Ben rates .2 higher; only Ann rated 200 bad ones; Cem
     shares none.
     """
     random = np.random.default_rng(4)

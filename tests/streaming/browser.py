@@ -1,4 +1,4 @@
-"""What a page does with the live socket: keeps text by offset, remembers last ids, comes back with
+"""A page on the live socket: it stores text by offset, remembers last ids, and reconnects with
 them.
 """
 
@@ -41,7 +41,7 @@ class Browser:
         )
 
     async def hear(self, socket: ClientConnection) -> dict:
-        """Take one frame."""
+        """Receive one frame."""
         async with asyncio.timeout(60):
             frame = json.loads(await socket.recv())
         self.states += [frame["status"]] if "status" in frame else []
@@ -51,7 +51,7 @@ class Browser:
         return frame
 
     async def hear_for(self, socket: ClientConnection, seconds: float) -> None:
-        """Take all frames that come in this time."""
+        """Receive all frames that come within this time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while True:
@@ -60,7 +60,7 @@ class Browser:
     def play(self, chunk: dict) -> None:
         rollout = chunk["r"]
         assert order(chunk["id"]) > order(self.last_ids.get(rollout, "0-0")), (
-            "an old chunk came again"
+            "an old chunk was sent again"
         )
         self.last_ids[rollout] = chunk["id"]
         match chunk["t"]:
@@ -73,7 +73,7 @@ class Browser:
                 self.go_on(chunk)
                 self.turns[rollout] += [chunk["x"], ""]
             case "edit":
-                assert chunk["o"] <= self.tokens[rollout], "more is kept than there was"
+                assert chunk["o"] <= self.tokens[rollout], "an edit keeps more tokens than exist"
                 *before, turn = self.turns[rollout][: chunk["turn"] + 1]
                 self.turns[rollout] = [*before, turn[: chunk["keep"]] + chunk["x"]]
                 self.tokens[rollout] = chunk["o"] + chunk["n"]
@@ -88,7 +88,7 @@ class Browser:
 
     def go_on(self, chunk: dict) -> None:
         rollout = chunk["r"]
-        assert chunk["o"] == self.tokens[rollout], "a gap"
+        assert chunk["o"] == self.tokens[rollout], "a gap or an overlap in the tokens"
         self.tokens[rollout] += chunk["n"]
 
 

@@ -1,4 +1,4 @@
-"""A Valkey of one's own, to stop and start under the code that is tested."""
+"""A separate Valkey that tests stop and start, and a web server with sockets."""
 
 import shutil
 import socket
@@ -23,7 +23,7 @@ from tests.ports import kept_port
 
 
 class OwnRedis:
-    """One server on a port of its own. Nothing is kept on disk: a restart loses all data."""
+    """A server on a separate port. It stores nothing on disk: a restart loses all data."""
 
     def __init__(self) -> None:
         self.keeper, self.port = kept_port()
@@ -44,7 +44,7 @@ class OwnRedis:
             self.folder,
         ]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        # The client asks every 50 ms, for half a minute.
+        # The client retries every 50 ms for half a minute.
         redis.Redis.from_url(self.url, retry=Retry(ConstantBackoff(0.05), 600)).ping()
 
     def kill(self) -> None:
@@ -64,13 +64,13 @@ def own_redis() -> Iterator[OwnRedis]:
 
 @pytest.fixture
 def client() -> redis.Redis:
-    """The suite's Redis, for looking at what was written."""
+    """Return a client of the suite's Redis, to read what was written."""
     return redis.Redis.from_url(settings.REDIS_URL)
 
 
 @pytest.fixture
 def fresh_id() -> int:
-    """A rollout or topic id that no other test has used."""
+    """Return a rollout or topic id that no other test has used."""
     return uuid.uuid4().int % 2**40
 
 
@@ -78,9 +78,9 @@ def fresh_id() -> int:
 def serve(settings, monkeypatch, transactional_db) -> Iterator[Callable[..., str]]:
     """Serve the ASGI application with uvicorn on a free port; returns its ws:// address.
 
-    A Redis of its own on request.
+    It can use a separate Redis.
     """
-    # The server works in threads of its own; connections kept open there would outlive the test
+    # The server uses its own threads; connections kept open there would outlive the test
     # database.
     monkeypatch.setitem(settings.DATABASES["default"], "CONN_MAX_AGE", 0)
     servers: list[tuple[uvicorn.Server, threading.Thread]] = []
@@ -112,7 +112,7 @@ def serve(settings, monkeypatch, transactional_db) -> Iterator[Callable[..., str
 
 
 def signed_in(user: User) -> dict[str, str]:
-    """Headers of a browser in which this person has signed in."""
+    """Return the headers of a browser in which this user has signed in."""
     client = Client()
     client.force_login(user)
     return {

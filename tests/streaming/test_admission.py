@@ -1,4 +1,4 @@
-"""Who may open a socket, how many, and what it does with what the browser says."""
+"""Who may open a socket, how many, and how it handles messages of the browser."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ def opened(
 
 
 async def close_code(socket) -> int:
-    """How the server closes it, after whatever it still says."""
+    """Return the code with which the server closes the socket; ignore messages before that."""
     with pytest.raises(ConnectionClosed) as closed:
         async with asyncio.timeout(60):
             while True:
@@ -47,17 +47,17 @@ async def refused_with(*arguments, **options) -> int:
 
 
 @SOCKETS
-async def test_nobody_unknown_hears_anything(address, path, run):
+async def test_unauthenticated_socket_is_refused(address, path, run):
     assert await refused_with(address, path, f"topic={run.topic_id}", {}) == 4401
 
 
 @SOCKETS
-async def test_a_stranger_hears_nothing(address, path, run, carols):
+async def test_user_outside_the_project_is_refused(address, path, run, carols):
     assert await refused_with(address, path, f"topic={run.topic_id}", carols) == 4403
 
 
 @SOCKETS
-async def test_one_foreign_topic_among_ones_own_refuses_all(address, path, run, bobs):
+async def test_one_forbidden_topic_among_allowed_ones_refuses_the_socket(address, path, run, bobs):
     assert (
         await refused_with(address, path, f"topic={run.topic_id}&topic={run.topic_id + 1000}", bobs)
         == 4403
@@ -68,7 +68,7 @@ async def test_one_foreign_topic_among_ones_own_refuses_all(address, path, run, 
 @pytest.mark.parametrize(
     "query", ["topic=x", "topic=" + "9" * 30, "&".join(["topic=1"] * 21), "a=1&" * 300]
 )
-async def test_a_malformed_address_is_refused(address, path, bobs, query):
+async def test_malformed_address_is_refused(address, path, bobs, query):
     assert await refused_with(address, path, query, bobs) == 4404
 
 
@@ -81,36 +81,38 @@ async def test_a_malformed_address_is_refused(address, path, bobs, query):
         ("events", "since=x"),
     ],
 )
-async def test_a_malformed_place_to_resume_is_refused(address, path, bobs, query):
+async def test_malformed_resume_position_is_refused(address, path, bobs, query):
     assert await refused_with(address, path, f"topic=1&{query}", bobs) == 4404
 
 
 @SOCKETS
-async def test_another_site_cannot_use_a_persons_cookie(address, path, run, bobs):
+async def test_other_site_cannot_open_a_socket_with_a_users_cookie(address, path, run, bobs):
     with pytest.raises(InvalidStatus, match="403"):
         await opened(address, path, f"topic={run.topic_id}", bobs, origin="https://evil.example")
 
 
 @SOCKETS
-async def test_a_page_on_another_port_of_this_machine_is_another_site(address, path, run, bobs):
+async def test_page_on_another_port_of_this_machine_counts_as_another_site(
+    address, path, run, bobs
+):
     with pytest.raises(InvalidStatus, match="403"):
         await opened(address, path, f"topic={run.topic_id}", bobs, origin="http://127.0.0.1:1")
 
 
-async def test_a_trusted_origin_may_open_a_socket(address, run, bobs, settings):
+async def test_trusted_origin_may_open_a_socket(address, run, bobs, settings):
     settings.CSRF_TRUSTED_ORIGINS = ["https://proxy.example"]
     query = f"topic={run.topic_id}"
     async with opened(address, "events", query, bobs, origin="https://proxy.example"):
         pass
 
 
-async def test_an_unknown_socket_is_refused_and_no_fault(address, bobs):
+async def test_unknown_socket_path_is_refused(address, bobs):
     with pytest.raises(InvalidStatus, match="403"):
         await opened(address, "nothing-here", "", bobs)
 
 
 @SOCKETS
-async def test_a_person_has_a_bounded_number_of_sockets(address, path, run, bobs):
+async def test_number_of_sockets_per_user_is_limited(address, path, run, bobs):
     sockets = [
         await opened(address, path, f"topic={run.topic_id}", bobs) for _ in range(SOCKETS_PER_USER)
     ]
@@ -140,7 +142,7 @@ async def test_signing_out_closes_the_socket(address, path, run, bobs, monkeypat
 
 
 @SOCKETS
-async def test_a_changed_password_closes_the_socket(address, path, run, bob, bobs, monkeypatch):
+async def test_password_change_closes_the_socket(address, path, run, bob, bobs, monkeypatch):
     monkeypatch.setattr(Socket, "recheck_s", 0.1)
     async with opened(address, path, f"topic={run.topic_id}", bobs) as socket:
         await socket.recv()
@@ -150,7 +152,7 @@ async def test_a_changed_password_closes_the_socket(address, path, run, bob, bob
 
 
 @SOCKETS
-async def test_a_ping_is_answered_and_anything_else_ignored(address, path, run, bobs):
+async def test_ping_gets_a_pong_and_other_messages_are_ignored(address, path, run, bobs):
     async with opened(address, path, f"topic={run.topic_id}", bobs) as socket:
         await socket.recv()
         for said in ('{"type": "topic.event"}', b"\x00\xff", "ping"):
@@ -162,7 +164,9 @@ async def test_a_ping_is_answered_and_anything_else_ignored(address, path, run, 
 @pytest.mark.parametrize(
     ("said", "times", "code"), [("x" * 2000, 1, 1009), (b"x" * 2000, 1, 1009), ("ping", 200, 1008)]
 )
-async def test_a_browser_that_says_too_much_is_closed(address, path, run, bobs, said, times, code):
+async def test_browser_that_sends_too_much_is_disconnected(
+    address, path, run, bobs, said, times, code
+):
     async with opened(address, path, f"topic={run.topic_id}", bobs) as socket:
         try:
             for _ in range(times):
@@ -173,7 +177,7 @@ async def test_a_browser_that_says_too_much_is_closed(address, path, run, bobs, 
             assert await close_code(socket) == code
 
 
-async def test_a_message_beyond_every_limit_is_refused_before_it_is_read(address, run, bobs):
+async def test_message_beyond_the_size_limit_is_refused(address, run, bobs):
     async with opened(address, "events", f"topic={run.topic_id}", bobs) as socket:
         with pytest.raises(ConnectionClosed) as closed:
             await socket.send("x" * (SOCKET_LIMITS["ws_max_size"] + 1))
@@ -184,7 +188,7 @@ async def test_a_message_beyond_every_limit_is_refused_before_it_is_read(address
 
 
 @pytest.mark.parametrize("topic", ["run:3", "\u0663", "1_0", "+1", "9" * 19, ""])
-async def test_a_topic_that_is_no_number_is_refused_in_words(address, bobs, topic):
+async def test_topic_that_is_not_a_number_is_refused_with_a_reason(address, bobs, topic):
     async with opened(address, "events", f"topic=1&topic={quote(topic)}", bobs) as socket:
         with pytest.raises(ConnectionClosed) as closed:
             await socket.recv()

@@ -1,5 +1,5 @@
-"""Who judges a run blind hears its replies, but neither which weights wrote them nor how probable
-each token was.
+"""Blind raters get the replies of a run, but neither their weight versions nor the logprobs of
+their tokens.
 """
 
 import json
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Keeping(Browser):
-    """A page that also keeps the chunks as they came."""
+    """A page that also stores the received chunks."""
 
     def play(self, chunk: dict) -> None:
         self.__dict__.setdefault("chunks", []).append(chunk)
@@ -32,13 +32,13 @@ def topics(new_run, client) -> dict[str, int]:
     made = {"shut": new_run().topic_id, "free": new_run(people={"blind": False}).topic_id}
     client.delete(
         *(topic_key(topic) for topic in made.values())
-    )  # an earlier database may have used the same numbers
+    )  # an earlier database may have used the same ids
     return made
 
 
 async def heard(browser: Browser, rollouts: dict[int, int]) -> dict[int, set[str]]:
-    """What the page is told of each rollout, {rollout: topic}, both live and when it comes back:
-    the names in its chunks.
+    """Return the field names in the chunks of each rollout, both live and after a reconnect;
+    `rollouts` is {rollout: topic}.
     """
     writers = {rollout: ChunkWriter(topic) for rollout, topic in rollouts.items()}
     for rollout, writer in writers.items():
@@ -60,18 +60,18 @@ async def heard(browser: Browser, rollouts: dict[int, int]) -> dict[int, set[str
     }
 
 
-async def test_a_rater_hears_the_words_alone(serve, bobs, topics, fresh_id):
+async def test_blind_rater_gets_only_the_text(serve, bobs, topics, fresh_id):
     names = await heard(Keeping(serve(), bobs, [topics["shut"]]), {fresh_id: topics["shut"]})
     assert len(names) == 2 and set().union(*names.values()) <= BLIND
     assert all({"x", "n", "o"} <= told for told in names.values())
 
 
-async def test_an_owner_hears_everything(serve, alices, topics, fresh_id):
+async def test_owner_gets_versions_and_logprobs(serve, alices, topics, fresh_id):
     names = await heard(Keeping(serve(), alices, [topics["shut"]]), {fresh_id: topics["shut"]})
     assert all({"v", "lp"} <= told for told in names.values())
 
 
-async def test_on_one_socket_each_run_is_told_as_it_says_itself(serve, bobs, topics, fresh_id):
+async def test_each_run_on_one_socket_follows_its_own_blind_setting(serve, bobs, topics, fresh_id):
     rollouts = {fresh_id: topics["shut"], fresh_id + 1: topics["free"]}
     names = await heard(Keeping(serve(), bobs, list(topics.values())), rollouts)
     assert {rollout: "v" in told for rollout, told in names.items()} == {
@@ -82,7 +82,7 @@ async def test_on_one_socket_each_run_is_told_as_it_says_itself(serve, bobs, top
     }
 
 
-async def test_the_text_for_the_blind_is_made_once(fresh_id):
+async def test_text_for_blind_users_is_created_once(fresh_id):
     entry = Entry(
         "rollout:1",
         (1, 0),
@@ -100,7 +100,7 @@ async def test_the_text_for_the_blind_is_made_once(fresh_id):
     assert entry.blind_text is entry.blind_text
 
 
-async def test_events_tell_the_blind_that_something_happened_and_no_reward(serve, bobs, run):
+async def test_events_for_blind_users_contain_no_rewards(serve, bobs, run):
     address = serve()
     await database_sync_to_async(run.topic.record)("step_committed", step=1, reward=0.25)
     await database_sync_to_async(run.topic.record)(
@@ -124,7 +124,7 @@ async def test_events_tell_the_blind_that_something_happened_and_no_reward(serve
     ]
 
 
-async def test_a_socket_is_opened_anew_when_the_run_lifts_the_blindfold(
+async def test_socket_is_closed_for_a_reconnect_when_the_run_is_no_longer_blind(
     serve, bobs, topics, fresh_id, monkeypatch
 ):
     monkeypatch.setattr(Socket, "recheck_s", 0.2)

@@ -1,4 +1,4 @@
-"""The explorer's writer: what it sends, when, and what a dead Redis does to it (nothing)."""
+"""The explorer's chunk writer: what it sends and when, and that a dead Redis does not harm it."""
 
 import json
 import socket
@@ -22,7 +22,7 @@ def now(writer: ChunkWriter) -> None:
     writer.flush()
 
 
-def test_text_of_one_version_is_coalesced_into_one_chunk(client, fresh_id):
+def test_text_of_one_version_is_merged_into_one_chunk(client, fresh_id):
     writer = ChunkWriter(fresh_id)
     writer.started(fresh_id, 5, "why?", 3)
     writer.add(fresh_id, 0, "He", (-0.12345, -1.0), 3)
@@ -43,7 +43,7 @@ def test_text_of_one_version_is_coalesced_into_one_chunk(client, fresh_id):
     ]
 
 
-def test_a_new_weight_version_begins_a_new_chunk(client, fresh_id):
+def test_new_weight_version_starts_a_new_chunk(client, fresh_id):
     writer = ChunkWriter(fresh_id)
     writer.add(fresh_id, 0, "a", (-1.0,), 3)
     writer.add(fresh_id, 1, "b", (-1.0,), 4)
@@ -53,12 +53,12 @@ def test_a_new_weight_version_begins_a_new_chunk(client, fresh_id):
 
 @pytest.fixture
 def standing_clock(monkeypatch) -> None:
-    """To the writer no time passes, however busy the machine is."""
+    """Stop the writer's clock, however busy the machine is."""
     now = time.monotonic()
     monkeypatch.setattr(chunks, "time", SimpleNamespace(monotonic=lambda: now))
 
 
-def test_flushes_closer_than_50_ms_send_nothing_yet(client, fresh_id, standing_clock):
+def test_flushes_within_50_ms_are_delayed(client, fresh_id, standing_clock):
     writer = ChunkWriter(fresh_id)
     writer.add(fresh_id, 0, "a", (-1.0,), 0)
     writer.flush()
@@ -83,7 +83,7 @@ def test_starts_and_ends_are_announced_to_the_topic_and_streams_expire(client, f
     assert chunks.ENDED_KEPT_S < client.ttl(chunks.topic_key(fresh_id)) <= chunks.KEPT_S
 
 
-def test_the_stream_of_a_rollout_is_kept_longer_while_it_has_not_ended(client, fresh_id):
+def test_stream_of_an_unfinished_rollout_is_kept_longer(client, fresh_id):
     writer = ChunkWriter(fresh_id)
     writer.started(fresh_id, 5, "", 0)
     writer.add(fresh_id, 0, "a", (-1.0,), 0)
@@ -91,21 +91,21 @@ def test_the_stream_of_a_rollout_is_kept_longer_while_it_has_not_ended(client, f
     assert chunks.ENDED_KEPT_S < client.ttl(chunks.rollout_key(fresh_id)) <= chunks.KEPT_S
 
 
-def test_a_logprob_that_is_not_finite_stays_readable_json(client, fresh_id):
+def test_logprob_that_is_not_finite_is_written_as_null(client, fresh_id):
     writer = ChunkWriter(fresh_id)
     writer.add(fresh_id, 0, "\x00\ud800", (float("-inf"),), 0)
     writer.flush()
     assert written(client, fresh_id)[0]["lp"] == [None]
 
 
-def test_a_dead_redis_costs_little_and_what_was_said_meanwhile_arrives(own_redis, fresh_id):
+def test_dead_redis_costs_little_time_and_pending_text_arrives_later(own_redis, fresh_id):
     own_redis.kill()
     writer = ChunkWriter(fresh_id, own_redis.url)
     began = time.monotonic()
     for offset in range(500):
         writer.add(fresh_id, offset, "x", (-1.0,), 0)
         writer.flush()
-    assert time.monotonic() - began < 10  # a fiftieth of a second each is much more than it takes
+    assert time.monotonic() - began < 10  # 1/50 s each is much more than it takes
     own_redis.start()
     now(writer)
     assert (
@@ -114,8 +114,8 @@ def test_a_dead_redis_costs_little_and_what_was_said_meanwhile_arrives(own_redis
     )
 
 
-def test_an_unanswering_redis_costs_two_seconds_once(fresh_id, standing_clock):
-    assert chunks.TIMEOUT_S == 1.0  # for the connection, and for the answer
+def test_unresponsive_redis_is_tried_only_once(fresh_id, standing_clock):
+    assert chunks.TIMEOUT_S == 1.0  # for the connection, and for the response
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -129,7 +129,7 @@ def test_an_unanswering_redis_costs_two_seconds_once(fresh_id, standing_clock):
             silent.accept()
 
 
-def test_what_waits_for_redis_is_bounded(own_redis, fresh_id):
+def test_pending_chunks_are_limited_while_redis_is_down(own_redis, fresh_id):
     own_redis.kill()
     writer = ChunkWriter(fresh_id, own_redis.url)
     for rollout_id in range(chunks.MOST_PENDING + 100):

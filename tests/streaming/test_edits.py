@@ -1,5 +1,5 @@
-"""Edits and users' turns on the live view: nothing lost and nothing twice, over an edit and over
-lost connections as well.
+"""Edits and users' turns on the live page: nothing is lost or doubled, even across edits and lost
+connections.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ def topic(run, client) -> int:
 # -- the writer
 
 
-def test_an_edit_says_what_stays_and_what_is_new_and_later_text_counts_it(client, fresh_id):
+def test_edit_chunk_has_the_kept_length_and_the_new_text_and_later_text_counts_it(client, fresh_id):
     writer = ChunkWriter(fresh_id)
     writer.started(fresh_id, 5, "why?", 3)
     writer.add(fresh_id, 0, "Hello you", (-1.0,) * 3, 3)
@@ -56,7 +56,7 @@ def test_an_edit_says_what_stays_and_what_is_new_and_later_text_counts_it(client
     assert text["e"] == 1 and (text["o"], text["n"], text["x"]) == (3, 1, " friend")
 
 
-def test_a_users_turn_and_a_hold_begin_chunks_of_their_own(client, fresh_id):
+def test_user_turns_and_holds_are_separate_chunks(client, fresh_id):
     writer = ChunkWriter(fresh_id)
     writer.add(fresh_id, 0, "a", (-1.0,), 0)
     writer.turn(fresh_id, 1, 4, "And then?")
@@ -85,7 +85,7 @@ def test_only_starts_and_ends_are_announced_to_the_topic(client, fresh_id):
     ]
 
 
-def test_a_rollout_that_begins_again_has_no_edits(client, fresh_id):
+def test_restarted_rollout_has_no_edits(client, fresh_id):
     writer = ChunkWriter(fresh_id)
     writer.edit(fresh_id, 0, 0, 0, "x", 1, "alice")
     writer.started(fresh_id, 5, "", 0)
@@ -94,7 +94,7 @@ def test_a_rollout_that_begins_again_has_no_edits(client, fresh_id):
     assert "e" not in written(client, fresh_id)[-1]
 
 
-# -- where a browser stands
+# -- positions of a browser
 
 
 def entries(chunks: list[dict]) -> list:
@@ -115,14 +115,14 @@ AGAIN = {"t": "edit", "turn": 0, "o": 4, "keep": 4, "n": 1, "x": "?", "by": "bob
     [
         ([BEFORE, EDIT, AFTER, AGAIN], [True, True, True, True]),
         ([BEFORE, EDIT, AFTER, BEFORE, EDIT, AFTER], [True, True, True, False, False, False]),
-        # What came before the edit is old even where it lies behind what has been said since.
+        # Text before the edit is old even if its offset is behind later text.
         ([EDIT, {**BEFORE, "o": 7}], [True, False]),
         ([EDIT, EDIT, AFTER, AGAIN, EDIT], [True, False, True, True, False]),
         ([AFTER, AGAIN, {"t": "turn", "o": 5, "n": 3, "x": "and?", "e": 2}], [True, True, True]),
         ([AGAIN, {"t": "started"}, BEFORE], [True, True, True]),
     ],
 )
-def test_what_a_retry_wrote_twice_is_dropped_over_edits_too(chunks, news):
+def test_chunks_that_a_retry_wrote_twice_are_dropped_across_edits(chunks, news):
     position = Position()
     assert [position.takes(entry) for entry in entries(chunks)] == news
 
@@ -131,12 +131,12 @@ def test_what_a_retry_wrote_twice_is_dropped_over_edits_too(chunks, news):
 
 
 class Author:
-    """Writes a rollout as an explorer does, and knows what it must read like."""
+    """Writes a rollout as an explorer does, and knows its expected text."""
 
     def __init__(self, topic: int, rollout: int, seed: int) -> None:
         self.writer, self.rollout, self.draw = ChunkWriter(topic), rollout, random.Random(seed)
-        self.tokens: list[str] = []  # one word each
-        self.firsts = [0]  # of the turns
+        self.tokens: list[str] = []  # one word per token
+        self.firsts = [0]  # first token of each turn
 
     @property
     def turns(self) -> list[str]:
@@ -185,7 +185,7 @@ class Author:
             await asyncio.sleep(pause_s)
 
 
-async def test_pages_that_lose_their_connection_again_and_again_follow_edits_and_turns(
+async def test_pages_that_lose_their_connection_repeatedly_follow_edits_and_turns(
     serve, bobs, topic, fresh_id
 ):
     address = serve()
@@ -218,7 +218,7 @@ async def test_pages_that_lose_their_connection_again_and_again_follow_edits_and
         assert browser.turns == {a.rollout: a.turns for a in authors}
 
 
-async def test_a_web_process_that_restarts_between_an_edit_and_the_rest_loses_and_doubles_nothing(
+async def test_web_restart_after_an_edit_neither_loses_nor_doubles_text(
     serve, bobs, topic, fresh_id
 ):
     author = Author(topic, fresh_id, 3)
@@ -238,7 +238,7 @@ async def test_a_web_process_that_restarts_between_an_edit_and_the_rest_loses_an
     author.edit()
     author.hear()
     send(author.writer)
-    browser.address = serve()  # another process knows nothing of the first one's sockets
+    browser.address = serve()  # another process has no state of the first one's sockets
     async with browser.connect() as socket:
         await author.write(3, 0.01)
         while fresh_id not in browser.ended:
@@ -246,7 +246,7 @@ async def test_a_web_process_that_restarts_between_an_edit_and_the_rest_loses_an
     assert browser.turns[fresh_id] == author.turns and browser.gone == []
 
 
-async def test_a_latecomer_sees_an_edited_rollout_as_it_is_now(serve, bobs, topic, fresh_id):
+async def test_late_page_shows_an_edited_rollout_in_its_current_state(serve, bobs, topic, fresh_id):
     author = Author(topic, fresh_id, 7)
     browser = Browser(serve(), bobs, [topic])
     author.begin()

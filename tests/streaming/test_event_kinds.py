@@ -1,4 +1,4 @@
-"""What docs/sockets.md says happens to runs is what the code records."""
+"""docs/sockets.md lists exactly the kinds of events that the code records."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_every_kind_of_event_is_in_the_handbook():
+def test_every_kind_of_event_is_documented():
     code = "\n".join(
         path.read_text() for folder in ("apps", "workers") for path in (ROOT / folder).rglob("*.py")
     )

@@ -1,5 +1,5 @@
-"""Run events: kept in Postgres, announced over the channel layer, complete and in order in the
-browser.
+"""Run events: stored in PostgreSQL, announced over the channel layer, complete and in order in
+the browser.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def topic(run) -> Topic:
-    """It has two events: created by starting the run, and one more."""
+    """Return a topic with two events: one from the start of the run, and one more."""
     run.topic.record("step_done", step=1)
     return Topic.objects.get(pk=run.topic_id)
 
@@ -39,7 +39,7 @@ def stored(topic: int, sequence: int) -> Event:
 
 
 async def frames_until(socket: ClientConnection, sequence: int) -> list[dict]:
-    """Events up to this sequence number."""
+    """Return the events up to this sequence number."""
     events: list[dict] = []
     async with asyncio.timeout(60):
         while not events or events[-1]["sequence"] < sequence:
@@ -47,7 +47,7 @@ async def frames_until(socket: ClientConnection, sequence: int) -> list[dict]:
     return events
 
 
-async def test_what_was_missed_comes_first_then_what_happens(serve, alices, topic):
+async def test_missed_events_come_first_and_then_new_ones(serve, alices, topic):
     async with opened(serve(), alices, f"topic={topic.pk}&since=0") as socket:
         events = await frames_until(socket, topic.sequence)
         assert [event["sequence"] for event in events] == list(range(1, topic.sequence + 1))
@@ -58,14 +58,12 @@ async def test_what_was_missed_comes_first_then_what_happens(serve, alices, topi
     assert event["at"] == (await stored(topic.pk, topic.sequence + 1)).at.isoformat()
 
 
-async def test_without_since_only_what_happens_from_now_on_comes(serve, bobs, topic):
+async def test_without_since_no_earlier_events_are_sent(serve, bobs, topic):
     async with opened(serve(), bobs, f"topic={topic.pk}") as socket:
         assert json.loads(await socket.recv()) == {"at": {str(topic.pk): topic.sequence}}
 
 
-async def test_an_event_that_was_not_announced_is_fetched_when_the_next_one_is(
-    serve, bobs, topic, monkeypatch
-):
+async def test_unannounced_event_is_fetched_with_the_next_one(serve, bobs, topic, monkeypatch):
     async with opened(serve(), bobs, f"topic={topic.pk}") as socket:
         await socket.recv()
         with monkeypatch.context() as silent:
@@ -88,9 +86,7 @@ async def test_with_redis_dead_events_still_come_from_postgres(
         assert (await frames_until(socket, topic.sequence + 1))[0]["kind"] == "quiet"
 
 
-async def test_announcements_come_again_after_redis_was_away(
-    serve, bobs, topic, own_redis, monkeypatch
-):
+async def test_events_are_sent_after_redis_restarts(serve, bobs, topic, own_redis, monkeypatch):
     monkeypatch.setattr(EventsConsumer, "poll_s", 0.2)
     async with opened(serve(own_redis.url), bobs, f"topic={topic.pk}") as socket:
         await socket.recv()
@@ -116,7 +112,9 @@ async def test_events_of_many_writers_come_in_order_without_gaps(serve, bobs, to
     )
 
 
-async def test_a_long_absence_says_what_it_leaves_out(serve, bobs, topic, monkeypatch):
+async def test_after_a_long_absence_the_socket_says_what_it_skipped(
+    serve, bobs, topic, monkeypatch
+):
     monkeypatch.setattr(consumers, "MOST_MISSED", 1)
     async with opened(serve(), bobs, f"topic={topic.pk}&since=0") as socket:
         assert json.loads(await socket.recv()) == {"skipped": {str(topic.pk): topic.sequence}}
@@ -125,7 +123,7 @@ async def test_a_long_absence_says_what_it_leaves_out(serve, bobs, topic, monkey
         ]
 
 
-def test_a_rolled_back_event_was_never_there(run):
+def test_rolled_back_event_leaves_no_trace(run):
     before = Topic.objects.get(pk=run.topic_id).sequence
     with pytest.raises(RuntimeError), transaction.atomic():
         run.topic.record("never")

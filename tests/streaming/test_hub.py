@@ -1,4 +1,4 @@
-"""The one reader of a web process: it reads while somebody watches, and no longer."""
+"""The single reader of a web process: it reads only while somebody watches."""
 
 import asyncio
 
@@ -9,10 +9,10 @@ from apps.streaming.hub import Hub
 from apps.streaming.watcher import Watcher
 from tests.streaming.conftest import client, fresh_id  # noqa: F401
 
-TURNS_OF_THE_LOOP = 60  # from the reader's start until it waits for what is to come
+TURNS_OF_THE_LOOP = 60  # from the start of the reader until it waits for new chunks
 
 
-async def test_the_reader_ends_with_its_last_watcher_whatever_it_was_doing(client, fresh_id):
+async def test_reader_ends_with_its_last_watcher_in_any_state(client, fresh_id):
     client.delete(rollout_key(fresh_id))
     writer = ChunkWriter(fresh_id)
     writer.started(fresh_id, 1, "", 0)
@@ -26,4 +26,4 @@ async def test_the_reader_ends_with_its_last_watcher_whatever_it_was_doing(clien
             await asyncio.sleep(0)
         hub.forget(watcher)
         ended, _ = await asyncio.wait({reader}, timeout=60)
-        assert ended, f"still reading, let go after {turns} turns of the event loop"
+        assert ended, f"still reading, released after {turns} turns of the event loop"

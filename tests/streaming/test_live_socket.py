@@ -1,5 +1,5 @@
-"""The live socket on a real server and a real Redis: complete, ordered, nothing twice, whatever
-breaks.
+"""The live socket on a real server and a real Redis: complete, ordered and without duplicates,
+whatever fails.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def topic(run, client) -> int:
-    client.delete(topic_key(run.topic_id))  # an earlier database may have used the same number
+    client.delete(topic_key(run.topic_id))  # an earlier database may have used the same id
     return run.topic_id
 
 
@@ -28,7 +28,7 @@ def browser(serve, bobs, topic) -> Browser:
 async def say(
     writer: ChunkWriter, rollout: int, words: list[str], pause_s: float = 0.01, start: bool = True
 ) -> None:
-    """Write a rollout as an explorer does, one token a word."""
+    """Write a rollout as an explorer does, one token per word."""
     if start:
         writer.started(rollout, 1, "why?", 0)
     for offset, word in enumerate(words):
@@ -51,7 +51,7 @@ async def hear_until_ended(browser: Browser, rollouts: list[int]) -> None:
             await browser.hear(socket)
 
 
-async def test_a_rollout_is_heard_from_its_beginning_to_its_end(browser, topic, fresh_id):
+async def test_rollout_is_streamed_from_start_to_end(browser, topic, fresh_id):
     async with browser.connect() as socket:
         await browser.hear(socket)
         writing = asyncio.create_task(say(ChunkWriter(topic), fresh_id, words_of(1)))
@@ -62,7 +62,7 @@ async def test_a_rollout_is_heard_from_its_beginning_to_its_end(browser, topic, 
     assert browser.ended == {fresh_id: "stop"}
 
 
-async def test_a_latecomer_hears_what_is_being_said_from_its_start_but_nothing_that_has_ended(
+async def test_late_page_gets_running_rollouts_from_their_start_but_no_ended_ones(
     browser, topic, fresh_id
 ):
     writer = ChunkWriter(topic)
@@ -71,7 +71,7 @@ async def test_a_latecomer_hears_what_is_being_said_from_its_start_but_nothing_t
     await say(writer, ended, ["all over"])
     writer.started(living, 1, "", 0)
     writer.add(living, 0, "still ", (-1.0,), 0)
-    while writer.pending:  # on a busy machine Redis may answer too late, and is asked again
+    while writer.pending:  # on a busy machine Redis may respond too late; then retry
         writer.flush(at_once=True)
         await asyncio.sleep(0.01)
     async with browser.connect() as socket:
@@ -80,7 +80,7 @@ async def test_a_latecomer_hears_what_is_being_said_from_its_start_but_nothing_t
     assert (browser.states, browser.texts) == (["live"], {living: "still "})
 
 
-async def test_ten_pages_that_lose_their_connection_ten_times_have_everything_once(
+async def test_ten_pages_that_lose_their_connection_ten_times_get_everything_once(
     serve, bobs, topic, fresh_id
 ):
     address = serve()
@@ -122,7 +122,7 @@ async def test_ten_pages_that_lose_their_connection_ten_times_have_everything_on
         ]
 
 
-async def test_a_rollout_whose_past_was_trimmed_is_named_and_goes_on(
+async def test_rollout_with_a_trimmed_stream_needs_a_snapshot_and_continues(
     browser, topic, fresh_id, client
 ):
     writer = ChunkWriter(topic)
@@ -143,7 +143,7 @@ async def test_a_rollout_whose_past_was_trimmed_is_named_and_goes_on(
     assert browser.tokens[fresh_id] == 5
 
 
-async def test_a_rollout_of_another_topic_cannot_be_asked_for_by_number(browser, topic, fresh_id):
+async def test_rollout_of_a_foreign_topic_cannot_be_requested_by_id(browser, topic, fresh_id):
     stranger = fresh_id + 1
     secret = fresh_id + 2
     await say(ChunkWriter(stranger), secret, ["secret"])
@@ -153,7 +153,7 @@ async def test_a_rollout_of_another_topic_cannot_be_asked_for_by_number(browser,
     assert frame == {"status": "live", "snapshot_needed": [secret]}
 
 
-async def test_a_rollout_that_begins_again_elsewhere_is_told_from_its_new_start(
+async def test_rollout_restarted_by_another_writer_is_shown_from_its_new_start(
     browser, topic, fresh_id
 ):
     dead = ChunkWriter(topic)
@@ -169,7 +169,7 @@ async def test_a_rollout_that_begins_again_elsewhere_is_told_from_its_new_start(
     assert browser.texts[fresh_id] == "anew"
 
 
-async def test_a_restart_of_redis_pauses_the_view_and_loses_no_text(
+async def test_redis_restart_pauses_the_view_and_loses_no_text(
     serve, bobs, topic, fresh_id, own_redis
 ):
     browser = Browser(serve(own_redis.url), bobs, [topic])
@@ -197,7 +197,7 @@ async def test_a_restart_of_redis_pauses_the_view_and_loses_no_text(
     assert browser.states[-1] == "live"
 
 
-async def test_a_page_opened_while_redis_is_away_waits_for_it(
+async def test_page_opened_while_redis_is_down_waits_for_it(
     serve, bobs, topic, fresh_id, own_redis
 ):
     own_redis.kill()
@@ -229,7 +229,7 @@ async def test_idle_sockets_stay_open(serve, bobs, topic):
         await socket.close()
 
 
-async def test_a_browser_that_reads_nothing_is_told_to_come_back(
+async def test_browser_that_reads_nothing_is_disconnected_with_a_retry_code(
     browser, topic, fresh_id, monkeypatch
 ):
     monkeypatch.setattr("apps.streaming.watcher.MOST_WAITING", 3)

@@ -1,5 +1,5 @@
-"""The web process is killed under a page that listens: it comes back with its ids and has every
-token once, edits included.
+"""The web process is killed while a page listens: the page reconnects with its last ids and gets
+every token once, edits included.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ def web(transactional_db) -> Iterator[WebProcess]:
     process.kill()
 
 
-async def test_a_web_process_killed_again_and_again_loses_and_doubles_no_token(
+async def test_browser_gets_every_token_once_when_the_web_process_is_killed_repeatedly(
     web, bobs, run, client, fresh_id
 ):
     client.delete(topic_key(run.topic_id))
@@ -40,7 +40,7 @@ async def test_a_web_process_killed_again_and_again_loses_and_doubles_no_token(
         writer.started(fresh_id, 1, "why?", 0)
         while not is_over.is_set() or n < 200:
             word = f"w{n} "
-            if n % 50 == 49:  # somebody keeps the first five words and goes on from there
+            if n % 50 == 49:  # an edit keeps the first five words and continues from there
                 expected[0] = (
                     "".join(expected[0].split(" ", KEPT)[i] + " " for i in range(KEPT))
                     + f"edit{n} "

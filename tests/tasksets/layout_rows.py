@@ -1,4 +1,4 @@
-"""Rows of each layout, and what reading them gives."""
+"""Example rows of each layout, and the results of reading them."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def said(who: str, words: object) -> dict:
 
 
 def taken(row: dict, kind: str, at_least: float | None = None) -> tuple[str, list[dict], set[str]]:
-    """Return the layout's name, the rows in our columns, and what is not taken."""
+    """Return the layout's name, the rows in our columns, and the fields that are dropped."""
     layout = recognised([row], kind)
     taking = RowReading(at_least)
     rows = read_row(layout, row, kind, taking)

@@ -1,4 +1,4 @@
-"""Rows of published benchmarks: their layouts, and the tasks, pairs and lessons that they are."""
+"""Rows of published benchmarks are read as the right tasks, pairs and demonstrations."""
 
 import json
 
@@ -377,7 +377,7 @@ REWARD_BENCH = {"prompt": "Q?", "chosen": ["a"], "rejected": ["b", "c"], "subset
 REASONED = {"problem": "Q?", "deepseek_reasoning": "Hm.", "deepseek_solution": "4"}
 GOOD = {**SHEPHERD, "label": SHEPHERD["label"].format("+")}
 BAD = {**SHEPHERD, "label": SHEPHERD["label"].format("-")}
-# (what it becomes, the row, its layout, the rows without their prompt)
+# (the kind of lesson, the row, its layout, the expected rows without their prompt)
 LESSONS = {
     "OpenThoughts": (
         DEMONSTRATIONS,
@@ -437,7 +437,7 @@ def read(row: dict) -> tuple:
 
 
 @pytest.mark.parametrize("name", READ)
-def test_a_row_of_the_benchmark_is_its_whole_task(name):
+def test_benchmark_row_is_read_as_a_complete_task(name):
     row, layout, asked, answer = READ[name]
     rows, task = read(row)
     assert not isinstance(task, BadLine), task
@@ -447,7 +447,7 @@ def test_a_row_of_the_benchmark_is_its_whole_task(name):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_row_that_cannot_be_judged_is_refused_in_words(name):
+def test_benchmark_row_that_cannot_be_scored_is_refused_with_a_reason(name):
     row, reason = REFUSED[name]
     _, refused = read(row)
     assert isinstance(refused, BadLine)
@@ -455,7 +455,7 @@ def test_a_row_that_cannot_be_judged_is_refused_in_words(name):
 
 
 @pytest.mark.parametrize("name", LESSONS)
-def test_a_row_of_the_set_teaches_what_it_says(name):
+def test_dataset_row_is_read_as_the_expected_lesson(name):
     kind, row, layout, expected = LESSONS[name]
     found = recognised([row], kind)
     assert found.name == layout
@@ -464,7 +464,7 @@ def test_a_row_of_the_set_teaches_what_it_says(name):
 
 
 @pytest.mark.parametrize("name", NO_LESSON)
-def test_what_is_labelled_as_bad_is_no_demonstration(name):
+def test_row_labelled_as_bad_is_not_a_demonstration(name):
     row, reason = NO_LESSON[name]
     with pytest.raises(NotThisLayout, match=reason):
         read_row(recognised([row], DEMONSTRATIONS), row, DEMONSTRATIONS, RowReading())
@@ -489,7 +489,7 @@ ODD = (
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_a_field_of_any_type_is_read_or_refused_and_nothing_else(odd):
+def test_field_of_any_type_is_read_or_refused(odd):
     rows = [row for row, *_ in (*READ.values(), *REFUSED.values())]
     for row in rows:
         for name in row:

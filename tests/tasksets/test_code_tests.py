@@ -1,4 +1,4 @@
-"""Tests of programming tasks, in the layouts of the common data sets, are read into one form."""
+"""Tests of programming tasks, in the layouts of common data sets, are converted to one form."""
 
 import base64
 import io
@@ -24,7 +24,7 @@ CHECK = {"function": "f", "tests": [{"check": "assert f(3) == 6"}]}
 
 
 def packed(document: object, protocol: int | None = None) -> str:
-    """As LiveCodeBench packs its private tests."""
+    """Pack a document as LiveCodeBench packs its private tests."""
     pickled = pickle.dumps(json.dumps(document), protocol)
     return base64.b64encode(zlib.compress(pickled)).decode()
 
@@ -201,7 +201,7 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_a_layout_is_read_and_what_was_read_is_read_again_to_the_same(name):
+def test_code_test_layout_is_normalised_and_normalising_again_changes_nothing(name):
     row, wanted = LAYOUTS[name]
     found = normal_form(row)
     assert found is not None and found.answer == wanted
@@ -225,7 +225,7 @@ def test_a_layout_is_read_and_what_was_read_is_read_again_to_the_same(name):
         {"inputs": "a"},
     ],
 )
-def test_other_answers_have_no_tests(row):
+def test_answers_without_code_tests_have_no_normal_form(row):
     assert normal_form(row) is None
 
 
@@ -264,7 +264,7 @@ def test_other_answers_have_no_tests(row):
         ({"function": "f", "tests": [{"input": "n = g(3)", "output": "6"}]}, "tests.0.input: not"),
     ],
 )
-def test_what_cannot_be_read_is_refused_by_its_field(row, words):
+def test_unreadable_code_tests_are_refused_with_the_field_name(row, words):
     with pytest.raises(BadTests) as refusal:
         normal_form(row)
     assert words in str(refusal.value)
@@ -277,7 +277,7 @@ def test_a_pickled_text_is_read_without_loading_it(text, protocol):
 
 
 class Runs:
-    """Loaded by pickle, it would call a function."""
+    """An object whose unpickling would call a function."""
 
     def __reduce__(self):
         return (print, ("loaded",))
@@ -299,19 +299,19 @@ class Runs:
         b"cos\nsystem\n(S'id'\ntR.",
     ],
 )
-def test_a_pickle_of_anything_else_is_refused(pickled, capsys):
+def test_pickle_of_anything_but_one_text_is_refused(pickled, capsys):
     with pytest.raises(NotOneText):
         read_pickled_text(pickled)
     assert capsys.readouterr().out == ""
 
 
-def test_private_tests_that_unpack_to_too_much_are_refused(monkeypatch):
+def test_private_tests_that_unpack_to_more_than_the_limit_are_refused(monkeypatch):
     monkeypatch.setattr("apps.tasksets.code_test_values.LARGEST_UNPACKED", 1_000)
     with pytest.raises(BadTests, match="larger than"):
         normal_form({"private_test_cases": packed(STDIN * 100)})
 
 
-def test_an_import_stores_the_one_form_and_lists_unreadable_tests_by_line():
+def test_import_normalises_code_tests_and_lists_unreadable_ones_by_line():
     lines = [
         {
             "prompt": "Double it.",

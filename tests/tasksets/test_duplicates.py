@@ -1,5 +1,5 @@
-"""A task that a file says twice is kept, left out with its line, or refuses the file, as was asked;
-it is never lost silently.
+"""A task that occurs twice in a file is kept, dropped and listed, or makes the import fail, as
+requested; it is never lost silently.
 """
 
 import json
@@ -42,12 +42,12 @@ def listed() -> list[tuple]:
     return list(QuarantinedLine.objects.values_list("line", "reason", "excerpt", "same_as"))
 
 
-def test_all_are_kept_when_nothing_else_is_asked(bring):
+def test_duplicates_are_kept_when_keep_is_requested(bring):
     taskset = bring("keep")
     assert (taskset.size, taskset.duplicates, taskset.quarantined, listed()) == (6, 0, 0, [])
 
 
-def test_dropped_ones_are_listed_with_the_line_that_says_the_same_and_counted(bring):
+def test_dropped_duplicates_are_counted_and_listed_with_the_line_they_repeat(bring):
     taskset = bring("drop")
     assert (taskset.size, taskset.duplicates, taskset.quarantined) == (4, 2, 0)
     assert listed() == [
@@ -57,20 +57,20 @@ def test_dropped_ones_are_listed_with_the_line_that_says_the_same_and_counted(br
     assert [task.index for task in taskset.tasks.order_by("index")] == [0, 1, 2, 3]
 
 
-def test_refused_ones_name_their_lines_and_nothing_is_stored(bring):
+def test_refused_duplicates_report_their_lines_and_nothing_is_stored(bring):
     with pytest.raises(BadLines) as caught:
         bring("refuse", quarantine=True)
     assert [(line.number, line.same_as) for line in caught.value.lines] == [(3, 1), (6, 2)]
     assert not Taskset.objects.exists() and listed() == []
 
 
-def test_bad_lines_and_duplicates_are_counted_apart_and_listed_together(bring):
+def test_bad_lines_and_duplicates_are_counted_separately_and_listed_together(bring):
     taskset = bring("drop", ["oops", *ROWS[:3]], quarantine=True)
     assert (taskset.size, taskset.duplicates, taskset.quarantined) == (2, 1, 1)
     assert [line[0] for line in listed()] == [1, 4]
 
 
-def test_the_first_of_several_batches_is_the_one_that_stays(bring):
+def test_first_occurrence_is_kept_across_batches(bring):
     rows = [
         {"prompt": f"task {n % (BATCH + 10)}", "answer": n % (BATCH + 10)}
         for n in range(2 * BATCH + 20)
@@ -80,7 +80,7 @@ def test_the_first_of_several_batches_is_the_one_that_stays(bring):
     assert all(line - same == BATCH + 10 for line, _, _, same in listed())
 
 
-def test_one_import_does_not_remember_another(project, db):
+def test_imports_do_not_share_remembered_contents(project, db):
     row = TaskRow(user_message("a"), {"value": 1}, line=7)
     assert SeenContents().first_lines([row, row]) == [7, 7]
     assert SeenContents().first_lines([TaskRow(user_message("a"), {"value": 1}, line=9)]) == [9]

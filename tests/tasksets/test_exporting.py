@@ -1,4 +1,4 @@
-"""What is exported and imported again is the same set, task by task: its digest says so."""
+"""A taskset that is exported and imported again has the same tasks and the same digest."""
 
 import json
 
@@ -45,20 +45,20 @@ def again(taskset: Taskset, format: str, folder) -> Taskset:
 
 
 @pytest.mark.parametrize("format", TYPES)
-def test_tasks_of_every_kind_come_back_as_they_were(project, tmp_path, format):
+def test_exported_tasks_of_every_kind_import_unchanged(project, tmp_path, format):
     taskset = store_taskset(Origin(project, "all", "All", "test"), DIFFERENT)
     assert again(taskset, format, tmp_path).digest == taskset.digest
 
 
 @pytest.mark.parametrize("format", TYPES)
 @pytest.mark.parametrize("name", ["tone_dialogue", "katas", "k12"])
-def test_generated_sets_come_back_as_they_were(project, tmp_path, format, name):
+def test_exported_generated_tasksets_import_unchanged(project, tmp_path, format, name):
     taskset = generate(project, name, name, 12, seed=3)
     assert again(taskset, format, tmp_path).digest == taskset.digest
 
 
 @pytest.mark.parametrize("format", TYPES)
-def test_pictures_come_back_with_their_tasks(project, tmp_path, format):
+def test_exported_pictures_import_with_their_tasks(project, tmp_path, format):
     line = {
         "prompt": [
             {
@@ -74,7 +74,7 @@ def test_pictures_come_back_with_their_tasks(project, tmp_path, format):
     assert back.digest == taskset.digest and back.shows_pictures
 
 
-def test_sets_larger_than_a_batch_keep_their_order(project, tmp_path):
+def test_exported_taskset_larger_than_a_batch_keeps_its_order(project, tmp_path):
     taskset = generate(project, "many", "sort", 1_203, seed=1)
     assert [len(rows) for rows in read_stored_rows(taskset)] == [500, 500, 203]
     seen = []
@@ -87,7 +87,7 @@ def test_sets_larger_than_a_batch_keep_their_order(project, tmp_path):
     ]
 
 
-def test_parquet_has_messages_as_other_tools_read_them(project, tmp_path):
+def test_parquet_export_stores_prompts_as_message_lists(project, tmp_path):
     taskset = store_taskset(Origin(project, "all", "All", "test"), DIFFERENT)
     again(taskset, "parquet", tmp_path)
     table = pq.read_table(tmp_path / "a.parquet")
@@ -96,7 +96,7 @@ def test_parquet_has_messages_as_other_tools_read_them(project, tmp_path):
     ].as_py() == ["and?", "so\n?"]
 
 
-def test_an_empty_set_is_a_file_without_rows(project):
+def test_empty_taskset_exports_a_file_without_rows(project):
     taskset = Taskset.objects.create(
         project=project, slug="asked", title="", source="asked by callers", grows=True
     )

@@ -1,5 +1,5 @@
-"""Text formats as people have them: arrays, several encodings, compressed, zipped; bombs and cut
-files end in one sentence."""
+"""Text formats as users have them: arrays, several encodings, compressed, zipped. Bombs and
+truncated files are refused with one sentence."""
 
 import bz2
 import gzip
@@ -60,23 +60,23 @@ def read(path) -> list:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_json_is_read_however_it_is_laid_out(tmp_path, name):
+def test_json_is_read_in_every_layout(tmp_path, name):
     assert read(written(tmp_path / name, TEXTS[name].encode())) == ROWS
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("name", ["lines.jsonl", "array.json"])
-def test_a_text_is_read_in_any_encoding_of_unicode(tmp_path, name, encoding):
+def test_text_is_read_in_every_unicode_encoding(tmp_path, name, encoding):
     assert read(written(tmp_path / name, TEXTS[name].encode(encoding))) == ROWS
 
 
-def test_a_table_as_spreadsheets_save_it_is_read(tmp_path):
+def test_tab_separated_utf16_table_is_read(tmp_path):
     text = "prompt\tanswer\r\n2+2\t4\r\n".encode("utf-16")
     assert read(written(tmp_path / "a.tsv", text)) == [{"prompt": "2+2", "answer": "4"}]
 
 
 @pytest.mark.parametrize("packed", PACKERS)
-def test_a_compressed_file_is_read_as_what_is_in_it(tmp_path, packed):
+def test_compressed_file_is_read_as_its_content(tmp_path, packed):
     pack = PACKERS[packed]
     pq.write_table(arrow.Table.from_pylist(ROWS), tmp_path / "a.parquet")
     files = {
@@ -90,16 +90,16 @@ def test_a_compressed_file_is_read_as_what_is_in_it(tmp_path, packed):
         assert source.at == source.size
 
 
-def test_a_compressed_file_is_known_whatever_it_is_called(tmp_path):
+def test_compressed_file_is_recognised_without_a_file_extension(tmp_path):
     assert read(written(tmp_path / "data", zstd(TEXTS["array.json"].encode()))) == ROWS
 
 
-def test_frames_that_follow_each_other_are_one_file(tmp_path):
+def test_consecutive_zstd_frames_are_read_as_one_file(tmp_path):
     both = zstd(json.dumps(ROWS[0]).encode() + b"\n") + zstd(json.dumps(ROWS[1]).encode() + b"\n")
     assert read(written(tmp_path / "a.jsonl.zst", both)) == ROWS[:2]
 
 
-def test_a_zip_file_is_read_as_the_folder_in_it(tmp_path):
+def test_zip_file_is_read_as_a_folder(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("data/a.jsonl", json.dumps(ROWS[0]))
         archive.writestr("data/b.jsonl.gz", gzip.compress(json.dumps(ROWS[1]).encode()))
@@ -117,7 +117,7 @@ def test_a_zip_file_is_read_as_the_folder_in_it(tmp_path):
         ("[]", []),
     ],
 )
-def test_a_bad_row_of_an_array_is_named_and_the_next_is_read(tmp_path, text, found):
+def test_bad_row_of_an_array_is_reported_and_the_next_row_is_read(tmp_path, text, found):
     records = list(open_source(written(tmp_path / "a.json", text.encode())))
     assert len(records) == len(found)
     for number, (record, expected) in enumerate(zip(records, found, strict=True), start=1):
@@ -150,14 +150,14 @@ def test_a_bad_row_of_an_array_is_named_and_the_next_is_read(tmp_path, text, fou
         ("a.zip", b"PK\x03\x04 and nothing else", "not a readable zip file"),
     ],
 )
-def test_a_file_that_is_cut_off_or_ambiguous_is_refused_in_words(tmp_path, name, raw, reason):
+def test_truncated_or_ambiguous_file_is_refused_with_a_reason(tmp_path, name, raw, reason):
     with pytest.raises(NotReadable, match=reason):
         read(written(tmp_path / name, raw))
 
 
 @pytest.mark.parametrize("packed", [".gz", ".bz2", ".xz", ".zst"])
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.parquet"])
-def test_a_bomb_ends_in_one_sentence(tmp_path, monkeypatch, name, packed):
+def test_decompression_bomb_is_refused_with_one_sentence(tmp_path, monkeypatch, name, packed):
     monkeypatch.setattr(streams, "MOST_UNPACKED", 3 * LONGEST_LINE)
     begun = {"a.json": b"[", "a.csv": b"a,b\n", "a.parquet": b"PAR1"}.get(name, b"")
     path = written(tmp_path / (name + packed), PACKERS[packed](begun + b" " * (8 * LONGEST_LINE)))
@@ -168,7 +168,7 @@ def test_a_bomb_ends_in_one_sentence(tmp_path, monkeypatch, name, packed):
         read(path)
 
 
-def test_an_array_of_many_rows_costs_no_more_memory_than_one_of_few(tmp_path):
+def test_reading_a_long_array_uses_limited_memory(tmp_path):
     row = b'{"a": "' + b"x" * 10_000 + b'"},'
     path = written(
         tmp_path / "a.json", b"[" + row * 2_000 + b'{"a": "' + b"y" * (20 * LONGEST_LINE) + b'"}]'
@@ -200,7 +200,7 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_a_column_of_a_table_says_what_was_written(tmp_path, name):
+def test_parquet_column_is_read_as_the_values_that_were_written(tmp_path, name):
     column, expected = COLUMNS[name]
     pq.write_table(arrow.table({"prompt": ["q"], "answer": column}), tmp_path / "a.parquet")
     assert read(tmp_path / "a.parquet") == [{"prompt": "q", "answer": expected}]

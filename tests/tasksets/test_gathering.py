@@ -1,4 +1,4 @@
-"""Files with one thing in several rows: messages of a tree, and annotations of a task."""
+"""Files that spread one item over several rows: messages of a tree, annotations of a task."""
 
 import json
 
@@ -45,12 +45,12 @@ OTHER = [
 ]
 
 
-def test_messages_in_rows_of_their_own_are_put_together_to_trees():
+def test_messages_in_separate_rows_are_assembled_into_trees():
     pairs = lessons(TREE + OTHER, "preferences")
     assert [(one.number, one.fields["chosen"], one.fields["rejected"]) for one in pairs[:1]] == [
         (1, "Because.", "No idea.")
     ]
-    # The deleted reply of the second tree leaves nothing to compare.
+    # One reply of the second tree is deleted, so there is nothing to compare.
     assert isinstance(pairs[1], BadLine) and pairs[1].number == 6
     shown = lessons(TREE + OTHER, "demonstrations")
     assert [(one.number, one.prompt[-1]["content"], one.fields["answer"]) for one in shown] == [
@@ -61,7 +61,7 @@ def test_messages_in_rows_of_their_own_are_put_together_to_trees():
 
 
 @pytest.mark.parametrize("rows", [TREE[1:], [TREE[0], *TREE[2:]], [TREE[0], *OTHER, *TREE[1:]]])
-def test_a_tree_without_one_of_its_messages_is_one_bad_line_with_all_its_rows(rows):
+def test_tree_with_a_missing_message_is_one_bad_line_with_all_its_rows(rows):
     bad = [one for one in lessons(rows, "demonstrations") if isinstance(one, BadLine)]
     assert "sort the file by message_tree_id" in bad[-1].reason
     assert sum(one.raw.count(b'"message_id"') for one in bad) in (len(rows), len(rows) - 3)
@@ -109,14 +109,14 @@ PAIR = {"chosen": "No idea.", "rejected": "Because.", "margin": None}
         ({"answer": "Rain."}, "demonstrations", None, {"answer": "Rain."}),
     ],
 )
-def test_an_annotation_in_a_row_is_read_as_label_studio_means_it(
+def test_label_studio_annotation_row_is_read_as_the_expected_lesson(
     made, fields, kind, at_least, said
 ):
     (one,) = lessons([made(**fields)], kind, at_least)
     assert (one.fields, one.prompt[0]["content"]) == (said, "Why?")
 
 
-def test_what_one_of_several_annotators_found_bad_is_no_demonstration():
+def test_answer_that_any_annotator_rated_bad_is_not_a_demonstration():
     rows = [annotated(**ONE, quality="good"), annotated(**ONE, quality="bad", annotator=4)]
     (bad,) = lessons(rows, "demonstrations")
     assert isinstance(bad, BadLine) and "rated this answer as bad" in bad.reason
@@ -127,12 +127,12 @@ def test_what_one_of_several_annotators_found_bad_is_no_demonstration():
     ]
 
 
-def test_a_cancelled_annotation_says_nothing():
+def test_cancelled_annotation_is_a_bad_line():
     (bad,) = lessons([in_cells(**ONE, quality="good") | {"was_cancelled": "True"}], "thumbs")
     assert isinstance(bad, BadLine)
 
 
-def test_rows_of_another_layout_between_them_are_read_as_they_are():
+def test_rows_of_another_layout_between_tree_rows_are_read_normally():
     other = {"prompt": "Who?", "answer": "Ann."}
     first, second, third = lessons([*OTHER[:2], other, *TREE[:2]], "demonstrations")
     assert [one.number for one in (first, second, third)] == [1, 3, 4]

@@ -1,6 +1,4 @@
-"""Generators of graded questions: their scorers take their answers for right, and other ones for
-wrong.
-"""
+"""Generators of graded questions: their scorers accept the right answers and reject others."""
 
 import random
 
@@ -22,7 +20,7 @@ def value(scorer: str, row: TaskRow, said: str) -> float | None:
 
 
 def right(row: TaskRow) -> str:
-    """What a person who knows the answer would say."""
+    """Return the reply of a person who knows the answer."""
     answer = row.answer
     if "ideas" in answer:
         return answer["reference"][0]
@@ -32,14 +30,14 @@ def right(row: TaskRow) -> str:
     return f"\\boxed{{{', '.join(said) if isinstance(said, list) else said}}}"
 
 
-def test_mathematics_of_every_form_is_judged_by_its_answer():
+def test_scorer_accepts_only_the_right_answer_of_generated_math_tasks():
     rows = list(generator("math")(80, 5))
     assert {row.domain for row in rows} == {"math"} and len({row.meta["form"] for row in rows}) == 7
     assert [value("math", row, right(row)) for row in rows] == [1.0] * 80
     assert [value("math", row, "\\boxed{1234567}") for row in rows] == [0.0] * 80
 
 
-def test_school_questions_are_of_all_subjects_and_judged_by_the_scorer_they_name():
+def test_school_tasks_cover_all_subjects_and_their_scorers_accept_the_right_answer():
     rows = list(generator("k12")(100, 5))
     assert {row.domain for row in rows} == {row.meta["subject"] for row in rows} == set(SUBJECTS)
     assert {row.meta["scorer"] for row in rows} == {
@@ -69,13 +67,13 @@ def test_every_countdown_can_be_solved():
         )
 
 
-def test_a_countdown_is_drawn_of_a_few_small_numbers():
+def test_countdown_draws_a_few_numbers_and_a_target_below_1000():
     numbers, target = countdown.drawn_task(random.Random(1))
     assert len(numbers) in countdown.MANY and 0 < target < 1_000
 
 
 def solved(numbers: list[int], target: int) -> str:
-    """A formula by trying: the left one of every pair with the right one, in all ways."""
+    """Return a formula, found by combining the numbers in all possible ways."""
     found = _made([(float(number), str(number)) for number in numbers], target)
     assert found, f"{numbers} do not make {target}"
     return found
@@ -97,5 +95,5 @@ def _made(parts: list[tuple[float, str]], target: int) -> str:
 
 
 @pytest.mark.parametrize("name", ["math", "k12", "countdown"])
-def test_every_prompt_asks_in_words(name):
+def test_every_prompt_has_more_than_five_words(name):
     assert all(len(row.prompt[0]["content"].split()) > 5 for row in generator(name)(20, 1))

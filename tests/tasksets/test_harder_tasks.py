@@ -1,6 +1,4 @@
-"""Harder tasks: one grade above what is solved, drawn by the template that the solved ones fit,
-each naming its parent.
-"""
+"""Harder tasks are one grade above the solved ones, use the same template and name their parent."""
 
 import io
 import random
@@ -40,8 +38,8 @@ def refusal(*arguments: object) -> str:
 
 @pytest.fixture
 def tried(new_run):
-    """A run over the four tasks of `sort`, of which it has solved 0 and 2 well enough, and 3 in too
-    few attempts to tell.
+    """Create a run over the four tasks of `sort` that has solved tasks 0 and 2; task 3 has too few
+    attempts to count.
     """
     run = new_run()
     for index, successes in enumerate(([1, 1, 1, 0.2], [1, 0, 1, 1], [1, 1, 1, 1], [1, 1, 1])):
@@ -58,13 +56,13 @@ def tried(new_run):
 
 
 @pytest.mark.parametrize("name", GRADED)
-def test_each_task_of_a_graded_generator_is_known_by_its_template_alone(name):
+def test_task_of_a_graded_generator_is_recognised_only_by_its_template(name):
     for row in generator(name)(60, 3):
         assert find_graded_generator(row) is GRADED[name]
 
 
 @pytest.mark.parametrize("name", sorted({"math", "tone", "katas", "guess_number", "tone_dialogue"}))
-def test_no_other_generators_task_has_a_grade(name):
+def test_tasks_of_other_generators_have_no_graded_generator(name):
     assert [find_graded_generator(row) for row in generator(name)(20, 3)] == [None] * 20
 
 
@@ -88,12 +86,12 @@ def test_no_other_generators_task_has_a_grade(name):
         ),
     ],
 )
-def test_what_only_looks_like_one_has_none(row):
+def test_similar_looking_task_has_no_graded_generator(row):
     assert find_graded_generator(row) is None
 
 
 @pytest.mark.parametrize("name", GRADED)
-def test_a_harder_task_is_one_of_the_generators_own_with_the_next_grade(name):
+def test_harder_task_has_the_next_grade_of_the_same_generator(name):
     module = GRADED[name]
     draw = random.Random(5)
     for row in generator(name)(60, 4):
@@ -108,7 +106,7 @@ def test_a_harder_task_is_one_of_the_generators_own_with_the_next_grade(name):
 
 
 @pytest.mark.parametrize("name", ["arithmetic", "countdown", "sort"])
-def test_grades_end(name):
+def test_grades_increase_one_by_one_up_to_the_highest(name):
     module = GRADED[name]
     draw = random.Random(6)
     [row] = generator(name)(1, 4)
@@ -118,7 +116,7 @@ def test_grades_end(name):
     assert grades == list(range(grades[0], module.HIGHEST_GRADE + 1))
 
 
-def test_scorers_pay_the_right_answers_of_harder_tasks():
+def test_scorers_reward_right_answers_of_harder_tasks():
     draw = random.Random(7)
     sums = [GRADED["arithmetic"].harder(row, draw) for row in generator("arithmetic")(10, 1)]
     assert [find_scorer("arithmetic").of(str(row.answer["value"]), row).value for row in sums] == [
@@ -139,7 +137,7 @@ def test_scorers_pay_the_right_answers_of_harder_tasks():
 # -- sets
 
 
-def test_what_a_run_has_solved_gets_harder_tasks_that_name_it(tried):
+def test_tasks_solved_by_a_run_get_harder_tasks_that_name_their_parent(tried):
     told = said("sort", "--run", tried.slug, "--each", "2")
     made = Taskset.objects.get(slug="sort-harder")
     assert "taskset sort-harder: 4 tasks" in told
@@ -160,7 +158,7 @@ def test_what_a_run_has_solved_gets_harder_tasks_that_name_it(tried):
     )
 
 
-def test_what_is_made_can_be_made_harder_again(tried):
+def test_harder_tasks_can_be_made_harder_again(tried):
     said("sort", "--run", tried.slug)
     first = Taskset.objects.get(slug="sort-harder")
     scale = begin_scale(first, "difficulty", "4 tries of tiny")
@@ -172,14 +170,14 @@ def test_what_is_made_can_be_made_harder_again(tried):
     assert task.meta["parents"] == ["sort-harder#0"]
 
 
-def test_the_same_seed_gives_the_same_set_and_another_seed_another(tried):
+def test_equal_seeds_make_equal_tasksets_and_different_seeds_different_ones(tried):
     for seed, slug in ((3, "a"), (3, "b"), (4, "c")):
         said("sort", "--run", tried.slug, "--seed", seed, "--to", slug)
     first, again, other = (Taskset.objects.get(slug=slug) for slug in "abc")
     assert first.digest == again.digest != other.digest and first.seed == 3
 
 
-def test_nothing_is_made_that_the_set_asks_already(tried, monkeypatch, project):
+def test_tasks_that_the_taskset_already_contains_are_not_created_again(tried, monkeypatch, project):
     taken = tried.taskset.tasks.get(index=1)
     drawn = iter([build_row(taken), build_row(tried.taskset.tasks.get(index=3))])
     fresh = TaskRow(user_message("987654"), {"sorted": "456789"})
@@ -193,7 +191,7 @@ def test_nothing_is_made_that_the_set_asks_already(tried, monkeypatch, project):
     )
 
 
-def test_tasks_without_a_harder_one_are_counted_by_reason(project):
+def test_tasks_without_a_harder_version_are_counted_by_reason(project):
     store_taskset(
         Origin(project, "mixed", "Mixed", "test"),
         [
@@ -214,7 +212,7 @@ def test_tasks_without_a_harder_one_are_counted_by_reason(project):
     )
 
 
-def test_a_set_that_shows_no_grades_is_told_so(new_run, project):
+def test_taskset_without_grades_is_refused(new_run, project):
     generate(project, "maths", "math", 4, 0)
     taskset = Taskset.objects.get(slug="maths")
     scale = begin_scale(taskset, "difficulty", "4 tries of tiny")
@@ -227,7 +225,7 @@ def test_a_set_that_shows_no_grades_is_told_so(new_run, project):
     assert not Taskset.objects.filter(slug="maths-harder").exists()
 
 
-def test_what_is_wrong_is_named_by_its_option(tried):
+def test_error_names_the_invalid_option(tried):
     assert (
         refusal("sort", "--run", tried.slug, "--at-least", "1.01")
         == "--at-least: must be from 0 to 1"
@@ -242,7 +240,7 @@ def test_what_is_wrong_is_named_by_its_option(tried):
     assert "--to: taskset 'sort-harder' already exists" in refusal("sort", "--run", tried.slug)
 
 
-def test_a_run_that_has_not_tried_the_set_says_nothing_of_it(tried, project):
+def test_run_that_tried_no_task_of_the_taskset_is_refused(tried, project):
     generate(project, "other", "sort", 4, 1)
     assert (
         refusal("other", "--run", tried.slug)
@@ -253,7 +251,7 @@ def test_a_run_that_has_not_tried_the_set_says_nothing_of_it(tried, project):
 # -- on record
 
 
-def test_pages_lead_to_the_parent_and_back(tried, client, alice):
+def test_taskset_pages_link_to_the_parent_and_to_derived_tasksets(tried, client, alice):
     said("sort", "--run", tried.slug)
     client.force_login(alice)
     made = client.get(reverse("taskset", args=["lab", "sort-harder"])).content.decode()
@@ -264,7 +262,7 @@ def test_pages_lead_to_the_parent_and_back(tried, client, alice):
     )
 
 
-def test_a_made_task_without_its_parent_is_noticed(tried):
+def test_reconcile_reports_a_derived_task_without_its_parent(tried):
     said("sort", "--run", tried.slug)
     TaskParent.objects.get(task__index=1).delete()
     assert list(derived_tasks_name_their_source()) == [
@@ -272,13 +270,13 @@ def test_a_made_task_without_its_parent_is_noticed(tried):
     ]
 
 
-def test_no_task_descends_from_itself_or_a_later_one(taskset):
+def test_task_cannot_have_a_later_task_as_parent(taskset):
     first, second = taskset.tasks.order_by("pk")[:2]
     with pytest.raises(IntegrityError, match="a_task_is_younger_than_its_parent"):
         TaskParent.objects.create(task=first, parent=second)
 
 
-def test_a_task_of_another_project_is_no_parent(taskset, db):
+def test_reconcile_reports_a_parent_task_of_another_project(taskset, db):
     other = type(taskset.project).objects.create(slug="other", title="Other")
     strange = Taskset.objects.create(project=other, slug="s", title="S", source="test", size=1)
     task = Task.objects.create(taskset=strange, index=0, prompt=user_message("1"), digest="0" * 64)

@@ -1,4 +1,4 @@
-"""The process that reads a Hub data set has bounded memory, whatever the data unpacks to."""
+"""The process that reads a Hub data set uses limited memory, however large the unpacked data is."""
 
 import pyarrow as arrow
 import pyarrow.parquet as pq
@@ -8,12 +8,12 @@ from apps.accounts.confining import TOO_MUCH_MEMORY
 from apps.tasksets.sources.hub import hub_rows
 
 
-def test_a_data_set_that_unpacks_to_too_much_ends_by_its_limit_of_memory(tmp_path):
-    """A file of a few kilobytes, whose one text of 32 MiB stands in 60 rows."""
+def test_reading_a_dataset_that_unpacks_to_too_much_stops_at_the_memory_limit(tmp_path):
+    """The file has a few kilobytes; its 60 rows all contain one text of 32 MiB."""
     pytest.importorskip("datasets")
     text = arrow.array(["x" * (32 << 20)])
     rows = arrow.DictionaryArray.from_arrays(arrow.array([0] * 60), text)
-    # Without its schema, the reader makes whole texts of the dictionary's.
+    # Without the stored schema, the reader expands the dictionary into complete texts.
     pq.write_table(
         arrow.table({"question": rows}),
         tmp_path / "train-00000-of-00001.parquet",

@@ -1,5 +1,5 @@
-"""`manage.py taskset import` tells layouts by the first rows, and shows what it would store
-before it does."""
+"""`manage.py taskset import` detects layouts from the first rows, and can preview what it would
+store."""
 
 import io
 import json
@@ -34,19 +34,19 @@ def test_a_preview_names_the_layout_and_stores_nothing(import_file):
     assert not Taskset.objects.exists()
 
 
-def test_a_layout_is_told_by_the_rows_and_columns_that_are_named_add_to_it(import_file):
+def test_layout_is_detected_from_rows_and_named_columns_are_added(import_file):
     said = import_file(SOLVED, "--meta", "id")
     assert "taskset a: 3 tasks" in said and "not taken" not in said
     assert Task.objects.get(index=2).meta == {"solution": "So.\n#### 3", "id": 2}
 
 
-def test_columns_are_gone_by_where_they_are_named(import_file):
+def test_named_columns_override_the_detected_layout(import_file):
     import_file(SOLVED, "--prompt", "question")
     assert Task.objects.get(index=0).answer == {"value": "So.\n#### 1"}
 
 
 @pytest.mark.parametrize("words", [("--prompt", "problem"), ()])
-def test_names_of_the_hub_become_domains_and_system_texts_messages(import_file, words):
+def test_hub_names_become_domains_and_system_texts_become_messages(import_file, words):
     import_file(NAMED, "--domain", "subject", *words)
     task = Task.objects.get()
     assert task.domain == "number-theory"
@@ -64,7 +64,7 @@ def test_a_row_of_another_layout_is_a_bad_line(import_file):
     assert not Taskset.objects.exists()
 
 
-def test_a_picture_that_is_not_there_refuses_its_row(import_file):
+def test_missing_picture_file_refuses_its_row(import_file):
     with pytest.raises(CommandError, match=r"'one\.jpg' is not in the folder"):
         import_file(
             [{"images": ["one.jpg"], "problem": "<image>Who is this?", "answer": "4"}],

@@ -1,4 +1,4 @@
-"""Tasksets are stored whole, in bounded memory, or not at all."""
+"""Tasksets are stored completely or not at all, in bounded memory."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def rows(count: int) -> list[object]:
     return [{"prompt": f"{n}+1", "answer": n + 1} for n in range(count)]
 
 
-def test_a_clean_file_is_stored_in_its_order(project, tmp_path):
+def test_clean_file_is_stored_in_order(project, tmp_path):
     seen = []
     path = write(tmp_path / "a.jsonl", rows(2_500))
     taskset = import_file(path, Origin(project, "sums", "Sums", "a.jsonl"), progress=seen.append)
@@ -42,7 +42,7 @@ def test_a_clean_file_is_stored_in_its_order(project, tmp_path):
     assert seen == sorted(seen) and len(seen) == 3
 
 
-def test_one_bad_line_refuses_the_whole_file_and_names_it(project, tmp_path):
+def test_one_bad_line_refuses_the_whole_file_and_is_reported(project, tmp_path):
     path = write(tmp_path / "a.jsonl", [*rows(1_500), "oops", *rows(10)])
     with pytest.raises(BadLines) as caught:
         import_file(path, Origin(project, "sums", "Sums", "a.jsonl"))
@@ -71,13 +71,13 @@ def test_a_file_without_tasks_is_refused(project, tmp_path, lines):
     assert not Taskset.objects.exists()
 
 
-def test_a_slug_is_taken_once(project):
+def test_second_taskset_with_the_same_slug_is_refused(project):
     generate(project, "sort", "sort", 20, seed=1)
     with pytest.raises(IntegrityError):
         generate(project, "sort", "sort", 20, seed=1)
 
 
-def test_the_same_seed_gives_the_same_digest_and_another_seed_another(project):
+def test_equal_seeds_give_equal_digests_and_different_seeds_different_ones(project):
     first = generate(project, "one", "tone", 200, seed=1)
     again = generate(project, "two", "tone", 200, seed=1)
     other = generate(project, "three", "tone", 200, seed=2)

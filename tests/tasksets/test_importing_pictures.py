@@ -1,4 +1,5 @@
-"""Tasks with pictures from a file: in the line, or in a file beside it, and from nowhere else."""
+"""Pictures of imported tasks come from the line itself or a file in the same folder, from nowhere
+else."""
 
 import json
 
@@ -28,7 +29,7 @@ def at(path: str) -> list:
     return [{"type": "image", "path": path}, HOW_MANY]
 
 
-def test_pictures_in_lines_and_in_files_beside_are_the_same_pictures(project, tmp_path):
+def test_inline_pictures_and_picture_files_are_stored_as_the_same_picture(project, tmp_path):
     (tmp_path / "pictures").mkdir()
     (tmp_path / "pictures" / "red.png").write_bytes(png())
     bring(
@@ -66,7 +67,7 @@ def test_pictures_in_lines_and_in_files_beside_are_the_same_pictures(project, tm
         "linked/out.png",
     ],
 )
-def test_a_path_that_leads_out_or_nowhere_is_refused(project, tmp_path, path):
+def test_picture_path_outside_the_folder_or_to_nothing_is_refused(project, tmp_path, path):
     (tmp_path / "out.png").write_bytes(png())
     folder = tmp_path / "in"
     folder.mkdir()
@@ -77,13 +78,13 @@ def test_a_path_that_leads_out_or_nowhere_is_refused(project, tmp_path, path):
     assert not Picture.objects.exists()
 
 
-def test_a_file_that_is_no_picture_is_told_apart(project, tmp_path):
+def test_file_that_is_not_an_image_is_reported(project, tmp_path):
     (tmp_path / "a.png").write_text("hello")
     with pytest.raises(BadLines, match=r"content\[0\].path: is not a supported image"):
         bring(project, write(tmp_path, at("a.png")))
 
 
-def test_only_the_user_shows_pictures(project, tmp_path):
+def test_picture_in_a_system_message_is_refused(project, tmp_path):
     path = tmp_path / "a.jsonl"
     messages = [
         {"role": "system", "content": [shown(data_url(png()))]},
@@ -94,6 +95,6 @@ def test_only_the_user_shows_pictures(project, tmp_path):
         bring(project, path)
 
 
-def test_a_prompt_of_one_picture_says_something(project, tmp_path):
+def test_prompt_of_only_one_picture_is_accepted(project, tmp_path):
     bring(project, write(tmp_path, [shown(data_url(png()))]))
     assert Task.objects.get().question == "[picture 1]"

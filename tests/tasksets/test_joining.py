@@ -1,4 +1,4 @@
-"""Several tasksets as one."""
+"""Joining several tasksets into one."""
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -17,14 +17,14 @@ def parts(project):
     ]
 
 
-def test_each_part_is_spread_over_the_whole_and_keeps_its_domain_or_gets_its_name(parts, project):
+def test_joined_parts_are_interleaved_and_tasks_without_domain_get_the_part_name(parts, project):
     call_command("taskset", "join", "both", "maths", "sums", project=project.slug)
     tasks = list(Taskset.objects.get(slug="both").tasks.order_by("index"))
     assert [task.domain for task in tasks] == ["sums", "math", "sums"] * 4
     assert tasks[1].answer == parts[0].tasks.get(index=0).answer
 
 
-def test_pictures_stay_in_sight(project):
+def test_joined_taskset_with_pictures_is_marked_as_showing_pictures(project):
     generate(project, "seen", "shapes", 3, 0)
     generate(project, "sums", "sort", 3, 0)
     call_command("taskset", "join", "both", "seen", "sums", project=project.slug)
@@ -38,6 +38,6 @@ def test_pictures_stay_in_sight(project):
         (("maths", "maths", "sums"), "already exists"),
     ],
 )
-def test_what_cannot_be_joined_is_named(parts, project, said, told):
+def test_join_error_names_what_cannot_be_joined(parts, project, said, told):
     with pytest.raises(CommandError, match=told):
         call_command("taskset", "join", *said, project=project.slug)

@@ -1,4 +1,4 @@
-"""A task may name its scorers: read strictly, and at import by line."""
+"""A task may name its scorers; the names are validated, at import for each line."""
 
 import io
 import json
@@ -13,7 +13,7 @@ WRONG = ["math", [], ["math", "math"], [7], [""], {"math": 1}, ["x" * 61]]
 
 
 @pytest.mark.parametrize("said", WRONG)
-def test_what_is_no_list_of_names_is_refused_and_decides_nothing(said):
+def test_judged_by_that_is_not_a_list_of_names_is_refused_and_ignored(said):
     with pytest.raises(
         BadJudges, match=r"^meta\.judged_by: must be a list of at least one scorer name"
     ):
@@ -21,7 +21,7 @@ def test_what_is_no_list_of_names_is_refused_and_decides_nothing(said):
     assert find_judged_kind("algebra", said) == Kind("algebra")
 
 
-def test_the_names_are_kept_in_their_order():
+def test_judged_by_names_keep_their_order():
     assert (
         named_in({"judged_by": ["math", "length"]}) == ("math", "length")
         and named_in({}) == named_in({"judged_by": None}) == ()
@@ -29,7 +29,7 @@ def test_the_names_are_kept_in_their_order():
     assert Task(domain="algebra", meta={"judged_by": ["math"]}).kind == Kind("algebra", ("math",))
 
 
-def test_at_import_the_line_is_listed_and_the_next_is_read():
+def test_import_lists_a_line_with_bad_judged_by_and_reads_the_next():
     lines = [
         {"prompt": "2+2", "answer": "4", "meta": {"judged_by": said}} for said in ("math", ["math"])
     ]

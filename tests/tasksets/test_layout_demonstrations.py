@@ -1,4 +1,4 @@
-"""Answers to imitate as data sets and tools have them: the good ones are shown, and no other."""
+"""Demonstrations in the layouts of data sets and tools: only good answers are read."""
 
 import pytest
 
@@ -23,14 +23,14 @@ from tests.tasksets.layout_rows import (
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_an_answer_of_each_layout_is_shown(name):
+def test_answer_in_each_layout_is_read_as_a_demonstration(name):
     _, [row], _ = taken(SHOWN[name], DEMONSTRATIONS)
     text = row["answer"]["content"] if isinstance(row["answer"], dict) else row["answer"]
     assert (row["prompt"], text.replace("\n", " ")) == (PROMPT, GOOD)
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_people_found_bad_is_no_demonstration(name):
+def test_answer_that_people_rated_bad_is_not_a_demonstration(name):
     with pytest.raises(NotGood):
         taken(BAD[name], DEMONSTRATIONS)
 
@@ -53,7 +53,7 @@ def test_what_people_found_bad_is_no_demonstration(name):
         {"quality": [{"user_id": "u", "value": "bad", "status": "submitted"}]},
     ],
 )
-def test_a_verdict_under_any_of_its_usual_names_keeps_a_bad_answer_out(said):
+def test_bad_verdict_under_any_usual_field_name_excludes_the_answer(said):
     assert "rated" in why({"prompt": ASK, "response": POOR} | said, DEMONSTRATIONS)
 
 
@@ -67,19 +67,19 @@ def test_a_verdict_under_any_of_its_usual_names_keeps_a_bad_answer_out(said):
         {"helpful": True},
     ],
 )
-def test_a_field_that_finds_nothing_bad_keeps_no_answer_out(said):
+def test_field_without_a_bad_verdict_does_not_exclude_the_answer(said):
     _, rows, _ = taken({"prompt": ASK, "response": GOOD} | said, DEMONSTRATIONS)
     assert [row["answer"] for row in rows] == [GOOD]
 
 
-def test_a_rating_on_a_scale_of_its_own_needs_a_bound():
+def test_rating_on_an_unknown_scale_needs_a_lowest_good_rating():
     row = {"prompt": ASK, "response": GOOD, "rating": 4}
     assert "set the lowest rating of a good answer" in why(row, DEMONSTRATIONS)
     assert taken(row, DEMONSTRATIONS, at_least=4)[1][0]["answer"] == GOOD
     assert "below 5" in why(row, DEMONSTRATIONS, at_least=5)
 
 
-def test_of_exported_groups_the_word_of_people_counts_and_that_of_machines_does_not():
+def test_human_ratings_of_exported_groups_count_and_machine_rewards_do_not():
     row = {
         **{"run": "r", "taskset": "t", "task": 1, "prompt": [USER], "rewards": [0.1, 0.2, 0.9]},
         "completions": [

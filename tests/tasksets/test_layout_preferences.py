@@ -1,4 +1,4 @@
-"""Pairs of answers as data sets and tools have them, read into our columns."""
+"""Pairs of answers in the layouts of data sets and tools are read into our columns."""
 
 import pytest
 
@@ -26,7 +26,7 @@ WITHOUT_MARGIN = (
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_a_pair_of_each_layout_is_recognised_and_read(name):
+def test_pair_in_each_layout_is_recognised_and_read(name):
     found, [row], _ = taken(PAIRS[name], PREFERENCES)
     assert found == name
     chosen = row["chosen"][0]["content"] if isinstance(row["chosen"], list) else row["chosen"]
@@ -34,7 +34,7 @@ def test_a_pair_of_each_layout_is_recognised_and_read(name):
     assert row.get("margin") == (None if name in WITHOUT_MARGIN else 2)
 
 
-def test_every_two_answers_of_different_worth_are_a_pair():
+def test_every_two_answers_with_different_scores_form_a_pair():
     answers = [
         {"response": text, "overall_score": score} for text, score in (("a", 3), ("b", 5), ("c", 5))
     ]
@@ -66,7 +66,7 @@ TREE = {
 }
 
 
-def test_a_tree_becomes_pairs_of_ranked_answers_and_the_best_are_shown():
+def test_tree_becomes_pairs_of_ranked_answers_and_demonstrations_of_the_best():
     _, [row], dropped = taken(TREE, PREFERENCES)
     assert (row["prompt"], row["chosen"], row["rejected"]) == (PROMPT, GOOD, POOR)
     assert "replies that were deleted or rejected in review" in dropped
@@ -108,7 +108,7 @@ def test_a_tree_becomes_pairs_of_ranked_answers_and_the_best_are_shown():
         ),
     ],
 )
-def test_a_pair_that_nobody_decided_is_named(row, reason):
+def test_undecided_pair_is_refused_with_a_reason(row, reason):
     assert reason in why(row, PREFERENCES)
 
 
@@ -155,13 +155,13 @@ ARENA = {"conversation_a": QUESTIONS[1], "conversation_b": QUESTIONS[0], "model_
         ({"Prompt": ASK, "Chosen": GOOD, "Rejected": POOR}, None),
     ],
 )
-def test_a_pair_is_read_under_the_names_that_others_give_it(row, margin):
+def test_pair_is_read_under_alternative_field_names(row, margin):
     _, (read,), _ = taken(row, PREFERENCES)
     told = {name: read[name] for name in ("prompt", "chosen", "rejected")}
     assert (told, read.get("margin")) == (pair(), margin)
 
 
-def test_a_tie_of_two_models_is_no_pair():
+def test_tie_between_two_models_is_not_a_pair():
     assert "neither answer is preferred" in why(ARENA | {"winner": "tie"}, PREFERENCES)
 
 
@@ -169,11 +169,11 @@ def test_a_tie_of_two_models_is_no_pair():
     "said",
     [{"winner": "tie"}, {"better_response_id": 2}, {"score_a": 1, "score_b": 1}],
 )
-def test_two_answers_of_which_neither_is_better_are_no_pair(said):
+def test_two_answers_without_a_better_one_are_not_a_pair(said):
     row = {"prompt": ASK, "response_a": GOOD, "response_b": POOR} | said
     assert "neither answer is preferred" in why(row, PREFERENCES)
 
 
-def test_a_prompt_that_is_a_transcript_is_read_as_its_turns():
+def test_transcript_prompt_is_read_as_turns():
     row = {"prompt": f"\n\nHuman: {ASK}\n\nAssistant:", "chosen": GOOD, "rejected": POOR}
     assert taken(row, PREFERENCES)[1] == [pair()]

@@ -1,4 +1,4 @@
-"""Tasks as data sets and tools have them: the question, and the answer that a scorer reads."""
+"""Tasks in the layouts of data sets and tools: the question, and the answer for the scorer."""
 
 import json
 
@@ -15,7 +15,7 @@ from tests.tasksets.layout_rows import ANSWER, ASK, ASKED, GOOD, POOR, USER, sai
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_a_task_of_each_layout_is_recognised_and_read(name):
+def test_task_in_each_layout_is_recognised_and_read(name):
     row, expected = ASKED[name]
     found, [task], _ = taken(row, TASKS)
     assert found == name
@@ -25,7 +25,7 @@ def test_a_task_of_each_layout_is_recognised_and_read(name):
 
 
 @pytest.mark.parametrize("four", [[{"role": "assistant", "content": "4"}], said("gpt", "4")])
-def test_an_answer_in_a_message_is_its_text(four):
+def test_answer_in_a_message_is_read_as_its_text(four):
     sums = {"prompt": [{"role": "user", "content": "2+2?"}], "completion": four}
     assert taken(sums, TASKS)[1][0]["answer"] == "4"
     assert taken({**sums, "completion": json.dumps(four)}, TASKS)[1][0]["answer"] == "4"
@@ -33,7 +33,7 @@ def test_an_answer_in_a_message_is_its_text(four):
     assert "completion: must be text or a single message" in why(two, TASKS)
 
 
-def test_an_answer_that_was_marked_as_bad_is_no_right_answer():
+def test_answer_labelled_as_wrong_is_not_a_reference_answer():
     sums = {"prompt": "2+2?", "completion": "4"}
     assert taken({**sums, "label": True}, TASKS)[1][0]["answer"] == "4"
     reason = why({**sums, "label": False}, TASKS)
@@ -44,13 +44,13 @@ def test_an_answer_that_was_marked_as_bad_is_no_right_answer():
     ]
 
 
-def test_fields_that_are_only_looked_at_are_told_as_not_taken():
+def test_fields_that_are_only_inspected_are_reported_as_dropped():
     row = {"question": "2+2?", "ground_truth": "4", "response": "It is 5.", "thumb": "down"}
     _, [task], dropped = taken(row, TASKS)
     assert (task["answer"], dropped) == ("4", {"response", "thumb"})
 
 
-def test_a_prompt_that_does_not_name_the_function_shows_a_test_or_the_code_to_begin_with():
+def test_prompt_without_the_function_name_gets_a_test_or_the_starter_code():
     mbpp = {
         "text": "Double a number.",
         "test_list": ["assert twice(3) == 6", "assert twice(4) == 8"],
@@ -70,7 +70,7 @@ def test_a_prompt_that_does_not_name_the_function_shows_a_test_or_the_code_to_be
     assert taken(human, TASKS)[1][0]["prompt"] == [{"role": "user", "content": human["prompt"]}]
 
 
-def test_tests_that_cannot_be_read_are_named():
+def test_unreadable_tests_are_reported():
     assert "input_output" in why({"question": "Sum.", "input_output": "{"}, TASKS)
 
 
@@ -86,11 +86,11 @@ def test_tests_that_cannot_be_read_are_named():
         ({"messages": [USER]}, "ends with the user"),
     ],
 )
-def test_a_task_without_a_right_answer_is_named(row, reason):
+def test_task_without_a_right_answer_is_refused_with_a_reason(row, reason):
     assert reason in why(row, TASKS)
 
 
-def test_a_row_of_another_layout_than_its_file_is_not_read_by_guess():
+def test_row_that_does_not_match_the_files_layout_is_refused():
     with pytest.raises(NotThisLayout, match="must end with ####"):
         BY_NAME["gsm8k"].reads[TASKS]({"question": "2+2?", "answer": "4"}, RowReading())
     rows = [ASKED["gsm8k"][0]] * 3 + [{"question": "2+2?", "answer": "4"}]
@@ -139,7 +139,7 @@ def test_a_row_of_another_layout_than_its_file_is_not_read_by_guess():
         ({"question": ASK, "choices": str([GOOD, POOR]).replace("'", '"'), "answer": "0"}, "A"),
     ],
 )
-def test_a_question_with_choices_shows_them_and_asks_for_a_letter(row, letter):
+def test_multiple_choice_question_lists_its_choices_and_expects_a_letter(row, letter):
     name, (task,), _ = taken(row, TASKS)
     assert (name, task["prompt"]) == (
         "choices",
@@ -156,7 +156,7 @@ def test_a_question_with_choices_shows_them_and_asks_for_a_letter(row, letter):
         {"question": ASK, "correct_answer": GOOD, "incorrect_answers": [POOR], "type": "multiple"},
     ],
 )
-def test_answers_in_columns_of_their_own_are_mixed_the_same_way_each_time(row):
+def test_answers_in_separate_columns_are_shuffled_the_same_way_each_time(row):
     name, (task,), dropped = taken(row, TASKS)
     assert name == "answers-apart"
     assert task["answer"]["choices"][task["answer"]["value"]] == GOOD
@@ -165,18 +165,18 @@ def test_answers_in_columns_of_their_own_are_mixed_the_same_way_each_time(row):
     assert dropped == row.keys() & {"support", "type"}
 
 
-def test_the_right_answer_of_several_columns_stands_at_any_letter():
+def test_right_answer_from_several_columns_occurs_at_every_letter():
     wrong = {f"Incorrect Answer {number}": f"No {number}." for number in (1, 2, 3)}
     rows = [{"Question": f"{n}?", "Correct Answer": GOOD, **wrong} for n in range(40)]
     assert {taken(row, TASKS)[1][0]["answer"]["value"] for row in rows} == set("ABCD")
 
 
-def test_two_answers_to_choose_from_that_are_the_same_are_refused():
+def test_two_equal_choices_are_refused():
     row = {"Question": ASK, "Correct Answer": GOOD, "Incorrect Answer 1": f"{GOOD} "}
     assert why(row, TASKS) == "Incorrect Answer 1: two of the answers are the same"
 
 
-def test_the_ending_that_continues_a_text_is_asked_for_by_its_letter():
+def test_endings_row_becomes_a_multiple_choice_question():
     parts = {"ctx_a": "A man sits.", "ctx_b": "he", "ctx": "A man sits. he"}
     row = {**parts, "activity_label": "Rest", "endings": ["flies.", "sleeps."], "label": "1"}
     name, (task,), dropped = taken(row, TASKS)
@@ -186,7 +186,7 @@ def test_the_ending_that_continues_a_text_is_asked_for_by_its_letter():
     assert "label: must be the label" in why({**row, "label": ""}, TASKS)
 
 
-def test_a_right_choice_that_is_none_of_them_is_named():
+def test_right_choice_that_is_not_among_the_choices_is_reported():
     row = {"question": ASK, "choices": [GOOD, POOR], "answer": 2}
     assert "answer: must be the label, the number from 0 or the text" in why(row, TASKS)
 
@@ -201,7 +201,7 @@ def test_a_right_choice_that_is_none_of_them_is_named():
         ({"problem": ASK, "gt": "4"}, ASK),
     ],
 )
-def test_a_question_is_read_under_the_names_that_others_give_it(row, prompt):
+def test_question_is_read_under_alternative_field_names(row, prompt):
     _, (task,), _ = taken(row, TASKS)
     assert (task["prompt"][0]["content"], task["answer"]) == (prompt, "4")
 
@@ -214,7 +214,7 @@ def test_a_question_is_read_under_the_names_that_others_give_it(row, prompt):
         ("Write a function called sum.", False),
     ],
 )
-def test_a_word_of_the_prompt_is_not_taken_for_the_name_of_the_function(text, shows):
+def test_word_in_the_prompt_is_not_mistaken_for_the_function_name(text, shows):
     row = {"text": text, "test_list": ["assert sum([1]) == 1"]}
     _, (task,), _ = taken(row, TASKS)
     assert ("assert sum([1]) == 1" in task["prompt"][-1]["content"]) is shows

@@ -1,4 +1,4 @@
-"""Judged answers as data sets and tools have them, read into our columns."""
+"""Judged answers in the layouts of data sets and tools are read into our columns."""
 
 import json
 
@@ -31,7 +31,7 @@ JUDGED = {
 
 
 @pytest.mark.parametrize("name", JUDGED)
-def test_a_judged_answer_of_each_layout_is_a_thumb(name):
+def test_judged_answer_in_each_layout_is_read_as_a_thumb(name):
     found, [row], _ = taken(JUDGED[name], THUMBS)
     text = (
         row["completion"] if isinstance(row["completion"], str) else row["completion"][0]["content"]
@@ -45,7 +45,7 @@ def generated(*verdicts: object, **more: object) -> dict:
     return {"problem": ASK, "answer": "0", **said, **more}
 
 
-def test_wrong_unchecked_and_cut_off_answers_are_never_shown():
+def test_wrong_unchecked_and_truncated_answers_are_never_demonstrations():
     row = generated(
         True,
         False,
@@ -68,7 +68,7 @@ def test_wrong_unchecked_and_cut_off_answers_are_never_shown():
     assert "no complete answer has a clear verdict" in why(generated(None), DEMONSTRATIONS)
 
 
-def test_each_checked_answer_is_a_thumb():
+def test_each_checked_answer_is_read_as_a_thumb():
     _, rows, _ = taken(generated(True, False), THUMBS)
     assert [(one["completion"], one["label"]) for one in rows] == [
         ("It is 0.", True),
@@ -77,12 +77,12 @@ def test_each_checked_answer_is_a_thumb():
 
 
 @pytest.mark.parametrize("verdicts", [[True], "yes", [1, 0]])
-def test_verdicts_that_do_not_fit_the_answers_are_named(verdicts):
+def test_verdicts_that_do_not_match_the_number_of_answers_are_reported(verdicts):
     row = generated(True, False, correctness_llama=verdicts)
     assert "correctness_llama: must be 2 times true or false" in why(row, DEMONSTRATIONS)
 
 
-def test_texts_by_turns_are_a_conversation():
+def test_alternating_texts_are_read_as_a_conversation():
     _, [row], dropped = taken({"id": "0", "data": [ASK, GOOD, "And you?", "Well."]}, DEMONSTRATIONS)
     assert row["prompt"] == [USER, ANSWER, {"role": "user", "content": "And you?"}]
     assert (row["answer"], dropped) == ("Well.", {"id"})
@@ -103,7 +103,7 @@ def tried(*ratings: int | None, chosen: int | None = None, human: str | None = N
     return {"completions": texts, "chosen_completion": chosen, "human_completion": written}
 
 
-def test_a_step_that_a_person_wrote_takes_the_place_of_those_that_were_tried():
+def test_step_written_by_a_person_replaces_the_generated_steps():
     _, [row], dropped = taken(prm(tried(-1, human="written"), tried(1, chosen=0)), THUMBS)
     assert (row["completion"], row["label"], row["author"]) == ("written\nstep 0", True, "w-1")
     assert "label.steps[].completions that were not chosen" in dropped
@@ -120,12 +120,12 @@ def test_a_step_that_a_person_wrote_takes_the_place_of_those_that_were_tried():
         (prm(tried(1, chosen=0), finish="found_error"), "found_error"),
     ],
 )
-def test_an_answer_that_nobody_finished_or_judged_is_left_out(row, reason):
+def test_unfinished_or_unjudged_answer_is_left_out(row, reason):
     assert reason in why(row, THUMBS)
     assert reason in why(row, DEMONSTRATIONS)
 
 
-def test_a_bad_step_turns_the_answer_down_and_shows_nothing():
+def test_answer_with_a_bad_step_is_a_thumb_down_and_not_a_demonstration():
     row = prm(tried(1, chosen=0), tried(-1), finish="found_error")
     assert taken(row, THUMBS)[1][0]["label"] is False
     assert "not a demonstration" in why(row, DEMONSTRATIONS)

@@ -1,5 +1,4 @@
-"""Rows as data sets and tools have them: what every kind of row shares, and nothing of them lost in
-silence."""
+"""Rows in the layouts of data sets and tools: what all kinds share; no field is lost silently."""
 
 import json
 from pathlib import Path
@@ -42,24 +41,24 @@ def prompt_of(**more: object) -> list[dict]:
 
 
 @pytest.mark.parametrize("name", ["system", "system_prompt", "system_message"])
-def test_a_system_text_stands_before_the_question(name):
+def test_system_text_comes_before_the_question(name):
     assert prompt_of(**{name: "Be kind."}) == [SYSTEM, USER]
 
 
-def test_earlier_turns_stand_before_the_question():
+def test_earlier_turns_come_before_the_question():
     turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
     assert prompt_of(history=[["Hi", "Hello."]], system="Be kind.") == [SYSTEM, *turns, USER]
     assert prompt_of(history=json.dumps([["Hi", "Hello."]])) == [*turns, USER]
 
 
-def test_tools_are_told_in_the_system_text():
+def test_tools_are_described_in_the_system_text():
     [system, _] = prompt_of(tools=json.dumps([{"name": "weather"}]), system="Be kind.")
     assert (
         system["content"].startswith("Be kind.\n\n") and '{"name": "weather"}' in system["content"]
     )
 
 
-def test_pictures_of_a_column_take_the_places_that_the_text_has_for_them():
+def test_pictures_of_a_column_replace_their_placeholders_in_the_text():
     row = {"question": "<image>Who is this?", "answer": "Bob", "images": ["one.jpg"]}
     [task] = taken(row, TASKS)[1]
     shown = {"type": "image", "path": "one.jpg"}
@@ -87,11 +86,11 @@ def test_pictures_of_a_column_take_the_places_that_the_text_has_for_them():
         ({"system": 7}, "system: must be text"),
     ],
 )
-def test_what_cannot_be_put_into_the_prompt_refuses_the_row(more, reason):
+def test_field_that_cannot_be_added_to_the_prompt_refuses_the_row(more, reason):
     assert reason in why({"question": ASK, "answer": GOOD, **more}, TASKS)
 
 
-def test_the_context_of_an_instruction_is_part_of_the_question():
+def test_context_of_an_instruction_is_added_to_the_question():
     row = {
         "instruction": "Sum it up.",
         "context": "A long story.",
@@ -103,7 +102,7 @@ def test_the_context_of_an_instruction_is_part_of_the_question():
     assert dropped == {"category"}
 
 
-def test_every_field_that_is_not_taken_is_listed():
+def test_every_unused_field_is_listed_as_dropped():
     row = {"instruction": ASK, "input": "", "output": GOOD, "id": 7, "source": "x", "nothing": None}
     assert taken(row, DEMONSTRATIONS)[2] == {"id", "source"}
     row = {"messages": [{**USER, "name": "ann"}, ANSWER]}
@@ -123,7 +122,7 @@ def shown(*messages: dict) -> tuple[list[dict], str]:
     return row["prompt"], row["answer"]
 
 
-def test_calls_of_tools_and_what_they_answer_are_kept_in_the_text():
+def test_tool_calls_and_tool_responses_are_kept_in_the_text():
     prompt, answer = shown(
         {"role": "developer", "content": "Be kind."},
         USER,
@@ -151,16 +150,16 @@ def test_calls_of_tools_and_what_they_answer_are_kept_in_the_text():
         {"dialogue": [USER, ANSWER]},
     ],
 )
-def test_a_conversation_is_read_under_its_other_names_and_in_pairs(row):
+def test_conversation_is_read_under_alternative_names_and_as_pairs(row):
     _, rows, _ = taken(row, DEMONSTRATIONS)
     assert rows == [{"prompt": PROMPT, "answer": GOOD}]
 
 
-def test_a_conversation_may_end_with_a_call():
+def test_conversation_may_end_with_a_tool_call():
     assert shown(USER, {"role": "assistant", "content": "", "tool_calls": [CALL]})[1] == WRITTEN
 
 
-def test_roles_of_sharegpt_for_tools_are_known():
+def test_sharegpt_tool_roles_are_mapped_to_user_and_assistant():
     row = {
         "conversations": [
             said("human", ASK),
@@ -188,7 +187,7 @@ def test_roles_of_sharegpt_for_tools_are_known():
         ),
     ],
 )
-def test_a_message_that_cannot_be_kept_is_named_with_its_place(message, reason):
+def test_message_that_cannot_be_kept_is_reported_with_its_position(message, reason):
     found = why({"messages": [USER, message, ANSWER]}, DEMONSTRATIONS)
     assert reason in found and "messages[1]" in found
 
@@ -196,7 +195,7 @@ def test_a_message_that_cannot_be_kept_is_named_with_its_place(message, reason):
 # -- annotation tools ------------------------------------------------------------------------------
 
 
-def test_a_text_that_a_person_wrote_is_shown_and_preferred_to_the_original():
+def test_annotators_text_is_a_demonstration_and_preferred_to_the_original():
     row = {
         "data": {"prompt": ASK, "response": POOR},
         "annotations": [
@@ -214,7 +213,7 @@ def test_a_text_that_a_person_wrote_is_shown_and_preferred_to_the_original():
     assert "annotations that were cancelled" in dropped
 
 
-def test_each_person_who_annotated_has_a_word_of_their_own():
+def test_each_annotators_verdict_is_a_separate_thumb():
     said_by = [
         {"value": value, "user_id": user} for value, user in (("good", "u-1"), ("bad", "u-2"))
     ]
@@ -226,7 +225,7 @@ def test_each_person_who_annotated_has_a_word_of_their_own():
     assert why(row, DEMONSTRATIONS)
 
 
-def test_answers_that_an_annotator_put_in_order_are_pairs():
+def test_annotators_ranking_becomes_a_pair():
     row = {
         "data": {"prompt": ASK, "answers": [{"id": "a", "body": POOR}, {"id": "b", "body": GOOD}]},
         "annotations": [
@@ -242,7 +241,7 @@ def test_answers_that_an_annotator_put_in_order_are_pairs():
     assert (read["chosen"], read["rejected"], read["author"]) == (GOOD, POOR, "annotator-1")
 
 
-def test_columns_of_an_argilla_export_are_read():
+def test_argilla_columns_are_read_and_discarded_responses_are_omitted():
     row = {
         "prompt": ASK,
         "response": GOOD,
@@ -256,19 +255,19 @@ def test_columns_of_an_argilla_export_are_read():
 # -- the registry ----------------------------------------------------------------------------------
 
 
-def test_every_layout_has_a_name_of_its_own_and_a_title():
+def test_every_layout_has_a_unique_name_and_a_title():
     assert len(BY_NAME) == len(LAYOUTS)
     assert all(layout.title and layout.reads for layout in LAYOUTS)
 
 
-def test_the_handbook_lists_every_layout():
+def test_documentation_lists_every_layout():
     handbook = (Path(__file__).resolve().parents[2] / "docs" / "tasksets.md").read_text()
     assert [layout.name for layout in LAYOUTS if f"| `{layout.name}` | " not in handbook] == []
 
 
 @pytest.mark.parametrize("kind", [TASKS, DEMONSTRATIONS, PREFERENCES, THUMBS])
 @pytest.mark.parametrize("value", [None, 7, "text", [], {}, [[]], [{}], {"a": {}}], ids=repr)
-def test_fields_of_any_type_are_read_or_refused_and_nothing_else(kind, value):
+def test_fields_of_any_type_are_read_or_refused(kind, value):
     names = {name for row in (*PAIRS.values(), *SHOWN.values(), *BAD.values()) for name in row}
     for row in [
         *PAIRS.values(),

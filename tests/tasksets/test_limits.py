@@ -1,6 +1,4 @@
-"""A task's own limits: read strictly, at import by line, and never looser than those around
-them.
-"""
+"""A task's own limits are validated, at import for each line, and never exceed the run's limits."""
 
 import io
 import json
@@ -26,18 +24,18 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("said", "why"), WRONG)
-def test_what_is_no_limit_is_refused_with_its_field(said, why):
+def test_invalid_limit_is_refused_with_its_field(said, why):
     with pytest.raises(BadLimits) as refused:
         limits_in({"limits": said})
     assert str(refused.value) == why
 
 
-def test_either_may_be_said_and_neither_need_be():
+def test_both_limits_are_optional():
     assert limits_in({}) == limits_in({"limits": None}) == limits_in({"limits": {}}) == Limits()
     assert limits_in({"limits": {"max_tokens": 8, "time_s": 0.5}, "grade": 3}) == Limits(8, 0.5)
 
 
-def test_of_two_limits_the_tighter_one_holds():
+def test_tighter_of_two_limits_applies():
     assert Limits(8, None).within(Limits(64, 2.0)) == Limits(8, 2.0)
     assert Limits(99, 9.0).within(Limits(64, None)) == Limits(64, 9.0)
     assert Limits().within(Limits()) == Limits()
@@ -46,7 +44,7 @@ def test_of_two_limits_the_tighter_one_holds():
 @pytest.mark.parametrize(
     "columns", [Columns(), Columns(meta="", more_meta=("limits",))], ids=["in meta", "in a column"]
 )
-def test_at_import_the_line_is_listed_and_the_next_is_read(columns):
+def test_import_lists_a_line_with_bad_limits_and_reads_the_next(columns):
     def line(limits: object) -> str:
         said = {"meta": {"limits": limits}} if columns.meta else {"limits": limits}
         return json.dumps({"prompt": "sort 21", "answer": "12", **said})

@@ -1,5 +1,5 @@
-"""What messages say, from outside and as it is kept: texts and pictures, and nothing that would
-have to be fetched.
+"""Content of messages, as received and as stored: texts and pictures, and nothing that would have
+to be fetched.
 """
 
 import base64
@@ -35,7 +35,7 @@ def shown(url: str, **more) -> dict:
 HOW_MANY = {"type": "text", "text": "How many?"}
 
 
-def test_a_picture_as_openai_spells_it_is_kept_by_its_name_and_handed_on():
+def test_openai_picture_is_stored_by_its_hash_and_returned():
     taken = {}
     kept = read_content([shown(data_url(png()), detail="low"), HOW_MANY], taken)
     (name,) = taken
@@ -43,7 +43,7 @@ def test_a_picture_as_openai_spells_it_is_kept_by_its_name_and_handed_on():
     assert (taken[name].sha256, taken[name].width) == (name, 8)
 
 
-def test_a_text_stays_a_text_and_parts_of_text_alone_become_one():
+def test_text_is_unchanged_and_text_parts_are_joined():
     assert read_content("hello", {}) == "hello"
     assert read_content([HOW_MANY, HOW_MANY], {}) == "How many?How many?"
 
@@ -73,16 +73,16 @@ def test_a_text_stays_a_text_and_parts_of_text_alone_become_one():
         ([shown(data_url(png()))] * 17, "more than 16 images"),
     ],
 )
-def test_what_is_not_of_this_form_is_refused_with_its_place(said, reason):
+def test_malformed_content_is_refused_with_its_position(said, reason):
     with pytest.raises(BadContent, match=reason):
         read_content(said, {})
 
 
-def test_the_word_before_the_picture_is_not_believed():
+def test_declared_image_type_of_a_data_url_is_ignored():
     assert decode_data_url(data_url(png(), "jpeg")) == png()
 
 
-def test_texts_count_pictures_through_the_conversation():
+def test_pictures_are_numbered_through_the_conversation():
     picture = {"type": "image", "picture": "ab"}
     messages = [
         {"role": "user", "content": [picture, HOW_MANY, picture]},

@@ -1,5 +1,5 @@
-"""What the overlap check finds is what a slow and obvious one finds, and pictures of one task are
-not missed by case or spacing.
+"""The overlap check finds the same pairs as a slow, obvious comparison; case and spacing do not
+matter.
 """
 
 import random
@@ -25,7 +25,7 @@ LONG = "A farmer has twelve sheep and sells five of them at the market in spring
 
 
 def slowly(checked: list[str], other: list[str], threshold: float, most_shared: int) -> set[Pair]:
-    """Every text against every text."""
+    """Return the overlapping pairs, found by comparing every text with every text."""
 
     def grams(text: str) -> set[tuple]:
         words = WORD.findall(normalise_words(text))
@@ -51,7 +51,7 @@ def slowly(checked: list[str], other: list[str], threshold: float, most_shared: 
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("most_shared", [2, 100])
-def test_it_finds_what_the_obvious_comparison_finds(monkeypatch, seed, most_shared):
+def test_overlap_check_finds_the_same_pairs_as_a_full_comparison(monkeypatch, seed, most_shared):
     monkeypatch.setattr(overlap, "MOST_SHARED", most_shared)
     draw = random.Random(seed)
     pieces = [" ".join(draw.choices(VOCABULARY, k=draw.randint(1, 9))) for _ in range(6)]
@@ -67,17 +67,17 @@ def test_it_finds_what_the_obvious_comparison_finds(monkeypatch, seed, most_shar
         )
 
 
-def test_case_spacing_and_ways_to_write_a_character_make_no_other_text():
+def test_case_spacing_and_unicode_form_do_not_make_texts_different():
     assert list(find_overlapping_pairs(["Ｃafé  au\nlait"], ["cafe\u0301 AU lait"])) == [
         Pair(0, 0, 1.0, True)
     ]
 
 
-def test_signs_make_another_text():
+def test_punctuation_makes_texts_different():
     assert list(find_overlapping_pairs(["2+2"], ["2-2", "2*2", "2+2"])) == [Pair(0, 2, 1.0, True)]
 
 
-def test_a_text_inside_a_longer_one_is_near_with_its_share():
+def test_text_contained_in_a_longer_one_is_found_with_its_share():
     (found,) = find_overlapping_pairs(
         [LONG], [f"Read this. {LONG}, every year. How many are left?"]
     )
@@ -86,11 +86,11 @@ def test_a_text_inside_a_longer_one_is_near_with_its_share():
     assert found.share == pytest.approx(8 / 11)
 
 
-def test_the_share_is_of_the_checked_side():
+def test_share_is_measured_on_the_checked_text():
     assert list(find_overlapping_pairs([LONG + " " + " ".join(map(str, range(100)))], [LONG])) == []
 
 
-def test_a_template_that_all_share_makes_no_pair():
+def test_template_shared_by_all_texts_makes_no_pair():
     template = "Answer with one number and nothing else, please, as short as you can: "
     many = [f"{template}{n} plus one" for n in range(150)]
     assert (
@@ -101,17 +101,17 @@ def test_a_template_that_all_share_makes_no_pair():
 
 
 @pytest.mark.parametrize("side", [([], ["a"]), (["a"], []), ([""], ["b"]), ([], [])])
-def test_nothing_overlaps_with_nothing(side):
+def test_empty_side_has_no_overlap(side):
     assert list(find_overlapping_pairs(*side)) == []
 
 
-def test_a_side_that_no_memory_holds_is_refused():
+def test_side_with_too_many_grams_is_refused():
     with pytest.raises(TooMuch, match="more than 5 8-grams"):
         OverlapIndex([LONG], most=5)
 
 
 @pytest.mark.django_db
-def test_two_stored_sets_are_compared_task_by_task(project):
+def test_two_stored_tasksets_are_compared_task_by_task(project):
     test = generate(project, "test", "tone", 30, seed=1)
     train = generate(project, "train", "tone", 300, seed=2)
     told = []
@@ -134,7 +134,7 @@ def test_two_stored_sets_are_compared_task_by_task(project):
 
 
 @pytest.mark.django_db
-def test_a_set_overlaps_with_itself_wholly(project):
+def test_taskset_overlaps_fully_with_itself(project):
     taskset = generate(project, "one", "sort", 1_200, seed=1)
     seen = []
     found = measure_overlap(taskset, taskset, progress=seen.append)

@@ -1,5 +1,5 @@
-"""Pages as pictures: what is rendered, what is refused, and that nothing is fetched, written or
-laid out for ever.
+"""Pages rendered as pictures: what is rendered and what is refused; nothing is fetched or written,
+and layout time is limited.
 """
 
 import contextlib
@@ -76,7 +76,7 @@ def nested(opened: str, closed: str, times: int, inside: str = "x") -> str:
     return opened * times + inside + closed * times
 
 
-def test_a_page_is_shown_from_its_top_in_a_window_of_the_size_that_was_asked_for():
+def test_page_is_rendered_from_its_top_in_the_requested_size():
     page = f"<style>body {{ margin: 0 }}</style>{BOX}<div style='height: 3000px'></div><p>below</p>"
     for size in ((224, 168), (333, 97), (1024, 1024), (32, 32)):
         picture = render_page(page, *size)
@@ -84,14 +84,14 @@ def test_a_page_is_shown_from_its_top_in_a_window_of_the_size_that_was_asked_for
     assert pixel(page, 60, 60) == WHITE
 
 
-def test_the_same_page_is_the_same_picture():
+def test_rendering_a_page_twice_gives_the_same_picture():
     page = f"<h1>Lamps</h1><ul><li>one<li>two</ul>{BOX}<button>Buy</button>"
     other = render_page(page)
     render_page("<p style='font: bold 40px serif'>between</p>")
     assert render_page(page).tobytes() == other.tobytes()
 
 
-def test_styles_are_held_to_as_a_browser_would():
+def test_styles_are_applied_as_in_a_browser():
     page = (
         "<style>/* red */ .a > p {{ background: red; cursor: pointer; nonsense }} {} p {{ margin:"
         " 0; height: 40px }}</style>"
@@ -116,7 +116,7 @@ def test_styles_are_held_to_as_a_browser_would():
     assert pixel("<body style='margin: 0; min-height: 100vh; background: red'>", 220, 160) == RED
 
 
-def test_no_style_of_the_page_makes_it_longer_than_one_window():
+def test_page_styles_cannot_make_the_picture_longer_than_one_window():
     escape = (
         "html, body { position: static !important; height: auto !important; break-before: page }"
     )
@@ -186,7 +186,7 @@ def test_no_style_of_the_page_makes_it_longer_than_one_window():
         (nested("<table><tr><td>", "</table>", 20), "deeper"),
     ],
 )
-def test_what_fetches_or_may_cost_more_than_it_says_is_refused_by_name(html, told):
+def test_page_that_fetches_or_may_cost_too_much_is_refused_with_a_reason(html, told):
     with pytest.raises(NoPage, match=re.escape(told)):
         render_page(html)
 
@@ -201,13 +201,13 @@ def test_what_fetches_or_may_cost_more_than_it_says_is_refused_by_name(html, tol
         + "<p style='grid-column:span 10000;grid-row:span 10000'>a" * 50,
     ],
 )
-def test_what_would_be_laid_out_for_ever_is_stopped(html, monkeypatch):
+def test_page_with_endless_layout_is_stopped(html, monkeypatch):
     monkeypatch.setattr(rendering, "CPU_S", 0.3)
     with pytest.raises(NoPage, match=r"longer than 0\.3 s"):
         render_page(html)
 
 
-def test_a_limit_that_was_swallowed_is_told_again(monkeypatch):
+def test_time_limit_that_was_suppressed_is_raised_again(monkeypatch):
     def busy(seconds: float) -> None:
         ends = time.process_time() + seconds
         while time.process_time() < ends:
@@ -215,7 +215,7 @@ def test_a_limit_that_was_swallowed_is_told_again(monkeypatch):
 
     monkeypatch.setattr(rendering, "AGAIN_S", 0.1)
     with pytest.raises(rendering._TooLong), rendering._at_most(0.1):
-        with contextlib.suppress(rendering._TooLong):  # as Python does in a finalizer
+        with contextlib.suppress(rendering._TooLong):  # as Python suppresses errors in a finalizer
             busy(5)
         busy(5)
     assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
@@ -245,7 +245,7 @@ def test_a_limit_that_was_swallowed_is_told_again(monkeypatch):
         + nested("<div>", "</div>", 28) * 6,
     ],
 )
-def test_what_is_odd_but_bounded_is_rendered(html):
+def test_unusual_but_bounded_page_is_rendered(html):
     assert render_page(html).size == (rendering.WIDTH, rendering.HEIGHT)
 
 
@@ -257,7 +257,7 @@ def test_what_is_odd_but_bounded_is_rendered(html):
         "/*</*/p { top: 0 }",
     ],
 )
-def test_no_style_ends_its_element(css):
+def test_css_cannot_close_its_style_element(css):
     page = cleaned(f"<style>{css}</style><p>x")
     assert re.findall(r"<[^>]*>", page) == [
         "<!doctype html>",
@@ -276,7 +276,7 @@ def test_no_style_ends_its_element(css):
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=40).map("".join))
-def test_whatever_is_written_no_other_element_or_attribute_is_left(text):
+def test_cleaned_page_contains_only_allowed_elements_and_attributes(text):
     with contextlib.suppress(NoPage):
         left = list(
             tinyhtml5.parse(io.StringIO(cleaned(text)), namespace_html_elements=False).iter()
@@ -290,7 +290,7 @@ def test_whatever_is_written_no_other_element_or_attribute_is_left(text):
         }
 
 
-def test_attributes_that_do_something_are_left_out():
+def test_event_handlers_and_active_attributes_are_removed():
     page = cleaned(
         "<body onload=a()><a href='http://127.0.0.1/' onclick=b() style='color:red;"
         " behavior:c'>x</a>"
@@ -298,7 +298,7 @@ def test_attributes_that_do_something_are_left_out():
     assert page.endswith('<body><a href="#" style="color:red">x</a></body></html>')
 
 
-def test_an_address_that_got_past_is_not_fetched(tmp_path, monkeypatch):
+def test_renderer_fetches_no_address_even_without_cleaning(tmp_path, monkeypatch):
     picture = tmp_path / "red.png"
     Image.new("RGB", (50, 50), RED).save(picture)
     opened = []
@@ -311,14 +311,14 @@ def test_an_address_that_got_past_is_not_fetched(tmp_path, monkeypatch):
     )
 
 
-def test_threads_render_what_one_does():
+def test_threads_render_the_same_pictures_as_one_thread():
     pages = [f"<p>{word}{BOX}" for word in ("one", "two", "three", "four") * 3]
     with ThreadPoolExecutor(4) as threads:
         said = [picture.tobytes() for picture in threads.map(render_page, pages)]
     assert said == [render_page(page).tobytes() for page in pages]
 
 
-def test_damaged_pictures_are_refused_after_as_before():
+def test_rendering_a_page_leaves_truncated_images_refused():
     asks = (
         "from PIL import ImageFile\n"
         "from apps.tasksets.pages.rendering import render_page\n"
@@ -337,7 +337,7 @@ ASKS = (
 )
 
 
-def test_a_machine_without_pango_says_so_and_nothing_else():
+def test_missing_pango_gives_a_one_line_message():
     missing = (
         "import cffi\ndef dlopen(*_):\n    raise OSError('cannot load library"
         " pango')\ncffi.FFI.dlopen = dlopen\n"
@@ -348,7 +348,7 @@ def test_a_machine_without_pango_says_so_and_nothing_else():
     assert done.stdout == "pages cannot be rendered on this machine: cannot load library pango\n"
 
 
-def test_a_machine_without_fonts_says_so(tmp_path):
+def test_missing_fonts_give_a_clear_message(tmp_path):
     empty = tmp_path / "fonts.conf"
     empty.write_text(f'<?xml version="1.0"?><fontconfig><dir>{tmp_path}</dir></fontconfig>')
     environment = {**os.environ, "FONTCONFIG_FILE": str(empty)}

@@ -1,6 +1,4 @@
-"""Pictures from bytes that nobody vouches for: written anew by us, or refused with the reason;
-never an accident.
-"""
+"""Pictures from untrusted bytes are re-encoded or refused with a reason; nothing else is raised."""
 
 import hashlib
 import io
@@ -26,9 +24,7 @@ def written(image: Image.Image, format: str = "PNG", **options) -> bytes:
 
 
 def noise(width: int, height: int) -> Image.Image:
-    """Grey at random, the same each time; Pillow's own noise goes on where whoever asked before
-    left off.
-    """
+    """Return random grey pixels, always the same (Pillow's own noise depends on earlier calls)."""
     return Image.frombytes("L", (width, height), random.Random(7).randbytes(width * height))
 
 
@@ -37,7 +33,7 @@ def opened(png: bytes) -> Image.Image:
 
 
 @pytest.mark.parametrize("format", ["PNG", "JPEG", "WEBP", "GIF"])
-def test_each_format_is_taken_and_kept_as_an_rgb_png_named_by_its_bytes(format):
+def test_each_format_is_stored_as_an_rgb_png_named_by_its_hash(format):
     kept = encode_picture(written(Image.new("RGB", (30, 20), RED), format))
     found = opened(kept.png)
     assert (
@@ -49,12 +45,12 @@ def test_each_format_is_taken_and_kept_as_an_rgb_png_named_by_its_bytes(format):
     assert all(abs(a - b) < 8 for a, b in zip(found.getpixel((5, 5)), RED, strict=True))
 
 
-def test_what_we_kept_is_kept_again_byte_for_byte():
+def test_encoding_a_stored_picture_again_changes_no_byte():
     once = encode_picture(written(noise(50, 40)))
     assert encode_picture(once.png) == once
 
 
-def test_of_metadata_nothing_is_left():
+def test_stored_picture_contains_no_metadata():
     notes = PngImagePlugin.PngInfo()
     notes.add_text("Comment", "where I live")
     exif = Image.Exif()
@@ -75,36 +71,36 @@ def test_of_metadata_nothing_is_left():
         assert opened(kept).info == {}
 
 
-def test_a_picture_is_turned_upright_as_its_camera_says():
+def test_picture_is_rotated_according_to_its_exif_orientation():
     exif = Image.Exif()
     exif[0x0112] = 6
     kept = encode_picture(written(Image.new("RGB", (30, 20)), "JPEG", exif=exif))
     assert (kept.width, kept.height) == (20, 30)
 
 
-def test_a_large_picture_is_scaled_down_in_its_proportions():
+def test_large_picture_is_scaled_down_proportionally():
     kept = encode_picture(written(Image.new("L", (3000, 1500))))
     assert (kept.width, kept.height) == (1024, 512)
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK", "I;16"])
-def test_every_kind_of_pixels_becomes_rgb(mode):
+def test_every_pixel_mode_becomes_rgb(mode):
     format = "JPEG" if mode == "CMYK" else "PNG"
     assert opened(encode_picture(written(Image.new(mode, (6, 6)), format)).png).mode == "RGB"
 
 
-def test_sixteen_bits_of_grey_keep_their_brightness():
+def test_sixteen_bit_grey_keeps_its_brightness():
     kept = opened(encode_picture(written(Image.new("I;16", (6, 6), 0x8000))).png)
     assert kept.getpixel((0, 0)) == (128, 128, 128)
 
 
-def test_what_is_transparent_shows_white_paper():
+def test_transparent_pixels_become_white():
     assert opened(encode_picture(written(Image.new("RGBA", (6, 6), (0, 0, 0, 0)))).png).getpixel(
         (3, 3)
     ) == (255, 255, 255)
 
 
-def test_of_a_moving_gif_the_first_picture_is_kept():
+def test_only_the_first_frame_of_an_animated_gif_is_stored():
     frames = [Image.new("RGB", (6, 6), colour) for colour in (RED, BLUE)]
     raw = written(
         frames[0], "GIF", save_all=True, append_images=frames[1:], comment=b"where I live"
@@ -162,28 +158,28 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_picture_of_ours_is_refused_with_the_reason(name):
+def test_unsupported_picture_is_refused_with_the_reason(name):
     raw, reason = REFUSED[name]
     with pytest.raises(BadPicture, match=reason):
         encode_picture(raw)
 
 
-def test_a_bomb_is_refused_before_it_is_unpacked(monkeypatch):
+def test_decompression_bomb_is_refused_before_it_is_unpacked(monkeypatch):
     monkeypatch.setattr(Image.Image, "load", lambda *_: pytest.fail("was unpacked"))
     with pytest.raises(BadPicture, match="pixels"):
         encode_picture(REFUSED["a smaller bomb"][0])
 
 
-def test_a_gif_of_millions_of_blocks_is_read_in_the_time_of_its_length():
+def test_gif_with_millions_of_blocks_is_read_in_linear_time():
     small = written(Image.new("P", (4, 4)), "GIF")
     comment = b"!\xfe" + b"\x01a" * 2_400_000 + b"\0"
     at = small.index(b",\0\0\0\0")
     assert (
         encode_picture(small[:at] + comment + small[at:]).width == 4
-    )  # a reader that gathers them would take many minutes
+    )  # a reader that concatenates the blocks would take many minutes
 
 
-def test_bytes_changed_at_random_never_raise_anything_else():
+def test_randomly_changed_bytes_raise_only_bad_picture():
     draw = random.Random(5)
     for format in ("PNG", "JPEG", "WEBP", "GIF"):
         raw = written(noise(24, 24), format)
@@ -207,7 +203,7 @@ def test_the_same_picture_is_stored_once_in_a_project(project):
     assert opened(bytes(first.png)).size == (first.width, first.height) == (40, 40)
 
 
-def test_a_picture_is_shown_to_members_of_its_project_alone(project, bob, carol):
+def test_picture_is_visible_only_to_members_of_its_project(project, bob, carol):
     kept = Picture.take(project, GOOD)
     assert list(Picture.objects.visible_to(bob)) == [kept]
     assert not Picture.objects.visible_to(carol).exists()

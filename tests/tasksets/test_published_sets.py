@@ -1,4 +1,4 @@
-"""Rows in the columns of published data sets, through the commands that people import them with."""
+"""Rows with the columns of published data sets, imported with the commands that users run."""
 
 import io
 import json
@@ -328,7 +328,7 @@ def import_row(project, tmp_path):
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_task_of_the_set_asks_all_and_pays_the_right_answer_alone(import_row, name):
+def test_published_task_is_imported_and_its_scorer_rewards_only_the_right_answer(import_row, name):
     row, asked, scorer, right, wrong = TASKS[name]
     import_row("taskset", row)
     task = Task.objects.get()
@@ -339,7 +339,7 @@ def test_a_task_of_the_set_asks_all_and_pays_the_right_answer_alone(import_row, 
 
 
 @pytest.mark.parametrize("name", DEMONSTRATIONS)
-def test_a_demonstration_of_the_set_is_its_whole_right_answer(import_row, name):
+def test_published_demonstration_is_imported_with_its_complete_answer(import_row, name):
     row, answers = DEMONSTRATIONS[name]
     import_row("demonstrations", row)
     stored = Demonstration.objects.order_by("pk")
@@ -348,21 +348,21 @@ def test_a_demonstration_of_the_set_is_its_whole_right_answer(import_row, name):
 
 
 @pytest.mark.parametrize("name", PREFERENCES)
-def test_a_preference_of_the_set_is_for_its_better_answer(import_row, name):
+def test_published_preference_is_imported_with_the_better_answer_chosen(import_row, name):
     import_row("preferences", PREFERENCES[name])
     pair = Preference.objects.get()
     assert (pair.prompt, pair.chosen, pair.rejected) == ([USER], "It is 4.", "No idea.")
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_row_that_people_found_bad_is_refused_with_its_field(import_row, name):
+def test_row_that_people_rated_bad_is_refused_with_its_field(import_row, name):
     command, row, reason = REFUSED[name]
     with pytest.raises(CommandError) as refusal:
         import_row(command, row)
     assert reason in str(refusal.value)
 
 
-def test_choices_beyond_the_tenth_letter_are_named_as_skipped(import_row):
+def test_choices_beyond_the_tenth_are_reported_as_skipped(import_row):
     texts = [f"No {number}." for number in range(13)]
     row = {"question": "Why?", "mc1_targets": {"choices": texts, "labels": [1, *[0] * 12]}}
     assert "mc1_targets.choices beyond 10" in import_row("taskset", row)

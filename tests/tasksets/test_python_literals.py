@@ -1,4 +1,4 @@
-"""Columns that a table holds as Python prints them are read as the same column in JSON is."""
+"""Columns printed as Python literals are read like the same columns in JSON."""
 
 import json
 
@@ -23,7 +23,7 @@ VALUES = st.recursive(
 
 @given(VALUES)
 @settings(max_examples=tries(40), deadline=None)
-def test_what_python_prints_is_read_as_its_json_is(value):
+def test_python_literal_is_read_as_its_json_equivalent(value):
     assert read_literal(repr(value)) == json.loads(json.dumps(value))
 
 
@@ -45,7 +45,7 @@ def test_what_python_prints_is_read_as_its_json_is(value):
         "'" + "a" * LONGEST + "'",
     ],
 )
-def test_what_json_does_not_have_or_python_would_join_is_refused(text):
+def test_non_json_value_or_implicit_concatenation_is_refused(text):
     with pytest.raises(NotALiteral):
         read_literal(text)
 
@@ -59,17 +59,17 @@ def test_what_json_does_not_have_or_python_would_join_is_refused(text):
         {"verification_info": {"test_cases": [{"input": "1", "output": "2", "fn_name": None}]}},
     ],
 )
-def test_tests_that_python_printed_are_those_that_json_holds(row):
+def test_code_tests_printed_by_python_equal_those_in_json(row):
     printed = {name: repr(value) for name, value in row.items()}
     assert normal_form(printed) == normal_form(row) is not None
 
 
-def test_tests_that_numpy_printed_are_refused_and_not_joined():
+def test_code_tests_printed_by_numpy_are_refused():
     with pytest.raises(BadTests, match="test_list: not JSON"):
         normal_form({"test_list": "['assert f(3) == 6'\n 'assert f(4) == 8']"})
 
 
-def test_a_conversation_that_python_printed_is_one():
+def test_conversation_printed_by_python_is_decoded():
     messages = [{"role": "user", "content": 'Say "it\'s"'}, {"role": "assistant", "content": "ok"}]
     assert decoded(repr(messages)) == messages
     assert decoded("[a note in brackets]") == "[a note in brackets]"

@@ -1,6 +1,4 @@
-"""JSON lines become tasks, or bad lines with their number and a reason; nothing stops the
-reader.
-"""
+"""JSON lines become tasks, or bad lines with number and reason; no line stops the reader."""
 
 import io
 import json
@@ -23,7 +21,7 @@ def test_a_text_prompt_becomes_a_user_message_and_a_plain_answer_a_value():
     assert read(GOOD) == [TaskRow([{"role": "user", "content": "2+2"}], {"value": 4})]
 
 
-def test_messages_and_an_answer_object_are_taken_as_they_are():
+def test_messages_and_answer_objects_are_kept_unchanged():
     messages = [{"role": "system", "content": "add"}, {"role": "user", "content": "2+2"}]
     line = json.dumps({"question": messages, "truth": {"value": 4, "unit": "m"}}).encode()
     assert read(line, prompt="question", answer="truth") == [
@@ -31,11 +29,11 @@ def test_messages_and_an_answer_object_are_taken_as_they_are():
     ]
 
 
-def test_byte_order_mark_carriage_returns_and_blank_lines_do_no_harm():
+def test_byte_order_mark_carriage_returns_and_blank_lines_are_ignored():
     assert len(read(b"\xef\xbb\xbf" + GOOD + b"\r\n\r\n  \n" + GOOD)) == 2
 
 
-def test_a_file_without_answers_can_be_read_when_that_is_said():
+def test_file_without_answers_is_read_when_the_answer_column_is_none():
     assert read(b'{"prompt": "hello"}', answer=None) == [
         TaskRow([{"role": "user", "content": "hello"}])
     ]
@@ -82,7 +80,7 @@ def test_a_bad_line_is_listed_with_number_and_reason_and_the_next_is_read(line, 
     assert "\0" not in bad.excerpt and len(bad.excerpt) <= 120
 
 
-def test_a_line_too_long_is_refused_and_its_length_costs_no_memory():
+def test_too_long_line_is_refused_in_bounded_memory():
     endless = io.BytesIO(b'{"prompt": "' + b"a" * (40 * LONGEST_LINE) + b'"}\n' + GOOD)
     tracemalloc.start()
     bad, good = read_jsonl(endless, Columns())
@@ -93,7 +91,7 @@ def test_a_line_too_long_is_refused_and_its_length_costs_no_memory():
 
 
 @pytest.mark.parametrize("extra", [0, 1, 2, 3, LONGEST_LINE, LONGEST_LINE + 2])
-def test_lines_around_the_limit_keep_their_numbers(extra):
+def test_lines_near_the_length_limit_keep_their_numbers(extra):
     padding = LONGEST_LINE - len(GOOD) + extra
     rows = read(GOOD[:-1] + b" " * padding + b"}\n" + b"oops\n")
     assert isinstance(rows[0], TaskRow) == (extra == 0)

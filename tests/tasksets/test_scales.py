@@ -1,5 +1,5 @@
-"""A scale of difficulty has one place for each task; what lacks a number is refused with what there
-is.
+"""A difficulty scale has one value for each task; a task without a number is refused, and the
+error lists the existing scales.
 """
 
 import pytest
@@ -12,7 +12,7 @@ from apps.tasksets.scales import begin_scale, find_scale, finish_scale, save_val
 
 @pytest.fixture
 def levels(taskset):
-    """Give the four tasks these numbers in their meta."""
+    """Return a function that writes these values into the meta of the four tasks."""
 
     def write(*values: object, name: str = "level") -> None:
         for index, value in enumerate(values):
@@ -27,12 +27,12 @@ def order(scale: DifficultyScale) -> list[int]:
     return [task.index for task in scale.at(range(scale.difficulties.count()))]
 
 
-def test_tasks_stand_by_their_number_and_equal_ones_by_their_index(taskset, levels):
+def test_tasks_are_ordered_by_their_number_and_then_by_index(taskset, levels):
     levels(3, 1.5, 1.5, -2)
     assert order(find_scale(taskset, "level")) == [3, 1, 2, 0]
 
 
-def test_it_is_made_once(taskset, levels):
+def test_scale_is_created_once(taskset, levels):
     levels(4, 3, 2, 1)
     assert (
         find_scale(taskset, "level") == find_scale(taskset, "level")
@@ -40,14 +40,14 @@ def test_it_is_made_once(taskset, levels):
     )
 
 
-def test_it_tells_how_many_tasks_are_up_to_a_number(taskset, levels):
+def test_scale_counts_tasks_up_to_a_number(taskset, levels):
     levels(1, 2, 2, 5)
     scale = find_scale(taskset, "level")
     assert [scale.up_to(value) for value in (0, 1, 2, 4.9, 5, 9)] == [0, 1, 3, 3, 4, 4]
 
 
 @pytest.mark.parametrize("lacking", ["3", None, True, [1]])
-def test_a_task_without_such_a_number_is_named(taskset, levels, lacking):
+def test_task_without_the_number_is_reported(taskset, levels, lacking):
     levels(1, 2, lacking, 4)
     with pytest.raises(
         ValueError, match=r"1 of 4 tasks of 'sort' .* for example task 2; .*: level$"
@@ -56,7 +56,7 @@ def test_a_task_without_such_a_number_is_named(taskset, levels, lacking):
     assert not DifficultyScale.objects.exists()
 
 
-def test_the_names_that_there_are_stand_in_the_refusal(taskset, levels):
+def test_error_lists_the_existing_scales(taskset, levels):
     levels(1, 2, 3, 4)
     find_scale(taskset, "level")
     with pytest.raises(ValueError, match=r"scales: level$"):
@@ -69,7 +69,7 @@ def test_tasks_without_any_meta_are_refused(taskset):
         find_scale(taskset, "level")
 
 
-def test_a_number_beyond_all_floats_is_refused(taskset, levels):
+def test_number_too_large_for_a_float_is_refused(taskset, levels):
     levels(1, 2, 3, 10**400)
     with pytest.raises(ValueError, match="too large"):
         find_scale(taskset, "level")
@@ -87,7 +87,7 @@ def test_an_estimated_scale_is_ready_when_every_task_has_a_number(taskset):
     assert order(find_scale(taskset, "hard")) == [3, 2, 0, 1]
 
 
-def test_an_estimate_goes_on_as_it_was_begun_and_not_beside_a_scale_that_is_ready(taskset, levels):
+def test_estimate_cannot_change_its_source_or_reuse_the_name_of_a_ready_scale(taskset, levels):
     begin_scale(taskset, "hard", "tries of a")
     with pytest.raises(ValueError, match="was started with tries of a"):
         begin_scale(taskset, "hard", "tries of b")
@@ -97,7 +97,7 @@ def test_an_estimate_goes_on_as_it_was_begun_and_not_beside_a_scale_that_is_read
         begin_scale(taskset, "level", "tries of a")
 
 
-def test_the_planner_knows_a_scale_as_soon_as_it_is_made(taskset, levels, monkeypatch):
+def test_new_scale_is_in_the_planner_statistics(taskset, levels, monkeypatch):
     monkeypatch.setattr(scales, "MANY_TASKS", 1)
     levels(*range(taskset.size))
     scale = find_scale(taskset, "level")

@@ -1,4 +1,4 @@
-"""Drawn tasks, looked at: what the pixels show is what the answer says."""
+"""Generated pictures: the pixels agree with the answer of the task."""
 
 import io
 import math
@@ -29,8 +29,8 @@ def pixels(row) -> numpy.ndarray:
 
 
 def pieces(ink: numpy.ndarray) -> list[tuple[int, int, int, int, int]]:
-    """Boxes (x0, y0, x1, y1, ends excluded) of the connected pieces of a mask, and how many pixels
-    each has.
+    """Return the boxes (x0, y0, x1, y1, ends excluded) of a mask's connected pieces, and the number
+    of pixels of each.
     """
     left = {(int(x), int(y)) for y, x in zip(*numpy.nonzero(ink), strict=True)}
     found = []
@@ -50,7 +50,7 @@ def pieces(ink: numpy.ndarray) -> list[tuple[int, int, int, int, int]]:
 
 
 def of_kind(row) -> list[tuple[int, int, int, int, int]]:
-    """Pieces of the picture that have the colour and the shape that is asked for."""
+    """Return the pieces of the picture that have the requested colour and shape."""
     low, high = FILL[row.meta["shape"]]
     ink = (pixels(row) == COLOURS[row.meta["colour"]]).all(axis=2)
     return [
@@ -60,18 +60,18 @@ def of_kind(row) -> list[tuple[int, int, int, int, int]]:
     ]
 
 
-def test_there_are_as_many_shapes_as_the_answer_says():
+def test_shapes_picture_has_as_many_shapes_as_the_answer():
     rows = list(find_generator("shapes")(150, 1))
     assert [len(of_kind(row)) for row in rows] == [row.answer["count"] for row in rows]
     assert {row.answer["count"] for row in rows} >= set(range(6))
 
 
-def test_the_named_thing_fills_the_box_of_the_answer():
+def test_named_shape_fills_the_box_of_the_answer():
     for row in find_generator("grounding")(150, 1):
         assert [list(piece[:4]) for piece in of_kind(row)] == [row.answer["box"]]
 
 
-def test_a_bar_is_as_high_as_its_value_within_the_tolerance():
+def test_bar_height_matches_its_value_within_the_tolerance():
     for row in find_generator("charts")(150, 1):
         asked = row.prompt[0]["content"][1]["text"].partition("bar ")[2][0]
         bar = list(row.meta["bars"]).index(asked)
@@ -83,7 +83,7 @@ def test_a_bar_is_as_high_as_its_value_within_the_tolerance():
         assert read == pytest.approx(row.answer["value"], rel=row.answer["tolerance"])
 
 
-def test_the_angles_of_a_triangle_are_those_that_are_written():
+def test_triangle_is_drawn_with_the_written_angles():
     for first, second in ((25, 120), (60, 60), (120, 30), (90, 45), (33, 77)):
         a, b, c = _corners(first, second, False)
         assert _angle(a, b, c) == pytest.approx(first, abs=2.5) and _angle(
@@ -96,18 +96,18 @@ def test_the_angles_of_a_triangle_are_those_that_are_written():
 
 
 def _angle(at, one, other) -> float:
-    """Degrees at a corner between two others."""
+    """Return the angle at a corner between two others, in degrees."""
     arms = [math.atan2(point[1] - at[1], point[0] - at[0]) for point in (one, other)]
     return 180 - abs(180 - abs(math.degrees(arms[0] - arms[1])))
 
 
-def test_no_two_letters_of_a_code_look_alike_and_none_is_cut():
+def test_letters_of_a_code_are_distinct_and_not_clipped():
     drawn = {letter: letters(letter).tobytes() for letter in CODE}
     assert len(set(drawn.values())) == len(CODE)
     wide = letters("T")
     assert (
         wide.getbbox() and numpy.asarray(wide).min(axis=(0, 2))[0] < 255
-    )  # its left serif begins a pixel before its box
+    )  # the letter's left serif begins one pixel left of its box
 
 
 @pytest.mark.parametrize("name", SEEN)
@@ -124,7 +124,7 @@ def test_pictures_are_small_and_fit_their_task(name):
 
 
 @pytest.mark.django_db
-def test_a_generated_taskset_keeps_its_pictures(project):
+def test_generated_taskset_stores_its_pictures_once(project):
     taskset = generate(project, "seen", "shapes", 20, seed=3)
     names = {task.prompt[0]["content"][0]["picture"] for task in taskset.tasks.all()}
     assert names == set(Picture.objects.values_list("sha256", flat=True)) and len(names) == 20

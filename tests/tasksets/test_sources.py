@@ -1,5 +1,5 @@
-"""Each format gives the same tasks, row by row, and names what it cannot read; none of it stops
-the reader.
+"""Each format gives the same tasks row by row; unreadable rows are reported and do not stop the
+reader.
 """
 
 import io
@@ -77,17 +77,17 @@ def fields(found):
 
 
 @pytest.mark.parametrize("kind", WRITERS)
-def test_the_same_rows_are_the_same_tasks_in_every_format(tmp_path, kind):
+def test_equal_rows_give_equal_tasks_in_every_format(tmp_path, kind):
     path = tmp_path / f"a.{'arrow' if kind == 'stream' else kind}"
     WRITERS[kind](path, ROWS)
     source = open_source(path)
     assert list(read_tasks(source, Columns())) == TASKS
     assert source.at == source.size
-    assert [type(row) for row in source] == [Record] * 3  # read again from its beginning
+    assert [type(row) for row in source] == [Record] * 3  # the source can be read again
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
-def test_a_format_that_names_itself_is_found_whatever_the_file_is_called(tmp_path, kind):
+def test_binary_format_is_recognised_without_a_file_extension(tmp_path, kind):
     WRITERS[kind](tmp_path / "data", ROWS)
     assert guess_format(tmp_path / "data") == ("parquet" if kind == "parquet" else "arrow")
 
@@ -95,12 +95,12 @@ def test_a_format_that_names_itself_is_found_whatever_the_file_is_called(tmp_pat
 @pytest.mark.parametrize(
     ("name", "format"), [("a.csv", "csv"), ("a.TSV", "csv"), ("a.ndjson", "jsonl"), ("a", "jsonl")]
 )
-def test_texts_are_known_by_their_names(tmp_path, name, format):
+def test_text_formats_are_recognised_by_file_name(tmp_path, name, format):
     (tmp_path / name).write_text("{}")
     assert guess_format(tmp_path / name) == format
 
 
-def test_columns_are_mapped_and_an_answer_is_kept_under_the_key_that_scorers_read(tmp_path):
+def test_columns_are_mapped_and_the_answer_uses_the_configured_key(tmp_path):
     as_csv(
         tmp_path / "a.csv", [{"q": "2+2", "a": "4", "field": "math", "level": "1", "from": "book"}]
     )
@@ -119,12 +119,12 @@ def test_columns_are_mapped_and_an_answer_is_kept_under_the_key_that_scorers_rea
 
 
 @pytest.mark.parametrize("separator", ",;\t|")
-def test_csv_takes_the_separator_of_its_header(tmp_path, separator):
+def test_csv_separator_is_detected_from_the_header(tmp_path, separator):
     found = csv_of(tmp_path, f"a{separator}b\n1{separator}2\n")
     assert fields(found) == [{"a": "1", "b": "2"}]
 
 
-def test_quoted_cells_hold_line_ends_and_rows_are_named_by_their_first_line(tmp_path):
+def test_quoted_cells_may_contain_line_breaks_and_rows_are_numbered_by_their_first_line(tmp_path):
     found = csv_of(tmp_path, '\ufeffprompt,answer\r\n"one\ntwo, ""three""",1\r\n\r\nfour,\r\n')
     assert [record.number for record in found] == [2, 5]
     assert fields(found) == [
@@ -145,13 +145,13 @@ def test_quoted_cells_hold_line_ends_and_rows_are_named_by_their_first_line(tmp_
         (b"a," + b"b" * LONGEST_LINE, "longer than"),
     ],
 )
-def test_a_bad_row_of_csv_is_named_and_the_next_is_read(tmp_path, row, reason):
+def test_bad_csv_row_is_reported_and_the_next_is_read(tmp_path, row, reason):
     good, bad, last = csv_of(tmp_path, b"prompt,answer\na,1\n" + row + b"\nb,2\n")
     assert isinstance(good, Record) and isinstance(bad, BadLine) and isinstance(last, Record)
     assert bad.number == 3 and reason in bad.reason
 
 
-def test_lines_that_went_with_an_open_quote_are_named(tmp_path):
+def test_lines_swallowed_by_an_open_quote_are_reported(tmp_path):
     (bad,) = csv_of(tmp_path, 'prompt,answer\n"a,1\nb,2\nc,3\n')
     assert "lines 2 to 4 are this one row" in bad.reason
 
@@ -181,16 +181,16 @@ def test_csv_without_a_header_is_not_readable(tmp_path, text):
         (" prompt ,answer\n a,1\n", {"prompt": " a", "answer": "1"}),
     ],
 )
-def test_csv_of_spreadsheets_and_pandas_is_read_under_its_names(tmp_path, text, found):
+def test_csv_of_spreadsheets_and_pandas_is_read_with_its_column_names(tmp_path, text, found):
     assert fields(csv_of(tmp_path, text)) == [found]
 
 
-def test_the_line_that_names_the_separator_counts_as_a_line(tmp_path):
+def test_line_that_declares_the_separator_counts_as_a_line(tmp_path):
     [bad] = csv_of(tmp_path, "sep=;\na;b\n1;2;3\n")
     assert (bad.number, bad.reason) == (3, "the header has 2 cells, this row 3")
 
 
-def test_a_column_that_says_so_holds_json(tmp_path):
+def test_column_with_json_suffix_is_parsed_as_json(tmp_path):
     text = 'prompt,answer.json\na,"{""value"": 4}"\nb,{\nc,\nd,"{""value"": NaN}"\n'
     first, broken, empty, not_a_number = fields(csv_of(tmp_path, text))
     assert first == {"prompt": "a", "answer": {"value": 4}} and empty == {
@@ -204,7 +204,7 @@ def test_a_column_that_says_so_holds_json(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
-def test_what_is_not_json_is_refused_by_row_or_spelt_as_text(tmp_path, kind):
+def test_non_json_values_are_converted_to_text_and_nan_refuses_its_row(tmp_path, kind):
     plain = {"a": 1.5, "when": date(2026, 1, 2), "cost": Decimal("1.50"), "raw": b"x"}
     rows = [plain, {"a": float("nan")}, {"a": float("inf")}, {"a": 2.0}]
     WRITERS[kind](tmp_path / "a.x", rows)
@@ -213,7 +213,7 @@ def test_what_is_not_json_is_refused_by_row_or_spelt_as_text(tmp_path, kind):
     assert "NaN" in nan and "Infinity" in infinite and last["a"] == 2.0
 
 
-def test_a_text_that_is_no_utf8_spoils_its_own_row_alone(tmp_path):
+def test_invalid_utf8_makes_only_its_own_row_bad(tmp_path):
     broken = arrow.Array.from_buffers(
         arrow.utf8(),
         2,
@@ -223,7 +223,7 @@ def test_a_text_that_is_no_utf8_spoils_its_own_row_alone(tmp_path):
     assert fields(records(tmp_path / "a.parquet")) == [{"prompt": "a"}, "not UTF-8"]
 
 
-def test_a_row_too_long_is_refused_and_named(tmp_path):
+def test_too_long_row_is_reported_as_a_bad_line(tmp_path):
     as_parquet(tmp_path / "a.parquet", [{"a": "x"}, {"a": "x" * LONGEST_LINE}, {"a": "y"}])
     assert [type(row) for row in records(tmp_path / "a.parquet")] == [Record, BadLine, Record]
 
@@ -251,7 +251,7 @@ def test_a_damaged_table_is_not_readable(tmp_path, kind, keep):
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
 @pytest.mark.parametrize("seed", range(5))
-def test_a_file_with_wrong_bytes_is_read_or_refused_and_nothing_else(tmp_path, kind, seed):
+def test_file_with_corrupted_bytes_is_read_or_refused(tmp_path, kind, seed):
     draw = random.Random(seed)
     path = tmp_path / "a.x"
     WRITERS[kind](
@@ -276,7 +276,7 @@ def test_a_file_with_wrong_bytes_is_read_or_refused_and_nothing_else(tmp_path, k
             )
 
 
-def test_two_columns_of_one_name_are_refused(tmp_path):
+def test_two_columns_with_the_same_name_are_refused(tmp_path):
     pq.write_table(
         arrow.Table.from_arrays([arrow.array([1]), arrow.array([2])], ["a", "a"]),
         tmp_path / "a.parquet",
@@ -286,7 +286,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("format", ["parquet", "arrow"])
-def test_a_file_that_is_not_what_is_said_is_not_readable(tmp_path, format):
+def test_file_that_does_not_have_the_given_format_is_not_readable(tmp_path, format):
     as_jsonl(tmp_path / "a.jsonl", ROWS)
     with pytest.raises(NotReadable, match="not a readable"):
         records(tmp_path / "a.jsonl", format=format)
@@ -310,14 +310,14 @@ def test_a_saved_data_set_is_read_with_all_its_shards(saved):
     assert list(read_tasks(open_source(saved, split="test"), Columns())) == TASKS[1:2]
 
 
-def test_a_saved_dictionary_asks_which_split(saved):
+def test_saved_dataset_dictionary_requires_a_split(saved):
     with pytest.raises(NotReadable, match="choose a split: train, test"):
         open_source(saved)
     with pytest.raises(NotReadable, match="do not name one"):
         open_source(saved / "train", split="train")
 
 
-def test_plain_data_files_are_read_in_order_by_split(tmp_path):
+def test_data_files_of_a_split_are_read_in_order(tmp_path):
     (tmp_path / "data").mkdir()
     as_parquet(tmp_path / "data" / "train-00000-of-00002.parquet", ROWS[:2])
     as_parquet(tmp_path / "data" / "train-00001-of-00002.parquet", ROWS[2:])
@@ -330,7 +330,7 @@ def test_plain_data_files_are_read_in_order_by_split(tmp_path):
         open_source(tmp_path, split="dev")
 
 
-def test_a_bad_row_of_a_folder_names_its_file_and_line(tmp_path):
+def test_bad_row_of_a_folder_is_reported_with_its_file_and_line(tmp_path):
     as_jsonl(tmp_path / "a.jsonl", ROWS)
     (tmp_path / "b.jsonl").write_text('{"prompt": "x", "answer": 1}\noops\n')
     bad = records(tmp_path)[-1]
@@ -365,7 +365,7 @@ LEADS_OUT = [
 
 @pytest.mark.parametrize("name", LEADS_OUT, ids=repr)
 @pytest.mark.parametrize("listed", ["state.json", "dataset_dict.json"])
-def test_a_saved_data_set_reads_nothing_outside_of_its_folder(tmp_path, listed, name):
+def test_saved_dataset_cannot_read_files_outside_its_folder(tmp_path, listed, name):
     as_arrow_stream(tmp_path / "x.arrow", ROWS)
     saved = tmp_path / "saved"
     (saved / "sub").mkdir(parents=True)
@@ -381,14 +381,14 @@ def test_a_saved_data_set_reads_nothing_outside_of_its_folder(tmp_path, listed, 
 
 
 @pytest.mark.parametrize("state", ["{", "[]", '{"_data_files": []}', '{"_data_files": [{}]}'])
-def test_a_state_that_names_nothing_is_refused(tmp_path, state):
+def test_dataset_state_without_files_is_refused(tmp_path, state):
     (tmp_path / "state.json").write_text(state)
     with pytest.raises(NotReadable):
         open_source(tmp_path)
 
 
 @pytest.mark.parametrize("is_hard", [False, True])
-def test_a_data_file_that_is_a_link_out_of_the_folder_is_refused(tmp_path, is_hard):
+def test_data_file_linked_from_outside_the_folder_is_refused(tmp_path, is_hard):
     as_jsonl(tmp_path / "theirs.jsonl", ROWS)
     (tmp_path / "in").mkdir()
     link = os.link if is_hard else os.symlink
@@ -421,16 +421,16 @@ def test_a_zip_file_with_hostile_names_is_refused(tmp_path, names, words):
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_a_split_of_one_file_is_refused(tmp_path):
+def test_split_of_a_single_file_is_refused(tmp_path):
     as_jsonl(tmp_path / "a.jsonl", ROWS)
     with pytest.raises(NotReadable, match="this is a file"):
         open_source(tmp_path / "a.jsonl", split="train")
 
 
-def test_an_arrow_file_of_one_batch_is_read_in_pieces(tmp_path):
+def test_arrow_file_with_one_large_batch_is_read_completely(tmp_path):
     as_arrow(tmp_path / "a.arrow", [{"a": n} for n in range(ROWS_AT_ONCE * 3)])
     assert len(records(tmp_path / "a.arrow")) == ROWS_AT_ONCE * 3
 
 
-def test_reading_a_pipe_needs_no_file():
+def test_records_are_read_from_a_stream_without_a_file():
     assert fields(iterate_records(io.BytesIO(b'{"a": 1}\n\n{"a": 2}'))) == [{"a": 1}, {"a": 2}]

@@ -1,5 +1,5 @@
-"""A taskset never changes: what was mended is the next version, a set of its own, and a run goes on
-with the one that it names.
+"""A taskset never changes: a corrected taskset is stored as the next version, and a run keeps the
+version that it names.
 """
 
 import threading
@@ -34,12 +34,10 @@ def keep(project):
     return stored
 
 
-def test_a_later_version_names_the_first_and_what_has_changed(keep):
+def test_later_version_refers_to_the_first_and_counts_changes(keep):
     first = keep("sums", "aabc")
     second = keep("sums-v2", "acdd", first)
-    third = keep(
-        "mended", "acd", first
-    )  # any version may be named: the next one follows the newest
+    third = keep("mended", "acd", first)  # any version may be given: the new one follows the newest
     assert [(one.first, one.version, one.added, one.removed) for one in (first, second, third)] == [
         (None, 1, 0, 0),
         (first, 2, 2, 2),
@@ -53,14 +51,14 @@ def test_a_later_version_names_the_first_and_what_has_changed(keep):
     "before, after",
     [("abc", "abd"), ("abc", "cba"), ("aab", "abb"), ("ab", "abab"), ("abab", "ba")],
 )
-def test_what_is_new_and_gone_is_counted_as_by_hand(keep, before, after):
+def test_added_and_removed_tasks_are_counted_correctly(keep, before, after):
     second = keep("second", after, keep("first", before))
     new = Counter(after) - Counter(before)
     gone = Counter(before) - Counter(after)
     assert (second.added, second.removed) == (new.total(), gone.total())
 
 
-def test_a_file_that_changes_nothing_is_no_version(keep):
+def test_import_without_changes_creates_no_version(keep):
     second = keep("sums-v2", "ba", keep("sums", "ab"))
     with pytest.raises(
         ValueError, match="nothing has changed: same tasks in the same order as 'sums-v2'"
@@ -69,13 +67,13 @@ def test_a_file_that_changes_nothing_is_no_version(keep):
     assert Taskset.objects.count() == 2
 
 
-def test_what_was_changed_back_is_a_version(keep):
+def test_reverting_to_older_content_creates_a_version(keep):
     first = keep("sums", "ab")
     keep("sums-v2", "ac", first)
     assert keep("sums-v3", "ab", first).version == 3
 
 
-def test_growing_sets_and_those_of_other_projects_are_not_followed(keep, project):
+def test_growing_tasksets_and_those_of_other_projects_get_no_next_version(keep, project):
     with pytest.raises(ValueError, match="collects the prompts of callers"):
         keep("second", "a", grown_from_nothing(project, "asked"))
     elsewhere = type(project).objects.create(slug="elsewhere", title="Elsewhere")
@@ -85,14 +83,14 @@ def test_growing_sets_and_those_of_other_projects_are_not_followed(keep, project
         )
 
 
-def test_the_next_name_counts_the_versions_and_fits(keep):
+def test_next_slug_counts_versions_and_fits_the_length_limit(keep):
     first = keep("sums", "a")
     assert slug_of_next(first) == "sums-v2"
     assert slug_of_next(keep("mended", "b", first)) == slug_of_next(first) == "sums-v3"
     assert slug_of_next(keep("n" * 50, "a")) == "n" * 47 + "-v2"
 
 
-def test_the_database_keeps_versions_in_one_row(keep, project):
+def test_database_refuses_inconsistent_version_numbers(keep, project):
     first = keep("sums", "a")
     keep("sums-v2", "b", first)
     for wrong in (
@@ -104,7 +102,7 @@ def test_the_database_keeps_versions_in_one_row(keep, project):
             Taskset.objects.create(project=project, slug="wrong", title="", source="test", **wrong)
 
 
-def test_a_run_goes_on_with_the_version_that_it_names(keep, run, taskset, new_run):
+def test_run_keeps_the_taskset_version_that_it_names(keep, run, taskset, new_run):
     later = keep(slug_of_next(taskset), "ab", taskset)
     run.refresh_from_db()
     assert (run.tasksets, run.settings.taskset) == ([taskset], "sort") and run.tasks.count() == 4
@@ -114,7 +112,7 @@ def test_a_run_goes_on_with_the_version_that_it_names(keep, run, taskset, new_ru
     assert list(Run.objects.drawing_from(later)) == [Run.objects.get(slug="run-1")]
 
 
-def test_the_ledger_finds_tasks_that_were_changed_lost_or_put_elsewhere(keep, run, taskset):
+def test_reconcile_reports_changed_and_missing_tasks(keep, run, taskset):
     keep("sums", "abc")
     grown_from_nothing(taskset.project, "asked")
     assert reconcile()["tasksets are unchanged"] == []
@@ -128,7 +126,7 @@ def test_the_ledger_finds_tasks_that_were_changed_lost_or_put_elsewhere(keep, ru
     assert list(tasksets_are_unchanged()) == ["taskset sort: 3 tasks for a size of 4"]
 
 
-def test_the_ledger_finds_a_version_that_follows_none(keep):
+def test_reconcile_reports_a_version_without_its_predecessor(keep):
     third = keep("sums-v3", "c", keep("sums-v2", "b", keep("sums", "a")))
     Taskset.objects.filter(pk=third.pk).update(version=4)
     assert list(tasksets_are_unchanged()) == [
@@ -137,7 +135,7 @@ def test_the_ledger_finds_a_version_that_follows_none(keep):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_imports_at_once_one_follows_the_other_and_runs_are_made_meanwhile(
+def test_concurrent_imports_are_ordered_and_do_not_block_creating_runs(
     keep, project, taskset, plan, policy
 ):
     is_reading = threading.Event()
@@ -166,7 +164,7 @@ def test_of_two_imports_at_once_one_follows_the_other_and_runs_are_made_meanwhil
     threads[0].start()
     assert is_reading.wait(60)
     with connection.cursor() as cursor:
-        cursor.execute("SET lock_timeout = '20s'")  # a run that has to wait for the file is refused
+        cursor.execute("SET lock_timeout = '20s'")  # fail if creating a run waits for the import
     Run.create(project=project, slug="meanwhile", title="Meanwhile", plan=plan())
     threads[1].start()
     goes_on.set()

@@ -1,4 +1,4 @@
-"""A run's traces, as a real receiver of OTLP over HTTP gets them."""
+"""A run's traces, received by a real OTLP receiver over HTTP."""
 
 import json
 import threading
@@ -27,7 +27,7 @@ pytest.importorskip(
 
 @pytest.fixture
 def collector(settings):
-    """`spans`: what it was sent, in order; `refuses`: whether it takes nothing."""
+    """Run a receiver; `spans` are those it got, in order; with `refuses` it rejects everything."""
     received = []
 
     class Receiver(BaseHTTPRequestHandler):
@@ -50,7 +50,7 @@ def collector(settings):
             self.end_headers()
 
         def log_message(self, *words: object) -> None:
-            """Says nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     server.refuses = False
@@ -74,7 +74,7 @@ def told(span) -> dict:
     return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}
 
 
-def test_a_group_is_one_trace_from_its_draw_to_the_engines_that_serve_what_it_taught(
+def test_trace_of_a_group_reaches_from_its_draw_to_the_engine_loading_its_weights(
     seeded, collector, tmp_path
 ):
     write(seeded.run, tmp_path)
@@ -111,8 +111,8 @@ def test_a_group_is_one_trace_from_its_draw_to_the_engines_that_serve_what_it_ta
     )
 
 
-def test_what_was_dropped_says_why(seeded, collector, tmp_path):
-    seeded.run.stop()  # what is behind an open group comes when the run is over
+def test_trace_of_a_dropped_group_contains_the_reason(seeded, collector, tmp_path):
+    seeded.run.stop()  # groups after an open group are sent when the run is over
     Group.objects.filter(run=seeded.run, closed_at=None).delete()
     write(seeded.run, tmp_path)
     dropped = Group.objects.filter(run=seeded.run, state="dropped").first()
@@ -124,7 +124,7 @@ def test_what_was_dropped_says_why(seeded, collector, tmp_path):
     assert root.status.message == dropped.reason != "" and root.status.code == 2
 
 
-def test_each_group_is_sent_once_and_what_was_refused_comes_again(seeded, collector, tmp_path):
+def test_each_group_is_sent_once_and_refused_groups_are_sent_again(seeded, collector, tmp_path):
     collector.refuses = True
     with pytest.raises(CommandError, match="took nothing"):
         write(seeded.run, tmp_path)
@@ -134,7 +134,7 @@ def test_each_group_is_sent_once_and_what_was_refused_comes_again(seeded, collec
     assert "0 groups" in write(seeded.run, tmp_path) and len(collector.spans) == count > 0
 
 
-def test_told_again_it_is_the_same_trace(seeded, collector, tmp_path):
+def test_groups_sent_again_have_the_same_trace_and_span_ids(seeded, collector, tmp_path):
     write(seeded.run, tmp_path)
     first = {(span.trace_id, span.span_id) for span in collector.spans}
     (tmp_path / "state.json").unlink()
@@ -144,7 +144,7 @@ def test_told_again_it_is_the_same_trace(seeded, collector, tmp_path):
     ) == 2 * len(first)
 
 
-def test_nothing_is_sent_behind_a_group_whose_way_is_not_at_its_end(seeded, collector, tmp_path):
+def test_no_group_is_sent_after_the_first_open_group(seeded, collector, tmp_path):
     write(seeded.run, tmp_path)
     sent = {told(span)["rftweb.group"] for span in collector.spans if span.name == "group"}
     first_open = Group.objects.filter(run=seeded.run, closed_at=None).earliest("pk").pk
@@ -155,7 +155,7 @@ def test_nothing_is_sent_behind_a_group_whose_way_is_not_at_its_end(seeded, coll
     }
 
 
-def test_no_text_and_no_name_leaves(seeded, collector, tmp_path):
+def test_traces_contain_no_reply_texts_and_no_user_names(seeded, collector, tmp_path):
     write(seeded.run, tmp_path)
     everything = "".join(map(str, collector.spans))
     assert (
@@ -165,7 +165,7 @@ def test_no_text_and_no_name_leaves(seeded, collector, tmp_path):
     )
 
 
-def test_queries_do_not_grow_with_the_groups(seeded):
+def test_number_of_queries_does_not_grow_with_the_number_of_groups(seeded):
     groups = list(Group.objects.filter(run=seeded.run, state="admitted").order_by("pk"))
     counts = []
     for some in (groups[:1], groups):
@@ -175,7 +175,7 @@ def test_queries_do_not_grow_with_the_groups(seeded):
     assert counts[0] == counts[1] and len(groups) > 3
 
 
-def test_without_an_address_it_says_what_to_set(seeded, settings, tmp_path):
+def test_error_without_endpoint_names_the_variable_to_set(seeded, settings, tmp_path):
     settings.TRACES_ENDPOINT = ""
     with pytest.raises(CommandError, match="OTEL_EXPORTER_OTLP_ENDPOINT"):
         write(seeded.run, tmp_path)

@@ -1,4 +1,4 @@
-"""The asker goes on until the sum is right, three times at most."""
+"""The asker repeats the question until the sum is right, at most three times."""
 
 import verifiers.v1 as vf
 from sums_single import Sum, Sums
@@ -8,7 +8,7 @@ __all__ = ["Again", "Asker"]
 
 
 class Again(Sums):
-    """The same sums."""
+    """The same sums, asked repeatedly."""
 
 
 class Asker(SingleAgentEnv):

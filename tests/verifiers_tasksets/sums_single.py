@@ -1,4 +1,4 @@
-"""One question, one answer: sums of our own seeded generator."""
+"""One question and one answer: sums from our own seeded generator."""
 
 import verifiers.v1 as vf
 

@@ -1,4 +1,4 @@
-"""Sums with a tool that adds; run as a program it serves the tool, as verifiers asks of a
+"""Sums with a tool that adds; run as a program it serves the tool, as verifiers requires of a
 toolset.
 """
 

@@ -1,5 +1,5 @@
-"""The base policy's NLL of finished rollouts: right numbers, kept before the group goes on,
-never instead of a failure.
+"""The base policy's NLL of finished rollouts: the numbers are right and stored before the group
+continues; a failure stores none.
 """
 
 import math
@@ -26,7 +26,7 @@ PEOPLE = {"per_group": 2, "at_deadline": "fill_with_rater_model", "rater_model":
 
 
 def slowly(model, prompt: list[int], completion: list[int]) -> list[float]:
-    """One token at a time, each after a pass over what stands before it."""
+    """Return the NLL of each token, computed by one forward pass over the tokens before it."""
     found = []
     for n, token in enumerate(completion):
         logits = model(input_ids=torch.tensor([[*prompt, *completion[:n]]])).logits[0, -1]
@@ -34,7 +34,7 @@ def slowly(model, prompt: list[int], completion: list[int]) -> list[float]:
     return found
 
 
-def test_base_nlls_are_those_of_one_token_at_a_time(base):
+def test_base_nlls_match_a_token_by_token_computation(base):
     rows = [((1, 2, 3), (4, 5)), ((1,), (2, 3, 4, 5, 6, 7)), ((3, 3), ()), ((2, 5, 1, 1), (9,))]
     model = AutoModelForCausalLM.from_pretrained(base, dtype="float32").eval()
     with torch.no_grad():
@@ -42,7 +42,7 @@ def test_base_nlls_are_those_of_one_token_at_a_time(base):
     assert [pytest.approx(own, abs=1e-5) for own in right] == BasePolicy(base).nlls(rows)
 
 
-def test_many_rows_are_cut_into_passes(base, monkeypatch):
+def test_splitting_many_rows_into_passes_does_not_change_nlls(base, monkeypatch):
     rows = [((1, 2), tuple(range(1, n))) for n in range(2, 9)]
     policy = BasePolicy(base)
     together = policy.nlls(rows)
@@ -53,7 +53,7 @@ def test_many_rows_are_cut_into_passes(base, monkeypatch):
 
 @pytest.fixture
 def sampled(new_run, finish, policy, base):
-    """Two finished replies of a run with a rater model, whose tokens the tiny policy knows."""
+    """Return a function that creates two finished replies of a run with a rater model."""
     Policy.objects.filter(pk=policy.pk).update(folder=str(base))
 
     def make(**changes) -> Group:
@@ -66,7 +66,7 @@ def sampled(new_run, finish, policy, base):
     scorer.base_policies.cache_clear()
 
 
-def test_the_scorer_keeps_it_before_the_group_goes_on(sampled):
+def test_scorer_stores_base_nlls_before_the_group_continues(sampled):
     group = sampled()
     assert scorer.serve()
     group.refresh_from_db()
@@ -81,7 +81,7 @@ def test_runs_without_a_rater_model_load_no_base(sampled):
     assert not RolloutBaseNll.objects.exists() and not scorer.base_policies.cache_info().currsize
 
 
-def test_a_base_that_is_gone_is_a_failure_with_its_reason(sampled, policy):
+def test_missing_base_policy_fails_the_group_with_the_reason(sampled, policy):
     group = sampled(group_attempts=2)
     Policy.objects.filter(pk=policy.pk).update(folder="/nonexistent")
     scorer.serve()
@@ -98,7 +98,7 @@ def ranked(sampled):
     return sampled(people={**PEOPLE, "form": "ranking"})
 
 
-def test_a_ranking_holds_an_answer_of_the_base_that_is_never_trained_on(ranked, bob):
+def test_ranking_contains_a_base_policy_answer_that_is_never_trained_on(ranked, bob):
     assert scorer.serve()
     anchor = Rollout.objects.get(group=ranked, origin="synthetic")
     item = Item.objects.get()
@@ -139,13 +139,13 @@ def test_a_group_has_one_anchor_however_often_it_is_scored(ranked):
     )
 
 
-def test_stars_need_no_anchor(sampled):
+def test_star_ratings_create_no_anchor(sampled):
     sampled()
     scorer.serve()
     assert not Rollout.objects.filter(origin="synthetic").exists()
 
 
-def test_an_answer_of_the_base_depends_on_its_own_seed_alone(base):
+def test_base_policy_answer_depends_only_on_its_own_seed(base):
     policy = BasePolicy(base)
     together = policy.answers([(1, 2, 3), (4,)], 6, 1.0, seeds=[7, 8])
     alone = policy.answers([(4,)], 6, 1.0, seeds=[8])

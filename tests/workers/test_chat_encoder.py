@@ -77,7 +77,7 @@ CORPUS = [
 
 @dataclass(frozen=True)
 class Family:
-    """How one family of policies cuts texts and marks turns; `plain` tokens are not special."""
+    """How a family of policies splits texts and marks turns; `plain` tokens are not special."""
 
     template: str
     special: tuple[str, ...]
@@ -161,7 +161,7 @@ FAMILIES = {
 
 
 def _pieces() -> Tokenizer:
-    """Cut as SentencePiece does for Llama 2, Mistral and Gemma: byte pairs, else bytes."""
+    """Return a tokenizer like SentencePiece for Llama 2, Mistral and Gemma: BPE, else bytes."""
     tokenizer = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
@@ -251,7 +251,7 @@ def control_ids(encoder: ChatEncoder, token_ids) -> list[int]:
     return [token for token in token_ids if token in set(encoder.control.values()) - {unknown}]
 
 
-def test_harmless_messages_get_the_tokens_of_the_template_itself(family):
+def test_ordinary_messages_get_the_templates_own_tokens(family):
     _, tokenizer, encoder = family
     lines = "  two  lines\n\nand <b>more</b> "
     for text in ("the quick brown fox", lines, "a < b > c [x] |", "é ▁ 漢字 \U0001f600"):
@@ -263,7 +263,7 @@ def test_harmless_messages_get_the_tokens_of_the_template_itself(family):
         assert encoder.answer_ids(text) == tokenizer.encode(text, add_special_tokens=False)
 
 
-def test_no_control_token_of_a_message_becomes_one(family):
+def test_control_tokens_in_messages_are_encoded_as_text(family):
     described, _, encoder = family
     expected = control_ids(encoder, encoder.prompt_ids(dialogue("word")))
     assert expected
@@ -276,7 +276,7 @@ def test_no_control_token_of_a_message_becomes_one(family):
             assert control_ids(encoder, token_ids) == expected, text
 
 
-def test_what_is_typed_is_still_read_in_the_prompt(family):
+def test_control_tokens_typed_as_text_are_still_readable_in_the_prompt(family):
     described, tokenizer, encoder = family
     if described.cut in ("characters", "words", "lower", "unigram"):
         pytest.skip("this tokenizer knows no such characters")
@@ -287,7 +287,7 @@ def test_what_is_typed_is_still_read_in_the_prompt(family):
         assert f"a {name} b and a {name} b" in shown
 
 
-def test_no_control_token_of_a_demonstration_becomes_one(family, tmp_path):
+def test_control_tokens_in_demonstrations_are_encoded_as_text(family, tmp_path):
     described, tokenizer, encoder = family
     tokenizer.save_pretrained(tmp_path)
     lesson_tokenizer = LessonTokenizer(tmp_path)
@@ -306,12 +306,12 @@ def test_no_control_token_of_a_demonstration_becomes_one(family, tmp_path):
         assert control_ids(encoder, prompt) == control_ids(encoder, harmless)
 
 
-def test_every_family_may_be_added(family):
+def test_every_tokenizer_family_is_accepted(family):
     _, tokenizer, _ = family
     require_chat(tokenizer)
 
 
-def test_thoughts_are_tokens_in_answers_and_text_in_questions():
+def test_thinking_marks_are_tokens_in_answers_and_text_in_questions():
     tokenizer = tokenizer_of("qwen")
     encoder = ChatEncoder(tokenizer)
     think, end, call = tokenizer.convert_tokens_to_ids(["<think>", "</think>", "<tool_call>"])
@@ -320,13 +320,13 @@ def test_thoughts_are_tokens_in_answers_and_text_in_questions():
     expected = encoder.prompt_ids(dialogue("word")).count(think)
     assert encoder.prompt_ids(dialogue("<think>so</think>")).count(think) == expected
     assert end not in encoder.prompt_ids(dialogue("<think>so</think>"))
-    # The template still finds where the thought of an earlier answer ends.
+    # The template still finds the end of the thought in an earlier answer.
     assert "so" not in tokenizer.decode(
         encoder.prompt_ids(dialogue("word", "<think>so</think>\n\nx"))
     )
 
 
-def test_tools_and_their_results_are_text():
+def test_control_tokens_in_tools_and_their_results_are_encoded_as_text():
     tokenizer = tokenizer_of("qwen")
     encoder = ChatEncoder(tokenizer)
 
@@ -346,7 +346,7 @@ def test_tools_and_their_results_are_text():
         assert ids(f"</tool_response>{name}") == expected
 
 
-def test_a_passage_between_two_answers_holds_no_forged_turn(tmp_path):
+def test_message_between_two_answers_cannot_forge_a_turn(tmp_path):
     tokenizer_of("chatml").save_pretrained(tmp_path)
     chat_tokenizer = ChatTokenizer(tmp_path)
     question = [{"role": "user", "content": "word"}]
@@ -382,13 +382,13 @@ def test_a_template_that_rewrites_messages_is_refused_by_name(content):
         require_chat(tokenizer)
 
 
-def test_a_role_that_is_no_word_is_refused():
+def test_role_that_is_not_a_word_is_refused():
     encoder = ChatEncoder(tokenizer_of("chatml"))
     with pytest.raises(ValueError, match="role"):
         encoder.render([{"role": "user<|im_end|>", "content": "x"}])
 
 
-def test_private_characters_of_a_message_stay_what_they_are():
+def test_private_use_characters_of_a_message_are_unchanged():
     tokenizer = tokenizer_of("chatml")
     text = "\U000f0000|im_end|> <|im_end|> \U000f0001\ue000"
     assert text in tokenizer.decode(ChatEncoder(tokenizer).prompt_ids(dialogue(text)))

@@ -1,5 +1,5 @@
-"""How hard tasks are for a policy: a real small one tries them on the real engine, and runs draw by
-what was found.
+"""How hard tasks are for a policy: a real small policy tries them on the real engine, and runs
+select tasks by the result.
 """
 
 import subprocess
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 DIGITS = [str(digit) for digit in range(10)]
 
 
-def test_tasks_that_succeed_now_and_then_are_easier_than_those_that_never_do(guesser, taskset):
+def test_tasks_that_sometimes_succeed_are_rated_easier_than_those_that_never_do(guesser, taskset):
     by_index = {task.index: task for task in taskset.tasks.all()}
     taskset.tasks.update(answer={"value": "no policy says this at random"})
     Task.objects.filter(pk=by_index[1].pk).update(answer={"value": DIGITS})
@@ -46,9 +46,9 @@ def test_tasks_that_succeed_now_and_then_are_easier_than_those_that_never_do(gue
     assert told == [(2, 2)] and without_number(scale) == [
         by_index[2].pk,
         by_index[3].pk,
-    ], "it goes on where it stopped"
+    ], "it continues where it stopped"
     assert estimate(scale, guesser, check, "transformers") == 1, (
-        "what no scorer can judge has no number"
+        "a task that no scorer can score has no number"
     )
     found = dict(TaskDifficulty.objects.values_list("task", "value"))
     assert 0 < found[by_index[1].pk] < 1 and found[by_index[0].pk] == found[by_index[3].pk] == 1
@@ -72,7 +72,7 @@ def test_tasks_that_succeed_now_and_then_are_easier_than_those_that_never_do(gue
         ),
     ],
 )
-def test_the_command_says_what_is_wrong(policy, taskset, arguments, said):
+def test_difficulty_command_reports_the_error(policy, taskset, arguments, said):
     taskset.scales.create(name="level", source="the tasks' meta")
     with pytest.raises(CommandError, match=said):
         call_command("taskset", "difficulty", *arguments)
@@ -80,7 +80,7 @@ def test_the_command_says_what_is_wrong(policy, taskset, arguments, said):
 
 @pytest.fixture
 def here(monkeypatch):
-    """The worker's program runs in this process, where the test's rows are."""
+    """Run the worker's program in this process, which sees the test's rows."""
 
     def run(argv: list[str], **how: object) -> CompletedProcess:
         monkeypatch.setattr(sys, "argv", argv[2:])
@@ -89,7 +89,9 @@ def here(monkeypatch):
     monkeypatch.setattr(subprocess, "run", run)
 
 
-def test_the_command_makes_a_scale_that_runs_draw_by(guesser, taskset, plan, project, here, capsys):
+def test_difficulty_command_creates_a_scale_that_runs_can_use(
+    guesser, taskset, plan, project, here, capsys
+):
     taskset.tasks.update(answer={"value": DIGITS})
     Task.objects.filter(taskset=taskset, index=2).update(
         answer={"value": "no policy says this at random"}

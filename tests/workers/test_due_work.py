@@ -1,4 +1,4 @@
-"""The job that sends other jobs when they have work due (0.1 s a test)."""
+"""The job that sends other jobs when they have work due (0.1 s per test)."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -90,13 +90,13 @@ def test_the_job_of_due_work_is_found(stage, what):
     assert find_jobs() == {job}
 
 
-def test_a_message_to_be_sent_later_is_not_due_before(stage):
+def test_message_scheduled_for_later_is_not_due_before(stage):
     delivery = _delivery(stage)
     type(delivery).objects.update(due_at=after(60.0))
     assert find_jobs() == set()
 
 
-def test_all_kinds_of_work_are_looked_for_in_one_statement(stage):
+def test_all_kinds_of_due_work_are_found_with_one_query(stage):
     for _, create in WORK.values():
         create(stage)
     with CaptureQueriesContext(connection) as statements:
@@ -115,6 +115,6 @@ def test_the_found_jobs_are_sent(stage, monkeypatch):
     assert sent == sorted({job for job, _ in WORK.values()})
 
 
-def test_every_control_job_is_sent_regularly_or_when_it_has_work_due():
+def test_every_control_job_is_scheduled_or_sent_when_it_has_work_due():
     scheduled = {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
     assert scheduled | {job for job, _ in WORK.values()} == JOBS

@@ -1,4 +1,4 @@
-"""Linear layers through oneDNN: the same numbers and gradients as torch's own."""
+"""Linear layers with oneDNN give the same outputs and gradients as torch's own."""
 
 import copy
 
@@ -37,14 +37,14 @@ def outcome(layer: nn.Linear, rows: torch.Tensor) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", [(70,), (5, 70), (2, 3, 70), (0, 70)])
-def test_outputs_and_gradients_are_those_of_torch(shape, bias):
+def test_outputs_and_gradients_match_torch(shape, bias):
     plain, fast = twins(bias)
     rows = torch.randn(shape)
     for expected, found in zip(outcome(plain, rows), outcome(fast, rows), strict=True):
         assert torch.allclose(expected, found, atol=1e-5) and expected.shape == found.shape
 
 
-def test_a_frozen_layer_passes_gradients_on_and_gets_none():
+def test_frozen_layer_passes_gradients_to_its_input():
     plain, fast = twins()
     rows = torch.randn(6, 70, requires_grad=True)
     for layer in (plain, fast):
@@ -61,7 +61,7 @@ def test_inference_mode_gives_the_same_output():
         assert torch.allclose(plain(rows), fast(rows), atol=1e-5)
 
 
-def test_autocast_and_sixteen_bits_stay_with_torch(monkeypatch):
+def test_autocast_and_bfloat16_use_torchs_own_linear(monkeypatch):
     monkeypatch.setattr(fast_linear, "multiply", None)  # calling it would fail
     plain, fast = twins()
     rows = torch.randn(4, 70)
@@ -78,7 +78,7 @@ def test_parameters_keep_their_names_and_values():
     }
 
 
-def test_small_products_stay_with_torch(monkeypatch):
+def test_small_products_use_torchs_own_linear(monkeypatch):
     monkeypatch.setattr(fast_linear, "LARGE", 4 * 70 * 90 + 1)
     monkeypatch.setattr(fast_linear, "multiply", None)
     plain, fast = twins()
@@ -86,7 +86,7 @@ def test_small_products_stay_with_torch(monkeypatch):
     assert torch.equal(plain(rows), fast(rows))
 
 
-def test_layers_that_a_library_derived_are_left_alone():
+def test_subclasses_of_linear_are_not_replaced():
     class Derived(nn.Linear):
         pass
 

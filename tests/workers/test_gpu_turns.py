@@ -1,6 +1,4 @@
-"""One process at a time may fill a GPU that is shared in turns, and a dead one holds it no
-longer.
-"""
+"""Only one process at a time may use a GPU that is shared in turns; a dead process releases it."""
 
 import subprocess
 import sys
@@ -22,25 +20,25 @@ def plan(level: int) -> SimpleNamespace:
 
 @pytest.fixture
 def gpus(monkeypatch):
-    """A machine with two GPUs, as far as this module asks."""
+    """Simulate a machine with two GPUs."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(gpu_turns, "_list_uuids", lambda: LISTED)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
-def test_a_turn_is_all_of_its_gpus_or_none(tmp_path):
+def test_turn_takes_all_of_its_gpus_or_none(tmp_path):
     both = GpuTurn(["GPU-aa", "GPU-bb"], tmp_path)
     second = GpuTurn(["GPU-bb"], tmp_path)
     first = GpuTurn(["GPU-aa"], tmp_path)
     assert second.take() and not both.take()
-    assert first.take(), "what could not be taken whole is not held in part"
+    assert first.take(), "a refused turn holds none of its GPUs"
     first.give_back()
     second.give_back()
     assert both.take() and both.take()
     assert not first.take()
 
 
-def test_a_wait_ends_when_nobody_wants_the_gpu_any_more(tmp_path):
+def test_wait_returns_false_when_the_gpu_is_no_longer_wanted(tmp_path):
     mine = GpuTurn(["GPU-aa"], tmp_path)
     other = GpuTurn(["GPU-aa"], tmp_path)
     mine.take()
@@ -81,21 +79,21 @@ def test_a_killed_process_holds_no_gpu(tmp_path, eventually):
         ("1, 0", ["GPU-bb", "GPU-aa"]),
         ("GPU-b", ["GPU-bb"]),
         ("MIG-7", ["MIG-7"]),
-        ("5", [gpu_turns.EVERY_GPU]),  # nobody knows it here: it may be any
+        ("5", [gpu_turns.EVERY_GPU]),  # unknown here: it may be any GPU
     ],
 )
-def test_a_gpu_has_one_name_whatever_it_was_chosen_by(gpus, monkeypatch, chosen, names):
+def test_gpu_has_one_name_however_it_was_selected(gpus, monkeypatch, chosen, names):
     if chosen is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
     assert gpu_turns.visible_gpus() == names
 
 
-def test_gpus_that_cannot_be_listed_are_taken_for_one(gpus, monkeypatch):
+def test_unlisted_gpus_count_as_one(gpus, monkeypatch):
     monkeypatch.setattr(gpu_turns, "_list_uuids", dict)
     assert gpu_turns.visible_gpus() == [gpu_turns.EVERY_GPU]
 
 
-def test_only_a_run_that_shares_a_gpu_in_turns_takes_any(gpus, settings, tmp_path):
+def test_only_runs_that_share_a_gpu_take_turns(gpus, settings, tmp_path):
     settings.VAR = tmp_path
     assert gpu_turns.turn_for(plan(0)) is None
     mine = gpu_turns.turn_for(plan(1))
@@ -111,5 +109,5 @@ def test_only_a_run_that_shares_a_gpu_in_turns_takes_any(gpus, settings, tmp_pat
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_without_a_gpu_nobody_takes_turns():
+def test_without_a_gpu_there_are_no_turns():
     assert gpu_turns.turn_for(plan(2)) is None

@@ -1,4 +1,4 @@
-"""A scorer that hangs, crashes or eats memory costs its own question and nothing else."""
+"""A scorer that hangs, crashes or uses too much memory fails only its own question."""
 
 import json
 import os
@@ -29,17 +29,17 @@ def judged(grader: Grader, *questions: Question, seconds: float | None = None) -
     return [verdict for answer in grader.grade(questions, seconds) for verdict in answer.verdicts]
 
 
-def test_answers_come_back_in_order(grader):
+def test_answers_are_returned_in_order(grader):
     verdicts = judged(grader, question("12345"), question("54321"), question("12345"))
     assert [verdict.value for verdict in verdicts] == [1.0, 0.0, 1.0]
 
 
-def test_an_unknown_scorer_is_null_with_the_reason(grader):
+def test_unknown_scorer_gives_null_with_the_reason(grader):
     (verdict,) = judged(grader, question("12345", scorer="srot"))
     assert verdict.value is None and "did you mean 'sort'" in verdict.reason
 
 
-def test_a_question_that_takes_too_long_is_null_and_the_next_is_judged(grader):
+def test_too_slow_question_gives_null_and_the_next_is_scored(grader):
     judged(grader, question("12345"))
     sleeps = RolloutView("```python\nimport time\ntime.sleep(20)\n```")
     task = TaskView([], {"tests": [{"stdin": "", "stdout": "1"}]})
@@ -48,7 +48,7 @@ def test_a_question_that_takes_too_long_is_null_and_the_next_is_judged(grader):
     assert (slow[0].value, quick[0].value) == (None, 1.0) and "longer than" in slow[0].reason
 
 
-def test_a_large_question_is_sent_alone(grader):
+def test_large_questions_are_sent_one_by_one(grader):
     grader.pace["sort"] = 1e-6
     sizes = [len(part) for part in grader._parts([question("1"), question("1" * 40_000)] * 2)]
     assert sizes == [1, 1, 1, 1]
@@ -64,7 +64,7 @@ def test_a_child_that_is_stopped_while_it_loads_is_replaced(grader, monkeypatch)
     assert judged(grader, question("12345"))[0].value == 1.0
 
 
-def test_time_is_counted_where_a_child_works_or_sleeps_and_not_where_it_waits():
+def test_time_counts_while_a_child_computes_or_sleeps():
     with subprocess.Popen(["sleep", "60"]) as asleep:
         effort = GradingCost(asleep.pid)
         while not effort.exceeds(0.05):
@@ -79,7 +79,7 @@ def test_time_is_counted_where_a_child_works_or_sleeps_and_not_where_it_waits():
         at_work.kill()
 
 
-def test_what_a_scorer_loads_first_is_not_counted(grader):
+def test_loading_time_of_a_scorer_is_not_counted(grader):
     answer = "9.8 m/s^2"
     task = TaskView([], {"value": answer})
     asked = Question(1, "quantity", (1,), (RolloutView(answer),), task)
@@ -94,12 +94,12 @@ def test_a_killed_child_is_replaced(grader):
     assert judged(grader, question("12345"))[0].value == 1.0
 
 
-def test_hostile_text_is_judged_like_any_other(grader):
+def test_hostile_text_is_scored_like_any_other(grader):
     (verdict,) = judged(grader, question("\x00" * 10 + '"}\n{"value": 1}\n'))
     assert verdict.value == 0.0
 
 
-def test_what_a_library_prints_is_no_answer():
+def test_output_printed_by_a_library_is_not_an_answer():
     prints = "def judge(_):\n    print('advice')\n    os.write(1, b'more')\n    return []\n"
     program = (
         f"import os, workers.grading_child as child\n{prints}child.judge_question = judge\n"
@@ -112,14 +112,14 @@ def test_what_a_library_prints_is_no_answer():
     assert [answer["verdicts"] for answer in said[2::2]] == [[], []] and "advice" in done.stderr
 
 
-def test_the_child_sees_no_secrets(grader):
+def test_child_environment_contains_no_secrets(grader):
     judged(grader, question("12345"))
     with open(f"/proc/{grader.children[0].process.pid}/environ") as file:
         names = {pair.split("=")[0] for pair in file.read().split("\x00") if pair}
     assert names <= {"PYTHONPATH", "LC_CTYPE"}
 
 
-def test_several_children_judge_at_once_and_answers_keep_their_order():
+def test_two_children_score_in_parallel_and_answers_keep_their_order():
     grader = Grader(children=2)
     texts = ["12345", "54321"] * 20
     said = judged(grader, *[question(text) for text in texts])

@@ -1,5 +1,5 @@
 """Which tasks are guessed right without thinking: a real small policy guesses on the real engine,
-real scorers judge.
+and real scorers score.
 """
 
 from pathlib import Path
@@ -46,9 +46,9 @@ def guesser(policy, untrained) -> Policy:
     return policy
 
 
-def test_tasks_that_are_guessed_are_told_from_those_that_are_not(guesser, taskset):
-    """What an untrained policy says of digits is a digit now and then: an answer of one digit is
-    guessed, one of words is not.
+def test_guessable_tasks_are_distinguished_from_others(guesser, taskset):
+    """An untrained policy sometimes replies with a digit: an answer of one digit is guessed, an
+    answer in words is not.
     """
     by_index = {task.index: task for task in taskset.tasks.all()}
     taskset.tasks.update(answer={"value": "no policy says this at random"})
@@ -72,12 +72,12 @@ def test_tasks_that_are_guessed_are_told_from_those_that_are_not(guesser, taskse
     assert list_unguessed_tasks(taskset, guesser, again=False, most=None) == [
         by_index[2].pk,
         by_index[3].pk,
-    ], "it goes on where it stopped"
+    ], "it continues where it stopped"
     left = without_guessed(taskset, guesser, Origin(taskset.project, "left", "Left", "test"))
     assert left.size == 3 and easy.prompt not in [task.prompt for task in left.tasks.all()]
 
 
-def test_what_no_scorer_can_judge_is_no_guess(guesser, taskset):
+def test_task_that_no_scorer_can_score_has_no_guess(guesser, taskset):
     taskset.tasks.update(answer={})
     tally = guess(
         list_unguessed_tasks(taskset, guesser, False, 1),
@@ -87,12 +87,12 @@ def test_what_no_scorer_can_judge_is_no_guess(guesser, taskset):
     assert (tally.checked, tally.unjudged) == (0, 1) and not Guess.objects.exists()
 
 
-def test_rules_for_what_is_right_judge_and_shapes_do_not(plan):
+def test_only_correctness_scorers_check_guesses(plan):
     rewards = [{"scorer": name} for name in ("sort", "format", "length", "repetition")]
     assert [choice.scorer for choice in list_correctness_scorers(plan(rewards=rewards))] == ["sort"]
 
 
-def test_the_instruction_stands_behind_what_was_asked():
+def test_instruction_is_appended_to_the_question():
     asked = [{"role": "system", "content": "s"}, {"role": "user", "content": "2+2?"}]
     assert (
         instructed(asked, "At once.")[1]["content"] == "2+2?\n\nAt once."
@@ -103,18 +103,18 @@ def test_the_instruction_stands_behind_what_was_asked():
 
 
 @pytest.mark.parametrize("end", ["", "<think>", "<think></think>"])
-def test_a_policy_that_thinks_is_kept_from_it(untrained, end):
+def test_thinking_policy_is_prevented_from_thinking(untrained, end):
     chat_tokenizer = ChatTokenizer(untrained)
     plain = chat_tokenizer.prompt_ids([{"role": "user", "content": "3 1 2"}])
-    assert chat_tokenizer.without_thoughts(plain) == plain, "this one's template knows no thoughts"
+    assert chat_tokenizer.without_thoughts(plain) == plain, "this template has no thoughts"
     chat_tokenizer.tokenizer.chat_template = "{{ '<think>' }}"
     chat_tokenizer.tokenizer.add_tokens(["<think>", "</think>"])
     chat_tokenizer.encoder = ChatEncoder(
         chat_tokenizer.tokenizer
-    )  # which knows the tokens that it began with
+    )  # an encoder knows only the tokens present when it is created
     begun = (*plain, *chat_tokenizer.tokenizer.encode(end, add_special_tokens=False))
     said = chat_tokenizer.tokenizer.decode(chat_tokenizer.without_thoughts(begun))
-    assert said.count("<think>") == said.count("</think>") == 1, "thoughts that are over"
+    assert said.count("<think>") == said.count("</think>") == 1, "the thoughts are closed"
 
 
 @pytest.mark.parametrize(
@@ -127,6 +127,6 @@ def test_a_policy_that_thinks_is_kept_from_it(untrained, end):
         (["sort", "--scorer", "math", "--policy", "tiny", "--tries", "0"], "--tries"),
     ],
 )
-def test_the_command_says_what_is_wrong(policy, taskset, arguments, said):
+def test_guesses_command_reports_the_error(policy, taskset, arguments, said):
     with pytest.raises(CommandError, match=said):
         call_command("taskset", "guesses", *arguments)

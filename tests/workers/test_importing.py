@@ -1,5 +1,5 @@
-"""Sent files become tasksets whole or not at all, by workers that may be killed, and always say why
-not.
+"""Workers turn uploaded files into complete tasksets or none, even when killed, and always report
+the reason of a failure.
 """
 
 import io
@@ -29,7 +29,7 @@ from workers.importing import job
 from workers.importing.importing import Reading, import_next_file
 from workers.on_demand import OnDemand
 
-# The reader says how far it is on a connection of its own, which sees what is committed.
+# The reader stores its progress on its own connection, which sees only committed rows.
 pytestmark = pytest.mark.django_db(transaction=True)
 State = TasksetImport.State
 
@@ -42,7 +42,7 @@ def folder(settings, tmp_path) -> Path:
 
 @pytest.fixture
 def sent(project, alice):
-    """An import of these lines, started unless `started` says no."""
+    """Return a function that creates an import of these lines, started by default."""
 
     def send(
         *lines: object,
@@ -79,7 +79,7 @@ def ended(one: TasksetImport) -> TasksetImport:
     return one
 
 
-def test_a_sent_file_becomes_a_taskset_and_the_file_goes(sent, alice, folder):
+def test_uploaded_file_becomes_a_taskset_and_is_deleted(sent, alice, folder):
     one = ended(sent(*rows(1_500)))
     assert (one.state, one.rows, one.at, one.share) == (State.DONE, 1_500, one.bytes, 1.0)
     assert (one.taskset.slug, one.taskset.size, one.taskset.created_by, one.taskset.source) == (
@@ -91,7 +91,7 @@ def test_a_sent_file_becomes_a_taskset_and_the_file_goes(sent, alice, folder):
     assert list(folder.iterdir()) == []
 
 
-def test_it_is_read_as_was_chosen(sent):
+def test_file_is_read_with_the_chosen_options(sent):
     lines = [{"q": "a", "a": "b", "level": 1}, {"q": "a", "a": "b", "level": 2}, "oops"]
     one = ended(
         sent(
@@ -109,7 +109,7 @@ def test_it_is_read_as_was_chosen(sent):
     assert list(QuarantinedLine.objects.values_list("line", "same_as")) == [(2, 1), (3, None)]
 
 
-def test_bad_lines_end_it_with_their_reasons_and_nothing_is_stored(sent, folder):
+def test_bad_lines_fail_the_import_with_their_reasons_and_nothing_is_stored(sent, folder):
     one = ended(sent(*rows(3), "oops", *["{}"] * 150))
     assert one.state == State.FAILED and one.reason == "some lines are not valid tasks"
     assert (
@@ -129,18 +129,18 @@ def test_bad_lines_end_it_with_their_reasons_and_nothing_is_stored(sent, folder)
         (rows(1), {"slug": "sort"}, "'sort' already exists"),
     ],
 )
-def test_what_cannot_be_imported_says_why(sent, taskset, lines, how, reason):
+def test_failed_import_reports_the_reason(sent, taskset, lines, how, reason):
     one = ended(sent(*lines, **how))
     assert one.state == State.FAILED and reason in one.reason
 
 
-def test_a_file_that_is_not_there_says_what_is_to_be_set(sent):
+def test_missing_file_error_names_the_setting(sent):
     one = sent(*rows(1))
     one.path.unlink()
     assert "RFTWEB_IMPORTS" in ended(one).reason
 
 
-def test_a_fault_of_ours_ends_it_and_the_next_is_read(sent, monkeypatch):
+def test_unexpected_error_fails_the_import_and_the_next_file_is_read(sent, monkeypatch):
     first = sent(*rows(1))
     second = sent(*rows(1), slug="other")
     monkeypatch.setattr(ImportOptions, "read", classmethod(lambda cls, stored: 1 / 0))
@@ -151,7 +151,7 @@ def test_a_fault_of_ours_ends_it_and_the_next_is_read(sent, monkeypatch):
     assert (first.state, first.reason) == (State.FAILED, "ZeroDivisionError: division by zero")
 
 
-def test_pictures_of_other_files_in_the_folder_are_not_read(sent, folder):
+def test_picture_paths_to_other_uploads_are_refused(sent, folder):
     content = [{"type": "image", "path": "2.png"}, {"type": "text", "text": "what?"}]
     one = ended(sent({"prompt": [{"role": "user", "content": content}], "answer": 1}))
     assert "only allowed in an imported file" in one.bad[0][1]
@@ -170,13 +170,13 @@ def test_two_workers_take_different_files(sent):
     ]
 
 
-def test_what_was_not_started_or_is_over_is_not_taken(sent):
+def test_unstarted_and_stopped_imports_are_not_claimed(sent):
     sent(*rows(1), started=False)
     sent(*rows(1)).stop("stopped")
     assert not import_next_file("test")
 
 
-def test_a_reader_whose_lease_ended_stores_nothing(sent):
+def test_reader_with_an_expired_lease_stores_nothing(sent):
     one = sent(*rows(5))
     late = TasksetImport.objects.claim("late", 60)
     TasksetImport.objects.update(lease_until=Now())
@@ -188,7 +188,7 @@ def test_a_reader_whose_lease_ended_stores_nothing(sent):
         late.fail("late")
 
 
-def test_a_reader_gives_up_when_it_is_stopped(sent):
+def test_reader_stops_when_its_import_is_stopped(sent):
     one = sent(*rows(5))
     reading = Reading(TasksetImport.objects.claim("test", 60))
     reading.tell()
@@ -201,7 +201,7 @@ def test_a_reader_gives_up_when_it_is_stopped(sent):
     assert (one.state, one.reason) == (State.STOPPED, "stopped by alice")
 
 
-def test_how_far_it_is_can_be_seen_meanwhile(sent):
+def test_progress_of_an_import_is_visible(sent):
     one = sent(*rows(5))
     reading = Reading(TasksetImport.objects.claim("test", 60), rows=3, at=one.bytes // 2)
     reading.tell()
@@ -209,7 +209,7 @@ def test_how_far_it_is_can_be_seen_meanwhile(sent):
     assert one.rows == 3 and 0.4 < one.share < 0.6
 
 
-def test_a_file_at_which_workers_die_ends_with_the_reason(sent):
+def test_file_that_kills_its_workers_fails_with_the_reason(sent):
     one = sent(*rows(1))
     for _ in range(MOST_ATTEMPTS):
         assert TasksetImport.objects.claim("dying", 60)
@@ -222,7 +222,7 @@ def test_a_file_at_which_workers_die_ends_with_the_reason(sent):
 
 @pytest.fixture
 def processes(monkeypatch, folder):
-    """What the job starts reads the test's database and folder; none of it is left behind."""
+    """Let the job's processes use the test's database and folder, and stop them at the end."""
     monkeypatch.setenv("DATABASE_URL", _url_of(connection.settings_dict))
     monkeypatch.setenv("REDIS_URL", configured.REDIS_URL)
     monkeypatch.setenv("RFTWEB_VAR", str(configured.VAR))
@@ -236,7 +236,7 @@ def processes(monkeypatch, folder):
         importer.process.wait()
 
 
-def test_the_job_begins_one_process_while_something_is_due_and_it_ends_by_itself(sent, processes):
+def test_job_starts_one_process_while_an_import_is_due_and_the_process_ends_itself(sent, processes):
     job.start_importer()
     assert processes.process is None
     first = sent(*rows(3))
@@ -248,9 +248,7 @@ def test_the_job_begins_one_process_while_something_is_due_and_it_ends_by_itself
     assert {TasksetImport.objects.get(pk=one.pk).state for one in (first, second)} == {State.DONE}
 
 
-def test_the_process_stays_for_the_import_that_follows_a_preview(
-    sent, processes, eventually, monkeypatch
-):
+def test_process_waits_for_the_next_import(sent, processes, eventually, monkeypatch):
     monkeypatch.setattr(job, "IDLE_S", 600)
     first = sent(*rows(3))
     job.start_importer()
@@ -262,7 +260,7 @@ def test_the_process_stays_for_the_import_that_follows_a_preview(
 
 
 def test_the_job_runs_again_once_the_process_has_ended(sent, processes, eventually):
-    """A file that came while the process was ending must not wait for beat."""
+    """A file uploaded while the process ends must not wait for beat."""
     worker_notifications.connection().delete("control")
     sent(*rows(3))
     job.start_importer()
@@ -271,7 +269,7 @@ def test_the_job_runs_again_once_the_process_has_ended(sent, processes, eventual
     worker_notifications.connection().delete("control")
 
 
-def test_what_a_killed_process_began_is_imported_once_by_the_next(sent, processes, eventually):
+def test_import_of_a_killed_process_is_completed_once_by_the_next(sent, processes, eventually):
     one = sent(*rows(40_000))
     job.start_importer()
     eventually(
@@ -294,10 +292,10 @@ def test_what_a_killed_process_began_is_imported_once_by_the_next(sent, processe
 
 
 @pytest.mark.slow
-def test_a_small_file_that_needs_much_memory_ends_with_the_limit_and_the_next_is_read(
+def test_small_file_that_needs_much_memory_fails_and_the_next_is_read(
     project, alice, processes, tmp_path
 ):
-    """200 rows of one text of 20 million characters, which the Parquet file holds once."""
+    """The Parquet file has 200 rows of one text of 20 million characters, stored once."""
     texts = arrow.DictionaryArray.from_arrays(
         arrow.array([0] * 200, arrow.int32()), arrow.array(["x" * 20_000_000])
     )
@@ -320,7 +318,7 @@ def test_a_small_file_that_needs_much_memory_ends_with_the_limit_and_the_next_is
 # -- files
 
 
-def test_a_project_holds_a_bounded_number_of_files(sent, monkeypatch, folder):
+def test_project_can_hold_a_limited_number_of_files(sent, monkeypatch, folder):
     monkeypatch.setattr(import_files, "MOST_HELD", 2)
     first = sent("a", started=False)
     _ = sent("b")
@@ -341,7 +339,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing(project, alice, folder):
     assert not TasksetImport.objects.exists() and list(folder.iterdir()) == []
 
 
-def test_what_was_not_started_for_a_day_and_files_of_nobody_are_cleared_away(sent, folder):
+def test_imports_unstarted_for_a_day_and_orphaned_files_are_deleted(sent, folder):
     old = sent("a", started=False)
     new = sent("b", started=False)
     TasksetImport.objects.filter(pk=old.pk).update(created_at="2020-01-01T00:00Z")
@@ -369,13 +367,13 @@ def test_columns_are_guessed_by_their_names(sent):
     )
 
 
-def test_a_look_reads_the_first_rows_alone_and_names_bad_ones(sent):
+def test_preview_reads_only_the_first_rows_and_reports_bad_ones(sent):
     one = sent(*rows(5), "oops", *rows(50), started=False)
     seen = look_at_rows(one.preview, ImportOptions())
     assert len(seen.rows) == 20 and [line.number for line in seen.bad] == [6]
 
 
-def test_a_look_at_what_is_not_readable_says_why(sent):
+def test_preview_of_an_unreadable_file_reports_the_reason(sent):
     one = sent("a", started=False)
     one.ask_preview(ImportOptions(format="arrow").written())
     assert import_next_file("test")
@@ -386,7 +384,7 @@ def test_a_look_at_what_is_not_readable_says_why(sent):
     )
 
 
-def test_choices_are_kept_as_they_were(sent):
+def test_import_options_survive_storing_as_json(sent):
     how = ImportOptions(more_meta=("a", "b"), duplicates="drop", answer="")
     assert (
         ImportOptions.read(json.loads(json.dumps(how.written()))) == how
@@ -412,7 +410,7 @@ import_next_file("hurried")
 """
 
 
-def test_a_file_that_takes_too_much_processor_time_says_so(sent, processes):
+def test_file_that_takes_too_much_processor_time_fails_with_the_reason(sent, processes):
     one = sent(*rows(40_000))
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "rftweb.settings"}
     command = [sys.executable, "-c", READ_QUICKLY]
@@ -459,9 +457,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_what_is_told_of_a_damaged_file_names_no_place_of_this_machine(
-    name, project, alice, folder
-):
+def test_errors_about_a_damaged_file_contain_no_server_paths(name, project, alice, folder):
     raw = DAMAGED[name]
     one = ended(create_import(project, alice, name, len(raw), [raw]))
     if one.state == State.LOOKED_AT:

@@ -1,5 +1,5 @@
-"""Judges behind a real HTTP service that speaks chat completions: what they are asked, what is
-believed, and what is not.
+"""Judges behind a real HTTP service for chat completions: what they are asked, and which of their
+replies are accepted.
 """
 
 import json
@@ -21,9 +21,9 @@ TASK = TaskView([{"role": "user", "content": "What is 2+2?"}], {"reference": "4"
 
 
 class Service(ThreadingHTTPServer):
-    """Answers with whatever `speak(body, nth request)` gives: a text, or a status.
+    """A service that answers with the result of `speak(body, nth request)`: a text, or a status.
 
-    Keeps what it was asked, and by whom.
+    It records the requests and their bearer tokens.
     """
 
     def __init__(self, speak: Callable[[dict, int], str | int]) -> None:
@@ -55,7 +55,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def log_message(self, *_: object) -> None:
-        """Nothing: it would be a line for each request."""
+        """Log nothing: otherwise each request would print a line."""
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def judged(service: Service | str, *texts: str, scorer: str = "judge", **options
     return list(answer.verdicts)
 
 
-def test_marks_by_a_rubric_become_their_weighted_share(serve):
+def test_rubric_marks_become_their_weighted_mean(serve):
     rubric = [
         {"name": "right", "what": "It is right.", "weight": 3},
         {"name": "kind", "what": "It is kind."},
@@ -101,7 +101,7 @@ def test_marks_by_a_rubric_become_their_weighted_share(serve):
     ) == (100, 20, 1)
 
 
-def test_the_mean_of_several_votes_counts_and_an_unreadable_one_is_told(serve):
+def test_mean_of_readable_votes_counts_and_unreadable_ones_are_recorded(serve):
     service = serve(
         lambda body, n: ('{"correct": 10}', "no idea", '{"correct": 6}')[body.get("seed", 0)]
     )
@@ -125,12 +125,12 @@ def test_the_mean_of_several_votes_counts_and_an_unreadable_one_is_told(serve):
         '[{"correct": 10}]',
     ],
 )
-def test_an_unreadable_verdict_is_null_with_the_reason(serve, reply):
+def test_unreadable_verdict_gives_null_with_the_reason(serve, reply):
     (verdict,) = judged(serve(lambda body, n: reply), "4")
     assert verdict.value is None and verdict.reason.startswith("the judge gave no verdict")
 
 
-def test_what_was_asked_before_is_not_paid_for_again(serve):
+def test_repeated_question_is_answered_from_the_cache(serve):
     service = serve(lambda body, n: '{"correct": 5}')
     first = judged(service, "4")
     again = judged(service, "4")
@@ -140,20 +140,20 @@ def test_what_was_asked_before_is_not_paid_for_again(serve):
     assert len(service.asked) == 2
 
 
-def test_a_service_that_fails_for_a_moment_is_asked_again(serve):
+def test_temporary_service_failure_is_retried(serve):
     service = serve(lambda body, n: 503 if n < 3 else '{"correct": 10}')
     assert judged(service, "4")[0].value == 1.0 and len(service.asked) == 3
 
 
 @pytest.mark.parametrize(("status", "tries"), [(503, 3), (401, 1)])
-def test_a_service_that_goes_on_failing_has_not_judged_and_nothing_is_kept(serve, status, tries):
+def test_permanent_service_failure_gives_null_and_is_not_cached(serve, status, tries):
     service = serve(lambda body, n: status)
     (verdict,) = judged(service, "4")
     assert verdict.value is None and str(status) in verdict.reason and len(service.asked) == tries
     assert not JudgeReply.objects.exists()
 
 
-def test_a_service_that_is_too_slow_has_not_judged(serve):
+def test_too_slow_service_gives_null(serve):
     hold = threading.Event()
     service = serve(lambda body, n: '{"correct": 10}' if hold.wait(20) else "")
     (verdict,) = judged(service, "4", timeout_s=0.2)
@@ -161,14 +161,14 @@ def test_a_service_that_is_too_slow_has_not_judged(serve):
     assert verdict.value is None and "no reply within 0.2 s" in verdict.reason
 
 
-def test_an_address_inside_the_network_is_asked_only_where_it_is_listed(settings):
+def test_internal_address_is_called_only_when_it_is_allowed(settings):
     settings.ENVIRONMENT_HOSTS = []
     settings.DEBUG = False
     (verdict,) = judged("http://127.0.0.1:9/v1", "4")
     assert verdict.value is None and "RFTWEB_ENVIRONMENT_HOSTS" in verdict.reason
 
 
-def test_a_secret_goes_to_its_own_host_alone(serve, settings):
+def test_judge_key_is_sent_only_to_its_own_host(serve, settings):
     service = serve(lambda body, n: '{"correct": 1}')
     other = serve(lambda body, n: '{"correct": 1}')
     settings.JUDGE_KEYS = {f"127.0.0.1:{service.server_port}": "s3cret"}
@@ -187,7 +187,7 @@ def test_a_secret_goes_to_its_own_host_alone(serve, settings):
         "\ud800\0",
     ],
 )
-def test_what_is_judged_stays_between_its_fences(serve, attack):
+def test_judged_text_cannot_leave_its_delimiters(serve, attack):
     service = serve(lambda body, n: '{"correct": 0}')
     assert judged(service, attack)[0].value == 0.0
     system, user = (message["content"] for message in service.asked[0]["messages"])
@@ -196,7 +196,7 @@ def test_what_is_judged_stays_between_its_fences(serve, attack):
     assert user.count(f"<<{name}\n") == 1 and user.endswith(f"\n{name}>>")
 
 
-def test_a_group_is_scored_beside_each_other_in_another_order_for_each_vote(serve):
+def test_group_is_ranked_together_in_a_different_order_for_each_vote(serve):
     def by_length(body: dict, n: int) -> str:
         texts = [
             part.split("\n")[1] for part in body["messages"][1]["content"].split("<<ANSWER_")[1:]
@@ -215,12 +215,12 @@ def test_a_group_is_scored_beside_each_other_in_another_order_for_each_vote(serv
     )
 
 
-def test_a_ranking_that_leaves_one_out_is_unreadable(serve):
+def test_ranking_that_omits_an_answer_is_unreadable(serve):
     verdicts = judged(serve(lambda body, n: '{"1": 1}'), "a", "b", scorer="ruler")
     assert [verdict.value for verdict in verdicts] == [None, None]
 
 
-def test_a_judge_that_always_likes_the_first_makes_every_duel_a_tie(serve):
+def test_judge_that_always_prefers_the_first_answer_makes_every_duel_a_tie(serve):
     service = serve(lambda body, n: 'Surely the first. {"better": "A"}')
     verdicts = judged(service, "a", "bb", "ccc", "dddd", scorer="duel")
     assert [verdict.value for verdict in verdicts] == [0.5] * 4
@@ -234,7 +234,7 @@ def test_a_judge_that_always_likes_the_first_makes_every_duel_a_tie(serve):
 
 @pytest.mark.parametrize("opponents", [1, 2, 3, 64])
 @pytest.mark.parametrize("size", [2, 3, 4, 5])
-def test_whoever_wins_every_duel_gets_everything_whomever_it_met(serve, size, opponents):
+def test_winner_of_all_duels_gets_one_and_loser_of_all_gets_zero(serve, size, opponents):
     def longer(body: dict, n: int) -> str:
         first, second = (
             part.split("\n")[1] for part in body["messages"][1]["content"].split("<<ANSWER_")[1:]
@@ -247,7 +247,7 @@ def test_whoever_wins_every_duel_gets_everything_whomever_it_met(serve, size, op
     assert verdicts[-1].value == 1.0 and verdicts[0].value == 0.0
 
 
-def test_an_answer_alone_in_its_group_has_nobody_to_duel_with(serve):
+def test_single_answer_of_a_group_has_no_duel(serve):
     (verdict,) = judged(serve(lambda body, n: ""), "a", scorer="duel")
     assert verdict.value is None and "no other answer" in verdict.reason
 
@@ -259,7 +259,7 @@ LEAVES = {
 
 @pytest.fixture
 def marked():
-    """What a scorer of rules that may ask a judge says of one text."""
+    """Return a function that scores one text with a rule scorer that may ask a judge."""
 
     def mark(
         text: str,
@@ -285,7 +285,7 @@ def told(service: Service) -> dict:
     return {"address": service.address, "model": "m", "timeout_s": 60}
 
 
-def test_a_judge_decides_what_the_words_of_a_short_answer_leave_open(marked, serve):
+def test_judge_decides_what_word_matching_leaves_open(marked, serve):
     service = serve(lambda body, n: 'Carbohydrate is sugar.\n{"idea_1": 1}')
     verdict = marked("They turn light into carbohydrates.", judge=told(service))
     assert (
@@ -296,7 +296,7 @@ def test_a_judge_decides_what_the_words_of_a_short_answer_leave_open(marked, ser
     assert "sugar / glucose" in service.asked[0]["messages"][0]["content"]
 
 
-def test_nobody_is_asked_about_what_words_decide(marked, serve):
+def test_judge_is_not_asked_when_word_matching_decides(marked, serve):
     service = serve(lambda body, n: '{"idea_1": 0}')
     assert marked("Light becomes sugar.", judge=told(service)).value == 1.0
     assert (
@@ -312,12 +312,12 @@ def test_a_judge_that_fails_leaves_a_short_answer_without_a_value(marked, serve)
     assert verdict.value is None and "JSON" in verdict.reason
 
 
-def test_an_answer_beside_a_reference_alone_is_judged_as_the_same_or_not(marked, serve):
+def test_judge_compares_an_answer_with_a_reference_without_ideas(marked, serve):
     service = serve(lambda body, n: '{"same": 1}')
     assert marked("Four", answer={"reference": "2 + 2 is 4"}, judge=told(service)).value == 1.0
 
 
-def test_a_school_question_is_judged_in_the_form_that_it_names(marked, serve):
+def test_school_question_is_scored_with_the_form_it_names(marked, serve):
     service = serve(lambda body, n: '{"idea_1": 1}')
     options = {"short_answer": {"judge": told(service)}}
     choice = marked("B", "school", {"value": "B"}, {"scorer": "choice"}, **options)
@@ -338,7 +338,7 @@ def test_a_school_question_is_judged_in_the_form_that_it_names(marked, serve):
     assert lost.value is None and "meta must name its scorer" in lost.reason
 
 
-def test_a_question_that_cannot_be_asked_does_not_keep_the_others_from_it(serve):
+def test_malformed_question_does_not_prevent_scoring_the_others(serve):
     service = serve(lambda body, n: '{"correct": 10}')
     asked = {"address": service.address, "model": "m", "timeout_s": 60}
     broken = Question(1, "judge", (1,), (RolloutView("4"),), TaskView([3], {}), asked)

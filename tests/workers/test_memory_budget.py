@@ -1,4 +1,4 @@
-"""How many models stay loaded, and what a run that waits for room says."""
+"""How many models stay loaded, and the message of a run that waits for memory."""
 
 from types import SimpleNamespace
 
@@ -14,14 +14,14 @@ MIB = 1 << 20
     ("bound_mb", "free", "resident", "more", "fits"),
     [
         (100, 1000, 60, 40, True),
-        (100, 1000, 61, 40, False),  # over the bound
-        (100, 79, 0, 40, False),  # less than twice the new one's size is free
+        (100, 1000, 61, 40, False),  # above the limit
+        (100, 79, 0, 40, False),  # free memory is less than twice the new model's size
         (0, 1000, 0, 1, False),
         (None, 1000, 200, 50, True),  # a quarter of 1,000
         (None, 1000, 201, 50, False),
     ],
 )
-def test_one_more_model_fits_within_bound_and_free_memory(
+def test_another_model_fits_within_the_limit_and_the_free_memory(
     settings, monkeypatch, bound_mb, free, resident, more, fits
 ):
     settings.RESIDENT_MEMORY_MB = bound_mb
@@ -29,7 +29,7 @@ def test_one_more_model_fits_within_bound_and_free_memory(
     assert memory_budget.fits(resident * MIB, more * MIB) is fits
 
 
-def test_the_machine_tells_its_memory():
+def test_machine_memory_is_read():
     free, total = memory_budget._ram()
     assert 0 < free < total
 
@@ -44,7 +44,7 @@ def test_the_machine_tells_its_memory():
         ([], 1, "1 of 1 are used by 1 run of other projects"),
     ],
 )
-def test_holders_are_named_within_the_project_and_counted_beyond(slugs, others, words):
+def test_holders_of_the_own_project_are_named_and_others_counted(slugs, others, words):
     holders = [SimpleNamespace(slug=slug, project_id=1) for slug in slugs]
     holders += [SimpleNamespace(slug="secret", project_id=2)] * others
     assert all_taken(SimpleNamespace(project_id=1), holders) == words

@@ -1,5 +1,5 @@
-"""Workers that were told to take nothing: they finish what they have, or let go of it at once, and
-serve again when put back.
+"""Drained workers finish their work, quarantined ones release it at once, and both continue when
+they are told to serve.
 """
 
 import os
@@ -26,7 +26,7 @@ SERVE = Worker.Order.SERVE
 
 @pytest.fixture
 def tiny_run(transactional_db, new_run, policy, tmp_path, settings) -> Run:
-    """A run of a real untrained policy: 2 groups of 4 a step."""
+    """Create a run of a real untrained policy: 2 groups of 4 per step."""
     settings.WEIGHTS_ROOT = tmp_path / "weights"
     build_tiny(tmp_path / "base")
     manifest = read_manifest(tmp_path / "base")
@@ -61,7 +61,7 @@ def explorer(tiny_run):
     made.stop()
 
 
-def test_a_drained_trainer_gives_its_runs_up_and_takes_them_again_when_put_back(
+def test_drained_trainer_releases_its_runs_and_claims_them_again_when_it_serves(
     trainer, tiny_run, admin
 ):
     feed(tiny_run)
@@ -77,19 +77,19 @@ def test_a_drained_trainer_gives_its_runs_up_and_takes_them_again_when_put_back(
     assert tiny_run.step == 2
 
 
-def test_a_quarantined_trainer_commits_nothing_any_more(trainer, tiny_run, admin):
+def test_quarantined_trainer_commits_no_step(trainer, tiny_run, admin):
     feed(tiny_run)
     trainer.serve()
     quarantine(
         Worker.objects.get(pk=trainer.worker.pk), admin
-    )  # and the worker has not heard of it
+    )  # and the worker does not know it yet
     feed(tiny_run)
     assert not trainer.serve()
     tiny_run.refresh_from_db()
     assert (tiny_run.step, tiny_run.state, trainer.run_trainers) == (1, Run.State.RUNNING, {})
 
 
-def test_a_drained_explorer_says_what_it_has_and_opens_nothing(
+def test_drained_explorer_finishes_its_rollouts_and_opens_none(
     explorer, tiny_run, admin, eventually
 ):
     explorer.serve()
@@ -109,8 +109,8 @@ def test_a_drained_explorer_says_what_it_has_and_opens_nothing(
     assert set(Rollout.objects.values_list("state", flat=True)) == {Rollout.State.FINISHED}
 
 
-def test_a_quarantined_explorer_lets_go_and_what_it_said_is_not_written(explorer, tiny_run, admin):
-    explorer._look_for_work()  # opens groups, and takes no news
+def test_quarantined_explorer_releases_its_groups_and_writes_no_rollout(explorer, tiny_run, admin):
+    explorer._look_for_work()  # opens groups without reading tokens
     held = Group.objects.filter(lease_owner=explorer.worker.key).count()
     assert held and quarantine(Worker.objects.get(pk=explorer.worker.pk), admin)["groups"] == held
     explorer.worker.refresh_from_db()
@@ -129,7 +129,7 @@ def test_a_drained_scorer_or_refiner_claims_nothing(run, finish, admin, module, 
     assert set(Group.objects.values_list("lease_owner", flat=True)) == {""}
 
 
-def test_a_worker_tells_its_memory_and_hears_its_order_with_a_heartbeat(admin, db):
+def test_heartbeat_reports_memory_and_receives_the_order(admin, db):
     worker = a_worker(Worker.Role.SCORER)
     Worker.objects.get(pk=worker.pk).tell(DRAIN, admin)
     WorkerRegistration(worker).keep()
@@ -137,16 +137,16 @@ def test_a_worker_tells_its_memory_and_hears_its_order_with_a_heartbeat(admin, d
     assert Worker.objects.get().metrics["rss_bytes"] > 2**20
 
 
-def test_a_sample_counts_memory_and_processor_of_the_process():
+def test_sample_measures_memory_and_cpu_of_the_process():
     sampler = Sampler()
     first = sampler.sample()
-    assert sum(n * n for n in range(300_000))  # takes the processor for a moment
+    assert sum(n * n for n in range(300_000))  # uses the CPU for a moment
     second = sampler.sample()
     assert first["rss_bytes"] > 2**20 and "cpu_share" not in first
     assert 0 <= second["cpu_share"] <= (os.cpu_count() or 1) + 1
 
 
-def test_the_code_of_a_worker_has_a_name():
+def test_code_versions_are_known():
     told = code_versions.read_code_versions()
     assert (
         told["code"] and told["code"] != "unknown" and {"python", "celery", "django"} <= told.keys()

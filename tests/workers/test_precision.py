@@ -1,4 +1,4 @@
-"""In which precision engine and trainer compute, and that training does in each."""
+"""The precision in which engine and trainer compute, and training in each precision."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def host(folder, tmp_path):
-    """Start a trainer in a precision; all are stopped at the end."""
+    """Return a function that starts a trainer in a precision; all are stopped at the end."""
     torch.set_num_threads(1)
     made = []
 
@@ -52,7 +52,7 @@ def host(folder, tmp_path):
     ("parameters", "has_instructions", "name"),
     [(SMALL, True, "float32"), (HUGE, True, "bfloat16"), (HUGE, False, "float32")],
 )
-def test_auto_on_a_cpu_goes_by_size_and_instructions(
+def test_auto_on_a_cpu_chooses_by_model_size_and_instructions(
     monkeypatch, field, parameters, has_instructions, name
 ):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": has_instructions})
@@ -60,7 +60,7 @@ def test_auto_on_a_cpu_goes_by_size_and_instructions(
 
 
 @pytest.mark.parametrize(("has_bfloat16", "name"), [(True, "bfloat16"), (False, "float16")])
-def test_auto_on_a_gpu_goes_by_what_it_computes_in(monkeypatch, has_bfloat16, name):
+def test_auto_on_a_gpu_chooses_bfloat16_where_supported(monkeypatch, has_bfloat16, name):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: has_bfloat16)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "a GPU")
     assert choose("engine", "auto", SMALL, GPU).name == name
@@ -75,7 +75,7 @@ def test_a_gpu_without_bfloat16_refuses_it_by_field(monkeypatch):
         choose("trainer", "bfloat16", SMALL, GPU)
 
 
-def test_a_precision_that_is_none_is_refused_by_field():
+def test_unknown_precision_is_refused_by_field():
     with pytest.raises(
         UnsupportedPrecision, match=r"precision\.engine: must be one of .*, not .int4."
     ):
@@ -88,7 +88,7 @@ def test_parameters_are_counted_in_the_files(folder):
 
 
 @pytest.mark.parametrize("wanted", ["float32", "bfloat16", "float16"])
-def test_an_engine_serves_in_the_precision_that_is_asked_for(folder, wanted):
+def test_engine_uses_the_requested_precision(folder, wanted):
     engine = TransformersEngine(temperature=1.0, seed=0, precision=wanted)
     engine.start(folder, 0, read_manifest(folder).probe)
     try:
@@ -97,7 +97,7 @@ def test_an_engine_serves_in_the_precision_that_is_asked_for(folder, wanted):
         engine.stop()
 
 
-def test_auto_trains_a_small_model_on_a_cpu_as_float32_does(host):
+def test_auto_trains_a_small_model_on_a_cpu_like_float32(host):
     updates = {}
     for wanted in ("auto", "float32"):
         trained = host(wanted)
@@ -106,14 +106,14 @@ def test_auto_trains_a_small_model_on_a_cpu_as_float32_does(host):
     assert updates["auto"] == updates["float32"]
 
 
-def test_float16_trains_on_no_cpu_and_says_so_by_field(host):
+def test_float16_training_on_a_cpu_is_refused_by_field(host):
     with pytest.raises(UnsupportedPrecision, match=r"precision\.trainer: float16 requires a GPU"):
         host("float16")
 
 
 @pytest.fixture
 def scaled(host, monkeypatch):
-    """Start a trainer that computes in float16 with a scaled loss, as the library does on a GPU."""
+    """Return a function that starts a trainer with a scaled loss, as in float16 on a GPU."""
 
     def start(resume_from=None) -> TrainerHost:
         trained = host("float32", resume_from)
@@ -129,7 +129,7 @@ def scaled(host, monkeypatch):
 
 
 @pytest.mark.parametrize("wanted", ["bfloat16", "float16"])
-def test_in_sixteen_bits_weights_and_moments_stay_float32(host, scaled, wanted):
+def test_weights_and_moments_stay_float32_in_16_bit_training(host, scaled, wanted):
     trained = scaled() if wanted == "float16" else host(wanted)
     before = digest(trained)
     reports = [trained.update(rows(step)) for step in (1, 2, 3)]
@@ -140,7 +140,7 @@ def test_in_sixteen_bits_weights_and_moments_stay_float32(host, scaled, wanted):
     assert {tensor.dtype for tensor in tensors} == {torch.float32}
 
 
-def test_an_update_in_sixteen_bits_is_near_that_in_float32(host, scaled):
+def test_update_in_16_bits_is_close_to_float32(host, scaled):
     starts = {
         "float32": lambda: host("float32"),
         "bfloat16": lambda: host("bfloat16"),
@@ -153,7 +153,7 @@ def test_an_update_in_sixteen_bits_is_near_that_in_float32(host, scaled):
     assert gaps["float16"] != gaps["float32"] == pytest.approx(gaps["float16"], abs=0.005)
 
 
-def test_gradients_that_overflow_float16_halve_its_scale_and_pause_nothing(scaled):
+def test_float16_overflow_halves_the_scale_and_pauses_nothing(scaled):
     trained = scaled()
     loud = [replace(row, advantage=1e7 * row.advantage) for row in rows(1)]
     before = digest(trained)

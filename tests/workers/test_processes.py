@@ -1,5 +1,5 @@
-"""A pool child dies with its parent and may have children of its own: a real Celery prefork worker
-says so.
+"""A pool child dies with its parent and can have its own children, tested with a real Celery
+prefork worker.
 """
 
 import gc
@@ -46,7 +46,7 @@ PROBE = """
 
 @pytest.fixture
 def worker(tmp_path):
-    """A worker with one pool child that is in the middle of a job."""
+    """Start a worker with one pool child that is in the middle of a job."""
     module = tmp_path / "probe.py"
     module.write_text(
         textwrap.dedent(
@@ -85,19 +85,19 @@ def worker(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_pool_child_has_children_and_dies_with_its_parent(worker, tmp_path, eventually):
+def test_pool_child_can_have_children_and_dies_with_its_parent(worker, tmp_path, eventually):
     child = int(
         eventually(
             lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text(), seconds=300
         )
     )
-    assert (tmp_path / "grandchild").exists(), "the pool child could start a process of its own"
+    assert (tmp_path / "grandchild").exists(), "the pool child could start its own process"
     assert is_alive(child)
     worker.send_signal(signal.SIGKILL)
     eventually(lambda: not is_alive(child), 60)
 
 
-def test_what_was_loaded_is_kept_out_of_collections():
+def test_loaded_objects_are_excluded_from_garbage_collection():
     with loading_libraries():
         assert not gc.isenabled()
         kept = [[]]

@@ -1,6 +1,6 @@
-"""A deleted project is gone whole, with its runs and files; what is not its own stays.
+"""Deleting a project removes it completely, with its runs and files, and nothing else.
 
-A deletion whose worker was killed is continued, and ratings that arrive meanwhile go, too.
+A deletion whose worker was killed is continued; ratings that arrive meanwhile are deleted, too.
 """
 
 import os
@@ -48,7 +48,7 @@ def weights(settings, tmp_path) -> Path:
 
 @pytest.fixture
 def seeded(transactional_db, kept_run: Kept) -> SimpleNamespace:
-    """A project with a stopped run, an arena with a vote, a lesson and an episode without a run."""
+    """Create a project with a stopped run, and an arena, a lesson and an episode without a run."""
     kept_run.put_back()
     run = Run.objects.get()
     run.stop()
@@ -87,7 +87,7 @@ def seeded(transactional_db, kept_run: Kept) -> SimpleNamespace:
 
 
 def finish(removal: ProjectRemoval) -> ProjectRemoval:
-    """Do what workers do until the deletion is over; none waits for the clock."""
+    """Do the work of the workers until the deletion is over, without waiting times."""
     for _ in range(20):
         removal.refresh_from_db()
         if not removal.is_open:
@@ -100,26 +100,26 @@ def finish(removal: ProjectRemoval) -> ProjectRemoval:
 
 
 def left_of_projects() -> dict[str, int]:
-    """Return how many rows each table still has that belong to any project or run."""
+    """Return the number of rows that belong to a project or run, by table."""
     tables = {path.table for path in paths_to_projects()} | set(tables_of_runs())
     owned = {table.__name__: table._base_manager.count() for table in tables - {User}}
     return {name: count for name, count in owned.items() if count}
 
 
-def test_everything_in_a_project_goes_and_the_people_stay(seeded):
+def test_deleting_a_project_removes_all_its_rows_and_keeps_its_members(seeded):
     assert len(left_of_projects()) > 30
     removal = finish(delete_project(seeded.project, seeded.alice))
     assert (removal.state, removal.reason) == ("done", "")
     assert removal.done == removal.total > 300
     assert not Project.objects.exists() and not Run.objects.exists()
-    # Their own things have no project.
+    # Objects of the users themselves have no project.
     kept = {"Event", "LogEntry", "Token", "EmailAddress", "Authenticator"}
     assert left_of_projects().keys() <= kept
     assert User.objects.filter(username="alice").exists()
     assert not User.objects.filter(imported_into__isnull=False).exists()
 
 
-def test_another_project_keeps_its_rows_and_the_model_files_that_it_shares(seeded, weights):
+def test_deleting_a_project_keeps_other_projects_and_shared_model_files(seeded, weights):
     folders = [weights / "policies" / name for name in ("shared", "own")]
     for folder in folders:
         folder.mkdir(parents=True)
@@ -153,7 +153,7 @@ def test_the_audit_log_keeps_who_deleted_the_project(seeded):
     assert entries.last().details["rows"] > 300
 
 
-def test_a_deletion_that_is_killed_is_continued(seeded, eventually, tmp_path):
+def test_killed_deletion_is_continued(seeded, eventually, tmp_path):
     removal = delete_project(seeded.project, seeded.alice)
     environment = {
         **os.environ,
@@ -162,7 +162,7 @@ def test_a_deletion_that_is_killed_is_continued(seeded, eventually, tmp_path):
         "RFTWEB_LEASE_SECONDS": "2",
     }
     with transaction.atomic():
-        # The worker meets this lock when it comes to the rollouts, and is killed there.
+        # The worker waits for this lock when it deletes rollouts, and is killed there.
         held = Rollout.objects.filter(run=seeded.run).order_by("pk").first()
         Rollout.objects.select_for_update().get(pk=held.pk)
         process = subprocess.Popen([sys.executable, "-m", "workers.run_removal"], env=environment)
@@ -181,7 +181,7 @@ def test_a_deletion_that_is_killed_is_continued(seeded, eventually, tmp_path):
     assert not Project.objects.exists()
 
 
-def test_a_rating_that_is_being_saved_meanwhile_goes_with_the_project(seeded, eventually):
+def test_rating_saved_during_the_deletion_is_deleted_with_the_project(seeded, eventually):
     rollout = Rollout.objects.filter(run=seeded.run).first()
     stars = Stars(rollout.pk, 4, uuid.uuid4())
     with ThreadPoolExecutor(1) as pool:
@@ -200,7 +200,7 @@ def _delete_elsewhere(seeded: SimpleNamespace) -> ProjectRemoval:
         connections.close_all()
 
 
-def test_a_rating_after_the_order_is_refused_in_words(seeded):
+def test_rating_after_the_deletion_order_gets_404(seeded):
     rollout = Rollout.objects.filter(run=seeded.run).first()
     delete_project(seeded.project, seeded.alice)
     client = Client()
@@ -212,7 +212,7 @@ def test_a_rating_after_the_order_is_refused_in_words(seeded):
     assert answer.status_code == 404
 
 
-def test_a_run_created_at_the_last_moment_goes_with_the_project(seeded):
+def test_run_created_at_the_last_moment_is_deleted_with_the_project(seeded):
     stale = Project.objects.get(pk=seeded.project.pk)  # read before the order, as by a request
     removal = delete_project(seeded.project, seeded.alice)
     Run.create(project=stale, slug="late", title="Late", plan=seeded.run.settings)
@@ -220,7 +220,7 @@ def test_a_run_created_at_the_last_moment_goes_with_the_project(seeded):
     assert not Project.objects.exists()
 
 
-def test_what_is_added_between_the_last_steps_makes_the_worker_look_again(seeded, monkeypatch):
+def test_row_added_between_the_last_steps_is_deleted_too(seeded, monkeypatch):
     removal = delete_project(seeded.project, seeded.alice)
     delete_row = projects.delete_project_row
     added = []
@@ -235,7 +235,7 @@ def test_what_is_added_between_the_last_steps_makes_the_worker_look_again(seeded
     assert added and not Project.objects.exists()
 
 
-def test_a_failed_deletion_of_a_run_is_told_and_tried_again_with_the_project(seeded, weights):
+def test_failed_deletion_of_a_run_is_reported_and_retried_with_the_project(seeded, weights):
     blocked = weights / f"run-{seeded.run.pk}.deleted"
     blocked.with_name(f"run-{seeded.run.pk}").mkdir(parents=True)
     blocked.write_text("a file where the folder should go")
@@ -247,14 +247,14 @@ def test_a_failed_deletion_of_a_run_is_told_and_tried_again_with_the_project(see
     assert finish(removal).state == "done" and not Project.objects.exists()
 
 
-def test_a_project_with_a_running_run_is_not_deleted(seeded):
+def test_project_with_a_running_run_cannot_be_deleted(seeded):
     Run.objects.filter(pk=seeded.run.pk).update(state="running")
     with pytest.raises(NotDeletable, match="Stop these runs first"):
         delete_project(seeded.project, seeded.alice)
     assert not ProjectRemoval.objects.exists()
 
 
-def test_what_a_deletion_takes_is_counted_before(seeded):
+def test_contents_of_a_project_are_counted_before_its_deletion(seeded):
     counted = {plural: count for count, _, plural in contents_of(seeded.project).goes}
     assert counted["rollouts"] == Rollout.objects.count() > 0
     assert counted["ratings"] == Rating.objects.count() > 0

@@ -1,5 +1,5 @@
-"""A scalar head trained on a run's decisions: read as people's number, used only when it is as good
-as the ridge.
+"""A scalar head trained on a run's decisions: it predicts people's ratings and is used only when it
+is as good as the ridge.
 """
 
 import uuid
@@ -27,7 +27,7 @@ BAD = ["98765", "9876", "999"]
 
 @pytest.fixture
 def told(tiny_run, finish, bob, settings, tmp_path, monkeypatch) -> Run:
-    """A run of which 60 replies were rated: ones are worth five stars, nines one."""
+    """Create a run with 60 rated replies: ones got five stars, nines got one star."""
     settings.WEIGHTS_ROOT = tmp_path / "weights"
     monkeypatch.setattr(fitting, "UPDATES", 60)
     monkeypatch.setattr(fitting, "LEARNING_RATE", 5e-3)
@@ -48,7 +48,7 @@ def told(tiny_run, finish, bob, settings, tmp_path, monkeypatch) -> Run:
     return run
 
 
-def test_a_head_reads_replies_as_people_do_and_gives_the_rewards(told):
+def test_head_scores_replies_like_people_and_gives_rewards(told):
     learn(told)
     row = training.train_head(told)
     assert row.kind == "scalar_head" and row.decisions == 60 and row.metrics["is_used"]
@@ -65,19 +65,19 @@ def test_a_head_reads_replies_as_people_do_and_gives_the_rewards(told):
 
 
 def backwards(model, told):
-    """Scores that have it the wrong way round."""
+    """Return scores that rank the replies the wrong way round."""
     replies = list({reply for one in told for reply in one.replies})
     return replies, [float(reply.text in BAD) for reply in replies]
 
 
-def test_a_head_worse_than_the_ridge_says_nothing(told, monkeypatch):
+def test_head_worse_than_the_ridge_is_not_used(told, monkeypatch):
     monkeypatch.setattr(training, "fit_head", lambda run, pool, folder: folder.mkdir(parents=True))
     monkeypatch.setattr(training, "LoadedModel", lambda folder: None)
     monkeypatch.setattr(training, "_scored", backwards)
     assert not training.train_head(told).metrics["is_used"] and heads.find_newest_head(told) is None
 
 
-def test_weights_that_are_gone_leave_it_to_the_ridge(told, bob):
+def test_ridge_is_used_when_the_heads_weights_are_missing(told, bob):
     known = learn(told)
     last = Rating.objects.latest("pk")
     coefficients = {"folder": "/nonexistent", "base": 0.0, "slope": 1.0, "deviation": 0.1}
@@ -109,7 +109,7 @@ def head_of(run: Run, decisions: int) -> RaterModel:
     )
 
 
-def test_a_head_is_due_from_so_many_decisions_and_again_with_a_quarter_more(told):
+def test_head_is_due_after_enough_decisions_and_again_after_a_quarter_more(told):
     assert heads.count_due_decisions(told) == 60
     row = head_of(told, 49)
     assert heads.count_due_decisions(told) is None
@@ -119,12 +119,12 @@ def test_a_head_is_due_from_so_many_decisions_and_again_with_a_quarter_more(told
         is_withdrawn=True
     )
     RaterModel.objects.all().delete()
-    assert heads.count_due_decisions(told) is None, "49 of the 50 that it begins with"
+    assert heads.count_due_decisions(told) is None, "49 of the required 50"
 
 
-def test_what_says_nothing_to_learn_makes_no_head_due(told, carol):
-    """Flags and words do not count towards a new head, since the last one's decisions do not count
-    them either.
+def test_flags_do_not_make_a_new_head_due(told, carol):
+    """Flags and comments do not count towards a new head, since the decisions of the last one do
+    not include them either.
     """
     row = head_of(told, 60)
     for rollout in Rollout.objects.filter(run=told)[:40]:
@@ -145,7 +145,7 @@ def test_what_says_nothing_to_learn_makes_no_head_due(told, carol):
     assert heads.count_due_decisions(told) is None
 
 
-def test_a_try_that_failed_is_made_again_only_with_a_quarter_more(told, monkeypatch):
+def test_failed_training_is_retried_only_after_a_quarter_more_decisions(told, monkeypatch):
     monkeypatch.setattr(launching.sys, "executable", "/bin/false")
     monkeypatch.setattr(launching, "_tried", {})
     launching.train_where_due([told])
@@ -155,7 +155,7 @@ def test_a_try_that_failed_is_made_again_only_with_a_quarter_more(told, monkeypa
     assert heads.count_due_decisions(told, 49) is None and heads.count_due_decisions(told, 48) == 60
 
 
-def test_runs_with_a_ridge_have_no_head_trained(modelled_by_ridge):
+def test_run_with_a_ridge_trains_no_head(modelled_by_ridge):
     assert heads.count_due_decisions(modelled_by_ridge) is None
 
 
@@ -167,13 +167,13 @@ def modelled_by_ridge(new_run) -> Run:
     )
 
 
-def test_decisions_are_pairs_of_different_numbers(told):
+def test_decisions_become_pairs_of_differently_rated_replies(told):
     pairs = training.build_preference_pairs(heads.list_learnable_decisions(told))
-    assert len(pairs) == 45 * 15  # of each group's four replies three are good
+    assert len(pairs) == 45 * 15  # three of each group's four replies are good
     assert all(better.text in GOOD and worse.text in BAD for better, worse in pairs)
 
 
-def test_pairs_longer_than_the_policy_reads_teach_nothing(told):
+def test_pairs_longer_than_the_policys_context_are_skipped(told):
     lesson_tokenizer = LessonTokenizer(told.policy.folder, 12)
     short, long = (
         heads.Reply('[{"role": "user", "content": "1"}]', text) for text in ("1", "1" * 40)

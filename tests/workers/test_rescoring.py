@@ -1,4 +1,4 @@
-"""A new set of rewards, made by the scorer on real rows with a real grader."""
+"""Rescoring: the scorer worker computes a new set of rewards on real rows with a real grader."""
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -16,7 +16,7 @@ from apps.runs.models import NotPossible, Run
 from workers import refiner, rescoring, scorer, scorer_dispatch, stop_request, time_slices
 
 TWO = [{"scorer": "length", "weight": 2.0, "options": {"right_by": "sort"}}, {"scorer": "sort"}]
-FLAT = [{"scorer": "repetition"}]  # which says the same of all replies here
+FLAT = [{"scorer": "repetition"}]  # gives all replies here the same reward
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def fresh_workers():
 
 @pytest.fixture(scope="module", autouse=True)
 def one_grader():
-    """Its children load their libraries once."""
+    """Keep one grader for the file, so that its children load their libraries once."""
     yield
     scorer_dispatch.grader().stop()
     scorer_dispatch.grader.cache_clear()
@@ -35,7 +35,7 @@ def one_grader():
 
 @pytest.fixture
 def judged(new_run, finish):
-    """A run with groups that were judged once: of each, the first rollout is right."""
+    """Return a function that creates a run with scored groups; each first rollout is right."""
 
     def make(groups: int = 3, texts=("12345", "54321"), **changes: object) -> Run:
         run = new_run(max_staleness=3, **changes)
@@ -49,7 +49,7 @@ def judged(new_run, finish):
 
 
 def to_the_end(again: Rescoring) -> Rescoring:
-    while scorer.serve() or scorer.serve():  # the first look after other work leaves it for later
+    while scorer.serve() or scorer.serve():  # the first call after other work skips the rescoring
         pass
     again.refresh_from_db()
     return again
@@ -60,7 +60,7 @@ def violations() -> list[str]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_set_that_is_not_whole_is_found_by_the_reconciliation(judged):
+def test_reconcile_reports_an_incomplete_rescoring(judged):
     run = judged()
     made = start_rescoring(run, FLAT, Chosen())
     while scorer.serve():
@@ -73,7 +73,7 @@ def test_a_set_that_is_not_whole_is_found_by_the_reconciliation(judged):
     assert "0 are scored" in violations()[0]
 
 
-def test_stored_rollouts_get_new_rewards_beside_the_old(judged):
+def test_stored_rollouts_get_new_rewards_and_keep_the_old_ones(judged):
     run = judged()
     before = list(Reward.objects.order_by("pk").values())
     again = to_the_end(start_rescoring(run, TWO, Chosen()))
@@ -94,20 +94,20 @@ def test_stored_rollouts_get_new_rewards_beside_the_old(judged):
     ) == {0.0, 1.0}
 
 
-def test_a_scorer_of_groups_hears_what_the_new_scorers_say_and_nothing_older(judged):
+def test_group_scorer_uses_only_rewards_of_the_same_rescoring(judged):
     run = judged(1, ("12345", "54321"))
     Reward.objects.update(value=0.5)
     again = to_the_end(start_rescoring(run, TWO, Chosen()))
     lengths = RescoredReward.objects.get(rescoring=again, scorer="length", rollout__text="12345")
     assert (
         lengths.value == 0.0
-    )  # two of one length; with the old 0.5 nothing would have been right, either way no failure
+    )  # both have one length; with the old 0.5, none would be right; neither is a failure
     assert (
         lengths.reason and not RescoredReward.objects.filter(rescoring=again, value=None).exists()
     )
 
 
-def test_the_comparison_says_of_each_rollout_what_became_of_it(judged):
+def test_comparison_records_the_change_of_each_rollout(judged):
     run = judged(1, ("12345", "54321"))
     again = to_the_end(start_rescoring(run, [{"scorer": "sort", "weight": 0.5}], Chosen()))
     right, wrong = Rescored.objects.filter(rescoring=again).order_by("-before")
@@ -118,7 +118,7 @@ def test_the_comparison_says_of_each_rollout_what_became_of_it(judged):
     assert (item.other_best, item.signal_before, item.signal_after) == (False, True, True)
 
 
-def test_what_people_said_counts_as_the_run_has_it(judged, bob):
+def test_peoples_ratings_are_weighted_as_in_the_run(judged, bob):
     run = judged(1, people={"weight": 0.75})
     rollout = Rollout.objects.get(text="12345")
     Reward.record(rollout, Reward.Source.HUMAN, "stars", 0.0, by=bob)
@@ -132,7 +132,7 @@ def test_what_people_said_counts_as_the_run_has_it(judged, bob):
     )
 
 
-def test_a_signal_that_vanishes_and_another_best_are_noticed(judged):
+def test_lost_signal_and_changed_best_reply_are_recorded(judged):
     run = judged(1)
     again = start_rescoring(run, FLAT, Chosen())
     taken = take_rescoring_groups("me", 60, 8)
@@ -150,7 +150,7 @@ def test_a_signal_that_vanishes_and_another_best_are_noticed(judged):
     assert (item.other_best, item.signal_before, item.signal_after) == (False, True, False)
 
 
-def test_a_scorer_that_fails_is_null_with_the_reason(judged):
+def test_failed_scorer_gives_null_with_the_reason(judged):
     run = judged(1)
     again = start_rescoring(run, FLAT, Chosen())
     taken = take_rescoring_groups("me", 60, 8)
@@ -170,7 +170,7 @@ def test_a_scorer_that_fails_is_null_with_the_reason(judged):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_what_is_no_number_is_refused_by_the_database(judged, value):
+def test_database_refuses_rewards_that_are_not_finite_numbers(judged, value):
     run = judged(1)
     again = start_rescoring(run, FLAT, Chosen())
     row = RescoredReward(
@@ -180,7 +180,7 @@ def test_what_is_no_number_is_refused_by_the_database(judged, value):
         row.save()
 
 
-def test_rollouts_of_live_runs_go_first(judged, new_run, finish):
+def test_rollouts_of_live_runs_are_scored_before_a_rescoring(judged, new_run, finish):
     again = start_rescoring(judged(), FLAT, Chosen())
     finish(new_run(), groups=1)
     assert scorer.serve()
@@ -189,7 +189,7 @@ def test_rollouts_of_live_runs_go_first(judged, new_run, finish):
     assert to_the_end(again).state == Rescoring.State.DONE
 
 
-def test_a_station_works_on_it_when_no_run_is_live(judged, settings, monkeypatch):
+def test_rescoring_is_completed_when_no_run_is_live(judged, settings, monkeypatch):
     run = judged()
     run.stop()
     again = start_rescoring(run, FLAT, Chosen())
@@ -207,7 +207,7 @@ def test_a_station_works_on_it_when_no_run_is_live(judged, settings, monkeypatch
     assert again.state == Rescoring.State.DONE
 
 
-def test_what_a_killed_worker_held_is_judged_by_the_next_one_once(judged, monkeypatch):
+def test_groups_of_a_killed_worker_are_rescored_once_by_the_next(judged, monkeypatch):
     monkeypatch.setattr(rescoring, "GROUPS_AT_ONCE", 2)
     again = start_rescoring(judged(5), FLAT, Chosen())
     assert scorer.serve()
@@ -231,7 +231,7 @@ def test_two_workers_take_different_groups(judged):
     assert len(second.groups) == 2 and take_rescoring_groups("three", 60, 8) is None
 
 
-def test_a_group_at_which_workers_die_ends_it_with_the_reason(judged):
+def test_group_that_kills_its_workers_fails_the_rescoring_with_the_reason(judged):
     again = start_rescoring(judged(1), FLAT, Chosen())
     for _ in range(MOST_ATTEMPTS):
         assert take_rescoring_groups("dying", 60, 1)
@@ -241,7 +241,7 @@ def test_a_group_at_which_workers_die_ends_it_with_the_reason(judged):
     assert again.state == Rescoring.State.FAILED and "could not be scored" in again.reason
 
 
-def test_a_fault_of_ours_ends_it_with_the_reason_and_the_station_goes_on(judged, monkeypatch):
+def test_unexpected_error_fails_the_rescoring_and_the_worker_continues(judged, monkeypatch):
     again = start_rescoring(judged(1), FLAT, Chosen())
     monkeypatch.setattr(rescoring, "answer_questions", lambda *_: 1 / 0)
     assert scorer.serve()
@@ -252,7 +252,7 @@ def test_a_fault_of_ours_ends_it_with_the_reason_and_the_station_goes_on(judged,
     )
 
 
-def test_a_stopped_one_keeps_what_is_judged_and_writes_no_more(judged, alice):
+def test_stopped_rescoring_keeps_its_results_and_accepts_no_more(judged, alice):
     again = start_rescoring(judged(), FLAT, Chosen())
     taken = take_rescoring_groups("me", 60, 1)
     again.stop(by=alice)
@@ -272,6 +272,6 @@ def test_a_stopped_one_keeps_what_is_judged_and_writes_no_more(judged, alice):
     assert (again.state, again.reason) == (Rescoring.State.STOPPED, "stopped by alice")
 
 
-def test_a_run_without_rollouts_has_nothing_to_score_again(new_run):
+def test_run_without_rollouts_cannot_be_rescored(new_run):
     with pytest.raises(NothingToRescore, match="no scored rollouts of run-0 match"):
         start_rescoring(new_run(), FLAT, Chosen())

@@ -1,4 +1,4 @@
-"""A reward model scores by name: from people's preferences to rewards of another run's rollouts."""
+"""Reward models, from people's preferences to rewards for the rollouts of another run."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ from workers.trainer.lessons import reward_model
 
 @pytest.fixture
 def trained(tiny_run, new_loop, taskset) -> Callable[[int], Run]:
-    """Complete a reward model run that prefers the right answers of the stage's tasks."""
+    """Return a function that trains a reward model which prefers the right answers."""
 
     def train(steps: int) -> Run:
         prefer(taskset, (None, 0.25, 0.5))
@@ -45,17 +45,17 @@ def trained(tiny_run, new_loop, taskset) -> Callable[[int], Run]:
 
 @pytest.fixture
 def judge(trained) -> Run:
-    """A reward model that has learned what people prefer."""
+    """Train a reward model until it knows what people prefer."""
     return trained(30)
 
 
 @pytest.fixture
 def novice(trained) -> Run:
-    """A reward model after two updates, for tests in which any will do."""
+    """Train a reward model for two updates, for tests that can use any."""
     return trained(2)
 
 
-def test_what_people_preferred_scores_higher(judge, taskset):
+def test_preferred_replies_score_higher(judge, taskset):
     model = LoadedModel(learned.find_reward_model(judge.project_id, f"model:{judge.slug}").folder)
     tasks = list(taskset.tasks.all())
     better = model.judge([(task.prompt, task.answer["sorted"]) for task in tasks])
@@ -68,7 +68,7 @@ def test_what_people_preferred_scores_higher(judge, taskset):
     assert all(0 <= verdict.value <= 1 for verdict in better + worse)
 
 
-def test_texts_do_not_change_each_others_scores(judge, taskset):
+def test_texts_scored_together_do_not_affect_each_others_scores(judge, taskset):
     model = LoadedModel(learned.find_reward_model(judge.project_id, f"model:{judge.slug}").folder)
     questions = [([{"role": "user", "content": "1" * n}], "2" * n) for n in (1, 7, 3)]
     together = [verdict.details["score"] for verdict in model.judge(questions)]
@@ -76,13 +76,13 @@ def test_texts_do_not_change_each_others_scores(judge, taskset):
     assert together == pytest.approx(alone, abs=1e-5)
 
 
-def test_a_text_longer_than_the_model_reads_has_no_reward(novice):
+def test_text_longer_than_the_models_context_has_no_reward(novice):
     model = LoadedModel(learned.find_reward_model(novice.project_id, f"model:{novice.slug}").folder)
     (verdict,) = model.judge([([{"role": "user", "content": "1"}], "2" * 500)])
     assert verdict.value is None and "context of 128" in verdict.reason
 
 
-def test_a_scorer_worker_gives_its_rewards(novice, tiny_run, finish, monkeypatch):
+def test_scorer_worker_records_rewards_of_the_reward_model(novice, tiny_run, finish, monkeypatch):
     run = tiny_run(rewards=[{"scorer": f"model:{novice.slug}"}, {"scorer": "sort"}], group_size=2)
     finish(run, ["12345", "54321"])
     assert scorer.serve()
@@ -95,7 +95,7 @@ def test_a_scorer_worker_gives_its_rewards(novice, tiny_run, finish, monkeypatch
     assert set(Group.objects.filter(run=run).values_list("state", flat=True)) == {"judged"}
 
 
-def test_weights_that_are_gone_give_no_number(novice, tiny_run, finish):
+def test_missing_weights_give_null_with_the_reason(novice, tiny_run, finish):
     run = tiny_run(rewards=[{"scorer": f"model:{novice.slug}"}], group_size=2)
     WeightVersion.objects.filter(run=novice).update(state="retired")
     finish(run, ["12345", "54321"])
@@ -104,7 +104,7 @@ def test_weights_that_are_gone_give_no_number(novice, tiny_run, finish):
     assert "no longer has this version" in Reward.objects.filter(rollout__run=run).first().reason
 
 
-def test_a_name_means_the_same_weights_as_long_as_it_can_be_used(novice, plan, project):
+def test_reward_model_name_selects_a_version_and_invalid_names_are_refused(novice, plan, project):
     newest = learned.find_reward_model(project.pk, f"model:{novice.slug}")
     assert (newest.version, learned.find_reward_model(project.pk, f"model:{novice.slug}@2")) == (
         2,
@@ -123,7 +123,7 @@ def test_a_name_means_the_same_weights_as_long_as_it_can_be_used(novice, plan, p
         learned.find_reward_model(project.pk, f"model:{novice.slug}")
 
 
-def test_weights_that_score_otherwise_than_the_trainers_are_not_used(novice, monkeypatch):
+def test_weights_that_fail_their_probe_scores_are_refused(novice, monkeypatch):
     folder = learned.find_reward_model(novice.project_id, f"model:{novice.slug}").folder
     scores = reward_model.probe_scores
     monkeypatch.setattr(
@@ -133,7 +133,7 @@ def test_weights_that_score_otherwise_than_the_trainers_are_not_used(novice, mon
         LoadedModel(folder)
 
 
-def test_the_scalar_head_is_the_same_for_the_same_seed(base, tmp_path):
+def test_equal_seeds_give_equal_scalar_heads(base, tmp_path):
     folders = [
         reward_model.ensure_base(base, tmp_path / str(n), seed) for n, seed in enumerate((0, 0, 1))
     ]

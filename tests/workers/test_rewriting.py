@@ -1,5 +1,5 @@
-"""Tasks in other words: said by a real HTTP service, guarded, kept over a break, and each naming
-its parent.
+"""Tasks rewritten by a real HTTP service: rewrites are checked, interrupted rewriting continues,
+and each task names its parent.
 """
 
 import io
@@ -46,11 +46,11 @@ def task(asked: str = ASKED, answer: object = 7, **known: object) -> Task:
         (TOLD + " really" * 100, "is too long: 774 characters instead of 84"),
     ],
 )
-def test_a_rewrite_says_other_words_with_all_numbers_and_marks_and_no_others(said, why):
+def test_rewrite_must_use_other_words_and_the_same_numbers_and_marks(said, why):
     assert why_refused(task(), said) == why
 
 
-def test_every_time_a_number_stands_there_counts_however_it_is_spelt():
+def test_each_occurrence_of_a_number_counts_in_any_spelling():
     twice = task("Add 5 to 5, and 1,000 to it.", 1010)
     assert why_refused(twice, "To 1000 add 5, and again 5.") == ""
     assert why_refused(twice, "To 1000 add 5 twice.") == "loses a number: 5"
@@ -71,13 +71,13 @@ def test_every_time_a_number_stands_there_counts_however_it_is_spelt():
         ("Is it so?", True, "True or not, say whether.", False),
     ],
 )
-def test_a_rewrite_does_not_say_the_answer_unless_the_task_did(asked, answer, said, gives_it_away):
+def test_rewrite_may_contain_the_answer_only_if_the_task_did(asked, answer, said, gives_it_away):
     assert why_refused(task(asked, answer), said) == (
         "gives the answer away" if gives_it_away else ""
     )
 
 
-def test_conversations_pictures_and_silence_are_not_rewritten():
+def test_conversations_and_other_unsuitable_tasks_are_not_rewritten():
     picture = encode_picture(_png())
     shown = [
         {
@@ -122,7 +122,7 @@ def _png() -> bytes:
 
 @pytest.fixture
 def apples(project) -> Taskset:
-    """Five tasks of which the third is a dialogue."""
+    """Create five tasks of which the third is a dialogue."""
     rows = [
         TaskRow(user_message(f"Tom has {n} apples and eats {n - 1}. How many?"), {"value": "one"})
         for n in range(3, 8)
@@ -132,7 +132,7 @@ def apples(project) -> Taskset:
 
 
 def asked_of(body: dict) -> str:
-    """The task between the lines of a request."""
+    """Return the task in a request."""
     return body["messages"][1]["content"].split("\n")[1]
 
 
@@ -164,7 +164,7 @@ def refusal(service: object, *more: object) -> str:
     return str(caught.value)
 
 
-def test_tasks_come_back_in_other_words_with_their_answers_and_parents(serve, apples):
+def test_tasks_are_rewritten_and_keep_their_answers_and_parents(serve, apples):
     service = serve(turned)
     told = said(service)
     made = Taskset.objects.get(slug="apples-rewritten")
@@ -189,7 +189,7 @@ def test_tasks_come_back_in_other_words_with_their_answers_and_parents(serve, ap
     assert list(derived_tasks_name_their_source()) == []
 
 
-def test_what_a_guard_refuses_is_listed_with_its_reason(serve, apples, client, alice):
+def test_refused_rewrites_are_listed_with_the_reason(serve, apples, client, alice):
     service = serve(
         lambda body, n: "Tom has one apple." if "has 4 " in asked_of(body) else turned(body, n)
     )
@@ -211,14 +211,14 @@ def test_what_a_guard_refuses_is_listed_with_its_reason(serve, apples, client, a
     )
 
 
-def test_several_rewrites_of_a_task_are_different_ones(serve, apples):
+def test_several_rewrites_of_a_task_must_differ(serve, apples):
     service = serve(lambda body, n: turned(body, n) + (" Say it." if body["seed"] == 2 else ""))
     told = said(service, "--each", "3", "--most", "1")
     made = Taskset.objects.get(slug="apples-rewritten")
     assert made.size == 2 and "1 refused: its rewrite was said before" in told
 
 
-def test_what_is_thought_aloud_is_no_part_of_the_task(serve, apples):
+def test_thoughts_of_the_model_are_removed_from_the_rewrite(serve, apples):
     said(
         serve(lambda body, n: f"<think>One is the answer.</think>\n{turned(body, n)}"),
         "--most",
@@ -231,7 +231,7 @@ def test_what_is_thought_aloud_is_no_part_of_the_task(serve, apples):
     )
 
 
-def test_a_rewriting_that_broke_off_goes_on_where_it_was(serve, apples):
+def test_interrupted_rewriting_continues_where_it_stopped(serve, apples):
     broken = serve(lambda body, n: 400 if "has 7 " in asked_of(body) else turned(body, n))
     why = refusal(broken)
     assert (
@@ -247,7 +247,7 @@ def test_a_rewriting_that_broke_off_goes_on_where_it_was(serve, apples):
     assert [asked_of(body) for body in broken.asked] == ["Tom has 7 apples and eats 6. How many?"]
 
 
-def test_tasks_without_a_reply_can_be_set_aside_and_are_asked_no_more(serve, apples):
+def test_tasks_without_a_reply_can_be_set_aside_and_are_not_asked_again(serve, apples):
     service = serve(lambda body, n: 400 if "has 7 " in asked_of(body) else turned(body, n))
     told = said(service, "--set-aside")
     assert (
@@ -257,7 +257,7 @@ def test_tasks_without_a_reply_can_be_set_aside_and_are_asked_no_more(serve, app
     assert sum("has 7 " in asked_of(body) for body in service.asked) == 1
 
 
-def test_what_is_wrong_is_named_by_its_option(serve, apples):
+def test_error_names_the_invalid_option(serve, apples):
     service = serve(lambda body, n: "One.")
     assert refusal(service).startswith("no rewrite is left: ")
     assert refusal(service, "--each", "33") == "--each: must be from 1 to 32"

@@ -1,4 +1,4 @@
-"""A deleted run is gone whole: its rows and files go, what others share stays.
+"""Deleting a run removes all its rows and files, and nothing that others share.
 
 A deletion whose worker was killed is continued.
 """
@@ -42,7 +42,7 @@ def weights(settings, tmp_path) -> Path:
 
 @pytest.fixture
 def seeded(transactional_db, kept_run: Kept) -> SimpleNamespace:
-    """A stopped run with ratings, rewards, steps and weights, and alice who owns its project."""
+    """Return a stopped run with ratings, rewards, steps and weights, and its owner alice."""
     kept_run.put_back()
     run = Run.objects.get()
     run.stop()
@@ -59,7 +59,7 @@ def counts() -> dict[str, int]:
     return {table.__name__: table.objects.count() for table in rows.tables_of_runs()}
 
 
-def test_every_row_of_a_run_goes_and_the_tasks_and_the_model_stay(seeded):
+def test_deleting_a_run_removes_all_its_rows_and_keeps_tasks_and_model(seeded):
     tasks = Task.objects.count()
     assert len([name for name, count in counts().items() if count]) > 15
     removal = delete(seeded)
@@ -85,7 +85,7 @@ def test_the_audit_log_keeps_who_deleted_the_run(seeded):
     assert entries[1].details["rows"] > 100
 
 
-def test_its_weights_and_exports_go_and_other_folders_stay(seeded, weights):
+def test_deleting_a_run_removes_its_weights_and_exports_and_no_other_folder(seeded, weights):
     order = ExportJob.objects.create(
         weight_version=seeded.run.weight_versions.first(), kind="export", state="done"
     )
@@ -102,7 +102,7 @@ def test_its_weights_and_exports_go_and_other_folders_stay(seeded, weights):
     assert (stays / "model.safetensors").exists()
 
 
-def test_files_of_a_worker_that_was_killed_while_it_deleted_them_go_too(seeded, weights):
+def test_files_left_by_a_killed_worker_are_removed(seeded, weights):
     half = weights / f"run-{seeded.run.pk}.deleted"
     half.mkdir(parents=True)
     (half / "model.safetensors").write_bytes(b"x")
@@ -111,7 +111,7 @@ def test_files_of_a_worker_that_was_killed_while_it_deleted_them_go_too(seeded, 
     assert not half.exists()
 
 
-def test_lessons_of_its_rollouts_stay_without_their_run(seeded):
+def test_demonstrations_and_preferences_of_a_deleted_run_are_kept(seeded):
     run = seeded.run
     first, second = run.rollouts.all()[:2]
     of_run = {"project": run.project, "run": run, "prompt": [], "source": "the page"}
@@ -126,7 +126,7 @@ def test_lessons_of_its_rollouts_stay_without_their_run(seeded):
     assert (kept.run_id, kept.chosen_rollout_id, kept.rejected_rollout_id) == (None, None, None)
 
 
-def test_evaluations_of_its_weights_go_before_it(seeded):
+def test_evaluations_of_a_runs_weights_are_deleted_before_it(seeded):
     run = seeded.run
     version = run.weight_versions.get(version=0)
     asking = Run.create(project=run.project, slug="asking", title="Asking", plan=run.settings)
@@ -138,7 +138,7 @@ def test_evaluations_of_its_weights_go_before_it(seeded):
     assert not Run.objects.exists()
 
 
-def test_money_that_a_deleted_evaluation_spent_stays_in_the_total(seeded):
+def test_costs_of_a_deleted_evaluation_stay_in_the_total(seeded):
     run = seeded.run
     asking = Run.create(project=run.project, slug="asking", title="Asking", plan=run.settings)
     version = run.weight_versions.get(version=0)
@@ -167,7 +167,9 @@ def test_a_deletion_waits_for_workers_that_hold_its_groups(seeded):
     assert (removal.state, removal.reason) == ("done", "")
 
 
-def test_files_that_cannot_be_deleted_are_told_and_tried_again(seeded, weights, monkeypatch):
+def test_files_that_cannot_be_deleted_are_reported_and_deletion_can_be_retried(
+    seeded, weights, monkeypatch
+):
     folder = weights / f"run-{seeded.run.pk}"
     folder.mkdir(parents=True)
     folder.with_name(f"{folder.name}.deleted").write_text("a file where the folder should go")
@@ -181,7 +183,7 @@ def test_files_that_cannot_be_deleted_are_told_and_tried_again(seeded, weights, 
     assert not Run.objects.exists() and not folder.exists()
 
 
-def test_a_deletion_that_is_killed_is_continued_and_holds_nobody_up(seeded, eventually, tmp_path):
+def test_killed_deletion_is_continued_and_blocks_nobody(seeded, eventually, tmp_path):
     other = Run.create(
         project=seeded.run.project, slug="other", title="Other", plan=seeded.run.settings
     )
@@ -194,13 +196,13 @@ def test_a_deletion_that_is_killed_is_continued_and_holds_nobody_up(seeded, even
         "RFTWEB_LEASE_SECONDS": "2",
     }
     with transaction.atomic():
-        # The worker meets this lock when it comes to the rollouts, and is killed there.
+        # The worker waits for this lock when it deletes rollouts, and is killed there.
         held = Rollout.objects.filter(run=seeded.run).order_by("pk").first()
         Rollout.objects.select_for_update().get(pk=held.pk)
         process = subprocess.Popen([sys.executable, "-m", "workers.run_removal"], env=environment)
         try:
             eventually(is_blocked_by_a_lock)
-            Group.open(other, "explorer", 60, 1, 0)  # other runs go on
+            Group.open(other, "explorer", 60, 1, 0)  # other runs continue
         finally:
             process.send_signal(signal.SIGKILL)
             process.wait()
@@ -227,14 +229,14 @@ def is_blocked_by_a_lock() -> bool:
 
 
 @pytest.mark.parametrize("state", ["running", "paused"])
-def test_a_run_at_work_is_not_deleted(seeded, state):
+def test_active_run_cannot_be_deleted(seeded, state):
     Run.objects.update(state=state)
     with pytest.raises(NotDeletable, match="Stop it first"):
         delete_runs([Run.objects.get()], seeded.alice)
     assert not RunRemoval.objects.exists()
 
 
-def test_a_run_that_others_need_is_not_deleted_and_they_are_named(seeded):
+def test_run_that_others_need_cannot_be_deleted_and_they_are_named(seeded):
     run = seeded.run
     Arena.objects.create(project=run.project, taskset=run.taskset, title="A", tasks=1, samples=1)
     Contestant.objects.create(arena=Arena.objects.get(), run=run, place=0)
@@ -247,16 +249,16 @@ def test_a_run_that_others_need_is_not_deleted_and_they_are_named(seeded):
         delete_runs([run], seeded.alice)
 
 
-def test_what_a_deletion_takes_is_counted_before(seeded):
+def test_contents_of_a_run_are_counted_before_its_deletion(seeded):
     contents = contents_of(seeded.run)
     counted = {plural: count for count, _, plural in contents.goes}
     assert counted["rollouts"] == Rollout.objects.count() > 0
     assert counted["ratings"] == seeded.run.ratings.count() > 0
-    Run.objects.update(step=F("step"))  # nothing was changed by counting
+    Run.objects.update(step=F("step"))  # counting changed nothing
     assert Run.objects.get().state == "stopped"
 
 
-def test_a_locked_row_makes_the_deletion_wait_and_not_fail(seeded, monkeypatch):
+def test_locked_rows_make_the_deletion_wait_instead_of_failing(seeded, monkeypatch):
     removal = delete(seeded)
     monkeypatch.setattr(removing, "_remove_rows", _raise_lock_timeout)
     remove_next("worker")

@@ -1,6 +1,4 @@
-"""The scorer's and the refiner's turns, and the slice around them, on real rows and a real
-grader.
-"""
+"""Turns of scorer and refiner, and their time slices, on real rows with a real grader."""
 
 from importlib.metadata import version
 
@@ -19,7 +17,7 @@ from workers.time_slices import SideWork, register_worker, run_slice
 
 @pytest.fixture(autouse=True)
 def fresh_workers():
-    """Each test's database holds its own worker rows."""
+    """Clear cached worker rows, since each test has its own."""
     for worker in (scorer, refiner):
         worker.own_worker_row.cache_clear()
     yield
@@ -55,9 +53,9 @@ def statements(serve) -> int:
     return len(captured)
 
 
-def test_a_turn_takes_the_same_statements_for_any_number_of_groups(run, finish, monkeypatch):
+def test_number_of_queries_does_not_depend_on_the_number_of_groups(run, finish, monkeypatch):
     scorer.serve()
-    refiner.serve()  # both have registered, and done what time makes due
+    refiner.serve()  # both have registered, and done their periodic work
     for name in ("SOON_SECONDS", "SAID_SECONDS"):
         monkeypatch.setattr(f"workers.time_slices.{name}", 3600.0)
     finish(run, ["12345", "54321"], groups=1)
@@ -67,24 +65,24 @@ def test_a_turn_takes_the_same_statements_for_any_number_of_groups(run, finish, 
     assert many == few
 
 
-def test_the_first_look_after_work_leaves_all_but_the_main_work_for_the_next():
+def test_side_work_is_skipped_once_after_main_work():
     aside = SideWork()
     assert aside.is_due(is_busy=True)
     assert not aside.is_due(is_busy=False)
     assert aside.is_due(is_busy=False)
 
 
-def test_a_worker_that_is_always_busy_does_the_rest_now_and_then(monkeypatch):
+def test_busy_worker_does_side_work_from_time_to_time(monkeypatch):
     monkeypatch.setattr("workers.time_slices.SOON_SECONDS", 0.0)
     aside = SideWork()
     assert all(aside.is_due(is_busy=True) for _ in range(3))
 
 
-def test_a_station_without_work_says_so(run):
+def test_scorer_and_refiner_without_work_return_false(run):
     assert not scorer.serve() and not refiner.serve()
 
 
-def test_an_unknown_scorer_is_null_and_the_group_is_dropped(new_run, finish):
+def test_unknown_scorer_gives_null_and_the_group_is_dropped(new_run, finish):
     finish(new_run(rewards=[{"scorer": "nobody"}]), ["12345"])
     scorer.serve()
     refiner.serve()
@@ -101,11 +99,11 @@ def test_a_paused_run_is_not_scored(run, finish):
 
 @pytest.fixture
 def ending(monkeypatch):
-    """A worker of this test's own that may be told to end."""
+    """Give this test its own stop flag, so that it can stop the worker."""
     monkeypatch.setattr(stop_request, "_flag", bytearray(1))
 
 
-def test_a_slice_without_a_live_run_serves_nothing_and_lasts(db, settings, ending):
+def test_slice_without_a_live_run_serves_nothing_and_continues(db, settings, ending):
     settings.SLICE_SECONDS = 300
     looks = []
 
@@ -115,7 +113,7 @@ def test_a_slice_without_a_live_run_serves_nothing_and_lasts(db, settings, endin
             stop_request.request_stop()
         worker_notifications.notify_workers(
             "score"
-        )  # a run is started, say: it looks again at once
+        )  # as when a run is started: the worker looks again at once
         return False
 
     def never() -> bool:
@@ -125,7 +123,7 @@ def test_a_slice_without_a_live_run_serves_nothing_and_lasts(db, settings, endin
     assert len(looks) == 2
 
 
-def test_an_ending_worker_leaves_its_slice_and_sends_no_successor(run, settings, ending):
+def test_stopping_worker_ends_its_slice_and_schedules_no_next_one(run, settings, ending):
     settings.SLICE_SECONDS = 300
     worker_notifications.connection().delete("score")
 
@@ -138,7 +136,7 @@ def test_an_ending_worker_leaves_its_slice_and_sends_no_successor(run, settings,
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_slice_outlasts_a_database_that_is_away(run, settings, ending):
+def test_slice_survives_a_lost_database_connection(run, settings, ending):
     settings.SLICE_SECONDS = 300
     looks = []
 
@@ -153,27 +151,27 @@ def test_a_slice_outlasts_a_database_that_is_away(run, settings, ending):
     assert len(looks) == 2
 
 
-def test_a_process_registers_once(db):
+def test_process_is_registered_once(db):
     assert register_worker(Worker.Role.SCORER) == register_worker(Worker.Role.SCORER)
 
 
 @pytest.mark.parametrize(
     "job, role", [(scorer.score, Worker.Role.SCORER), (refiner.refine_slice, Worker.Role.REFINER)]
 )
-def test_its_first_job_registers_it_though_no_run_is_live(db, settings, job, role):
+def test_first_job_registers_the_worker_without_a_live_run(db, settings, job, role):
     settings.SLICE_SECONDS = 0
     job()
     assert Worker.objects.get().role == role
 
 
-def test_a_worker_tells_its_device_and_the_versions_of_its_libraries(db):
+def test_worker_reports_its_device_and_library_versions(db):
     score_worker = scorer.own_worker_row()
     assert score_worker.device
     assert score_worker.details["torch"] == version("torch")
     assert "math-verify" in score_worker.details
 
 
-def test_a_worker_silent_for_two_leases_is_marked_stopped(db):
+def test_worker_without_heartbeat_for_two_leases_is_marked_stopped(db):
     worker = register_worker(Worker.Role.SCORER)
     Worker.objects.update(heartbeat_at="2020-01-01T00:00Z")
     assert coordinator.bury_silent_workers() == 1

@@ -1,4 +1,4 @@
-"""A worker that is asked to stop ends its slice at once, though only its parent gets the signal."""
+"""A worker that is told to stop ends its slice at once, though only its parent gets the signal."""
 
 import multiprocessing
 import time
@@ -27,7 +27,7 @@ def hears(ready) -> None:
         time.sleep(0.01)
 
 
-def test_what_the_parent_process_is_asked_its_child_hears():
+def test_child_process_receives_its_parents_stop_request():
     forked = multiprocessing.get_context("fork")
     ready = forked.Event()
     child = forked.Process(target=hears, args=(ready,))
@@ -39,9 +39,7 @@ def test_what_the_parent_process_is_asked_its_child_hears():
 
 
 @pytest.mark.django_db
-def test_a_slice_ends_when_the_worker_is_asked_to_stop_and_rings_no_other(
-    run, settings, monkeypatch
-):
+def test_slice_ends_on_a_stop_request_and_wakes_no_other(run, settings, monkeypatch):
     settings.SLICE_SECONDS = 300
     rung = []
     turns = []

@@ -1,4 +1,4 @@
-"""The test bench in the scorer's station: replies and cases, judged by real graders."""
+"""The test bench in the scorer worker: replies and cases, scored by real graders."""
 
 import pytest
 from django.db.models.functions import Now
@@ -27,7 +27,7 @@ def fresh_worker():
 
 @pytest.fixture(scope="module", autouse=True)
 def one_grader():
-    """Its children load their libraries once."""
+    """Keep one grader for the file, so that its children load their libraries once."""
     yield
     scorer_dispatch.grader().stop()
     scorer_dispatch.grader.cache_clear()
@@ -35,7 +35,7 @@ def one_grader():
 
 @pytest.fixture
 def tried(project, alice):
-    """Have replies scored by the station as it does it."""
+    """Return a function that has replies scored by the scorer worker."""
 
     def score(*replies: str, name: str = "math", options=None, task=HALF) -> Trial:
         said = [{"text": reply} for reply in replies]
@@ -48,7 +48,7 @@ def tried(project, alice):
     return score
 
 
-def test_each_reply_gets_its_verdict_in_its_order(tried):
+def test_each_reply_gets_its_verdict_in_order(tried):
     trial = tried(*(rf"\boxed{{{said}}}" for said in ("0.5", "0.4", "2/4", "1", "0.50")))
     assert (trial.state, trial.attempts) == ("done", 0)
     assert [verdict["value"] for verdict in trial.verdicts] == [1.0, 0.0, 1.0, 0.0, 1.0]
@@ -58,7 +58,7 @@ def test_each_reply_gets_its_verdict_in_its_order(tried):
     assert first["seconds"] >= 0 and not Reward.objects.exists()
 
 
-def test_a_scorer_that_cannot_judge_gives_null_with_the_reason(tried):
+def test_scorer_that_cannot_score_gives_null_with_the_reason(tried):
     trial = tried("0.5", task={**HALF, "answer": {}})
     assert trial.state == "done"
     assert (trial.verdicts[0]["value"], trial.verdicts[0]["reason"]) == (
@@ -67,25 +67,25 @@ def test_a_scorer_that_cannot_judge_gives_null_with_the_reason(tried):
     )
 
 
-def test_a_scorer_that_compares_replies_hears_all_of_them(tried):
+def test_group_scorer_gets_all_replies_of_a_trial(tried):
     trial = tried("one", "another", name="length")
     assert trial.state == "done" and len(trial.verdicts) == 2
-    assert {verdict["value"] for verdict in trial.verdicts} == {None}  # no lengths are known here
+    assert {verdict["value"] for verdict in trial.verdicts} == {None}  # lengths are unknown
 
 
-def test_a_missing_reward_model_is_null_with_the_reason(tried):
+def test_missing_reward_model_gives_null_with_the_reason(tried):
     trial = tried("yes", name="model:nowhere")
     assert trial.verdicts[0]["value"] is None and trial.verdicts[0]["version"] is None
     assert "no reward model run 'nowhere'" in trial.verdicts[0]["reason"]
 
 
-def test_a_fault_of_ours_ends_the_trial_with_the_reason(tried, monkeypatch):
+def test_unexpected_error_fails_the_trial_with_the_reason(tried, monkeypatch):
     monkeypatch.setattr(testbench, "by_rule", lambda _: 1 / 0)
     trial = tried("0.5")
     assert (trial.state, trial.reason) == ("failed", "ZeroDivisionError: division by zero")
 
 
-def test_a_trial_at_which_workers_die_ends_with_the_reason(project, alice):
+def test_trial_that_kills_its_workers_fails_with_the_reason(project, alice):
     trial = queue_trial(project, alice, TrialRequest("math", {}, HALF, [{"text": "1"}], {}))
     for _ in range(MOST_ATTEMPTS):
         assert Trial.objects.claim("dying", 60).pk == trial.pk
@@ -95,7 +95,7 @@ def test_a_trial_at_which_workers_die_ends_with_the_reason(project, alice):
     assert trial.state == "failed" and "the worker stopped during each" in trial.reason
 
 
-def test_what_another_worker_has_taken_over_is_not_written(project, alice):
+def test_verdicts_of_a_worker_with_an_expired_lease_are_not_stored(project, alice):
     trial = queue_trial(project, alice, TrialRequest("math", {}, HALF, [{"text": "1"}], {}))
     late = Trial.objects.claim("late", 60)
     Trial.objects.update(lease_until=Now())
@@ -127,9 +127,7 @@ def test_a_check_without_cases_is_refused(project, alice):
         ask_check(project, alice)
 
 
-def test_a_worker_with_other_versions_of_the_scorers_has_the_cases_checked(
-    tried, project, alice, monkeypatch
-):
+def test_worker_with_other_scorer_versions_starts_a_check(tried, project, alice, monkeypatch):
     keep_case(tried("0.5"), 0, 1.0, "", alice)
     assert ask_changed() == []  # checked with this version
     RegressionCase.objects.update(version=VERSION - 1)

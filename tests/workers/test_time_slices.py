@@ -1,4 +1,4 @@
-"""A worker without work looks for some ever less often, and at once when it is notified."""
+"""A worker without work looks for some less and less often, and at once when it is notified."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def idle_slice(settings, monkeypatch) -> Iterator:
-    """Run a slice that waits as often as there are answers; return how long each time."""
+    """Return a function that runs a slice with these answers and returns its pauses."""
     settings.SLICE_SECONDS = 300
     settings.LEASE_SECONDS = 30
     monkeypatch.setattr(wakeups, "send", lambda queue: True)
@@ -48,7 +48,7 @@ def test_the_pauses_of_an_idle_worker_grow_and_stay_long_in_its_next_slice(idle_
 
 
 def test_a_stop_request_ends_a_long_pause():
-    """Costs 0.3 s."""
+    """This test takes 0.3 s."""
     worker_notifications.connection().delete("wakeup:score")
     stop = threading.Timer(0.2, stop_request.request_stop)
     stop.start()
@@ -66,17 +66,17 @@ def test_a_notification_ends_a_long_pause():
     assert wait_for_work("score", 60.0)
 
 
-def test_after_a_notification_the_pauses_are_short_again(idle_slice):
+def test_pauses_are_short_again_after_a_notification(idle_slice):
     idle_slice(*[False] * 6)
     assert idle_slice(False, True, False) == [RESTING_SECONDS, RESTING_SECONDS, IDLE_SECONDS]
 
 
-def test_after_some_work_it_looks_for_more_before_it_asks_whether_a_run_is_live(
+def test_after_work_the_worker_serves_again_before_it_checks_for_live_runs(
     run, settings, monkeypatch, django_assert_num_queries
 ):
     settings.SLICE_SECONDS = 300
     monkeypatch.setattr(wakeups, "send", lambda queue: True)
-    monkeypatch.setattr(time_slices, "_here", {})  # no heartbeat among the statements
+    monkeypatch.setattr(time_slices, "_here", {})  # no heartbeat among the queries
     looks = []
 
     def serve() -> bool:

@@ -1,5 +1,5 @@
-"""An agent with a key of a run, a web process it calls over the wire, and somebody who acts for the
-policy.
+"""An agent with a key for a run, a web process that it calls over HTTP, and a thread that acts for
+the policy.
 """
 
 import threading
@@ -41,13 +41,13 @@ def key(run, alice) -> str:
 
 @pytest.fixture
 def episodes(agent, run, opened) -> list[Episode]:
-    """Those of one group, free to be played."""
+    """Return the free episodes of one group."""
     return opened(agent, run)
 
 
 @dataclass
 class Actor:
-    """Acts on every observation with the next of `says`, as the explorer does, until it is
+    """Answer every observation with the next text of `says`, as the explorer does, until it is
     stopped.
     """
 
@@ -108,7 +108,7 @@ def address(serve) -> Iterator[str]:
 
 @pytest.fixture
 def client_of(address) -> Callable[..., openai.OpenAI]:
-    """The official client, with this key; it tries nothing again by itself."""
+    """Return a function that creates the official client with this key; it does not retry."""
 
     def make(secret: str, **more: object) -> openai.OpenAI:
         return openai.OpenAI(
@@ -125,12 +125,12 @@ def client(client_of, key) -> openai.OpenAI:
 
 @pytest.fixture
 def redis_of() -> redis.Redis:
-    """The suite's Redis."""
+    """Return a client of the test suite's Redis."""
     return redis.Redis.from_url(settings.REDIS_URL)
 
 
 def _each(do: Callable[[int], object]) -> Iterator[None]:
-    """Does this to every episode in which it is the policy's move."""
+    """Call `do` for every episode that waits for the policy."""
 
     def work() -> None:
         try:
@@ -150,13 +150,13 @@ def _each(do: Callable[[int], object]) -> Iterator[None]:
 
 @pytest.fixture
 def ender(transactional_db) -> Iterator[None]:
-    """Ends episodes in which it is the policy's move."""
+    """End episodes that wait for the policy."""
     yield from _each(lambda pk: abandon(pk, "its explorer has gone"))
 
 
 @pytest.fixture
 def failer(transactional_db) -> Iterator[None]:
-    """Finds that the policy cannot take what it was shown."""
+    """Fail episodes because the prompt is too long for the policy."""
     yield from _each(
         lambda pk: fail_episode(pk, "the prompt of 900 tokens leaves no room for a reply")
     )

@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is OpenAI's error shape and never a fault of ours."""
+"""Whatever the request, the response has OpenAI's error shape and is never an internal error."""
 
 import json
 
@@ -65,7 +65,7 @@ def posted(verb: str, body: bytes, key: str, **headers: str):
     return client.post(f"/v1/{verb}", body, content_type="application/json", headers=fields)
 
 
-def test_what_is_no_call_is_refused_in_openais_shape(key, episodes):
+def test_invalid_request_is_rejected_in_openais_error_shape(key, episodes):
     for body in [
         *(json.dumps(body).encode() for body in BODIES),
         b"",
@@ -80,7 +80,7 @@ def test_what_is_no_call_is_refused_in_openais_shape(key, episodes):
     assert not Episode.objects.exclude(state="waiting").exists()
 
 
-def test_an_episode_needs_a_name_that_can_be_one(key, episodes):
+def test_invalid_or_unknown_episode_name_is_rejected(key, episodes):
     for name in ("a b", "x" * 101, "-", "../x"):
         answer = posted(
             "chat/completions",
@@ -98,14 +98,14 @@ def test_an_episode_needs_a_name_that_can_be_one(key, episodes):
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "episode_not_found")
 
 
-def test_an_address_that_is_not_here_is_refused_in_the_same_shape(key):
+def test_unknown_endpoint_is_rejected_in_openais_error_shape(key):
     for verb in ("embeddings", "responses", "chat/completions/", "threads/1/runs"):
         answer = posted(verb, b"{}", key)
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "unsupported_endpoint")
         assert "/v1/chat/completions" in answer.json()["error"]["message"]
 
 
-def test_a_large_body_with_a_key_for_no_run_is_left_to_the_view(alice, monkeypatch):
+def test_key_without_a_run_scope_is_authenticated_and_an_unknown_key_is_not(alice, monkeypatch):
     monkeypatch.setattr(request_bodies, "close_old_connections", lambda: None)  # it is the test's
     secret = Token.issue(alice, "reader", [Token.Scope.READ])[1]
     environ = {"REQUEST_METHOD": "POST", "PATH_INFO": "/v1/chat/completions"}

@@ -1,5 +1,5 @@
-"""OpenAI's own client takes the policy for a model: each call is one turn of an episode, and what
-was said stays as it was.
+"""OpenAI's own client uses the policy as a model: each call is one turn of an episode, and recorded
+turns cannot change.
 """
 
 import openai
@@ -44,18 +44,18 @@ def test_a_call_is_answered_by_the_policy(client, episodes, actor):
     )
 
 
-def test_an_answer_that_was_cut_says_so(client, episodes, actor):
+def test_truncated_reply_has_finish_reason_length(client, episodes, actor):
     actor.is_cut = True
     assert ask(client).choices[0].finish_reason == "length"
 
 
-def test_a_call_without_a_name_is_an_episode_of_its_own(client, episodes, actor):
+def test_each_call_without_an_episode_name_takes_its_own_episode(client, episodes, actor):
     assert {ask(client).id for _ in episodes} == {
         f"chatcmpl-{episode.pk}-0" for episode in episodes
     }
 
 
-def test_what_follows_what_was_said_is_the_next_turn(client, episodes, actor):
+def test_continued_conversation_is_the_next_turn(client, episodes, actor):
     ask(client, **IN_A)
     said = [*ASKED, {"role": "assistant", "content": "one"}, {"role": "user", "content": "higher"}]
     assert ask(client, said, **IN_A).choices[0].message.content == "two"
@@ -66,7 +66,7 @@ def test_what_follows_what_was_said_is_the_next_turn(client, episodes, actor):
     assert Episode.objects.get(key="a").turns == 2
 
 
-def test_a_message_object_of_the_client_goes_back_as_it_came(client, episodes, actor):
+def test_message_object_of_the_client_is_accepted_in_the_next_turn(client, episodes, actor):
     first = ask(client, **IN_A)
     said = [
         *ASKED,
@@ -76,13 +76,13 @@ def test_a_message_object_of_the_client_goes_back_as_it_came(client, episodes, a
     assert ask(client, said, **IN_A).choices[0].message.content == "two"
 
 
-def test_a_key_may_name_the_episode(client_of, key, episodes, actor):
+def test_episode_can_be_named_in_the_key(client_of, key, episodes, actor):
     client = client_of(f"{key}.mine")
     ask(client)
     assert Episode.objects.get(key="mine").turns == 1
 
 
-def test_the_same_call_again_has_the_same_answer(client, episodes, actor):
+def test_repeated_call_gets_the_same_reply(client, episodes, actor):
     assert ask(client, **IN_A) == ask(client, **IN_A)
     assert EpisodeTurn.objects.count() == 1
 
@@ -104,7 +104,9 @@ OTHERS = [
 ]
 
 
-def test_another_conversation_than_was_recorded_is_refused_with_its_place(client, episodes, actor):
+def test_conversation_that_differs_from_the_recorded_one_is_rejected_with_its_position(
+    client, episodes, actor
+):
     ask(client, **IN_A)
     for said, place in OTHERS:
         refused = refusal(openai.UnprocessableEntityError, ask, client, said, **IN_A)
@@ -143,7 +145,7 @@ REFUSED = [
 ]
 
 
-def test_what_cannot_be_honoured_is_refused_by_name_and_takes_no_episode(client, episodes):
+def test_unsupported_parameter_is_rejected_by_name_and_takes_no_episode(client, episodes):
     for more, param in REFUSED:
         refused = refusal(openai.BadRequestError, ask, client, **{"messages": ASKED, **more})
         assert (refused.param, refused.type) == (
@@ -153,7 +155,7 @@ def test_what_cannot_be_honoured_is_refused_by_name_and_takes_no_episode(client,
     assert not Episode.objects.exclude(state="waiting").exists()
 
 
-def test_what_changes_nothing_is_taken(client, episodes, actor):
+def test_parameters_without_effect_are_accepted(client, episodes, actor):
     said = ask(
         client,
         temperature=1,
@@ -168,8 +170,10 @@ def test_what_changes_nothing_is_taken(client, episodes, actor):
     assert said.choices[0].message.content == "one"
 
 
-def test_another_temperature_than_the_runs_is_not_applied(client, episodes, actor):
-    """The header says which parameters the answer does not follow."""
+def test_temperature_and_top_p_that_differ_from_the_runs_are_reported_as_not_applied(
+    client, episodes, actor
+):
+    """Check that a header lists the parameters that the answer does not follow."""
     raw = client.chat.completions.with_raw_response
     cold = ({"temperature": 0, "top_p": 0.9}, "temperature, top_p")
     for more, header in (cold, ({"temperature": 1.0}, None)):
@@ -179,7 +183,7 @@ def test_another_temperature_than_the_runs_is_not_applied(client, episodes, acto
     assert {str(turn.wishes) for turn in EpisodeTurn.objects.all()} == {"{}"}
 
 
-def test_another_model_is_not_found(client, episodes):
+def test_unknown_model_returns_not_found(client, episodes):
     refused = refusal(
         openai.NotFoundError, client.chat.completions.create, model="gpt-9", messages=ASKED
     )
@@ -191,12 +195,12 @@ def test_models_are_listed(client):
     assert client.models.retrieve("tiny").owned_by == "lab"
 
 
-def test_without_a_free_episode_it_is_told_when_to_ask_again(client, run):
+def test_call_without_a_free_episode_gets_retry_after(client, run):
     refused = refusal(openai.RateLimitError, ask, client)
     assert refused.code == "no_episode_free" and int(refused.response.headers["Retry-After"]) >= 1
 
 
-def test_an_episode_that_has_ended_takes_no_more(client, episodes, actor):
+def test_ended_episode_rejects_further_calls(client, episodes, actor):
     ask(client, **IN_A)
     client.post(
         "/rl/end_session", body={}, cast_to=object, options={"headers": IN_A["extra_headers"]}
@@ -206,12 +210,12 @@ def test_an_episode_that_has_ended_takes_no_more(client, episodes, actor):
     assert (refused.status_code, refused.code) == (410, "episode_ended")
 
 
-def test_an_unknown_key_is_no_key(client_of, episodes):
+def test_unknown_key_is_rejected(client_of, episodes):
     for secret in ("nothing", "rft_usr_unknown", "rft_usr_unknown.a"):
         assert refusal(openai.AuthenticationError, ask, client_of(secret)).code == "invalid_api_key"
 
 
-def test_a_key_without_the_scope_and_one_of_a_stranger_may_not(
+def test_key_without_the_scope_or_of_a_stranger_is_forbidden(
     client_of, run, alice, carol, episodes
 ):
     for secret in (
@@ -227,14 +231,12 @@ def test_a_key_without_the_scope_and_one_of_a_stranger_may_not(
 # -- how it is to answer
 
 
-def test_what_ends_an_answer_its_seed_and_its_length_are_told_to_the_explorer(
-    client, episodes, actor
-):
+def test_stop_seed_and_shortest_length_are_passed_to_the_explorer(client, episodes, actor):
     ask(client, stop="\n", seed=7, max_tokens=5, max_completion_tokens=4096)
     assert EpisodeTurn.objects.get().wishes == {"stop": ["\n"], "seed": 7, "max_tokens": 5}
 
 
-def test_the_logprobs_of_what_was_chosen_come_with_it(client, episodes, actor):
+def test_logprobs_of_the_chosen_tokens_are_returned(client, episodes, actor):
     actor.tells = True
     told = ask(client, logprobs=True, **IN_A).choices[0].logprobs.content
     assert [(one.token, one.bytes, one.logprob, one.top_logprobs) for one in told] == [
@@ -242,7 +244,9 @@ def test_the_logprobs_of_what_was_chosen_come_with_it(client, episodes, actor):
     ]
 
 
-def test_several_answers_are_episodes_of_their_own_and_feedback_names_each(client, episodes, actor):
+def test_several_choices_are_separate_episodes_with_their_own_ids_and_seeds(
+    client, episodes, actor
+):
     said = ask(client, n=2, seed=7)
     assert [(choice.index, choice.message.content) for choice in said.choices] == [
         (0, "one"),
@@ -257,12 +261,12 @@ def test_several_answers_are_episodes_of_their_own_and_feedback_names_each(clien
     assert second not in range(7 + 128)  # nor that of a call with a neighbouring seed
 
 
-def test_more_answers_than_episodes_are_free_take_none(client, episodes):
+def test_call_for_more_choices_than_free_episodes_takes_none(client, episodes):
     refusal(openai.RateLimitError, ask, client, n=3)
     assert not Episode.objects.exclude(state="waiting").exists()
 
 
-def test_answers_may_be_shown_to_the_policy_before_it_has_said_anything(client, episodes, actor):
+def test_first_call_may_contain_assistant_messages(client, episodes, actor):
     shown = [
         {"role": "user", "content": "1"},
         {"role": "assistant", "content": "2"},
@@ -281,7 +285,7 @@ def test_answers_may_be_shown_to_the_policy_before_it_has_said_anything(client, 
 # -- bare texts
 
 
-def test_the_policy_goes_on_from_a_bare_text(client, episodes, actor):
+def test_completion_endpoint_continues_a_plain_text(client, episodes, actor):
     said = client.completions.create(model="tiny", prompt="once", max_tokens=5, stop="\n")
     [choice] = said.choices
     assert (said.object, choice.text, choice.finish_reason, said.usage.total_tokens) == (
@@ -297,7 +301,7 @@ def test_the_policy_goes_on_from_a_bare_text(client, episodes, actor):
     )
 
 
-def test_what_is_no_bare_text_is_refused_by_name(client, episodes):
+def test_invalid_completion_request_is_rejected_by_parameter_name(client, episodes):
     for more in (
         {"prompt": ["a", "b"]},
         {"prompt": ""},

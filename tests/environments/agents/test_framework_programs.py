@@ -1,6 +1,6 @@
 """Programs as the users of common frameworks write them, run with the frameworks' own packages.
 
-Somebody acts for the policy here, so that it calls tools; tests/stack/test_agents.py runs the same
+A thread acts for the policy here, so that it calls tools; tests/stack/test_agents.py runs the same
 programs against a policy that samples.
 """
 
@@ -31,7 +31,7 @@ def showing(policy, tmp_path) -> None:
 
 @pytest.fixture
 def calling(actor):
-    """The policy calls the tool where one is offered, then says what is left to say."""
+    """Let the policy call the tool when one is offered, and answer with text afterwards."""
     actor.tells = True
 
     def say(turn: EpisodeTurn) -> str:
@@ -46,7 +46,7 @@ def calling(actor):
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", profiles.nightly_but(PROGRAMS, kept=("use_litellm.py",)))
-def test_a_program_gets_what_its_framework_asks_for(
+def test_framework_program_gets_the_expected_results(
     name, showing, run, address, key, calling, tmp_path
 ):
     found = results_of(name, PROGRAMS[name], f"{address}/v1", key, tmp_path)

@@ -1,4 +1,4 @@
-"""What common frameworks send, written down as they send it: taken, or refused by the field's name.
+"""Requests exactly as common frameworks send them: accepted, or rejected with the field's name.
 
 The bodies follow what LangChain, LlamaIndex, the OpenAI Agents SDK, LiteLLM and the Vercel AI SDK
 put on the wire. test_framework_programs.py runs the packages themselves.
@@ -105,7 +105,7 @@ def send(address, key):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_frameworks_send_is_taken(showing, agent, run, opened, send, actor):
+def test_requests_of_frameworks_are_accepted(showing, agent, run, opened, send, actor):
     for name, body in TAKEN.items():
         opened(agent, run)
         answer = send("chat/completions", json.dumps({"model": "tiny", **body}).encode())
@@ -114,7 +114,7 @@ def test_what_frameworks_send_is_taken(showing, agent, run, opened, send, actor)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_cannot_be_honoured_names_its_field(showing, client, episodes):
+def test_unsupported_request_is_rejected_with_its_field(showing, client, episodes):
     for name, (more, param) in REFUSED.items():
         extra = {"extra_body": more}
         refused = refusal(openai.BadRequestError, ask, client, **extra)
@@ -126,7 +126,7 @@ def test_what_cannot_be_honoured_names_its_field(showing, client, episodes):
 
 @pytest.fixture
 def called(showing, client, episodes, actor):
-    """The policy has called the tool: the messages so far, with its answer as the client has it."""
+    """Return the messages after the policy called the tool, and the id of the call."""
     actor.says = [CALL, "3", f"{CALL}{CALL}", "done"]
     choice = ask(client, tools=[ADD], **IN_A).choices[0]
     message = choice.message.model_dump(exclude_none=True)
@@ -143,7 +143,7 @@ def called(showing, client, episodes, actor):
         lambda message: {**message, "content": None, "annotations": []},
     ],
 )
-def test_an_answer_goes_back_with_what_clients_add_to_it(client, called, respelt):
+def test_assistant_message_respelt_by_a_client_is_accepted(client, called, respelt):
     said, call = called
     said[-1] = respelt(said[-1])
     said[-1]["tool_calls"][0]["function"]["arguments"] = '{"b":2.0,"a":1.0}'
@@ -152,7 +152,7 @@ def test_an_answer_goes_back_with_what_clients_add_to_it(client, called, respelt
 
 
 @pytest.mark.django_db(transaction=True)
-def test_other_arguments_than_the_policys_are_another_conversation(client, called):
+def test_changed_tool_arguments_count_as_another_conversation(client, called):
     said, call = called
     said[-1]["tool_calls"][0]["function"]["arguments"] = '{"b": 2, "a": true}'
     result = {"role": "tool", "tool_call_id": call, "content": "3"}
@@ -161,7 +161,7 @@ def test_other_arguments_than_the_policys_are_another_conversation(client, calle
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_call_is_answered_once(client, called):
+def test_second_result_of_a_tool_call_is_rejected(client, called):
     said, call = called
     result = {"role": "tool", "tool_call_id": call, "content": "3"}
     refused = refusal(openai.BadRequestError, ask, client, [*said, result, result], **IN_A)
@@ -169,8 +169,8 @@ def test_a_call_is_answered_once(client, called):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_without_tools_no_further_call_is_read(client, called):
-    """A turn without tools, or with tool_choice none: the policy's words are a text."""
+def test_tool_calls_are_not_parsed_when_no_tools_are_offered(client, called):
+    """Check that a reply without tools, or with tool_choice none, is read as text."""
     said, call = called
     said += [{"role": "tool", "tool_call_id": call, "content": "3"}]
     second = ask(client, said, **IN_A).choices[0].message
@@ -189,7 +189,7 @@ def test_without_tools_no_further_call_is_read(client, called):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_one_call_at_a_time_is_one_call(showing, client, episodes, actor):
+def test_parallel_tool_calls_false_returns_one_call(showing, client, episodes, actor):
     actor.says = [f"{CALL}{CALL}"]
     message = ask(client, tools=[ADD], parallel_tool_calls=False, **IN_A).choices[0].message
     assert len(message.tool_calls) == 1
@@ -198,7 +198,7 @@ def test_one_call_at_a_time_is_one_call(showing, client, episodes, actor):
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "add"}}])
-def test_a_call_that_is_required_is_begun_for_the_policy(showing, client, episodes, actor, choice):
+def test_required_tool_call_is_started_for_the_policy(showing, client, episodes, actor, choice):
     actor.says = [' {"a": 1, "b": 2}}\n</tool_call>', "done"]
     said = ask(client, tools=[ADD], tool_choice=choice, **IN_A).choices[0].message
     [call] = said.tool_calls
@@ -210,7 +210,7 @@ def test_a_call_that_is_required_is_begun_for_the_policy(showing, client, episod
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_several_tools_the_policy_chooses_one(showing, client, episodes, actor):
+def test_policy_can_choose_among_several_required_tools(showing, client, episodes, actor):
     actor.says = [CALL.removeprefix('<tool_call>\n{"name": "')]
     other = {"type": "function", "function": {"name": "other"}}
     message = ask(client, tools=[other, ADD], tool_choice="required").choices[0].message
@@ -218,20 +218,20 @@ def test_of_several_tools_the_policy_chooses_one(showing, client, episodes, acto
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_required_call_that_does_not_become_one_is_a_text(showing, client, episodes, actor):
+def test_required_call_that_is_invalid_is_returned_as_text(showing, client, episodes, actor):
     actor.says = [" [1, 2"]
     choice = ask(client, tools=[ADD], tool_choice="required").choices[0]
     assert (choice.message.tool_calls, choice.message.content) == (None, f"{BEGUN} [1, 2")
 
 
-def test_one_call_ends_the_action_behind_its_end():
+def test_single_tool_call_ends_the_action_at_its_closing_tag():
     wishes = ActionSampling(one_call=True)
     assert wishes.has_stops and not wishes.is_met_by(CALL[:-1])
     assert wishes.is_met_by(f"{CALL} more") and wishes.shown(f"{CALL} more") == CALL
     assert ActionSampling.of(wishes.kept) == wishes
 
 
-def test_a_strict_tool_is_called_with_what_fits_its_schema_alone():
+def test_strict_tool_accepts_only_arguments_that_match_its_schema():
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     strict = [
         {"type": "function", "function": {"name": "add", "strict": True, "parameters": schema}}
@@ -245,7 +245,7 @@ def test_a_strict_tool_is_called_with_what_fits_its_schema_alone():
 # -- words ---------------------------------------------------------------------------------------
 
 
-def test_a_name_is_put_before_a_persons_words():
+def test_name_is_prefixed_only_to_a_user_message():
     said = parse_messages(
         [{**USER, "name": "ann"}, {"role": ASSISTANT, "content": "3", "name": "adder"}, USER]
     )
@@ -261,21 +261,21 @@ def test_a_name_is_put_before_a_persons_words():
         ({**USER, "audio": {"id": "x"}}, "messages[0].audio"),
     ],
 )
-def test_what_the_policy_would_not_see_is_refused(message, param):
+def test_message_field_that_the_policy_would_not_see_is_rejected(message, param):
     with pytest.raises(Refused) as refused:
         parse_messages([message])
     assert refused.value.param == param
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_example_has_no_words_that_the_policy_would_not_see(client, episodes):
+def test_example_with_reasoning_content_is_rejected(client, episodes):
     example = {"role": "assistant", "content": "3", "reasoning_content": "hm"}
     refused = refusal(openai.BadRequestError, ask, client, [USER, example, USER])
     assert refused.param == "messages[1].reasoning_content"
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_bare_texts_id_begins_as_openais_and_names_it_in_feedback(client, episodes, actor, send):
+def test_completion_id_has_openais_prefix_and_works_in_feedback(client, episodes, actor, send):
     said = client.completions.create(model="tiny", prompt="Once upon")
     assert said.id == f"cmpl-{EpisodeTurn.objects.get().episode_id}-0"
     word = json.dumps({"completion_id": said.id, "thumb": "up"}).encode()
@@ -283,7 +283,7 @@ def test_a_bare_texts_id_begins_as_openais_and_names_it_in_feedback(client, epis
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_byte_order_mark_is_no_fault(episodes, actor, send):
+def test_byte_order_mark_is_accepted(episodes, actor, send):
     body = json.dumps({"model": "tiny", "messages": [USER]}).encode()
     assert send("chat/completions", b"\xef\xbb\xbf" + body).status_code == 200
 
@@ -292,7 +292,7 @@ def test_a_byte_order_mark_is_no_fault(episodes, actor, send):
 @pytest.mark.parametrize(
     ("given", "words"), [("text/plain", "'text/plain'"), (None, "no Content-Type")]
 )
-def test_another_content_type_is_named(episodes, send, given, words):
+def test_unsupported_content_type_is_rejected_by_name(episodes, send, given, words):
     answer = send("chat/completions", b"{}", given)
     said = answer.json()["error"]["message"]
     assert answer.status_code == 415 and words in said and "application/json" in said
@@ -314,7 +314,7 @@ def test_another_content_type_is_named(episodes, send, given, words):
         ({"$ref": "#"}, False),
     ],
 )
-def test_a_strict_tools_schema_is_applied_as_those_of_environments(schema, fits):
+def test_schema_of_a_strict_tool_is_applied(schema, fits):
     strict = [
         {"type": "function", "function": {"name": "add", "strict": True, "parameters": schema}}
     ]

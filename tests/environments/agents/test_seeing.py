@@ -1,4 +1,4 @@
-"""Agents that show the policy pictures, through OpenAI's own client."""
+"""Agents that send pictures to the policy through OpenAI's own client."""
 
 import openai
 import pytest
@@ -22,9 +22,7 @@ def sees(run) -> None:
     Policy.objects.update(sees_pictures=True)
 
 
-def test_pictures_are_turns_like_words_and_are_the_same_when_they_are_sent_again(
-    client, episodes, sees, actor
-):
+def test_pictures_in_turns_are_stored_once_when_they_are_sent_again(client, episodes, sees, actor):
     assert ask(client, ASKED, **IN_A).choices[0].message.content == "one"
     another = {"role": "user", "content": [shown(data_url(png(9, "blue")))]}
     assert ask(client, [*ASKED, ONE, another], **IN_A).choices[0].message.content == "two"
@@ -36,7 +34,7 @@ def test_pictures_are_turns_like_words_and_are_the_same_when_they_are_sent_again
     )
 
 
-def test_another_picture_than_was_recorded_is_another_conversation(client, episodes, sees, actor):
+def test_changed_picture_counts_as_another_conversation(client, episodes, sees, actor):
     ask(client, ASKED, **IN_A)
     changed = [
         ASKED[0],
@@ -56,7 +54,7 @@ def test_another_picture_than_was_recorded_is_another_conversation(client, episo
         ([shown(data_url(png())), {"type": "input_audio"}], "messages[0].content[1]"),
     ],
 )
-def test_what_is_no_picture_of_ours_is_refused_by_name_and_takes_no_episode(
+def test_invalid_picture_is_rejected_by_name_and_takes_no_episode(
     client, episodes, sees, content, param
 ):
     refused = refusal(openai.BadRequestError, ask, client, [{"role": "user", "content": content}])
@@ -65,6 +63,6 @@ def test_what_is_no_picture_of_ours_is_refused_by_name_and_takes_no_episode(
     )
 
 
-def test_a_policy_of_text_alone_says_so(client, episodes):
+def test_text_only_policy_rejects_pictures(client, episodes):
     refused = refusal(openai.BadRequestError, ask, client, ASKED)
     assert refused.param == "messages[1].content[0]" and "reads only text" in refused.message

@@ -1,6 +1,4 @@
-"""A call that its sender names with an Idempotency-Key is done once: the same again has the same
-answer.
-"""
+"""A call with an Idempotency-Key is executed once; repeating it returns the same answer."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -25,12 +23,12 @@ def run(agent, new_run) -> Run:
     return new_run(**SERVED, serve={})
 
 
-def test_the_same_call_has_the_same_answer_and_begins_nothing_new(run, client, actor):
+def test_repeated_call_has_the_same_answer_and_opens_no_group(run, client, actor):
     first, again = (ask(client, **NAMED) for _ in range(2))
     assert first.to_dict() == again.to_dict() and Group.objects.count() == 1
 
 
-def test_calls_that_arrive_together_are_one(run, client, actor):
+def test_simultaneous_calls_with_one_key_open_one_group(run, client, actor):
     def say(_: int) -> str:
         try:
             return ask(client, **NAMED).id
@@ -43,14 +41,14 @@ def test_calls_that_arrive_together_are_one(run, client, actor):
     assert len(ids) == 1 and Group.objects.count() == 1
 
 
-def test_several_answers_are_the_same_in_their_order(run, client, actor):
+def test_repeated_call_returns_several_choices_in_the_same_order(run, client, actor):
     first, again = (ask(client, n=2, **NAMED) for _ in range(2))
     assert [choice.completion_id for choice in first.choices] == [
         choice.completion_id for choice in again.choices
     ]
 
 
-def test_a_key_of_another_call_is_refused(run, client, actor):
+def test_key_used_for_another_call_is_rejected(run, client, actor):
     ask(client, **NAMED)
     assert (
         "Idempotency-Key"
@@ -58,7 +56,7 @@ def test_a_key_of_another_call_is_refused(run, client, actor):
     )
 
 
-def test_a_key_in_another_session_or_run_is_another_calls(
+def test_key_reused_in_another_session_or_run_is_rejected(
     run, client, client_of, actor, alice, new_run
 ):
     ask(client, **NAMED)
@@ -68,21 +66,21 @@ def test_a_key_in_another_session_or_run_is_another_calls(
     refusal(openai.UnprocessableEntityError, ask, client_of(other), **NAMED)
 
 
-def test_a_call_that_was_refused_leaves_its_key_free(run, client, actor):
+def test_rejected_call_can_be_sent_again_with_its_key(run, client, actor):
     run.pause()
     refusal(openai.RateLimitError, ask, client, **NAMED)
     run.resume()
     assert ask(client, **NAMED).choices[0].message.content == "one"
 
 
-def test_a_call_that_nobody_will_answer_is_begun_anew(run, client, ender):
+def test_call_whose_episode_ended_is_started_again(run, client, ender):
     assert refusal(openai.InternalServerError, ask, client, **NAMED).status_code == 503
     before = Group.objects.count()  # more than one, where it was ended before the call looked at it
     refusal(openai.InternalServerError, ask, client, **NAMED)
     assert Group.objects.count() > before and OnceRequest.objects.count() == 1
 
 
-def test_feedback_sent_again_is_the_same_word(run, client, address, key, actor):
+def test_repeated_feedback_is_recorded_once(run, client, address, key, actor):
     said = {"completion_id": ask(client).id, "thumb": "up"}
     headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": "f1"}
     first, again = (
@@ -100,7 +98,7 @@ def test_feedback_sent_again_is_the_same_word(run, client, address, key, actor):
     assert changed.status_code == 422 and Feedback.objects.get().value == 1.0
 
 
-def test_a_session_begun_again_is_the_same_and_its_secret_is_not_kept(run, address, key):
+def test_repeated_session_start_returns_the_same_key_and_does_not_store_it(run, address, key):
     headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": "s1"}
     first, again = (
         httpx.post(f"{address}/v1/rl/start_session", json={}, headers=headers, timeout=20)

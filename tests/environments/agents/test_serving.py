@@ -1,4 +1,4 @@
-"""Where a run serves, each call without a known name begins a session of its own, whose first words
+"""In a run that serves, each call without a known name starts its own session, whose first messages
 are its task.
 """
 
@@ -44,7 +44,7 @@ def post(address, key):
     return send
 
 
-def test_a_call_is_answered_and_its_words_are_the_task(run, client, actor):
+def test_call_is_answered_and_its_messages_become_the_task(run, client, actor):
     assert ask(client).choices[0].message.content == "one"
     group = Group.objects.get()
     assert (group.task.prompt, group.task.taskset.slug, group.answer_only) == (
@@ -54,7 +54,7 @@ def test_a_call_is_answered_and_its_words_are_the_task(run, client, actor):
     )
 
 
-def test_what_follows_in_a_named_session_is_the_same_task(run, client, actor):
+def test_next_turn_in_a_named_session_belongs_to_the_same_task(run, client, actor):
     ask(client, **IN_A)
     ask(
         client,
@@ -64,7 +64,7 @@ def test_what_follows_in_a_named_session_is_the_same_task(run, client, actor):
     assert (Group.objects.count(), Episode.objects.get().turns) == (1, 2)
 
 
-def test_a_call_that_is_refused_leaves_nothing_behind(run, client, actor):
+def test_rejected_call_leaves_nothing_behind(run, client, actor):
     wrong = [*ASKED, {"role": "assistant", "content": "one"}]
     refusal(openai.UnprocessableEntityError, ask, client, wrong)
     run.refresh_from_db()
@@ -76,7 +76,7 @@ def test_a_call_that_is_refused_leaves_nothing_behind(run, client, actor):
     ) == (0, 0, 0, 0)
 
 
-def test_beyond_the_bound_a_call_is_refused_and_counted(run, client, actor):
+def test_call_over_the_limit_is_rejected_and_counted(run, client, actor):
     ask(client), ask(client)
     for count in (1, 2):
         refused = refusal(openai.RateLimitError, ask, client)
@@ -84,12 +84,14 @@ def test_beyond_the_bound_a_call_is_refused_and_counted(run, client, actor):
         assert TurnedAway.objects.get(run=run).count == count
 
 
-def test_several_answers_that_do_not_all_fit_are_refused_together(run, client, actor):
+def test_several_choices_that_do_not_all_fit_are_rejected_together(run, client, actor):
     refusal(openai.RateLimitError, ask, client, n=3)
     assert Group.objects.count() == 0
 
 
-def test_beyond_the_bound_a_call_is_answered_only_where_that_is_chosen(run, alice, client, actor):
+def test_call_over_the_limit_is_answered_without_training_when_configured(
+    run, alice, client, actor
+):
     run.change_config(alice, serve={"over_bound": "answer_only"})
     for _ in range(3):
         assert ask(client).choices[0].message.content == "one"
@@ -100,13 +102,13 @@ def test_beyond_the_bound_a_call_is_answered_only_where_that_is_chosen(run, alic
     ]
 
 
-def test_no_more_sessions_are_open_than_may_be_played_at_once(run, agent, client, actor):
+def test_open_sessions_do_not_exceed_the_environments_parallel_limit(run, agent, client, actor):
     Environment.objects.filter(pk=agent.pk).update(parallel=1)
     ask(client)
     assert "parallel: 1" in refusal(openai.RateLimitError, ask, client).message
 
 
-def test_a_session_begins_with_its_first_words(run, post, client, actor):
+def test_session_opens_its_group_with_the_first_call(run, post, client, actor):
     begun = post("rl/start_session", 201, task_id="a")
     assert (begun["session_id"], begun["episode"], begun["task"]) == ("a", None, None)
     assert Group.objects.count() == 0
@@ -114,8 +116,8 @@ def test_a_session_begins_with_its_first_words(run, post, client, actor):
     assert Episode.objects.get().key == "a"
 
 
-def test_each_run_has_names_of_its_own(run, client, client_of, alice, actor, new_run):
-    """A program with a fixed name works in the next run as it did in this one."""
+def test_episode_names_are_separate_in_each_run(run, client, client_of, alice, actor, new_run):
+    """Check that a program with a fixed episode name also works in the next run."""
     ask(client, **IN_A)
     run.stop()
     later = new_run(**SERVED, serve={})
@@ -128,25 +130,25 @@ def test_each_run_has_names_of_its_own(run, client, client_of, alice, actor, new
     ]
 
 
-def test_a_run_that_has_ended_answers_no_more(run, client, post):
+def test_ended_run_answers_no_calls(run, client, post):
     run.stop()
     refused = refusal(openai.APIStatusError, ask, client)
     assert (refused.status_code, refused.code) == (410, "run_ended")
     assert post("rl/start_session", 410)["error"]["code"] == "run_ended"
 
 
-def test_a_bare_text_is_a_task_that_says_so(run, client, actor):
+def test_plain_text_completion_becomes_a_task_marked_raw(run, client, actor):
     client.completions.create(model="tiny", prompt="Once upon")
     task = Group.objects.get().task
     assert (task.prompt, task.meta) == ([{"role": "user", "content": "Once upon"}], {"raw": True})
 
 
-def test_a_correction_is_a_lesson_on_the_callers_own_task(run, client, post, actor):
+def test_correction_becomes_a_demonstration_for_the_callers_task(run, client, post, actor):
     post("feedback", 201, completion_id=ask(client).id, correction="two")
     assert Demonstration.objects.get().task == Group.objects.get().task
 
 
-def test_words_that_the_policy_cannot_take_are_refused_and_not_asked_for_again(run, client, failer):
+def test_prompt_too_long_for_the_policy_is_rejected_as_context_length_exceeded(run, client, failer):
     refused = refusal(openai.BadRequestError, ask, client)
     assert (refused.code, refused.param) == ("context_length_exceeded", "messages")
     assert (
@@ -154,7 +156,7 @@ def test_words_that_the_policy_cannot_take_are_refused_and_not_asked_for_again(r
     )
 
 
-# -- what people say, and until when
+# -- feedback and its deadline
 
 
 def seconds_left(episode: Episode) -> float:
@@ -162,7 +164,7 @@ def seconds_left(episode: Episode) -> float:
     return (episode.reward_until - timezone.now()).total_seconds()
 
 
-def test_words_are_waited_for_and_the_newest_may_be_changed_for_a_while(run, client, post, actor):
+def test_feedback_is_awaited_and_can_be_changed_for_a_while(run, client, post, actor):
     said = ask(client)
     episode = written(Episode.objects.get())
     assert 30 < seconds_left(episode) <= 600 and Group.objects.get().awaits_rewards
@@ -176,14 +178,12 @@ def test_words_are_waited_for_and_the_newest_may_be_changed_for_a_while(run, cli
     assert episode.reward_until > until
 
 
-def test_a_session_that_was_judged_before_its_end_is_not_waited_for_longer(
-    run, client, post, actor
-):
+def test_session_rated_before_its_end_waits_at_most_30_seconds(run, client, post, actor):
     post("feedback", 201, completion_id=ask(client, **IN_A).id, thumb="up")
     assert seconds_left(written(Episode.objects.get())) <= 30
 
 
-def test_what_comes_when_the_time_is_over_is_late_and_the_group_has_gone_on(
+def test_feedback_after_the_deadline_is_late_and_does_not_change_the_reward(
     run, client, post, actor
 ):
     said = ask(client)
@@ -196,14 +196,14 @@ def test_what_comes_when_the_time_is_over_is_late_and_the_group_has_gone_on(
     assert Rollout.objects.get().rewards.get().value == 1.0
 
 
-def test_a_last_word_needs_no_waiting(run, client, post, actor):
+def test_final_feedback_ends_the_waiting(run, client, post, actor):
     said = ask(client)
     written(Episode.objects.get())
     post("feedback", 201, completion_id=said.id, thumb="up", final=True)
     assert send_on() == 1 and Rollout.objects.get().rewards.get().value == 1.0
 
 
-def test_a_picture_that_a_caller_shows_is_of_the_task(run, client, actor):
+def test_picture_of_a_caller_is_part_of_the_task(run, client, actor):
     Policy.objects.update(sees_pictures=True)
     ask(client, [{"role": "user", "content": [shown(data_url(png())), HOW_MANY]}])
     kept = Picture.objects.get(project=run.project)

@@ -1,5 +1,5 @@
-"""A session is begun, rewarded, ended and taken away; what people say of answers is kept at once,
-in versions.
+"""A session is started, rewarded, ended and exported; feedback on replies is stored at once, in
+versions.
 """
 
 import httpx
@@ -51,7 +51,7 @@ def test_a_session_from_its_start_to_its_export(post, client_of, episodes, actor
     assert taken["interactions"][0]["messages"] == ASKED
 
 
-def test_what_a_session_cannot_do_is_said_in_words(post, episodes):
+def test_invalid_session_requests_are_rejected_with_the_reason(post, episodes):
     assert post("rl/end_session", status=422)["error"]["param"] == "X-Rftweb-Episode"
     assert post("rl/start_session", status=400, task_id="7")["error"]["param"] == "task_id"
     assert post("rl/start_session", status=400, tasks="x")["error"]["param"] == "tasks"
@@ -64,7 +64,7 @@ def test_what_a_session_cannot_do_is_said_in_words(post, episodes):
     assert post("rl/end_session", begun["api_key"], 200)["state"] == "abandoned"
 
 
-def test_a_thumb_of_a_user_is_the_reward_and_may_be_changed(post, client, episodes, actor):
+def test_users_thumb_becomes_the_reward_and_can_be_changed(post, client, episodes, actor):
     said = ask(client, extra_headers={"X-Rftweb-Episode": "a"})
     up = post("feedback", status=201, completion_id=said.id, thumb="up", user="ann")
     assert (up["version"], up["reward"], up["is_late"]) == (1, 1.0, False)
@@ -93,7 +93,7 @@ def test_feedback_ends_an_episode_of_one_call(post, client, episodes, actor):
     assert Episode.objects.get(turns=1).state == "done"
 
 
-def test_a_correction_is_a_lesson(post, client, episodes, actor):
+def test_correction_becomes_one_demonstration_and_one_preference(post, client, episodes, actor):
     said = ask(client)
     for _ in range(2):
         post("feedback", status=201, completion_id=said.id, correction="two")
@@ -102,7 +102,7 @@ def test_a_correction_is_a_lesson(post, client, episodes, actor):
     assert (lesson.prompt, lesson.answer, pair.rejected) == (ASKED, "two", "one")
 
 
-def test_what_comes_after_the_judgement_is_kept_as_late(post, client, episodes, actor):
+def test_feedback_after_the_episode_settled_is_stored_as_late(post, client, episodes, actor):
     said = ask(client)
     post("feedback", status=201, completion_id=said.id, thumb="up")
     episode = Episode.objects.get(turns=1)
@@ -122,7 +122,7 @@ def written(episode: Episode) -> None:
     settle_episodes([Ending(episode.pk, episode.rollout_id, "stop")])
 
 
-def test_a_session_whose_arrays_were_let_go_is_exported_without_them_and_says_when(
+def test_session_without_stored_arrays_is_exported_with_the_release_time(
     post, client_of, episodes, actor
 ):
     mine = post("rl/start_session", status=201, task_id="s1")["api_key"]
@@ -142,7 +142,7 @@ def test_a_session_whose_arrays_were_let_go_is_exported_without_them_and_says_wh
     )
 
 
-def test_within_its_time_a_user_may_change_their_mind_until_the_last_word(
+def test_feedback_can_be_changed_within_its_time_until_it_is_final(
     post, client, agent, run, opened, actor
 ):
     agent.reward_s = 60
@@ -152,7 +152,7 @@ def test_within_its_time_a_user_may_change_their_mind_until_the_last_word(
     post("feedback", status=201, completion_id=said.id, thumb="up")
     episode = Episode.objects.get(turns=1)
     written(episode)
-    assert not Reward.objects.exists()  # it has ended with the first word, and waits
+    assert not Reward.objects.exists()  # it ended with the first feedback, and waits
     changed = post("feedback", status=201, completion_id=said.id, thumb="down")
     assert (changed["is_late"], changed["version"], changed["reward"]) == (False, 2, 0.0)
     last = post("rl/set_reward", status=200, reward=0.5, interaction_id=said.id, final=True)
@@ -160,7 +160,7 @@ def test_within_its_time_a_user_may_change_their_mind_until_the_last_word(
     assert post("feedback", status=201, completion_id=said.id, thumb="up")["is_late"]
 
 
-def test_a_session_may_end_with_the_last_word(post, client_of, agent, run, opened, actor):
+def test_session_can_end_with_the_final_reward(post, client_of, agent, run, opened, actor):
     agent.reward_s = 60
     agent.save()
     opened(agent, run)
@@ -173,7 +173,7 @@ def test_a_session_may_end_with_the_last_word(post, client_of, agent, run, opene
     assert Reward.objects.get().value == 1.0
 
 
-def test_feedback_that_says_nothing_or_too_much_is_refused_by_name(post, client, episodes, actor):
+def test_invalid_feedback_is_rejected(post, client, episodes, actor):
     said = ask(client)
     wrong = {
         "thumb": {},

@@ -1,6 +1,4 @@
-"""A streamed answer comes as it is written, and is the whole answer whether or not the live view
-has it.
-"""
+"""A streamed reply arrives as it is generated, and is complete with or without the live view."""
 
 import threading
 
@@ -25,7 +23,7 @@ def text_of(chunks) -> str:
     return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
 
 
-def test_a_stream_is_the_answer_its_end_and_its_tokens(client, episodes, actor):
+def test_stream_contains_reply_finish_reason_and_usage(client, episodes, actor):
     chunks = list(stream(client, stream_options={"include_usage": True}, **IN_A))
     assert text_of(chunks) == "one"
     assert (chunks[0].choices[0].delta.role, chunks[-2].choices[0].finish_reason) == (
@@ -37,12 +35,8 @@ def test_a_stream_is_the_answer_its_end_and_its_tokens(client, episodes, actor):
     assert text_of(stream(client, **IN_A)) == "one"
 
 
-def test_tokens_come_while_the_policy_writes_and_only_those_of_this_turn(
-    client, run, episodes, redis_of
-):
-    """The explorer's part is played by hand: it writes half, and the rest only when that half has
-    arrived.
-    """
+def test_tokens_of_this_turn_arrive_while_the_policy_writes(client, run, episodes, redis_of):
+    """Play the explorer: write half of the reply, and the rest only after that half has arrived."""
     episode = episodes[0]
     writer = ChunkWriter(run.topic_id)
     redis_of.delete(rollout_key(episode.rollout_id))
@@ -55,7 +49,7 @@ def test_tokens_come_while_the_policy_writes_and_only_those_of_this_turn(
 
 
 def stream_later(client, episode, writer):
-    """The stream, asked for while the first tokens are being written."""
+    """Return the stream, requested while the first tokens are written."""
 
     def write() -> None:
         try:
@@ -71,7 +65,7 @@ def stream_later(client, episode, writer):
     return stream(client)
 
 
-def test_several_answers_come_whole(client, episodes, actor):
+def test_several_choices_are_streamed_completely(client, episodes, actor):
     actor.tells = True
     chunks = list(stream(client, n=2, logprobs=True))
     assert len({chunk.id for chunk in chunks}) == 1
@@ -86,7 +80,7 @@ def test_several_answers_come_whole(client, episodes, actor):
         ] == list("one")
 
 
-def test_a_bare_text_is_streamed_in_words_alone(client, episodes, actor):
+def test_plain_text_completion_is_streamed(client, episodes, actor):
     chunks = list(client.completions.create(model="tiny", prompt="once", stream=True))
     assert (
         "".join(chunk.choices[0].text for chunk in chunks) == "one"
@@ -94,7 +88,7 @@ def test_a_bare_text_is_streamed_in_words_alone(client, episodes, actor):
     )
 
 
-def test_what_may_begin_the_end_is_held_back_until_it_is_something_else():
+def test_text_that_may_start_a_stop_sequence_is_held_back():
     wishes = ActionSampling(stop=("END", "\n\n"))
     assert [wishes.safe(text) for text in ("a E", "a EN", "a ENx", "a\n", "a\n\nb", "a END")] == [
         "a ",
@@ -106,7 +100,7 @@ def test_what_may_begin_the_end_is_held_back_until_it_is_something_else():
     ]
 
 
-def test_an_episode_that_ends_before_its_answer_is_an_error_and_no_stream(client, episodes, ender):
+def test_episode_that_ends_before_its_reply_raises_an_error_and_no_stream(client, episodes, ender):
     for more, status in (
         (IN_A, 410),
         ({}, 503),

@@ -1,5 +1,5 @@
-"""Tools go through the policy's chat template where it shows them, and its calls come back as
-OpenAI's clients read them.
+"""Tools are rendered by the policy's chat template if it supports them, and its calls are returned
+in OpenAI's format.
 """
 
 import json
@@ -22,13 +22,13 @@ TEMPLATE = (
 
 @pytest.fixture
 def showing(policy, tmp_path) -> None:
-    """The policy's chat template shows tools."""
+    """Give the policy a chat template that shows tools."""
     (tmp_path / "chat_template.jinja").write_text(TEMPLATE)
     Policy.objects.filter(pk=policy.pk).update(folder=str(tmp_path))
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_call_and_its_result_are_two_turns(showing, client, episodes, actor):
+def test_tool_call_and_its_result_are_two_turns(showing, client, episodes, actor):
     actor.says = [f"Let me see. {CALL}", "3"]
     [choice] = ask(client, tools=[ADD], **IN_A).choices
     [call] = choice.message.tool_calls
@@ -72,11 +72,11 @@ def test_a_call_and_its_result_are_two_turns(showing, client, episodes, actor):
         f"{CALL}<tool_call>[]</tool_call>",
     ],
 )
-def test_what_is_no_call_stays_a_text(text):
+def test_text_that_is_not_a_tool_call_stays_text(text):
     assert tools.split_tool_calls(text) == (text, [])
 
 
-def test_a_template_without_tools_is_known_for_one(tmp_path):
+def test_template_without_tools_is_recognized(tmp_path):
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{{ messages }}"}))
     assert not tools.shows_tools(str(tmp_path))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": TEMPLATE + " "}))

@@ -1,6 +1,4 @@
-"""Clients of our OpenEnv server: sockets spoken to in this process, each in an event loop of its
-test's own.
-"""
+"""Clients of our OpenEnv server: sockets in this process, each in an event loop of its own test."""
 
 import asyncio
 import base64
@@ -22,7 +20,7 @@ SECONDS = 20
 
 
 class Wire:
-    """One accepted socket."""
+    """An accepted socket."""
 
     def __init__(self, communicator: WebsocketCommunicator) -> None:
         self.communicator = communicator
@@ -40,21 +38,21 @@ class Wire:
         return json.loads(await self.communicator.receive_from(SECONDS))
 
     async def closed(self) -> dict:
-        """The message that closes it."""
+        """Return the message that closes the socket."""
         message = await self.communicator.receive_output(SECONDS)
         assert message["type"] == "websocket.close"
         return message
 
 
 class Refused(Exception):
-    """The handshake was."""
+    """The handshake was rejected."""
 
 
 @asynccontextmanager
 async def connected(
     address: str, secret: str, scheme: str = "Bearer", code: int = 1000
 ) -> AsyncIterator[Wire]:
-    """A socket that is let in, closed in the end with this code. Raises Refused."""
+    """Open a socket and close it at the end with this code; raise Refused if it is rejected."""
     said = secret if scheme == "Bearer" else base64.b64encode(f"anybody:{secret}".encode()).decode()
     headers = [(b"authorization", f"{scheme} {said}".encode())] if secret else []
     communicator = WebsocketCommunicator(application, address, headers=headers)
@@ -70,14 +68,16 @@ async def connected(
 
 @pytest.fixture
 def unhurried(settings, monkeypatch) -> None:
-    """Threads of ours keep no connection, which would outlive the test's database."""
+    """Keep no connections in our threads, because they would outlive the test database."""
     monkeypatch.setitem(settings.DATABASES["default"], "CONN_MAX_AGE", 0)
     monkeypatch.setitem(connection.settings_dict, "CONN_MAX_AGE", 0)
 
 
 @pytest.fixture
 def play(unhurried) -> Iterator[Callable]:
-    """Run something in an event loop; its waiters' thread gives its connection back."""
+    """Return a function that runs work in an event loop and then closes the waiting thread's
+    connection.
+    """
 
     def run(work: Callable[[], Awaitable]) -> object:
         async def whole() -> object:
@@ -93,7 +93,7 @@ def play(unhurried) -> Iterator[Callable]:
 
 
 def close() -> None:
-    """The connection of this thread."""
+    """Close the connection of this thread."""
     connection.close()
 
 
@@ -104,7 +104,7 @@ def secret(alice) -> str:
 
 @pytest.fixture
 def answering(service, called, project) -> Environment:
-    """A service behind an address, registered; `service.breaks` breaks it."""
+    """Register a service behind an address; `service.breaks` breaks it."""
     called.project = project
     called.reward_high = 1.0
     called.turn_s = 2.0

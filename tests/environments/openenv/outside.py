@@ -1,5 +1,5 @@
 """The openenv package's own client, run by the virtual environment of the openenv extra: plays two
-episodes, prints what came.
+episodes and prints the results.
 
 .venv-openenv/bin/python tests/environments/openenv/outside.py ADDRESS TOKEN
 """
@@ -14,7 +14,7 @@ HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
 
 def guess() -> dict:
-    """By halves, until it is right."""
+    """Guess by halving until it is right."""
     low = 1
     high = 16
     said = []
@@ -31,7 +31,7 @@ def guess() -> dict:
 
 
 def cross() -> dict:
-    """Over the ice, on the known way."""
+    """Cross the ice on the known way."""
     with GenericEnvClient(
         f"{ADDRESS}/openenv/lake", headers=HEADERS, message_timeout_s=120
     ).sync() as environment:

@@ -1,6 +1,4 @@
-"""The socket /ws: an outside client plays an episode, and what goes wrong is told in OpenEnv's
-words.
-"""
+"""The socket /ws: an outside client plays an episode, and errors have OpenEnv's format."""
 
 import json
 
@@ -13,7 +11,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 WS = "/openenv/lab/guess_number/ws"
 
 
-def test_an_episode_is_played_and_kept_as_one_that_nobody_trains_on(play, guessing, secret, alice):
+def test_outside_episode_is_played_and_stored_without_training(play, guessing, secret, alice):
     async def whole():
         async with connected(WS, secret) as wire:
             told = [await wire.ask("reset", {"seed": 3, "episode_id": "mine"})]
@@ -72,7 +70,7 @@ WRONG = [
 ]
 
 
-def test_what_is_wrong_is_told_and_the_socket_stays_open(play, guessing, secret):
+def test_invalid_message_returns_an_error_and_the_socket_stays_open(play, guessing, secret):
     async def whole():
         async with connected(WS, secret) as wire:
             return [await wire.say(text) for text, _ in WRONG], await wire.ask("state")
@@ -84,7 +82,7 @@ def test_what_is_wrong_is_told_and_the_socket_stays_open(play, guessing, secret)
     assert state["type"] == "state"
 
 
-def test_an_action_that_is_none_is_refused_by_its_field_and_nothing_is_done(play, guessing, secret):
+def test_invalid_action_is_rejected_by_field_and_takes_no_turn(play, guessing, secret):
     async def whole():
         async with connected(WS, secret) as wire:
             await wire.ask("reset", {"seed": 3})
@@ -122,7 +120,9 @@ def test_the_last_turn_ends_the_episode_and_after_it_only_a_reset_follows(play, 
     assert (open_then.state, open_then.reason) == ("abandoned", "the connection was lost")
 
 
-def test_an_episode_that_takes_too_long_is_given_up_and_breaks_nothing(play, guessing, secret):
+def test_episode_over_its_time_limit_is_abandoned_without_counting_as_a_failure(
+    play, guessing, secret
+):
     Environment.objects.filter(pk=guessing.pk).update(episode_s=0.001)
 
     async def whole():
@@ -138,7 +138,7 @@ def test_an_episode_that_takes_too_long_is_given_up_and_breaks_nothing(play, gue
     assert Environment.objects.get(pk=guessing.pk).failures == 0
 
 
-def test_a_reset_leaves_the_episode_before_it(play, guessing, secret):
+def test_reset_abandons_the_previous_episode(play, guessing, secret):
     async def whole():
         async with connected(WS, secret) as wire:
             for _ in range(2):
@@ -155,7 +155,7 @@ def test_a_reset_leaves_the_episode_before_it(play, guessing, secret):
     assert PlaySession.objects.get().reason == "its client closed it"
 
 
-def test_the_environments_options_are_under_those_of_the_reset(play, guessing, secret):
+def test_options_of_a_reset_override_those_of_the_environment(play, guessing, secret):
     Environment.objects.filter(pk=guessing.pk).update(options={"low": 2, "high": 3})
 
     async def whole():
@@ -167,7 +167,7 @@ def test_the_environments_options_are_under_those_of_the_reset(play, guessing, s
     assert guessing.episodes.get().options == {"low": 2, "high": 2}
 
 
-def test_a_policy_that_says_too_much_at_once_is_sent_away(play, guessing, secret):
+def test_client_that_sends_an_oversized_message_is_disconnected(play, guessing, secret):
     async def whole():
         async with connected(WS, secret) as wire:
             await wire.communicator.send_to(text_data="x" * ((1 << 20) + 1))

@@ -1,4 +1,4 @@
-"""OpenEnv over HTTP: what an environment is, single moves, JSON-RPC, and who is let in.
+"""OpenEnv over HTTP: the description of an environment, single moves, JSON-RPC, and access.
 
 Errors have OpenEnv's shape.
 """
@@ -47,7 +47,7 @@ def caller(guessing, secret, unhurried) -> Caller:
     return Caller(f"Bearer {secret}")
 
 
-def test_what_an_environment_is(caller, guessing):
+def test_environment_serves_metadata_schemas_and_openapi_document(caller, guessing):
     about = caller.get("metadata").json()
     assert (about["name"], about["version"]) == ("guess_number", "1") and "secret number" in about[
         "description"
@@ -65,7 +65,7 @@ def test_what_an_environment_is(caller, guessing):
     assert caller.get("state").json()["step_count"] == 0
 
 
-def test_a_schema_of_an_object_is_served_as_it_is(caller, answering, service):
+def test_object_schema_is_served_unchanged(caller, answering, service):
     schema = {
         "type": "object",
         "properties": {"guess": {"type": "string"}, "sure": {"type": "boolean"}},
@@ -79,7 +79,7 @@ def test_a_schema_of_an_object_is_served_as_it_is(caller, answering, service):
     assert caller.post("step", {"action": {"sure": 1}}).json()["detail"][0]["loc"] in ([], ["sure"])
 
 
-def test_single_moves_stand_each_for_themselves(caller, guessing):
+def test_single_http_moves_are_independent_of_each_other(caller, guessing):
     assert caller.post("reset", {"seed": 3}).json() == {
         "observation": {"text": "", "metadata": {}},
         "reward": None,
@@ -96,7 +96,7 @@ def test_single_moves_stand_each_for_themselves(caller, guessing):
     assert not sessions.living(guessing).exists() and not guessing.episodes.open().exists()
 
 
-def test_no_room_is_429(caller, guessing, alice):
+def test_full_environment_returns_429(caller, guessing, alice):
     Environment.objects.filter(pk=guessing.pk).update(parallel=1)
     sessions.begin_session(guessing, alice, "ws")
     full = caller.post("reset", {})
@@ -107,7 +107,9 @@ def test_no_room_is_429(caller, guessing, alice):
     )
 
 
-def test_health_is_the_servers_to_anybody_and_the_environments_to_a_guest(caller, guessing, alice):
+def test_health_describes_the_server_to_anybody_and_the_environment_to_a_guest(
+    caller, guessing, alice
+):
     nobody = Caller()
     assert nobody.get("health").json() == caller.get("health").json() == {"status": "healthy"}
     session = sessions.begin_session(guessing, alice, "ws")
@@ -118,7 +120,7 @@ def test_health_is_the_servers_to_anybody_and_the_environments_to_a_guest(caller
     assert (nobody.get("health").status_code, caller.get("health").status_code) == (200, 404)
 
 
-def test_everything_else_needs_a_token_of_its_own_scope(caller, guessing, alice, bob):
+def test_other_endpoints_require_a_token_with_the_play_scope(caller, guessing, alice, bob):
     secret = Token.issue(alice, "plays", ["env:play:guess_number"])[1]
     password = base64.b64encode(f"anybody:{secret}".encode()).decode()
     reads = Token.issue(alice, "reads", ["read", "env:write:*"])[1]
@@ -133,7 +135,7 @@ def test_everything_else_needs_a_token_of_its_own_scope(caller, guessing, alice,
     ]
     met = [Caller(authorization).get("metadata") for authorization in said]
     assert [answer.status_code for answer in met] == [401, 401, 401, 403, 403, 200]
-    assert met[0]["WWW-Authenticate"] == "Bearer"  # nobody's browser shall ask for a password
+    assert met[0]["WWW-Authenticate"] == "Bearer"  # browsers must not ask for a password
     assert met[3].json() == {"detail": "This token lacks the scope `env:play:guess_number`."}
     browser = Client()
     browser.force_login(alice)
@@ -166,7 +168,7 @@ RPC = [
 ]
 
 
-def test_json_rpc_answers_each_with_200_and_errors_by_their_number(caller):
+def test_json_rpc_returns_200_with_standard_error_codes(caller):
     answers = [caller.post("mcp", body) for body, _ in RPC]
     assert {answer.status_code for answer in answers} == {200}
     assert [answer.json()["error"]["code"] for answer in answers] == [code for _, code in RPC]

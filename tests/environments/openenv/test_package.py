@@ -1,5 +1,5 @@
-"""The openenv package itself, in its own virtual environment, against our server over the wire: its
-client and its validator.
+"""The openenv package in its own virtual environment, used against our server over HTTP: its client
+and its validator.
 """
 
 import json
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def address(serve, unhurried, project) -> Iterator[str]:
-    """Of our server; without the package's virtual environment the test is skipped."""
+    """Return the address of our server; skip the test without the package's virtual environment."""
     if not PYTHON.exists():
         pytest.skip("the openenv package is not installed: scripts/setup --with openenv")
     Environment.objects.create(
@@ -40,7 +40,7 @@ def address(serve, unhurried, project) -> Iterator[str]:
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_its_client_plays_episodes_and_its_validator_passes(
+def test_package_client_plays_episodes_and_its_validator_passes(
     address, guessing, secret, tmp_path, eventually
 ):
     ran = subprocess.run(
@@ -65,7 +65,9 @@ def test_its_client_plays_episodes_and_its_validator_passes(
 
 
 def _require_valid(address: str, secret: str, folder: Path) -> None:
-    """Its command can be told no header: the token is in the netrc file that its library reads."""
+    """Run its validator; the command accepts no header, so its library reads the token from a netrc
+    file.
+    """
     netrc = folder / "netrc"
     netrc.write_text(f"machine 127.0.0.1 login rftweb password {secret}\n")
     netrc.chmod(0o600)
@@ -98,9 +100,7 @@ def _require_valid(address: str, secret: str, folder: Path) -> None:
     assert (report["mode"], report["standard_profile"]) == ("simulation", "openenv-http/1.x")
 
 
-def test_over_the_wire_a_refusal_says_why_and_single_moves_wait_in_the_event_loop(
-    address, guessing, secret
-):
+def test_rejected_handshake_says_why_and_single_moves_work_over_http(address, guessing, secret):
     with (
         pytest.raises(InvalidStatus) as refused,
         connect(f"{address.replace('http', 'ws')}/openenv/lab/guess_number/ws"),

@@ -1,4 +1,4 @@
-"""Environments of every kind, played from outside; one that breaks fails its episode, and the
+"""Environments of every kind, played from outside; when one breaks, its episode fails and the
 session goes on.
 """
 
@@ -21,7 +21,7 @@ from tests.environments.openenv.conftest import connected
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_a_service_that_hangs_crashes_or_lies_fails_its_episode_and_the_next_one_is_played(
+def test_failing_service_fails_its_episode_and_the_next_episode_works(
     play, answering, service, secret
 ):
     broken = {
@@ -81,7 +81,7 @@ def test_a_process_that_dies_fails_its_episode_and_another_is_started(play, gues
     assert "its process" in guessing.episodes.get(state="failed").reason
 
 
-def test_gymnasiums_are_played_and_while_the_breaker_is_open_nobody_is(play, project, secret):
+def test_gymnasium_can_be_played_until_its_breaker_opens(play, project, secret):
     low, high = RANGES["FrozenLake"]
     lake = Environment.objects.create(
         project=project,
@@ -119,7 +119,7 @@ def _break(lake: Environment) -> None:
         connection.close()
 
 
-def test_options_of_a_clients_own_that_break_it_close_it_to_nobody(play, guessing, secret):
+def test_invalid_reset_options_do_not_open_the_breaker(play, guessing, secret):
     async def whole():
         async with connected("/openenv/guess_number/ws", secret) as wire:
             broken = [await wire.ask("reset", {"low": "x"}) for _ in range(FAILURES_ALLOWED)]
@@ -132,7 +132,7 @@ def test_options_of_a_clients_own_that_break_it_close_it_to_nobody(play, guessin
     assert guessing.failures == 0
 
 
-def test_an_environment_that_calls_us_takes_the_episode_and_answers_what_the_client_does(
+def test_environment_that_calls_us_takes_the_episode_and_answers_the_client(
     play, pushed, secret, alice
 ):
     async def whole():
@@ -141,7 +141,7 @@ def test_an_environment_that_calls_us_takes_the_episode_and_answers_what_the_cli
             await _until(pushed.episodes.exists)
             assert (
                 await _in_thread(lambda: assign_episode(pushed, alice)) is None
-            )  # only who asks for such gets one
+            )  # only a request for outside episodes gets one
             episode = await _until(lambda: assign_episode(pushed, alice, outside=True))
             await _in_thread(lambda: observe(episode.pk, 0, "a fork"))
             told = [await beginning]
@@ -180,9 +180,7 @@ def test_an_environment_that_calls_us_takes_the_episode_and_answers_what_the_cli
     assert pushed.episodes.get().state == "done"
 
 
-def test_an_episode_that_no_environment_takes_is_given_up_and_breaks_nothing(
-    play, pushed, secret, alice
-):
+def test_episode_that_no_environment_takes_is_abandoned(play, pushed, secret, alice):
     def may_take(seconds: float) -> None:
         Environment.objects.filter(pk=pushed.pk).update(turn_s=seconds)
 

@@ -1,5 +1,5 @@
-"""How many sessions play at once, who may hold one, and that none outlives its connection, its
-client's words or its token.
+"""How many sessions play at once, who may hold one, and that each ends with its connection, its
+client's silence or its token.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ WS = "/openenv/lab/guess_number/ws"
 
 
 @pytest.mark.django_db(transaction=True)
-def test_as_many_play_as_may_and_a_place_that_is_left_is_free(play, guessing, secret):
+def test_sessions_are_limited_and_a_closed_session_frees_its_place(play, guessing, secret):
     Environment.objects.filter(pk=guessing.pk).update(parallel=1)
 
     async def whole():
@@ -44,9 +44,7 @@ def test_as_many_play_as_may_and_a_place_that_is_left_is_free(play, guessing, se
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_client_that_says_nothing_is_sent_away_with_the_reason(
-    play, guessing, secret, monkeypatch
-):
+def test_silent_client_is_disconnected_with_the_reason(play, guessing, secret, monkeypatch):
     monkeypatch.setattr(socket, "SILENCE_S", 0.05)
 
     async def whole():
@@ -64,7 +62,7 @@ def test_a_client_that_says_nothing_is_sent_away_with_the_reason(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_session_is_kept_as_long_as_its_token_lives(play, guessing, secret, monkeypatch):
+def test_session_ends_when_its_token_is_revoked(play, guessing, secret, monkeypatch):
     monkeypatch.setattr(sessions, "KEPT_EVERY_S", 0.05)
 
     async def whole():
@@ -90,7 +88,7 @@ def _revoke() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_who_has_no_token_for_it_is_refused_before_the_handshake(play, guessing, alice, bob):
+def test_client_without_a_valid_token_is_rejected_before_the_handshake(play, guessing, alice, bob):
     wrong = [
         "",
         "rft_usr_unknown",
@@ -120,9 +118,7 @@ def test_who_has_no_token_for_it_is_refused_before_the_handshake(play, guessing,
     assert (refused, let_in) == (["refused"] * 5, ["state"] * 3)
 
 
-def test_where_two_projects_have_one_of_the_name_the_address_must_say_which(
-    guessing, alice, secret
-):
+def test_environment_name_used_in_two_projects_requires_the_project(guessing, alice, secret):
     other = Project.objects.create(slug="other", title="Another")
     find_or_register(other, "guess_number")
     header = f"Bearer {secret}".encode()
@@ -139,7 +135,7 @@ def test_where_two_projects_have_one_of_the_name_the_address_must_say_which(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_in_an_agents_place_and_in_verifiers_nobody_acts_from_outside(play, project, secret):
+def test_agent_and_verifiers_environments_cannot_be_played_from_outside(play, project, secret):
     find_or_register(project, "agent")
     Environment.objects.create(project=project, name="theirs", kind="verifiers", address="theirs")
 
@@ -158,7 +154,7 @@ def test_in_an_agents_place_and_in_verifiers_nobody_acts_from_outside(play, proj
     assert not PlaySession.objects.exists()
 
 
-def test_a_session_whose_process_went_away_is_closed_by_the_sweep(guessing, alice):
+def test_sweep_closes_a_session_whose_process_is_gone(guessing, alice):
     kept = sessions.begin_session(guessing, alice, "ws")
     lost = sessions.begin_session(guessing, alice, "ws")
     for session in (kept, lost):

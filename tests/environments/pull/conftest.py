@@ -1,4 +1,4 @@
-"""Real services on loopback, which this installation lets be called."""
+"""Real services on the loopback interface, which this installation allows to be called."""
 
 from collections.abc import Iterator
 
@@ -17,5 +17,5 @@ def service(settings) -> Iterator[Service]:
 
 @pytest.fixture
 def called(service) -> Environment:
-    """The environment that this service is; not stored."""
+    """Return the environment of this service; it is not stored."""
     return Environment(name="called", kind=Environment.Kind.HTTP, address=service.address, turn_s=5)

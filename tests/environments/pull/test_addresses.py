@@ -1,4 +1,4 @@
-"""Which addresses may be called: what a name resolves to is judged, whatever it is written like."""
+"""Which addresses may be called: the resolved address decides, however the name is written."""
 
 import asyncio
 import ipaddress
@@ -32,7 +32,7 @@ def refusal(address: str) -> str:
         ("http://example.org:0/", "from 1 to 65535"),
     ],
 )
-def test_what_is_no_plain_address_is_refused(address, reason):
+def test_invalid_address_is_rejected_with_the_reason(address, reason):
     with pytest.raises(BadAddress, match=reason.replace("?", r"\?")):
         parse_address(address)
 
@@ -62,11 +62,11 @@ def test_what_is_no_plain_address_is_refused(address, reason):
         "127.1",
     ],
 )
-def test_what_is_inside_this_network_is_refused(host):
+def test_address_inside_this_network_is_rejected(host):
     assert "inside this network" in refusal(f"http://{host}/")
 
 
-def test_the_open_internet_may_be_called_on_its_usual_ports():
+def test_internet_address_can_be_called_only_on_its_usual_ports():
     outside = ipaddress.ip_address("93.184.215.14")
     for address in ("http://example.org", "https://example.org/env", "wss://example.org"):
         require_allowed_address(parse_address(address), outside)
@@ -75,28 +75,28 @@ def test_the_open_internet_may_be_called_on_its_usual_ports():
 
 
 @pytest.mark.parametrize("entry", ["127.0.0.1", "127.0.0.0/8", "127.0.0.1:8000"])
-def test_what_the_installation_lists_may_be_called(settings, entry):
+def test_address_listed_in_the_settings_can_be_called(settings, entry):
     settings.ENVIRONMENT_HOSTS = [entry]
     assert asyncio.run(resolved(parse_address("http://127.0.0.1:8000"))) == "127.0.0.1"
 
 
-def test_a_listed_port_lists_no_other(settings):
+def test_listed_port_does_not_allow_other_ports(settings):
     settings.ENVIRONMENT_HOSTS = ["127.0.0.1:8000"]
     assert "inside this network" in refusal("http://127.0.0.1:8001")
 
 
-def test_in_development_loopback_may_be_called_and_nothing_else_inside(settings):
+def test_development_mode_allows_only_loopback_inside_this_network(settings):
     settings.DEBUG = True
     assert asyncio.run(resolved(parse_address("http://127.0.0.1:8000"))) == "127.0.0.1"
     assert "inside this network" in refusal("http://169.254.169.254/")
 
 
-def test_an_unknown_name_is_a_failure_of_the_service():
+def test_unknown_host_name_is_a_failure_of_the_service():
     with pytest.raises(CallFailed, match="cannot be resolved"):
         asyncio.run(resolved(parse_address("http://no-such-host.invalid/")))
 
 
-def test_a_wrong_network_in_the_setting_stops_the_start(monkeypatch):
+def test_invalid_network_in_the_setting_prevents_startup(monkeypatch):
     monkeypatch.setenv("RFTWEB_ENVIRONMENT_HOSTS", "env.example.org:8000, 10.1.2.3/8")
     with pytest.raises(ImproperlyConfigured, match=r"RFTWEB_ENVIRONMENT_HOSTS has '10\.1\.2\.3/8'"):
         environment.read_places("RFTWEB_ENVIRONMENT_HOSTS")

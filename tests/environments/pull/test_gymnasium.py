@@ -20,7 +20,7 @@ def begun(name: str, **options: object) -> tuple[Gymnasium, str]:
     return played, played.reset(3, options)
 
 
-def test_frozen_lake_is_walked_in_words_on_a_map():
+def test_frozen_lake_is_played_in_words_on_a_map():
     lake, first = begun("FrozenLake-v1", is_slippery=False)
     assert first == "[S]FFF\nFHFH\nFFFH\nHFFG"
     assert lake.step("I go right.").observation == "  (Right)\nS[F]FF\nFHFH\nFFFH\nHFFG"
@@ -32,7 +32,7 @@ def test_frozen_lake_is_walked_in_words_on_a_map():
     )
 
 
-def test_taxi_tells_where_it_is_and_a_word_that_is_none_earns_the_least():
+def test_taxi_describes_its_position_and_gives_an_invalid_action_the_lowest_reward():
     taxi, first = begun("Taxi-v4")
     assert (
         first
@@ -47,14 +47,14 @@ def test_taxi_tells_where_it_is_and_a_word_that_is_none_earns_the_least():
     assert lost.observation == "that is no action: say south, north, east, west, pickup, dropoff"
 
 
-def test_blackjack_is_told_in_words():
+def test_blackjack_is_described_in_words():
     table, first = begun("Blackjack-v1")
     assert first == "you have 7, the dealer shows 10"
     assert table.step("hit").observation == "you have 17, the dealer shows 10"
     assert table.step("stick").done
 
 
-def test_an_environment_without_text_is_told_and_played_in_json():
+def test_environment_without_text_is_played_in_json():
     swing, first = begun("Pendulum-v1")
     assert first.startswith("[") and swing.step("[0.5]").reward < 0
     refused = swing.step("[NaN]")
@@ -72,12 +72,12 @@ def test_an_environment_without_text_is_told_and_played_in_json():
         ("FrozenLake-v1", {"render_mode": "human"}, "options: render_mode: cannot be set"),
     ],
 )
-def test_what_cannot_be_played_is_refused_with_its_reason(name, options, reason):
+def test_environment_that_cannot_be_played_is_rejected_with_the_reason(name, options, reason):
     asked = {"episode": 1, "name": name, "seed": 3, "options": options, "actions": []}
     assert reason in Plays(Gymnasium).answer(asked)["error"]
 
 
-def test_another_process_goes_on_where_one_ended():
+def test_another_process_continues_an_episode_from_its_actions():
     asked = {
         "episode": 1,
         "name": "Taxi-v4",

@@ -1,5 +1,5 @@
-"""A reset/step/close service, called for real: what it is asked, and that a broken one says why and
-nothing else.
+"""A reset/step/close service, called over HTTP: the requests it gets, and that failures are
+reported with their reason.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ def failure(environment) -> str:
     return str(caught.value)
 
 
-def test_an_episode_is_played_under_the_name_that_the_service_gave_it(service, called):
+def test_episode_is_played_under_the_session_name_of_the_service(service, called):
     first, wrong, right = played(called, "4", "5")
     assert (first, wrong.reward, right.reward, right.done) == (
         Step("guess", None, False),
@@ -77,7 +77,7 @@ def test_a_broken_service_fails_with_its_reason(service, called, breaks, reason)
 
 
 @pytest.mark.parametrize("breaks", ["hang", "drip"])
-def test_a_silent_or_endless_reply_can_be_given_up(service, called, breaks):
+def test_silent_or_endless_response_can_be_cancelled(service, called, breaks):
     service.breaks = breaks
 
     async def play() -> None:
@@ -89,22 +89,22 @@ def test_a_silent_or_endless_reply_can_be_given_up(service, called, breaks):
     began = time.monotonic()
     with pytest.raises(TimeoutError):
         asyncio.run(play())
-    assert time.monotonic() - began < 25  # the service holds out for 30
+    assert time.monotonic() - began < 25  # the service stays silent for 30
 
 
-def test_nobody_listening_is_said_so(called):
+def test_unreachable_service_is_reported(called):
     called.address = "http://127.0.0.1:9/play"
     assert "cannot be reached" in failure(called)
 
 
-def test_what_may_not_be_called_is_not_called(service, called, settings):
+def test_forbidden_address_is_not_called(service, called, settings):
     settings.ENVIRONMENT_HOSTS = []
     with pytest.raises(BadAddress, match="inside this network"):
         played(called)
     assert service.asked == []
 
 
-def test_words_that_are_no_action_never_reach_it_and_earn_the_least(service, called):
+def test_invalid_action_is_not_sent_and_gets_the_lowest_reward(service, called):
     called.action_schema = {"type": "object", "properties": {"x": {"type": "integer"}, "y": {}}}
     called.reward_low = -1.0
     _, step = played(called, "left")

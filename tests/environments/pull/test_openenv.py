@@ -1,4 +1,4 @@
-"""The openenv package's own server, in its own virtual environment, played over its sockets."""
+"""The openenv package's own server, in its own virtual environment, played over WebSockets."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -55,7 +55,7 @@ def test_an_episode_is_played_on_the_packages_own_server(guessing):
     assert (state["episode_id"], state["step_count"]) == ("7", 2)
 
 
-def test_a_full_server_is_said_to_be_full(guessing):
+def test_full_server_raises_full(guessing):
     async def play(session):
         await session.begin(1, 5, {})
         other = OpenEnvSession(guessing)
@@ -75,7 +75,7 @@ def test_an_error_inside_the_environment_fails_the_episode(guessing):
         played(guessing, play)
 
 
-def test_a_slow_answer_is_waited_for(guessing):
+def test_slow_response_is_awaited(guessing):
     async def play(session):
         await session.begin(1, 5, {})
         return await session.step("slow")
@@ -83,7 +83,7 @@ def test_a_slow_answer_is_waited_for(guessing):
     assert played(guessing, play).observation == "no"
 
 
-def test_an_action_that_the_server_takes_for_a_bad_one_is_the_policys_and_earns_no_number(guessing):
+def test_action_rejected_by_the_server_gives_no_reward_and_the_episode_goes_on(guessing):
     guessing.action_schema = {
         "type": "object",
         "properties": {"guess": {"type": "string"}, "more": {"type": "string"}},
@@ -103,7 +103,7 @@ def test_an_action_that_the_server_takes_for_a_bad_one_is_the_policys_and_earns_
 
 
 @pytest.mark.django_db
-def test_a_check_keeps_the_schemas_that_the_server_tells(guessing, project):
+def test_check_stores_the_schemas_of_the_server(guessing, project):
     environment = register_service(project, "guess", "openenv", guessing.address)
     assert "'guess'" in check_service(environment)
     environment.refresh_from_db()
@@ -111,7 +111,7 @@ def test_a_check_keeps_the_schemas_that_the_server_tells(guessing, project):
     assert "answer" in environment.observation_schema["properties"]
 
 
-# -- servers that are not as the package makes them
+# -- servers that behave differently from the package
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_check_keeps_the_schemas_that_the_server_tells(guessing, project):
         ("", "the connection was closed"),
     ],
 )
-def test_a_lying_server_fails_with_its_reason(settings, reply, reason):
+def test_invalid_server_reply_fails_with_the_reason(settings, reply, reason):
     settings.ENVIRONMENT_HOSTS = ["127.0.0.1"]
 
     async def answer(connection) -> None:

@@ -1,6 +1,4 @@
-"""How an environment that we call comes to be known: by function, by command, in the
-administration.
-"""
+"""Registering an environment that we call: by function, by command, and in the admin site."""
 
 import io
 
@@ -39,7 +37,7 @@ def refusal(*arguments: object) -> str:
         ({"kind": "gymnasium", "address": "os:Lake-v1"}, "address", "has no environment"),
     ],
 )
-def test_what_may_not_be_called_is_refused_at_its_field(project, fields, field, reason):
+def test_invalid_environment_is_rejected_at_its_field(project, fields, field, reason):
     if fields.get("kind") == "gymnasium":
         pytest.importorskip(
             "gymnasium", reason="gymnasium is not installed: scripts/setup --with gymnasium"
@@ -50,13 +48,13 @@ def test_what_may_not_be_called_is_refused_at_its_field(project, fields, field, 
     assert not Environment.objects.exists()
 
 
-def test_without_gymnasium_the_refusal_says_how_to_get_it(project, monkeypatch):
+def test_missing_gymnasium_is_reported_with_the_install_command(project, monkeypatch):
     monkeypatch.setattr(registering.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ValidationError, match="scripts/setup --with gymnasium"):
         register_service(project, "lake", "gymnasium", "FrozenLake-v1")
 
 
-def test_what_gymnasium_pays_is_known(project):
+def test_reward_range_of_a_gymnasium_is_known(project):
     pytest.importorskip(
         "gymnasium", reason="gymnasium is not installed: scripts/setup --with gymnasium"
     )
@@ -64,7 +62,7 @@ def test_what_gymnasium_pays_is_known(project):
     assert (taxi.reward_low, taxi.reward_high) == (-10.0, 20.0)
 
 
-def test_the_command_adds_checks_and_lists(service, project):
+def test_command_adds_checks_and_lists_environments(service, project):
     added = said(
         "add",
         "maze",
@@ -84,7 +82,7 @@ def test_the_command_adds_checks_and_lists(service, project):
     assert "'guess'" in said("check", "maze") and service.address in said("list")
 
 
-def test_the_command_says_which_option_is_wrong(service, project):
+def test_command_reports_the_invalid_option(service, project):
     assert "--address: 127.0.0.2 is 127.0.0.2, inside" in refusal(
         "add", "m", "--kind", "http", "--address", "http://127.0.0.2"
     )
@@ -95,7 +93,7 @@ def test_the_command_says_which_option_is_wrong(service, project):
     assert "no environment 'maze'" in refusal("check", "maze")
 
 
-def test_one_that_does_not_answer_is_registered_and_said_so(service, project):
+def test_environment_that_does_not_respond_is_registered_with_a_warning(service, project):
     address = service.address.replace("/play", "/elsewhere")
     assert "it was added, but it does not respond" in refusal(
         "add", "maze", "--kind", "http", "--address", address
@@ -127,7 +125,7 @@ def form_of(project, **changes: object) -> dict:
     return fields | changes
 
 
-def test_the_administration_refuses_at_the_field_and_says_whether_it_answers(
+def test_admin_rejects_a_forbidden_address_and_checks_an_environment_on_request(
     client, admin, project, service
 ):
     client.force_login(admin)

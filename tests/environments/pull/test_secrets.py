@@ -1,5 +1,5 @@
-"""Secrets of the installation's: each goes to its own host, over TLS or loopback, and is read by
-nobody.
+"""Secrets of the installation: each is sent only to its own host, over TLS or loopback, and never
+shown.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ async def played(environment: Environment, *actions: str) -> None:
     await session.close()
 
 
-def test_a_service_is_shown_its_own_secret_with_every_request_and_another_none(
+def test_service_gets_its_own_secret_with_every_request_and_others_get_none(
     service, called, settings
 ):
     settings.ENVIRONMENT_KEYS = {
@@ -44,7 +44,7 @@ def test_a_service_is_shown_its_own_secret_with_every_request_and_another_none(
     assert (service.bearers, other.bearers) == (["Bearer s3cret"] * 3, [None] * 2)
 
 
-def test_a_socket_is_opened_with_the_secret(settings):
+def test_websocket_is_opened_with_the_secret(settings):
     settings.ENVIRONMENT_HOSTS = ["127.0.0.1"]
     settings.ENVIRONMENT_KEYS = {"127.0.0.1": "s3cret"}
     shown = []
@@ -69,7 +69,7 @@ def test_a_socket_is_opened_with_the_secret(settings):
 
 
 @pytest.mark.parametrize(("scheme", "right"), [("http", "https://"), ("ws", "wss://")])
-def test_a_secret_never_travels_in_the_clear(settings, scheme, right):
+def test_secret_is_sent_only_over_tls(settings, scheme, right):
     settings.ENVIRONMENT_KEYS = {"env.example.org": "s3cret"}
     with pytest.raises(BadAddress, match=f"_ENVIRONMENT_KEYS, which is sent only over {right}"):
         find_secret(
@@ -83,7 +83,7 @@ def test_a_secret_never_travels_in_the_clear(settings, scheme, right):
     )
 
 
-def test_a_page_of_errors_that_repeats_the_secret_tells_it_nobody(service, called, settings):
+def test_error_page_that_repeats_the_secret_does_not_leak_it(service, called, settings):
     settings.ENVIRONMENT_KEYS = {"127.0.0.1": "s3cret"}
     service.breaks = "headers"
     with pytest.raises(CallFailed) as caught:

@@ -1,5 +1,5 @@
-"""Services over https:// and wss://: the certificate must be a trusted one of the name's, whatever
-machine the name resolved to.
+"""Services over https:// and wss://: the certificate must be trusted and match the name, whatever
+address it resolved to.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ ACTION = {"type": "object", "properties": {"guess": {"type": "string"}}}
 
 @pytest.fixture
 def authority(tmp_path, monkeypatch, settings) -> Authority:
-    """The one that this installation trusts."""
+    """Create the certificate authority that this installation trusts."""
     settings.ENVIRONMENT_HOSTS = ["127.0.0.1"]
     made = Authority(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(made.file))
@@ -40,7 +40,7 @@ def authority(tmp_path, monkeypatch, settings) -> Authority:
 
 @pytest.fixture
 def wrong(authority, tmp_path):
-    """Servers' contexts that must not be believed, by why."""
+    """Return server contexts that must not be trusted, by reason."""
     return {
         "another name": authority.serving("elsewhere.example"),
         "the machine's name": authority.serving("127.0.0.1"),
@@ -68,7 +68,7 @@ def begun(session) -> object:
 
 
 def over_socket(tls) -> object:
-    """The first observation of an OpenEnv server with this certificate."""
+    """Return the first observation of an OpenEnv server with this certificate."""
 
     async def answer(connection) -> None:
         await connection.recv()
@@ -89,7 +89,7 @@ def over_socket(tls) -> object:
     return asyncio.run(play())
 
 
-def test_the_names_own_certificate_is_believed_and_the_name_is_asked_for(authority, settings):
+def test_certificate_of_the_host_name_is_trusted_and_the_name_is_sent(authority, settings):
     settings.ENVIRONMENT_KEYS = {"localhost": "s3cret"}
     asked_for = []
     tls = authority.serving("localhost")
@@ -102,7 +102,7 @@ def test_the_names_own_certificate_is_believed_and_the_name_is_asked_for(authori
 
 
 @pytest.mark.parametrize(("why", "reason"), WRONG)
-def test_a_wrong_certificate_is_refused_before_a_word_is_said(wrong, settings, why, reason):
+def test_invalid_certificate_is_rejected_before_anything_is_sent(wrong, settings, why, reason):
     settings.ENVIRONMENT_KEYS = {"localhost": "s3cret"}
     with serving(wrong[why]) as service:
         with pytest.raises(CallFailed, match=f"its certificate is not trusted: {reason}"):
@@ -114,7 +114,7 @@ def test_a_wrong_certificate_is_refused_before_a_word_is_said(wrong, settings, w
         over_socket(wrong[why])
 
 
-def test_an_episode_behind_a_wrong_certificate_has_failed_without_a_reward(wrong):
+def test_invalid_certificate_fails_the_episode_without_a_reward(wrong):
     with serving(wrong["another name"]) as service:
         player = ServicePlayer(
             Environment(kind="http", name="called", address=service.address, turn_s=5)

@@ -1,4 +1,4 @@
-"""A policy speaks text: what action that is, and how an observation reads."""
+"""A policy writes text: how it is read as an action, and how an observation is written as text."""
 
 import pytest
 
@@ -21,7 +21,7 @@ MOVE = {"type": "object", "properties": {"row": {"type": "integer"}, "column": {
         ({"type": "array"}, "[1, 2]", [1, 2]),
     ],
 )
-def test_text_becomes_the_action_of_the_schema(schema, text, action):
+def test_text_is_read_as_an_action_of_the_schema(schema, text, action):
     assert read_action(schema, text) == action
 
 
@@ -38,7 +38,7 @@ def test_text_becomes_the_action_of_the_schema(schema, text, action):
         ({"type": "array"}, "{}"),
     ],
 )
-def test_text_that_is_no_action_is_told_what_is_right(schema, text):
+def test_invalid_action_text_is_rejected_with_what_to_say(schema, text):
     with pytest.raises(NoAction, match=r"^say "):
         read_action(schema, text)
 
@@ -54,5 +54,5 @@ def test_text_that_is_no_action_is_told_what_is_right(schema, text):
         (7, "7"),
     ],
 )
-def test_an_observation_reads_as_text(said, read):
+def test_observation_is_written_as_text(said, read):
     assert read_observation(said) == read

@@ -1,4 +1,4 @@
-"""A run whose episodes were played and written: two groups of two in the library's guess_number,
+"""A run whose episodes were played and written: two groups of two in the library's guess_number;
 one rollout failed.
 """
 
@@ -31,7 +31,7 @@ TURNS = (Turn(POLICY, "7", 0, 0, 2), Turn(USER, "lower", 3, 2, 2), Turn(POLICY, 
 
 
 def spelt_by(policy: Policy, folder: Path, tokenizer: str) -> Policy:
-    """The policy in a folder whose tokenizer has this checksum."""
+    """Put the policy into a folder whose tokenizer has this checksum."""
     folder.mkdir(exist_ok=True)
     manifest = Manifest(
         0,
@@ -89,7 +89,7 @@ def _played(episode: Episode, earned: float) -> Outcome:
 
 @pytest.fixture
 def file_of(tmp_path) -> Callable[..., Path]:
-    """The run's lines in a file, or these."""
+    """Return a function that writes the run's lines, or the given ones, to a file."""
 
     def write(run: Run | None = None, lines: list[dict] | None = None) -> Path:
         path = tmp_path / "episodes.jsonl"

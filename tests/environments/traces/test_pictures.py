@@ -1,5 +1,5 @@
-"""Episodes with pictures as files of lines: they go out whole and come back, each picture written
-anew and where it was seen.
+"""Episodes with pictures as JSON Lines: exported completely and imported again, with the picture
+and its position.
 """
 
 import base64
@@ -29,7 +29,7 @@ SEEN = replace(TOKENS, completion_ids=(10, 11, 20, 20, 12, 13), pictures=((KEPT.
 
 @pytest.fixture
 def pictured(played) -> Run:
-    """Its policy sees; every second observation shows a picture, of two tokens."""
+    """Return a run whose policy sees pictures; every second observation holds one of two tokens."""
     Picture.objects.keep(played.project, [KEPT])
     Policy.objects.update(sees_pictures=True)
     said = [{"role": "user", "content": [picture_part(KEPT), {"type": "text", "text": "lower"}]}]
@@ -40,7 +40,7 @@ def pictured(played) -> Run:
 
 @pytest.fixture
 def elsewhere(policy) -> Destination:
-    """A project that has none of the pictures, and the same policy."""
+    """Return a project with none of the pictures, and the same policy."""
     other = Project.objects.create(slug="other", title="Another")
     there = Policy.objects.create(
         project=other,
@@ -55,7 +55,7 @@ def elsewhere(policy) -> Destination:
     return Destination(other, "again", there)
 
 
-def test_a_picture_goes_out_as_its_png_and_where_it_was_seen(pictured):
+def test_picture_is_exported_as_png_with_its_position(pictured):
     trace = json.loads(next(write_trace_lines(pictured)))["traces"][0]
     parts = [node["message"]["content"] for node in trace["nodes"]][2]
     assert (
@@ -66,7 +66,7 @@ def test_a_picture_goes_out_as_its_png_and_where_it_was_seen(pictured):
     assert trace["info"]["rftweb"]["pictures"] == [{"picture": KEPT.sha256, "first": 5, "past": 7}]
 
 
-def test_what_goes_out_comes_back_the_same_with_its_pictures(pictured, file_of, elsewhere):
+def test_pictures_are_the_same_after_export_and_import(pictured, file_of, elsewhere):
     again = import_episodes(file_of(pictured), elsewhere).run
     picture = Picture.objects.get(project=elsewhere.project)
     assert (picture.sha256, bytes(picture.png)) == (KEPT.sha256, KEPT.png)
@@ -85,7 +85,7 @@ def test_what_goes_out_comes_back_the_same_with_its_pictures(pictured, file_of, 
 
 
 def lines(run: Run, **changes: object) -> list[dict]:
-    """The run's lines, the first with other `pictures` or another `url` of its picture."""
+    """Return the run's lines, the first with other `pictures` or another `url` of its picture."""
     found = list(map(json.loads, write_trace_lines(run)))
     trace = found[0]["traces"][0]
     if "url" in changes:
@@ -122,7 +122,7 @@ def lines(run: Run, **changes: object) -> list[dict]:
         ),
     ],
 )
-def test_a_picture_that_is_none_or_elsewhere_is_refused_by_its_place(
+def test_invalid_or_misplaced_picture_is_rejected_with_its_position(
     pictured, file_of, elsewhere, changes, words
 ):
     with pytest.raises(BadEpisodes) as refused:
@@ -130,7 +130,7 @@ def test_a_picture_that_is_none_or_elsewhere_is_refused_by_its_place(
     assert words in str(refused.value)
 
 
-def test_a_policy_of_text_takes_none(pictured, file_of, elsewhere):
+def test_text_only_policy_cannot_import_pictures(pictured, file_of, elsewhere):
     elsewhere.policy.sees_pictures = False
     with pytest.raises(BadEpisodes, match="contain a picture; the policy 'tiny' reads only text"):
         import_episodes(file_of(pictured), elsewhere)

@@ -1,5 +1,5 @@
-"""Episodes go out as lines and come back as a run: the same tokens, the same rewards, and something
-to learn from.
+"""Episodes are exported as lines and imported as a run: with the same tokens and rewards, and
+usable for training.
 """
 
 import json
@@ -36,7 +36,7 @@ def parsed(run: Run) -> list[dict]:
     return [json.loads(line) for line in write_trace_lines(run)]
 
 
-def test_a_line_holds_the_conversation_with_its_tokens_and_rewards(played):
+def test_exported_line_contains_the_conversation_with_tokens_and_rewards(played):
     line, *_, broken = parsed(played)
     (trace,) = line["traces"]
     roles = [(node["message"]["role"], node["token_ids"], node["mask"]) for node in trace["nodes"]]
@@ -56,9 +56,7 @@ def test_a_line_holds_the_conversation_with_its_tokens_and_rewards(played):
     assert broken["traces"][0]["rewards"] == {"guess_number": None}
 
 
-def test_personal_data_leaves_with_neither_its_words_nor_its_tokens(
-    played, file_of, project, policy
-):
+def test_personal_data_is_exported_without_its_text_and_tokens(played, file_of, project, policy):
     beside_the_broken_one = EpisodeTurn.objects.filter(number=1).latest("pk")
     EpisodeTurn.objects.filter(pk=beside_the_broken_one.pk).update(
         observation="call +4915112345678"
@@ -84,7 +82,7 @@ def test_personal_data_leaves_with_neither_its_words_nor_its_tokens(
     ) == 2  # of the three that were
 
 
-def test_episodes_whose_arrays_were_let_go_leave_without_tokens_and_say_so(played):
+def test_episodes_with_released_arrays_are_exported_without_tokens(played):
     whole = parsed(played)
     RolloutPayload.objects.filter(rollout__run=played).delete()
     played.rollouts.filter(state=Rollout.State.FINISHED).update(arrays_released_at=Now())
@@ -98,11 +96,11 @@ def test_episodes_whose_arrays_were_let_go_leave_without_tokens_and_say_so(playe
         assert ("arrays_released_at" in kept["info"]["rftweb"]) == before["ok"]
 
 
-def test_what_was_exported_and_imported_is_exported_the_same(played, imported):
+def test_imported_run_exports_the_same_lines(played, imported):
     assert parsed(imported) == parsed(played)
 
 
-def test_tokens_masks_logprobs_and_rewards_come_back_equal(played, imported):
+def test_tokens_masks_logprobs_and_rewards_are_equal_after_import(played, imported):
     for before, after in zip(rollouts_of(played), rollouts_of(imported), strict=True):
         assert (after.state, after.text, after.turns, after.stop_reason) == (
             before.state,
@@ -123,7 +121,7 @@ def test_tokens_masks_logprobs_and_rewards_come_back_equal(played, imported):
     assert list(word.filter(rollout__run=imported)) == list(word.filter(rollout__run=played))
 
 
-def test_the_run_learns_from_the_file_and_samples_nothing_beside_it(played, imported):
+def test_imported_run_trains_on_the_file_and_samples_nothing(played, imported):
     experiences = Experience.objects.filter(run=imported)
     assert (
         sorted(experiences.values_list("advantage", flat=True))[0]
@@ -136,10 +134,10 @@ def test_the_run_learns_from_the_file_and_samples_nothing_beside_it(played, impo
     wrong = [f"{check.name}: {found}" for check in CHECKS for found in check.find()]
     assert [
         found for found in wrong if f"run {played.pk}:" not in found
-    ] == []  # no engine stands behind that one here
+    ] == []  # the other run has no engine here
 
 
-def test_an_update_takes_what_was_imported(imported):
+def test_training_step_takes_the_imported_experiences(imported):
     imported.start()
     imported.claim_trainer("trainer@test", 60)
     run = Run.objects.get(pk=imported.pk)
@@ -181,7 +179,7 @@ def test_an_update_takes_what_was_imported(imported):
         (("env", "id"), "nowhere", "env.id: the file contains several"),
     ],
 )
-def test_a_wrong_line_is_told_with_its_field_and_nothing_is_stored(
+def test_invalid_line_is_reported_with_its_field_and_nothing_is_stored(
     played, file_of, project, policy, path, value, words
 ):
     lines = parsed(played)
@@ -195,7 +193,7 @@ def test_a_wrong_line_is_told_with_its_field_and_nothing_is_stored(
     assert Run.objects.count() == 1 and Episode.objects.exclude(run=played).count() == 0
 
 
-def test_a_file_is_never_held_whole(played, project, policy, tmp_path, monkeypatch):
+def test_large_file_is_never_held_whole_in_memory(played, project, policy, tmp_path, monkeypatch):
     monkeypatch.setattr(importing, "BYTES_AT_ONCE", 1_000)
     path = tmp_path / "long.jsonl"
     pair = parsed(played)[:2]
@@ -204,7 +202,7 @@ def test_a_file_is_never_held_whole(played, project, policy, tmp_path, monkeypat
             line = {**pair[number % 2], "id": str(number), "group": {"id": str(number // 2)}}
             line["traces"][0]["info"]["rftweb"]["options"] = {
                 "long": f"{number:02}" * 300_000
-            }  # kept as long as it is
+            }  # keeps the line long
             stream.write(json.dumps(line) + "\n")
     tracemalloc.start()
     try:
@@ -216,7 +214,7 @@ def test_a_file_is_never_held_whole(played, project, policy, tmp_path, monkeypat
     assert path.stat().st_size > 20e6 > 2 * most
 
 
-def test_a_line_without_an_end_is_not_read_to_it(project, policy, tmp_path, monkeypatch):
+def test_overlong_line_is_rejected_without_reading_it_whole(project, policy, tmp_path, monkeypatch):
     monkeypatch.setattr(looking, "LONGEST_LINE", 1000)
     monkeypatch.setattr(reading, "LONGEST_LINE", 1000)
     (tmp_path / "bad.jsonl").write_bytes(b"x" * (3 << 20) + b"\n{\n")
@@ -231,13 +229,13 @@ def test_a_line_without_an_end_is_not_read_to_it(project, policy, tmp_path, monk
 @pytest.mark.parametrize(
     "raw", [b"{", b'{"id": NaN}', b'{"id": "a", "id": "b"}', b"[" * 50, b"", b"\xff"]
 )
-def test_what_is_no_strict_json_is_told_by_its_line(project, policy, tmp_path, raw):
+def test_line_that_is_not_strict_json_is_reported_by_number(project, policy, tmp_path, raw):
     (tmp_path / "bad.jsonl").write_bytes(raw + b"\n")
     with pytest.raises(BadEpisodes, match="line 1: is not strict JSON"):
         import_episodes(tmp_path / "bad.jsonl", Destination(project, "again", policy))
 
 
-def test_a_file_of_which_nothing_can_be_learned_is_refused_with_the_reason(
+def test_file_without_trainable_groups_is_rejected_with_the_reason(
     played, file_of, project, policy
 ):
     alone_and_failed = parsed(played)[2:]
@@ -246,14 +244,14 @@ def test_a_file_of_which_nothing_can_be_learned_is_refused_with_the_reason(
     assert Run.objects.count() == 1
 
 
-def test_tokens_of_another_tokenizer_are_refused(played, file_of, project, policy, tmp_path):
+def test_tokens_of_another_tokenizer_are_rejected(played, file_of, project, policy, tmp_path):
     path = file_of(played)
     spelt_by(policy, tmp_path / "other", "b")
     with pytest.raises(BadEpisodes, match="its tokens have other meanings"):
         import_episodes(path, Destination(project, "again", policy))
 
 
-def test_changes_of_the_configuration_are_honoured_but_for_what_the_file_says(
+def test_configuration_can_be_changed_except_where_the_file_decides(
     played, file_of, project, policy
 ):
     changes = {"groups_per_step": 1, "algorithm": {"name": "rloo"}}
@@ -268,7 +266,7 @@ def test_changes_of_the_configuration_are_honoured_but_for_what_the_file_says(
         )
 
 
-def test_the_command_exports_imports_and_says_what_came_of_it(
+def test_command_exports_and_imports_episodes_and_prints_the_result(
     played, project, policy, tmp_path, capsys
 ):
     with (tmp_path / "taken.jsonl").open("w") as stream:

@@ -1,4 +1,4 @@
-"""The verifiers package itself reads our lines, and we read what it writes."""
+"""The verifiers package reads our lines, and we read the lines that it writes."""
 
 import json
 
@@ -56,7 +56,7 @@ print("\\n".join(json.dumps(episode(reward).to_record()) for reward in (1.0, 0.0
 """
 
 
-def test_the_package_reads_our_lines_and_puts_the_same_tokens_together(played, file_of):
+def test_package_reads_our_lines_with_the_same_tokens(played, file_of):
     first, second, _, broken = [
         json.loads(line) for line in said_by(READ, str(file_of(played))).splitlines()
     ]
@@ -66,7 +66,7 @@ def test_the_package_reads_our_lines_and_puts_the_same_tokens_together(played, f
     assert second[1] == 0.0 and broken[0] is False
 
 
-def test_what_the_package_wrote_becomes_a_run(guessing, taskset, project, policy, tmp_path):
+def test_lines_written_by_the_package_become_a_run(guessing, taskset, project, policy, tmp_path):
     path = tmp_path / "theirs.jsonl"
     path.write_text(said_by(WRITE))
     with pytest.raises(BadEpisodes, match="environment"):

@@ -1,6 +1,4 @@
-"""Arenas of evaluations that nobody waits for: versions of a run, each with its own answers to
-every task of the set.
-"""
+"""Arenas of finished evaluations: versions of a run, each with its own answers to every task."""
 
 import uuid
 from collections.abc import Callable, Sequence
@@ -25,7 +23,7 @@ TASKS = 4  # of the cast's taskset
 def evaluated(
     run: Run, finish: Callable, answers: Sequence[Sequence[str]], samples: int = 2
 ) -> list[Run]:
-    """A complete evaluation of versions 0, 1 … each: `answers[v]` are given in turn to the tasks,
+    """Create finished evaluations of versions 0, 1 …; `answers[v]` are given in turn to the tasks,
     sample by sample.
     """
     found = []
@@ -62,7 +60,7 @@ def evaluated(
 def contest(
     run: Run, finish: Callable, by: User, contestants: int = 3, samples: int = 2, again: float = 0.0
 ) -> Arena:
-    """Each version's answers are all its own words: no two are the same."""
+    """Create an arena in which no two answers are equal."""
     answers = [
         [f"answer {n} of v{number}" for n in range(TASKS * samples)]
         for number in range(contestants)
@@ -77,7 +75,7 @@ def asked(user: User, arena: Arena, count: int = 1) -> list[Pair]:
 
 
 def say(user: User, arena: Arena, pair: Pair, choice: str) -> Vote:
-    """`choice` as it is stored: the pairing's first, its second, tie or bad."""
+    """Vote for the pair; `choice` is the stored value: first, second, tie or bad."""
     said = choice
     if choice in ("first", "second"):
         said = "left" if (choice == "first") == first_is_left(arena, user, pair) else "right"
@@ -89,7 +87,7 @@ def say(user: User, arena: Arena, pair: Pair, choice: str) -> Vote:
 def judge_all(
     user: User, arena: Arena, decide: Callable[[Pair], str], most: int = 1000
 ) -> list[Pair]:
-    """Everything that is asked of this person, in its order."""
+    """Vote on every pair that this person gets, and return the pairs in order."""
     met = []
     while len(met) < most and (pairs := asked(user, arena)):
         say(user, arena, pairs[0], decide(pairs[0]))

@@ -1,5 +1,5 @@
-"""What is asked next in an arena: those with the fewest votes, each pair once, in everybody's own
-order, and second opinions.
+"""Which pair comes next in an arena: the pairings with the fewest votes, each pair once, in each
+person's own order, and second opinions.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ def dora(project):
     return person
 
 
-def test_every_two_contestants_are_asked_about_equally_often_at_any_moment(arena, bob):
+def test_pairings_of_contestants_are_shown_equally_often_at_any_moment(arena, bob):
     met: list[Pair] = []
     while pairs := asked(bob, arena):
         say(bob, arena, pairs[0], "tie")
@@ -46,14 +46,14 @@ def test_every_two_contestants_are_asked_about_equally_often_at_any_moment(arena
     assert len(met) == 3 * TASKS * 2 and len({pair.key for pair in met}) == len(met)
 
 
-def test_a_person_meets_each_task_once_before_any_of_them_again(arena, bob):
+def test_person_sees_every_task_once_before_any_repeats(arena, bob):
     met = judge_all(bob, arena, lambda pair: "tie")
     for pairing in list_pairings(arena):
         tasks = [pair.index for pair in met if pair.pairing == pairing]
         assert sorted(tasks[:TASKS]) == list(range(TASKS))
 
 
-def test_people_go_through_the_tasks_in_orders_of_their_own_that_stay(arena, alice, bob, dora):
+def test_each_person_has_a_fixed_task_order_of_their_own(arena, alice, bob, dora):
     orders = {who: [pair.key for pair in asked(who, arena, 24)] for who in (alice, bob, dora)}
     assert orders == {
         who: [pair.key for pair in asked(who, arena, 24)] for who in (alice, bob, dora)
@@ -63,23 +63,23 @@ def test_people_go_through_the_tasks_in_orders_of_their_own_that_stay(arena, ali
     } == {24}
 
 
-def test_what_nobody_judged_comes_before_second_opinions(arena, alice, bob):
+def test_pairs_without_votes_come_before_second_opinions(arena, alice, bob):
     first = {pair.key for pair in judge_all(bob, arena, lambda pair: "tie", most=15)}
     met = [pair.key for pair in judge_all(alice, arena, lambda pair: "first")]
     assert set(met[:9]) & first == set() and len(met) == 24
 
 
-def test_a_share_of_questions_asks_for_second_opinions(run, finish, alice, bob):
+def test_configured_share_of_pairs_asks_for_second_opinions(run, finish, alice, bob):
     arena = contest(run, finish, alice, again=1.0)
     first = {pair.key for pair in judge_all(bob, arena, lambda pair: "tie", most=6)}
     assert {pair.key for pair in judge_all(alice, arena, lambda pair: "tie", most=6)} == first
     arena = Arena.objects.get(pk=arena.pk)
     assert (
         len(judge_all(alice, arena, lambda pair: "tie")) == 18
-    )  # the others, of which nobody else has said anything
+    )  # the others, which nobody else has voted on
 
 
-def test_the_same_words_are_asked_of_nobody(run, finish, alice, bob):
+def test_pairs_of_equal_answers_are_not_shown(run, finish, alice, bob):
     same = ["yes"] * 8
     other = ["yes"] * 6 + ["no"] * 2
     runs = evaluated(run, finish, [same, other])
@@ -89,7 +89,7 @@ def test_the_same_words_are_asked_of_nobody(run, finish, alice, bob):
     assert [pair.index for pair in judge_all(bob, arena, lambda pair: "first")] == [3, 3]
 
 
-def test_what_is_held_is_not_given_once_more_and_what_was_taken_back_is(arena, bob):
+def test_held_pair_is_not_shown_again_but_a_withdrawn_vote_is(arena, bob):
     pairings = list_pairings(arena)
     before = asked(bob, arena, 3)
     progress = arena_progress(bob, arena, pairings)
@@ -103,7 +103,7 @@ def test_what_is_held_is_not_given_once_more_and_what_was_taken_back_is(arena, b
     assert arena_progress(bob, arena, list_pairings(arena)).own == 0
 
 
-def test_sides_are_drawn_for_each_person_and_pair_and_stay(arena, alice, bob):
+def test_sides_are_drawn_per_person_and_pair_and_stay_fixed(arena, alice, bob):
     pairs = asked(bob, arena, 24)
     sides = [first_is_left(arena, bob, pair) for pair in pairs]
     assert sides == [first_is_left(arena, bob, pair) for pair in pairs]
@@ -114,7 +114,7 @@ def test_sides_are_drawn_for_each_person_and_pair_and_stay(arena, alice, bob):
     )
 
 
-def test_a_pair_has_another_name_for_everybody_and_no_other_name_is_one(arena, alice, bob):
+def test_pair_name_is_valid_for_one_person_only(arena, alice, bob):
     [pair] = asked(bob, arena)
     name = name_pair(arena, bob, pair)
     assert find_pair(arena, list_pairings(arena), bob, name) == pair
@@ -141,7 +141,9 @@ def test_a_pair_has_another_name_for_everybody_and_no_other_name_is_one(arena, a
         (lambda pks: [*pks, 10**9], "complete"),
     ],
 )
-def test_what_can_be_no_arena_is_refused_by_its_field(run, finish, alice, chosen, words):
+def test_arena_needs_two_to_twelve_complete_evaluations_and_ignores_duplicates(
+    run, finish, alice, chosen, words
+):
     pks = [one.pk for one in evaluated(run, finish, [["a"], ["b"]])]
     if words is None:  # ticked twice is ticked once
         assert create_arena(run.project, alice, "", chosen(pks)).contestants.count() == 2
@@ -151,7 +153,7 @@ def test_what_can_be_no_arena_is_refused_by_its_field(run, finish, alice, chosen
     assert words in refused.value.problems["contestants"] and not Arena.objects.exists()
 
 
-def test_versions_that_all_say_the_same_are_no_arena(run, finish, alice):
+def test_versions_with_equal_answers_cannot_form_an_arena(run, finish, alice):
     runs = evaluated(run, finish, [["yes"], ["yes"]])
     with pytest.raises(ConfigError) as refused:
         create_arena(run.project, alice, "", [one.pk for one in runs])
@@ -160,7 +162,7 @@ def test_versions_that_all_say_the_same_are_no_arena(run, finish, alice):
     )
 
 
-def test_making_and_closing_are_on_record(arena, alice, project):
+def test_creating_and_closing_an_arena_are_recorded_in_the_audit_log(arena, alice, project):
     close_arena(arena, alice)
     close_arena(arena, alice)
     assert [
@@ -169,12 +171,12 @@ def test_making_and_closing_are_on_record(arena, alice, project):
 
 
 def rows_of(plan: dict) -> int:
-    """The most rows that a part of a plan gave, inserted ones left out."""
+    """Return the most rows that a part of a plan returned, without inserted ones."""
     own = plan["Actual Rows"] * plan["Actual Loops"]
     return max([own, *(rows_of(part) for part in plan.get("Plans", ()))])
 
 
-def test_what_comes_next_is_found_without_putting_a_large_set_in_order(arena, bob):
+def test_next_pair_is_found_without_sorting_a_large_taskset(arena, bob):
     rows = [
         Task(taskset=arena.taskset, index=n, prompt=[], digest=f"{n:064}")
         for n in range(TASKS, 3000)
@@ -184,7 +186,7 @@ def test_what_comes_next_is_found_without_putting_a_large_set_in_order(arena, bo
     arena.refresh_from_db()
     with (
         connection.cursor() as cursor
-    ):  # as autovacuum would: of tables that it knows nothing of the planner reads all
+    ):  # as autovacuum would: the planner scans tables without statistics
         cursor.execute("ANALYZE tasksets_task, rollouts_group, rollouts_rollout")
     for pair in asked(bob, Arena.objects.get(), 1):
         say(bob, arena, pair, "tie")
@@ -197,7 +199,7 @@ def test_what_comes_next_is_found_without_putting_a_large_set_in_order(arena, bo
     assert rows_of(found[0]["Plan"]) < 1000  # of 48,000 places, and 3,000 tasks
 
 
-def test_what_comes_next_costs_few_statements_however_much_was_said(arena, alice, bob):
+def test_next_pair_takes_few_queries_however_many_votes_exist(arena, alice, bob):
     def statements() -> int:
         with CaptureQueriesContext(connection) as captured:
             assert len(asked(bob, arena, 2)) == 2
@@ -206,10 +208,10 @@ def test_what_comes_next_costs_few_statements_however_much_was_said(arena, alice
     assert statements() == 4
     judge_all(alice, arena, lambda pair: "tie")
     judge_all(bob, arena, lambda pair: "tie", most=20)
-    assert statements() == 6  # nothing is new any more: of both it is looked at what others judged
+    assert statements() == 6  # all pairs have votes: it also reads the votes of others
 
 
-def test_pairs_ready_on_one_page_are_held_from_nobody(arena, alice, bob):
+def test_pair_shown_to_one_person_is_still_available_to_others(arena, alice, bob):
     pairings = list_pairings(arena)
     ready = asked(bob, arena, 24)
     progress = arena_progress(alice, arena, pairings)

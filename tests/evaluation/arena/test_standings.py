@@ -1,5 +1,5 @@
-"""Standings: strengths against a slow obvious computation, who beat whom, agreement, sides,
-domains, and why there are none.
+"""Standings: strengths compared with a slow direct computation, wins, agreement, sides, domains,
+and why there are none.
 """
 
 from itertools import product
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 
 def climbed(wins: np.ndarray) -> np.ndarray:
-    """Strengths by plain gradient ascent on the likelihood, around their mean."""
+    """Return strengths by plain gradient ascent on the likelihood, centred on their mean."""
     scores = np.zeros(len(wins))
     for _ in range(20_000):
         slope = np.zeros(len(wins))
@@ -30,7 +30,7 @@ def climbed(wins: np.ndarray) -> np.ndarray:
     return scores - scores.mean()
 
 
-def test_strengths_are_those_that_make_the_votes_most_likely():
+def test_strengths_maximize_the_likelihood_of_the_votes():
     wins = np.array([[0, 7, 4.5, 6], [3, 0, 5, 8], [5.5, 5, 0, 3], [2, 1, 4, 0]])
     strengths, why = fit_strengths(wins)
     slow = climbed(wins)
@@ -44,7 +44,7 @@ def test_strengths_are_those_that_make_the_votes_most_likely():
     )
 
 
-def test_the_interval_of_a_lead_is_as_wide_as_the_counts_say():
+def test_interval_of_a_lead_matches_the_standard_error_of_its_counts():
     [ahead, behind], _ = fit_strengths(np.array([[0, 30], [10, 0]]))
     lead = ahead.points - behind.points
     assert lead == pytest.approx(400 * np.log10(3), abs=0.01)
@@ -71,7 +71,7 @@ def test_the_interval_of_a_lead_is_as_wide_as_the_counts_say():
         ([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]], ["not yet compared"] * 4),
     ],
 )
-def test_where_there_are_no_strengths_it_is_said_of_each_why(wins, words):
+def test_missing_strengths_have_a_reason_for_each_contestant(wins, words):
     strengths, why = fit_strengths(np.array(wins, dtype=float))
     assert strengths == [None] * len(wins)
     assert all(word in one for word, one in zip(words, why, strict=True))
@@ -82,7 +82,7 @@ def arena(run, finish, alice):
     return contest(run, finish, alice, contestants=3)
 
 
-def test_votes_that_stand_are_counted_for_both_contestants(arena, bob):
+def test_current_votes_are_counted_for_both_contestants(arena, bob):
     places = {one.pk: one.place for one in arena.contestants.all()}
 
     def decide(
@@ -107,7 +107,7 @@ def test_votes_that_stand_are_counted_for_both_contestants(arena, bob):
     assert sum(row.strength.points for row in found.rows) == pytest.approx(0, abs=1e-6)
 
 
-def test_changed_and_withdrawn_votes_count_as_the_last_word_says(arena, bob):
+def test_changed_and_withdrawn_votes_count_in_their_latest_state(arena, bob):
     one, other = asked(bob, arena, 2)
     say(bob, arena, one, "first")
     say(bob, arena, one, "second")
@@ -117,7 +117,7 @@ def test_changed_and_withdrawn_votes_count_as_the_last_word_says(arena, bob):
     assert found.votes == 1 and found.against[one.pairing.first_id, one.pairing.second_id].lost == 1
 
 
-def test_agreement_is_of_pairs_that_two_people_judged(arena, alice, bob):
+def test_agreement_is_computed_from_pairs_with_votes_of_two_people(arena, alice, bob):
     pairs = asked(bob, arena, 4)
     for pair, hers, his in zip(
         pairs,
@@ -134,14 +134,14 @@ def test_agreement_is_of_pairs_that_two_people_judged(arena, alice, bob):
     assert found.alpha.value == pytest.approx(1 - 7 * 2 / (2 * (3 * 3 + 3 * 2 + 3 * 2)))
 
 
-def test_a_rater_who_always_says_left_is_seen_by_the_share_of_left_sides(arena, bob):
+def test_share_of_left_choices_is_counted(arena, bob):
     judge_all(bob, arena, lambda pair: "first")
     lefts = Vote.objects.filter(first_on_left=True).count()
     found = compute_standings(arena)
     assert (found.left.won, found.left.lost, found.left.tied) == (lefts, 24 - lefts, 0)
 
 
-def test_by_domain_scores_are_those_of_its_tasks(arena, bob, taskset):
+def test_domain_scores_count_only_tasks_of_the_domain(arena, bob, taskset):
     taskset.tasks.filter(index__lt=3).update(domain="maths")
     judge_all(bob, arena, lambda pair: "first")
     found = compute_standings(arena)
@@ -152,7 +152,7 @@ def test_by_domain_scores_are_those_of_its_tasks(arena, bob, taskset):
     }
 
 
-def test_the_file_of_votes_has_every_row_with_who_wrote_what(arena, bob):
+def test_vote_file_contains_every_vote_with_its_state(arena, bob):
     one, other = asked(bob, arena, 2)
     vote = say(bob, arena, one, "first")
     gone = say(bob, arena, other, "tie")

@@ -1,5 +1,5 @@
-"""Votes: said once however often they are sent, changed and taken back by new rows, counted as they
-stand.
+"""Votes: recorded once however often they are sent, changed and withdrawn by new rows, and counted
+in their latest state.
 """
 
 import uuid
@@ -31,7 +31,7 @@ def counted(arena) -> int:
 
 
 @pytest.mark.django_db
-def test_a_vote_that_is_sent_again_is_the_same_vote(arena, bob):
+def test_repeated_vote_is_recorded_once(arena, bob):
     [pair] = asked(bob, arena)
     key = uuid.uuid4()
     name = name_pair(arena, bob, pair)
@@ -45,7 +45,7 @@ def test_a_vote_that_is_sent_again_is_the_same_vote(arena, bob):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_sent_over_two_connections_at_once_it_is_one_vote(run, finish, alice, bob):
+def test_vote_sent_over_eight_connections_at_once_is_recorded_once(run, finish, alice, bob):
     arena = contest(run, finish, alice, contestants=2)
     [pair] = asked(bob, arena)
     key = uuid.uuid4()
@@ -64,7 +64,7 @@ def test_sent_over_two_connections_at_once_it_is_one_vote(run, finish, alice, bo
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_people_who_vote_at_once_are_both_counted(run, finish, alice, bob):
+def test_votes_of_two_people_at_once_are_all_counted(run, finish, alice, bob):
     arena = contest(run, finish, alice, contestants=2)
     todo = [
         (who, name_pair(arena, who, pair)) for who in (alice, bob) for pair in asked(who, arena, 8)
@@ -82,7 +82,7 @@ def test_two_people_who_vote_at_once_are_both_counted(run, finish, alice, bob):
 
 
 @pytest.mark.django_db
-def test_the_newest_word_of_a_person_counts_and_the_others_stay(arena, bob):
+def test_only_the_newest_vote_of_a_person_counts_and_older_rows_stay(arena, bob):
     [pair] = asked(bob, arena)
     say(bob, arena, pair, "first")
     vote = say(bob, arena, pair, "bad")
@@ -103,7 +103,7 @@ def test_the_newest_word_of_a_person_counts_and_the_others_stay(arena, bob):
 
 
 @pytest.mark.django_db
-def test_only_ones_own_newest_word_is_taken_back(arena, alice, bob):
+def test_person_can_withdraw_only_their_own_newest_vote(arena, alice, bob):
     [pair] = asked(bob, arena)
     old = say(bob, arena, pair, "first")
     say(bob, arena, pair, "second")
@@ -119,14 +119,14 @@ def test_only_ones_own_newest_word_is_taken_back(arena, alice, bob):
 
 
 @pytest.mark.django_db
-def test_in_a_closed_arena_nothing_is_said_but_what_was_said_before(arena, alice, bob):
+def test_closed_arena_accepts_only_repeated_votes(arena, alice, bob):
     one, other = asked(bob, arena, 2)
     key = uuid.uuid4()
     cast(bob, arena, name_pair(arena, bob, one), "left", key)
     close_arena(arena, alice)
     assert not cast(
         bob, arena, name_pair(arena, bob, one), "left", key
-    ).is_new  # its answer was lost on the way
+    ).is_new  # the response was lost
     with pytest.raises(Refused) as refused:
         cast(bob, arena, name_pair(arena, bob, other), "left", uuid.uuid4())
     assert refused.value.code == "closed"
@@ -136,21 +136,21 @@ def test_in_a_closed_arena_nothing_is_said_but_what_was_said_before(arena, alice
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("value", ["first", "", None, 1, ["left"], "back", "LEFT"])
-def test_what_is_no_word_of_an_arena_is_refused(arena, bob, value):
+def test_invalid_choice_is_rejected(arena, bob, value):
     with pytest.raises(BadAnswer) as bad:
         cast(bob, arena, name_pair(arena, bob, asked(bob, arena)[0]), value, uuid.uuid4())
     assert "choice" in bad.value.problems and not Vote.objects.exists()
 
 
 @pytest.mark.django_db
-def test_the_database_changes_no_vote(arena, bob):
+def test_database_prevents_changing_a_vote(arena, bob):
     vote = say(bob, arena, asked(bob, arena)[0], "first")
     with pytest.raises((DatabaseError, InternalError), match="never changed"), transaction.atomic():
         Vote.objects.filter(pk=vote.pk).update(choice="second")
 
 
 @pytest.mark.django_db
-def test_reconcile_finds_a_count_that_is_wrong_and_votes_without_answers(arena, bob, run):
+def test_reconcile_reports_a_wrong_vote_count_and_votes_without_answers(arena, bob, run):
     judge_all(bob, arena, lambda pair: "tie", most=3)
     assert {name: reconcile()[name] for name in CHECKS} == {name: [] for name in CHECKS}
     Pairing.objects.update(votes=5)

@@ -1,4 +1,4 @@
-"""Pairs of replies are clustered by what changed from one version to the other."""
+"""Pairs of replies are clustered by the change from one version to the other."""
 
 import pytest
 
@@ -42,34 +42,34 @@ def changes(*pairs: Pair) -> dict[str, int]:
         ("It left on Monday.", "Она ушла в понедельник.", "language: English → Cyrillic"),
     ],
 )
-def test_what_changed_names_the_cluster(one, other, change):
+def test_change_gets_the_right_cluster_name(one, other, change):
     if "Cyrillic" in change:
         one = "The parcel is on the way and it is late."
     assert change in changes(pair(one, other))
 
 
-def test_a_scorers_value_that_moves_makes_a_cluster():
+def test_moved_scorer_value_forms_a_cluster():
     assert changes(pair("a", "b", tone=(0.2, 0.8), right=(1.0, 0.9))) == {"reward: tone higher": 1}
 
 
-def test_equal_replies_change_nothing_and_others_are_counted():
+def test_equal_replies_form_no_cluster_and_other_changes_are_counted():
     found = behaviour_of([pair("It left.", "It left."), pair("It left.", "It went.")])
     assert (found.pairs, found.same, found.other, list(found.clusters)) == (2, 1, 1, [])
 
 
-def test_a_phrase_that_many_replies_gained_is_named_once_and_in_full():
+def test_phrase_gained_by_many_replies_is_reported_once_and_in_full():
     pairs = [pair(f"word{n}", f"word{n} happy to help", n) for n in range(12)]
     found = changes(*pairs)
     assert found["wording: says “happy to help”"] == 12
     assert [one for one in found if one.startswith("wording")] == ["wording: says “happy to help”"]
 
 
-def test_a_phrase_that_changes_both_ways_alike_is_chance():
+def test_phrase_that_changes_equally_in_both_directions_is_ignored():
     before_and_after = [(("x",), ("y",)), (("y",), ("x",))] * 10
     assert changed_phrases(before_and_after) == []
 
 
-def test_the_examples_are_the_most_typical_ones():
+def test_examples_of_a_cluster_are_the_most_typical_ones():
     # One grew by about as much as most, and changed in nothing else; two changed in more.
     extreme = pair("It left.", f"{LONG} " * 20, 1)
     mixed = pair("It left.", f"- {LONG}\n\n**Bold**", 2)
@@ -79,11 +79,11 @@ def test_the_examples_are_the_most_typical_ones():
     assert [one.one.rollout for one in longer.examples] == [6, 8, 10]
 
 
-def test_a_reply_that_was_cut_off_is_known_by_its_stop_reason():
+def test_truncated_reply_is_recognized_by_its_stop_reason():
     assert read("It left", "length").is_cut and not read("It left", "stop").is_cut
 
 
-def test_changes_of_wording_come_last_even_if_they_are_more_common():
+def test_wording_clusters_come_last_even_when_they_are_larger():
     reworded = [pair("It left today.", "Hello, it left today.", n) for n in range(9)]
     rewarded = [pair("No.", "Yes.", 9, rule=(0.0, 1.0))]
     kinds = [one.change.kind for one in behaviour_of([*reworded, *rewarded]).clusters]

@@ -1,4 +1,4 @@
-"""Runs whose replies both a scorer and people have judged, as many as a test needs."""
+"""Runs whose replies have rewards from a scorer and from people, as many as a test needs."""
 
 import itertools
 import uuid
@@ -14,7 +14,7 @@ numbers = itertools.count(1)
 
 
 def said_by(rater: User, rollout: int, run: Run, stars: int, **more: object) -> Rating:
-    """A decision that stands, as the queue would have written it."""
+    """Create a current rating, as the queue would have written it."""
     return Rating.objects.create(
         run=run,
         rollout_id=rollout,
@@ -34,9 +34,9 @@ def both_judge(
     scorer: str = "sort",
     tokens: Sequence[int] = (5,),
 ) -> list[int]:
-    """Finished replies, two to a group; of each, (what the scorer gives, people's stars).
+    """Create finished replies, two per group, from pairs of (scorer's value, people's stars).
 
-    Written at once; returns their ids.
+    Write all rows in bulk; return the ids of the replies.
     """
     tasks = list(run.taskset.tasks.order_by("index"))
     size = (len(pairs) + 1) // 2

@@ -1,5 +1,5 @@
-"""What becomes a label, and that a run's metrics are made of labels and the scorers' values for the
-same replies.
+"""Which ratings become labels, and that a run's metrics compare labels with the scorer's values for
+the same replies.
 """
 
 import pytest
@@ -34,7 +34,7 @@ def values(run):
     return {label.rollout: label.value for label in load_newest_labels(run)}
 
 
-def test_what_people_and_scorer_said_of_the_same_replies_becomes_metrics(run, bob):
+def test_labels_and_scorer_values_of_the_same_replies_become_metrics(run, bob):
     both_judge(run, bob, [*AGREED, (1.0, 1), (1.0, 1), (0.5, 3), (0.25, 5)])
     assert write_calibrations(run)
     found = metrics(run)
@@ -42,20 +42,20 @@ def test_what_people_and_scorer_said_of_the_same_replies_becomes_metrics(run, bo
     assert found["accuracy"]["value"] == pytest.approx(16 / 19)
 
 
-def test_several_peoples_words_are_put_together_as_the_run_says(run, bob, project):
+def test_ratings_by_several_people_are_combined_as_the_run_configures(run, bob, project):
     [one, _] = both_judge(run, bob, [(1.0, 5), (0.0, 1)])
     said_by(rater(project, "ann"), one, run, 3)
     assert values(run)[one] == 0.75
 
 
-def test_late_words_are_labels_and_what_was_taken_back_is_none(run, bob):
+def test_late_ratings_are_labels_and_withdrawn_ratings_are_not(run, bob):
     late, gone = both_judge(run, bob, [(1.0, 5), (0.0, 1)])
     run.ratings.filter(rollout=late).update(is_late=True)
     run.ratings.filter(rollout=gone).update(is_withdrawn=True)
     assert set(values(run)) == {late}
 
 
-def test_answers_to_gold_items_and_attention_checks_are_no_labels(run, bob):
+def test_answers_to_gold_items_and_attention_checks_are_not_labels(run, bob):
     rollouts = both_judge(run, bob, AGREED[:3])
     for rollout, purpose in zip(rollouts, ("gold", "attention", "repeat"), strict=True):
         group = Rollout.objects.get(pk=rollout).group
@@ -78,7 +78,7 @@ def test_a_flagged_reply_has_no_label(run, bob, project):
     assert set(values(run)) == {whole}
 
 
-def test_the_word_that_settled_a_dispute_is_the_label(run, bob, project):
+def test_adjudicating_rating_is_the_label(run, bob, project):
     from apps.feedback.models import Adjudication
 
     [rollout] = both_judge(run, bob, AGREED[:1])
@@ -91,7 +91,7 @@ def test_the_word_that_settled_a_dispute_is_the_label(run, bob, project):
     assert values(run) == {rollout: 0.25}
 
 
-def test_simulated_ratings_are_no_labels(run, bob):
+def test_simulated_ratings_are_not_labels(run, bob):
     """Compare the labels with a count, rating by rating, of what people gave."""
     robot = User.objects.create(username="robot", is_simulated=True)
     both_judge(run, robot, AGREED)
@@ -106,7 +106,7 @@ def test_simulated_ratings_are_no_labels(run, bob):
     assert metrics(run)["labels"] == 6
 
 
-def test_a_value_is_read_in_its_scorers_range(new_run, bob):
+def test_value_is_scaled_to_the_scorers_range(new_run, bob):
     run = new_run(
         rewards=[{"scorer": "overlong", "options": {"max_tokens": 64, "cache_tokens": 16}}]
     )
@@ -116,7 +116,7 @@ def test_a_value_is_read_in_its_scorers_range(new_run, bob):
     assert [one["scorer"] for one in metrics(run, "overlong")["bins"]] == [0.0, 1.0]
 
 
-def test_each_domain_has_its_metrics_where_there_are_several(run, bob):
+def test_each_of_several_domains_has_its_own_metrics(run, bob):
     task = Task.objects.order_by("index").first()
     Task.objects.filter(pk=task.pk).update(domain="math")
     both_judge(run, bob, AGREED * 2)
@@ -126,7 +126,7 @@ def test_each_domain_has_its_metrics_where_there_are_several(run, bob):
     assert rows == {None: 32, "math": 8, "": 24}
 
 
-def test_a_domain_without_labels_any_more_is_gone(run, bob):
+def test_metrics_of_a_domain_without_labels_are_deleted(run, bob):
     task = Task.objects.order_by("index").first()
     Task.objects.filter(pk=task.pk).update(domain="math")
     both_judge(run, bob, AGREED)
@@ -137,7 +137,7 @@ def test_a_domain_without_labels_any_more_is_gone(run, bob):
     assert [row.domain for row in Calibration.objects.filter(run=run)] == [None]
 
 
-def test_an_older_version_of_a_scorer_is_not_held_against_the_newer(run, bob):
+def test_values_of_an_older_scorer_version_are_ignored(run, bob):
     old = both_judge(run, bob, [(0.0, 5)] * 12)
     both_judge(run, bob, AGREED)
     Reward.objects.exclude(rollout__in=old).update(version=2)
@@ -145,7 +145,7 @@ def test_an_older_version_of_a_scorer_is_not_held_against_the_newer(run, bob):
     assert (metrics(run)["labels"], metrics(run)["accuracy"]["value"]) == (16, 1.0)
 
 
-def test_what_a_duel_said_of_places_is_read(new_run, bob):
+def test_places_in_the_details_of_a_duel_become_metrics(new_run, bob):
     run = new_run(
         rewards=[
             {"scorer": "duel", "options": {"address": "https://judge.example.org/v1", "model": "m"}}
@@ -158,14 +158,14 @@ def test_what_a_duel_said_of_places_is_read(new_run, bob):
     assert metrics(run, "duel")["earlier"]["value"] == 1.0
 
 
-def test_the_widest_disagreements_come_first(run, bob):
+def test_largest_disagreements_come_first(run, bob):
     rollouts = both_judge(run, bob, [(1.0, 5), (1.0, 1), (0.6, 4), (0.5, 5)])
     write_calibrations(run)
     widest = Calibration.objects.get(run=run).widest
     assert widest == [[rollouts[1], 1.0, 0.0], [rollouts[3], 0.5, 1.0], [rollouts[2], 0.6, 0.75]]
 
 
-def test_a_scorer_without_labels_says_what_it_needs(new_run, bob):
+def test_scorer_without_labels_reports_how_many_it_needs(new_run, bob):
     run = new_run(rewards=[{"scorer": "sort"}, {"scorer": "format"}])
     both_judge(run, bob, AGREED)
     write_calibrations(run)
@@ -175,7 +175,7 @@ def test_a_scorer_without_labels_says_what_it_needs(new_run, bob):
     )
 
 
-def test_more_labels_cost_no_more_statements(new_run, bob):
+def test_queries_do_not_grow_with_labels(new_run, bob):
     def statements(count):
         run = new_run()
         both_judge(run, bob, AGREED * count)

@@ -1,5 +1,5 @@
-"""Where a run asks about disagreements, the reply on which scorers and people part comes first to
-whoever asks for one.
+"""In a run that asks about disagreements first, raters first get the reply on which scorers and
+people differ most.
 """
 
 import pytest
@@ -21,7 +21,7 @@ from tests.feedback.calibration.judging import both_judge
 from tests.feedback.quality.deciding import rater
 
 
-def test_from_peoples_word_if_there_is_one_then_from_what_they_usually_give_then_from_each_other():
+def test_distance_uses_ratings_then_calibrated_values_then_other_scorers():
     scorers = {"a": 0.9, "b": 0.5}
     assert distance_from_people(scorers, 0.1, {"a": 0.9}) == pytest.approx(0.8)
     assert distance_from_people(scorers, None, {"a": 0.2, "b": 0.4}) == pytest.approx(0.7)
@@ -31,7 +31,9 @@ def test_from_peoples_word_if_there_is_one_then_from_what_they_usually_give_then
 
 @pytest.fixture
 def disputing(new_run):
-    """A run that asks about disagreements; keywords are further fields of its `people`."""
+    """Return a function that creates a run which asks about disagreements; keywords are further
+    fields of its `people`.
+    """
 
     def make_run(scorers=("sort",), **people):
         asked = {
@@ -49,7 +51,7 @@ def disputing(new_run):
 
 
 def waiting(run, finish, *given):
-    """Groups put before people, one for each tuple: what each scorer gives its replies."""
+    """Open one group per tuple for rating; a tuple gives the values of the scorers."""
     finish(run, ["one", "two"], groups=len(given))
     groups = Group.objects.claim(Group.State.SCORING, "scorer", 60, 100, run)
     place = {group.pk: n for n, group in enumerate(sorted(groups, key=lambda group: group.pk))}
@@ -63,8 +65,8 @@ def waiting(run, finish, *given):
 
 
 @pytest.mark.django_db
-def test_a_scorer_whose_answer_people_usually_reject_is_asked_about_first(disputing, finish, bob):
-    """People found what it gives 1 to be worth 0; what it gives 0, too."""
+def test_reply_of_a_scorer_that_people_usually_reject_comes_first(disputing, finish, bob):
+    """Rate replies as 0 whether the scorer gave 1 or 0."""
     run = disputing()
     both_judge(run, bob, [(1.0, 1), (0.0, 1)] * 12)
     write_calibrations(run)
@@ -75,16 +77,14 @@ def test_a_scorer_whose_answer_people_usually_reject_is_asked_about_first(disput
 
 
 @pytest.mark.django_db
-def test_before_there_are_labels_the_reply_on_which_scorers_part_comes_first(
-    disputing, finish, bob
-):
+def test_without_labels_the_reply_on_which_scorers_differ_comes_first(disputing, finish, bob):
     run = disputing(("sort", "format"))
     alike, parted = waiting(run, finish, (1.0, 1.0), (1.0, 0.0))
     assert claim(bob, run.pk)[0].group_id == parted.pk != alike.pk
 
 
 @pytest.mark.django_db
-def test_a_reply_that_somebody_judged_otherwise_than_the_scorer_moves_to_the_front(
+def test_reply_rated_differently_from_its_scorer_moves_to_the_front(
     disputing, finish, bob, project
 ):
     run = disputing(overlap=2)
@@ -101,7 +101,7 @@ def test_a_reply_that_somebody_judged_otherwise_than_the_scorer_moves_to_the_fro
 
 
 @pytest.mark.django_db
-def test_a_simulated_rating_is_not_peoples_word(disputing, bob, project):
+def test_simulated_rating_does_not_count_as_a_persons_rating(disputing, bob, project):
     """The scorer gave 1; bob agrees, the simulated rater doesn't."""
     run = disputing()
     rollouts = both_judge(run, bob, [(1.0, 5)] * 2)
@@ -115,7 +115,7 @@ def test_a_simulated_rating_is_not_peoples_word(disputing, bob, project):
 
 
 @pytest.mark.django_db
-def test_otherwise_it_is_the_run_that_says_what_comes_first(new_run, finish, bob):
+def test_other_runs_are_not_reordered(new_run, finish, bob):
     run = new_run(people={"per_group": 2, "deadline_s": 600}, max_staleness=50)
     waiting(run, finish, (1.0,), (1.0,))
     before = list(Slot.objects.order_by("pk").values_list("due_at", flat=True))
@@ -124,7 +124,7 @@ def test_otherwise_it_is_the_run_that_says_what_comes_first(new_run, finish, bob
 
 
 @pytest.mark.django_db
-def test_it_is_due_the_sooner_the_wider_the_gap(disputing, finish, bob):
+def test_wider_gap_makes_the_item_due_earlier(disputing, finish, bob):
     run = disputing()
     both_judge(run, bob, [(1.0, 1)] * 20)
     write_calibrations(run)
@@ -136,7 +136,7 @@ def test_it_is_due_the_sooner_the_wider_the_gap(disputing, finish, bob):
 
 
 @pytest.mark.django_db
-def test_what_nobody_has_judged_is_no_distance(disputing, bob):
+def test_replies_without_rewards_have_no_distance(disputing, bob):
     run = disputing()
     [rollout] = both_judge(run, bob, [(1.0, 1)])
     Reward.objects.all().delete()
@@ -144,7 +144,9 @@ def test_what_nobody_has_judged_is_no_distance(disputing, bob):
 
 
 @pytest.mark.django_db
-def test_to_ask_so_costs_the_same_few_statements_however_many_replies_wait(disputing, finish):
+def test_ordering_by_disagreement_takes_two_more_queries_for_any_number_of_groups(
+    disputing, finish
+):
     def statements(groups, ask_first):
         run = disputing(ask_first=ask_first)
         finish(run, ["one", "two"], groups=groups)

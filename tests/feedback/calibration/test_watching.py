@@ -1,5 +1,5 @@
-"""A scorer under its owner's threshold raises an alert on the run, which ends when it is above
-again.
+"""A scorer below its owner's threshold raises an alert on the run, which ends when the scorer is
+above it again.
 """
 
 import pytest
@@ -29,7 +29,9 @@ WRONG = [(1.0, 1), (0.0, 5)]
 
 @pytest.fixture
 def trusting(new_run):
-    """A run whose scorer must reach .8; keywords are further fields of `trust`."""
+    """Return a function that creates a run whose scorer must reach 0.8; keywords are further fields
+    of `trust`.
+    """
     return lambda **more: new_run(rewards=[{"scorer": "sort", "trust": {"accuracy": 0.8, **more}}])
 
 
@@ -49,7 +51,7 @@ def kinds(run):
     ]
 
 
-def test_a_scorer_under_its_threshold_raises_an_alarm_that_says_why(trusting, bob):
+def test_scorer_below_its_threshold_raises_an_alarm_with_the_reason(trusting, bob):
     run = trusting()
     [alarm] = judged(run, bob, [*RIGHT * 6, *WRONG * 6])
     assert alarm.alarm == "accuracy 0.50 (0.31 to 0.69), target 0.80"
@@ -58,31 +60,31 @@ def test_a_scorer_under_its_threshold_raises_an_alarm_that_says_why(trusting, bo
     assert run.is_live
 
 
-def test_the_alarm_ends_when_it_is_above_again(trusting, bob):
+def test_alarm_ends_when_the_scorer_is_above_its_threshold_again(trusting, bob):
     run = trusting()
     judged(run, bob, [*RIGHT * 6, *WRONG * 6])
     assert judged(run, bob, RIGHT * 40) == []
     assert kinds(run) == ["scorer_alarmed", "scorer_recovered"]
 
 
-def test_the_same_alarm_is_told_once_and_its_metrics_follow(trusting, bob):
+def test_repeated_alarm_is_announced_once_and_its_metrics_are_updated(trusting, bob):
     run = trusting()
     judged(run, bob, WRONG * 10)
     [alarm] = judged(run, bob, [*RIGHT * 5, *WRONG * 5])
     assert alarm.alarm.startswith("accuracy 0.25") and kinds(run) == ["scorer_alarmed"]
 
 
-def test_fewer_labels_than_it_takes_alarm_nobody(trusting, bob):
+def test_too_few_labels_raise_no_alarm(trusting, bob):
     run = trusting(least=20)
     assert judged(run, bob, [*WRONG * 9, (1.0, 1)]) == []
     assert len(judged(run, bob, [(0.0, 5)])) == 1
 
 
-def test_without_a_threshold_nothing_is_asked(run, bob):
+def test_scorer_without_a_threshold_raises_no_alarm(run, bob):
     assert judged(run, bob, WRONG * 20) == []
 
 
-def test_a_threshold_that_is_changed_or_taken_away_is_heard_without_another_label(trusting, bob):
+def test_changed_or_removed_threshold_applies_without_a_new_label(trusting, bob):
     run = trusting()
     judged(run, bob, WRONG * 10)
     run.change_config(None, rewards=[{"scorer": "sort", "trust": None}])
@@ -93,29 +95,29 @@ def test_a_threshold_that_is_changed_or_taken_away_is_heard_without_another_labe
     assert list_current_alarms(run)[0].alarm.startswith("kappa -1.00")
 
 
-def test_it_pauses_where_asked_once_for_each_alarm(trusting, bob):
+def test_alarm_pauses_the_run_once_when_configured(trusting, bob):
     run = trusting(pause=True)
     judged(run, bob, WRONG * 10)
     assert run.state == Run.State.PAUSED and "Scorer sort misses its target" in run.state_reason
     run.resume()
     judged(run, bob, WRONG)
-    assert run.is_live, "who resumed it has looked"
+    assert run.is_live, "a resumed run is not paused again by the same alarm"
     judged(run, bob, RIGHT * 90)
     judged(run, bob, WRONG * 200)
-    assert run.state == Run.State.PAUSED, "an alarm that ended and came again"
+    assert run.state == Run.State.PAUSED, "an alarm that ended and came back pauses again"
 
 
-def test_what_may_be_chance_alarms_and_does_not_pause(trusting, bob):
+def test_alarm_that_may_be_chance_does_not_pause_the_run(trusting, bob):
     run = trusting(pause=True)
     assert len(judged(run, bob, [*RIGHT * 8, *WRONG * 3])) == 1
     assert run.is_live
 
 
-def test_a_domain_alone_can_be_under(trusting, bob):
+def test_alarm_can_be_raised_for_a_single_domain(trusting, bob):
     run = trusting()
     task = run.taskset.tasks.get(index=0)
     type(task).objects.filter(pk=task.pk).update(domain="math")
-    # Two replies to a task, task after task: those of the first are wrong.
+    # Two replies per task, in task order: those of the first task are wrong.
     alarms = judged(run, bob, [*WRONG, *RIGHT * 3] * 10)
     assert [alarm.domain for alarm in alarms] == [None, "math"]
     told = {
@@ -126,7 +128,7 @@ def test_a_domain_alone_can_be_under(trusting, bob):
 
 
 @pytest.mark.parametrize("field", ["accuracy", "kappa", "order"])
-def test_each_metric_can_be_asked_for(field):
+def test_threshold_applies_to_each_metric(field):
     metrics = {
         "labels": 50,
         **{
@@ -150,27 +152,27 @@ def test_each_metric_can_be_asked_for(field):
         ({"least": 30}, "rewards.0.trust", "name at least one minimum"),
     ],
 )
-def test_a_wrong_threshold_is_refused_by_its_field(plan, trust, field, words):
+def test_invalid_threshold_is_rejected_by_field(plan, trust, field, words):
     with pytest.raises(ConfigError) as error:
         plan(rewards=[{"scorer": "sort", "trust": trust}])
     assert words in error.value.problems[field]
 
 
-def test_calibration_keeps_up_with_what_people_say_and_rests_between(run, bob):
+def test_calibration_is_updated_after_new_ratings_and_a_pause(run, bob):
     both_judge(run, bob, RIGHT * 6)
     summarize()
     assert Calibration.objects.get().metrics["labels"] == 12
     assert update_calibrations() == 0
     both_judge(run, bob, RIGHT)
-    assert not list_runs_due_for_calibration().exists(), "made a moment ago"
+    assert not list_runs_due_for_calibration().exists(), "the calibration is recent"
     Calibration.objects.update(made_at=Now() - 2 * PAUSE)
     assert update_calibrations() == 1
     assert Calibration.objects.get().metrics["labels"] == 14
     Calibration.objects.update(made_at=F("made_at") - 2 * PAUSE)
-    assert not list_runs_due_for_calibration().exists(), "nobody has said anything since"
+    assert not list_runs_due_for_calibration().exists(), "there are no new ratings"
 
 
-def test_a_run_without_scorers_is_left_alone(new_run, bob):
+def test_run_without_scorers_is_not_calibrated(new_run, bob):
     run = new_run(rewards=[], people={"per_group": 2, "at_deadline": "drop"})
     both_judge(run, bob, RIGHT)
     assert not list_runs_due_for_calibration().exists()

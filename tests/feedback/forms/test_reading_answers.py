@@ -1,5 +1,5 @@
-"""Every form reads its own answers into one spelling, and names each wrong field with what is
-right.
+"""Every form parses its own answers into one canonical form, and reports each invalid field with
+what is allowed.
 """
 
 import pytest
@@ -57,12 +57,12 @@ def problems_of(form, raw, shown=(7,)):
 
 
 @pytest.mark.parametrize(("form", "shown", "raw", "canonical"), GOOD)
-def test_a_good_answer_is_read_into_its_canonical_spelling(form, shown, raw, canonical):
+def test_valid_answer_is_parsed_into_its_canonical_form(form, shown, raw, canonical):
     assert parse(form, raw, shown) == canonical
 
 
 @pytest.mark.parametrize(("form", "shown", "raw", "canonical"), GOOD)
-def test_the_canonical_spelling_is_read_as_itself(form, shown, raw, canonical):
+def test_canonical_form_is_parsed_unchanged(form, shown, raw, canonical):
     assert parse(form, canonical, shown) == canonical
 
 
@@ -73,12 +73,12 @@ def test_every_form_is_a_folder_with_a_template_and_a_script(name):
     assert form.template.nodelist and "export function createForm(" in form.script
 
 
-def test_the_forms_that_compare_are_those_that_look_at_two_or_more():
+def test_comparing_forms_are_those_that_show_two_or_more_replies():
     assert {name for name, form in FORMS.items() if form.fewest > 1} == COMPARES
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))
-def test_an_unknown_field_is_named_with_those_there_are(form):
+def test_unknown_field_is_reported_with_the_known_ones(form):
     shown = list(range(1, FORMS[form].fewest + 1))
     problems = problems_of(form, {"colour": 1}, shown)
     assert list(problems) == ["colour"]
@@ -88,14 +88,14 @@ def test_an_unknown_field_is_named_with_those_there_are(form):
 
 @pytest.mark.parametrize("form", sorted(FORMS))
 @pytest.mark.parametrize("raw", [None, [], "5", 5, True])
-def test_what_is_no_object_is_refused(form, raw):
+def test_answer_that_is_not_an_object_is_rejected(form, raw):
     assert problems_of(form, raw, list(range(1, FORMS[form].fewest + 1))) == {
         "answer": "must be an object with named fields"
     }
 
 
 @pytest.mark.parametrize("form", sorted(set(FORMS) - {"critique"}))
-def test_an_empty_answer_says_what_is_missing(form):
+def test_empty_answer_is_rejected(form):
     assert problems_of(form, {}, list(range(1, FORMS[form].fewest + 1)))
 
 
@@ -105,18 +105,18 @@ def test_stars_are_whole_numbers_from_1_to_5(stars):
 
 
 @pytest.mark.parametrize("up", [1, 0, "true", None])
-def test_a_thumb_is_a_truth_value(up):
+def test_thumb_must_be_a_boolean(up):
     assert problems_of("thumbs", {"up": up}) == {"up": "must be true (good) or false (bad)"}
 
 
 @pytest.mark.parametrize("preference", [4, -4, True, "1", 0.5, None, [1, -1]])
-def test_a_preference_off_the_scale_is_refused(preference):
+def test_preference_outside_the_scale_is_rejected(preference):
     assert problems_of("pairwise", {"preference": preference}, [1, 2]) == {
         "preference": "must be a whole number from -3 to 3"
     }
 
 
-def test_both_sides_of_a_pair_cannot_be_chosen():
+def test_preference_and_both_bad_cannot_be_combined():
     assert (
         "give either a preference"
         in problems_of("pairwise", {"preference": 2, "both_bad": True}, [1, 2])["preference"]
@@ -124,26 +124,26 @@ def test_both_sides_of_a_pair_cannot_be_chosen():
 
 
 @pytest.mark.parametrize("both_bad", [False, 1, None])
-def test_both_bad_is_said_or_left_out(both_bad):
+def test_both_bad_must_be_true_or_omitted(both_bad):
     assert problems_of("pairwise", {"both_bad": both_bad}, [1, 2]) == {
         "both_bad": "must be true or omitted"
     }
 
 
-def test_an_unranked_rollout_is_named():
+def test_unranked_rollout_is_reported():
     assert problems_of("ranking", {"ranks": {"1": 1}}, [1, 2]) == {
         "ranks.2": "has no rank; rank every rollout shown"
     }
 
 
-def test_a_foreign_rollout_in_a_ranking_is_named():
+def test_rollout_that_was_not_shown_is_reported_in_a_ranking():
     assert problems_of("ranking", {"ranks": {"1": 1, "2": 2, "9": 1}}, [1, 2]) == {
         "ranks.9": "is not one of the rollouts shown"
     }
 
 
 @pytest.mark.parametrize("rank", [0, 3, True, "1", 1.0])
-def test_a_rank_is_one_of_the_places(rank):
+def test_rank_outside_the_places_is_rejected(rank):
     assert problems_of("ranking", {"ranks": {"1": rank, "2": 1}}, [1, 2]) == {
         "ranks.1": "must be a whole number from 1 to 2"
     }
@@ -155,7 +155,7 @@ def test_the_best_and_the_worst_are_different_rollouts_that_were_shown():
     assert "1, 2" in problems_of("best_worst", {"best": True, "worst": 2}, [1, 2])["best"]
 
 
-def test_each_scale_is_asked_and_no_other():
+def test_rubric_answer_needs_exactly_the_configured_scales():
     assert problems_of("rubric", {"scales": {"polite": 6, "loud": 1}}) == {
         "scales.polite": "must be a whole number from 1 to 5",
         "scales.right": "is missing: a whole number from 0 to 1",
@@ -177,7 +177,7 @@ def test_each_scale_is_asked_and_no_other():
         ({"first_error": 1, "of": 4}, "of"),
     ],
 )
-def test_a_wrong_mark_on_a_turn_is_named(raw, field):
+def test_invalid_turn_label_is_reported_by_field(raw, field):
     assert list(problems_of("turns", raw)) == [field]
 
 
@@ -192,7 +192,7 @@ def test_a_wrong_mark_on_a_turn_is_named(raw, field):
         {"start": 0.0, "end": 4},
     ],
 )
-def test_a_span_out_of_the_text_or_inverted_is_refused(span):
+def test_span_outside_the_text_or_inverted_is_rejected(span):
     assert problems_of("spans", {"spans": [span]}) == {
         "spans.0": "start must be before end, and both within the text's 16 characters"
     }
@@ -201,11 +201,11 @@ def test_a_span_out_of_the_text_or_inverted_is_refused(span):
 @pytest.mark.parametrize(
     "span", [{"start": 0}, {"start": 0, "end": 1, "colour": "red"}, [0, 1], None]
 )
-def test_a_span_has_a_start_an_end_and_perhaps_a_note(span):
+def test_span_with_invalid_fields_is_rejected(span):
     assert "object" in problems_of("spans", {"spans": [span]})["spans.0"]
 
 
-def test_a_text_of_20_000_characters_is_taken_and_one_more_is_not():
+def test_rewrite_may_have_at_most_20_000_characters():
     assert len(parse("rewrite", {"text": "x" * 20_000}, [7])["text"]) == 20_000
     assert problems_of("rewrite", {"text": "x" * 20_001}) == {
         "text": "has 20,001 characters; the maximum is 20,000"
@@ -213,32 +213,32 @@ def test_a_text_of_20_000_characters_is_taken_and_one_more_is_not():
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", None, 5, ["a"]])
-def test_a_rewrite_without_words_is_refused(text):
+def test_empty_rewrite_is_rejected(text):
     assert list(problems_of("rewrite", {"text": text})) == ["text"]
 
 
-def test_a_flag_on_several_names_only_one_that_was_shown():
+def test_flag_must_refer_to_a_rollout_that_was_shown():
     assert list(problems_of("flag", {"reason": "empty", "rollout": 9}, [7, 3])) == ["rollout"]
 
 
-def test_a_critique_of_a_megabyte_is_refused_with_its_length():
+def test_critique_of_a_megabyte_is_rejected_with_its_length():
     with pytest.raises(BadAnswer) as refused:
         critique_of("y" * 1_000_000, "stars")
     assert refused.value.problems == {"critique": "has 1,000,000 characters; the maximum is 20,000"}
 
 
-def test_a_critique_may_be_empty_beside_a_number_and_not_alone():
+def test_critique_may_be_empty_only_beside_another_answer():
     assert critique_of("", "stars") == ""
     with pytest.raises(BadAnswer):
         critique_of("  ", "critique")
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b", "\u202eabc\u2066", "مرحبا\u200f"])
-def test_words_are_made_storable_exactly_as_model_output_is(text):
+def test_text_is_made_storable_exactly_as_model_output_is(text):
     assert parse("rewrite", {"text": text}, [7]) == {"text": storable_output(text)}
 
 
-def test_controls_of_writing_direction_are_kept():
+def test_text_direction_controls_are_kept():
     assert critique_of("\u202eevil\u202c", "stars") == "\u202eevil\u202c"
 
 
@@ -246,12 +246,12 @@ def test_controls_of_writing_direction_are_kept():
     ("form", "shown"),
     [("stars", [1, 2]), ("pairwise", [1]), ("pairwise", [1, 1]), ("ranking", []), ("thumbs", [])],
 )
-def test_a_wrong_number_of_rollouts_is_the_callers_mistake(form, shown):
+def test_wrong_number_of_rollouts_raises_value_error(form, shown):
     with pytest.raises(ValueError, match="different rollouts"):
         FORMS[form].parse({}, shown, RUBRIC)
 
 
 @pytest.mark.parametrize("form", ["turns", "spans"])
-def test_a_form_that_needs_what_was_shown_says_so(form):
+def test_form_that_needs_the_shown_text_or_turns_raises_without_them(form):
     with pytest.raises(ValueError, match="need the"):
         FORMS[form].parse({"first_error": 1} if form == "turns" else {"spans": []}, [1], RUBRIC)

@@ -1,4 +1,4 @@
-"""What an answer is worth, 0 to 1, worked by hand; and what no answer can break."""
+"""The value of an answer, from 0 to 1, computed by hand; properties that hold for every answer."""
 
 import pytest
 from hypothesis import given
@@ -49,18 +49,18 @@ def values(form, answer, shown, people=PEOPLE):
         ("flag", [7], {"reason": "empty"}, {}),
     ],
 )
-def test_an_answer_is_worth(form, shown, answer, worth):
+def test_answer_has_the_expected_value(form, shown, answer, worth):
     assert values(form, answer, shown) == worth
 
 
-def test_a_scale_that_the_plan_no_longer_has_says_nothing():
+def test_scale_missing_from_the_plan_is_ignored():
     plan = People(form="rubric", rubric=[{"name": "right", "low": 0, "high": 1}])
     assert values("rubric", {"scales": {"polite": 4, "right": 1}}, [7], plan) == {7: 1.0}
     assert values("rubric", {"scales": {"polite": 4}}, [7], plan) == {}
 
 
 @given(st.lists(st.integers(1, 8), min_size=2, max_size=8))
-def test_any_ranking_shares_out_the_same_sum_in_its_order(ranks):
+def test_every_ranking_has_the_same_sum_and_keeps_its_order(ranks):
     shown = list(range(100, 100 + len(ranks)))
     highest = len(ranks)
     raw = {
@@ -80,7 +80,7 @@ def test_any_ranking_shares_out_the_same_sum_in_its_order(ranks):
 
 
 @given(st.integers(-3, 3))
-def test_swapping_the_sides_and_the_sign_says_the_same(preference):
+def test_swapping_sides_and_sign_gives_the_same_values(preference):
     assert values("pairwise", {"preference": preference}, [7, 3]) == values(
         "pairwise", {"preference": -preference}, [3, 7]
     )

@@ -1,4 +1,4 @@
-"""Runs whose people have decided, each in their own way, through the doors that everybody uses."""
+"""Runs whose raters have rated, each in their own way, through the ordinary functions."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ def rater(project: Project, name: str) -> User:
 def decide(
     user: User, run: Run, way: Way, seconds: float = 6.0, critique: str = "", most: int = 1000
 ) -> int:
-    """The user decides what comes, in that way; returns how many."""
+    """Let the user answer items in that way; return how many."""
     for done in range(most):
         held = claim(user, run.pk)
         if not held:
@@ -42,7 +42,7 @@ def decide(
 
 
 def worth(text: str) -> int:
-    """What a strict person gives one of REPLIES, in stars."""
+    """Return the stars that a strict person gives one of REPLIES."""
     return {REPLIES[0]: 5, REPLIES[1]: 1, REPLIES[2]: 4}.get(text, 1)
 
 
@@ -60,7 +60,7 @@ def anyhow(seed: int = 0) -> Way:
 
 
 def better(held: HeldItem) -> dict:
-    """Of a pair, by worth."""
+    """Return the preference between two replies by their worth."""
     first, second = (worth(member.text) for member in held.members)
     return {"preference": max(-3, min(3, second - first))}
 
@@ -72,7 +72,9 @@ def first_shown(held: HeldItem) -> dict:
 def everybody(
     project: Project, run: Run, ways: Mapping[str, tuple[Way, float]], critique: str = ""
 ) -> dict[str, User]:
-    """Each of these people decides all they get: by name, the way and the seconds it takes."""
+    """Let each of these people answer all their items; a name maps to the way and the seconds per
+    item.
+    """
     people = {name: rater(project, name) for name in ways}
     for name, (way, seconds) in ways.items():
         decide(people[name], run, way, seconds, critique)

@@ -1,4 +1,6 @@
-"""Settling a dispute: one word, written once, that counts from then on and never backwards."""
+"""Adjudicating a dispute: one rating, written once, that counts from then on and changes nothing
+already trained.
+"""
 
 import uuid
 
@@ -21,8 +23,8 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def disputed(new_run, finish, project):
-    """A run whose items ann and ben decided as differently as can be; `wanted` people decide
-    each.
+    """Return a function that creates a run on whose items ann and ben disagree completely; `wanted`
+    is the number of raters.
     """
 
     def make(wanted=2):
@@ -48,11 +50,13 @@ def settle(item, by, answer=None, form="stars", **changes):
     )
 
 
-def test_the_word_of_the_owner_is_what_is_learned(disputed, project, alice):
+def test_adjudicated_rating_becomes_the_reward_and_the_item_is_not_shown_again(
+    disputed, project, alice
+):
     run, item = disputed(wanted=3)
     assert not settle(item, alice).is_late
     assert decide(rater(project, "cem"), run, lambda _: {"stars": 3}) == 1, (
-        "the settled item is asked no more"
+        "the adjudicated item is not shown again"
     )
     serve()
     rewards = dict(
@@ -62,7 +66,7 @@ def test_the_word_of_the_owner_is_what_is_learned(disputed, project, alice):
     assert list(rewards.values()) == [0.5]
 
 
-def test_the_votes_stay_as_they_are(disputed, alice):
+def test_adjudication_leaves_the_votes_unchanged(disputed, alice):
     _, item = disputed()
     before = list(item.ratings.order_by("pk").values("pk", "answer", "is_current", "is_withdrawn"))
     settle(item, alice, critique="Polite enough.")
@@ -77,7 +81,7 @@ def test_the_votes_stay_as_they_are(disputed, alice):
     assert Adjudication.objects.get(item=item).rating.critique == "Polite enough."
 
 
-def test_sent_twice_it_is_one_word(disputed, alice):
+def test_adjudication_sent_twice_is_recorded_once(disputed, alice):
     _, item = disputed()
     same = uuid.uuid4()
     first = settle(item, alice, client_uuid=same)
@@ -87,7 +91,7 @@ def test_sent_twice_it_is_one_word(disputed, alice):
     assert Rating.objects.filter(item=item, rater=alice).count() == 1
 
 
-def test_a_uuid_of_another_decision_is_refused_and_leaves_nothing(disputed, alice):
+def test_uuid_of_another_adjudication_is_rejected_and_nothing_is_stored(disputed, alice):
     run, item = disputed()
     other = Item.objects.filter(run=run).order_by("pk").last()
     used = uuid.uuid4()
@@ -100,7 +104,7 @@ def test_a_uuid_of_another_decision_is_refused_and_leaves_nothing(disputed, alic
     )
 
 
-def test_a_second_word_takes_the_place_of_the_first(disputed, alice):
+def test_second_adjudication_replaces_the_first(disputed, alice):
     _, item = disputed()
     first = settle(item, alice).adjudication.rating_id
     second = settle(item, alice, {"stars": 2}).adjudication
@@ -108,7 +112,7 @@ def test_a_second_word_takes_the_place_of_the_first(disputed, alice):
     assert second.rating.replaces_id == first and not Rating.objects.get(pk=first).is_current
 
 
-def test_nobody_else_is_asked_and_the_group_goes_on(disputed, alice):
+def test_adjudicating_all_items_closes_their_slots_and_moves_the_group_on(disputed, alice):
     run, item = disputed(wanted=3)
     for each in Item.objects.filter(run=run):
         settle(each, alice)
@@ -116,7 +120,7 @@ def test_nobody_else_is_asked_and_the_group_goes_on(disputed, alice):
     assert Group.objects.get(pk=item.group_id).state == Group.State.JUDGED
 
 
-def test_a_late_word_changes_no_reward_that_was_trained_on(disputed, alice):
+def test_late_adjudication_does_not_change_existing_rewards(disputed, alice):
     _, item = disputed()
     serve()
     before = list(Reward.objects.filter(scorer="people").order_by("pk").values_list("pk", "value"))
@@ -128,7 +132,7 @@ def test_a_late_word_changes_no_reward_that_was_trained_on(disputed, alice):
     )
 
 
-def test_a_flag_can_be_the_word(disputed, project, alice):
+def test_adjudication_can_be_a_flag(disputed, project, alice):
     run, item = disputed(wanted=3)
     settle(item, alice, {"reason": "cut off"}, "flag")
     decide(rater(project, "cem"), run, lambda _: {"stars": 3})
@@ -137,7 +141,7 @@ def test_a_flag_can_be_the_word(disputed, project, alice):
     assert reward.value is None and "cut off" in reward.reason
 
 
-def test_a_settled_item_can_become_gold(disputed, alice):
+def test_adjudicated_item_can_become_gold(disputed, alice):
     run, item = disputed()
     assert settle(item, alice, make_gold=True, explanation="It says sorry.").is_gold
     known = Item.objects.get(run=run, purpose="gold")
@@ -152,7 +156,7 @@ def test_a_settled_item_can_become_gold(disputed, alice):
     ("form", "answer", "field"),
     [("stars", {"stars": 6}, "stars"), ("thumbs", {"up": True}, "form"), ("stars", {}, "stars")],
 )
-def test_a_word_that_is_no_answer_is_refused_and_leaves_nothing(
+def test_invalid_adjudication_is_rejected_and_nothing_is_stored(
     disputed, alice, form, answer, field
 ):
     _, item = disputed()
@@ -162,7 +166,7 @@ def test_a_word_that_is_no_answer_is_refused_and_leaves_nothing(
     assert not Adjudication.objects.exists() and not Rating.objects.filter(rater=alice).exists()
 
 
-def test_a_flag_is_no_gold_and_then_nothing_is_settled(disputed, alice):
+def test_flag_cannot_become_gold_and_then_nothing_is_stored(disputed, alice):
     _, item = disputed()
     with pytest.raises(BadAnswer, match="gold"):
         settle(item, alice, {"reason": "cut off"}, "flag", make_gold=True)

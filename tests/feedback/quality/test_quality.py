@@ -1,4 +1,4 @@
-"""What is said of people's decisions: who agrees, who is fast, who leans, who met gold."""
+"""Statistics on people's ratings: agreement, speed, position bias and gold items."""
 
 import pytest
 
@@ -65,11 +65,11 @@ def by_words(found):
     ("seconds", "most"),
     [([], 0), ([0], 1), ([0, 59, 60, 118], 3), ([0, 0, 0, 61], 3), ([70, 0, 65], 2)],
 )
-def test_the_busiest_minute_of_a_person_is_counted(seconds, most):
+def test_most_ratings_within_a_minute_are_counted(seconds, most):
     assert most_a_minute(seconds) == most
 
 
-def test_people_who_say_the_same_agree():
+def test_equal_ratings_give_full_agreement():
     said = [
         decision({"stars": stars}, rater, (unit,))
         for unit, stars in ((7, 5), (8, 1), (9, 3))
@@ -80,13 +80,13 @@ def test_people_who_say_the_same_agree():
     assert stars.bounds == (1.0, 1.0)
 
 
-def test_nobody_to_compare_with_is_said_in_words():
+def test_missing_agreement_has_a_reason():
     [stars] = agreements([decision({"stars": 5})])
     assert stars.headline.value is None and stars.verdict == "" and stars.bounds is None
     assert "no item has two ratings" in stars.headline.why
 
 
-def test_the_same_person_twice_is_no_agreement_but_steadiness():
+def test_repeat_by_the_same_person_counts_as_consistency_not_agreement():
     said = [
         decision({"stars": 5}, item=1),
         decision({"stars": 5}, item=2, purpose="repeat"),
@@ -97,12 +97,12 @@ def test_the_same_person_twice_is_no_agreement_but_steadiness():
     assert (asked_again(said).same, asked_again(said).of) == (1, 2)
 
 
-def test_another_person_asked_again_about_the_same_replies_is_compared():
+def test_repeat_by_another_person_counts_as_agreement():
     said = [decision({"stars": 5}, 1, item=1), decision({"stars": 4}, 2, item=2, purpose="repeat")]
     assert agreements(said)[0].percent.units == 1
 
 
-def test_known_answers_are_no_agreement():
+def test_known_items_do_not_count_as_agreement():
     said = [
         decision({"stars": 5}, rater, purpose="attention", expected={"stars": 5})
         for rater in (1, 2)
@@ -110,7 +110,7 @@ def test_known_answers_are_no_agreement():
     assert agreements(said) == []
 
 
-def test_a_pair_is_compared_whatever_side_its_replies_were_shown_on():
+def test_pairs_are_compared_independently_of_the_side_of_each_reply():
     said = [
         decision({"preference": -2}, 1, (7, 3), "pairwise"),
         decision({"preference": 2}, 2, (3, 7), "pairwise"),
@@ -139,14 +139,14 @@ def test_a_pair_is_compared_whatever_side_its_replies_were_shown_on():
         ("flag", {"reason": "cut off"}, (7,), {}),
     ],
 )
-def test_each_form_is_asked_what_it_measures(form, answer, shown, measures):
+def test_each_form_gives_its_own_measures(form, answer, shown, measures):
     found = {}
     for measure, _, value in list_measured_values(decision(answer, shown=shown, form=form)):
         found.setdefault(measure.words, []).append(value)
     assert found == measures
 
 
-def test_every_form_can_be_measured_or_says_nothing():
+def test_forms_that_can_be_measured_are_the_expected_ones():
     assert {form for form in FORMS if form not in ("spans", "critique", "rewrite", "flag")} == {
         "thumbs",
         "stars",
@@ -173,16 +173,16 @@ def test_cohens_kappa_of_each_two_people():
     assert found[("ann", "cem")] < 0
 
 
-def test_who_always_takes_the_first_leans():
+def test_person_who_always_chooses_the_first_reply_has_position_bias():
     said = [decision({"preference": -1}, 1, (n, n + 1), "pairwise") for n in range(0, 60, 2)]
     assert leaning(said).share == 1 and leaning(said).expected == 0.5 and leaning(said).is_leaning
 
 
-def test_a_few_comparisons_tell_nothing_of_sides():
+def test_single_comparison_shows_no_position_bias():
     assert not leaning([decision({"preference": -1}, 1, (1, 2), "pairwise")]).is_leaning
 
 
-def test_ties_and_two_bad_ones_are_on_no_side():
+def test_ties_and_both_bad_do_not_count_for_position_bias():
     said = [
         decision({"preference": 0}, 1, (1, 2), "pairwise"),
         decision({"both_bad": True}, 1, (1, 2), "pairwise"),
@@ -190,12 +190,12 @@ def test_ties_and_two_bad_ones_are_on_no_side():
     assert leaning(said).of == 0 and leaning(said).share is None
 
 
-def test_a_ranking_leans_by_what_stands_on_top():
+def test_position_bias_of_a_ranking_counts_its_top_places():
     said = [decision({"ranks": {"1": 1, "2": 1, "3": 2}}, 1, (1, 2, 3), "ranking")]
     assert (leaning(said).first, leaning(said).expected) == (0.5, pytest.approx(1 / 3))
 
 
-def test_disputes_come_furthest_apart_first():
+def test_disputes_are_sorted_by_distance():
     said = [
         decision({"stars": 5}, 1, item=1),
         decision({"stars": 4}, 2, item=1),
@@ -208,14 +208,16 @@ def test_disputes_come_furthest_apart_first():
     assert [(one.item, one.apart) for one in list_disputes(said, PEOPLE)] == [(2, 1.0), (1, 0.25)]
 
 
-def test_a_flag_against_a_value_is_as_far_apart_as_can_be():
+def test_flag_against_a_value_has_the_largest_distance():
     said = [decision({"stars": 3}, 1), decision({"reason": "cut off"}, 2, form="flag")]
     assert [one.apart for one in list_disputes(said, PEOPLE)] == [1.0]
 
 
 @pytest.fixture
 def decided(new_run, finish, project):
-    """A run that three people have judged: ann strictly, ben leniently, cem anyhow and at once."""
+    """Create a run that three people have rated: ann strictly, ben leniently, cem at random and
+    instantly.
+    """
     run = new_run(
         group_size=4,
         max_staleness=20,
@@ -240,7 +242,7 @@ def decided(new_run, finish, project):
 
 
 @pytest.mark.django_db
-def test_each_rater_is_seen_as_he_or_she_is(decided):
+def test_weight_noise_bias_and_speed_of_each_rater_are_recognized(decided):
     decisions = newest_decisions(decided)
     people = decided.settings.people
     pace = measure_pace(decisions)
@@ -258,14 +260,14 @@ def test_each_rater_is_seen_as_he_or_she_is(decided):
 
 
 @pytest.mark.django_db
-def test_nobody_is_too_fast_below_a_second_or_what_reading_takes(decided):
+def test_speed_limit_is_at_least_a_second_or_the_reading_time(decided):
     pace = measure_pace(newest_decisions(decided))
     assert pace.bound_s == max(1.0, pace.characters / 50)
     assert 20 <= pace.characters <= 80
 
 
 @pytest.mark.django_db
-def test_sides_are_seen_of_real_pairs(new_run, finish, project):
+def test_position_bias_is_measured_on_real_pairs(new_run, finish, project):
     run = new_run(
         group_size=4,
         max_staleness=20,

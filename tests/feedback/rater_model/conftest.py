@@ -1,4 +1,4 @@
-"""A run whose rewards are what its rater model foretells, and people who decide what it asks."""
+"""A run whose rewards are predicted by its rater model, and people who answer its items."""
 
 import uuid
 from collections.abc import Callable
@@ -27,8 +27,8 @@ def fresh_process():
 
 @pytest.fixture
 def modelled(new_run) -> Callable[..., Run]:
-    """A started run of 2 groups of 2 per step that only people judge, through a rater model;
-    keywords change `people`.
+    """Return a function that starts a run of 2 groups of 2 per step with rewards only from people,
+    through a rater model; keywords change `people`.
     """
 
     def make(plan: dict | None = None, **people: object) -> Run:
@@ -46,7 +46,7 @@ def modelled(new_run) -> Callable[..., Run]:
 
 @pytest.fixture
 def put(finish) -> Callable[..., list]:
-    """Groups of the run, calm of surprise, put before people."""
+    """Return a function that opens groups of the run for rating, with ordinary surprise values."""
 
     def make(run: Run, texts: list[str] = TEXTS, groups: int = 1) -> list:
         waiting = ask(run, finish, texts, groups=groups)
@@ -63,7 +63,9 @@ def put(finish) -> Callable[..., list]:
 
 @pytest.fixture
 def decide() -> Callable[..., list[Rating]]:
-    """This person takes up to so many decisions; politeness is worth five stars."""
+    """Return a function that lets a person rate up to `count` items; a polite reply gets five
+    stars.
+    """
 
     def take(user, run: Run, count: int = 100, answer: Callable | None = None) -> list[Rating]:
         taken = []

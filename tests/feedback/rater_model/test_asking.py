@@ -1,4 +1,4 @@
-"""Which replies people are asked about when a run has a budget of decisions."""
+"""Which replies are shown to raters when a run has a budget of ratings."""
 
 from collections import Counter
 
@@ -28,12 +28,12 @@ def budget(**schedule) -> dict:
 
 
 def more(run) -> None:
-    """The pace allows another few groups."""
+    """Raise the published version so that a few more groups may be opened."""
     Run.objects.filter(pk=run.pk).update(published_version=F("published_version") + 4)
     run.refresh_from_db()
 
 
-def test_the_first_questions_go_to_different_groups(modelled, put):
+def test_first_items_come_from_different_groups(modelled, put):
     run = modelled(PLAN, schedule=budget())
     put(run, groups=4)
     assert Counter(Item.objects.values_list("group", flat=True)) == Counter(
@@ -41,7 +41,7 @@ def test_the_first_questions_go_to_different_groups(modelled, put):
     )
 
 
-def test_the_budget_is_never_exceeded(modelled, put, decide, bob):
+def test_rating_budget_is_never_exceeded(modelled, put, decide, bob):
     run = modelled(PLAN, schedule=budget(decisions=10, until=0.2))
     for _ in range(6):
         put(run, groups=4)
@@ -51,7 +51,7 @@ def test_the_budget_is_never_exceeded(modelled, put, decide, bob):
     assert Slot.objects.count() == Slot.objects.filter(state="done").count() == 10
 
 
-def test_what_nobody_answered_is_asked_again_elsewhere(modelled, put):
+def test_unanswered_items_are_replaced_in_other_groups(modelled, put):
     run = modelled(PLAN, schedule=budget())
     put(run, groups=4)
     Group.objects.update(deadline_at="2020-01-01T00:00Z")
@@ -64,14 +64,14 @@ def test_what_nobody_answered_is_asked_again_elsewhere(modelled, put):
     )
 
 
-def test_one_decision_in_four_is_an_audit(modelled, put):
+def test_one_rating_in_four_is_an_audit(modelled, put):
     run = modelled({"steps": 50, "groups_per_step": 8}, schedule=budget(decisions=80, first=0.5))
     put(run, groups=16)
     purposes = Counter(Item.objects.values_list("purpose", flat=True))
     assert purposes == {"reward": 24, "audit": 8}
 
 
-def test_rewrites_come_with_the_first_questions_and_fade(modelled, put):
+def test_rewrites_are_part_of_the_first_items(modelled, put):
     run = modelled(
         {"steps": 50, "groups_per_step": 8}, schedule=budget(decisions=64, first=0.25, rewrites=16)
     )
@@ -84,7 +84,7 @@ def test_rewrites_come_with_the_first_questions_and_fade(modelled, put):
     )
 
 
-def test_one_item_in_ten_is_asked_a_second_time(modelled, put, decide, bob):
+def test_one_item_in_ten_is_repeated(modelled, put, decide, bob):
     run = modelled(
         {"steps": 20, "groups_per_step": 8},
         schedule=budget(decisions=200, first=0.1, until=1.0),
@@ -104,7 +104,7 @@ def test_one_item_in_ten_is_asked_a_second_time(modelled, put, decide, bob):
     assert not Slot.objects.filter(item__purpose="repeat", is_required=True).exists()
 
 
-def test_a_repeat_may_come_to_who_decided_first_and_both_words_stand(modelled, put, decide, bob):
+def test_repeat_may_go_to_the_same_person_and_both_ratings_stay_valid(modelled, put, decide, bob):
     run = modelled(form="stars", schedule=budget(decisions=20, first=1.0))
     put(run)
     first = decide(bob, run)[0]
@@ -132,7 +132,7 @@ def test_a_repeat_may_come_to_who_decided_first_and_both_words_stand(modelled, p
     )
 
 
-def test_a_share_goes_to_the_groups_with_the_largest_predicted_spread(
+def test_configured_share_goes_to_groups_with_the_largest_predicted_spread(
     modelled, put, decide, bob, finish
 ):
     run = modelled(
@@ -161,7 +161,7 @@ def test_a_share_goes_to_the_groups_with_the_largest_predicted_spread(
     )
 
 
-def test_without_a_schedule_the_group_of_which_the_model_is_less_sure_comes_first(
+def test_without_a_schedule_the_group_with_the_least_certain_prediction_comes_first(
     modelled, put, decide, bob
 ):
     run = modelled({"groups_per_step": 3, "steps": 20})
@@ -171,7 +171,7 @@ def test_without_a_schedule_the_group_of_which_the_model_is_less_sure_comes_firs
     (known,) = put(run, ["thank you so much", "go away now"])
     (strange,) = put(run, ["zebra quartz vivid", "umbrella lantern moss"])
     Item.objects.filter(group__in=[known, strange]).delete()
-    open_items([known, strange])  # now that it is known how surprising they are
+    open_items([known, strange])  # now that their surprise values are known
     due = {
         slot.group_id: (slot.group.deadline_at - slot.due_at).total_seconds()
         for slot in Slot.objects.filter(state="open")

@@ -1,4 +1,4 @@
-"""The audits' metrics, each against the slow way of counting it."""
+"""The audits' metrics, each compared with a slow way of counting it."""
 
 import itertools
 import random
@@ -28,18 +28,18 @@ def audits(n: int, slip: float, seed: int = 0) -> list[Audit]:
     return [Audit(value + chance.gauss(0, slip), value) for value in said]
 
 
-def test_pair_accuracy_counts_pairs_with_different_words():
+def test_pair_accuracy_counts_pairs_with_different_ratings():
     some = audits(40, 0.4)
     pairs = [(a, b) for a, b in itertools.combinations(some, 2) if a.rated != b.rated]
     right = sum((a.predicted - b.predicted) * (a.rated - b.rated) > 0 for a, b in pairs)
     assert pair_accuracy(some).share == pytest.approx(right / len(pairs))
 
 
-def test_equal_predictions_are_half_right():
+def test_equal_predictions_count_as_half_right():
     assert pair_accuracy([Audit(0.5, 0.0), Audit(0.5, 1.0)]).share == 0.5
 
 
-def test_the_interval_is_that_of_redrawn_decisions():
+def test_interval_matches_the_bootstrap_over_ratings():
     some = audits(30, 0.5)
     found = pair_accuracy(some)
     chance = random.Random(5)
@@ -58,7 +58,7 @@ def test_the_interval_is_that_of_redrawn_decisions():
     assert found.low < found.share < found.high
 
 
-def test_comparisons_count_by_decision():
+def test_share_of_right_comparisons_is_counted_with_an_interval():
     found = metrics.share_right([1.0, 0.0, 1.0, 0.5])
     assert found.share == 0.625 and 0 <= found.low < 0.625 < found.high <= 1
 
@@ -73,15 +73,15 @@ def test_comparisons_count_by_decision():
         (0.80, 30, Light.GREEN),
     ],
 )
-def test_the_light_follows_accuracy_once_there_are_thirty(share, decisions, shown):
+def test_light_follows_accuracy_from_thirty_audits_on(share, decisions, shown):
     assert audit_light(Accuracy(share, 0, 1, decisions)) == shown
 
 
-def test_no_light_where_all_said_the_same():
+def test_light_is_off_when_all_ratings_are_equal():
     assert audit_light(pair_accuracy([Audit(n / 50, 1.0) for n in range(50)])) == Light.NONE
 
 
-def test_over_prediction_over_the_last_twenty_alarms():
+def test_over_prediction_in_the_last_twenty_audits_raises_an_alarm():
     good = [Audit(0.5, 0.5)] * RECENT
     over = [Audit(0.5 + GAP + 0.01, 0.5)] * RECENT
     assert gap(good + over) == pytest.approx(GAP + 0.01) and "over_prediction" in alarms(
@@ -90,7 +90,7 @@ def test_over_prediction_over_the_last_twenty_alarms():
     assert not alarms(over + good, None, None)
 
 
-def test_a_gap_within_the_noise_of_twenty_is_no_alarm():
+def test_gap_within_the_noise_of_twenty_audits_raises_no_alarm():
     def over_by(mean: float) -> list[Audit]:
         return [
             Audit(0.5, 0.5 - mean + (0.2 if n % 2 else -0.2)) for n in range(RECENT)
@@ -100,25 +100,25 @@ def test_a_gap_within_the_noise_of_twenty_is_no_alarm():
     assert set(alarms(over_by(0.18), None, None)) == {"over_prediction"}
 
 
-def test_fewer_than_twenty_say_nothing_of_a_gap():
+def test_fewer_than_twenty_audits_give_no_gap():
     assert gap([Audit(0.9, 0.1)] * (RECENT - 1)) is None
 
 
-def test_people_falling_while_predictions_rise_alarms():
+def test_falling_ratings_with_rising_predictions_raise_an_alarm():
     before = [Audit(0.4, 0.5)] * RECENT
     after = [Audit(0.49, 0.43)] * RECENT
     assert set(alarms(before + after, None, None)) == {"turned"}
     assert not alarms(after + before, None, None)
 
 
-def test_few_different_replies_alarm_unless_people_are_content():
+def test_few_different_replies_raise_an_alarm_unless_ratings_are_high():
     assert "settled" in alarms([], 0.06, 0.7)
     assert not alarms([], 0.06, 0.95) and not alarms([], 0.3, 0.7) and not alarms([], 0.06, None)
 
 
 def simulated(seed: int, decisions: int, truths: list[float], over: list[float]) -> list[Audit]:
-    """Audits along a run by bench's eight people: truth and over-prediction at equal distances,
-    lines between.
+    """Simulate audits along a run by the benchmark's eight raters: truth and over-prediction are
+    interpolated.
     """
     chance = random.Random(seed)
     audits = []
@@ -154,12 +154,12 @@ def first_alarm(audits: list[Audit]) -> int | None:
 
 
 @pytest.mark.parametrize("decisions", [150, 400])
-def test_good_runs_are_seldom_stopped_though_looked_at_after_every_decision(decisions):
+def test_good_runs_are_seldom_stopped_by_repeated_checks(decisions):
     assert (
         sum(first_alarm(simulated(seed, decisions, *GOOD)) is not None for seed in range(10)) <= 1
     )
 
 
-def test_a_model_that_is_fooled_is_stopped_before_the_end():
+def test_run_with_a_fooled_model_is_stopped_before_its_end():
     stopped = [first_alarm(simulated(seed, 100, *FOOLED)) for seed in range(10)]
     assert all(stop is not None and stop <= 90 for stop in stopped)

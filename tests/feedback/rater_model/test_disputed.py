@@ -1,5 +1,5 @@
-"""Where a run asks about disagreements, what the rater model foretells of a reply stands for people
-who have not spoken yet.
+"""In a run that asks about disagreements, the rater model's prediction stands in for people who
+have not rated yet.
 """
 
 import pytest
@@ -12,7 +12,7 @@ from tests.feedback.rater_model.conftest import TEXTS
 
 
 @pytest.mark.django_db
-def test_a_reply_that_its_scorer_praises_and_the_model_does_not_comes_first(
+def test_reply_on_which_scorer_and_rater_model_differ_comes_first(
     modelled, put, decide, bob, project
 ):
     run = modelled(

@@ -1,5 +1,5 @@
-"""With how many decisions a rater model begins: those it can learn, and all that were asked before
-the first update.
+"""How many ratings a rater model needs to start: those it can learn from, and all requested before
+the first step.
 """
 
 import pytest
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.django_db
 SCHEDULE = {"decisions": 8, "first": 0.5, "first_at_least": 0, "rewrites": 4}
 
 
-def test_a_rewrite_is_one_of_the_first_decisions(modelled, put, decide, bob):
+def test_rewrite_counts_as_one_of_the_first_ratings(modelled, put, decide, bob):
     run = modelled(schedule=SCHEDULE)
     put(run, groups=4)
     said = decide(
@@ -26,7 +26,7 @@ def test_a_rewrite_is_one_of_the_first_decisions(modelled, put, decide, bob):
     assert not is_early(run) and settle_ready() == 4
 
 
-def test_before_they_are_all_said_it_is_early(modelled, put, decide, bob):
+def test_model_is_early_until_all_first_ratings_are_given(modelled, put, decide, bob):
     run = modelled(schedule=SCHEDULE)
     put(run, groups=4)
     decide(
@@ -40,8 +40,10 @@ def test_before_they_are_all_said_it_is_early(modelled, put, decide, bob):
     assert is_early(run) and settle_ready() == 0
 
 
-def test_who_waits_for_the_model_counts_what_it_can_learn(modelled, put, decide, bob):
-    """Two bad ones are not ordered: nothing is learned of that, and the group waits on."""
+def test_only_ratings_that_the_model_can_learn_count_towards_its_start(modelled, put, decide, bob):
+    """Answer that both replies are bad: this gives no order to learn from, and the group keeps
+    waiting.
+    """
     run = modelled(form="pairwise", rater_model={"repeats": 0, "at_least": 2})
     put(run, groups=4)
     decide(bob, run, 2, answer=lambda held: {"both_bad": True})

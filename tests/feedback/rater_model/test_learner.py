@@ -1,4 +1,4 @@
-"""What is learned of replies: fluency, topic, and that raters differ."""
+"""What the model learns about replies: fluency, topic, and differences between raters."""
 
 import random
 
@@ -29,11 +29,11 @@ def number(reply: ReplyFeatures, name: str) -> float:
     return reply.numbers[NUMBERS.index(name)]
 
 
-def test_topics_are_the_words_that_few_prompts_have():
+def test_topics_are_words_that_few_prompts_contain():
     assert Topics(PROMPTS).words == set(THINGS)
 
 
-def test_a_reply_names_its_topic_or_another():
+def test_reply_features_tell_whether_it_mentions_the_topic_or_another():
     right = seen("Sorry about your Kettle!")
     wrong = seen("Sorry about your lamp!")
     none = seen("Go away!")
@@ -41,22 +41,22 @@ def test_a_reply_names_its_topic_or_another():
     assert [number(reply, "names another topic") for reply in (right, wrong, none)] == [0, 1, 0]
 
 
-def test_words_are_read_in_any_script_and_case():
+def test_words_are_recognized_in_any_script_and_case():
     assert seen("Größe ÉTÉ 东京!").words == {"grösse", "été", "东京", "!"}
 
 
-def test_surprise_is_of_all_tokens():
+def test_surprise_features_are_computed_from_all_tokens():
     found = BaseNll.of([1.0, 5.0, 3.0])
     assert (found.mean, found.worst, found.rare) == (3.0, 5.0, 1)
 
 
 @pytest.mark.parametrize("nats", [[], [float("nan")], [1.0, float("inf")]])
-def test_surprise_that_is_no_number_is_refused(nats):
+def test_surprise_that_is_not_a_number_is_rejected(nats):
     with pytest.raises(ValueError, match="no number"):
         BaseNll.of(nats)
 
 
-def test_more_words_than_columns_share_the_rest(monkeypatch):
+def test_words_beyond_the_columns_share_hashed_columns(monkeypatch):
     monkeypatch.setattr("apps.feedback.rater_model.reading.COLUMNS_FOR_WORDS", 4)
     vocabulary = Vocabulary()
     vocabulary.meet([f"word{n}" for n in range(50)])
@@ -68,7 +68,7 @@ def test_more_words_than_columns_share_the_rest(monkeypatch):
 def taught(
     kindness: dict[int, float], n: int = 120, care: dict[int, float] | None = None
 ) -> tuple[Learner, list[ReplyFeatures]]:
-    """A learner of raters who value politeness, each kinder by so much, with the given noise."""
+    """Train a learner on raters who value politeness, each with this kindness and noise."""
     chance = random.Random(0)
     learner = Learner()
     probes = [seen("thank you"), seen("go away")]
@@ -84,19 +84,19 @@ def taught(
     return learner, probes
 
 
-def test_few_decisions_order_replies_rightly():
+def test_few_ratings_order_replies_correctly():
     learner, (polite, rude) = taught({1: 0.0}, n=8)
     (best, worst), _ = learner.fit().predict([polite, rude])
     assert best > worst + 0.2
 
 
-def test_kind_and_stern_raters_are_told_apart():
+def test_kind_and_strict_raters_are_distinguished():
     fitted = taught({1: 0.15, 2: -0.15})[0].fit()
     offsets = {int(rater): offset for rater, offset in fitted.coefficients()["raters"].items()}
     assert offsets[1] - offsets[2] == pytest.approx(0.3, abs=0.05)
 
 
-def test_a_kind_rater_is_foretold_to_give_more():
+def test_prediction_for_a_kind_rater_is_higher():
     learner, probes = taught({1: 0.15, 2: -0.15})
     fitted = learner.fit()
     kind, stern, anybody = (fitted.predict(probes[:1], rater)[0][0] for rater in (1, 2, None))
@@ -104,7 +104,7 @@ def test_a_kind_rater_is_foretold_to_give_more():
     assert fitted.predict(probes[:1], 99)[0][0] == anybody
 
 
-def test_a_careless_rater_weighs_less():
+def test_careless_rater_has_less_weight():
     learner, probes = taught({1: 0.0, 2: 0.0, 3: 0.0}, care={3: 0.6})
     means, _ = learner.fit().predict(probes)
     alone = Learner()
@@ -115,7 +115,7 @@ def test_a_careless_rater_weighs_less():
     assert np.abs(means - right).max() < np.abs(without - right).max()
 
 
-def test_the_same_decisions_give_the_same_numbers():
+def test_same_ratings_give_the_same_coefficients():
     first, second = (taught({1: 0.1, 2: -0.1})[0].fit() for _ in range(2))
     assert first.coefficients() == second.coefficients()
 
@@ -129,7 +129,7 @@ def test_comparisons_alone_order_replies():
     assert means[0] > means[1] > means[2]
 
 
-def test_a_reply_of_unknown_words_is_less_sure():
+def test_reply_with_unknown_words_has_a_larger_deviation():
     learner, probes = taught({1: 0.0}, n=40)
     _, deviations = learner.fit().predict([probes[0], seen("thank you ineffable zebra")])
     assert deviations[1] > deviations[0]

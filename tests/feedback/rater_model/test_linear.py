@@ -1,4 +1,4 @@
-"""Bayesian regression against slow, obvious versions: dense inverses, grids and the textbook's
+"""Bayesian regression compared with slow, direct versions: dense inverses, grids and textbook
 formulas.
 """
 
@@ -18,7 +18,7 @@ def drawn(
 
 
 @pytest.mark.parametrize(("n", "width"), [(12, 30), (60, 8)])
-def test_the_posterior_is_that_of_dense_matrices(n, width):
+def test_posterior_matches_dense_matrices(n, width):
     table, values, _ = drawn(n, width)
     found = fit_posterior(Decisions(table, values))
     x = table - table.mean(0)
@@ -33,7 +33,7 @@ def test_the_posterior_is_that_of_dense_matrices(n, width):
     assert deviation == pytest.approx(np.sqrt(variance))
 
 
-def test_noise_and_prior_are_found_from_the_data():
+def test_noise_and_prior_are_estimated_from_the_data():
     quiet, loud = (
         fit_posterior(Decisions(*drawn(300, 20, noise=noise)[:2])) for noise in (0.05, 0.3)
     )
@@ -43,13 +43,13 @@ def test_noise_and_prior_are_found_from_the_data():
     assert 1 / quiet.prior == pytest.approx(0.2**2, rel=0.7)
 
 
-def test_one_decision_moves_the_mean_and_claims_little():
+def test_one_rating_moves_the_mean_and_leaves_a_large_deviation():
     found = fit_posterior(Decisions(np.array([[1.0, 0.0]]), np.array([0.9])))
     mean, deviation = found.predict(np.array([[1.0, 0.0], [0.0, 1.0]]))
     assert mean == pytest.approx([0.9, 0.9]) and (deviation > 0.1).all()
 
 
-def test_a_weight_of_two_is_the_decision_twice():
+def test_weight_of_two_equals_the_rating_twice():
     table, values, _ = drawn(10, 4)
     twice = fit_posterior(Decisions(np.vstack([table, table[:1]]), np.append(values, values[0])))
     centre = (table.sum(0) + table[0]) / 11
@@ -59,7 +59,7 @@ def test_a_weight_of_two_is_the_decision_twice():
     )
 
 
-def test_more_decisions_make_it_surer():
+def test_more_ratings_reduce_the_deviation():
     asked = np.ones((1, 6))
     deviations = [
         fit_posterior(Decisions(*drawn(n, 6)[:2])).predict(asked)[1][0] for n in (10, 100, 1000)
@@ -67,7 +67,7 @@ def test_more_decisions_make_it_surer():
     assert deviations[0] > deviations[1] > deviations[2]
 
 
-def test_a_word_never_seen_adds_the_priors_doubt():
+def test_unknown_word_adds_the_variance_of_the_prior():
     table, values, _ = drawn(40, 6)
     found = fit_posterior(Decisions(table, values))
     _, known = found.predict(table[:1])
@@ -76,7 +76,7 @@ def test_a_word_never_seen_adds_the_priors_doubt():
 
 
 def test_comparisons_alone_find_the_maximum_of_the_plackett_luce_posterior():
-    """One column: the most probable weight stands where a fine grid has it."""
+    """Compare the most probable weight of one column with a fine grid."""
     table = np.array([[0.0], [1.0], [0.5]])
     orders = [Order(1, (0, 2)), Order(2, (0,)), Order(0, (1,), 0.5)]
     found = fit_posterior(Decisions(table, np.zeros(0), orders))
@@ -88,7 +88,7 @@ def test_comparisons_alone_find_the_maximum_of_the_plackett_luce_posterior():
     assert found.weights[0] == pytest.approx(grid[value.argmax()], abs=1e-4)
 
 
-def test_comparisons_and_numbers_work_on_one_scale():
+def test_comparisons_and_numbers_share_one_scale():
     table, values, _ = drawn(80, 5)
     alone = fit_posterior(Decisions(table, values))
     more = np.vstack([table, [[1, 0, 0, 0, 0], [0, 0, 0, 0, 0]]])

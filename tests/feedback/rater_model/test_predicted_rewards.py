@@ -1,5 +1,5 @@
-"""From few decisions to a reward for every rollout: learned once each, foretold before, never
-instead of the person's word.
+"""From few ratings to a reward for every rollout: each rating is learned once, predicted first, and
+never overridden.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +26,7 @@ def judged() -> list[Group]:
     return Group.objects.claim(Group.State.JUDGED, "refiner", 60, 100)
 
 
-def test_no_group_goes_on_before_the_model_has_enough_decisions(modelled, put, decide, bob):
+def test_group_waits_until_the_model_has_enough_ratings(modelled, put, decide, bob):
     run = modelled()
     put(run, groups=2)
     decide(bob, run, 3)
@@ -53,7 +53,7 @@ def test_every_rollout_gets_the_models_reward_beside_the_stars(modelled, put, de
     assert min(polite) > max(rude) + 0.3
 
 
-def test_the_model_speaks_for_people_in_what_is_trained_on(modelled, put, decide, bob):
+def test_model_reward_is_used_in_training(modelled, put, decide, bob):
     run = modelled()
     put(run, groups=4)
     decide(bob, run)
@@ -69,7 +69,7 @@ def test_the_model_speaks_for_people_in_what_is_trained_on(modelled, put, decide
     assert trained == pytest.approx(by_model)
 
 
-def test_pessimism_takes_off_so_many_deviations(modelled, put, decide, bob):
+def test_pessimism_subtracts_that_many_deviations(modelled, put, decide, bob):
     run = modelled(rater_model={"pessimism": 2.0, "repeats": 0})
     put(run, groups=2)
     decide(bob, run)
@@ -78,9 +78,7 @@ def test_pessimism_takes_off_so_many_deviations(modelled, put, decide, bob):
         assert reward.value == pytest.approx(reward.details["mean"] - 2 * reward.uncertainty)
 
 
-def test_new_decisions_are_foretold_by_the_model_that_has_not_learned_them(
-    modelled, put, decide, bob
-):
+def test_new_ratings_are_predicted_before_they_are_learned(modelled, put, decide, bob):
     run = modelled()
     put(run, groups=2)
     first = decide(bob, run)
@@ -98,7 +96,7 @@ def test_new_decisions_are_foretold_by_the_model_that_has_not_learned_them(
     assert {(p.rater_model.number, p.is_audit) for p in foretold} == {(1, True)}
 
 
-def test_without_a_new_decision_nothing_is_fitted(modelled, put, decide, bob):
+def test_without_new_ratings_no_model_is_fitted(modelled, put, decide, bob):
     run = modelled()
     put(run, groups=2)
     decide(bob, run)
@@ -107,7 +105,7 @@ def test_without_a_new_decision_nothing_is_fitted(modelled, put, decide, bob):
     assert RaterModel.objects.count() == 1
 
 
-def test_a_process_that_begins_later_knows_the_same(modelled, put, decide, bob):
+def test_restarted_process_makes_the_same_predictions(modelled, put, decide, bob):
     run = modelled()
     put(run, groups=2)
     decide(bob, run)
@@ -120,7 +118,7 @@ def test_a_process_that_begins_later_knows_the_same(modelled, put, decide, bob):
     assert [after[pk] for pk in rollouts] == [pytest.approx(before[pk]) for pk in rollouts]
 
 
-def test_a_decision_that_is_taken_back_is_unlearned(modelled, put, decide, bob):
+def test_withdrawn_rating_is_unlearned(modelled, put, decide, bob):
     run = modelled()
     put(run, groups=2)
     taken = decide(bob, run)
@@ -154,7 +152,7 @@ def test_a_late_rating_is_learned_too(modelled, put, decide, bob):
     assert learn(run).learner.decisions == 5
 
 
-def test_at_its_deadline_a_group_is_filled_by_what_the_model_knows(modelled, put, decide, bob):
+def test_group_at_its_deadline_gets_rewards_from_the_model(modelled, put, decide, bob):
     run = modelled(schedule={"decisions": 50, "first_at_least": 8})
     put(run, groups=4)
     decide(bob, run, 5)
@@ -166,9 +164,7 @@ def test_at_its_deadline_a_group_is_filled_by_what_the_model_knows(modelled, put
     assert refine(groups) == 4
 
 
-def test_at_its_deadline_a_group_that_the_model_cannot_judge_is_dropped_with_the_reason(
-    modelled, put, decide, bob
-):
+def test_group_that_the_model_cannot_rate_is_dropped_with_the_reason(modelled, put, decide, bob):
     run = modelled()
     (group,) = put(run)
     Group.objects.update(deadline_at="2020-01-01T00:00Z")
@@ -182,7 +178,7 @@ def test_at_its_deadline_a_group_that_the_model_cannot_judge_is_dropped_with_the
     assert group.state == Group.State.DROPPED
 
 
-def test_a_rollout_of_unknown_surprise_has_no_reward(modelled, put, decide, bob):
+def test_rollout_without_a_surprise_value_has_no_reward(modelled, put, decide, bob):
     run = modelled(per_group=1)
     put(run, groups=4)
     decide(bob, run)
@@ -194,7 +190,7 @@ def test_a_rollout_of_unknown_surprise_has_no_reward(modelled, put, decide, bob)
 
 
 def by_id(held) -> tuple[int, int]:
-    """The polite and the rude one of two."""
+    """Return the ids of the polite and the rude one of two."""
     polite, rude = sorted(held.members, key=lambda member: "thank" not in member.text)
     return polite.id, rude.id
 
@@ -214,7 +210,7 @@ def pick(held) -> dict:
 @pytest.mark.parametrize(
     ("form", "answer"), [("pairwise", prefer), ("ranking", rank), ("best_worst", pick)]
 )
-def test_comparisons_fill_too(modelled, put, decide, bob, form, answer):
+def test_comparisons_give_model_rewards_to_all_rollouts(modelled, put, decide, bob, form, answer):
     run = modelled({"groups_per_step": 4}, form=form)
     put(run, groups=5)
     assert len(decide(bob, run, answer=answer)) == 5
@@ -226,7 +222,7 @@ def test_comparisons_fill_too(modelled, put, decide, bob, form, answer):
     assert filled.count() == 10 and min(polite) > max(rude)
 
 
-def test_comparisons_are_foretold_by_their_order(modelled, put, decide, bob):
+def test_comparisons_are_predicted_by_their_order(modelled, put, decide, bob):
     run = modelled({"groups_per_step": 4}, form="pairwise")
     put(run, groups=6)
     decide(bob, run, 5, prefer)
@@ -253,7 +249,7 @@ def test_two_refiners_at_once_fit_one_model(modelled, put, decide, bob):
     assert RaterModel.objects.count() == 1
 
 
-def test_a_fit_that_failed_is_made_again(modelled, put, decide, bob, monkeypatch):
+def test_failed_fit_is_repeated(modelled, put, decide, bob, monkeypatch):
     run = modelled()
     put(run, groups=2)
     decide(bob, run)

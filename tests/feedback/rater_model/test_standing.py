@@ -1,4 +1,4 @@
-"""How far people agree: with each other, and each with oneself."""
+"""How far people agree with each other, and each with their own repeated ratings."""
 
 import uuid
 
@@ -24,7 +24,7 @@ def star(run, by, rollout: Rollout, stars: int, item: Item | None = None) -> Rat
 
 @pytest.fixture
 def stars(modelled, put, project):
-    """A run, four of its replies, and two people."""
+    """Return a run, four of its replies, and two people."""
     run = modelled()
     put(run, groups=2)
     return (
@@ -35,7 +35,7 @@ def stars(modelled, put, project):
     )
 
 
-def test_only_different_people_agree_with_each_other(stars):
+def test_agreement_compares_only_different_people(stars):
     run, (one, two, *_), ann, ben = stars
     for by, first, second in ((ann, 5, 1), (ann, 4, 2), (ben, 1, 5)):
         star(run, by, one, first)
@@ -45,7 +45,7 @@ def test_only_different_people_agree_with_each_other(stars):
     assert (found.again.share, found.again.decisions) == (1.0, 2)
 
 
-def test_one_person_alone_agrees_with_nobody(stars):
+def test_single_person_has_no_agreement_with_others(stars):
     run, (one, two, *_), ann, _ = stars
     for stars_given in (5, 4):
         star(run, ann, one, stars_given)
@@ -54,7 +54,7 @@ def test_one_person_alone_agrees_with_nobody(stars):
     assert found.people.share is None and found.people.decisions == 0 and found.again.share == 1.0
 
 
-def test_known_answers_are_no_agreement(stars):
+def test_known_items_do_not_count_as_agreement(stars):
     run, (one, two, *_), ann, ben = stars
     for rollout, given in ((one, 5), (two, 1)):
         about = {"run": run, "group_id": rollout.group_id, "form": "stars", "members": [rollout.pk]}
@@ -64,7 +64,7 @@ def test_known_answers_are_no_agreement(stars):
     assert measure_agreement(run).people.decisions == 0
 
 
-def test_comparisons_by_two_people_count_by_decision(modelled, put, project):
+def test_comparisons_by_two_people_count_as_agreement_per_pair(modelled, put, project):
     run = modelled(form="pairwise")
     put(run, groups=1)
     pair = list(Rollout.objects.filter(run=run).order_by("pk").values_list("pk", flat=True))

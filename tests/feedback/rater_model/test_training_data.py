@@ -1,5 +1,5 @@
-"""Which ratings a rater model learns: not what was set aside, nor the answers to questions whose
-answer is known.
+"""Which ratings a rater model learns: none that an adjudication replaced, and no answers to known
+items.
 """
 
 import uuid
@@ -18,7 +18,7 @@ from tests.feedback.quality.deciding import rater
 pytestmark = pytest.mark.django_db
 
 
-def test_of_a_settled_dispute_only_the_settling_word_is_learned(
+def test_only_the_adjudicating_rating_of_a_dispute_is_learned(
     modelled, put, decide, alice, bob, project
 ):
     run = modelled(overlap=2)
@@ -35,9 +35,7 @@ def test_of_a_settled_dispute_only_the_settling_word_is_learned(
     assert known.learner.decisions == 7 and known.ratings.keys().isdisjoint(about)
 
 
-def test_stars_given_on_the_wall_about_a_settled_reply_are_set_aside_too(
-    modelled, put, decide, alice, bob, project
-):
+def test_stars_on_an_adjudicated_reply_are_not_learned(modelled, put, decide, alice, bob, project):
     run = modelled()
     put(run, groups=2)
     decide(bob, run)
@@ -55,7 +53,7 @@ def test_stars_given_on_the_wall_about_a_settled_reply_are_set_aside_too(
 
 
 @pytest.mark.parametrize("purpose", ["gold", "attention"])
-def test_known_answers_are_neither_learned_nor_waited_for(
+def test_answers_to_known_items_are_neither_learned_nor_awaited(
     modelled, put, decide, alice, bob, purpose
 ):
     share = "rate" if purpose == "gold" else "attention"

@@ -1,4 +1,4 @@
-"""Batch-wide advantages against token lists written out in full."""
+"""Batch-wide advantages are compared with token lists written out in full."""
 
 import math
 import statistics
@@ -14,7 +14,7 @@ reward = st.integers(-640, 640).map(lambda n: n / 64)
 
 @st.composite
 def counted(draw):
-    """Groups of rewards, and in the same shape how many tokens each rollout has."""
+    """Draw groups of rewards, and the token counts of the rollouts in the same shape."""
     groups = draw(st.lists(st.lists(reward, min_size=1, max_size=4), min_size=1, max_size=4))
     return groups, [[draw(st.integers(1, 5)) for _ in group] for group in groups]
 
@@ -29,7 +29,7 @@ def written_out(groups, tokens):
 
 
 @given(counted())
-def test_every_token_of_the_batch_counts_once(batch):
+def test_every_token_of_the_batch_has_equal_weight(batch):
     groups, tokens = batch
     values = written_out(groups, tokens)
     found = written_out(reinforce_plus_plus(groups, tokens=tokens), tokens)
@@ -43,7 +43,7 @@ def test_every_token_of_the_batch_counts_once(batch):
 
 
 @given(counted())
-def test_with_a_group_baseline_each_groups_mean_goes_first(batch):
+def test_group_baseline_subtracts_the_mean_of_each_group_first(batch):
     groups, tokens = batch
     less = [
         [r - statistics.fmean(group) for r in group] if len(group) > 1 else group
@@ -54,7 +54,7 @@ def test_with_a_group_baseline_each_groups_mean_goes_first(batch):
         assert mine == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
-def test_a_masked_value_moves_no_mean():
+def test_masked_value_does_not_change_the_mean():
     assert whitened([1.0, 3.0, 1e9], [1, 1, 0])[:2] == pytest.approx(
         [-1 / math.sqrt(2), 1 / math.sqrt(2)]
     )

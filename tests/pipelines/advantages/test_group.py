@@ -1,6 +1,4 @@
-"""Group advantages against plain versions with the statistics module, and what they do at the
-edges.
-"""
+"""Group advantages are compared with simple versions that use the statistics module; edge cases."""
 
 import math
 import statistics
@@ -12,7 +10,7 @@ from hypothesis import strategies as st
 from apps.pipelines.advantages import ADVANTAGES
 from apps.pipelines.advantages.group import EPSILON, asymre, best, grpo, opmd, rec, reinforce, rloo
 
-# Multiples of a 64th: differences are exact, so that nothing depends on what counts as rounding.
+# Multiples of 1/64: differences are exact, so that no test depends on rounding errors.
 reward = st.integers(-640, 640).map(lambda n: n / 64)
 group = st.lists(reward, min_size=2, max_size=9)
 batch = st.lists(group, min_size=1, max_size=4)
@@ -31,7 +29,7 @@ def test_grpo_gives_standard_scores_of_the_group(groups):
 
 
 @given(batch)
-def test_grpo_over_the_batch_keeps_the_groups_mean_and_takes_the_batchs_deviation(groups):
+def test_grpo_with_batch_scale_uses_group_means_and_the_deviation_of_the_batch(groups):
     deviation = statistics.stdev([r for rewards in groups for r in rewards])
     for rewards, scores in zip(groups, grpo(groups, scale="batch"), strict=True):
         assert scores == close(
@@ -46,12 +44,12 @@ def test_grpo_without_scale_gives_differences_to_the_mean(groups):
 
 
 @given(batch, st.floats(0, 5))
-def test_grpo_drops_exactly_the_groups_that_spread_no_wider_than_the_threshold(groups, threshold):
+def test_grpo_drops_exactly_the_groups_whose_deviation_is_at_most_the_threshold(groups, threshold):
     dropped = [scores is None for scores in grpo(groups, std_threshold=threshold)]
     assert dropped == [statistics.stdev(rewards) <= threshold for rewards in groups]
 
 
-def test_grpo_drops_a_group_of_one_where_a_threshold_is_set():
+def test_grpo_with_a_threshold_drops_a_group_of_one():
     assert grpo([[3.0], [0.0, 1.0]], std_threshold=0.0)[0] is None
 
 
@@ -69,14 +67,14 @@ def test_opmd_subtracts_the_soft_mean(groups, tau):
         assert scores == pytest.approx([r - soft for r in rewards], rel=1e-7, abs=1e-7)
 
 
-def test_opmds_soft_mean_does_not_overflow_at_a_small_temperature():
+def test_soft_mean_of_opmd_does_not_overflow_at_a_small_temperature():
     assert opmd([[0.0, 1000.0]], baseline="logavgexp", tau=0.01)[0] == close(
         [-1000 + 0.01 * math.log(2), 0.01 * math.log(2)]
     )
 
 
 @given(group)
-def test_opmds_soft_mean_nears_the_mean_as_tau_grows(rewards):
+def test_soft_mean_of_opmd_approaches_the_mean_as_tau_grows(rewards):
     assert opmd([rewards], baseline="logavgexp", tau=1e7)[0] == pytest.approx(
         opmd([rewards])[0], abs=1e-4
     )
@@ -89,12 +87,12 @@ def test_asymre_shifts_the_mean(groups, shift):
 
 
 @given(batch)
-def test_reinforce_is_the_reward_itself(groups):
+def test_reinforce_advantage_is_the_reward_itself(groups):
     assert reinforce(groups) == groups
 
 
 @given(batch)
-def test_rec_divides_by_the_deviation_over_n(groups):
+def test_rec_divides_by_the_population_deviation(groups):
     for rewards, scores in zip(groups, rec(groups, std_normalize=True), strict=True):
         mean = statistics.fmean(rewards)
         deviation = statistics.pstdev(rewards)
@@ -102,24 +100,23 @@ def test_rec_divides_by_the_deviation_over_n(groups):
 
 
 @given(group, st.integers(0, 5))
-def test_rec_balanced_keeps_no_more_rewards_under_the_mean_than_others(rewards, seed):
+def test_balanced_rec_keeps_at_most_as_many_rewards_below_the_mean_as_others(rewards, seed):
     (scores,) = rec([rewards], drop="balance", seed=seed)
     mean = statistics.fmean(rewards)
     below = [i for i, r in enumerate(rewards) if r < mean]
     surplus = max(0, 2 * len(below) - len(rewards))
-    # Which were left out can be told from the mean of the rest: the kept differences sum to
-    # nothing.
+    # The kept differences sum to zero, because the mean is that of the kept rewards.
     assert math.fsum(scores) == pytest.approx(0, abs=1e-9)
     assert sum(s == 0 for i, s in enumerate(scores) if i in below) >= surplus
     assert sum(s < 0 for s in scores) <= len(rewards) - surplus
 
 
-def test_rec_balanced_takes_the_mean_of_what_is_kept():
+def test_balanced_rec_uses_the_mean_of_the_kept_rewards():
     (scores,) = rec([[0.0, 0.0, 0.0, 0.0, 1.0]], drop="balance")
     assert sorted(scores) == [-0.5, 0.0, 0.0, 0.0, 0.5]
 
 
-def test_rec_balanced_draws_alike_from_the_same_seed():
+def test_balanced_rec_draws_the_same_rewards_from_the_same_seed():
     groups = [[0.1, 0.2, 0.3, 0.4, 9.0]]
     assert rec(groups, drop="balance", seed=4) == rec(groups, drop="balance", seed=4)
     assert len({tuple(rec(groups, drop="balance", seed=seed)[0]) for seed in range(20)}) > 1
@@ -139,7 +136,7 @@ def test_rec_balanced_draws_alike_from_the_same_seed():
         ("best", 1.0),
     ],
 )
-def test_a_group_of_one_has_baseline_nothing(name, alone):
+def test_group_of_one_has_the_expected_advantage(name, alone):
     assert ADVANTAGES[name]([[0.7]])[0] == close([alone])
 
 
@@ -156,12 +153,12 @@ def test_a_group_of_one_has_baseline_nothing(name, alone):
         ("ranking", 0.0),
     ],
 )
-def test_an_all_equal_group_is_level_even_when_rounding_parts_it(name, level):
+def test_group_of_equal_rewards_gets_level_advantages_despite_rounding_errors(name, level):
     assert ADVANTAGES[name]([[0.1 + 0.2, 0.3, 0.3]])[0] == close([level] * 3)
 
 
 @given(group, st.integers(1, 4))
-def test_the_best_are_as_many_as_are_kept_and_none_outside_is_better(rewards, keep):
+def test_best_chooses_the_requested_number_of_rewards_and_none_left_out_is_higher(rewards, keep):
     (chosen,) = best([rewards], keep=keep)
     inside = [r for r, c in zip(rewards, chosen, strict=True) if c]
     outside = [r for r, c in zip(rewards, chosen, strict=True) if not c]
@@ -169,23 +166,23 @@ def test_the_best_are_as_many_as_are_kept_and_none_outside_is_better(rewards, ke
     assert min(inside) >= max(outside, default=-math.inf)
 
 
-def test_a_group_in_which_none_is_good_enough_is_dropped():
+def test_best_drops_a_group_without_a_sufficient_reward():
     assert best([[0.2, 0.9], [0.2, 1.0]], at_least=1.0) == [None, [0.0, 1.0]]
 
 
-def test_of_equal_rewards_the_earlier_is_kept():
+def test_best_prefers_the_earlier_of_equal_rewards():
     assert best([[1.0, 1.0, 0.0]]) == [[1.0, 0.0, 0.0]]
 
 
 @pytest.mark.parametrize("name", ADVANTAGES)
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, None])
-def test_a_reward_that_is_missing_or_not_finite_is_refused_by_its_place(name, bad):
+def test_missing_or_infinite_reward_is_refused_with_its_position(name, bad):
     with pytest.raises(ValueError, match="reward 1 of 2"):
         ADVANTAGES[name]([[1.0, 0.0], [1.0, bad]])
 
 
 @pytest.mark.parametrize("name", ADVANTAGES)
-def test_an_empty_group_is_refused(name):
+def test_empty_group_is_refused(name):
     with pytest.raises(ValueError, match="at least one"):
         ADVANTAGES[name]([[]])
 
@@ -201,22 +198,22 @@ def test_an_empty_group_is_refused(name):
         ("best", {"keep": 0}, "at least 1"),
     ],
 )
-def test_an_option_out_of_its_range_is_refused_with_what_is_right(name, options, right):
+def test_option_out_of_range_is_refused_with_the_valid_range(name, options, right):
     with pytest.raises(ValueError, match=right):
         ADVANTAGES[name]([[0.0, 1.0]], **options)
 
 
 @given(batch, st.floats(0.01, 1))
-def test_a_rank_penalty_lowers_what_is_usual_and_leaves_the_order(groups, penalty):
+def test_rank_penalty_scales_rewards_down_by_likelihood_and_keeps_the_order(groups, penalty):
     logprobs = [[-float(place) for place in range(len(group))] for group in groups]
     for group, scores in zip(
         groups, grpo(groups, scale="none", rank_penalty=penalty, logprobs=logprobs), strict=True
     ):
-        last = len(group) - 1  # the first rollout is the likeliest
+        last = len(group) - 1  # the first rollout is the most likely
         level = [r * (1 - penalty * (last - i) / len(group)) for i, r in enumerate(group)]
         assert scores == close([r - statistics.fmean(level) for r in group])
 
 
-def test_a_rank_penalty_without_logprobs_is_refused():
+def test_rank_penalty_without_logprobs_is_refused():
     with pytest.raises(ValueError, match="mean logprob"):
         grpo([[0.0, 1.0]], rank_penalty=0.1)

@@ -1,4 +1,4 @@
-"""Multi-turn advantages against versions that look at one turn at a time."""
+"""Multi-turn advantages are compared with versions that handle one turn at a time."""
 
 import statistics
 
@@ -23,7 +23,7 @@ def with_states(draw):
 
 
 @given(groups, st.booleans(), st.sampled_from(["group", "batch"]))
-def test_every_turn_has_the_score_of_its_rollouts_last_one(batch, step_norm, scale):
+def test_every_turn_gets_the_score_of_the_last_turn_of_its_rollout(batch, step_norm, scale):
     everything = [turns[-1] for group in batch for turns in group]
     for group, found in zip(
         batch, step_wise_grpo(batch, scale=scale, step_norm=step_norm), strict=True
@@ -39,7 +39,7 @@ def test_every_turn_has_the_score_of_its_rollouts_last_one(batch, step_norm, sca
             assert scores == pytest.approx([score] * len(turns), rel=1e-9, abs=1e-9)
 
 
-def test_a_group_whose_rollouts_end_alike_is_dropped_where_a_threshold_is_set():
+def test_threshold_drops_a_group_whose_rollouts_end_with_equal_rewards():
     assert step_wise_grpo([[[0.0, 1.0], [1.0]], [[0.0], [1.0]]], std_threshold=0.0)[0] is None
 
 
@@ -84,35 +84,37 @@ def slow_gigpo(batch, states, omega, gamma, scale, across):
     st.sampled_from(["std", "none"]),
     st.booleans(),
 )
-def test_gigpo_adds_how_the_turn_did_in_its_state(drawn, omega, gamma, scale, across):
+def test_gigpo_adds_the_advantage_of_each_turn_among_turns_in_the_same_state(
+    drawn, omega, gamma, scale, across
+):
     batch, states = drawn
     found = gigpo(batch, states, omega=omega, gamma=gamma, scale=scale, across_groups=across)
     expected = slow_gigpo(batch, states, omega, gamma, scale, across)
     for mine, theirs in zip(found, expected, strict=True):
         for turns, other in zip(mine, theirs, strict=True):
-            # Equal rewards leave a rounding of 1e-16 that the slow version divides by ε.
+            # Equal rewards leave a rounding error of 1e-16 that the slow version divides by ε.
             assert turns == pytest.approx(other, rel=1e-6, abs=1e-6)
 
 
-def test_a_state_met_once_adds_nothing():
+def test_state_that_occurs_once_adds_nothing():
     assert (
         gigpo([[[1.0], [0.0]]], [[["a"], ["b"]]])[0]
         == gigpo([[[1.0], [0.0]]], [[[None], [None]]])[0]
     )
 
 
-def test_a_rollout_alone_keeps_its_reward():
+def test_single_rollout_keeps_its_reward():
     assert gigpo([[[0.25, 0.5]]], [[[None, None]]])[0][0] == pytest.approx([0.75, 0.75], rel=1e-5)
 
 
 @pytest.mark.parametrize("bad", [None, float("nan")])
-def test_a_reward_that_is_missing_is_refused(bad):
+def test_missing_reward_is_refused(bad):
     with pytest.raises(ValueError, match="finite"):
         gigpo([[[1.0, bad], [0.0]]], [[[None, None], [None]]])
     with pytest.raises(ValueError, match="finite"):
         step_wise_grpo([[[1.0, bad], [0.0]]])
 
 
-def test_another_scale_is_refused_with_what_is_right():
+def test_unknown_scale_is_refused_with_the_valid_choices():
     with pytest.raises(ValueError, match="std or none"):
         gigpo([[[1.0]]], [[[None]]], scale="group")

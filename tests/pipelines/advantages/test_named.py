@@ -1,4 +1,4 @@
-"""GDPO against standard scores of each reward by itself."""
+"""GDPO is compared with the standard scores of each single reward."""
 
 import statistics
 
@@ -27,13 +27,13 @@ def by_hand(group):
 
 
 @given(groups)
-def test_each_reward_is_normalised_before_they_are_summed(batch):
+def test_each_reward_is_normalised_before_summing(batch):
     for scores, group in zip(gdpo(batch, weights=WEIGHTS), batch, strict=True):
         assert scores == pytest.approx(by_hand(group), rel=1e-9, abs=1e-9)
 
 
 @given(groups)
-def test_whitened_the_batch_has_mean_nothing_and_deviation_one(batch):
+def test_whitening_gives_the_batch_mean_zero_and_deviation_one(batch):
     sums = [s for group in batch for s in by_hand(group)]
     found = [s for group in gdpo(batch, weights=WEIGHTS, whiten=True) for s in group]
     mean = statistics.fmean(sums)
@@ -43,16 +43,16 @@ def test_whitened_the_batch_has_mean_nothing_and_deviation_one(batch):
     )
 
 
-def test_a_reward_with_a_large_range_does_not_drown_a_small_one():
+def test_reward_with_a_large_range_does_not_outweigh_a_small_one():
     group = [{"a": 0.0, "b": 1.0}, {"a": 1000.0, "b": 0.0}, {"a": 0.0, "b": 0.0}]
     assert gdpo([group])[0][0] == pytest.approx(gdpo([group])[0][1], rel=1e-4)
 
 
-def test_a_reward_on_which_all_agree_adds_nothing():
+def test_reward_that_is_equal_for_all_rollouts_adds_nothing():
     assert gdpo([[{"a": 1.0, "b": 3.0}, {"a": 0.0, "b": 3.0}]]) == gdpo([[{"a": 1.0}, {"a": 0.0}]])
 
 
-def test_a_rollout_alone_keeps_its_rewards():
+def test_single_rollout_keeps_the_sum_of_its_rewards():
     assert gdpo([[{"a": 2.0, "b": 1.0}]])[0] == pytest.approx([3.0], rel=1e-5)
 
 
@@ -65,6 +65,6 @@ def test_a_rollout_alone_keeps_its_rewards():
         ([{"a": 1.0}, {"a": float("inf")}], "finite"),
     ],
 )
-def test_a_reward_that_is_missing_unknown_or_not_finite_is_refused(group, words):
+def test_missing_unknown_or_infinite_reward_is_refused(group, words):
     with pytest.raises(ValueError, match=words):
         gdpo([group], weights={"a": 1.0, "b": 1.0})

@@ -1,4 +1,4 @@
-"""Token advantages against sums written out term by term."""
+"""Token advantages are compared with sums written out term by term."""
 
 import math
 import statistics
@@ -16,7 +16,7 @@ factor = st.sampled_from([1.0, 0.9, 0.5, 0.0])
 
 @st.composite
 def batches(draw):
-    """Rows of different lengths: rewards, values, and masks with a token of the policy in each."""
+    """Draw rows of different lengths: rewards, values, and masks with at least one policy token."""
     widths = draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
     table = [[[draw(number) for _ in range(width)] for width in widths] for _ in range(2)]
     masks = [[1] + [draw(st.integers(0, 1)) for _ in range(width - 1)] for width in widths]
@@ -24,7 +24,7 @@ def batches(draw):
 
 
 def slow_gae(rewards, values, gamma, lam):
-    """A_t = Σ_l (γλ)^l δ_{t+l} (eq. 16), each δ by itself."""
+    """Return A_t = Σ_l (γλ)^l δ_{t+l} (eq. 16), with each δ computed separately."""
     following = [*values[1:], 0.0]
     deltas = [r + gamma * n - v for r, n, v in zip(rewards, following, values, strict=True)]
     return [
@@ -34,7 +34,7 @@ def slow_gae(rewards, values, gamma, lam):
 
 
 @given(batches(), factor, factor)
-def test_gae_is_the_discounted_sum_of_surprises(batch, gamma, lam):
+def test_gae_equals_the_discounted_sum_of_td_errors(batch, gamma, lam):
     rewards, values, _ = batch
     everywhere = [[1] * len(row) for row in rewards]
     advantages, returns = gae(rewards, everywhere, values, gamma=gamma, lam=lam, whiten=False)
@@ -47,7 +47,7 @@ def test_gae_is_the_discounted_sum_of_surprises(batch, gamma, lam):
 
 
 @given(batches(), factor, factor)
-def test_gae_passes_over_tokens_that_the_policy_did_not_write(batch, gamma, lam):
+def test_gae_skips_tokens_that_the_policy_did_not_write(batch, gamma, lam):
     rewards, values, masks = batch
     advantages, _ = gae(rewards, masks, values, gamma=gamma, lam=lam, whiten=False)
     for row, estimate, mask, mine in zip(rewards, values, masks, advantages, strict=True):
@@ -57,7 +57,7 @@ def test_gae_passes_over_tokens_that_the_policy_did_not_write(batch, gamma, lam)
 
 
 @given(batches())
-def test_without_a_critic_or_discount_a_token_has_the_reward_that_follows(batch):
+def test_token_advantage_without_critic_or_discount_is_the_following_reward(batch):
     rewards, _, _ = batch
     advantages, _ = gae(rewards, [[1] * len(row) for row in rewards], whiten=False)
     for row, mine in zip(rewards, advantages, strict=True):
@@ -65,7 +65,7 @@ def test_without_a_critic_or_discount_a_token_has_the_reward_that_follows(batch)
 
 
 @given(batches(), factor)
-def test_whitened_tokens_of_the_mask_have_mean_nothing_and_variance_one(batch, gamma):
+def test_whitened_tokens_of_the_mask_have_mean_zero_and_variance_one(batch, gamma):
     rewards, _, masks = batch
     advantages, returns = discounted(rewards, masks, gamma=gamma)
     counted = [
@@ -96,7 +96,7 @@ def test_whitened_tokens_of_the_mask_have_mean_nothing_and_variance_one(batch, g
 
 
 @given(batches(), factor)
-def test_returns_are_discounted_sums_of_what_follows(batch, gamma):
+def test_returns_are_discounted_sums_of_the_following_rewards(batch, gamma):
     rewards, _, masks = batch
     for row, mine in zip(rewards, discounted(rewards, masks, gamma=gamma)[1], strict=True):
         assert mine == pytest.approx(
@@ -105,26 +105,26 @@ def test_returns_are_discounted_sums_of_what_follows(batch, gamma):
         )
 
 
-def test_remax_subtracts_the_greedy_answers_reward_from_what_follows():
+def test_remax_subtracts_the_reward_of_the_greedy_reply():
     advantages, returns = remax([[0.0, 1.0], [0.5, 7.0]], [[1, 1], [1, 0]], [0.25, 1.0])
     assert returns == [[1.0, 1.0], [0.5, 0.0]] and advantages == [[0.75, 0.75], [-0.5, 0.0]]
 
 
-def test_a_group_advantage_goes_to_each_token_of_the_mask():
+def test_group_advantage_is_given_to_each_token_of_the_mask():
     rows = over_tokens(
         ADVANTAGES["rloo"], [[0.0, 1.0], [0.0], [2.0]], [[1, 0], [1], [1]], ["x", "x", "y"]
     )
     assert rows == [[1.0, 0.0], [-1.0], [2.0]]
 
 
-def test_rows_of_a_dropped_group_are_nothing():
+def test_rows_of_a_dropped_group_are_zero():
     assert over_tokens(
         ADVANTAGES["grpo"], [[1.0], [1.0]], [[1], [1]], ["x", "x"], std_threshold=0.0
     ) == [[0.0], [0.0]]
 
 
 @pytest.mark.parametrize("bad", [None, float("nan"), float("inf")])
-def test_a_token_reward_that_is_missing_is_refused(bad):
+def test_missing_token_reward_is_refused(bad):
     for function in (gae, discounted):
         with pytest.raises(ValueError, match="finite"):
             function([[1.0, bad]], [[1, 1]])

@@ -1,5 +1,5 @@
-"""A stand-in for the interpreter that has the data-juicer package: real processes that answer, die,
-hang and talk nonsense.
+"""A stand-in for the interpreter with the data-juicer package: real processes that answer, die,
+hang and print invalid output.
 """
 
 import sys
@@ -9,7 +9,7 @@ import pytest
 
 from apps.pipelines.data_juicer.process import FILTERS
 
-# Keeps texts of more than four characters. What a program does at a text with "poison" is its own.
+# Keeps texts of more than four characters; `poisoned` is its code for a text with "poison".
 ANSWERS = """
 import json, os, sys, time
 print("{{}}", flush=True)
@@ -25,7 +25,7 @@ for line in sys.stdin:
 
 @pytest.fixture
 def interpreter(settings, tmp_path):
-    """Have this program run in the place of the package's interpreter."""
+    """Run this program instead of the package's interpreter."""
     FILTERS.stop()
 
     def stand_in(program: str) -> None:
@@ -41,5 +41,5 @@ def interpreter(settings, tmp_path):
 
 @pytest.fixture
 def answers(interpreter) -> None:
-    """It answers, and ends at a text with "poison"."""
+    """Run a program that answers, and exits when a text contains "poison"."""
     interpreter(ANSWERS.format(poisoned="os._exit(3)"))

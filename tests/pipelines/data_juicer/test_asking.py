@@ -1,5 +1,5 @@
-"""What groups, tasks and pipelines ask of data-juicer's filters, with a stand-in for its process:
-who fails, and who is refused.
+"""Requests of groups, tasks and pipelines to data-juicer's filters, with a stand-in for its
+process: which fail, and which are refused.
 """
 
 from datetime import timedelta
@@ -27,8 +27,8 @@ LONG_ENOUGH = {"operator": "data_juicer", "options": {"op": "text_length_filter"
 
 @pytest.fixture
 def judged(finish):
-    """Groups of this run with these texts, one tuple a group, that wait for the refiner; the
-    rewards of each are 0 and 1.
+    """Create groups of a run with these texts, one tuple per group, that wait for the refiner; the
+    rewards in each group are 0 and 1.
     """
 
     def finish_groups(run, *groups: tuple[str, str]) -> list[Group]:
@@ -52,7 +52,7 @@ def refined(groups: list[Group]) -> list[Group]:
     return [Group.objects.get(pk=group.pk) for group in groups]
 
 
-def test_what_the_filter_does_not_keep_is_left_out_with_its_statistic(answers, new_run, judged):
+def test_rollout_rejected_by_the_filter_is_cut_with_its_statistic(answers, new_run, judged):
     run = new_run(pipeline=[LONG_ENOUGH])
     refined(judged(run, ("12345", "1"), ("12345", "123456")))
     (cut,) = CutRollout.objects.all()
@@ -67,7 +67,7 @@ def test_what_the_filter_does_not_keep_is_left_out_with_its_statistic(answers, n
     "poisoned",
     ["os._exit(3)", 'print("nonsense")', 'print(json.dumps({"error": "ValueError: no"}))'],
 )
-def test_a_group_without_an_answer_fails_alone_and_is_tried_again(
+def test_only_the_group_without_an_answer_fails_and_is_tried_again(
     interpreter, new_run, judged, poisoned
 ):
     interpreter(ANSWERS.format(poisoned=f"{poisoned}; sys.stdout.flush(); continue"))
@@ -83,7 +83,7 @@ def test_a_group_without_an_answer_fails_alone_and_is_tried_again(
     )
 
 
-def test_what_failed_is_learned_from_where_the_next_try_is_answered(
+def test_failed_group_is_admitted_when_the_next_try_gets_an_answer(
     interpreter, answers, new_run, judged
 ):
     run = new_run(pipeline=[LONG_ENOUGH])
@@ -95,10 +95,10 @@ def test_what_failed_is_learned_from_where_the_next_try_is_answered(
     assert group.state == Group.State.ADMITTED
 
 
-def test_groups_that_wait_for_their_answers_are_kept(
+def test_leases_are_extended_while_groups_wait_for_answers(
     interpreter, new_run, judged, settings, tmp_path, monkeypatch
 ):
-    """The answer comes only once the leases have been extended."""
+    """The filter answers only after the leases have been extended."""
     go = tmp_path / "go"
     interpreter(ANSWERS.format(poisoned=f"while not os.path.exists({str(go)!r}): time.sleep(0.01)"))
     settings.LEASE_SECONDS = 36_000
@@ -123,7 +123,9 @@ def test_groups_that_wait_for_their_answers_are_kept(
     assert said["poison"].is_kept and claimed.lease_until > timezone.now() + timedelta(hours=5)
 
 
-def test_equal_texts_are_asked_for_once_and_filters_each_for_themselves(answers, new_run, judged):
+def test_equal_texts_are_sent_once_and_repeated_filters_are_evaluated_separately(
+    answers, new_run, judged
+):
     (group,) = judged(new_run(), ("12345", "12345"))
     ops = ("text_length_filter", "words_num_filter", "words_num_filter")
     options = [find_operator("data_juicer").read_options({"op": op}) for op in ops]
@@ -131,9 +133,7 @@ def test_equal_texts_are_asked_for_once_and_filters_each_for_themselves(answers,
     assert [list(texts) for texts in said.values()] == [["12345"], ["12345"]]
 
 
-def test_more_than_the_process_is_asked_at_once_is_asked_in_parts(
-    answers, new_run, judged, monkeypatch
-):
+def test_texts_beyond_the_size_limit_are_sent_in_parts(answers, new_run, judged, monkeypatch):
     monkeypatch.setattr(asking, "CHARACTERS", 6)
     (group,) = judged(new_run(), ("1" * 20, "123"))
     (said,) = filtered(
@@ -153,7 +153,7 @@ def on_tasks(run) -> list[int]:
     return [group.task.index for group in groups]
 
 
-def test_tasks_that_the_filter_does_not_keep_are_not_drawn(answers, new_run, taskset):
+def test_tasks_rejected_by_the_filter_are_not_drawn(answers, new_run, taskset):
     for index, text in enumerate(("12", "12345", "123", "123456")):
         taskset.tasks.filter(index=index).update(prompt=[{"role": "user", "content": text}])
     run = new_run(
@@ -166,7 +166,7 @@ def test_tasks_that_the_filter_does_not_keep_are_not_drawn(answers, new_run, tas
     ]
 
 
-def test_where_it_does_not_answer_no_task_is_drawn(interpreter, new_run):
+def test_no_task_is_drawn_when_the_filter_process_does_not_answer(interpreter, new_run):
     interpreter("""print('{"error": "ImportError: no ray"}')""")
     run = new_run(pipeline=[{**LONG_ENOUGH, "stage": "tasks"}])
     with pytest.raises(
@@ -179,7 +179,7 @@ def test_where_it_does_not_answer_no_task_is_drawn(interpreter, new_run):
     assert not run.groups.exists() and not run.left_out.exists()
 
 
-def test_a_task_of_which_the_filter_says_nothing_is_not_drawn(answers, new_run, taskset):
+def test_task_without_an_answer_from_the_filter_is_not_drawn(answers, new_run, taskset):
     taskset.tasks.update(prompt=[{"role": "user", "content": "poison"}])
     run = new_run(pipeline=[{**LONG_ENOUGH, "stage": "tasks"}])
     with pytest.raises(
@@ -200,7 +200,7 @@ def refusals(plan, project, taskset, **options) -> dict[str, str]:
     )
 
 
-def test_a_pipeline_whose_filter_answers_is_not_refused(answers, plan, project, taskset):
+def test_pipeline_with_a_working_filter_is_accepted(answers, plan, project, taskset):
     assert refusals(plan, project, taskset, op="text_length_filter") == {}
 
 
@@ -214,7 +214,7 @@ def test_a_pipeline_whose_filter_answers_is_not_refused(answers, plan, project, 
         7,
     ],
 )
-def test_what_is_no_filter_of_texts_is_refused_with_those_that_are(
+def test_unsupported_filter_is_refused_with_the_supported_ones(
     plan, project, taskset, settings, op
 ):
     settings.DATA_JUICER_PYTHON = Path("/nonexistent")
@@ -225,7 +225,7 @@ def test_what_is_no_filter_of_texts_is_refused_with_those_that_are(
     )
 
 
-def test_without_the_package_a_pipeline_is_refused_with_how_to_install_it(
+def test_pipeline_without_the_installed_package_is_refused_with_the_install_command(
     plan, project, taskset, settings
 ):
     settings.DATA_JUICER_PYTHON = Path("/nonexistent")
@@ -257,7 +257,7 @@ SAYS = """
         ("nonsense", "operator", "invalid answer"),
     ],
 )
-def test_arguments_with_which_the_filter_does_not_work_are_refused(
+def test_arguments_that_the_filter_does_not_accept_are_refused(
     interpreter, plan, project, taskset, answer, field, words
 ):
     interpreter(SAYS.format(answer=answer))
@@ -265,7 +265,7 @@ def test_arguments_with_which_the_filter_does_not_work_are_refused(
     assert found.keys() == {f"pipeline.1.{field}"} and words in found[f"pipeline.1.{field}"]
 
 
-def test_an_import_is_refused_like_a_run(project, settings):
+def test_import_without_the_installed_package_is_refused(project, settings):
     settings.DATA_JUICER_PYTHON = Path("/nonexistent")
     with pytest.raises(ConfigError, match="scripts/setup --with data-juicer") as refused:
         operators_of_import([LONG_ENOUGH], project)

@@ -1,5 +1,5 @@
-"""The data-juicer package itself, in its own virtual environment: what its filters keep, and by
-what statistic.
+"""The real data-juicer package, in its own virtual environment: which texts its filters keep, and
+by which statistic.
 """
 
 import json
@@ -33,14 +33,14 @@ def asked(op: str, *texts: str, **args: object):
 
 
 def one_of(op: str, text: str) -> tuple[str, float]:
-    """The one statistic of this text, with its name."""
+    """Return the only statistic of this text, with its name."""
     ((_, stats),) = asked(op, text).results
     ((name, value),) = stats.items()
     return name, value
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_every_filter_that_can_be_named_says_something_of_any_text(op):
+def test_every_supported_filter_returns_a_statistic_for_any_text(op):
     said = asked(op, FOX, "", " ", "слово 日本", "\ufffd\x07", "a" * 50_000).results
     assert len(said) == 6 and all(stats for _, stats in said)
 
@@ -57,19 +57,19 @@ def test_every_filter_that_can_be_named_says_something_of_any_text(op):
         ("character_repetition_filter", ("char_rep_ratio", 0.0)),
     ],
 )
-def test_its_statistic_is_what_its_name_says(op, statistic):
+def test_filter_returns_the_expected_statistic(op, statistic):
     name, value = one_of(op, FOX)
     assert (name, value) == (statistic[0], pytest.approx(statistic[1]))
 
 
-def test_a_loop_is_told_from_a_text():
+def test_repetition_filter_distinguishes_a_loop_from_normal_text():
     loop, text = asked(
         "word_repetition_filter", "and so on " * 30, FOX, rep_len=3, max_ratio=0.2
     ).results
     assert (loop[0], text[0]) == (False, True) and loop[1]["word_rep_ratio"] > 0.9
 
 
-def test_the_range_is_that_of_the_arguments():
+def test_range_follows_the_arguments():
     texts = ["x" * length for length in (4, 5, 6, 7)]
     assert [
         kept for kept, _ in asked("text_length_filter", *texts, min_len=5, max_len=6).results
@@ -103,7 +103,7 @@ def test_the_range_is_that_of_the_arguments():
     ]
 
 
-def test_arguments_are_checked_by_the_names_and_kinds_that_they_have_there():
+def test_arguments_are_checked_by_name_and_type():
     wrong = asked(
         "word_repetition_filter", "", rep_len=0, max_ratio="half", most=1, work_dir="/tmp"
     ).wrong
@@ -118,12 +118,12 @@ def test_arguments_are_checked_by_the_names_and_kinds_that_they_have_there():
 @pytest.mark.parametrize(
     "op", ["alphanumeric_filter", "word_repetition_filter", "words_num_filter"]
 )
-def test_a_model_is_neither_fetched_nor_installed(op):
+def test_filter_that_needs_a_model_returns_an_error_and_the_process_goes_on(op):
     assert asked(op, FOX, tokenization=True).error
-    assert asked(op, FOX).results, "and the next question is answered"
+    assert asked(op, FOX).results, "the next question must be answered"
 
 
-def test_its_process_may_take_so_much_memory_and_no_more():
+def test_process_has_a_memory_limit_and_no_network_connections():
     asked("text_length_filter", "")
     process = psutil.Process(FILTERS.child.pid)
     assert (
@@ -132,7 +132,7 @@ def test_its_process_may_take_so_much_memory_and_no_more():
     )
 
 
-def test_it_ends_with_the_process_that_asks_it(eventually):
+def test_filter_process_ends_with_its_parent_process(eventually):
     program = """
 import django, time
 django.setup()
@@ -163,7 +163,7 @@ time.sleep(600)
 
 def has_ended(process: psutil.Process) -> bool:
     try:
-        return process.status() == psutil.STATUS_ZOMBIE  # nobody may be there who waits for it
+        return process.status() == psutil.STATUS_ZOMBIE  # perhaps no parent waits for it
     except psutil.NoSuchProcess:
         return True
 
@@ -171,7 +171,7 @@ def has_ended(process: psutil.Process) -> bool:
 # -- in pipelines
 
 
-def test_a_run_is_refused_by_the_argument_that_is_wrong(plan, project, taskset):
+def test_run_with_a_wrong_filter_argument_is_refused_with_the_argument_name(plan, project, taskset):
     said = {
         "operator": "data_juicer",
         "options": {"op": "text_length_filter", "args": {"least": 3}},
@@ -181,7 +181,7 @@ def test_a_run_is_refused_by_the_argument_that_is_wrong(plan, project, taskset):
     assert field == "pipeline.0.options.args.least" and "it takes min_len, max_len," in why
 
 
-def test_a_run_whose_filter_needs_a_model_is_refused(plan, project, taskset):
+def test_run_whose_filter_needs_a_model_is_refused(plan, project, taskset):
     said = {
         "operator": "data_juicer",
         "options": {"op": "words_num_filter", "args": {"tokenization": True}},
@@ -193,7 +193,7 @@ def test_a_run_whose_filter_needs_a_model_is_refused(plan, project, taskset):
     )
 
 
-def test_an_import_leaves_out_what_the_filter_does_not_keep(project, tmp_path):
+def test_import_leaves_out_tasks_that_the_filter_rejects(project, tmp_path):
     path = tmp_path / "sums.jsonl"
     path.write_text(
         "\n".join(
@@ -220,7 +220,7 @@ def test_an_import_leaves_out_what_the_filter_does_not_keep(project, tmp_path):
     assert (aside.line, aside.reason) == (1, "data_juicer: text_length_filter: text_len 3")
 
 
-def test_an_import_with_a_wrong_argument_is_refused(project, tmp_path):
+def test_import_with_a_wrong_argument_is_refused(project, tmp_path):
     (tmp_path / "sums.jsonl").write_text('{"prompt": "1+1", "answer": 2}')
     with pytest.raises(CommandError, match=r"args\.least: text_length_filter has no such argument"):
         call_command(
@@ -238,7 +238,7 @@ def test_an_import_with_a_wrong_argument_is_refused(project, tmp_path):
         )
 
 
-def test_the_dry_run_shows_what_it_would_leave_out(new_run, judge):
+def test_dry_run_shows_what_the_filter_would_leave_out(new_run, judge):
     run = new_run()
     judge(run, (0.0, 1.0))
     said = OperatorChoice(

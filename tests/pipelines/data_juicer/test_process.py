@@ -1,5 +1,5 @@
-"""The process of data-juicer's filters from our side: kept while it answers, ended and started anew
-where it does not.
+"""The process of data-juicer's filters from our side: it is kept while it answers, and killed and
+restarted when it does not.
 """
 
 import json
@@ -27,24 +27,24 @@ def said(process: FilterProcess, *texts: str):
     return process.ask("text_length_filter", {}, texts).results
 
 
-def test_one_process_answers_question_after_question(answers, process):
+def test_one_process_answers_several_requests(answers, process):
     assert said(process, "long enough", "") == [(True, {"len": 11.0}), (False, {"len": 0.0})]
     first = process.child.pid
     assert said(process, "four") == [(False, {"len": 4.0})] and process.child.pid == first
 
 
-def test_texts_that_no_pipe_holds_at_once_are_asked(answers, process):
+def test_text_larger_than_a_pipe_buffer_gets_an_answer(answers, process):
     assert said(process, "é" * 3_000_000) == [(True, {"len": 3_000_000.0})]
 
 
-def test_one_that_dies_fails_its_question_alone(answers, process):
+def test_process_that_dies_fails_only_the_current_request(answers, process):
     said(process, "long enough")
     with pytest.raises(NoAnswer, match="exited with 3"):
         said(process, "poison")
     assert said(process, "long enough") == [(True, {"len": 11.0})]
 
 
-def test_one_that_died_between_two_questions_is_started_again(answers, process):
+def test_process_that_died_between_two_requests_is_restarted(answers, process):
     said(process, "long enough")
     process.child.kill()
     process.child.wait()
@@ -52,7 +52,7 @@ def test_one_that_died_between_two_questions_is_started_again(answers, process):
 
 
 @pytest.mark.parametrize("hangs", ["while True: time.sleep(60)", "os.close(1); time.sleep(600)"])
-def test_one_that_hangs_is_ended_and_the_next_question_is_answered(interpreter, process, hangs):
+def test_hanging_process_is_killed_and_the_next_request_gets_an_answer(interpreter, process, hangs):
     interpreter(ANSWERS.format(poisoned=hangs))
     said(process, "long enough")
     hanging = psutil.Process(process.child.pid)
@@ -63,7 +63,7 @@ def test_one_that_hangs_is_ended_and_the_next_question_is_answered(interpreter, 
     assert not hanging.is_running() and said(process, "long enough") == [(True, {"len": 11.0})]
 
 
-def test_one_that_reads_nothing_is_not_waited_for(interpreter, process):
+def test_process_that_reads_nothing_times_out(interpreter, process):
     interpreter('print("{}", flush=True)\nimport time\ntime.sleep(600)')
     process.start()
     process.answer_s = 1
@@ -71,7 +71,7 @@ def test_one_that_reads_nothing_is_not_waited_for(interpreter, process):
         said(process, "x" * 900_000)
 
 
-def test_what_is_said_before_the_question_was_read_is_no_answer_to_it(interpreter, process):
+def test_output_before_the_request_was_read_does_not_count_as_its_answer(interpreter, process):
     interpreter("""
         import sys, time
         print("{}", flush=True)
@@ -85,14 +85,14 @@ def test_what_is_said_before_the_question_was_read_is_no_answer_to_it(interprete
         said(process, "x" * 900_000)
 
 
-def test_more_text_is_given_more_time(interpreter, process):
+def test_time_limit_grows_with_the_text(interpreter, process):
     interpreter(
         'print("{}", flush=True)\nimport json, sys\nprint(json.dumps({"error":'
         ' str(json.loads(input())["seconds"])}))'
     )
     assert (
         process.ask("text_length_filter", {}, ["x" * 2_500_000]).error == "30"
-    )  # 10 s for each million, and 5
+    )  # 10 s for each million characters, plus 5 s
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_more_text_is_given_more_time(interpreter, process):
         ('{"results": [[true, {}]]}\\n{"results": [[true, {}]]}', "invalid answer"),
     ],
 )
-def test_nonsense_is_no_answer_and_ends_it(interpreter, process, words, why):
+def test_invalid_output_is_not_accepted_and_ends_the_process(interpreter, process, words, why):
     interpreter(
         f"import os\nprint('{{}}', flush=True)\ninput()\nos.write(1, b'''{words}\\n''')\ninput()"
     )
@@ -117,13 +117,13 @@ def test_nonsense_is_no_answer_and_ends_it(interpreter, process, words, why):
     assert process.child is None
 
 
-def test_a_reply_without_end_is_not_read_to_its_end(interpreter, process):
+def test_endless_reply_is_cut_off(interpreter, process):
     interpreter("print('{}', flush=True)\ninput()\nwhile True: print('x' * 1000, end='')")
     with pytest.raises(NoAnswer, match=f"longer than {LONGEST_REPLY} bytes"):
         said(process, "poison")
 
 
-def test_one_that_does_not_come_up_says_why(interpreter, process):
+def test_process_that_does_not_start_reports_the_reason(interpreter, process):
     interpreter("""print('{"error": "ImportError: no ray"}')""")
     with pytest.raises(NoAnswer, match="did not start: ImportError: no ray"):
         process.start()
@@ -133,13 +133,13 @@ def test_one_that_does_not_come_up_says_why(interpreter, process):
         process.start()
 
 
-def test_without_the_package_it_is_told_how_to_install_it(settings, process):
+def test_missing_package_is_reported_with_the_install_command(settings, process):
     settings.DATA_JUICER_PYTHON = Path("/nonexistent/python")
     with pytest.raises(NoAnswer, match="scripts/setup --with data-juicer"):
         said(process, "long enough")
 
 
-def test_an_interpreter_without_the_package_says_so(settings, process):
+def test_interpreter_without_the_package_is_reported(settings, process):
     settings.DATA_JUICER_PYTHON = Path(sys.executable)
     with pytest.raises(
         NoAnswer, match="did not start: ModuleNotFoundError: No module named 'data_juicer'"
@@ -147,15 +147,13 @@ def test_an_interpreter_without_the_package_says_so(settings, process):
         said(process, "long enough")
 
 
-def test_an_interpreter_that_cannot_be_started_is_told_of(settings, process, tmp_path):
+def test_interpreter_that_cannot_be_started_is_reported(settings, process, tmp_path):
     settings.DATA_JUICER_PYTHON = tmp_path
     with pytest.raises(NoAnswer, match=r"cannot be started: .*Permission denied"):
         said(process, "long enough")
 
 
-def test_what_is_to_be_done_meanwhile_is_done_while_it_is_waited_for(
-    interpreter, process, tmp_path
-):
+def test_callback_runs_while_the_answer_is_pending(interpreter, process, tmp_path):
     go = tmp_path / "go"
     interpreter(ANSWERS.format(poisoned=f"while not os.path.exists({str(go)!r}): time.sleep(0.01)"))
     process.answer_s = 60
@@ -163,7 +161,7 @@ def test_what_is_to_be_done_meanwhile_is_done_while_it_is_waited_for(
     assert reply.results == [(True, {"len": 6.0})]
 
 
-def test_it_sees_nothing_of_our_surroundings(interpreter, process, monkeypatch):
+def test_process_does_not_inherit_environment_variables(interpreter, process, monkeypatch):
     monkeypatch.setenv("RFTWEB_SECRET_KEY", "do not tell")
     interpreter("""
         import json, os, sys
@@ -178,7 +176,7 @@ def test_it_sees_nothing_of_our_surroundings(interpreter, process, monkeypatch):
     )
 
 
-def test_what_is_closed_in_opens_no_socket_and_starts_no_program():
+def test_confined_process_cannot_open_sockets_start_programs_or_exceed_its_memory():
     program = """
 import importlib.util, resource, socket, subprocess, sys
 spec = importlib.util.spec_from_file_location("child", sys.argv[1])

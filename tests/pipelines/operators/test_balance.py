@@ -1,5 +1,5 @@
-"""Groups are thinned out by what the newest ones have too much of: as far as told, and alike at
-every try.
+"""Groups of overrepresented kinds among the newest are thinned out: to the configured share, and
+repeatably.
 """
 
 import pytest
@@ -17,20 +17,20 @@ def kept(samples: list[Sample], **options: object) -> list[int]:
 
 
 def of_mix(*domains: str) -> list[Sample]:
-    """Two thousand groups of the last of these domains, which came after a hundred groups, as many
-    of each as it is named.
+    """Return two thousand groups of the last of these domains, preceded by a hundred groups in
+    which each domain is as frequent as in the arguments.
     """
     before = tuple(GroupMetrics(domain, 10.0, 0.5) for domain in domains) * (100 // len(domains))
     recent = Recent(GroupMetrics(domains[-1], 10.0, 0.5), before)
     return [Sample(n, n, "", 1.0, recent=recent) for n in range(2_000)]
 
 
-def test_what_there_is_too_much_of_is_thinned_out_to_its_share():
+def test_overrepresented_domain_is_thinned_out_to_its_share():
     mix = ("maths", "code", "code", "code", "code")
     left = applied(of_mix(*mix), most=0.5, least=0.01)
     assert len(left.kept) / 2_000 == pytest.approx(
         0.25, abs=0.03
-    )  # 0.8 × 0.25 is as much as there is of maths
+    )  # 0.8 × 0.25 equals the share of maths
     assert (
         "domain 'code' makes up 80% of the last 100 groups; 25% of these are kept"
         in left.reasons.values()
@@ -39,13 +39,13 @@ def test_what_there_is_too_much_of_is_thinned_out_to_its_share():
     assert len(kept(of_mix(*mix), most=0.8)) == 2_000
 
 
-def test_thinning_out_has_an_end_and_a_beginning():
+def test_thinning_out_keeps_a_minimum_share_and_starts_only_after_enough_groups():
     mix = ("maths", *["code"] * 19)
     assert len(kept(of_mix(*mix), least=0.5)) / 2_000 == pytest.approx(0.5, abs=0.03)
     assert len(kept(of_mix(*mix), fewest=101)) == len(kept(of_mix("code"))) == 2_000
 
 
-def test_a_group_is_thinned_out_alike_at_every_try_and_otherwise_by_another_seed():
+def test_thinning_out_is_repeatable_and_depends_on_the_seed():
     samples = of_mix("maths", "code", "code", "code", "code")
     one = kept(samples)
     other = kept(samples, seed=1)
@@ -63,7 +63,7 @@ def test_a_group_is_thinned_out_alike_at_every_try_and_otherwise_by_another_seed
         ((1.0,), 0.3, 1.0),
     ],
 )
-def test_the_level_brings_the_largest_share_down_to_the_most(shares, most, expected):
+def test_level_reduces_the_largest_share_to_the_maximum(shares, most, expected):
     assert level(shares, most) == pytest.approx(expected)
 
 
@@ -79,5 +79,5 @@ def test_the_level_brings_the_largest_share_down_to_the_most(shares, most, expec
         ("domain", 0, 0, "no domain"),
     ],
 )
-def test_bands_are_named_by_their_ends(by, tokens, success, expected):
+def test_bands_are_named_by_their_limits(by, tokens, success, expected):
     assert choose_band(GroupMetrics("", tokens, success), by) == expected

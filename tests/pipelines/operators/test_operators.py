@@ -1,4 +1,4 @@
-"""Each operator alone: what it keeps, what it leaves out and why."""
+"""Each single operator: what it keeps, what it leaves out and why."""
 
 import random
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ STAGES = {TASKS, GROUPS, EXPERIENCES, BATCH}
 
 
 @pytest.mark.parametrize("name", operator_names())
-def test_every_operator_says_what_it_does_and_where_it_stands(name):
+def test_every_operator_has_a_summary_family_stages_and_field_descriptions(name):
     operator = find_operator(name)
     assert (
         operator.summary
@@ -66,7 +66,7 @@ NEEDED = {
 
 
 @pytest.mark.parametrize("name", operator_names())
-def test_every_operator_takes_nothing_and_gives_a_reason_for_all_that_it_leaves_out(name):
+def test_every_operator_accepts_no_samples_and_gives_a_reason_for_each_left_out(name):
     options = NEEDED.get(name, {})
     assert applied(name, [], **options).kept == []
     texts = ["", "i cannot help with that", "a " * 80, "\ufffd", "слово", "fine"]
@@ -105,13 +105,13 @@ def test_every_operator_takes_nothing_and_gives_a_reason_for_all_that_it_leaves_
         ("penalise", [(1, 1.0, ""), (2, 0.75, "")]),
     ],
 )
-def test_what_is_cut_is_left_out_or_silent_or_charged(do, expected):
+def test_truncated_replies_are_dropped_masked_or_penalised(do, expected):
     samples = [sample(1, stop_reason="stop"), sample(2, stop_reason="length")]
     said = applied("truncated", samples, do=do, penalty=0.25)
     assert [(one.rollout, one.reward, one.silent) for one in said.kept] == expected
 
 
-def test_what_was_stopped_in_a_loop_was_cut_too_unless_told_otherwise():
+def test_reply_stopped_in_a_loop_counts_as_truncated_by_default():
     samples = [sample(1, stop_reason="repetition"), sample(2, stop_reason="length")]
     assert kept("truncated", samples, do="drop") == [] and kept(
         "truncated", samples, do="drop", ends=["length"]
@@ -119,7 +119,7 @@ def test_what_was_stopped_in_a_loop_was_cut_too_unless_told_otherwise():
     assert applied("truncated", samples, do="drop").reasons[1] == "stopped in a loop"
 
 
-def test_what_ended_because_its_time_was_over_was_cut_too_unless_told_otherwise():
+def test_reply_stopped_by_the_time_limit_counts_as_truncated_by_default():
     samples = [sample(1, stop_reason="time"), sample(2, stop_reason="stop")]
     assert kept("truncated", samples, do="drop") == [2] and kept(
         "truncated", samples, do="drop", ends=["length"]
@@ -127,7 +127,7 @@ def test_what_ended_because_its_time_was_over_was_cut_too_unless_told_otherwise(
     assert applied("truncated", samples, do="drop").reasons[1] == "stopped by the time limit"
 
 
-def test_refusals_are_known_by_how_they_begin():
+def test_refusals_are_recognised_by_their_beginning():
     texts = [
         "I\u2019m sorry, but I can\u2019t do that.",
         "Sure: as they say, " + "x" * 200 + " I cannot help",
@@ -152,16 +152,16 @@ def test_refusals_are_known_by_how_they_begin():
         ("Sorry \u2014 I can\u2019t assist.", True),
     ],
 )
-def test_a_phrase_refuses_where_a_clause_begins_with_it(text, refuses):
+def test_refusal_phrase_counts_only_at_the_beginning_of_a_clause(text, refuses):
     assert kept("refusal", [sample(1, text=text)]) == ([] if refuses else [1])
 
 
-def test_signs_of_later_versions_of_unicode_are_not_broken():
+def test_characters_of_later_unicode_versions_are_accepted():
     texts = ["Well done \U0001fa77", "\U0001fae9", "\ufdd0", "\U00050000", "\ue000"]
     assert kept("encoding", [sample(n, text=text) for n, text in enumerate(texts)]) == [0, 1]
 
 
-def test_broken_signs_are_those_that_nobody_meant():
+def test_broken_characters_are_recognised():
     texts = [
         "naïve café, 5 °C\tand 日本\n",
         "caf\u00c3\u00a9",
@@ -174,7 +174,7 @@ def test_broken_signs_are_those_that_nobody_meant():
     assert kept("encoding", [sample(1, text="a\ufffd" + "b" * 98)], most=0.01) == [1]
 
 
-def test_loops_are_left_out_and_long_answers_are_not():
+def test_loops_are_left_out_and_long_replies_are_kept():
     words = [f"w{n}" for n in range(200)]
     samples = [
         sample(1, text="go on and on " * 40),
@@ -184,7 +184,7 @@ def test_loops_are_left_out_and_long_answers_are_not():
     assert kept("repetition", samples) == [2, 3]
 
 
-def test_loops_without_blanks_are_left_out_and_usual_sentences_are_not():
+def test_loops_without_spaces_are_left_out_and_normal_sentences_are_kept():
     loops = ["谢谢" * 8, "ありがとう" * 8, "ขอบคุณ" * 8]
     usual = [
         "今天天气很好，我们去公园散步，然后回家吃饭。",
@@ -194,7 +194,7 @@ def test_loops_without_blanks_are_left_out_and_usual_sentences_are_not():
     assert kept("repetition", samples) == [3, 4]
 
 
-def test_a_group_whose_task_is_in_an_evaluation_set_goes_as_a_whole():
+def test_group_whose_task_is_in_an_evaluation_set_is_removed_whole():
     met = [Pair(4, 0, 1.0, True), Pair(5, 0, 0.7, False), Pair(5, 0, 0.69, False), None]
     samples = [
         sample(2 * n + m, group=n, also_in={"easy": None, "test": pair})
@@ -208,12 +208,12 @@ def test_a_group_whose_task_is_in_an_evaluation_set_goes_as_a_whole():
     assert kept("contaminated", samples, tasksets=["test"], share=0.71) == [2, 3, 4, 5, 6, 7]
 
 
-def test_no_task_passes_by_an_evaluation_set_that_cannot_be_read():
+def test_missing_evaluation_set_raises_an_error():
     with pytest.raises(LookupError, match="'gone'"):
         applied("contaminated", [sample(1, also_in={"test": None})], tasksets=["test", "gone"])
 
 
-def test_groups_whose_task_is_guessed_without_thinking_go_as_wholes():
+def test_groups_of_easily_guessed_tasks_are_removed_whole():
     tried = [None, (0, 8), (1, 8), (4, 8)]
     samples = [
         sample(2 * n + m, group=n, guessed=found) for n, found in enumerate(tried) for m in (0, 1)
@@ -226,7 +226,7 @@ def test_groups_whose_task_is_guessed_without_thinking_go_as_wholes():
     assert "has not been checked" in applied("easy_to_guess", samples, unchecked="drop").reasons[0]
 
 
-def test_letters_of_another_script_are_counted():
+def test_letters_of_other_scripts_are_counted():
     samples = [
         sample(1, text="only latin 123"),
         sample(2, text="слово and слово"),
@@ -236,7 +236,7 @@ def test_letters_of_another_script_are_counted():
     assert kept("language", samples, scripts=["cyrillic"], at_least=0.5) == [2, 3]
 
 
-def test_formulas_and_code_are_of_no_language():
+def test_formulas_and_code_do_not_count_as_language():
     texts = [
         "答案是 x^2 + y^2 = 4，所以 \\boxed{4}",
         "求 `print(x)` 与 $\\sin x$，5 km",
@@ -247,12 +247,12 @@ def test_formulas_and_code_are_of_no_language():
     ) == [0, 1]
 
 
-def test_a_script_that_is_none_is_refused():
+def test_unknown_script_is_refused():
     with pytest.raises(ValidationError, match="unknown script 'han'; say cjk"):
         find_operator("language").read_options({"scripts": ["han"]})
 
 
-def test_what_a_filter_of_data_juicer_does_not_keep_goes_with_its_statistics():
+def test_text_rejected_by_a_data_juicer_filter_is_removed_with_its_statistics():
     options = {"op": "text_length_filter", "args": {"min_len": 2, "max_len": 3}}
     said = {
         "a": Filtered(False, {"text_len": 1.0, "share": 0.12345}),
@@ -268,7 +268,7 @@ def test_what_a_filter_of_data_juicer_does_not_keep_goes_with_its_statistics():
     assert kept("data_juicer", samples, **other_order) == [2]
 
 
-def test_no_text_passes_of_which_a_filter_said_nothing():
+def test_text_without_a_filter_result_raises_an_error():
     asked = find_operator("data_juicer").read_options({"op": "text_length_filter"}).key
     silent = sample(
         1, text="a", filtered={asked: {"a": Filtered(failed="the process exited with -9")}}
@@ -279,19 +279,19 @@ def test_no_text_passes_of_which_a_filter_said_nothing():
         applied("data_juicer", [sample(1, text="a")], op="text_length_filter")
 
 
-def test_a_reward_at_the_threshold_is_enough():
+def test_reward_equal_to_the_threshold_is_kept():
     assert kept("reward_at_least", of_rewards((0.49, 0.5, 0.51)), threshold=0.5) == [1, 2]
 
 
-def test_groups_without_spread_go_as_wholes():
+def test_groups_without_spread_are_removed_whole():
     assert kept("reward_spread", of_rewards((1, 1), (0, 1), (5,))) == [2, 3]
     assert kept("reward_spread", of_rewards((0, 0.2), (0, 1)), above=0.1) == [
         2,
         3,
-    ]  # (0, 0.2) spreads 0.1 wide, not wider
+    ]  # (0, 0.2) has a spread of exactly 0.1
 
 
-def test_the_band_of_success_is_of_the_full_reward():
+def test_success_band_is_relative_to_the_full_reward():
     samples = of_rewards((0, 0), (1, 0), (2, 2), (2, 0), full=2.0)
     assert kept("success_band", samples, low=0.2, high=0.8) == [2, 3, 6, 7]
     assert (
@@ -302,7 +302,7 @@ def test_the_band_of_success_is_of_the_full_reward():
         find_operator("success_band").read_options({"low": 0.9, "high": 0.1})
 
 
-def test_dynamic_sampling_goes_by_the_scorers_word_and_not_by_the_shaped_reward():
+def test_dynamic_sampling_can_use_one_scorer_instead_of_the_combined_reward():
     rows = [
         sample(1, group=1, reward=0.9, by_scorer={"math": 1.0}),
         sample(2, group=1, reward=0.1, by_scorer={"math": 1.0}),
@@ -316,18 +316,18 @@ def test_dynamic_sampling_goes_by_the_scorers_word_and_not_by_the_shaped_reward(
     assert "gave no reward to 2" in applied("dynamic_sampling", rows, scorer="other").reasons[1]
 
 
-def test_length_has_two_ends():
+def test_length_has_a_lower_and_an_upper_limit():
     samples = [sample(n, tokens=n) for n in (1, 5, 9)]
     assert kept("length", samples, fewest=2, most=8) == [5] and kept("length", samples) == [1, 5, 9]
     with pytest.raises(ValidationError, match="must not be greater than most"):
         find_operator("length").read_options({"fewest": 9, "most": 8})
 
 
-def test_age_is_counted_in_versions():
+def test_age_is_counted_in_weight_versions():
     assert kept("fresh", [sample(n, age=n) for n in (0, 1, 2)], most=1) == [0, 1]
 
 
-def test_where_judges_part_nothing_is_learned_and_a_silent_one_is_passed_over():
+def test_rollout_on_which_judges_disagree_is_removed_and_missing_judges_are_ignored():
     said = [{"a": 1.0, "b": 0.9}, {"a": 1.0, "b": 0.0}, {"a": 1.0, "b": None}, {}]
     samples = [sample(n, by_scorer=values) for n, values in enumerate(said)]
     result = applied("judges_agree", samples, scorers=["a", "b"], most=0.5)
@@ -336,7 +336,7 @@ def test_where_judges_part_nothing_is_learned_and_a_silent_one_is_passed_over():
     ]
 
 
-def test_people_are_asked_for_a_group_or_for_each_answer():
+def test_human_ratings_are_required_per_group_or_per_answer():
     samples = [sample(1, group=1, by_people=0.5), sample(2, group=1), sample(3, group=2)]
     assert kept("rated_by_people", samples) == [1, 2]
     assert kept("rated_by_people", samples, each="answer") == [1]
@@ -352,7 +352,7 @@ def test_people_are_asked_for_a_group_or_for_each_answer():
         ("divide", 0, 2.0),
     ],
 )
-def test_arithmetic_is_done_with_the_weighted_number(do, weight, expected):
+def test_arithmetic_uses_the_weighted_number(do, weight, expected):
     [shaped] = applied(
         "arithmetic",
         [sample(1, reward=2.0, by_scorer={"math": 2.0})],
@@ -363,7 +363,7 @@ def test_arithmetic_is_done_with_the_weighted_number(do, weight, expected):
     assert shaped.reward == expected
 
 
-def test_what_is_not_known_shapes_nothing():
+def test_unknown_value_leaves_the_reward_unchanged():
     samples = [sample(1, reward=2.0), sample(2, reward=2.0, by_people=1.0, tokens=10)]
     assert [one.reward for one in applied("arithmetic", samples, by="people").kept] == [2.0, 3.0]
     assert [
@@ -371,7 +371,7 @@ def test_what_is_not_known_shapes_nothing():
     ] == [2.0, 1.0]
 
 
-def test_the_widest_subset_is_that_of_all_subsets():
+def test_subset_with_the_largest_spread_is_kept():
     draw = random.Random(5)
     for _ in range(30):
         rewards = [draw.choice((0.0, 0.25, 0.5, 1.0)) for _ in range(7)]
@@ -388,7 +388,7 @@ def _spread(values: Sequence[float]) -> float:
     return sum((value - mean) ** 2 for value in values)
 
 
-def test_the_first_of_near_duplicates_stays():
+def test_first_of_near_duplicates_is_kept():
     words = [f"w{n}" for n in range(60)]
     texts = [
         " ".join(words),
@@ -408,7 +408,7 @@ def test_the_first_of_near_duplicates_stays():
     ] and "near-duplicate of rollout 0" in said.reasons[3]
 
 
-def test_near_duplicates_are_those_that_comparing_every_pair_finds():
+def test_near_duplicates_equal_those_of_comparing_every_pair():
     draw = random.Random(3)
     base = [[draw.choice("abcdefghij") * 3 for _ in range(40)] for _ in range(6)]
     texts = []
@@ -439,13 +439,13 @@ def test_near_duplicates_are_those_that_comparing_every_pair_finds():
         "คำตอบคือสี่เพราะสองบวกสองเท่ากับสี่",
     ],
 )
-def test_texts_without_blanks_are_compared_too(text):
+def test_texts_without_spaces_are_compared_too(text):
     same = sample(2, text=f"{text}。")
     other = sample(3, text="完全に別のことを言っている文章です")
     assert kept("duplicates", [sample(1, text=text), same, other]) == [1, 3]
 
 
-def test_answers_of_different_groups_are_no_duplicates():
+def test_answers_of_different_groups_are_not_duplicates():
     assert kept("duplicates", [sample(1, group=1), sample(2, group=2)]) == [1, 2]
 
 
@@ -462,12 +462,12 @@ def test_answers_of_different_groups_are_no_duplicates():
         ({"operator": "truncated", "stage": "experiences"}, "0.stage", "works on groups"),
     ],
 )
-def test_a_wrong_pipeline_is_told_by_field(choice, field, words):
+def test_invalid_pipeline_is_reported_by_field(choice, field, words):
     problems = find_operator_problems([OperatorChoice(**choice)])
     assert words in problems[field]
 
 
-def test_prompts_are_measured_in_characters_or_words():
+def test_prompt_length_is_measured_in_characters_or_words():
     samples = [sample(1, text="one two three"), sample(2, text="one"), sample(3, text="")]
     assert kept("prompt_length", samples) == [1, 2] and kept("prompt_length", samples, most=3) == [
         2
@@ -479,7 +479,7 @@ def test_prompts_are_measured_in_characters_or_words():
     )
 
 
-def test_difficulty_is_that_of_the_scale_or_else_a_number_of_the_meta():
+def test_difficulty_is_read_from_the_scale_or_else_from_the_task_metadata():
     samples = [
         sample(1, scales={"hard": 0.5}, meta={"hard": 9}),
         sample(2, meta={"hard": 0.2}),
@@ -496,14 +496,14 @@ def test_difficulty_is_that_of_the_scale_or_else_a_number_of_the_meta():
     assert kept("difficulty_band", samples, by="hard", low=0.3, unknown="keep") == [1, 3, 4, 5]
 
 
-def test_answers_without_an_advantage_are_left_out():
+def test_answers_with_too_small_advantages_are_removed():
     samples = [sample(n, advantage=advantage) for n, advantage in enumerate((0.0, -0.1, 0.1, 2.0))]
     assert kept("advantage_above", samples) == [1, 2, 3] and kept(
         "advantage_above", samples, above=0.1
     ) == [3]
 
 
-def test_advantages_are_divided_by_their_spread_and_then_held():
+def test_advantages_are_divided_by_their_root_mean_square_and_then_clipped():
     samples = [sample(n, advantage=advantage) for n, advantage in enumerate((3.0, -4.0, 0.0, 5.0))]
     spread = (50 / 4) ** 0.5
     scaled = [one.advantage for one in applied("advantages", samples, normalise=True).kept]
@@ -522,14 +522,14 @@ def test_advantages_are_divided_by_their_spread_and_then_held():
     ] == [0.0]
 
 
-def test_a_budget_of_tokens_takes_whole_groups_in_their_order():
+def test_token_budget_keeps_whole_groups_in_order():
     samples = [
         sample(2 * n + m, group=n, tokens=tokens)
         for n, tokens in enumerate((30, 20, 5, 5))
         for m in (0, 1)
     ]
     assert kept("token_budget", samples, most=75) == [0, 1, 4, 5]
-    assert kept("token_budget", samples, most=1) == [0, 1]  # what comes first always fits
+    assert kept("token_budget", samples, most=1) == [0, 1]  # the first group always fits
     assert (
         applied("token_budget", samples, most=75).reasons[2]
         == "the group's 40 tokens plus 60 of earlier groups exceed 75"

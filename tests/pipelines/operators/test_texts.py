@@ -1,4 +1,4 @@
-"""Which texts operators leave out: refusals, near duplicates and broken signs, in odd forms."""
+"""Unusual forms of texts that operators leave out: refusals, near duplicates, broken characters."""
 
 import pytest
 from pydantic import ValidationError
@@ -50,16 +50,16 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize("text", REFUSALS)
-def test_a_refusal_is_known_in_its_usual_forms(text):
+def test_refusal_is_recognized_in_its_usual_forms(text):
     assert kept("refusal", text) == []
 
 
 @pytest.mark.parametrize("text", ANSWERS)
-def test_an_answer_with_words_of_a_refusal_stays(text):
+def test_ordinary_answer_with_words_of_a_refusal_is_kept(text):
     assert kept("refusal", text) == [0]
 
 
-def test_phrases_of_a_refusal_may_be_in_upper_case_and_must_not_be_empty():
+def test_refusal_phrases_ignore_case_and_must_not_be_empty():
     assert kept("refusal", "I Won’t do it.", phrases=["I Won't do"]) == []
     with pytest.raises(ValidationError, match="at least one character"):
         kept("refusal", "Yes.", phrases=[" "])
@@ -85,12 +85,12 @@ STRANGERS = [
 
 
 @pytest.mark.parametrize("pair", TWINS)
-def test_texts_that_differ_in_how_signs_are_written_are_duplicates(pair):
+def test_texts_that_differ_only_in_spelling_of_characters_are_duplicates(pair):
     assert kept("duplicates", *pair) == [0]
 
 
 @pytest.mark.parametrize("pair", STRANGERS)
-def test_texts_with_another_meaning_are_no_duplicates(pair):
+def test_texts_with_different_meanings_are_not_duplicates(pair):
     assert kept("duplicates", *pair) == [0, 1]
 
 
@@ -107,10 +107,10 @@ WHOLE = [
 
 
 @pytest.mark.parametrize("text", BROKEN)
-def test_a_text_that_was_decoded_wrongly_is_left_out(text):
+def test_wrongly_decoded_text_is_removed(text):
     assert kept("encoding", text) == []
 
 
 @pytest.mark.parametrize("text", WHOLE)
-def test_letters_and_marks_of_any_language_are_whole(text):
+def test_correct_text_of_any_language_is_kept(text):
     assert kept("encoding", text) == [0]

@@ -1,4 +1,4 @@
-"""Replies as a run would leave them: noise, and what is hidden in it."""
+"""Generated replies of a run: noise, and signs of reward hacking hidden in it."""
 
 import random
 from collections.abc import Callable
@@ -23,9 +23,9 @@ def sentence(chance: random.Random, words: int = 14) -> str:
 def replies(
     seed: int, change: Callable[[float, random.Random, dict], dict] | None = None, **more: Any
 ) -> JudgedReplies:
-    """Replies of 24 updates; half of them judged.
+    """Return replies of 24 updates; people judged half of them.
 
-    `change(how far the run is, chance, fields)` says what is otherwise.
+    `change(progress of the run, chance, fields)` returns the changed fields of a reply.
     """
     chance = random.Random(seed)
     rows = []

@@ -1,1 +1,1 @@
-"""Tables of answers in odd forms: the task's answer, a reply, and what it is worth."""
+"""Tables of answers in unusual forms: the task's answer, a reply, and its reward."""

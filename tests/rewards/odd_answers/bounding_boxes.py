@@ -1,4 +1,4 @@
-"""Boxes: the task's answer, a reply, its worth; options and prompt."""
+"""Boxes: the task's answer, a reply, its reward; options and prompt."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Values of charts: the task's answer, a reply, its worth; options and prompt."""
+"""Values of charts: the task's answer, a reply, its reward; options and prompt."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Letters and words of choices: the task's answer, a reply, its worth; options and prompt."""
+"""Letters and words of choices: the task's answer, a reply, its reward; options and prompt."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Counts: the task's answer, a reply, its worth; options and prompt."""
+"""Counts: the task's answer, a reply, its reward; options and prompt."""
 
 from typing import Any
 

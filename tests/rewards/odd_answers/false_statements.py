@@ -1,4 +1,4 @@
-"""Replies to questions for what is not true or not of a kind; B is the right letter."""
+"""Replies to questions that ask for the false statement or the odd one out; B is right."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Formulas and equations: the task's answer, a reply, its worth; options and prompt."""
+"""Formulas and equations: the task's answer, a reply, its reward; options and prompt."""
 
 from typing import Any
 

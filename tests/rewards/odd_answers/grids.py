@@ -1,4 +1,4 @@
-"""Grids: the task's answer, a reply, its worth; options and prompt."""
+"""Grids: the task's answer, a reply, its reward; options and prompt."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Numbers with units: the task's answer, a reply, its worth; options and prompt."""
+"""Numbers with units: the task's answer, a reply, its reward; options and prompt."""
 
 from typing import Any
 

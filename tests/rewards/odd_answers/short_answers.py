@@ -1,4 +1,4 @@
-"""Short answers: the task's answer, a reply, its worth; options and prompt."""
+"""Short answers: the task's answer, a reply, its reward; options and prompt."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Worked solutions that mark no answer, as references: the solution, a reply, its worth."""
+"""Worked solutions without a marked answer, as references: the solution, a reply, its reward."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tags: the task's answer, a reply, its worth; options and prompt."""
+"""Tags: the task's answer, a reply, its reward; options and prompt."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A row's name fills in everything; what is given explicitly wins."""
+"""The name of an algorithm sets all options; explicit options win."""
 
 import inspect
 
@@ -22,7 +22,7 @@ GOOD = {
 
 
 def plan_of(name: str, **parts: object):
-    """A plan with what the row cannot know: whose lessons, which teacher."""
+    """Return a plan with what the algorithm cannot know: the data source and the teacher."""
     changes: dict[str, object] = {"algorithm": {"name": name, **parts}}
     if name in SOURCES:
         changes |= {"snapshot": {"source": SOURCES[name]}, "rewards": []}
@@ -32,14 +32,14 @@ def plan_of(name: str, **parts: object):
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_every_row_is_a_whole_algorithm_that_survives_storing(name):
+def test_every_algorithm_is_complete_and_survives_storing(name):
     plan = plan_of(name)
     assert plan.algorithm.name == name
     assert parse_config(plan.model_dump(mode="json")) == plan == from_yaml(to_yaml(plan))
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_every_row_says_whence_it_is_and_in_one_sentence_what_it_is_for(name):
+def test_every_algorithm_has_a_title_a_paper_and_one_sentence_of_use(name):
     row = TABLE[name]
     assert row.title and row.paper and row.use.endswith(".") and ". " not in row.use
 
@@ -70,33 +70,33 @@ def test_every_row_says_whence_it_is_and_in_one_sentence_what_it_is_for(name):
         ("raft", "loss.name", "sft"),
     ],
 )
-def test_a_row_holds_what_its_paper_recommends(name, field, value):
+def test_algorithm_defaults_are_those_its_paper_recommends(name, field, value):
     part = plan_of(name).algorithm
     for step in field.split("."):
         part = getattr(part, step)
     assert part == value
 
 
-def test_without_a_name_it_is_grpo():
+def test_default_algorithm_is_grpo():
     assert parse_config(GOOD).algorithm == plan_of("grpo").algorithm
 
 
-def test_the_name_alone_may_stand_for_the_section():
+def test_algorithm_section_may_be_just_a_name():
     assert parse_config({**GOOD, "algorithm": "gspo"}).algorithm == plan_of("gspo").algorithm
 
 
-def test_an_explicit_option_wins_and_the_rows_others_stay():
+def test_explicit_option_overrides_the_algorithm_and_its_other_defaults_stay():
     loss = plan_of("dapo", loss={"clip_low": 0.1}).algorithm.loss
     assert (loss.clip_low, loss.clip_high, loss.dual_clip) == (0.1, 0.28, None)
 
 
-def test_another_loss_starts_from_its_own_defaults():
+def test_different_loss_starts_from_its_own_defaults():
     algorithm = plan_of("dapo", loss={"name": "gspo", "clip_high": 0.001}).algorithm
     assert (algorithm.loss.clip_low, algorithm.loss.clip_high) == (3e-4, 0.001)
     assert algorithm.advantage.std_threshold == 0.0
 
 
-def test_a_name_alone_may_stand_for_a_loss_an_advantage_a_divergence_or_a_reference():
+def test_loss_advantage_kl_and_reference_may_be_just_a_name():
     algorithm = plan_of(
         "grpo", loss="cispo", advantage="rloo", kl="none", reference="average"
     ).algorithm
@@ -112,7 +112,7 @@ def test_a_name_alone_may_stand_for_a_loss_an_advantage_a_divergence_or_a_refere
     ("ratio", "usual", "experts"),
     [(0.2, 256, 64), (0.5, 128, 128), (0.2, 128, 32), (0.1, 128, 15), (0.0, 128, 0)],
 )
-def test_the_rows_that_experts_write_follow_from_the_ratio(ratio, usual, experts):
+def test_number_of_expert_rows_follows_from_the_ratio(ratio, usual, experts):
     expert = {"ratio": ratio, "mu": 0.1, "source": "buffer"} if ratio else {"ratio": 0.0, "mu": 0.0}
     plan = parse_config(
         {**GOOD, "groups_per_step": usual // 8, "algorithm": {"name": "mix", "expert": expert}}
@@ -125,7 +125,7 @@ def test_the_rows_that_experts_write_follow_from_the_ratio(ratio, usual, experts
     assert plan.expert_rows_per_step >= ratio * plan.rows_per_step - 1e-9
 
 
-def test_of_a_group_raft_takes_as_many_rows_as_it_keeps():
+def test_raft_trains_as_many_rows_of_a_group_as_it_keeps():
     assert (
         parse_config(
             {**GOOD, "algorithm": {"name": "raft", "advantage": {"keep": 2}}}
@@ -144,7 +144,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_the_options_of_an_advantage_are_keywords_of_its_function_with_the_same_defaults(name):
+def test_advantage_options_match_the_keywords_and_defaults_of_its_function(name):
     section = next(
         s
         for s in vars(sections).values()
@@ -155,11 +155,11 @@ def test_the_options_of_an_advantage_are_keywords_of_its_function_with_the_same_
         for k, p in inspect.signature(FUNCTIONS[name]).parameters.items()
         if p.kind is p.KEYWORD_ONLY
     }
-    if name == "reinforce_plus_plus":  # its discount belongs to the function over tokens
+    if name == "reinforce_plus_plus":  # the discount is a keyword of `discounted`
         keywords["gamma"] = inspect.signature(discounted).parameters["gamma"].default
     for field, info in section.model_fields.items():
         if field != "name" and (name, field) != (
             "gdpo",
             "whiten",
-        ):  # which the paper recommends and a plain sum does not have
+        ):  # recommended by the paper, but no default of the function
             assert keywords[field] == info.default

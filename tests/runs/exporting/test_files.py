@@ -1,4 +1,4 @@
-"""RunMetrics, events and acts as files: all of it, in order, however it is cut into queries."""
+"""Metrics, events and audit entries as complete, ordered files, for any size of query."""
 
 import csv
 import io
@@ -15,8 +15,8 @@ from apps.runs.models import Metric, TrainStep
 
 @pytest.fixture
 def measured(run):
-    """Five steps with two metrics each, the second from step 3 on; the weights are two steps
-    old.
+    """Record five steps with two metrics, the second from step 3 on, and a new version every two
+    steps.
     """
     for step in range(1, 6):
         TrainStep.objects.create(
@@ -30,7 +30,7 @@ def measured(run):
 
 @pytest.fixture(autouse=True, params=[10_000, 2])
 def batches(request, monkeypatch):
-    """In one query, and in many."""
+    """Read in one query, or in many."""
     monkeypatch.setattr(reading, "ROWS_AT_ONCE", request.param)
     monkeypatch.setattr(writing, "ROW_GROUP", request.param)
 
@@ -40,7 +40,7 @@ def rows_of(run, shape: str, **asked) -> list[dict]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_long_has_a_row_for_each_metric_with_its_version_and_time(measured):
+def test_long_file_has_a_row_for_each_metric_with_version_and_time(measured):
     rows = rows_of(measured, "long")
     assert [(row["name"], int(row["step"])) for row in rows] == [
         *(("kl", step) for step in range(1, 6)),
@@ -53,7 +53,7 @@ def test_long_has_a_row_for_each_metric_with_its_version_and_time(measured):
         assert int(row["weight_version"]) == metric.step // 2
 
 
-def test_wide_has_a_row_for_each_step_and_leaves_empty_what_a_step_has_not(measured):
+def test_wide_file_has_a_row_for_each_step_and_empty_cells_for_missing_values(measured):
     rows = rows_of(measured, "wide")
     assert [(row["step"], row["weight_version"], row["reward_mean"]) for row in rows] == [
         ("1", "0", ""),
@@ -66,7 +66,7 @@ def test_wide_has_a_row_for_each_step_and_leaves_empty_what_a_step_has_not(measu
 
 
 @pytest.mark.parametrize("shape", ["long", "wide"])
-def test_parquet_says_what_csv_says(measured, shape):
+def test_parquet_file_equals_the_csv_file(measured, shape):
     table = pq.read_table(
         io.BytesIO(b"".join(metrics_file(RunMetrics(measured), shape, "parquet")))
     ).to_pylist()
@@ -78,7 +78,7 @@ def test_parquet_says_what_csv_says(measured, shape):
     assert said == rows_of(measured, shape)
 
 
-def test_steps_and_names_narrow_it(measured):
+def test_steps_and_names_narrow_the_file(measured):
     rows = rows_of(measured, "wide", after=3, only=("reward_mean",))
     assert [list(row) for row in rows] == [["step", "weight_version", "at", "reward_mean"]] * 2
     assert [row["step"] for row in rows] == ["4", "5"]
@@ -86,7 +86,7 @@ def test_steps_and_names_narrow_it(measured):
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 @pytest.mark.parametrize("shape", ["long", "wide"])
-def test_a_run_without_metrics_is_a_file_with_columns_and_no_rows(run, shape, form):
+def test_run_without_metrics_gives_a_file_with_columns_but_no_rows(run, shape, form):
     content = b"".join(metrics_file(RunMetrics(run), shape, form))
     if form == "csv":
         assert content.decode().count("\n") == 1
@@ -94,7 +94,7 @@ def test_a_run_without_metrics_is_a_file_with_columns_and_no_rows(run, shape, fo
         assert pq.read_table(io.BytesIO(content)).num_rows == 0
 
 
-def test_another_runs_metrics_are_not_in_it(measured, new_run):
+def test_file_contains_no_metrics_of_another_run(measured, new_run):
     other = new_run()
     Metric.record(other, 1, {"theirs": 1.0})
     assert RunMetrics(measured).names == ["kl", "reward_mean"]
@@ -102,7 +102,7 @@ def test_another_runs_metrics_are_not_in_it(measured, new_run):
     assert {row["name"] for row in rows_of(other, "long")} == {"theirs"}
 
 
-def test_events_and_acts_are_lines_in_their_order(run, alice):
+def test_events_and_audit_entries_are_exported_in_order(run, alice):
     run.pause(alice, "for lunch")
     run.resume(alice)
     lines = [json.loads(line) for line in b"".join(events_file(run)).splitlines()]

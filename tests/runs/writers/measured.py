@@ -1,4 +1,4 @@
-"""A run with metrics, for every target."""
+"""A run with metrics, for the tests of all targets."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from apps.runs.models import Metric, TrainStep
 
 @pytest.fixture
 def measured(run) -> Callable[..., object]:
-    """Commit these steps with two metrics each; the run."""
+    """Return a function that commits steps with two metrics each and returns the run."""
 
     def commit(*steps: int):
         for step in steps:

@@ -1,4 +1,4 @@
-"""What is handed over is what the target has not got yet, whole steps in their order."""
+"""Only steps that the target does not have yet are written, complete and in order."""
 
 import sys
 from io import StringIO
@@ -12,7 +12,7 @@ from apps.runs.writers.following import hand_over
 
 
 class Memory:
-    """A target that forgets what it was given after `keeps` steps, as one that is killed."""
+    """A target that loses everything after `keeps` steps, like one that was killed."""
 
     def __init__(self, keeps: int = 10_000) -> None:
         self.kept: list[Step] = []
@@ -25,7 +25,7 @@ class Memory:
         self.kept += steps[: self.keeps - len(self.kept)]
 
 
-def test_steps_come_once_and_whole(measured):
+def test_each_step_is_written_once_and_complete(measured):
     target = Memory()
     run = measured(1, 2, 3)
     assert [hand_over(run, target), hand_over(run, target)] == [3, 0]
@@ -39,7 +39,7 @@ def test_steps_come_once_and_whole(measured):
     assert target.kept[0].metrics == {"kl": 0.01, "reward_mean": 1 / 7, "weight_version": 0.0}
 
 
-def test_what_a_target_lost_comes_again(measured):
+def test_steps_that_the_target_lost_are_written_again(measured):
     target = Memory(keeps=2)
     run = measured(1, 2, 3, 4)
     hand_over(run, target)
@@ -51,7 +51,7 @@ def test_what_a_target_lost_comes_again(measured):
 @pytest.mark.parametrize(
     ("to", "option"), [("tensorboard", "--folder"), ("mlflow", "--uri"), ("wandb", "--into")]
 )
-def test_what_is_lacking_is_named(measured, to, option):
+def test_error_contains_the_missing_option(measured, to, option):
     with pytest.raises(CommandError, match=f"^{option}"):
         call_command("metrics", "write", measured(1).slug, "--to", to)
 
@@ -64,14 +64,14 @@ def test_what_is_lacking_is_named(measured, to, option):
         ("wandb", ["--into", "x", "--offline"]),
     ],
 )
-def test_without_its_package_it_is_said_how_to_have_it(
+def test_without_its_package_the_command_says_how_to_install_it(
     measured, to, options, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     for name in {to, *(name for name in sys.modules if name.partition(".")[0] == to)}:
         monkeypatch.setitem(
             sys.modules, name, None
-        )  # as where it is not there: Python's own way to forbid an import
+        )  # makes the import fail, as if the package were not installed
     with pytest.raises(CommandError, match=f"not installed: run scripts/setup --with {to}"):
         call_command("metrics", "write", measured(1).slug, "--to", to, *options, stdout=StringIO())
     assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,5 @@
-"""MLflow's own client finds what was written; without the package (scripts/setup --with mlflow)
-these are skipped.
+"""MLflow's own client finds the written metrics; without the package (scripts/setup --with mlflow)
+these tests are skipped.
 """
 
 from io import StringIO
@@ -17,12 +17,12 @@ tracking = pytest.importorskip(
 
 @pytest.fixture
 def uri(tmp_path, monkeypatch) -> str:
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # a store without a server
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # a file store, without a server
     return (tmp_path / "store").as_uri()
 
 
-def test_its_client_finds_each_step_once_however_often_it_is_said(measured, uri):
-    run = measured(*range(1, 400))  # more metrics than one request takes
+def test_mlflow_client_finds_each_step_once_after_repeated_writes(measured, uri):
+    run = measured(*range(1, 400))  # more metrics than fit in one request
     for steps in ((), (400,), ()):
         measured(*steps)
         call_command(
@@ -39,7 +39,7 @@ def test_its_client_finds_each_step_once_however_often_it_is_said(measured, uri)
     assert found.info.status == "RUNNING"
 
 
-def test_a_run_that_has_ended_is_finished_there(measured, uri):
+def test_ended_run_is_marked_finished_in_mlflow(measured, uri):
     run = measured(1)
     run.stop()
     call_command(
@@ -50,7 +50,7 @@ def test_a_run_that_has_ended_is_finished_there(measured, uri):
     assert found.info.status == "FINISHED"
 
 
-def test_a_server_that_is_not_there_is_said(measured, monkeypatch):
+def test_unreachable_server_is_reported(measured, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(CommandError, match=r"^--uri"):
         call_command(

@@ -1,5 +1,5 @@
-"""TensorBoard's own reader finds what was written; without the package (scripts/setup --with
-tensorboard) these are skipped.
+"""TensorBoard's own reader finds the written metrics; without the package (scripts/setup --with
+tensorboard) these tests are skipped.
 """
 
 from io import StringIO
@@ -27,7 +27,7 @@ def read(folder, run) -> dict[str, list[tuple[int, float]]]:
     }
 
 
-def test_its_reader_finds_each_step_once_however_often_it_is_said(measured, tmp_path):
+def test_tensorboard_reader_finds_each_step_once_after_repeated_writes(measured, tmp_path):
     run = measured(1, 2, 3)
     for steps in ((), (4,), ()):
         measured(*steps)
@@ -49,7 +49,7 @@ def test_its_reader_finds_each_step_once_however_often_it_is_said(measured, tmp_
     )
 
 
-def test_times_are_those_of_the_rows(measured, tmp_path):
+def test_times_are_those_of_the_metrics(measured, tmp_path):
     run = measured(1)
     target = TensorBoard(run, tmp_path)
     hand_over(run, target)
@@ -60,13 +60,13 @@ def test_times_are_those_of_the_rows(measured, tmp_path):
     assert found.Scalars("kl")[0].wall_time == pytest.approx(at, abs=1e-3)
 
 
-def test_a_file_that_was_torn_is_gone_on_with_behind_what_is_whole(measured, tmp_path):
+def test_truncated_file_is_continued_after_its_last_complete_step(measured, tmp_path):
     run = measured(1, 2)
     first = TensorBoard(run, tmp_path)
     hand_over(run, first)
     first.close(is_over=False)
     [path] = first.folder.iterdir()
-    path.write_bytes(path.read_bytes()[:-7])  # of step 2's record
+    path.write_bytes(path.read_bytes()[:-7])  # cut within the record of step 2
     assert TensorBoard(run, tmp_path).last_step() == 1
     again = TensorBoard(run, tmp_path)
     hand_over(run, again)

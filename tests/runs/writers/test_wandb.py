@@ -1,6 +1,6 @@
-"""Weights & Biases, offline: its own reader finds what was written.
+"""Weights & Biases, offline: its own reader finds the written metrics.
 
-Without the package (--with wandb) these are skipped.
+Without the package (--with wandb) these tests are skipped.
 """
 
 import json
@@ -15,13 +15,13 @@ wandb = pytest.importorskip("wandb", reason="not installed: scripts/setup --with
 
 
 BLOCK = 32_768
-HEADER = 7  # of its file: a log of records, as LevelDB's
+HEADER = 7  # the format of its file: a log of records, as in LevelDB
 FULL = 1
 LAST = 4
 
 
 def entries(data: bytes) -> Iterator[bytes]:
-    """The records of such a file."""
+    """Yield the records of a wandb file."""
     place = HEADER
     pending = b""
     while place + HEADER <= len(data):
@@ -38,7 +38,7 @@ def entries(data: bytes) -> Iterator[bytes]:
 
 
 def written(folder: Path) -> list[tuple[int, float]]:
-    """(step, kl) of every offline file, the oldest first."""
+    """Return (step, kl) of every offline file, the oldest first."""
     from wandb.proto import wandb_internal_pb2 as records
 
     found = []
@@ -55,7 +55,7 @@ def written(folder: Path) -> list[tuple[int, float]]:
     return found
 
 
-def test_each_step_is_written_once_however_often_it_is_said(measured, tmp_path):
+def test_each_step_is_written_once_after_repeated_writes(measured, tmp_path):
     run = measured(1, 2)
     options = ("--to", "wandb", "--into", "rft", "--offline", "--folder", str(tmp_path))
     for steps in ((), (3,), ()):

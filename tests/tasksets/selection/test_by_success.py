@@ -1,4 +1,4 @@
-"""Rules that go by success: how often each task is drawn, against what the formula says."""
+"""Selection rules based on success: draw frequencies are compared with the formula."""
 
 from collections import Counter
 
@@ -32,27 +32,27 @@ def near(counts: Counter, expected: dict[int, float]) -> None:
         assert counts[index] / sum(counts.values()) == pytest.approx(share, abs=0.03)
 
 
-def test_the_chance_of_a_task_is_its_lack_of_success():
+def test_draw_probability_is_proportional_to_the_failure_rate():
     near(prioritised({0: 1.0, 1: 0.5, 2: 0.0}, 3, floor=1e-9), {0: 0, 1: 1 / 3, 2: 2 / 3})
 
 
-def test_a_solved_task_keeps_the_floor():
+def test_solved_task_keeps_the_floor_probability():
     near(prioritised({0: 1.0, 1: 0.5, 2: 0.0}, 3, floor=0.25), {0: 1 / 7, 1: 2 / 7, 2: 4 / 7})
 
 
-def test_when_all_are_solved_all_are_alike():
+def test_tasks_are_equally_likely_when_all_are_solved():
     near(prioritised(dict.fromkeys(range(4), 1.0), 4, floor=0.05), dict.fromkeys(range(4), 1 / 4))
 
 
-def test_an_untried_task_has_the_prior():
+def test_untried_task_uses_the_prior():
     near(prioritised({0: 0.0}, 2, floor=0.01, prior=0.75), {0: 0.8, 1: 0.2})
 
 
-def test_a_task_that_is_left_out_or_under_way_is_not_drawn():
+def test_left_out_and_in_progress_tasks_are_not_drawn():
     assert set(prioritised({}, 4, floor=0.05, left_out=[0], under_way={1: 1})) == {2, 3}
 
 
-def test_draws_together_are_the_draws_one_by_one():
+def test_drawing_in_one_call_equals_drawing_one_by_one():
     rates = {index: index / 30 for index in range(30)}
 
     def look(wanted):
@@ -68,7 +68,7 @@ def test_draws_together_are_the_draws_one_by_one():
     )
 
 
-def test_a_million_tasks_are_no_more_work_than_a_hundred():
+def test_drawing_from_a_million_tasks_looks_up_few_success_rates():
     asked = []
 
     def look(wanted):
@@ -79,9 +79,9 @@ def test_a_million_tasks_are_no_more_work_than_a_hundred():
     assert len(asked) < 16 * 64
 
 
-def test_a_belief_is_what_bots_makes_of_the_verdicts():
-    """λ 0.2, m 16: a group at 3/4, nothing in the next update, then one at 1/4 (made with the
-    formula, step by step).
+def test_beliefs_match_the_bots_formula():
+    """Use λ 0.2, m 16: a group at 3/4, nothing in the next update, then one at 1/4 (computed with
+    the formula, step by step).
     """
     alpha = beta = 1.0
     for rate in (0.75, None, 0.25):
@@ -95,21 +95,21 @@ def test_a_belief_is_what_bots_makes_of_the_verdicts():
 
 
 @pytest.mark.parametrize("forgetting", [0.02, 0.2, 0.9, 1.0])
-def test_a_belief_is_forgotten_no_sooner_than_it_has_faded(forgetting):
+def test_beliefs_are_remembered_until_they_have_faded(forgetting):
     updates = bots.memory(forgetting, 16, 8)
     alpha = 1.0
-    for _ in range(2_000):  # the strongest belief: all groups of each update are of one task
+    for _ in range(2_000):  # the strongest belief: all groups of each update have the same task
         alpha = (1 - forgetting) * alpha + forgetting + 8 * 16
     left = [bots.faded(np.array([alpha]), n, forgetting)[0] - 1 for n in (updates - 1, updates)]
     assert left[1] < bots.FADED <= left[0] or (forgetting == 1 and left[1] == 0)
 
 
-def test_without_forgetting_every_belief_counts():
+def test_memory_is_unlimited_without_forgetting():
     assert bots.memory(0.0, 16, 8) is None
 
 
 def share_by_hand(size: int, beliefs: Beliefs, target: float, seed: int = 0) -> Counter:
-    """Thompson sampling over every task of the set, none passed over."""
+    """Return the counts of Thompson sampling over every task, computed directly."""
     alpha = np.ones(size)
     beta = np.ones(size)
     alpha[beliefs.index], beta[beliefs.index] = beliefs.alpha, beliefs.beta
@@ -125,15 +125,15 @@ def shares(size: int, beliefs: Beliefs, **how) -> Counter:
 
 
 @pytest.mark.parametrize("target", [0.5, 0.8, 1.0])
-def test_thompson_sampling_is_that_over_all_tasks(target):
+def test_thompson_sampling_matches_sampling_over_all_tasks(target):
     beliefs = Beliefs.of([(1, 9.0, 9.0, 0), (4, 14.0, 3.0, 0), (5, 2.0, 15.0, 0)], 0, 0.2)
     by_hand = share_by_hand(12, beliefs, target)
     near(shares(12, beliefs, target=target), {index: by_hand[index] / DRAWS for index in range(12)})
 
 
 @pytest.mark.parametrize("choose", ["thompson", "mean", "softmax"])
-def test_draws_without_the_forgotten_are_those_over_all_tasks(choose):
-    """Half of the tasks have their last verdict one update beyond the memory."""
+def test_draws_without_forgotten_tasks_match_draws_over_all_tasks(choose):
+    """Half of the tasks were last scored one update before the memory begins."""
     now = 1_000
     beyond = now - bots.memory(0.2, 16, 8) - 1
     old = [(index, 1.0 + 40 * (index % 2), 41.0 - 40 * (index % 2), beyond) for index in range(6)]
@@ -148,7 +148,7 @@ def test_draws_without_the_forgotten_are_those_over_all_tasks(choose):
         near(over_kept, {index: by_hand[index] / DRAWS for index in range(12)})
 
 
-def test_a_softmax_is_that_over_all_tasks():
+def test_softmax_matches_softmax_over_all_tasks():
     beliefs = Beliefs.of([(0, 9.0, 1.0, 0), (2, 1.0, 9.0, 0)], 0, 0.2)
     weights = np.exp(-np.array([0.3, 0.1, 0.5, 0.1, 0.1]) / 0.25)
     near(
@@ -157,7 +157,7 @@ def test_a_softmax_is_that_over_all_tasks():
     )
 
 
-def test_by_the_mean_the_nearest_is_drawn_and_the_next_while_it_is_under_way():
+def test_mean_rule_draws_the_nearest_task_that_is_not_in_progress():
     beliefs = Beliefs.of([(0, 9.0, 1.0, 0), (1, 6.0, 4.0, 0), (2, 8.0, 2.0, 0)], 0, 0.2)
     stock = Stock(3)
     assert [
@@ -166,12 +166,12 @@ def test_by_the_mean_the_nearest_is_drawn_and_the_next_while_it_is_under_way():
     ] == [2, 1, 0]
 
 
-def test_where_nothing_was_tried_every_task_may_be_drawn():
+def test_every_task_is_equally_likely_when_none_was_tried():
     counts = shares(4, NOTHING)
     near(counts, dict.fromkeys(range(4), 1 / 4))
 
 
-def test_tasks_that_are_left_out_are_not_drawn_tried_or_not():
+def test_left_out_tasks_are_not_drawn_whether_tried_or_not():
     beliefs = Beliefs.of([(0, 5.0, 5.0, 0), (1, 5.0, 5.0, 0)], 0, 0.2)
     stock = Stock(4, left_out=[0, 2])
     taken = {
@@ -189,6 +189,6 @@ def test_tasks_that_are_left_out_are_not_drawn_tried_or_not():
     assert taken == {1, 3}
 
 
-def test_the_same_draw_from_the_same_beliefs_is_the_same_task():
+def test_equal_beliefs_and_draws_give_equal_tasks():
     beliefs = Beliefs.of([(n, 1.0 + n, 20.0 - n, 0) for n in range(20)], 0, 0.2)
     assert shares(40, beliefs) == shares(40, beliefs)

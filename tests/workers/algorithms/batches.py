@@ -1,5 +1,5 @@
-"""Random micro-batches of logprobs, ragged, some rows empty, with every ratio that a loss tells
-apart.
+"""Random micro-batches of logprobs with rows of different lengths, some empty, covering every
+ratio that a loss treats differently.
 """
 
 import torch
@@ -14,7 +14,7 @@ def batch(
     dtype: torch.dtype = torch.float64,
     empty: bool = True,
 ) -> Tokens:
-    """Rows of 1 to `width` loss tokens with holes; with `empty`, row 2 has none.
+    """Return rows of 1 to `width` loss tokens with gaps; with `empty`, row 2 has none.
 
     Ratios lie between about 1/6 and 6.
     """
@@ -43,8 +43,8 @@ def batch(
 
 
 def split(tokens: Tokens, size: int, policy: torch.Tensor) -> list[Tokens]:
-    """The micro-batches of `size` rows of an update; `policy` (B, C) takes the place of the tokens'
-    own.
+    """Return the micro-batches of `size` rows of an update, with `policy` (B, C) in place of the
+    tokens' own.
     """
     parts = {
         name: value.split(size)

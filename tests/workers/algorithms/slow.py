@@ -1,8 +1,7 @@
-"""Every loss once more, token by token in Python floats: the oracle of the tensors.
+"""Every loss again, token by token in Python floats: the reference for the tensor versions.
 
-A loss here sees `live` logprobs, which a gradient is taken by, and `held` ones, their copy that is
-constant: what a loss puts a stop-gradient on is written with `held`. The gradient is then a central
-difference in `live` alone.
+A loss here gets `live` logprobs, by which it is differentiated, and `held` ones, a constant copy;
+terms under a stop-gradient use `held`. The gradient is then a central difference in `live` only.
 """
 
 import math
@@ -34,7 +33,7 @@ class Row:
         return math.exp(self.held[t] - self.behaviour[t])
 
     def whole(self) -> float:
-        """exp of the mean log-ratio, constant."""
+        """Return exp of the mean log-ratio, as a constant."""
         gaps = [h - b for h, b in zip(self.held, self.behaviour, strict=True)]
         return math.exp(sum(gaps) / len(gaps))
 
@@ -123,7 +122,7 @@ def opmd(row, t, tau=1.0):
 
 
 def kimi(row, t, tau=0.1):
-    """A row's square is put on its tokens in proportion to their part of Δ."""
+    """Return a token's loss; the row's square is divided among its tokens by their part of Δ."""
     delta = sum(row.moved(k) for k in range(len(row.live)))
     return -row.advantages[t] * row.live[t] + tau / 2 * delta * row.moved(t)
 
@@ -220,7 +219,7 @@ LOSSES = {
 
 
 def rows_of(tokens: Tokens) -> list[tuple[Row, list[int]]]:
-    """Each row with the columns its loss tokens stand in."""
+    """Return each row with the columns of its loss tokens."""
     found = []
     policy = tokens.policy.detach()
     for b in range(len(policy)):
@@ -238,7 +237,7 @@ def rows_of(tokens: Tokens) -> list[tuple[Row, list[int]]]:
 
 
 def values(loss: Callable, tokens: Tokens, **options: object) -> torch.Tensor:
-    """(B, C) float64, zero outside the mask."""
+    """Return the values (B, C) in float64, zero outside the mask."""
     found = torch.zeros(tokens.policy.shape, dtype=torch.float64)
     for b, (row, places) in enumerate(rows_of(tokens)):
         for t, c in enumerate(places):
@@ -247,7 +246,7 @@ def values(loss: Callable, tokens: Tokens, **options: object) -> torch.Tensor:
 
 
 def gradient_of_sum(loss: Callable, tokens: Tokens, **options: object) -> torch.Tensor:
-    """d Σ values / d policy, (B, C), by central differences in `live`."""
+    """Return d Σ values / d policy, (B, C), by central differences in `live`."""
     found = torch.zeros(tokens.policy.shape, dtype=torch.float64)
     for b, (row, places) in enumerate(rows_of(tokens)):
         for t, c in enumerate(places):
@@ -263,7 +262,7 @@ def gradient_of_sum(loss: Callable, tokens: Tokens, **options: object) -> torch.
 
 
 def aggregate(values: torch.Tensor, mask: torch.Tensor, mode: str, width: int) -> float:
-    """The loss of a whole update, by the definition of each mode."""
+    """Return the loss of a complete update, by the definition of each mode."""
     rows = [
         [float(v) for v, m in zip(row, kept, strict=True) if m != 0]
         for row, kept in zip(values, mask, strict=True)

@@ -1,6 +1,6 @@
-"""Where TRL 1.16 has the loss too, ours is the same number with the same gradient.
+"""Losses that TRL 1.16 also has give the same number and the same gradient.
 
-TRL's `_compute_loss` runs with a stand-in for the trainer that hands it the logprobs instead of a
+TRL's `_compute_loss` runs with a stand-in for the trainer that returns the logprobs instead of a
 model's forward pass.
 """
 
@@ -30,7 +30,7 @@ ACCELERATOR = SimpleNamespace(
 
 
 def trainer(tokens: Tokens, **changes) -> SimpleNamespace:
-    """What GRPOTrainer._compute_loss reads of itself, at TRL's defaults but for `changes`."""
+    """Return the attributes GRPOTrainer._compute_loss reads: TRL's defaults with `changes`."""
     options = {
         "aux_loss_enabled": False,
         "top_entropy_quantile": 1.0,
@@ -98,7 +98,7 @@ def assert_same(found: torch.Tensor, expected: torch.Tensor, policy: torch.Tenso
 
 
 def rowwise(tokens: Tokens) -> Tokens:
-    """One advantage per row: the only kind that TRL's sequence level is defined for."""
+    """Return the tokens with one advantage per row, as TRL's sequence level requires."""
     return replace(tokens, advantages=tokens.advantages[:, :1].expand_as(tokens.mask))
 
 
@@ -117,7 +117,7 @@ TRL_CLIPS = {"epsilon_low": 0.1, "epsilon_high": 0.28}
     ],
 )
 @pytest.mark.parametrize("seed", range(2))
-def test_ppo_with_each_aggregation(loss_type, mode, seed):
+def test_ppo_matches_trl_with_each_aggregation(loss_type, mode, seed):
     tokens = batch(seed)
 
     assert_same(
@@ -127,7 +127,7 @@ def test_ppo_with_each_aggregation(loss_type, mode, seed):
     )
 
 
-def test_the_dual_clip_where_it_bounds_bad_tokens_is_trls_delta():
+def test_dual_clip_matches_trls_delta():
     tokens = batch(2)
     options = {**CLIPS, "dual_clip": 1.6}
 
@@ -138,7 +138,7 @@ def test_the_dual_clip_where_it_bounds_bad_tokens_is_trls_delta():
     )
 
 
-def test_the_sequence_mask_is_trls_off_policy_mask():
+def test_sequence_mask_matches_trls_off_policy_mask():
     tokens = rowwise(batch(3))
     masked = trls(tokens, off_policy_mask_threshold=0.05, **TRL_CLIPS)
     assert masked.item() != pytest.approx(trls(tokens, **TRL_CLIPS).item())
@@ -148,7 +148,7 @@ def test_the_sequence_mask_is_trls_off_policy_mask():
     )
 
 
-def test_gspo_is_trls_sequence_level():
+def test_gspo_matches_trls_sequence_level():
     tokens = rowwise(batch(4))
     expected = trls(
         tokens,
@@ -165,7 +165,7 @@ def test_gspo_is_trls_sequence_level():
     )
 
 
-def test_cispo():
+def test_cispo_matches_trl():
     tokens = batch(5)
     expected = trls(tokens, loss_type="cispo", epsilon_high=1.5)
 
@@ -175,7 +175,7 @@ def test_cispo():
 
 
 @pytest.mark.parametrize(("positive", "negative"), [(1.0, 1.25), (3.0, 0.5)])
-def test_sapo(positive, negative):
+def test_sapo_matches_trl(positive, negative):
     tokens = batch(6)
     expected = trls(
         tokens, loss_type="sapo", sapo_temperature_pos=positive, sapo_temperature_neg=negative
@@ -188,7 +188,7 @@ def test_sapo(positive, negative):
 
 
 @pytest.mark.parametrize(("corrected", "estimator"), [(False, "k3"), (True, "corrected_k3")])
-def test_the_kl_where_the_correction_is_below_its_limit(corrected, estimator):
+def test_kl_loss_matches_trl_where_the_correction_is_below_its_limit(corrected, estimator):
     tokens = batch(7)
     tokens = replace(
         tokens, behaviour=torch.maximum(tokens.behaviour, tokens.policy.detach() - 0.6)
@@ -203,7 +203,7 @@ def test_the_kl_where_the_correction_is_below_its_limit(corrected, estimator):
 
 
 def preference_trainer(**changes) -> SimpleNamespace:
-    """What DPOTrainer and KTOTrainer read of themselves while they compute a plain loss."""
+    """Return the attributes that DPOTrainer and KTOTrainer read to compute a plain loss."""
     return SimpleNamespace(
         **{
             "model": SimpleNamespace(training=True),
@@ -227,8 +227,8 @@ def preference_trainer(**changes) -> SimpleNamespace:
 
 
 def model_of(policy: torch.Tensor):
-    """A model whose completion logprobs are `policy`; TRL reads the last columns, one fewer than
-    the ids.
+    """Return a model whose completion logprobs are `policy`; TRL reads the last columns, one fewer
+    than the ids.
     """
     nothing = torch.zeros_like(policy)
     output = SimpleNamespace(
@@ -247,7 +247,7 @@ def preference_inputs(tokens: Tokens) -> dict[str, torch.Tensor]:
     }
 
 
-def test_dpo():
+def test_dpo_matches_trl():
     tokens = batch(8)
     order = [0, 2, 4, 1, 3, 5]  # TRL has all chosen rows first, then all rejected
     far = torch.where(tokens.mask != 0, tokens.reference, 0.0).sum(1)
@@ -261,7 +261,7 @@ def test_dpo():
     assert_same(dpo(tokens, beta=0.4).share(3), expected, tokens.policy)
 
 
-def test_kto():
+def test_kto_matches_trl():
     tokens = batch(9)
     liked = torch.tensor([True, False, True, False, False, True])
     far = torch.where(tokens.mask != 0, tokens.reference, 0.0).sum(1)

@@ -1,4 +1,4 @@
-"""The runner of published cases: the numbers of the reference, from our functions, without a
+"""The runner of published cases: our functions return the numbers of the reference, without a
 database.
 """
 
@@ -47,8 +47,8 @@ CHORD = {
     "clip_range": 0.2,
 }
 
-# group, function, options, further inputs, and what the reference's code gives for them (0.6.0,
-# executed once).
+# Group, function, options, further inputs, and the result of the reference's code (0.6.0, executed
+# once).
 PUBLISHED = [
     (
         "policy_loss",
@@ -173,7 +173,7 @@ def close(found: object, expected: object) -> bool:
 
 
 @pytest.mark.parametrize("case", as_cases(), ids=lambda case: f"{case['fn']}-{case['id']}")
-def test_our_functions_give_the_published_numbers(case):
+def test_functions_return_the_published_numbers(case):
     assert close(answer_case(case, {"small": SMALL}), case["expected"])
 
 
@@ -190,7 +190,7 @@ def test_our_functions_give_the_published_numbers(case):
         ("advantage_token", "unheard_of", {}),
     ],
 )
-def test_what_we_have_no_function_or_option_for_is_unsupported(group, fn, options):
+def test_case_with_an_unknown_function_or_option_is_unsupported(group, fn, options):
     inputs = {
         "group_rewards": [[0.0, 1.0]],
         "steps": [],
@@ -227,9 +227,7 @@ def test_what_we_have_no_function_or_option_for_is_unsupported(group, fn, option
         ),
     ],
 )
-def test_what_the_reference_draws_at_random_is_unsupported_where_it_draws(
-    fn, options, groups, drawn
-):
+def test_case_is_unsupported_where_the_reference_samples_randomly(fn, options, groups, drawn):
     case = {
         "id": "x",
         "group": "advantage",
@@ -287,14 +285,14 @@ def test_gigpo_compares_episodes_of_a_task_and_turns_of_a_state():
 
     found = answer_case(case, {})
 
-    # episodes 1 and 0, returns from state a 0.5 and 0
+    # episodes 1 and 0; the returns from state a are 0.5 and 0
     expected = {"0-0-0": 0.5 + 2 * 0.25, "0-0-1": 0.5, "0-1-0": -0.5 - 2 * 0.25}
     assert found["advantage_scalar"] == pytest.approx(expected, abs=1e-5)
     assert found["metrics"]["gigpo/anchor_group_hit_ratio"] == 0.5
     assert found["metrics"]["gigpo/mean_abs_A_S"] == pytest.approx(1 / 6, abs=1e-5)
 
 
-def test_input_that_is_refused_says_why_and_the_other_cases_are_answered():
+def test_refused_input_returns_the_reason():
     case = {
         "id": "x",
         "group": "advantage",
@@ -307,13 +305,13 @@ def test_input_that_is_refused_says_why_and_the_other_cases_are_answered():
     }
 
 
-def test_a_case_that_lacks_an_input_names_it():
+def test_case_without_a_required_input_is_refused_with_the_inputs_name():
     assert answer_case({"id": "x", "group": "kl", "fn": "k2", "args": {}}, {}) == {
         "refused": "the case has no input 'logprob'"
     }
 
 
-def test_without_an_expectation_everything_is_told():
+def test_case_without_expected_values_returns_all_results():
     case = {"id": "x", "group": "policy_loss", "fn": "sft", "args": {}, "dataset": "small"}
 
     assert set(answer_case(case, {"small": SMALL})) == {
@@ -345,7 +343,7 @@ def test_the_command_prints_json_without_database_or_settings(tmp_path):
     assert set(json.loads(ran.stdout)) == {"0", "1"}
 
 
-def test_the_command_answers_in_the_structure_of_the_expectation(tmp_path, capsys):
+def test_command_prints_results_in_the_structure_of_the_expected_values(tmp_path, capsys):
     file = tmp_path / "cases.json"
     file.write_text(json.dumps({"data": {"small": SMALL}, "cases": as_cases()}))
 
@@ -355,7 +353,7 @@ def test_the_command_answers_in_the_structure_of_the_expectation(tmp_path, capsy
     assert all(close(printed[case["id"]], case["expected"]) for case in as_cases())
 
 
-def test_rank_penalty_measures_from_what_is_usual_of_likely_answers():
+def test_rank_penalty_lowers_rewards_by_likelihood_rank():
     inputs = {"group_rewards": [[1.0, 0.0, 1.0]], "group_logprobs": [[-0.1, -2.0, [-1.5, -0.5]]]}
     case = {
         "id": "x",
@@ -376,7 +374,7 @@ def test_rank_penalty_measures_from_what_is_usual_of_likely_answers():
     assert found["metrics"]["group_advantages/reward_mean/mean"] == pytest.approx(middle)
 
 
-def test_dropping_for_balance_leaves_as_many_bad_answers_as_good_ones():
+def test_balance_dropping_keeps_as_many_bad_answers_as_good_ones():
     inputs = {"group_rewards": [[0.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0]], "seed": 3}
     case = {
         "id": "x",

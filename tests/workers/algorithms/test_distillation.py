@@ -1,4 +1,4 @@
-"""Advantages from a teacher, against plain floats."""
+"""Advantages from a teacher are compared with a computation in plain floats."""
 
 import math
 
@@ -24,7 +24,7 @@ def by_hand(s: float, t: float, w: float, coefficient: float, temperature: float
 @pytest.mark.parametrize(
     ("weight", "coefficient", "temperature"), [(0.5, 1, 1), (0.1, 0.5, 2), (0, 2, 1), (1, 1, 3)]
 )
-def test_jensen_shannon_is_its_formula_at_every_loss_token(weight, coefficient, temperature):
+def test_jensen_shannon_matches_its_formula_at_every_loss_token(weight, coefficient, temperature):
     tokens = batch(1)
     options = {"weight": weight, "coefficient": coefficient, "temperature": temperature}
 
@@ -37,7 +37,7 @@ def test_jensen_shannon_is_its_formula_at_every_loss_token(weight, coefficient, 
     assert not found[tokens.mask == 0].any()
 
 
-def test_towards_the_teacher_is_how_much_likelier_the_teacher_finds_the_token():
+def test_towards_teacher_is_the_scaled_logprob_difference_to_the_teacher():
     tokens = batch(2)
 
     found = towards_teacher(tokens.behaviour, tokens.reference, tokens.mask, coefficient=0.5)
@@ -50,7 +50,7 @@ def test_towards_the_teacher_is_how_much_likelier_the_teacher_finds_the_token():
 
 
 @pytest.mark.parametrize("function", [towards_teacher, jensen_shannon])
-def test_what_stands_outside_the_mask_is_never_read(function):
+def test_values_outside_the_mask_are_ignored(function):
     tokens = batch(3)
     spoilt = [
         torch.where(tokens.mask != 0, values, float("nan"))
@@ -62,7 +62,7 @@ def test_what_stands_outside_the_mask_is_never_read(function):
     )
 
 
-def test_an_agreeing_teacher_moves_nothing():
+def test_teacher_that_agrees_gives_zero_advantages():
     tokens = batch(4)
 
     for function in (towards_teacher, jensen_shannon):

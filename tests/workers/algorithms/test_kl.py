@@ -1,5 +1,5 @@
-"""The KL estimators by their definitions, as estimators, as loss, as reward and with a coefficient
-that adapts.
+"""The KL estimators match their definitions as loss, in the reward and with an adaptive
+coefficient.
 """
 
 import math
@@ -32,7 +32,7 @@ def by_hand(name: str, policy: float, reference: float, behaviour: float) -> flo
 
 @pytest.mark.parametrize("name", sorted(ESTIMATORS))
 @pytest.mark.parametrize("seed", range(3))
-def test_each_estimator_is_its_formula(name, seed):
+def test_each_estimator_matches_its_formula(name, seed):
     tokens = batch(seed)
     found = divergence(tokens, name)
 
@@ -53,14 +53,14 @@ def test_smooth_estimators_pass_gradcheck(name):
     )
 
 
-def test_low_var_does_not_explode_where_k3_does():
+def test_low_var_is_capped_where_k3_explodes():
     far = [torch.tensor([[value]]) for value in (-30.0, 0.0, -30.0)]
 
     assert ESTIMATORS["k3"](*far).item() > 1e12
     assert ESTIMATORS["low_var"](*far).item() == 10
 
 
-def test_k1_and_k3_are_unbiased_and_corrected_k3_is_so_for_somebody_elses_samples():
+def test_k1_and_k3_are_unbiased_and_corrected_k3_is_so_for_off_policy_samples():
     draw = torch.Generator().manual_seed(0)
     policy, reference, behaviour = (
         torch.randn(5, generator=draw).double().mul(0.2).log_softmax(0) for _ in range(3)
@@ -80,7 +80,7 @@ def test_k1_and_k3_are_unbiased_and_corrected_k3_is_so_for_somebody_elses_sample
 
 
 @pytest.mark.parametrize("name", sorted(ESTIMATORS))
-def test_what_stands_outside_the_mask_is_never_read(name):
+def test_values_outside_the_mask_are_ignored(name):
     clean = batch(2)
     spoilt = {
         field: torch.where(clean.mask != 0, getattr(clean, field), float("nan"))
@@ -95,7 +95,7 @@ def test_what_stands_outside_the_mask_is_never_read(name):
         assert torch.autograd.grad(found.sum(), policy)[0].isfinite().all()
 
 
-def test_as_loss_it_is_weighed_and_aggregated():
+def test_kl_loss_is_weighted_and_aggregated():
     tokens = batch(3)
     expected = slow.aggregate(
         divergence(tokens, "k3").detach(), tokens.mask, "seq-mean-token-sum", 7
@@ -106,7 +106,7 @@ def test_as_loss_it_is_weighed_and_aggregated():
     assert found.item() == pytest.approx(0.25 * expected, rel=1e-12)
 
 
-def test_as_reward_each_token_is_charged_at_the_behaviour_policy_without_a_gradient():
+def test_kl_in_reward_uses_behaviour_logprobs_and_has_no_gradient():
     tokens = batch(4)
 
     found = charged(tokens, "k1", 0.5).advantages
@@ -117,7 +117,7 @@ def test_as_reward_each_token_is_charged_at_the_behaviour_policy_without_a_gradi
     assert not found.requires_grad
 
 
-def test_a_missing_reference_and_an_unknown_name_are_refused():
+def test_missing_reference_and_unknown_estimator_are_refused():
     with pytest.raises(ValueError, match="needs logprobs of a reference model"):
         divergence(replace(batch(), reference=None), "k2")
     with pytest.raises(ValueError, match="unknown KL estimator 'k4'; use one of none, k1"):
@@ -134,14 +134,14 @@ def test_a_missing_reference_and_an_unknown_name_are_refused():
         (float("nan"), 1.0),
     ],
 )
-def test_the_coefficient_follows_the_measured_kl_within_a_fifth(measured, factor):
+def test_coefficient_follows_the_measured_kl_within_a_limit(measured, factor):
     assert adapted(0.3, measured, target=0.1, horizon=10_000, rows=128) == pytest.approx(
         0.3 * factor, rel=1e-12
     )
 
 
-def test_a_controlled_kl_settles_at_its_target():
-    """A policy whose KL is 0.02 over the coefficient: the only rest is where that is the target."""
+def test_adaptive_coefficient_settles_at_the_target_kl():
+    """The policy's KL is 0.02 / coefficient, so the only fixed point is at the target."""
     coefficient = 0.01
     for _ in range(4_000):
         coefficient = adapted(coefficient, 0.02 / coefficient, target=0.1, horizon=10_000, rows=256)
@@ -149,7 +149,7 @@ def test_a_controlled_kl_settles_at_its_target():
     assert 0.02 / coefficient == pytest.approx(0.1, rel=1e-3)
 
 
-def test_the_entropy_bonus_is_the_mean_over_the_tokens_of_usual_rows():
+def test_entropy_bonus_is_the_mean_over_tokens_of_non_expert_rows():
     tokens = batch(5)
     usual = tokens.entropy[~tokens.is_expert][tokens.mask[~tokens.is_expert] != 0]
 
@@ -158,6 +158,6 @@ def test_the_entropy_bonus_is_the_mean_over_the_tokens_of_usual_rows():
     assert found.item() == pytest.approx(0.01 * usual.mean().item(), rel=1e-12)
 
 
-def test_the_entropy_bonus_says_what_it_lacks():
+def test_entropy_bonus_without_entropy_is_refused():
     with pytest.raises(ValueError, match="needs the entropy"):
         entropy_bonus(replace(batch(), entropy=None), 0.1, Window(1, 1, 1))

@@ -1,4 +1,4 @@
-"""Each loss per token and its gradient, against token-by-token Python floats."""
+"""Each loss and its gradient are compared with token-by-token Python floats."""
 
 from dataclasses import replace
 
@@ -69,7 +69,7 @@ def test_every_loss_has_a_slow_version_and_a_variant():
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS, ids=NAMES)
 @pytest.mark.parametrize("seed", range(3))
-def test_the_values_are_those_of_the_slow_version(name, options, seed):
+def test_values_match_the_slow_version(name, options, seed):
     tokens = batch(seed)
 
     found = LOSSES[name](tokens, **options).values
@@ -81,7 +81,7 @@ def test_the_values_are_those_of_the_slow_version(name, options, seed):
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS, ids=NAMES)
 @pytest.mark.parametrize("seed", range(3))
-def test_the_gradient_is_that_of_the_slow_version_stop_gradients_included(name, options, seed):
+def test_gradient_matches_the_slow_version_including_stop_gradients(name, options, seed):
     tokens = batch(seed)
 
     (found,) = torch.autograd.grad(LOSSES[name](tokens, **options).values.sum(), tokens.policy)
@@ -105,7 +105,7 @@ def test_the_gradient_is_that_of_the_slow_version_stop_gradients_included(name, 
         ("rec", {"regularizer": "k2", "regularizer_coefficient": 0.3}),
     ],
 )
-def test_losses_without_kinks_and_constants_pass_gradcheck(name, options):
+def test_smooth_losses_pass_gradcheck(name, options):
     tokens = batch(4, rows=3, width=4, empty=False)
 
     def value(policy):
@@ -116,9 +116,7 @@ def test_losses_without_kinks_and_constants_pass_gradcheck(name, options):
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS, ids=NAMES)
 @pytest.mark.parametrize("junk", [float("nan"), float("inf"), -float("inf"), 1e30])
-def test_what_stands_outside_the_mask_reaches_neither_value_nor_gradient_nor_metric(
-    name, options, junk
-):
+def test_values_outside_the_mask_affect_no_value_gradient_or_metric(name, options, junk):
     clean = batch(1)
     spoilt = {
         field: torch.where(clean.mask != 0, getattr(clean, field), junk).detach()
@@ -140,7 +138,7 @@ def test_what_stands_outside_the_mask_reaches_neither_value_nor_gradient_nor_met
 
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS, ids=NAMES)
-def test_an_update_without_loss_tokens_is_zero_with_a_zero_gradient(name, options):
+def test_update_without_loss_tokens_has_zero_value_and_gradient(name, options):
     tokens = batch(2)
     tokens = replace(tokens, mask=torch.zeros_like(tokens.mask))
 
@@ -150,7 +148,7 @@ def test_an_update_without_loss_tokens_is_zero_with_a_zero_gradient(name, option
     assert not torch.autograd.grad(found.sum(), tokens.policy)[0].any()
 
 
-def test_with_fresh_data_the_decoupled_loss_is_ppo():
+def test_decoupled_loss_equals_ppo_for_on_policy_data():
     tokens = batch(3)
     tokens = replace(tokens, proximal=tokens.behaviour)
 
@@ -159,12 +157,12 @@ def test_with_fresh_data_the_decoupled_loss_is_ppo():
     )
 
 
-def test_the_decoupled_loss_says_what_it_lacks():
+def test_decoupled_loss_without_proximal_logprobs_is_refused():
     with pytest.raises(ValueError, match="needs proximal logprobs"):
         LOSSES["decoupled"](replace(batch(), proximal=None))
 
 
-def test_kimis_tokens_add_up_to_the_loss_of_the_row():
+def test_kimi_token_values_sum_to_the_loss_of_the_row():
     tokens = batch(5)
     kept = tokens.mask != 0
     delta = torch.where(kept, tokens.policy - tokens.behaviour, 0.0).sum(1)
@@ -175,7 +173,7 @@ def test_kimis_tokens_add_up_to_the_loss_of_the_row():
     assert torch.allclose(rows, -reward + 0.35 * delta.square(), rtol=1e-12)
 
 
-def test_kimis_gradient_is_that_of_the_squared_surrogate_over_twice_tau():
+def test_kimi_gradient_matches_the_squared_surrogate_over_twice_tau():
     tau = 0.3
     tokens = batch(6, empty=False)
     advantage = torch.tensor([1.0, -0.5, 0.2, 0.8, -1.0, 0.5], dtype=torch.float64)
@@ -188,7 +186,7 @@ def test_kimis_gradient_is_that_of_the_squared_surrogate_over_twice_tau():
     assert torch.allclose(ours, surrogate / (2 * tau), rtol=1e-10, atol=1e-12)
 
 
-def test_a_row_of_gspo_has_the_gradient_of_its_sequence_ratio():
+def test_gspo_row_has_the_gradient_of_its_sequence_ratio():
     tokens = batch(7, empty=False)
     advantage = torch.tensor([1.0, -0.5, 0.2, 0.8, -1.0, 0.5], dtype=torch.float64)
     tokens = replace(tokens, advantages=advantage[:, None].expand_as(tokens.policy))
@@ -202,7 +200,7 @@ def test_a_row_of_gspo_has_the_gradient_of_its_sequence_ratio():
     assert torch.allclose(ours, whole, rtol=1e-10, atol=1e-12)
 
 
-def test_an_extreme_ratio_stays_finite_in_ppo():
+def test_ppo_stays_finite_at_an_extreme_ratio():
     tokens = batch(8, dtype=torch.float32)
     tokens = replace(tokens, behaviour=tokens.behaviour - 300)
 

@@ -1,4 +1,4 @@
-"""MIX and CHORD: which rows go where, with which weight, on which step."""
+"""MIX and CHORD: which loss each row gets, with which weight at which step."""
 
 import math
 from dataclasses import replace
@@ -24,7 +24,7 @@ def mixed(tokens, mu=0.3, usual="token-mean", expert="token-mean", shown="sft"):
 
 @pytest.mark.parametrize("aggregation", ["token-mean", "seq-mean-token-mean"])
 @pytest.mark.parametrize("seed", range(3))
-def test_usual_rows_go_through_the_one_loss_and_expert_rows_through_the_other(aggregation, seed):
+def test_mix_applies_one_loss_to_usual_rows_and_the_other_to_expert_rows(aggregation, seed):
     tokens = batch(seed, rows=7)
     experts = tokens.is_expert
     usual = slow.aggregate(
@@ -41,7 +41,7 @@ def test_usual_rows_go_through_the_one_loss_and_expert_rows_through_the_other(ag
     assert found.loss.item() == pytest.approx(0.7 * usual + 0.3 * shown, rel=1e-12)
 
 
-def test_the_two_ways_to_average_demonstrations_differ_with_their_lengths():
+def test_two_expert_aggregations_differ_only_when_lengths_differ():
     tokens = batch(1)
     tokens = replace(tokens, mask=torch.ones_like(tokens.mask).index_fill(1, torch.arange(3, 7), 0))
 
@@ -59,7 +59,7 @@ def test_the_two_ways_to_average_demonstrations_differ_with_their_lengths():
 
 
 @pytest.mark.parametrize(("experts", "absent"), [(False, "expert"), (True, "usual")])
-def test_an_absent_kind_is_exactly_zero_in_value_and_gradient(experts, absent):
+def test_absent_kind_of_rows_contributes_zero_value_and_gradient(experts, absent):
     tokens = batch(2)
     tokens = replace(tokens, is_expert=torch.full((6,), experts))
 
@@ -74,7 +74,7 @@ def test_an_absent_kind_is_exactly_zero_in_value_and_gradient(experts, absent):
     )
 
 
-def test_the_junk_that_expert_rows_carry_as_behaviour_and_advantage_is_never_read():
+def test_behaviour_and_advantages_of_expert_rows_are_ignored():
     clean = batch(3)
     rows = clean.is_expert[:, None].expand_as(clean.mask)
     spoilt = replace(
@@ -86,7 +86,7 @@ def test_the_junk_that_expert_rows_carry_as_behaviour_and_advantage_is_never_rea
     assert mixed(spoilt).loss.item() == mixed(clean).loss.item()
 
 
-def test_mixing_without_knowing_the_experts_is_refused():
+def test_mix_without_expert_flags_is_refused():
     with pytest.raises(ValueError, match="is_expert"):
         mix(
             replace(batch(), is_expert=None),
@@ -95,7 +95,7 @@ def test_mixing_without_knowing_the_experts_is_refused():
         )
 
 
-def test_chord_warms_up_on_a_line_and_falls_on_a_cosine_to_the_valley():
+def test_chord_mu_rises_linearly_and_falls_along_a_cosine_to_the_valley():
     mus = [chord_mu(step, warmup=10, decay=100, peak=0.9, valley=0.05) for step in range(200)]
 
     assert mus[:11] == pytest.approx([0.09 * step for step in range(11)])
@@ -106,6 +106,6 @@ def test_chord_warms_up_on_a_line_and_falls_on_a_cosine_to_the_valley():
 
 
 @pytest.mark.parametrize(("warmup", "decay", "first"), [(0, 0, 0.05), (0, 10, 0.9), (10, 0, 0.0)])
-def test_chord_may_begin_anywhere(warmup, decay, first):
+def test_chord_mu_starts_correctly_without_warmup_or_decay(warmup, decay, first):
     assert chord_mu(0, warmup=warmup, decay=decay, peak=0.9, valley=0.05) == pytest.approx(first)
     assert chord_mu(10, warmup=warmup, decay=decay, peak=0.9, valley=0.05) == pytest.approx(0.05)

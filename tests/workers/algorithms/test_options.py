@@ -1,5 +1,5 @@
-"""The options in a configuration are the keyword arguments of the functions, and refuse what has no
-meaning.
+"""Configuration options match the keyword arguments of the functions; meaningless ones are
+refused.
 """
 
 import inspect
@@ -17,12 +17,12 @@ SECTIONS = {section.model_fields["name"].default: section for section in Loss.__
 READ = TypeAdapter(Loss)
 
 
-def test_every_loss_has_a_section_and_every_section_a_loss():
+def test_losses_and_option_sections_match():
     assert set(SECTIONS) - {"plugin"} == set(FUNCTIONS)  # a plugin's loss is looked up by name
 
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
-def test_a_sections_fields_and_defaults_are_the_keyword_arguments_of_its_function(name):
+def test_section_fields_and_defaults_match_the_keyword_arguments_of_the_function(name):
     parameters = inspect.signature(FUNCTIONS[name]).parameters.values()
     keywords = {one.name: one.default for one in parameters if one.kind is one.KEYWORD_ONLY}
 
@@ -30,7 +30,7 @@ def test_a_sections_fields_and_defaults_are_the_keyword_arguments_of_its_functio
 
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
-def test_every_field_is_described(name):
+def test_every_option_has_a_description(name):
     assert all(field.description for field in SECTIONS[name].model_fields.values())
 
 
@@ -48,14 +48,14 @@ def test_every_field_is_described(name):
         ({"name": "kto", "beta": float("nan")}, "beta"),
     ],
 )
-def test_an_option_out_of_bounds_or_unknown_is_refused_by_its_name(given, field):
+def test_unknown_or_out_of_bounds_option_is_refused_with_its_name(given, field):
     with pytest.raises(ValidationError) as refused:
         READ.validate_python(given)
 
     assert [error["loc"][-1] for error in refused.value.errors()] == [field]
 
 
-def test_the_estimators_are_those_that_exist():
+def test_configurable_kl_estimators_match_the_implemented_ones():
     assert set(kl_options.KL.model_fields["estimator"].annotation.__args__) == set(ESTIMATORS)
 
 
@@ -69,6 +69,6 @@ def test_the_estimators_are_those_that_exist():
         ),
     ],
 )
-def test_a_kl_without_meaning_is_refused_with_what_to_change(given, advice):
+def test_meaningless_kl_options_are_refused_with_advice(given, advice):
     with pytest.raises(ValidationError, match=advice):
         kl_options.KL(**given)

@@ -1,4 +1,4 @@
-"""DPO and KTO against their formulas in plain floats, for any number of pairs and any
+"""DPO and KTO are compared with their formulas in plain floats, for any number of pairs and any
 micro-batch.
 """
 
@@ -29,7 +29,7 @@ def sigmoid(x: float) -> float:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("beta", "smoothing"), [(0.1, 0.0), (0.7, 0.2)])
-def test_every_pair_of_dpo_has_a_sigmoid_of_its_own(seed, beta, smoothing):
+def test_each_dpo_pair_has_its_own_sigmoid_loss(seed, beta, smoothing):
     tokens = batch(seed)
     far = distances(tokens)
     margins = [beta * (far[place] - far[place + 1]) for place in (0, 2, 4)]
@@ -47,7 +47,7 @@ def test_every_pair_of_dpo_has_a_sigmoid_of_its_own(seed, beta, smoothing):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_kto_gains_only_beyond_the_baseline(seed):
+def test_kto_values_match_the_formula_and_the_baseline_has_no_gradient(seed):
     tokens = batch(seed)
     baseline = torch.tensor(0.4, dtype=torch.float64, requires_grad=True)
     expected = [
@@ -61,7 +61,7 @@ def test_kto_gains_only_beyond_the_baseline(seed):
     assert torch.autograd.grad(found.values.sum(), baseline, allow_unused=True) == (None,)
 
 
-def test_a_negative_baseline_counts_as_none():
+def test_negative_baseline_counts_as_zero():
     low, none = (kto(batch(), LIKED, torch.tensor(value)).values for value in (-3.0, 0.0))
 
     assert torch.equal(low, none)
@@ -77,7 +77,7 @@ def test_preference_losses_pass_gradcheck(loss):
 
 
 @pytest.mark.parametrize("size", [2, 4, 6, 12])
-def test_dpos_gradient_is_the_same_however_many_pairs_a_micro_batch_has(size):
+def test_dpo_gradient_does_not_depend_on_the_micro_batch_size(size):
     tokens = batch(2, rows=12, dtype=torch.float32)
     (whole,) = torch.autograd.grad(dpo(tokens).values.mean(), tokens.policy)
 
@@ -88,7 +88,7 @@ def test_dpos_gradient_is_the_same_however_many_pairs_a_micro_batch_has(size):
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 12])
-def test_ktos_gradient_is_the_same_for_any_micro_batch_with_the_baseline_of_the_update(size):
+def test_kto_gradient_does_not_depend_on_the_micro_batch_size(size):
     tokens = batch(3, rows=12, dtype=torch.float32)
     liked = torch.arange(12) % 3 > 0
     other = batch(4, rows=12, dtype=torch.float32)
@@ -108,7 +108,7 @@ def test_ktos_gradient_is_the_same_for_any_micro_batch_with_the_baseline_of_the_
 
 
 @pytest.mark.parametrize("loss", [dpo, lambda tokens: kto(tokens, LIKED, torch.tensor(0.2))])
-def test_what_stands_outside_the_mask_is_never_read(loss):
+def test_values_outside_the_mask_are_ignored(loss):
     clean = batch(5)
     policy = torch.where(clean.mask != 0, clean.policy, float("nan")).detach().requires_grad_()
     spoilt = replace(
@@ -121,7 +121,7 @@ def test_what_stands_outside_the_mask_is_never_read(loss):
     assert torch.autograd.grad(found.sum(), policy)[0].isfinite().all()
 
 
-def test_half_a_pair_and_a_missing_reference_are_refused():
+def test_incomplete_pair_and_missing_reference_are_refused():
     with pytest.raises(ValueError, match="needs pairs of rows, chosen then rejected, not 5 rows"):
         dpo(batch(rows=5))
     for loss in (dpo, lambda tokens: kto(tokens, LIKED, torch.tensor(0.0))):

@@ -1,4 +1,4 @@
-"""What must hold for any numbers whatever."""
+"""Properties that must hold for any numbers."""
 
 import torch
 from hypothesis import given, settings
@@ -27,7 +27,7 @@ def one_token(policy: float, behaviour: float, advantage: float) -> Tokens:
 
 @PLAIN
 @given(logprobs, logprobs, numbers)
-def test_ppos_clip_is_pessimistic_and_its_dual_clip_a_bound(policy, behaviour, advantage):
+def test_ppo_clip_is_pessimistic_and_dual_clip_bounds_the_loss(policy, behaviour, advantage):
     tokens = one_token(policy, behaviour, advantage)
     free = LOSSES["importance_sampling"](tokens).values.item()
 
@@ -41,14 +41,14 @@ def test_ppos_clip_is_pessimistic_and_its_dual_clip_a_bound(policy, behaviour, a
 
 @PLAIN
 @given(logprobs, logprobs, numbers.filter(lambda a: abs(a) > 1e-6))
-def test_ppo_stops_pulling_only_where_the_clip_is_passed_in_the_direction_of_the_advantage(
+def test_ppo_gradient_is_zero_only_where_the_clip_is_passed_in_the_advantages_direction(
     policy, behaviour, advantage
 ):
     tokens = one_token(policy, behaviour, advantage)
     ratio = (tokens.policy - tokens.behaviour).detach().clamp(-20, 20).exp().item()
     passed = ratio > 1.2 if advantage > 0 else ratio < 0.8
     if abs(policy - behaviour) >= 20 or min(abs(ratio - 1.2), abs(ratio - 0.8)) < 1e-9:
-        return  # at a kink either side is right
+        return  # at a kink, either gradient is right
 
     (gradient,) = torch.autograd.grad(
         LOSSES["ppo"](tokens, dual_clip=None).values.sum(), tokens.policy
@@ -59,9 +59,7 @@ def test_ppo_stops_pulling_only_where_the_clip_is_passed_in_the_direction_of_the
 
 @PLAIN
 @given(logprobs, logprobs, numbers)
-def test_at_a_ratio_of_one_every_weighted_loss_has_the_gradient_of_plain_policy_gradient(
-    policy, behaviour, advantage
-):
+def test_weighted_losses_have_the_policy_gradient_at_ratio_one(policy, behaviour, advantage):
     tokens = one_token(policy, policy, advantage)
 
     for name in (
@@ -83,7 +81,7 @@ def test_at_a_ratio_of_one_every_weighted_loss_has_the_gradient_of_plain_policy_
 
 @PLAIN
 @given(logprobs, logprobs)
-def test_a_zero_advantage_moves_nothing(policy, behaviour):
+def test_zero_advantage_gives_zero_loss(policy, behaviour):
     tokens = one_token(policy, behaviour, 0.0)
 
     for name in set(LOSSES) - {"sft", "sft_is", "sft_phi", "kimi", "decoupled"}:
@@ -96,7 +94,7 @@ def test_a_zero_advantage_moves_nothing(policy, behaviour):
     st.lists(st.integers(0, 3), min_size=9, max_size=9),
     st.sampled_from(MODES),
 )
-def test_the_shares_of_any_division_into_micro_batches_add_up(seed, owners, mode):
+def test_shares_of_any_micro_batch_split_sum_to_the_whole_loss(seed, owners, mode):
     tokens = batch(seed, rows=9)
     window = Window.of(tokens.mask, width=11)
     whole = aggregate(LOSSES["ppo"](tokens).values, tokens.mask, mode, window)

@@ -1,4 +1,4 @@
-"""Aggregation by its definitions, and one gradient for any micro-batch size."""
+"""Aggregation matches its definitions, and the gradient does not depend on the micro-batch size."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ WIDTH = 10
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("seed", range(3))
-def test_an_update_in_one_piece_is_what_the_mode_says(mode, seed):
+def test_aggregation_of_one_micro_batch_matches_the_definition_of_the_mode(mode, seed):
     tokens = batch(seed)
     values = LOSSES["ppo"](tokens).values
 
@@ -32,7 +32,7 @@ def test_an_update_in_one_piece_is_what_the_mode_says(mode, seed):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_an_empty_window_is_exactly_zero(mode):
+def test_empty_window_gives_exactly_zero(mode):
     tokens = batch()
 
     share = aggregate(
@@ -48,7 +48,7 @@ def test_an_unknown_mode_is_refused_with_the_known_ones():
         aggregate(torch.ones(1, 1), torch.ones(1, 1), "mean", Window(1, 1, 1))
 
 
-def test_a_window_may_count_one_kind_of_row():
+def test_window_can_count_one_kind_of_row():
     tokens = batch()
 
     both = [Window.of(tokens.mask, rows) for rows in (tokens.is_expert, ~tokens.is_expert)]
@@ -58,7 +58,7 @@ def test_a_window_may_count_one_kind_of_row():
 
 
 def accumulated(share, size: int) -> torch.Tensor:
-    """The gradient of a shared parameter, summed over micro-batches of `size` rows in float32."""
+    """Return a shared parameter's gradient, summed over micro-batches of `size` rows in float32."""
     draw = torch.Generator().manual_seed(11)
     tokens = batch(11, rows=ROWS, dtype=torch.float32)
     seen = torch.randn(*tokens.policy.shape, FEATURES, generator=draw)
@@ -66,7 +66,7 @@ def accumulated(share, size: int) -> torch.Tensor:
     start = tokens.policy.detach()
     for place in range(0, ROWS, size):
         rows = slice(place, place + size)
-        # Each micro-batch has a graph of its own, as in training.
+        # Each micro-batch has its own graph, as in training.
         policy = start[rows] + 0.3 * torch.tanh(seen[rows] @ (weight + 0.1))
         micro = Tokens(
             policy=policy, **{n: v[rows] for n, v in vars(tokens).items() if n != "policy"}
@@ -84,7 +84,7 @@ def assert_the_same_for_every_size(share) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", sorted(LOSSES))
-def test_the_gradient_of_an_update_does_not_know_the_micro_batch_size(name, mode):
+def test_loss_gradient_does_not_depend_on_the_micro_batch_size(name, mode):
     def share(micro, update):
         return aggregate(
             LOSSES[name](micro).values, micro.mask, mode, Window.of(update.mask, width=WIDTH)
@@ -94,7 +94,7 @@ def test_the_gradient_of_an_update_does_not_know_the_micro_batch_size(name, mode
 
 
 @pytest.mark.parametrize("estimator", sorted(set(ESTIMATORS) - {"none"}))
-def test_neither_does_the_kl(estimator):
+def test_kl_gradient_does_not_depend_on_the_micro_batch_size(estimator):
     assert_the_same_for_every_size(
         lambda micro, update: kl_loss(
             micro, estimator, 0.5, "seq-mean-token-mean", Window.of(update.mask)
@@ -102,7 +102,7 @@ def test_neither_does_the_kl(estimator):
     )
 
 
-def test_nor_the_entropy_bonus():
+def test_entropy_bonus_gradient_does_not_depend_on_the_micro_batch_size():
     def share(micro, update):
         entropic = Tokens(**vars(micro) | {"entropy": micro.policy.square()})
         return entropy_bonus(entropic, 0.1, Window.of(update.mask, ~update.is_expert))
@@ -113,7 +113,7 @@ def test_nor_the_entropy_bonus():
 @pytest.mark.parametrize("usual", ["token-mean", "seq-mean-token-mean"])
 @pytest.mark.parametrize("expert", ["token-mean", "seq-mean-token-mean"])
 @pytest.mark.parametrize("shown", ["sft", "sft_phi"])
-def test_nor_a_mixture_whatever_kinds_a_micro_batch_holds(usual, expert, shown):
+def test_mix_gradient_does_not_depend_on_the_micro_batch_size(usual, expert, shown):
     def share(micro, update):
         return mix(
             micro,

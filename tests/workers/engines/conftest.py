@@ -40,14 +40,14 @@ def new(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Engines:
-    """Engines by temperature; one that runs is used again, since some take long to start."""
+    """Engines by temperature; a running one is reused, since some take long to start."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.running: dict[float | None, tuple[Engine, int]] = {}
 
     def serving(self, folder: Path, temperature: float | None = 1.0) -> tuple[Engine, int]:
-        """An engine with these weights in service, and the version it knows them by."""
+        """Return an engine that serves these weights, and their version in the engine."""
         probe = read_manifest(folder).probe
         if temperature in self.running:
             engine, version = self.running[temperature]
@@ -73,7 +73,7 @@ def engines(engine_kind: str) -> Iterator[Engines]:
 
 @pytest.fixture
 def fresh(engine_kind: str) -> Iterator[Callable[..., Engine]]:
-    """Build an engine nobody else uses; not started."""
+    """Return a function that builds an engine that no other test uses, not started."""
     built: list[Engine] = []
 
     def make(seed: int | None = 0) -> Engine:

@@ -1,5 +1,5 @@
-"""Talking to an engine in tests, and what it should have said: policies, replies, an independent
-recomputation.
+"""Helpers for engine tests: policies, requests and replies, and an independent recomputation of
+logprobs.
 """
 
 import math
@@ -18,8 +18,8 @@ from workers.policies import recipes
 from workers.policies.saving import save_base
 
 DEADLINE = 300.0  # seconds
-LOUDNESS = 3.0  # a fresh model hardly looks at its context; louder weights make every mistake show
-# for tests that start an engine of their own: vLLM takes 20 to 60 seconds of both cores for that
+LOUDNESS = 3.0  # a new model hardly depends on its context; larger weights reveal errors
+# for tests that start their own engine: with vLLM this uses both cores for 20 to 60 seconds
 nightly_with_vllm = pytest.mark.parametrize(
     "engine_kind",
     ["transformers", pytest.param("vllm", marks=[pytest.mark.vllm, pytest.mark.nightly])],
@@ -56,7 +56,7 @@ def build_loud(
 
 @dataclass
 class Reply:
-    """Everything an engine said to one request, per token."""
+    """All that an engine returned for one request, per token."""
 
     prompt_ids: tuple[int, ...]
     token_ids: list[int] = field(default_factory=list)
@@ -65,8 +65,8 @@ class Reply:
     stop_reason: str | None = None
 
     def take(self, delta: Delta) -> None:
-        """Append, after checking that nothing is missing between."""
-        assert self.stop_reason is None, "news after the end"
+        """Append a delta, after checking that none is missing before it."""
+        assert self.stop_reason is None, "a delta arrived after the end"
         assert delta.offset == len(self.token_ids)
         assert len(delta.token_ids) == len(delta.logprobs)
         self.token_ids += delta.token_ids
@@ -90,10 +90,10 @@ class Talk:
         )
 
     def until(self, enough: Callable[[], bool]) -> None:
-        """Take news until that is so."""
+        """Process deltas until `enough` returns true."""
         deadline = time.monotonic() + DEADLINE
         while not enough():
-            assert time.monotonic() < deadline, "the engine did not get there in time"
+            assert time.monotonic() < deadline, "the engine took too long"
             for delta in self.engine.drain(0.2):
                 self.replies[delta.request_id].take(delta)
 
@@ -109,14 +109,14 @@ class Talk:
 
 
 def ask(engine: Engine, prompts: list[tuple[int, ...]], sampling: Sampling) -> list[Reply]:
-    """Submit and wait for the ends."""
+    """Submit the prompts and wait for all replies to end."""
     return Talk(engine, prompts, sampling).finish()
 
 
 @torch.no_grad()
 def recompute(model: PreTrainedModel, reply: Reply, temperature: float) -> torch.Tensor:
-    """Logprob of each token of the reply by a plain forward pass over the whole text: no cache, no
-    batch.
+    """Return the logprob of each token of the reply, computed by one forward pass over the whole
+    text, without cache or batch.
     """
     ids = torch.tensor([[*reply.prompt_ids, *reply.token_ids]])
     logprobs = torch.log_softmax(model(ids).logits[0, :-1] / temperature, -1)
@@ -126,8 +126,8 @@ def recompute(model: PreTrainedModel, reply: Reply, temperature: float) -> torch
 def gaps(
     folder: Path, replies: list[Reply], temperature: float = 1.0, version: int | None = None
 ) -> torch.Tensor:
-    """Absolute differences of all reported logprobs (of one version's tokens) from the
-    recomputation.
+    """Return the absolute differences between all reported logprobs (of one version's tokens) and
+    the recomputed ones.
     """
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     differences = [torch.zeros(0)]

@@ -1,4 +1,4 @@
-"""Every engine serves low-rank adapters as the trainer means them, and goes over to them with
+"""Every engine serves low-rank adapters as the trainer computes them, and switches to them with
 requests in flight.
 """
 
@@ -22,8 +22,8 @@ TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down
 
 @pytest.fixture(scope="session")
 def adapted(old: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Adapters over `old` at every layer, large enough to be heard; parts that engines store as one
-    are among them.
+    """Create adapters for `old` at every layer, large enough to change logprobs; they include parts
+    that engines store as one.
     """
     model = get_peft_model(
         AutoModelForCausalLM.from_pretrained(old),
@@ -39,14 +39,14 @@ def adapted(old: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return final
 
 
-def test_the_adapters_are_heard(adapted, old):
+def test_adapters_change_the_probe_logprobs(adapted, old):
     said = read_manifest(adapted).probe.logprobs
     before = read_manifest(old).probe.logprobs
     assert max(abs(a - b) for a, b in zip(said, before, strict=True)) > 0.1
 
 
 @nightly_with_vllm
-def test_adapters_are_served_as_the_trainer_means_them(engines, old, adapted, tolerance):
+def test_adapters_are_served_as_the_trainer_computes_them(engines, old, adapted, tolerance):
     engines.serving(old)
     engine, version = engines.serving(adapted)
     replies = ask(engine, [(5, 6, 7)] * 20, Sampling(max_tokens=12))
@@ -64,14 +64,14 @@ def test_an_engine_can_start_with_adapters(fresh, adapted):
 
 
 @nightly_with_vllm
-def test_whole_weights_are_served_again_after_adapters(engines, old, adapted, tolerance):
+def test_full_weights_are_served_again_after_adapters(engines, old, adapted, tolerance):
     engines.serving(adapted)
     engine, _ = engines.serving(old)
     assert tolerance.holds(gaps(old, ask(engine, [(5, 6, 7)] * 20, Sampling(max_tokens=12))))
 
 
 @nightly_with_vllm
-def test_adapters_of_another_base_are_refused_and_the_old_weights_go_on(
+def test_adapters_of_another_base_are_refused_and_the_old_weights_stay_in_use(
     engines, old, new, adapted, tolerance, tmp_path
 ):
     harmed = tmp_path / "v000002"

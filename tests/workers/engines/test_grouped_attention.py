@@ -1,4 +1,4 @@
-"""Attention of one new token per row without copies of keys: the same as transformers' own."""
+"""Attention of one new token per row without copies of keys matches transformers' own."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ class Layer(torch.nn.Module):
 
 
 @pytest.mark.parametrize("groups", [1, 2, 6])
-def test_one_new_token_attends_as_in_transformers(groups):
+def test_attention_of_one_new_token_matches_transformers(groups):
     torch.manual_seed(0)
     query = torch.randn(ROWS, 6, 1, SIZE)
     key, value = (torch.randn(ROWS, groups, WIDTH, SIZE) for _ in range(2))
@@ -33,7 +33,7 @@ def test_one_new_token_attends_as_in_transformers(groups):
 
 
 @torch.no_grad()
-def test_a_model_says_the_same_token_by_token_as_in_one_pass():
+def test_token_by_token_logits_match_a_single_pass():
     torch.manual_seed(0)
     model = LlamaForCausalLM(
         LlamaConfig(
@@ -63,7 +63,7 @@ def test_a_model_says_the_same_token_by_token_as_in_one_pass():
         assert torch.allclose(out.logits[:, 0], expected[:, place], atol=1e-5)
 
 
-def test_a_model_with_another_attention_keeps_it():
+def test_model_with_eager_attention_keeps_it():
     config = LlamaConfig(
         hidden_size=16,
         intermediate_size=16,

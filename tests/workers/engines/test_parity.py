@@ -1,4 +1,4 @@
-"""When a probe holds: an engine is compared with what was computed from weights rounded alike."""
+"""Parity check: an engine is compared with logprobs computed from weights rounded the same way."""
 
 import json
 import math
@@ -24,7 +24,7 @@ from workers.policies.tiny import build_tiny
 from workers.trainer import lora
 from workers.trainer.spec import Lora
 
-# How much larger the weights of a policy are made, so that bfloat16 rounds its logprobs as much as
+# Factor for the weights of the policy, so that rounding to bfloat16 changes its logprobs as much as
 # those of SmolLM2-135M-Instruct (0.05 nats).
 LOUDER = 60.0
 TOKENS = tuple(3 + place * 7 % 8 for place in range(32))
@@ -46,14 +46,14 @@ def test_a_gap_above_the_limit_is_refused(precision):
 
 
 @pytest.mark.parametrize("measured", [[], [-1.0], [math.nan, -1.0], [-math.inf, -1.0]])
-def test_a_probe_that_says_nothing_is_refused(measured):
+def test_probe_with_unusable_logprobs_is_refused(measured):
     for served in ({}, {"bfloat16": (-1.0, -1.0)}):
         with pytest.raises(ParityError):
             require_parity(measured, replace(TWO, served=served), "bfloat16")
 
 
 @pytest.mark.parametrize("precision", LIMITS)
-def test_what_was_rounded_alike_decides_and_the_trainers_own_gap_is_only_reported(precision):
+def test_served_gap_decides_and_the_trainers_gap_is_only_reported(precision):
     probe = replace(TWO, served={precision: (-3.0, -4.0)})
     found = require_parity([-3.0, -4.0 - LIMITS[precision]], probe, precision)
     half = LIMITS[precision] / 2
@@ -63,7 +63,7 @@ def test_what_was_rounded_alike_decides_and_the_trainers_own_gap_is_only_reporte
     assert f"{LIMITS[precision]} is allowed in {precision}" in str(refusal.value)
 
 
-def test_a_manifest_keeps_what_engines_get_and_one_without_it_is_read_as_before(tmp_path):
+def test_manifest_stores_served_logprobs_and_older_manifests_stay_readable(tmp_path):
     build_tiny(tmp_path / "base")
     document = json.loads((tmp_path / "base" / "manifest.json").read_text())
     assert "served" not in document["probe"]
@@ -75,7 +75,7 @@ def test_a_manifest_keeps_what_engines_get_and_one_without_it_is_read_as_before(
 
 
 @pytest.mark.parametrize("served", [(-1.0,), (-1.0, math.nan)])
-def test_a_probe_with_wrong_logprobs_of_engines_is_not_sealed(tmp_path, served):
+def test_probe_with_invalid_served_logprobs_is_not_sealed(tmp_path, served):
     build_tiny(tmp_path / "base")
     with pytest.raises(ValueError, match=r"bfloat16|finite"):
         seal_folder(
@@ -85,7 +85,7 @@ def test_a_probe_with_wrong_logprobs_of_engines_is_not_sealed(tmp_path, served):
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory) -> Path:
-    """A policy whose logprobs change by more than 0.05 nats when it is rounded to bfloat16."""
+    """Create a policy whose logprobs change by more than 0.05 nats when rounded to bfloat16."""
     folder = tmp_path_factory.mktemp("loud") / "policy"
     build_tiny(folder, "sort")
     loud = _changed(folder, lambda name, tensor: tensor * LOUDER if tensor.dim() > 1 else tensor)
@@ -105,7 +105,7 @@ def _changed(folder: Path, change: Callable[[str, torch.Tensor], torch.Tensor]) 
 
 
 def _model(base: Path) -> PreTrainedModel:
-    """A trainer's: float32, and elsewhere than the base by now."""
+    """Return a model as a trainer has it: float32, with weights that differ from the base."""
     model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
     torch.manual_seed(0)
     with torch.no_grad():
@@ -123,7 +123,7 @@ def _start(folder: Path, precision: str, probe: Probe):
 
 
 @pytest.mark.parametrize("precision", LIMITS)
-def test_an_engine_computes_what_the_publisher_did_from_weights_rounded_alike(
+def test_engine_matches_the_publisher_when_weights_are_rounded_the_same_way(
     base, tmp_path, precision
 ):
     model = _model(base)
@@ -173,14 +173,14 @@ def test_wrong_weights_are_refused_in_every_precision(base, tmp_path, part, prec
         _start(wrong, precision, manifest.probe)
 
 
-def test_the_version_before_is_refused_in_float32(base, tmp_path):
-    """An update that never arrived."""
+def test_previous_version_is_refused_in_float32(base, tmp_path):
+    """This simulates an update that never reached the engine."""
     manifest = weights.publish_weights(_model(base), base, tmp_path / "v1", 1, 0, ("float32",))
     with pytest.raises(ParityError):
         _start(base, "float32", manifest.probe)
 
 
-def test_a_manifest_without_what_engines_get_is_held_to_the_trainers_own_logprobs(base, tmp_path):
+def test_manifest_without_served_logprobs_is_checked_against_the_trainers_logprobs(base, tmp_path):
     manifest = weights.publish_weights(_model(base), base, tmp_path / "v1", 1, 0)
     report = _start(tmp_path / "v1", "bfloat16", manifest.probe)
     assert report.served_gap is None

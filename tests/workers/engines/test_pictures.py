@@ -1,5 +1,5 @@
-"""Pictures in the embedded engine: what it says of them is what the model itself says, by the
-processor's own road.
+"""Pictures in the embedded engine: its logprobs match those of the model with the processor's own
+inputs.
 """
 
 import io
@@ -49,7 +49,7 @@ def seeing_new(tmp_path_factory) -> Path:
 
 
 def build_loud_seeing(folder: Path, seed: int) -> None:
-    """Untrained, but with weights loud enough that what is in a picture shows in every token."""
+    """Build an untrained policy with weights so large that a picture affects every token."""
     build_seeing(folder, seed=seed, loudness=3.0)
 
 
@@ -67,7 +67,7 @@ def engine(seeing) -> Iterator[TransformersEngine]:
 
 
 class Seen(Talk):
-    """Requests that show pictures, and their replies."""
+    """Requests with pictures, and their replies."""
 
     def __init__(
         self,
@@ -90,8 +90,8 @@ class Seen(Talk):
 def own_logprobs(
     folder: Path, image_processor: ImageProcessor, talk: Seen, version: int | None = None
 ) -> torch.Tensor:
-    """Gaps of all replies from the model's own forward pass, which looks for picture tokens by
-    itself.
+    """Return the gaps between all replies and the model's own forward pass, which finds picture
+    tokens itself.
     """
     model = load_vision_model(folder, dtype="float32").eval()
     gaps = []
@@ -118,7 +118,7 @@ def own_logprobs(
 def asked(
     image_processor: ImageProcessor, *colours: str
 ) -> tuple[tuple[int, ...], tuple[ShownPicture, ...]]:
-    """A question about squares of these colours."""
+    """Return a question about squares of these colours."""
     mark = image_processor.token
     text = render_question(image_processor.processor.tokenizer, QUESTION).replace(
         mark, mark * len(colours)
@@ -129,8 +129,8 @@ def asked(
 
 
 def without_picture_tokens(talk: Seen, image_processor: ImageProcessor) -> None:
-    """The model's own pass takes a picture token that was said for a picture; such replies cannot
-    be compared with it.
+    """Remove replies that contain a picture token: the model's own pass would read it as a picture,
+    so they cannot be compared.
     """
     for key in [
         key for key, reply in talk.replies.items() if image_processor.token_id in reply.token_ids
@@ -139,7 +139,7 @@ def without_picture_tokens(talk: Seen, image_processor: ImageProcessor) -> None:
     assert len(talk.replies) >= 4
 
 
-def test_the_tokens_are_those_of_the_processor_itself(image_processor):
+def test_encoded_tokens_match_the_processors_own(image_processor):
     text = render_question(image_processor.processor.tokenizer, QUESTION).replace(
         image_processor.token, f"{image_processor.token} and {image_processor.token}"
     )
@@ -154,7 +154,7 @@ def test_the_tokens_are_those_of_the_processor_itself(image_processor):
     assert [s.past - s.first for s in shown] == [16, 16]
 
 
-def test_what_is_said_of_pictures_has_the_models_own_logprobs(engine, seeing, image_processor):
+def test_logprobs_of_replies_about_pictures_match_the_models_own(engine, seeing, image_processor):
     blind = ((*asked(image_processor, "red")[0][17:],), ())
     talk = Seen(
         engine,
@@ -172,7 +172,7 @@ def test_what_is_said_of_pictures_has_the_models_own_logprobs(engine, seeing, im
     assert own_logprobs(seeing, image_processor, talk).max() <= CLOSE
 
 
-def test_another_picture_changes_what_is_said(engine, image_processor):
+def test_different_picture_changes_the_logprobs(engine, image_processor):
     token_ids, (shown,) = asked(image_processor, "red")
     gaps = [
         abs(a - b)
@@ -187,11 +187,11 @@ def test_another_picture_changes_what_is_said(engine, image_processor):
     assert max(gaps) > 0.05
 
 
-def test_requests_that_show_pictures_go_on_under_new_weights(
+def test_requests_with_pictures_continue_under_new_weights(
     engine, seeing, seeing_new, image_processor
 ):
-    # Each reply is long, and nothing ends it early: the exchange comes in the middle. Two in three
-    # of such say a picture token.
+    # Each reply is long and never ends early, so the weights change in the middle. Two thirds of
+    # such replies contain a picture token.
     talk = Seen(
         engine,
         [asked(image_processor, colour) for colour in ("red", "green", "blue", "yellow")] * 12,
@@ -207,7 +207,7 @@ def test_requests_that_show_pictures_go_on_under_new_weights(
     assert own_logprobs(seeing_new, image_processor, talk, 2).max() <= CLOSE
 
 
-def test_a_picture_token_that_the_policy_said_is_no_picture(engine, image_processor):
+def test_picture_token_written_by_the_policy_is_not_a_picture(engine, image_processor):
     token_ids, shown = asked(image_processor, "red")
     engine.submit(
         [
@@ -222,12 +222,12 @@ def test_a_picture_token_that_the_policy_said_is_no_picture(engine, image_proces
     said = []
     while not said or said[-1].stop_reason is None:
         news = engine.drain(DEADLINE)
-        assert news, "the engine said nothing"
+        assert news, "the engine returned nothing"
         said += news
     assert said[-1].stop_reason in ("length", "stop")
 
 
-def test_a_tower_that_is_another_is_refused_by_the_probe(engine, seeing, tmp_path):
+def test_different_vision_tower_is_refused_by_the_probe(engine, seeing, tmp_path):
     shutil.copytree(seeing, tmp_path / "other", ignore=shutil.ignore_patterns("manifest.json"))
     weights = tmp_path / "other" / "model.safetensors"
     tensors = load_file(weights)
@@ -243,7 +243,7 @@ def test_a_tower_that_is_another_is_refused_by_the_probe(engine, seeing, tmp_pat
     assert engine.fingerprint() == read_manifest(seeing).fingerprint
 
 
-def test_a_probe_keeps_its_pictures(seeing, image_processor):
+def test_probe_stores_its_pictures(seeing, image_processor):
     probe = read_manifest(seeing).probe
     assert probe.pictures[0].png.startswith(b"\x89PNG")
     assert (
@@ -263,9 +263,7 @@ def test_a_probe_keeps_its_pictures(seeing, image_processor):
         (lambda s: replace(s, png=b"no picture"), "cannot be read"),
     ],
 )
-def test_a_request_with_a_picture_that_is_not_there_is_refused(
-    engine, image_processor, change, words
-):
+def test_request_with_an_invalid_picture_is_refused(engine, image_processor, change, words):
     token_ids, (shown,) = asked(image_processor, "red")
     with pytest.raises(ValueError, match=words):
         engine.submit([Request("w", token_ids, LONG, (change(shown),))])
@@ -278,7 +276,7 @@ def test_a_prompt_that_ends_with_a_picture_is_refused(engine, image_processor):
         engine.submit([Request("w", token_ids[: shown[0].past], LONG, shown)])
 
 
-def test_a_policy_of_text_alone_refuses_pictures(old, image_processor):
+def test_text_only_policy_refuses_pictures(old, image_processor):
     engine = TransformersEngine(temperature=1.0, seed=0)
     engine.start(old, 1, read_manifest(old).probe)
     try:
@@ -291,14 +289,14 @@ def test_a_policy_of_text_alone_refuses_pictures(old, image_processor):
 
 
 @pytest.mark.parametrize("spelt", [0, 2])
-def test_a_text_that_says_the_picture_token_itself_is_refused(image_processor, spelt):
+def test_text_with_the_wrong_number_of_image_tokens_is_refused(image_processor, spelt):
     with pytest.raises(Unreadable, match=rf"{spelt} image tokens .* but 1 images"):
         image_processor.encode(
             f"what is {image_processor.token * spelt} this?", [square("red", 1, 1, 12)]
         )
 
 
-def test_positions_of_several_dimensions_are_refused_with_the_engine_that_has_them(tmp_path):
+def test_multi_dimensional_positions_are_refused_naming_vllm_as_the_engine(tmp_path):
     Qwen2VLConfig(architectures=["Qwen2VLForConditionalGeneration"]).save_pretrained(
         tmp_path / "config"
     )
@@ -308,7 +306,7 @@ def test_positions_of_several_dimensions_are_refused_with_the_engine_that_has_th
         LivePolicy.read(_sealed_without_weights(tmp_path / "config"), 1, torch.device("cpu"))
 
 
-def test_another_way_of_seeing_is_refused_by_name(tmp_path):
+def test_unsupported_vision_architecture_is_refused_by_name(tmp_path):
     PaliGemmaConfig(architectures=["PaliGemmaForConditionalGeneration"]).save_pretrained(
         tmp_path / "config"
     )
@@ -319,7 +317,7 @@ def test_another_way_of_seeing_is_refused_by_name(tmp_path):
 
 
 def _sealed_without_weights(folder: Path) -> Path:
-    """A refusal must come before weights are read: one tensor is enough for the seal."""
+    """Seal a folder with one tensor: the refusal must come before weights are read."""
     save_file({"w": torch.zeros(1)}, folder / "model.safetensors", metadata={"format": "pt"})
     seal_folder(folder, folder.with_name("sealed"), 0, None, Probe((1, 2), (-1.0,)))
     return folder.with_name("sealed")

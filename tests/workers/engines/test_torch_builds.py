@@ -1,5 +1,5 @@
-"""A CPU torch beside CUDA companions fails obscurely at the first model; the engine says it
-plainly, before.
+"""A CPU torch with CUDA companion packages fails obscurely at the first model; the engine reports
+it clearly before.
 """
 
 import pytest
@@ -10,7 +10,7 @@ from workers.engines.torch_builds import require_one_build
 
 @pytest.fixture
 def installed(tmp_path):
-    """Lay out the metadata of these packages as an installer would; returns the path to search."""
+    """Return a function that writes package metadata like an installer and returns the path."""
 
     def lay(**versions: str) -> list[str]:
         for name, version in versions.items():
@@ -24,7 +24,7 @@ def installed(tmp_path):
     return lay
 
 
-def test_cuda_companions_of_a_cpu_torch_are_named_with_the_cure(installed):
+def test_cuda_companions_of_a_cpu_torch_are_reported_with_the_fix(installed):
     path = installed(torch="2.13.0+cpu", torchvision="0.28.0", torchaudio="2.13.0")
     with pytest.raises(
         EngineDied, match=r"torchvision 0\.28\.0.*pip uninstall torchvision torchaudio"
@@ -40,7 +40,7 @@ def test_cuda_companions_of_a_cpu_torch_are_named_with_the_cure(installed):
         {"torch": "2.13.0", "torchvision": "0.28.0"},
     ],
 )
-def test_companions_of_the_same_build_are_welcome(installed, versions):
+def test_companions_of_the_same_build_are_accepted(installed, versions):
     require_one_build(installed(**versions))
 
 

@@ -1,4 +1,4 @@
-"""What only the embedded engine promises: how it dies, what it refuses, that its seed repeats."""
+"""Guarantees of the embedded engine only: how it dies, what it refuses, that seeds repeat."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ def _fail(*args: object, **kwargs: object) -> None:
     raise RuntimeError("the device is gone")
 
 
-def test_an_error_while_generating_ends_the_engine_with_its_reason(engine, monkeypatch):
+def test_error_during_generation_stops_the_engine_with_the_reason(engine, monkeypatch):
     monkeypatch.setattr(engine._policy.module, "forward", _fail)
     talk = Talk(engine, [(5, 6)], LONG)
     with pytest.raises(EngineDied, match="the device is gone"):
@@ -35,7 +35,7 @@ def test_an_error_while_generating_ends_the_engine_with_its_reason(engine, monke
     assert not engine.health(1.0).alive
 
 
-def test_every_call_on_a_dead_engine_says_why(engine, old, monkeypatch):
+def test_every_call_on_a_dead_engine_reports_the_reason(engine, old, monkeypatch):
     monkeypatch.setattr(engine._policy.module, "forward", _fail)
     with pytest.raises(EngineDied):
         Talk(engine, [(5, 6)], LONG).finish()
@@ -51,14 +51,14 @@ def test_every_call_on_a_dead_engine_says_why(engine, old, monkeypatch):
     engine.abort(["r0"])
 
 
-def test_logits_that_are_not_finite_end_the_engine(engine):
+def test_non_finite_logits_stop_the_engine(engine):
     with torch.inference_mode():
         engine._policy.module.model.norm.weight.fill_(float("nan"))
     with pytest.raises(EngineDied, match="not finite"):
         Talk(engine, [(5, 6)], LONG).finish()
 
 
-def test_the_same_engine_seed_gives_the_same_replies(old):
+def test_equal_engine_seeds_give_equal_replies(old):
     said = []
     for _ in range(2):
         engine = TransformersEngine(temperature=1.0, seed=5)
@@ -70,7 +70,7 @@ def test_the_same_engine_seed_gives_the_same_replies(old):
     assert said[0] == said[1]
 
 
-def test_another_model_is_refused_and_the_old_goes_on(engine, tmp_path: Path):
+def test_different_model_is_refused_and_the_old_one_stays_in_use(engine, tmp_path: Path):
     build_loud(tmp_path / "other", seed=0, hidden=64)
     with pytest.raises(ValueError, match="a different model"):
         engine.load(tmp_path / "other", 2, read_manifest(tmp_path / "other").probe)
@@ -79,7 +79,7 @@ def test_another_model_is_refused_and_the_old_goes_on(engine, tmp_path: Path):
 
 
 @pytest.mark.parametrize("prompt_ids", [(), (20,), (-1,)])
-def test_a_prompt_that_is_no_text_is_refused(engine, prompt_ids):
+def test_invalid_prompt_ids_are_refused(engine, prompt_ids):
     with pytest.raises(ValueError):
         engine.submit([Request("r", prompt_ids, LONG)])
     assert engine.in_flight() == 0
@@ -88,7 +88,7 @@ def test_a_prompt_that_is_no_text_is_refused(engine, prompt_ids):
 @pytest.mark.parametrize(
     "sampling", [Sampling(max_tokens=0), Sampling(max_tokens=5, temperature=0.5)]
 )
-def test_sampling_the_engine_was_not_built_for_is_refused(engine, sampling):
+def test_unsupported_sampling_is_refused(engine, sampling):
     with pytest.raises(ValueError):
         engine.submit([Request("r", (5,), sampling)])
 
@@ -98,7 +98,7 @@ def test_temperature_must_be_above_zero():
         TransformersEngine(temperature=0.0, seed=0)
 
 
-def test_after_a_refused_start_it_can_start_again(old, tmp_path: Path):
+def test_engine_can_start_after_a_refused_start(old, tmp_path: Path):
     engine = TransformersEngine(temperature=1.0, seed=0)
     with pytest.raises(Exception, match="manifest"):
         engine.start(tmp_path, 1, read_manifest(old).probe)

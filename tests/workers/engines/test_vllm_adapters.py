@@ -1,4 +1,4 @@
-"""Versions of a LoRA run that vLLM serves as adapters beside a base that stays in memory."""
+"""Versions of a LoRA run that vLLM serves as adapters on a base that stays in memory."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ SHORT = Sampling(max_tokens=12)
 
 
 def adapted(base: Path, final: Path, seed: int, rank: int = RANK) -> Path:
-    """Publish adapters over every layer of `base`, large enough to be heard."""
+    """Publish adapters for every layer of `base`, large enough to change logprobs."""
     plan = Lora(rank=rank, alpha=8, target_modules=TARGETS)
     model = get_peft_model(AutoModelForCausalLM.from_pretrained(base), lora.build_lora_config(plan))
     generator = torch.Generator().manual_seed(seed)
@@ -76,7 +76,7 @@ def said() -> Callable[[Engine, Path], bool]:
 
 @pytest.fixture
 def loads(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is asked of the processes that hold the weights, while a test runs."""
+    """Record the calls to the processes that hold the weights, while a test runs."""
     asked: list[str] = []
     call = engine._llm.collective_rpc
 
@@ -92,11 +92,11 @@ def adapters_in(engine: Engine) -> int:
     return len(engine._call(lambda: engine._llm.list_loras()))
 
 
-def test_an_adapter_is_served_beside_its_base_as_the_trainer_means_it(serving, first, said):
+def test_adapter_is_served_on_its_base_as_the_trainer_computes_it(serving, first, said):
     assert said(serving, first)
 
 
-def test_the_next_adapter_takes_over_in_mid_reply_and_the_base_is_not_read_again(
+def test_next_adapter_takes_over_mid_reply_without_reloading_the_base(
     serving, first, second, loads
 ):
     talk = Talk(serving, PROMPTS, Sampling(max_tokens=100))
@@ -111,7 +111,7 @@ def test_the_next_adapter_takes_over_in_mid_reply_and_the_base_is_not_read_again
     assert report.served_gap < 0.01
 
 
-def test_an_adapter_that_cannot_be_read_leaves_the_old_one(serving, first, second, said, tmp_path):
+def test_unreadable_adapter_leaves_the_old_one_in_use(serving, first, second, said, tmp_path):
     broken = tmp_path / "v000003"
     shutil.copytree(second, broken)
     weights = broken / "adapter_model.safetensors"
@@ -122,14 +122,16 @@ def test_an_adapter_that_cannot_be_read_leaves_the_old_one(serving, first, secon
     assert said(serving, first)
 
 
-def test_an_adapter_that_misses_its_probe_leaves_the_old_one(serving, first, second, said, loads):
+def test_adapter_that_fails_its_probe_leaves_the_old_one_in_use(
+    serving, first, second, said, loads
+):
     with pytest.raises(ParityError):
         serving.load(second, 2, read_manifest(first).probe)
     assert said(serving, first)
     assert (loads, adapters_in(serving)) == ([], 1)
 
 
-def test_an_adapter_with_a_larger_rank_than_there_is_room_for_is_refused(
+def test_adapter_with_a_rank_above_the_configured_one_is_refused(
     serving, old, first, said, tmp_path
 ):
     large = adapted(old, tmp_path / "v000004", seed=5, rank=16)
@@ -138,14 +140,14 @@ def test_an_adapter_with_a_larger_rank_than_there_is_room_for_is_refused(
     assert said(serving, first)
 
 
-def test_whole_weights_and_an_adapter_over_them_can_follow(serving, old, new, first, said):
+def test_full_weights_and_then_an_adapter_can_be_loaded(serving, old, new, first, said):
     serving.load(new, 5, read_manifest(new).probe)
     assert TOLERANCE.holds(gaps(new, ask(serving, PROMPTS, SHORT)))
     serving.load(first, 6, read_manifest(first).probe)
     assert said(serving, first)
 
 
-def test_an_adapter_is_there_again_after_a_sleep(serving, first, second, said):
+def test_adapter_is_served_again_after_sleep(serving, first, second, said):
     serving.sleep()
     serving.wake()
     assert said(serving, first)

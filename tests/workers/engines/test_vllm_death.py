@@ -1,4 +1,4 @@
-"""vLLM leaves calls unanswered when its process dies; ours end all the same."""
+"""vLLM leaves calls unanswered when its process dies; our engine's calls end nevertheless."""
 
 import multiprocessing
 import os
@@ -28,9 +28,7 @@ def engine(old: Path) -> Iterator[Engine]:
 
 
 @pytest.mark.nightly
-def test_a_load_without_requests_in_flight_learns_of_the_death_of_vllm(
-    engine, old, new, eventually
-):
+def test_load_without_requests_in_flight_notices_that_vllm_died(engine, old, new, eventually):
     endings: list[Exception] = []
     loads = count()
 

@@ -1,4 +1,4 @@
-"""What vLLM's processes find before they import anything of ours; needs no vLLM."""
+"""The environment of vLLM's processes before they import our code; needs no vLLM."""
 
 import os
 import subprocess
@@ -17,27 +17,27 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture
 def clean(monkeypatch):
-    """An environment in which nobody has set anything for vLLM; what a test sets is taken back."""
+    """Provide an environment without settings for vLLM, and restore it after the test."""
     for name in vllm_environment.ALWAYS | vllm_environment.ON_CPU:
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.setattr(sys, "path", list(sys.path))
 
 
-def test_an_operators_setting_stays(clean, monkeypatch):
+def test_environment_variables_set_by_the_operator_are_kept(clean, monkeypatch):
     monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "2-5")
     vllm_environment.prepare_environment(on_gpu=False)
     assert os.environ["VLLM_CPU_OMP_THREADS_BIND"] == "2-5"
     assert os.environ["VLLM_NO_USAGE_STATS"] == "1"
 
 
-def test_a_gpu_gets_no_cpu_settings_and_processes_that_are_not_forked(clean):
+def test_gpu_gets_no_cpu_settings_and_spawned_processes(clean):
     vllm_environment.prepare_environment(on_gpu=True)
     assert "TORCHDYNAMO_DISABLE" not in os.environ
     assert os.environ["VLLM_WORKER_MULTIPROC_METHOD"] == "spawn"
 
 
-def test_vllm_finds_the_plugin_that_ties_its_processes_to_ours(clean):
+def test_vllm_finds_the_plugin_that_ends_its_processes_with_their_parent(clean):
     vllm_environment.prepare_environment(on_gpu=False)
     announced = [
         entry
@@ -68,7 +68,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_child_dies_with_its_killed_parent(tmp_path, eventually):
+def test_child_dies_when_its_parent_is_killed(tmp_path, eventually):
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
     parent = subprocess.Popen(
@@ -84,7 +84,7 @@ def test_a_child_dies_with_its_killed_parent(tmp_path, eventually):
     eventually(lambda: not is_alive(child), 60)
 
 
-def test_a_process_that_nobody_spawned_is_left_alone():
+def test_process_that_was_not_spawned_is_not_ended():
     done = subprocess.run(
         [
             sys.executable,

@@ -1,4 +1,4 @@
-"""vLLM inside a real Celery pool child: its processes may start, may die and be replaced, and die
+"""vLLM inside a real Celery pool child: its processes can start, can die and be replaced, and die
 with the worker.
 """
 
@@ -16,7 +16,7 @@ from django.conf import settings
 from tests.descent import descendants, is_alive
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(900)]
-START_SECONDS = 300  # 20 on an idle machine; vLLM imports itself in three processes
+START_SECONDS = 300  # 20 s on an idle machine; vLLM is imported in three processes
 ROOT = Path(__file__).resolve().parents[3]
 JOBS = """
     import json, os, pathlib, signal, time
@@ -91,7 +91,7 @@ JOBS = """
 
 @pytest.fixture
 def worker(tmp_path, old):
-    """A worker whose pool child starts an engine, loses it, and starts another."""
+    """Start a worker whose pool child starts an engine, loses it, and starts another."""
     facts = {
         "broker": settings.CELERY_BROKER_URL,
         "queue": f"vllm-{os.getpid()}",
@@ -109,8 +109,8 @@ def worker(tmp_path, old):
     process.wait()
 
 
-@pytest.mark.nightly  # test_vllm_loop.py has vLLM under Celery in every run
-def test_a_pool_child_replaces_a_killed_engine_which_dies_with_the_child_and_its_parent(
+@pytest.mark.nightly  # test_vllm_loop.py tests vLLM under Celery in every run
+def test_pool_child_replaces_a_killed_engine_and_the_new_one_dies_with_the_worker(
     worker, tmp_path, eventually
 ):
     def reported(name: str) -> dict | None:

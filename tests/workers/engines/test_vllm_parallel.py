@@ -1,6 +1,4 @@
-"""One policy spread over two processes, and two copies of it: all of them have the weights that
-are served.
-"""
+"""One policy split over two processes, and two copies of it: all processes get the new weights."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
-"""How pictures reach vLLM: folded to one token each, as pixels, and refused by name where it cannot
-show them.
+"""How pictures reach vLLM: folded to one token each, with their pixels; refused with a reason where
+vLLM cannot read them.
 """
 
 import importlib.util
@@ -24,21 +24,21 @@ def image_processor(tmp_path_factory) -> ImageProcessor:
     return ImageProcessor(folder)
 
 
-def test_a_picture_is_folded_to_one_token_and_what_stands_around_it_stays(image_processor):
+def test_picture_is_folded_to_one_token_and_the_surrounding_tokens_stay(image_processor):
     text = render_question(image_processor.processor.tokenizer, QUESTION).replace(
         image_processor.token, image_processor.token * 2
     )
     token_ids, shown = image_processor.encode(
         text, [square("red", 1, 1, 12), square("blue", 3, 3, 12)]
     )
-    said = (*token_ids, 7, image_processor.token_id, 8)  # the policy may say anything
+    said = (*token_ids, 7, image_processor.token_id, 8)  # the policy may write any token
     prompt = build_vllm_prompt(said, shown, image_processor)
     plain = image_processor.processor.tokenizer.encode(text, add_special_tokens=False)
     assert prompt["prompt_token_ids"] == [*plain, 7, image_processor.token_id, 8]
     assert [image.size for image in prompt["multi_modal_data"]["image"]] == [(32, 32), (32, 32)]
 
 
-def test_a_text_without_pictures_goes_as_it_is(image_processor):
+def test_prompt_without_pictures_is_unchanged(image_processor):
     assert build_vllm_prompt((4, image_processor.token_id, 5), (), None) == {
         "prompt_token_ids": [4, image_processor.token_id, 5]
     }
@@ -49,11 +49,11 @@ def test_a_text_without_pictures_goes_as_it_is(image_processor):
     HAS_TORCHVISION or importlib.util.find_spec("vllm") is None,
     reason="vllm can show pictures here, or is not here",
 )
-def test_vllm_without_torchvision_is_refused_for_a_policy_that_sees():
+def test_vllm_without_torchvision_is_refused_for_a_vision_policy():
     with pytest.raises(EngineDied, match=r"torchvision.*engine: transformers"):
         build_engine("vllm", temperature=1.0, seed=0, sees=True)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_auto_shows_pictures_with_the_embedded_engine():
+def test_auto_chooses_the_embedded_engine_for_a_vision_policy():
     assert build_engine("auto", temperature=1.0, seed=0, sees=True)[0].name == "transformers"

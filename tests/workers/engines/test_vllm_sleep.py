@@ -1,5 +1,5 @@
-"""An engine that gives the GPU's memory back between two rollouts. vLLM on a CPU takes the calls
-and frees nothing, so the weights that level 2 drops on a GPU are zeroed here.
+"""An engine that releases GPU memory between rollouts. On a CPU, vLLM accepts the calls but frees
+nothing, so the weights that level 2 drops on a GPU are zeroed here.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ def engine(versions: tuple[Path, Path]) -> Iterator[Engine]:
 
 @pytest.fixture
 def serving(engine, versions) -> Engine:
-    """The engine, awake, with the old version in service."""
+    """Return the engine, awake and serving the old version."""
     engine.load(versions[0], 1, read_manifest(versions[0]).probe)
     return engine
 
@@ -55,7 +55,7 @@ def fall_asleep(engine: Engine) -> None:
     engine._call(lambda: engine._llm.collective_rpc("reset_weights"))
 
 
-def test_an_engine_wakes_with_the_weights_that_it_had(serving, versions):
+def test_engine_wakes_with_its_previous_weights(serving, versions):
     fall_asleep(serving)
     assert serving.is_asleep
     serving.wake()
@@ -63,7 +63,7 @@ def test_an_engine_wakes_with_the_weights_that_it_had(serving, versions):
     assert TOLERANCE.holds(gaps(versions[0], ask(serving, PROMPTS, SHORT)))
 
 
-def test_new_weights_wake_it_and_nothing_cached_by_the_old_ones_is_used(serving, versions):
+def test_loading_new_weights_wakes_the_engine_without_using_the_old_cache(serving, versions):
     ask(serving, PROMPTS, SHORT)
     fall_asleep(serving)
     report = serving.load(versions[1], 2, read_manifest(versions[1]).probe)
@@ -71,7 +71,7 @@ def test_new_weights_wake_it_and_nothing_cached_by_the_old_ones_is_used(serving,
     assert TOLERANCE.holds(gaps(versions[1], ask(serving, PROMPTS, SHORT)))
 
 
-def test_what_is_in_flight_waits_and_goes_on(serving, versions):
+def test_requests_in_flight_wait_during_sleep_and_then_continue(serving, versions):
     talk = Talk(serving, PROMPTS, LONG)
     talk.until(talk.begun)
     fall_asleep(serving)
@@ -85,7 +85,7 @@ def test_what_is_in_flight_waits_and_goes_on(serving, versions):
     assert TOLERANCE.holds(gaps(versions[1], replies, version=2))
 
 
-def test_what_waits_in_a_sleeping_engine_can_be_aborted(serving):
+def test_requests_waiting_in_a_sleeping_engine_can_be_aborted(serving):
     talk = Talk(serving, PROMPTS, LONG)
     talk.until(talk.begun)
     fall_asleep(serving)
@@ -95,7 +95,7 @@ def test_what_waits_in_a_sleeping_engine_can_be_aborted(serving):
     assert serving.in_flight() == 0
 
 
-def test_weights_that_miss_their_probe_do_not_wake_it_and_the_old_ones_do(serving, versions):
+def test_engine_wakes_with_the_old_weights_when_new_ones_fail_their_probe(serving, versions):
     fall_asleep(serving)
     with pytest.raises(ParityError):
         serving.load(versions[1], 2, read_manifest(versions[0]).probe)
@@ -103,7 +103,7 @@ def test_weights_that_miss_their_probe_do_not_wake_it_and_the_old_ones_do(servin
     assert TOLERANCE.holds(gaps(versions[0], ask(serving, PROMPTS, SHORT)))
 
 
-def test_a_sleeping_engine_is_healthy_and_answers_no_probe(serving, versions):
+def test_sleeping_engine_is_healthy_and_refuses_probes(serving, versions):
     fall_asleep(serving)
     fall_asleep(serving)  # a second time changes nothing
     assert serving.health(30.0).alive
@@ -112,6 +112,6 @@ def test_a_sleeping_engine_is_healthy_and_answers_no_probe(serving, versions):
     serving.wake()
 
 
-def test_the_text_ends_where_the_run_said_that_it_may(serving):
+def test_reply_ends_at_the_runs_longest_text(serving):
     (reply,) = ask(serving, [(5, 6, 7, 8) * 248], Sampling(max_tokens=50))
     assert (reply.stop_reason, len(reply.token_ids)) == ("length", 1000 - 4 * 248)

@@ -1,4 +1,4 @@
-"""What went wrong with vLLM when it was tried, each tried again through our adapter."""
+"""Problems found with vLLM, each tested again through our adapter."""
 
 import os
 import random
@@ -26,7 +26,7 @@ CACHED_TOKENS = 300  # vLLM caches prefixes by blocks of 128 tokens on CPU
 
 @pytest.fixture(scope="module")
 def versions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Two versions of a policy with room for long texts."""
+    """Create two versions of a policy with room for long texts."""
     folders = [tmp_path_factory.mktemp("policies") / name for name in ("old", "new")]
     for seed, folder in enumerate(folders):
         build_loud(folder, seed=seed, hidden=64, layers=2, context=1024)
@@ -41,7 +41,7 @@ def serve(folder: Path) -> Engine:
 
 @pytest.fixture(scope="module")
 def lasting(versions: tuple[Path, Path]) -> Iterator[Engine]:
-    """An engine that several tests use, with version 1 (the first folder) loaded at its start."""
+    """Start an engine shared by several tests, with version 1 (the first folder) loaded."""
     engine = serve(versions[0])
     yield engine
     engine.stop()
@@ -56,7 +56,7 @@ class Mortal:
 
     @property
     def worker(self) -> int:
-        """The process that computes."""
+        """Return the pid of the process that computes."""
         (found,) = [pid for pid in self.processes if is_called(pid, "VLLM::Worker")]
         return found
 
@@ -65,7 +65,7 @@ class Mortal:
 def mortal(versions: tuple[Path, Path]) -> Iterator[Mortal]:
     others = set(descendants(os.getpid()))
     engine = serve(versions[0])
-    # Not the resource tracker: that is multiprocessing's, one for as long as we live.
+    # Without multiprocessing's resource tracker, which lives as long as this process.
     yield Mortal(
         engine,
         [pid for pid in descendants(os.getpid()) if pid not in others and is_called(pid, "VLLM::")],
@@ -85,7 +85,7 @@ def long_prompts(count: int) -> list[tuple[int, ...]]:
 # -- weights
 
 
-def test_nothing_cached_under_old_weights_outlives_them(lasting, versions):
+def test_cache_of_old_weights_is_not_used_after_a_load(lasting, versions):
     old, new = versions
     short = Sampling(max_tokens=4)
     ask(lasting, long_prompts(4), short)
@@ -95,7 +95,7 @@ def test_nothing_cached_under_old_weights_outlives_them(lasting, versions):
     assert after.max() < 0.02
 
 
-def test_prompts_longer_than_one_step_takes_leave_a_seeds_numbers_as_they_are(lasting):
+def test_seeded_replies_do_not_change_when_prompts_are_split_over_steps(lasting):
     seeded = Sampling(max_tokens=20, seed=5)
     prompts = long_prompts(12)
     alone = [Talk(lasting, [prompt], seeded).finish()[0].token_ids for prompt in prompts[:2]]
@@ -103,7 +103,7 @@ def test_prompts_longer_than_one_step_takes_leave_a_seeds_numbers_as_they_are(la
     assert together[:2] == alone
 
 
-def test_loads_amid_traffic_lose_no_token_and_mix_no_version(lasting, versions):
+def test_loads_during_traffic_lose_no_token_and_mix_no_versions(lasting, versions):
     talk = Talk(lasting, long_prompts(8), Sampling(max_tokens=200))
     talk.until(talk.begun)
     trouble: list[Exception] = []
@@ -133,7 +133,7 @@ def test_loads_amid_traffic_lose_no_token_and_mix_no_version(lasting, versions):
 
 
 @pytest.mark.nightly
-def test_a_killed_worker_process_is_the_engines_death(mortal, eventually):
+def test_killing_a_worker_process_stops_the_engine(mortal, eventually):
     talk = Talk(mortal.engine, long_prompts(4), LONG)
     talk.until(talk.begun)
     os.kill(mortal.worker, signal.SIGKILL)
@@ -152,7 +152,7 @@ def test_a_killed_worker_process_is_the_engines_death(mortal, eventually):
 
 
 @pytest.mark.nightly
-def test_a_hanging_worker_process_is_seen_by_the_health_probe(mortal, eventually):
+def test_health_probe_detects_a_hanging_worker_process(mortal, eventually):
     assert mortal.engine.health(30.0).alive
     os.kill(mortal.worker, signal.SIGSTOP)
     health = mortal.engine.health(1.0)
@@ -178,7 +178,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def holder(tmp_path: Path, versions: tuple[Path, Path]) -> Iterator[subprocess.Popen]:
-    """A process of its own that holds an engine."""
+    """Start a separate process that holds an engine."""
     script = tmp_path / "holder.py"
     script.write_text(HOLDER)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -199,14 +199,14 @@ def engine_serves(holder: subprocess.Popen) -> bool:
 
 
 def engine_starts_its_worker(holder: subprocess.Popen) -> bool:
-    """The engine's process is there, and the one that will compute is still importing."""
+    """Return whether the engine's process runs while its worker is still importing."""
     cores = [pid for pid in descendants(holder.pid) if is_called(pid, "VLLM::EngineCor")]
     return bool(cores and [pid for pid in descendants(cores[0]) if is_called(pid, "python")])
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("moment", [engine_serves, engine_starts_its_worker])
-def test_no_process_outlives_a_killed_holder(
+def test_no_vllm_process_survives_when_its_holder_is_killed(
     holder, eventually, moment: Callable[[subprocess.Popen], bool]
 ):
     eventually(lambda: moment(holder), 400)

@@ -1,5 +1,5 @@
-"""In which order vLLM is asked to take memory, load, forget its cache and go on; held against
-the signatures of its own class.
+"""The order in which vLLM is told to take memory, load, clear its cache and continue; checked
+against the signatures of its own class.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ def wake(part: str) -> object:
 
 
 @pytest.mark.parametrize("level", [1, 2])
-def test_new_weights_are_loaded_before_the_cache_has_its_memory_again(llm, old, new, level):
+def test_new_weights_are_loaded_before_the_cache_gets_its_memory_back(llm, old, new, level):
     weights = held(llm, level, old)
     run(weights.sleep(), weights.bring(new))
     asked = [wake("weights"), replace(new), wake("kv_cache"), *AWAKE_AGAIN]
@@ -55,7 +55,7 @@ def test_new_weights_are_loaded_before_the_cache_has_its_memory_again(llm, old, 
 
 
 @pytest.mark.parametrize(("level", "reads"), [(1, 0), (2, 1)])
-def test_level_1_wakes_without_reading_and_level_2_reads_again(llm, old, level, reads):
+def test_level_1_wakes_without_reading_and_level_2_reads_weights_again(llm, old, level, reads):
     weights = held(llm, level, old)
     run(weights.sleep())
     run(weights.bring_back(weights.now, old))
@@ -64,7 +64,7 @@ def test_level_1_wakes_without_reading_and_level_2_reads_again(llm, old, level, 
     assert (llm.collective_rpc.await_count, weights.is_asleep) == (reads, False)
 
 
-def test_weights_that_could_not_be_read_are_replaced_by_those_that_were_served(llm, old, new):
+def test_unreadable_weights_are_replaced_by_the_previous_ones(llm, old, new):
     weights = held(llm, 0, old)
     before = weights.now
     llm.collective_rpc.side_effect = [OSError("torn"), None]

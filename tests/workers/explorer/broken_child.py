@@ -1,4 +1,4 @@
-"""The process of library environments, in which guessing breaks the way the task's options say."""
+"""The process of library environments, with a guessing game that breaks as its options say."""
 
 import os
 import sys

@@ -1,5 +1,5 @@
-"""A real explorer over a real untrained policy, served turn by turn, and rollouts caught while they
-are written.
+"""A real explorer with a real untrained policy, served step by step, so that tests can act on
+rollouts while they are generated.
 """
 
 import json
@@ -36,7 +36,7 @@ def untrained(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def tiny_policy(policy, untrained) -> Policy:
-    """The row of that policy."""
+    """Return the database row of that policy."""
     fields = {
         "folder": str(untrained),
         "fingerprint": read_manifest(untrained).fingerprint,
@@ -49,16 +49,16 @@ def tiny_policy(policy, untrained) -> Policy:
 
 @pytest.fixture
 def watched_run(new_run, tiny_policy) -> Run:
-    """A run of it: 2 groups of 8 a step, answers of up to 110 tokens, one in twenty of which is the
-    end.
+    """Create a run of it: 2 groups of 8 per step, answers of up to 110 tokens; one token in
+    twenty ends the answer.
     """
     return new_run(sampling={"max_tokens": 110}, engine="transformers", group_size=8)
 
 
 @pytest.fixture
 def tone_run(new_run, policy, taskset, tmp_path) -> Run:
-    """A run over messages of customers, answered at random and at length: every group's rewards
-    differ. 2 groups of 4 a step.
+    """Create a run with customer messages, answered randomly and at length, so that the rewards in
+    every group differ; 2 groups of 4 per step.
     """
     build_tiny(tmp_path / "tone", "tone")
     fields = {
@@ -82,14 +82,14 @@ def tone_run(new_run, policy, taskset, tmp_path) -> Run:
 
 
 def another(character: str) -> str:
-    """A character of the sort policy's other than this one, so that an edit begins where it is
-    meant to.
+    """Return another character of the sort policy's, so that an edit begins at the intended
+    position.
     """
     return "=" if character != "=" else "+"
 
 
 class Stage:
-    """The explorer, and what a test asks of it."""
+    """The explorer, with the actions and checks of the tests."""
 
     def __init__(
         self, explorer: loop.ExplorerLoop, eventually: Callable, monkeypatch: pytest.MonkeyPatch
@@ -106,8 +106,8 @@ class Stage:
         return session
 
     def sip(self, tokens: int = 1) -> None:
-        """Let the sessions receive so many tokens of each request at a time, from the first one on,
-        however fast the machine is.
+        """Let the sessions receive `tokens` tokens of each request at a time, from the first
+        one on, independent of the machine's speed.
         """
         if self.sips:
             return
@@ -122,8 +122,8 @@ class Stage:
         return self.session.rollouts.get(str(rollout_id))
 
     def streaming(self, turns: int = 1, tokens: int = 4) -> InFlightRollout:
-        """A rollout whose turn number `turns` - counted from 1 - has at least so many tokens with
-        text, and goes on.
+        """Return a running rollout whose turn number `turns` (counted from 1) has text and at least
+        `tokens` tokens.
         """
 
         def look() -> InFlightRollout | None:
@@ -146,7 +146,7 @@ class Stage:
         return self.eventually(look, self.patience)
 
     def caught(self, count: int, by) -> list[InFlightRollout]:
-        """So many rollouts with some text, all held by this person."""
+        """Return `count` rollouts with some text, all held by this person."""
 
         def look() -> list[InFlightRollout]:
             self.explorer.serve()
@@ -166,22 +166,22 @@ class Stage:
         rollouts = self.eventually(look, self.patience)
         for in_flight in rollouts:
             request_intervention(by, in_flight.rollout_id, "hold", "", uuid.uuid4())
-        self.explorer.serve()  # acts come before what the engine has said meanwhile
+        self.explorer.serve()  # acts are handled before new tokens of the engine
         assert all(in_flight.held_until for in_flight in rollouts)
         return rollouts
 
     def ask(
         self, by, in_flight: InFlightRollout, kind: str, text: str = "", turn: int | None = None
     ) -> Intervention:
-        """Ask, and let the explorer do it: what became of the act."""
+        """Request an intervention, let the explorer perform it, and return the result."""
         act = request_intervention(by, in_flight.rollout_id, kind, text, uuid.uuid4(), turn)
         self.explorer.serve()
         act.refresh_from_db()
         return act
 
     def watched(self, rollout: Rollout) -> Browser:
-        """The page of somebody who watched a rollout from the first chunk to the last, which comes
-        a moment after its row.
+        """Return the page of a user who watched a rollout from the first chunk to the last, which
+        arrives just after its row.
         """
         stream = redis.Redis.from_url(settings.REDIS_URL)
 
@@ -199,7 +199,7 @@ class Stage:
         return browser
 
     def ended(self, rollout_id: int) -> Rollout:
-        """The rollout, once it is written."""
+        """Wait until the rollout is written, and return it."""
 
         def look() -> Rollout | None:
             self.explorer.serve()
@@ -212,9 +212,9 @@ class Stage:
 
 @pytest.fixture
 def stage(transactional_db, eventually, monkeypatch, settings) -> Stage:
-    settings.LEASE_SECONDS = 300  # while another engine is built nobody serves this one
-    monkeypatch.setattr(loop, "DRAIN_SECONDS", 0.005)  # so that little is said between two looks
-    monkeypatch.setattr(loop, "LOOK_SECONDS", 0.0)  # and each turn looks for what people ask
+    settings.LEASE_SECONDS = 300  # this engine is not served while another one is built
+    monkeypatch.setattr(loop, "DRAIN_SECONDS", 0.005)  # so that few tokens arrive between two looks
+    monkeypatch.setattr(loop, "LOOK_SECONDS", 0.0)  # and each turn looks for interventions
     explorer = loop.ExplorerLoop(
         Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=1)
     )

@@ -1,8 +1,8 @@
-"""An explorer in a process of its own: goes on with rollouts that it had set aside, says so, and
-waits to be killed.
+"""An explorer in a separate process that continues interrupted rollouts, reports it, and waits to
+be killed.
 
-Its arguments: the name of the database; "begun" to wait once two groups are written and others are
-under way.
+Arguments: the name of the database; "begun" to wait once two groups are written and others are
+in progress.
 """
 
 import os
@@ -24,13 +24,13 @@ def main(database: str, wanted: str = "further") -> None:
 
     loop.DRAIN_SECONDS = 0.005
     if wanted != "begun":
-        # Between two looks no slice both begins and ends, however fast or busy the machine is.
+        # No slice may begin and end between two looks, however fast the machine is.
         session.build_engine = sipping(session.build_engine)
     worker = Worker.objects.create(
         key="mortal", role=Worker.Role.EXPLORER, host="test", pid=os.getpid()
     )
     if wanted == "begun":
-        loop.ROLLOUTS_IN_FLIGHT = 8  # of 24: the others are left to be sampled by somebody else
+        loop.ROLLOUTS_IN_FLIGHT = 8  # of 24: the rest is left to another explorer
     explorer = loop.ExplorerLoop(worker)
     while not explorer.sessions:
         explorer.serve()
@@ -56,7 +56,7 @@ def wait_until_begun(explorer) -> None:
 
 
 def is_further(in_flight) -> bool:
-    """Whether more has been said of it than is stored."""
+    """Return whether the rollout has more tokens than are stored."""
     from apps.rollouts.partial import PartialRollout
 
     kept = (

@@ -1,6 +1,4 @@
-"""Engines that deliver their tokens a few at a time, as a test needs them, however fast the
-machine is.
-"""
+"""Engines that deliver only a few tokens at a time, independent of the machine's speed."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +22,7 @@ def split(delta: Delta, size: int) -> list[Delta]:
 
 
 def sip(engine: Engine, tokens: int = 1) -> Engine:
-    """Have each call of `engine.drain` return at most `tokens` tokens of each request."""
+    """Make each call of `engine.drain` return at most `tokens` tokens of each request."""
     drain = engine.drain
     waiting = []
 
@@ -42,7 +40,7 @@ def sip(engine: Engine, tokens: int = 1) -> Engine:
 
 
 def sipping(build: Callable, tokens: int = 1) -> Callable:
-    """Wrap the session's `build`: its engines deliver so few tokens at a time from the first on."""
+    """Wrap the session's `build` so that its engines deliver `tokens` tokens at a time."""
 
     def wrapped(*arguments, **options) -> tuple[Engine, str]:
         engine, reason = build(*arguments, **options)

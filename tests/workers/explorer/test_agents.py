@@ -1,5 +1,5 @@
-"""What an agent says is all that the policy sees, tools through its template; an agent that falls
-silent breaks nothing.
+"""The policy sees only the agent's messages, with tools through its template; a silent agent
+breaks nothing.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def agents_run(new_run, tiny_policy, agent):
 
 
 def taken(stage, agent, alice) -> Episode:
-    """An episode of the agent's that the explorer has opened."""
+    """Return an episode of the agent that the explorer has opened."""
     found: list[Episode | None] = [None]
 
     def is_taken() -> bool:
@@ -69,7 +69,7 @@ def answered(stage, episode: Episode, number: int) -> EpisodeTurn:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_agents_words_are_the_whole_prompt_and_each_answer_is_counted(
+def test_agents_messages_are_the_whole_prompt_and_answer_tokens_are_counted(
     stage, agents_run, agent, alice
 ):
     episode = taken(stage, agent, alice)
@@ -87,7 +87,7 @@ def test_an_agents_words_are_the_whole_prompt_and_each_answer_is_counted(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_agent_that_falls_silent_ends_its_episode_and_is_no_failure(
+def test_silent_agent_ends_its_episode_without_counting_as_a_failure(
     stage, agents_run, agent, alice
 ):
     episode = taken(stage, agent, alice)
@@ -103,7 +103,7 @@ def test_an_agent_that_falls_silent_ends_its_episode_and_is_no_failure(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_answer_that_the_engine_has_ended_and_nobody_took_keeps_the_explorer_awake(
+def test_explorer_stays_awake_while_a_finished_answer_was_not_yet_read(
     stage, agents_run, agent, alice
 ):
     episode = taken(stage, agent, alice)
@@ -112,7 +112,7 @@ def test_an_answer_that_the_engine_has_ended_and_nobody_took_keeps_the_explorer_
     served_until(stage, lambda: stage.session.awaits_engine)
     stage.eventually(
         lambda: not stage.session.engine.in_flight(), 300
-    )  # it has ended, and is not taken
+    )  # the answer has ended but was not read yet
     assert not stage.session.waits_for_callers
     answered(stage, episode, 0)
     assert stage.session.waits_for_callers
@@ -136,7 +136,7 @@ def written(stage, episode: Episode) -> Rollout:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_text_that_ends_an_answer_ends_it_at_its_token_and_the_episode_goes_on(
+def test_stop_text_ends_an_answer_at_its_token_and_the_episode_continues(
     stage, agents_run, agent, alice
 ):
     stops = ("1", "2", "3", "4", "5")
@@ -165,7 +165,7 @@ def test_a_text_that_ends_an_answer_ends_it_at_its_token_and_the_episode_goes_on
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_answer_of_the_length_wished_for_is_cut_and_the_episode_goes_on(
+def test_answer_is_cut_at_the_requested_length_and_the_episode_continues(
     stage, agents_run, agent, alice
 ):
     episode, turn = asked(stage, agent, alice, max_tokens=1)
@@ -176,7 +176,7 @@ def test_an_answer_of_the_length_wished_for_is_cut_and_the_episode_goes_on(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_one_seed_gives_one_answer_and_its_logprobs_are_those_it_was_sampled_with(
+def test_equal_seeds_give_equal_answers_with_the_logprobs_they_were_sampled_with(
     stage, agents_run, agent, alice
 ):
     (one, first), (_, again) = (asked(stage, agent, alice, seed=7, logprobs=True) for _ in range(2))
@@ -190,14 +190,16 @@ def test_one_seed_gives_one_answer_and_its_logprobs_are_those_it_was_sampled_wit
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_bare_text_is_the_whole_prompt(stage, agents_run, agent, alice):
+def test_raw_text_is_the_whole_prompt(stage, agents_run, agent, alice):
     episode, turn = asked(stage, agent, alice, raw=True)
     prompt = written(stage, episode).tokens.prompt_ids
     assert prompt == stage.session.chat_tokenizer.bare_ids("12") and turn.before == len(prompt)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_beginning_of_a_required_call_is_prompt_in_every_turn(stage, agents_run, agent, alice):
+def test_prefix_of_a_required_call_is_part_of_the_prompt_in_every_turn(
+    stage, agents_run, agent, alice
+):
     episode, turn = asked(stage, agent, alice, prefix="5 6", max_tokens=3)
     observe(episode.pk, 1, "34", wishes=ActionSampling(prefix="7", max_tokens=3))
     after = answered(stage, episode, 1)
@@ -212,7 +214,7 @@ def test_the_beginning_of_a_required_call_is_prompt_in_every_turn(stage, agents_
     assert all(tokens.action_mask[: turn.tokens])
 
 
-def test_a_tokenizer_of_bytes_tells_each_tokens_own(untrained: Path):
+def test_byte_level_tokenizer_returns_the_bytes_of_each_token(untrained: Path):
     chat_tokenizer = ChatTokenizer(untrained)
     learned = Tokenizer(models.BPE())
     learned.pre_tokenizer, learned.decoder = (
@@ -230,7 +232,7 @@ def test_a_tokenizer_of_bytes_tells_each_tokens_own(untrained: Path):
     assert [own for _, own in told] == [[97], [32], [0xC3], [0xA9]] and told[0][0] == "a"
 
 
-def test_tools_go_through_the_chat_template(untrained: Path):
+def test_tools_are_passed_to_the_chat_template(untrained: Path):
     chat_tokenizer = ChatTokenizer(untrained)
     chat_tokenizer.tokenizer.chat_template = TEMPLATE + chat_tokenizer.tokenizer.chat_template
     said = [{"role": "user", "content": "34"}]

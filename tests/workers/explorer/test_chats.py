@@ -1,4 +1,4 @@
-"""People chat with a version: a real engine answers, beside the runs and in turn with them."""
+"""Users chat with a version: a real engine answers, next to the runs and in turn with them."""
 
 import pytest
 
@@ -20,7 +20,7 @@ SORT = [{"role": "user", "content": "31425"}]
 
 @pytest.fixture
 def versions(watched_run, new_run) -> tuple[WeightVersion, WeightVersion]:
-    """Version 0 of two runs of the same policy, both paused: nothing else goes on."""
+    """Return version 0 of two paused runs of one policy, so that nothing else is sampled."""
     other = new_run(engine="transformers")
     for run in (watched_run, other):
         run.pause()
@@ -29,7 +29,7 @@ def versions(watched_run, new_run) -> tuple[WeightVersion, WeightVersion]:
 
 @pytest.fixture
 def explorers(transactional_db):
-    """Make explorers; all are stopped at the end."""
+    """Return a function that creates explorers; all are stopped at the end."""
     made: list[ExplorerLoop] = []
 
     def make() -> ExplorerLoop:
@@ -77,7 +77,7 @@ def answered(explorer, eventually):
     return wait
 
 
-def test_a_version_answers_though_its_run_is_paused(versions, alice, answered, explorer):
+def test_version_answers_a_chat_while_its_run_is_paused(versions, alice, answered, explorer):
     _, turn = asked(versions[0], alice)
     answered(turn)
     assert (turn.state, turn.reason) == ("done", "")
@@ -90,7 +90,7 @@ def test_a_version_answers_though_its_run_is_paused(versions, alice, answered, e
 
 @pytest.fixture
 def shared_gpu(settings, tmp_path, monkeypatch, versions) -> gpu_turns.GpuTurn:
-    """The turn of another process at the GPU that both runs share with their trainers."""
+    """Return another process's turn on the GPU that both runs share with their trainers."""
     settings.VAR = tmp_path
     monkeypatch.setattr(gpu_turns, "visible_gpus", lambda: ["GPU-test"])
     for version in versions:
@@ -100,7 +100,7 @@ def shared_gpu(settings, tmp_path, monkeypatch, versions) -> gpu_turns.GpuTurn:
     return gpu_turns.GpuTurn(["GPU-test"], tmp_path / "run" / "gpu")
 
 
-def test_a_chat_waits_for_the_trainer_on_its_gpu_and_leaves_it_soon(
+def test_chat_waits_for_the_trainer_on_its_gpu_and_soon_gives_it_back(
     versions, alice, answered, explorer, shared_gpu, monkeypatch, eventually
 ):
     shared_gpu.take()
@@ -116,7 +116,7 @@ def test_a_chat_waits_for_the_trainer_on_its_gpu_and_leaves_it_soon(
     assert not explorer.chats.sessions
 
 
-def test_an_explorer_that_stops_leaves_the_gpu_that_a_chat_waits_for(
+def test_stopped_explorer_gives_up_the_gpu_that_a_chat_waits_for(
     versions, alice, explorer, shared_gpu, eventually
 ):
     shared_gpu.take()
@@ -128,7 +128,9 @@ def test_an_explorer_that_stops_leaves_the_gpu_that_a_chat_waits_for(
     eventually(lambda: session.loading.done() and shared_gpu.take(), 60)
 
 
-def test_the_same_seed_says_the_same_and_colder_is_surer(versions, alice, answered):
+def test_equal_seeds_give_equal_answers_and_low_temperature_removes_variation(
+    versions, alice, answered
+):
     said = [answered(asked(versions[0], alice, seed=5)[1]).reply for _ in range(2)]
     assert said[0] == said[1]
     cold = {
@@ -138,7 +140,7 @@ def test_the_same_seed_says_the_same_and_colder_is_surer(versions, alice, answer
     assert len(cold) == 1
 
 
-def test_what_was_said_before_is_heard_again(versions, alice, answered):
+def test_second_question_includes_the_earlier_conversation(versions, alice, answered):
     chat, turn = asked(versions[0], alice, system="12")
     first = answered(turn)
     second = chat.ask([{"role": "user", "content": "54321"}], 1.0, 8)
@@ -151,7 +153,7 @@ def test_what_was_said_before_is_heard_again(versions, alice, answered):
     assert answered(second).state == "done"
 
 
-def test_an_answer_that_is_asked_again_stands_in_the_earlier_ones_place(versions, alice, answered):
+def test_regenerated_answer_replaces_the_earlier_one(versions, alice, answered):
     chat, turn = asked(versions[0], alice)
     answered(turn)
     again = answered(chat.ask_again(1.0, 12))
@@ -159,7 +161,7 @@ def test_an_answer_that_is_asked_again_stands_in_the_earlier_ones_place(versions
     assert (turn.is_replaced, list(chat.current_turns)) == (True, [again])
 
 
-def test_nothing_further_is_asked_while_an_answer_is_open(versions, alice):
+def test_no_question_is_accepted_while_an_answer_is_open(versions, alice):
     chat, turn = asked(versions[0], alice)
     with pytest.raises(NotPossible, match="still being generated"):
         chat.ask(SORT, 1.0, 8)
@@ -170,7 +172,7 @@ def test_nothing_further_is_asked_while_an_answer_is_open(versions, alice):
     assert turn.state == "stopped"
 
 
-def test_a_stopped_answer_keeps_what_it_said(versions, alice, explorer, eventually):
+def test_stopped_answer_keeps_its_text(versions, alice, explorer, eventually):
     _, turn = asked(versions[0], alice, max_tokens=12)
     eventually(
         lambda: explorer.serve() and next(iter(explorer.chats.sessions.values())).is_ready, 300
@@ -189,7 +191,7 @@ def test_a_stopped_answer_keeps_what_it_said(versions, alice, explorer, eventual
     assert session.is_idle
 
 
-def test_what_was_not_begun_is_stopped_without_an_engine(versions, alice, explorer):
+def test_turn_that_was_not_started_is_stopped_without_an_engine(versions, alice, explorer):
     _, turn = asked(versions[0], alice)
     weights = ChatWeights.of_version(versions[0])
     turns = ChatTurn.objects.claim(weights.subject, "explorer@test", 60, explorer.worker)
@@ -202,27 +204,29 @@ def test_what_was_not_begun_is_stopped_without_an_engine(versions, alice, explor
     assert (turn.state, turn.reply) == ("stopped", "")
 
 
-def test_a_conversation_that_is_too_long_fails_and_says_what_to_do(versions, alice, answered):
+def test_too_long_conversation_fails_with_the_reason(versions, alice, answered):
     chat = Chat.objects.create(weight_version=versions[0], by=alice)
     turn = answered(chat.ask([{"role": "user", "content": "1" * 500}], 1.0, 8))
     assert turn.state == "failed"
     assert turn.reason.startswith("the conversation exceeds the policy")
 
 
-def test_damaged_weights_fail_the_answer_with_the_reason(versions, alice, answered, tmp_path):
+def test_missing_weights_fail_the_answer_with_the_reason(versions, alice, answered, tmp_path):
     WeightVersion.objects.filter(pk=versions[0].pk).update(folder=str(tmp_path / "gone"))
     turn = answered(asked(versions[0], alice)[1])
     assert turn.state == "failed"
     assert "cannot be loaded" in turn.reason
 
 
-def test_a_retired_version_is_not_asked(versions, alice):
+def test_retired_version_refuses_chats(versions, alice):
     WeightVersion.objects.filter(pk=versions[0].pk).update(state="retired")
     with pytest.raises(NotPossible, match="is retired"):
         asked(versions[0], alice)
 
 
-def test_a_full_worker_takes_turns(settings, versions, alice, answered, explorer):
+def test_worker_with_one_engine_answers_chats_of_two_versions_in_turn(
+    settings, versions, alice, answered, explorer
+):
     settings.ENGINES_PER_WORKER = 1
     settings.RESIDENT_MEMORY_MB = 0
     first, second = (asked(version, alice)[1] for version in versions)
@@ -230,7 +234,7 @@ def test_a_full_worker_takes_turns(settings, versions, alice, answered, explorer
     assert list(explorer.chats.sessions) == [ChatSubject(versions[1].pk, None)]
 
 
-def test_a_run_makes_way_for_who_has_waited(
+def test_run_releases_its_engine_for_a_waiting_chat(
     settings, new_run, tiny_policy, alice, answered, explorer, eventually, monkeypatch
 ):
     settings.ENGINES_PER_WORKER = 1
@@ -245,14 +249,12 @@ def test_a_run_makes_way_for_who_has_waited(
     eventually(lambda: explorer.serve() is not None and explorer.sessions, 300)
     turn = answered(asked(other.weight_versions.get(), alice)[1])
     assert turn.state == "done"
-    eventually(
-        lambda: explorer.serve() is not None and explorer.sessions, 300
-    )  # and the run goes on
+    eventually(lambda: explorer.serve() is not None and explorer.sessions, 300)  # the run continues
     assert not explorer.chats.sessions
     assert Run.objects.get(pk=greedy.pk).state == "running"
 
 
-def test_what_a_dead_explorer_held_another_answers(versions, alice, explorer, answered):
+def test_turn_of_a_dead_explorer_is_answered_by_another(versions, alice, explorer, answered):
     _, turn = asked(versions[0], alice)
     subject = ChatSubject(versions[0].pk, None)
     [lost] = ChatTurn.objects.claim(subject, "explorer@gone", 60, explorer.worker)
@@ -263,16 +265,16 @@ def test_what_a_dead_explorer_held_another_answers(versions, alice, explorer, an
     assert not lost.end("done", "from the grave")
 
 
-def test_a_turn_at_which_explorers_die_is_given_up(versions, alice, answered):
+def test_turn_fails_after_three_explorers_died(versions, alice, answered):
     _, turn = asked(versions[0], alice)
     ChatTurn.objects.filter(pk=turn.pk).update(attempts=3)
     assert answered(turn).reason == "3 explorers stopped while writing the reply"
 
 
-def test_an_explorer_that_stops_leaves_its_turns_to_others(versions, alice, explorers, answered):
+def test_stopped_explorer_leaves_its_turns_to_others(versions, alice, explorers, answered):
     leaving = explorers()
     held: list[ChatTurn] = []
-    while not held:  # a fast machine may have answered them all in one round
+    while not held:  # a fast machine may answer them all in one round
         turns = [asked(versions[0], alice, seed=seed)[1] for seed in range(16)]
         leaving.chats.looked_at = 0.0  # it claims them in this round
         leaving.serve()
@@ -301,7 +303,7 @@ def test_two_versions_answer_the_same_prompts_with_the_same_seeds(
         assert cells[place, versions[0]].reply == cells[place, versions[1]].reply
 
 
-def test_a_model_answers_a_prompt_though_no_run_uses_it(tiny_policy, alice, answered, explorer):
+def test_model_without_runs_answers_a_prompt(tiny_policy, alice, answered, explorer):
     chat = Chat.try_prompt(tiny_policy, alice, SORT, 1.0, 12)
     turn = answered(chat.turns.get())
     assert (turn.state, turn.reason) == ("done", "")
@@ -310,13 +312,15 @@ def test_a_model_answers_a_prompt_though_no_run_uses_it(tiny_policy, alice, answ
     assert not Run.objects.exists()
 
 
-def test_a_model_and_version_0_of_a_run_say_the_same(versions, tiny_policy, alice, answered):
+def test_model_and_version_0_of_its_run_give_the_same_answer(
+    versions, tiny_policy, alice, answered
+):
     of_version = answered(asked(versions[0], alice, temperature=0.01)[1])
     of_model = answered(Chat.try_prompt(tiny_policy, alice, SORT, 0.01, 12).turns.get())
     assert of_model.reply == of_version.reply
 
 
-def test_a_model_that_is_deleted_while_it_is_asked_leaves_nothing_behind(
+def test_deleting_a_model_during_a_chat_leaves_no_turn_and_no_session(
     tiny_policy, alice, explorer, eventually
 ):
     Chat.try_prompt(tiny_policy, alice, SORT, 1.0, 12)
@@ -327,7 +331,7 @@ def test_a_model_that_is_deleted_while_it_is_asked_leaves_nothing_behind(
     assert not explorer.chats.sessions
 
 
-def test_a_model_waits_for_its_turn_wherever_a_gpu_is_seen(
+def test_model_chat_takes_a_gpu_turn_only_where_a_gpu_is_visible(
     tiny_policy, settings, tmp_path, monkeypatch
 ):
     settings.VAR = tmp_path
@@ -338,7 +342,7 @@ def test_a_model_waits_for_its_turn_wherever_a_gpu_is_seen(
     assert weights.gpu_turn().take()
 
 
-def test_the_explorer_is_woken_though_no_run_is_live(versions, alice, explorer, monkeypatch):
+def test_waiting_chat_wakes_the_explorer_without_a_live_run(versions, alice, explorer, monkeypatch):
     from workers.explorer import job
 
     monkeypatch.setattr(job, "explorer", lambda: explorer)
@@ -350,7 +354,7 @@ def test_the_explorer_is_woken_though_no_run_is_live(versions, alice, explorer, 
 @pytest.mark.parametrize(
     ("order", "goes_on"), [(Worker.Order.DRAIN, True), (Worker.Order.QUARANTINE, False)]
 )
-def test_an_explorer_that_takes_nothing_takes_no_question(
+def test_draining_or_quarantined_explorer_accepts_no_new_chat(
     versions, alice, explorers, answered, order, goes_on
 ):
     _, turn = asked(versions[0], alice)

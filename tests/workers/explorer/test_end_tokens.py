@@ -1,4 +1,4 @@
-"""Every token that a policy's files name as an end ends its replies."""
+"""Every token that a policy's files declare as an end token ends its replies."""
 
 import json
 import shutil
@@ -41,7 +41,7 @@ GEMMA_MARKS = ["<start_of_turn>", "<eos>", "<end_of_turn>"]
 def folder_of(
     folder: Path, template: str, marks: list[str], eos: str, declared: dict[str, list[str]]
 ) -> Path:
-    """A byte tokenizer with these special tokens, and files that name end tokens by their texts."""
+    """Write a byte tokenizer with these special tokens, and files that declare end tokens."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE({letter: n for n, letter in enumerate(alphabet)}, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -98,7 +98,7 @@ def folder_of(
     ],
     ids=["llama", "llama whose tokenizer names another", "qwen", "gemma", "nothing declared"],
 )
-def test_all_ends_that_the_files_name_end_a_reply_the_templates_own_first(
+def test_all_declared_end_tokens_end_a_reply_with_the_templates_own_first(
     tmp_path, template, marks, eos, declared, expected
 ):
     chat_tokenizer = ChatTokenizer(folder_of(tmp_path, template, marks, eos, declared))
@@ -115,7 +115,7 @@ def test_all_ends_that_the_files_name_end_a_reply_the_templates_own_first(
     assert chat_tokenizer.tokenizer.decode(between).count("b") == 1
 
 
-def test_an_end_token_outside_the_vocabulary_and_one_that_is_no_number_are_passed_over(tmp_path):
+def test_invalid_end_tokens_are_ignored(tmp_path):
     folder_of(tmp_path, QWEN, QWEN_MARKS, "<|im_end|>", {})
     (tmp_path / "config.json").write_text(
         '{"eos_token_id": [99999, null, "x", true], "text_config": {"eos_token_id": 7}}'
@@ -125,7 +125,7 @@ def test_an_end_token_outside_the_vocabulary_and_one_that_is_no_number_are_passe
 
 
 @pytest.mark.django_db(transaction=True)
-def test_replies_of_a_run_end_with_any_of_them(new_run, tiny_policy, tmp_path, stage):
+def test_replies_of_a_run_end_with_any_declared_end_token(new_run, tiny_policy, tmp_path, stage):
     folder = tmp_path / "unfinished"
     shutil.copytree(tiny_policy.folder, folder)
     (folder / "manifest.json").unlink()

@@ -1,4 +1,4 @@
-"""Runs share the engines of an explorer: work first; an engine stays loaded while there is room."""
+"""Runs share an explorer's engines: runs with work come first; engines stay loaded if possible."""
 
 from collections import Counter
 
@@ -20,7 +20,7 @@ QUICK = {"engine": "transformers", "sampling": {"max_tokens": 4}, "max_staleness
 
 @pytest.fixture
 def small_run(new_run, tiny_policy):
-    """A run of two groups a step, which waits for its trainer once they are sampled."""
+    """Return a function that creates runs of two groups per step, which wait for a trainer."""
     return lambda **changes: new_run(**{**QUICK, **changes})
 
 
@@ -33,7 +33,7 @@ def little_room(settings):
 
 @pytest.fixture
 def built(monkeypatch) -> list[int]:
-    """The ids of the runs for which an engine was built, in order."""
+    """Return the ids of the runs for which an engine was built, in order."""
     runs: list[int] = []
     real = RunSession.take
 
@@ -46,7 +46,7 @@ def built(monkeypatch) -> list[int]:
 
 
 def wait_for_people(run: Run) -> None:
-    """All groups that it may open stand with people."""
+    """Let all groups that the run may open wait for people."""
     opened = Group.open(run, "another", 60, 1000, 0)
     held = Group.objects.filter(pk__in=[group.pk for group in opened])
     held.update(state=Group.State.WAITING, lease_owner="", lease_until=None)
@@ -77,7 +77,7 @@ def test_no_engine_is_built_for_a_run_that_has_nothing_to_sample(
     assert len(stage.explorer.sessions) == 2
 
 
-def test_engines_stay_where_memory_allows(small_run, stage, settings, built):
+def test_engines_stay_loaded_while_memory_allows(small_run, stage, settings, built):
     settings.ENGINES_PER_WORKER = 1
     settings.RESIDENT_MEMORY_MB = 1024
     runs = [small_run() for _ in range(4)]
@@ -92,11 +92,11 @@ def test_twelve_runs_that_always_have_work_take_turns(small_run, stage, little_r
     little_room.ENGINE_TURN_SECONDS = 1
     runs = [small_run(max_staleness=1000, steps=100_000) for _ in range(12)]
     served_until(stage, lambda: all(sampled(run) for run in runs))
-    # nobody comes twice before everybody has come
+    # no run gets a second turn before each had one
     assert sorted(built[:12]) == sorted(run.pk for run in runs)
 
 
-def test_an_engine_is_not_built_again_within_a_turn_and_the_run_says_so(
+def test_engine_is_not_rebuilt_within_a_turn_and_the_run_shows_that_it_waits(
     small_run, stage, settings, built, monkeypatch
 ):
     settings.ENGINES_PER_WORKER = 1
@@ -120,7 +120,7 @@ def test_an_engine_is_not_built_again_within_a_turn_and_the_run_says_so(
     assert built.count(first.pk) == 2
 
 
-def test_a_run_with_work_has_its_turn_and_who_waits_names_the_holders(
+def test_run_with_work_keeps_its_turn_and_a_waiting_run_names_the_holders(
     small_run, stage, settings, monkeypatch
 ):
     settings.ENGINES_PER_WORKER = 1
@@ -141,7 +141,7 @@ def test_a_run_with_work_has_its_turn_and_who_waits_names_the_holders(
     assert waiting.waiting_on == ""
 
 
-def test_a_run_that_serves_gets_its_engine_before_the_first_call_only_where_a_seat_is_free(
+def test_serving_run_gets_an_engine_before_its_first_call_only_where_a_slot_is_free(
     small_run, new_run, stage, little_room, alice
 ):
     busy = [small_run(max_staleness=1000, steps=100_000)]

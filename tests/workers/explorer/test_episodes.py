@@ -1,5 +1,5 @@
-"""Rollouts played in environments: exact tokens between the turns, every action answered, and
-failures that are never a number.
+"""Rollouts played in environments: exact tokens between the turns, every action answered, and no
+reward from a failed environment.
 """
 
 import pytest
@@ -48,7 +48,7 @@ def push_run(new_run, tiny_policy, outside):
 
 
 def played(stage, run, groups: int = 2) -> list[Rollout]:
-    """All rollouts of so many groups, once they are written."""
+    """Wait until the rollouts of `groups` groups are written, and return them."""
 
     def look() -> bool:
         stage.explorer.serve()
@@ -62,9 +62,7 @@ def clean() -> list[str]:
     return [f"{check.name}: {found}" for check in CHECKS for found in check.find()]
 
 
-def test_a_library_environment_is_played_to_the_end_and_every_action_is_answered(
-    library_run, stage
-):
+def test_library_environment_is_played_to_the_end_and_answers_every_action(library_run, stage):
     rollouts = played(stage, library_run)
     assert {rollout.stop_reason for rollout in rollouts} <= {
         "the environment is done",
@@ -90,7 +88,7 @@ def test_a_library_environment_is_played_to_the_end_and_every_action_is_answered
     assert clean() == []
 
 
-def test_what_the_environment_said_is_what_the_group_is_trained_on(library_run, stage):
+def test_environments_reward_is_the_reward_of_the_experience(library_run, stage):
     played(stage, library_run)
     claimed = Group.objects.claim(Group.State.SCORING, "scorer@test", 60, 8)
     assert open_questions(claimed) == []
@@ -103,9 +101,7 @@ def test_what_the_environment_said_is_what_the_group_is_trained_on(library_run, 
     assert clean() == []
 
 
-def test_a_person_waits_for_the_environments_answer_before_they_type(
-    push_run, stage, outside, alice
-):
+def test_person_cannot_act_before_the_environments_answer(push_run, stage, outside, alice):
     stage.explorer.serve()
     in_flight = next(iter(stage.session.rollouts.values()))
     for kind, text in (("edit", "1"), ("seat", "1"), ("hold", "")):
@@ -117,16 +113,14 @@ def test_a_person_waits_for_the_environments_answer_before_they_type(
     assert stage.ask(alice, in_flight, "stop").reason == "the reply has no text yet"
 
 
-def test_a_person_takes_the_policys_seat_and_the_environment_answers_what_they_typed(
-    library_run, stage, alice
-):
+def test_environment_answers_the_turn_that_a_person_typed(library_run, stage, alice):
     in_flight = stage.streaming(tokens=2)
     number = stage.session.episodes.played[in_flight.episode_id].observations_read - 1
     request = in_flight.request_id
     first = in_flight.turn.first
     text = another(in_flight.turn.text[0]) + "5"
     assert stage.ask(alice, in_flight, "seat", text).state == "done"
-    assert in_flight.request_id != request  # what the policy was about to say is not waited for
+    assert in_flight.request_id != request  # the policy's request is not awaited
     rollout = stage.ended(in_flight.rollout_id)
     turn = EpisodeTurn.objects.get(episode=in_flight.episode_id, number=number)
     typed = slice(first, first + turn.tokens)
@@ -141,7 +135,7 @@ def test_a_person_takes_the_policys_seat_and_the_environment_answers_what_they_t
     assert clean() == []
 
 
-def test_the_next_attempt_begins_the_episodes_again(library_run, stage):
+def test_next_attempt_starts_the_episodes_again(library_run, stage):
     stage.explorer.serve()
     before = set(Episode.objects.values_list("pk", flat=True))
     Group.objects.update(lease_until=None, lease_owner="", fence=F("fence") + 1)
@@ -157,7 +151,7 @@ def test_the_next_attempt_begins_the_episodes_again(library_run, stage):
     assert clean() == []
 
 
-def test_the_environments_tokens_are_masked_and_are_the_templates(library_run, stage):
+def test_environments_tokens_are_masked_and_match_the_template(library_run, stage):
     rollouts = played(stage, library_run)
     several = [rollout for rollout in rollouts if len(list_turns(rollout)) > 1]
     assert several
@@ -187,7 +181,7 @@ def test_the_environments_tokens_are_masked_and_are_the_templates(library_run, s
     assert [kept for kept, _ in own] == pytest.approx([now for _, now in own], abs=1e-3)
 
 
-def test_all_rollouts_of_a_group_begin_alike(push_run, stage, outside, alice):
+def test_episodes_of_a_group_share_seed_and_options(push_run, stage, outside, alice):
     stage.explorer.serve()
     group = push_run.groups.first()
     assert (
@@ -201,7 +195,7 @@ def test_all_rollouts_of_a_group_begin_alike(push_run, stage, outside, alice):
     )
 
 
-def test_one_that_calls_us_is_waited_for_and_its_first_words_complete_the_prompt(
+def test_push_environment_is_awaited_and_its_first_observation_completes_the_prompt(
     push_run, stage, outside, alice
 ):
     stage.explorer.serve()
@@ -223,7 +217,7 @@ def test_one_that_calls_us_is_waited_for_and_its_first_words_complete_the_prompt
     assert (rollout.stop_reason, rollout.rewards.get().value) == ("the environment is done", -0.5)
 
 
-def test_a_failed_environment_is_no_reward_with_its_reason(push_run, stage, outside, alice):
+def test_failed_environment_gives_no_reward_and_the_reason(push_run, stage, outside, alice):
     stage.explorer.serve()
     episode = assign_episode(outside, alice)
     fail_episode(episode.pk, "it crashed")
@@ -234,7 +228,7 @@ def test_a_failed_environment_is_no_reward_with_its_reason(push_run, stage, outs
     assert clean() == []
 
 
-def test_an_action_on_an_observation_that_a_crash_of_the_database_lost_fails_its_episode(
+def test_action_on_an_observation_lost_in_a_database_crash_fails_its_episode(
     push_run, stage, outside, alice, monkeypatch
 ):
     stage.explorer.serve()
@@ -255,7 +249,9 @@ def test_an_action_on_an_observation_that_a_crash_of_the_database_lost_fails_its
     assert clean() == []
 
 
-def test_one_that_is_silent_for_too_long_has_failed(push_run, stage, outside, alice, monkeypatch):
+def test_environment_that_is_silent_for_too_long_fails(
+    push_run, stage, outside, alice, monkeypatch
+):
     monkeypatch.setattr("workers.explorer.episodes.OVERDUE_LOOK_S", 0.0)
     Environment.objects.update(turn_s=0.05)
     stage.explorer.serve()
@@ -276,7 +272,7 @@ def test_one_that_is_silent_for_too_long_has_failed(push_run, stage, outside, al
         ("lie", "reward: must be a number from 0 to 1, or null"),
     ],
 )
-def test_a_class_that_breaks_fails_its_own_episodes_and_the_others_go_on(
+def test_broken_environment_class_fails_only_its_own_episodes(
     library_run, stage, project, monkeypatch, breaks, reason
 ):
     monkeypatch.setattr(

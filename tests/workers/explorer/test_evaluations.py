@@ -1,5 +1,5 @@
-"""A real explorer asks an evaluation's tasks of the version that it names, and takes turns where
-engines are fewer than runs.
+"""A real explorer samples an evaluation's tasks with the named version, and runs take turns where
+there are fewer engines.
 """
 
 import pytest
@@ -16,7 +16,7 @@ QUICK = {"engine": "transformers", "sampling": {"max_tokens": 6}}
 
 @pytest.fixture
 def evaluation(new_run, tiny_policy) -> Run:
-    """Of the base weights of a run that is not served itself."""
+    """Start an evaluation of the base weights of a paused run."""
     run = new_run(**QUICK)
     made, _ = start_evaluation(
         run.weight_versions.get(version=0), Questions(taskset="sort", samples=3)
@@ -25,7 +25,9 @@ def evaluation(new_run, tiny_policy) -> Run:
     return made
 
 
-def test_every_task_is_asked_so_many_times_of_the_weights_that_were_named(evaluation, stage):
+def test_every_task_is_sampled_the_requested_number_of_times_with_the_named_weights(
+    evaluation, stage
+):
     def sampled() -> bool:
         stage.explorer.serve()
         return Group.objects.filter(run=evaluation, state="scoring").count() == 4
@@ -56,9 +58,7 @@ def test_a_dry_start_samples_four_replies_to_the_first_task(new_run, tiny_policy
     assert not Group.objects.filter(run=like).exists()
 
 
-def test_a_run_that_always_has_something_in_flight_makes_room_for_one_that_nobody_serves(
-    new_run, tiny_policy, stage, settings
-):
+def test_busy_run_makes_room_for_a_run_without_an_engine(new_run, tiny_policy, stage, settings):
     settings.ENGINES_PER_WORKER = 1
     settings.ENGINE_TURN_SECONDS = 1
     settings.RESIDENT_MEMORY_MB = 0
@@ -75,7 +75,7 @@ def test_a_run_that_always_has_something_in_flight_makes_room_for_one_that_nobod
     stage.eventually(both_were_served, 300)
     assert not Rollout.objects.filter(
         run=greedy, group__state="dropped"
-    ).exists()  # what was in flight ended as it would have
+    ).exists()  # rollouts in flight ended normally
     before = Rollout.objects.filter(run=greedy).count()
 
     def greedy_goes_on() -> bool:
@@ -85,7 +85,7 @@ def test_a_run_that_always_has_something_in_flight_makes_room_for_one_that_nobod
     stage.eventually(greedy_goes_on, 300)
 
 
-def test_nobody_makes_room_for_a_run_that_another_worker_serves(
+def test_run_keeps_its_engine_when_another_worker_serves_the_waiting_run(
     new_run, tiny_policy, stage, settings
 ):
     settings.ENGINES_PER_WORKER = 1

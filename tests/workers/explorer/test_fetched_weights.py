@@ -1,4 +1,4 @@
-"""An explorer without the shared folder: its weights come from a real web process."""
+"""An explorer without the shared folder fetches its weights from a real web process."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ def publisher(transactional_db, monkeypatch) -> Iterator[WebProcess]:
 
 @pytest.fixture
 def cache(publisher, settings, tmp_path, monkeypatch) -> Iterator[Path]:
-    """Where this machine keeps what it fetches."""
+    """Return the folder where this machine keeps fetched weights."""
     settings.WEIGHTS_URL = publisher.address
     settings.WEIGHTS_SECRET = SECRET
     settings.WEIGHTS_ROOT = tmp_path / "elsewhere"
@@ -44,7 +44,7 @@ def words_of(run: Run) -> str:
 
 
 def served_until(stage, look: Callable[[], object]) -> object:
-    """What `look` finds, once the explorer's turns have brought it about."""
+    """Serve the explorer until `look` finds something, and return it."""
 
     def turn() -> object:
         stage.explorer.serve()
@@ -68,9 +68,7 @@ def test_rollouts_are_sampled_from_fetched_weights_and_acknowledged(cache, stage
     served_until(stage, sampled.exists)
 
 
-def test_a_wrong_secret_is_told_where_the_run_and_the_worker_are_shown(
-    cache, stage, watched_run, settings
-):
+def test_wrong_secret_is_shown_with_the_run_and_the_worker(cache, stage, watched_run, settings):
     settings.WEIGHTS_SECRET = "t" * 32
 
     def told() -> str:
@@ -89,7 +87,7 @@ def test_a_wrong_secret_is_told_where_the_run_and_the_worker_are_shown(
     assert words_of(watched_run) != words
 
 
-def test_a_folder_that_was_damaged_here_is_fetched_again_and_the_version_not_refused(
+def test_locally_damaged_folder_is_fetched_again_and_its_version_stays_published(
     cache, stage, watched_run
 ):
     version = watched_run.weight_versions.get()
@@ -99,7 +97,7 @@ def test_a_folder_that_was_damaged_here_is_fetched_again_and_the_version_not_ref
     )
     [model] = here.glob("versions-*/model.safetensors")
     data = model.read_bytes()
-    model.unlink()  # other folders link the same file
+    model.unlink()  # other folders link to the same file
     model.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     acknowledged = Acknowledgement.objects.filter(weight_version=version)
     served_until(stage, acknowledged.exists)
@@ -108,10 +106,10 @@ def test_a_folder_that_was_damaged_here_is_fetched_again_and_the_version_not_ref
     assert model.read_bytes() == data
 
 
-def test_a_version_that_is_wrong_at_the_publisher_too_is_refused_as_ever(
+def test_version_with_intact_files_that_fails_its_probe_is_refused(
     cache, stage, watched_run, tmp_path
 ):
-    """Its bytes are those of its manifest, and no engine can load them."""
+    """The files match their manifest, but no engine can load them."""
     unfinished = tmp_path / "broken.tmp"
     unfinished.mkdir()
     version = watched_run.weight_versions.get()
@@ -150,9 +148,7 @@ def test_a_chat_is_answered_from_fetched_weights(cache, stage, watched_run, alic
     assert list(cache.glob("versions-*/model.safetensors"))
 
 
-def test_a_prompt_to_a_model_itself_is_answered_from_its_fetched_folder(
-    cache, stage, tiny_policy, alice
-):
+def test_prompt_to_a_model_is_answered_from_its_fetched_folder(cache, stage, tiny_policy, alice):
     prompt = [{"role": "user", "content": "31425"}]
     chat = Chat.try_prompt(tiny_policy, alice, prompt, temperature=1.0, max_tokens=12)
 
@@ -164,7 +160,9 @@ def test_a_prompt_to_a_model_itself_is_answered_from_its_fetched_folder(
     assert list(cache.glob("policies-*/model.safetensors"))
 
 
-def test_a_chat_that_cannot_have_its_weights_says_why(cache, stage, watched_run, alice, settings):
+def test_chat_without_access_to_weights_fails_with_the_reason(
+    cache, stage, watched_run, alice, settings
+):
     settings.WEIGHTS_SECRET = "t" * 32
     watched_run.pause()
     turn = asked(watched_run, alice)

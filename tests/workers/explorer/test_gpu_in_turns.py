@@ -1,5 +1,5 @@
-"""An explorer and a trainer that share one GPU in turns: the engine sleeps while an update is
-made, and wakes with its weights.
+"""An explorer and a trainer share one GPU in turns: the engine sleeps during each update and wakes
+with the new weights.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ from workers.trainer.loop import TrainerLoop
 
 
 class SleepingTransformers(TransformersEngine):
-    """The engine of a CPU, which says as a sleeping one does when it is awake."""
+    """A CPU engine that records when it sleeps, wakes and loads."""
 
     is_asleep = False
 
@@ -54,7 +54,7 @@ class SleepingTransformers(TransformersEngine):
 
 @pytest.fixture
 def diary(monkeypatch, settings, tmp_path) -> list[str]:
-    """What engine and trainer do with a GPU, on a machine that has none."""
+    """Record what engine and trainer do with a GPU, on a machine that has none."""
     told: list[str] = []
 
     def build(choice: str, **asked: object) -> tuple[SleepingTransformers, str]:
@@ -88,7 +88,7 @@ def run(new_run, tiny_policy) -> Run:
 
 @pytest.fixture
 def both(transactional_db) -> Iterator[tuple[ExplorerLoop, TrainerLoop]]:
-    """An explorer and a trainer, each as a process of its own would be."""
+    """Create an explorer and a trainer, as in two separate processes."""
     workers = [
         Worker.objects.create(key=f"{role}@test", role=role, host="test", pid=1)
         for role in (Worker.Role.EXPLORER, Worker.Role.TRAINER)
@@ -138,7 +138,7 @@ def sampled(both: tuple[ExplorerLoop, TrainerLoop], run: Run, eventually: Callab
     eventually(is_sampled, 300)
 
 
-def test_no_update_is_made_while_an_engine_has_the_gpu_and_the_run_says_so(
+def test_trainer_waits_while_an_engine_holds_the_gpu_and_the_run_shows_it(
     both, run, diary, eventually, settings
 ):
     _, trainer = both
@@ -153,7 +153,7 @@ def test_no_update_is_made_while_an_engine_has_the_gpu_and_the_run_says_so(
     assert "update" in diary
 
 
-def test_an_engine_that_dies_gives_the_gpu_back(both, run, diary, monkeypatch, eventually):
+def test_engine_that_dies_releases_the_gpu(both, run, diary, monkeypatch, eventually):
     explorer, _ = both
 
     def dies(engine: SleepingTransformers, timeout: float) -> list:
@@ -169,9 +169,7 @@ def test_an_engine_that_dies_gives_the_gpu_back(both, run, diary, monkeypatch, e
     assert eventually(is_free, 60)
 
 
-def test_an_option_that_the_machine_lacks_pauses_the_run_with_its_field(
-    both, run, diary, monkeypatch
-):
+def test_unsupported_option_pauses_the_run_with_the_field_name(both, run, diary, monkeypatch):
     def refuse(choice: str, **asked: object) -> None:
         raise UnsupportedOption("vllm.tensor_parallel_size: 2 GPUs are more than 1")
 

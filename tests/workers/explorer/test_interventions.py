@@ -1,5 +1,5 @@
-"""People stop, edit and type rollouts while a real engine writes them; ids, masks, texts and
-lessons say so afterwards.
+"""Users stop, edit and type rollouts while a real engine writes them; ids, masks, texts and
+experiences are checked afterwards.
 """
 
 import uuid
@@ -16,7 +16,7 @@ DONE = Intervention.State.DONE
 REFUSED = Intervention.State.REFUSED
 
 
-def test_a_stopped_rollout_ends_with_what_it_has_and_is_no_failure(watched_run, stage, alice):
+def test_stopped_rollout_keeps_its_text_and_counts_as_finished(watched_run, stage, alice):
     in_flight = stage.streaming()
     said = list(in_flight.token_ids)
     act = stage.ask(alice, in_flight, "stop")
@@ -34,7 +34,9 @@ def test_a_stopped_rollout_ends_with_what_it_has_and_is_no_failure(watched_run, 
     )
 
 
-def test_an_edit_keeps_what_it_leaves_and_the_policy_goes_on_from_it(watched_run, stage, alice):
+def test_edit_keeps_the_unchanged_tokens_and_the_policy_continues_after_it(
+    watched_run, stage, alice
+):
     in_flight = stage.streaming()
     before_ids = list(in_flight.token_ids)
     before_logprobs = list(in_flight.logprobs)
@@ -65,9 +67,9 @@ def test_an_edit_keeps_what_it_leaves_and_the_policy_goes_on_from_it(watched_run
     assert stage.watched(rollout).texts[rollout.pk] == rollout.text
 
 
-def test_a_rollout_may_be_edited_again_and_again(watched_run, stage, alice, admin):
+def test_rollout_can_be_edited_repeatedly(watched_run, stage, alice, admin):
     begun = {}
-    for in_flight in stage.caught(4, alice):  # more than one: a policy may well end at once
+    for in_flight in stage.caught(4, alice):  # several: the policy may end at once
         begun[in_flight] = another(in_flight.turn.text[0])
         assert stage.ask(alice, in_flight, "edit", begun[in_flight]).state == DONE
     in_flight = stage.streaming(tokens=3)
@@ -96,7 +98,7 @@ def test_a_rollout_may_be_edited_again_and_again(watched_run, stage, alice, admi
     )
 
 
-def test_what_the_aborted_request_still_says_is_not_taken(watched_run, stage, monkeypatch):
+def test_late_tokens_of_an_aborted_request_are_ignored(watched_run, stage, monkeypatch):
     in_flight = stage.streaming()
     late = in_flight.request_id
     said = list(in_flight.token_ids)
@@ -118,7 +120,7 @@ def test_what_the_aborted_request_still_says_is_not_taken(watched_run, stage, mo
     assert stage.ended(in_flight.rollout_id).tokens.completion_ids[: len(said)] == tuple(said)
 
 
-def test_whoever_takes_the_seat_types_the_whole_answer(watched_run, stage, alice):
+def test_person_who_takes_the_seat_types_the_whole_answer(watched_run, stage, alice):
     in_flight = stage.streaming()
     act = stage.ask(alice, in_flight, "seat", "12345")
     rollout = stage.ended(in_flight.rollout_id)
@@ -137,7 +139,7 @@ def test_whoever_takes_the_seat_types_the_whole_answer(watched_run, stage, alice
     )
 
 
-def test_a_held_rollout_waits_and_then_goes_on(watched_run, stage, alice, eventually):
+def test_held_rollout_waits_and_then_continues(watched_run, stage, alice, eventually):
     in_flight = stage.streaming()
     assert stage.ask(alice, in_flight, "hold").state == DONE
     said = list(in_flight.token_ids)
@@ -148,11 +150,11 @@ def test_a_held_rollout_waits_and_then_goes_on(watched_run, stage, alice, eventu
     assert stage.ended(in_flight.rollout_id).tokens.completion_ids[: len(said)] == tuple(said)
 
 
-def test_nobody_holds_a_rollout_for_ever(watched_run, stage, alice):
+def test_hold_ends_at_its_deadline_and_cannot_exceed_the_limit(watched_run, stage, alice):
     in_flight = stage.streaming()
     stage.ask(alice, in_flight, "hold")
     in_flight.held_until = 0.0
-    stage.explorer._release_overdue()  # and takes no news, which may be the end
+    stage.explorer._release_overdue()  # without reading tokens, which may end the rollout
     assert in_flight.request_id and in_flight.held_until is None
     in_flight.held_for = 300.0
     act = stage.ask(alice, in_flight, "hold")
@@ -169,7 +171,7 @@ def test_nobody_holds_a_rollout_for_ever(watched_run, stage, alice):
         ("free", "", "nobody holds it"),
     ],
 )
-def test_what_cannot_be_done_is_refused_and_the_rollout_goes_on(
+def test_impossible_act_is_refused_and_the_rollout_continues(
     watched_run, stage, alice, kind, text, words
 ):
     in_flight = stage.streaming()
@@ -179,11 +181,11 @@ def test_what_cannot_be_done_is_refused_and_the_rollout_goes_on(
     assert rollout.state == Rollout.State.FINISHED and set(rollout.tokens.action_mask) == {1}
 
 
-def test_a_turn_that_is_none_is_refused(watched_run, stage, alice):
+def test_act_on_a_turn_that_does_not_exist_is_refused(watched_run, stage, alice):
     assert "no such turn" in stage.ask(alice, stage.streaming(), "edit", "1", turn=3).reason
 
 
-def test_nothing_said_cannot_be_stopped(watched_run, stage, alice):
+def test_rollout_without_text_cannot_be_stopped(watched_run, stage, alice):
     stage.explorer._look_for_work()
     in_flight = next(iter(stage.session.rollouts.values()))
     request_intervention(alice, in_flight.rollout_id, "stop", "", uuid.uuid4())
@@ -191,7 +193,7 @@ def test_nothing_said_cannot_be_stopped(watched_run, stage, alice):
     assert Intervention.objects.get().reason == "the reply has no text yet"
 
 
-def test_an_act_that_comes_too_late_is_refused_with_the_end(watched_run, stage, alice):
+def test_act_after_the_end_of_the_rollout_is_refused(watched_run, stage, alice):
     in_flight = stage.streaming()
     act = request_intervention(alice, in_flight.rollout_id, "edit", "12", uuid.uuid4())
     stage.session.end(in_flight, "stop")
@@ -203,7 +205,7 @@ def test_an_act_that_comes_too_late_is_refused_with_the_end(watched_run, stage, 
     assert refusal.value.code == "ended"
 
 
-def test_an_act_that_no_explorer_hears_is_refused_after_a_while(watched_run, stage, alice):
+def test_act_without_an_explorer_is_refused_after_a_while(watched_run, stage, alice):
     in_flight = stage.streaming()
     act = request_intervention(alice, in_flight.rollout_id, "stop", "", uuid.uuid4())
     assert refuse_unheard(60) == 0
@@ -212,7 +214,7 @@ def test_an_act_that_no_explorer_hears_is_refused_after_a_while(watched_run, sta
     assert act.reason == "no explorer is writing this reply now"
 
 
-def test_a_look_for_acts_is_one_statement(watched_run, stage, django_assert_num_queries):
+def test_looking_for_acts_takes_one_query(watched_run, stage, django_assert_num_queries):
     stage.streaming()
     with django_assert_num_queries(1):
         stage.explorer._do_what_people_ask()

@@ -1,5 +1,5 @@
-"""Limits of an answer: the task's own within the run's; one whose time is over keeps what it said
-and goes on its way.
+"""Limits of an answer: the task's own apply within the run's; an answer over its time limit keeps
+its text and is scored as usual.
 """
 
 from types import SimpleNamespace
@@ -27,23 +27,19 @@ def settled(stage) -> list[Rollout]:
 
 @pytest.fixture(autouse=True)
 def endless(monkeypatch) -> None:
-    """No answer comes to its end by itself: the token that would end it is none that a policy
-    says.
-    """
+    """Let no answer end by itself: the end token is one that the policy cannot write."""
     monkeypatch.setattr(ChatTokenizer, "stop_token_ids", (10**6,))
 
 
 @pytest.fixture
 def watch(monkeypatch) -> SimpleNamespace:
-    """The session's time, which goes on when a test says so and not otherwise."""
+    """Replace the session's clock with one that only the test advances."""
     watch = SimpleNamespace(now=1_000.0)
     monkeypatch.setattr(sessions, "time", SimpleNamespace(monotonic=lambda: watch.now))
     return watch
 
 
-def test_a_task_bounds_its_own_answers_and_a_larger_bound_is_held_to_the_runs(
-    new_run, tiny_policy, taskset, stage
-):
+def test_tasks_token_limit_applies_within_the_runs_limit(new_run, tiny_policy, taskset, stage):
     for index, most in enumerate((5, 30, 9_999, None)):
         taskset.tasks.filter(index=index).update(
             meta={} if most is None else {"limits": {"max_tokens": most}}
@@ -57,7 +53,7 @@ def test_a_task_bounds_its_own_answers_and_a_larger_bound_is_held_to_the_runs(
     } == {("length", 0)}
 
 
-def test_an_answer_whose_time_is_over_ends_with_that_and_keeps_what_it_said(
+def test_answer_over_its_time_limit_ends_with_time_and_keeps_its_text(
     new_run, tiny_policy, stage, watch
 ):
     new_run(sampling={"max_tokens": 110, "time_s": 60}, **ALL)
@@ -79,7 +75,7 @@ def test_an_answer_whose_time_is_over_ends_with_that_and_keeps_what_it_said(
     )
 
 
-def test_a_tasks_own_time_ends_its_answers_alone(new_run, tiny_policy, taskset, stage, watch):
+def test_tasks_time_limit_ends_only_its_own_answers(new_run, tiny_policy, taskset, stage, watch):
     taskset.tasks.filter(index__in=(0, 1)).update(meta={"limits": {"time_s": 5}})
     new_run(sampling={"max_tokens": 110}, groups_per_step=4, **ALL)
     stage.streaming()
@@ -102,7 +98,7 @@ def _all_have_begun(stage) -> bool:
     )
 
 
-def test_while_a_person_holds_it_the_time_stands(new_run, tiny_policy, stage, alice, watch):
+def test_clock_stops_while_a_person_holds_the_rollout(new_run, tiny_policy, stage, alice, watch):
     new_run(sampling={"max_tokens": 110, "time_s": 60}, **ALL)
     (in_flight,) = stage.caught(1, alice)
     spent = in_flight.clock.at(watch.now)
@@ -120,7 +116,7 @@ def test_while_a_person_holds_it_the_time_stands(new_run, tiny_policy, stage, al
     )
 
 
-def test_slices_of_an_answer_have_its_time_together_whoever_goes_on(
+def test_slices_of_an_answer_share_its_time_limit_across_explorers(
     new_run, tiny_policy, stage, watch
 ):
     new_run(sampling={"max_tokens": 110, "time_s": 10, "slice_tokens": 8}, **ALL)
@@ -152,7 +148,7 @@ def test_slices_of_an_answer_have_its_time_together_whoever_goes_on(
     assert {rollouts[in_flight.rollout_id].stop_reason for in_flight in again} == {"time"}
 
 
-def test_a_run_older_than_limits_whose_tasks_say_what_is_none_is_paused_with_the_field(
+def test_run_with_invalid_task_limits_is_paused_with_the_field_name(
     new_run, tiny_policy, taskset, stage
 ):
     run = new_run(**ALL)

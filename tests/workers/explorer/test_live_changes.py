@@ -1,5 +1,5 @@
-"""A change of a live run reaches rollouts that are opened after it; weights that went while they
-were read stop nobody.
+"""A change of a live run applies to rollouts opened after it; weights that disappear while they
+are read do not stop a run.
 """
 
 import json
@@ -20,7 +20,7 @@ from workers.policies.tiny import build_tiny
 
 @pytest.fixture
 def sampled_run(new_run, policy, tmp_path) -> Run:
-    """A run of a real untrained policy, whose answers are long: 2 groups of 8 a step."""
+    """Create a run of a real untrained policy with long answers: 2 groups of 8 per step."""
     build_tiny(tmp_path / "base")
     Policy.objects.filter(pk=policy.pk).update(
         folder=str(tmp_path / "base"), fingerprint=read_manifest(tmp_path / "base").fingerprint
@@ -39,7 +39,7 @@ def explorer(transactional_db):
 
 
 def settle(explorer: ExplorerLoop, eventually) -> None:
-    """Serve until what the pace allows is opened and sampled."""
+    """Serve until all groups that the run may open are sampled."""
     explorer.looked_at = 0.0
 
     def nothing_in_flight() -> bool:
@@ -49,7 +49,7 @@ def settle(explorer: ExplorerLoop, eventually) -> None:
     eventually(nothing_in_flight, 300)
 
 
-def test_a_shorter_answer_length_holds_for_the_next_rollouts(sampled_run, explorer, eventually):
+def test_shorter_answer_length_applies_to_the_next_rollouts(sampled_run, explorer, eventually):
     settle(explorer, eventually)
     first = set(Rollout.objects.values_list("pk", flat=True))
     assert max(Rollout.objects.values_list("completion_tokens", flat=True)) > 3
@@ -59,9 +59,7 @@ def test_a_shorter_answer_length_holds_for_the_next_rollouts(sampled_run, explor
     assert later.exists() and max(later.values_list("completion_tokens", flat=True)) <= 3
 
 
-def test_a_version_that_was_retired_while_it_was_read_is_passed_over(
-    sampled_run, explorer, eventually, tmp_path
-):
+def test_version_retired_while_it_is_read_is_skipped(sampled_run, explorer, eventually, tmp_path):
     settle(explorer, eventually)
     shutil.copytree(tmp_path / "base", tmp_path / "v1")
     version = WeightVersion.objects.create(
@@ -76,10 +74,10 @@ def test_a_version_that_was_retired_while_it_was_read_is_passed_over(
     assert (sampled_run.state, explorer.sessions[sampled_run.pk].version) == (Run.State.RUNNING, 0)
 
 
-def test_what_was_being_said_when_a_run_was_stopped_does_not_stay_live(
+def test_rollouts_in_flight_end_in_the_stream_when_their_run_is_stopped(
     sampled_run, explorer, settings
 ):
-    explorer._look_for_work()  # opens groups, and takes no news: nothing can be complete yet
+    explorer._look_for_work()  # opens groups without reading tokens: nothing is complete yet
     (session,) = explorer.sessions.values()
     unfinished = set(session.rollouts)
     assert unfinished
@@ -94,16 +92,14 @@ def test_what_was_being_said_when_a_run_was_stopped_does_not_stay_live(
     }
 
 
-def test_an_explorer_that_is_stopped_gives_its_groups_back_and_none_has_failed(
-    sampled_run, explorer
-):
-    explorer._look_for_work()  # they are begun, and nothing of them is heard
+def test_stopped_explorer_releases_its_groups_without_counting_failures(sampled_run, explorer):
+    explorer._look_for_work()  # they have started, but no tokens were read
     explorer.stop()
     left = Group.objects.filter(state=Group.State.SAMPLING)
     assert left and {(group.attempts, group.lease_until) for group in left} == {(0, None)}
 
 
-def test_another_temperature_holds_for_the_next_rollouts(sampled_run, explorer, eventually):
+def test_changed_temperature_applies_to_the_next_rollouts(sampled_run, explorer, eventually):
     settle(explorer, eventually)
     first = set(Rollout.objects.values_list("pk", flat=True))
     sampled_run.change_config(None, sampling={"temperature": 0.01}, max_staleness=5)
@@ -116,7 +112,7 @@ def test_another_temperature_holds_for_the_next_rollouts(sampled_run, explorer, 
 
 
 def surprise_of(rollouts) -> float:
-    """Nats a token."""
+    """Return the mean negative logprob in nats per token."""
     said = [
         logprob
         for rollout in rollouts.select_related("payload")

@@ -1,6 +1,4 @@
-"""An answer in a loop is stopped early, keeps what it said, and goes on its way like one that
-ended.
-"""
+"""An answer in a loop is stopped early, keeps its text, and is scored like a finished one."""
 
 import pytest
 
@@ -12,7 +10,7 @@ LOOP = {
     "period": 4,
     "times": 2,
     "tokens": 2,
-}  # an untrained policy of few tokens says one twice soon enough
+}  # an untrained policy with few tokens soon repeats one
 
 
 @pytest.fixture
@@ -32,7 +30,7 @@ def finished(stage) -> list[Rollout]:
 
 
 def first_loop(rollout: Rollout) -> int | None:
-    """How many tokens it had when it was in one."""
+    """Return the number of tokens after which the rollout was in a loop."""
     watch = LoopWatch(**LOOP)
     return next(
         (n for n, token in enumerate(rollout.tokens.completion_ids, start=1) if watch.push(token)),
@@ -40,8 +38,8 @@ def first_loop(rollout: Rollout) -> int | None:
     )
 
 
-def test_answers_in_a_loop_end_by_it_and_others_do_not(loops, stage):
-    stage.sip(3)  # an answer that was heard to its end in one piece has ended
+def test_only_answers_in_a_loop_end_with_repetition(loops, stage):
+    stage.sip(3)  # an answer that arrives in one piece has already ended
     rollouts = finished(stage)
     looped = [one for one in rollouts if one.stop_reason == "repetition"]
     assert looped and all(first_loop(one) and one.completion_tokens < 110 for one in looped)
@@ -51,7 +49,7 @@ def test_answers_in_a_loop_end_by_it_and_others_do_not(loops, stage):
     ) == {"scoring"}
 
 
-def test_no_loop_is_gone_on_with_for_longer_than_the_engines_news(loops, stage):
+def test_loop_is_stopped_at_the_token_that_completes_it(loops, stage):
     stage.sip()  # one token at a time
     looped = [one for one in finished(stage) if one.stop_reason == "repetition"]
     assert looped and all(first_loop(one) == one.completion_tokens for one in looped)

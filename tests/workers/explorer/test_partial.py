@@ -1,4 +1,4 @@
-"""A rollout longer than its slice is set aside and gone on with: the same tokens, whoever goes on,
+"""A rollout longer than its slice is interrupted and continued: the same tokens with any explorer,
 and nothing stored is lost.
 """
 
@@ -33,8 +33,8 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def sliced_run(new_run, tiny_policy) -> Run:
-    """2 groups of 8 whose answers end at one token in twenty, or after 110: all but a few are
-    longer than a slice.
+    """Create a run with 2 groups of 8 whose answers end at one token in twenty, or after 110:
+    nearly all are longer than a slice.
     """
     return new_run(
         sampling={"max_tokens": 110, "slice_tokens": SLICE},
@@ -45,7 +45,7 @@ def sliced_run(new_run, tiny_policy) -> Run:
 
 
 def settled(stage) -> list[Rollout]:
-    """All rollouts, once nothing is left to be said."""
+    """Wait until all rollouts are finished, and return them."""
 
     def look() -> bool:
         stage.explorer.serve()
@@ -56,8 +56,8 @@ def settled(stage) -> list[Rollout]:
 
 
 def set_aside(stage, slices: int = 1) -> dict[int, PartialRollout]:
-    """What is stored once a group has been left with rollouts that had so many slices, and nobody
-    has taken it again.
+    """Return the stored rollouts once a group was released with rollouts of `slices` slices and not
+    taken again.
     """
 
     def look() -> dict[int, PartialRollout]:
@@ -77,7 +77,7 @@ def another_explorer() -> loop.ExplorerLoop:
 
 
 def reply_of(rollout: Rollout) -> Reply:
-    """As an engine would have said it in one go."""
+    """Return the reply as an engine would have delivered it in one piece."""
     tokens = rollout.tokens
     said_by = [
         next(v for start, v in reversed(tokens.segments) if start <= n)
@@ -99,9 +99,7 @@ def clean() -> list[str]:
 # -- the same as in one go
 
 
-def test_logprobs_of_what_was_said_in_slices_are_those_of_one_pass_over_the_whole(
-    sliced_run, stage, untrained
-):
+def test_logprobs_of_sliced_rollouts_match_one_pass_over_the_whole(sliced_run, stage, untrained):
     rollouts = settled(stage)
     long = [rollout for rollout in rollouts if rollout.completion_tokens > 3 * SLICE]
     assert long and {rollout.state for rollout in rollouts} == {"finished"}
@@ -116,7 +114,7 @@ def test_logprobs_of_what_was_said_in_slices_are_those_of_one_pass_over_the_whol
     assert not PartialRollout.objects.exists() and clean() == []
 
 
-def test_what_is_as_good_as_greedy_is_the_same_in_slices_and_in_one_go(
+def test_nearly_greedy_replies_are_equal_in_slices_and_in_one_piece(
     new_run, policy, tmp_path, stage
 ):
     build_loud(tmp_path / "loud", seed=0)
@@ -154,7 +152,7 @@ def test_what_is_as_good_as_greedy_is_the_same_in_slices_and_in_one_go(
 # -- whoever goes on
 
 
-def test_another_explorer_goes_on_with_what_was_left(sliced_run, stage):
+def test_another_explorer_continues_interrupted_rollouts(sliced_run, stage):
     left = {pk: kept.tokens for pk, kept in set_aside(stage).items()}
     other = another_explorer()
     try:
@@ -173,7 +171,7 @@ def test_another_explorer_goes_on_with_what_was_left(sliced_run, stage):
     assert clean() == []
 
 
-def test_what_is_left_is_gone_on_with_before_anything_new_is_begun(
+def test_interrupted_rollouts_are_continued_before_new_ones_start(
     new_run, tiny_policy, stage, monkeypatch
 ):
     new_run(
@@ -191,7 +189,7 @@ def test_what_is_left_is_gone_on_with_before_anything_new_is_begun(
     assert {in_flight.rollout_id for in_flight in stage.session.rollouts.values()} == set(left)
 
 
-def test_what_was_stored_survives_kill_9_of_its_explorer(sliced_run, stage, untrained):
+def test_stored_slices_survive_kill_9_of_their_explorer(sliced_run, stage, untrained):
     command = [
         sys.executable,
         "-m",
@@ -208,13 +206,13 @@ def test_what_was_stored_survives_kill_9_of_its_explorer(sliced_run, stage, untr
     }
     held = Group.objects.filter(state="sampling", lease_owner="mortal")
     assert stored and held.exists()
-    held.update(lease_until="2020-01-01T00:00:00Z")  # as when the lease of the dead is over
+    held.update(lease_until="2020-01-01T00:00:00Z")  # the dead explorer's lease has expired
     rollouts = settled(stage)
     for rollout in rollouts:
         assert rollout.tokens.completion_ids[: len(stored.get(rollout.pk, ()))] == stored.get(
             rollout.pk, ()
         )
-    for pk in stored:  # who watched hears all of it again: the dead had said more than was stored
+    for pk in stored:  # watchers get all of it again: more was sent than stored
         assert (
             stage.watched(Rollout.objects.get(pk=pk)).texts[pk] == Rollout.objects.get(pk=pk).text
         )
@@ -222,11 +220,11 @@ def test_what_was_stored_survives_kill_9_of_its_explorer(sliced_run, stage, untr
     assert clean() == []
 
 
-def test_an_explorer_that_lost_its_group_sets_nothing_aside(sliced_run, stage):
+def test_explorer_that_lost_its_group_stores_no_slices(sliced_run, stage):
     stage.streaming()
     kept = set(
         PartialRollout.objects.values_list("rollout", "completion_tokens")
-    )  # others' slices may have been over before
+    )  # slices of others may have ended earlier
     Group.objects.update(fence=99)
     stage.eventually(lambda: stage.explorer.serve() and not stage.session.rollouts, 300)
     assert set(PartialRollout.objects.values_list("rollout", "completion_tokens")) == kept
@@ -235,7 +233,7 @@ def test_an_explorer_that_lost_its_group_sets_nothing_aside(sliced_run, stage):
 # -- new weights
 
 
-def test_after_new_weights_it_goes_on_as_they_say_and_is_as_old_as_its_beginning(
+def test_rollout_continues_with_new_weights_and_keeps_its_first_version(
     sliced_run, stage, untrained, tmp_path
 ):
     set_aside(stage)
@@ -259,22 +257,22 @@ def test_after_new_weights_it_goes_on_as_they_say_and_is_as_old_as_its_beginning
         gaps(untrained, replies, version=0).max() < 1e-4
         and gaps(tmp_path / "v1", replies, version=1).max() < 1e-4
     )
-    assert gaps(untrained, replies, version=1).max() > 0.01  # or the two could not be told apart
+    assert gaps(untrained, replies, version=1).max() > 0.01  # else the test shows nothing
 
 
 # -- people and those who watch
 
 
-def test_who_watches_sees_every_token_once_and_no_new_beginning(sliced_run, stage):
+def test_watching_page_shows_every_token_once_across_slices(sliced_run, stage):
     long = [rollout for rollout in settled(stage) if rollout.completion_tokens > 2 * SLICE]
     assert long
     for rollout in long:
         assert (
             stage.watched(rollout).texts[rollout.pk] == rollout.text
-        )  # fails at a gap and at anything told twice
+        )  # fails at a gap or at a repetition
 
 
-def test_what_was_typed_stays_typed_and_is_told_to_who_watches(sliced_run, stage, alice):
+def test_typed_text_is_kept_across_slices_and_shown_to_watchers(sliced_run, stage, alice):
     in_flight = stage.streaming()
     text = in_flight.turn.text[:2] + another(in_flight.turn.text[2]) + "12"
     act = stage.ask(alice, in_flight, "edit", text)
@@ -286,7 +284,7 @@ def test_what_was_typed_stays_typed_and_is_told_to_who_watches(sliced_run, stage
     assert stage.watched(rollout).texts[rollout.pk] == rollout.text
 
 
-def test_one_that_is_held_keeps_its_group_from_being_left(sliced_run, stage, alice):
+def test_held_rollout_keeps_the_lease_of_its_group(sliced_run, stage, alice):
     in_flight = stage.streaming()
     request_intervention(alice, in_flight.rollout_id, "hold", "", uuid.uuid4())
 
@@ -307,7 +305,7 @@ def test_one_that_is_held_keeps_its_group_from_being_left(sliced_run, stage, ali
     assert stage.ended(in_flight.rollout_id).state == Rollout.State.FINISHED
 
 
-def test_a_dialogue_goes_on_in_the_turn_it_was_in(sliced_run, stage):
+def test_dialogue_continues_in_the_interrupted_turn(sliced_run, stage):
     Task.objects.update(follow_ups=["99", "8-8"])
     whole = [
         rollout
@@ -331,9 +329,7 @@ def test_a_dialogue_goes_on_in_the_turn_it_was_in(sliced_run, stage):
 # -- what ends them
 
 
-def test_answers_that_may_be_no_longer_than_they_are_end_where_they_were_set_aside(
-    sliced_run, stage
-):
+def test_interrupted_answers_end_when_the_length_limit_is_lowered_below_them(sliced_run, stage):
     left = set_aside(stage)
     sliced_run.change_config(None, sampling={"max_tokens": 5})
     rollouts = {rollout.pk: rollout for rollout in settled(stage)}
@@ -344,7 +340,7 @@ def test_answers_that_may_be_no_longer_than_they_are_end_where_they_were_set_asi
         )
 
 
-def test_a_paused_run_goes_on_with_what_is_set_aside_once_it_is_resumed(sliced_run, stage):
+def test_resumed_run_continues_its_interrupted_rollouts(sliced_run, stage):
     set_aside(stage)
     sliced_run.pause()
     stage.explorer.serve()
@@ -354,7 +350,7 @@ def test_a_paused_run_goes_on_with_what_is_set_aside_once_it_is_resumed(sliced_r
     assert {rollout.state for rollout in settled(stage)} == {"finished"}
 
 
-def test_what_was_set_aside_in_a_run_that_is_stopped_goes_and_is_live_no_more(sliced_run, stage):
+def test_stopping_a_run_deletes_its_interrupted_rollouts_and_ends_their_streams(sliced_run, stage):
     left = set_aside(stage)
     sliced_run.stop()
     Group.objects.close_ended()
@@ -365,7 +361,7 @@ def test_what_was_set_aside_in_a_run_that_is_stopped_goes_and_is_live_no_more(sl
         assert stage.watched(Rollout.objects.get(pk=pk)).ended[pk] == "abandoned"
 
 
-def test_a_loop_is_seen_across_slices(new_run, tiny_policy, stage):
+def test_loop_is_detected_across_slices(new_run, tiny_policy, stage):
     repeats = {"period": 2, "times": 2, "tokens": 10}  # longer than a slice
     new_run(
         sampling={

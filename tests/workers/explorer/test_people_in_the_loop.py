@@ -1,4 +1,4 @@
-"""What people did to rollouts goes the whole way: sampled by a real engine, scored by the real
+"""Interventions pass through the whole system: sampled by a real engine, scored by the real
 grader, refined, trained.
 """
 
@@ -40,7 +40,7 @@ def trainer(transactional_db, settings, tmp_path):
 
 
 def train_once(stage, trainer: TrainerLoop, run: Run) -> None:
-    """Sample what the pace allows to its end, judge it, and make the first update."""
+    """Sample all groups that the run may open, score them, and make the first update."""
     stage.eventually(lambda: not stage.explorer.serve(), 300)
     while scorer.serve() or refiner.serve():
         pass
@@ -53,7 +53,7 @@ def train_once(stage, trainer: TrainerLoop, run: Run) -> None:
     stage.eventually(stepped, 300)
 
 
-def test_what_the_policy_said_of_an_edited_rollout_is_trained_and_what_was_typed_is_not(
+def test_policys_tokens_of_an_edited_rollout_are_trained_and_typed_ones_are_not(
     tone_run, stage, alice, trainer
 ):
     edited, stopped = stage.caught(2, alice)
@@ -74,7 +74,7 @@ def test_what_the_policy_said_of_an_edited_rollout_is_trained_and_what_was_typed
     assert said.details["manners"][0] == "polite"
 
 
-def test_an_answer_that_was_typed_throughout_is_a_lesson_and_no_sample(
+def test_completely_typed_answer_becomes_a_demonstration_and_no_experience(
     tone_run, stage, alice, trainer
 ):
     (typed,) = stage.caught(1, alice)
@@ -92,7 +92,7 @@ def test_an_answer_that_was_typed_throughout_is_a_lesson_and_no_sample(
     assert (preference.chosen, preference.rejected) == (POLITE, act.before) and act.before
 
 
-def test_a_dialogue_is_judged_turn_by_turn_and_the_policys_turns_are_trained(
+def test_dialogue_is_scored_turn_by_turn_and_only_the_policys_turns_are_trained(
     tone_run, stage, alice, trainer, taskset
 ):
     taskset.tasks.update(follow_ups=["Hello, my session is broken."])
@@ -112,8 +112,8 @@ def test_a_dialogue_is_judged_turn_by_turn_and_the_policys_turns_are_trained(
     mask = build_training_row(experience).action_mask
     assert experience.state == Experience.State.TRAINED
     assert mask == (0,) * turns[2].first_token + (1,) * turns[2].tokens
-    # The typed turn answers the task's message alone, and is no whole answer to a task that goes
-    # on.
+    # The typed turn answers only the first message, so it is not a complete answer to this
+    # dialogue task.
     lesson = Demonstration.objects.get()
     assert (lesson.answer, lesson.prompt, lesson.task) == (
         POLITE,

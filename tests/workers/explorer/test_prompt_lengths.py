@@ -1,5 +1,5 @@
-"""Prompts that leave no room for a reply are found before they are drawn, counted, shown, and left
-out.
+"""Prompts that leave no room for a reply are found before they are drawn, counted, shown, and
+left out.
 """
 
 import pytest
@@ -10,7 +10,7 @@ from apps.runs.models import Run, Worker
 from workers.explorer import prompt_lengths
 from workers.explorer.loop import ExplorerLoop
 
-CONTEXT = 128  # of the untrained policy, whose every character is a token
+CONTEXT = 128  # tokens; in the untrained policy, each character is a token
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def explorer(transactional_db):
 
 @pytest.fixture
 def wordy_run(new_run, tiny_policy, taskset):
-    """A run over four tasks, of which some are this many characters long."""
+    """Return a function that creates a run over four tasks, some with the given lengths."""
 
     def make(lengths: dict[int, int]) -> Run:
         for index, length in lengths.items():
@@ -39,7 +39,7 @@ def wordy_run(new_run, tiny_policy, taskset):
 @pytest.mark.parametrize(
     "at_start", [True, False], ids=["found when it begins", "found when drawn"]
 )
-def test_a_task_that_is_too_long_is_left_out_and_its_draw_takes_another(
+def test_too_long_task_is_left_out_and_its_draw_takes_another_task(
     wordy_run, explorer, monkeypatch, client, alice, at_start
 ):
     if not at_start:
@@ -62,7 +62,7 @@ def test_a_task_that_is_too_long_is_left_out_and_its_draw_takes_another(
     assert "5,003 tokens leave no room" in pipeline
 
 
-def test_a_run_all_of_whose_prompts_are_too_long_pauses_before_it_draws_any(wordy_run, explorer):
+def test_run_with_only_too_long_prompts_pauses_before_it_draws_any(wordy_run, explorer):
     run = wordy_run(dict.fromkeys(range(4), 300))
     explorer.serve()
     run.refresh_from_db()
@@ -74,8 +74,8 @@ def test_a_run_all_of_whose_prompts_are_too_long_pauses_before_it_draws_any(word
     assert not run.groups.exists() and not run.left_out.exists()
 
 
-def test_what_fits_exactly_is_drawn(wordy_run, explorer, eventually):
-    run = wordy_run({0: CONTEXT - 4})  # three tokens of the template, one of the reply
+def test_prompt_that_leaves_room_for_one_token_is_sampled(wordy_run, explorer, eventually):
+    run = wordy_run({0: CONTEXT - 4})  # three tokens for the template, one for the reply
     assert eventually(
         lambda: (
             explorer.serve()
@@ -89,7 +89,7 @@ def test_what_fits_exactly_is_drawn(wordy_run, explorer, eventually):
     assert not run.left_out.exists()
 
 
-def test_a_template_that_refuses_a_task_pauses_the_run_with_its_words(wordy_run, explorer):
+def test_template_that_refuses_a_task_pauses_the_run_with_its_message(wordy_run, explorer):
     run = wordy_run({})
     explorer.due = {run.pk}
     explorer._session_for(run)

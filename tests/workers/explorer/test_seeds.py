@@ -1,5 +1,5 @@
-"""No two samples of a run share their random numbers, whoever draws them, and a repeated run draws
-the same.
+"""No two samples of a run share random numbers, whichever explorer samples them, and a repeated
+run samples the same replies.
 """
 
 import os
@@ -19,13 +19,13 @@ from workers.explorer import loop
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = Path(__file__).parents[3]
-LONG = 8  # tokens: by chance alone, no two replies of the untrained policy are equal for so long
+LONG = 8  # tokens: equal replies of this length do not occur by chance
 SAMPLING = {"max_tokens": 40}
 
 
 @pytest.fixture
 def make_run(new_run, tiny_policy) -> Callable[..., Run]:
-    """Runs of 6 groups of 4 by one configuration, all of whose groups may be open at once."""
+    """Return a function that creates runs of 6 groups of 4 that may all be open at once."""
 
     def make(**sampling: object) -> Run:
         return new_run(
@@ -45,7 +45,7 @@ def explorers(settings, monkeypatch) -> Callable[[], loop.ExplorerLoop]:
     monkeypatch.setattr(loop, "DRAIN_SECONDS", 0.005)
     monkeypatch.setattr(
         loop, "ROLLOUTS_IN_FLIGHT", 8
-    )  # two groups at a time: the others are left to others
+    )  # two groups at a time: the rest is left to other explorers
     made: list[loop.ExplorerLoop] = []
 
     def make() -> loop.ExplorerLoop:
@@ -70,18 +70,18 @@ def sample_all(run: Run, eventually, *explorers: loop.ExplorerLoop) -> None:
 
 
 def replies(run: Run) -> dict[tuple[int, int], tuple[int, ...]]:
-    """Sampled tokens by draw and sample index."""
+    """Return the sampled tokens by draw and sample index."""
     rows = Rollout.objects.filter(run=run, state="finished").select_related("group", "payload")
     return {(row.group.draw_index, row.sample_index): row.tokens.completion_ids for row in rows}
 
 
 def copies(run: Run) -> int:
     said = Counter(ids for ids in replies(run).values() if len(ids) >= LONG)
-    assert len(said) > 6, "too few long replies to tell"
+    assert len(said) > 6, "too few long replies to compare"
     return sum(said.values()) - len(said)
 
 
-def test_two_explorers_side_by_side_make_no_copies_and_say_what_one_would(
+def test_two_explorers_together_sample_no_copies_and_the_same_replies_as_one(
     make_run, explorers, eventually
 ):
     first = explorers()
@@ -97,7 +97,7 @@ def test_two_explorers_side_by_side_make_no_copies_and_say_what_one_would(
     assert replies(again) == replies(run)
 
 
-def test_an_engine_that_is_built_anew_makes_no_copies(make_run, explorers, eventually):
+def test_restarted_engine_samples_no_copies(make_run, explorers, eventually):
     first = explorers()
     second = explorers()
     run = make_run()
@@ -112,7 +112,7 @@ def test_an_engine_that_is_built_anew_makes_no_copies(make_run, explorers, event
     assert copies(run) == 0
 
 
-def test_a_reply_said_in_slices_is_that_said_in_one_go(make_run, explorers, eventually):
+def test_reply_in_slices_equals_the_reply_in_one_piece(make_run, explorers, eventually):
     whole = make_run()
     sliced = None
     sample_all(whole, eventually, explorers())
@@ -122,7 +122,7 @@ def test_a_reply_said_in_slices_is_that_said_in_one_go(make_run, explorers, even
     assert replies(sliced) == replies(whole)
 
 
-def test_after_kill_9_another_explorer_makes_no_copies(make_run, explorers, eventually):
+def test_explorer_after_kill_9_of_another_samples_no_copies(make_run, explorers, eventually):
     run = make_run()
     command = [
         sys.executable,
@@ -144,7 +144,7 @@ def test_after_kill_9_another_explorer_makes_no_copies(make_run, explorers, even
     assert copies(run) == 0
 
 
-def test_the_attempt_after_a_failure_says_something_else(make_run, explorers, eventually):
+def test_attempt_after_a_failure_gives_different_replies(make_run, explorers, eventually):
     def of_attempt(count: int) -> dict[tuple[int, int], tuple[int, ...]]:
         run = make_run()
         explorer = explorers()

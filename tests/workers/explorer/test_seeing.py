@@ -1,5 +1,5 @@
-"""A policy that sees learns from tasks that show pictures: sampled by the real engine, scored,
-refined, trained, served again.
+"""A vision policy learns from tasks with pictures: sampled by the real engine, scored, refined,
+trained, served again.
 """
 
 import base64
@@ -40,7 +40,7 @@ STEPS = 8
 
 @pytest.fixture(scope="session")
 def warm(tmp_path_factory) -> Path:
-    """It knows the four colours, and says the right one a little more often than the others."""
+    """Build a policy that names the right one of four colours a little more often than others."""
     folder = tmp_path_factory.mktemp("policies") / "seeing"
     build_seeing(folder, warmup_steps=120)
     return folder
@@ -48,7 +48,7 @@ def warm(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def colours(project) -> Taskset:
-    """Twenty squares; the answer is the colour."""
+    """Store a taskset of twenty squares; the answer is the colour."""
     stream = squares(1234)
     rows = []
     for _ in range(20):
@@ -131,7 +131,7 @@ def run_to_the_end(
 
 
 @pytest.mark.nightly
-def test_each_version_of_a_policy_that_sees_is_served_as_it_was_trained(
+def test_each_version_of_a_vision_policy_is_served_as_it_was_trained(
     project, seeing_plan, seeing_policy, loops, eventually
 ):
     assert seeing_policy.sees_pictures and seeing_policy.context_tokens == 128
@@ -148,7 +148,7 @@ def test_each_version_of_a_policy_that_sees_is_served_as_it_was_trained(
 
 
 def sampled(run: Run, loops, eventually) -> Rollout:
-    """The first rollout that is written."""
+    """Start the run and return its first finished rollout."""
     run.start()
 
     def look() -> Rollout | None:
@@ -162,9 +162,7 @@ def sampled(run: Run, loops, eventually) -> Rollout:
     return eventually(look, 300)
 
 
-def test_a_rollout_keeps_the_tokens_and_the_pictures_that_were_seen(
-    project, seeing_plan, loops, eventually
-):
+def test_rollout_stores_its_picture_and_the_picture_tokens(project, seeing_plan, loops, eventually):
     store_taskset(
         Origin(project, "shapes", "Shapes", "shapes", 0), generators.find_generator("shapes")(8, 0)
     )
@@ -180,7 +178,7 @@ def test_a_rollout_keeps_the_tokens_and_the_pictures_that_were_seen(
     assert "<image>" not in rollout.text
 
 
-def test_pictures_under_a_policy_of_text_are_refused_by_name(project, policy, seeing_plan):
+def test_text_only_policy_with_a_picture_taskset_is_refused_by_name(project, policy, seeing_plan):
     with pytest.raises(
         ConfigError,
         match=r"policy: 'tiny' .*reads only text, but tasks of 'colours' show pictures",
@@ -196,15 +194,17 @@ def test_pictures_under_a_policy_of_text_are_refused_by_name(project, policy, se
         ({"algorithm": {"name": "mix", "expert": {"ratio": 0.5}}}, "algorithm.expert"),
     ],
 )
-def test_what_pictures_cannot_be_used_for_is_refused_by_field(project, seeing_plan, changes, field):
+def test_options_that_do_not_support_pictures_are_refused_by_field(
+    project, seeing_plan, changes, field
+):
     with pytest.raises(ConfigError) as refusal:
         Run.create(project=project, slug="no", title="No", plan=seeing_plan(**changes))
     assert field in refusal.value.problems
 
 
 class Showing:
-    """An environment that calls us: it asks to look, shows a square for the first answer, and ends
-    with the second.
+    """A push environment: it asks to look, shows a square after the first answer, and ends after
+    the second.
     """
 
     def __init__(self, environment: Environment, by: User) -> None:
@@ -234,7 +234,7 @@ class Showing:
 
 
 def look_at(png: bytes) -> list[dict]:
-    """The question about a square, in OpenAI's words."""
+    """Return the question about a square in OpenAI's format."""
     address = "data:image/png;base64," + base64.b64encode(png).decode()
     parts = [
         {"type": "image_url", "image_url": {"url": address}},
@@ -243,7 +243,7 @@ def look_at(png: bytes) -> list[dict]:
     return [{"role": "user", "content": parts}]
 
 
-def test_what_an_environment_shows_is_seen_and_learned_from(
+def test_pictures_of_an_environment_are_seen_and_trained_on(
     project, seeing_plan, loops, eventually, alice
 ):
     outside = Environment.objects.create(
@@ -267,9 +267,7 @@ def test_what_an_environment_shows_is_seen_and_learned_from(
     assert {name: found for name, found in reconcile().items() if found} == {}
 
 
-def test_a_policy_that_sees_still_answers_tasks_of_text(
-    project, taskset, seeing_plan, loops, eventually
-):
+def test_vision_policy_answers_text_only_tasks(project, taskset, seeing_plan, loops, eventually):
     run = Run.create(
         project=project,
         slug="text",
@@ -279,10 +277,10 @@ def test_a_policy_that_sees_still_answers_tasks_of_text(
     assert sampled(run, loops, eventually).tokens.pictures == ()
 
 
-def test_what_a_caller_shows_to_a_run_that_serves_is_answered_and_learned_from(
+def test_calls_with_pictures_are_answered_and_trained_on(
     project, seeing_plan, loops, eventually, alice
 ):
-    """Through the body of a chat completion, as any client of OpenAI's sends it."""
+    """The picture is in the body of a chat completion, as any OpenAI client sends it."""
     serves = {
         "taskset": "asked",
         "group_size": 1,
@@ -297,7 +295,7 @@ def test_what_a_caller_shows_to_a_run_that_serves_is_answered_and_learned_from(
     said: list[EpisodeTurn] = []
 
     def call() -> None:
-        """Two calls, and a thumb on each answer as soon as it is there."""
+        """Make two calls, and give a thumb to each answer as soon as it arrives."""
         if not said:
             said.extend(
                 begin_turns(

@@ -1,5 +1,5 @@
-"""Services that we call, many at once and none waited for; and rollouts played in them by the real
-explorer.
+"""Services that we call, many at once and without blocking; and rollouts played in them by the
+real explorer.
 """
 
 import time
@@ -55,7 +55,7 @@ def move(episode: int, *actions: str) -> Move:
     return Move(episode, "called", 3, {}, actions)
 
 
-def test_a_slow_service_never_makes_the_explorer_wait(player, service):
+def test_slow_service_never_blocks_the_explorer(player, service):
     player.ask(move(1))
     replies(player, 1)
     service.breaks = "hang"
@@ -64,19 +64,19 @@ def test_a_slow_service_never_makes_the_explorer_wait(player, service):
     assert player.replies() == [] and time.monotonic() - began < 20
 
 
-def test_a_service_that_hangs_fails_its_own_episode_alone(player, service):
+def test_hanging_service_fails_only_its_own_episode(player, service):
     player.ask(move(1))
     replies(player, 1)
     service.breaks, player.environment.turn_s = "hang", 1.0
     player.ask(move(1, "5"))
-    service.eventually_heard("/step")  # its time is running
+    service.eventually_heard("/step")  # its timeout has started
     player.environment.turn_s = 25.0
     player.ask(move(2))
     found = replies(player, 2)
     assert (found[1].error, found[1].reward, found[2].error) == ("took longer than 1 s", None, "")
 
 
-def test_a_forgotten_episode_is_given_back_and_says_nothing_more(player, service):
+def test_forgotten_episode_is_closed_and_gives_no_more_replies(player, service):
     player.ask(move(1))
     replies(player, 1)
     player.ask(move(1, "4"))
@@ -85,7 +85,7 @@ def test_a_forgotten_episode_is_given_back_and_says_nothing_more(player, service
     assert player.replies() == []
 
 
-def test_stopping_gives_all_sessions_back(player, service):
+def test_stop_closes_all_sessions(player, service):
     for episode in (1, 2):
         player.ask(move(episode))
     replies(player, 2)
@@ -94,12 +94,12 @@ def test_stopping_gives_all_sessions_back(player, service):
     assert len(service.heard("/close")) == 2 and not thread.is_alive()
 
 
-def test_an_episode_whose_session_is_gone_has_failed(player):
+def test_episode_with_a_lost_session_fails(player):
     player.ask(move(1, "4"))
     assert replies(player, 1)[1].error == "its session is lost"
 
 
-def test_an_openenv_server_without_room_is_asked_again_while_ours_play_there(settings):
+def test_full_openenv_server_is_asked_again_when_one_of_our_episodes_ends(settings):
     settings.ENVIRONMENT_HOSTS = ["127.0.0.1"]
     with openenv_server(room=1) as address:
         player = ServicePlayer(
@@ -129,7 +129,7 @@ def called_run(new_run, tiny_policy, project, service):
 
 
 def played(stage, run, groups: int = 2) -> list[Rollout]:
-    """All rollouts of so many groups, once they are written."""
+    """Wait until the rollouts of `groups` groups are written, and return them."""
 
     def look() -> bool:
         stage.explorer.serve()
@@ -144,7 +144,7 @@ def clean() -> list[str]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_rollouts_are_played_in_a_service_and_earn_what_it_says(called_run, stage, service):
+def test_rollouts_are_played_in_a_service_and_get_its_rewards(called_run, stage, service):
     for rollout in played(stage, called_run):
         episode = rollout.episodes.get()
         acted = list(episode.seen.filter(answered_at__isnull=False))
@@ -164,9 +164,7 @@ def test_rollouts_are_played_in_a_service_and_earn_what_it_says(called_run, stag
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_explorers_together_play_no_more_at_once_than_the_service_takes(
-    called_run, stage, monkeypatch
-):
+def test_two_explorers_together_respect_the_services_parallel_limit(called_run, stage, monkeypatch):
     monkeypatch.setattr(loop, "ROLLOUTS_IN_FLIGHT", 4)  # a group for each of them
     Environment.objects.update(parallel=2)
     another = loop.ExplorerLoop(
@@ -198,7 +196,7 @@ def test_two_explorers_together_play_no_more_at_once_than_the_service_takes(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_rollouts_are_played_on_the_openenv_packages_own_server(
+def test_rollouts_are_played_on_the_server_of_the_openenv_package(
     new_run, tiny_policy, project, stage, settings
 ):
     settings.ENVIRONMENT_HOSTS = ["127.0.0.1"]
@@ -225,7 +223,7 @@ def test_rollouts_are_played_on_the_openenv_packages_own_server(
         ("hang", "took longer than 0.5 s"),
     ],
 )
-def test_a_broken_service_is_no_reward_with_its_reason_and_opens_its_breaker(
+def test_broken_service_gives_no_reward_and_opens_its_circuit_breaker(
     called_run, stage, service, breaks, reason
 ):
     if breaks == "hang":
@@ -241,7 +239,7 @@ def test_a_broken_service_is_no_reward_with_its_reason_and_opens_its_breaker(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_frozen_lake_is_played_by_its_name(new_run, tiny_policy, project, stage):
+def test_frozen_lake_is_played_by_its_gymnasium_name(new_run, tiny_policy, project, stage):
     pytest.importorskip(
         "gymnasium", reason="gymnasium is not installed: scripts/setup --with gymnasium"
     )

@@ -1,5 +1,5 @@
-"""The explorer answers those whom a run serves: one call at once, a session until its caller has
-been silent for too long.
+"""The explorer answers the callers of a serving run: a single call at once, a session until its
+caller was silent for too long.
 """
 
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def answered(stage, episode: Episode) -> None:
     served_until(stage, lambda: episode.seen.filter(answered_at__isnull=False).exists())
 
 
-def test_a_call_without_a_name_is_over_when_it_is_answered(stage, run, alice):
+def test_call_without_a_session_name_ends_when_it_is_answered(stage, run, alice):
     episode = asked(run, alice)
     served_until(stage, lambda: Rollout.objects.get(pk=episode.rollout_id).state == "finished")
     episode.refresh_from_db()
@@ -57,7 +57,7 @@ def test_a_call_without_a_name_is_over_when_it_is_answered(stage, run, alice):
     assert Group.objects.get().awaits_rewards and episode.reward_until is not None
 
 
-def test_a_session_waits_for_its_caller_as_long_as_the_run_says(stage, run, alice):
+def test_session_waits_for_its_caller_for_the_runs_idle_time(stage, run, alice):
     episode = asked(run, alice, "mine")
     answered(stage, episode)
     run.change_config(None, serve={"idle_s": 30})
@@ -66,16 +66,14 @@ def test_a_session_waits_for_its_caller_as_long_as_the_run_says(stage, run, alic
     assert Episode.objects.get(pk=episode.pk).reason == "the agent sent nothing for 30 s"
 
 
-def test_whoever_asked_an_explorer_that_went_away_is_not_answered_by_the_next(stage, run, alice):
+def test_call_taken_by_a_lost_explorer_is_not_answered_by_the_next(stage, run, alice):
     episode = asked(run, alice)
-    Group.objects.update(fence=1)  # the first explorer took it, and its lease is over
+    Group.objects.update(fence=1)  # the first explorer took it, and its lease has expired
     served_until(stage, lambda: Group.objects.get().state == "dropped")
     assert not stage.session.rollouts and not episode.seen.get().answered_at
 
 
-def test_words_that_leave_no_room_for_an_answer_are_their_callers_fault_alone(
-    stage, run, agent, alice
-):
+def test_call_without_room_for_a_reply_fails_without_blaming_the_agent(stage, run, agent, alice):
     for _ in range(FAILURES_ALLOWED):
         episode = asked(run, alice, question="1" * 200)
         served_until(stage, lambda pk=episode.pk: not Episode.objects.get(pk=pk).is_open)

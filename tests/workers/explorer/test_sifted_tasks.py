@@ -1,5 +1,5 @@
-"""An explorer looks at tasks before it draws them; operators that leave none, or break, pause the
-run with the reason.
+"""An explorer filters tasks before it draws them; operators that leave no task, or break, pause
+the run with the reason.
 """
 
 from dataclasses import replace
@@ -24,7 +24,7 @@ def explorer(transactional_db):
 
 @pytest.fixture
 def sifted_run(new_run, tiny_policy, taskset):
-    """A run of a real untrained policy over the levels 3, 1, 4, 2, of which two may be drawn."""
+    """Return a function that creates a run over tasks of levels 3, 1, 4, 2; two may be drawn."""
 
     def make(**changes: object) -> Run:
         for index, level in enumerate((3, 1, 4, 2)):
@@ -41,7 +41,7 @@ def sifted_run(new_run, tiny_policy, taskset):
     return make
 
 
-def test_what_is_left_out_is_not_sampled(sifted_run, explorer):
+def test_left_out_tasks_are_not_sampled(sifted_run, explorer):
     run = sifted_run()
     explorer.serve()
     assert run.groups.count() == 4
@@ -51,9 +51,7 @@ def test_what_is_left_out_is_not_sampled(sifted_run, explorer):
     )
 
 
-def test_where_no_task_is_left_the_run_pauses_and_goes_on_with_another_pipeline(
-    sifted_run, explorer, alice
-):
+def test_run_pauses_without_tasks_and_continues_with_another_pipeline(sifted_run, explorer, alice):
     run = sifted_run(pipeline=[{**MIDDLE, "options": {"by": "level", "low": 9}}])
     explorer.serve()
     run.refresh_from_db()
@@ -68,7 +66,7 @@ def test_where_no_task_is_left_the_run_pauses_and_goes_on_with_another_pipeline(
     assert run.groups.count()
 
 
-def test_an_operator_that_breaks_pauses_the_run(sifted_run, explorer, monkeypatch):
+def test_broken_operator_pauses_the_run(sifted_run, explorer, monkeypatch):
     def broken(samples, options):
         raise ValueError("cannot read this")
 

@@ -1,6 +1,4 @@
-"""An engine whose process hangs says nothing and breaks nothing: the explorer asks, and replaces
-it.
-"""
+"""An engine whose process hangs breaks nothing: the explorer checks its health and replaces it."""
 
 import os
 import signal
@@ -39,7 +37,7 @@ def explorer(transactional_db):
 
 
 def computing(pid: int) -> list[int]:
-    """vLLM's worker processes among the descendants of a process."""
+    """Return vLLM's worker processes among the descendants of a process."""
     return [child for child in descendants(pid) if is_called(child, "VLLM::Worker")]
 
 
@@ -61,7 +59,7 @@ def test_a_hanging_engine_is_replaced_and_its_groups_are_sampled_again(
     hanging = explorer.sessions[sampled_run.pk]
     for pid in computing(os.getpid()):
         os.kill(pid, signal.SIGSTOP)
-    with monkeypatch.context() as impatient:  # with this engine alone: one that starts may be slow
+    with monkeypatch.context() as impatient:  # only for this engine: a starting one may be slow
         impatient.setattr(loop, "SILENCE_SECONDS", 1.0)
         impatient.setattr(loop, "HEALTH_SECONDS", 1.0)
         eventually(

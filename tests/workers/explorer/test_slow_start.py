@@ -1,5 +1,5 @@
-"""An explorer that begins: what it says of itself, and what stays its own while an engine takes
-long to start.
+"""A starting explorer: what it reports about itself, and the leases it keeps while an engine
+starts slowly.
 """
 
 from importlib.metadata import version
@@ -22,7 +22,7 @@ def explorer(transactional_db):
     made.stop()
 
 
-def test_an_explorer_tells_its_device_and_the_versions_of_its_libraries(db):
+def test_explorer_reports_its_device_and_library_versions(db):
     job.explorer.cache_clear()
     worker = job.explorer().worker
     job.explorer.cache_clear()
@@ -33,7 +33,7 @@ def test_an_explorer_tells_its_device_and_the_versions_of_its_libraries(db):
     )
 
 
-def test_leases_and_heartbeat_go_on_while_another_runs_engine_starts(
+def test_leases_and_heartbeat_are_renewed_while_another_engine_starts(
     explorer, watched_run, new_run, monkeypatch, settings, eventually
 ):
     settings.LEASE_SECONDS = 3.0
@@ -42,7 +42,7 @@ def test_leases_and_heartbeat_go_on_while_another_runs_engine_starts(
     start = TransformersEngine.start
 
     def start_late(engine, *how):
-        """Not before both were renewed twice from beside."""
+        """Start only after another thread has renewed both twice."""
         for _ in range(2):
             heard = Worker.objects.get(pk=explorer.worker.pk).heartbeat_at
             until = min(held.values_list("lease_until", flat=True))

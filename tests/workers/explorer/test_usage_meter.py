@@ -1,4 +1,4 @@
-"""An explorer's seconds go to the runs that have something in flight, and are told as sums."""
+"""An explorer's seconds are charged to runs with rollouts in flight, and stored as sums."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from apps.runs.models import Usage
 from workers.explorer.usage_meter import UsageMeter
 
 
-def test_seconds_are_shared_by_those_in_flight_and_the_gpus_by_those_at_work(new_run):
+def test_cpu_time_is_shared_by_runs_in_flight_and_gpu_time_by_busy_runs(new_run):
     one = new_run()
     other = new_run()
     clock = iter([0.0, 10.0, 20.0])
@@ -28,14 +28,14 @@ def test_seconds_are_shared_by_those_in_flight_and_the_gpus_by_those_at_work(new
     assert [round(costs[run.pk].cpu_hours * 3600, 6) for run in (one, other)] == [4.0, 4.0]
 
 
-def test_without_a_gpu_its_seconds_are_none(run):
+def test_without_a_gpu_only_cpu_seconds_are_recorded(run):
     meter = UsageMeter("explorer@lab:1:1", on_gpu=False, processor=iter([0.0, 1.0]).__next__)
     meter.record({run.pk: True})
     meter.save()
     assert list(Usage.objects.values_list("kind", "amount")) == [("explorer.cpu_s", 1.0)]
 
 
-def test_time_with_nothing_in_flight_is_nobodys(run):
+def test_idle_time_is_not_charged_to_any_run(run):
     meter = UsageMeter("explorer@lab:1:1", on_gpu=False, processor=iter([0.0, 5.0, 6.0]).__next__)
     meter.record({})
     meter.record({run.pk: True})
@@ -44,7 +44,7 @@ def test_time_with_nothing_in_flight_is_nobodys(run):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_explorer_at_work_counts_its_tokens_and_its_processors_time(new_run, tiny_policy, stage):
+def test_working_explorer_records_sampled_tokens_and_cpu_time(new_run, tiny_policy, stage):
     run = new_run(sampling={"max_tokens": 8}, engine="transformers")
 
     def is_done() -> bool:

@@ -1,5 +1,5 @@
-"""Tasksets of the verifiers package, played in its own virtual environment: one turn, several,
-tools, and what cannot be played.
+"""Tasksets of the verifiers package, played in its own virtual environment: one turn, several
+turns, tools, and failures.
 """
 
 import json
@@ -41,7 +41,7 @@ def player(allowed, player_kept) -> VerifiersPlayer:
 
 @pytest.fixture(scope="module")
 def player_kept() -> Iterator[VerifiersPlayer]:
-    """One process for all tests here: its package imports slowly."""
+    """Start one process for all tests of this file: its package imports slowly."""
     player = VerifiersPlayer(SLOW_S)
     yield player
     player.stop()
@@ -49,7 +49,7 @@ def player_kept() -> Iterator[VerifiersPlayer]:
 
 @pytest.fixture
 def play(player, eventually):
-    """What follows each of these actions, and the first observation before them."""
+    """Return a function that returns the first observation and the reply to each action."""
 
     def follow(episode: int, taskset: str, *actions: str, turns: int = 4) -> list[Reply]:
         found = []
@@ -61,7 +61,7 @@ def play(player, eventually):
     return follow
 
 
-def test_a_single_turn_is_asked_answered_and_rewarded(play):
+def test_single_turn_task_is_answered_and_rewarded(play):
     first, last = play(1, "sums_single", "79")
     assert first.observation == [
         {"role": "system", "content": "Add."},
@@ -71,7 +71,7 @@ def test_a_single_turn_is_asked_answered_and_rewarded(play):
     assert (last.observation, last.reward, last.done) == ("", 1.0, True)
 
 
-def test_its_process_may_take_so_much_memory_and_no_more(play, player):
+def test_verifiers_process_has_a_memory_limit(play, player):
     play(13, "sums_single")
     assert psutil.Process(player.child.pid).rlimit(psutil.RLIMIT_DATA) == (
         MEMORY_BYTES,
@@ -79,7 +79,7 @@ def test_its_process_may_take_so_much_memory_and_no_more(play, player):
     )
 
 
-def test_the_seed_chooses_the_row_and_a_wrong_answer_earns_nothing(play, player, eventually):
+def test_seed_selects_the_row_and_a_wrong_answer_gets_reward_zero(play, player, eventually):
     *_, last = play(2, "sums_single", "80")
     assert (last.reward, last.done) == (0.0, True)
     player.ask(Move(3, "sums_single", 4, {}, ()))
@@ -87,7 +87,7 @@ def test_the_seed_chooses_the_row_and_a_wrong_answer_earns_nothing(play, player,
     assert other.observation[1]["content"] != "4+75"
 
 
-def test_several_turns_bring_only_what_is_new(play):
+def test_later_turns_contain_only_new_messages(play):
     _, second, third, last = play(4, "sums_dialogue", "1", "2", "79")
     assert second.observation == third.observation == [{"role": "user", "content": "no, try again"}]
     assert (last.reward, last.done, last.info["stop_condition"]) == (1.0, True, "user_closed")
@@ -98,7 +98,7 @@ def test_the_turn_limit_ends_the_episode_with_its_reward(play):
     assert (last.reward, last.done) == (0.0, True)
 
 
-def test_a_tool_is_told_in_words_called_and_answered(play):
+def test_tool_is_described_called_and_answered(play):
     first, result, last = play(6, "sums_tool", f"Let me add. {CALL}", "79")
     manual, question = first.observation
     assert (
@@ -111,7 +111,7 @@ def test_a_tool_is_told_in_words_called_and_answered(play):
 
 
 @pytest.mark.nightly
-def test_a_call_that_cannot_be_is_answered_not_raised_at(play):
+def test_invalid_tool_call_gets_an_error_message_as_answer(play):
     wrong = '<tool_call>{"name": "subtract", "arguments": {}}</tool_call>'
     _, told, last = play(7, "sums_tool", wrong, "<tool_call>{not json}</tool_call>")
     assert told.observation == [
@@ -120,13 +120,13 @@ def test_a_call_that_cannot_be_is_answered_not_raised_at(play):
     assert last.done
 
 
-def test_a_taskset_that_is_not_there_fails_its_own_episode_alone(play):
+def test_missing_taskset_fails_only_its_own_episode(play):
     (failed,) = play(8, "no_such_taskset")
     assert "no_such_taskset" in failed.error
     assert play(9, "sums_single")[0].error == ""
 
 
-def test_an_episode_begins_again_from_its_actions(play, player, eventually):
+def test_episode_is_replayed_from_its_actions(play, player, eventually):
     play(10, "sums_dialogue", "1")
     player.ask(Move(11, "sums_dialogue", 3, {}, ("1", "2"), 4))
     (reply,) = eventually(player.replies, SLOW_S)
@@ -134,7 +134,7 @@ def test_an_episode_begins_again_from_its_actions(play, player, eventually):
 
 
 @pytest.mark.nightly
-def test_what_the_process_started_ends_with_it(play, player, eventually):
+def test_stopping_the_player_ends_all_its_processes(play, player, eventually):
     play(12, "sums_tool")
     child = psutil.Process(player.child.pid)
     started = child.children(recursive=True)
@@ -145,7 +145,7 @@ def test_what_the_process_started_ends_with_it(play, player, eventually):
 
 @pytest.mark.nightly
 @pytest.mark.django_db
-def test_only_listed_tasksets_are_registered_and_one_that_answers_is_checked(project, settings):
+def test_only_listed_tasksets_can_be_registered_and_are_checked(project, settings):
     made = register_service(project, "sums", "verifiers", "sums_single")
     assert "4+75" in check_service(made) or "role" in check_service(made)
     with pytest.raises(ValidationError, match="RFTWEB_VERIFIERS lists"):
@@ -156,7 +156,9 @@ def test_only_listed_tasksets_are_registered_and_one_that_answers_is_checked(pro
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_run_plays_in_it_with_the_tiny_policy(new_run, tiny_policy, project, stage, eventually):
+def test_run_plays_a_verifiers_taskset_with_the_tiny_policy(
+    new_run, tiny_policy, project, stage, eventually
+):
     place = Environment.objects.create(
         project=project, name="sums", kind="verifiers", address="sums_single", turn_limit=1
     )

@@ -1,6 +1,4 @@
-"""The same acts and dialogues on vLLM, whose requests are aborted and continued in other
-processes.
-"""
+"""The same interventions and dialogues on vLLM, whose requests run in other processes."""
 
 import pytest
 
@@ -25,11 +23,11 @@ def vllm_run(watched_run):
 
 
 @pytest.mark.nightly
-def test_people_edit_type_hold_and_stop_what_vllm_says(vllm_run, stage, alice):
-    stage.patience = 600  # vLLM starts in processes of its own
+def test_people_edit_type_hold_and_stop_rollouts_on_vllm(vllm_run, stage, alice):
+    stage.patience = 600  # vLLM starts its own processes
     edited, typed, held, stopped = stage.caught(4, alice)
     begun = edited.turn.text[:2]
-    which = edited.turns.index(edited.turn)  # on a slow machine it has gone on to a later turn
+    which = edited.turns.index(edited.turn)  # on a slow machine it may be in a later turn
     kept = list(edited.logprobs)
     assert stage.ask(alice, edited, "edit", f"{begun}==").state == "done"
     assert stage.ask(alice, typed, "seat", "12345", turn=0).state == "done"
@@ -45,8 +43,8 @@ def test_people_edit_type_hold_and_stop_what_vllm_says(vllm_run, stage, alice):
     assert tokens.logprobs[:first] == pytest.approx(kept[:first]) and list_turns(done[edited])[
         which
     ].text.startswith(f"{begun}==")
-    # What went on from the edit was sampled given all that stands before it: vLLM's own words for
-    # one pass over the whole.
+    # Tokens after the edit were sampled given everything before them: vLLM's own logprobs of one
+    # pass over the whole text are equal.
     again = stage.session.engine.probe_logprobs((*tokens.prompt_ids, *tokens.completion_ids))[
         len(tokens.prompt_ids) - 1 :
     ]

@@ -1,6 +1,6 @@
-"""The few endpoints of the Hub that a push uses, on loopback, over real HTTP.
+"""The endpoints of the Hub that a push uses, on loopback, over real HTTP.
 
-As huggingface_hub 2.4 calls them: https://huggingface.co/docs/hub/api
+They work as huggingface_hub 2.4 calls them: https://huggingface.co/docs/hub/api
 """
 
 import base64
@@ -17,7 +17,7 @@ import huggingface_hub
 
 GOOD = "hf_goodgoodgood"
 READ_ONLY = "hf_mayreadalone"
-LARGE = 1000  # bytes from which a file goes by LFS here
+LARGE = 1000  # bytes from which a file is uploaded with LFS
 COMMIT = "c" * 40
 
 
@@ -39,12 +39,12 @@ class FakeHub(ThreadingHTTPServer):
 
 
 class Answering(BaseHTTPRequestHandler):
-    """One request."""
+    """Handler of one request."""
 
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         self._answer(None)
@@ -69,7 +69,7 @@ class Answering(BaseHTTPRequestHandler):
         refused = [answer for part, answer in self.server.refused.items() if part in self.path]
         if refused:
             return self._send(refused[0][0], {"error": refused[0][1]})
-        if self.path.startswith("/upload/"):  # the storage asks for no token: the address is signed
+        if self.path.startswith("/upload/"):  # the storage needs no token: the URL is signed
             self.server.large[self.path.rpartition("/")[2]] = body
             return self._send(200, {})
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -144,10 +144,10 @@ class Answering(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def serving() -> Iterator[FakeHub]:
-    """A hub on a free port of loopback, until the end of the block.
+    """Run a hub on a free loopback port until the end of the block.
 
-    The trainer's module switches the process offline, if it was imported before; pushes run in
-    processes of their own, which are not.
+    The trainer's module switches the process offline if it was imported before; pushes run in
+    separate processes, which are online.
     """
     hub = FakeHub()
     thread = threading.Thread(target=hub.serve_forever, daemon=True)

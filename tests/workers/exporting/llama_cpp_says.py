@@ -1,8 +1,8 @@
-"""What llama.cpp makes of a GGUF file: `python llama_cpp_says.py FILE`, with texts and token ids as
-JSON on its input.
+"""Print how llama.cpp reads a GGUF file: `python llama_cpp_says.py FILE`, with texts and token ids
+as JSON on standard input.
 
-A program of its own, as the package is not among ours: RFTWEB_TEST_LLAMA_CPP names an interpreter
-that has it.
+This is a separate program because rftweb does not depend on the package; RFTWEB_TEST_LLAMA_CPP
+names an interpreter that has it.
 """
 
 import json

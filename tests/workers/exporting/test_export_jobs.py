@@ -1,5 +1,5 @@
-"""Exports and pushes that are ordered: what they leave, what they keep to themselves, what they say
-when they fail."""
+"""Exports and pushes as background jobs: the files they write, the token they keep secret, the
+reasons of their failures."""
 
 import io
 import json
@@ -35,7 +35,7 @@ def hub(settings):
 
 @pytest.fixture
 def begun(transactional_db, new_run, policy, tmp_path, settings):
-    """Make version 0 of a run that begins with the policy in a folder."""
+    """Return a function that creates version 0 of a run with the policy in a folder."""
 
     def begin(folder: Path) -> WeightVersion:
         settings.WEIGHTS_ROOT = tmp_path / "weights"
@@ -73,7 +73,7 @@ def push(version: WeightVersion, by, form: str = "folder", token: str = GOOD) ->
 
 
 @pytest.mark.parametrize("form", ["gguf-f16", "gguf-q8_0"])
-def test_a_version_leaves_as_a_gguf_file_with_its_modelfile(version, alice, client, form):
+def test_version_is_exported_as_a_gguf_file_with_its_modelfile(version, alice, client, form):
     order = filled(ExportJob.place("export", version, alice, form=form))
     assert (order.state, order.reason) == ("done", "")
     client.force_login(alice)
@@ -95,7 +95,7 @@ def test_a_version_leaves_as_a_gguf_file_with_its_modelfile(version, alice, clie
     assert version.run.address in fields["general.description"].contents()
 
 
-def test_a_gguf_export_tells_how_far_it_is(version, alice):
+def test_gguf_export_reports_its_progress(version, alice):
     order = ExportJob.place("export", version, alice, form="gguf-f16")
     place = runner.folder_of_export(order)
     unfinished = place.with_name(f"{place.name}.17.tmp")
@@ -108,7 +108,7 @@ def test_a_gguf_export_tells_how_far_it_is(version, alice):
     assert order.bytes == pytest.approx(expected, rel=0.3)
 
 
-def test_a_policy_that_gguf_cannot_say_is_refused_at_the_form_and_leaves_nothing(
+def test_policy_that_gguf_does_not_support_is_refused_in_the_form_and_leaves_no_files(
     begun, alice, client, tmp_path, settings
 ):
     build_tiny(tmp_path / "sort")
@@ -125,7 +125,7 @@ def test_a_policy_that_gguf_cannot_say_is_refused_at_the_form_and_leaves_nothing
     assert left(settings) == [] and not runner.folder_of_export(order).parent.exists()
 
 
-def test_a_licence_that_lies_with_the_policy_goes_along(begun, alice, tmp_path):
+def test_policys_license_file_is_included_in_the_export(begun, alice, tmp_path):
     (tmp_path / "policy.tmp").mkdir()
     (tmp_path / "policy.tmp" / "LICENSE").write_text("Free as in air.")
     sealed(tmp_path / "policy", "qwen2", byte_level())
@@ -133,7 +133,7 @@ def test_a_licence_that_lies_with_the_policy_goes_along(begun, alice, tmp_path):
     assert 'LICENSE """Free as in air.' in (order.path / "Modelfile").read_text()
 
 
-def test_the_command_writes_every_form(version, tmp_path):
+def test_export_command_writes_gguf_and_refuses_an_adapter_of_full_weights(version, tmp_path):
     call_command(
         "weights", "export", version.run.slug, "0", str(tmp_path / "out"), form="gguf-q8_0"
     )
@@ -148,7 +148,9 @@ def test_the_command_writes_every_form(version, tmp_path):
 # -- the Hub --------------------------------------------------------------------------------------
 
 
-def test_a_push_leaves_a_commit_there_and_nothing_here(version, alice, hub, client, settings):
+def test_push_creates_a_commit_on_the_hub_and_leaves_no_local_files(
+    version, alice, hub, client, settings
+):
     order = push(version, alice, "gguf-f16")
     assert GOOD not in json.dumps(list(ExportJob.objects.values()), default=str)
     order = filled(order)
@@ -166,7 +168,7 @@ def test_a_push_leaves_a_commit_there_and_nothing_here(version, alice, hub, clie
     assert GOOD not in json.dumps(list(AuditEntry.objects.values()), default=str)
 
 
-def test_a_push_that_is_refused_says_why_and_forgets_its_token(
+def test_refused_push_reports_the_reason_and_deletes_its_token(
     version, alice, hub, settings, caplog
 ):
     order = filled(push(version, alice, token="hf_wrong"))
@@ -175,21 +177,19 @@ def test_a_push_that_is_refused_says_why_and_forgets_its_token(
     assert "hf_wrong" not in caplog.text
 
 
-def test_a_push_without_a_typed_token_uses_the_installations(version, alice, hub, settings):
+def test_push_without_an_entered_token_uses_the_installations(version, alice, hub, settings):
     assert filled(push(version, alice, token="")).reason.startswith("token: none was entered")
     settings.HUB_TOKEN = GOOD
     assert filled(push(version, alice, token="")).state == "done"
 
 
-def test_a_token_that_was_sealed_under_another_key_is_asked_for_again(
-    version, alice, hub, settings
-):
+def test_token_sealed_under_another_key_is_requested_again(version, alice, hub, settings):
     order = push(version, alice)
     settings.SECRET_KEY = "k" * 50
     assert "entered more than a day ago" in filled(order).reason
 
 
-def test_a_push_tells_how_far_it_is(version, alice):
+def test_push_reports_its_progress(version, alice):
     order = push(version, alice)
     assert runner._share(order) == 0
     order.sending = runner.Progress(100)
@@ -209,7 +209,7 @@ def test_a_push_tells_how_far_it_is(version, alice):
         ({"form": "onnx"}, "not one of the available choices"),
     ],
 )
-def test_a_push_that_cannot_be_is_refused_at_its_field(version, alice, client, hub, wrong, words):
+def test_invalid_push_is_refused_at_its_field(version, alice, client, hub, wrong, words):
     client.force_login(alice)
     act = reverse("run-weight-act", args=["lab", version.run.slug, 0, "push"])
     said = {"repository": "ann/polite", "token": GOOD, "form": "folder", **wrong}
@@ -220,7 +220,7 @@ def test_a_push_that_cannot_be_is_refused_at_its_field(version, alice, client, h
     assert not ExportJob.objects.exists() and not hub.asked
 
 
-def test_a_push_is_ordered_on_the_page_and_on_record_without_its_token(version, alice, client, hub):
+def test_push_from_the_page_is_recorded_without_its_token(version, alice, client, hub):
     client.force_login(alice)
     act = reverse("run-weight-act", args=["lab", version.run.slug, 0, "push"])
     said = {"repository": "ann/polite", "token": GOOD, "form": "gguf-q8_0"}
@@ -233,7 +233,7 @@ def test_a_push_is_ordered_on_the_page_and_on_record_without_its_token(version, 
     assert entry.details == order.options
 
 
-def test_who_may_not_steer_the_run_pushes_nothing(version, bob, carol, client, hub):
+def test_user_who_may_not_steer_the_run_cannot_push(version, bob, carol, client, hub):
     act = reverse("run-weight-act", args=["lab", version.run.slug, 0, "push"])
     for person, status in ((bob, 403), (carol, 404)):
         client.force_login(person)
@@ -253,7 +253,7 @@ def test_the_command_asks_for_the_token_and_pushes(version, hub, monkeypatch, ca
         call_command("weights", "push", version.run.slug, "0", "x")
 
 
-def test_the_export_page_offers_the_model_in_every_form(version, alice, client):
+def test_export_page_offers_all_forms_and_links(version, alice, client):
     client.force_login(alice)
     html = client.get(reverse("run-exports", args=["lab", version.run.slug])).content.decode()
     act = reverse("run-weight-act", args=["lab", version.run.slug, 0, "export"])

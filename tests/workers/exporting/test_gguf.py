@@ -1,5 +1,5 @@
-"""GGUF files: read back by transformers and, where its package is there, by llama.cpp, they say
-what the model says."""
+"""GGUF files give the model's logprobs when read by transformers and, where it is installed, by
+llama.cpp."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def logprobs(model: torch.nn.Module, ids: list[int] = IDS) -> np.ndarray:
 def written(
     tmp_path: Path, kind: str, tokenizer=None, form: str = "gguf-f16"
 ) -> tuple[torch.nn.Module, Path]:
-    """The model and its file. gemma's own tokenizers are of SentencePiece's kind."""
+    """Return a model and its GGUF file; gemma gets a SentencePiece tokenizer, like its own."""
     tokenizer = tokenizer or (sentencepiece("never") if kind.startswith("gemma") else byte_level())
     model = sealed(tmp_path / "policy", kind, tokenizer)
     out = tmp_path / "out"
@@ -53,7 +53,7 @@ def written(
 
 
 def said_by_llama_cpp(path: Path, texts: list[str]) -> dict:
-    """Skips where the package is not there."""
+    """Return llama.cpp's output for the texts; skip the test where the package is missing."""
     if subprocess.run(
         [LLAMA_CPP, "-c", "import llama_cpp"], capture_output=True, check=False
     ).returncode:
@@ -70,20 +70,20 @@ def said_by_llama_cpp(path: Path, texts: list[str]) -> dict:
 # -- numbers ---------------------------------------------------------------------------------------
 
 
-# transformers reads neither the first Gemma nor Llama 3's factors of rotary angles: llama.cpp alone
-# is asked about them.
+# transformers reads neither the first Gemma nor Llama 3's rope factors from GGUF, so only llama.cpp
+# tests them.
 @pytest.mark.parametrize("kind", [kind for kind in CONFIGS if kind not in ("gemma", "llama3")])
-def test_transformers_reads_back_what_was_written(tmp_path, kind):
+def test_transformers_reads_the_gguf_file_with_nearly_equal_logprobs(tmp_path, kind):
     model, path = written(tmp_path, kind)
     read = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype="float32")
     assert type(read).__name__ == type(model).__name__.replace(
         "Mistral", "Llama"
-    )  # one architecture in GGUF
+    )  # the same architecture in GGUF
     assert np.abs(logprobs(read) - logprobs(model)).max() < 0.02
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen3", "gemma2"])
-def test_q8_0_is_near_and_half_as_large(tmp_path, kind):
+def test_q8_0_logprobs_are_close_and_matrices_are_quantised(tmp_path, kind):
     model, path = written(tmp_path, kind, form="gguf-q8_0")
     read = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype="float32")
     assert 1e-4 < np.abs(logprobs(read) - logprobs(model)).max() < 0.5
@@ -92,7 +92,7 @@ def test_q8_0_is_near_and_half_as_large(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", list(CONFIGS))
-def test_llama_cpp_says_what_the_model_says(tmp_path, kind):
+def test_llama_cpp_logprobs_match_the_model(tmp_path, kind):
     model, path = written(tmp_path, kind)
     said = said_by_llama_cpp(path, [])
     assert np.abs(np.array(said["logprobs"]) - logprobs(model)).max() < 0.05
@@ -103,7 +103,7 @@ def test_a_tied_head_is_written_once(tmp_path):
     assert "output.weight" not in {tensor.name for tensor in GGUFReader(path).tensors}
 
 
-def test_rotary_angles_of_llama_3_are_divided_as_transformers_divides_them(tmp_path):
+def test_llama_3_rope_factors_match_transformers(tmp_path):
     model, path = written(tmp_path, "llama3")
     [factors] = [
         tensor.data for tensor in GGUFReader(path).tensors if tensor.name == "rope_freqs.weight"
@@ -113,14 +113,14 @@ def test_rotary_angles_of_llama_3_are_divided_as_transformers_divides_them(tmp_p
     assert factors.max() == pytest.approx(8.0)
 
 
-def test_large_matrices_are_converted_in_bands_to_the_same_bytes(tmp_path, monkeypatch):
+def test_converting_large_matrices_in_bands_gives_the_same_bytes(tmp_path, monkeypatch):
     _, path = written(tmp_path, "llama", form="gguf-q8_0")
     whole = path.read_bytes()
     monkeypatch.setattr(gguf_file, "BAND", 100)
     assert write_gguf(tmp_path / "policy", path.parent, "gguf-q8_0", TOLD).read_bytes() == whole
 
 
-def test_a_number_that_is_too_large_is_refused_with_its_tensor(tmp_path):
+def test_number_too_large_for_f16_is_refused_with_its_tensor_name(tmp_path):
     placed = gguf_file.GgufTensor(
         None, "model.layers.0.mlp.up_proj.weight", "x", (96, 64), gguf_file.GGMLQuantizationType.F16
     )
@@ -132,7 +132,7 @@ def test_a_number_that_is_too_large_is_refused_with_its_tensor(tmp_path):
         gguf_file._converted(values, placed)
 
 
-def test_labels_of_sizes():
+def test_size_labels():
     assert [size_label(number) for number in (950, 134_515_008, 1_543_714_304, 70_553_706_496)] == [
         "950",
         "135M",
@@ -145,7 +145,7 @@ def test_labels_of_sizes():
 
 
 @pytest.mark.parametrize("pre", SPLITTINGS)
-def test_llama_cpp_splits_texts_as_the_byte_level_tokenizer_does(tmp_path, pre):
+def test_llama_cpp_tokenizes_like_the_byte_level_tokenizer(tmp_path, pre):
     tokenizer = byte_level(pre)
     _, path = written(tmp_path, "llama", tokenizer)
     assert GGUFReader(path).fields["tokenizer.ggml.pre"].contents() == pre
@@ -155,11 +155,11 @@ def test_llama_cpp_splits_texts_as_the_byte_level_tokenizer_does(tmp_path, pre):
     assert set(said["ends"]) == {
         tokenizer.eos_token_id,
         tokenizer.pad_token_id,
-    }  # <|endoftext|> ends by its name
+    }  # <|endoftext|> is an end token by its name
 
 
 @pytest.mark.parametrize("blank", BLANKS)
-def test_llama_cpp_splits_texts_as_the_sentencepiece_tokenizer_does(tmp_path, blank):
+def test_llama_cpp_tokenizes_like_the_sentencepiece_tokenizer(tmp_path, blank):
     tokenizer = sentencepiece(blank)
     _, path = written(tmp_path, "llama", tokenizer)
     prompt = tokenizer.apply_chat_template(
@@ -167,16 +167,16 @@ def test_llama_cpp_splits_texts_as_the_sentencepiece_tokenizer_does(tmp_path, bl
     )
     own = [
         text for text in TEXTS if not (blank == "always" and text.startswith(" "))
-    ]  # no second blank there, but in llama.cpp
+    ]  # only llama.cpp adds a second blank
     texts = (
         [prompt] if blank == "first" else [*own, prompt]
-    )  # "first": as prompts begin, with a special token
+    )  # "first": texts that begin with a special token, like prompts
     said = said_by_llama_cpp(path, texts)
     assert said["tokens"] == [tokenizer(text, add_special_tokens=False).input_ids for text in texts]
 
 
 @pytest.mark.parametrize("make", [byte_level, sentencepiece])
-def test_transformers_reads_the_same_tokenizer_back(tmp_path, make):
+def test_transformers_reads_the_same_tokenizer_from_gguf(tmp_path, make):
     tokenizer = make()
     _, path = written(tmp_path, "llama", tokenizer)
     read = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
@@ -188,14 +188,14 @@ def test_transformers_reads_the_same_tokenizer_back(tmp_path, make):
     } == vocabulary
     for text in [
         text for text in TEXTS if make is byte_level or SPECIAL[1] not in text
-    ]:  # it puts no blank behind special tokens
+    ]:  # it adds no blank after special tokens
         assert (
             read(text, add_special_tokens=False).input_ids
             == tokenizer(text, add_special_tokens=False).input_ids
         )
 
 
-def test_tokens_that_the_embedding_has_and_the_tokenizer_has_not_are_unused(tmp_path):
+def test_embedding_rows_without_tokenizer_tokens_are_marked_unused(tmp_path):
     tokenizer = byte_level()
     sealed(tmp_path / "policy", "llama", tokenizer)
     told = read_vocabulary(tokenizer, tmp_path / "policy", len(tokenizer) + 3)
@@ -209,7 +209,7 @@ def test_tokens_that_the_embedding_has_and_the_tokenizer_has_not_are_unused(tmp_
     )
 
 
-def test_several_tokens_that_end_a_reply_are_all_said(tmp_path):
+def test_all_end_tokens_are_written(tmp_path):
     tokenizer = byte_level()
     sealed(tmp_path / "policy", "llama", tokenizer)
     (tmp_path / "policy" / "generation_config.json").write_text(
@@ -239,7 +239,7 @@ def test_several_tokens_that_end_a_reply_are_all_said(tmp_path):
         ("qwen3", {"rope_parameters": DYNAMIC}, "rope_type is dynamic"),
     ],
 )
-def test_what_llama_cpp_would_compute_otherwise_is_refused_by_its_field(kind, changes, words):
+def test_config_that_llama_cpp_computes_differently_is_refused_by_its_field(kind, changes, words):
     config = CONFIGS[kind](500)
     for name, value in changes.items():
         setattr(config, name, value)
@@ -247,7 +247,7 @@ def test_what_llama_cpp_would_compute_otherwise_is_refused_by_its_field(kind, ch
         Model(config)
 
 
-def test_merges_that_scores_cannot_say_are_refused():
+def test_merges_that_scores_cannot_express_are_refused():
     tokenizer = sentencepiece()
     document = json.loads(tokenizer.backend_tokenizer.to_str())
     document["model"]["merges"].pop(20)
@@ -256,7 +256,7 @@ def test_merges_that_scores_cannot_say_are_refused():
         read_vocabulary(tokenizer, Path("/nowhere"), 2000)
 
 
-def test_the_command_says_why_in_one_line_and_leaves_no_file(tmp_path):
+def test_command_reports_the_reason_in_one_line_and_leaves_no_file(tmp_path):
     from workers.policies.tiny import build_tiny
 
     build_tiny(tmp_path / "sort")

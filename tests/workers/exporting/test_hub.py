@@ -1,4 +1,4 @@
-"""What reaches the Hub, and what is said when it does not."""
+"""What is pushed to the Hub, and the errors when a push fails."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ def pushed(folder: Path, hub: FakeHub, token: str = GOOD, is_private: bool = Tru
     return push_folder(folder, to, "run lab/tone", Progress(1))
 
 
-def test_a_folder_lies_in_a_new_private_repository_to_the_byte(folder, hub):
+def test_folder_is_pushed_unchanged_to_a_new_private_repository(folder, hub):
     progress = Progress(sum(path.stat().st_size for path in folder.iterdir()))
     address = push_folder(
         folder, Destination("ann/polite", GOOD, True, hub.address), "said", progress
@@ -44,7 +44,7 @@ def test_a_folder_lies_in_a_new_private_repository_to_the_byte(folder, hub):
     assert 0.95 < progress.share <= 1.0
 
 
-def test_a_repository_may_be_public_and_takes_another_version(folder, hub):
+def test_repository_can_be_public_and_updated(folder, hub):
     pushed(folder, hub, is_private=False)
     (folder / "README.md").write_text("---\ntags:\n- rftweb\n---\n\n# newer\n")
     pushed(folder, hub, is_private=False)
@@ -53,7 +53,7 @@ def test_a_repository_may_be_public_and_takes_another_version(folder, hub):
     assert b"newer" in made["files"]["README.md"]
 
 
-def test_what_is_meant_to_be_private_does_not_go_where_everybody_sees_it(folder, hub):
+def test_private_push_to_a_public_repository_is_refused(folder, hub):
     pushed(folder, hub, is_private=False)
     asked = len(hub.asked)
     with pytest.raises(NotPushed, match="repository: ann/polite is already public"):
@@ -68,7 +68,7 @@ def test_what_is_meant_to_be_private_does_not_go_where_everybody_sees_it(folder,
         (READ_ONLY, r"token: has no write access to ann/polite \(403\)"),
     ],
 )
-def test_a_token_that_will_not_do_is_named_and_not_told(folder, hub, token, words):
+def test_rejected_token_is_reported_without_showing_it(folder, hub, token, words):
     with pytest.raises(NotPushed, match=words) as refused:
         pushed(folder, hub, token)
     assert token not in str(refused.value)
@@ -89,32 +89,34 @@ def test_a_token_that_will_not_do_is_named_and_not_told(folder, hub, token, word
         ("/repos/create", 418, r"network: the Hub responded with status 418"),
     ],
 )
-def test_what_the_hub_refuses_is_said_with_the_field(folder, hub, part, status, words, monkeypatch):
+def test_refusal_of_the_hub_is_reported_with_the_field(
+    folder, hub, part, status, words, monkeypatch
+):
     hub.refused[part] = (status, "You already created this model repo")
     monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: None)
     with pytest.raises(NotPushed, match=words):
         pushed(folder, hub)
 
 
-def test_a_hub_that_is_not_there_is_said_so(folder):
+def test_unreachable_hub_is_reported(folder):
     keeper, port = kept_port()
     address = f"http://127.0.0.1:{port}"
     with keeper, pytest.raises(NotPushed, match=f"network: the Hub at {address} cannot be reached"):
         push_folder(folder, Destination("ann/polite", GOOD, True, address), "said", Progress(1))
 
 
-def test_a_destination_does_not_tell_its_token():
+def test_repr_of_a_destination_does_not_show_its_token():
     assert GOOD not in repr(Destination("ann/polite", GOOD))
 
 
-def test_a_machine_without_the_package_says_so(folder, hub, monkeypatch):
+def test_missing_huggingface_hub_package_is_reported(folder, hub, monkeypatch):
     monkeypatch.delitem(sys.modules, "workers.exporting.hub", raising=False)
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(NotPushed, match="is not installed"):
         pushed(folder, hub)
 
 
-def test_orders_are_filled_where_neither_torch_nor_huggingface_hub_is():
+def test_export_runner_imports_neither_torch_nor_huggingface_hub():
     heavy = "{'torch', 'huggingface_hub', 'gguf'}"
     told = (
         "import django, sys; django.setup(); import workers.export_jobs.runner; "

@@ -1,4 +1,4 @@
-"""The Modelfile beside a GGUF file: its template renders what the chat template renders."""
+"""The template of the Modelfile renders the same text as the chat template."""
 
 import re
 
@@ -18,7 +18,7 @@ LLAMA3 = (
     "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}"
     "{% endif %}"
 )
-FOLDED = (  # the system's words go into the first question, as Gemma has it
+FOLDED = (  # the system text is part of the first question, as in Gemma
     "{% if messages[0]['role'] == 'system' %}{% set first = messages[0]['content'] + '\\n\\n' %}"
     "{% set rest = messages[1:] %}{% else %}{% set first = '' %}{% set rest = messages %}"
     "{% endif %}"
@@ -42,7 +42,7 @@ def shape_of(template: str, adds_bos: bool = False) -> ChatShape | None:
 
 
 def as_ollama(template: str, chat: list[dict]) -> str:
-    """Render the Go template's few words: conditions, the loop over messages, quoted texts."""
+    """Render the Go template: its conditions, the loop over messages, and quoted texts."""
     lead = re.match(r"\{\{ if not \.System \}\}(.*?)\{\{ end \}\}", template)
     head = "" if lead is None or chat[0]["role"] == "system" else _texts(lead[1])
     rest = template[lead.end() :] if lead else template
@@ -61,7 +61,7 @@ def _texts(part: str) -> str:
 
 
 @pytest.mark.parametrize("template", [CHATML, DEFAULT, LLAMA3])
-def test_the_template_renders_conversations_as_the_model_learned_them(template):
+def test_modelfile_template_renders_conversations_like_the_chat_template(template):
     tokenizer = byte_level()
     tokenizer.chat_template = template
     written = shape_of(template).template()
@@ -70,11 +70,11 @@ def test_the_template_renders_conversations_as_the_model_learned_them(template):
         assert as_ollama(written, chat) == wanted
 
 
-def test_the_first_token_is_left_to_who_puts_it_there():
+def test_first_token_is_left_out_when_the_tokenizer_adds_it():
     assert "<|im_start|>" in shape_of(LLAMA3).template()
     assert "<|im_start|>" not in shape_of(LLAMA3, adds_bos=True).template()
 
 
 @pytest.mark.parametrize("template", [COUNTED, FOLDED])
-def test_a_template_of_another_shape_is_not_guessed(template):
+def test_unrecognised_template_shape_gives_none(template):
     assert shape_of(template) is None

@@ -1,5 +1,5 @@
-"""Small random models of each architecture that leaves as GGUF, with tokenizers trained on the
-spot."""
+"""Small random models of each architecture that can be exported as GGUF, with tokenizers trained
+here."""
 
 from pathlib import Path
 
@@ -87,7 +87,7 @@ CONFIGS = {
     "qwen2": lambda size: Qwen2Config(**SIZES, vocab_size=size, tie_word_embeddings=True),
     "qwen3": lambda size: Qwen3Config(
         **SIZES, vocab_size=size, head_dim=128
-    ),  # the one size that transformers reads back
+    ),  # the only size that transformers reads
     "gemma": lambda size: GemmaConfig(**GEMMAS, vocab_size=size),
     "gemma2": lambda size: Gemma2Config(**GEMMAS, **WINDOWS, vocab_size=size),
     "gemma3": lambda size: Gemma3TextConfig(
@@ -98,7 +98,7 @@ CONFIGS = {
 
 
 def byte_level(pre: str = "gpt-2") -> PreTrainedTokenizerFast:
-    """Byte-level BPE, split as llama.cpp's `pre` says."""
+    """Return a byte-level BPE tokenizer that splits texts as llama.cpp's `pre` says."""
     steps = {
         "gpt-2": [pre_tokenizers.ByteLevel(add_prefix_space=False)],
         "smollm": [
@@ -127,11 +127,11 @@ def byte_level(pre: str = "gpt-2") -> PreTrainedTokenizerFast:
 
 
 def sentencepiece(blank: str = "always") -> PreTrainedTokenizerFast:
-    """BPE over whole characters with bytes for others, every pair that makes a token being a merge,
-    as SentencePiece has it.
+    """Return a BPE tokenizer over characters with byte fallback, in which each pair that forms a
+    token is a merge, as in SentencePiece.
 
-    `blank`: "before" each text, "always" so unless it has one, before the "first" alone, or
-    "never".
+    `blank`: added "before" each text, "always" unless the text has one, before the "first"
+    text only, or "never".
     """
     trained = Tokenizer(models.BPE())
     trained.normalizer = normalizers.Replace(" ", "▁")
@@ -180,7 +180,7 @@ def _fast(tokenizer: Tokenizer, **more: str) -> PreTrainedTokenizerFast:
 
 
 def random_model(config: PretrainedConfig) -> torch.nn.Module:
-    """Weights of all kinds away from their usual start, so that none can be forgotten unseen."""
+    """Return a model whose weights all differ from their initial values, so that omissions show."""
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(config).float().eval()
     with torch.no_grad():
@@ -192,7 +192,7 @@ def random_model(config: PretrainedConfig) -> torch.nn.Module:
 
 
 def sealed(folder: Path, kind: str, tokenizer: PreTrainedTokenizerFast) -> torch.nn.Module:
-    """Seal a policy of the kind at `folder`; returns its model."""
+    """Seal a policy of the kind at `folder`, and return its model."""
     model = random_model(CONFIGS[kind](len(tokenizer) + 3))
     unfinished = folder.with_name(f"{folder.name}.tmp")
     model.save_pretrained(unfinished)

@@ -1,4 +1,4 @@
-"""Recorded batches that are a function of the step, and the digest of all that training changes."""
+"""Batches that depend only on the step, and a digest of everything that training changes."""
 
 import hashlib
 import random
@@ -9,15 +9,15 @@ from workers.trainer.host import TrainerHost
 
 
 def rows(step: int, count: int = 12, tokens_of_tools: bool = False) -> list[Row]:
-    """The batch of a step: rows of different lengths, logprobs about those of an untrained
-    policy.
+    """Return the batch of a step: rows of different lengths, with logprobs close to those of an
+    untrained policy.
     """
     draw = random.Random(step)
     return [_row(draw, tokens_of_tools) for _ in range(count)]
 
 
 def experts(step: int, count: int = 4, **fields: object) -> list[Row]:
-    """Rows that an expert wrote."""
+    """Return rows that an expert wrote."""
     return [
         replace(row, kind="expert", **{"advantage": 0.0, **fields})
         for row in rows(1000 + step, count)
@@ -39,7 +39,7 @@ def _row(draw: random.Random, tokens_of_tools: bool) -> Row:
 
 
 def digest(host: TrainerHost) -> str:
-    """sha256 over names and bytes of all parameters."""
+    """Return the SHA-256 of names and bytes of all parameters."""
     total = hashlib.sha256()
     for name, parameter in host.trainer.model.named_parameters():
         total.update(name.encode() + parameter.detach().cpu().contiguous().numpy().tobytes())

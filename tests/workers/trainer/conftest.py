@@ -1,5 +1,5 @@
-"""A tiny untrained policy, hosts that are stopped at the end, and a second process of their
-trainer.
+"""A tiny untrained policy, trainer hosts that are stopped at the end, and a second process of
+their trainer.
 """
 
 import os
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> None:
-    """Sums depend on how they are cut into threads; exactness is promised for one."""
+    """Use one thread: sums depend on the number of threads, and results are exact only for one."""
     torch.set_num_threads(1)
 
 
@@ -55,7 +55,7 @@ def spec(base: Path, tmp_path: Path) -> Callable[..., TrainerSpec]:
 
 @pytest.fixture
 def started() -> Iterator[Callable[..., TrainerHost]]:
-    """Start a host; all are stopped at the end."""
+    """Return a function that starts a host; all are stopped at the end."""
     hosts: list[TrainerHost] = []
 
     def start(spec: TrainerSpec, resume_from: Path | None = None) -> TrainerHost:
@@ -70,7 +70,7 @@ def started() -> Iterator[Callable[..., TrainerHost]]:
 
 @pytest.fixture
 def new_loop(transactional_db, settings, tmp_path) -> Iterator[Callable[[], TrainerLoop]]:
-    """A trainer worker as a fresh process would make it; all are stopped at the end."""
+    """Return a function that creates a trainer worker like a new process; all are stopped."""
     settings.WEIGHTS_ROOT = tmp_path / "weights"
     made: list[TrainerLoop] = []
 
@@ -90,7 +90,7 @@ def new_loop(transactional_db, settings, tmp_path) -> Iterator[Callable[[], Trai
 
 @pytest.fixture
 def tiny_run(new_run, base: Path, policy: Policy) -> Callable[..., Run]:
-    """A started run of a real tiny policy: 6 steps of 2 groups of 4."""
+    """Return a function that starts a run of a tiny policy: 6 steps of 2 groups of 4."""
     manifest = read_manifest(base)
     Policy.objects.filter(pk=policy.pk).update(folder=str(base), fingerprint=manifest.fingerprint)
     policy.refresh_from_db()
@@ -108,10 +108,10 @@ def tiny_run(new_run, base: Path, policy: Policy) -> Callable[..., Run]:
 
 
 class SecondRank:
-    """A rank as another machine would start it: it joins every group in turn.
+    """A rank as another machine would start it, which joins one process group after another.
 
-    It is started again whenever an error ends it, as torch's launcher would. Such an end may come
-    after the next test has begun, which then waited for a rank that no longer existed.
+    It is restarted whenever an error ends it, as by torch's launcher. An error can end it after the
+    next test has begun, which would otherwise wait for a rank that no longer exists.
     """
 
     def __init__(self, address: str) -> None:
@@ -130,7 +130,7 @@ class SecondRank:
         while self.keeper is not None and self.keeper.is_alive():
             if self.process is not None:
                 self.process.kill()
-            self.keeper.join(0.2)  # it may have been about to start another one
+            self.keeper.join(0.2)  # it may be starting another one
 
     def _keep(self) -> None:
         command = [sys.executable, "-m", "workers.trainer.rank"]
@@ -152,14 +152,14 @@ def second_rank() -> Iterator[SecondRank]:
 
 @pytest.fixture
 def rendezvous(second_rank: SecondRank) -> str:
-    """Where a second rank waits to join."""
+    """Return the address at which a second rank waits to join."""
     second_rank.start()
     return second_rank.address
 
 
 @pytest.fixture
 def in_two(rendezvous: str) -> Callable[..., TrainerSpec]:
-    """The same training in two processes, the second of which runs elsewhere."""
+    """Return a function that changes a spec to two processes, the second of them elsewhere."""
 
     def shared(spec: TrainerSpec, sharding: str = "ddp") -> TrainerSpec:
         elsewhere = {"ranks_here": 1, "rendezvous": rendezvous}
@@ -170,8 +170,8 @@ def in_two(rendezvous: str) -> Callable[..., TrainerSpec]:
 
 @pytest.fixture
 def hosted() -> Iterator[Callable[..., TrainerHost]]:
-    """Start a host; it is stopped before the next one starts, as torch knows one group at a
-    time.
+    """Return a function that starts a host after stopping the previous one, since torch allows one
+    process group at a time.
     """
     running: list[TrainerHost] = []
 

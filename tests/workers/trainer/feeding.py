@@ -1,5 +1,5 @@
-"""Admitted experiences on their real road, sampled by a die instead of an engine: the same for the
-same draw.
+"""Experiences created through the real pipeline, with random replies instead of an engine's; equal
+draws give equal experiences.
 """
 
 import random
@@ -16,7 +16,7 @@ LEASE = 60
 
 
 def feed(run: Run, groups: int | None = None, version: int | None = None) -> int:
-    """Open, sample, judge and admit groups, as many as the pace allows; returns how many."""
+    """Open, sample, score and admit as many groups as the run may open; return their number."""
     run.refresh_from_db()
     opened = Group.open(
         run, "explorer", LEASE, groups or run.settings.groups_per_step, run.published_version

@@ -1,5 +1,5 @@
-"""The objective once more, row by row, token by token, in float64 and without padding: the oracle
-of the fast path.
+"""The objective again, row by row and token by token, in float64 and without padding: the
+reference for the fast version.
 """
 
 from pathlib import Path
@@ -16,14 +16,14 @@ def load(policy: Path) -> PreTrainedModel:
 
 
 def logprobs(model: PreTrainedModel, row: Row, temperature: float) -> torch.Tensor:
-    """(C,) of the row's completion."""
+    """Return the logprobs (C,) of the row's completion."""
     return _distributions(model, row, temperature).gather(
         1, torch.tensor(row.completion_ids)[:, None]
     )[:, 0]
 
 
 def entropies(model: PreTrainedModel, row: Row, temperature: float) -> torch.Tensor:
-    """(C,) in nats."""
+    """Return the entropies (C,) in nats."""
     whole = _distributions(model, row, temperature)
     return -(whole.exp() * whole).sum(1)
 
@@ -31,8 +31,8 @@ def entropies(model: PreTrainedModel, row: Row, temperature: float) -> torch.Ten
 def loss(
     model: PreTrainedModel, reference: PreTrainedModel, rows: list[Row], spec: TrainerSpec
 ) -> torch.Tensor:
-    """(1 − mu) · PPO's clip on usual rows + mu · cross-entropy on experts' + KL (k3) − entropy,
-    over one whole batch.
+    """Return (1 − mu) · PPO's clip on usual rows + mu · cross-entropy on expert rows + KL (k3) −
+    entropy, for a whole batch.
     """
     plan = spec.objective
     usual = [row for row in rows if not row.is_expert]
@@ -55,7 +55,8 @@ def loss(
 
 
 def averaged(rows: list[torch.Tensor], mode: str, width: int) -> torch.Tensor:
-    """DAPO (arXiv 2503.14476), GRPO (2402.03300), a sum per answer, and Dr. GRPO (2503.20783)."""
+    """Return the aggregate of DAPO (arXiv 2503.14476), GRPO (2402.03300), sums, or Dr. GRPO
+    (2503.20783)."""
     match mode:
         case "token-mean":
             return sum(values.sum() for values in rows) / sum(len(values) for values in rows)

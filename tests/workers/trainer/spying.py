@@ -1,4 +1,4 @@
-"""The gradient of an update, read just before the optimizer takes it."""
+"""The gradient of an update, recorded just before the optimizer step."""
 
 import torch
 from transformers import TrainerCallback
@@ -7,7 +7,7 @@ from workers.trainer.host import TrainerHost
 
 
 class Spy(TrainerCallback):
-    """Keeps the gradient of the last update."""
+    """Records the gradient of the last update."""
 
     def __init__(self, host: TrainerHost) -> None:
         self.host = host

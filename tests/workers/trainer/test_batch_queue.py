@@ -1,4 +1,4 @@
-"""The batch queue: one side always waits, and an error reaches everybody who does."""
+"""The batch queue: one side always waits, and an error reaches every waiting thread."""
 
 import threading
 
@@ -9,7 +9,7 @@ from workers.trainer.batch_queue import BatchQueue, Stopped, TrainerDied
 
 @pytest.fixture
 def running():
-    """Start a thread that takes batches through `batch_queue`, does `work` on each, and closes."""
+    """Return a function that starts a thread to `work` on each batch and then close the queue."""
     threads = []
 
     def start(batch_queue, work):
@@ -32,7 +32,7 @@ def running():
         assert not thread.is_alive()
 
 
-def test_a_grant_returns_when_the_work_is_done(running):
+def test_put_returns_when_the_work_is_done(running):
     batch_queue = BatchQueue()
     done = []
     running(batch_queue, done.append)
@@ -42,7 +42,7 @@ def test_a_grant_returns_when_the_work_is_done(running):
     batch_queue.stop()
 
 
-def test_the_error_of_the_thread_is_the_error_of_the_grant(running):
+def test_error_of_the_thread_is_raised_by_put(running):
     batch_queue = BatchQueue()
     running(batch_queue, lambda batch: 1 / batch)
     batch_queue.put(1)
@@ -51,7 +51,7 @@ def test_the_error_of_the_thread_is_the_error_of_the_grant(running):
             batch_queue.put(0)
 
 
-def test_after_stop_no_batch_is_taken(running):
+def test_put_after_stop_raises_an_error(running):
     batch_queue = BatchQueue()
     thread = running(batch_queue, lambda batch: None)
     batch_queue.wait()
@@ -61,7 +61,7 @@ def test_after_stop_no_batch_is_taken(running):
         batch_queue.put(1)
 
 
-def test_who_waits_for_a_thread_that_never_came_to_rest_gets_its_error():
+def test_wait_raises_the_error_of_a_thread_that_never_became_ready():
     batch_queue = BatchQueue()
     threading.Thread(target=lambda: batch_queue.close(MemoryError("no room"))).start()
     with pytest.raises(MemoryError, match="no room"):

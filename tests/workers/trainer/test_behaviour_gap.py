@@ -1,4 +1,4 @@
-"""How far the trainer is from what sampled, over an update, and what a loss leaves out for it."""
+"""The behaviour gap of an update, and the share of tokens that a loss drops because of it."""
 
 import math
 from dataclasses import replace
@@ -11,7 +11,7 @@ from workers.trainer.report import Recorder
 from workers.trainer.spec import Loss, Objective
 
 
-def test_the_p99_is_the_least_value_that_99_of_100_tokens_do_not_exceed():
+def test_p99_is_the_smallest_value_that_99_percent_do_not_exceed():
     recorder = Recorder()
     values = torch.arange(1.0, 251.0).view(5, 50)
     mask = torch.ones(5, 50)
@@ -22,7 +22,7 @@ def test_the_p99_is_the_least_value_that_99_of_100_tokens_do_not_exceed():
     assert recorder.finish(2).metrics == {}
 
 
-def test_an_update_reports_it_whatever_its_micro_batches(spec, started, tmp_path):
+def test_p99_gap_does_not_depend_on_micro_batches(spec, started, tmp_path):
     batch = rows(1, tokens_of_tools=True)
     first, *rest = batch
     far = [value - 3.0 for value in first.behaviour_logprobs]
@@ -36,7 +36,7 @@ def test_an_update_reports_it_whatever_its_micro_batches(spec, started, tmp_path
 
 
 @pytest.mark.parametrize("correction", ["token_mask", "sequence_mask"])
-def test_the_share_that_a_mask_leaves_out_is_reported(spec, started, correction):
+def test_share_of_tokens_dropped_by_the_correction_is_reported(spec, started, correction):
     options = {"cap": math.e, "floor": 1 / math.e, "correction": correction}
     host = started(spec(objective=Objective(Loss("decoupled", options), "token-mean")))
     first, *rest = rows(1)

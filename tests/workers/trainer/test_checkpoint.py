@@ -1,6 +1,4 @@
-"""Checkpoints: resuming is exact to the bit, damage is never resumed, and no pickle is needed to
-read one.
-"""
+"""Checkpoints: resuming is exact, damaged ones are never used, and reading one needs no pickle."""
 
 import json
 import os
@@ -21,7 +19,7 @@ def train(host, steps, save_after=()):
 
 
 @pytest.mark.parametrize("micro", [None, 5, 3])
-def test_resuming_equals_not_having_stopped_to_the_bit(spec, started, tmp_path, micro):
+def test_resumed_training_equals_uninterrupted_training_exactly(spec, started, tmp_path, micro):
     straight = train(
         started(spec(micro_batch_rows=micro, output=tmp_path / "straight")), range(1, 9)
     )
@@ -33,13 +31,13 @@ def test_resuming_equals_not_having_stopped_to_the_bit(spec, started, tmp_path, 
     assert digest(resumed) == digest(straight)
 
 
-def test_a_checkpoint_does_not_change_what_follows(spec, started, tmp_path):
+def test_saving_a_checkpoint_does_not_change_later_updates(spec, started, tmp_path):
     straight = train(started(spec(output=tmp_path / "straight")), range(1, 5))
     saving = train(started(spec()), range(1, 5), save_after={1, 2, 3})
     assert digest(saving) == digest(straight)
 
 
-def test_a_skipped_update_is_resumed_over_exactly(spec, started, tmp_path):
+def test_resuming_after_a_skipped_update_is_exact(spec, started, tmp_path):
     def run(host, steps):
         for step in steps:
             host.update(rows(step), skip="recorded" if step == 2 else "", save=step == 3)
@@ -51,7 +49,7 @@ def test_a_skipped_update_is_resumed_over_exactly(spec, started, tmp_path):
     assert run(started(plan, checkpoint.checkpoint_folder(plan.output, 3)), range(4, 6)) == straight
 
 
-def test_the_last_two_are_kept(spec, started):
+def test_last_two_checkpoints_are_kept(spec, started):
     plan = spec()
     train(started(plan), range(1, 5), save_after={1, 2, 3, 4})
     assert [folder.name for folder in checkpoint.sealed(plan.output)] == [
@@ -70,7 +68,7 @@ def test_every_state_file_loads_without_running_pickled_code(spec, started):
     assert not (folder / "training_args.bin").exists()
 
 
-def test_writing_the_same_step_again_keeps_the_sealed_one(spec, started):
+def test_saving_the_same_step_again_keeps_the_sealed_checkpoint(spec, started):
     plan = spec()
     train(started(plan), [1], save_after={1})
     sealed_at = (
@@ -87,7 +85,7 @@ def test_writing_the_same_step_again_keeps_the_sealed_one(spec, started):
 
 @pytest.fixture
 def two(spec, started):
-    """A run's folder with checkpoints of steps 1 and 2."""
+    """Return a run's folder with checkpoints of steps 1 and 2."""
     plan = spec()
     train(started(plan), [1, 2], save_after={1, 2})
     return plan.output
@@ -127,14 +125,14 @@ DAMAGE += [
 
 
 @pytest.mark.parametrize("file, harm", DAMAGE)
-def test_a_damaged_one_is_passed_over_for_the_one_before(two, file, harm):
+def test_damaged_checkpoint_is_skipped_for_the_previous_one(two, file, harm):
     harm(two / "step-00000002" / file)
     found, damage = newest_intact(two, at_most=2)
     assert found.name == "step-00000001"
     assert file in damage[0]
 
 
-def test_when_none_is_intact_the_file_is_named(two):
+def test_error_names_the_damaged_files_when_no_checkpoint_is_intact(two):
     flip(two / "step-00000001" / "optimizer.pt")
     cut(two / "step-00000002" / "model.safetensors")
     with pytest.raises(
@@ -144,15 +142,15 @@ def test_when_none_is_intact_the_file_is_named(two):
         newest_intact(two, at_most=2)
 
 
-def test_a_checkpoint_of_an_update_that_was_not_committed_is_not_resumed(two):
+def test_checkpoint_of_an_uncommitted_update_is_not_used(two):
     found, damage = newest_intact(two, at_most=1)
     assert (found.name, damage) == ("step-00000001", [])
 
 
-def test_half_written_ones_have_no_name_yet(two):
+def test_incomplete_checkpoints_are_ignored(two):
     (two / "writing-abc" / "checkpoint-3").mkdir(parents=True)
     assert newest_intact(two, at_most=9)[0].name == "step-00000002"
 
 
-def test_without_any_checkpoint_all_is_replayed(tmp_path):
+def test_no_checkpoint_is_found_in_an_empty_folder(tmp_path):
     assert newest_intact(tmp_path, at_most=5) == (None, [])

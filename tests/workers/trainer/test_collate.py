@@ -1,4 +1,4 @@
-"""Rows become tensors, and nothing else becomes anything."""
+"""Rows are converted to tensors without loss or extra values."""
 
 import math
 
@@ -12,7 +12,7 @@ PAD = 99
 
 
 def slow(batch: list[Row]) -> dict[str, list]:
-    """Element by element, into nested lists."""
+    """Return the batch as nested lists, built element by element."""
     longest_prompt = max(len(row.prompt_ids) for row in batch)
     longest = max(len(row.completion_ids) for row in batch)
     names = (
@@ -44,7 +44,7 @@ def slow(batch: list[Row]) -> dict[str, list]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_it_equals_the_slow_version(seed):
+def test_collate_matches_the_slow_version(seed):
     batch = rows(seed, tokens_of_tools=True)
     tensors = collate(batch, PAD)
     for name, values in slow(batch).items():
@@ -53,7 +53,7 @@ def test_it_equals_the_slow_version(seed):
     assert tensors["num_items_in_batch"].ndim == 0
 
 
-def test_the_tool_mask_is_left_out_when_the_policy_chose_every_token():
+def test_tool_mask_is_omitted_when_the_policy_chose_every_token():
     assert "tool_mask" not in collate(rows(1), PAD)
 
 
@@ -66,19 +66,19 @@ def test_a_fill_row_is_outside_the_loss():
     assert tensors["num_items_in_batch"] == sum(len(row.completion_ids) for row in batch)
 
 
-def test_nothing_is_filled_into_an_even_batch():
+def test_even_batch_gets_no_fill_rows():
     batch = rows(1, count=8)
     assert fill_micro_batches(batch, 4) == batch
 
 
-def test_fill_rows_are_in_no_window():
+def test_fill_rows_are_not_counted_in_windows():
     batch = rows(1, count=6)
     assert len(fill_micro_batches(batch, 4)) == 8
     windows = Windows.of(batch, width=9)
     assert (windows.usual.rows, windows.usual.width, windows.expert.rows) == (6, 9, 0)
 
 
-def test_each_kind_has_its_own_totals():
+def test_usual_and_expert_rows_have_separate_totals():
     batch = [*rows(1, 5, tokens_of_tools=True), *experts(2, 3)]
     windows = Windows.of(batch, width=9)
     assert (windows.usual.rows, windows.usual.tokens) == (
@@ -91,7 +91,7 @@ def test_each_kind_has_its_own_totals():
     )
 
 
-def test_an_experts_row_brings_neither_logprobs_nor_advantage():
+def test_expert_row_has_zero_logprobs_and_advantage():
     tensors = collate([*rows(1, 2), *experts(2, 1, advantage=7.0, behaviour_logprobs=())], PAD)
     assert tensors["is_expert"].tolist() == [False, False, True]
     assert tensors["advantages"][2] == 0
@@ -99,11 +99,11 @@ def test_an_experts_row_brings_neither_logprobs_nor_advantage():
     assert tensors["num_items_in_batch"] == sum(len(row.completion_ids) for row in rows(1, 2))
 
 
-def test_the_mark_of_experts_is_left_out_when_there_are_none():
+def test_expert_mask_is_omitted_without_expert_rows():
     assert "is_expert" not in collate(rows(1), PAD)
 
 
-def test_a_nan_at_a_tool_token_never_enters():
+def test_nan_at_a_tool_token_is_removed():
     row = Row((1, 2), (3, 4), (1, 0), (-0.5, math.nan), 1.0)
     assert collate([row], PAD)["old_per_token_logps"].isfinite().all()
 

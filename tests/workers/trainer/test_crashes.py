@@ -1,4 +1,4 @@
-"""A trainer that dies anywhere is followed by one that reaches the very same weights."""
+"""Wherever a trainer dies, the next one reaches exactly the same weights."""
 
 import shutil
 from pathlib import Path
@@ -11,11 +11,11 @@ from workers.trainer.run_trainer import RunTrainer
 
 
 class Killed(BaseException):
-    """What kill -9 looks like from inside: nothing is caught, nothing is tidied."""
+    """Simulates kill -9: nothing catches it and nothing is cleaned up."""
 
 
-# The method that is never reached, and how far the run is in the rows when the trainer dies in its
-# fourth step.
+# The method in which the trainer dies during its fourth step, and the step that is then committed
+# in the database.
 POINTS = {
     "after planning": ("_update", 3),
     "after the update, before saving": ("_stage", 3),
@@ -28,7 +28,7 @@ ENDINGS: list[str] = []
 
 @pytest.fixture
 def undisturbed(tiny_run, new_loop) -> str:
-    """The last weights of a run that nothing disturbs: the same for each test, so made once."""
+    """Return the last weights of an undisturbed run; they are equal for all tests, so made once."""
     if not ENDINGS:
         run = train_to_the_end(new_loop(), tiny_run())
         ENDINGS.append(run.weight_versions.first().fingerprint)
@@ -36,7 +36,7 @@ def undisturbed(tiny_run, new_loop) -> str:
 
 
 def lapse(run: Run) -> None:
-    """The dead trainer's lease is over."""
+    """Let the dead trainer's lease expire."""
     Run.objects.filter(pk=run.pk).update(lease_until="2000-01-01T00:00Z")
 
 
@@ -56,7 +56,7 @@ def kill_in_step(loop, run, number: int, method: str, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_killed_at_a_point_the_run_reaches_the_same_weights(
+def test_run_reaches_the_same_weights_when_its_trainer_is_killed(
     tiny_run, new_loop, monkeypatch, undisturbed, point
 ):
     method, committed = POINTS[point]
@@ -71,7 +71,7 @@ def test_killed_at_a_point_the_run_reaches_the_same_weights(
     assert set(run.experiences.values_list("uses", flat=True)) == {1}
 
 
-def test_a_planned_batch_survives_the_planner(tiny_run, new_loop, monkeypatch):
+def test_planned_batch_is_kept_after_the_planning_trainer_dies(tiny_run, new_loop, monkeypatch):
     run = tiny_run()
     kill_in_step(new_loop(), run, 4, "_update", monkeypatch)
     planned = list(
@@ -84,7 +84,7 @@ def test_a_planned_batch_survives_the_planner(tiny_run, new_loop, monkeypatch):
     assert list(step.items.order_by("position").values_list("experience", flat=True)) == planned
 
 
-def test_replayed_steps_touch_no_row(tiny_run, new_loop, monkeypatch):
+def test_replayed_steps_change_no_row(tiny_run, new_loop, monkeypatch):
     run = tiny_run()
     kill_in_step(new_loop(), run, 4, "_update", monkeypatch)
 
@@ -100,7 +100,7 @@ def test_replayed_steps_touch_no_row(tiny_run, new_loop, monkeypatch):
     assert rows() == before
 
 
-def test_a_folder_that_no_row_knows_is_swept(tiny_run, new_loop, monkeypatch, settings):
+def test_weight_folder_without_a_row_is_deleted(tiny_run, new_loop, monkeypatch, settings):
     run = tiny_run()
     kill_in_step(new_loop(), run, 4, "_commit", monkeypatch)
     orphan = next((settings.WEIGHTS_ROOT / f"run-{run.pk}").glob("v000004-f1"))
@@ -108,7 +108,9 @@ def test_a_folder_that_no_row_knows_is_swept(tiny_run, new_loop, monkeypatch, se
     assert not orphan.exists()
 
 
-def test_a_trainer_past_its_lease_writes_nothing(tiny_run, new_loop, monkeypatch, undisturbed):
+def test_trainer_with_an_expired_lease_commits_nothing(
+    tiny_run, new_loop, monkeypatch, undisturbed
+):
     run = tiny_run()
     asleep = new_loop()
     successor = new_loop()
@@ -119,9 +121,7 @@ def test_a_trainer_past_its_lease_writes_nothing(tiny_run, new_loop, monkeypatch
     slept = []
 
     def sleep_before_committing(trainer, *args):
-        """What SIGSTOP past the lease looks like: time passes here, another trainer finishes the
-        step.
-        """
+        """Simulate SIGSTOP until after the lease: another trainer finishes the step meanwhile."""
         if trainer.fence == 1 and not slept:
             slept.append(True)
             lapse(run)
@@ -136,7 +136,7 @@ def test_a_trainer_past_its_lease_writes_nothing(tiny_run, new_loop, monkeypatch
     assert train_to_the_end(successor, run).weight_versions.first().fingerprint == undisturbed
 
 
-def test_a_trainer_past_its_lease_publishes_nothing(tiny_run, new_loop):
+def test_trainer_with_an_expired_lease_publishes_nothing(tiny_run, new_loop):
     run = tiny_run()
     loop = new_loop()
     feed(run)
@@ -151,7 +151,7 @@ def test_a_trainer_past_its_lease_publishes_nothing(tiny_run, new_loop):
     assert run.weight_versions.get(version=1).state == WeightVersion.State.STAGED
 
 
-def test_a_lease_that_lapsed_unnoticed_is_taken_anew(tiny_run, new_loop):
+def test_expired_lease_is_acquired_again(tiny_run, new_loop):
     run = tiny_run()
     loop = new_loop()
     feed(run)
@@ -165,7 +165,7 @@ def test_a_lease_that_lapsed_unnoticed_is_taken_anew(tiny_run, new_loop):
     assert (run.step, run.fence) == (2, 2)
 
 
-def test_staged_weights_damaged_on_disk_are_written_again(tiny_run, new_loop, monkeypatch):
+def test_damaged_staged_weights_are_written_again(tiny_run, new_loop, monkeypatch):
     run = tiny_run()
     kill_in_step(new_loop(), run, 4, "_offer", monkeypatch)
     version = run.weight_versions.get(version=4)
@@ -178,7 +178,7 @@ def test_staged_weights_damaged_on_disk_are_written_again(tiny_run, new_loop, mo
     assert version.folder.endswith("v000004-f2")
 
 
-def test_a_damaged_checkpoint_is_passed_over_and_told(
+def test_damaged_checkpoint_is_skipped_and_reported(
     tiny_run, new_loop, monkeypatch, settings, undisturbed
 ):
     run = tiny_run()
@@ -192,7 +192,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_told(
     )
 
 
-def test_without_an_intact_checkpoint_the_run_pauses_and_names_the_file(
+def test_run_without_an_intact_checkpoint_pauses_and_names_the_file(
     tiny_run, new_loop, monkeypatch, settings
 ):
     run = tiny_run()

@@ -1,5 +1,5 @@
-"""Runs whose batches are not whole groups with one number a rollout go from judged groups to their
-end, and nothing is lost.
+"""Runs whose batches are not complete groups with one advantage per rollout complete, and nothing
+is lost.
 """
 
 import pytest
@@ -24,22 +24,22 @@ RUNS = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_it_ends_and_nothing_is_lost(tiny_run, new_loop, name):
+def test_run_completes_and_reconcile_finds_no_violations(tiny_run, new_loop, name):
     run = train_to_the_end(new_loop(), tiny_run(steps=2, **RUNS[name]))
     assert (run.state, run.step) == (Run.State.COMPLETED, 2)
     assert not run.steps.exclude(skipped="").exists()
     violations = {name: found for name, found in reconcile().items() if found}
-    assert set(violations) <= {"engines served what was published"}  # no engine takes part here
+    assert set(violations) <= {"engines served what was published"}  # this test has no engine
 
 
-def test_with_a_discount_every_token_has_its_own_recorded_advantage(tiny_run, new_loop):
+def test_gae_records_an_advantage_for_every_token(tiny_run, new_loop):
     train_to_the_end(new_loop(), tiny_run(steps=1, **RUNS["gae"]))
     items = StepItem.objects.select_related("experience__rollout__payload")
     for item in items:
         assert len(bytes(item.token_advantages)) == 4 * item.experience.rollout.completion_tokens
 
 
-def test_raft_trains_on_the_best_of_each_group_alone(tiny_run, new_loop):
+def test_raft_trains_only_on_the_best_rollout_of_each_group(tiny_run, new_loop):
     run = train_to_the_end(new_loop(), tiny_run(steps=1, **RUNS["raft"]))
     trained = Experience.objects.filter(run=run, state=Experience.State.TRAINED)
     assert len(trained) == run.settings.groups_per_step

@@ -1,6 +1,4 @@
-"""Each row of the table that samples, from its name to weights that have moved; and advantages that
-differ by token.
-"""
+"""Each sampling algorithm, from its name to changed weights; advantages that differ by token."""
 
 import math
 from dataclasses import replace
@@ -29,12 +27,12 @@ PLAN = {
 
 
 @pytest.mark.parametrize("name", SAMPLING)
-def test_an_algorithm_by_its_name_alone_makes_an_update(base, tmp_path, started, name):
+def test_algorithm_configured_by_name_makes_an_update(base, tmp_path, started, name):
     algorithm = {"name": name}
     reference = ReferenceModel()
     if (
         TABLE[name].parts.get("reference", {}).get("kind") == "policy"
-    ):  # a row cannot know the teacher
+    ):  # the table cannot name the teacher
         build_tiny(tmp_path / "teacher", seed=7)
         algorithm["reference"], reference = (
             {"policy": "large"},
@@ -55,14 +53,14 @@ def after(host, batch) -> str:
     return digest(host)
 
 
-def test_advantages_that_are_alike_on_all_tokens_are_the_rows(spec, started):
+def test_equal_token_advantages_match_the_rows_advantage(spec, started):
     spread = [
         replace(row, token_advantages=(row.advantage,) * len(row.completion_ids)) for row in rows(1)
     ]
     assert after(started(spec()), spread) == after(started(spec()), rows(1))
 
 
-def test_what_stands_at_a_token_that_the_policy_did_not_choose_is_not_read(spec, started):
+def test_advantages_at_masked_tokens_are_ignored(spec, started):
     batch = rows(1, tokens_of_tools=True)
     own = [[row.advantage if here else 0.0 for here in row.action_mask] for row in batch]
     strange = [[row.advantage if here else 1e6 for here in row.action_mask] for row in batch]
@@ -73,10 +71,10 @@ def test_what_stands_at_a_token_that_the_policy_did_not_choose_is_not_read(spec,
     assert after(started(spec()), first) == after(started(spec()), second)
 
 
-def test_a_token_is_learned_from_by_its_own_advantage(spec, started):
-    """With the advantage at the last token alone, only what is said there gets likelier, so the
-    update is that of the same rows where the policy chose nothing else, but for the number of
-    tokens, which AdamW's first step does not see.
+def test_each_token_is_trained_with_its_own_advantage(spec, started):
+    """With the advantage only at the last token, only that token is trained. So the update equals
+    that of rows in which all other tokens are masked, except for the number of tokens, which
+    does not affect AdamW's first step.
     """
     last = [tuple([0.0] * (len(row.completion_ids) - 1) + [row.advantage]) for row in rows(1)]
     alone = [(0,) * (len(row.completion_ids) - 1) + (1,) for row in rows(1)]
@@ -94,6 +92,6 @@ def test_a_token_is_learned_from_by_its_own_advantage(spec, started):
         torch.testing.assert_close(mine, other, rtol=1e-3, atol=2e-6)
 
 
-def test_token_advantages_of_another_length_are_refused():
+def test_token_advantages_of_a_different_length_are_refused():
     with pytest.raises(ValueError, match="aligned"):
         replace(rows(1)[0], token_advantages=(1.0,))

@@ -1,4 +1,4 @@
-"""What is ordered of weight versions: policies, branches and folders that other programs load."""
+"""Jobs on weight versions: new models, branches, and exported folders for other programs."""
 
 import io
 import zipfile
@@ -36,11 +36,11 @@ def filled(order: ExportJob) -> ExportJob:
 
 
 def says(folder: Path, probe) -> list[float]:
-    """As any user of transformers loads it."""
+    """Return the probe's logprobs, loading the folder like any user of transformers."""
     return weights.probe_logprobs(AutoModelForCausalLM.from_pretrained(folder), probe.token_ids)
 
 
-def test_an_exported_version_says_what_it_was_trained_to_say(trained, alice):
+def test_exported_version_has_the_logprobs_it_was_trained_to(trained, alice):
     version = trained.weight_versions.get(version=2)
     order = filled(ExportJob.place("export", version, alice))
     assert (order.state, order.reason) == ("done", "")
@@ -60,7 +60,7 @@ def test_an_exported_version_says_what_it_was_trained_to_say(trained, alice):
     assert AutoTokenizer.from_pretrained(order.folder).chat_template
 
 
-def test_the_model_card_tells_whose_weights_they_are(trained, alice):
+def test_model_card_names_the_run_version_and_base_model(trained, alice):
     version = trained.weight_versions.get(version=2)
     card = (
         Path(filled(ExportJob.place("export", version, alice)).folder) / "README.md"
@@ -85,7 +85,7 @@ def test_an_adapter_is_exported_merged(tiny_run, new_loop, alice):
     assert "merged into its base" in (Path(order.folder) / "README.md").read_text()
 
 
-def test_an_adapter_by_itself_is_what_peft_loads_over_its_base(
+def test_downloaded_adapter_loads_with_peft_on_its_base(
     tiny_run, new_loop, alice, client, tmp_path
 ):
     run = train_to_the_end(new_loop(), tiny_run(steps=1, lora=LORA))
@@ -104,7 +104,7 @@ def test_an_adapter_by_itself_is_what_peft_loads_over_its_base(
     assert client.get(reverse("run-weight-adapter", args=["lab", run.slug, 0])).status_code == 404
 
 
-def test_the_zip_holds_the_folder_to_the_bit_a_piece_at_a_time(trained, alice):
+def test_zip_contains_the_exact_folder_and_is_streamed_in_pieces(trained, alice):
     folder = Path(
         filled(ExportJob.place("export", trained.weight_versions.get(version=1), alice)).folder
     )
@@ -117,7 +117,7 @@ def test_the_zip_holds_the_folder_to_the_bit_a_piece_at_a_time(trained, alice):
         }
 
 
-def test_a_promoted_version_is_a_policy_that_outlives_the_runs_folder(trained, alice):
+def test_promoted_version_becomes_a_model_and_is_pinned(trained, alice):
     version = trained.weight_versions.get(version=1)
     order = filled(
         ExportJob.place("promote", version, alice, slug="polite", title="The polite one")
@@ -142,7 +142,7 @@ def test_a_promoted_version_is_a_policy_that_outlives_the_runs_folder(trained, a
     }
 
 
-def test_a_name_that_is_taken_fails_the_order_and_says_so(trained, alice):
+def test_promotion_to_an_existing_name_fails_with_the_reason(trained, alice):
     order = filled(
         ExportJob.place(
             "promote", trained.weight_versions.get(version=1), alice, slug="tiny", title="Again"
@@ -152,7 +152,7 @@ def test_a_name_that_is_taken_fails_the_order_and_says_so(trained, alice):
     assert "tiny" in order.reason
 
 
-def test_a_branch_says_how_much_of_the_policy_it_begins_with_is_written(tiny_run, settings, alice):
+def test_branch_reports_how_much_of_its_policy_is_written(tiny_run, settings, alice):
     run = tiny_run(steps=6)
     version = run.weight_versions.create(
         version=3, step=3, state="published", folder="/nowhere", bytes=1000
@@ -165,7 +165,7 @@ def test_a_branch_says_how_much_of_the_policy_it_begins_with_is_written(tiny_run
     assert runner._share(order) == 0.25
 
 
-def test_a_branch_begins_with_the_version_and_names_its_parent(tiny_run, new_loop, alice):
+def test_branch_starts_from_the_version_and_names_its_parent(tiny_run, new_loop, alice):
     run = tiny_run(steps=6)
     loop = new_loop()
     feed(run)
@@ -190,7 +190,7 @@ def test_a_branch_begins_with_the_version_and_names_its_parent(tiny_run, new_loo
     assert made.step == 4
 
 
-def test_a_branch_that_cannot_be_made_leaves_its_parent_running(tiny_run, new_loop, alice):
+def test_failed_branch_leaves_its_parent_running(tiny_run, new_loop, alice):
     run = tiny_run(steps=6)
     loop = new_loop()
     feed(run)
@@ -205,7 +205,7 @@ def test_a_branch_that_cannot_be_made_leaves_its_parent_running(tiny_run, new_lo
     assert run.slug in order.reason
 
 
-def test_an_order_taken_up_again_after_its_worker_died_makes_one_branch(trained, alice):
+def test_job_continued_after_its_worker_died_creates_one_branch(trained, alice):
     order = ExportJob.place(
         "branch", trained.weight_versions.get(version=2), alice, **{**BRANCH, "stop_parent": False}
     )
@@ -215,7 +215,7 @@ def test_an_order_taken_up_again_after_its_worker_died_makes_one_branch(trained,
     assert Run.objects.count() == 2
 
 
-def test_an_order_at_which_workers_die_is_given_up(trained, alice):
+def test_job_fails_after_three_workers_died(trained, alice):
     order = ExportJob.place("export", trained.weight_versions.get(version=2), alice)
     ExportJob.objects.filter(pk=order.pk).update(attempts=3)
     assert filled(order).reason == "the worker stopped during each of 3 attempts"
@@ -238,7 +238,7 @@ def test_a_pinned_version_keeps_its_folder(tiny_run, new_loop, alice):
     assert run.weight_versions.get(version=1).pinned_at is None
 
 
-def test_what_has_no_folder_any_more_is_not_ordered(tiny_run, new_loop, alice):
+def test_retired_version_cannot_be_promoted(tiny_run, new_loop, alice):
     run = train_to_the_end(new_loop(), tiny_run(checkpoints={"every": 2, "weights": 2}))
     with pytest.raises(NotPossible, match="it is retired"):
         ExportJob.place(
@@ -246,7 +246,7 @@ def test_what_has_no_folder_any_more_is_not_ordered(tiny_run, new_loop, alice):
         )
 
 
-def test_the_command_exports_and_names_what_there_is(trained, tmp_path, capsys):
+def test_command_exports_a_version_and_lists_existing_ones(trained, tmp_path, capsys):
     call_command("weights", "export", trained.slug, "1", str(tmp_path / "out"))
     assert "MB in" in capsys.readouterr().out
     assert says(

@@ -1,5 +1,5 @@
-"""Knobs turned on a run that learns hold from its next update on, and an update made again is made
-with its own.
+"""Options changed on a training run apply from its next update; a repeated update uses its
+original ones.
 """
 
 from dataclasses import replace
@@ -40,7 +40,7 @@ def curve(run: Run, name: str) -> list[float]:
     return list(run.metrics.filter(name=name).order_by("step").values_list("value", flat=True))
 
 
-def test_turned_knobs_hold_from_the_next_update_on(tiny_run, new_loop):
+def test_changed_options_apply_from_the_next_update(tiny_run, new_loop):
     loop = new_loop()
     run = turned_after(2, loop, tiny_run(algorithm=KL))
     one_step(loop, run)
@@ -54,11 +54,11 @@ def test_turned_knobs_hold_from_the_next_update_on(tiny_run, new_loop):
 
 
 @pytest.mark.parametrize("every", profiles.nightly_but((2, 100), kept=(2,)))
-def test_killed_after_knobs_were_turned_the_run_reaches_the_same_weights(
+def test_run_killed_after_an_option_change_reaches_the_same_weights(
     tiny_run, new_loop, monkeypatch, every
 ):
-    """With a checkpoint from before the change to begin at, and with none: all updates are made
-    again, each with its knobs.
+    """Both with a checkpoint from before the change and with none, all updates are repeated, each
+    with its own options.
     """
     plan = {"algorithm": KL, "checkpoints": {"every": every}}
     loop = new_loop()
@@ -70,16 +70,12 @@ def test_killed_after_knobs_were_turned_the_run_reaches_the_same_weights(
     loop = new_loop()
     run = turned_after(3, loop, tiny_run(**plan))
     kill_in_step(loop, run, 5, "_stage", monkeypatch)
-    run.change_config(
-        None, optimizer={"learning_rate": 0.5}
-    )  # nothing that is on record is made with it
+    run.change_config(None, optimizer={"learning_rate": 0.5})  # no recorded step uses it
     run.change_config(None, optimizer={"learning_rate": 3e-4})
     assert train_to_the_end(new_loop(), run).weight_versions.first().fingerprint == undisturbed
 
 
-def test_a_batch_that_was_planned_before_the_change_keeps_its_knobs(
-    tiny_run, new_loop, monkeypatch
-):
+def test_batch_planned_before_a_change_keeps_its_options(tiny_run, new_loop, monkeypatch):
     run = tiny_run()
     kill_in_step(new_loop(), run, 2, "_update", monkeypatch)
     run.change_config(None, optimizer={"learning_rate": 5e-4})
@@ -87,7 +83,7 @@ def test_a_batch_that_was_planned_before_the_change_keeps_its_knobs(
     assert curve(run, "learning_rate") == pytest.approx([1e-3, 1e-3])
 
 
-def test_knobs_of_an_update_do_what_the_same_ones_of_a_host_do(spec, started, tmp_path):
+def test_changed_options_have_the_same_effect_as_initial_ones(spec, started, tmp_path):
     divergence = Divergence("k3", 0.3)
     plan = spec(
         temperature=0.7,
@@ -109,7 +105,7 @@ def test_knobs_of_an_update_do_what_the_same_ones_of_a_host_do(spec, started, tm
     assert digest(plain) != digest(built)
 
 
-def test_turning_the_knob_of_an_adaptive_weight_lets_it_begin_there(spec):
+def test_changed_kl_coefficient_resets_the_adaptive_coefficient(spec):
     knobs = spec(objective=Objective(kl=Divergence("k3", 0.1, target=0.05))).knobs
     weight = Coefficient.of(knobs)
     weight.follow(knobs, measured=1.0, rows=1000)
@@ -120,9 +116,7 @@ def test_turning_the_knob_of_an_adaptive_weight_lets_it_begin_there(spec):
     assert weight.value == 0.4
 
 
-def test_a_checkpoint_that_was_asked_for_is_written_after_the_next_update(
-    tiny_run, new_loop, alice
-):
+def test_requested_checkpoint_is_written_after_the_next_update(tiny_run, new_loop, alice):
     run = tiny_run(checkpoints={"every": 100})
     loop = new_loop()
     run.ask_checkpoint(alice, "before I turn the knobs")

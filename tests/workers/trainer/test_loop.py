@@ -1,4 +1,4 @@
-"""From planned batch to published weights, in rows."""
+"""Steps from planned batch to published weights, as database rows."""
 
 import gc
 import weakref
@@ -34,15 +34,15 @@ def test_a_step_is_planned_trained_committed_and_published(tiny_run, new_loop):
     assert verify_folder(Path(version.folder)).fingerprint == version.fingerprint
 
 
-def test_a_run_ends_when_its_planned_steps_are_done(tiny_run, new_loop):
+def test_run_completes_after_its_planned_steps(tiny_run, new_loop):
     run = train_to_the_end(new_loop(), tiny_run())
     assert (run.state, run.step, run.published_version) == (Run.State.COMPLETED, 6, 6)
     assert not StepItem.objects.values("experience").annotate(n=Count("pk")).filter(n__gt=1)
     violations = {name: found for name, found in reconcile().items() if found}
-    assert set(violations) <= {"engines served what was published"}  # no engine takes part here
+    assert set(violations) <= {"engines served what was published"}  # this test has no engine
 
 
-def test_the_same_batches_give_the_same_weights(tiny_run, new_loop):
+def test_equal_batches_give_equal_weights(tiny_run, new_loop):
     prints = [
         train_to_the_end(new_loop(), tiny_run()).weight_versions.first().fingerprint
         for _ in range(2)
@@ -50,7 +50,7 @@ def test_the_same_batches_give_the_same_weights(tiny_run, new_loop):
     assert prints[0] == prints[1]
 
 
-def test_weights_are_published_by_the_interval_and_at_the_end(tiny_run, new_loop):
+def test_weights_are_published_at_the_interval_and_at_the_end(tiny_run, new_loop):
     run = train_to_the_end(new_loop(), tiny_run(steps=5, sync_interval=2))
     assert list(run.weight_versions.order_by("version").values_list("version", "step")) == [
         (0, 0),
@@ -101,7 +101,7 @@ def test_metrics_are_written_with_the_step(tiny_run, new_loop):
     )
 
 
-def test_what_an_update_used_is_counted_with_its_commit(tiny_run, new_loop):
+def test_cpu_usage_of_an_update_is_recorded_with_its_commit(tiny_run, new_loop):
     run = tiny_run()
     feed(run)
     new_loop().serve()
@@ -111,7 +111,7 @@ def test_what_an_update_used_is_counted_with_its_commit(tiny_run, new_loop):
     assert recorded == pytest.approx(load_costs([run])[run.pk].cpu_hours)
 
 
-def test_the_buffer_is_counted_when_a_step_is_committed(tiny_run, new_loop):
+def test_buffer_metrics_are_recorded_when_a_step_is_committed(tiny_run, new_loop):
     run = tiny_run()
     feed(run, groups=3)
     new_loop().serve()
@@ -119,7 +119,7 @@ def test_the_buffer_is_counted_when_a_step_is_committed(tiny_run, new_loop):
     assert (metrics["groups_ready"], metrics["groups_under_way"]) == (1, 0)
 
 
-def test_what_the_trainer_waits_for_is_said(tiny_run, new_loop):
+def test_run_shows_what_its_trainer_waits_for(tiny_run, new_loop):
     run = tiny_run()
     loop = new_loop()
     assert not loop.serve()
@@ -131,8 +131,8 @@ def test_what_the_trainer_waits_for_is_said(tiny_run, new_loop):
     assert run.waiting_on == ""
 
 
-def test_while_an_update_is_made_nothing_is_waited_for(tiny_run, new_loop, monkeypatch):
-    """A trainer that takes the run over reads what the one before it said."""
+def test_run_shows_no_waiting_during_an_update(tiny_run, new_loop, monkeypatch):
+    """A trainer that takes over the run reads the previous trainer's message."""
     run = tiny_run()
     said = []
     update = RunTrainer._update
@@ -149,7 +149,7 @@ def test_while_an_update_is_made_nothing_is_waited_for(tiny_run, new_loop, monke
     assert said == [""]
 
 
-def test_what_is_waited_for_is_said_again_after_a_pause(tiny_run, new_loop, alice):
+def test_run_shows_what_its_trainer_waits_for_again_after_a_pause(tiny_run, new_loop, alice):
     run = tiny_run()
     loop = new_loop()
     loop.serve()
@@ -162,7 +162,7 @@ def test_what_is_waited_for_is_said_again_after_a_pause(tiny_run, new_loop, alic
     assert Run.objects.get(pk=run.pk).waiting_on == "2 more groups (no explorer is alive)"
 
 
-def test_an_experience_over_the_bound_is_retired_and_never_trained(tiny_run, new_loop):
+def test_too_stale_experiences_are_dropped_and_never_trained(tiny_run, new_loop):
     run = tiny_run(max_staleness=1)
     loop = new_loop()
     feed(run, 4)
@@ -180,7 +180,7 @@ def test_an_experience_over_the_bound_is_retired_and_never_trained(tiny_run, new
     assert run.groups_dropped == 2
 
 
-def test_a_paused_run_is_not_trained_and_keeps_its_place(tiny_run, new_loop):
+def test_paused_run_is_not_trained_and_stays_loaded(tiny_run, new_loop):
     run = tiny_run()
     loop = new_loop()
     feed(run)
@@ -194,7 +194,7 @@ def test_a_paused_run_is_not_trained_and_keeps_its_place(tiny_run, new_loop):
     assert loop.run_trainers[run.pk].host is host
 
 
-def test_a_stopped_run_gives_up_its_place_and_its_lease(tiny_run, new_loop):
+def test_stopped_run_is_unloaded_and_its_lease_released(tiny_run, new_loop):
     run = tiny_run()
     loop = new_loop()
     feed(run)
@@ -207,7 +207,7 @@ def test_a_stopped_run_gives_up_its_place_and_its_lease(tiny_run, new_loop):
     assert run.lease_until is None
 
 
-def test_a_run_that_another_trainer_holds_is_left_alone(tiny_run, new_loop):
+def test_run_leased_by_another_trainer_is_not_trained(tiny_run, new_loop):
     run = tiny_run()
     first = new_loop()
     second = new_loop()
@@ -218,7 +218,7 @@ def test_a_run_that_another_trainer_holds_is_left_alone(tiny_run, new_loop):
     assert first.serve()
 
 
-def test_more_runs_than_places_all_get_their_turn(tiny_run, new_loop, settings):
+def test_more_runs_than_slots_all_get_turns(tiny_run, new_loop, settings):
     settings.TRAINERS_PER_WORKER = 1
     settings.TRAINER_TURN_SECONDS = settings.RESIDENT_MEMORY_MB = 0
     runs = [tiny_run(steps=2) for _ in range(3)]
@@ -231,7 +231,7 @@ def test_more_runs_than_places_all_get_their_turn(tiny_run, new_loop, settings):
     assert set(Run.objects.values_list("state", flat=True)) == {Run.State.COMPLETED}
 
 
-def test_an_error_pauses_the_run_with_its_reason_and_no_other(tiny_run, new_loop, monkeypatch):
+def test_error_pauses_only_its_own_run_with_the_reason(tiny_run, new_loop, monkeypatch):
     sick = tiny_run()
     well = tiny_run()
     loop = new_loop()
@@ -255,9 +255,7 @@ def test_an_error_pauses_the_run_with_its_reason_and_no_other(tiny_run, new_loop
     assert train_to_the_end(loop, sick).state == Run.State.COMPLETED
 
 
-def test_skipped_updates_are_counted_and_three_in_a_row_pause_the_run(
-    tiny_run, new_loop, monkeypatch
-):
+def test_three_skipped_updates_in_a_row_pause_the_run(tiny_run, new_loop, monkeypatch):
     monkeypatch.setattr(
         "tests.workers.trainer.feeding.random.Random.gauss",
         lambda self, mean, deviation: float("nan"),
@@ -293,7 +291,7 @@ def test_skips_in_a_row_are_counted_across_trainers(tiny_run, new_loop, monkeypa
     assert new_loop()._run_trainer_for(run).host.recorder.skips_in_a_row == 2
 
 
-def test_a_completed_run_frees_its_place_at_once(tiny_run, new_loop):
+def test_completed_run_is_unloaded_at_once(tiny_run, new_loop):
     loop = new_loop()
     run = train_to_the_end(loop, tiny_run(steps=1))
     assert not loop.run_trainers
@@ -306,7 +304,7 @@ def test_a_completed_run_leaves_no_model_in_memory(tiny_run, new_loop):
     feed(run)
     loop.serve()
     model = weakref.ref(loop.run_trainers[run.pk].host.trainer.model)
-    gc.disable()  # a collection by chance would free it too
+    gc.disable()  # an accidental collection would free it, too
     try:
         train_to_the_end(loop, run)
         assert model() is None
@@ -314,7 +312,9 @@ def test_a_completed_run_leaves_no_model_in_memory(tiny_run, new_loop):
         gc.enable()
 
 
-def test_a_lease_is_kept_while_nobody_serves(tiny_run, new_loop, settings, eventually):
+def test_lease_is_renewed_while_the_trainer_does_not_serve(
+    tiny_run, new_loop, settings, eventually
+):
     settings.LEASE_SECONDS = 8
     run = tiny_run()
     loop = new_loop()
@@ -327,7 +327,7 @@ def test_a_lease_is_kept_while_nobody_serves(tiny_run, new_loop, settings, event
         run.refresh_from_db()
         return (
             run.lease_until - first
-        ).total_seconds() > settings.LEASE_SECONDS  # said anew after its first end
+        ).total_seconds() > settings.LEASE_SECONDS  # renewed after its first end
 
     assert eventually(was_extended, 120)
     assert run.fence == 1

@@ -1,5 +1,5 @@
-"""Low-rank adapters: only they are trained, they alone are published, and engines serve exactly
-what was trained.
+"""Low-rank adapters: only they are trained and published, and engines serve exactly what was
+trained.
 """
 
 import json
@@ -46,7 +46,7 @@ def published(trained, tmp_path) -> Path:
     return tmp_path / "v1"
 
 
-def test_the_adapters_alone_are_trained(trained, base):
+def test_only_adapters_are_trained(trained, base):
     before = AutoModelForCausalLM.from_pretrained(base).state_dict()
     moved = set()
     for name, parameter in trained.trainer.model.named_parameters():
@@ -59,12 +59,12 @@ def test_the_adapters_alone_are_trained(trained, base):
     assert moved == set(LORA.target_modules)
 
 
-def test_untrained_adapters_are_the_base(spec, started, base, tmp_path):
+def test_untrained_adapters_give_the_logprobs_of_the_base(spec, started, base, tmp_path):
     manifest = started(spec(lora=LORA)).publish(tmp_path / "v1", 1, 0)
     assert manifest.probe.logprobs == pytest.approx(read_manifest(base).probe.logprobs, abs=1e-5)
 
 
-def test_a_publication_holds_the_adapters_and_names_its_base(published, trained, base):
+def test_published_folder_contains_only_the_adapter_and_names_its_base(published, trained, base):
     manifest = verify_folder(published)
     assert {path.name for path in published.iterdir()} == {
         "adapter_model.safetensors",
@@ -82,7 +82,7 @@ def test_publishing_the_same_adapters_again_keeps_the_sealed_folder(published, t
     assert trained.publish(published, 1, 0) == read_manifest(published)
 
 
-def test_merged_weights_are_base_plus_scaled_product_to_the_bit(published, base):
+def test_merged_weights_are_exactly_base_plus_scaled_product(published, base):
     live = LivePolicy.read(published, 1, CPU)
     tensors = load_file(published / "adapter_model.safetensors")
     before = AutoModelForCausalLM.from_pretrained(base).state_dict()
@@ -96,7 +96,7 @@ def test_merged_weights_are_base_plus_scaled_product_to_the_bit(published, base)
             assert torch.equal(parameter, before[name]), name
 
 
-def test_an_engine_says_what_the_trainer_says(published):
+def test_engine_logprobs_match_the_trainers(published):
     manifest = read_manifest(published)
     live = LivePolicy.read(published, 1, CPU)
     assert live.probe_logprobs(manifest.probe.token_ids) == pytest.approx(
@@ -105,7 +105,7 @@ def test_an_engine_says_what_the_trainer_says(published):
     assert live.fingerprint == manifest.fingerprint
 
 
-def test_a_merged_folder_serves_engines_that_know_no_adapters(published):
+def test_merged_folder_loads_without_adapter_support(published):
     with adapters.merge_whole_weights(published) as folder:
         whole = AutoModelForCausalLM.from_pretrained(folder)
         assert (folder / "tokenizer.json").exists()
@@ -116,12 +116,12 @@ def test_a_merged_folder_serves_engines_that_know_no_adapters(published):
     assert not folder.exists()
 
 
-def test_whole_weights_are_served_where_they_lie(base):
+def test_full_weights_are_used_without_a_copy(base):
     with adapters.merge_whole_weights(base) as folder:
         assert folder == base
 
 
-def test_an_engine_goes_over_from_the_base_to_adapters_and_back(published, base):
+def test_engine_switches_from_the_base_to_adapters_and_back(published, base):
     engine = TransformersEngine(temperature=1.0, seed=0)
     try:
         engine.start(base, 0, read_manifest(base).probe)
@@ -140,7 +140,7 @@ def test_an_engine_goes_over_from_the_base_to_adapters_and_back(published, base)
         engine.stop()
 
 
-def test_resuming_equals_not_having_stopped_to_the_bit(spec, started, tmp_path):
+def test_resumed_training_equals_uninterrupted_training_exactly(spec, started, tmp_path):
     straight = started(spec(lora=LORA, micro_batch_rows=5, output=tmp_path / "straight"))
     for step in range(1, 7):
         straight.update(rows(step))
@@ -154,7 +154,7 @@ def test_resuming_equals_not_having_stopped_to_the_bit(spec, started, tmp_path):
     assert digest(resumed) == digest(straight)
 
 
-def test_a_checkpoint_of_adapters_is_small(spec, started, base):
+def test_checkpoint_of_adapters_contains_no_full_weights(spec, started, base):
     plan = spec(lora=LORA)
     started(plan).update(rows(1), save=True)
     folder = checkpoint.checkpoint_folder(plan.output, 1)
@@ -162,7 +162,7 @@ def test_a_checkpoint_of_adapters_is_small(spec, started, base):
     assert not (folder / "model.safetensors").exists()
 
 
-def test_adapters_that_are_not_finite_are_never_published(trained, tmp_path):
+def test_non_finite_adapters_are_never_published(trained, tmp_path):
     parameter = next(p for n, p in trained.trainer.model.named_parameters() if ".lora_B." in n)
     with torch.no_grad():
         parameter[0, 0] = float("nan")
@@ -171,7 +171,7 @@ def test_adapters_that_are_not_finite_are_never_published(trained, tmp_path):
     assert not (tmp_path / "v1").exists()
 
 
-def test_a_flipped_bit_in_the_adapters_is_seen(published):
+def test_flipped_bit_in_the_adapter_is_detected(published):
     path = published / "adapter_model.safetensors"
     data = bytearray(path.read_bytes())
     data[-3] ^= 1
@@ -180,7 +180,7 @@ def test_a_flipped_bit_in_the_adapters_is_seen(published):
         verify_folder(published)
 
 
-def test_adapters_of_another_base_are_not_served(published, tmp_path):
+def test_adapter_of_another_base_is_not_served(published, tmp_path):
     build_tiny(tmp_path / "other", seed=5)
     path = published / "adapter_config.json"
     path.write_text(
@@ -192,12 +192,12 @@ def test_adapters_of_another_base_are_not_served(published, tmp_path):
         LivePolicy.read(published, 1, CPU)
 
 
-def test_adapters_for_a_layer_that_the_base_lacks_are_not_served(published, base):
+def test_adapter_for_a_layer_missing_in_the_base_is_not_served(published, base):
     with pytest.raises(DamagedWeights, match="the base does not have it"):
         adapters.merge(torch.nn.Linear(2, 2), published)
 
 
-def test_a_published_adapter_becomes_a_policy_of_its_own(published, base, tmp_path):
+def test_published_adapter_can_be_added_as_a_model(published, base, tmp_path):
     manifest = adopt_model(str(published), "main", tmp_path / "adopted")
     assert (manifest.version, manifest.base) == (0, None)
     assert manifest.tensors == read_manifest(base).tensors
@@ -206,13 +206,13 @@ def test_a_published_adapter_becomes_a_policy_of_its_own(published, base, tmp_pa
     assert weights.probe_logprobs(whole, probe.token_ids) == pytest.approx(probe.logprobs, abs=1e-5)
 
 
-def test_an_adapter_that_names_no_base_is_no_policy(published, tmp_path):
+def test_adapter_without_a_base_is_refused_as_a_model(published, tmp_path):
     (published / "manifest.json").unlink()
     with pytest.raises(NotAPolicy, match="adapter without a base model"):
         adopt_model(str(published), "main", tmp_path / "adopted")
 
 
-def test_adapters_are_not_averaged(published, base, tmp_path):
+def test_averaging_adapters_is_refused(published, base, tmp_path):
     with pytest.raises(NotAlike, match="v1 is an adapter"):
         average_weights(base, published, tmp_path / "mean")
 
@@ -220,12 +220,12 @@ def test_adapters_are_not_averaged(published, base, tmp_path):
 @pytest.mark.parametrize(
     "fields", [{"rank": 0}, {"target_modules": ()}, {"target_modules": ("lm_head",)}]
 )
-def test_settings_without_meaning_are_refused(fields):
+def test_meaningless_lora_settings_are_refused(fields):
     with pytest.raises(ValueError, match="lora"):
         Lora(**{"rank": 4, "alpha": 8, "target_modules": ("q_proj",), **fields})
 
 
-def test_a_layer_that_is_not_there_is_named(spec, started):
+def test_error_names_a_missing_target_layer(spec, started):
     with pytest.raises(ValueError, match="no_such_layer"):
         started(spec(lora=Lora(4, 8, ("no_such_layer",))))
 
@@ -245,9 +245,7 @@ def test_a_run_trains_publishes_and_serves_adapters_from_end_to_end(tiny_run, ne
         engine.stop()
 
 
-def test_damaged_adapters_are_written_once_more_before_they_are_offered(
-    tiny_run, new_loop, monkeypatch
-):
+def test_damaged_adapter_is_written_again_before_it_is_published(tiny_run, new_loop, monkeypatch):
     run = tiny_run(lora={"rank": 4, "alpha": 8, "target_modules": ["q_proj"]})
     loop = new_loop()
     original = RunTrainer._stage
@@ -269,7 +267,7 @@ def test_damaged_adapters_are_written_once_more_before_they_are_offered(
     verify_folder(Path(run.weight_versions.get(version=1).folder))
 
 
-def test_an_adapter_is_chatted_with_as_merged_by_its_bases_tokenizer(
+def test_chat_uses_the_merged_adapter_and_its_bases_tokenizer(
     tiny_run, new_loop, alice, eventually, monkeypatch
 ):
     monkeypatch.setattr(chats, "ELSEWHERE_SECONDS", 0.0)

@@ -1,4 +1,4 @@
-"""What a step records of its groups, of people, and of whom the trainer waited for."""
+"""The metrics that a step records about groups, people, and the stage the trainer waited for."""
 
 import time
 import uuid
@@ -39,7 +39,7 @@ def of_time(run: Run) -> dict[str, float]:
     )
 
 
-def test_a_group_that_was_rewarded_alike_is_dead(fed):
+def test_group_with_equal_rewards_is_dead(fed):
     assert of_time(fed)["dead_groups"] == 0
     first = Group.objects.filter(run=fed).order_by("pk").first()
     Reward.objects.filter(rollout__group=first).update(value=0.25)
@@ -59,8 +59,8 @@ def test_a_scorer_that_does_not_count_keeps_no_group_alive(fed):
 
 
 def test_groups_that_were_dropped_before_the_batch_began_are_counted(run):
-    """With one group to a step and no staleness, the update takes the group that came after those
-    that were dead.
+    """With one group per step and no staleness, the update takes the group that follows the dead
+    ones.
     """
     since = metrics.first_open(run)
     feed(run, groups=3)
@@ -83,7 +83,7 @@ def test_groups_that_were_dropped_before_the_batch_began_are_counted(run):
     )
 
 
-def test_what_closes_next_is_the_oldest_open_group_or_a_later_one(run):
+def test_first_open_is_the_oldest_open_group_or_else_the_newest_group(run):
     feed(run, groups=2)
     newest = Group.objects.filter(run=run).order_by("-pk").first()
     assert metrics.first_open(run) == newest.pk
@@ -91,10 +91,8 @@ def test_what_closes_next_is_the_oldest_open_group_or_a_later_one(run):
     assert metrics.first_open(run) == opened[0].pk
 
 
-def test_what_machines_gave_is_told_by_source_as_it_counts(run):
-    """A scorer of weight 0, and what a rater model foretells of people, say nothing of the
-    machines' reward.
-    """
+def test_machine_rewards_are_reported_by_source_with_their_weights(run):
+    """Scorers of weight 0 and predictions of a rater model do not count as machine rewards."""
     feed(run, groups=2)
     Reward.objects.filter(rollout__run=run).update(scorer="math", source="rule", value=0.8)
     for rollout in Rollout.objects.filter(run=run):
@@ -120,12 +118,12 @@ def test_what_machines_gave_is_told_by_source_as_it_counts(run):
     }
 
 
-def test_trained_tokens_are_those_of_the_batch(fed):
+def test_trained_tokens_per_second_count_the_batch(fed):
     tokens = sum(Rollout.objects.filter(run=fed).values_list("completion_tokens", flat=True))
     assert of_time(fed)["train_tokens_per_s"] == tokens / 2.0
 
 
-def test_decisions_of_the_last_minutes_are_told_by_the_hour(fed, bob):
+def test_recent_ratings_are_reported_per_hour(fed, bob):
     Run.objects.filter(pk=fed.pk).update(
         config=fed.config | {"people": fed.config["people"] | {"per_group": 1}}
     )
@@ -153,7 +151,7 @@ def test_decisions_of_the_last_minutes_are_told_by_the_hour(fed, bob):
         ([], "sampling"),
     ],
 )
-def test_the_trainer_starves_of_the_stage_where_groups_stand(run, states, stage):
+def test_trainer_waits_for_the_stage_where_the_groups_are(run, states, stage):
     for group, state in zip(
         Group.open(run, "explorer", 60, len(states), 0) if states else [], states, strict=True
     ):
@@ -161,7 +159,7 @@ def test_the_trainer_starves_of_the_stage_where_groups_stand(run, states, stage)
     assert metrics.starving(run) == stage
 
 
-def test_time_is_put_down_to_the_station_that_was_waited_for(monkeypatch):
+def test_waiting_time_is_charged_to_the_stage_that_was_awaited(monkeypatch):
     trainer = ExperienceRunTrainer.__new__(ExperienceRunTrainer)
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])

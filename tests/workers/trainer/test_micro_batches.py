@@ -1,4 +1,4 @@
-"""The gradient of an update is the same however its rows are cut into forward passes."""
+"""The gradient of an update does not depend on how its rows are split into forward passes."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ from workers.trainer.spec import Divergence, Experts, Loss, Objective, TrainerSp
 CUTS = (1, 2, 4)
 TOLERANCE = 1e-5
 PPO = Loss("ppo", {"clip_low": 0.2, "clip_high": 0.28})
-# Fewer usual rows than forward passes, and experts beside them: some passes hold one kind alone.
+# Fewer usual rows than forward passes, plus expert rows: some passes have only one kind.
 BATCH = [*rows(1, 5, tokens_of_tools=True), *experts(1, 3)]
 WHOLE = {
     "MIX": Objective(PPO, experts=Experts(3, 0.3)),
@@ -36,7 +36,9 @@ WHOLE = {
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_an_update_has_the_same_gradient_for_any_micro_batch_size(spec, started, tmp_path, name):
+def test_gradient_of_an_update_does_not_depend_on_the_micro_batch_size(
+    spec, started, tmp_path, name
+):
     whole = gradient(started(plan(spec, tmp_path, WHOLE[name], None)))
     assert whole.norm() > 0
     for cut in CUTS:
@@ -50,7 +52,7 @@ def plan(spec, tmp_path, what: Objective, cut: int | None):
 
 
 def gradient(host) -> torch.Tensor:
-    """Of the second update: by then the policy is not the reference any more."""
+    """Return the gradient of the second update, when the policy differs from the reference."""
     host.update(rows(9, 8))
     spy = spied(host)
     host.update(BATCH)
@@ -59,7 +61,7 @@ def gradient(host) -> torch.Tensor:
 
 @pytest.mark.parametrize("aggregation", MODES)
 @pytest.mark.parametrize("loss", LOSSES)
-def test_each_loss_and_aggregation_has_shares_that_add_up(trainer, loss, aggregation):
+def test_shares_of_each_loss_and_aggregation_sum_to_the_whole_gradient(trainer, loss, aggregation):
     what = Objective(Loss(loss), aggregation, experts=Experts(3, 0.3))
     whole = added(trainer, what, len(BATCH))
     assert whole.norm() > 0
@@ -70,7 +72,7 @@ def test_each_loss_and_aggregation_has_shares_that_add_up(trainer, loss, aggrega
 
 @pytest.fixture(scope="module")
 def trainer(base, tmp_path_factory):
-    """A trainer of the tiny policy, for its model with the fused head."""
+    """Start a trainer of the tiny policy, for its model with the fused head."""
     host = TrainerHost(
         TrainerSpec(base, tmp_path_factory.mktemp("checkpoints"), planned_steps=1, rows_per_step=8)
     )
@@ -80,7 +82,7 @@ def trainer(base, tmp_path_factory):
 
 
 def added(trainer, what: Objective, cut: int) -> torch.Tensor:
-    """The gradient of the sum of all shares, `cut` rows at a time."""
+    """Return the gradient of the sum of all shares, computed `cut` rows at a time."""
     trainer.model.zero_grad()
     windows = Windows.of(BATCH, 9)
     for start in range(0, len(BATCH), cut):
@@ -90,19 +92,19 @@ def added(trainer, what: Objective, cut: int) -> torch.Tensor:
     return torch.cat([p.grad.flatten() for p in trainer.model.parameters()])
 
 
-def test_a_pass_without_expert_rows_adds_exactly_nothing_for_them(trainer):
+def test_pass_without_expert_rows_has_zero_expert_loss(trainer):
     share = share_of(
         trainer, rows(1, 5), Objective(PPO, experts=Experts(3, 1.0)), [*rows(1, 5), *experts(1, 3)]
     )
     assert share.loss.item() == 0.0
 
 
-def test_a_pass_without_usual_rows_adds_exactly_nothing_for_them(trainer):
+def test_pass_without_usual_rows_has_zero_usual_loss(trainer):
     plan = Objective(PPO, entropy=0.5, experts=Experts(3, 0.0))
     assert share_of(trainer, experts(1, 3), plan, [*rows(1, 5), *experts(1, 3)]).loss.item() == 0.0
 
 
-def test_an_update_of_experts_rows_alone_is_supervised_training(spec, started):
+def test_update_with_only_expert_rows_lowers_their_nll(spec, started):
     host = started(spec(objective=Objective(PPO, experts=Experts(12, 1.0))))
     batch = experts(1, 12)
     first = [host.update(batch).metrics["expert_nll"] for _ in range(4)]

@@ -1,5 +1,5 @@
-"""Runs that learn from experts beside their own samples, from the rows to the weights; and what
-else a plan can ask for.
+"""Runs that train on expert rows and their own samples, from the rows to the weights; and other
+algorithms and references.
 """
 
 from pathlib import Path
@@ -23,14 +23,14 @@ MIX = {"name": "mix", "expert": {"ratio": 0.2, "mu": 0.3, "source": "buffer"}}
 
 @pytest.fixture
 def mixed_run(tiny_run, taskset):
-    """A run of MIX whose project has eight demonstrations: 8 usual rows and 2 expert rows a
-    step.
+    """Return a function that starts a MIX run with eight demonstrations: 8 usual and 2 expert rows
+    per step.
     """
     demonstrate(taskset, 2)
     return lambda **changes: tiny_run(**{"algorithm": MIX, **changes})
 
 
-def test_every_step_holds_the_share_of_experts_that_was_asked_for(mixed_run, new_loop):
+def test_every_step_has_the_configured_share_of_expert_rows(mixed_run, new_loop):
     run = train_to_the_end(new_loop(), mixed_run())
     assert (run.state, run.step) == (Run.State.COMPLETED, 6)
     for step in run.steps.all():
@@ -41,7 +41,7 @@ def test_every_step_holds_the_share_of_experts_that_was_asked_for(mixed_run, new
     assert metrics["expert_nll"] > 0
 
 
-def test_experts_change_what_is_learned(mixed_run, tiny_run, new_loop):
+def test_expert_rows_change_the_trained_weights(mixed_run, tiny_run, new_loop):
     prints = [
         train_to_the_end(new_loop(), make()).weight_versions.first().fingerprint
         for make in (mixed_run, tiny_run)
@@ -49,7 +49,9 @@ def test_experts_change_what_is_learned(mixed_run, tiny_run, new_loop):
     assert prints[0] != prints[1]
 
 
-def test_a_run_of_mix_is_continued_to_the_bit_by_another_trainer(mixed_run, new_loop, monkeypatch):
+def test_mix_run_resumed_by_another_trainer_reaches_the_same_weights(
+    mixed_run, new_loop, monkeypatch
+):
     undisturbed = train_to_the_end(new_loop(), mixed_run())
     run = mixed_run()
     kill_in_step(new_loop(), run, 4, "_stage", monkeypatch)
@@ -68,7 +70,7 @@ def test_a_run_of_mix_is_continued_to_the_bit_by_another_trainer(mixed_run, new_
     )
 
 
-def test_a_run_without_experts_waits_and_says_for_what(tiny_run, new_loop):
+def test_run_without_expert_rows_waits_and_shows_the_reason(tiny_run, new_loop):
     run = tiny_run(algorithm=MIX)
     loop = new_loop()
     feed(run)
@@ -79,7 +81,7 @@ def test_a_run_without_experts_waits_and_says_for_what(tiny_run, new_loop):
     assert not Experience.objects.filter(run=run, state="claimed").exists()
 
 
-def test_a_run_learns_from_its_own_best_answers_and_waits_for_nobody(tiny_run, new_loop):
+def test_run_trains_on_its_own_best_answers_without_waiting_for_experts(tiny_run, new_loop):
     best = [{"operator": "best_answers", "options": {"threshold": 0.0}}]
     run = train_to_the_end(new_loop(), tiny_run(algorithm=MIX, pipeline=best))
     assert (run.state, run.step) == (Run.State.COMPLETED, 6)
@@ -95,7 +97,7 @@ def test_a_run_learns_from_its_own_best_answers_and_waits_for_nobody(tiny_run, n
     assert not list(expert_rows_name_their_parents())
 
 
-def test_a_schedule_moves_mu_with_the_steps(mixed_run, new_loop):
+def test_chord_schedule_changes_mu_with_the_steps(mixed_run, new_loop):
     expert = {**MIX["expert"], "schedule": {"warmup": 2, "decay": 2, "peak": 0.8, "valley": 0.2}}
     run = train_to_the_end(new_loop(), mixed_run(algorithm={"name": "mix_chord", "expert": expert}))
     metrics = dict(Metric.objects.filter(run=run, name="mu").values_list("step", "value"))
@@ -118,7 +120,7 @@ ALGORITHMS = {
 
 
 @pytest.mark.parametrize("name", profiles.nightly_but(ALGORITHMS, kept=("decoupled",)))
-def test_an_algorithm_is_continued_to_the_bit_by_another_trainer(
+def test_run_resumed_by_another_trainer_reaches_the_same_weights(
     tiny_run, new_loop, monkeypatch, name
 ):
     undisturbed = train_to_the_end(new_loop(), tiny_run(algorithm=ALGORITHMS[name]))
@@ -130,7 +132,7 @@ def test_an_algorithm_is_continued_to_the_bit_by_another_trainer(
     )
 
 
-def test_a_teacher_is_another_policy_of_the_project(tiny_run, new_loop, policy, tmp_path):
+def test_teacher_can_be_another_model_of_the_project(tiny_run, new_loop, policy, tmp_path):
     build_tiny(tmp_path / "teacher", seed=7)
     Policy.objects.create(
         project=policy.project,
@@ -153,7 +155,7 @@ def test_a_teacher_is_another_policy_of_the_project(tiny_run, new_loop, policy, 
     assert train_to_the_end(new_loop(), run).state == Run.State.COMPLETED
 
 
-def test_a_teacher_that_has_gone_pauses_the_run(tiny_run, new_loop, policy, tmp_path):
+def test_missing_teacher_pauses_the_run(tiny_run, new_loop, policy, tmp_path):
     teacher = Policy.objects.create(
         project=policy.project,
         slug="teacher",
@@ -184,7 +186,7 @@ def against(run: Run, version: int) -> dict:
     return {"kl": {"estimator": "k3", "coefficient": 0.1}, "reference": reference}
 
 
-def test_a_version_of_another_run_is_the_reference_and_keeps_its_folder(tiny_run, new_loop):
+def test_reference_version_of_another_run_is_used_and_keeps_its_folder(tiny_run, new_loop):
     first = tiny_run(checkpoints={"every": 2, "weights": 2})
     loop = new_loop()
     feed(first)
@@ -202,7 +204,7 @@ def test_a_version_of_another_run_is_the_reference_and_keeps_its_folder(tiny_run
     assert Metric.objects.get(run=second, step=1, name="kl").value > 0
 
 
-def test_a_version_that_is_kept_no_more_is_refused(tiny_run, new_loop):
+def test_retired_reference_version_is_refused(tiny_run, new_loop):
     first = tiny_run()
     loop = new_loop()
     feed(first)

@@ -1,4 +1,4 @@
-"""Which runs are loaded at a trainer: those with work; one that makes way leaves a checkpoint."""
+"""A trainer loads the runs that have work; an unloaded run leaves a checkpoint."""
 
 from collections import Counter
 
@@ -22,7 +22,7 @@ CUT = {"micro_batch_rows": 2, "warmup_steps": 0, "learning_rate": 1e-3}
 
 @pytest.fixture
 def little_room(settings):
-    """Two runs stay loaded and no more, however much memory there is."""
+    """Let at most two runs stay loaded, however much memory there is."""
     settings.TRAINERS_PER_WORKER = 2
     settings.RESIDENT_MEMORY_MB = 0
     return settings
@@ -30,7 +30,7 @@ def little_room(settings):
 
 @pytest.fixture
 def built(monkeypatch) -> Counter:
-    """How often a trainer was opened, by the run's id."""
+    """Count how often a trainer was opened, by the run's id."""
     counted = Counter()
     real = RunTrainer.open
 
@@ -44,7 +44,7 @@ def built(monkeypatch) -> Counter:
 
 @pytest.fixture
 def replayed(monkeypatch) -> list[int]:
-    """The numbers of all updates that were made again."""
+    """Return the numbers of all updates that were repeated."""
     numbers = []
     real = RunTrainer._update
 
@@ -59,13 +59,13 @@ def replayed(monkeypatch) -> list[int]:
 
 @pytest.fixture
 def told_to_stop():
-    """As Celery's parent process tells its child."""
+    """Return a function that requests a stop, as Celery's parent process does."""
     yield stop_request.request_stop
     stop_request.forget_stop()
 
 
 def wait_for_people(run: Run) -> None:
-    """Its groups are sampled and stand with people."""
+    """Let the run's groups wait for people."""
     opened = Group.open(run, "explorer", 60, run.settings.groups_per_step, run.published_version)
     Group.objects.filter(pk__in=[group.pk for group in opened]).update(
         state=Group.State.WAITING, lease_until=None
@@ -77,7 +77,7 @@ def steps_of(runs: list[Run]) -> list[int]:
     return [known[run.pk] for run in runs]
 
 
-def test_runs_that_wait_for_people_hold_no_seat_that_others_need(
+def test_runs_that_wait_for_people_occupy_no_slot_that_others_need(
     tiny_run, new_loop, little_room, built
 ):
     waiting = [tiny_run() for _ in range(9)]
@@ -85,7 +85,7 @@ def test_runs_that_wait_for_people_hold_no_seat_that_others_need(
     for run in waiting:
         wait_for_people(run)
     loop = new_loop()
-    little_room.TRAINER_TURN_SECONDS = 0  # so that the test need not last three turns
+    little_room.TRAINER_TURN_SECONDS = 0  # so that the test does not take three turns
     for _ in range(2):
         for run in working:
             feed(run)
@@ -108,12 +108,12 @@ def test_twelve_runs_with_work_take_turns(tiny_run, new_loop, little_room, built
         for run in runs:
             feed(run)
         loop.serve()
-        assert steps_of(runs) == [turn] * 12  # nobody gets two before everybody has one
+        assert steps_of(runs) == [turn] * 12  # no run gets two updates before each has one
     assert len(loop.run_trainers) == (12 if memory_mb else 2)
     assert set(built.values()) == ({1} if memory_mb else {2})
 
 
-def test_a_run_without_a_seat_names_who_has_them_and_no_run_of_another_project(
+def test_run_without_a_slot_names_the_holders_of_its_own_project_only(
     tiny_run, new_loop, little_room, monkeypatch, alice
 ):
     holders = [tiny_run() for _ in range(2)]
@@ -132,12 +132,12 @@ def test_a_run_without_a_seat_names_who_has_them_and_no_run_of_another_project(
     expected = f"a free trainer: 2 of 2 are used by {holders[1].slug} and 1 run of other projects"
     assert (left_out.step, left_out.waiting_on) == (0, expected)
     monkeypatch.setattr(loop_module, "QUIET_SECONDS", 0.0)
-    assert loop.serve()  # both have done what there was, and one makes way
+    assert loop.serve()  # both have finished their work, and one is unloaded
     left_out.refresh_from_db()
     assert (left_out.step, left_out.waiting_on) == (1, "")
 
 
-def test_no_trainer_is_built_more_than_once_in_a_turn(
+def test_each_trainer_is_built_at_most_once_per_turn(
     tiny_run, new_loop, settings, monkeypatch, built
 ):
     settings.TRAINERS_PER_WORKER = 1
@@ -146,7 +146,7 @@ def test_no_trainer_is_built_more_than_once_in_a_turn(
     first = tiny_run()
     second = tiny_run()
     loop = new_loop()
-    for _ in range(3):  # each comes with work as soon as the other has none
+    for _ in range(3):  # each gets work when the other has none
         for run in (first, second):
             feed(run)
             loop.serve()
@@ -158,7 +158,7 @@ def test_no_trainer_is_built_more_than_once_in_a_turn(
     )
 
 
-def test_who_makes_way_has_nothing_to_replay_and_ends_with_the_same_weights(
+def test_unloaded_run_replays_nothing_and_reaches_the_same_weights(
     tiny_run, new_loop, settings, monkeypatch, built, replayed
 ):
     settings.TRAINERS_PER_WORKER = 1
@@ -179,7 +179,7 @@ def test_who_makes_way_has_nothing_to_replay_and_ends_with_the_same_weights(
     assert set(shuttled.experiences.values_list("uses", flat=True)) == {1}
 
 
-def test_a_stop_in_order_leaves_a_checkpoint_and_a_kill_does_not(tiny_run, new_loop, replayed):
+def test_orderly_stop_writes_a_checkpoint_and_a_kill_does_not(tiny_run, new_loop, replayed):
     run = tiny_run(checkpoints=RARELY)
     for _ in range(2):
         loop = new_loop()
@@ -198,7 +198,7 @@ def test_a_stop_in_order_leaves_a_checkpoint_and_a_kill_does_not(tiny_run, new_l
     assert (run.step, replayed) == (4, [3])
 
 
-def test_a_trainer_that_lost_the_run_leaves_no_checkpoint(tiny_run, new_loop, settings):
+def test_trainer_that_lost_its_run_writes_no_checkpoint(tiny_run, new_loop, settings):
     run = tiny_run(checkpoints=RARELY)
     loop = new_loop()
     feed(run)
@@ -209,7 +209,7 @@ def test_a_trainer_that_lost_the_run_leaves_no_checkpoint(tiny_run, new_loop, se
 
 
 def in_the_second_micro_batch(monkeypatch, act) -> None:
-    """Have `act` happen during an update, which goes on only when the queue has asked about it."""
+    """Call `act` during an update, which continues only when the queue was interrupted."""
     raise_if_interrupted = BatchQueue.raise_if_interrupted
     calls = []
 
@@ -217,7 +217,7 @@ def in_the_second_micro_batch(monkeypatch, act) -> None:
         calls.append(batch_queue)
         if len(calls) == 2:
             act()
-            connection.close()  # this thread's own
+            connection.close()  # this thread's own connection
             with batch_queue._changed:
                 batch_queue._changed.wait_for(lambda: batch_queue._interrupting, 60)
         raise_if_interrupted(batch_queue)
@@ -225,7 +225,7 @@ def in_the_second_micro_batch(monkeypatch, act) -> None:
     monkeypatch.setattr(BatchQueue, "raise_if_interrupted", note)
 
 
-def test_a_stop_amid_an_update_changes_nothing_and_leaves_a_checkpoint(
+def test_stop_during_an_update_changes_nothing_and_writes_a_checkpoint(
     tiny_run, new_loop, monkeypatch, told_to_stop, replayed
 ):
     alone = train_to_the_end(new_loop(), tiny_run(checkpoints=RARELY, optimizer=CUT))
@@ -253,7 +253,7 @@ def test_a_stop_amid_an_update_changes_nothing_and_leaves_a_checkpoint(
     assert set(run.experiences.values_list("uses", flat=True)) == {1}
 
 
-def test_a_run_that_is_stopped_amid_an_update_ends_it_there(tiny_run, new_loop, monkeypatch):
+def test_stopping_a_run_ends_its_update(tiny_run, new_loop, monkeypatch):
     run = tiny_run(optimizer=CUT)
     loop = new_loop()
     feed(run)

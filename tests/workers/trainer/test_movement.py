@@ -1,4 +1,4 @@
-"""How far weights moved from their parent: the metric of a published version, by groups of
+"""How far weights moved from their parent: a metric of each published version, by groups of
 layers.
 """
 
@@ -24,7 +24,7 @@ def trained(spec, started, tmp_path) -> Path:
     return tmp_path / "v1"
 
 
-def test_the_change_is_the_norm_of_the_difference_over_the_norm_of_the_parent(trained, base):
+def test_movement_is_the_norm_of_the_change_over_the_norm_of_the_parent(trained, base):
     old = load_file(base / "model.safetensors")
     new = load_file(trained / "model.safetensors")
     moved = sum(
@@ -38,11 +38,11 @@ def test_the_change_is_the_norm_of_the_difference_over_the_norm_of_the_parent(tr
     assert all(value > 0 for _, value in found["groups"])
 
 
-def test_what_did_not_move_has_moved_by_nothing(base):
+def test_movement_of_unchanged_weights_is_zero(base):
     assert movement(base, base)["whole"] == 0.0
 
 
-def test_an_adapter_moves_what_it_changes_and_nothing_else(spec, started, base, tmp_path):
+def test_adapter_moves_only_the_layers_it_changes(spec, started, base, tmp_path):
     host = started(spec(lora=Lora(rank=4, alpha=8, target_modules=("q_proj",)), learning_rate=1e-2))
     host.update(rows(1))
     host.publish(tmp_path / "v1", 1, 0)
@@ -51,7 +51,7 @@ def test_an_adapter_moves_what_it_changes_and_nothing_else(spec, started, base, 
     assert groups["layer 0"] > 0.0
 
 
-def test_of_a_large_tensor_bands_stand_for_all(tmp_path, base, monkeypatch):
+def test_movement_of_a_large_tensor_is_estimated_from_bands(tmp_path, base, monkeypatch):
     rows_of = torch.linspace(0, 1, 4096)[:, None].expand(4096, 4).contiguous()
     for name, factor in (("old", 1.0), ("new", 1.1)):
         folder = tmp_path / name
@@ -64,7 +64,7 @@ def test_of_a_large_tensor_bands_stand_for_all(tmp_path, base, monkeypatch):
     assert found["groups"] == [["layer 3", pytest.approx(0.1, rel=1e-3)]]
 
 
-def test_bands_reach_from_the_first_row_to_the_last(monkeypatch):
+def test_bands_cover_the_first_and_the_last_row(monkeypatch):
     monkeypatch.setattr(measuring, "MOST_NUMBERS", 800)
     found = bands((1000, 10))
     assert (found[0], found[-1]) == ((0, 10), (990, 1000))
@@ -72,7 +72,7 @@ def test_bands_reach_from_the_first_row_to_the_last(monkeypatch):
     assert bands((80, 10)) == [(0, 80)]
 
 
-def test_groups_are_named_by_their_layers():
+def test_weights_are_grouped_by_layer():
     names = {
         "model.embed_tokens.weight": "embedding",
         "model.layers.12.mlp.up_proj.weight": "layer 12",
@@ -85,7 +85,7 @@ def test_groups_are_named_by_their_layers():
     assert {name: layer_group(name) for name in names} == names
 
 
-def test_every_version_of_a_run_tells_how_far_it_moved(tiny_run, new_loop):
+def test_each_trained_version_records_its_movement(tiny_run, new_loop):
     run = train_to_the_end(new_loop(), tiny_run(steps=2))
     told = {one.version: one.movement for one in run.weight_versions.order_by("version")}
     assert told[0] is None
@@ -93,9 +93,7 @@ def test_every_version_of_a_run_tells_how_far_it_moved(tiny_run, new_loop):
     assert [group for group, _ in told[2]["groups"]] == ["embedding", "layer 0", "last norm"]
 
 
-def test_a_parent_whose_folder_is_gone_leaves_the_metric_out_and_nothing_else(
-    tiny_run, new_loop, tmp_path
-):
+def test_missing_parent_folder_only_omits_the_movement(tiny_run, new_loop, tmp_path):
     run = tiny_run(steps=2)
     loop = new_loop()
     run.weight_versions.filter(version=0).update(folder=str(tmp_path / "gone"))

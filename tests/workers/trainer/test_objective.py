@@ -1,4 +1,4 @@
-"""A micro-batch's share of the loss, by the names in the objective, against sums written out."""
+"""A micro-batch's share of the loss is compared with explicitly written sums."""
 
 import math
 
@@ -42,11 +42,11 @@ def share(
 
 
 def usual(values: torch.Tensor) -> float:
-    """The sum over the six tokens of the usual rows."""
+    """Return the sum over the six tokens of the usual rows."""
     return sum(float(values[b, c]) for b in (0, 1) for c in range(4) if MASK[b, c])
 
 
-def test_a_teachers_word_is_the_advantage(tokens):
+def test_teachers_logprob_difference_is_the_advantage(tokens):
     plan = Objective(
         Loss("importance_sampling"), teacher=Loss("towards_teacher", {"coefficient": 0.5})
     )
@@ -55,7 +55,7 @@ def test_a_teachers_word_is_the_advantage(tokens):
     assert share(plan, tokens).loss.item() == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_divergence_is_shown_over_usual_rows_and_weighs_nothing_at_coefficient_0(tokens):
+def test_kl_is_reported_for_usual_rows_and_has_no_effect_at_coefficient_0(tokens):
     plan = Objective(Loss("importance_sampling"), kl=Divergence("k1"))
     found = share(plan, tokens)
     assert found.loss.item() == share(Objective(Loss("importance_sampling")), tokens).loss.item()
@@ -65,7 +65,7 @@ def test_the_divergence_is_shown_over_usual_rows_and_weighs_nothing_at_coefficie
     assert not found.usual["kl"][2:].any()
 
 
-def test_experts_rows_take_no_part_in_divergence_and_entropy(tokens):
+def test_expert_rows_are_excluded_from_kl_and_entropy(tokens):
     plan = Objective(
         Loss("importance_sampling"), kl=Divergence("k3", 1.0), entropy=0.5, experts=Experts(1, 0.0)
     )
@@ -74,7 +74,7 @@ def test_experts_rows_take_no_part_in_divergence_and_entropy(tokens):
     assert tokens.policy.grad[:2][MASK[:2] == 1].all()
 
 
-def test_what_stands_outside_the_mask_reaches_neither_loss_nor_gradient(tokens):
+def test_values_outside_the_mask_affect_neither_loss_nor_gradient(tokens):
     plan = Objective(Loss("ppo"), kl=Divergence("k3", 1.0), entropy=0.5, experts=Experts(1, 0.3))
     clean = share(plan, tokens, 0.3, 1.0).loss
     clean.backward()
@@ -88,7 +88,7 @@ def test_what_stands_outside_the_mask_reaches_neither_loss_nor_gradient(tokens):
     assert torch.equal(tokens.policy.grad, gradient)
 
 
-def test_the_gap_to_what_sampled_is_that_of_usual_tokens(tokens):
+def test_behaviour_gap_is_measured_on_usual_tokens(tokens):
     found = share(Objective(Loss("ppo")), tokens).usual
     moved = (tokens.policy - tokens.behaviour).detach()
     assert usual(found["behaviour_gap"]) == pytest.approx(usual(moved.abs()))
@@ -105,12 +105,12 @@ def test_the_gap_to_what_sampled_is_that_of_usual_tokens(tokens):
         (Objective(Loss("ppo"), experts=Experts(1, 0.1, Loss("cheat"))), "unknown loss 'cheat'"),
     ],
 )
-def test_a_name_that_is_none_is_refused_with_those_that_are(tokens, plan, words):
+def test_unknown_name_is_refused_with_the_known_ones(tokens, plan, words):
     with pytest.raises(ValueError, match=words):
         share(plan, tokens)
 
 
-def test_mu_stands_still_without_a_schedule_and_moves_with_one():
+def test_mu_is_constant_without_a_schedule_and_follows_one():
     assert [objective.mu_at(Experts(4, 0.3), step) for step in (0, 100)] == [0.3, 0.3]
     moving = Experts(4, 0.3, schedule=Schedule(2, 4, 0.9, 0.1))
     assert [objective.mu_at(moving, step) for step in (0, 1, 2, 4, 6, 50)] == pytest.approx(
@@ -119,6 +119,6 @@ def test_mu_stands_still_without_a_schedule_and_moves_with_one():
 
 
 @pytest.mark.parametrize("fields", [{"target": 0.1}, {"estimator": "k3", "target": 0.1}])
-def test_an_adaptive_coefficient_needs_something_to_begin_with(fields):
+def test_adaptive_coefficient_without_an_initial_value_is_refused(fields):
     with pytest.raises(ValueError, match=r"kl\.target"):
         Divergence(**fields)

@@ -1,5 +1,5 @@
-"""Rollouts that operators made of others are tokenized by the trainer, once, and learned from as
-experts' rows.
+"""Rollouts that operators derived from others are tokenized once by the trainer and trained as
+expert rows.
 """
 
 from pathlib import Path
@@ -24,8 +24,8 @@ MIX = {"name": "mix", "expert": {"ratio": 0.2, "mu": 0.3, "source": "buffer"}}
 
 @pytest.fixture
 def relabelling(tiny_run, project, monkeypatch):
-    """A run of MIX over sums, 8 usual rows and 2 expert rows a step, all of whose answers are
-    wrong: each reached another value.
+    """Return a function that starts a MIX run over sums (8 usual and 2 expert rows per step) whose
+    answers are all wrong: each reaches another value.
     """
     generate(project, "sums", "arithmetic", 64, 0)
     monkeypatch.setattr(feeding, "_verdict", missed)
@@ -45,7 +45,7 @@ def missed(question: Question) -> Verdict:
     return Verdict(number / 10, "another number", {"reached": {"value": int(left) + number}})
 
 
-def test_a_run_learns_from_what_its_answers_have_reached(relabelling, new_loop, base: Path):
+def test_run_trains_on_relabelled_answers(relabelling, new_loop, base: Path):
     run = train_to_the_end(new_loop(), relabelling())
     assert (run.state, run.step) == (Run.State.COMPLETED, 6)
     metrics = dict(Metric.objects.filter(run=run, step=6).values_list("name", "value"))
@@ -63,7 +63,7 @@ def test_a_run_learns_from_what_its_answers_have_reached(relabelling, new_loop, 
         assert one.rollout.tokens.completion_ids == one.of.tokens.completion_ids
 
 
-def test_what_is_there_is_taken_in_once(relabelling):
+def test_derived_rollouts_are_admitted_once(relabelling):
     run = relabelling()
     feed(run)
     assert run.claim_trainer("t", 60)
@@ -72,7 +72,7 @@ def test_what_is_there_is_taken_in_once(relabelling):
     assert experts.admit_experts(run, run.fence) == 0 == Offspring.objects.waiting().count()
 
 
-def test_what_is_longer_than_the_policy_reads_is_refused_and_the_run_goes_on(relabelling, new_loop):
+def test_derived_rollouts_longer_than_the_context_are_refused(relabelling, new_loop):
     run = relabelling()
     feed(run)
     Policy.objects.filter(pk=run.policy_id).update(context_tokens=4)

@@ -1,5 +1,5 @@
-"""What older weights said of an answer is in the loss or out of it, as the run says; what follows
-is read behind it either way.
+"""Tokens of an answer sampled by older weights are in the loss or not, as configured; they always
+stay in the input.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def two_versions(monkeypatch):
-    """Of each answer version 0 said all but the last token, version 1 that."""
+    """Let version 0 sample each answer except for its last token, which version 1 samples."""
     plain = feeding._tokens
 
     def mixed(rollout, version):
@@ -32,7 +32,7 @@ def learned_tokens(run, loop) -> float:
     return Metric.objects.get(run=run, step=1, name="tokens").value
 
 
-def test_an_update_learns_from_the_newest_segments_alone_where_the_run_says_so(tiny_run, new_loop):
+def test_leave_out_trains_only_on_the_newest_segment(tiny_run, new_loop):
     run = tiny_run(sampling={"older_segments": "leave_out"})
     assert (
         learned_tokens(run, new_loop())
@@ -41,7 +41,7 @@ def test_an_update_learns_from_the_newest_segments_alone_where_the_run_says_so(t
     )
 
 
-def test_it_learns_from_all_of_them_otherwise(tiny_run, new_loop):
+def test_all_segments_are_trained_by_default(tiny_run, new_loop):
     run = tiny_run()
     said = learned_tokens(run, new_loop())
     assert (
@@ -49,7 +49,7 @@ def test_it_learns_from_all_of_them_otherwise(tiny_run, new_loop):
     )
 
 
-def test_what_is_left_out_is_read_though_and_an_experts_row_is_imitated_as_a_whole(tiny_run):
+def test_left_out_tokens_stay_in_the_input_and_expert_rows_are_trained_completely(tiny_run):
     run = tiny_run(sampling={"older_segments": "leave_out"})
     feeding.feed(run)
     experience = Experience.objects.first()
@@ -63,7 +63,7 @@ def test_what_is_left_out_is_read_though_and_an_experts_row_is_imitated_as_a_who
     assert build_training_row(experience, newest_only=True).action_mask == tokens.action_mask
 
 
-def test_an_experience_is_as_old_as_its_oldest_segment(tiny_run):
+def test_experience_has_the_version_of_its_oldest_segment(tiny_run):
     run = tiny_run(sampling={"older_segments": "leave_out"})
     feeding.feed(run)
     assert set(Experience.objects.values_list("weight_version", flat=True)) == {0}

@@ -1,6 +1,4 @@
-"""Learning rates by their schedule, also after a restart; what loses weight to decay; AdamW's
-kinds.
-"""
+"""Learning rates follow their schedule, after a restart too; which weights decay; kinds of AdamW."""
 
 import importlib.util
 import math
@@ -22,7 +20,7 @@ from workers.trainer.spec import Lora
 RATE = 1e-3
 STEPS = 8
 WARMUP = 2
-# By updates made, after warm-up: the formulas of a straight line and of half a cosine.
+# Factors after warm-up by the share of updates made: constant, straight line, half a cosine.
 FACTORS = {
     "constant": lambda gone: 1.0,
     "linear": lambda gone: 1 - gone,
@@ -31,7 +29,7 @@ FACTORS = {
 
 
 def expected_rates(schedule: str) -> list[float]:
-    """The learning rate of each update of a run of STEPS, computed by hand."""
+    """Return the expected learning rate of each update of a run of STEPS updates."""
     rates = []
     for made in range(STEPS):
         gone = (made - WARMUP) / (STEPS - WARMUP)
@@ -44,9 +42,7 @@ def rates_of(host, steps, **granted) -> list[float]:
 
 
 @pytest.mark.parametrize("schedule", FACTORS)
-def test_a_run_stopped_and_resumed_has_the_learning_rates_of_its_schedule(
-    spec, started, tmp_path, schedule
-):
+def test_resumed_run_has_the_learning_rates_of_its_schedule(spec, started, tmp_path, schedule):
     plan = spec(planned_steps=STEPS, learning_rate=RATE, schedule=schedule, warmup_steps=WARMUP)
     whole = started(replace(plan, output=tmp_path / "whole"))
     assert rates_of(whole, range(1, STEPS + 1)) == pytest.approx(expected_rates(schedule))
@@ -61,7 +57,7 @@ def test_a_run_stopped_and_resumed_has_the_learning_rates_of_its_schedule(
     assert digest(resumed) == digest(whole)
 
 
-def test_a_learning_rate_that_is_turned_goes_on_along_the_schedule(spec, started):
+def test_changed_learning_rate_follows_the_schedule(spec, started):
     plan = spec(planned_steps=STEPS, learning_rate=RATE, schedule="linear", warmup_steps=WARMUP)
     host = started(plan)
     rates_of(host, range(1, 5))
@@ -71,7 +67,7 @@ def test_a_learning_rate_that_is_turned_goes_on_along_the_schedule(spec, started
 
 def test_a_run_taken_over_by_another_trainer_keeps_its_schedule(tiny_run, new_loop, monkeypatch):
     optimizer = {"learning_rate": RATE, "schedule": "cosine", "warmup_share": 0.3}
-    run = tiny_run(optimizer=optimizer)  # 6 updates, 2 of them warm up
+    run = tiny_run(optimizer=optimizer)  # 6 updates, 2 of them warm-up
     kill_in_step(new_loop(), run, 4, "_stage", monkeypatch)
     train_to_the_end(new_loop(), run)
     metrics = run.metrics.filter(name="learning_rate").order_by("step")
@@ -84,13 +80,13 @@ def test_a_run_taken_over_by_another_trainer_keeps_its_schedule(tiny_run, new_lo
     ("share", "planned", "steps"),
     [(None, 1_000, 5), (0.0, 1_000, 0), (0.1, 30, 3), (0.07, 100, 7), (0.1, 31, 4), (0.01, 5, 1)],
 )
-def test_a_share_of_the_planned_updates_warms_up(share, planned, steps):
+def test_warmup_share_is_a_share_of_the_planned_updates(share, planned, steps):
     assert Optimizer(warmup_share=share).warmup_within(planned) == steps
 
 
 @pytest.fixture
 def biased(base, tmp_path):
-    """A tiny model with biases in its attention."""
+    """Create a tiny model with biases in its attention."""
     tokenizer = AutoTokenizer.from_pretrained(base)
     size = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 2}
@@ -102,15 +98,15 @@ def biased(base, tmp_path):
     model = Qwen2ForCausalLM(Qwen2Config(**size, **heads, **tokens))
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.fill_(0.5)  # biases begin at 0, of which a share is nothing
+            parameter.fill_(0.5)  # biases start at 0, which cannot decay
     save_base(model, tokenizer, tmp_path / "biased", "312")
     return tmp_path / "biased"
 
 
-def test_weight_decay_leaves_norms_and_biases_alone(spec, started, biased):
+def test_weight_decay_does_not_change_norms_and_biases(spec, started, biased):
     host = started(replace(spec(weight_decay=0.5, learning_rate=0.1), policy=biased))
     before = {name: p.detach().clone() for name, p in host.trainer.model.named_parameters()}
-    host.update([replace(row, advantage=0.0) for row in rows(1)])  # no gradient: decay alone
+    host.update([replace(row, advantage=0.0) for row in rows(1)])  # no gradient: only decay
     shrunk = {
         name: (p / before[name]).mean().item() for name, p in host.trainer.model.named_parameters()
     }
@@ -122,7 +118,7 @@ def test_weight_decay_leaves_norms_and_biases_alone(spec, started, biased):
 
 
 @pytest.mark.parametrize("lora", [None, Lora(2, 4.0, ("q_proj",))])
-def test_adamw_is_the_fused_one(spec, started, lora):
+def test_adamw_is_the_fused_version(spec, started, lora):
     assert started(spec(lora=lora)).trainer.optimizer.optimizer.defaults["fused"] is True
 
 
@@ -130,7 +126,7 @@ HAS_BITSANDBYTES = importlib.util.find_spec("bitsandbytes") is not None
 
 
 @pytest.mark.skipif(HAS_BITSANDBYTES, reason="bitsandbytes is installed")
-def test_eight_bits_are_refused_by_field_where_bitsandbytes_is_missing(spec, started):
+def test_adamw_8bit_without_bitsandbytes_is_refused_by_field(spec, started):
     with pytest.raises(
         UnsupportedOptimizer, match=r"optimizer\.kind: adamw_8bit requires .* use adamw"
     ):
@@ -138,7 +134,7 @@ def test_eight_bits_are_refused_by_field_where_bitsandbytes_is_missing(spec, sta
 
 
 @pytest.mark.skipif(not HAS_BITSANDBYTES, reason="bitsandbytes is not installed")
-def test_eight_bits_learn_and_resume_exactly(spec, started, tmp_path):
+def test_adamw_8bit_resumes_exactly(spec, started, tmp_path):
     plan = spec(optimizer="adamw_8bit", learning_rate=RATE)
     whole = started(replace(plan, output=tmp_path / "whole"))
     rates_of(whole, range(1, 5))

@@ -1,4 +1,4 @@
-"""Packed rows: each beginning computed once, and the same logprobs, entropies and gradients."""
+"""Packed rows: each common prefix is computed once; logprobs, entropies and gradients are equal."""
 
 import random
 from dataclasses import replace
@@ -23,8 +23,8 @@ from workers.trainer.packing import Packing
 from workers.trainer.spec import Lora
 
 VOCABULARY = 4096
-ROUNDING = 2e-5  # of float32, in another order of sums
-# Of bfloat16, relative to the norm of the whole gradient: 0.040 measured for these loud weights.
+ROUNDING = 2e-5  # of float32, with sums in another order
+# For bfloat16, relative to the norm of the gradient; 0.040 was measured for these weights.
 IN_BFLOAT16 = 0.06
 SMALL = {
     "vocab_size": VOCABULARY,
@@ -45,7 +45,7 @@ def llama(**fields: object) -> LlamaForCausalLM:
 
 
 def grouped(groups: int = 3, size: int = 4) -> list[Row]:
-    """Answers of different lengths to prompts of different lengths, with tokens of tools."""
+    """Return answers and prompts of different lengths, some with tool tokens."""
     draw = random.Random(0)
     rows = []
     for _ in range(groups):
@@ -63,13 +63,13 @@ def _answer(draw: random.Random, prompt: tuple[int, ...]) -> Row:
 
 
 def weighed(policy: torch.Tensor, entropy: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """A number in which every token of the loss has its own weight, in its logprob and entropy."""
+    """Return a sum that weights the logprob and entropy of each loss token differently."""
     weights = torch.randn(mask.shape, generator=torch.Generator().manual_seed(1))
     return torch.where(mask != 0, weights * policy + 0.3 * weights.sin() * entropy, 0.0).sum()
 
 
 def obvious(model: torch.nn.Module, rows: list[Row], temperature: float = 1.0):
-    """Logprobs and entropies row by row from all logits, as lists of (C,) tensors."""
+    """Return logprobs and entropies row by row from all logits, as lists of (C,) tensors."""
     found = []
     for row in rows:
         ids = torch.tensor([row.prompt_ids + row.completion_ids])
@@ -92,7 +92,7 @@ def padded(values: list[torch.Tensor], width: int) -> torch.Tensor:
 
 
 def compare(model: torch.nn.Module, rows: list[Row], temperature: float = 1.0) -> None:
-    """Hold packed rows against the obvious way: values, and the gradient of all that is learned."""
+    """Compare values and gradients of packed rows with those of row-by-row computation."""
     batch = collate(rows, 0)
     mask = forward.loss_mask(batch)
     by_row = zip(*obvious(model, rows, temperature), strict=True)
@@ -109,7 +109,7 @@ def compare(model: torch.nn.Module, rows: list[Row], temperature: float = 1.0) -
     assert float((found - wanted).norm() / wanted.norm()) < ROUNDING
 
 
-def test_every_distinct_beginning_is_kept_once():
+def test_each_distinct_prefix_is_kept_once():
     packed = Packing.of([[5, 6, 7], [5, 6, 8, 9], [6, 5], [5, 6, 7]])
     assert packed.ids.tolist() == [5, 6, 7, 8, 9, 6, 5]
     assert packed.positions.tolist() == [0, 1, 2, 2, 3, 0, 1]
@@ -118,16 +118,16 @@ def test_every_distinct_beginning_is_kept_once():
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_packed_rows_have_the_gradient_of_the_obvious_way(temperature):
+def test_packed_rows_match_row_by_row_computation(temperature):
     compare(llama(), grouped(), temperature)
 
 
-def test_rows_alike_and_rows_with_nothing_in_common_are_packed():
+def test_equal_rows_and_rows_without_a_common_prefix_are_packed():
     rows = grouped(4, 1)
     compare(llama(), [*rows, rows[0], rows[0]])
 
 
-def test_another_architecture_is_packed():
+def test_qwen3_is_packed():
     torch.manual_seed(0)
     config = Qwen3Config(**SMALL, tie_word_embeddings=False, initializer_range=0.2)
     compare(Qwen3ForCausalLM(config).train(), grouped())
@@ -143,13 +143,13 @@ def test_adapters_are_trained_on_packed_rows():
     compare(model, grouped())
 
 
-def test_layers_computed_again_in_the_backward_pass_are_packed_again():
+def test_packing_works_with_gradient_checkpointing():
     model = llama()
     model.gradient_checkpointing_enable({"use_reentrant": False})
     compare(model, grouped())
 
 
-def test_in_bfloat16_the_gradient_is_within_a_bound_of_that_in_float32():
+def test_bfloat16_gradient_is_close_to_float32():
     model = llama()
     rows = grouped()
     batch = collate(rows, 0)
@@ -170,13 +170,13 @@ def test_in_bfloat16_the_gradient_is_within_a_bound_of_that_in_float32():
         (lambda: llama(logits_scaling=4.0), "logits"),
     ],
 )
-def test_models_whose_rows_cannot_be_packed_say_why(model, reason):
+def test_models_that_cannot_be_packed_report_the_reason(model, reason):
     model = model()
     assert reason in packing.prepare_packing(model)
     assert not packing.packs_rows(model)
 
 
-def test_a_model_that_does_not_hand_the_packing_on_is_not_packed(monkeypatch):
+def test_model_that_ignores_the_packing_is_not_packed(monkeypatch):
     model = llama()
     monkeypatch.setattr(packing, "hidden_states", lambda backbone, packed: torch.zeros(7, 64))
     assert "differ" in packing.prepare_packing(model)
@@ -184,7 +184,7 @@ def test_a_model_that_does_not_hand_the_packing_on_is_not_packed(monkeypatch):
 
 
 class Largest(TorchDispatchMode):
-    """Counts the elements of the largest tensor that any operation makes."""
+    """Records the number of elements of the largest tensor that any operation creates."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -207,7 +207,7 @@ def test_logits_of_all_tokens_never_exist_at_once(monkeypatch):
     with Largest() as largest:
         policy, entropy = forward.score(model, batch)
         weighed(policy, entropy, batch["completion_mask"]).backward()
-    head = VOCABULARY * SMALL["hidden_size"]  # its gradient, and the largest that there is
+    head = VOCABULARY * SMALL["hidden_size"]  # its gradient is the largest tensor
     scored = int(batch["completion_mask"].sum())
     assert largest.elements <= max(head, 1024 * scored)
     assert largest.elements < scored * VOCABULARY // 2

@@ -1,4 +1,4 @@
-"""What a pass keeps for its backward pass, counted, against the estimate that sizes the passes."""
+"""The memory that a pass keeps for its backward pass is compared with the estimate."""
 
 import random
 
@@ -56,9 +56,9 @@ def model(gradient_checkpointing: str) -> LlamaForCausalLM:
 
 
 def kept_bytes(policy: LlamaForCausalLM, batch: dict[str, torch.Tensor]) -> int:
-    """Bytes of all storages that autograd keeps between a forward and its backward pass."""
+    """Return the bytes that autograd keeps between a forward pass and its backward pass."""
     own = {parameter.untyped_storage().data_ptr() for parameter in policy.parameters()}
-    kept: dict[int, torch.Tensor] = {}  # held, so that no address is given out twice
+    kept: dict[int, torch.Tensor] = {}  # keeps the tensors, so that no address is reused
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         place = tensor.untyped_storage().data_ptr()
@@ -72,7 +72,7 @@ def kept_bytes(policy: LlamaForCausalLM, batch: dict[str, torch.Tensor]) -> int:
 
 
 @pytest.mark.parametrize("bound", [{}, {"micro_batch_rows": GROUP}, {"micro_batch_rows": 2}])
-def test_a_pass_keeps_as_much_as_is_estimated(bound):
+def test_memory_kept_by_a_pass_matches_the_estimate(bound):
     plan = parse_config({**PLAN, "optimizer": bound})
     sizes = Sizes(0, read_model_shape(MODEL), 128)
     estimated = estimate_memory(plan, sizes, on_gpu=False).named("activations", "trainer")
@@ -80,7 +80,7 @@ def test_a_pass_keeps_as_much_as_is_estimated(bound):
     assert kept_bytes(model("never"), collate(some, 0)) == pytest.approx(estimated, rel=0.1)
 
 
-def test_layers_that_are_computed_again_keep_no_more_than_their_inputs():
+def test_gradient_checkpointing_keeps_little_more_than_layer_inputs():
     batch = collate(rows(), 0)
     tokens = GROUPS * (PROMPT + GROUP * ANSWER)
     inputs = 4 * MODEL["num_hidden_layers"] * MODEL["hidden_size"] * tokens
@@ -89,7 +89,7 @@ def test_layers_that_are_computed_again_keep_no_more_than_their_inputs():
 
 
 def gradient(policy: LlamaForCausalLM, size: int) -> torch.Tensor:
-    """Of the sum of all rows' weighed logprobs, `size` rows at a time."""
+    """Return the gradient of a weighted sum of all rows' logprobs, `size` rows at a time."""
     policy.zero_grad()
     every = rows()
     for at in range(0, len(every), size):
@@ -103,7 +103,7 @@ def gradient(policy: LlamaForCausalLM, size: int) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("size", "gradient_checkpointing"), [(GROUP, "never"), (12, "always"), (GROUP, "always")]
 )
-def test_smaller_passes_and_layers_computed_again_change_no_gradient(size, gradient_checkpointing):
+def test_smaller_passes_and_gradient_checkpointing_change_no_gradient(size, gradient_checkpointing):
     whole = gradient(model("never"), GROUPS * GROUP)
     assert whole.norm() > 0
     other = gradient(model(gradient_checkpointing), size)

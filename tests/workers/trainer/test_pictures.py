@@ -1,6 +1,4 @@
-"""Rows that show pictures: what the trainer makes of them is what the engine made of them, and they
-teach.
-"""
+"""Rows with pictures: the trainer computes the same logprobs as the engine and trains on them."""
 
 import shutil
 from dataclasses import replace
@@ -37,8 +35,8 @@ def seeing(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def sampled(seeing) -> list[Row]:
-    """Answers of the real engine to questions with one picture, two and none; two rows show the
-    same picture.
+    """Sample answers with the real engine to questions with one picture, two and none; two rows
+    show the same picture.
     """
     image_processor = ImageProcessor(seeing)
     engine = TransformersEngine(temperature=TEMPERATURE, seed=5)
@@ -95,12 +93,14 @@ def trained(host, rows: list[Row]) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("micro_batch_rows", [None, 2])
-def test_the_trainer_recomputes_what_the_engine_sampled(started, spec, sampled, micro_batch_rows):
+def test_trainer_recomputes_the_logprobs_that_the_engine_sampled(
+    started, spec, sampled, micro_batch_rows
+):
     metrics = trained(started(spec(micro_batch_rows=micro_batch_rows)), sampled)
     assert metrics["behaviour_gap"] <= CLOSE
 
 
-def test_every_token_is_as_the_engine_said(started, spec, sampled):
+def test_every_token_logprob_matches_the_engines(started, spec, sampled):
     trainer = started(spec()).trainer
     batch = collate(sampled, trainer.processing_class.pad_token_id)
     gallery = forward.Gallery(sampled, trainer.image_processor)
@@ -109,7 +109,7 @@ def test_every_token_is_as_the_engine_said(started, spec, sampled):
     assert ((policy - batch["old_per_token_logps"]).abs() * forward.loss_mask(batch)).max() <= CLOSE
 
 
-def test_without_its_picture_a_row_is_another(started, spec, sampled):
+def test_different_pictures_give_a_large_behaviour_gap(started, spec, sampled):
     blue = square("yellow", 9, 9, 15)
     other = [
         replace(row, pictures=tuple(replace(shown, png=blue) for shown in row.pictures))
@@ -118,12 +118,12 @@ def test_without_its_picture_a_row_is_another(started, spec, sampled):
     assert trained(started(spec()), other)["behaviour_gap"] > 10 * CLOSE
 
 
-def test_a_reference_that_is_the_policy_has_no_divergence(started, spec, sampled):
+def test_kl_is_zero_when_the_reference_equals_the_policy(started, spec, sampled):
     kl = Objective(kl=Divergence("k3", 0.1), reference=ReferenceModel("base"))
     assert trained(started(spec(objective=kl)), sampled)["kl"] == pytest.approx(0.0, abs=1e-6)
 
 
-def test_a_reference_of_another_policy_sees_the_pictures_too(started, spec, sampled, tmp_path):
+def test_another_policy_as_reference_also_gets_the_pictures(started, spec, sampled, tmp_path):
     build_seeing(tmp_path / "other", seed=7, loudness=3.0)
     kl = Objective(kl=Divergence("k3", 0.1), reference=ReferenceModel("policy", tmp_path / "other"))
     host = started(spec(objective=kl))
@@ -140,7 +140,7 @@ def test_a_reference_of_another_policy_sees_the_pictures_too(started, spec, samp
 
 
 @pytest.mark.parametrize(("tower", "moves"), [("frozen", False), ("trained", True)])
-def test_the_tower_is_trained_only_when_it_is_said(started, spec, sampled, tower, moves):
+def test_vision_tower_is_trained_only_when_configured(started, spec, sampled, tower, moves):
     host = started(spec(tower=tower))
     before = {
         name: parameter.detach().clone()
@@ -158,7 +158,7 @@ def test_the_tower_is_trained_only_when_it_is_said(started, spec, sampled, tower
     assert any("vision_tower" in name for name in moved) is moves
 
 
-def test_published_weights_are_spelt_as_the_base_spells_them_and_serve(
+def test_published_vision_weights_have_the_bases_layout_and_can_be_served(
     started, spec, seeing, sampled, tmp_path
 ):
     host = started(spec(tower="trained"))
@@ -175,7 +175,9 @@ def test_published_weights_are_spelt_as_the_base_spells_them_and_serve(
     )
 
 
-def test_weights_of_half_precision_are_published_as_such(started, spec, seeing, sampled, tmp_path):
+def test_bfloat16_vision_weights_are_published_in_bfloat16(
+    started, spec, seeing, sampled, tmp_path
+):
     half = loading.load_vision_model(seeing, dtype=torch.bfloat16)
     shutil.copytree(
         seeing,
@@ -191,7 +193,7 @@ def test_weights_of_half_precision_are_published_as_such(started, spec, seeing, 
     assert published.probe.pictures
 
 
-def test_a_trainer_that_comes_back_goes_on_from_the_same_weights(started, spec, sampled):
+def test_resumed_vision_trainer_continues_from_the_same_weights(started, spec, sampled):
     first = started(spec(tower="trained"))
     first.update(sampled, save=True)
     after_one = digest(first)
@@ -204,7 +206,7 @@ def test_a_trainer_that_comes_back_goes_on_from_the_same_weights(started, spec, 
 
 
 @pytest.mark.parametrize("tower", ["frozen", "trained"])
-def test_a_process_whose_rows_show_no_pictures_learns_with_the_other(
+def test_process_without_picture_rows_trains_together_with_another(
     hosted, in_two, spec, sampled, tower, tmp_path
 ):
     shown = [row for row in sampled if row.pictures]
@@ -213,6 +215,6 @@ def test_a_process_whose_rows_show_no_pictures_learns_with_the_other(
     plan = spec(tower=tower, output=tmp_path / "one")
     wanted = course_of(hosted(plan), batches)
     shared = in_two(replace(plan, output=tmp_path / "two"))
-    # The same is added to all scores of a query: the gradient of these is rounding alone.
-    # And products of half as many rows may be rounded by another library (workers.fast_linear).
+    # The key bias adds the same to all scores of a query, so its gradient is only rounding.
+    # Products of half as many rows may be rounded by another library (workers.fast_linear).
     require_alike(course_of(hosted(shared), batches), wanted, close=1e-5, but="k_proj.bias")

@@ -1,4 +1,4 @@
-"""Published weights: the base's names, dtypes and tokenizer, probed, finite, sealed."""
+"""Published weights keep the base's names, dtypes and tokenizer; probed, finite and sealed."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ def trained(spec, started):
     return host
 
 
-def test_a_publication_is_like_its_base_in_all_but_its_numbers(trained, base, tmp_path):
+def test_published_folder_differs_from_its_base_only_in_the_weights(trained, base, tmp_path):
     manifest = trained.publish(tmp_path / "v1", 1, 0)
     original = read_manifest(base)
     assert verify_folder(tmp_path / "v1", like=original) == manifest
@@ -34,13 +34,13 @@ def test_a_publication_is_like_its_base_in_all_but_its_numbers(trained, base, tm
     )
 
 
-def test_a_tied_head_is_stored_once(trained, tmp_path):
+def test_tied_output_head_is_stored_once(trained, tmp_path):
     trained.publish(tmp_path / "v1", 1, 0)
     with safe_open(tmp_path / "v1" / "model.safetensors", "pt") as file:
         assert "lm_head.weight" not in set(file.keys())
 
 
-def test_what_is_loaded_is_what_was_trained(trained, tmp_path):
+def test_loaded_weights_equal_the_trained_weights(trained, tmp_path):
     manifest = trained.publish(tmp_path / "v1", 1, 0)
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "v1")
     for name, parameter in trained.trainer.model.named_parameters():
@@ -51,7 +51,7 @@ def test_what_is_loaded_is_what_was_trained(trained, tmp_path):
     assert AutoTokenizer.from_pretrained(tmp_path / "v1").chat_template
 
 
-def test_a_base_in_bfloat16_gets_bfloat16_back(base, tmp_path, spec, started):
+def test_bfloat16_base_is_published_in_bfloat16(base, tmp_path, spec, started):
     half = tmp_path / "half"
     model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16)
     save_base(model, AutoTokenizer.from_pretrained(base), half, "3 1 2")
@@ -63,7 +63,7 @@ def test_a_base_in_bfloat16_gets_bfloat16_back(base, tmp_path, spec, started):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_weights_that_are_not_finite_are_never_published(trained, tmp_path, value):
+def test_non_finite_weights_are_never_published(trained, tmp_path, value):
     with torch.no_grad():
         trained.trainer.model.model.norm.weight[3] = value
     with pytest.raises(weights.NotFinite, match=r"model\.norm\.weight"):
@@ -71,13 +71,13 @@ def test_weights_that_are_not_finite_are_never_published(trained, tmp_path, valu
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("v1")]
 
 
-def test_a_huge_but_finite_weight_is_finite(trained):
+def test_huge_finite_weight_is_accepted(trained):
     with torch.no_grad():
         trained.trainer.model.model.norm.weight.fill_(3e38)
     weights.require_finite(trained.trainer.model)
 
 
-def test_publishing_disturbs_neither_weights_nor_what_follows(spec, started, tmp_path):
+def test_publishing_does_not_change_later_updates(spec, started, tmp_path):
     quiet = started(spec(output=tmp_path / "a"))
     loud = started(spec(output=tmp_path / "b"))
     for step in (1, 2, 3):

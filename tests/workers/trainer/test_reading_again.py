@@ -1,4 +1,4 @@
-"""Experience replay at a real trainer: the same after a crash, in the metrics, on the pages and in
+"""Experience replay with a real trainer: correct after a crash, in the metrics, on the pages and in
 a replay of the run.
 """
 
@@ -24,8 +24,8 @@ READING = {
 
 
 def taken(run: Run) -> list[list[tuple[int, int, bool]]]:
-    """What each update took, in words that do not depend on ids: draw, place in the group, whether
-    again.
+    """Return what each update used, without ids: draw, index in the group, and whether it was
+    replayed.
     """
     names = ("experience__group__draw_index", "experience__rollout__sample_index", "is_again")
     return [
@@ -37,7 +37,7 @@ def taken(run: Run) -> list[list[tuple[int, int, bool]]]:
 @pytest.mark.parametrize(
     "method", profiles.nightly_but(("_update", "_stage", "_commit"), kept=("_stage",))
 )
-def test_a_trainer_that_is_killed_is_followed_by_one_that_takes_the_same_again(
+def test_trainer_after_a_killed_one_replays_the_same_experiences(
     tiny_run, new_loop, monkeypatch, method
 ):
     undisturbed = train_to_the_end(new_loop(), tiny_run(**READING))
@@ -56,9 +56,7 @@ def test_a_trainer_that_is_killed_is_followed_by_one_that_takes_the_same_again(
     assert found == {}
 
 
-def test_an_update_tells_how_many_rows_it_took_again_and_means_rewards_of_the_others(
-    tiny_run, new_loop
-):
+def test_metrics_count_replayed_rows_and_average_rewards_of_new_ones(tiny_run, new_loop):
     run = train_to_the_end(new_loop(), tiny_run(**READING))
     step = run.steps.filter(items__is_again=True).order_by("number").first()
     told = dict(run.metrics.filter(step=step.number).values_list("name", "value"))
@@ -70,7 +68,7 @@ def test_an_update_tells_how_many_rows_it_took_again_and_means_rewards_of_the_ot
     assert told["staleness_max"] > 0
 
 
-def test_a_word_is_traced_to_every_update_that_took_its_group(rated_run):
+def test_rating_is_traced_to_every_update_that_used_its_group(rated_run):
     run = rated_run(**READING)
     shapings, _ = trace_weights(run.weight_versions.get(version=6))
     assert len(shapings) == 6
@@ -83,7 +81,7 @@ def test_a_word_is_traced_to_every_update_that_took_its_group(rated_run):
         assert shaping.rollouts == shaping.step.items.count()
 
 
-def test_a_rollout_names_every_update_that_took_it(tiny_run, new_loop):
+def test_rollout_names_every_update_that_used_it(tiny_run, new_loop):
     run = train_to_the_end(new_loop(), tiny_run(**READING))
     experience = run.experiences.filter(uses=2).first()
     first, last = experience.step_items.order_by("step__number").values_list(
@@ -96,7 +94,7 @@ def test_a_rollout_names_every_update_that_took_it(tiny_run, new_loop):
     )
 
 
-def test_a_run_that_took_groups_again_is_made_again_to_the_bit(rated_run, new_loop):
+def test_replay_of_a_run_with_experience_replay_is_exact(rated_run, new_loop):
     run = rated_run(**READING)
     assert run.groups_again
     again = replayed(run, new_loop)

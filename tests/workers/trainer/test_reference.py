@@ -1,5 +1,5 @@
-"""The reference model: whose logprobs it gives, what it leaves alone, and that it is taken up again
-exactly.
+"""The reference model: which logprobs it gives, that it does not change the policy, and that it is
+resumed exactly.
 """
 
 from dataclasses import replace
@@ -42,7 +42,7 @@ def assert_are_of(found: torch.Tensor, model, batch) -> None:
 
 @pytest.fixture
 def trained(spec, started):
-    """A host that is three updates from its base."""
+    """Return a function that starts a host and makes three updates."""
 
     def train(objective: Objective, **fields):
         host = started(spec(objective=objective, learning_rate=1e-2, **fields))
@@ -54,13 +54,13 @@ def trained(spec, started):
 
 
 @pytest.mark.parametrize("lora", [None, LORA])
-def test_the_base_stays_what_it_was_however_far_the_policy_goes(trained, base, lora):
+def test_base_reference_does_not_change_while_the_policy_trains(trained, base, lora):
     host = trained(plan(), lora=lora)
     assert_are_of(reference_logprobs(host, rows(5)), slow_loss.load(base), rows(5))
 
 
 @pytest.mark.parametrize("lora", [None, LORA])
-def test_the_divergence_is_nothing_at_first_and_something_later(spec, started, lora):
+def test_kl_is_zero_at_first_and_positive_later(spec, started, lora):
     host = started(spec(objective=plan(), learning_rate=1e-2, lora=lora))
     metrics = [host.update(rows(step)).metrics["kl"] for step in (1, 2, 3)]
     assert metrics[0] == pytest.approx(0, abs=1e-7)
@@ -69,7 +69,7 @@ def test_the_divergence_is_nothing_at_first_and_something_later(spec, started, l
 
 @pytest.mark.parametrize("kind", ["base", "average"])
 @pytest.mark.parametrize("lora", [None, LORA])
-def test_asking_the_reference_leaves_the_policy_as_it_is(trained, kind, lora):
+def test_reference_pass_does_not_change_the_policy(trained, kind, lora):
     host = trained(plan(ReferenceModel(kind)), lora=lora)
     before = digest(host)
     mode = host.trainer.model.training
@@ -83,7 +83,7 @@ def test_asking_the_reference_leaves_the_policy_as_it_is(trained, kind, lora):
     }
 
 
-def test_a_reference_pass_that_fails_gives_the_policy_its_own_weights_back(trained):
+def test_failed_reference_pass_restores_the_policys_weights(trained):
     host = trained(plan())
     before = digest(host)
     with pytest.raises(KeyError):
@@ -93,7 +93,7 @@ def test_a_reference_pass_that_fails_gives_the_policy_its_own_weights_back(train
 
 
 @pytest.mark.parametrize("lora", [None, LORA])
-def test_a_chosen_version_is_the_reference(trained, tmp_path, lora):
+def test_published_version_can_be_the_reference(trained, tmp_path, lora):
     first = trained(plan(), lora=lora, output=tmp_path / "first")
     first.publish(tmp_path / "v1", 1, 0)
     wanted = [own.tolist() for own in policy_logprobs(first, rows(5))]
@@ -124,14 +124,14 @@ def test_a_policy_of_another_shape_is_refused(spec, started, tmp_path):
         started(spec(objective=plan(ReferenceModel("policy", tmp_path / "other"))))
 
 
-def test_adapters_are_no_reference_for_whole_weights(trained, spec, started, tmp_path):
+def test_adapter_version_is_refused_as_reference_for_full_weights(trained, spec, started, tmp_path):
     trained(plan(), lora=LORA, output=tmp_path / "first").publish(tmp_path / "v1", 1, 0)
     with pytest.raises(ValueError, match="contains adapters"):
         started(spec(objective=plan(ReferenceModel("version", tmp_path / "v1"))))
 
 
 @pytest.mark.parametrize("every, times", [(1, 4), (2, 2)])
-def test_the_average_follows_the_policy(spec, started, every, times):
+def test_average_reference_follows_the_policy(spec, started, every, times):
     host = started(
         spec(objective=plan(ReferenceModel("average", decay=0.8, every=every)), learning_rate=1e-2)
     )
@@ -160,7 +160,7 @@ RESUMED = {
 
 
 @pytest.mark.parametrize("name", RESUMED)
-def test_what_a_checkpoint_keeps_is_resumed_to_the_bit(spec, started, tmp_path, name):
+def test_resuming_from_a_checkpoint_is_exact(spec, started, tmp_path, name):
     objective, fields = RESUMED[name]
 
     def make(folder):
@@ -191,15 +191,15 @@ def test_a_checkpoint_without_its_average_is_damaged(spec, started):
         checkpoint.newest_intact(objective.output, at_most=1)
 
 
-def test_an_adaptive_coefficient_grows_while_the_policy_is_too_far_away(spec, started):
+def test_adaptive_coefficient_grows_while_the_kl_is_above_target(spec, started):
     host = started(spec(objective=plan(target=1e-9, horizon=12.0), learning_rate=1e-2))
     coefficients = [host.update(rows(step)).metrics["kl_coefficient"] for step in (1, 2, 3, 4)]
-    # 12 rows of a horizon of 12: the clipped error of ±20 % counts in full. The first update finds
-    # no distance at all.
+    # 12 rows with a horizon of 12: the clipped error of ±20 % applies in full. The KL of the first
+    # update is zero.
     assert coefficients == pytest.approx([0.1, 0.08, 0.096, 0.1152])
 
 
-def test_a_skipped_update_moves_no_coefficient_by_what_is_not_finite(spec, started):
+def test_skipped_update_with_nan_logprobs_keeps_the_coefficient_finite(spec, started):
     host = started(spec(objective=plan(target=1e-9, horizon=12.0)))
     broken = [
         replace(row, behaviour_logprobs=(float("nan"),) * len(row.completion_ids))
@@ -208,10 +208,10 @@ def test_a_skipped_update_moves_no_coefficient_by_what_is_not_finite(spec, start
     assert host.update(broken).skipped
     assert host.trainer.coefficient.value == pytest.approx(
         0.08
-    )  # the distance itself was finite, and nothing
+    )  # the KL itself was finite, namely zero
 
 
-def test_an_optimizer_that_is_reset_forgets_its_moments_at_each_version(spec, started):
+def test_reset_optimizer_clears_its_state_at_each_version(spec, started):
     host = started(spec(reset_every=2))
     counts = []
     for step in range(1, 6):
@@ -223,6 +223,6 @@ def test_an_optimizer_that_is_reset_forgets_its_moments_at_each_version(spec, st
 @pytest.mark.parametrize(
     "fields", [{"kind": "frozen"}, {"kind": "version"}, {"kind": "base", "folder": "somewhere"}]
 )
-def test_a_reference_that_says_too_little_or_too_much_is_refused(fields):
+def test_invalid_reference_fields_are_refused(fields):
     with pytest.raises(ValueError, match="reference"):
         ReferenceModel(**fields)

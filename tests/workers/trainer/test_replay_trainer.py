@@ -1,5 +1,5 @@
-"""A replay makes the recorded updates again: to the bit with nobody left out, and without exactly
-those whose word is.
+"""A replay repeats the recorded updates: exactly if nobody is left out, and otherwise without the
+ratings of those left out.
 """
 
 import uuid
@@ -44,8 +44,8 @@ def dana(project) -> User:
 
 @pytest.fixture
 def rated_run(tiny_run, new_loop, bob, dana):
-    """Six updates of two groups; bob rates two rollouts of each group, and dana one of every third
-    from update `since` on.
+    """Return a function that makes six updates of two groups; bob rates two rollouts of each group,
+    and dana one of every third from update `since` on.
     """
 
     def make(since: int = 1, **changes: object) -> Run:
@@ -90,8 +90,8 @@ def _feed_rated(run: Run, bob: User, dana: User | None) -> None:
 
 
 def _say(rater: User, group: Group, stars: Stars) -> None:
-    """While the group waits: nobody was asked about it, so the first word alone would send it
-    on.
+    """Give a rating while the group waits: nobody was asked about it, so the first rating alone
+    would complete it.
     """
     Group.objects.filter(pk=group.pk).update(state=Group.State.WAITING)
     assert not give(rater, stars).is_late
@@ -105,7 +105,7 @@ def _refine(run: Run) -> None:
 
 
 def replayed(run: Run, new_loop, raters=(), tasks=(), turns: int = 60) -> Run:
-    """The replay, trained to its end."""
+    """Create the replay and train it to its end."""
     proposal = propose(run, raters, tasks)
     again = create_replay(proposal, proposal.slug, proposal.title)
     again.start()
@@ -123,8 +123,8 @@ def to_the_end(again: Run, loop, turns: int = 60) -> Run:
 
 
 def batches(run: Run) -> list[list[tuple]]:
-    """What each update took, in words that do not depend on ids: task, place in the group, reward,
-    advantage, version.
+    """Return what each update used, without ids: task, index in the group, reward, advantage,
+    version.
     """
     found = []
     for step in run.steps.order_by("number"):
@@ -154,13 +154,11 @@ def violations() -> dict:
     found = {name: words for name, words in reconcile().items() if words}
     return {
         name: words for name, words in found.items() if name != "engines served what was published"
-    }  # no engine is here
+    }  # this test has no engine
 
 
 @pytest.mark.nightly
-def test_how_answers_were_sampled_is_not_asked_of_a_replay_but_what_of_them_is_learned_from(
-    rated_run, new_loop
-):
+def test_replay_drops_sampling_options_and_keeps_older_segments(rated_run, new_loop):
     run = rated_run(
         sampling={"slice_tokens": 64, "repeats": {}, "older_segments": "leave_out"}, over_rollout=1
     )
@@ -174,7 +172,7 @@ def test_how_answers_were_sampled_is_not_asked_of_a_replay_but_what_of_them_is_l
     assert again.settings.over_rollout is None and batches(again) == batches(run)
 
 
-def test_leaving_nobody_out_makes_the_same_updates_and_the_same_weights(rated_run, new_loop):
+def test_replay_without_exclusions_makes_the_same_updates_and_weights(rated_run, new_loop):
     run = rated_run()
     again = replayed(run, new_loop)
     assert (again.state, again.step, again.published_version) == (Run.State.COMPLETED, 6, 6)
@@ -194,7 +192,7 @@ def test_leaving_nobody_out_makes_the_same_updates_and_the_same_weights(rated_ru
 
 
 @pytest.mark.nightly
-def test_a_run_over_several_tasksets_is_made_again_over_them(rated_run, new_loop, project, taskset):
+def test_run_over_several_tasksets_is_replayed_over_them(rated_run, new_loop, project, taskset):
     taskset_of(project, "few", 3)
     run = rated_run(taskset=None, tasksets={"few": 1, "sort": 2})
     again = replayed(run, new_loop, [CARELESS])
@@ -215,7 +213,7 @@ def test_a_run_over_several_tasksets_is_made_again_over_them(rated_run, new_loop
     assert violations() == {}
 
 
-def test_the_recorded_run_stays_as_it_was(rated_run, new_loop):
+def test_replay_does_not_change_the_recorded_run(rated_run, new_loop):
     run = rated_run()
     tables = (Group, Rollout, Experience, Rating)
     before = [list(table.objects.filter(run=run).order_by("pk").values()) for table in tables]
@@ -225,9 +223,7 @@ def test_the_recorded_run_stays_as_it_was(rated_run, new_loop):
     ] == before
 
 
-def test_leaving_a_rater_out_changes_the_groups_that_had_their_word_and_no_other(
-    rated_run, new_loop
-):
+def test_leaving_out_a_rater_changes_only_the_groups_with_their_ratings(rated_run, new_loop):
     run = rated_run()
     again = replayed(run, new_loop, [CARELESS])
     touched = set(
@@ -255,7 +251,7 @@ def test_leaving_a_rater_out_changes_the_groups_that_had_their_word_and_no_other
     assert violations() == {}
 
 
-def test_it_begins_with_the_version_before_their_first_use(rated_run, new_loop):
+def test_replay_starts_from_the_version_before_the_raters_first_influence(rated_run, new_loop):
     run = rated_run(since=4)
     proposal = propose(run, [CARELESS])
     assert (proposal.beginning.first_use, proposal.beginning.version.version, proposal.steps) == (
@@ -276,7 +272,7 @@ def test_it_begins_with_the_version_before_their_first_use(rated_run, new_loop):
 
 
 @pytest.mark.nightly
-def test_a_version_whose_folder_is_gone_makes_room_for_an_older_one_and_says_so(rated_run):
+def test_replay_starts_from_an_older_version_when_folders_are_retired(rated_run):
     run = rated_run(since=4)
     run.weight_versions.filter(version__in=(1, 2, 3)).update(state="retired")
     beginning = propose(run, [CARELESS]).beginning
@@ -288,7 +284,7 @@ def test_a_version_whose_folder_is_gone_makes_room_for_an_older_one_and_says_so(
 
 
 @pytest.mark.nightly
-def test_an_update_that_loses_all_its_groups_is_not_made_and_the_others_count_on(
+def test_update_that_loses_all_its_groups_is_omitted_and_later_ones_are_renumbered(
     rated_run, new_loop, taskset
 ):
     run = rated_run()
@@ -313,12 +309,12 @@ def test_an_update_that_loses_all_its_groups_is_not_made_and_the_others_count_on
     assert violations() == {}
 
 
-def test_who_had_no_part_in_the_weights_cannot_be_left_out(rated_run, carol):
+def test_rater_without_influence_on_the_weights_cannot_be_left_out(rated_run, carol):
     with pytest.raises(NothingToReplay, match="carol had no influence on the weights"):
         propose(rated_run(), ["carol"])
 
 
-def test_words_that_came_late_are_not_replayed(rated_run, new_loop, bob):
+def test_late_ratings_are_not_replayed(rated_run, new_loop, bob):
     run = rated_run()
     rollout = Rollout.objects.filter(run=run, rewards__by=bob).order_by("pk").first()
     late = give(bob, Stars(rollout.pk, 5, uuid.uuid4()))
@@ -331,7 +327,7 @@ ENDINGS: list[str] = []
 
 
 def undisturbed(run: Run, new_loop) -> str:
-    """The last weights of the replay that nothing disturbs: the same for each test, so made
+    """Return the last weights of an undisturbed replay; they are equal for all tests, so made
     once.
     """
     if not ENDINGS:
@@ -343,7 +339,7 @@ def undisturbed(run: Run, new_loop) -> str:
 @pytest.mark.parametrize(
     "method", profiles.nightly_but(("_update", "_commit", "_offer"), kept=("_commit",))
 )
-def test_a_trainer_that_dies_while_replaying_is_followed_to_the_same_weights(
+def test_trainer_after_one_killed_during_a_replay_reaches_the_same_weights(
     rated_run, new_loop, monkeypatch, method
 ):
     run = rated_run()
@@ -369,7 +365,7 @@ def test_a_trainer_that_dies_while_replaying_is_followed_to_the_same_weights(
 
 
 @pytest.mark.nightly
-def test_a_trainer_that_dies_while_copying_leaves_nothing_half(rated_run, new_loop, monkeypatch):
+def test_trainer_killed_while_copying_leaves_no_partial_copy(rated_run, new_loop, monkeypatch):
     run = rated_run()
     proposal = propose(run, [CARELESS])
     again = create_replay(proposal, proposal.slug, proposal.title)
@@ -424,7 +420,7 @@ def _paused(pk: int) -> str:
 
 
 @pytest.mark.nightly
-def test_corrections_of_those_left_out_are_left_out_of_a_mix(
+def test_demonstrations_of_left_out_raters_are_excluded_from_a_mix_replay(
     rated_run, new_loop, taskset, bob, dana
 ):
     demonstrate(taskset, 2)
@@ -448,7 +444,7 @@ def test_corrections_of_those_left_out_are_left_out_of_a_mix(
     assert violations() == {}
 
 
-def test_nothing_is_sampled_for_a_replay(rated_run):
+def test_replay_samples_nothing(rated_run):
     run = rated_run()
     proposal = propose(run, [CARELESS])
     again = create_replay(proposal, proposal.slug, proposal.title)
@@ -464,7 +460,7 @@ MODELLED = {
 
 
 def foretold(run: Run) -> dict[tuple, float]:
-    """What the rater models said, by draw and place."""
+    """Return the predictions of the rater models by task and index in the group."""
     rewards = Reward.objects.filter(rollout__run=run, scorer="rater_model").order_by("pk")
     names = ("rollout__group__task", "rollout__sample_index", "details__rater_model", "value")
     return {
@@ -473,7 +469,7 @@ def foretold(run: Run) -> dict[tuple, float]:
 
 
 @pytest.mark.nightly
-def test_with_a_rater_model_leaving_nobody_out_is_the_same_to_the_bit(rated_run, new_loop):
+def test_replay_with_a_rater_model_and_no_exclusions_is_exact(rated_run, new_loop):
     run = rated_run(**MODELLED)
     assert RaterModel.objects.filter(run=run).count() >= 5
     again = replayed(run, new_loop)
@@ -482,9 +478,7 @@ def test_with_a_rater_model_leaving_nobody_out_is_the_same_to_the_bit(rated_run,
 
 
 @pytest.mark.nightly
-def test_rater_models_that_learned_the_word_of_those_left_out_are_fitted_without(
-    rated_run, new_loop
-):
+def test_rater_models_that_used_left_out_ratings_are_fitted_again(rated_run, new_loop):
     run = rated_run(since=4, **MODELLED)
     first = Rating.objects.filter(run=run, rater__username=CARELESS).order_by("pk").first()
     tainted = set(
@@ -492,7 +486,7 @@ def test_rater_models_that_learned_the_word_of_those_left_out_are_fitted_without
     )
     run.weight_versions.filter(version__gt=0, version__lt=6).update(
         state="retired"
-    )  # so that all of it is made again
+    )  # so that the whole run is replayed
     again = replayed(run, new_loop, [CARELESS])
     before = foretold(run)
     after = foretold(again)
@@ -506,7 +500,7 @@ def test_rater_models_that_learned_the_word_of_those_left_out_are_fitted_without
 
 
 @pytest.mark.nightly
-def test_a_run_with_adapters_begins_again_from_its_merged_weights(rated_run, new_loop):
+def test_replay_of_an_adapter_run_starts_from_merged_weights(rated_run, new_loop):
     run = rated_run(
         since=5,
         lora={"rank": 2, "alpha": 4.0},

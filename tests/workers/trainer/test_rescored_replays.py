@@ -1,4 +1,4 @@
-"""A replay from a new set of rewards makes the updates that these rewards ask for."""
+"""A replay with the rewards of a rescoring makes the updates that follow from these rewards."""
 
 import pytest
 
@@ -21,7 +21,7 @@ from tests.workers.trainer.test_replay_trainer import (  # noqa: F401  (fixtures
 
 
 def scored_again(run: Run, verdict=_verdict, **chosen: object) -> Rescoring:
-    """A set of rewards by the run's own scorer, that says what `verdict` does."""
+    """Rescore the run with its own scorer, using the results of `verdict`."""
     again = start_rescoring(run, [{"scorer": "sort"}], Chosen(**chosen))
     while taken := take_rescoring_groups("scorer", LEASE, 100):
         record_rescoring(
@@ -39,7 +39,7 @@ def replayed_by(again: Rescoring, new_loop) -> Run:
     return to_the_end(run, new_loop())
 
 
-def test_a_set_that_says_the_same_makes_the_same_updates_and_the_same_weights(rated_run, new_loop):
+def test_rescoring_with_equal_rewards_replays_the_same_updates_and_weights(rated_run, new_loop):
     run = rated_run()
     again = scored_again(run)
     assert set(again.rescored.values_list("fate", flat=True)) == {"same"}
@@ -51,7 +51,7 @@ def test_a_set_that_says_the_same_makes_the_same_updates_and_the_same_weights(ra
 
 
 @pytest.mark.nightly
-def test_a_set_that_says_otherwise_makes_other_updates_where_no_person_spoke(rated_run, new_loop):
+def test_rescoring_with_other_rewards_changes_updates_of_unrated_rollouts(rated_run, new_loop):
     run = rated_run()
     made = replayed_by(
         scored_again(run, lambda question: Verdict(1 - _verdict(question).value, "turned round")),
@@ -66,7 +66,7 @@ def test_a_set_that_says_otherwise_makes_other_updates_where_no_person_spoke(rat
         for b, a in zip(*two, strict=True)
     ]
     rated = (0, 1)
-    unrated = 3  # of each group, bob rates the first two, and nobody the last
+    unrated = 3  # bob rates the first two of each group, nobody rates the last
     assert all(was == now for place, was, now in rewards if place in rated)
     assert all(was != now for place, was, now in rewards if place == unrated)
     assert made.weight_versions.first().fingerprint != run.weight_versions.first().fingerprint
@@ -74,7 +74,7 @@ def test_a_set_that_says_otherwise_makes_other_updates_where_no_person_spoke(rat
 
 
 @pytest.mark.nightly
-def test_a_set_of_some_updates_begins_before_them_and_makes_them_alone(rated_run, new_loop):
+def test_rescoring_of_some_updates_replays_only_them(rated_run, new_loop):
     run = rated_run()
     again = scored_again(run, from_step=3, to_step=4)
     proposal = propose(run, rescoring=again)
@@ -93,7 +93,7 @@ def test_a_set_of_some_updates_begins_before_them_and_makes_them_alone(rated_run
 
 
 @pytest.mark.nightly
-def test_a_set_that_is_not_whole_is_not_learned_from(rated_run):
+def test_unfinished_rescoring_is_refused(rated_run):
     run = rated_run()
     again = start_rescoring(run, [{"scorer": "sort"}], Chosen())
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Old weights leave the disk; their rows, and whatever somebody still needs, stay."""
+"""Old weights are deleted from disk; their rows, and weights that are still needed, stay."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def acknowledge(run: Run, version: int, worker: Worker) -> None:
     )
 
 
-def test_the_newest_published_versions_and_the_policy_keep_their_folders(tiny_run, new_loop):
+def test_newest_versions_and_the_base_keep_their_folders(tiny_run, new_loop):
     run = train_to_the_end(new_loop(), tiny_run(checkpoints=KEEP_TWO))
     assert on_disk(run) == {0, 5, 6}
     assert states(run) == {
@@ -48,12 +48,12 @@ def test_the_newest_published_versions_and_the_policy_keep_their_folders(tiny_ru
     }
 
 
-def test_milestones_keep_their_folders_for_good(tiny_run, new_loop):
+def test_milestone_versions_keep_their_folders(tiny_run, new_loop):
     run = train_to_the_end(new_loop(), tiny_run(checkpoints={**KEEP_TWO, "milestones": 3}))
     assert on_disk(run) == {0, 3, 5, 6}
 
 
-def test_what_a_live_engine_serves_is_kept_until_it_serves_a_newer_one(
+def test_version_served_by_a_live_engine_is_kept_until_it_serves_a_newer_one(
     tiny_run, new_loop, explorer
 ):
     run = tiny_run(checkpoints=KEEP_TWO)
@@ -71,7 +71,7 @@ def test_what_a_live_engine_serves_is_kept_until_it_serves_a_newer_one(
     assert on_disk(run) == {0, 4, 5}
 
 
-def test_what_a_stopped_engine_served_is_not_kept(tiny_run, new_loop, explorer):
+def test_version_served_by_a_stopped_engine_is_not_kept(tiny_run, new_loop, explorer):
     run = tiny_run(checkpoints=KEEP_TWO)
     loop = new_loop()
     feed(run)
@@ -82,7 +82,7 @@ def test_what_a_stopped_engine_served_is_not_kept(tiny_run, new_loop, explorer):
     assert on_disk(run) == {0, 5, 6}
 
 
-def test_a_folder_that_outlived_its_retirement_goes_with_the_next_trainer(tiny_run, new_loop):
+def test_next_trainer_deletes_folders_left_from_retired_versions(tiny_run, new_loop):
     run = tiny_run()
     first = new_loop()
     feed(run)
@@ -93,12 +93,12 @@ def test_a_folder_that_outlived_its_retirement_goes_with_the_next_trainer(tiny_r
         state=WeightVersion.State.RETIRED
     )  # and then its trainer died
     first.stop()
-    feed(run)  # a trainer takes a run when there is something to train
+    feed(run)  # a trainer claims a run only when it has work
     new_loop().serve()
     assert 1 not in on_disk(run)
 
 
-def test_a_trainer_that_lost_the_run_deletes_nothing(tiny_run, new_loop):
+def test_trainer_with_an_old_fence_deletes_nothing(tiny_run, new_loop):
     run = tiny_run()
     loop = new_loop()
     for _ in range(3):
@@ -113,7 +113,7 @@ def test_a_trainer_that_lost_the_run_deletes_nothing(tiny_run, new_loop):
     assert on_disk(run) == {0, 2, 3}
 
 
-def test_retirement_is_an_event(tiny_run, new_loop):
+def test_retiring_versions_records_an_event(tiny_run, new_loop):
     run = train_to_the_end(new_loop(), tiny_run(checkpoints=KEEP_TWO))
     assert [
         event.payload["versions"]

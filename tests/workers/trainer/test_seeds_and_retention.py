@@ -1,5 +1,5 @@
-"""Groups of another run, and arrays that were let go, at a real trainer: the same weights after a
-crash.
+"""Runs seeded with groups of another run, and runs that release old arrays, reach the same weights
+after a crash.
 """
 
 from apps.buffer.models import Seed, StepItem
@@ -24,7 +24,7 @@ def violated() -> dict[str, list[str]]:
 
 
 def seeded(of: Run, slug: str) -> Run:
-    """A run as `of`, not started, with six of its groups."""
+    """Create and start a run like `of`, seeded with six of its groups."""
     plan = of.settings.model_copy(update={"max_staleness": 2})
     run = Run.create(project=of.project, slug=slug, title="Seeded", plan=plan)
     assert seed_run(run, of, of.rollouts.all(), 6).taken == 6
@@ -32,7 +32,7 @@ def seeded(of: Run, slug: str) -> Run:
     return run
 
 
-def test_a_run_learns_from_seeds_first_and_reaches_the_same_weights_after_a_crash(
+def test_seeded_run_trains_on_its_seeds_first_and_reaches_the_same_weights_after_a_crash(
     tiny_run, new_loop, monkeypatch
 ):
     source = train_to_the_end(new_loop(), tiny_run())
@@ -51,9 +51,7 @@ def test_a_run_learns_from_seeds_first_and_reaches_the_same_weights_after_a_cras
     assert violated() == {}
 
 
-def test_a_run_that_lets_go_as_it_learns_is_taken_up_after_a_crash_with_the_same_weights(
-    tiny_run, new_loop, monkeypatch
-):
+def test_run_with_retention_reaches_the_same_weights_after_a_crash(tiny_run, new_loop, monkeypatch):
     undisturbed = train_to_the_end(new_loop(), tiny_run(**OFTEN))
     run = tiny_run(**OFTEN)
     loop = new_loop()
@@ -65,7 +63,7 @@ def test_a_run_that_lets_go_as_it_learns_is_taken_up_after_a_crash_with_the_same
         run.refresh_from_db()
     kill_in_step(loop, run, 7, "_update", monkeypatch)
     assert sum(released(run, Retention(uses=1)), ReleaseSize()).groups == 0, (
-        "nothing was trained since"
+        "nothing was trained in between"
     )
     run = train_to_the_end(new_loop(), run)
     assert (

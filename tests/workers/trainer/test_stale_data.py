@@ -1,10 +1,9 @@
-"""Old samples teach as long as it is remembered how likely they were: the reason why every logprob
-is stored.
+"""Old samples are useful for training only if their logprobs are stored.
 
-Three digits are to be sorted by a policy that was warmed on demonstrators who disagree. What
-samples is sixteen updates old at most. With the stored logprobs the ratio says when a sample has
-been learned from enough; without them, every ratio counted as one (what a trainer does that asks
-its own weights), the policy is pushed on and on, away from all it could say.
+A policy that was warmed on contradicting demonstrators learns to sort three digits from samples
+that are up to sixteen updates old. With stored logprobs, the ratio limits how far each sample moves
+the policy. Without them, each ratio counts as one, as if the trainer recomputed it with its own
+weights, and the policy moves further and further away from anything useful.
 """
 
 import copy
@@ -30,14 +29,14 @@ GROUPS = 8
 GROUP_SIZE = 8
 UPDATES = 160
 REFRESH_EVERY = 16
-ASKED = 256  # how many questions measure a policy
+ASKED = 256  # number of questions to measure a policy
 
 pytestmark = pytest.mark.slow
 
 
 @dataclasses.dataclass(frozen=True)
 class Warm:
-    """The policy all begins with, in memory and on disk."""
+    """The initial policy, in memory and on disk."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerFast
@@ -46,7 +45,7 @@ class Warm:
     def ask(
         self, model: PreTrainedModel, questions: list[str], seed: int
     ) -> list[tuple[list[int], list[int], list[float], float]]:
-        """(prompt ids, said ids, their logprobs, 1 for a sorted answer) per question."""
+        """Return (prompt ids, reply ids, their logprobs, 1 for a sorted answer) per question."""
         prompts = [warming.prompt_ids(self.tokenizer, question) for question in questions]
         seeds = [chance.derive_seed(seed, n) for n in range(len(prompts))]
         said = sample_batch(model, prompts, DIGITS + 2, seeds).rows()
@@ -82,17 +81,17 @@ def warm(tmp_path_factory) -> Warm:
     return Warm(model, tokenizer, folder)
 
 
-def test_stale_data_with_stored_logprobs_learns_where_dropping_them_does_not(warm, tmp_path):
+def test_stale_data_trains_with_stored_logprobs_and_fails_without(warm, tmp_path):
     before = warm.accuracy(warm.model)
     stored, dropped = (trained(warm, tmp_path / str(drops), drops=drops) for drops in (False, True))
     assert stored > before + 0.15
     assert dropped < min(
         before + 0.1, stored - 0.15
-    )  # where it ends between 0 and there depends on the machine's rounding
+    )  # the exact value below depends on the machine's rounding
 
 
 def trained(warm: Warm, output: Path, drops: bool) -> float:
-    """Accuracy after the updates; `drops`: the stored logprobs are not read."""
+    """Return the accuracy after the updates; with `drops`, stored logprobs are ignored."""
     options = {
         "clip_low": 0.2,
         "clip_high": 0.28,
@@ -124,7 +123,7 @@ def trained(warm: Warm, output: Path, drops: bool) -> float:
 
 
 def judged(warm: Warm, explorer: PreTrainedModel, update: int) -> list[Row]:
-    """One update's groups with their standard scores."""
+    """Return the rows of one update's groups with their standard scores as advantages."""
     asked = [question for question in questions(GROUPS, seed=update) for _ in range(GROUP_SIZE)]
     answers = warm.ask(explorer, asked, seed=update)
     rows = []
@@ -145,7 +144,7 @@ def questions(count: int, seed: int) -> list[str]:
 
 
 def demonstrators(seed: int) -> Iterator[tuple[str, str]]:
-    """40 % sort upwards, 30 % downwards, 30 % copy."""
+    """Yield demonstrations: 40 % sort upwards, 30 % downwards, 30 % copy."""
     draw = random.Random(seed)
     while True:
         digits = f"{draw.randrange(10**DIGITS):0{DIGITS}d}"

@@ -1,4 +1,4 @@
-"""A trainer takes all cores for an update where its engine waits for it, and gives them back."""
+"""A trainer uses all cores for an update while its engine waits, and then releases them."""
 
 import torch
 
@@ -20,7 +20,7 @@ def threads_of_an_update(host, monkeypatch) -> set[int]:
     return seen
 
 
-def test_an_update_computes_with_the_threads_of_its_spec(spec, started, monkeypatch):
+def test_update_uses_the_threads_of_its_spec(spec, started, monkeypatch):
     host = started(spec(threads=2))
     assert threads_of_an_update(host, monkeypatch) == {2}
     other = started(spec(output=host.spec.output / "other"))
@@ -28,7 +28,7 @@ def test_an_update_computes_with_the_threads_of_its_spec(spec, started, monkeypa
     assert torch.get_num_threads() == 1
 
 
-def test_a_run_whose_trainer_and_engine_take_turns_gets_all_cores(tiny_run, settings):
+def test_trainer_that_takes_turns_with_its_engine_gets_all_cores(tiny_run, settings):
     settings.TURN_THREADS = 7
     synchronous = tiny_run(max_staleness=0)
     overlapping = tiny_run(max_staleness=1)

@@ -1,4 +1,4 @@
-"""Logprobs and entropies by tiles, compared with those from all logits at once."""
+"""Logprobs and entropies computed by tiles match those from all logits at once."""
 
 import pytest
 import torch
@@ -27,7 +27,7 @@ def inputs(has_bias: bool) -> tuple[list[torch.Tensor | None], torch.Tensor]:
 @pytest.mark.parametrize("width", [1, 5, 23, 100])
 @pytest.mark.parametrize("has_bias", [True, False])
 @pytest.mark.parametrize("used", ["logprobs", "entropies", "both"])
-def test_values_and_gradients_are_those_of_all_logits(width, has_bias, used):
+def test_tiled_values_and_gradients_match_full_logits(width, has_bias, used):
     found = []
     for is_tiled in (True, False):
         parameters, targets = inputs(has_bias)
@@ -45,7 +45,7 @@ def test_values_and_gradients_are_those_of_all_logits(width, has_bias, used):
         assert torch.allclose(tiled, expected, atol=1e-9)
 
 
-def test_a_frozen_head_costs_no_gradient_of_its_own():
+def test_frozen_head_gets_no_gradient():
     (hidden, weight, _), targets = inputs(False)
     weight = weight.detach()
     logprobs, _ = TiledLogProbs.apply(hidden, weight, None, targets, 1.0, 8)

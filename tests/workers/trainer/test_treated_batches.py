@@ -1,5 +1,5 @@
-"""Operators on the batch at a real trainer: what they leave out is in no loss, and an update that
-is made again is the same.
+"""Batch operators with a real trainer: rows that they leave out are not in the loss, and repeated
+updates are equal.
 """
 
 from dataclasses import replace
@@ -27,7 +27,7 @@ TREATED = {
 
 
 def left_out(run: Run) -> list[list[str]]:
-    """Of each update's rows, in their order, why they are in no loss."""
+    """Return, for the rows of each update in order, the reason why they are left out."""
     return [
         list(step.items.order_by("position").values_list("left_out", flat=True))
         for step in run.steps.order_by("number")
@@ -38,9 +38,7 @@ def fingerprint(run: Run) -> str:
     return run.weight_versions.first().fingerprint
 
 
-def test_what_is_left_out_of_an_update_is_in_its_loss_as_little_as_what_was_never_admitted(
-    tiny_run, new_loop
-):
+def test_rows_left_out_of_a_batch_have_the_same_effect_as_rows_never_admitted(tiny_run, new_loop):
     never = train_to_the_end(
         new_loop(), tiny_run(steps=3, pipeline=[{**LOW, "stage": "experiences"}])
     )
@@ -63,9 +61,7 @@ def test_what_is_left_out_of_an_update_is_in_its_loss_as_little_as_what_was_neve
 
 
 @pytest.mark.parametrize("method", profiles.nightly_but(("_update", "_commit"), kept=("_commit",)))
-def test_a_trainer_that_is_killed_is_followed_by_one_that_makes_the_same_updates(
-    tiny_run, new_loop, monkeypatch, method
-):
+def test_trainer_after_a_killed_one_makes_the_same_updates(tiny_run, new_loop, monkeypatch, method):
     undisturbed = train_to_the_end(new_loop(), tiny_run(**TREATED))
     run = tiny_run(**TREATED)
     kill_in_step(new_loop(), run, 5, method, monkeypatch)
@@ -79,7 +75,7 @@ def test_a_trainer_that_is_killed_is_followed_by_one_that_makes_the_same_updates
     assert said[0] == said[1]
 
 
-def test_a_replay_makes_the_same_updates_to_the_bit(rated_run, new_loop):
+def test_replay_makes_exactly_the_same_updates(rated_run, new_loop):
     run = rated_run(**TREATED)
     again = replayed(run, new_loop)
     assert (
@@ -90,7 +86,7 @@ def test_a_replay_makes_the_same_updates_to_the_bit(rated_run, new_loop):
     assert fingerprint(again) == fingerprint(run) and violations() == {}
 
 
-def test_updates_of_which_nothing_is_left_leave_the_weights_and_pause_the_run(tiny_run, new_loop):
+def test_updates_without_remaining_rows_keep_the_weights_and_pause_the_run(tiny_run, new_loop):
     run = tiny_run(pipeline=[{**LOW, "stage": "batch", "options": {"threshold": 9}}])
     loop = new_loop()
     for _ in range(3):
@@ -106,7 +102,7 @@ def test_updates_of_which_nothing_is_left_leave_the_weights_and_pause_the_run(ti
     assert not StepItem.objects.filter(left_out="").exists() and violations() == {}
 
 
-def test_an_operator_that_breaks_pauses_the_run_and_the_update_is_made_once_it_is_mended(
+def test_broken_operator_pauses_the_run_and_the_update_is_made_after_the_fix(
     tiny_run, new_loop, monkeypatch
 ):
     def broken(samples, options):

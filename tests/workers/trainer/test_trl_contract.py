@@ -1,5 +1,5 @@
-"""What we rely on in the pinned TRL: the batch's keys and shapes, one update, whose logprobs π_old
-are, and equal losses.
+"""What we rely on in the pinned TRL: the batch's keys and shapes, single updates, stored logprobs
+as π_old, and equal losses.
 """
 
 import os
@@ -42,11 +42,11 @@ def own_logprobs(host, row, temperature=1.0):
     return replace(row, behaviour_logprobs=tuple(values.tolist()))
 
 
-def test_the_pinned_version_is_installed():
+def test_pinned_trl_version_is_installed():
     assert trl.__version__.startswith("1.16.")
 
 
-def test_the_loss_sees_the_batch_it_was_given(spec, started, monkeypatch):
+def test_loss_gets_the_given_batch_in_micro_batches(spec, started, monkeypatch):
     host = started(spec(micro_batch_rows=4))
     seen = []
     original = host.trainer.compute_loss
@@ -71,8 +71,8 @@ def test_the_loss_sees_the_batch_it_was_given(spec, started, monkeypatch):
         assert int(inputs["num_items_in_batch"]) == sum(sum(row.action_mask) for row in batch)
 
 
-def test_one_update_of_a_one_layer_model_takes_less_than_five_seconds(spec, started):
-    began = time.process_time()  # of ours, whatever else the machine does
+def test_one_update_of_a_one_layer_model_takes_less_than_five_cpu_seconds(spec, started):
+    began = time.process_time()  # CPU time of this process only
     host = started(spec())
     before = digest(host)
     report = host.update(rows(1))
@@ -80,7 +80,7 @@ def test_one_update_of_a_one_layer_model_takes_less_than_five_seconds(spec, star
     assert time.process_time() - began < 5
 
 
-def test_stored_logprobs_are_pi_old(spec, started):
+def test_stored_logprobs_are_used_as_pi_old(spec, started):
     host = started(spec())
     batch = [own_logprobs(host, row) for row in rows(1)]
     shifted = [
@@ -94,7 +94,7 @@ def test_stored_logprobs_are_pi_old(spec, started):
     assert report.metrics["loss"] == pytest.approx(-torch.tensor(0.1).exp().item(), rel=1e-4)
 
 
-def test_clipping_stops_the_gradient_of_a_ratio_that_went_too_far(spec, started):
+def test_clipping_stops_the_gradient_of_a_too_large_ratio(spec, started):
     host = started(spec(max_grad_norm=1e9))
     far = [replace(own_logprobs(host, row), advantage=1.0) for row in rows(1)]
     far = [
@@ -107,7 +107,7 @@ def test_clipping_stops_the_gradient_of_a_ratio_that_went_too_far(spec, started)
     assert all(not gradient.any() for gradient in spy.gradient.values())
 
 
-def test_logprobs_of_the_policy_itself_show_no_gap_and_no_clipping(spec, started):
+def test_logprobs_of_the_policy_itself_give_no_gap_and_no_clipping(spec, started):
     host = started(spec(temperature=0.7))
     report = host.update([own_logprobs(host, row, 0.7) for row in rows(1)])
     assert report.metrics["behaviour_gap"] < 1e-5
@@ -120,13 +120,13 @@ def test_logprobs_of_the_policy_itself_show_no_gap_and_no_clipping(spec, started
     ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"],
 )
 @pytest.mark.parametrize("micro, count", [(None, 12), (5, 12), (4, 11)])
-def test_the_gradient_is_that_of_the_slow_loss(spec, started, aggregation, micro, count):
+def test_gradient_matches_the_slow_loss(spec, started, aggregation, micro, count):
     plan = spec(objective=Objective(PPO, aggregation), micro_batch_rows=micro, max_grad_norm=1e9)
     assert_same_gradient(started(plan), rows(1, count, tokens_of_tools=True))
 
 
 @pytest.mark.parametrize("where", ["loss", "reward"])
-def test_the_divergence_from_the_base_policy_has_the_slow_gradient(spec, started, where):
+def test_kl_gradient_matches_the_slow_loss(spec, started, where):
     plan = Objective(PPO, kl=Divergence("k3", 0.3, where))
     host = started(
         spec(
@@ -142,7 +142,7 @@ def test_the_divergence_from_the_base_policy_has_the_slow_gradient(spec, started
 
 
 @pytest.mark.parametrize("aggregation", ["seq-mean-token-mean", "token-mean"])
-def test_usual_rows_experts_rows_and_entropy_have_the_slow_gradient(spec, started, aggregation):
+def test_gradient_of_mix_with_entropy_and_kl_matches_the_slow_loss(spec, started, aggregation):
     plan = Objective(
         PPO, entropy=0.1, kl=Divergence("k3", 0.2), experts=Experts(4, 0.3, aggregation=aggregation)
     )
@@ -160,7 +160,7 @@ def test_usual_rows_experts_rows_and_entropy_have_the_slow_gradient(spec, starte
 
 
 def assert_same_gradient(host, batch):
-    """One more update's gradient against float64, from the host's weights of this moment."""
+    """Assert that the next update's gradient equals the float64 one for the current weights."""
     reference = slow_loss.load(host.spec.policy)
     model = slow_loss.load(host.spec.policy)
     model.load_state_dict(
@@ -175,8 +175,7 @@ def assert_same_gradient(host, batch):
         )
 
 
-# TRL's name of a loss and its settings → ours. Each computes the very same number on an uncut
-# batch.
+# TRL's settings of a loss → ours. Both compute the same number on a batch in one piece.
 SAME = {
     "dapo": ({"loss_type": "dapo"}, PPO, "token-mean"),
     "grpo": ({"loss_type": "grpo"}, PPO, "seq-mean-token-mean"),
@@ -201,7 +200,7 @@ SAME = {
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_our_loss_is_trls_where_trl_has_it(spec, started, name):
+def test_loss_matches_trl_where_trl_has_it(spec, started, name):
     settings, loss, aggregation = SAME[name]
     plan = spec(objective=Objective(loss, aggregation))
     trainer = started(plan).trainer
@@ -232,7 +231,7 @@ def gradient_of(trainer, loss):
 
 @pytest.fixture
 def mixture(tmp_path):
-    """A tiny mixture of experts that is kept balanced."""
+    """Create a tiny mixture of experts with a balancing loss."""
     recipe = recipes.find_recipe("sort")
     tokenizer = recipe.tokenizer()
     config = Qwen3MoeConfig(
@@ -259,12 +258,8 @@ def mixture(tmp_path):
     return tmp_path / "moe"
 
 
-def test_two_processes_keep_a_mixture_of_experts_balanced_as_one_does(
-    spec, hosted, in_two, mixture
-):
-    """Rows that differ in their advantages alone: the balance of any part of them is that of
-    all.
-    """
+def test_two_processes_balance_a_mixture_of_experts_like_one(spec, hosted, in_two, mixture):
+    """The rows differ only in their advantages, so each part has the same balance as all."""
     alike = [replace(rows(1)[0], advantage=row.advantage) for row in rows(2)]
     plan = replace(spec(objective=Objective(PPO)), policy=mixture)
     wanted = course_of(hosted(plan), [alike] * 3)
@@ -272,7 +267,7 @@ def test_two_processes_keep_a_mixture_of_experts_balanced_as_one_does(
     require_alike(course_of(hosted(in_two(plan)), [alike] * 3), wanted)
 
 
-def test_a_mixture_of_experts_is_kept_balanced_as_trl_keeps_it(spec, started, mixture):
+def test_mixture_of_experts_is_balanced_as_in_trl(spec, started, mixture):
     host = started(replace(spec(objective=Objective(PPO), max_grad_norm=1e9), policy=mixture))
     trainer = host.trainer
     batch = rows(1)
@@ -293,7 +288,7 @@ def test_a_mixture_of_experts_is_kept_balanced_as_trl_keeps_it(spec, started, mi
         torch.testing.assert_close(spy.gradient[name], gradient, rtol=1e-3, atol=1e-6)
 
 
-def test_a_trainer_loads_neither_vllm_nor_what_trl_would_report_to():
+def test_trainer_imports_neither_vllm_nor_trackers():
     loaded = (
         "import sys, workers.trainer.buffer_grpo_trainer, workers.rater_heads.fitting;"
         " print(sorted({'trl', 'vllm', 'wandb', 'mlflow'} & set(sys.modules)))"

@@ -1,5 +1,5 @@
-"""Tokens that a person typed, or a user said, are read by the policy and learned from by nobody:
-loss, KL, ratio, totals.
+"""Tokens that a person typed or a user wrote are in the policy's input but not in loss, KL, ratio
+or totals.
 """
 
 from dataclasses import replace
@@ -24,7 +24,7 @@ OBJECTIVES = {
 
 
 def typed_behind(row: Row, logprob: float = 0.0) -> Row:
-    """The row with tokens that a person typed at its end."""
+    """Return the row with tokens at its end that a person typed."""
     return replace(
         row,
         completion_ids=(*row.completion_ids, *TYPED),
@@ -36,7 +36,7 @@ def typed_behind(row: Row, logprob: float = 0.0) -> Row:
 def learned(
     spec, started, objective: Objective, batches: list[list[Row]]
 ) -> tuple[str, list[dict]]:
-    """All parameters after these updates, and what each reported."""
+    """Return a digest of all parameters after these updates, and the metrics of each."""
     host = started(spec(objective=objective))
     reports = [host.update(batch) for batch in batches]
     assert not any(report.skipped for report in reports)
@@ -44,7 +44,7 @@ def learned(
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_what_is_kept_as_logprob_of_typed_tokens_changes_nothing(spec, started, name):
+def test_stored_logprobs_of_typed_tokens_have_no_effect(spec, started, name):
     found = []
     for logprob in (0.0, -7.5, float("nan")):
         batches = [[typed_behind(row, logprob) for row in rows(step)] for step in (1, 2)]
@@ -53,7 +53,7 @@ def test_what_is_kept_as_logprob_of_typed_tokens_changes_nothing(spec, started, 
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_a_row_with_typed_tokens_behind_it_teaches_what_it_taught_without_them(spec, started, name):
+def test_typed_tokens_at_the_end_of_a_row_do_not_change_its_metrics(spec, started, name):
     host = started(spec(objective=OBJECTIVES[name]))
     other = started(spec(objective=OBJECTIVES[name]))
     plain = rows(1)
@@ -73,8 +73,8 @@ def test_a_row_with_typed_tokens_behind_it_teaches_what_it_taught_without_them(s
         assert two[name] == pytest.approx(one[name], rel=1e-4, abs=1e-6), name
 
 
-def test_typed_tokens_between_the_policys_own_are_read_though(spec, started):
-    """The policy's later tokens answer what was typed: other typed words, another gradient."""
+def test_typed_tokens_before_the_policys_own_affect_the_gradient(spec, started):
+    """The policy's later tokens depend on the typed ones: other ones change the gradient."""
     found = []
     for typed in (TYPED, (6, 6, 6)):
         changed = [
@@ -96,7 +96,7 @@ def test_typed_tokens_between_the_policys_own_are_read_though(spec, started):
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_a_row_typed_throughout_teaches_nothing_and_is_in_no_mean(spec, started, name):
+def test_completely_typed_row_does_not_change_loss_or_gradient(spec, started, name):
     silent = [replace(row, action_mask=(0,) * len(row.action_mask)) for row in rows(5)[:2]]
     _, [alone] = learned(spec, started, OBJECTIVES[name], [rows(1)])
     _, [beside] = learned(spec, started, OBJECTIVES[name], [[*rows(1), *silent]])

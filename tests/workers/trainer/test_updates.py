@@ -1,5 +1,5 @@
-"""Updates: what is not finite changes nothing, errors reach the caller, runs do not
-disturb each other.
+"""Updates: non-finite values change nothing, errors reach the caller, runs do not affect each
+other.
 """
 
 import math
@@ -20,12 +20,12 @@ def optimizer_steps(host) -> set[float]:
     return {float(state["step"]) for state in host.trainer.optimizer.state.values()}
 
 
-def test_a_loss_that_is_not_finite_leaves_weights_and_optimizer_alone(spec, started):
+def test_non_finite_loss_leaves_weights_and_optimizer_unchanged(spec, started):
     assert_left_alone(started(spec()), poisoned(2), "the loss is not finite")
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_gradient_that_is_not_finite_leaves_weights_and_optimizer_alone(spec, started, value):
+def test_non_finite_gradient_leaves_weights_and_optimizer_unchanged(spec, started, value):
     host = started(spec())
     norm = host.trainer.model.model.norm.weight
     once = [1.0, value]
@@ -34,7 +34,7 @@ def test_a_gradient_that_is_not_finite_leaves_weights_and_optimizer_alone(spec, 
 
 
 def assert_left_alone(host, batch, reason):
-    """An update, one that must be skipped, and one that is applied again."""
+    """Make an update, one that must be skipped, and one that is applied again; check the states."""
     host.update(rows(1))
     before = digest(host)
     steps = optimizer_steps(host)
@@ -55,13 +55,13 @@ def test_one_infinite_row_in_one_of_many_micro_batches_skips_the_whole_update(sp
     assert digest(host) == before
 
 
-def test_a_batch_without_a_token_in_the_loss_changes_nothing_and_is_no_error(spec, started):
+def test_batch_without_loss_tokens_gives_zero_loss_and_no_error(spec, started):
     host = started(spec())
     report = host.update([replace(row, action_mask=(0,) * len(row.action_mask)) for row in rows(1)])
     assert (report.skipped, report.metrics["tokens"], report.metrics["loss"]) == ("", 0, 0)
 
 
-def test_metrics_that_are_not_finite_are_not_reported(spec, started):
+def test_non_finite_metrics_are_not_reported(spec, started):
     report = started(spec()).update(poisoned(1))
     assert all(map(math.isfinite, report.metrics.values()))
 
@@ -84,7 +84,7 @@ def test_an_update_recorded_as_skipped_is_skipped_again(spec, started):
     assert (report.skipped, report.step, digest(host)) == ("it was", 1, before)
 
 
-def test_an_error_in_the_training_thread_reaches_whoever_granted(spec, started):
+def test_error_in_the_training_thread_is_raised_by_update(spec, started):
     host = started(spec())
     with pytest.raises(ValueError, match="at least one row"):
         host.update([])
@@ -98,7 +98,7 @@ def test_a_policy_that_cannot_be_loaded_is_reported_by_start(spec, started, tmp_
         started(replace(spec(), policy=tmp_path / "nothing"))
 
 
-def test_the_plan_ends_after_its_last_step(spec, started):
+def test_trainer_ends_after_its_last_planned_step(spec, started):
     host = started(spec(planned_steps=1))
     assert host.update(rows(1)).step == 1
     with pytest.raises(TrainerDied):
@@ -111,7 +111,7 @@ def test_stop_ends_a_blocked_thread(spec, started):
     assert not host.thread.is_alive()
 
 
-def test_two_runs_in_one_process_do_not_disturb_each_other(spec, started, tmp_path):
+def test_two_runs_in_one_process_do_not_affect_each_other(spec, started, tmp_path):
     plans = [
         spec(seed=1, output=tmp_path / "a"),
         spec(seed=2, micro_batch_rows=4, output=tmp_path / "b"),

@@ -1,6 +1,4 @@
-"""Runs that learn from lessons, from the frozen snapshot to published weights, and through a
-crash.
-"""
+"""Runs that train on lessons, from the frozen snapshot to published weights, and across a crash."""
 
 from pathlib import Path
 
@@ -31,12 +29,12 @@ METRICS = {
 
 
 class Killed(BaseException):
-    """What kill -9 looks like from inside: nothing is caught, nothing is tidied."""
+    """Simulates kill -9: nothing catches it and nothing is cleaned up."""
 
 
 @pytest.fixture
 def lesson_run(tiny_run, taskset):
-    """A started run of 6 updates, 3 lessons each, over lessons about the stage's tasks."""
+    """Return a function that starts a run of 6 updates with 3 lessons each."""
     demonstrate(taskset)
     prefer(taskset, (None, 0.5))
     thumb(taskset)
@@ -63,7 +61,7 @@ def fingerprint(run: Run) -> str:
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_a_run_learns_from_its_snapshot_and_publishes(name, lesson_run, new_loop):
+def test_run_trains_on_its_snapshot_and_publishes(name, lesson_run, new_loop):
     run = train_to_the_end(new_loop(), lesson_run(name))
     assert (run.step, run.published_version) == (6, 6)
     prints = set(run.weight_versions.values_list("fingerprint", flat=True))
@@ -76,7 +74,7 @@ def test_a_run_learns_from_its_snapshot_and_publishes(name, lesson_run, new_loop
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_its_metrics_say_what_it_learned(name, lesson_run, new_loop):
+def test_metrics_are_recorded_and_the_loss_falls(name, lesson_run, new_loop):
     run = train_to_the_end(new_loop(), lesson_run(name))
     metrics = dict(Metric.objects.filter(run=run, step=6).values_list("name", "value"))
     assert (
@@ -90,7 +88,7 @@ def test_its_metrics_say_what_it_learned(name, lesson_run, new_loop):
 
 
 @pytest.mark.parametrize("name", profiles.nightly_but(SOURCES, kept=("dpo",)))
-def test_after_a_crash_the_same_weights_come_out(name, lesson_run, new_loop, monkeypatch):
+def test_run_reaches_the_same_weights_after_a_crash(name, lesson_run, new_loop, monkeypatch):
     whole = fingerprint(train_to_the_end(new_loop(), lesson_run(name)))
     run = lesson_run(name)
     loop = new_loop()
@@ -99,7 +97,7 @@ def test_after_a_crash_the_same_weights_come_out(name, lesson_run, new_loop, mon
     def die(trainer, *args):
         if (
             trainer.run.step == 3
-        ):  # the update after the checkpoint of step 2 is made, and never said
+        ):  # the update after the checkpoint of step 2 is made but not committed
             raise Killed
         return commit(trainer, *args)
 
@@ -113,7 +111,7 @@ def test_after_a_crash_the_same_weights_come_out(name, lesson_run, new_loop, mon
     assert set(run.steps.values_list("state", flat=True)) == {TrainStep.State.COMMITTED}
 
 
-def test_its_learning_rate_may_be_turned_and_what_concerns_sampling_may_not(lesson_run, new_loop):
+def test_learning_rate_can_be_changed_and_sampling_options_cannot(lesson_run, new_loop):
     run = lesson_run("dpo")
     loop = new_loop()
     loop.serve()
@@ -128,7 +126,7 @@ def test_its_learning_rate_may_be_turned_and_what_concerns_sampling_may_not(less
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_micro_batches_do_not_change_what_is_learned(name, lesson_run, new_loop):
+def test_micro_batch_size_does_not_change_loss_and_gradient_norm(name, lesson_run, new_loop):
     optimizer = {"warmup_steps": 0, "learning_rate": 1e-3}
     norms = []
     for rows in (None, 1, 2, 4):
@@ -143,7 +141,7 @@ def test_micro_batches_do_not_change_what_is_learned(name, lesson_run, new_loop)
 
 
 @pytest.mark.parametrize("name", profiles.nightly_but(("sft", "dpo", "kto"), kept=("sft",)))
-def test_adapters_alone_are_trained_published_and_resumed(name, lesson_run, new_loop, monkeypatch):
+def test_only_adapters_are_trained_published_and_resumed(name, lesson_run, new_loop, monkeypatch):
     lora = {"rank": 4, "alpha": 8, "target_modules": ["q_proj", "v_proj"]}
     whole = train_to_the_end(new_loop(), lesson_run(name, lora=lora))
     folder = Path(whole.weight_versions.get(version=6).folder)
@@ -163,7 +161,7 @@ def test_a_reward_model_with_adapters_is_refused(lesson_run):
         lesson_run("reward_model", lora={"rank": 4})
 
 
-def test_without_lessons_the_run_pauses_and_says_what_is_missing(tiny_run, new_loop):
+def test_run_without_lessons_pauses_with_the_reason(tiny_run, new_loop):
     run = tiny_run(
         group_size=8,
         groups_per_step=16,
@@ -177,7 +175,7 @@ def test_without_lessons_the_run_pauses_and_says_what_is_missing(tiny_run, new_l
     assert "there were no thumbs to train on when the run started" in run.state_reason
 
 
-def test_a_lesson_longer_than_the_policy_reads_pauses_the_run(lesson_run, policy, new_loop):
+def test_lesson_longer_than_the_policys_context_pauses_the_run(lesson_run, policy, new_loop):
     type(policy).objects.filter(pk=policy.pk).update(context_tokens=9)
     run = lesson_run("sft")
     new_loop().serve()
@@ -186,9 +184,7 @@ def test_a_lesson_longer_than_the_policy_reads_pauses_the_run(lesson_run, policy
     assert "tokens; the policy's context is 9" in run.state_reason
 
 
-def test_lessons_that_changed_since_they_were_frozen_are_never_trained(
-    lesson_run, new_loop, taskset
-):
+def test_lessons_that_changed_after_the_snapshot_are_never_trained(lesson_run, new_loop, taskset):
     run = lesson_run("dpo")
     loop = new_loop()
     loop.serve()

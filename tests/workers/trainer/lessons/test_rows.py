@@ -1,5 +1,5 @@
-"""Lessons cut and laid out: nothing lost, pairs together; and the reward model's loss against a
-slow one.
+"""Lessons are split into micro-batches without loss, with pairs together; the reward model's loss
+matches a slow version.
 """
 
 import math
@@ -23,7 +23,7 @@ thumbs = st.lists(st.builds(rows.JudgedAnswer, answers, st.booleans()), min_size
 
 
 @given(pairs | thumbs, st.none() | st.integers(1, 20))
-def test_cutting_loses_nothing_and_keeps_the_order(lessons, micro):
+def test_cutting_loses_no_lesson_and_keeps_the_order(lessons, micro):
     parts = rows.cut(lessons, micro)
     assert [lesson for part in parts for lesson in part] == lessons
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
@@ -38,7 +38,7 @@ def test_cutting_loses_nothing_and_keeps_the_order(lessons, micro):
     st.none() | st.integers(1, 50),
     st.sampled_from(["dpo", "kto", "bradley_terry"]),
 )
-def test_there_are_as_many_parts_as_the_plan_says(count, micro, name):
+def test_number_of_parts_matches_the_planned_forward_passes(count, micro, name):
     spec = TrainerSpec(
         "p", "o", 1, count, objective=Objective(loss=Loss(name)), micro_batch_rows=micro
     )
@@ -48,7 +48,7 @@ def test_there_are_as_many_parts_as_the_plan_says(count, micro, name):
 
 
 @given(pairs)
-def test_chosen_and_rejected_stand_in_turn(lessons):
+def test_chosen_and_rejected_rows_alternate(lessons):
     batch = rows.tensors(lessons, pad_id=0)
     said = [
         ids[mask.bool()].tolist()
@@ -64,7 +64,7 @@ def test_chosen_and_rejected_stand_in_turn(lessons):
 
 
 @given(thumbs)
-def test_every_answer_meets_another_prompt_once(lessons):
+def test_each_answer_is_combined_with_another_prompt_once(lessons):
     mixed = rows.mismatched(lessons)
     assert [m.answer.prompt_ids for m in mixed] == [lesson.answer.prompt_ids for lesson in lessons]
     told = [lesson.answer.completion_ids for lesson in lessons]
@@ -72,7 +72,7 @@ def test_every_answer_meets_another_prompt_once(lessons):
 
 
 @given(pairs)
-def test_a_whole_text_is_prompt_and_answer_without_a_gap(lessons):
+def test_joined_text_is_prompt_and_answer_without_padding_between(lessons):
     batch = rows.tensors(lessons, pad_id=0)
     texts, attention = rows.join_prompt_and_completion(batch, pad_id=0)
     found = [text[seen.bool()].tolist() for text, seen in zip(texts, attention, strict=True)]
@@ -89,7 +89,7 @@ def test_a_whole_text_is_prompt_and_answer_without_a_gap(lessons):
         max_size=8,
     )
 )
-def test_bradley_terry_is_the_logistic_of_the_gap_beyond_the_margin(said):
+def test_bradley_terry_matches_the_formula_with_margins(said):
     scores = torch.tensor(
         [score for chosen, rejected, _ in said for score in (chosen, rejected)], dtype=torch.float64
     )
@@ -105,6 +105,6 @@ def test_bradley_terry_is_the_logistic_of_the_gap_beyond_the_margin(said):
     )
 
 
-def test_half_a_pair_is_refused():
+def test_incomplete_pair_is_refused():
     with pytest.raises(ValueError, match="learns from pairs"):
         bradley_terry(torch.zeros(3), torch.zeros(1))

@@ -1,4 +1,4 @@
-"""What a host's updates come to, for comparing it with another."""
+"""The results of a host's updates, to compare with those of another."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import torch
 from workers.trainer.host import TrainerHost
 from workers.trainer.report import StepReport
 
-# Between metrics of one process and of two, in float32, over six updates.
+# Tolerance between metrics of one process and of two, in float32, over six updates.
 CLOSE = 1e-6
 WEIGHTS = 1e-5
 OF_TIME = {"update_seconds"}
@@ -17,7 +17,7 @@ OF_TIME = {"update_seconds"}
 
 @dataclass(frozen=True)
 class Course:
-    """The updates of a host, and the weights it ended with."""
+    """The updates of a host, and its final weights."""
 
     reports: list[StepReport]
     weights: dict[str, torch.Tensor]
@@ -36,9 +36,9 @@ def weights_of(host: TrainerHost) -> dict[str, torch.Tensor]:
 def require_alike(
     found: Course, wanted: Course, close: float = CLOSE, but: str = "nothing"
 ) -> None:
-    """Hold every metric of every update, and all weights, against those of another course.
+    """Assert that all metrics of all updates, and all weights, match those of another course.
 
-    `but`: the end of the names of weights that are left out.
+    `but` is the end of the names of weights that are not compared.
     """
     for mine, other in zip(found.reports, wanted.reports, strict=True):
         assert (mine.step, mine.skipped) == (other.step, other.skipped)
@@ -54,7 +54,7 @@ def require_alike(
 
 
 def other_ranks() -> list[psutil.Process]:
-    """Processes of trainers that this process has started."""
+    """Return the trainer processes that this process has started."""
     return [
         child
         for child in psutil.Process().children(recursive=True)

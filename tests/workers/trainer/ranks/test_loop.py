@@ -1,4 +1,4 @@
-"""A run whose trainer has several processes among others at one worker."""
+"""A run whose trainer has several processes, at one worker with other runs."""
 
 import pytest
 
@@ -12,14 +12,16 @@ TWO = {"processes": 2}
 
 @pytest.fixture
 def elsewhere(settings, rendezvous, monkeypatch):
-    """The second process runs on another machine, and no run stays loaded without work."""
+    """Configure a second process on another machine, and unload runs without work."""
     settings.TRAINER_RENDEZVOUS = rendezvous
     settings.TRAINER_RANKS_HERE = 1
     settings.TRAINER_TURN_SECONDS = 0
     monkeypatch.setattr(loop_module, "QUIET_SECONDS", 0.0)
 
 
-def test_it_has_the_worker_for_itself_and_all_get_their_turn(tiny_run, new_loop, elsewhere):
+def test_run_with_two_processes_has_the_worker_alone_and_all_runs_get_turns(
+    tiny_run, new_loop, elsewhere
+):
     shared, *others = tiny_run(steps=3, trainer=TWO), tiny_run(steps=3), tiny_run(steps=3)
     runs = [shared, *others]
     loop = new_loop()
@@ -54,10 +56,10 @@ def test_the_number_of_processes_may_change_between_two_updates(tiny_run, new_lo
     ]
     assert losses[0] == pytest.approx(losses[1], abs=1e-6)
     violations = {name: found for name, found in reconcile().items() if found}
-    assert set(violations) <= {"engines served what was published"}  # no engine takes part here
+    assert set(violations) <= {"engines served what was published"}  # this test has no engine
 
 
-def test_what_all_processes_used_is_counted(tiny_run, new_loop, elsewhere):
+def test_cpu_time_of_all_processes_is_recorded(tiny_run, new_loop, elsewhere):
     run = tiny_run(trainer=TWO)
     loop = new_loop()
     feed(run)

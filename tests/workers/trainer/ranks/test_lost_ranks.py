@@ -1,6 +1,4 @@
-"""A process of a run's trainer may die at any moment: its update is made again, and counted
-once.
-"""
+"""A process of a run's trainer can die at any moment: the update is repeated and counted once."""
 
 import os
 import signal
@@ -28,7 +26,7 @@ CUT = {"micro_batch_rows": 2, "warmup_steps": 0, "learning_rate": 1e-3}
 
 
 def kill_in_second_micro_batch(monkeypatch, of_update: int = 1) -> list[int]:
-    """Kill rank 1 once, amid an update; the process ids that were killed come into the list."""
+    """Kill rank 1 once during an update; return the list of killed process ids."""
     raise_if_interrupted = LeadingBatchQueue.raise_if_interrupted
     killed: list[int] = []
     asked = []
@@ -45,7 +43,7 @@ def kill_in_second_micro_batch(monkeypatch, of_update: int = 1) -> list[int]:
     return killed
 
 
-def test_a_killed_process_ends_the_update_and_leaves_no_other(spec, started, monkeypatch):
+def test_killed_process_ends_the_update_and_leaves_no_process(spec, started, monkeypatch):
     host = started(spec(processes=2, micro_batch_rows=3))
     assert host.trainer.ranks.size == 2 and len(other_ranks()) == 1
     host.update(rows(1), save=True)
@@ -59,8 +57,8 @@ def test_a_killed_process_ends_the_update_and_leaves_no_other(spec, started, mon
 
 
 @pytest.mark.nightly
-def test_what_a_process_meets_with_is_told_in_its_words(spec, in_two, started, monkeypatch):
-    """The second knows no trainer of such a kind."""
+def test_error_of_another_process_is_reported_with_its_message(spec, in_two, started, monkeypatch):
+    """The second process does not know this kind of trainer."""
     monkeypatch.setitem(TRAINERS, "unheard of", BufferGRPOTrainer)
     monkeypatch.setattr(TrainerHost, "kind", "unheard of")
     with pytest.raises(RankFailed, match="process 1: KeyError: 'unheard of'"):
@@ -68,10 +66,8 @@ def test_what_a_process_meets_with_is_told_in_its_words(spec, in_two, started, m
 
 
 @pytest.mark.slow
-def test_the_run_makes_the_recorded_update_again_with_new_processes(
-    tiny_run, new_loop, monkeypatch
-):
-    """All six updates are made once, and the weights are those of a run that lost nobody."""
+def test_run_repeats_the_recorded_update_with_new_processes(tiny_run, new_loop, monkeypatch):
+    """All six updates count once, and the weights equal those of a run that lost no process."""
     alone = train_to_the_end(new_loop(), tiny_run(optimizer=CUT, trainer=TWO))
     run = tiny_run(optimizer=CUT, trainer=TWO)
     killed = kill_in_second_micro_batch(monkeypatch, of_update=3)
@@ -87,12 +83,12 @@ def test_the_run_makes_the_recorded_update_again_with_new_processes(
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_a_run_that_loses_processes_again_and_again_is_paused(tiny_run, new_loop, monkeypatch):
+def test_run_that_loses_processes_repeatedly_is_paused(tiny_run, new_loop, monkeypatch):
     raise_if_interrupted = LeadingBatchQueue.raise_if_interrupted
 
     def kill(batch_queue) -> None:
         for victim in other_ranks():
-            with suppress(psutil.NoSuchProcess):  # the one before ends at this moment
+            with suppress(psutil.NoSuchProcess):  # the previous one may end at this moment
                 victim.kill()
         raise_if_interrupted(batch_queue)
 
@@ -137,7 +133,7 @@ host.update(rows(2))
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_rank_0_killed_amid_an_update_takes_the_others_with_it(
+def test_other_processes_end_when_rank_0_is_killed_during_an_update(
     base, tmp_path, eventually, spec, started
 ):
     command = [sys.executable, "-c", KILLED_ITSELF, str(base), str(tmp_path / "two")]

@@ -1,4 +1,4 @@
-"""Two processes make the updates that one makes: the same losses, metrics and weights."""
+"""Two processes make the same updates as one: equal losses, metrics and weights."""
 
 from dataclasses import replace
 
@@ -21,8 +21,8 @@ AVERAGE = Objective(
 )
 MIX = Objective(PPO, "seq-mean-token-mean", entropy=0.01, experts=Experts(3, 0.3))
 SIX = [rows(step) for step in range(1, 7)]
-# Fewer rows than planned, tokens of tools, and experts: one process has silent rows, or none of a
-# kind.
+# Fewer rows than planned, tool tokens, and expert rows: one process has rows without loss tokens,
+# or none of a kind.
 UNEVEN = [[*rows(step, 6, tokens_of_tools=True), *experts(step, 3)] for step in range(1, 7)]
 CASES = {
     "all weights": ("ddp", SIX, {}),
@@ -40,7 +40,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_metrics_and_weights_are_those_of_one_process(spec, hosted, in_two, tmp_path, name):
+def test_metrics_and_weights_match_those_of_one_process(spec, hosted, in_two, tmp_path, name):
     sharding, batches, fields = CASES[name]
     plan = spec(learning_rate=1e-3, output=tmp_path / "one", **fields)
     wanted = course_of(hosted(plan), batches)
@@ -70,7 +70,7 @@ LESSONS = {
 
 @pytest.mark.parametrize("sharding", ["ddp", "fsdp2"])
 @pytest.mark.parametrize("name", LESSONS)
-def test_lessons_are_learned_as_in_one_process(spec, hosted, in_two, tmp_path, name, sharding):
+def test_training_on_lessons_matches_one_process(spec, hosted, in_two, tmp_path, name, sharding):
     make, loss = LESSONS[name]
     batches = [[make(10 * step + number) for number in range(4)] for step in range(6)]
     fields = {"rows_per_step": 4, "micro_batch_rows": 2, "learning_rate": 1e-3}
@@ -80,7 +80,7 @@ def test_lessons_are_learned_as_in_one_process(spec, hosted, in_two, tmp_path, n
     require_alike(course_of(hosted(shared, lessons=True), batches), wanted)
 
 
-def test_in_bfloat16_two_processes_differ_by_its_rounding_alone(spec, hosted, in_two, tmp_path):
+def test_bfloat16_results_of_two_processes_differ_only_by_rounding(spec, hosted, in_two, tmp_path):
     plan = spec(learning_rate=1e-3, output=tmp_path / "one", precision="bfloat16")
     wanted = course_of(hosted(plan), SIX)
     shared = in_two(replace(plan, output=tmp_path / "two"), "fsdp2")
@@ -88,7 +88,7 @@ def test_in_bfloat16_two_processes_differ_by_its_rounding_alone(spec, hosted, in
 
 
 @pytest.mark.parametrize(("sharding", "lora"), [("ddp", None), ("fsdp2", None), ("fsdp2", LORA)])
-def test_a_run_goes_on_with_another_number_of_processes(
+def test_run_can_resume_with_another_number_of_processes(
     spec, hosted, in_two, tmp_path, sharding, lora
 ):
     fields = {"objective": AVERAGE, "lora": lora}
@@ -107,7 +107,7 @@ def test_a_run_goes_on_with_another_number_of_processes(
 
 
 @pytest.mark.parametrize("sharding", ["ddp", "fsdp2"])
-def test_an_update_that_one_process_cannot_make_is_skipped_by_both(spec, hosted, in_two, sharding):
+def test_update_that_fails_in_one_process_is_skipped_by_both(spec, hosted, in_two, sharding):
     host = hosted(in_two(spec(), sharding))
     before = weights_of(host)
     *well, last = rows(1)
@@ -118,7 +118,7 @@ def test_an_update_that_one_process_cannot_make_is_skipped_by_both(spec, hosted,
 
 
 @pytest.mark.parametrize("sharding", ["ddp", "fsdp2"])
-def test_an_update_that_nobody_wants_ends_in_both_and_leaves_a_checkpoint(
+def test_interrupted_update_ends_in_both_processes_and_the_checkpoint_is_unchanged(
     spec, hosted, in_two, tmp_path, sharding
 ):
     plan = in_two(spec(micro_batch_rows=1, learning_rate=1e-3), sharding)
@@ -136,7 +136,7 @@ def test_an_update_that_nobody_wants_ends_in_both_and_leaves_a_checkpoint(
 
 
 @pytest.mark.parametrize("lora", [None, LORA])
-def test_weights_in_parts_are_published_whole(spec, hosted, in_two, tmp_path, lora):
+def test_sharded_weights_are_published_complete(spec, hosted, in_two, tmp_path, lora):
     plan = spec(learning_rate=1e-3, lora=lora, planned_steps=2)  # the second after the last update
     host = hosted(in_two(plan, "fsdp2"))
     for version in (1, 2):
