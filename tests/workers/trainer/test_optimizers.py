@@ -1,4 +1,4 @@
-"""Learning rates follow their schedule, after a restart too; which weights decay; kinds of AdamW."""
+"""Learning rates follow their schedule, after a restart too; weight decay; kinds of AdamW."""
 
 import importlib.util
 import math
