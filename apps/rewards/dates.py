@@ -21,7 +21,8 @@ december dec dezember décembre decembre diciembre dezembro dicembre декаб�
 """.strip().splitlines()
 # What says that the date is not the one, or not this one alone.
 _ANOTHER = re.compile(
-    r"(?<![^\W_])(?:not|never|no|or|before|after|by|until|till|since|from|between|around|about|circa"
+    r"(?<![^\W_])(?:not|never|no|or|before|after|by|until|till|since|from|between|around|about"
+    r"|circa"
     r"|later|earlier|either|maybe|perhaps|possibly|nicht|kein\w*|oder|vor|nach|bis|seit|um|pas|ou"
     r"|avant|après|depuis|vers|o|antes|después|desde|hasta|hacia|не|или|до|после|около)(?![^\W_])"
     r"|n['’]t\b|\?|不|没|或|か|前|后|後|ない|ません",

@@ -91,7 +91,8 @@ _NOTHING = re.compile(
 )
 # No dogs, keine Hunde; "no ideas" counts nothing.
 _NONE = re.compile(
-    r"\s*(?:(?:no\s(?!ideas|clues|answers|thoughts|problems)[a-z]{2,20}(?:s|people|children|men|fish))"
+    r"\s*(?:(?:no\s(?!ideas|clues|answers|thoughts|problems)[a-z]{2,20}(?:s|people|children|men"
+    r"|fish))"
     r"|(?:keine|aucune?|ningun[oa]s?)(?:\s[^\W\d_]{2,20})?)\s*[.!]?\s*",
     re.I,
 )

@@ -17,7 +17,8 @@ _ANNOUNCED = re.compile(
     r"|lösung|resultat|roots|zeros|zeroes|réponses?|résultat"
     r"|respuestas?|resultado|solución|resposta|risposta"
     r"|ответ|результат|решение|उत्तर|जवाब)(?![^\W_])"
-    r"|\b(?:correct|right|best)\s(?:option|choice)\b|答案|回答|最终结果|结果|答え|解答|正解|答えは|정답|답|คำตอบ|故选|应选|选(?=\s?\(?[A-J](?![A-Za-z]))",
+    r"|\b(?:correct|right|best)\s(?:option|choice)\b|答案|回答|最终结果|结果|答え|解答|正解|答えは|정답|답|คำตอบ|故选|应选"
+    r"|选(?=\s?\(?[A-J](?![A-Za-z]))",
     re.I,
 )
 # A name such as "A:" at the beginning of a line, as worked solutions have it.
@@ -169,12 +170,15 @@ _INFINITE = re.compile(
 )
 # A formula without dollars that ends a sentence: the probability is \frac{3}{8}.
 _IN_LATEX = re.compile(
-    r"(?![^\\]{0,200}\b(?:not|never|nearly|almost|than|least|most)\b)[^\d\\$=]{1,200}\s(?:is|equals|be|ist|est|es)\s"
-    r"(-?\d{0,9}\\(?:[dt]?frac|sqrt|pi|binom|log|ln)(?![a-z])(?:[^a-zA-Z]|\\[a-z]{1,12}|[a-zA-Z](?![a-zA-Z])){0,200})"
+    r"(?![^\\]{0,200}\b(?:not|never|nearly|almost|than|least|most)\b)"
+    r"[^\d\\$=]{1,200}\s(?:is|equals|be|ist|est|es)\s"
+    r"(-?\d{0,9}\\(?:[dt]?frac|sqrt|pi|binom|log|ln)(?![a-z])"
+    r"(?:[^a-zA-Z]|\\[a-z]{1,12}|[a-zA-Z](?![a-zA-Z])){0,200})"
 )
 # A number in words that ends a sentence, but for what is counted: there are three apples.
 _SPELLED = re.compile(
-    r"[^\d.?!]{1,120}\s(?:is|are|was|were|equals|has|have|needs?|gets?|makes?|earns?|pays?|sells?)\s"
+    r"[^\d.?!]{1,120}\s(?:is|are|was|were|equals|has|have|needs?|gets?|makes?|earns?|pays?"
+    r"|sells?)\s"
     r"(?:exactly\s|just\s|only\s)?([a-z][a-z-]{2,20}(?:\s[a-z-]{3,20}){0,4})",
     re.I,
 )
@@ -350,6 +354,11 @@ def _reduced(sentence: str) -> str:
         if place and not _NEGATED.search(text[: place.start(1)]):
             before = text[: place.start(1)]
             return text if _NEARLY.search(before) or is_altered(before, "") else place[1]
+    return _reduced_text(text)
+
+
+def _reduced_text(text: str) -> str:
+    """Return the answer that the text of a sentence gives, without what leads to it or follows."""
     numbers = list(_NUMBER.finditer(text))
     if len(numbers) == 1 and _is_changed(text, numbers[0]):
         return text

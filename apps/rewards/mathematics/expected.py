@@ -43,7 +43,8 @@ _ASKS_CHANCE = re.compile(
     re.I,
 )
 _IN_UNIT = re.compile(
-    r"\bin\s(?:\$|\\text\{|\()?([a-z]{1,14}(?:(?:\s?/\s?|\sper\s)[a-z]{1,12})?(?:\^?[23²³])?)(?![^\W_])",
+    r"\bin\s(?:\$|\\text\{|\()?([a-z]{1,14}(?:(?:\s?/\s?|\sper\s)[a-z]{1,12})?(?:\^?[23²³])?)"
+    r"(?![^\W_])",
     re.I,
 )
 _ASKS_TO_EXPAND = re.compile(

@@ -240,7 +240,8 @@ _INFINITE = re.compile(
     r"^(?:\\text\s?\{\s?)?(?:(negative\s|minus\s|-)|positive\s|plus\s|\+)?infinity\s?\}?$", re.I
 )
 _CHOOSE = re.compile(
-    r"\{\s?([^{}]{1,40}?)\s?\\choose\s?([^{}]{1,40})\}|(?<![^\W_])(\w{1,9})\schoose\s(\w{1,9})(?!\w)"
+    r"\{\s?([^{}]{1,40}?)\s?\\choose\s?([^{}]{1,40})\}|(?<![^\W_])(\w{1,9})\schoose\s(\w{1,9})"
+    r"(?!\w)"
 )
 # Equations in a brace; what has a condition behind each line is a function.
 _CASES = re.compile(r"\\begin\{cases\}([^&]{1,300})\\end\{cases\}")

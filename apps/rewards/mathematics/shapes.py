@@ -56,7 +56,8 @@ _LINKS = re.compile(
     re.I,
 )
 _EMPTY_SAID = re.compile(
-    r"(?:\\emptyset|\\\{\s*\\\}|(?:there\s(?:is|are)\s)?no\s(?:real\s|integer\s)?solutions?(?:\sexists?)?"
+    r"(?:\\emptyset|\\\{\s*\\\}|(?:there\s(?:is|are)\s)?no\s(?:real\s|integer\s)?solutions?"
+    r"(?:\sexists?)?"
     r"|(?:the\s)?empty\sset|无解|无实数解|keine\slösung|解なし)",
     re.I,
 )

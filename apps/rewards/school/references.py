@@ -77,7 +77,8 @@ _RULED_OUT = re.compile(
 )
 # A clause that sets another answer against the one before it.
 _SET_AGAINST = re.compile(
-    r";\s(?:now|today|later|then)\s(?=it\s)|,?\s(?:but|however|yet)\s(?=(?:it|that|the\s\w{2,20})\s(?:is|was)\b)",
+    r";\s(?:now|today|later|then)\s(?=it\s)|,?\s(?:but|however|yet)\s(?=(?:it|that"
+    r"|the\s\w{2,20})\s(?:is|was)\b)",
     re.I,
 )
 # What a question about a way is answered with: by photosynthesis, they use photosynthesis.
@@ -91,7 +92,8 @@ _POSSESSIVE = re.compile(r"(?<!\b[Ii]t)(?<!\b[Tt]hat)(?<!\b[Hh]e)(?<=\w)['’]s(
 _AGENT = re.compile(r"\b(?:is|was|were|been)\s(\w{3,20})\sby\s", re.I)
 _DIGIT_GROUPS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _AGE = re.compile(
-    r"^(?:aged?\s|at\s(?:the\s)?age\s(?:of\s)?)?(\d{1,3})(?:\syears?(?:\s(?:old|of\sage))?)?(?=[.!]?$)",
+    r"^(?:aged?\s|at\s(?:the\s)?age\s(?:of\s)?)?(\d{1,3})(?:\syears?(?:\s(?:old|of\sage))?)?"
+    r"(?=[.!]?$)",
     re.I,
 )
 _ASKS_AGE = re.compile(r"\bold\b|\bage\b", re.I)

@@ -59,7 +59,8 @@ TOP_FIRST = re.compile(r"\s?".join([r"<loc([0-9]{4})>"] * 4), re.ASCII)
 LEFT_FIRST = re.compile(r"\s?".join([r"<loc_([0-9]{1,3})>"] * 4), re.ASCII)
 # Gemini's "box_2d": [ymin, xmin, ymax, xmax] in thousandths of the sides, where these are known.
 BOX_2D = re.compile(
-    rf"(?<![A-Za-z0-9_])[\"']?box_2d[\"']?\s{{0,3}}[:=]\s{{0,3}}\[{NUMBER},{NUMBER},{NUMBER},{NUMBER}\]",
+    rf"(?<![A-Za-z0-9_])[\"']?box_2d[\"']?\s{{0,3}}[:=]\s{{0,3}}"
+    rf"\[{NUMBER},{NUMBER},{NUMBER},{NUMBER}\]",
     re.ASCII | re.IGNORECASE,
 )
 # Points: Molmo's <point x="61.5" y="40.4"> in percent of the sides, and two numbers as in (3, 4),
