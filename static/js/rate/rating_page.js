@@ -61,7 +61,7 @@ function showItem(item) {
 function createState({ article, module }) {
   const pageApi = { showMessage, getCritique: () => find("[data-critique]", article).value };
   const form = module.createForm(article, pageApi);
-  // FirstKey: ms until the first input.
+  // `firstKey` is the time in ms until the first input.
   return { article, module, form, firstKey: null, changes: 0 };
 }
 
