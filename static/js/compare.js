@@ -3,7 +3,7 @@ import { formatNumber, padRange, resolveColor } from "./chart_style.js";
 import { handleTouch } from "./curves/touch_selection.js";
 
 const CURSOR_SYNC = uPlot.sync("compare");
-// So that lines can be told apart without color.
+// Dash patterns, so that lines can be distinguished without color.
 const DASHES = [undefined, [6, 3], [2, 3], [8, 3, 2, 3]];
 const LEGEND_PX = 32;
 const section = document.querySelector("[data-compare]");

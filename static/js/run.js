@@ -29,7 +29,7 @@ let marks = [],
 
 const axis = () => params.get("x") ?? "step";
 const smoothing = () => Number(params.get("smooth") ?? 0);
-// The charts page: one chart of any metrics.
+// The charts page has one chart of any metrics.
 const isCustom = root !== null && "own" in root.dataset;
 const isLog = () => params.has("log");
 const isZoomed = () => params.has("from_step") || params.has("to_step");

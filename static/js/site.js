@@ -67,7 +67,7 @@ window.addEventListener("offline", () => setOffline(true));
 window.addEventListener("online", () => setOffline(false));
 function setOffline(isOffline) {
   const dot = document.querySelector("[data-connection]");
-  // Stream.js or auto_refresh.js sets the state of this page.
+  // On pages with data-socket, stream.js or auto_refresh.js sets the state.
   if (!dot || dot.dataset.socket) return;
   dot.hidden = !isOffline;
   dot.dataset.state = isOffline ? "offline" : "";

@@ -2,7 +2,7 @@
 // explorer has confirmed them.
 const FIRST_POLL_MS = 150;
 const MAX_POLL_MS = 2000;
-// Longer than the two minutes after which the server refuses a request.
+// The server itself refuses a request that no explorer has received within two minutes.
 const POLL_TIMEOUT_MS = 150_000;
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));

@@ -7,7 +7,7 @@ const user = document.body.dataset.user;
 const ratings = JSON.parse(sessionStorage.getItem(`rate:${user}:history`) ?? "[]");
 const items = new Map(); // uuid → the item as it was rated, until the page is left
 const startedAt = Number(sessionStorage.getItem(`rate:${user}:since`)) || Date.now();
-// Correct, total; [0] if the rater is not told.
+// [correct, total] of gold items; [0] if the rater is not told.
 const goldCounts = page.dataset.gold.split(" ").map(Number);
 let count = Number(sessionStorage.getItem(`rate:${user}:count`) ?? 0);
 let today = Number(page.dataset.today);
