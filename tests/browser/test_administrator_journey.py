@@ -95,7 +95,7 @@ def hear_of_alerts(window, project: Project) -> None:
     page = window.open(reverse("alert-channels", args=[project.slug]))
     page.fill("#id_address", "not an address")
     window.press("Enter")
-    page.locator("#wrong-address").wait_for()
+    page.locator("#id_address_error").wait_for()
     window.complaints.clear()  # the browser reports the 422
     page.fill("#id_address", "https://chat.example.org/hooks/1")
     window.press("Enter")
