@@ -164,20 +164,20 @@ _PLACE = re.compile(
 )
 _NONE_OF = re.compile(r"(?:none|neither|nothing|nobody|no\s\w{1,20})\b(?!:)", re.I)
 _INFINITE = re.compile(
-    r"(?![^∞]{0,200}\b(?:not|never)\b)[^\d∞]{1,200}\s(?:is|equals|be|approaches|to)\s"
+    r"^[^\d∞]{1,200}\s(?:is|equals|be|approaches|to)\s"
     r"((?:positive\s|negative\s|minus\s|plus\s|[-+−])?(?:infinity|∞))",
     re.I,
 )
 # A formula without dollars that ends a sentence: the probability is \frac{3}{8}.
 _IN_LATEX = re.compile(
-    r"(?![^\\]{0,200}\b(?:not|never|nearly|almost|than|least|most)\b)"
-    r"[^\d\\$=]{1,200}\s(?:is|equals|be|ist|est|es)\s"
+    r"^[^\d\\$=]{1,200}\s(?:is|equals|be|ist|est|es)\s"
     r"(-?\d{0,9}\\(?:[dt]?frac|sqrt|pi|binom|log|ln)(?![a-z])"
     r"(?:[^a-zA-Z]|\\[a-z]{1,12}|[a-zA-Z](?![a-zA-Z])){0,200})"
 )
+_NOT_QUITE = re.compile(r"\b(?:not|never|nearly|almost|than|least|most)\b", re.I)
 # A number in words that ends a sentence, but for what is counted: there are three apples.
 _SPELLED = re.compile(
-    r"[^\d.?!]{1,120}\s(?:is|are|was|were|equals|has|have|needs?|gets?|makes?|earns?|pays?"
+    r"^[^\d.?!]{1,120}\s(?:is|are|was|were|equals|has|have|needs?|gets?|makes?|earns?|pays?"
     r"|sells?)\s"
     r"(?:exactly\s|just\s|only\s)?([a-z][a-z-]{2,20}(?:\s[a-z-]{3,20}){0,4})",
     re.I,
@@ -376,7 +376,8 @@ def _reduced_text(text: str) -> str:
     if _NONE_OF.match(text):
         return text
     for form in (_INFINITE, _IN_LATEX):
-        if ending := form.fullmatch(text):
+        ending = form.fullmatch(text)
+        if ending and not _NOT_QUITE.search(text[: ending.start(1)]):
             return ending[1]
     if in_figures := _in_words(text):
         return in_figures

@@ -53,7 +53,8 @@ def with_bare_name(text: str, reference: str) -> str:
         text = text[before.end() :]
     if not text.casefold().startswith(name.casefold()):
         return text
+    written = text[: len(name)]  # in the reply's own letters: "us" is not the U.S.
     behind = text[len(name) :]
     if _DID.fullmatch(behind):
-        return name
-    return name + _ROLE_BEHIND.sub("", behind)
+        return written
+    return written + _ROLE_BEHIND.sub("", behind)

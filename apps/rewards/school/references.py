@@ -126,7 +126,8 @@ def is_reference(text: str, reference: Sequence[str], asked: str = "") -> bool:
 
 
 def _gives(text: str, reference: str, asked: str) -> bool:
-    reference = _written_out(reference)
+    if not _ABBREVIATION.fullmatch(reference.strip()):  # "us" is not the U.S.
+        reference = _written_out(reference)
     expected = content(reference)
     if years.is_year(reference):
         reference, text = years.in_one_form(reference), years.in_one_form(text)

@@ -181,6 +181,8 @@ def _copies(reply: str, right_answers: Sequence[str], question: str) -> bool:
 
 def _in_figures(text: str) -> str:
     """Write "ten" and "two hours" in figures; "" for what is no number in words or its unit."""
+    if text.strip(" .!").lower() == "none":  # as a program prints that it has found nothing
+        return ""
     text = _ONE.sub("one ", text)
     figures = "" if re.search(r"\d", text) or len(text) > SHOWN else number_words.in_digits(text)
     found = re.fullmatch(r"\d{1,20}(?: ([a-z]{1,20}))?", figures)
