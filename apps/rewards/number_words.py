@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from apps.rewards import numbers_abroad
 
-_UNITS = {
+BELOW_TWENTY = {
     "none": 0,
     "zero": 0,
     "one": 1,
@@ -97,7 +97,7 @@ _NONE = re.compile(
     re.I,
 )
 _SINGLE = re.compile(r"\b(?:a|only one|just one) single(?= [a-z])", re.I)
-_ONE = "|".join((*_UNITS, *_TENS))
+_ONE = "|".join((*BELOW_TWENTY, *_TENS))
 _ANY = f"{_ONE}|(?:hundred|{'|'.join(_WHOLE)})s?"
 _SPELLED = re.compile(
     rf"(?<![\w-])(?:(?:a|an)\s)?(?:{_ANY})(?:(?:\s?-\s?|\s|\sand\s)(?:{_ANY})){{0,12}}(?![\w-])",
@@ -143,9 +143,9 @@ def _and_a_half(text: str) -> str:
 
     def written(found: re.Match) -> str:
         word = found[1].lower()
-        if word not in _UNITS:
+        if word not in BELOW_TWENTY:
             return found.group()
-        return str((2 * _UNITS[word] + 1) * _SCALES[found[2].lower()] // 2)
+        return str((2 * BELOW_TWENTY[word] + 1) * _SCALES[found[2].lower()] // 2)
 
     return _AND_A_HALF.sub(written, text)
 
@@ -160,7 +160,7 @@ def _group(found: re.Match) -> str:
 
 def _word(word: str) -> int:
     low = word.lower()
-    return _UNITS[low] if low in _UNITS else _TENS[low]
+    return BELOW_TWENTY[low] if low in BELOW_TWENTY else _TENS[low]
 
 
 def _scaled(found: re.Match) -> str:
@@ -189,7 +189,7 @@ def _spelled(found: re.Match) -> str:
             total += (current or 1) * _SCALES[word]
             current = 0
         else:
-            value = _word(word) if word in _UNITS or word in _TENS else 0
+            value = _word(word) if word in BELOW_TWENTY or word in _TENS else 0
             is_joined = (
                 current == 0 or current % 100 == 0 or (last in _TENS.values() and value < 10)
             )

@@ -2,19 +2,9 @@
 
 import re
 
-_BASES = {
-    "two": 2,
-    "three": 3,
-    "four": 4,
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    "twelve": 12,
-    "sixteen": 16,
-}
+from apps.rewards.number_words import BELOW_TWENTY
+
+_BASES = {word: number for word, number in BELOW_TWENTY.items() if number > 1}
 _SPELLED = re.compile(rf"_\s?\{{\s?\\text\s?\{{\s?({'|'.join(_BASES)})\s?\}}\s?\}}", re.I)
 _SAID = re.compile(
     r"(?<![\w.])(?:0[bB](?P<two>[01]{1,64})|0[xX](?P<sixteen>[0-9A-Fa-f]{1,16})"
