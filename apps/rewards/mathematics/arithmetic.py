@@ -17,13 +17,13 @@ class NotArithmetic(ValueError):
 def evaluate_formula(text: str) -> Fraction:
     """Return the value of the formula.
 
-    "1+2 = 3" has its left side's, which the right one must have.
+    For "1+2 = 3" this is the value of the left side; the right side must have the same.
 
     Raises NotArithmetic.
     """
-    formula, given = _sides(text)
+    formula, stated_result = _sides(text)
     value = _value(formula)
-    if given is not None and _value(given) != value:
+    if stated_result is not None and _value(stated_result) != value:
         raise NotArithmetic("the part after = has a different value")
     return value
 

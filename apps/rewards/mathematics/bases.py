@@ -24,15 +24,15 @@ def with_indices(text: str) -> str:
     return _SPELLED.sub(_as_index, _SAID.sub(_in_figures, text))
 
 
-def _as_index(found: re.Match) -> str:
-    return f"_{{{_BASES[found[1].lower()]}}}"
+def _as_index(match: re.Match) -> str:
+    return f"_{{{_BASES[match[1].lower()]}}}"
 
 
-def _in_figures(found: re.Match) -> str:
-    if found["digits"]:
-        return f"{found['digits']}_{{{found['base']}}}"
-    name = next(name for name in ("two", "eight", "sixteen") if found[name])
-    return f"{found[name]}_{{{_BASES[name]}}}"
+def _in_figures(match: re.Match) -> str:
+    if match["digits"]:
+        return f"{match['digits']}_{{{match['base']}}}"
+    name = next(name for name in ("two", "eight", "sixteen") if match[name])
+    return f"{match[name]}_{{{_BASES[name]}}}"
 
 
 def plain_hexadecimal(text: str, prompt: str) -> str:

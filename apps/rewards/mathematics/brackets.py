@@ -41,8 +41,8 @@ def split_outside_brackets(text: str, at: tuple[str, ...]) -> list[str]:
 
 
 def split_with_signs(text: str, at: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Split at these signs outside of brackets, and say which signs these were."""
-    found: list[str] = []
+    """Split at these signs outside of brackets; return the parts and the signs between them."""
+    parts: list[str] = []
     signs: list[str] = []
     begin = 0
     depth = 0
@@ -50,7 +50,7 @@ def split_with_signs(text: str, at: tuple[str, ...]) -> tuple[list[str], list[st
         token = step.group()
         depth += _change(token)
         if depth == 0 and token in at:
-            found.append(text[begin : step.start()])
+            parts.append(text[begin : step.start()])
             signs.append(token)
             begin = step.end()
-    return [*found, text[begin:]], signs
+    return [*parts, text[begin:]], signs

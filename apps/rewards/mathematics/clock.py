@@ -13,8 +13,8 @@ def time_of_day(text: str) -> str | None:
     """Return a time with a.m. or p.m. as "15:45 of the day"; None for anything else."""
     if len(text) > LONGEST:
         return None
-    found = _TIME.fullmatch(" ".join(_TEXT.sub(r" \1 ", text).split()))
-    if found is None or not 1 <= int(found[1]) <= 12:
+    match = _TIME.fullmatch(" ".join(_TEXT.sub(r" \1 ", text).split()))
+    if match is None or not 1 <= int(match[1]) <= 12:
         return None
-    hour = int(found[1]) % 12 + (12 if found[3].lower() == "p" else 0)
-    return f"{hour:02d}:{found[2] or '00'} of the day"
+    hour = int(match[1]) % 12 + (12 if match[3].lower() == "p" else 0)
+    return f"{hour:02d}:{match[2] or '00'} of the day"

@@ -11,14 +11,14 @@ DOUBLE_DIGITS = 15  # from so many on a decimal is a double of 64 bits, printed
 DOUBLE_ERROR = Fraction(4, 2**52)  # relative: some roundings in a row
 
 
-def rounds_to(expected: Value, given: Value) -> bool:
+def rounds_to(expected: Value, answer: Value) -> bool:
     """Tell whether one is a decimal of six places or more that the other rounds to."""
-    if values.symbols(expected.node) or values.symbols(given.node):
+    if values.symbols(expected.node) or values.symbols(answer.node):
         return False
-    return _is_rounded(given, expected) or _is_rounded(expected, given)
+    return _is_rounded(answer, expected) or _is_rounded(expected, answer)
 
 
-def _is_rounded(written: Value, other: Value) -> bool:
+def _is_rounded(written: Value, unrounded: Value) -> bool:
     decimal = shapes.number_written(written)
     if decimal is None or written.is_percent or written.node[0] == "%":
         return False
@@ -26,7 +26,7 @@ def _is_rounded(written: Value, other: Value) -> bool:
     last = Fraction(10) ** power
     if last > FINE * max(Fraction(1), abs(number)):
         return False
-    value = _exact(other)
+    value = _exact(unrounded)
     if value is None:
         return False
     allowed = last / 2 + last / 10**9
@@ -50,7 +50,7 @@ def is_near(exact: Shape, written: Shape) -> bool:
 
 
 def _exact(value: Value) -> Fraction | None:
-    """Return the value as a fraction, to 50 digits where it is none."""
+    """Return the value as a fraction, to 50 digits if it is irrational."""
     try:
         return values.exact(value.node)
     except values.NoValue:
@@ -60,21 +60,23 @@ def _exact(value: Value) -> Fraction | None:
     import mpmath
 
     try:
-        there = values.numeric(value.node)
-        if hasattr(there, "_mpc_"):
+        number = values.numeric(value.node)
+        if hasattr(number, "_mpc_"):
             return None
-        return Fraction(mpmath.nstr(there, values.DIGITS - 10))
+        return Fraction(mpmath.nstr(number, values.DIGITS - 10))
     except (values.NoValue, ValueError):
         return None
 
 
-def within(expected: Value, given: Value, tolerance: float) -> bool:
+def within(expected: Value, answer: Value, tolerance: float) -> bool:
     """Tell whether the answer is within the relative tolerance of the expected value."""
-    if not tolerance or values.symbols(expected.node) or values.symbols(given.node):
+    if not tolerance or values.symbols(expected.node) or values.symbols(answer.node):
         return False
     try:
-        ours = values.numeric(expected.node)
-        theirs = values.numeric(given.node)
+        expected_number = values.numeric(expected.node)
+        answer_number = values.numeric(answer.node)
     except values.NoValue:
         return False
-    return bool(abs(ours - theirs) <= tolerance * (1 + 1e-12) * abs(ours))
+    return bool(
+        abs(expected_number - answer_number) <= tolerance * (1 + 1e-12) * abs(expected_number)
+    )

@@ -95,53 +95,59 @@ _FUNCTIONS = frozenset(("sin", "cos", "tan", "log", "ln", "sqrt", "pi", "exp", "
 
 def join_prompt_text(prompt: Sequence[Mapping[str, Any]]) -> str:
     """Return the text of a chat's messages, without images."""
-    found = []
+    texts = []
     for message in prompt:
         content = message.get("content") if isinstance(message, Mapping) else None
         parts = content if isinstance(content, list) else [content]
         for part in parts:
             text = part.get("text") if isinstance(part, Mapping) else part
-            found += [text] if isinstance(text, str) else []
-    return "\n".join(found)[-LONGEST_PROMPT:]
+            texts += [text] if isinstance(text, str) else []
+    return "\n".join(texts)[-LONGEST_PROMPT:]
 
 
-def why_no_answer(expected: str, given: str, prompt: str) -> str:
-    """Return why a text of the right value is no answer; empty where it is one."""
-    ours, *more = read_all_meanings(expected)
-    theirs = read_all_meanings(given)
-    if more and _has_joined_unit(ours) and not _has_joined_unit(theirs[0]):
-        ours = more[0]  # 2 AC^{-1} as a formula, where the answer is one
-    if _is_open(ours, theirs[0]):
+def why_no_answer(expected: str, answer: str, prompt: str) -> str:
+    """Return why a text with the right value is not an answer; "" if it is one."""
+    expected_shape, *more = read_all_meanings(expected)
+    answer_shapes = read_all_meanings(answer)
+    if more and _has_joined_unit(expected_shape) and not _has_joined_unit(answer_shapes[0]):
+        expected_shape = more[0]  # 2 AC^{-1} as a formula, where the answer is one
+    if _is_open(expected_shape, answer_shapes[0]):
         return "a calculation, not its result"
-    is_percentage = _is_percentage(theirs[0]) and not _is_percentage(ours)
+    is_percentage = _is_percentage(answer_shapes[0]) and not _is_percentage(expected_shape)
     if not prompt:
-        is_another = is_percentage and _only_sign_left_out(ours, theirs[0])
+        is_another = is_percentage and _only_sign_left_out(expected_shape, answer_shapes[0])
         return "a percentage instead of a number" if is_another else ""
-    is_fraction = _REPEATS.search(expected) and _FRACTION.search(given)
-    own = () if is_fraction else read_all_meanings(expected)  # 1/6 is not 0.1666… written
-    if _restates(own, theirs, prompt):
+    is_fraction = _REPEATS.search(expected) and _FRACTION.search(answer)
+    # A reference 0.1666… does not write 1/6 itself.
+    expected_shapes = () if is_fraction else read_all_meanings(expected)
+    if _restates(expected_shapes, answer_shapes, prompt):
         return "a copy of the task, not its answer"
     if is_percentage and not (_ASKS_PERCENT.search(prompt) or _ASKS_CHANCE.search(prompt)):
         return "a percentage instead of a number"
-    if _is_in_another_form(ours, theirs[0], prompt):
+    if _is_in_another_form(expected_shape, answer_shapes[0], prompt):
         return "not in the form that the task asks for"
-    if _is_in_another_measure(expected, given, prompt):
+    if _is_in_another_measure(expected, answer, prompt):
         return "not in the measure of angles that the task asks for"
-    if _is_in_another_unit(ours, theirs[0], prompt):
+    if _is_in_another_unit(expected_shape, answer_shapes[0], prompt):
         return "in another unit than the task asks for"
-    named = _currencies(prompt)
-    paid_in = _currencies(given)
-    if named and paid_in and not _currencies(expected) and not paid_in & named:
+    task_currencies = _currencies(prompt)
+    answer_currencies = _currencies(answer)
+    if (
+        task_currencies
+        and answer_currencies
+        and not _currencies(expected)
+        and not answer_currencies & task_currencies
+    ):
         return "in another currency than the task"
     return ""
 
 
-def result_of_task(given: str, prompt: str) -> str:
+def result_of_task(answer: str, prompt: str) -> str:
     """Return the right side of an equation whose left side is a formula of the prompt; else "".
 
     (x+1)^2 = x^2+2x+1 answers the task to expand (x+1)^2.
     """
-    left, sign, right = given.partition("=")
+    left, sign, right = answer.partition("=")
     if not prompt or not sign or "=" in right or not left.strip() or not right.strip():
         return ""
     task = read_prompt_formulas(prompt)
@@ -153,38 +159,41 @@ def result_of_task(given: str, prompt: str) -> str:
     return right.strip() if is_formula and forms & task else ""
 
 
-def _is_in_another_measure(expected: str, given: str, prompt: str) -> bool:
-    """Tell degrees where the task asks for radians, and the other way round."""
-    asked = bool(_ASKS_RADIANS.search(prompt)), bool(_ASKS_DEGREES.search(prompt))
-    if asked == (True, False):
-        return bool(_IN_DEGREES.search(given)) and not _IN_DEGREES.search(expected)
-    has_radians = _SAYS_RADIANS.search(given) and not _IN_RADIANS.search(f"{expected} {prompt}")
+def _is_in_another_measure(expected: str, answer: str, prompt: str) -> bool:
+    """Tell whether the answer is in degrees and the task asks for radians, or vice versa."""
+    asked_measures = bool(_ASKS_RADIANS.search(prompt)), bool(_ASKS_DEGREES.search(prompt))
+    if asked_measures == (True, False):
+        return bool(_IN_DEGREES.search(answer)) and not _IN_DEGREES.search(expected)
+    has_radians = _SAYS_RADIANS.search(answer) and not _IN_RADIANS.search(f"{expected} {prompt}")
     if has_radians and _IN_DEGREES.search(prompt):
         return True
-    if asked == (False, True):
-        return bool(_IN_RADIANS.search(given)) and not _IN_RADIANS.search(expected)
+    if asked_measures == (False, True):
+        return bool(_IN_RADIANS.search(answer)) and not _IN_RADIANS.search(expected)
     return False
 
 
-def _is_in_another_unit(ours: Shape, theirs: Shape, prompt: str) -> bool:
-    """Tell feet where the task asks for meters, and its answer names no unit."""
-    if not isinstance(ours, Value) or not isinstance(theirs, Value):
+def _is_in_another_unit(expected: Shape, answer: Shape, prompt: str) -> bool:
+    """Tell whether the answer is in feet, say, where the task asks for meters.
+
+    False if the expected answer names a unit.
+    """
+    if not isinstance(expected, Value) or not isinstance(answer, Value):
         return False
-    if ours.unit or not theirs.unit or not units.is_known_unit(theirs.unit):
+    if expected.unit or not answer.unit or not units.is_known_unit(answer.unit):
         return False
-    asked = {found[1] for found in _IN_UNIT.finditer(prompt) if units.is_known_unit(found[1])}
-    ratios = {units.unit_ratio(unit, theirs.unit) for unit in asked} - {None}
+    asked_units = {match[1] for match in _IN_UNIT.finditer(prompt) if units.is_known_unit(match[1])}
+    ratios = {units.unit_ratio(unit, answer.unit) for unit in asked_units} - {None}
     return bool(ratios) and 1 not in ratios
 
 
-def _is_in_another_form(ours: Shape, theirs: Shape, prompt: str) -> bool:
-    """Tell a product where a sum is asked for, and a sum where a product is."""
-    if not isinstance(ours, Value) or not isinstance(theirs, Value):
+def _is_in_another_form(expected: Shape, answer: Shape, prompt: str) -> bool:
+    """Tell whether the answer is a product and the task asks for a sum, or vice versa."""
+    if not isinstance(expected, Value) or not isinstance(answer, Value):
         return False
     if _ASKS_TO_EXPAND.search(prompt):
-        return not _has_product_of_sums(ours.node) and _has_product_of_sums(theirs.node)
+        return not _has_product_of_sums(expected.node) and _has_product_of_sums(answer.node)
     if _ASKS_TO_FACTOR.search(prompt):
-        return _has_product_of_sums(ours.node) and theirs.node[0] == "+"
+        return _has_product_of_sums(expected.node) and answer.node[0] == "+"
     return False
 
 
@@ -204,24 +213,26 @@ def _has_joined_unit(shape: Shape) -> bool:
     return isinstance(shape, Value) and units.is_joined_product(shape.unit)
 
 
-def _is_open(expected: Shape, given: Shape) -> bool:
-    """Tell whether the answer has something left to be evaluated that the reference has not."""
+def _is_open(expected: Shape, answer: Shape) -> bool:
+    """Tell whether the answer leaves a calculation to be done, and the reference does not."""
     if isinstance(expected, Relation) and not naming.is_solved(expected):
         return False
-    ours = list(_values(expected))
-    theirs = list(_values(given))
-    if len(ours) == len(theirs):
-        pairs = zip(ours, theirs, strict=True)
-        theirs = [value for own, value in pairs if not _is_rounding(own, value)]
-    if any(not naming.is_closed(value) for value in ours):
+    expected_values = list(_values(expected))
+    answer_values = list(_values(answer))
+    if len(expected_values) == len(answer_values):
+        pairs = zip(expected_values, answer_values, strict=True)
+        answer_values = [
+            value for expected_value, value in pairs if not _is_rounding(expected_value, value)
+        ]
+    if any(not naming.is_closed(value) for value in expected_values):
         return False
-    is_complex = any(_is_complex_number(own.node) for own in ours)
-    if is_complex and any(_counts_terms(value.node) > 2 for value in theirs):
+    is_complex = any(_is_complex_number(value.node) for value in expected_values)
+    if is_complex and any(_counts_terms(value.node) > 2 for value in answer_values):
         return True
-    if ours and all(is_plain(value.node) for value in ours):
-        return any(not is_plain(value.node) or "\\div" in value.text for value in theirs)
-    known = frozenset().union(*(_families(value.node) for value in ours))
-    return any(not _families(value.node) <= known for value in theirs)
+    if expected_values and all(is_plain(value.node) for value in expected_values):
+        return any(not is_plain(value.node) or "\\div" in value.text for value in answer_values)
+    allowed_families = frozenset().union(*(_families(value.node) for value in expected_values))
+    return any(not _families(value.node) <= allowed_families for value in answer_values)
 
 
 def _is_complex_number(node: Node) -> bool:
@@ -241,14 +252,14 @@ def _counts_terms(node: Node) -> int:
     return sum(map(_counts_terms, node[1:])) if node[0] == "+" else 1
 
 
-def _is_rounding(expected: Value, given: Value) -> bool:
+def _is_rounding(expected: Value, answer: Value) -> bool:
     """Tell whether the reference is a decimal, or in degrees, where the answer is irrational."""
-    if expected.unit and naming.has_pi(given.node):
+    if expected.unit and naming.has_pi(answer.node):
         return True
-    if shapes.number_written(expected) is None or _families(given.node):
+    if shapes.number_written(expected) is None or _families(answer.node):
         return False
     try:
-        return values.exact(given.node) is None
+        return values.exact(answer.node) is None
     except values.NotExact:
         return True
     except values.NoValue:
@@ -316,31 +327,31 @@ def _is_power_of_ten(node: Node) -> bool:
 def _families(node: Node) -> frozenset[str]:
     if node[0] in ("number", "constant", "symbol", "based"):
         return frozenset()
-    own = frozenset((_FAMILIES[node[0]],)) if node[0] in _FAMILIES else frozenset()
-    return own.union(*(_families(part) for part in node[1:] if isinstance(part, tuple)))
+    family = frozenset((_FAMILIES[node[0]],)) if node[0] in _FAMILIES else frozenset()
+    return family.union(*(_families(part) for part in node[1:] if isinstance(part, tuple)))
 
 
-def _only_sign_left_out(expected: Shape, given: Shape) -> bool:
-    """Tell 12 from 12 %; 0.12 is 12 %."""
-    if not isinstance(expected, Value) or not isinstance(given, Value):
+def _only_sign_left_out(expected: Shape, answer: Shape) -> bool:
+    """Tell whether only the percent sign differs, as in 12 and 12 %; 0.12 equals 12 %."""
+    if not isinstance(expected, Value) or not isinstance(answer, Value):
         return False
-    return not values.has_same_value(expected.node, given.node)
+    return not values.has_same_value(expected.node, answer.node)
 
 
 def _is_percentage(shape: Shape) -> bool:
     return isinstance(shape, Value) and shape.is_percent
 
 
-def _restates(expected: Sequence[Shape], given: Sequence[Shape], prompt: str) -> bool:
-    """Tell whether the answer is a formula of the prompt, and not as the reference writes it."""
-    own = {key for shape in expected if (key := canonical_form(shape)) is not None}
-    for shape in given:
+def _restates(expected: Sequence[Shape], answer: Sequence[Shape], prompt: str) -> bool:
+    """Tell whether the answer repeats a formula of the prompt that the reference does not."""
+    expected_forms = {key for shape in expected if (key := canonical_form(shape)) is not None}
+    for shape in answer:
         key = canonical_form(shape)
-        if key is None or key in own:
+        if key is None or key in expected_forms:
             return False
     return any(
         _is_task(shape, prompt) and canonical_form(shape) in read_prompt_formulas(prompt)
-        for shape in given
+        for shape in answer
     )
 
 
@@ -368,12 +379,12 @@ def _is_reducible(node: Node) -> bool:
 @lru_cache(maxsize=64)
 def read_prompt_formulas(prompt: str) -> frozenset:
     """Read the formulas of a prompt, their sides and their parts, as they are written."""
-    found = set()
+    canonical_forms = set()
     texts = [text for text in _runs(prompt) if len(text) <= LONGEST_FORMULA]
     for text in texts[:MOST_FORMULAS]:
         for shape in shapes.list_meanings(text):
-            found |= {canonical_form(part) for part in _parts(shape)}
-    return frozenset(found - {None})
+            canonical_forms |= {canonical_form(part) for part in _parts(shape)}
+    return frozenset(canonical_forms - {None})
 
 
 def _parts(shape: Shape) -> Iterator[Shape]:

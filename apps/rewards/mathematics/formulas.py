@@ -191,7 +191,7 @@ _NO_FACTOR = frozenset(
 Node = tuple
 
 
-def _either_way(figure: str, letters: str) -> str:
+def _sort_letters(figure: str, letters: str) -> str:
     """Return the letters of a figure in one order: the angles ABC and CBA are the same."""
     if figure in ("angle", "measuredangle") and re.fullmatch(r"[A-Z]{3}", letters):
         return min(letters, letters[::-1])
@@ -209,11 +209,11 @@ def _is_vector(node: Node) -> bool:
 
 def _cross(left: Node, right: Node) -> Node:
     """Return the cross product of two vectors, which changes its sign with their order."""
-    for one, crossed in ((left, lambda part: (part, right)), (right, lambda part: (left, part))):
-        if one[0] == "-":
-            return ("-", _cross(*crossed(one[1])))
-        if one[0] == "*":
-            return ("*", one[1], _cross(*crossed(one[2])))
+    for factor, crossed in ((left, lambda part: (part, right)), (right, lambda part: (left, part))):
+        if factor[0] == "-":
+            return ("-", _cross(*crossed(factor[1])))
+        if factor[0] == "*":
+            return ("*", factor[1], _cross(*crossed(factor[2])))
     if repr(left) > repr(right):
         return ("-", _cross(right, left))
     return ("big", "cross", "", left, right, parse_exact_number("1"))
@@ -236,7 +236,7 @@ def parse_formula(text: str) -> Node:
 
 
 def _tokens(text: str) -> list[str]:
-    found: list[str] = []
+    tokens: list[str] = []
     place = 0
     depth = 0
     raw_depth = 0
@@ -249,9 +249,9 @@ def _tokens(text: str) -> list[str]:
         depth += (token in "([{") - (token in ")]}")
         if depth > DEEPEST:
             raise NotAFormula("too deep")
-        raw_depth = _raw_depth(token, found, raw_depth)
-        found += _words(token) if match["word"] and not raw_depth else [token]
-    return found
+        raw_depth = _raw_depth(token, tokens, raw_depth)
+        tokens += _words(token) if match["word"] and not raw_depth else [token]
+    return tokens
 
 
 def _raw_depth(token: str, before: list[str], depth: int) -> int:
@@ -263,23 +263,23 @@ def _raw_depth(token: str, before: list[str], depth: int) -> int:
 
 
 def _words(run: str) -> list[str]:
-    """Return letters beside each other are factors, unless they are a name that is known."""
+    """Split adjacent letters into factors, unless they contain the name of a function."""
     name = run.lower().rstrip("'")
     if name in FUNCTIONS or run in CONSTANTS:
         return [run.lower()]
     if run in NAMED_ONLY and len(run) > 2:
         return ["\\" + run]
-    known = next(
+    function_name = next(
         (
-            known
-            for known in ("sqrt", "sin", "cos", "tan", "log", "ln", "pi")
-            if known in run and len(run) <= len(known) + 3
+            function_name
+            for function_name in ("sqrt", "sin", "cos", "tan", "log", "ln", "pi")
+            if function_name in run and len(run) <= len(function_name) + 3
         ),
         None,
     )
-    if known:
-        before, _, after = run.partition(known)
-        return [*before, known, *after]
+    if function_name:
+        before, _, after = run.partition(function_name)
+        return [*before, function_name, *after]
     if len(name) > 3 and not (run.isupper() and len(name) <= 5):
         raise NotAFormula(f"{run} is not a function name")
     return re.findall(r"[a-zA-Z]'*", run)
@@ -430,29 +430,31 @@ class _Reader:
         root = self.optional() if name == "sqrt" else None
         below = self.argument() if name == "log" and self.take("_") else None
         power = self.exponent() if self.take("^") else None
-        many = self.many() if name in ("min", "max", "gcd", "lcm") else None
-        if many:
-            return (name, *many)
+        arguments = self.arguments() if name in ("min", "max", "gcd", "lcm") else None
+        if arguments:
+            return (name, *arguments)
         inside = self.argument() if name == "sqrt" else self.operand()
         if power == ("-", ("number", Fraction(1), "1")) and name in INVERSE:
             return (INVERSE[name], inside)
-        node = self._named(name, inside, root, below)
+        node = self._build_function(name, inside, root, below)
         return ("^", node, power) if power else node
 
-    def _named(self, name: str, inside: Node, root: Node | None, below: Node | None) -> Node:
+    def _build_function(
+        self, name: str, inside: Node, root: Node | None, below: Node | None
+    ) -> Node:
         if root is not None:
             return ("root", inside, root)
         if name == "cbrt":
             return ("root", inside, parse_exact_number("3"))
         return ("log", inside, below) if below else (SAME_FUNCTION.get(name, name), inside)
 
-    def many(self) -> list[Node]:
+    def arguments(self) -> list[Node]:
         self.need("(")
-        found = [self.sum()]
+        arguments = [self.sum()]
         while self.take(","):
-            found.append(self.sum())
+            arguments.append(self.sum())
         self.need(")")
-        return found
+        return arguments
 
     def optional(self) -> Node | None:
         return self.closed("]") if self.take("[") else None
@@ -493,7 +495,7 @@ class _Reader:
         if name in ACCENTS:
             return self.accented(SAME_ACCENT.get(name, name))
         if name in FIGURES:
-            return ("symbol", f"{name} {_either_way(name, self.letters())}")
+            return ("symbol", f"{name} {_sort_letters(name, self.letters())}")
         if name in NAMED_ONLY:
             return ("call", name, self.operand())
         if name in BIG:
@@ -514,10 +516,10 @@ class _Reader:
         """Take the letters that name a figure: \\angle ABC."""
         if self.next == "{":
             return self.raw()
-        found = ""
-        while self.next and len(self.next) == 1 and self.next.isalpha() and len(found) < 4:
-            found += self.tokens.pop()
-        return found
+        name = ""
+        while self.next and len(self.next) == 1 and self.next.isalpha() and len(name) < 4:
+            name += self.tokens.pop()
+        return name
 
     def big(self, name: str) -> Node:
         """Read a sum, a product, a limit or an integral; its variable is bound in it."""
@@ -532,9 +534,9 @@ class _Reader:
         limits = [parse_formula(part) if part else ("symbol", "") for part in (lower, upper)]
         body = self.sum() if name.endswith("int") else self.product()
         if bound:
-            own = f"bound {_depth(body)}"
-            body = _renamed(body, bound, own)
-            bound = own
+            bound_name = f"bound {_depth(body)}"
+            body = _renamed(body, bound, bound_name)
+            bound = bound_name
         return ("big", name + sign, bound, *limits, body)
 
 
@@ -560,8 +562,8 @@ def _renamed(node: Node, old: str, new: str) -> Node:
 def _bound(below: str) -> tuple[str, str, str]:
     """Read "j=1" or "t\\to 0": the variable, the sign and where it begins."""
     for sign in ("=", "\\to"):
-        variable, found, lower = below.partition(sign)
-        if found:
+        variable, separator, lower = below.partition(sign)
+        if separator:
             return variable.strip(), sign, lower.replace("\\infty", "\\infty ").strip()
     return "", "", below
 

@@ -24,22 +24,22 @@ def load_library() -> None:
     import math_verify.parser  # noqa: F401
 
 
-def same_for_the_library(expected: str, given: str) -> bool:
-    """Tell whether math-verify finds both the same; False for what it is not asked about.
+def same_for_the_library(expected: str, answer: str) -> bool:
+    """Tell whether math-verify finds both equal; False for texts that we do not pass to it.
 
-    It works out what the reference leaves open: where the answer does so, too, we compare them.
+    It evaluates what the reference leaves open; if the answer leaves it open, too, we compare them.
     """
-    if not knows(expected) or not 0 < len(given) <= LONGEST:
+    if not knows(expected) or not 0 < len(answer) <= LONGEST:
         return False
-    if _LARGE.search(given) or _KNOWN.search(given):
+    if _LARGE.search(answer) or _KNOWN.search(answer):
         return False
     load_library()
     from math_verify import verify
     from math_verify.parser import parse_latex_cached
 
     try:
-        ours = parse_latex_cached(expected)
-        theirs = parse_latex_cached(given)
-        return bool(verify(ours, theirs, timeout_seconds=None))
+        expected_expressions = parse_latex_cached(expected)
+        answer_expressions = parse_latex_cached(answer)
+        return bool(verify(expected_expressions, answer_expressions, timeout_seconds=None))
     except Exception:  # whatever the libraries raise on hostile text: not the same for them
         return False

@@ -87,21 +87,21 @@ def is_name(side: Shape) -> bool:
     return not values.symbols(side.node) & UNKNOWNS and bool(values.symbols(side.node))
 
 
-def is_same_name(one: Shape, other: Shape) -> bool:
-    """Tell whether two names that are written otherwise are one: |AB| and BA, y and f(x)."""
-    if not (isinstance(one, Value) and isinstance(other, Value)):
+def is_same_name(first: Shape, second: Shape) -> bool:
+    """Tell whether two spellings name the same thing: |AB| and BA, y and f(x)."""
+    if not (isinstance(first, Value) and isinstance(second, Value)):
         return False
-    segments = [_segment(side.text) for side in (one, other)]
+    segments = [_segment(side.text) for side in (first, second)]
     if segments[0] or segments[1]:
         return segments[0] == segments[1]
-    texts = sorted(re.sub(r"\s", "", side.text) for side in (one, other))
+    texts = sorted(re.sub(r"\s", "", side.text) for side in (first, second))
     return texts[1] == "y" and re.fullmatch(r"[fgh]\(x\)", texts[0]) is not None
 
 
 def _segment(text: str) -> str:
-    """Return the two points of a segment whose length is meant, in one order."""
-    found = _SEGMENT.fullmatch(text.strip())
-    return "".join(sorted(found[1])) if found else ""
+    """Return the end points of a segment whose length is meant, sorted; "" for anything else."""
+    match = _SEGMENT.fullmatch(text.strip())
+    return "".join(sorted(match[1])) if match else ""
 
 
 def _kinds(node: Node) -> frozenset[str]:
@@ -138,9 +138,9 @@ def is_assignment(relation: Shape) -> bool:
 
 def is_solved(relation: Relation) -> bool:
     """Tell whether one side is a name and the others hold no unknown: x = 6, 0 < g(x) < 2."""
-    named = [side for side in relation.sides if is_name(side) and not is_closed(side)]
-    rest = [side for side in relation.sides if side not in named]
-    return len(named) == 1 and bool(rest) and all(is_closed(side) for side in rest)
+    names = [side for side in relation.sides if is_name(side) and not is_closed(side)]
+    other_sides = [side for side in relation.sides if side not in names]
+    return len(names) == 1 and bool(other_sides) and all(is_closed(side) for side in other_sides)
 
 
 def list_candidate_values(expected: Relation) -> list[Shape]:

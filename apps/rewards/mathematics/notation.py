@@ -285,8 +285,8 @@ _MIXED = re.compile(
 )
 
 
-def _as_sign(found: re.Match) -> str:
-    return found[1] + _MONEY_NAMES[found[2].rstrip(".").replace("\\", "").upper()]
+def _as_sign(match: re.Match) -> str:
+    return match[1] + _MONEY_NAMES[match[2].rstrip(".").replace("\\", "").upper()]
 
 
 @cache
@@ -312,7 +312,7 @@ def clean(text: str) -> str:
         text = pattern.sub(better, text)
     text = _PERCENT.sub("%", _PERCENT_IN_CHINESE.sub(r"\1%", text))
     text = _CHOOSE.sub(_binomial, _CASES.sub(_listed, _OUT_OF.sub(r"\\frac{\1}{\2}", text)))
-    text = _INFINITE.sub(lambda found: "-\\infty " if found[1] else "\\infty ", text)
+    text = _INFINITE.sub(lambda match: "-\\infty " if match[1] else "\\infty ", text)
     text = _SCALE.sub(_scaled, text)
     text = _SCALE_IN_CJK.sub(_scaled_in_cjk, text)
     text = re.sub(r"(?<=\d)\s?\{,\s?\}\s?(?=\d{3}(?!\d))", "", text)
@@ -327,21 +327,21 @@ def clean(text: str) -> str:
     return " ".join(_repeating(_BAR.sub(_barred, text)).split())
 
 
-def _overlined(found: re.Match) -> str:
-    return rf"\overline{{{found[0][::2]}}}"
+def _overlined(match: re.Match) -> str:
+    return rf"\overline{{{match[0][::2]}}}"
 
 
-def _scaled(found: re.Match) -> str:
-    power = next(power for form, power in _SCALES if form.match(found[1]))
+def _scaled(match: re.Match) -> str:
+    power = next(power for form, power in _SCALES if form.match(match[1]))
     return f" \\times 10^{{{power}}}"
 
 
-def _scaled_in_cjk(found: re.Match) -> str:
-    return rf" \times 10^{{{4 if found[1] in '万萬' else 8}}}"
+def _scaled_in_cjk(match: re.Match) -> str:
+    return rf" \times 10^{{{4 if match[1] in '万萬' else 8}}}"
 
 
-def _binomial(found: re.Match) -> str:
-    top, bottom = found[1] or found[3], found[2] or found[4]
+def _binomial(match: re.Match) -> str:
+    top, bottom = match[1] or match[3], match[2] or match[4]
     return rf"\binom{{{top}}}{{{bottom}}}"
 
 
@@ -350,17 +350,17 @@ def without_cases(text: str) -> str:
     return _CASES.sub(_listed, text)
 
 
-def _listed(found: re.Match) -> str:
-    return ", ".join(re.split(r"\\\\(?:\[[^\]]{0,9}\])?", found[1].strip().removesuffix("\\\\")))
+def _listed(match: re.Match) -> str:
+    return ", ".join(re.split(r"\\\\(?:\[[^\]]{0,9}\])?", match[1].strip().removesuffix("\\\\")))
 
 
-def _barred(found: re.Match) -> str:
-    return rf"\overline{{{found[1] or found[2]}}}"
+def _barred(match: re.Match) -> str:
+    return rf"\overline{{{match[1] or match[2]}}}"
 
 
-def _arc(found: re.Match) -> str:
+def _arc(match: re.Match) -> str:
     """Write degrees, minutes and seconds of arc as a fraction of degrees."""
-    whole = int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3] or 0)
+    whole = int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3] or 0)
     return f"\\frac{{{whole}}}{{3600}}\\degree "
 
 
@@ -379,7 +379,7 @@ def _scripts(text: str) -> str:
 
 
 def _without_dollars(text: str) -> str:
-    """Take away the dollars of mathematics, and keep those of money as `\\usd`.
+    """Remove the dollar signs of mathematics, and keep those of money as `\\usd`.
 
     A closing dollar of mathematics has no blank before it and no digit behind it.
     """
@@ -387,7 +387,7 @@ def _without_dollars(text: str) -> str:
     if "$" not in text:
         return text
     pieces = text.replace("$$", "$").split("$")
-    kept = [pieces[0]]
+    parts = [pieces[0]]
     inside = False
     for place, piece in enumerate(pieces[1:], start=1):
         before = pieces[place - 1]
@@ -402,26 +402,26 @@ def _without_dollars(text: str) -> str:
             closing = pieces[place + 1]
             is_money = opens_money and closing[:1].isdigit() and piece.endswith(" ")
             inside = not is_money
-        kept.append("\\usd " if is_money else " ")
-        kept.append(piece)
-    return "".join(kept)
+        parts.append("\\usd " if is_money else " ")
+        parts.append(piece)
+    return "".join(parts)
 
 
 def _text_commands(text: str) -> str:
-    """Bring the commands of text to `\\text{…}`, and take it away around numbers and letters."""
+    """Write all text commands as `\\text{…}`, and remove them around numbers and letters."""
     text = _TEXT.sub(lambda _: "\\text{", text)
     pieces = text.split("\\text{")
-    kept = pieces[0]
+    result = pieces[0]
     for piece in pieces[1:]:
-        inside, closed, rest = piece.partition("}")
+        inside, closed, after = piece.partition("}")
         if "{" in inside or not closed:
-            kept += "\\text{" + piece
-        elif _says_formula(inside, kept):
-            gap = " " if _COMMAND_BEFORE.search(kept[-20:]) else ""  # \cdot and s are no \cdots
-            kept += f"{gap}{inside.strip()}{rest}"
+            result += "\\text{" + piece
+        elif _says_formula(inside, result):
+            gap = " " if _COMMAND_BEFORE.search(result[-20:]) else ""  # \cdot and s are no \cdots
+            result += f"{gap}{inside.strip()}{after}"
         else:
-            kept += f"\\text{{{inside}}}{rest}"
-    return kept
+            result += f"\\text{{{inside}}}{after}"
+    return result
 
 
 def _says_formula(inside: str, before: str) -> bool:
@@ -435,12 +435,12 @@ def _says_formula(inside: str, before: str) -> bool:
 def _repeating(text: str) -> str:
     """Write repeating decimals as fractions: 0.\\overline{3}, 0.(3) and 0.333… are (1/3)."""
 
-    def marked(found: re.Match) -> str:
-        period = found[3] or found[7] or f"{found[4]}{found[5] or ''}{found[6] or ''}"
-        return _fraction(found[1], found[2], period)
+    def marked(match: re.Match) -> str:
+        period = match[3] or match[7] or f"{match[4]}{match[5] or ''}{match[6] or ''}"
+        return _fraction(match[1], match[2], period)
 
-    def going_on(found: re.Match) -> str:
-        digits = found[2]
+    def going_on(match: re.Match) -> str:
+        digits = match[2]
         for length in range(1, len(digits) // 2 + 1):
             least = 2
             period = digits[-length:]
@@ -448,8 +448,8 @@ def _repeating(text: str) -> str:
                 start = len(digits)
                 while digits[:start].endswith(period):
                     start -= length
-                return _fraction(found[1], digits[:start], period)
-        return f"{found[1]}.{digits}"
+                return _fraction(match[1], digits[:start], period)
+        return f"{match[1]}.{digits}"
 
     return _GOES_ON.sub(going_on, _REPEATING.sub(marked, text))
 
@@ -463,35 +463,35 @@ def _fraction(whole: str, fixed: str, period: str) -> str:
 def without_thousands(text: str) -> str:
     """Write 1,000 and 1 000 as 1000. A pair in brackets, as (100,200), has no thousands."""
 
-    def joined(found: re.Match) -> str:
-        return found.group() if _is_pair(text, found) else found.group().replace(",", "")
+    def joined(match: re.Match) -> str:
+        return match.group() if _is_pair(text, match) else match.group().replace(",", "")
 
-    text = _DOTS.sub(lambda found: found.group().replace(".", ""), text)
+    text = _DOTS.sub(lambda match: match.group().replace(".", ""), text)
     text = _DOTS_AND_COMMA.sub(_with_point, text)
     text = _THOUSANDS.sub(joined, text)
-    return _THOUSANDS_OF_SPACES.sub(lambda found: found.group().replace(" ", ""), text)
+    return _THOUSANDS_OF_SPACES.sub(lambda match: match.group().replace(" ", ""), text)
 
 
-def _with_point(found: re.Match) -> str:
+def _with_point(match: re.Match) -> str:
     """Write 1.234,5 as 1234.5."""
-    return f"{found[1].replace('.', '').replace(' ', '')}.{found[2]}"
+    return f"{match[1].replace('.', '').replace(' ', '')}.{match[2]}"
 
 
-def _is_pair(text: str, found: re.Match) -> bool:
-    before = text[: found.start()].rstrip()
-    after = text[found.end() :].lstrip()
+def _is_pair(text: str, match: re.Match) -> bool:
+    before = text[: match.start()].rstrip()
+    after = text[match.end() :].lstrip()
     return before.endswith(("(", "[", "{")) and after.startswith((")", "]", "\\}"))
 
 
 def with_mixed_numbers(text: str) -> str:
-    """Write 2 1/2 as (5/2), where what stands behind is a proper fraction."""
+    """Write 2 1/2 as (5/2), if the second part is a proper fraction."""
 
-    def whole(found: re.Match) -> str:
-        number = int(found[1])
-        top = int(found[2] or found[4])
-        bottom = int(found[3] or found[5])
+    def whole(match: re.Match) -> str:
+        number = int(match[1])
+        top = int(match[2] or match[4])
+        bottom = int(match[3] or match[5])
         if not top < bottom:
-            return found.group()
+            return match.group()
         return f"({number * bottom + top}/{bottom})"
 
     return _MIXED.sub(whole, text)

@@ -36,7 +36,7 @@ class RealSet:
     def is_empty(self) -> bool:
         return not self.intervals
 
-    def same(self, other: "RealSet") -> bool:
+    def equals(self, other: "RealSet") -> bool:
         if len(self.intervals) != len(other.intervals):
             return False
         pairs = zip(self.intervals, other.intervals, strict=True)
@@ -60,30 +60,31 @@ def _infinity() -> Any:
 
 def join_intervals(intervals: Sequence[Interval]) -> RealSet:
     """Put the intervals in order and join those that touch."""
-    left = sorted(
-        (one for one in intervals if not one.is_empty), key=lambda one: (one.low, not one.has_low)
+    ordered = sorted(
+        (interval for interval in intervals if not interval.is_empty),
+        key=lambda interval: (interval.low, not interval.has_low),
     )
-    found: list[Interval] = []
-    for one in left:
-        if found and _touch(found[-1], one):
-            found[-1] = _joined(found[-1], one)
+    merged: list[Interval] = []
+    for interval in ordered:
+        if merged and _touch(merged[-1], interval):
+            merged[-1] = _joined(merged[-1], interval)
         else:
-            found.append(one)
-    return RealSet(tuple(found))
+            merged.append(interval)
+    return RealSet(tuple(merged))
 
 
-def _touch(one: Interval, other: Interval) -> bool:
-    if _equal(one.high, other.low):
-        return one.has_high or other.has_low
-    return other.low < one.high
+def _touch(first: Interval, second: Interval) -> bool:
+    if _equal(first.high, second.low):
+        return first.has_high or second.has_low
+    return second.low < first.high
 
 
-def _joined(one: Interval, other: Interval) -> Interval:
-    low_closed = one.has_low or (_equal(one.low, other.low) and other.has_low)
-    if _equal(one.high, other.high):
-        return Interval(one.low, one.high, low_closed, one.has_high or other.has_high)
-    far = one if one.high > other.high else other
-    return Interval(one.low, far.high, low_closed, far.has_high)
+def _joined(first: Interval, second: Interval) -> Interval:
+    low_closed = first.has_low or (_equal(first.low, second.low) and second.has_low)
+    if _equal(first.high, second.high):
+        return Interval(first.low, first.high, low_closed, first.has_high or second.has_high)
+    far = first if first.high > second.high else second
+    return Interval(first.low, far.high, low_closed, far.has_high)
 
 
 def everything() -> RealSet:
@@ -99,19 +100,19 @@ def set_of_points(numbers: Sequence[Any]) -> RealSet:
 
 
 def union(sets: Sequence[RealSet]) -> RealSet:
-    return join_intervals([interval for one in sets for interval in one.intervals])
+    return join_intervals([interval for real_set in sets for interval in real_set.intervals])
 
 
-def complement(one: RealSet) -> RealSet:
-    found = []
+def complement(real_set: RealSet) -> RealSet:
+    gaps = []
     low = -_infinity()
     has_low = False
-    for interval in one.intervals:
-        found.append(Interval(low, interval.low, has_low, not interval.has_low))
+    for interval in real_set.intervals:
+        gaps.append(Interval(low, interval.low, has_low, not interval.has_low))
         low = interval.high
         has_low = not interval.has_high
-    found.append(Interval(low, _infinity(), has_low, False))
-    return join_intervals([each for each in found if not _is_beyond(each)])
+    gaps.append(Interval(low, _infinity(), has_low, False))
+    return join_intervals([gap for gap in gaps if not _is_beyond(gap)])
 
 
 def _is_beyond(interval: Interval) -> bool:
@@ -120,8 +121,8 @@ def _is_beyond(interval: Interval) -> bool:
 
 
 def intersection(sets: Sequence[RealSet]) -> RealSet:
-    return complement(union([complement(one) for one in sets]))
+    return complement(union([complement(real_set) for real_set in sets]))
 
 
-def difference(one: RealSet, other: RealSet) -> RealSet:
-    return intersection([one, complement(other)])
+def difference(first: RealSet, second: RealSet) -> RealSet:
+    return intersection([first, complement(second)])

@@ -19,15 +19,15 @@ LONGEST_AROUND = 60  # characters around several boxes that are one answer
 
 
 def references(answer: Mapping[str, Any]) -> list[str]:
-    """List the right answers as texts, from the first of `NAMES` that is there.
+    """List the right answers as texts, from the first of `NAMES` that has a value.
 
-    Any of a list is enough. Empty where there are none. A worked solution counts by what it
-    marks: its last box, or what follows ####; else by what its last sentence states.
+    Each item of a list is a right answer. Of a worked solution, the answer is what it marks: its
+    last box, or the text after ####; else what its last sentence states.
     """
     value = next((answer[name] for name in NAMES if answer.get(name) is not None), None)
-    found = _listed(value)
+    items = _listed(value)
     unit = _unit(answer.get("unit"))
-    return [_marked(text) + unit for each in found if (text := _text(each))]
+    return [_marked(text) + unit for item in items if (text := _text(item))]
 
 
 def _unit(value: Any) -> str:

@@ -86,41 +86,41 @@ def flipped(sign: str) -> str:
     return _FLIPPED.get(sign, sign)
 
 
-def same_answer(expected: str, given: str, rules: Rules) -> bool:
-    """Compare under any of the readings of both."""
-    if not given.strip() or not expected.strip():
+def same_answer(expected: str, answer: str, rules: Rules) -> bool:
+    """Tell whether any reading of the answer equals any reading of the expected text."""
+    if not answer.strip() or not expected.strip():
         return False
-    ours = bare(expected)
-    theirs = bare(given)
-    if several := _list_letters(ours):
-        return several == (_list_letters(theirs) or _list_joined_letters(theirs))
-    letter = LETTER.fullmatch(ours)
-    if letter and (ours.strip("() ").isupper() or "(" in ours):
-        picked = _IN_SQUARES.sub(r"\1", _CHOICE.sub("", theirs))
+    expected_text = bare(expected)
+    answer_text = bare(answer)
+    if several := _list_letters(expected_text):
+        return several == (_list_letters(answer_text) or _list_joined_letters(answer_text))
+    letter = LETTER.fullmatch(expected_text)
+    if letter and (expected_text.strip("() ").isupper() or "(" in expected_text):
+        picked = _IN_SQUARES.sub(r"\1", _CHOICE.sub("", answer_text))
         picked = picked.upper() if re.fullmatch(r"\(\s?[a-j]\s?\)", picked) else picked
         return letter[1].upper() == find_chosen_letter(picked)
-    if ours == theirs:
+    if expected_text == answer_text:
         return True
-    if _is_word(ours) and _is_word(theirs):
-        return ours.casefold() == theirs.casefold()
-    if labelled := re.match(r"\(([A-J])\)\s*(?=\S)", ours):  # "(B) 12" is B, and 12
-        if find_chosen_letter(theirs) is not None:
-            return find_chosen_letter(theirs) == labelled[1]
-        return same_answer(ours[labelled.end() :], given, rules)
+    if _is_word(expected_text) and _is_word(answer_text):
+        return expected_text.casefold() == answer_text.casefold()
+    if labelled := re.match(r"\(([A-J])\)\s*(?=\S)", expected_text):  # "(B) 12" is B, and 12
+        if find_chosen_letter(answer_text) is not None:
+            return find_chosen_letter(answer_text) == labelled[1]
+        return same_answer(expected_text[labelled.end() :], answer, rules)
     return any(
         any(
-            same(each, other, rules)
-            for each in read_all_meanings(one)
-            for other in read_all_meanings(two)
+            same(expected_shape, answer_shape, rules)
+            for expected_shape in read_all_meanings(expected_spelling)
+            for answer_shape in read_all_meanings(answer_spelling)
         )
-        for one, two in _spellings(expected, given)
+        for expected_spelling, answer_spelling in _spellings(expected, answer)
     )
 
 
 def _list_letters(text: str) -> frozenset[str]:
     """Return the letters of a list of choices, as "A, C"; empty for anything else."""
-    found = re.findall(r"[A-J]", text) if _LETTERS.fullmatch(text) else []
-    return frozenset(found) if len(set(found)) == len(found) else frozenset()
+    letters = re.findall(r"[A-J]", text) if _LETTERS.fullmatch(text) else []
+    return frozenset(letters) if len(set(letters)) == len(letters) else frozenset()
 
 
 def _list_joined_letters(text: str) -> frozenset[str]:
@@ -128,16 +128,16 @@ def _list_joined_letters(text: str) -> frozenset[str]:
     return frozenset(text) if re.fullmatch(r"[A-J]{2,10}", text) else frozenset()
 
 
-def _spellings(expected: str, given: str) -> Iterator[tuple[str, str]]:
+def _spellings(expected: str, answer: str) -> Iterator[tuple[str, str]]:
     """Yield both texts as they are, and with usual letters for what has no name of its own.
 
     These are the constant of integration, and the whole number that numbers the solutions.
     """
-    yield expected, given
-    ours = naming.with_usual_letters(expected)
-    theirs = naming.with_usual_letters(given)
-    if ours and theirs:
-        yield ours, theirs
+    yield expected, answer
+    expected_usual = naming.with_usual_letters(expected)
+    answer_usual = naming.with_usual_letters(answer)
+    if expected_usual and answer_usual:
+        yield expected_usual, answer_usual
 
 
 def _is_word(text: str) -> bool:
@@ -153,7 +153,7 @@ def read_all_meanings(text: str) -> tuple[Shape, ...]:
 def find_chosen_letter(text: str) -> str | None:
     """Return the one letter that is picked; None for none and for several."""
     first = CHOSEN.match(text)
-    letters = {letter for found in LABELS.findall(text) for letter in found if letter}
+    letters = {letter for groups in LABELS.findall(text) for letter in groups if letter}
     if first is None or len(letters | {first[1] or first[2]}) > 1:
         return None
     return first[1] or first[2]
@@ -168,147 +168,147 @@ def bare(text: str) -> str:
 
 def is_unread(text: str) -> bool:
     """Tell whether no reading of the text is understood."""
-    return all(isinstance(each, Unread) for each in read_all_meanings(text))
+    return all(isinstance(shape, Unread) for shape in read_all_meanings(text))
 
 
-def same(expected: Shape, given: Shape, rules: Rules) -> bool:
+def same(expected: Shape, answer: Shape, rules: Rules) -> bool:
     """Compare two shapes; `expected` says what may be left out."""
-    match expected, given:
+    match expected, answer:
         case Value(), Value():
-            return _same_value(expected, given, rules)
+            return _same_value(expected, answer, rules)
         case Unread(), Unread():
-            return _tight(expected.text) == _tight(given.text)
+            return _tight(expected.text) == _tight(answer.text)
         case (Words(), _) | (_, Words()):
-            return _same_words(expected, given, rules)
+            return _same_words(expected, answer, rules)
         case NamedSet(), NamedSet():
-            return expected.name == given.name
-        case Items(), Items() if _same_items(expected, given, rules):
+            return expected.name == answer.name
+        case Items(), Items() if _same_items(expected, answer, rules):
             return True
         case Matrix(), Matrix():
-            return _same_matrix(expected, given, rules)
+            return _same_matrix(expected, answer, rules)
         case (Matrix(), Items()) | (Items(), Matrix()):
-            return _same_vector(expected, given, rules)
+            return _same_vector(expected, answer, rules)
         case (Ratio(), _) | (_, Ratio()):
-            return _same_ratio(expected, given, rules)
-    has_relation = isinstance(expected, Relation) or isinstance(given, Relation)
-    if has_relation and _same_relation(expected, given, rules):
+            return _same_ratio(expected, answer, rules)
+    has_relation = isinstance(expected, Relation) or isinstance(answer, Relation)
+    if has_relation and _same_relation(expected, answer, rules):
         return True
-    if _alone(expected, given, rules):
+    if _same_single_item(expected, answer, rules):
         return True
-    return setreading.same_set(expected, given)
+    return setreading.same_set(expected, answer)
 
 
-def _alone(expected: Shape, given: Shape, rules: Rules) -> bool:
-    """Tell whether the one is a set of a single value and the other that value: {5} and 5."""
-    one, other = (expected, given) if isinstance(expected, Items) else (given, expected)
-    if not isinstance(one, Items) or isinstance(other, Items | NamedSet) or one.left != "\\{":
+def _same_single_item(expected: Shape, answer: Shape, rules: Rules) -> bool:
+    """Tell whether one is a set of a single value and the other is that value: {5} and 5."""
+    items, value = (expected, answer) if isinstance(expected, Items) else (answer, expected)
+    if not isinstance(items, Items) or isinstance(value, Items | NamedSet) or items.left != "\\{":
         return False
-    return len(one.items) == 1 and same(one.items[0], other, rules)
+    return len(items.items) == 1 and same(items.items[0], value, rules)
 
 
 def _tight(text: str) -> str:
     return re.sub(r"\s+|\\(?=\s)", "", text)
 
 
-def _same_words(expected: Shape, given: Shape, rules: Rules) -> bool:
+def _same_words(expected: Shape, answer: Shape, rules: Rules) -> bool:
     """Compare as text; a name before "=" may be left out."""
     if isinstance(expected, Relation) and naming.is_assignment(expected):
-        return same(expected.sides[-1], given, rules)
-    if isinstance(given, Relation) and naming.is_assignment(given):
-        return same(expected, given.sides[-1], rules)
-    if isinstance(expected, NamedSet) or isinstance(given, NamedSet):
+        return same(expected.sides[-1], answer, rules)
+    if isinstance(answer, Relation) and naming.is_assignment(answer):
+        return same(expected, answer.sides[-1], rules)
+    if isinstance(expected, NamedSet) or isinstance(answer, NamedSet):
         return False
-    if not (isinstance(expected, Words | Value) and isinstance(given, Words | Value)):
+    if not (isinstance(expected, Words | Value) and isinstance(answer, Words | Value)):
         return False
-    ours = _words(expected.text)
-    theirs = _words(given.text)
-    return bool(ours) and ours == theirs
+    expected_words = _words(expected.text)
+    answer_words = _words(answer.text)
+    return bool(expected_words) and expected_words == answer_words
 
 
 def _words(text: str) -> str:
     plain = re.sub(r"\\text\s?\{([^{}]*)\}", r" \1 ", text)
-    given = " ".join(re.sub(r"[\"'“”]", "", plain).casefold().split()).strip(" .!,")
-    return _SYNONYMS.get(given, given)
+    words = " ".join(re.sub(r"[\"'“”]", "", plain).casefold().split()).strip(" .!,")
+    return _SYNONYMS.get(words, words)
 
 
-def _same_value(expected: Value, given: Value, rules: Rules) -> bool:
-    factor = _unit_factor(expected, given, rules)
+def _same_value(expected: Value, answer: Value, rules: Rules) -> bool:
+    factor = _unit_factor(expected, answer, rules)
     if factor is None:
-        in_degrees = _in_degrees(expected, given)
+        in_degrees = _in_degrees(expected, answer)
         if in_degrees is None:
             return False
-        given = in_degrees
+        answer = in_degrees
         factor = Fraction(1)
     if factor != 1:
-        given = Value(("*", ("number", factor, ""), given.node), given.text, expected.unit)
-    based = [value.node for value in (expected, given) if value.node[0] == "based"]
+        answer = Value(("*", ("number", factor, ""), answer.node), answer.text, expected.unit)
+    based = [value.node for value in (expected, answer) if value.node[0] == "based"]
     if based:
-        return _same_in_base(expected.node, given.node)
-    is_same = values.has_same_value(expected.node, given.node) or values.has_same_value(
-        values.of_ten(expected.node), values.of_ten(given.node)
+        return _same_in_base(expected.node, answer.node)
+    is_same = values.has_same_value(expected.node, answer.node) or values.has_same_value(
+        values.of_ten(expected.node), values.of_ten(answer.node)
     )
     if is_same:
-        return rules.percent or expected.is_percent == given.is_percent or _is_zero(given)
-    if _same_percent(expected, given):
+        return rules.percent or expected.is_percent == answer.is_percent or _is_zero(answer)
+    if _same_percent(expected, answer):
         return True
-    if factor == 1 and decimals.rounds_to(expected, given):
+    if factor == 1 and decimals.rounds_to(expected, answer):
         return True
-    return decimals.within(expected, given, rules.tolerance)
+    return decimals.within(expected, answer, rules.tolerance)
 
 
-def _same_in_base(expected: tuple, given: tuple) -> bool:
+def _same_in_base(expected: tuple, answer: tuple) -> bool:
     """Tell whether both are the same digits in the same base, which may be left out."""
-    if expected[0] == given[0] == "based":
-        return expected[3] == given[3] and expected[2].lstrip("0") == given[2].lstrip("0")
-    based, other = (expected, given) if expected[0] == "based" else (given, expected)
-    return other[0] == "number" and other[2].lstrip("0") == based[2].lstrip("0")
+    if expected[0] == answer[0] == "based":
+        return expected[3] == answer[3] and expected[2].lstrip("0") == answer[2].lstrip("0")
+    based, plain = (expected, answer) if expected[0] == "based" else (answer, expected)
+    return plain[0] == "number" and plain[2].lstrip("0") == based[2].lstrip("0")
 
 
 def _is_zero(value: Value) -> bool:
     return values.has_same_value(value.node, ("number", Fraction(0), "0"))
 
 
-def _unit_factor(expected: Value, given: Value, rules: Rules) -> Fraction | None:
-    """Return how many of the wanted unit the given unit is; None for another quantity."""
-    if expected.unit == given.unit:
+def _unit_factor(expected: Value, answer: Value, rules: Rules) -> Fraction | None:
+    """Return the answer's unit divided by the expected one; None for another quantity."""
+    if expected.unit == answer.unit:
         return Fraction(1)
-    if expected.is_percent or given.is_percent:
+    if expected.is_percent or answer.is_percent:
         return None
-    if expected.unit and given.unit:
-        return units.unit_ratio(expected.unit, given.unit)
-    if not rules.units or any(units.is_joined_product(one.unit) for one in (expected, given)):
+    if expected.unit and answer.unit:
+        return units.unit_ratio(expected.unit, answer.unit)
+    if not rules.units or any(units.is_joined_product(value.unit) for value in (expected, answer)):
         return None
-    return _radians(expected, given) or Fraction(1)
+    return _radians(expected, answer) or Fraction(1)
 
 
-def _in_degrees(expected: Value, given: Value) -> Value | None:
-    """Return a temperature in the degrees that are wanted; None for other quantities."""
-    scale = units.scale(expected.unit, given.unit)
+def _in_degrees(expected: Value, answer: Value) -> Value | None:
+    """Return a temperature on the expected scale; None for other quantities."""
+    scale = units.scale(expected.unit, answer.unit)
     if scale is None:
         return None
     factor, offset = scale
-    scaled = ("*", ("number", factor, str(factor)), given.node)
-    return Value(("+", scaled, ("number", offset, str(offset))), given.text, expected.unit)
+    scaled = ("*", ("number", factor, str(factor)), answer.node)
+    return Value(("+", scaled, ("number", offset, str(offset))), answer.text, expected.unit)
 
 
-def _radians(expected: Value, given: Value) -> Fraction | None:
-    """Take a bare multiple of π for radians, where the other one is in degrees."""
-    ours, theirs = (naming.has_pi(value.node) for value in (expected, given))
-    if given.unit and units.unit_ratio("rad", given.unit) and ours:
-        return units.unit_ratio("rad", given.unit)
-    if expected.unit and units.unit_ratio(expected.unit, "rad") and theirs:
+def _radians(expected: Value, answer: Value) -> Fraction | None:
+    """Take a bare multiple of π for radians, if the other value is in degrees."""
+    expected_has_pi, answer_has_pi = (naming.has_pi(value.node) for value in (expected, answer))
+    if answer.unit and units.unit_ratio("rad", answer.unit) and expected_has_pi:
+        return units.unit_ratio("rad", answer.unit)
+    if expected.unit and units.unit_ratio(expected.unit, "rad") and answer_has_pi:
         return units.unit_ratio(expected.unit, "rad")
     return None
 
 
-def _same_percent(expected: Value, given: Value) -> bool:
+def _same_percent(expected: Value, answer: Value) -> bool:
     """Tell whether only the percent sign was left out: 50 % and 50.
 
     Below 1 that would be another number.
     """
-    if expected.is_percent == given.is_percent:
+    if expected.is_percent == answer.is_percent:
         return False
-    percent, plain = (expected, given) if expected.is_percent else (given, expected)
+    percent, plain = (expected, answer) if expected.is_percent else (answer, expected)
     try:
         hundredfold = values.exact(percent.node) * 100
         number = values.exact(plain.node)
@@ -317,36 +317,37 @@ def _same_percent(expected: Value, given: Value) -> bool:
     return hundredfold == number and abs(number) > 1
 
 
-def _same_items(expected: Items, given: Items, rules: Rules) -> bool:
-    """Tell whether both have the same items; sets and bare lists in any order, others in theirs.
+def _same_items(expected: Items, answer: Items, rules: Rules) -> bool:
+    """Tell whether both have the same items: sets and bare lists in any order, others in order.
 
-    A pair may stand without its brackets. Named values stand for what they name in order.
+    A pair may lack its brackets. Named values are compared in the order of their names.
     """
-    if {expected.link, given.link} == {"and", "or"} and all(map(shapes.is_symbol, expected.items)):
+    if {expected.link, answer.link} == {"and", "or"} and all(map(shapes.is_symbol, expected.items)):
         return False  # p and q, p or q
-    if given.link == "or" != expected.link and _named_apart(given.items):
+    if answer.link == "or" != expected.link and _named_apart(answer.items):
         return False  # x = 2 or y = 3
-    if {expected.left, given.left} <= {"", "\\{"}:
-        ours = list(expected.items)
-        theirs = list(given.items)
-        if _named_apart(ours) and not any(isinstance(item, Relation) for item in theirs):
-            return _all_same(ours, theirs, rules)
-        if "\\{" in (expected.left, given.left):
-            ours = _distinct(ours, rules)
-            theirs = _distinct(theirs, rules)
-        return _matched(ours, theirs, rules)
-    if expected.left == "" and _named_apart(expected.items) and given.left == "(":
-        return _all_same(_in_order(expected.items), given.items, rules)
-    if expected.left == "(" and given.left == "" and _named_apart(given.items):
-        return _all_same(expected.items, _in_order(given.items), rules)
-    brackets = {expected.left + expected.right, given.left + given.right}
+    if {expected.left, answer.left} <= {"", "\\{"}:
+        expected_items = list(expected.items)
+        answer_items = list(answer.items)
+        has_relation = any(isinstance(item, Relation) for item in answer_items)
+        if _named_apart(expected_items) and not has_relation:
+            return _all_same(expected_items, answer_items, rules)
+        if "\\{" in (expected.left, answer.left):
+            expected_items = _distinct(expected_items, rules)
+            answer_items = _distinct(answer_items, rules)
+        return _matched(expected_items, answer_items, rules)
+    if expected.left == "" and _named_apart(expected.items) and answer.left == "(":
+        return _all_same(_in_order(expected.items), answer.items, rules)
+    if expected.left == "(" and answer.left == "" and _named_apart(answer.items):
+        return _all_same(expected.items, _in_order(answer.items), rules)
+    brackets = {expected.left + expected.right, answer.left + answer.right}
     if brackets in ({"()", "[]"}, {"()", "\\langle\\rangle"}) and len(expected.items) > 2:
-        return _all_same(expected.items, given.items, rules)  # vectors: no interval has three ends
-    if given.left != "" and (expected.left, expected.right) != (given.left, given.right):
+        return _all_same(expected.items, answer.items, rules)  # vectors: no interval has three ends
+    if answer.left != "" and (expected.left, expected.right) != (answer.left, answer.right):
         return False
-    if expected.left == "" or (given.left == "" and expected.left + expected.right != "()"):
+    if expected.left == "" or (answer.left == "" and expected.left + expected.right != "()"):
         return False
-    return _all_same(expected.items, given.items, rules)
+    return _all_same(expected.items, answer.items, rules)
 
 
 def _in_order(items: Sequence[Shape]) -> list[Shape]:
@@ -368,40 +369,44 @@ def _named_apart(items: Sequence[Shape]) -> bool:
 
 
 def _distinct(items: list[Shape], rules: Rules) -> list[Shape]:
-    found: list[Shape] = []
+    distinct: list[Shape] = []
     for item in items:
-        if not any(same(other, item, rules) for other in found):
-            found.append(item)
-    return found
+        if not any(same(earlier, item, rules) for earlier in distinct):
+            distinct.append(item)
+    return distinct
 
 
-def _matched(ours: list[Shape], theirs: list[Shape], rules: Rules) -> bool:
-    """Pair each of ours with another of theirs."""
-    if len(ours) < len(theirs) and len(_distinct(ours, rules)) == len(ours):
-        theirs = _distinct(theirs, rules)
-    if len(ours) != len(theirs):
+def _matched(expected: list[Shape], answers: list[Shape], rules: Rules) -> bool:
+    """Tell whether each expected item pairs with a different item of the answer."""
+    if len(expected) < len(answers) and len(_distinct(expected, rules)) == len(expected):
+        answers = _distinct(answers, rules)
+    if len(expected) != len(answers):
         return False
-    left = list(theirs)
-    for item in ours:
-        place = next((at for at, other in enumerate(left) if same(item, other, rules)), None)
+    unmatched = list(answers)
+    for item in expected:
+        place = next(
+            (at for at, candidate in enumerate(unmatched) if same(item, candidate, rules)), None
+        )
         if place is None:
             return False
-        left.pop(place)
+        unmatched.pop(place)
     return True
 
 
-def _same_matrix(expected: Matrix, given: Matrix, rules: Rules) -> bool:
-    if expected.is_determinant != given.is_determinant:
+def _same_matrix(expected: Matrix, answer: Matrix, rules: Rules) -> bool:
+    if expected.is_determinant != answer.is_determinant:
         return False
-    if [len(row) for row in expected.rows] != [len(row) for row in given.rows]:
+    if [len(row) for row in expected.rows] != [len(row) for row in answer.rows]:
         return False
-    ours, theirs = ([cell for row in matrix.rows for cell in row] for matrix in (expected, given))
-    return _all_same(ours, theirs, rules)
+    expected_cells, answer_cells = (
+        [cell for row in matrix.rows for cell in row] for matrix in (expected, answer)
+    )
+    return _all_same(expected_cells, answer_cells, rules)
 
 
-def _same_vector(expected: Shape, given: Shape, rules: Rules) -> bool:
+def _same_vector(expected: Shape, answer: Shape, rules: Rules) -> bool:
     """Tell whether a matrix of one row or one column and a tuple have the same numbers."""
-    matrix, items = (expected, given) if isinstance(expected, Matrix) else (given, expected)
+    matrix, items = (expected, answer) if isinstance(expected, Matrix) else (answer, expected)
     if not isinstance(matrix, Matrix) or not isinstance(items, Items):
         return False
     if items.left not in ("(", "[") or matrix.is_determinant:
@@ -414,20 +419,20 @@ def _same_vector(expected: Shape, given: Shape, rules: Rules) -> bool:
     return _all_same(first, second, rules)
 
 
-def _same_ratio(expected: Shape, given: Shape, rules: Rules) -> bool:
+def _same_ratio(expected: Shape, answer: Shape, rules: Rules) -> bool:
     """Compare ratios by proportion, and a ratio of two with its quotient; times of day as text."""
-    if isinstance(expected, Relation) or isinstance(given, Relation):
-        return _same_relation(expected, given, rules)
-    if isinstance(expected, Ratio) and isinstance(given, Ratio):
-        if _is_time(expected) and _is_time(given):
-            return _times(expected) == _times(given)
-        return len(expected.parts) == len(given.parts) and _proportional(expected, given)
-    ratio, other = (expected, given) if isinstance(expected, Ratio) else (given, expected)
+    if isinstance(expected, Relation) or isinstance(answer, Relation):
+        return _same_relation(expected, answer, rules)
+    if isinstance(expected, Ratio) and isinstance(answer, Ratio):
+        if _is_time(expected) and _is_time(answer):
+            return _times(expected) == _times(answer)
+        return len(expected.parts) == len(answer.parts) and _proportional(expected, answer)
+    ratio, quotient = (expected, answer) if isinstance(expected, Ratio) else (answer, expected)
     if not isinstance(ratio, Ratio) or len(ratio.parts) != 2:
         return False
-    if not isinstance(other, Value) or other.unit:
+    if not isinstance(quotient, Value) or quotient.unit:
         return False
-    return values.has_same_value(("/", ratio.parts[0].node, ratio.parts[1].node), other.node)
+    return values.has_same_value(("/", ratio.parts[0].node, ratio.parts[1].node), quotient.node)
 
 
 def _is_time(ratio: Ratio) -> bool:
@@ -440,37 +445,37 @@ def _times(ratio: Ratio) -> list[tuple]:
     return [(part.text, units.parse_unit(part.unit)) for part in ratio.parts]
 
 
-def _proportional(expected: Ratio, given: Ratio) -> bool:
-    if [part.unit for part in expected.parts] != [part.unit for part in given.parts]:
+def _proportional(expected: Ratio, answer: Ratio) -> bool:
+    if [part.unit for part in expected.parts] != [part.unit for part in answer.parts]:
         return False
-    first = ("/", given.parts[0].node, expected.parts[0].node)
+    first = ("/", answer.parts[0].node, expected.parts[0].node)
     return all(
-        values.has_same_value(("*", ours.node, first), theirs.node)
-        for ours, theirs in zip(expected.parts, given.parts, strict=True)
+        values.has_same_value(("*", expected_part.node, first), answer_part.node)
+        for expected_part, answer_part in zip(expected.parts, answer.parts, strict=True)
     )
 
 
-def _all_same(ours: Sequence[Shape], theirs: Sequence[Shape], rules: Rules) -> bool:
+def _all_same(expected: Sequence[Shape], answer: Sequence[Shape], rules: Rules) -> bool:
     """Tell whether each item is the same as the one in its place."""
-    return len(ours) == len(theirs) and all(
-        same(a, b, rules) for a, b in zip(ours, theirs, strict=True)
+    return len(expected) == len(answer) and all(
+        same(a, b, rules) for a, b in zip(expected, answer, strict=True)
     )
 
 
-def _same_relation(expected: Shape, given: Shape, rules: Rules) -> bool:
-    if isinstance(expected, Relation) and isinstance(given, Relation):
-        return _same_relations(expected, given, rules)
-    if isinstance(given, Relation):
-        return _says(given, expected, rules)
+def _same_relation(expected: Shape, answer: Shape, rules: Rules) -> bool:
+    if isinstance(expected, Relation) and isinstance(answer, Relation):
+        return _same_relations(expected, answer, rules)
+    if isinstance(answer, Relation):
+        return _chain_has_value(answer, expected, rules)
     return isinstance(expected, Relation) and any(
-        same(value, given, rules) for value in naming.list_candidate_values(expected)
+        same(value, answer, rules) for value in naming.list_candidate_values(expected)
     )
 
 
-def _says(given: Relation, expected: Shape, rules: Rules) -> bool:
-    """Tell whether a chain such as x = 1/2 ≈ 0.5 gives the wanted value: all its sides agree."""
-    sides = list(given.sides)
-    signs = list(given.signs)
+def _chain_has_value(answer: Relation, expected: Shape, rules: Rules) -> bool:
+    """Tell whether a chain such as x = 1/2 ≈ 0.5 gives the expected value: all its sides agree."""
+    sides = list(answer.sides)
+    signs = list(answer.signs)
     if not set(signs) <= {"=", "\\approx"}:
         return False
     if len(sides) == 2 and not naming.is_name(sides[0]) and naming.is_name(sides[1]):
@@ -494,98 +499,101 @@ def _is_decimal(side: Shape) -> bool:
     return isinstance(side, Value) and shapes.number_written(side) is not None
 
 
-def _same_relations(expected: Relation, given: Relation, rules: Rules) -> bool:
-    if expected.modulus is not None or given.modulus is not None:
-        return _same_residues(expected, given, rules)
+def _same_relations(expected: Relation, answer: Relation, rules: Rules) -> bool:
+    if expected.modulus is not None or answer.modulus is not None:
+        return _same_residues(expected, answer, rules)
     is_solution = naming.is_assignment(expected) and naming.is_solved(expected)
-    if is_solution and set(given.signs) <= {"=", "\\approx"}:
-        return _same_solution(expected, given, rules)
-    if expected.signs == given.signs == ("=",) and naming.is_same_name(
-        expected.sides[0], given.sides[0]
+    if is_solution and set(answer.signs) <= {"=", "\\approx"}:
+        return _same_solution(expected, answer, rules)
+    if expected.signs == answer.signs == ("=",) and naming.is_same_name(
+        expected.sides[0], answer.sides[0]
     ):
-        return same(expected.sides[1], given.sides[1], rules)
-    if len(expected.signs) == len(given.signs) == 1:
-        return _same_two_sides(expected, given, rules)
+        return same(expected.sides[1], answer.sides[1], rules)
+    if len(expected.signs) == len(answer.signs) == 1:
+        return _same_two_sides(expected, answer, rules)
     backward = Relation(expected.sides[::-1], tuple(flipped(sign) for sign in expected.signs[::-1]))
     return any(
-        each.signs == given.signs and _all_same(each.sides, given.sides, rules)
-        for each in (expected, backward)
+        relation.signs == answer.signs and _all_same(relation.sides, answer.sides, rules)
+        for relation in (expected, backward)
     )
 
 
-def _same_solution(expected: Relation, given: Relation, rules: Rules) -> bool:
+def _same_solution(expected: Relation, answer: Relation, rules: Rules) -> bool:
     """Tell whether both give the same name and value, as x = 6; 3x = 18 is not solved."""
-    first = given.sides[0]
-    last = given.sides[-1]
+    first = answer.sides[0]
+    last = answer.sides[-1]
     if same(expected.sides[0], first, rules) or naming.is_same_name(expected.sides[0], first):
-        return _says(given, expected.sides[-1], rules)
-    turned = len(given.sides) == 2 and same(expected.sides[0], last, rules)
+        return _chain_has_value(answer, expected.sides[-1], rules)
+    turned = len(answer.sides) == 2 and same(expected.sides[0], last, rules)
     return turned and same(expected.sides[-1], first, rules)
 
 
-def _same_residues(expected: Relation, given: Relation, rules: Rules) -> bool:
+def _same_residues(expected: Relation, answer: Relation, rules: Rules) -> bool:
     """Tell whether two congruences have one modulus, and sides that differ by its multiples."""
-    if expected.modulus is None or given.modulus is None or len(expected.sides) != len(given.sides):
+    if expected.modulus is None or answer.modulus is None:
         return False
-    if not values.has_same_value(expected.modulus, given.modulus):
+    if len(expected.sides) != len(answer.sides):
         return False
-    pairs = zip(expected.sides, given.sides, strict=True)
+    if not values.has_same_value(expected.modulus, answer.modulus):
+        return False
+    pairs = zip(expected.sides, answer.sides, strict=True)
     return all(same(a, b, rules) or _congruent(a, b, expected.modulus) for a, b in pairs)
 
 
-def _congruent(one: Shape, other: Shape, modulus: tuple) -> bool:
-    if not (isinstance(one, Value) and isinstance(other, Value)):
+def _congruent(first: Shape, second: Shape, modulus: tuple) -> bool:
+    if not (isinstance(first, Value) and isinstance(second, Value)):
         return False
     try:
-        distance = values.exact(one.node) - values.exact(other.node)
+        distance = values.exact(first.node) - values.exact(second.node)
         return (distance / values.exact(modulus)).denominator == 1
     except (values.NotExact, values.NoValue, ZeroDivisionError):
         return False
 
 
-def _same_two_sides(expected: Relation, given: Relation, rules: Rules) -> bool:
+def _same_two_sides(expected: Relation, answer: Relation, rules: Rules) -> bool:
     """Compare equations up to a factor; a solved inequality is only the same when solved."""
-    backward = Relation(given.sides[::-1], tuple(flipped(sign) for sign in given.signs[::-1]))
-    for each in (given, backward):
-        if expected.signs == each.signs and _all_same(expected.sides, each.sides, rules):
+    backward = Relation(answer.sides[::-1], tuple(flipped(sign) for sign in answer.signs[::-1]))
+    for relation in (answer, backward):
+        if expected.signs == relation.signs and _all_same(expected.sides, relation.sides, rules):
             return True
     if naming.is_solved(expected):
         return False
     nodes = [
-        [side.node for side in each.sides if isinstance(side, Value)] for each in (expected, given)
+        [side.node for side in relation.sides if isinstance(side, Value)]
+        for relation in (expected, answer)
     ]
-    if [len(own) for own in nodes] != [len(expected.sides), len(given.sides)]:
+    if [len(pair) for pair in nodes] != [len(expected.sides), len(answer.sides)]:
         return False
-    ours, theirs = (("+", own[0], ("-", own[1])) for own in nodes)
-    factor = _factor(ours, theirs)
-    if not factor or given.signs[0] not in ORDERED:
+    expected_difference, answer_difference = (("+", pair[0], ("-", pair[1])) for pair in nodes)
+    factor = _factor(expected_difference, answer_difference)
+    if not factor or answer.signs[0] not in ORDERED:
         return False
-    return expected.signs[0] == (given.signs[0] if factor > 0 else flipped(given.signs[0]))
+    return expected.signs[0] == (answer.signs[0] if factor > 0 else flipped(answer.signs[0]))
 
 
-def _factor(ours: tuple, theirs: tuple) -> float:
-    """Return how many times the one is the other, everywhere; 0 where it is not."""
-    names = sorted(values.symbols(ours) | values.symbols(theirs))
-    if not names or values.symbols(ours) != values.symbols(theirs):
+def _factor(expected: tuple, answer: tuple) -> float:
+    """Return the constant factor of the expected formula to the answer; 0 if there is none."""
+    names = sorted(values.symbols(expected) | values.symbols(answer))
+    if not names or values.symbols(expected) != values.symbols(answer):
         return 0.0
     first = values.choose_test_points(names)[0]
     try:
-        top = values.exact(ours, first)
-        bottom = values.exact(theirs, first)
+        top = values.exact(expected, first)
+        bottom = values.exact(answer, first)
     except (values.NotExact, values.NoValue):
-        return _plain_factor(ours, theirs)
+        return _plain_factor(expected, answer)
     if not top or not bottom:
         return 0.0
     factor = top / bottom
-    scaled = ("*", ("number", factor, str(factor)), theirs)
-    return float(factor) if values.has_same_value(ours, scaled) else 0.0
+    scaled = ("*", ("number", factor, str(factor)), answer)
+    return float(factor) if values.has_same_value(expected, scaled) else 0.0
 
 
-def _plain_factor(ours: tuple, theirs: tuple) -> float:
+def _plain_factor(expected: tuple, answer: tuple) -> float:
     """Return 1 for equal values, -1 for opposite ones, 0 for others.
 
     It serves values that are no fractions, where only a change of sides can be recognised.
     """
-    if values.has_same_value(ours, theirs):
+    if values.has_same_value(expected, answer):
         return 1.0
-    return -1.0 if values.has_same_value(ours, ("-", theirs)) else 0.0
+    return -1.0 if values.has_same_value(expected, ("-", answer)) else 0.0

@@ -23,29 +23,29 @@ class NoSet(ValueError):
     """Raised for a shape that is no set of real numbers with known ends."""
 
 
-def same_set(expected: Shape, given: Shape) -> bool:
+def same_set(expected: Shape, answer: Shape) -> bool:
     """Tell whether both are one set of real numbers; where each names a variable, the same one."""
-    if isinstance(expected, Value) or isinstance(given, Value):
+    if isinstance(expected, Value) or isinstance(answer, Value):
         return False
     try:
-        ours = real_set(expected)
-        theirs = real_set(given)
+        expected_set = real_set(expected)
+        answer_set = real_set(answer)
     except NoSet:
         return False
-    names = _names(expected), _names(given)
-    if any(len(each) > 1 for each in names):  # x = 1, y = 2 is no set of numbers
+    names = _names(expected), _names(answer)
+    if any(len(variables) > 1 for variables in names):  # x = 1, y = 2 is no set of numbers
         return False
     if all(names) and names[0] != names[1]:
         return False
-    return ours.same(theirs)
+    return expected_set.equals(answer_set)
 
 
 def _names(shape: Shape) -> frozenset[str]:
     """Name what the conditions are about."""
     match shape:
         case Relation():
-            named = [side for side in shape.sides if not naming.is_closed(side)]
-            return frozenset(side.text for side in named if isinstance(side, Value))
+            unknowns = [side for side in shape.sides if not naming.is_closed(side)]
+            return frozenset(side.text for side in unknowns if isinstance(side, Value))
         case Items() if not shape.left:
             return frozenset().union(*(_names(item) for item in shape.items))
     return frozenset()
@@ -70,16 +70,16 @@ def real_set(shape: Shape) -> RealSet:
 
 
 def _combined(shape: SetOperation) -> RealSet:
-    found = real_set(shape.parts[0])
+    combined = real_set(shape.parts[0])
     for sign, part in zip(shape.signs, shape.parts[1:], strict=True):
-        other = real_set(part)
+        part_set = real_set(part)
         if sign == "\\cup":
-            found = realsets.union([found, other])
+            combined = realsets.union([combined, part_set])
         elif sign == "\\cap":
-            found = realsets.intersection([found, other])
+            combined = realsets.intersection([combined, part_set])
         else:
-            found = realsets.difference(found, other)
-    return found
+            combined = realsets.difference(combined, part_set)
+    return combined
 
 
 def _of_items(shape: Items) -> RealSet:
@@ -113,19 +113,23 @@ def _of_conditions(shape: Items) -> RealSet:
 def _of_relation(shape: Relation) -> RealSet:
     sides = shape.sides
     signs = shape.signs
-    named = [place for place, side in enumerate(sides) if not naming.is_closed(side)]
-    if len(named) != 1 or not _is_variable(sides[named[0]]) or shape.modulus is not None:
+    unknown_places = [place for place, side in enumerate(sides) if not naming.is_closed(side)]
+    if (
+        len(unknown_places) != 1
+        or not _is_variable(sides[unknown_places[0]])
+        or shape.modulus is not None
+    ):
         raise NoSet
     if len(sides) == 2 and signs[0] in ("=", "\\ne"):
-        point = real_set(sides[1 - named[0]])
+        point = real_set(sides[1 - unknown_places[0]])
         return point if signs[0] == "=" else realsets.complement(point)
-    if not set(signs) <= set(OPEN) or len(sides) > 3 or (len(sides) == 3 and named != [1]):
+    if not set(signs) <= set(OPEN) or len(sides) > 3 or (len(sides) == 3 and unknown_places != [1]):
         raise NoSet
     halves = []
     for place, sign in enumerate(signs):
-        other = place if place < named[0] else place + 1
-        bounds_above = (sign in ("<", "\\le")) == (other > named[0])
-        halves.append(_half(_number(sides[other]), OPEN[sign], bounds_above))
+        number_place = place if place < unknown_places[0] else place + 1
+        bounds_above = (sign in ("<", "\\le")) == (number_place > unknown_places[0])
+        halves.append(_half(_number(sides[number_place]), OPEN[sign], bounds_above))
     return realsets.intersection(halves)
 
 

@@ -233,17 +233,17 @@ def list_meanings(text: str) -> list[Shape]:
         forms.append(cleaned)
     if re.fullmatch(r"-?(?:\d{1,20},\d{1,2}|\d{1,20},\d{4,20}|0,\d{1,20})(?:\D{0,20})", cleaned):
         forms.append(cleaned.replace(",", ".", 1))  # a decimal comma
-    found = [parse_shape(notation.with_mixed_numbers(form)) for form in forms]
-    found += _product_readings(notation.with_mixed_numbers(joined))
+    meanings = [parse_shape(notation.with_mixed_numbers(form)) for form in forms]
+    meanings += _product_readings(notation.with_mixed_numbers(joined))
     if chosen := _CHOSEN.fullmatch(joined):
         top, bottom = (number for number in chosen.groups() if number)
-        found += [parse_shape(rf"\binom{{{top}}}{{{bottom}}}")]
+        meanings += [parse_shape(rf"\binom{{{top}}}{{{bottom}}}")]
     if label := _LABEL.match(joined):
-        found += [parse_shape(notation.with_mixed_numbers(joined[label.end() :]))]
+        meanings += [parse_shape(notation.with_mixed_numbers(joined[label.end() :]))]
     if name := _POINT_NAME.match(joined):
         inside = parse_shape(joined[name.end() :])
-        found += [inside] if isinstance(inside, Items) and len(inside.items) > 1 else []
-    return found
+        meanings += [inside] if isinstance(inside, Items) and len(inside.items) > 1 else []
+    return meanings
 
 
 def _product_readings(text: str) -> list[Shape]:
@@ -257,8 +257,8 @@ def parse_shape(text: str, depth: int = 0) -> Shape:
     text = strip_braces(text.strip())
     if depth > DEEPEST:
         return Unread(text)
-    if named := _named_set(text):
-        return named
+    if named_set := _named_set(text):
+        return named_set
     if time := clock.time_of_day(text):
         return Words(time)
     if measured := _compound(text):
@@ -290,9 +290,9 @@ def _compound(text: str) -> Value | None:
     """Read a quantity in several units, each smaller than the one before it."""
     place = 0
     parts: list[tuple[str, str]] = []
-    while found := _PART.match(text, place):
-        parts.append((found[1], found[2] or found[3]))
-        place = found.end()
+    while match := _PART.match(text, place):
+        parts.append((match[1], match[2] or match[3]))
+        place = match.end()
     if len(parts) < 2 or place < len(text):
         return None
     first = parts[0][1]
@@ -312,20 +312,20 @@ def _list(text: str, depth: int) -> Shape | None:
     """Read several things with commas, semicolons, "and" or "or" between them."""
     linked = text
     if re.search(r"\d|[=<>\\]", text):
-        linked = _LINKS.sub(lambda found: "\\lor " if any(found.groups()) else "\\land ", text)
+        linked = _LINKS.sub(lambda match: "\\lor " if any(match.groups()) else "\\land ", text)
     parts, signs = split_with_signs(linked, (";", ",", "\\lor", "\\land"))
     if len(parts) < 2:
         return None
     if ";" in signs and "," in signs:  # groups of several values each
         parts = split_outside_brackets(linked, (";",))
         signs = []
-    found = [part for part in parts if part.strip()]
-    if not found or len(found) > MOST_ITEMS:
+    filled_parts = [part for part in parts if part.strip()]
+    if not filled_parts or len(filled_parts) > MOST_ITEMS:
         return None
-    if len(found) == 1:
-        return parse_shape(found[0], depth + 1)
+    if len(filled_parts) == 1:
+        return parse_shape(filled_parts[0], depth + 1)
     link = "or" if "\\lor" in signs else "and" if "\\land" in signs else ""
-    items = tuple(_flattened(parse_shape(part, depth + 1) for part in found if part.strip()))
+    items = tuple(_flattened(parse_shape(part, depth + 1) for part in filled_parts if part.strip()))
     return Items("", items, "", link)
 
 
@@ -367,12 +367,12 @@ def _flattened(items: Iterator[Shape]) -> Iterator[Shape]:
 
 def _relation(text: str, depth: int) -> Shape | None:
     modulus = None
-    if found := _MODULUS.search(text):
-        residue = _node(text[: found.start()])
+    if match := _MODULUS.search(text):
+        residue = _node(text[: match.start()])
         bare = None if residue is None or symbols(residue) else residue
         if bare is not None or "\\equiv" in text or "=" in text:
-            modulus = _node(found[1])
-            text = text[: found.start()]
+            modulus = _node(match[1])
+            text = text[: match.start()]
         if bare is not None and modulus is not None:  # 3 \pmod 7
             return Relation((Value(bare, text),), (), modulus)
     sides, signs = split_with_signs(text, RELATIONS)
@@ -381,8 +381,8 @@ def _relation(text: str, depth: int) -> Shape | None:
     read_sides = tuple(parse_shape(side, depth + 1) for side in sides)
     last = read_sides[-1]
     if isinstance(last, Items) and last.link == "signs" and signs == ["="]:  # x = ±2
-        each = tuple(Relation((read_sides[0], item), ("=",)) for item in last.items)
-        return replace(last, items=each)
+        solutions = tuple(Relation((read_sides[0], item), ("=",)) for item in last.items)
+        return replace(last, items=solutions)
     return Relation(read_sides, tuple(signs), modulus)
 
 
@@ -394,15 +394,15 @@ def _node(text: str) -> Node | None:
 
 
 def _matrix(text: str, depth: int) -> Shape | None:
-    found = _MATRIX.fullmatch(text)
-    if not found or len(found[2]) > 1_000:
+    match = _MATRIX.fullmatch(text)
+    if not match or len(match[2]) > 1_000:
         return None
-    rows = [row for row in re.split(r"\\\\(?:\[[^\]]{0,40}\])?", found[2]) if row.strip()]
+    rows = [row for row in re.split(r"\\\\(?:\[[^\]]{0,40}\])?", match[2]) if row.strip()]
     cells = tuple(
         tuple(parse_shape(cell, depth + 1) for cell in split_outside_brackets(row, ("&",)))
         for row in rows
     )
-    return Matrix(cells, is_determinant=found[1] in ("vmatrix", "Vmatrix"))
+    return Matrix(cells, is_determinant=match[1] in ("vmatrix", "Vmatrix"))
 
 
 def _bracketed(text: str, depth: int) -> Shape | None:
@@ -462,22 +462,22 @@ def _ratio(text: str, depth: int) -> Shape | None:
     parts = [part.strip() for part in split_outside_brackets(text, (":",))]
     if len(parts) < 2 or not all(parts) or len(parts) != text.count(":") + 1:
         return None
-    found = [parse_shape(part, depth + 1) for part in parts]
-    values = tuple(part for part in found if isinstance(part, Value))
-    return Ratio(values) if len(values) == len(found) else None
+    part_shapes = [parse_shape(part, depth + 1) for part in parts]
+    values = tuple(part for part in part_shapes if isinstance(part, Value))
+    return Ratio(values) if len(values) == len(part_shapes) else None
 
 
 def _value(text: str) -> Shape:
     if money := _money(text):
         return money
-    measured = [each for each in _measured(text) if not _is_altered_by(each[1])]
-    known = [
-        each
-        for each in measured
-        if _is_number(each[0]) and (_has_unit(*each) or _has_product(text, *each))
+    measured = [pair for pair in _measured(text) if not _is_altered_by(pair[1])]
+    quantities = [
+        pair
+        for pair in measured
+        if _is_number(pair[0]) and (_has_unit(*pair) or _has_product(text, *pair))
     ]
-    worded = [each for each in measured if _is_worded(each[1])]
-    for value, unit in (*known, (text, ""), *worded):
+    worded = [pair for pair in measured if _is_worded(pair[1])]
+    for value, unit in (*quantities, (text, ""), *worded):
         if (node := _node(value)) is None:
             continue
         if not unit and node[0] == "degree":
@@ -516,9 +516,9 @@ def _has_product(text: str, value: str, unit: str) -> bool:
 def _money(text: str) -> Value | None:
     """Read -\\usd 7, 7 € and \\usd 7 per hour."""
     if before := _CURRENCY.match(text):
-        rest = text[before.end() :].strip()
+        amount = text[before.end() :].strip()
         sign = before["sign"]
-        inner = _value(rest) if rest else None
+        inner = _value(amount) if amount else None
         if not isinstance(inner, Value):
             return None
         node = ("-", inner.node) if before["minus"] else inner.node
@@ -543,10 +543,10 @@ def _measured(text: str) -> Iterator[tuple[str, str]]:
     if len(text) > LONGEST_MEASURED:
         return
     if "\\text" in text:
-        value, _, rest = text.partition("\\text")
+        value, _, unit_text = text.partition("\\text")
         before = value.rstrip()
         if before and (before[-1] in "0123456789)}!%" or before.endswith("\\pi")):
-            yield before, "\\text" + rest
+            yield before, "\\text" + unit_text
             return
     begin = len(text)
     while begin and text[begin - 1] in _UNIT_SIGNS:
@@ -554,14 +554,14 @@ def _measured(text: str) -> Iterator[tuple[str, str]]:
     for place in range(max(1, begin), len(text)):
         if text[place - 1] not in "0123456789)}!%" and not text[:place].endswith("\\pi"):
             continue
-        rest = text[place:].strip()
+        unit = text[place:].strip()
         is_apart = text[place] == " "
-        is_fraction = rest.startswith("\\frac") and units.is_known_unit(rest)
-        is_named = rest[:1].isalpha() or rest.startswith(_NAMED_UNITS)
+        is_fraction = unit.startswith("\\frac") and units.is_known_unit(unit)
+        is_named = unit[:1].isalpha() or unit.startswith(_NAMED_UNITS)
         if not is_named and not is_fraction:
             continue
-        if is_apart or rest[1:2].isalpha() or rest.startswith("\\"):
-            yield text[:place].strip(), rest
+        if is_apart or unit[1:2].isalpha() or unit.startswith("\\"):
+            yield text[:place].strip(), unit
             return
 
 
@@ -580,14 +580,14 @@ def number_written(value: Value) -> tuple[Fraction, int, int] | None:
 
     None for what is no plain decimal.
     """
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"\(?([-+]?)\s*+(\d*+)\.(\d++)(?:[eE]([-+]?\d{1,3}+))?\)?%?", value.text.strip()
     )
-    if not found:
+    if not match:
         return None
-    power = int(found[4] or 0) - len(found[3])
-    digits = (found[2] or "0") + found[3]
-    number = Fraction(int(digits) * (-1 if found[1] == "-" else 1)) * Fraction(10) ** power
+    power = int(match[4] or 0) - len(match[3])
+    digits = (match[2] or "0") + match[3]
+    number = Fraction(int(digits) * (-1 if match[1] == "-" else 1)) * Fraction(10) ** power
     return number, power, len(digits.lstrip("0"))
 
 

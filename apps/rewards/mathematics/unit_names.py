@@ -73,8 +73,8 @@ def _read_table(latin: bool) -> tuple[re.Pattern, dict[str, str]]:
     """Return what finds the names behind a number, and the English name of each."""
     english: dict[str, str] = {}
     for line in _LATIN if latin else _OTHERS:
-        name, _, others = line.partition(": ")
-        english |= dict.fromkeys(others.split(), name)
+        name, _, foreign_names = line.partition(": ")
+        english |= dict.fromkeys(foreign_names.split(), name)
     names = "|".join(map(re.escape, sorted(english, key=len, reverse=True)))
     behind = r"(?![^\W_])" if latin else r"(?![а-яёА-ЯЁA-Za-z/^²³\d])"
     flags = re.I if latin else 0
@@ -84,7 +84,7 @@ def _read_table(latin: bool) -> tuple[re.Pattern, dict[str, str]]:
 def in_english(text: str) -> str:
     """Write names in Latin letters, behind a number, in English."""
     names, english = _read_table(True)
-    text = names.sub(lambda found: f" {english[found[1].lower()]}", text)
+    text = names.sub(lambda match: f" {english[match[1].lower()]}", text)
     return _CUBED.sub("^3", _SQUARED.sub("^2", text))
 
 
@@ -96,4 +96,4 @@ def in_symbols(text: str) -> str:
         return in_english(text)
     names, symbols = _read_table(False)
     text = _APART.sub(" ", text)
-    return names.sub(lambda found: f" {symbols[found[1]]}", in_english(text))
+    return names.sub(lambda match: f" {symbols[match[1]]}", in_english(text))

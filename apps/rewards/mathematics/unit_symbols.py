@@ -73,19 +73,19 @@ _NO_SYMBOLS = frozenset(("C", "F", "B", "b"))
 @cache
 def known_symbols() -> dict[str, Entry]:
     """Return sizes and dimensions by symbol, case and all, and by name in lower case."""
-    found: dict[str, Entry] = dict(_OTHERS)
+    symbols: dict[str, Entry] = dict(_OTHERS)
     for symbol, names, size, dimensions, prefixes in _UNITS:
         kinds = tuple(sorted(dimensions.items()))
         value = Fraction(size)
-        found |= dict.fromkeys(names.split(), (value, kinds))
+        symbols |= dict.fromkeys(names.split(), (value, kinds))
         if symbol not in _NO_SYMBOLS:
-            found[symbol] = (value, kinds)
+            symbols[symbol] = (value, kinds)
         for (short, long), power in _PREFIXES.items():
             if short in prefixes:
                 entry = (value * Fraction(10) ** power, kinds)
-                found[short + symbol] = entry
-                found |= {long + name: entry for name in names.split()}
-    return found
+                symbols[short + symbol] = entry
+                symbols |= {long + name: entry for name in names.split()}
+    return symbols
 
 
 def may_be_letters(word: str) -> bool:

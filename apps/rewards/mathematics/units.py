@@ -104,18 +104,18 @@ class Unit:
 
 
 @cache
-def _known() -> dict[str, tuple[Fraction, tuple[tuple[str, int], ...]]]:
-    found: dict[str, tuple[Fraction, tuple[tuple[str, int], ...]]] = {}
+def _unit_table() -> dict[str, tuple[Fraction, tuple[tuple[str, int], ...]]]:
+    table: dict[str, tuple[Fraction, tuple[tuple[str, int], ...]]] = {}
     for dimension, line in _TABLE.items():
         for entry in line.split(";"):
             names, _, size = entry.rpartition(":")
             value = _PI / 180 if "PI" in size else Fraction(size.strip())
             for name in names.split():
-                found[name] = (value, ((dimension, 1),))
+                table[name] = (value, ((dimension, 1),))
     for names, (size, dimensions) in _DERIVED.items():
         for name in names.split():
-            found[name] = (Fraction(size), tuple(sorted(dimensions.items())))
-    return found
+            table[name] = (Fraction(size), tuple(sorted(dimensions.items())))
+    return table
 
 
 # Zero of each scale, and the size of its degrees, in kelvin.
@@ -126,15 +126,15 @@ _SCALES = {
 }
 
 
-def scale(expected: str, given: str) -> tuple[Fraction, Fraction] | None:
-    """Return the factor and what is added to bring one temperature to the scale of the other.
+def scale(expected: str, answer: str) -> tuple[Fraction, Fraction] | None:
+    """Return the factor and the offset from the answer's temperature scale to the expected one.
 
-    None where one of the units is none of a temperature alone.
+    None unless both units are temperatures.
     """
-    found = [unit for unit in map(parse_unit, (expected, given)) if unit is not None]
-    if len(found) < 2 or any(len(one.dimensions) != 1 or one.words for one in found):
+    parsed = [unit for unit in map(parse_unit, (expected, answer)) if unit is not None]
+    if len(parsed) < 2 or any(len(unit.dimensions) != 1 or unit.words for unit in parsed):
         return None
-    names = [one.dimensions[0] for one in found]
+    names = [unit.dimensions[0] for unit in parsed]
     if any(power != 1 or name not in _SCALES for name, power in names):
         return None
     (zero, size), (own_zero, own_size) = (_SCALES[name] for name, _ in names)
@@ -143,10 +143,10 @@ def scale(expected: str, given: str) -> tuple[Fraction, Fraction] | None:
 
 def is_known_unit(text: str) -> bool:
     """Tell a unit from unknown words, and from letters that may be factors."""
-    return _is_read(text) and not _may_be_factors(text)
+    return _is_understood(text) and not _may_be_factors(text)
 
 
-def _is_read(text: str) -> bool:
+def _is_understood(text: str) -> bool:
     unit = parse_unit(text)
     return unit is not None and unit.is_known and bool(unit.dimensions)
 
@@ -162,7 +162,7 @@ def _may_be_factors(text: str) -> bool:
 
 
 def _is_usual(word: str) -> bool:
-    return word.lower() in (_known() if len(word) > 1 else _CAPITALS)
+    return word.lower() in (_unit_table() if len(word) > 1 else _CAPITALS)
 
 
 def is_joined_product(text: str) -> bool:
@@ -170,17 +170,17 @@ def is_joined_product(text: str) -> bool:
 
     It may be a product of names as well, 2 AC^{-1}, so it is never left out.
     """
-    if _is_read(text):
+    if _is_understood(text):
         return _may_be_factors(text)
     spaced = with_products(text)
-    return spaced != text and _is_read(spaced)
+    return spaced != text and _is_understood(spaced)
 
 
 @cache
 def parse_unit(text: str) -> Unit | None:
     """Read a unit, or the words in the place of one; None where it is neither."""
     plain = re.sub(r"\\text\s?\{((?:[^{}]|\{[^{}]*\})*)\}", r" \1 ", text)
-    plain = _TEMPERATURE.sub(lambda found: "celsius" if found[1] else "fahrenheit", plain)
+    plain = _TEMPERATURE.sub(lambda match: "celsius" if match[1] else "fahrenheit", plain)
     plain = _OHM.sub(r"\1ohm ", _MICRO.sub("u", plain))
     plain = re.sub(r"\\frac\s?\{([^{}]*)\}\s?\{([^{}]*)\}", r"\1 / \2", plain).strip(" .,;")
     plain = re.sub(r"(?<=[a-zA-Z])\.(?=[a-zA-Z])", "", plain)
@@ -227,33 +227,33 @@ def parse_unit(text: str) -> Unit | None:
             size, powers = _raised(size, powers, last, waiting)
             waiting = 1
     size, powers = _in_kelvin(size, powers)
-    kept = tuple(sorted((name, power) for name, power in powers.items() if power))
-    return Unit(size, kept, tuple(words))
+    dimensions = tuple(sorted((name, power) for name, power in powers.items() if power))
+    return Unit(size, dimensions, tuple(words))
 
 
 def _in_kelvin(size: Fraction, powers: dict[str, int]) -> tuple[Fraction, dict[str, int]]:
-    """Take degrees for kelvin where they are a part of a unit, as in J/(kg °C)."""
-    kept = {name: power for name, power in powers.items() if power}
-    if len(kept) < 2 and set(kept.values()) <= {1}:
-        return size, kept
+    """Read degrees as kelvin if they are a part of a unit, as in J/(kg °C)."""
+    dimensions = {name: power for name, power in powers.items() if power}
+    if len(dimensions) < 2 and set(dimensions.values()) <= {1}:
+        return size, dimensions
     for name in ("temperature_c", "temperature_f"):
-        if power := kept.pop(name, 0):
+        if power := dimensions.pop(name, 0):
             size *= _SCALES[name][1] ** power
-            kept["temperature_k"] = kept.get("temperature_k", 0) + power
-    return size, kept
+            dimensions["temperature_k"] = dimensions.get("temperature_k", 0) + power
+    return size, dimensions
 
 
 def _raised(size: Fraction, powers: dict[str, int], last: tuple, times: int) -> tuple:
     """Multiply by the last unit so many times more (or less)."""
-    own, dimensions, sign = last
+    unit_size, dimensions, sign = last
     powers = dict(powers)
     for name, power in dimensions:
         powers[name] = powers.get(name, 0) + power * times * sign
-    return size * own ** (times * sign), powers
+    return size * unit_size ** (times * sign), powers
 
 
 def _entry(word: str) -> tuple | None:
-    known = _known()
+    table = _unit_table()
     symbols = known_symbols()
     exact = word.replace("μ", "u").replace("µ", "u")
     if exact in symbols:
@@ -264,10 +264,10 @@ def _entry(word: str) -> tuple | None:
             return None
         if low not in _CAPITALS and word.isupper():
             return None
-        return known.get("dollar" if low == "$" else low)
-    if low in known:
-        return known[low]
-    return known.get(_stem(low)) or symbols.get(low) or symbols.get(_stem(low))
+        return table.get("dollar" if low == "$" else low)
+    if low in table:
+        return table[low]
+    return table.get(_stem(low)) or symbols.get(low) or symbols.get(_stem(low))
 
 
 def _stem(word: str) -> str:
@@ -293,21 +293,28 @@ def _stem(word: str) -> str:
 def _readings(text: str) -> list[Unit]:
     """List what a unit may be: as it stands, and with its symbols as a product."""
     texts = dict.fromkeys((text, with_products(text)))
-    found = [unit for each in texts if (unit := parse_unit(each)) is not None]
-    named = [_CHARGES.sub(lambda one: _NAMES_OF_CHARGES[one[0]], each) for each in texts]
-    if named == list(texts):
-        return found
+    readings = [unit for spelling in texts if (unit := parse_unit(spelling)) is not None]
+    spelled_out = [
+        _CHARGES.sub(lambda match: _NAMES_OF_CHARGES[match[0]], spelling) for spelling in texts
+    ]
+    if spelled_out == list(texts):
+        return readings
     # A part of a unit, C is no temperature but where it is "per C".
-    found = [unit for unit in found if dict(unit.dimensions).get("temperature_k", 0) <= 0]
-    return found + [unit for each in named if (unit := parse_unit(each)) is not None]
+    readings = [unit for unit in readings if dict(unit.dimensions).get("temperature_k", 0) <= 0]
+    return readings + [
+        unit for spelling in spelled_out if (unit := parse_unit(spelling)) is not None
+    ]
 
 
-def unit_ratio(expected: str, given: str) -> Fraction | None:
-    """Return how many of the wanted unit the given unit is; None for another quantity."""
-    if expected == given:
+def unit_ratio(expected: str, answer: str) -> Fraction | None:
+    """Return the answer's unit divided by the expected one; None for another quantity."""
+    if expected == answer:
         return Fraction(1)
-    for ours in _readings(expected):
-        for theirs in _readings(given):
-            if ours.words == theirs.words and ours.dimensions == theirs.dimensions:
-                return theirs.size / ours.size
+    for expected_unit in _readings(expected):
+        for answer_unit in _readings(answer):
+            if (
+                expected_unit.words == answer_unit.words
+                and expected_unit.dimensions == answer_unit.dimensions
+            ):
+                return answer_unit.size / expected_unit.size
     return None

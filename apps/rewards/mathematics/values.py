@@ -76,9 +76,9 @@ def _exact_of(kind: str, parts: list[Fraction]) -> Fraction:
         case "floor" | "ceil", [a]:
             return Fraction(math.floor(a) if kind == "floor" else math.ceil(a))
         case "factorial", [a]:
-            return Fraction(math.factorial(_small(a)))
+            return Fraction(math.factorial(_as_small_integer(a)))
         case "binomial", [n, k]:
-            return Fraction(math.comb(_small(n), _small(k)))
+            return Fraction(math.comb(_as_small_integer(n), _as_small_integer(k)))
         case "min" | "max", _:
             return min(parts) if kind == "min" else max(parts)
         case "gcd" | "lcm", _ if all(part.denominator == 1 for part in parts):
@@ -100,7 +100,7 @@ def _quotient(a: Fraction, b: Fraction) -> Fraction:
     return a / b
 
 
-def _small(value: Fraction) -> int:
+def _as_small_integer(value: Fraction) -> int:
     if value.denominator != 1 or value < 0:
         raise NotExact
     if value > LARGEST_FACTORIAL:
@@ -152,11 +152,11 @@ def _numeric(node: Node, at: Mapping[str, Any], mp: Any) -> Any:
     if kind == "constant":
         return {"pi": +mp.pi, "e": +mp.e, "i": mp.mpc(0, 1), "infinity": mp.inf}[node[1]]
     if kind == "based":
-        return mp.mpf(int(node[1])) if node[1] is not None else _drawn(node[2:], [], mp)
+        return mp.mpf(int(node[1])) if node[1] is not None else _draw_number(node[2:], [], mp)
     if kind == "degree":
         return _numeric(node[1], at, mp) * mp.pi / 180
     if kind == "call":
-        return _drawn(("call", node[1]), [_numeric(node[2], at, mp)], mp)
+        return _draw_number(("call", node[1]), [_numeric(node[2], at, mp)], mp)
     if kind == "big":
         return _big(node, at, mp)
     value = _numeric_of(kind, [_numeric(part, at, mp) for part in node[1:]], mp)
@@ -168,17 +168,17 @@ def _numeric(node: Node, at: Mapping[str, Any], mp: Any) -> Any:
 def _big(node: Node, at: Mapping[str, Any], mp: Any) -> Any:
     """Draw a number for a sum, a limit or an integral; the name of its variable is nothing."""
     _, name, bound, lower, upper, body = node
-    inside = {**at, bound: _drawn(("bound", len(at)), [], mp)} if bound else at
+    inside = {**at, bound: _draw_number(("bound", len(at)), [], mp)} if bound else at
     limits = [
         mp.mpf(0) if part == ("symbol", "") else _numeric(part, at, mp) for part in (lower, upper)
     ]
-    return _drawn((name, bool(bound)), [*limits, _numeric(body, inside, mp)], mp)
+    return _draw_number((name, bool(bound)), [*limits, _numeric(body, inside, mp)], mp)
 
 
-def _drawn(name: tuple, parts: list, mp: Any) -> Any:
+def _draw_number(name: tuple, parts: list, mp: Any) -> Any:
     """Draw a number from 1 to 2 that is the same for the same name and values."""
-    told = repr((name, [mp.nstr(part, DRAWN_DIGITS) for part in parts]))
-    digest = int.from_bytes(hashlib.sha256(told.encode()).digest()[:24])
+    seed = repr((name, [mp.nstr(part, DRAWN_DIGITS) for part in parts]))
+    digest = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:24])
     return 1 + mp.mpf(digest) / 2**192
 
 
