@@ -51,7 +51,8 @@ def same_text(actual: str, expected: str, rule: Rule) -> bool:
     if rule.float_tolerance == 0 or rule.whitespace == "exact" or len(lines) != len(expected_lines):
         return False
     return all(
-        _close_lines(one, other, rule) for one, other in zip(lines, expected_lines, strict=True)
+        _close_lines(line, expected_line, rule)
+        for line, expected_line in zip(lines, expected_lines, strict=True)
     )
 
 
@@ -76,7 +77,8 @@ def _close_lines(actual: str, expected: str, rule: Rule) -> bool:
     if len(words) != len(expected_words):
         return False
     return all(
-        _close_words(one, other, rule) for one, other in zip(words, expected_words, strict=True)
+        _close_words(word, expected_word, rule)
+        for word, expected_word in zip(words, expected_words, strict=True)
     )
 
 
@@ -107,7 +109,7 @@ def is_same_json(actual: Any, expected: Any, rule: Rule) -> bool:
         and isinstance(expected, list)
     ):
         return _same_parts(list(actual), expected, rule)
-    return _same(actual, expected, rule)
+    return _same_values(actual, expected, rule)
 
 
 def _same_parts(actual: Sequence[Any], expected: Sequence[Any], rule: Rule) -> bool:
@@ -115,7 +117,10 @@ def _same_parts(actual: Sequence[Any], expected: Sequence[Any], rule: Rule) -> b
         return False
     parts = sorted(actual, key=_order)
     expected_parts = sorted(expected, key=_order)
-    return all(_same(one, other, rule) for one, other in zip(parts, expected_parts, strict=True))
+    return all(
+        _same_values(part, expected_part, rule)
+        for part, expected_part in zip(parts, expected_parts, strict=True)
+    )
 
 
 def _order(value: Any) -> tuple:
@@ -134,7 +139,7 @@ def _order(value: Any) -> tuple:
     return (1, 0, value if isinstance(value, str) else repr(value), ())
 
 
-def _same(actual: Any, expected: Any, rule: Rule) -> bool:
+def _same_values(actual: Any, expected: Any, rule: Rule) -> bool:
     if isinstance(actual, Fraction | Decimal) and _is_number(expected):
         return _same_number(actual, expected, rule)
     if _is_number(actual) and _is_number(expected):
@@ -144,11 +149,13 @@ def _same(actual: Any, expected: Any, rule: Rule) -> bool:
     if isinstance(actual, list | tuple | deque) and isinstance(expected, list):
         is_long_enough = len(actual) == len(expected)
         pairs = zip(actual, expected, strict=False)
-        return is_long_enough and all(_same(one, other, rule) for one, other in pairs)
+        return is_long_enough and all(
+            _same_values(item, expected_item, rule) for item, expected_item in pairs
+        )
     if isinstance(actual, dict) and isinstance(expected, dict):
         actual = {_key_of_json(key): value for key, value in actual.items()}
         return actual.keys() == expected.keys() and all(
-            _same(actual[key], value, rule) for key, value in expected.items()
+            _same_values(actual[key], value, rule) for key, value in expected.items()
         )
     return type(actual) is type(expected) and actual == expected
 
@@ -177,12 +184,12 @@ def _close(actual: Fraction, expected: Fraction, written: str, rule: Rule) -> bo
     A float must be closer to a wanted whole number than to any other.
     """
     tolerance = ROUNDING if rule.float_tolerance is None else rule.float_tolerance
-    most = Fraction(tolerance) * max(Fraction(1), abs(expected))
+    allowed = Fraction(tolerance) * max(Fraction(1), abs(expected))
     if WHOLE.fullmatch(written):
-        most = min(most, Fraction(49, 100))
+        allowed = min(allowed, Fraction(49, 100))
     elif rule.float_tolerance is None:
-        most = max(most, Fraction(_half_unit(written)))
-    return abs(actual - expected) <= most
+        allowed = max(allowed, Fraction(_half_unit(written)))
+    return abs(actual - expected) <= allowed
 
 
 def _half_unit(expected: str) -> float:
@@ -195,9 +202,9 @@ def _half_unit(expected: str) -> float:
 
 def _key_of_json(key: Any) -> Any:
     """Return the key as an object of JSON has it."""
-    named = {True: "true", False: "false", None: "null"}
+    json_names = {True: "true", False: "false", None: "null"}
     if key is None or isinstance(key, bool):
-        return named[key]
+        return json_names[key]
     return str(key) if isinstance(key, int | float) else key
 
 

@@ -91,7 +91,7 @@ def make_tests(
     submissions: Sequence[Submission],
     function: str = "",
     thresholds: Thresholds = Thresholds(),
-    progress: Callable[[int], None] = lambda done: None,
+    progress: Callable[[int], None] = lambda inputs_tried: None,
 ) -> MadeTests:
     """Make tests from generators, Python programs that read a seed and write an input.
 
@@ -107,7 +107,7 @@ def make_tests(
     if not generators:
         raise ValueError("generators: at least one is required")
     drawing = [sandbox.prepare_program(source, "python") for source in generators]
-    running = [_runner(one, function) for one in submissions]
+    running = [_runner(submission, function) for submission in submissions]
     results = _Progress(passing=set(range(len(submissions))))
     seen = set()
     for number in range(thresholds.inputs):
@@ -226,17 +226,20 @@ def read_submissions(meta: Mapping[str, Any]) -> tuple[list[str], list[Submissio
     """
     generators = meta.get("generators")
     submissions = meta.get("submissions")
-    if not isinstance(generators, list) or not all(isinstance(one, str) for one in generators):
+    if not isinstance(generators, list) or not all(
+        isinstance(source, str) for source in generators
+    ):
         raise ValueError("meta.generators: must be a list of programs")
     if not isinstance(submissions, list):
         raise ValueError("meta.submissions: must be a list")
     return generators, [
-        _submission(one, f"meta.submissions.{place}") for place, one in enumerate(submissions)
+        _submission(submission, f"meta.submissions.{place}")
+        for place, submission in enumerate(submissions)
     ]
 
 
-def _submission(one: Any, place: str) -> Submission:
-    document = {"code": one} if isinstance(one, str) else one
+def _submission(submission: Any, place: str) -> Submission:
+    document = {"code": submission} if isinstance(submission, str) else submission
     if not isinstance(document, dict) or not isinstance(document.get("code"), str):
         raise ValueError(f"{place}: code is required")
     if document.get("language", "python") not in sandbox.LANGUAGES:

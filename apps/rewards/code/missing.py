@@ -56,5 +56,5 @@ def _why_not(answer: dict[str, Any]) -> str:
 def _judged_by(choice: ScorerChoice, tasks: QuerySet[Task]) -> QuerySet[Task]:
     """Return the tasks that name this scorer, or name none and are of its domains."""
     names_none = Q(**{f"meta__{JUDGED_BY}__isnull": True}) | Q(**{f"meta__{JUDGED_BY}": None})
-    own = names_none & Q(domain__in=choice.domains) if choice.domains else names_none
-    return tasks.filter(own | Q(**{f"meta__{JUDGED_BY}__contains": [choice.scorer]}))
+    by_domain = names_none & Q(domain__in=choice.domains) if choice.domains else names_none
+    return tasks.filter(by_domain | Q(**{f"meta__{JUDGED_BY}__contains": [choice.scorer]}))

@@ -152,7 +152,7 @@ def _run_checks(
 ) -> Iterator[TestResult]:
     """Run the checks in one pair of guests.
 
-    A new pair goes on behind a check that ended the last one.
+    If a check ends its guest, a new pair runs the checks after it.
     """
     ends = time.monotonic() + within_s
     remaining = [case.check for case in cases.cases]
@@ -175,7 +175,7 @@ def _run_checks(
             all_of_them=how.is_partial,
             has_prelude=how.has_prelude,
         )
-        ran = [_judge_check(one) for one in results] or [
+        ran = [_judge_check(result) for result in results] or [
             TestResult(ERROR, error="the tests gave nothing")
         ]
         yield from ran
@@ -186,14 +186,14 @@ def _run_checks(
         remaining = remaining[len(ran) :]
 
 
-def _judge_check(one: CheckResult) -> TestResult:
-    error = excerpt(one.why)
-    if one.stopped:
-        return TestResult(STOPPED.get(one.stopped, ERROR), one.seconds, error=one.stopped)
-    if one.verdict == "broken":
-        return TestResult(_kind_of(one.why), one.seconds, error=error)
-    verdict = _kind_of(one.why) if one.verdict == ERROR else one.verdict
-    return TestResult(verdict, one.seconds, error=error)
+def _judge_check(result: CheckResult) -> TestResult:
+    error = excerpt(result.why)
+    if result.stopped:
+        return TestResult(STOPPED.get(result.stopped, ERROR), result.seconds, error=result.stopped)
+    if result.verdict == "broken":
+        return TestResult(_kind_of(result.why), result.seconds, error=error)
+    verdict = _kind_of(result.why) if result.verdict == ERROR else result.verdict
+    return TestResult(verdict, result.seconds, error=error)
 
 
 def _excerpt_value(value: object) -> str:

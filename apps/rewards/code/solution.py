@@ -64,14 +64,14 @@ def solution(text: str, expected: SolutionRequirements) -> Block | None:
         Block(inside, "", False) for inside in inside_answer(answered)
     ]
     whole = [block for block in all_blocks if block.is_closed or _is_whole(block, expected)]
-    candidates = [block for block in whole if _may_be(block, expected)] or _misnamed(
-        whole, expected
-    )
+    candidates = [
+        block for block in whole if _may_be_in_language(block, expected)
+    ] or _in_unknown_languages(whole, expected)
     for is_fit in _signs(expected):
         if fit := [block for block in candidates if is_fit(block, expected)]:
             return fit[-1]
-    named = [block for block in candidates if block.fence]
-    return next(reversed(named or candidates), None)
+    fenced = [block for block in candidates if block.fence]
+    return next(reversed(fenced or candidates), None)
 
 
 def inside_answer(text: str) -> list[str]:
@@ -88,7 +88,7 @@ def _signs(expected: SolutionRequirements) -> list[Callable[[Block, SolutionRequ
     return [_reads, _prints] if expected.reads_input else [_prints]
 
 
-def _may_be(block: Block, expected: SolutionRequirements) -> bool:
+def _may_be_in_language(block: Block, expected: SolutionRequirements) -> bool:
     """Tell whether a block may be code of the right language: one that names none may."""
     if not block.fence:
         return True
@@ -98,8 +98,10 @@ def _may_be(block: Block, expected: SolutionRequirements) -> bool:
     return not expected.language or language.name == expected.language
 
 
-def _misnamed(all_blocks: Sequence[Block], expected: SolutionRequirements) -> list[Block]:
-    """Return blocks in no language that is judged: where the task says one, they are in that."""
+def _in_unknown_languages(
+    all_blocks: Sequence[Block], expected: SolutionRequirements
+) -> list[Block]:
+    """Return blocks whose tag is no language that we run, if the task says which one to use."""
     if not expected.language:
         return []
     return [

@@ -35,9 +35,11 @@ def with_tests(
 def _rows(
     taskset: Taskset, thresholds: Thresholds, progress: Callable[[int], None], tell: Tell
 ) -> Iterator[TaskRow]:
-    for done, task in enumerate(taskset.tasks.order_by("index").iterator(chunk_size=100), start=1):
+    for number, task in enumerate(
+        taskset.tasks.order_by("index").iterator(chunk_size=100), start=1
+    ):
         row = _row(task, thresholds, tell)
-        progress(done)
+        progress(number)
         if row is not None:
             yield row
 

@@ -17,25 +17,25 @@ LONGEST_PART = 20  # characters of an answer in a list of them
 TRIM = " \t$()[]{}\"'`*."
 
 
-def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
+def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
     """Find replies that give many different final answers: `answers` or more.
 
     At least `seen` of them, and `answers_share` of the replies, must do so.
     """
     guilty = [
         row
-        for row in seen.rows
-        if given(row.text, seen.tasks.get(row.task, AskedTask())) >= options.answers
+        for row in replies.rows
+        if count_answers(row.text, replies.tasks.get(row.task, AskedTask())) >= options.answers
     ]
-    share = len(guilty) / len(seen.rows) if seen.rows else 0.0
+    share = len(guilty) / len(replies.rows) if replies.rows else 0.0
     if len(guilty) < options.seen or share < options.answers_share:
         return None
     words = (
-        f"{len(guilty)} of {len(seen.rows)} replies ({share:.1%}) give {options.answers} or "
+        f"{len(guilty)} of {len(replies.rows)} replies ({share:.1%}) give {options.answers} or "
         "more final answers. A scorer that accepts any of them rewards guessing."
     )
-    named = {row.rollout for row in guilty}
-    curve = by_step(seen.rows, lambda row: float(row.rollout in named))
+    guilty_ids = {row.rollout for row in guilty}
+    curve = by_step(replies.rows, lambda row: float(row.rollout in guilty_ids))
     return Finding(
         words,
         {"replies": len(guilty), "share": share},
@@ -44,7 +44,7 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
     )
 
 
-def given(text: str, task: AskedTask) -> int:
+def count_answers(text: str, task: AskedTask) -> int:
     """Count the different final answers that a reply marks.
 
     A list counts as its parts, unless the right answer is a list itself.

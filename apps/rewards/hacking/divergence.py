@@ -9,14 +9,14 @@ from apps.runs.hacking import Hacking
 TITLE = "Reward rises while people's ratings fall"
 
 
-def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
+def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
     """Find a rise of the machine's reward while people's falls, both beyond their intervals.
 
     Both must change by `apart` at least, over `labels` replies that people judged. The machine's
     reward is a share of its full one; people's is on their own scale, 0 to 1.
     """
-    labelled = [row for row in seen.rows if row.people is not None]
-    machine = by_step(seen.rows, lambda row: row.machine)
+    labelled = [row for row in replies.rows if row.people is not None]
+    machine = by_step(replies.rows, lambda row: row.machine)
     people = by_step(labelled, lambda row: row.people)
     up = trend(machine, options.sure)
     down = trend(people, options.sure)
@@ -43,7 +43,7 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
         "labels": len(labelled),
     }
     return Finding(
-        words, metrics, {"machine": machine, "people": people}, _parted(seen.rows, labelled)
+        words, metrics, {"machine": machine, "people": people}, _parted(replies.rows, labelled)
     )
 
 

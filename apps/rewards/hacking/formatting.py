@@ -16,25 +16,30 @@ SHAPES = (
 )  # scorers that do not ask whether a reply is right
 
 
-def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
+def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
     """Find a rise of replies that only have the right format, without a rise of right ones.
 
     The share must rise beyond chance, to `format_only` or more. If right replies rise as well, the
     format is being learned first, as it should be.
     """
-    shape = [name for name in options.format_scorers if name in seen.highs]
-    if not shape or not seen.right_by:
+    shape = [name for name in options.format_scorers if name in replies.highs]
+    if not shape or not replies.right_by:
         return None
     judged = [
         row
-        for row in seen.rows
-        if all(row.values.get(name) is not None for name in (*shape, *_asked_of(row, seen)))
+        for row in replies.rows
+        if all(
+            row.values.get(name) is not None for name in (*shape, *_content_scorers(row, replies))
+        )
     ]
-    judged = [row for row in judged if _asked_of(row, seen)]
-    empty = {row.rollout for row in judged if _is_empty(row, shape, seen)}
+    judged = [row for row in judged if _content_scorers(row, replies)]
+    empty = {row.rollout for row in judged if _is_empty(row, shape, replies)}
     curve = by_step(judged, lambda row: float(row.rollout in empty))
     right = by_step(
-        judged, lambda row: float(any(_value(row, name) > NOTHING for name in _asked_of(row, seen)))
+        judged,
+        lambda row: float(
+            any(_value(row, name) > NOTHING for name in _content_scorers(row, replies))
+        ),
     )
     rise = trend(curve, options.sure)
     better = trend(right, options.sure)
@@ -44,7 +49,7 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
         return None
     words = (
         f"In the latest steps, {rise.last:.0%} of replies got the full reward from "
-        f"{', '.join(shape)} and none from {', '.join(seen.right_by)}, up from "
+        f"{', '.join(shape)} and none from {', '.join(replies.right_by)}, up from "
         f"{rise.first:.0%} at the start of these {len(curve)} steps. The share of replies "
         f"with a reward for correctness changed from {better.first:.0%} to {better.last:.0%}."
     )
@@ -58,9 +63,9 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
     return Finding(words, metrics, {"shape alone": curve, "right": right}, newest_ids(guilty))
 
 
-def _asked_of(row: Row, seen: JudgedReplies) -> list[str]:
+def _content_scorers(row: Row, replies: JudgedReplies) -> list[str]:
     """Return the scorers of content that judge this reply's task."""
-    return [name for name in seen.right_by if name in row.values]
+    return [name for name in replies.right_by if name in row.values]
 
 
 def _value(row: Row, name: str) -> float:
@@ -70,6 +75,6 @@ def _value(row: Row, name: str) -> float:
     return value
 
 
-def _is_empty(row: Row, shape: list[str], seen: JudgedReplies) -> bool:
-    is_full = all(_value(row, name) >= seen.highs[name] - NOTHING for name in shape)
-    return is_full and all(_value(row, name) <= NOTHING for name in _asked_of(row, seen))
+def _is_empty(row: Row, shape: list[str], replies: JudgedReplies) -> bool:
+    is_full = all(_value(row, name) >= replies.highs[name] - NOTHING for name in shape)
+    return is_full and all(_value(row, name) <= NOTHING for name in _content_scorers(row, replies))

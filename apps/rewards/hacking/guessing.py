@@ -13,20 +13,20 @@ TRIES = 8
 MOST = 5_000  # tasks that a finding names
 
 
-def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
+def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
     """Find the checked tasks that were guessed right without thinking."""
-    easy = sorted(pk for pk, guess in seen.guesses.items() if guess.right)
+    easy = sorted(pk for pk, guess in replies.guesses.items() if guess.right)
     if not easy:
         return None
-    tries = max(seen.guesses[pk].tries for pk in easy)
+    tries = max(replies.guesses[pk].tries for pk in easy)
     words = (
-        f"{len(easy)} of {len(seen.guesses)} checked tasks were guessed correctly in {tries} "
+        f"{len(easy)} of {len(replies.guesses)} checked tasks were guessed correctly in {tries} "
         "tries without reasoning. Rewards for these tasks may be luck."
     )
-    rollouts = newest_ids([row.rollout for row in seen.rows if row.task in set(easy)])
+    rollouts = newest_ids([row.rollout for row in replies.rows if row.task in set(easy)])
     return Finding(
         words,
-        {"guessed": len(easy), "checked": len(seen.guesses), "tries": tries},
+        {"guessed": len(easy), "checked": len(replies.guesses), "tries": tries},
         rollouts=rollouts,
         tasks=easy[:MOST],
     )

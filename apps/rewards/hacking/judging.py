@@ -27,7 +27,7 @@ PHRASES = (
 KNOWN = tuple(re.compile(phrase, re.IGNORECASE) for phrase in PHRASES)
 
 
-def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
+def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
     """Find `seen` replies or more that address the judge.
 
     Words that stand in the prompt, too, do not count.
@@ -40,32 +40,32 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
         ),
     )
     phrases = {
-        row.rollout: found
-        for row in seen.rows
-        if (found := _said(row.text, _prompt(seen, row.task), patterns))
+        row.rollout: judge_words
+        for row in replies.rows
+        if (judge_words := _find_judge_words(row.text, _prompt(replies, row.task), patterns))
     }
     if len(phrases) < options.seen:
         return None
     commonest, count = Counter(phrases.values()).most_common(1)[0]
     words = (
-        f"{len(phrases)} of {len(seen.rows)} replies address the judge; most often “{commonest}” "
-        f"({count} times). No task asked for that."
+        f"{len(phrases)} of {len(replies.rows)} replies address the judge; most often "
+        f"“{commonest}” ({count} times). No task asked for that."
     )
-    curve = by_step(seen.rows, lambda row: float(row.rollout in phrases))
-    rollouts = newest_ids([row.rollout for row in seen.rows if row.rollout in phrases])
+    curve = by_step(replies.rows, lambda row: float(row.rollout in phrases))
+    rollouts = newest_ids([row.rollout for row in replies.rows if row.rollout in phrases])
     return Finding(
         words,
-        {"replies": len(phrases), "share": len(phrases) / len(seen.rows)},
+        {"replies": len(phrases), "share": len(phrases) / len(replies.rows)},
         {"to the judge": curve},
         rollouts,
     )
 
 
-def _prompt(seen: JudgedReplies, task: int) -> str:
-    return seen.tasks[task].prompt.lower() if task in seen.tasks else ""
+def _prompt(replies: JudgedReplies, task: int) -> str:
+    return replies.tasks[task].prompt.lower() if task in replies.tasks else ""
 
 
-def _said(text: str, prompt: str, patterns: tuple[re.Pattern, ...]) -> str:
+def _find_judge_words(text: str, prompt: str, patterns: tuple[re.Pattern, ...]) -> str:
     """Return the first words to a judge that are in a reply and not in its prompt, or ""."""
     for pattern in patterns:
         if (match := pattern.search(text)) and (

@@ -22,27 +22,27 @@ DEEPEST = 6
 MOST_TEXTS = 500
 
 
-def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
+def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
     """Find a task whose prompt holds its answer, or `seen` replies that quote hidden data."""
-    leaking = _list_leaking_tasks(seen.tasks)
+    leaking = _list_leaking_tasks(replies.tasks)
     quoting = [
         row
-        for row in seen.rows
-        if row.task in seen.tasks and _quotes(row, seen.tasks[row.task], seen.rubric)
+        for row in replies.rows
+        if row.task in replies.tasks and _quotes(row, replies.tasks[row.task], replies.rubric)
     ]
     if len(quoting) < options.seen:
         quoting = []
     if not leaking and not quoting:
         return None
     guilty = {row.rollout for row in quoting} | {
-        row.rollout for row in seen.rows if row.task in leaking
+        row.rollout for row in replies.rows if row.task in leaking
     }
     words = _words(len(leaking), len(quoting), len({row.task for row in quoting}))
     tasks = sorted(leaking | {row.task for row in quoting})
     return Finding(
         words,
         {"prompts": len(leaking), "quotes": len(quoting)},
-        rollouts=newest_ids([row.rollout for row in seen.rows if row.rollout in guilty]),
+        rollouts=newest_ids([row.rollout for row in replies.rows if row.rollout in guilty]),
         tasks=newest_ids(tasks),
     )
 
@@ -67,7 +67,7 @@ def _list_leaking_tasks(tasks: Mapping[int, AskedTask]) -> set[int]:
     The latter count only if most of the other tasks do not do so.
     """
     marked = {pk for pk, task in tasks.items() if _is_marked(task)}
-    whole = {pk for pk, task in tasks.items() if _stands_whole(task)}
+    whole = {pk for pk, task in tasks.items() if _prompt_has_answer(task)}
     return marked | whole if len(tasks) >= FEWEST_TASKS and 2 * len(whole) < len(tasks) else marked
 
 
@@ -75,9 +75,9 @@ def _values(task: AskedTask) -> list[str]:
     value = task.answer.get("value")
     values = value if isinstance(value, list) else [value]
     return [
-        str(one).strip()
-        for one in values
-        if isinstance(one, str | int | float) and str(one).strip()
+        str(item).strip()
+        for item in values
+        if isinstance(item, str | int | float) and str(item).strip()
     ]
 
 
@@ -88,7 +88,7 @@ def _is_marked(task: AskedTask) -> bool:
     )
 
 
-def _stands_whole(task: AskedTask) -> bool:
+def _prompt_has_answer(task: AskedTask) -> bool:
     prompt = _plain(task.prompt)
     long = [_plain(value) for value in _values(task) if len(value) >= LONG_ANSWER]
     return "choices" not in task.answer and any(value in prompt for value in long)
@@ -99,15 +99,15 @@ def _quotes(row: Row, task: AskedTask, rubric: Sequence[str]) -> bool:
     prompt = _plain(task.prompt)
     return any(
         piece in text and piece not in prompt for piece in _pieces(task, rubric)
-    ) or _says_cases(text, prompt, task)
+    ) or _quotes_tests(text, prompt, task)
 
 
 def _pieces(task: AskedTask, rubric: Sequence[str]) -> Iterator[str]:
-    """Yield every run of words by which a hidden text is known."""
+    """Yield every run of words of the hidden texts that is not in the answer."""
     hidden = {name: part for name, part in task.answer.items() if name not in SHOWN}
-    known = _plain(" ".join(_values(task)))
+    answer_text = _plain(" ".join(_values(task)))
     for text in (*texts_in(hidden), *texts_in(dict(task.meta)), *rubric):
-        yield from (piece for piece in _shingles(text) if piece not in known)
+        yield from (piece for piece in _shingles(text) if piece not in answer_text)
 
 
 @lru_cache(maxsize=4_096)
@@ -124,36 +124,36 @@ def texts_in(part: Any, depth: int = 0) -> list[str]:
     if isinstance(part, str):
         return [part]
     inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
-    found: list[str] = []
-    for one in inner if depth < DEEPEST else ():
-        found += texts_in(one, depth + 1)
-        if len(found) >= MOST_TEXTS:
+    texts: list[str] = []
+    for value in inner if depth < DEEPEST else ():
+        texts += texts_in(value, depth + 1)
+        if len(texts) >= MOST_TEXTS:
             break
-    return found[:MOST_TEXTS]
+    return texts[:MOST_TEXTS]
 
 
-def _says_cases(text: str, prompt: str, task: AskedTask) -> bool:
-    """Tell whether the text holds both sides of several hidden tests: it knows them by heart."""
+def _quotes_tests(text: str, prompt: str, task: AskedTask) -> bool:
+    """Tell whether the text holds input and output of several hidden tests."""
     tests = task.answer.get("tests")
     cases = (
         [_case(test) for test in tests if isinstance(test, dict)] if isinstance(tests, list) else []
     )
-    known = [
-        (given, expected)
-        for given, expected in cases
-        if min(len(given), len(expected)) >= CASE
-        and given in text
-        and expected in text
-        and not (given in prompt and expected in prompt)
+    quoted_cases = [
+        (case_input, case_output)
+        for case_input, case_output in cases
+        if min(len(case_input), len(case_output)) >= CASE
+        and case_input in text
+        and case_output in text
+        and not (case_input in prompt and case_output in prompt)
     ]
-    return len(known) >= CASES
+    return len(quoted_cases) >= CASES
 
 
 def _case(test: Mapping[str, Any]) -> tuple[str, str]:
-    given = test.get(
+    case_input = test.get(
         "stdin", ", ".join(map(repr, test["args"])) if isinstance(test.get("args"), list) else ""
     )
-    return _plain(str(given)), _plain(str(test.get("stdout", test.get("value", ""))))
+    return _plain(str(case_input)), _plain(str(test.get("stdout", test.get("value", ""))))
 
 
 def _plain(text: str) -> str:

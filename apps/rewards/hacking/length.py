@@ -11,14 +11,14 @@ TITLE = "Length changes, and length is rewarded"
 FEWEST_PAIRS = 30  # replies of groups that have a spread at all
 
 
-def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
+def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
     """Find a change of the mean length that goes with higher rewards within groups.
 
     It must be beyond chance and at least `length_change` of the first mean. Groups are compared
     within themselves, because harder tasks have longer answers and lower rewards; `length_tie` is
     the least correlation.
     """
-    curve = by_step(seen.rows, lambda row: row.tokens)
+    curve = by_step(replies.rows, lambda row: row.tokens)
     move = trend(curve, options.sure)
     if (
         move is None
@@ -27,7 +27,7 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
         or abs(move.change) < options.length_change * move.first
     ):
         return None
-    pairs = _within_groups(seen.rows)
+    pairs = _within_groups(replies.rows)
     tied = tie(pairs) if len(pairs) >= FEWEST_PAIRS else None
     if tied is None or tied * (1 if move.rises else -1) < options.length_tie:
         return None
@@ -38,9 +38,11 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
         f"reward (correlation {tied:+.2f}). Check whether the {way} replies are really better."
     )
     metrics = {"length_first": move.first, "length_last": move.last, "correlation": tied}
-    half = len(seen.rows) // 2
-    edge = sorted(row.tokens for row in seen.rows)[half]
-    far = [row for row in seen.rows if (row.tokens >= edge if move.rises else row.tokens <= edge)]
+    half = len(replies.rows) // 2
+    edge = sorted(row.tokens for row in replies.rows)[half]
+    far = [
+        row for row in replies.rows if (row.tokens >= edge if move.rises else row.tokens <= edge)
+    ]
     return Finding(words, metrics, {"tokens": curve}, newest_ids([row.rollout for row in far]))
 
 
@@ -50,9 +52,11 @@ def _within_groups(rows: Sequence[Row]) -> list[tuple[float, float]]:
     for row in rows:
         if row.machine is not None:
             groups[row.group].append((row.tokens, row.machine))
-    found = []
-    for own in groups.values():
-        length = sum(tokens for tokens, _ in own) / len(own)
-        reward = sum(machine for _, machine in own) / len(own)
-        found += [(tokens - length, machine - reward) for tokens, machine in own if len(own) > 1]
-    return found
+    deviations = []
+    for group in groups.values():
+        length = sum(tokens for tokens, _ in group) / len(group)
+        reward = sum(machine for _, machine in group) / len(group)
+        deviations += [
+            (tokens - length, machine - reward) for tokens, machine in group if len(group) > 1
+        ]
+    return deviations

@@ -9,13 +9,13 @@ TITLE = "Repetition in replies increases"
 RISE = 0.5  # of the level: a share that was nearly as high before has not risen
 
 
-def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
+def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
     """Find a rise of the mean share of repeated n-grams beyond chance, to `repeated` or more.
 
     It must rise by half of that at least.
     """
-    shares = {row.rollout: repeated_share(row.text, options.ngram) for row in seen.rows}
-    curve = by_step(seen.rows, lambda row: shares[row.rollout])
+    shares = {row.rollout: repeated_share(row.text, options.ngram) for row in replies.rows}
+    curve = by_step(replies.rows, lambda row: shares[row.rollout])
     rise = trend(curve, options.sure)
     if (
         rise is None
@@ -31,5 +31,5 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
         "words or reads only parts of a reply, repetition is rewarded."
     )
     metrics = {"repeated_first": rise.first, "repeated_last": rise.last, "rise_at_least": rise.low}
-    guilty = [row.rollout for row in seen.rows if shares[row.rollout] >= options.repeated]
+    guilty = [row.rollout for row in replies.rows if shares[row.rollout] >= options.repeated]
     return Finding(words, metrics, {"repeated": curve}, newest_ids(guilty))

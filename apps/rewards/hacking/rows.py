@@ -75,11 +75,11 @@ class Finding:
 
 def by_step(rows: Sequence[Row], value: Callable[[Row], float | None]) -> list[tuple[int, float]]:
     """Return the mean of each update's replies that have the value, in order."""
-    found: dict[int, list[float]] = defaultdict(list)
+    values_by_step: dict[int, list[float]] = defaultdict(list)
     for row in rows:
         if (number := value(row)) is not None:
-            found[row.step].append(number)
-    return [(step, sum(numbers) / len(numbers)) for step, numbers in sorted(found.items())]
+            values_by_step[row.step].append(number)
+    return [(step, sum(numbers) / len(numbers)) for step, numbers in sorted(values_by_step.items())]
 
 
 def newest_ids(ids: Sequence[int]) -> list[int]:

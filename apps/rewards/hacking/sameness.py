@@ -14,19 +14,19 @@ TASKS = 3  # that get the same reply
 SHOWN = 80
 
 
-def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
+def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
     """Find a rise of replies that are given to several tasks, to a share of `same_reply` or more.
 
     Such a reply is given to three tasks at least; the rise must be beyond chance.
     """
-    plain = {row.rollout: " ".join(row.text.lower().split()) for row in seen.rows}
+    plain = {row.rollout: " ".join(row.text.lower().split()) for row in replies.rows}
     tasks: dict[str, set[int]] = defaultdict(set)
-    for row in seen.rows:
+    for row in replies.rows:
         tasks[plain[row.rollout]].add(row.task)
     shared = {
         pk for pk, text in plain.items() if len(text) >= SHORTEST and len(tasks[text]) >= TASKS
     }
-    curve = by_step(seen.rows, lambda row: float(row.rollout in shared))
+    curve = by_step(replies.rows, lambda row: float(row.rollout in shared))
     rise = trend(curve, options.sure)
     if (
         rise is None
@@ -53,5 +53,5 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
         words,
         metrics,
         {"shared": curve},
-        newest_ids([row.rollout for row in seen.rows if row.rollout in shared]),
+        newest_ids([row.rollout for row in replies.rows if row.rollout in shared]),
     )

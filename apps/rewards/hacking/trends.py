@@ -46,9 +46,9 @@ def trend(points: Sequence[tuple[float, float]], sure: float) -> Trend | None:
     mean = sum(y for _, y in points) / count
     spread = sum((x - middle) ** 2 for x, _ in points)
     slope = sum((x - middle) * (y - mean) for x, y in points) / spread
-    left = sum((y - mean - slope * (x - middle)) ** 2 for x, y in points)
+    residual = sum((y - mean - slope * (x - middle)) ** 2 for x, y in points)
     width = points[-1][0] - points[0][0]
-    half = students(sure, count - 2) * sqrt(left / (count - 2) / spread) * width
+    half = students(sure, count - 2) * sqrt(residual / (count - 2) / spread) * width
     change = slope * width
     first = mean + slope * (points[0][0] - middle)
     return Trend(first, first + change, change - half, change + half)
