@@ -90,16 +90,17 @@ def run_guest(
         stack.callback(os.close, outer)
         stdin = streams.stdin if isinstance(streams.stdin, bytes) else b""
         contents = {
+            # /dev/stdin links to this; the guest has no other /proc.
             "/proc/self/fd/0": stdin,
             **(files or {}),
-        }  # there /dev/stdin points; there is no /proc but this
+        }
         opened = {
             path: stack.enter_context(open_readable(content)) for path, content in contents.items()
         }
         rules = stack.enter_context(open_readable(build_seccomp_filter(limits.processes > 0)))
         gate = stack.enter_context(gate_for(limits))
         arguments = _command(
-            command, limits, opened, {**{each: each for each in homes}, **libraries}, rules, inner
+            command, limits, opened, {**{home: home for home in homes}, **libraries}, rules, inner
         )
         if gate:
             arguments[1:1] = ["--block-fd", str(gate.inner)]
@@ -320,11 +321,14 @@ def mount_arguments(root: str, homes: Mapping[str, str], stdin: str = "") -> lis
 
 
 def _limited(limits: Limits) -> list[str]:
-    """Return prlimit with the guest's limits, none of them above what we have ourselves."""
+    """Return prlimit with the guest's limits, none of them above our own."""
     kernel_limits = resource_limits(limits)
     return [
         "/usr/bin/prlimit",
-        *(f"--{name}={min(most, own_limit(name, most))}" for name, most in kernel_limits.items()),
+        *(
+            f"--{name}={min(limit, own_limit(name, limit))}"
+            for name, limit in kernel_limits.items()
+        ),
         "--",
     ]
 

@@ -46,9 +46,9 @@ def delegation(process: Path = Path("/proc/self")) -> Delegation:
     mount = _mount_point(process)
     if mount is None:
         return Delegation(None, "no cgroup v2 is mounted")
-    own = _own_group(process, mount)
+    group = _own_group(process, mount)
     reasons = []
-    for folder in dict.fromkeys((own if own == mount else own.parent, own)):
+    for folder in dict.fromkeys((group if group == mount else group.parent, group)):
         if not (reason := _why_not(folder, mount)):
             _remove_leftovers(folder)
             return Delegation(folder)

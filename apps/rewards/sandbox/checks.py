@@ -76,8 +76,8 @@ def run_checks(
     over = threading.Event()
     to_answer = Streams(requests[0], answers[1], until=over)
     to_tests = Streams(answers[0], requests[1], MAX_VERDICT_BYTES, silence_s)
-    with ThreadPoolExecutor(1) as other:
-        running = other.submit(_run, answer, limits, to_answer)
+    with ThreadPoolExecutor(1) as executor:
+        running = executor.submit(_run, answer, limits, to_answer)
         try:
             ended = _run(tests, of_tests, to_tests)
         finally:

@@ -41,7 +41,9 @@ WHOLE = (
     "/tmp/part.o -o /tmp/binary -lm"
 )
 SCRIPTS = {
-    "c++": first_command([CPLUSPLUS.replace("{standard}", each) for each in STANDARDS["c++"]]),
+    "c++": first_command(
+        [CPLUSPLUS.replace("{standard}", standard) for standard in STANDARDS["c++"]]
+    ),
     "c": f"{PART} && {PROTOTYPE} | {PLAINLY} && {WHOLE}",
 }
 SOLUTION = re.compile(r"\b(?:class|struct)\s+Solution\b")
@@ -91,5 +93,7 @@ def _main(source: str, language: str, function: str) -> str:
             f" called::call(&{function}); }}\n"
         )
     callee = f"Solution::{function}" if SOLUTION.search(source) else function
-    own = f"#define main a_main_of_its_own\n#line 1\n{source}\n#undef main\n"
-    return f'#include "/code/called.hpp"\n{own}int main() {{ called::call(&{callee}); }}\n'
+    renamed_source = f"#define main a_main_of_its_own\n#line 1\n{source}\n#undef main\n"
+    return (
+        f'#include "/code/called.hpp"\n{renamed_source}int main() {{ called::call(&{callee}); }}\n'
+    )

@@ -56,7 +56,7 @@ INODES = 20_000  # a bound that the kernel keeps; the watcher outside stops a gu
 libc = ctypes.PyDLL(None, use_errno=True)
 
 
-def done(result):
+def require_success(result):
     """Return the result of a system call, or raise OSError if it failed."""
     if result < 0:
         number = ctypes.get_errno()
@@ -112,7 +112,7 @@ def clone():
         ctypes.pythonapi.PyOS_AfterFork_Child()
     else:
         ctypes.pythonapi.PyOS_AfterFork_Parent()
-    return done(pid)
+    return require_success(pid)
 
 
 # -- the init of a guest ---------------------------------------------------------------------------
@@ -178,13 +178,13 @@ def make_root(request, files):
         write_file(f"{ROOT}/code/{name}", descriptor)
     mount(b"guest", root + b"/code", None, REMOUNT | BIND | READ_ONLY | NOSUID | NODEV)
     os.chdir(ROOT)
-    done(libc.syscall(PIVOT_ROOT[platform.machine()], b".", b"."))
-    done(libc.umount2(b".", DETACH))
+    require_success(libc.syscall(PIVOT_ROOT[platform.machine()], b".", b"."))
+    require_success(libc.umount2(b".", DETACH))
     os.chdir(HERE)
 
 
 def mount(source, target, kind, flags, options=None):
-    done(libc.mount(source, target, kind, ctypes.c_ulong(flags), options))
+    require_success(libc.mount(source, target, kind, ctypes.c_ulong(flags), options))
 
 
 def write_file(path, descriptor):
@@ -201,7 +201,7 @@ def drop_capabilities():
         if libc.prctl(DROP_BOUND, capability, 0, 0, 0) < 0:
             break
     header = (ctypes.c_uint32 * 2)(CAPABILITIES_VERSION, 0)
-    done(libc.capset(header, (ctypes.c_uint32 * 6)()))
+    require_success(libc.capset(header, (ctypes.c_uint32 * 6)()))
 
 
 # -- the guest -------------------------------------------------------------------------------------
@@ -212,8 +212,8 @@ def be_guest(request, streams):
     for place, descriptor in enumerate(streams):
         os.dup2(descriptor, place)
     close_from(3)
-    for name, most in request["limits"].items():
-        resource.setrlimit(getattr(resource, name), (most, most))
+    for name, limit in request["limits"].items():
+        resource.setrlimit(getattr(resource, name), (limit, limit))
     lock_system_calls()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.enable()
@@ -221,7 +221,7 @@ def be_guest(request, streams):
 
 
 def close_from(first):
-    done(libc.syscall(CLOSE_RANGE, ctypes.c_uint(first), ctypes.c_uint(0xFFFFFFFF), 0))
+    require_success(libc.syscall(CLOSE_RANGE, ctypes.c_uint(first), ctypes.c_uint(0xFFFFFFFF), 0))
 
 
 class Program(ctypes.Structure):
@@ -231,10 +231,10 @@ class Program(ctypes.Structure):
 
 
 def lock_system_calls():
-    done(libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+    require_success(libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     text = ctypes.create_string_buffer(FILTER_TEXT, len(FILTER_TEXT))
     program = Program(len(FILTER_TEXT) // 8, ctypes.addressof(text))
-    done(libc.prctl(SET_SECCOMP, FILTER, ctypes.byref(program), 0, 0))
+    require_success(libc.prctl(SET_SECCOMP, FILTER, ctypes.byref(program), 0, 0))
 
 
 def outcome_of(role, has_prelude):

@@ -74,14 +74,14 @@ class _ForkedGuest(Watch):
 
     def hear(self, more: bytes) -> None:
         if more == b"ready":
-            self._let_go()
+            self._release_guest()
         elif more.startswith(b"failed"):
             self.failure = more.decode(errors="replace").partition(": ")[2]
         elif more:
             self.status = json.loads(more)["exit-code"]
 
-    def _let_go(self) -> None:
-        """Take hold of the guest, put it into its group, and let it begin."""
+    def _release_guest(self) -> None:
+        """Open a handle of the guest, move it into its group, and let it begin."""
         assert self.pid is not None  # it came with the first message
         try:
             self.handle = os.pidfd_open(self.pid)
@@ -142,16 +142,16 @@ class Server:
         try:
             with (
                 open_readable(bubblewrap.build_seccomp_filter(False)) as rules,
-                open_readable(_rules_of_server()) as own,
+                open_readable(_rules_of_server()) as server_filter,
             ):
-                command = _command(self.tool, self.text, self.libraries, rules, own)
+                command = _command(self.tool, self.text, self.libraries, rules, server_filter)
                 self.process = subprocess.Popen(
                     command,
                     stdin=server_end.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
                     env={},
-                    pass_fds=(rules, own),
+                    pass_fds=(rules, server_filter),
                     **bubblewrap.user_of_guests(),
                 )
         except (OSError, NoSandbox) as error:
@@ -253,7 +253,7 @@ def _request_guest(
             "files": list(files),
             "space": limits.space_mb << 20,
             "limits": _limits(limits),
-            **_user(),
+            **_guest_user(),
         }
         send(
             json.dumps(request).encode(), [guest_messages.fileno(), stdin, stdout, stderr, *opened]
@@ -271,13 +271,13 @@ def _pipe(own_ends: contextlib.ExitStack, guest_ends: contextlib.ExitStack) -> t
 
 def _limits(limits: Limits) -> dict[str, int]:
     return {
-        f"RLIMIT_{name.upper()}": min(most, bubblewrap.own_limit(name, most))
-        for name, most in bubblewrap.resource_limits(limits).items()
+        f"RLIMIT_{name.upper()}": min(limit, bubblewrap.own_limit(name, limit))
+        for name, limit in bubblewrap.resource_limits(limits).items()
     }
 
 
 @functools.cache
-def _user() -> dict[str, int]:
+def _guest_user() -> dict[str, int]:
     user = bubblewrap.user_of_guests()
     return {"user": user.get("user", os.geteuid()), "group": user.get("group", os.getegid())}
 
@@ -287,16 +287,16 @@ def _rules_of_server() -> bytes:
 
 
 def _command(
-    tool: Tool, text: str, libraries: Mapping[str, str], rules: int, own: int
+    tool: Tool, text: str, libraries: Mapping[str, str], rules: int, server_filter: int
 ) -> list[str]:
     """Return the command line of a fork server, which has no capabilities and no network.
 
     What it makes for guests belongs to them.
     """
-    mounts = bubblewrap.mount_arguments("", {**{each: each for each in tool.homes}, **libraries})
+    mounts = bubblewrap.mount_arguments("", {**{home: home for home in tool.homes}, **libraries})
     mounts += ["--tmpfs", "/guest"]
     mounts += bubblewrap.mount_arguments(
-        "/guest", {**{each: each for each in tool.homes}, **libraries}, "/code/stdin"
+        "/guest", {**{home: home for home in tool.homes}, **libraries}, "/code/stdin"
     )
     mounts += ["--dir", "/guest/tmp", "--dir", "/guest/code", "--proc", "/proc"]
     mounts += ["--perms", "0555", "--ro-bind-data", str(rules), "/server/rules"]
@@ -316,7 +316,7 @@ def _command(
         *bubblewrap.NAMESPACES,
         *mounts,
         *env_arguments,
-        *("--chdir", "/", "--seccomp", str(own), "--"),
+        *("--chdir", "/", "--seccomp", str(server_filter), "--"),
         *prlimit,
         *python,
     ]
@@ -349,7 +349,7 @@ def run_forked(
         try:
             return server.run(job, limits, streams)
         except ServerGone as gone:
-            _forget(kind, server, str(gone))
+            _remove_server(kind, server, str(gone))
     raise NoSandbox("the server of sandboxed processes exited twice")
 
 
@@ -374,7 +374,7 @@ def _server(kind: bool, tool: Tool, text: str, libraries: Mapping[str, str]) -> 
         return _servers[kind]
 
 
-def _forget(kind: bool, server: Server, why: str) -> None:
+def _remove_server(kind: bool, server: Server, why: str) -> None:
     with _starting:
         if _servers.get(kind) is server:
             del _servers[kind]
@@ -391,7 +391,7 @@ def stop_fork_servers() -> None:
         _reasons.clear()
 
 
-def _begin_anew() -> None:
+def _forget_parent_servers() -> None:
     """Forget the servers in a process that was forked from ours: they belong to the parent."""
     global _starting
     _starting = threading.Lock()
@@ -402,4 +402,4 @@ def _begin_anew() -> None:
 
 
 atexit.register(stop_fork_servers)
-os.register_at_fork(after_in_child=_begin_anew)
+os.register_at_fork(after_in_child=_forget_parent_servers)

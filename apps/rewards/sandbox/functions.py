@@ -91,14 +91,16 @@ def _python(code: str, calls: Sequence[Call], limits: Limits, has_prelude: bool)
 def _javascript(code: str, calls: Sequence[Call], limits: Limits) -> list[Outcome]:
     kind = LANGUAGES["javascript"]
     tool = require_tool("javascript")
-    own = replace(limits, reserved_mb=kind.reserved_mb, threads=max(limits.threads, kind.threads))
+    tool_limits = replace(
+        limits, reserved_mb=kind.reserved_mb, threads=max(limits.threads, kind.threads)
+    )
     command = (*node(tool, limits.memory_mb), "-e", JAVASCRIPT.read_text())
-    ended = run_guest(command, own, Streams(_encode_request(code, calls)), homes=tool.homes)
+    ended = run_guest(command, tool_limits, Streams(_encode_request(code, calls)), homes=tool.homes)
     return _outcomes(ended, len(calls), limits)
 
 
 def _encode_request(code: str, calls: Sequence[Call]) -> bytes:
-    calls_as_lists = [(one.function, one.arguments, dict(one.keywords)) for one in calls]
+    calls_as_lists = [(call.function, call.arguments, dict(call.keywords)) for call in calls]
     return dumps({"code": code, "calls": calls_as_lists}).encode()
 
 

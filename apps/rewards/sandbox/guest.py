@@ -50,16 +50,16 @@ def bound_thread_stacks():
 
 
 def new_module(name, has_prelude):
-    """Return a new module for the code, which knows the prelude's names where it has them.
+    """Return a new module for the code, with the prelude's names if it has one.
 
-    They are no names of the module: a function `add` that the code does not define is not there.
+    They are builtins, not names of the module: a function that the code lacks stays undefined.
     """
     module = type(sys)(name)
-    known: object = builtins
+    builtin_names: object = builtins
     if has_prelude:
         lift_limits()
-        known = {**vars(builtins), **prelude_names()}
-    vars(module).update(__name__=name, __builtins__=known)
+        builtin_names = {**vars(builtins), **prelude_names()}
+    vars(module).update(__name__=name, __builtins__=builtin_names)
     sys.modules[name] = module
     return module
 

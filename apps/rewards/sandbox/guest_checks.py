@@ -55,10 +55,10 @@ class AnswerServer:
             arguments = decode(request["args"], self.objects.__getitem__)
             before = json.dumps(request["args"])
             value = getattr(self, request["do"])(
-                self._target(request), *arguments, **self._named(request)
+                self._target(request), *arguments, **self._keyword_arguments(request)
             )
-            response = {"value": encode(value, self._hold)}
-            after = encode(arguments, self._hold)
+            response = {"value": encode(value, self._keep_object)}
+            after = encode(arguments, self._keep_object)
             return response if json.dumps(after) == before else {**response, "args": after}
         except BaseException as error:
             return {"error": type(error).__name__, "message": describe_error(error)}
@@ -70,10 +70,10 @@ class AnswerServer:
             raise NameError(f"name {request['name']!r} is not defined")
         return find_function(self.names, request["name"])
 
-    def _named(self, request):
+    def _keyword_arguments(self, request):
         return decode(request.get("kwargs", {}), self.objects.__getitem__)
 
-    def _hold(self, value):
+    def _keep_object(self, value):
         self.objects.append(value)
         return {KIND: "ref", "v": len(self.objects) - 1}
 

@@ -86,12 +86,12 @@ def _find_tool(name: str) -> Tool:
         raise NoTool(f"{language.tool} is not installed on this machine, so {name} is unavailable")
     run_guest(["/usr/bin/true"], Limits())  # whether any guest comes up
     for tool in candidates:
-        if _comes_up(language, tool):
+        if _can_start(language, tool):
             return tool
     raise NoTool(f"{language.tool} does not start in the sandbox, so {name} is unavailable")
 
 
-def _comes_up(language: Language, tool: Tool) -> bool:
+def _can_start(language: Language, tool: Tool) -> bool:
     try:
         limits = Limits(reserved_mb=language.reserved_mb, threads=language.threads)
         arguments = (
@@ -133,8 +133,8 @@ def required_files(language: Language, path: str) -> tuple[str, ...]:
         paths += _of_python(path)
     elif language.is_compiled:
         paths += _of_compiler(path)
-    paths += _libraries([path, *(str(each) for each in _extensions(paths[1:]))])
-    return tuple(each for each in dict.fromkeys(paths) if not _is_of_system(each))
+    paths += _libraries([path, *(str(extension) for extension in _extensions(paths[1:]))])
+    return tuple(required for required in dict.fromkeys(paths) if not _is_of_system(required))
 
 
 def _is_of_system(path: str) -> bool:
@@ -156,12 +156,14 @@ def _of_compiler(path: str) -> list[str]:
     folders = [part for line in lines for part in line.split(":")]
     folders = [os.path.normpath(part.strip().lstrip("=")) for part in folders if "/" in part]
     headers = Path(path).resolve().parent.parent / "include" / "c++"
-    own = [folder for folder in folders if "gcc" in Path(folder).parts]
-    return [folder for folder in (*own, str(headers)) if Path(folder).is_dir()]
+    gcc_folders = [folder for folder in folders if "gcc" in Path(folder).parts]
+    return [folder for folder in (*gcc_folders, str(headers)) if Path(folder).is_dir()]
 
 
 def _extensions(folders: Sequence[str]) -> list[Path]:
-    return [each for folder in folders for each in Path(folder, "lib-dynload").glob("*.so")]
+    return [
+        extension for folder in folders for extension in Path(folder, "lib-dynload").glob("*.so")
+    ]
 
 
 def _libraries(programs: Sequence[str]) -> list[str]:

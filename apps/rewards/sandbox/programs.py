@@ -90,8 +90,8 @@ class CommandProgram:
     def run(self, stdin: bytes, limits: Limits = LIMITS) -> GuestResult:
         kind = self.language
         threads = max(limits.threads, kind.threads)
-        own = replace(limits, reserved_mb=kind.reserved_mb, threads=threads)
-        return run_guest(self.command, own, Streams(stdin), self.files, self.homes)
+        program_limits = replace(limits, reserved_mb=kind.reserved_mb, threads=threads)
+        return run_guest(self.command, program_limits, Streams(stdin), self.files, self.homes)
 
 
 @dataclass(frozen=True)
@@ -165,12 +165,14 @@ def prepare_script(
     tool = require_tool(language)
     _require_working(kind, tool)
     whole = replace(tool, homes=tuple(dict.fromkeys((*tool.homes, *homes))))
-    return BinaryProgram(_made(script, whole, files))
+    return BinaryProgram(_compile_binary(script, whole, files))
 
 
 def _compiled(source: bytes, language: Language, tool: Tool) -> bytes:
     tries = [_compiling(language, standard) for standard in STANDARDS[language.name]]
-    return _made(first_command(tries), tool, {SOURCE: source, STACKS: THREAD_STACK.encode()})
+    return _compile_binary(
+        first_command(tries), tool, {SOURCE: source, STACKS: THREAD_STACK.encode()}
+    )
 
 
 def _compiling(language: Language, standard: str) -> str:
@@ -186,18 +188,18 @@ def stack_options(language: str) -> str:
 def first_command(commands: Sequence[str]) -> str:
     """Return a command of the shell: the first of these that succeeds.
 
-    When none does, the first one's errors.
+    If none does, it prints the errors of the first.
     """
     if len(commands) == 1:
         return commands[0]
-    rest = " || ".join(f"{command} 2>/dev/null" for command in commands[1:])
-    return f"{commands[0]} 2>/tmp/errors || {rest} || {{ cat /tmp/errors >&2; exit 1; }}"
+    fallbacks = " || ".join(f"{command} 2>/dev/null" for command in commands[1:])
+    return f"{commands[0]} 2>/tmp/errors || {fallbacks} || {{ cat /tmp/errors >&2; exit 1; }}"
 
 
-def _made(script: str, tool: Tool, files: Mapping[str, bytes]) -> bytes:
+def _compile_binary(script: str, tool: Tool, files: Mapping[str, bytes]) -> bytes:
     """Return the program's binary, which the compiler's guest wrote to its answer.
 
-    What is in it is as hostile as the source.
+    It is as untrusted as the source.
     """
     whole = f"PATH=/usr/bin; export PATH; ({script}) && exec cat /tmp/binary"
     ended = run_guest((SHELL, "-c", whole, tool.path), COMPILING, files=files, homes=tool.homes)

@@ -63,21 +63,21 @@ class PythonGuest:
         Raises NoSandbox.
         """
         libraries_by_path = self._libraries(streams)
-        own = self._limits(limits, streams)
+        guest_limits = self._limits(limits, streams)
         job = forking.GuestJob(self.role, self.files, self.has_prelude)
         return forking.run_forked(
-            require_tool("python"), server_text(), libraries_by_path, job, own, streams
+            require_tool("python"), server_text(), libraries_by_path, job, guest_limits, streams
         )
 
     def run_alone(self, limits: Limits, streams: Streams) -> GuestResult:
         """Run a fresh guest with an interpreter of its own to its end. Raises NoSandbox."""
         tool = require_tool("python")
         libraries_by_path = self._libraries(streams)
-        own = self._limits(limits, streams)
+        guest_limits = self._limits(limits, streams)
         text = f"{guest_text(self.role)}\nmain({self.role!r}, {self.has_prelude})\n"
         files = {f"/code/{name}": content for name, content in self.files.items()}
         return run_guest(
-            python_command(tool, text), own, streams, files, tool.homes, libraries_by_path
+            python_command(tool, text), guest_limits, streams, files, tool.homes, libraries_by_path
         )
 
     def _libraries(self, streams: Streams) -> Mapping[str, str]:
@@ -106,7 +106,7 @@ def libraries() -> Mapping[str, str]:
     usable = {
         name: folders
         for name in LIBRARIES
-        if (folders := _folders(name)) and _comes_up(name, folders)
+        if (folders := _folders(name)) and _can_import(name, folders)
     }
     return {place: folder for folders in usable.values() for place, folder in folders.items()}
 
@@ -118,11 +118,13 @@ def _folders(name: str) -> dict[str, str]:
     for home in [*homes, *map(Path, SYSTEMS)]:
         if (home / name).is_dir():
             beside = [home / name, home / f"{name}.libs"]
-            return {f"/libraries/{each.name}": str(each) for each in beside if each.is_dir()}
+            return {
+                f"/libraries/{folder.name}": str(folder) for folder in beside if folder.is_dir()
+            }
     return {}
 
 
-def _comes_up(name: str, folders: Mapping[str, str]) -> bool:
+def _can_import(name: str, folders: Mapping[str, str]) -> bool:
     """Tell whether a guest can import the library.
 
     It may be another interpreter's, or lie where the guest's user cannot reach it.

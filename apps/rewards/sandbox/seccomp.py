@@ -457,9 +457,9 @@ def program(processes: bool, more: Sequence[str] = ()) -> bytes:
     """
     machine = platform.machine()
     if machine not in ARCHITECTURES:
-        known = " and ".join(ARCHITECTURES)
+        architectures = " and ".join(ARCHITECTURES)
         raise UnknownMachine(
-            f"the sandbox does not support CPU architecture {machine!r}; supported: {known}"
+            f"the sandbox does not support CPU architecture {machine!r}; supported: {architectures}"
         )
     calls = ALLOWED[machine] | {name: OF_SERVERS[machine][name] for name in more}
     code = [_do(LOAD, ARCHITECTURE), _do(EQUAL, ARCHITECTURES[machine], yes=1), _do(RETURN, KILL)]

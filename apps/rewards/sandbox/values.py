@@ -61,9 +61,9 @@ def _encode_other(value, fallback, levels):
         return {KIND: "bytes", "v": bytes(value).hex()}
     if isinstance(value, complex):
         return {KIND: "complex", "v": [encode(value.real), encode(value.imag)]}
-    if _is_of("fractions", "Fraction", value):
+    if _is_instance_of("fractions", "Fraction", value):
         return {KIND: "fraction", "v": [encode(value.numerator), encode(value.denominator)]}
-    if _is_of("decimal", "Decimal", value):
+    if _is_instance_of("decimal", "Decimal", value):
         return {KIND: "decimal", "v": str(value)}
     if type(value).__module__ == "numpy":
         plain = value.tolist()  # an array's lists, a number's own value
@@ -71,7 +71,7 @@ def _encode_other(value, fallback, levels):
     return fallback(value)
 
 
-def _is_of(module, name, value):
+def _is_instance_of(module, name, value):
     """Tell whether a value is of a class, without importing the class's slow module.
 
     A value of such a class exists only if its module is imported.

@@ -100,15 +100,15 @@ class Watch:
             while selector.get_map() and not self.stopped:
                 remaining = max(0.0, self.ends - time.monotonic())
                 for key, _ in selector.select(min(remaining, INTERVAL_S)):
-                    if not self._take(key.fd):
+                    if not self._read_stream(key.fd):
                         selector.unregister(key.fd)
                 if time.monotonic() > min(self.ends, self.last_error_at + self.how.silence_s):
                     self.stopped = self.stopped or TOO_SLOW
                 if self.how.until and self.how.until.is_set():
                     self.stopped = self.stopped or CANCELED
-                self._look()
+                self._check_memory()
 
-    def _take(self, stream: int) -> bool:
+    def _read_stream(self, stream: int) -> bool:
         """Read from a stream. Return False at its end."""
         name = self.streams[stream]
         if name == "messages":
@@ -131,7 +131,7 @@ class Watch:
         """Tell whether all messages about the guest have arrived."""
         return False
 
-    def _look(self) -> None:
+    def _check_memory(self) -> None:
         """Stop a guest that takes too much memory; not more often than each INTERVAL_S."""
         now = time.monotonic()
         if self.stopped or now - self.looked_at < INTERVAL_S:
