@@ -45,7 +45,7 @@ def rescore(owner: str, say: Callable[[str], object] = str, only: Rescoring | No
 
 
 def _judge(taken: TakenGroups) -> int:
-    values = taken.known()
+    values = taken.environment_values()
     questions = taken.questions(values)
     with renewed(lambda: RescoredGroup.objects.renew(taken.claims, settings.LEASE_SECONDS)):
         answers = answer_questions(taken.groups, questions, values)

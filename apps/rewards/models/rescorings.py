@@ -178,8 +178,8 @@ class RescoredGroupQuerySet(WorkerLeaseQuerySet["RescoredGroup"]):
         self, rescoring: Rescoring, owner: str, seconds: float, limit: int
     ) -> list["RescoredGroup"]:
         """Claim up to `limit` groups that no worker judges, in their order."""
-        left = self.filter(rescoring=rescoring, done_at=None)
-        return left.claim_rows(owner, seconds, limit, attempts=F("attempts") + 1)
+        unfinished = self.filter(rescoring=rescoring, done_at=None)
+        return unfinished.claim_rows(owner, seconds, limit, attempts=F("attempts") + 1)
 
     def held(self, claims: Iterable[Claim]) -> "RescoredGroupQuerySet":
         return super().held(claims).filter(done_at=None)

@@ -115,14 +115,14 @@ class RewardQuerySet(models.QuerySet):
         One statement with an array for each column, as bulk_create's placeholders for each value
         cost several times as much.
         """
-        shown = cache(public_text)  # most rewards have the reason of others
+        public_reason = cache(public_text)  # most rewards have the reason of others
         rows = [
-            one._replace(
-                reason=shown(one.reason),
-                options=json.dumps(one.options),
-                details=json.dumps(one.details),
+            reward._replace(
+                reason=public_reason(reward.reason),
+                options=json.dumps(reward.options),
+                details=json.dumps(reward.details),
             )
-            for one in rewards
+            for reward in rewards
         ]
         if rows:
             with connection.cursor() as cursor:

@@ -94,9 +94,9 @@ class Trial(BenchWork):
 
     @classmethod
     @transaction.atomic
-    def create(cls, project: Project, by: User | None, **wanted: object) -> "Trial":
+    def create(cls, project: Project, by: User | None, **fields: object) -> "Trial":
         """Queue replies for the next free scorer."""
-        trial = cls.objects.create(project=project, by=by, **wanted)
+        trial = cls.objects.create(project=project, by=by, **fields)
         AuditEntry.record(
             "scorer tried",
             f"scorer {trial.scorer}",
@@ -110,8 +110,8 @@ class Trial(BenchWork):
 
     def add(self, verdicts: Sequence[Mapping[str, Any]]) -> bool:
         """Store the verdicts on the next replies; return whether the trial was still ours."""
-        known = [*self.verdicts, *verdicts]
-        return self.store_part(len(known) >= len(self.replies), verdicts=known)
+        all_verdicts = [*self.verdicts, *verdicts]
+        return self.store_part(len(all_verdicts) >= len(self.replies), verdicts=all_verdicts)
 
 
 class RegressionCheck(BenchWork):
@@ -141,9 +141,9 @@ class RegressionCheck(BenchWork):
     def __str__(self) -> str:
         return f"regression check {self.pk}"
 
-    def add(self, done: int, differ: int, is_done: bool) -> bool:
+    def add(self, scored: int, differ: int, is_done: bool) -> bool:
         """Count the scored cases; return whether the check was still ours."""
-        return self.store_part(is_done, done=self.done + done, differ=self.differ + differ)
+        return self.store_part(is_done, done=self.done + scored, differ=self.differ + differ)
 
 
 class RegressionCase(models.Model):
@@ -208,11 +208,11 @@ class RegressionCase(models.Model):
 VERDICT_FIELDS = ("value", "reason", "details", "version", "seconds", "holds", "checked_at")
 
 
-def same_reward(one: float | None, other: float | None) -> bool:
+def same_reward(first: float | None, second: float | None) -> bool:
     """Tell whether two rewards are the same; None is no reward."""
-    if one is None or other is None:
-        return one is other
-    return abs(one - other) <= TOLERANCE
+    if first is None or second is None:
+        return first is second
+    return abs(first - second) <= TOLERANCE
 
 
 def digest_case(scorer: str, options: object, task: object, reply: object) -> str:

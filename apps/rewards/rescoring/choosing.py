@@ -41,7 +41,7 @@ class Chosen(Section):
     most: int = Field(10_000, ge=1, le=MOST, description="Maximum number of rollouts.")
 
     @model_validator(mode="after")
-    def _hangs_together(self) -> "Chosen":
+    def _check_ranges(self) -> "Chosen":
         first, last = self.from_step, self.to_step
         if first is not None and last is not None and first > last:
             raise ValueError(f"to_step {last} is before from_step {first}")
@@ -93,18 +93,20 @@ def list_chosen_groups(run: Run, chosen: Chosen) -> list[tuple[int, int]]:
     finished = Q(rollouts__state=Rollout.State.FINISHED) & ~Q(
         rollouts__origin=Rollout.Origin.SYNTHETIC
     )
-    found = _narrowed(
+    candidates = _narrowed(
         Group.objects.filter(run=run, draw_index__isnull=False, state__in=JUDGED), chosen
     )
-    counted = found.annotate(finished=Count("rollouts", filter=finished)).filter(finished__gt=0)
-    taken = []
-    left = chosen.most
+    counted = candidates.annotate(finished=Count("rollouts", filter=finished)).filter(
+        finished__gt=0
+    )
+    newest = []
+    remaining = chosen.most
     for group, count in counted.order_by("-pk").values_list("pk", "finished")[: chosen.most]:
-        if count > left:
+        if count > remaining:
             break
-        taken.append((group, count))
-        left -= count
-    return taken[::-1]
+        newest.append((group, count))
+        remaining -= count
+    return newest[::-1]
 
 
 def _narrowed(groups: QuerySet[Group], chosen: Chosen) -> QuerySet[Group]:

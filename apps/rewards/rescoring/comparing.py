@@ -108,8 +108,8 @@ def classify_change(before: float | None, after: float | None) -> tuple[str, flo
 
 
 def _best(values: Mapping[int, float]) -> set[int]:
-    most = max(values.values(), default=0.0)
-    return {rollout for rollout, value in values.items() if value >= most - ROUNDING}
+    highest = max(values.values(), default=0.0)
+    return {rollout for rollout, value in values.items() if value >= highest - ROUNDING}
 
 
 def has_signal(values: Mapping[int, float]) -> bool:

@@ -48,23 +48,25 @@ class TakenGroups:
     def plan(self) -> RunConfig:
         return self.rescoring.plan
 
-    def known(self) -> dict[int, dict[str, float | None]]:
+    def environment_values(self) -> dict[int, dict[str, float | None]]:
         """Return the environment's rewards of the rollouts, which a rescoring keeps.
 
         Scorers of groups may read them.
         """
-        found: dict[int, dict[str, float | None]] = defaultdict(dict)
+        values_by_rollout: dict[int, dict[str, float | None]] = defaultdict(dict)
         if self.plan.environment:
             name = self.plan.environment.name
-            found |= {
+            values_by_rollout |= {
                 pk: {name: values[name]}
                 for pk, values in known_values(self.groups).items()
                 if name in values
             }
-        return found
+        return values_by_rollout
 
-    def questions(self, known: Mapping[int, Mapping[str, float | None]]) -> list[Question]:
-        return list_missing_questions(self.groups, lambda group: self.plan, known)
+    def questions(
+        self, environment_values: Mapping[int, Mapping[str, float | None]]
+    ) -> list[Question]:
+        return list_missing_questions(self.groups, lambda group: self.plan, environment_values)
 
 
 def take_rescoring_groups(
@@ -74,8 +76,8 @@ def take_rescoring_groups(
 
     None where none has.
     """
-    found = Rescoring.objects.open().filter(**({"pk": only.pk} if only else {}))
-    for rescoring in found.select_related("run__project").order_by("pk")[:LOOKED_AT]:
+    open_rescorings = Rescoring.objects.open().filter(**({"pk": only.pk} if only else {}))
+    for rescoring in open_rescorings.select_related("run__project").order_by("pk")[:LOOKED_AT]:
         items = RescoredGroup.objects.claim(rescoring, owner, seconds, limit)
         if worn := [item for item in items if item.attempts > MOST_ATTEMPTS]:
             with suppress(NotPossible):  # stopped meanwhile
@@ -102,61 +104,69 @@ def _groups(rescoring: Rescoring, items: Sequence[RescoredGroup]) -> list[Group]
 
 
 @unit_of_work
-def record_rescoring(taken: TakenGroups, answers: Sequence[AnsweredQuestion]) -> int:
+def record_rescoring(batch: TakenGroups, answers: Sequence[AnsweredQuestion]) -> int:
     """Write the judgements and their effect, and return how many groups were written.
 
     Groups that are no longer ours, or were stopped, are left out.
     """
-    rescoring = lock_first(Rescoring.objects.open().filter(pk=taken.rescoring.pk))
+    rescoring = lock_first(Rescoring.objects.open().filter(pk=batch.rescoring.pk))
     if rescoring is None:
         return 0
-    ours = {item.group_id: item for item in lock_rows(RescoredGroup.objects.held(taken.claims))}
-    heard = [answer for answer in answers if answer.question.group_id in ours]
+    claimed_items = {
+        item.group_id: item for item in lock_rows(RescoredGroup.objects.held(batch.claims))
+    }
+    claimed_answers = [answer for answer in answers if answer.question.group_id in claimed_items]
     rewards = [
         RescoredReward(rescoring=rescoring, rollout_id=pk, **word)
-        for answer in heard
+        for answer in claimed_answers
         for pk, word in list_score_fields(answer)
     ]
     RescoredReward.objects.bulk_create(rewards)
-    count_used(heard, [group for group in taken.groups if group.pk in ours])
-    results = {group.pk: result for group, result in _compared(taken, ours, heard)}
+    count_used(claimed_answers, [group for group in batch.groups if group.pk in claimed_items])
+    results = {
+        group.pk: result for group, result in _compared(batch, claimed_items, claimed_answers)
+    }
     Rescored.objects.bulk_create(
-        row for result in results.values() for row in _of(rescoring, result)
+        row for result in results.values() for row in _rescored_rows(rescoring, result)
     )
-    noted = [_noted(ours[group], result) for group, result in results.items()]
-    RescoredGroup.objects.bulk_update(noted, NOTED, batch_size=500)
-    _count(rescoring, len(ours))
-    return len(ours)
+    updated_items = [
+        _apply_result(claimed_items[group], result) for group, result in results.items()
+    ]
+    RescoredGroup.objects.bulk_update(updated_items, NOTED, batch_size=500)
+    _count(rescoring, len(claimed_items))
+    return len(claimed_items)
 
 
 def _compared(
-    taken: TakenGroups, ours: Mapping[int, RescoredGroup], heard: Sequence[AnsweredQuestion]
+    batch: TakenGroups,
+    claimed_items: Mapping[int, RescoredGroup],
+    claimed_answers: Sequence[AnsweredQuestion],
 ):
     """Yield (group, what changed) of each group that we still hold, with all its rollouts.
 
     Rollouts that none of the new scorers judges are included.
     """
     new: dict[int, dict[int, dict[str, float | None]]] = defaultdict(dict)
-    rollouts = finished_rollouts([group.pk for group in taken.groups])
+    rollouts = finished_rollouts([group.pk for group in batch.groups])
     for rollout, home in rollouts.values_list("pk", "group_id"):
         new[home][rollout] = {}
-    for answer in heard:
+    for answer in claimed_answers:
         for rollout, verdict in zip(answer.question.rollout_ids, answer.verdicts, strict=True):
             new[answer.question.group_id][rollout][answer.question.scorer] = verdict.value
     before = load_judgements([rollout for rollouts in new.values() for rollout in rollouts])
-    sides = Sides(taken.rescoring.plan_before, taken.plan)
-    for group in taken.groups:
-        if group.pk in ours:
+    sides = Sides(batch.rescoring.plan_before, batch.plan)
+    for group in batch.groups:
+        if group.pk in claimed_items:
             yield group, compare_rewards(sides, group.task.kind, before, new[group.pk])
 
 
-def _of(rescoring: Rescoring, result: ComparedGroup) -> Sequence[Rescored]:
+def _rescored_rows(rescoring: Rescoring, result: ComparedGroup) -> Sequence[Rescored]:
     for row in result.rollouts:
         row.rescoring = rescoring
     return result.rollouts
 
 
-def _noted(item: RescoredGroup, result: ComparedGroup) -> RescoredGroup:
+def _apply_result(item: RescoredGroup, result: ComparedGroup) -> RescoredGroup:
     item.other_best = result.other_best
     item.signal_before, item.signal_after = has_signal(result.befores), has_signal(result.afters)
     item.done_at = Now()
@@ -166,6 +176,8 @@ def _noted(item: RescoredGroup, result: ComparedGroup) -> RescoredGroup:
 
 
 def _count(rescoring: Rescoring, judged: int) -> None:
-    done = rescoring.done + judged
-    ended = {"state": Rescoring.State.DONE, "ended_at": Now()} if done == rescoring.groups else {}
+    done_count = rescoring.done + judged
+    ended = (
+        {"state": Rescoring.State.DONE, "ended_at": Now()} if done_count == rescoring.groups else {}
+    )
     Rescoring.objects.filter(pk=rescoring.pk).update(done=F("done") + judged, **ended)

@@ -13,10 +13,11 @@ SHOWN = 20
 def rescorings_are_complete() -> Iterator[str]:
     """Check that rescorings count their judged groups and record the fate of each rollout."""
     judged = Count("items", filter=Q(items__done_at__isnull=False))
-    for one in Rescoring.objects.annotate(judged=judged).exclude(done=F("judged"))[:SHOWN]:
-        yield f"{one}: counts {one.done} groups as done, but {one.judged} are scored"
-    done = Rescoring.objects.filter(state=Rescoring.State.DONE)
-    for ended in done.exclude(done=F("groups"))[:SHOWN]:
+    for rescoring in Rescoring.objects.annotate(judged=judged).exclude(done=F("judged"))[:SHOWN]:
+        counts = f"counts {rescoring.done} groups as done, but {rescoring.judged} are scored"
+        yield f"{rescoring}: {counts}"
+    done_rescorings = Rescoring.objects.filter(state=Rescoring.State.DONE)
+    for ended in done_rescorings.exclude(done=F("groups"))[:SHOWN]:
         yield f"{ended}: marked done with {ended.done} of {ended.groups} groups scored"
     compared = Rescored.objects.filter(
         rescoring=OuterRef(OuterRef("rescoring")), rollout=OuterRef("pk")

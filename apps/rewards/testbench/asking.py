@@ -40,16 +40,16 @@ class TrialRequest:
     form: Mapping[str, str]
 
 
-def queue_trial(project: Project, by: User | None, wanted: TrialRequest) -> Trial:
+def queue_trial(project: Project, by: User | None, request: TrialRequest) -> Trial:
     """Queue the replies for a scorer worker. Raise Refused while too many trials wait."""
     if Trial.objects.open().filter(project=project).count() >= MOST_OPEN_TRIALS:
         raise Refused(
             f"{MOST_OPEN_TRIALS} trials of this project are waiting for a scorer; try again "
             "when one is done"
         )
-    trial = Trial.create(project, by, **asdict(wanted))
-    kept = project.trials.order_by("-pk").values_list("pk", flat=True)[:TRIALS_KEPT]
-    project.trials.exclude(state__in=Trial.OPEN).exclude(pk__in=list(kept)).delete()
+    trial = Trial.create(project, by, **asdict(request))
+    newest = project.trials.order_by("-pk").values_list("pk", flat=True)[:TRIALS_KEPT]
+    project.trials.exclude(state__in=Trial.OPEN).exclude(pk__in=list(newest)).delete()
     return trial
 
 
@@ -59,8 +59,8 @@ def require_range(scorer: str) -> tuple[float, float]:
         return 0.0, 1.0
     if scorer not in scorers.scorer_names():
         raise Refused(f"scorer {scorer} no longer exists")
-    found = scorers.find_scorer(scorer)
-    return found.low, found.high
+    definition = scorers.find_scorer(scorer)
+    return definition.low, definition.high
 
 
 def judges_alone(scorer: str) -> bool:
@@ -90,19 +90,19 @@ def keep_case(
         note=note,
     )
     case.digest = digest_case(case.scorer, case.options, case.task, case.reply)
-    known = trial.project.regression_cases.filter(digest=case.digest).first()
-    if known is None and trial.project.regression_cases.count() >= MOST_CASES:
+    existing = trial.project.regression_cases.filter(digest=case.digest).first()
+    if existing is None and trial.project.regression_cases.count() >= MOST_CASES:
         raise Refused(
             f"the project has {MOST_CASES:,} cases, which is the maximum; delete some first"
         )
-    if known:
-        known.expected = expected
-        known.note = note
-        case = known
+    if existing:
+        existing.expected = expected
+        existing.note = note
+        case = existing
     case.note_verdict(trial.verdicts[place])
     case.save()
     AuditEntry.record(
-        "regression case changed" if known else "regression case added",
+        "regression case changed" if existing else "regression case added",
         f"scorer {case.scorer}",
         by,
         trial.project,
@@ -110,7 +110,7 @@ def keep_case(
         expected=expected,
         note=note,
     )
-    return case, known is None
+    return case, existing is None
 
 
 def _require_fit(trial: Trial, expected: float | None) -> None:
@@ -166,10 +166,10 @@ def ask_changed() -> list[RegressionCheck]:
 
     Learned scorers are left out: their version changes with every step of a run.
     """
-    known = RegressionCase.objects.values_list("project", "scorer", "version").distinct()
+    versions = RegressionCase.objects.values_list("project", "scorer", "version").distinct()
     changed = {
         project
-        for project, scorer, version in known
+        for project, scorer, version in versions
         if not learned.is_learned(scorer) and find_scorer_version(project, scorer) != version
     }
     return [ask_check(project, None) for project in Project.objects.filter(pk__in=changed)]

@@ -49,18 +49,18 @@ def collect_verdicts(
     project_id: int, answers: Iterable[AnsweredQuestion]
 ) -> dict[int, dict[str, Any]]:
     """Return the verdicts as they are stored, by place."""
-    found = {}
+    verdicts_by_place = {}
     for answer in answers:
         version = find_scorer_version(project_id, answer.question.scorer)
         for place, verdict in zip(answer.question.rollout_ids, answer.verdicts, strict=True):
-            found[place] = {
+            verdicts_by_place[place] = {
                 "value": verdict.value,
                 "reason": (verdict.reason or NO_REASON)[:REASON_LENGTH],
                 "details": verdict.details,
                 "version": version,
                 "seconds": answer.seconds,
             }
-    return found
+    return verdicts_by_place
 
 
 def find_scorer_version(project_id: int, scorer: str) -> int | None:
@@ -82,8 +82,8 @@ def find_scorer_version(project_id: int, scorer: str) -> int | None:
 
 def next_cases(check: RegressionCheck, at_once: int) -> list[RegressionCase]:
     """Return the next cases that this check has not scored."""
-    left = RegressionCase.objects.filter(project=check.project_id).exclude(checked_in=check)
-    return list(left.order_by("pk")[:at_once])
+    remaining = RegressionCase.objects.filter(project=check.project_id).exclude(checked_in=check)
+    return list(remaining.order_by("pk")[:at_once])
 
 
 @unit_of_work
@@ -112,11 +112,11 @@ def record_cases(
 def _store(
     cases: Sequence[RegressionCase], verdicts: Mapping[int, Mapping], **more: object
 ) -> list[RegressionCase]:
-    found = lock_rows(RegressionCase.objects.filter(pk__in=[case.pk for case in cases]))
-    for case in found:
+    locked_cases = lock_rows(RegressionCase.objects.filter(pk__in=[case.pk for case in cases]))
+    for case in locked_cases:
         case.note_verdict(verdicts[case.pk])
         case.checked_at = Now()
         for name, value in more.items():
             setattr(case, name, value)
-    RegressionCase.objects.bulk_update(found, [*VERDICT_FIELDS, *more])
-    return found
+    RegressionCase.objects.bulk_update(locked_cases, [*VERDICT_FIELDS, *more])
+    return locked_cases
