@@ -51,20 +51,20 @@ def blocks(text: str) -> Iterator[Block]:
 
 def _outer_blocks(text: str) -> Iterator[Block]:
     lines = text.split("\n")
-    opened = None
+    opening = None
     begun = 0
     for place, line in enumerate(lines):
-        if opened is None:
-            opened = OPENING.match(line) or BEHIND_WORDS.match(line)
+        if opening is None:
+            opening = OPENING.match(line) or BEHIND_WORDS.match(line)
             begun = place + 1
-        elif _closes(line, opened):
-            yield _block(lines[begun:place], opened, is_closed=True)
-            opened = None
-        elif (last := _before_closing(line, opened["marks"])) is not None:
-            yield _block([*lines[begun:place], last], opened, is_closed=True)
-            opened = None
-    if opened is not None:
-        yield _block(lines[begun:], opened, is_closed=False)
+        elif _closes(line, opening):
+            yield _block(lines[begun:place], opening, is_closed=True)
+            opening = None
+        elif (last := _before_closing(line, opening["marks"])) is not None:
+            yield _block([*lines[begun:place], last], opening, is_closed=True)
+            opening = None
+    if opening is not None:
+        yield _block(lines[begun:], opening, is_closed=False)
 
 
 def closed_blocks(text: str) -> Iterator[Block]:
@@ -72,12 +72,12 @@ def closed_blocks(text: str) -> Iterator[Block]:
     return (block for block in blocks(text) if block.is_closed)
 
 
-def _closes(line: str, opened: re.Match) -> bool:
+def _closes(line: str, opening: re.Match) -> bool:
     closing = line.strip(" \t\r>")
-    marks = opened["marks"]
+    marks = opening["marks"]
     if len(closing) < len(marks) or set(closing) != {marks[0]}:
         return False
-    return _indent(line) <= len(opened["before"]) + DEEPER
+    return _indent(line) <= len(opening["before"]) + DEEPER
 
 
 def _before_closing(line: str, marks: str) -> str | None:
@@ -90,21 +90,21 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" \t>"))
 
 
-def _block(lines: Sequence[str], opened: re.Match, *, is_closed: bool) -> Block:
-    if ">" in opened["before"]:
+def _block(lines: Sequence[str], opening: re.Match, *, is_closed: bool) -> Block:
+    if ">" in opening["before"]:
         lines = [re.sub(r"^[ \t]*(?:>[ \t]?)+", "", line) for line in lines]
     common = min((_indent(line) for line in lines if line.strip()), default=0)
-    cut = min(len(opened["before"]), common)
-    word = WORD.match(opened["info"])
+    cut = min(len(opening["before"]), common)
+    word = WORD.match(opening["info"])
     fence = word["word"].lower() if word else ""
     code = "\n".join(line[cut:] for line in lines).removeprefix("\ufeff")
     return Block(f"{code}\n", fence, is_closed)
 
 
 def answered_part(text: str) -> str:
-    """Return what follows the thoughts: nothing where thoughts were begun and never ended."""
-    for opened, closed in THOUGHTS:
-        text = text.rpartition(closed)[2]
-        if opened in text:
+    """Return the text after the thoughts; "" if thoughts begin and never end."""
+    for opening, closing in THOUGHTS:
+        text = text.rpartition(closing)[2]
+        if opening in text:
             return ""
     return text

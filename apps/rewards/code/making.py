@@ -147,16 +147,14 @@ Runner = Callable[[Case], str | None]
 
 def _draw_input(generator: Program, seed: int, function: str) -> tuple[str, str] | str:
     """Return an input as (standard input, arguments as JSON), or why there is none."""
-    ended = generator.run(f"{seed}\n".encode(), LIMITS)
-    if ended.status != 0 or ended.stopped:
-        return (
-            "the generator failed:"
-            f" {ended.stopped or excerpt(ended.stderr.decode(errors='replace').strip()[-100:])}"
-        )
-    if len(ended.stdout) > LONGEST:
+    guest_result = generator.run(f"{seed}\n".encode(), LIMITS)
+    if guest_result.status != 0 or guest_result.stopped:
+        errors = guest_result.stderr.decode(errors="replace").strip()
+        return f"the generator failed: {guest_result.stopped or excerpt(errors[-100:])}"
+    if len(guest_result.stdout) > LONGEST:
         return f"the generator wrote more than {LONGEST} bytes"
     try:
-        text = ended.stdout.decode()
+        text = guest_result.stdout.decode()
         arguments = strict_json.decode_json(text) if function else []
     except (UnicodeDecodeError, strict_json.NotStrictJson) as error:
         return f"the generator's output cannot be read: {error}"
@@ -189,10 +187,10 @@ def _call_output(submission: Submission, call: Call) -> str | None:
 
 
 def _program_output(program: Program, case: Case) -> str | None:
-    ended = program.run(case.stdin.encode(), LIMITS)
-    if ended.status != 0 or ended.stopped:
+    guest_result = program.run(case.stdin.encode(), LIMITS)
+    if guest_result.status != 0 or guest_result.stopped:
         return None
-    text = ended.stdout.decode(errors="replace").replace("\0", "\ufffd")
+    text = guest_result.stdout.decode(errors="replace").replace("\0", "\ufffd")
     return "".join(f"{line.rstrip()}\n" for line in text.rstrip().split("\n"))
 
 

@@ -76,9 +76,11 @@ def run_tests(source: str, cases: Cases, how: RunSettings, within_s: float) -> I
     for case in cases.cases:
         remaining = ends - time.monotonic()
         limits = replace(how.limits, wall_s=min(how.limits.wall_s, remaining))
-        ran = run(case, limits) if remaining > 0 else TestResult(NOT_RUN)
-        yield ran
-        if ran.verdict == DOES_NOT_COMPILE or (ran.verdict != PASSED and not how.is_partial):
+        test_result = run(case, limits) if remaining > 0 else TestResult(NOT_RUN)
+        yield test_result
+        if test_result.verdict == DOES_NOT_COMPILE or (
+            test_result.verdict != PASSED and not how.is_partial
+        ):
             return
 
 
@@ -105,25 +107,25 @@ def _run_call(
     return _judge_outcome(outcome, case, how.rule)
 
 
-def _judge_output(ended: GuestResult, case: Case, rule: Rule) -> TestResult:
-    output = ended.stdout.decode(errors="replace")
-    seconds = round(ended.seconds, 3)
-    if ended.stopped or ended.status != 0:
-        verdict, error = _failure(ended)
+def _judge_output(guest_result: GuestResult, case: Case, rule: Rule) -> TestResult:
+    output = guest_result.stdout.decode(errors="replace")
+    seconds = round(guest_result.seconds, 3)
+    if guest_result.stopped or guest_result.status != 0:
+        verdict, error = _failure(guest_result)
         return TestResult(verdict, seconds, excerpt(output), excerpt(error))
     is_right = any(same_text(output, expected, rule) for expected in case.expected)
     return TestResult(PASSED if is_right else WRONG, seconds, excerpt(output))
 
 
-def _failure(ended: GuestResult) -> tuple[str, str]:
+def _failure(guest_result: GuestResult) -> tuple[str, str]:
     """Return why a program did not come to its end, as a verdict and in words."""
-    if ended.stopped:
-        return STOPPED.get(ended.stopped, ERROR), ended.stopped
-    errors = ended.stderr.decode(errors="replace").rstrip()
+    if guest_result.stopped:
+        return STOPPED.get(guest_result.stopped, ERROR), guest_result.stopped
+    errors = guest_result.stderr.decode(errors="replace").rstrip()
     last = errors.rpartition("\n")[2]
-    ending = SIGNALS.get(ended.status or 0, f"it ended with {ended.status}")
+    ending = SIGNALS.get(guest_result.status or 0, f"it ended with {guest_result.status}")
     description = f"{ending}: {last}" if last else ending
-    if OUT_OF_MEMORY.search(errors) or ended.status == 137:
+    if OUT_OF_MEMORY.search(errors) or guest_result.status == 137:
         return TOO_MUCH_MEMORY, description
     if NOT_PYTHON.match(last) and IN_PROGRAM.search(errors):
         return DOES_NOT_COMPILE, last
@@ -175,15 +177,15 @@ def _run_checks(
             all_of_them=how.is_partial,
             has_prelude=how.has_prelude,
         )
-        ran = [_judge_check(result) for result in results] or [
+        test_results = [_judge_check(result) for result in results] or [
             TestResult(ERROR, error="the tests gave nothing")
         ]
-        yield from ran
-        if ran[-1].verdict != PASSED and not how.is_partial:
+        yield from test_results
+        if test_results[-1].verdict != PASSED and not how.is_partial:
             return
-        if ran[-1].verdict == DOES_NOT_COMPILE:
+        if test_results[-1].verdict == DOES_NOT_COMPILE:
             return
-        remaining = remaining[len(ran) :]
+        remaining = remaining[len(test_results) :]
 
 
 def _judge_check(result: CheckResult) -> TestResult:

@@ -22,25 +22,25 @@ def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
 
     At least `seen` of them, and `answers_share` of the replies, must do so.
     """
-    guilty = [
+    flagged = [
         row
         for row in replies.rows
         if count_answers(row.text, replies.tasks.get(row.task, AskedTask())) >= options.answers
     ]
-    share = len(guilty) / len(replies.rows) if replies.rows else 0.0
-    if len(guilty) < options.seen or share < options.answers_share:
+    share = len(flagged) / len(replies.rows) if replies.rows else 0.0
+    if len(flagged) < options.seen or share < options.answers_share:
         return None
     words = (
-        f"{len(guilty)} of {len(replies.rows)} replies ({share:.1%}) give {options.answers} or "
+        f"{len(flagged)} of {len(replies.rows)} replies ({share:.1%}) give {options.answers} or "
         "more final answers. A scorer that accepts any of them rewards guessing."
     )
-    guilty_ids = {row.rollout for row in guilty}
-    curve = by_step(replies.rows, lambda row: float(row.rollout in guilty_ids))
+    flagged_ids = {row.rollout for row in flagged}
+    curve = by_step(replies.rows, lambda row: float(row.rollout in flagged_ids))
     return Finding(
         words,
-        {"replies": len(guilty), "share": share},
+        {"replies": len(flagged), "share": share},
         {"many answers": curve},
-        newest_ids([row.rollout for row in guilty]),
+        newest_ids([row.rollout for row in flagged]),
     )
 
 

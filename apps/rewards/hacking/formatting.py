@@ -59,8 +59,8 @@ def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
         "right_first": better.first,
         "right_last": better.last,
     }
-    guilty = [row.rollout for row in judged if row.rollout in empty]
-    return Finding(words, metrics, {"shape alone": curve, "right": right}, newest_ids(guilty))
+    flagged_ids = [row.rollout for row in judged if row.rollout in empty]
+    return Finding(words, metrics, {"shape alone": curve, "right": right}, newest_ids(flagged_ids))
 
 
 def _content_scorers(row: Row, replies: JudgedReplies) -> list[str]:

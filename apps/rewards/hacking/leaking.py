@@ -34,7 +34,7 @@ def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
         quoting = []
     if not leaking and not quoting:
         return None
-    guilty = {row.rollout for row in quoting} | {
+    flagged_ids = {row.rollout for row in quoting} | {
         row.rollout for row in replies.rows if row.task in leaking
     }
     words = _words(len(leaking), len(quoting), len({row.task for row in quoting}))
@@ -42,7 +42,7 @@ def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
     return Finding(
         words,
         {"prompts": len(leaking), "quotes": len(quoting)},
-        rollouts=newest_ids([row.rollout for row in replies.rows if row.rollout in guilty]),
+        rollouts=newest_ids([row.rollout for row in replies.rows if row.rollout in flagged_ids]),
         tasks=newest_ids(tasks),
     )
 

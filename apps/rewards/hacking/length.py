@@ -28,16 +28,17 @@ def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
     ):
         return None
     pairs = _within_groups(replies.rows)
-    tied = tie(pairs) if len(pairs) >= FEWEST_PAIRS else None
-    if tied is None or tied * (1 if move.rises else -1) < options.length_tie:
+    correlation = tie(pairs) if len(pairs) >= FEWEST_PAIRS else None
+    if correlation is None or correlation * (1 if move.rises else -1) < options.length_tie:
         return None
     way = "longer" if move.rises else "shorter"
     words = (
         f"The mean length changed from {move.first:.0f} to {move.last:.0f} tokens over "
         f"{len(curve)} steps, and among the replies to one task the {way} ones get more "
-        f"reward (correlation {tied:+.2f}). Check whether the {way} replies are really better."
+        f"reward (correlation {correlation:+.2f}). Check whether the {way} replies are really "
+        "better."
     )
-    metrics = {"length_first": move.first, "length_last": move.last, "correlation": tied}
+    metrics = {"length_first": move.first, "length_last": move.last, "correlation": correlation}
     half = len(replies.rows) // 2
     edge = sorted(row.tokens for row in replies.rows)[half]
     far = [

@@ -31,5 +31,5 @@ def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
         "words or reads only parts of a reply, repetition is rewarded."
     )
     metrics = {"repeated_first": rise.first, "repeated_last": rise.last, "rise_at_least": rise.low}
-    guilty = [row.rollout for row in replies.rows if shares[row.rollout] >= options.repeated]
-    return Finding(words, metrics, {"repeated": curve}, newest_ids(guilty))
+    flagged_ids = [row.rollout for row in replies.rows if shares[row.rollout] >= options.repeated]
+    return Finding(words, metrics, {"repeated": curve}, newest_ids(flagged_ids))

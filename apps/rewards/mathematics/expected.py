@@ -107,10 +107,10 @@ def join_prompt_text(prompt: Sequence[Mapping[str, Any]]) -> str:
 
 def why_no_answer(expected: str, answer: str, prompt: str) -> str:
     """Return why a text with the right value is not an answer; "" if it is one."""
-    expected_shape, *more = read_all_meanings(expected)
+    expected_shape, *other_shapes = read_all_meanings(expected)
     answer_shapes = read_all_meanings(answer)
-    if more and _has_joined_unit(expected_shape) and not _has_joined_unit(answer_shapes[0]):
-        expected_shape = more[0]  # 2 AC^{-1} as a formula, where the answer is one
+    if other_shapes and _has_joined_unit(expected_shape) and not _has_joined_unit(answer_shapes[0]):
+        expected_shape = other_shapes[0]  # 2 AC^{-1} as a formula, where the answer is one
     if _is_open(expected_shape, answer_shapes[0]):
         return "a calculation, not its result"
     is_percentage = _is_percentage(answer_shapes[0]) and not _is_percentage(expected_shape)

@@ -96,12 +96,14 @@ def list_chosen_groups(run: Run, chosen: Chosen) -> list[tuple[int, int]]:
     candidates = _narrowed(
         Group.objects.filter(run=run, draw_index__isnull=False, state__in=JUDGED), chosen
     )
-    counted = candidates.annotate(finished=Count("rollouts", filter=finished)).filter(
+    groups_with_counts = candidates.annotate(finished=Count("rollouts", filter=finished)).filter(
         finished__gt=0
     )
     newest = []
     remaining = chosen.most
-    for group, count in counted.order_by("-pk").values_list("pk", "finished")[: chosen.most]:
+    for group, count in groups_with_counts.order_by("-pk").values_list("pk", "finished")[
+        : chosen.most
+    ]:
         if count > remaining:
             break
         newest.append((group, count))

@@ -79,10 +79,10 @@ def take_rescoring_groups(
     open_rescorings = Rescoring.objects.open().filter(**({"pk": only.pk} if only else {}))
     for rescoring in open_rescorings.select_related("run__project").order_by("pk")[:LOOKED_AT]:
         items = RescoredGroup.objects.claim(rescoring, owner, seconds, limit)
-        if worn := [item for item in items if item.attempts > MOST_ATTEMPTS]:
+        if exhausted := [item for item in items if item.attempts > MOST_ATTEMPTS]:
             with suppress(NotPossible):  # stopped meanwhile
                 rescoring.fail(
-                    f"group {worn[0].group_id} could not be scored in {MOST_ATTEMPTS} attempts"
+                    f"group {exhausted[0].group_id} could not be scored in {MOST_ATTEMPTS} attempts"
                 )
         elif items:
             Rescoring.objects.filter(pk=rescoring.pk, state=Rescoring.State.WAITING).update(
@@ -177,7 +177,7 @@ def _apply_result(item: RescoredGroup, result: ComparedGroup) -> RescoredGroup:
 
 def _count(rescoring: Rescoring, judged: int) -> None:
     done_count = rescoring.done + judged
-    ended = (
+    final_fields = (
         {"state": Rescoring.State.DONE, "ended_at": Now()} if done_count == rescoring.groups else {}
     )
-    Rescoring.objects.filter(pk=rescoring.pk).update(done=F("done") + judged, **ended)
+    Rescoring.objects.filter(pk=rescoring.pk).update(done=F("done") + judged, **final_fields)

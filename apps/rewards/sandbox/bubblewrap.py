@@ -94,20 +94,25 @@ def run_guest(
             "/proc/self/fd/0": stdin,
             **(files or {}),
         }
-        opened = {
+        open_files = {
             path: stack.enter_context(open_readable(content)) for path, content in contents.items()
         }
         rules = stack.enter_context(open_readable(build_seccomp_filter(limits.processes > 0)))
         gate = stack.enter_context(gate_for(limits))
         arguments = _command(
-            command, limits, opened, {**{home: home for home in homes}, **libraries}, rules, inner
+            command,
+            limits,
+            open_files,
+            {**{home: home for home in homes}, **libraries},
+            rules,
+            inner,
         )
         if gate:
             arguments[1:1] = ["--block-fd", str(gate.inner)]
         reading = streams.stdin
         if isinstance(reading, bytes):
             reading = stack.enter_context(open_readable(reading))
-        descriptors = (rules, inner, *opened.values(), *([gate.inner] if gate else []))
+        descriptors = (rules, inner, *open_files.values(), *([gate.inner] if gate else []))
         try:
             guest = subprocess.Popen(
                 arguments,
@@ -221,10 +226,10 @@ class _BubblewrappedGuest(Watch):
         self.gate = gate
         self.messages = b""
 
-    def hear(self, more: bytes) -> None:
-        if not self.messages and more:
+    def hear(self, message: bytes) -> None:
+        if not self.messages and message:
             self.begin()
-        self.messages += more
+        self.messages += message
         if self.pid is None and (child := CHILD.search(self.messages)):
             self.pid = int(child[1])
             if self.gate:

@@ -79,11 +79,11 @@ def run_checks(
     with ThreadPoolExecutor(1) as executor:
         running = executor.submit(_run, answer, limits, to_answer)
         try:
-            ended = _run(tests, of_tests, to_tests)
+            tests_result = _run(tests, of_tests, to_tests)
         finally:
             over.set()
         answer_result = running.result()
-    return _build_results(ended, answer_result)
+    return _build_results(tests_result, answer_result)
 
 
 def _run(guest: PythonGuest, limits: Limits, streams: Streams) -> GuestResult:

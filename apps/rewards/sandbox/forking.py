@@ -65,20 +65,20 @@ class _ForkedGuest(Watch):
 
     def receive(self, stream: int) -> bytes:
         try:
-            more, control, _, _ = self.socket.recvmsg(4096, CREDENTIALS)
+            message, control, _, _ = self.socket.recvmsg(4096, CREDENTIALS)
         except ConnectionResetError:  # it was killed before it had read all that was sent to it
             return b""
         if self.pid is None and control:
             self.pid = int.from_bytes(control[0][2][:4], "little")
-        return more
+        return message
 
-    def hear(self, more: bytes) -> None:
-        if more == b"ready":
+    def hear(self, message: bytes) -> None:
+        if message == b"ready":
             self._release_guest()
-        elif more.startswith(b"failed"):
-            self.failure = more.decode(errors="replace").partition(": ")[2]
-        elif more:
-            self.status = json.loads(more)["exit-code"]
+        elif message.startswith(b"failed"):
+            self.failure = message.decode(errors="replace").partition(": ")[2]
+        elif message:
+            self.status = json.loads(message)["exit-code"]
 
     def _release_guest(self) -> None:
         """Open a handle of the guest, move it into its group, and let it begin."""
@@ -246,7 +246,9 @@ def _request_guest(
             (None, streams.stdout) if streams.stdout is not None else _pipe(own_ends, guest_ends)
         )
         err, stderr = _pipe(own_ends, guest_ends)
-        opened = [guest_ends.enter_context(open_readable(content)) for content in files.values()]
+        open_files = [
+            guest_ends.enter_context(open_readable(content)) for content in files.values()
+        ]
         request = {
             "role": job.role,
             "prelude": job.has_prelude,
@@ -256,7 +258,8 @@ def _request_guest(
             **_guest_user(),
         }
         send(
-            json.dumps(request).encode(), [guest_messages.fileno(), stdin, stdout, stderr, *opened]
+            json.dumps(request).encode(),
+            [guest_messages.fileno(), stdin, stdout, stderr, *open_files],
         )
         guest_ends.close()
         yield messages, out, err

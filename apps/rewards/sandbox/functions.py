@@ -95,8 +95,10 @@ def _javascript(code: str, calls: Sequence[Call], limits: Limits) -> list[Outcom
         limits, reserved_mb=kind.reserved_mb, threads=max(limits.threads, kind.threads)
     )
     command = (*node(tool, limits.memory_mb), "-e", JAVASCRIPT.read_text())
-    ended = run_guest(command, tool_limits, Streams(_encode_request(code, calls)), homes=tool.homes)
-    return _outcomes(ended, len(calls), limits)
+    guest_result = run_guest(
+        command, tool_limits, Streams(_encode_request(code, calls)), homes=tool.homes
+    )
+    return _outcomes(guest_result, len(calls), limits)
 
 
 def _encode_request(code: str, calls: Sequence[Call]) -> bytes:
@@ -104,48 +106,56 @@ def _encode_request(code: str, calls: Sequence[Call]) -> bytes:
     return dumps({"code": code, "calls": calls_as_lists}).encode()
 
 
-def _outcomes(ended: GuestResult, count: int, limits: Limits) -> list[Outcome]:
-    return _parse_outcomes(ended, count) or [_failed_outcome(ended, limits)] * count
+def _outcomes(guest_result: GuestResult, count: int, limits: Limits) -> list[Outcome]:
+    return _parse_outcomes(guest_result, count) or [_failed_outcome(guest_result, limits)] * count
 
 
-def read_outcome(ended: GuestResult, limits: Limits) -> Outcome:
+def read_outcome(guest_result: GuestResult, limits: Limits) -> Outcome:
     """Return what a guest that made one call left."""
-    return _outcomes(ended, 1, limits)[0]
+    return _outcomes(guest_result, 1, limits)[0]
 
 
-def _failed_outcome(ended: GuestResult, limits: Limits) -> Outcome:
-    return Outcome(error=_describe_end(ended, limits), stopped=ended.stopped, seconds=ended.seconds)
+def _failed_outcome(guest_result: GuestResult, limits: Limits) -> Outcome:
+    return Outcome(
+        error=_describe_end(guest_result, limits),
+        stopped=guest_result.stopped,
+        seconds=guest_result.seconds,
+    )
 
 
-def _describe_end(ended: GuestResult, limits: Limits) -> str:
-    if ended.stopped == TOO_SLOW:
+def _describe_end(guest_result: GuestResult, limits: Limits) -> str:
+    if guest_result.stopped == TOO_SLOW:
         return f"it took longer than {limits.cpu_s:g} s"
-    if ended.stopped:
-        return ended.stopped
-    return UNREADABLE if ended.status == 0 else f"it ended its process with {ended.status}"
+    if guest_result.stopped:
+        return guest_result.stopped
+    return (
+        UNREADABLE
+        if guest_result.status == 0
+        else f"it ended its process with {guest_result.status}"
+    )
 
 
-def _parse_outcomes(ended: GuestResult, count: int) -> list[Outcome] | None:
+def _parse_outcomes(guest_result: GuestResult, count: int) -> list[Outcome] | None:
     """Return the answers, as far as they can be believed to be some.
 
     The code could have written them itself.
     """
-    if ended.stopped:
+    if guest_result.stopped:
         return None
     try:
-        last = ended.stdout.rstrip(b"\n").rpartition(b"\n")[2]
+        last = guest_result.stdout.rstrip(b"\n").rpartition(b"\n")[2]
         results = strict_json.decode_json(last, any_text=True)
         if isinstance(results, list) and len(results) == count:
-            return [_outcome(result, ended) for result in results]
+            return [_outcome(result, guest_result) for result in results]
     except (strict_json.NotStrictJson, ValueError, TypeError, AttributeError):
         return None
     return None
 
 
-def _outcome(result: dict, ended: GuestResult) -> Outcome:
+def _outcome(result: dict, guest_result: GuestResult) -> Outcome:
     """Return the outcome of a call from a guest's answer.
 
     Raises what `decode` raises, and AttributeError if the answer is no object.
     """
     error = str(result.get("error", ""))[:200]
-    return Outcome(decode(result.get("value")), error, "", ended.seconds)
+    return Outcome(decode(result.get("value")), error, "", guest_result.seconds)

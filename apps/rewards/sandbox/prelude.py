@@ -59,12 +59,12 @@ def prelude_names():
     """Return the names with what they mean, each time a new dictionary."""
     names: dict = {}
     for module in OPENED:
-        opened = _imported(module)
-        public = getattr(opened, "__all__", None) or [
-            name for name in vars(opened) if name[0] != "_"
+        module_object = _imported(module)
+        public = getattr(module_object, "__all__", None) or [
+            name for name in vars(module_object) if name[0] != "_"
         ]
         names.update(
-            (name, getattr(opened, name)) for name in public if not hasattr(builtins, name)
+            (name, getattr(module_object, name)) for name in public if not hasattr(builtins, name)
         )
     for module, name in SINGLE:
         names[name] = getattr(_imported(module), name)

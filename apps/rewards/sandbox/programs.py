@@ -202,13 +202,17 @@ def _compile_binary(script: str, tool: Tool, files: Mapping[str, bytes]) -> byte
     It is as untrusted as the source.
     """
     whole = f"PATH=/usr/bin; export PATH; ({script}) && exec cat /tmp/binary"
-    ended = run_guest((SHELL, "-c", whole, tool.path), COMPILING, files=files, homes=tool.homes)
-    if ended.stopped == TOO_SLOW:  # nothing in a guest blocks: the source keeps the compiler busy
+    guest_result = run_guest(
+        (SHELL, "-c", whole, tool.path), COMPILING, files=files, homes=tool.homes
+    )
+    if (
+        guest_result.stopped == TOO_SLOW
+    ):  # nothing in a guest blocks: the source keeps the compiler busy
         raise DoesNotCompile(f"compilation took longer than {COMPILING.cpu_s:g} s")
-    if ended.status != 0:
+    if guest_result.status != 0:
         raise DoesNotCompile(
-            ended.stopped
-            or ended.stderr.decode(errors="replace")[:1000]
-            or f"the compiler ended with {ended.status}"
+            guest_result.stopped
+            or guest_result.stderr.decode(errors="replace")[:1000]
+            or f"the compiler ended with {guest_result.status}"
         )
-    return ended.stdout
+    return guest_result.stdout

@@ -79,7 +79,7 @@ class Watch:
         self.usage: Usage | None = None
         self.looked_at = 0.0
 
-    def hear(self, more: bytes) -> None:
+    def hear(self, message: bytes) -> None:
         """Handle a message about the guest."""
         raise NotImplementedError
 
@@ -115,16 +115,16 @@ class Watch:
             message = self.receive(stream)
             self.hear(message)
             return bool(message) and not self.has_reported_end
-        more = os.read(stream, 64 << 10)
+        chunk = os.read(stream, 64 << 10)
         if name == "out":
-            self.out += more
+            self.out += chunk
             if len(self.out) > self.limits.output_bytes:
                 self.stopped = TOO_MUCH
-            return bool(more)
+            return bool(chunk)
         self.last_error_at = time.monotonic()
         if len(self.err) < self.how.kept_errors:
-            self.err += more
-        return bool(more)
+            self.err += chunk
+        return bool(chunk)
 
     @property
     def has_reported_end(self) -> bool:

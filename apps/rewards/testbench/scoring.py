@@ -110,13 +110,13 @@ def record_cases(
 
 
 def _store(
-    cases: Sequence[RegressionCase], verdicts: Mapping[int, Mapping], **more: object
+    cases: Sequence[RegressionCase], verdicts: Mapping[int, Mapping], **fields: object
 ) -> list[RegressionCase]:
     locked_cases = lock_rows(RegressionCase.objects.filter(pk__in=[case.pk for case in cases]))
     for case in locked_cases:
         case.note_verdict(verdicts[case.pk])
         case.checked_at = Now()
-        for name, value in more.items():
+        for name, value in fields.items():
             setattr(case, name, value)
-    RegressionCase.objects.bulk_update(locked_cases, [*VERDICT_FIELDS, *more])
+    RegressionCase.objects.bulk_update(locked_cases, [*VERDICT_FIELDS, *fields])
     return locked_cases
