@@ -32,7 +32,7 @@ class Options(OperatorOptions):
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     """Make rows of what wrong answers have reached; keep all samples.
 
-    Answers that were cut or are masked are not used. If several reached the same, the first is used.
+    Answers that were cut or are masked are not used. Of several with the same result, the first is.
     """
     rows = [
         row
