@@ -50,7 +50,7 @@ def of_group(plan: RunConfig, judged: Sequence[JudgedRollout]) -> list[float] | 
     advantage = plan.algorithm.advantage
     rewards = [rollout.reward for rollout in judged]
     if advantage.over_batch or plan.algorithm.has_teacher:
-        return _uncredited(plan, judged)
+        return _provisional_advantages(plan, judged)
     if advantage.name == "gdpo":
         return gdpo(
             [[rollout.by_scorer for rollout in judged]],
@@ -66,7 +66,7 @@ def of_group(plan: RunConfig, judged: Sequence[JudgedRollout]) -> list[float] | 
     return ADVANTAGES[advantage.name]([rewards], **_options(advantage))[0]
 
 
-def _uncredited(plan: RunConfig, judged: Sequence[JudgedRollout]) -> list[float] | None:
+def _provisional_advantages(plan: RunConfig, judged: Sequence[JudgedRollout]) -> list[float] | None:
     """Return the provisional values for advantages that need the whole step, or the teacher.
 
     None means that the group is dropped.
