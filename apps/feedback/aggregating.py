@@ -47,8 +47,10 @@ def write_people_rewards(groups: Sequence[Group]) -> None:
         return
     rewards = []
     for run in {group.run_id: group.run for group in groups}.values():
-        own = {group.pk for group in groups if group.run_id == run.pk}
-        rewards += _aggregate_run(run, [vote for vote in votes if vote.group in own], homes)
+        run_group_ids = {group.pk for group in groups if group.run_id == run.pk}
+        rewards += _aggregate_run(
+            run, [vote for vote in votes if vote.group in run_group_ids], homes
+        )
     Reward.objects.bulk_create(rewards, ignore_conflicts=True)
 
 
@@ -95,8 +97,8 @@ def _aggregate_run(run: Run, votes: list[Vote], homes: dict[int, int]) -> list[R
     qualities = load_qualities(run, votes)
     return [
         reward
-        for group, own in of_group.items()
-        for reward in _aggregate_group(group, own, people, qualities, homes)
+        for group, group_votes in of_group.items()
+        for reward in _aggregate_group(group, group_votes, people, qualities, homes)
     ]
 
 
@@ -167,8 +169,8 @@ def _flags(votes: list[Vote]) -> dict[int, Rating]:
     flags: dict[int, Rating] = {}
     for vote in votes:
         if vote.rating.form == FLAG:
-            named = vote.rating.answer.get("rollout")
-            for rollout in [named] if named else vote.rating.members:
+            flagged_rollout = vote.rating.answer.get("rollout")
+            for rollout in [flagged_rollout] if flagged_rollout else vote.rating.members:
                 flags.setdefault(rollout, vote.rating)
     return flags
 
@@ -180,7 +182,7 @@ def _reward(
     decided: list[DecidedValues],
     simulated: set[int],
 ) -> Reward:
-    ratings = [one.rating for one in decided if rollout in one.values]
+    ratings = [decision.rating for decision in decided if rollout in decision.values]
     details = {"rule": people.aggregation, "ratings": ratings, **_simulated(ratings, simulated)}
     return Reward(
         rollout_id=rollout,
@@ -194,14 +196,14 @@ def _reward(
 
 def _broken(rollout: int, flag: Rating) -> Reward:
     reason = f"flagged as broken: {flag.answer['reason']}"[:300]
-    own = {flag.pk} if flag.rater.is_simulated else set()
+    simulated_flags = {flag.pk} if flag.rater.is_simulated else set()
     return Reward(
         rollout_id=rollout,
         source=Reward.Source.HUMAN,
         scorer=PEOPLE,
         value=None,
         reason=reason,
-        details={"rule": FLAG, "ratings": [flag.pk], **_simulated([flag.pk], own)},
+        details={"rule": FLAG, "ratings": [flag.pk], **_simulated([flag.pk], simulated_flags)},
     )
 
 

@@ -17,13 +17,13 @@ CLOSED = (Group.State.ADMITTED, Group.State.DROPPED)
 class AskedNow:
     """The result of a priority request.
 
-    `moved` counts groups whose items now come first, `opened` new items about replies, and `left`
-    replies that were skipped.
+    `moved` counts groups whose items now come first, `opened` new items about replies, and
+    `skipped` replies for which nothing changed.
     """
 
     moved: int
     opened: int
-    left: int
+    skipped: int
 
 
 @unit_of_work
@@ -52,7 +52,7 @@ def ask_now(run: Run, rollouts: Collection[int], by: User) -> AskedNow:
         open_checks(run, fresh)
     if not moved and not fresh:
         raise NotPossible("its replies are already in the rating queue, or being rated")
-    left = picked.exclude(group__in=moved).count() - len(fresh)
+    skipped = picked.exclude(group__in=moved).count() - len(fresh)
     AuditEntry.record(
         "raters asked",
         f"run {run.project.slug}/{run.slug}",
@@ -62,7 +62,7 @@ def ask_now(run: Run, rollouts: Collection[int], by: User) -> AskedNow:
         replies=len(fresh),
     )
     run.topic.record("raters_asked", groups=len(moved), replies=len(fresh), by=str(by))
-    return AskedNow(len(moved), len(fresh), left)
+    return AskedNow(len(moved), len(fresh), skipped)
 
 
 def _open_replies(groups: Collection[int]) -> list[list[int]]:

@@ -141,8 +141,8 @@ def _keep(kind: type[Lesson], drawn: Iterable[Lesson]) -> tuple[int, int]:
             assert lesson.task_id is not None  # it is of a task's answers
             lesson.prompt = prompts[lesson.task_id]
             lesson.keyed()
-        there = kind.objects.existing(batch)
-        fresh = {lesson.key: lesson for lesson in batch if (None, lesson.key) not in there}
+        existing_keys = kind.objects.existing(batch)
+        fresh = {lesson.key: lesson for lesson in batch if (None, lesson.key) not in existing_keys}
         kind.objects.bulk_create(fresh.values())
         new = new + len(fresh)
         existing = existing + len(batch) - len(fresh)

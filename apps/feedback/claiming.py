@@ -355,20 +355,20 @@ class WaitingCount:
         return self.open + self.held
 
 
-def waiting_for(user: User, most: int, run: int | None = None) -> WaitingCount:
-    """Count the items that wait for this person, of one run or of all; open ones up to `most`."""
+def waiting_for(user: User, limit: int, run: int | None = None) -> WaitingCount:
+    """Count the items that wait for this person, of one run or of all; open ones up to `limit`."""
     with connection.cursor() as cursor:
-        cursor.execute(COUNT, {**asked_by(user, run), "most": most})
+        cursor.execute(COUNT, {**asked_by(user, run), "most": limit})
         return WaitingCount(*cursor.fetchone())
 
 
-def waiting_by_run(user: User, most: int, runs: int) -> dict[int, int]:
+def waiting_by_run(user: User, limit: int, runs: int) -> dict[int, int]:
     """Count the items that wait for this person in each run, by run id, the largest number first.
 
-    Open items of a run are counted up to `most`, and at most so many `runs` are returned.
+    Open items of a run are counted up to `limit`, and at most so many `runs` are returned.
     """
     with connection.cursor() as cursor:
-        values = {**asked_by(user, None), "most": most, "runs": runs}
+        values = {**asked_by(user, None), "most": limit, "runs": runs}
         cursor.execute(COUNT_OF_EACH, values)
         return dict(cursor.fetchall())
 
@@ -395,18 +395,18 @@ def take_again(
     given back, because the page shows one run only.
     """
     fence_by_slot = None if fences is None else dict(zip(slots, fences, strict=True))
-    mine = Slot.objects.leased().filter(pk__in=slots, rater=user, state=Slot.State.HELD)
-    held = sorted(lock_rows(mine), key=lambda slot: (slot.held_at, slot.pk))
-    kept = []
-    for slot in held:
+    own_slots = Slot.objects.leased().filter(pk__in=slots, rater=user, state=Slot.State.HELD)
+    held_slots = sorted(lock_rows(own_slots), key=lambda slot: (slot.held_at, slot.pk))
+    renewed_ids = []
+    for slot in held_slots:
         if fence_by_slot is not None and fence_by_slot[slot.pk] != slot.fence:
             continue  # of another window
         if run in (None, slot.run_id):
-            kept.append(slot.pk)
+            renewed_ids.append(slot.pk)
         else:
             give_back_item(user, slot.pk, slot.fence)
-    Slot.objects.filter(pk__in=kept).update(fence=F("fence") + 1)
-    return [held_by(user, pk) for pk in kept]
+    Slot.objects.filter(pk__in=renewed_ids).update(fence=F("fence") + 1)
+    return [held_by(user, pk) for pk in renewed_ids]
 
 
 AGAIN = """
@@ -432,43 +432,43 @@ def edition(item: Item, people: People) -> int:
 @unit_of_work
 def give_back_item(user: User, slot_id: int, fence: int) -> None:
     """Give the item back undecided; do nothing if it is no longer held."""
-    if held := _in_hand(user, slot_id, fence):
-        _put_back(held)
+    if slot := _lock_held_slot(user, slot_id, fence):
+        _reopen_or_close(slot)
 
 
 @unit_of_work
 def skip(user: User, slot_id: int, fence: int, reason: str) -> None:
     """Skip the item: others may get it, but this person does not again. Raises NotHeld."""
-    held = _in_hand(user, slot_id, fence)
-    if held is None:
+    slot = _lock_held_slot(user, slot_id, fence)
+    if slot is None:
         raise NotHeld(who_has(slot_id))
-    if held.item.purpose == NORMING:
+    if slot.item.purpose == NORMING:
         raise NotHeld("Everybody rates the norming items, so you can’t skip one.")
-    Skip.objects.get_or_create(item_id=held.item_id, rater=user, defaults={"reason": reason[:300]})
-    _put_back(held)
+    Skip.objects.get_or_create(item_id=slot.item_id, rater=user, defaults={"reason": reason[:300]})
+    _reopen_or_close(slot)
 
 
-def _in_hand(user: User, slot_id: int, fence: int) -> Slot | None:
+def _lock_held_slot(user: User, slot_id: int, fence: int) -> Slot | None:
     """Return the slot that the person holds under this fence, locked with its group.
 
     So the group's deadline is processed before or after this, never meanwhile.
     """
-    mine = Slot.objects.select_related("group", "item").filter(
+    held_slots = Slot.objects.select_related("group", "item").filter(
         pk=slot_id, rater=user, fence=fence, state=Slot.State.HELD
     )
-    return lock_first(mine, "group")
+    return lock_first(held_slots, "group")
 
 
-def _put_back(held: Slot) -> None:
+def _reopen_or_close(slot: Slot) -> None:
     """Reopen the slot for others while its group waits for them, otherwise close it.
 
     The slot of a norming item is deleted, because only this person gets one again.
     """
-    if held.item.purpose == NORMING:
-        Slot.objects.filter(pk=held.pk).delete()
+    if slot.item.purpose == NORMING:
+        Slot.objects.filter(pk=slot.pk).delete()
         return
-    waits = not held.is_required or held.group.state == Group.State.WAITING
-    Slot.objects.filter(pk=held.pk).update(
+    waits = not slot.is_required or slot.group.state == Group.State.WAITING
+    Slot.objects.filter(pk=slot.pk).update(
         state=Slot.State.OPEN if waits else Slot.State.CLOSED, rater=None, **Slot.FREED
     )
 
@@ -512,9 +512,11 @@ def _with_members(rows: list[tuple]) -> list[HeldItem]:
 
 
 def _build_held_item(row: tuple, rollouts: dict[int, Rollout]) -> HeldItem:
-    *facts, purpose, people, prompt, task_id, deadline_in_s, shown = row
+    *facts, purpose, people, prompt, task_id, deadline_in_s, shown_ids = row
     slot, item, fence, version, lease_s, form, run, slug, title, project, group, draw = facts
-    members = tuple(Member(pk, rollouts[pk].text, rollouts[pk]) for pk in shown if pk in rollouts)
+    members = tuple(
+        Member(pk, rollouts[pk].text, rollouts[pk]) for pk in shown_ids if pk in rollouts
+    )
     plan = People.model_validate(read_json(people))
     return HeldItem(
         slot,

@@ -60,14 +60,14 @@ def limit_by_run(
         rows = cursor.fetchall()
     limits = {}
     for pk, spare, ahead, has_company in rows:
-        other = _share(spare, ahead, has_company)
-        first = other if ready else 1 + _share(spare - 1, ahead, has_company)
-        limits[pk] = RunLimit(first, other)
+        later_limit = _share(spare, ahead, has_company)
+        first_limit = later_limit if ready else 1 + _share(spare - 1, ahead, has_company)
+        limits[pk] = RunLimit(first_limit, later_limit)
     return limits
 
 
 def _share(spare: int, ahead: int, has_company: bool) -> int:
     """Return how many of the spare items a page may claim besides those it holds ahead."""
     shared = max(0, spare + ahead) // 2
-    most = shared if has_company else max(1, shared)
-    return max(0, most - ahead)
+    limit = shared if has_company else max(1, shared)
+    return max(0, limit - ahead)

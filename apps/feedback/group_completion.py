@@ -113,8 +113,8 @@ def _lock_overdue() -> QuerySet[Group]:
 @unit_of_work
 def close_ended() -> int:
     """Close and drop the groups that ended runs left open; return how many."""
-    left = Group.objects.filter(state__in=Group.OPEN, run__state__in=Run.ENDED)
-    Slot.objects.close(lock_ids(left))
+    open_groups = Group.objects.filter(state__in=Group.OPEN, run__state__in=Run.ENDED)
+    Slot.objects.close(lock_ids(open_groups))
     return Group.objects.close_ended()
 
 

@@ -119,7 +119,7 @@ def import_lessons(
         lines = [line for line in batch if isinstance(line, BadLine)]
         lines += _store([line for line in batch if isinstance(line, LessonLine)], kind, to, outcome)
         # A row may hold several lessons.
-        lines = [one for _, one in sorted({line.number: line for line in lines}.items())]
+        lines = [line for _, line in sorted({line.number: line for line in lines}.items())]
         outcome.bad += len(lines)
         listed += [replace(line, raw=b"") for line in lines[: LISTED - len(listed)]]
         if aside is not None:
@@ -213,23 +213,25 @@ def _authors(
     They are members, imported raters for authors who are no members, or the reason why nobody can
     have the name.
     """
-    named = {line.author: line.is_simulated for line in lines if line.author is not None}
+    simulated_by_author = {
+        line.author: line.is_simulated for line in lines if line.author is not None
+    }
     members = Membership.objects.filter(
-        project=to.project, user__username__in=named
+        project=to.project, user__username__in=simulated_by_author
     ).select_related("user")
     authors: dict[str, User | ValueError] = {
         member.user.username: member.user
         for member in members
-        if member.user.is_simulated or not named[member.user.username]
+        if member.user.is_simulated or not simulated_by_author[member.user.username]
     }
     fitting = {}
-    for name in named.keys() - authors.keys():
+    for name in simulated_by_author.keys() - authors.keys():
         try:
             to.project.require_rater_name(name)
         except ValueError as error:
             authors[name] = error
         else:
-            fitting[name] = named[name]
+            fitting[name] = simulated_by_author[name]
     raters = to.project.imported_raters_named(fitting) if fitting else {}
     outcome.raters |= raters.keys()
     return authors | raters

@@ -119,16 +119,16 @@ def request_intervention(
     with transaction.atomic():
         # The lock serialises this with the end of the rollout: it ends either after this row was
         # written, and then refuses it, or before, and then it is seen here.
-        seen = (
+        visible_rollouts = (
             Rollout.objects.visible_to(user)
             .select_related("run__project", "group")
             .filter(pk=rollout_id)
         )
-        rollout = lock_first(seen)
+        rollout = lock_first(visible_rollouts)
         if rollout is None or rollout.run_id not in runs_steered_by(user, [rollout.run]):
             raise CannotAct("not_yours", "the rollout doesn’t exist, or you can’t steer it")
         if existing := Intervention.objects.filter(by=user, client_uuid=client_uuid).first():
-            return _same(existing, rollout_id, kind, text, turn)
+            return _require_same(existing, rollout_id, kind, text, turn)
         _require_streaming(rollout)
         intervention = Intervention(
             rollout=rollout, by=user, kind=kind, text=text, turn=turn, client_uuid=client_uuid
@@ -173,7 +173,7 @@ def _require_act(kind: str, text: str, turn: int | None) -> None:
         )
 
 
-def _same(
+def _require_same(
     existing: Intervention, rollout_id: int, kind: str, text: str, turn: int | None
 ) -> Intervention:
     if (existing.rollout_id, existing.kind, existing.text, existing.turn) != (
@@ -238,8 +238,8 @@ def refuse_left(rollout_ids: Sequence[int]) -> None:
 
     Call it in the transaction that ends them.
     """
-    left = Intervention.objects.filter(rollout__in=rollout_ids)
-    _answer(left, state=Intervention.State.REFUSED, reason="the reply was already complete")
+    unanswered = Intervention.objects.filter(rollout__in=rollout_ids)
+    _answer(unanswered, state=Intervention.State.REFUSED, reason="the reply was already complete")
 
 
 def refuse_unheard(seconds: float = UNHEARD_SECONDS) -> int:
@@ -247,9 +247,9 @@ def refuse_unheard(seconds: float = UNHEARD_SECONDS) -> int:
 
     There may be no explorer, or the run is paused.
     """
-    left = Intervention.objects.filter(at__lt=Now() - timedelta(seconds=seconds))
+    unanswered = Intervention.objects.filter(at__lt=Now() - timedelta(seconds=seconds))
     return _answer(
-        left, state=Intervention.State.REFUSED, reason="no explorer is writing this reply now"
+        unanswered, state=Intervention.State.REFUSED, reason="no explorer is writing this reply now"
     )
 
 

@@ -112,22 +112,25 @@ class ShownItem:
 
     @property
     def thumbs(self) -> list[Choice]:
-        given = self.answer.get("up")
-        return [Choice("no", "1", "Bad", given is False), Choice("yes", "2", "Good", given is True)]
+        is_up = self.answer.get("up")
+        return [Choice("no", "1", "Bad", is_up is False), Choice("yes", "2", "Good", is_up is True)]
 
     @property
     def preferences(self) -> list[Choice]:
         numbers = range(-STRONGEST, STRONGEST + 1)
-        given = self.answer.get("preference")
+        preference = self.answer.get("preference")
         return [
-            Choice(n, str(place), words, given == n)
+            Choice(n, str(place), words, preference == n)
             for place, (n, words) in enumerate(zip(numbers, PREFERENCES, strict=True), start=1)
         ]
 
     @property
     def scales(self) -> list[tuple[Scale, list[Choice]]]:
-        given = self.answer.get("scales", {})
-        return [(scale, _values(scale, given.get(scale.name))) for scale in self.held.people.rubric]
+        scale_values = self.answer.get("scales", {})
+        return [
+            (scale, _values(scale, scale_values.get(scale.name)))
+            for scale in self.held.people.rubric
+        ]
 
     @property
     def spans_json(self) -> str:
@@ -155,7 +158,7 @@ class ShownItem:
 
 
 def show_item(
-    user: User, held: HeldItem, answer: dict | None = None, critique: str = ""
+    user: User, held_item: HeldItem, answer: dict | None = None, critique: str = ""
 ) -> ShownItem:
     """Return the item as this person sees it, with the answer of a withdrawn decision."""
     ranks = (answer or {}).get("ranks", {})
@@ -168,11 +171,15 @@ def show_item(
             mark_turns(list_turns(member.rollout), answer or {}),
             ranks.get(str(member.id)),
         )
-        for place, member in enumerate(held.members, start=1)
+        for place, member in enumerate(held_item.members, start=1)
     ]
-    norming = place_in_round(held.run_id, held.item_id) if held.purpose == NORMING else None
+    norming = (
+        place_in_round(held_item.run_id, held_item.item_id)
+        if held_item.purpose == NORMING
+        else None
+    )
     return ShownItem(
-        held, keys_by_action(user.rating_keys), replies, answer or {}, critique, norming
+        held_item, keys_by_action(user.rating_keys), replies, answer or {}, critique, norming
     )
 
 
@@ -187,21 +194,21 @@ def mark_turns(turns: Sequence[Turn], answer: dict) -> list[dict]:
     for turn in turns:
         row = {"is_policy": turn.role == POLICY, "text": turn.text}
         if row["is_policy"]:
-            given = marks.get(str(number))
-            row |= {"number": number, "choices": _marks(given)}
+            mark = marks.get(str(number))
+            row |= {"number": number, "choices": _marks(mark)}
             number += 1
         rows.append(row)
     return rows
 
 
-def _marks(given: int | None) -> list[Choice]:
+def _marks(mark: int | None) -> list[Choice]:
     return [
-        Choice(n - 2, str(n), words, given == n - 2)
+        Choice(n - 2, str(n), words, mark == n - 2)
         for n, words in ((1, "bad"), (2, "neutral"), (3, "good"))
     ]
 
 
-def _values(scale: Scale, given: int | None) -> list[Choice]:
+def _values(scale: Scale, chosen_value: int | None) -> list[Choice]:
     """Return the values of a scale.
 
     The key is the value itself if all are single digits, otherwise its position from 1.
@@ -215,7 +222,7 @@ def _values(scale: Scale, given: int | None) -> list[Choice]:
 
     values = enumerate(range(scale.low, scale.high + 1), start=1)
     return [
-        Choice(value, key(place, value), str(value).replace("-", "−"), given == value)
+        Choice(value, key(place, value), str(value).replace("-", "−"), chosen_value == value)
         for place, value in values
     ]
 

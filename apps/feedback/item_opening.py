@@ -85,8 +85,8 @@ def _remaining_overlap(
     A reply that was rated without being chosen replaces a chosen one.
     """
     unasked = [pk for pk in rated if pk not in chosen]
-    kept = chosen[: max(0, len(chosen) - len(unasked))]
-    missing = {pk: overlap - rated.get(pk, 0) for pk in kept}
+    still_chosen = chosen[: max(0, len(chosen) - len(unasked))]
+    missing = {pk: overlap - rated.get(pk, 0) for pk in still_chosen}
     return [(pk, count) for pk, count in missing.items() if count > 0]
 
 
@@ -102,9 +102,9 @@ def _compared(people: People, chosen: list[int], seed: int) -> list[list[int]]:
     count = people.pairs_among(len(chosen))
     # First a ring, so that all are connected; then any other pairs.
     ring = [sorted(pair) for pair in zip(chosen, [*chosen[1:], chosen[0]], strict=True)]
-    others = [sorted(pair) for pair in itertools.combinations(chosen, 2)]
-    random.Random(seed).shuffle(others)
-    pairs = list({tuple(pair): pair for pair in [*ring, *others]}.values())
+    all_pairs = [sorted(pair) for pair in itertools.combinations(chosen, 2)]
+    random.Random(seed).shuffle(all_pairs)
+    pairs = list({tuple(pair): pair for pair in [*ring, *all_pairs]}.values())
     return pairs[:count]
 
 

@@ -134,7 +134,7 @@ class Slots(APIView):
         """
         form = _valid(Decision, request)
         try:
-            taken = submit(request.user, pk, Submission(**form))
+            outcome = submit(request.user, pk, Submission(**form))
         except BadAnswer as bad:
             raise serializers.ValidationError(
                 {name: [words] for name, words in bad.problems.items()}
@@ -143,8 +143,8 @@ class Slots(APIView):
             raise (exceptions.NotFound if refused.code == "gone" else Conflict)(
                 str(refused)
             ) from refused
-        result = {"rating": taken.rating_id, "is_late": taken.is_late, "gold": taken.gold}
-        return Response(Receipt(result).data, 201 if taken.is_new else 200)
+        result = {"rating": outcome.rating_id, "is_late": outcome.is_late, "gold": outcome.gold}
+        return Response(Receipt(result).data, 201 if outcome.is_new else 200)
 
 
 class SlotAct(APIView):

@@ -27,17 +27,17 @@ def reveal_known_answer(
     order = list(shown or item.members)
     right = reorder_answer(item.form, item.expected, sorted(item.members), order)
     is_right = meets_known_answer(item.form, answer, item.expected, order, people)
-    others = {"others": _others(item, people)} if item.purpose == NORMING else {}
+    rater_counts = {"others": _count_raters(item, people)} if item.purpose == NORMING else {}
     return {
         "met": is_right,
         "expected": right,
         "words": describe_answer(item.form, right, order),
         "explanation": item.explanation,
-        **others,
+        **rater_counts,
     }
 
 
-def _others(item: Item, people: People) -> dict[str, int]:
+def _count_raters(item: Item, people: People) -> dict[str, int]:
     """Return how many people have rated the item, and how many of them correctly."""
     ratings = Rating.objects.counting().by_people().filter(item=item.pk)
     met_by = [is_met(item, rating, people) for rating in ratings.only("form", "answer", "shown")]

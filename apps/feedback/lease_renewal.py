@@ -15,7 +15,7 @@ LENGTHENED = """
             coalesce(s.lease_s * interval '1 second', s.lease_until - s.held_at),
             interval '1 second')
     FROM runs_run r WHERE r.id = s.run_id AND s.id = %(slot)s AND s.rater_id = %(user)s
-        AND s.fence = %(fence)s AND ({which})
+        AND s.fence = %(fence)s AND ({slot_condition})
     RETURNING extract(epoch FROM s.lease_until - statement_timestamp())::float"""
 IN_HAND = "s.state = 'held' AND s.lease_until > statement_timestamp()"
 WITH_A_HAND_FREE = f"""{IN_HAND} OR s.state IN ('held', 'open') AND s.lease_until IS NOT NULL
@@ -29,7 +29,7 @@ def extend_item_lease(user: User, slot_id: int, fence: int) -> float:
     as many as allowed. Raises NotHeld if somebody else has it.
     """
     values = {"slot": slot_id, "user": user.pk, "fence": fence}
-    seconds = _lengthened(IN_HAND, values) or _taken_up_again(values)
+    seconds = _lengthen_lease(IN_HAND, values) or _take_up_expired_lease(values)
     if seconds is None:
         free = Slot.objects.filter(
             pk=slot_id, rater=user, fence=fence, state__in=[Slot.State.HELD, Slot.State.OPEN]
@@ -39,7 +39,7 @@ def extend_item_lease(user: User, slot_id: int, fence: int) -> float:
 
 
 @transaction.atomic
-def _taken_up_again(values: dict) -> float | None:
+def _take_up_expired_lease(values: dict) -> float | None:
     """Take up an expired lease in its own statement, serialised with the person's claims.
 
     The count of held items then includes what those claims took.
@@ -47,11 +47,11 @@ def _taken_up_again(values: dict) -> float | None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT feedback_in_hand(%(user)s)", values)
         [full] = cursor.fetchone()
-    return _lengthened(WITH_A_HAND_FREE, {**values, "full": full})
+    return _lengthen_lease(WITH_A_HAND_FREE, {**values, "full": full})
 
 
-def _lengthened(which: str, values: dict) -> float | None:
+def _lengthen_lease(slot_condition: str, values: dict) -> float | None:
     with connection.cursor() as cursor:
-        cursor.execute(LENGTHENED.format(which=which), values)
+        cursor.execute(LENGTHENED.format(slot_condition=slot_condition), values)
         row = cursor.fetchone()
     return row[0] if row else None

@@ -19,11 +19,11 @@ LISTED = 200  # groups that the audit lists; the rest are counted
 
 @dataclass(frozen=True)
 class LeftOut:
-    """The numbers of groups `dropped`, `taken` by steps, and dropped before (`others`)."""
+    """The numbers of groups `dropped`, those kept `in_steps`, and those `dropped_before`."""
 
     dropped: int
-    taken: int
-    others: int
+    in_steps: int
+    dropped_before: int
 
 
 @unit_of_work
@@ -46,15 +46,17 @@ def drop_groups(run: Run, groups: Collection[int], by: User, reason: str) -> Lef
     dropped = set(chosen.drop_open(why))
     locked = Run.locked(run.pk)
     usual = Experience.objects.usual().filter(run=locked, group__in=chosen)
-    taken = _groups(usual, Experience.State.CLAIMED, Experience.State.TRAINED)
-    ready = _groups(usual, Experience.State.READY) - taken
+    groups_in_steps = _groups(usual, Experience.State.CLAIMED, Experience.State.TRAINED)
+    ready = _groups(usual, Experience.State.READY) - groups_in_steps
     Experience.objects.leave_out(locked, ready, why)
     dropped |= ready
     if not dropped:
         raise NotPossible("none of these groups is open or ready")
     leave_out_made(locked, dropped, why)
     Slot.objects.close(sorted(dropped))
-    outcome = LeftOut(len(dropped), len(taken), chosen.count() - len(dropped) - len(taken))
+    outcome = LeftOut(
+        len(dropped), len(groups_in_steps), chosen.count() - len(dropped) - len(groups_in_steps)
+    )
     locked.topic.record(
         "groups_dropped", groups=outcome.dropped, reason=reason.strip()[:200], by=str(by)
     )
@@ -66,7 +68,7 @@ def drop_groups(run: Run, groups: Collection[int], by: User, reason: str) -> Lef
         reason=reason.strip()[:500],
         groups=sorted(dropped)[:LISTED],
         count=outcome.dropped,
-        taken=outcome.taken,
+        taken=outcome.in_steps,
     )
     transaction.on_commit(lambda: worker_notifications.notify_workers("explore"), robust=True)
     return outcome
@@ -83,8 +85,10 @@ def leave_out_made(run: Run, groups: Iterable[int], why: str) -> None:
     """
     groups = set(groups)
     imitated = Q(group__in=groups) | Q(rollout__descent__of__group__in=groups)
-    own = Experience.objects.expert().filter(imitated, run=run, state=Experience.State.READY)
-    Experience.objects.filter(pk__in=own.values("pk")).update(
+    expert_rows = Experience.objects.expert().filter(
+        imitated, run=run, state=Experience.State.READY
+    )
+    Experience.objects.filter(pk__in=expert_rows.values("pk")).update(
         state=Experience.State.DROPPED, reason=why[:200]
     )
     Offspring.objects.filter(of__group__in=groups).refuse(why)

@@ -183,8 +183,13 @@ def _previewed(file: LessonFile) -> dict[str, Any]:
     return _document(outcome, stored=False) | {
         "bad": [{"line": line.number, "reason": line.reason} for line in preview.bad],
         "lessons": [
-            {"line": one.number, "prompt": one.prompt, "author": one.author, "values": one.fields}
-            for one in preview.good
+            {
+                "line": lesson.number,
+                "prompt": lesson.prompt,
+                "author": lesson.author,
+                "values": lesson.fields,
+            }
+            for lesson in preview.good
         ],
     }
 

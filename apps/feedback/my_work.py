@@ -99,9 +99,11 @@ def rows(user: User, ratings: Sequence[Rating]) -> list[Row]:
     """Return these own ratings with their results. A fixed number of statements."""
     open_to_change = changeable(user)
     guesses_shown = {
-        one.pk for one in ratings if one.pk not in open_to_change and _shows_guess(one)
+        rating.pk for rating in ratings if rating.pk not in open_to_change and _shows_guess(rating)
     }
-    guesses = {one.rating_id: one for one in Prediction.objects.filter(rating__in=guesses_shown)}
+    guesses = {
+        guess.rating_id: guess for guess in Prediction.objects.filter(rating__in=guesses_shown)
+    }
     return [
         Row(
             rating,
@@ -130,8 +132,8 @@ def _guess_in_words(rating: Rating, guess: Prediction | None) -> str:
 
 def with_others(user: User) -> tuple[list[Agreed], list[Disputed]]:
     """Return the agreement in each run, and disputed items, if the person may see them."""
-    own = Rating.objects.counting().filter(rater=user, item__isnull=False).order_by("-pk")
-    newest = list(own.values_list("run", "item")[:COMPARED])
+    own_ratings = Rating.objects.counting().filter(rater=user, item__isnull=False).order_by("-pk")
+    newest = list(own_ratings.values_list("run", "item")[:COMPARED])
     runs = open_among(user, {run for run, _ in newest})
     decisions_by_run = decisions_about({item for run, item in newest if run in runs})
     run_by_id = Run.objects.select_related("project").in_bulk(decisions_by_run)
@@ -142,8 +144,10 @@ def with_others(user: User) -> tuple[list[Agreed], list[Disputed]]:
         met = list(_comparisons(user, decisions, people))
         if met:
             agreed.append(Agreed(run_by_id[pk], sum(met), len(met)))
-        disputed += [(one.apart, pk, one.votes) for one in list_disputes(decisions, people)]
-    disputed.sort(key=lambda one: -one[0])
+        disputed += [
+            (dispute.apart, pk, dispute.votes) for dispute in list_disputes(decisions, people)
+        ]
+    disputed.sort(key=lambda row: -row[0])
     return agreed, _in_words(user, disputed[:DISPUTES], run_by_id)
 
 
@@ -154,19 +158,23 @@ def _comparisons(user: User, decisions: Iterable[Decision], people: People) -> I
         if not decision.has_known_answer and decision.item is not None:
             by_item[decision.item].append(decision)
     for votes in by_item.values():
-        mine = [_values(vote, people) for vote in votes if vote.rater == user.pk]
-        others = [_values(vote, people) for vote in votes if vote.rater != user.pk]
-        if mine and others and mine[0]:
-            yield all(_is_near(mine[0][rollout], rollout, others) for rollout in mine[0])
+        own_values = [_values(vote, people) for vote in votes if vote.rater == user.pk]
+        other_values = [_values(vote, people) for vote in votes if vote.rater != user.pk]
+        if own_values and other_values and own_values[0]:
+            yield all(
+                _is_near(own_values[0][rollout], rollout, other_values) for rollout in own_values[0]
+            )
 
 
 def _values(vote: Decision, people: People) -> dict[int, float]:
     return FORMS[vote.form].values(vote.answer, vote.shown, people)
 
 
-def _is_near(value: float, rollout: int, others: Sequence[dict[int, float]]) -> bool:
-    theirs = [values[rollout] for values in others if rollout in values]
-    return not theirs or abs(value - sum(theirs) / len(theirs)) <= NEAR_ENOUGH
+def _is_near(value: float, rollout: int, other_values: Sequence[dict[int, float]]) -> bool:
+    rollout_values = [values[rollout] for values in other_values if rollout in values]
+    return (
+        not rollout_values or abs(value - sum(rollout_values) / len(rollout_values)) <= NEAR_ENOUGH
+    )
 
 
 def _in_words(
@@ -174,7 +182,10 @@ def _in_words(
 ) -> list[Disputed]:
     items = [votes[0].item for _, _, votes in disputes]
     settled = Adjudication.objects.filter(item__in=items).annotate(form=F("rating__form"))
-    decided = {one.item_id: one.rating for one in settled.select_related("rating")}
+    decided = {
+        adjudication.item_id: adjudication.rating
+        for adjudication in settled.select_related("rating")
+    }
     first = {votes[0].unit[0] for _, _, votes in disputes}
     texts = dict(Rollout.objects.filter(pk__in=first).values_list("pk", Left("text", EXCERPT)))
     rows = []
@@ -184,7 +195,7 @@ def _in_words(
         item = votes[0].item
         last = decided.get(item) if item is not None else None
         decision = describe_answer(last.form, last.answer, unit) if last else ""
-        mine = answers.pop(user.pk, "")
+        own_answer = answers.pop(user.pk, "")
         text = texts.get(unit[0], "")
-        rows.append(Disputed(runs[pk], text, mine, list(answers.values()), decision))
+        rows.append(Disputed(runs[pk], text, own_answer, list(answers.values()), decision))
     return rows

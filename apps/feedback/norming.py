@@ -78,13 +78,13 @@ def round_of(run: Run) -> Round:
         [
             Rater(
                 person.username,
-                len(own := by_item.get(person.pk, [])),
+                len(person_ratings := by_item.get(person.pk, [])),
                 sum(
                     is_met(expected[rating.item_id], rating, people)
-                    for rating in own
+                    for rating in person_ratings
                     if rating.item_id
                 ),
-                own[-1].at if own else None,
+                person_ratings[-1].at if person_ratings else None,
             )
             for person in _askable_people(run)
         ],
@@ -99,9 +99,9 @@ def _askable_people(run: Run) -> list[User]:
         memberships__project=run.project_id,
         memberships__role__in=Membership.MAY_RATE,
     )
-    named = run.settings.people.raters
-    if not (named.people or named.groups):
+    named_raters = run.settings.people.raters
+    if not (named_raters.people or named_raters.groups):
         return list(raters.order_by("username"))
-    by_group = raters.filter(groups__name__in=named.groups).values("pk")
-    people = raters.filter(username__in=named.people) | raters.filter(pk__in=by_group)
+    by_group = raters.filter(groups__name__in=named_raters.groups).values("pk")
+    people = raters.filter(username__in=named_raters.people) | raters.filter(pk__in=by_group)
     return list(people.distinct().order_by("username"))

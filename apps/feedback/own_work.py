@@ -128,10 +128,10 @@ def load_own_effect(user: User, run: Run | None) -> RatingsEffect | None:
 
     None before the first rating.
     """
-    mine = Rating.objects.counting().filter(pk__in=_newest(user))
+    own_ratings = Rating.objects.counting().filter(pk__in=_newest(user))
     if run is None:
         last = (
-            mine.filter(run__in=Run.objects.visible_to(user))
+            own_ratings.filter(run__in=Run.objects.visible_to(user))
             .order_by("-pk")
             .select_related("run__project")
             .first()
@@ -139,21 +139,21 @@ def load_own_effect(user: User, run: Run | None) -> RatingsEffect | None:
         if last is None:
             return None
         run = last.run
-    mine = mine.filter(run=run)
-    counted = mine.aggregate(all=Count("pk"), late=Count("pk", filter=Q(is_late=True)))
+    own_ratings = own_ratings.filter(run=run)
+    counted = own_ratings.aggregate(all=Count("pk"), late=Count("pk", filter=Q(is_late=True)))
     if not counted["all"]:
         return None
     steps = TrainStep.objects.filter(
-        run=run, state=TrainStep.State.COMMITTED, items__experience__group__in=_groups(mine)
+        run=run, state=TrainStep.State.COMMITTED, items__experience__group__in=_groups(own_ratings)
     )
-    seen = steps.aggregate(
+    step_range = steps.aggregate(
         steps=Count("pk", distinct=True), first=Min("number"), last=Max("number")
     )
-    trained = StepItem.objects.filter(step__run=run, experience__group__in=_groups(mine))
+    trained = StepItem.objects.filter(step__run=run, experience__group__in=_groups(own_ratings))
     groups = trained.aggregate(groups=Count("experience__group", distinct=True))["groups"]
-    own = set(steps.order_by("-number").values_list("number", flat=True).distinct()[:1000])
+    own_steps = set(steps.order_by("-number").values_list("number", flat=True).distinct()[:1000])
     # Users who judge blind do not see the mean reward.
-    marks = _marks(run, own) if sees_judgements(user, run) else []
+    marks = _marks(run, own_steps) if sees_judgements(user, run) else []
     is_all = _newest(user).count() < NEWEST
     return RatingsEffect(
         run,
@@ -161,16 +161,16 @@ def load_own_effect(user: User, run: Run | None) -> RatingsEffect | None:
         counted["all"],
         counted["late"],
         groups,
-        seen["steps"],
-        seen["first"],
-        seen["last"],
+        step_range["steps"],
+        step_range["first"],
+        step_range["last"],
         marks,
     )
 
 
-def _groups(mine: QuerySet[Rating]) -> QuerySet:
+def _groups(ratings: QuerySet[Rating]) -> QuerySet:
     """Return the groups of these ratings."""
-    on_time = mine.filter(is_late=False)
+    on_time = ratings.filter(is_late=False)
     return (
         on_time.filter(item__isnull=False)
         .order_by()
@@ -179,7 +179,7 @@ def _groups(mine: QuerySet[Rating]) -> QuerySet:
     )
 
 
-def _marks(run: Run, own: set[int]) -> list[Mark]:
+def _marks(run: Run, own_steps: set[int]) -> list[Mark]:
     """Return the run's mean reward of the newest steps, in drawing units."""
     rows = list(
         run.metrics.filter(name="reward_mean")
@@ -198,7 +198,7 @@ def _marks(run: Run, own: set[int]) -> list[Mark]:
             4 + (HEIGHT - 8) * (1 - (value - low) / span),
             step,
             value,
-            step in own,
+            step in own_steps,
         )
         for place, (step, value) in enumerate(rows)
     ]

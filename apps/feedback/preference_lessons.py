@@ -83,10 +83,10 @@ def _lessons(
                     chosen_rollout_id=better,
                     rejected_rollout_id=worse,
                 ).keyed()
-        taken = [rating for rating in ratings if ordered & set(rating.members)]
-        drawn.ratings += len(taken)
-        drawn.late += sum(rating.is_late for rating in taken)
-        drawn.skipped[NO_ORDER] += len(ratings) - len(taken)
+        used_ratings = [rating for rating in ratings if ordered & set(rating.members)]
+        drawn.ratings += len(used_ratings)
+        drawn.late += sum(rating.is_late for rating in used_ratings)
+        drawn.skipped[NO_ORDER] += len(ratings) - len(used_ratings)
 
 
 def _usable_ratings(
@@ -96,8 +96,8 @@ def _usable_ratings(
 
     The others are counted.
     """
-    here = Q(item__group__in=groups) | Q(rollout__group__in=groups)
-    ratings = list(Rating.objects.filter(here, run=run).exclude(form="rewrite").order_by("pk"))
+    in_groups = Q(item__group__in=groups) | Q(rollout__group__in=groups)
+    ratings = list(Rating.objects.filter(in_groups, run=run).exclude(form="rewrite").order_by("pk"))
     settled = dict(
         Adjudication.objects.filter(item__group__in=groups).values_list("item", "rating")
     )
@@ -133,8 +133,8 @@ def _is_dialogue(rollout: Rollout) -> bool:
 def _keep(lessons: Sequence[Preference], drawn: DrawnLessons) -> None:
     """Save new lessons: one per person about the same two answers, the first."""
     fresh = {(lesson.author_id, lesson.key): lesson for lesson in reversed(lessons)}
-    there = Preference.objects.existing(lessons)
-    new = [lesson for key, lesson in fresh.items() if key not in there]
+    existing_keys = Preference.objects.existing(lessons)
+    new = [lesson for key, lesson in fresh.items() if key not in existing_keys]
     Preference.objects.bulk_create(reversed(new))
     drawn.new += len(new)
     drawn.existing += len(lessons) - len(new)

@@ -109,7 +109,7 @@ def fitted(
 ) -> Quality:
     """Compute reliability from decisions (rater, answer, shown, rollout)."""
     decided = [
-        (rater, answer, list(shown) or [one for one in (rollout,) if one is not None])
+        (rater, answer, list(shown) or [pk for pk in (rollout,) if pk is not None])
         for rater, answer, shown, rollout in rows
     ]
     if form in KINDS:
@@ -163,4 +163,4 @@ def _by_rater(raters: np.ndarray, metrics: np.ndarray) -> dict[int, float]:
 
 
 def _counts(raters: np.ndarray, rater: np.ndarray) -> dict[int, int]:
-    return {int(one): int(count) for one, count in zip(raters, np.bincount(rater), strict=True)}
+    return {int(pk): int(count) for pk, count in zip(raters, np.bincount(rater), strict=True)}

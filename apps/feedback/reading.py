@@ -109,11 +109,11 @@ class LessonRows:
 
     def _renamed(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Return the row under our names of its columns."""
-        renamed = {theirs for theirs in self.columns.names.values() if theirs in fields}
-        ours = {
-            ours: fields[theirs] for ours, theirs in self.columns.names.items() if theirs in fields
+        renamed = {column for column in self.columns.names.values() if column in fields}
+        mapped = {
+            name: fields[column] for name, column in self.columns.names.items() if column in fields
         }
-        return {name: value for name, value in fields.items() if name not in renamed} | ours
+        return {name: value for name, value in fields.items() if name not in renamed} | mapped
 
     def _lessons(self, record: Record) -> list[LessonLine]:
         taking = RowReading(self.columns.at_least)
@@ -133,8 +133,8 @@ def _lesson(record: Record, row: dict[str, Any], kind: str, taking: RowReading) 
     if task is not None and (type(task) is not int or task < 0):
         raise NotALesson("task: must be the index of a task, a whole number from 0 up")
     if missing := [name for name in TEXTS[kind] if name not in row]:
-        there = ", ".join(sorted(record.fields)[:10]) or "none"
-        raise NotALesson(f"no column {missing[0]!r}; columns: {there}")
+        columns = ", ".join(sorted(record.fields)[:10]) or "none"
+        raise NotALesson(f"no column {missing[0]!r}; columns: {columns}")
     prompt = (
         read_prompt(row, "prompt", {}) if task is None or row.get("prompt") is not None else None
     )

@@ -97,12 +97,12 @@ def by_strength(decided: Sequence[DecidedValues], _: Qualities) -> dict[int, Agg
     wins = np.zeros((len(place), len(place)))
     typical = np.zeros((len(place), 2))
     for game in games(decided):
-        one = place[game.one]
-        if game.other is None:
-            typical[one] += game.weight * np.array([game.result, 1 - game.result])
+        first = place[game.first]
+        if game.second is None:
+            typical[first] += game.weight * np.array([game.result, 1 - game.result])
         else:
-            wins[one, place[game.other]] += game.weight * game.result
-            wins[place[game.other], one] += game.weight * (1 - game.result)
+            wins[first, place[game.second]] += game.weight * game.result
+            wins[place[game.second], first] += game.weight * (1 - game.result)
     return _aggregate_values(place, fit_bradley_terry(wins, games=GAMES, against_typical=typical))
 
 
@@ -114,25 +114,25 @@ def by_ranking(decided: Sequence[DecidedValues], _: Qualities) -> dict[int, Aggr
     place = _places(decided)
     choices = []
     typical = np.zeros((len(place), 2))
-    for one in decided:
-        if ranks := ranks_by_rollout(one):
+    for decision in decided:
+        if ranks := ranks_by_rollout(decision):
             choices += split_ranking({place[rollout]: rank for rollout, rank in ranks.items()})
         else:
-            for game in games([one]):
-                if game.other is None:
-                    typical[place[game.one]] += [game.result, 1 - game.result]
+            for game in games([decision]):
+                if game.second is None:
+                    typical[place[game.first]] += [game.result, 1 - game.result]
                 else:
-                    choices += _graded(place[game.one], place[game.other], game.result)
+                    choices += _graded(place[game.first], place[game.second], game.result)
     return _aggregate_values(
         place, plackett_luce(len(place), choices, games=GAMES, against_typical=typical)
     )
 
 
-def _graded(one: int, other: int, result: float) -> list[Choice]:
-    pair = (min(one, other), max(one, other))
+def _graded(first: int, second: int, result: float) -> list[Choice]:
+    pair = (min(first, second), max(first, second))
     return [
         Choice(best, pair, share)
-        for best, share in ((one, result), (other, 1 - result))
+        for best, share in ((first, result), (second, 1 - result))
         if share > 0
     ]
 
@@ -141,8 +141,8 @@ def by_elo(decided: Sequence[DecidedValues], _: Qualities) -> dict[int, Aggregat
     """Return values by Elo's rating, in the order in which the decisions came."""
     place = _places(decided)
     results = [
-        (place[game.one], None if game.other is None else place[game.other], game.result)
-        for game in games(sorted(decided, key=lambda one: one.rating))
+        (place[game.first], None if game.second is None else place[game.second], game.result)
+        for game in games(sorted(decided, key=lambda decision: decision.rating))
     ]
     points = compute_elo(len(place), results)
     return {
@@ -161,10 +161,13 @@ RULES: dict[str, Callable[[Sequence[DecidedValues], Qualities], dict[int, Aggreg
 
 @dataclass(frozen=True)
 class Game:
-    """A game: `one` met `other` (None: a typical reply) with `result` 1 won, 1/2 a tie, 0 lost."""
+    """A game of `first` against `second` (None: a typical reply).
 
-    one: int
-    other: int | None
+    `result` is 1 if `first` won, 1/2 for a tie, 0 if it lost.
+    """
+
+    first: int
+    second: int | None
     result: float
     weight: float = 1.0
 
@@ -174,33 +177,36 @@ def games(decided: Sequence[DecidedValues]) -> Iterator[Game]:
 
     A ranking of k implies k (k − 1) / 2 games, which together weigh as much as its k − 1 choices.
     """
-    for one in decided:
-        if one.form == "pairwise":
-            yield from _of_pair(one)
-        elif ranks := ranks_by_rollout(one):
+    for decision in decided:
+        if decision.form == "pairwise":
+            yield from _of_pair(decision)
+        elif ranks := ranks_by_rollout(decision):
             for better, worse in combinations(sorted(ranks, key=ranks.__getitem__), 2):
                 yield Game(
                     better, worse, 0.5 if ranks[better] == ranks[worse] else 1.0, 2 / len(ranks)
                 )
         else:
-            for rollout, value in one.values.items():
+            for rollout, value in decision.values.items():
                 yield Game(rollout, None, value)
 
 
-def _of_pair(one: DecidedValues) -> Iterator[Game]:
-    first, second = one.shown
-    if "both_bad" in one.answer:
+def _of_pair(decision: DecidedValues) -> Iterator[Game]:
+    first, second = decision.shown
+    if "both_bad" in decision.answer:
         yield from (Game(first, None, 0.0), Game(second, None, 0.0))
     else:
-        yield Game(first, second, one.values[first])
+        yield Game(first, second, decision.values[first])
 
 
-def ranks_by_rollout(one: DecidedValues) -> dict[int, int]:
+def ranks_by_rollout(decision: DecidedValues) -> dict[int, int]:
     """Return ranks by rollout, 1 the best, of a decision that orders several; otherwise nothing."""
-    if one.form == "ranking":
-        return {int(rollout): rank for rollout, rank in one.answer["ranks"].items()}
-    if one.form == "best_worst":
-        return dict.fromkeys(one.shown, 2) | {one.answer["best"]: 1, one.answer["worst"]: 3}
+    if decision.form == "ranking":
+        return {int(rollout): rank for rollout, rank in decision.answer["ranks"].items()}
+    if decision.form == "best_worst":
+        return dict.fromkeys(decision.shown, 2) | {
+            decision.answer["best"]: 1,
+            decision.answer["worst"]: 3,
+        }
     return {}
 
 
@@ -215,7 +221,9 @@ def _by_rollout(decided: Sequence[DecidedValues]) -> dict[int, list[tuple[Decide
 def _places(decided: Sequence[DecidedValues]) -> dict[int, int]:
     return {
         rollout: at
-        for at, rollout in enumerate(sorted({rollout for one in decided for rollout in one.values}))
+        for at, rollout in enumerate(
+            sorted({rollout for decision in decided for rollout in decision.values})
+        )
     }
 
 

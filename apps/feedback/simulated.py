@@ -89,12 +89,14 @@ def due_claims(user: User, patience: Patience) -> dict[int, int]:
 
     They must have waited long enough for people.
     """
-    due: dict[int, int] = {}
+    claimable: dict[int, int] = {}
     for project, waited in _served(user, patience):
         slots = _open_slots(project, waited).exclude(item__form__in=WRITES_NOTHING)
         slots = slots.exclude(takes_open_stars("run__"), item__form=STARS)
-        due |= dict(slots.values("run").annotate(n=Count("pk")).order_by().values_list("run", "n"))
-    return due
+        claimable |= dict(
+            slots.values("run").annotate(n=Count("pk")).order_by().values_list("run", "n")
+        )
+    return claimable
 
 
 def decision(item: dict) -> dict[str, object] | None:

@@ -30,8 +30,8 @@ def simulate_answer(
     if form == "ranking":
         return {
             "ranks": {
-                str(pk): 1 + sum(other > own + TIE for other in felt)
-                for pk, own in zip(shown, felt, strict=True)
+                str(pk): 1 + sum(other_value > value + TIE for other_value in felt)
+                for pk, value in zip(shown, felt, strict=True)
             }
         }
     if form == "best_worst":

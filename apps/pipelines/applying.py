@@ -50,7 +50,7 @@ class OperatorResult:
             [sample for sample in self.kept if sample.group == group],
             [cut for cut in self.cuts if cut.sample.group == group],
             [cut for cut in self.silenced if cut.sample.group == group],
-            [made for made in self.made if made.of.group == group],
+            [row for row in self.made if row.of.group == group],
         )
 
 
@@ -70,7 +70,7 @@ def apply(pipeline: Sequence[OperatorChoice], stage: Stage, samples: Sequence[Sa
     outcome = Outcome(list(samples))
     for place, operator, choice in _of_stage(pipeline, stage):
         sifted = _called(operator, choice, outcome.samples)
-        left = _left_out(operator, outcome.samples, sifted)
+        cuts = _left_out(operator, outcome.samples, sifted)
         loud = {sample.rollout for sample in outcome.samples if not sample.silent}
         silenced = [
             RemovedSample(sample, sample.silent)
@@ -83,7 +83,7 @@ def apply(pipeline: Sequence[OperatorChoice], stage: Stage, samples: Sequence[Sa
                 operator.name,
                 outcome.samples,
                 sifted.kept,
-                left,
+                cuts,
                 silenced,
                 list(sifted.made),
             )
@@ -120,16 +120,16 @@ def _called(operator: Operator, choice: OperatorChoice, samples: list[Sample]) -
         raise OperatorFailed(what) from error
 
 
-def _left_out(operator: Operator, given: list[Sample], sifted: Sifted) -> list[RemovedSample]:
+def _left_out(operator: Operator, samples: list[Sample], sifted: Sifted) -> list[RemovedSample]:
     """Return the samples that the operator removed. Raises OperatorFailed for a broken contract."""
     if operator.is_plugin:
         _require_sifted(operator, sifted)
-    given_ids = {sample.rollout for sample in given}
-    kept = {sample.rollout for sample in sifted.kept}
-    if strangers := kept - given_ids:
+    given_ids = {sample.rollout for sample in samples}
+    kept_ids = {sample.rollout for sample in sifted.kept}
+    if strangers := kept_ids - given_ids:
         raise OperatorFailed(f"{operator.name}: returned unknown rollouts: {sorted(strangers)[:5]}")
     parents = {
-        one.rollout for made in sifted.made for one in (made.of, made.over) if one is not None
+        parent.rollout for row in sifted.made for parent in (row.of, row.over) if parent is not None
     }
     if unknown := parents - given_ids:
         raise OperatorFailed(
@@ -143,8 +143,8 @@ def _left_out(operator: Operator, given: list[Sample], sifted: Sifted) -> list[R
         )
     cuts = [
         RemovedSample(sample, sifted.reasons.get(sample.rollout, ""))
-        for sample in given
-        if sample.rollout not in kept
+        for sample in samples
+        if sample.rollout not in kept_ids
     ]
     if silent := [cut.sample.rollout for cut in cuts if not cut.reason]:
         raise OperatorFailed(f"{operator.name}: dropped rollout {silent[0]} without a reason")

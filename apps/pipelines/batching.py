@@ -32,7 +32,7 @@ class Batch:
 
 
 def treat(
-    run: Run, version: int, taken: QuerySet[Experience], credits: Mapping[int, Credit]
+    run: Run, version: int, experiences: QuerySet[Experience], credits: Mapping[int, Credit]
 ) -> OperatorChanges:
     """Apply the run's operators to these experiences, and count the results.
 
@@ -43,7 +43,11 @@ def treat(
     if not stands_at(plan.pipeline, BATCH):
         return OperatorChanges(credits)
     batch = treated(
-        plan, plan.pipeline, list(taken.select_related("rollout", "group__task")), version, credits
+        plan,
+        plan.pipeline,
+        list(experiences.select_related("rollout", "group__task")),
+        version,
+        credits,
     )
     count(run.pk, batch.passes, {})
     return batch.treated
@@ -63,9 +67,9 @@ def treated(
     ]
     outcome = apply(pipeline, BATCH, samples)
     left_out = {
-        ids[cut.sample.rollout]: f"{one.operator}: {cut.reason}"
-        for one in outcome.passes
-        for cut in one.cuts
+        ids[cut.sample.rollout]: f"{result.operator}: {cut.reason}"
+        for result in outcome.passes
+        for cut in result.cuts
     }
     new_credits = dict(credits)
     before = {sample.rollout: sample for sample in samples}

@@ -27,13 +27,15 @@ MOST_TRIED = 2_000  # tasks of a set that are checked for an accepted one
 
 def find_pipeline_problems(plan: RunConfig, project: Project) -> dict[str, str]:
     """Return the problems of the plan's pipeline by dotted field: `pipeline.2.options.above`."""
-    problems = problems_of_operators(plan.pipeline) or dict(_out_of_place(plan))
+    problems = problems_of_operators(plan.pipeline) or dict(_find_misplaced_operators(plan))
     problems = (
         problems
         or evaluation_sets.find_evaluation_set_problems(plan.pipeline, project, plan.taskset_names)
-        or _in_vain(plan)
+        or _find_useless_operators(plan)
     )
-    problems = problems or problems_of_filters(plan.pipeline) or _nothing_left(plan, project)
+    problems = (
+        problems or problems_of_filters(plan.pipeline) or _find_rejecting_operators(plan, project)
+    )
     return {f"pipeline.{field}": why for field, why in problems.items()}
 
 
@@ -54,7 +56,7 @@ def operators_of_import(data: Sequence[object], project: Project) -> list[Operat
         pipeline = on_tasks(PIPELINE.validate_python(data))
     except ValidationError as error:
         raise ConfigError(
-            {".".join(map(str, one["loc"])): one["msg"] for one in error.errors()}
+            {".".join(map(str, problem["loc"])): problem["msg"] for problem in error.errors()}
         ) from None
     asks = "needs stored tasks: apply it before a run samples them"
     problems = problems_of_operators(pipeline) or evaluation_sets.find_evaluation_set_problems(
@@ -66,7 +68,7 @@ def operators_of_import(data: Sequence[object], project: Project) -> list[Operat
     return pipeline
 
 
-def _in_vain(plan: RunConfig) -> dict[str, str]:
+def _find_useless_operators(plan: RunConfig) -> dict[str, str]:
     """Return operators whose rows no step would take, or that conflict with the plan."""
     problems = {}
     none = (
@@ -80,7 +82,7 @@ def _in_vain(plan: RunConfig) -> dict[str, str]:
     return problems
 
 
-def _out_of_place(plan: RunConfig) -> Iterator[tuple[str, str]]:
+def _find_misplaced_operators(plan: RunConfig) -> Iterator[tuple[str, str]]:
     """Yield operators at stages that such a run does not have."""
     for place, choice in enumerate(plan.pipeline):
         stage = choice.stage or find_operator(choice.operator).stages[0]
@@ -108,7 +110,7 @@ def _why_no_advantage(plan: RunConfig) -> str:
     )
 
 
-def _nothing_left(plan: RunConfig, project: Project) -> dict[str, str]:
+def _find_rejecting_operators(plan: RunConfig, project: Project) -> dict[str, str]:
     """Return task operators that reject all of the first tasks of each set."""
     places = [
         place

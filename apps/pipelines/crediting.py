@@ -50,7 +50,7 @@ def of_group(plan: RunConfig, judged: Sequence[JudgedRollout]) -> list[float] | 
     advantage = plan.algorithm.advantage
     rewards = [rollout.reward for rollout in judged]
     if advantage.over_batch or plan.algorithm.has_teacher:
-        return _so_far(plan, judged)
+        return _provisional_advantages(plan, judged)
     if advantage.name == "gdpo":
         return gdpo(
             [[rollout.by_scorer for rollout in judged]],
@@ -60,13 +60,13 @@ def of_group(plan: RunConfig, judged: Sequence[JudgedRollout]) -> list[float] | 
     if advantage.name == "step_wise_grpo":
         turns = [[rollout.reward] * rollout.turns for rollout in judged]
         (scores,) = step_wise_grpo([turns], **_options(advantage))
-        return None if scores is None else [own[0] for own in scores]
+        return None if scores is None else [turn_scores[0] for turn_scores in scores]
     if isinstance(advantage, PluginAdvantage):
         return advantages_by_plugin(advantage, rewards)
     return ADVANTAGES[advantage.name]([rewards], **_options(advantage))[0]
 
 
-def _so_far(plan: RunConfig, judged: Sequence[JudgedRollout]) -> list[float] | None:
+def _provisional_advantages(plan: RunConfig, judged: Sequence[JudgedRollout]) -> list[float] | None:
     """Return the provisional values for advantages that need the whole step, or the teacher.
 
     None means that the group is dropped.
@@ -99,8 +99,8 @@ def credit_batch(plan: RunConfig, batch: Sequence[Experience]) -> dict[int, Cred
     credits = CREDITS[plan.algorithm.advantage.name](plan.algorithm.advantage, rows)
     return {
         e.pk: c
-        for members, own in zip(rows, credits, strict=True)
-        for e, c in zip(members, own, strict=True)
+        for members, group_credits in zip(rows, credits, strict=True)
+        for e, c in zip(members, group_credits, strict=True)
     }
 
 
@@ -123,13 +123,13 @@ def _standard_scores(advantage: Advantage, rows: Rows) -> Credits:
         scores = ADVANTAGES[advantage.name](
             [[_reward(e) for e in members] for members in rows], **options
         )
-        return [[Credit(score) for score in _kept_scores(own)] for own in scores]
+        return [[Credit(score) for score in _kept_scores(group_scores)] for group_scores in scores]
     turns = [
         [[_reward(e)] * len(stretches(e.rollout.tokens.action_mask)) for e in members]
         for members in rows
     ]
     return [
-        [Credit(own[0]) for own in _kept_scores(group)]
+        [Credit(turn_scores[0]) for turn_scores in _kept_scores(group)]
         for group in step_wise_grpo(turns, **options)
     ]
 
@@ -148,8 +148,12 @@ def _reward(experience: Experience) -> float:
 
 def _mean_logprob(tokens: Tokens) -> float:
     """Return the mean logprob of the policy's own tokens."""
-    own = [value for value, here in zip(tokens.logprobs, tokens.action_mask, strict=True) if here]
-    return mean(own) if own else 0.0
+    logprobs = [
+        value
+        for value, is_policy in zip(tokens.logprobs, tokens.action_mask, strict=True)
+        if is_policy
+    ]
+    return mean(logprobs) if logprobs else 0.0
 
 
 def _sums(advantage: GDPO, rows: Rows) -> Credits:
@@ -175,7 +179,10 @@ def _whitened_returns(advantage: ReinforcePlusPlus, rows: Rows) -> Credits:
     else:
         table = [_at_the_end(r, mask) for r, mask in zip(rewards, masks, strict=True)]
         scores, _ = discounted(table, [[1] * len(row) for row in table], gamma=advantage.gamma)
-        credits = [_scores_at_tokens(mask, own) for mask, own in zip(masks, scores, strict=True)]
+        credits = [
+            _scores_at_tokens(mask, row_scores)
+            for mask, row_scores in zip(masks, scores, strict=True)
+        ]
     return _grouped(credits, rows)
 
 
@@ -183,7 +190,7 @@ def _less_baseline(advantage: ReinforcePlusPlus, rewards: Sequence[float]) -> Se
     return centred(rewards) if advantage.baseline == "group" else rewards
 
 
-def _reaching_back(advantage: GAE, rows: Rows) -> Credits:
+def _compute_gae(advantage: GAE, rows: Rows) -> Credits:
     """Compute GAE without a critic: the reward is at the policy's last token."""
     flat = [experience for members in rows for experience in members]
     masks = [experience.rollout.tokens.action_mask for experience in flat]
@@ -194,32 +201,44 @@ def _reaching_back(advantage: GAE, rows: Rows) -> Credits:
     table = [_at_the_end(reward, mask) for reward, mask in zip(rewards, masks, strict=True)]
     scores, _ = gae(table, [[1] * len(row) for row in table], **_options(advantage))
     return _grouped(
-        [_scores_at_tokens(mask, own) for mask, own in zip(masks, scores, strict=True)], rows
+        [
+            _scores_at_tokens(mask, row_scores)
+            for mask, row_scores in zip(masks, scores, strict=True)
+        ],
+        rows,
     )
 
 
-def _turns_in_their_states(advantage: GiGPO, rows: Rows) -> Credits:
+def _compute_gigpo(advantage: GiGPO, rows: Rows) -> Credits:
     """Compute GiGPO; a turn's state is everything that the policy saw when the turn began."""
     tokens = [[e.rollout.tokens for e in members] for members in rows]
-    spans = [[stretches(own.action_mask) for own in group] for group in tokens]
+    spans = [
+        [stretches(rollout_tokens.action_mask) for rollout_tokens in group] for group in tokens
+    ]
     rewards = [
         [[0.0] * (len(turns) - 1) + [_reward(e)] for e, turns in zip(members, group, strict=True)]
         for members, group in zip(rows, spans, strict=True)
     ]
     states = [
-        [[_state(own, start) for start, _ in turns] for own, turns in zip(t, s, strict=True)]
+        [
+            [_state(rollout_tokens, start) for start, _ in turns]
+            for rollout_tokens, turns in zip(t, s, strict=True)
+        ]
         for t, s in zip(tokens, spans, strict=True)
     ]
     scores = gigpo(rewards, states, **_options(advantage))
     return [
-        [_over_turns(own, turns, score) for own, turns, score in zip(t, s, group, strict=True)]
+        [
+            _over_turns(rollout_tokens, turns, score)
+            for rollout_tokens, turns, score in zip(t, s, group, strict=True)
+        ]
         for t, s, group in zip(tokens, spans, scores, strict=True)
     ]
 
 
 def _state(tokens: Tokens, start: int) -> str:
-    seen = (*tokens.prompt_ids, *tokens.completion_ids[:start])
-    return hashlib.sha256(repr(seen).encode()).hexdigest()
+    token_ids = (*tokens.prompt_ids, *tokens.completion_ids[:start])
+    return hashlib.sha256(repr(token_ids).encode()).hexdigest()
 
 
 def _at_the_end(reward: float, mask: Sequence[int]) -> list[float]:
@@ -229,8 +248,8 @@ def _at_the_end(reward: float, mask: Sequence[int]) -> list[float]:
 
 def _scores_at_tokens(mask: Sequence[int], scores: Sequence[float]) -> Credit:
     """Return the scores of the policy's tokens at their positions in the completion."""
-    rest = iter(scores)
-    return Credit.of([next(rest) if here else 0.0 for here in mask], mask)
+    remaining = iter(scores)
+    return Credit.of([next(remaining) if is_policy else 0.0 for is_policy in mask], mask)
 
 
 def _over_turns(
@@ -243,8 +262,8 @@ def _over_turns(
 
 
 def _grouped(credits: Sequence[Credit], rows: Rows) -> Credits:
-    rest = iter(credits)
-    return [[next(rest) for _ in members] for members in rows]
+    remaining = iter(credits)
+    return [[next(remaining) for _ in members] for members in rows]
 
 
 def _options(advantage: AdvantageSection) -> dict[str, Any]:
@@ -262,6 +281,6 @@ CREDITS: Mapping[str, Callable[[Any, Rows], Credits]] = {
     "step_wise_grpo": _standard_scores,
     "gdpo": _sums,
     "reinforce_plus_plus": _whitened_returns,
-    "gae": _reaching_back,
-    "gigpo": _turns_in_their_states,
+    "gae": _compute_gae,
+    "gigpo": _compute_gigpo,
 }

@@ -44,7 +44,9 @@ class Case:
 
     def first_version(self, rollout: int) -> int:
         """Return the version that sampled the rollout's first token."""
-        version = next(one.first_version for one in self.rollouts if one.pk == rollout)
+        version = next(
+            candidate.first_version for candidate in self.rollouts if candidate.pk == rollout
+        )
         assert version is not None  # the rollout is finished
         return version
 
@@ -75,17 +77,19 @@ class Decision:
         that no operator removed. Standalone rows count whatever happens to their answers.
         """
         learned = {sample.rollout for sample in self.learned}
-        removed = {cut.sample.rollout for one in self.passes for cut in (*one.cuts, *one.silenced)}
+        removed = {
+            cut.sample.rollout for result in self.passes for cut in (*result.cuts, *result.silenced)
+        }
         rows = [
-            (one, made)
-            for one in self.passes
-            for made in one.made
-            if made.stands_apart or made.of.rollout in learned
+            (result, row)
+            for result in self.passes
+            for row in result.made
+            if row.stands_apart or row.of.rollout in learned
         ]
         return [
-            (one, made)
-            for one, made in rows
-            if made.over is None or made.over.rollout not in removed
+            (result, row)
+            for result, row in rows
+            if row.over is None or row.over.rollout not in removed
         ]
 
 
@@ -101,19 +105,19 @@ def decide_groups(plan: RunConfig, cases: Sequence[Case]) -> list[Decision]:
 
 def _decided(plan: RunConfig, cases: Sequence[Case]) -> list[Decision]:
     decisions = {case.group.pk: Decision(case) for case in cases}
-    samples = {pk: build_samples(plan, one.case) for pk, one in decisions.items()}
-    for pk, one in decisions.items():
-        one.rewards = [sample.reward for sample in samples[pk]]
-        one.dropped = _why_drop(plan, one.case, samples[pk])
-    left = _through(plan, GROUPS, decisions, samples)
-    for pk, one in decisions.items():
-        left[pk] = [] if one.dropped else _credited(plan, one, left[pk])
-    for pk, kept in _through(plan, EXPERIENCES, decisions, left).items():
-        decisions[pk].learned = kept
+    samples = {pk: build_samples(plan, decision.case) for pk, decision in decisions.items()}
+    for pk, decision in decisions.items():
+        decision.rewards = [sample.reward for sample in samples[pk]]
+        decision.dropped = _why_drop(plan, decision.case, samples[pk])
+    remaining = _apply_to_groups(plan, GROUPS, decisions, samples)
+    for pk, decision in decisions.items():
+        remaining[pk] = [] if decision.dropped else _credited(plan, decision, remaining[pk])
+    for pk, learned in _apply_to_groups(plan, EXPERIENCES, decisions, remaining).items():
+        decisions[pk].learned = learned
     return list(decisions.values())
 
 
-def _through(
+def _apply_to_groups(
     plan: RunConfig, stage: Stage, decisions: dict[int, Decision], samples: dict[int, list[Sample]]
 ) -> dict[int, list[Sample]]:
     """Apply the operators of this stage to the groups that are not dropped yet.
@@ -126,17 +130,19 @@ def _through(
     )
     after = group_samples(outcome.samples)
     for pk in going:
-        own = [one.of(pk) for one in outcome.passes]
-        decisions[pk].passes += [one for one in own if one.given]
-        if pk not in after and own:
-            decisions[pk].dropped = _commonest(own)
+        group_results = [result.of(pk) for result in outcome.passes]
+        decisions[pk].passes += [result for result in group_results if result.given]
+        if pk not in after and group_results:
+            decisions[pk].dropped = _commonest(group_results)
     return {pk: after.get(pk, []) for pk in samples}
 
 
 def _commonest(passes: Sequence[OperatorResult]) -> str:
     """Return the operator and reason that removed most of a group's samples."""
-    taken = Counter(f"{one.operator}: {cut.reason}" for one in passes for cut in one.cuts)
-    return taken.most_common(1)[0][0]
+    reasons = Counter(
+        f"{result.operator}: {cut.reason}" for result in passes for cut in result.cuts
+    )
+    return reasons.most_common(1)[0][0]
 
 
 def _credited(plan: RunConfig, decision: Decision, samples: list[Sample]) -> list[Sample]:
@@ -167,15 +173,15 @@ def _credited(plan: RunConfig, decision: Decision, samples: list[Sample]) -> lis
         for sample, advantage in zip(samples, advantages, strict=True)
     ]
     loud = [
-        one
-        for one in credited
-        if not one.silent and (one.advantage or plan.algorithm.advantage.name != "best")
+        sample
+        for sample in credited
+        if not sample.silent and (sample.advantage or plan.algorithm.advantage.name != "best")
     ]
     if not loud:
         decision.dropped = next(
-            f"all rollouts are used only in the baseline: {one.silent}"
-            for one in credited
-            if one.silent
+            f"all rollouts are used only in the baseline: {sample.silent}"
+            for sample in credited
+            if sample.silent
         )
     return loud
 
@@ -202,7 +208,11 @@ def build_samples(plan: RunConfig, case: Case) -> list[Sample]:
                 all_said_by_policy(rollout.text, rollout.turns),
                 reward,
                 full,
-                {one.scorer: one.value for one in judgements if not one.is_human},
+                {
+                    judgement.scorer: judgement.value
+                    for judgement in judgements
+                    if not judgement.is_human
+                },
                 peoples_word(judgements),
                 rollout.completion_tokens,
                 rollout.stop_reason,
@@ -274,7 +284,9 @@ def _why_drop(plan: RunConfig, case: Case, samples: list[Sample]) -> str:
             f"{len(samples)} of {plan.group_size} rollouts have a reward; a group needs at "
             f"least {min_rewards}"
         )
-    is_rated = any(one.is_human for sample in samples for one in case.judgements_of(sample.rollout))
+    is_rated = any(
+        judgement.is_human for sample in samples for judgement in case.judgements_of(sample.rollout)
+    )
     if (
         plan.people.asks_about(group.task.domain)
         and plan.people.at_deadline == "drop"
@@ -290,8 +302,12 @@ def _why_worthless(plan: RunConfig, case: Case) -> str:
         return "it got no reply"
     judgements = case.judgements_of(case.rollouts[0].pk)
     place = plan.environment.name if plan.environment else ""
-    unsaid = [one for one in judgements if one.scorer == place and one.value is None]
-    return "no feedback came in time" if unsaid else "a scorer gave it no reward"
+    without_value = [
+        judgement
+        for judgement in judgements
+        if judgement.scorer == place and judgement.value is None
+    ]
+    return "no feedback came in time" if without_value else "a scorer gave it no reward"
 
 
 def _nothing_to_learn(plan: RunConfig) -> str:

@@ -87,8 +87,8 @@ class DryRun:
         return sorted([*self.lines, *beside], key=lambda line: line.place)
 
 
-def dry_run(run: Run, pipeline: Sequence[OperatorChoice], most: int = GROUPS) -> DryRun:
-    """Try this pipeline on the run's newest judged and closed groups, at most `most` of them."""
+def dry_run(run: Run, pipeline: Sequence[OperatorChoice], limit: int = GROUPS) -> DryRun:
+    """Try this pipeline on the run's newest judged and closed groups, at most `limit` of them."""
     closed = run.groups.filter(
         state__in=(Group.State.ADMITTED, Group.State.DROPPED),
         judged_at__isnull=False,
@@ -99,16 +99,16 @@ def dry_run(run: Run, pipeline: Sequence[OperatorChoice], most: int = GROUPS) ->
     groups = list(
         closed.exclude(answer_only=True)
         .order_by("-draw_index")
-        .select_related("task", "run")[:most]
+        .select_related("task", "run")[:limit]
     )
-    cases = _as_they_were(run, load_cases(groups))
+    cases = _at_decision_time(run, load_cases(groups))
     plan = run.settings
     without = decide_groups(plan.model_copy(update={"pipeline": ()}), cases)
     decisions = decide_groups(
         plan.model_copy(update={"pipeline": tuple(pipeline)}), answer_operators(pipeline, cases)
     )
-    reasons = Counter(one.dropped for one in decisions if one.dropped)
-    failures = Counter(one.failed for one in decisions if one.failed)
+    reasons = Counter(decision.dropped for decision in decisions if decision.dropped)
+    failures = Counter(decision.failed for decision in decisions if decision.failed)
     summaries = (_lines(decisions), reasons.most_common(REASONS), failures.most_common(REASONS))
     parts = (_of_tasks(run, pipeline), _of_batch(run, pipeline))
     return DryRun(
@@ -132,12 +132,12 @@ def _of_tasks(run: Run, pipeline: Sequence[OperatorChoice]) -> Part | None:
     return Part(
         len(tasks),
         len(tasks) - len(sifted.left_out),
-        [_line(one.place, [one], [], TASKS) for one in sifted.passes],
+        [_line(result.place, [result], [], TASKS) for result in sifted.passes],
     )
 
 
-def _spread_tasks(taskset: Taskset, most: int) -> list[Task]:
-    indexes = range(0, taskset.size, max(1, -(-taskset.size // most)))
+def _spread_tasks(taskset: Taskset, limit: int) -> list[Task]:
+    indexes = range(0, taskset.size, max(1, -(-taskset.size // limit)))
     return list(taskset.tasks.filter(index__in=indexes).order_by("index"))
 
 
@@ -153,21 +153,21 @@ def _of_batch(run: Run, pipeline: Sequence[OperatorChoice]) -> Part | None:
     items = list(usual.select_related("experience__rollout", "experience__group__task"))
     over_batch = run.settings.algorithm.advantage.over_batch
     credits = {
-        one.experience_id: Credit.unpack(one.advantage, one.token_advantages)
-        for one in items
-        if over_batch and one.advantage is not None
+        item.experience_id: Credit.unpack(item.advantage, item.token_advantages)
+        for item in items
+        if over_batch and item.advantage is not None
     }
     try:
         batch = treated(
-            run.settings, pipeline, [one.experience for one in items], step.version, credits
+            run.settings, pipeline, [item.experience for item in items], step.version, credits
         )
     except OperatorFailed as failure:
         return Part(len(items), broken=str(failure), step=step.number)
-    lines = [_line(one.place, [one], [], BATCH) for one in batch.passes]
+    lines = [_line(result.place, [result], [], BATCH) for result in batch.passes]
     return Part(len(items), len(items) - len(batch.treated.left_out), lines, step=step.number)
 
 
-def _as_they_were(run: Run, cases: list[Case]) -> list[Case]:
+def _at_decision_time(run: Run, cases: list[Case]) -> list[Case]:
     """Return the cases with the version published when each was closed, to restore ages."""
     published = list(
         run.weight_versions.filter(published_at__isnull=False)
@@ -193,43 +193,45 @@ def _version_at(published: Sequence[datetime | None], closed_at: datetime | None
 
 
 def _count_admitted(decisions: Sequence[Decision]) -> tuple[int, int]:
-    going = [one for one in decisions if not one.dropped and not one.failed]
-    return len(going), sum(len(one.learned) for one in going)
+    admitted = [decision for decision in decisions if not decision.dropped and not decision.failed]
+    return len(admitted), sum(len(decision.learned) for decision in admitted)
 
 
 def _lines(decisions: Sequence[Decision]) -> list[Line]:
     passes: defaultdict[int, list[OperatorResult]] = defaultdict(list)
-    made: defaultdict[int, list[Made]] = defaultdict(list)
+    rows_by_place: defaultdict[int, list[Made]] = defaultdict(list)
     for decision in decisions:
         for result in decision.passes:
             passes[result.place].append(result)
         for result, row in decision.made:
-            made[result.place].append(row)
-    return [_line(place, results, made[place]) for place, results in sorted(passes.items())]
+            rows_by_place[result.place].append(row)
+    return [
+        _line(place, results, rows_by_place[place]) for place, results in sorted(passes.items())
+    ]
 
 
 def _line(
-    place: int, passes: Sequence[OperatorResult], made: Sequence[Made], stage: str = GROUPS_STAGE
+    place: int, passes: Sequence[OperatorResult], rows: Sequence[Made], stage: str = GROUPS_STAGE
 ) -> Line:
     cuts = [cut for result in passes for cut in result.cuts]
-    given = {sample.rollout: sample for result in passes for sample in result.given}
-    kept = [sample for result in passes for sample in result.kept]
+    before = {sample.rollout: sample for result in passes for sample in result.given}
+    after = [sample for result in passes for sample in result.kept]
     shaped = [
-        (given[sample.rollout], sample)
-        for sample in kept
-        if _changeable_values(given[sample.rollout]) != _changeable_values(sample)
+        (before[sample.rollout], sample)
+        for sample in after
+        if _changeable_values(before[sample.rollout]) != _changeable_values(sample)
     ]
     return Line(
         place,
         passes[0].operator,
-        len(given),
-        len(kept),
+        len(before),
+        len(after),
         sum(len(result.silenced) for result in passes),
         Counter(cut.reason for cut in cuts).most_common(REASONS),
         cuts[:SHOWN],
         shaped[:SHOWN],
-        len(made),
-        list(made[:SHOWN]),
+        len(rows),
+        list(rows[:SHOWN]),
         stage,
     )
 

@@ -12,10 +12,10 @@ def load_actions(
 ) -> list[dict[int, list[Action]]]:
     """Return, for each group, the actions of each rollout's newest attempt, by rollout id."""
     homes = {rollout.pk: case.group.pk for case in cases for rollout in case.rollouts}
-    seen = Rollout.objects.filter(
+    answered = Rollout.objects.filter(
         pk__in=homes, episodes__seen__answered_at__isnull=False, episodes__seen__first__isnull=False
     )
-    turns = seen.order_by("pk", "episodes__fence", "episodes__seen__number").values_list(
+    turns = answered.order_by("pk", "episodes__fence", "episodes__seen__number").values_list(
         "pk",
         "episodes__fence",
         "episodes__seen__first",

@@ -111,7 +111,7 @@ def tasks_also_in(
     project: int, tasks: Sequence[Task | TaskRow], options: Sequence
 ) -> list[dict[str, Pair | None]]:
     """Return, for each task, the most overlapping task of each named set."""
-    names = {name for one in options for name in one.tasksets}
+    names = {name for option in options for name in option.tasksets}
     indexes = dict(_indexes(_sets(project, names).values()))
     return [{name: index.most_said(task) for name, index in indexes.items()} for task in tasks]
 
@@ -135,10 +135,10 @@ def _indexes(tasksets: Iterable[Taskset]) -> Iterator[tuple[str, Index]]:
 
 def _sets(project: int, names: Iterable[str]) -> dict[str, Taskset]:
     return {
-        one.slug: one
-        for one in Taskset.objects.filter(project=project, slug__in=names, grows=False).order_by(
-            "slug"
-        )
+        taskset.slug: taskset
+        for taskset in Taskset.objects.filter(
+            project=project, slug__in=names, grows=False
+        ).order_by("slug")
     }
 
 
@@ -152,14 +152,16 @@ def find_evaluation_set_problems(
 
     `drawn` holds the names of the sets whose tasks are compared with them.
     """
-    named = _named_sets(pipeline)
-    tasksets = _sets(project.pk, named.values())
+    names_by_field = _named_sets(pipeline)
+    tasksets = _sets(project.pk, names_by_field.values())
     problems = {
-        field: why for field, name in named.items() if (why := _why_not(name, drawn, tasksets))
+        field: why
+        for field, name in names_by_field.items()
+        if (why := _why_not(name, drawn, tasksets))
     }
     size = sum(taskset.size for taskset in tasksets.values())
     if size > MOST_TASKS and not problems:
-        field = next(iter(named)).rpartition(".")[0]
+        field = next(iter(names_by_field)).rpartition(".")[0]
         return {
             field: (
                 f"evaluation sets have {size} tasks in total; the maximum for a pipeline is "

@@ -14,7 +14,12 @@ def is_failed(plan: RunConfig, decision: Decision) -> bool:
         return False
     case = decision.case
     judges = {choice.scorer for choice in plan.judges_of(case.group.task.kind)}
-    judgements = (one for rollout in case.rollouts for one in case.judgements_of(rollout.pk))
-    if any(one.value is None and not one.is_human and one.scorer in judges for one in judgements):
+    judgements = (
+        judgement for rollout in case.rollouts for judgement in case.judgements_of(rollout.pk)
+    )
+    if any(
+        judgement.value is None and not judgement.is_human and judgement.scorer in judges
+        for judgement in judgements
+    ):
         return True
     return Rollout.objects.filter(group=case.group, state=Rollout.State.FAILED).exists()

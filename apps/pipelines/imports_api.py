@@ -150,8 +150,8 @@ class ImportDocument(serializers.ModelSerializer):
         )
 
     @extend_schema(responses=ImportPreview)
-    def get_preview(self, one: TasksetImport) -> dict[str, Any] | None:
-        return None if one.preview is None else preview_import(one)
+    def get_preview(self, taskset_import: TasksetImport) -> dict[str, Any] | None:
+        return None if taskset_import.preview is None else preview_import(taskset_import)
 
 
 class ImportRow(ImportDocument):
@@ -169,17 +169,17 @@ class ImportQuery(Paged):
     project = serializers.CharField(required=False, max_length=50)
 
 
-def preview_import(one: TasksetImport) -> dict[str, Any]:
-    how = ImportOptions.read(one.how)
-    assert one.preview is not None  # the caller has looked
-    seen = look_at_rows(one.preview, how)
+def preview_import(taskset_import: TasksetImport) -> dict[str, Any]:
+    how = ImportOptions.read(taskset_import.how)
+    assert taskset_import.preview is not None  # the caller has looked
+    preview = look_at_rows(taskset_import.preview, how)
     return {
         "layout": BY_NAME[how.layout].title if how.layout else "",
-        "columns": list(seen.columns),
-        "splits": one.preview.get("splits", []),
-        "refusal": seen.refusal,
-        "not_taken": dict(seen.dropped),
-        "rows": [_row(row) for row in seen.rows],
+        "columns": list(preview.columns),
+        "splits": taskset_import.preview.get("splits", []),
+        "refusal": preview.refusal,
+        "not_taken": dict(preview.dropped),
+        "rows": [_row(row) for row in preview.rows],
     }
 
 
@@ -205,8 +205,8 @@ def _import(request: ApiRequest, pk: int) -> TasksetImport:
 
     Raises Http404 for strangers, and PermissionDenied for people who may only look.
     """
-    seen = TasksetImport.objects.filter(project__in=Project.objects.visible_to(request.user))
-    taskset_import = get_object_or_404(seen.select_related("project", "taskset"), pk=pk)
+    visible = TasksetImport.objects.filter(project__in=Project.objects.visible_to(request.user))
+    taskset_import = get_object_or_404(visible.select_related("project", "taskset"), pk=pk)
     _require_run(request, taskset_import.project)
     return taskset_import
 
@@ -277,11 +277,13 @@ class Imports(APIView):
             )
         project = _run_project(request, form.validated_data["project"])
         try:
-            made = create_import(project, request.user, upload_name(file), file.size, file.chunks())
+            taskset_import = create_import(
+                project, request.user, upload_name(file), file.size, file.chunks()
+            )
         except TooManyHeld as error:
             raise NotNow(f"{error}.", RETRY_S) from None
         _wake_importer()
-        return Response(ImportDocument(made).data, 201)
+        return Response(ImportDocument(taskset_import).data, 201)
 
 
 class OneImport(APIView):

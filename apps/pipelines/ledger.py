@@ -33,7 +33,7 @@ def operator_counts_match_the_rows() -> Iterator[str]:
         (slug, operator, n, removed.get((run, operator), 0))
         for (run, operator), (slug, n) in counts.items()
     ]
-    for slug, operator, n, rows in [one for one in wrong if one[2] != one[3]][:SHOWN]:
+    for slug, operator, n, rows in [row for row in wrong if row[2] != row[3]][:SHOWN]:
         yield (
             f"{slug}: {operator} dropped {n} according to its count, {rows} according to the rows"
         )
@@ -41,5 +41,7 @@ def operator_counts_match_the_rows() -> Iterator[str]:
 
 def _by_operator(items: QuerySet[StepItem]) -> QuerySet:
     """Return the run of each item, and the operator named at the beginning of its reason."""
-    named = items.annotate(operator=Substr("left_out", 1, StrIndex("left_out", Value(":")) - 1))
-    return named.values_list("step__run", "operator")
+    with_operator = items.annotate(
+        operator=Substr("left_out", 1, StrIndex("left_out", Value(":")) - 1)
+    )
+    return with_operator.values_list("step__run", "operator")

@@ -96,44 +96,53 @@ class CutRollout(models.Model):
         return f"{self.operator}: {self.reason}"
 
 
-def record(group: Group, passes: Sequence[OperatorResult], made: Mapping[int, int]) -> None:
+def record(group: Group, passes: Sequence[OperatorResult], new_rows: Mapping[int, int]) -> None:
     """Record the operators' effect on the group, in the transaction that closes it.
 
-    So it counts once. `made` is the number of rows that came of it, by position.
+    So each effect counts once. `new_rows` is the number of rows that it added, by position.
     """
     if not passes:
         return
-    count(group.run_id, passes, made)
+    count(group.run_id, passes, new_rows)
     CutRollout.objects.bulk_create(
         CutRollout(
             run_id=group.run_id,
             rollout_id=cut.sample.rollout,
-            place=one.place,
-            operator=one.operator,
+            place=result.place,
+            operator=result.operator,
             reason=cut.reason[:LONGEST_REASON],
             is_silent=is_silent,
         )
-        for one in passes
-        for is_silent, cuts in ((False, one.cuts), (True, _left_silent(passes, one)))
+        for result in passes
+        for is_silent, cuts in ((False, result.cuts), (True, _silent_samples(passes, result)))
         for cut in cuts
     )
 
 
-def count(run: int, passes: Sequence[OperatorResult], made: Mapping[int, int]) -> None:
-    """Add these results to the run's counts; `made` is the number of new rows, by position."""
+def count(run: int, passes: Sequence[OperatorResult], new_rows: Mapping[int, int]) -> None:
+    """Add these results to the run's counts; `new_rows` are numbers of rows, by position."""
     counts = [
-        (run, one.place, one.operator, len(one.given), len(one.kept), made.get(one.place, 0))
-        for one in passes
+        (
+            run,
+            result.place,
+            result.operator,
+            len(result.given),
+            len(result.kept),
+            new_rows.get(result.place, 0),
+        )
+        for result in passes
     ]
     if counts:
         with connection.cursor() as cursor:
             cursor.execute(COUNT, [list(column) for column in zip(*counts, strict=True)])
 
 
-def _left_silent(passes: Sequence[OperatorResult], one: OperatorResult) -> list[RemovedSample]:
+def _silent_samples(
+    passes: Sequence[OperatorResult], result: OperatorResult
+) -> list[RemovedSample]:
     """Return the samples that this operator made silent and that no later operator removed."""
     removed = {cut.sample.rollout for later in passes for cut in later.cuts}
-    return [cut for cut in one.silenced if cut.sample.rollout not in removed]
+    return [cut for cut in result.silenced if cut.sample.rollout not in removed]
 
 
 COUNT = """

@@ -44,47 +44,47 @@ def put(group: Group, rows: Sequence[tuple[OperatorResult, Made]]) -> Counter[in
     created: Counter[int] = Counter()
     if not rows:
         return created
-    taskset = _locked_set(group.run) if any(made.task for _, made in rows) else None
-    parents = Rollout.objects.in_bulk([made.of.rollout for _, made in rows])
-    keys = [_key(made, parents[made.of.rollout]) for _, made in rows]
+    taskset = _locked_set(group.run) if any(row.task for _, row in rows) else None
+    parents = Rollout.objects.in_bulk([row.of.rollout for _, row in rows])
+    keys = [_key(row, parents[row.of.rollout]) for _, row in rows]
     existing_keys = set(
         Offspring.objects.filter(run=group.run_id, key__in=keys).values_list("key", flat=True)
     )
-    for key, (one, made) in zip(keys, rows, strict=True):
+    for key, (result, row) in zip(keys, rows, strict=True):
         if key in existing_keys:
             continue
         existing_keys.add(key)
         task = (
-            add_task(taskset.pk, _task_row(made.task, group.task))
-            if made.task and taskset
+            add_task(taskset.pk, _task_row(row.task, group.task))
+            if row.task and taskset
             else group.task
         )
         _, is_new = Offspring.objects.get_or_create(
             run_id=group.run_id,
             key=key,
             defaults={
-                "of_id": made.of.rollout,
+                "of_id": row.of.rollout,
                 "task": task,
-                "tokens": made.tokens or parents[made.of.rollout].completion_tokens,
-                "place": one.place,
-                "operator": one.operator,
-                "reason": made.reason[:LONGEST_REASON],
+                "tokens": row.tokens or parents[row.of.rollout].completion_tokens,
+                "place": result.place,
+                "operator": result.operator,
+                "reason": row.reason[:LONGEST_REASON],
             },
         )
-        created[one.place] += is_new
+        created[result.place] += is_new
     return created
 
 
-def _key(made: Made, parent: Rollout) -> str:
+def _key(row: Made, parent: Rollout) -> str:
     """Return the digest of what the offspring teaches.
 
     Answers that reached the same goal share one, as do episodes of a group that begin with the same
     text.
     """
     identity = (
-        digest_content(made.task)
-        if made.task
-        else f"{parent.group_id} {_beginning(parent, made.tokens or 0)[1]}".encode()
+        digest_content(row.task)
+        if row.task
+        else f"{parent.group_id} {_beginning(parent, row.tokens or 0)[1]}".encode()
     )
     return hashlib.sha256(identity).hexdigest()
 
@@ -134,23 +134,28 @@ def not_yet_admitted(run: Run) -> QuerySet[Offspring]:
     return waiting.select_related("task", "of__group", "of__payload").order_by("pk")
 
 
-def tokens_of(one: Offspring, prompt: Sequence[int] | None = None) -> Tokens:
+def tokens_of(offspring: Offspring, prompt: Sequence[int] | None = None) -> Tokens:
     """Return the offspring's tokens: the parent's, after the given prompt or the parent's own.
 
     No version is recorded for them, since all of it is taught. Nobody sampled them after another
     prompt: logprobs are then 0.0, and no loss reads them.
     """
-    parent = one.of.tokens
-    length = one.tokens
+    parent = offspring.of.tokens
+    length = offspring.tokens
     prompt_ids = parent.prompt_ids if prompt is None else tuple(prompt)
-    shown = (
-        tuple(one for one in parent.pictures if one[2] <= len(prompt_ids) + length)
+    pictures = (
+        tuple(picture for picture in parent.pictures if picture[2] <= len(prompt_ids) + length)
         if prompt is None
         else ()
     )
     logprobs = parent.logprobs[:length] if prompt is None else (0.0,) * length
     return Tokens(
-        prompt_ids, parent.completion_ids[:length], logprobs, parent.action_mask[:length], (), shown
+        prompt_ids,
+        parent.completion_ids[:length],
+        logprobs,
+        parent.action_mask[:length],
+        (),
+        pictures,
     )
 
 
@@ -162,8 +167,8 @@ def admit(run: Run, fence: int, born: Sequence[Born]) -> int:
     """
     with run.fenced(fence) as locked:
         fresh = set(not_yet_admitted(locked).values_list("pk", flat=True))
-        born = [(one, tokens) for one, tokens in born if one.pk in fresh]
-        groups = find_expert_groups(locked, {one.task_id for one, _ in born})
+        born = [(offspring, tokens) for offspring, tokens in born if offspring.pk in fresh]
+        groups = find_expert_groups(locked, {offspring.task_id for offspring, _ in born})
         places = Counter(
             dict(
                 Rollout.objects.filter(group__in=groups.values())
@@ -172,37 +177,37 @@ def admit(run: Run, fence: int, born: Sequence[Born]) -> int:
             )
         )
         rollouts = []
-        for one, tokens in born:
-            group = groups[one.task_id]
-            rollouts.append(_rollout(one, group, places[group.pk], tokens))
+        for offspring, tokens in born:
+            group = groups[offspring.task_id]
+            rollouts.append(_rollout(offspring, group, places[group.pk], tokens))
             places[group.pk] += 1
         Rollout.objects.bulk_create(rollouts)
         RolloutPayload.objects.bulk_create(
             RolloutPayload(rollout=rollout, data=pack(tokens))
             for rollout, (_, tokens) in zip(rollouts, born, strict=True)
         )
-        for rollout, (one, _) in zip(rollouts, born, strict=True):
-            one.rollout = rollout
-        Offspring.objects.bulk_update([one for one, _ in born], ["rollout"])
+        for rollout, (offspring, _) in zip(rollouts, born, strict=True):
+            offspring.rollout = rollout
+        Offspring.objects.bulk_update([offspring for offspring, _ in born], ["rollout"])
         Experience.objects.bulk_create(expert_experience(rollout) for rollout in rollouts)
     return len(born)
 
 
-def _rollout(one: Offspring, group: Group, place: int, tokens: Tokens) -> Rollout:
-    is_whole = one.tokens == one.of.completion_tokens
-    turns, text = _beginning(one.of, one.tokens)
+def _rollout(offspring: Offspring, group: Group, place: int, tokens: Tokens) -> Rollout:
+    is_whole = offspring.tokens == offspring.of.completion_tokens
+    turns, text = _beginning(offspring.of, offspring.tokens)
     return Rollout(
-        run_id=one.run_id,
+        run_id=offspring.run_id,
         group=group,
         sample_index=place,
         origin=Rollout.Origin.SYNTHETIC,
         state=Rollout.State.FINISHED,
-        text=one.of.text if is_whole else text,
-        turns=one.of.turns if is_whole else store_turns(turns),
-        stop_reason=one.of.stop_reason if is_whole else "stop",
+        text=offspring.of.text if is_whole else text,
+        turns=offspring.of.turns if is_whole else store_turns(turns),
+        stop_reason=offspring.of.stop_reason if is_whole else "stop",
         prompt_tokens=len(tokens.prompt_ids),
         completion_tokens=len(tokens.completion_ids),
-        first_version=one.of.first_version,
-        last_version=one.of.last_version,
+        first_version=offspring.of.first_version,
+        last_version=offspring.of.last_version,
         finished_at=Now(),
     )

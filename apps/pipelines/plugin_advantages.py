@@ -29,13 +29,13 @@ def advantages_by_plugin(
         raise OperatorFailed(what) from error
     if advantages is not None and (problem := _problem_of(advantages, len(rewards))):
         raise OperatorFailed(f"{advantage.plugin}: {problem}")
-    return None if advantages is None else [float(one) for one in advantages]
+    return None if advantages is None else [float(value) for value in advantages]
 
 
 def _problem_of(result: Any, count: int) -> str:
     if not isinstance(result, list | tuple) or len(result) != count:
         return f"advantages() must return a list of {count} numbers, one for each reward, or None"
-    for one in result:
-        if type(one) not in (int, float) or not math.isfinite(one):
-            return f"advantages() returned {one!r}, which is not a finite number"
+    for value in result:
+        if type(value) not in (int, float) or not math.isfinite(value):
+            return f"advantages() returned {value!r}, which is not a finite number"
     return ""

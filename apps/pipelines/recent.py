@@ -24,14 +24,16 @@ CAME = Q(state=Group.State.ADMITTED) | Q(state=Group.State.DROPPED, reason__star
 def recent(cases: Sequence[Case], options: Sequence) -> list[Recent]:
     """Return the statistics of each group and of the groups before it, newest first."""
     plan = cases[0].group.run.settings
-    window = max(one.window for one in options)
+    window = max(option.window for option in options)
     before = [_before(case.group, window) for case in cases]
     metrics = _metrics(
-        plan, {pk for some in before for pk in some}, any(one.by == "success" for one in options)
+        plan,
+        {pk for group_ids in before for pk in group_ids},
+        any(option.by == "success" for option in options),
     )
     return [
-        Recent(_group_metrics(plan, case), tuple(metrics[pk] for pk in some if pk in metrics))
-        for case, some in zip(cases, before, strict=True)
+        Recent(_group_metrics(plan, case), tuple(metrics[pk] for pk in group_ids if pk in metrics))
+        for case, group_ids in zip(cases, before, strict=True)
     ]
 
 

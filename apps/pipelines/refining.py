@@ -128,15 +128,19 @@ def _admit(plan: RunConfig, decisions: Sequence[Decision]) -> int:
     for group in groups:
         group.state = Group.State.JUDGED  # as it was claimed: an earlier attempt has changed it
     commit_without_waiting()  # lost decisions are made again, from the same rewards
-    held = {group.pk for group in Group.move_held(groups, Group.State.ADMITTED, closed_at=Now())}
-    if lost := [group.pk for group in groups if group.pk not in held]:
+    admitted_ids = {
+        group.pk for group in Group.move_held(groups, Group.State.ADMITTED, closed_at=Now())
+    }
+    if lost := [group.pk for group in groups if group.pk not in admitted_ids]:
         log.warning("groups_taken_over", groups=lost)
     # In task order, with the run's counts last, so that two refiners do not deadlock.
-    ours = sorted((one for one in decisions if one.case.group.pk in held), key=_by_task)
+    ours = sorted(
+        (decision for decision in decisions if decision.case.group.pk in admitted_ids), key=_by_task
+    )
     Experience.objects.put([row for decision in ours for row in _experiences(decision)])
     _record_tasks(plan, ours)
-    made = [put_made(decision) for decision in ours]
-    for decision, rows in zip(ours, made, strict=True):
+    new_rows = [put_made(decision) for decision in ours]
+    for decision, rows in zip(ours, new_rows, strict=True):
         record(decision.case.group, decision.passes, rows)
     return len(ours)
 
@@ -172,7 +176,7 @@ def _record_tasks(plan: RunConfig, decisions: Sequence[Decision]) -> None:
 
 def _experiences(decision: Decision) -> Iterator[NewExperience]:
     group = decision.case.group
-    versions = {one.pk: one.first_version or 0 for one in decision.case.rollouts}
+    versions = {rollout.pk: rollout.first_version or 0 for rollout in decision.case.rollouts}
     for sample in decision.learned:
         yield NewExperience(
             group.run_id,

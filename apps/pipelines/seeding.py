@@ -49,13 +49,13 @@ def seed_run(
     run: Run,
     of: Run,
     rollouts: QuerySet[Rollout],
-    most: int | None = None,
+    limit: int | None = None,
     *,
     dry_run: bool = False,
 ) -> SeedableGroups:
     """Copy the newest groups of `of` that hold a rollout of `rollouts` into `run`, in draw order.
 
-    At most `most`, and no more than the run can learn from before they are too old. Nothing is
+    At most `limit`, and no more than the run can learn from before they are too old. Nothing is
     copied twice into one run, and nothing at all with `dry_run`. Raises NotSeeded.
     """
     with transaction.atomic():
@@ -66,10 +66,12 @@ def seed_run(
         fit = _fit(locked, matching)
         room = groups_allowed(locked.pace)
         newest = fit.order_by("-draw_index").values_list("pk", flat=True)
-        taken = list(newest[: room if most is None else min(room, most)])[::-1]
-        seedable = SeedableGroups(matching.count(), fit.count(), len(taken))
+        group_ids = list(newest[: room if limit is None else min(room, limit)])[::-1]
+        seedable = SeedableGroups(matching.count(), fit.count(), len(group_ids))
         return (
-            seedable if dry_run or not taken else replace(seedable, rollouts=_copy(locked, taken))
+            seedable
+            if dry_run or not group_ids
+            else replace(seedable, rollouts=_copy(locked, group_ids))
         )
 
 
@@ -82,14 +84,14 @@ def why_not_seedable(run: Run, of: Run) -> str:
         )
     if run.pk == of.pk or run.project_id != of.project_id:
         return "name another run of the same project"
-    for one in (run, of):
-        plan = one.settings
+    for candidate in (run, of):
+        plan = candidate.settings
         if plan.algorithm.learns_from_lessons:
-            return f"{one.slug} trains on lessons, so it has no groups and cannot use any"
+            return f"{candidate.slug} trains on lessons, so it has no groups and cannot use any"
         if plan.environment or plan.serve:
             return (
-                f"{one.slug} acts in an environment, which gives rewards during play: its groups "
-                "cannot be copied"
+                f"{candidate.slug} acts in an environment, which gives rewards during play: its "
+                "groups cannot be copied"
             )
     if run.settings.replay:
         return (
@@ -101,16 +103,16 @@ def why_not_seedable(run: Run, of: Run) -> str:
             f"{of.slug} samples from {of.asks_of}, but {run.slug} from {run.asks_of}: they need a "
             "common taskset"
         )
-    return _why_other_words(run, of)
+    return _why_tokenizers_differ(run, of)
 
 
-def _why_other_words(run: Run, of: Run) -> str:
+def _why_tokenizers_differ(run: Run, of: Run) -> str:
     """Return why another policy's tokens cannot be used; empty when tokenizers are identical."""
     if run.policy_id == of.policy_id:
         return ""
-    mine = tokenizer_fingerprint(run.policy)
-    theirs = tokenizer_fingerprint(of.policy)
-    if mine and mine == theirs:
+    run_fingerprint = tokenizer_fingerprint(run.policy)
+    source_fingerprint = tokenizer_fingerprint(of.policy)
+    if run_fingerprint and run_fingerprint == source_fingerprint:
         return ""
     return (
         f"{of.slug} was sampled by {of.policy.slug}, whose tokenizer may differ from that of "

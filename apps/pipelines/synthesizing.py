@@ -23,11 +23,11 @@ def put_made(decision: Decision) -> Counter[int]:
 
     Call it in the transaction that admits or drops the group.
     """
-    made = decision.made
-    apart = [row for row in made if row[1].stands_apart]
-    others = [row for row in made if not row[1].stands_apart]
-    experts = [row for row in others if row[1].over is None]
-    pairs = [row for row in others if row[1].over]
+    rows = decision.made
+    apart = [row for row in rows if row[1].stands_apart]
+    within_group = [row for row in rows if not row[1].stands_apart]
+    experts = [row for row in within_group if row[1].over is None]
+    pairs = [row for row in within_group if row[1].over]
     created = offspring.put(decision.case.group, apart)
     if experts:
         created += _put_experts(decision, experts)
@@ -44,13 +44,13 @@ def _put_experts(decision: Decision, rows: Rows) -> Counter[int]:
             OwnExpert(
                 run_id=group.run_id,
                 task_id=group.task_id,
-                number=made.number,
-                rollout_id=made.of.rollout,
-                place=one.place,
-                operator=one.operator,
-                reason=made.reason[:LONGEST_REASON],
+                number=row.number,
+                rollout_id=row.of.rollout,
+                place=result.place,
+                operator=result.operator,
+                reason=row.reason[:LONGEST_REASON],
             )
-            for one, made in rows
+            for result, row in rows
         ),
         ignore_conflicts=True,
     )
@@ -82,21 +82,21 @@ def _put_pairs(decision: Decision, rows: Rows) -> Counter[int]:
     places: dict[str, int] = {}
     lessons: list[Preference] = []
     texts = {rollout.pk: rollout.text for rollout in decision.case.rollouts}
-    for one, made in rows:
-        assert made.over is not None  # a pair
+    for result, row in rows:
+        assert row.over is not None  # a pair
         lesson = Preference(
             project_id=run.project_id,
             run=run,
             task_id=group.task_id,
             prompt=group.task.prompt,
-            source=f"{one.operator.replace('_', ' ')} of {run.slug}",
-            chosen=texts[made.of.rollout],
-            rejected=texts[made.over.rollout],
-            margin=made.margin,
-            chosen_rollout_id=made.of.rollout,
-            rejected_rollout_id=made.over.rollout,
+            source=f"{result.operator.replace('_', ' ')} of {run.slug}",
+            chosen=texts[row.of.rollout],
+            rejected=texts[row.over.rollout],
+            margin=row.margin,
+            chosen_rollout_id=row.of.rollout,
+            rejected_rollout_id=row.over.rollout,
         ).keyed()
-        if places.setdefault(lesson.key, one.place) == one.place:
+        if places.setdefault(lesson.key, result.place) == result.place:
             lessons.append(lesson)
     Preference.objects.bulk_create(lessons, ignore_conflicts=True)
     ours = Preference.objects.filter(run=run, author=None, chosen_rollout__group=group)

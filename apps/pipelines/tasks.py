@@ -42,7 +42,7 @@ def _guessed(
 def _scales(project: int, tasks: Sequence[Task], options: Sequence[Any]) -> list[dict[str, float]]:
     """Return the estimated numbers of each task, by the names of the scales that operators use."""
     rows = TaskDifficulty.objects.filter(
-        task__in=[task.pk for task in tasks], scale__name__in={one.by for one in options}
+        task__in=[task.pk for task in tasks], scale__name__in={option.by for option in options}
     )
     numbers: dict[int, dict[str, float]] = defaultdict(dict)
     for task, name, value in rows.values_list("task", "scale__name", "value"):
@@ -126,7 +126,7 @@ def sift_tasks(
     Raises OperatorFailed.
     """
     outcome = apply(pipeline, TASKS, _samples(pipeline, project, tasks, answers))
-    cuts = ((one.operator, cut) for one in outcome.passes for cut in one.cuts)
+    cuts = ((result.operator, cut) for result in outcome.passes for cut in result.cuts)
     return RejectedTasks(
         outcome.passes, {cut.sample.rollout: (operator, cut.reason) for operator, cut in cuts}
     )

@@ -60,7 +60,7 @@ def test_open_and_ready_groups_are_dropped_and_claimed_groups_stay(ready, finish
     run.refresh_from_db()
     before = run.groups_dropped
     found = drop_groups(run, [*groups, waiting.pk], alice, "they plead")
-    assert (found.dropped, found.taken, found.others) == (3, 2, 0)
+    assert (found.dropped, found.in_steps, found.dropped_before) == (3, 2, 0)
     assert states(groups) == [{"claimed"}, {"claimed"}, {"dropped"}, {"dropped"}]
     waiting.refresh_from_db()
     run.refresh_from_db()

@@ -158,7 +158,9 @@ def _drop(request: SignedInRequest, run: Run, picked: Sequence[int]) -> tuple[st
         raise ValueError(f"nothing was dropped. To confirm, type the run's name: {run.slug}")
     reason = check_reason(request.POST.get("reason", ""))
     outcome = leaving_out.drop_groups(run, _groups(run, picked), request.user, reason)
-    taken = f" {outcome.taken:,} were already trained on and are kept." if outcome.taken else ""
+    taken = (
+        f" {outcome.in_steps:,} were already trained on and are kept." if outcome.in_steps else ""
+    )
     return (
         (
             f"{outcome.dropped:,} group{'' if outcome.dropped == 1 else 's'} will not be trained"
@@ -188,7 +190,7 @@ def _ask(request: SignedInRequest, run: Run, picked: Sequence[int]) -> tuple[str
             if outcome.opened
             else ""
         ),
-        f"{outcome.left:,} skipped" if outcome.left else "",
+        f"{outcome.skipped:,} skipped" if outcome.skipped else "",
     ]
     return "; ".join(filter(None, parts)).capitalize() + ".", ""
 

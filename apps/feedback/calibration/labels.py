@@ -42,8 +42,8 @@ def load_newest_labels(run: Run) -> list[Label]:
         of_group[vote.group].append(vote)
     # By group and rollout: a rollout of another group was only ranked among them, as an anchor.
     value_by_reply: dict[tuple[int, int], float] = {}
-    for group, own in of_group.items():
-        _, words, flags = aggregate_votes(own, people, qualities)
+    for group, group_votes in of_group.items():
+        _, words, flags = aggregate_votes(group_votes, people, qualities)
         value_by_reply |= {
             (group, rollout): word.value for rollout, word in words.items() if rollout not in flags
         }

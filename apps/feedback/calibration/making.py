@@ -56,9 +56,9 @@ def build_calibrations(run: Run, newest: int) -> list[Calibration]:
                 domain: [row for row in judged[scorer] if domain_of[row.rollout] == domain]
                 for domain in domains
             }
-        for domain, own in parts.items():
-            metrics = asdict(compute_calibration(own))
-            widest = _widest(own) if domain is None else []
+        for domain, judged_replies in parts.items():
+            metrics = asdict(compute_calibration(judged_replies))
+            widest = _widest(judged_replies) if domain is None else []
             rows.append(
                 Calibration(
                     run=run,

@@ -39,10 +39,11 @@ def due_by_item(items: Sequence[Item], groups: Iterable[Group]) -> dict[int, dat
     ours = [item for item in items if item.group_id in homes]
     due_at_by_item: dict[int, datetime] = {}
     for run in {home.run_id: home.run for home in homes.values()}.values():
-        own = [item for item in ours if item.run_id == run.pk]
-        far = distances(run, {rollout for item in own for rollout in item.members})
+        run_items = [item for item in ours if item.run_id == run.pk]
+        far = distances(run, {rollout for item in run_items for rollout in item.members})
         due_at_by_item |= {
-            item.pk: _due(homes[item.group_id].deadline_at, run, item.members, far) for item in own
+            item.pk: _compute_due_at(homes[item.group_id].deadline_at, run, item.members, far)
+            for item in run_items
         }
     return due_at_by_item
 
@@ -60,10 +61,10 @@ def reorder(run: Run) -> int:
         ]
     )
     far = distances(run, {rollout for *_, members in rows for rollout in members})
-    moved = [(pk, _due(deadline, run, members, far)) for pk, deadline, members in rows]
+    moved = [(pk, _compute_due_at(deadline, run, members, far)) for pk, deadline, members in rows]
     if moved:
         with connection.cursor() as cursor:
-            cursor.execute(MOVE, [[pk for pk, _ in moved], [due for _, due in moved]])
+            cursor.execute(MOVE, [[pk for pk, _ in moved], [due_at for _, due_at in moved]])
     return len(moved)
 
 
@@ -77,7 +78,7 @@ MOVE = """
     UPDATE feedback_slot s SET due_at = free.due_at FROM free WHERE s.id = free.id"""
 
 
-def _due(
+def _compute_due_at(
     deadline: datetime | None, run: Run, members: Sequence[int], far: Mapping[int, float]
 ) -> datetime:
     assert deadline is not None  # the group waits for people
@@ -135,7 +136,7 @@ def _usual(run: Run):
     """
     rows = Calibration.objects.filter(run=run, domain=None).values_list("scorer", "metrics")
     bins = {
-        scorer: {round(one["low"] * BINS): one for one in metrics["bins"]}
+        scorer: {round(label_bin["low"] * BINS): label_bin for label_bin in metrics["bins"]}
         for scorer, metrics in rows
     }
 
@@ -145,9 +146,9 @@ def _usual(run: Run):
             for scorer, value in values.items()
         }
         return {
-            scorer: one["people"]
-            for scorer, one in bins_by_scorer.items()
-            if one and one["count"] >= LEAST
+            scorer: label_bin["people"]
+            for scorer, label_bin in bins_by_scorer.items()
+            if label_bin and label_bin["count"] >= LEAST
         }
 
     return usual

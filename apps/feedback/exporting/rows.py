@@ -217,12 +217,17 @@ def _group_row(run: Run, group: Group) -> Row:
     """Return the row of a group whose rollouts, experiences and rewards are prefetched."""
     finished = list(group.rollouts.all())
     learned = [next(iter(rollout.experiences.all()), None) for rollout in finished]
-    steps = [item.step.number for one in learned if one for item in one.step_items.all()]
+    steps = [
+        item.step.number
+        for experience in learned
+        if experience
+        for item in experience.step_items.all()
+    ]
     return {
         "prompt": as_texts(group.task.prompt),
         "completions": [answer_as_messages(rollout.text) for rollout in finished],
-        "rewards": [one and one.reward for one in learned],
-        "advantages": [one and one.advantage for one in learned],
+        "rewards": [experience and experience.reward for experience in learned],
+        "advantages": [experience and experience.advantage for experience in learned],
         "people": [_word_of(rollout, simulated=False) for rollout in finished],
         "simulated": [_word_of(rollout, simulated=True) for rollout in finished],
         "uncertainties": [_uncertainty(rollout) for rollout in finished],
@@ -239,7 +244,9 @@ def _word_of(rollout: Rollout, *, simulated: bool) -> float | None:
     """Return people's aggregate reward, or the simulated rater's; never a mixture of both."""
     pure = [reward for reward in rollout.rewards.all() if not reward.is_mixed]
     rewards = [reward for reward in pure if reward.is_simulated == simulated]
-    return peoples_word([Judgement(one.scorer, one.value, is_human=True) for one in rewards])
+    return peoples_word(
+        [Judgement(reward.scorer, reward.value, is_human=True) for reward in rewards]
+    )
 
 
 def _uncertainty(rollout: Rollout) -> float | None:
@@ -285,9 +292,11 @@ def _rated_pairs(selection: RowSelection) -> Iterator[Row]:
     yielded = set()
     groups = Group.objects.filter(run=selection.run, draw_index__isnull=False)
     for some in in_batches(groups):
-        here = Q(item__group__in=some) | Q(rollout__group__in=some)
+        in_groups = Q(item__group__in=some) | Q(rollout__group__in=some)
         candidates = list(
-            selection.ratings().filter(here, is_current=True, is_withdrawn=False).order_by("pk")
+            selection.ratings()
+            .filter(in_groups, is_current=True, is_withdrawn=False)
+            .order_by("pk")
         )
         texts = _texts(candidates)
         by_hand: dict[tuple[int, int], list[Rating]] = defaultdict(list)
@@ -300,11 +309,11 @@ def _rated_pairs(selection: RowSelection) -> Iterator[Row]:
                     yielded.add(key)
                     prompt = _group(rating).task.prompt
                     source = f"{rating.form} of run {selection.run.slug}"
-                    both = (texts[better], texts[worse])
+                    pair_texts = (texts[better], texts[worse])
                     yield _pair(
                         selection,
                         prompt,
-                        both,
+                        pair_texts,
                         (better, worse),
                         margin,
                         rating.rater,
@@ -333,8 +342,10 @@ def _ordered_pairs(
     by_rollout: dict[int, tuple[float, Rating]],
 ) -> Iterator[tuple[int, int, float, Rating]]:
     """Yield (better, worse, difference, newer rating) of rollouts with different values."""
-    for one, other in itertools.combinations(by_rollout.items(), 2):
-        better, worse = (one, other) if one[1][0] > other[1][0] else (other, one)
+    for entry, other_entry in itertools.combinations(by_rollout.items(), 2):
+        better, worse = (
+            (entry, other_entry) if entry[1][0] > other_entry[1][0] else (other_entry, entry)
+        )
         (better_pk, (high, first)), (worse_pk, (low, second)) = better, worse
         if high != low:
             newer = max(first, second, key=lambda rating: rating.pk)

@@ -162,8 +162,10 @@ class Form(ABC):
 def form_in(module: ModuleType) -> type[Form]:
     """Return the form that a module defines. Raises ValueError unless there is exactly one."""
     [form] = [
-        one
-        for one in vars(module).values()
-        if isinstance(one, type) and issubclass(one, Form) and one.__module__ == module.__name__
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, Form)
+        and value.__module__ == module.__name__
     ]
     return form

@@ -113,17 +113,23 @@ class SlotQuerySet(LeaseQuerySet["Slot"]):
         are open, and would leave behind one that is opened here. Slots of norming items are
         deleted, because nobody else waits for one, and its rater gets a new one.
         """
-        if not (held := _lock_expired()):
+        if not (expired_slots := _lock_expired()):
             return 0
-        pks = [slot.pk for slot in held]
-        own = set(self.filter(pk__in=pks, item__purpose=NORMING).values_list("pk", flat=True))
-        self.filter(pk__in=own).delete()
-        lost = [slot for slot in held if slot.pk not in own]
+        pks = [slot.pk for slot in expired_slots]
+        norming_ids = set(
+            self.filter(pk__in=pks, item__purpose=NORMING).values_list("pk", flat=True)
+        )
+        self.filter(pk__in=norming_ids).delete()
+        lost = [slot for slot in expired_slots if slot.pk not in norming_ids]
         waiting = Group.State.WAITING
-        still = {slot.pk for slot in lost if not slot.is_required or slot.group.state == waiting}
-        self.filter(pk__in=still).update(state=Slot.State.OPEN)
-        self.filter(pk__in={slot.pk for slot in lost} - still).update(state=Slot.State.CLOSED)
-        return len(held)
+        reopened_ids = {
+            slot.pk for slot in lost if not slot.is_required or slot.group.state == waiting
+        }
+        self.filter(pk__in=reopened_ids).update(state=Slot.State.OPEN)
+        self.filter(pk__in={slot.pk for slot in lost} - reopened_ids).update(
+            state=Slot.State.CLOSED
+        )
+        return len(expired_slots)
 
     @transaction.atomic
     def close(self, groups: Collection[int]) -> None:

@@ -155,11 +155,11 @@ def agreements(decisions: Sequence[Decision]) -> list[Agreement]:
     agreements = [_agreement(measure, units) for measure, units in by_measure.items()]
     return sorted(
         agreements,
-        key=lambda one: (
-            -one.percent.units,
-            one.measure.form,
-            one.measure.is_ordered,
-            one.measure.words,
+        key=lambda agreement: (
+            -agreement.percent.units,
+            agreement.measure.form,
+            agreement.measure.is_ordered,
+            agreement.measure.words,
         ),
     )
 
@@ -213,16 +213,18 @@ def list_agreement_pairs(decisions: Sequence[Decision], measure: Measure) -> lis
     }
     common: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for values in units.values():
-        for one, other in combinations(sorted(values), 2):
-            common[one, other].append((kinds[values[one]], kinds[values[other]]))
-    most = sorted(common.items(), key=lambda row: (-len(row[1]), names[row[0][0]]))[:PAIRS]
+        for rater, other_rater in combinations(sorted(values), 2):
+            common[rater, other_rater].append((kinds[values[rater]], kinds[values[other_rater]]))
+    largest_pairs = sorted(common.items(), key=lambda row: (-len(row[1]), names[row[0][0]]))[:PAIRS]
     weights = _squares(list(kinds)) if measure.is_ordered else None
     return [
         Pair(
-            (names[one], names[other]),
-            cohen_kappa([a for a, _ in both], [b for _, b in both], len(kinds), weights),
+            (names[rater], names[other_rater]),
+            cohen_kappa(
+                [a for a, _ in value_pairs], [b for _, b in value_pairs], len(kinds), weights
+            ),
         )
-        for (one, other), both in most
+        for (rater, other_rater), value_pairs in largest_pairs
     ]
 
 

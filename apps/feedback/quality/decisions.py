@@ -87,7 +87,7 @@ COLUMNS = (
 )
 
 
-def newest_decisions(run: Run, most: int = NEWEST, claims: bool = False) -> list[Decision]:
+def newest_decisions(run: Run, limit: int = NEWEST, claims: bool = False) -> list[Decision]:
     """Return the run's decisions in force, newest first; one statement.
 
     Without `claims`, whether an item was claimed is not looked up, and all count as claimed.
@@ -95,7 +95,7 @@ def newest_decisions(run: Run, most: int = NEWEST, claims: bool = False) -> list
     standing = Rating.objects.counting().filter(run=run).order_by("-pk")
     columns = (*COLUMNS, _is_claimed(run)) if claims else COLUMNS
     parse = _answer_parser()
-    return [_decision(parse, *row) for row in standing.values_list(*columns)[:most]]
+    return [_decision(parse, *row) for row in standing.values_list(*columns)[:limit]]
 
 
 def _is_claimed(run: Run) -> Exists:
@@ -156,7 +156,7 @@ def _decision(
     expected,
     claimed=True,
 ) -> Decision:
-    seen = shown or [rollout]
+    rollouts = shown or [rollout]
     parsed = parse(answer)
     assert parsed is not None  # every rating has an answer
     return Decision(
@@ -166,7 +166,7 @@ def _decision(
         simulated,
         form,
         parsed,
-        seen,
+        rollouts,
         item,
         purpose or "",
         parse(expected),

@@ -33,13 +33,13 @@ def list_disputes(decisions: Sequence[Decision], people: People) -> list[Dispute
         if decision.item is not None and not decision.has_known_answer:
             votes[decision.item].append(decision)
     candidates = [
-        Dispute(item, own[::-1], widest_range(own, people))
-        for item, own in votes.items()
-        if len(own) > 1
+        Dispute(item, item_votes[::-1], widest_range(item_votes, people))
+        for item, item_votes in votes.items()
+        if len(item_votes) > 1
     ]
     return sorted(
         (dispute for dispute in candidates if dispute.apart),
-        key=lambda one: (-one.apart, -len(one.votes), one.item),
+        key=lambda dispute: (-dispute.apart, -len(dispute.votes), dispute.item),
     )
 
 
@@ -48,11 +48,11 @@ def widest_range(votes: Sequence[Decision], people: People) -> float:
     flags = sum(vote.form == FLAG for vote in votes)
     if 0 < flags < len(votes):
         return 1.0
-    given: dict[int, list[float]] = defaultdict(list)
+    values_by_rollout: dict[int, list[float]] = defaultdict(list)
     for vote in votes:
         for rollout, value in FORMS[vote.form].values(vote.answer, vote.shown, people).items():
-            given[rollout].append(value)
-    return max((max(values) - min(values) for values in given.values()), default=0.0)
+            values_by_rollout[rollout].append(value)
+    return max((max(values) - min(values) for values in values_by_rollout.values()), default=0.0)
 
 
 def open_disputes(run: Run, decisions: Sequence[Decision]) -> list[Dispute]:

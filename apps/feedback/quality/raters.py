@@ -114,8 +114,10 @@ def measure_pace(decisions: Sequence[Decision]) -> Pace:
         .annotate(length=Length("text"))
         .values_list("pk", "length")
     )
-    seen = [sum(lengths.get(rollout, 0) for rollout in decision.shown) for decision in sample]
-    characters = round(median(seen)) if seen else 0
+    text_lengths = [
+        sum(lengths.get(rollout, 0) for rollout in decision.shown) for decision in sample
+    ]
+    characters = round(median(text_lengths)) if text_lengths else 0
     timed = [decision.seconds for decision in decisions if decision.seconds is not None]
     return Pace(
         median(timed) if timed else None, max(QUICKEST_S, characters / FASTEST_READER), characters
@@ -126,64 +128,64 @@ def raters(
     decisions: Sequence[Decision], pace: Pace, quality: Quality, people: People
 ) -> list[RaterMetrics]:
     """Return the statistics of everybody who decided, the most active first."""
-    own: dict[int, list[Decision]] = defaultdict(list)
+    decisions_by_rater: dict[int, list[Decision]] = defaultdict(list)
     for decision in decisions:
-        own[decision.rater].append(decision)
+        decisions_by_rater[decision.rater].append(decision)
     weights = quality.share_of_weight()
     metrics = [
-        _metrics(rater, mine, pace, quality, weights.get(rater), people)
-        for rater, mine in own.items()
+        _metrics(rater, rater_decisions, pace, quality, weights.get(rater), people)
+        for rater, rater_decisions in decisions_by_rater.items()
     ]
-    return sorted(metrics, key=lambda one: (-one.decisions, one.name))
+    return sorted(metrics, key=lambda row: (-row.decisions, row.name))
 
 
 def _metrics(
     rater: int,
-    own: list[Decision],
+    decisions: list[Decision],
     pace: Pace,
     quality: Quality,
     weight: float | None,
     people: People,
 ) -> RaterMetrics:
-    timed = [decision.seconds for decision in own if decision.seconds is not None]
+    timed = [decision.seconds for decision in decisions if decision.seconds is not None]
     seconds = median(timed) if timed else None
     variance = quality.variance.get(rater)
     return RaterMetrics(
-        own[0].name,
-        own[0].is_simulated,
-        len(own),
+        decisions[0].name,
+        decisions[0].is_simulated,
+        len(decisions),
         seconds,
         seconds is not None and len(timed) >= TIMED and seconds < pace.bound_s,
-        _count_met(own, Item.Purpose.GOLD, people),
-        _count_met(own, Item.Purpose.ATTENTION, people),
-        leaning(own),
+        _count_met(decisions, Item.Purpose.GOLD, people),
+        _count_met(decisions, Item.Purpose.ATTENTION, people),
+        leaning(decisions),
         weight,
         quality.accuracy.get(rater),
         quality.bias.get(rater),
         None if variance is None else variance**0.5,
-        sum(not decision.is_claimed for decision in own),
-        most_a_minute([decision.at for decision in own]),
+        sum(not decision.is_claimed for decision in decisions),
+        most_a_minute([decision.at for decision in decisions]),
     )
 
 
 def most_a_minute(times: Iterable[float]) -> int:
     """Return the largest number of decisions, at `times` in seconds, within any 60 seconds."""
-    most = 0
+    largest = 0
     first = 0
     ordered = sorted(times)
     for last, at in enumerate(ordered):
         while at - ordered[first] >= MINUTE_S:
             first += 1
-        most = max(most, last - first + 1)
-    return most
+        largest = max(largest, last - first + 1)
+    return largest
 
 
-def _count_met(own: Iterable[Decision], purpose: str, people: People) -> KnownAnswersMet:
+def _count_met(decisions: Iterable[Decision], purpose: str, people: People) -> KnownAnswersMet:
     """Count the known answers met.
 
     Only an answer in the item's own form can meet it; a flag cannot.
     """
-    decided = [decision for decision in own if decision.purpose == purpose]
+    decided = [decision for decision in decisions if decision.purpose == purpose]
     right = [
         "reason" not in decision.answer
         and meets_known_answer(

@@ -59,9 +59,11 @@ def unanchored(groups: Sequence[Group]) -> list[Unanchored]:
         if pk not in unanchored_groups and prompt_ids:
             group = wanting[pk]
             plan = wanting[pk].run.settings
-            most = read_limits(plan, group.task.meta).max_tokens
-            assert most is not None  # the run's own limit at least
-            unanchored_groups[pk] = Unanchored(group, prompt_ids, most, plan.sampling.temperature)
+            max_tokens = read_limits(plan, group.task.meta).max_tokens
+            assert max_tokens is not None  # the run's own limit at least
+            unanchored_groups[pk] = Unanchored(
+                group, prompt_ids, max_tokens, plan.sampling.temperature
+            )
     return list(unanchored_groups.values())
 
 

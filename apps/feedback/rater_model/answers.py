@@ -75,17 +75,17 @@ def _ranking(answer: Mapping, shown: Sequence[int]) -> list[Order]:
     ranks = [answer["ranks"][str(rollout)] for rollout in shown]
     orders = []
     for n, rank in enumerate(ranks):
-        rest = tuple(m for m, other in enumerate(ranks) if m != n and other >= rank)
-        if any(ranks[m] > rank for m in rest):
-            orders.append(Order(n, rest))
+        remaining = tuple(m for m, other_rank in enumerate(ranks) if m != n and other_rank >= rank)
+        if any(ranks[m] > rank for m in remaining):
+            orders.append(Order(n, remaining))
     return orders
 
 
 def _best_worst(answer: Mapping, shown: Sequence[int]) -> list[Order]:
     best = shown.index(answer["best"])
     worst = shown.index(answer["worst"])
-    others = [n for n in range(len(shown)) if n not in (best, worst)]
-    return [Order(best, (*others, worst)), *(Order(n, (worst,)) for n in others)]
+    middle = [n for n in range(len(shown)) if n not in (best, worst)]
+    return [Order(best, (*middle, worst)), *(Order(n, (worst,)) for n in middle)]
 
 
 ORDERS = {"pairwise": _pairwise, "ranking": _ranking, "best_worst": _best_worst}

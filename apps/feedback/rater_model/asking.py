@@ -15,7 +15,7 @@ from django.db.models import Count
 
 from apps.feedback.models import Item, RaterModel, Slot
 from apps.feedback.rater_model.learner import RIDGE, means_from
-from apps.feedback.rater_model.replies import learn_topics, replies, seen
+from apps.feedback.rater_model.replies import extract_features_by_rollout, learn_topics, replies
 from apps.feedback.rater_model.schedule import most_per_group, read_schedule, schedule_decisions
 from apps.rollouts.models import Group
 from apps.runs.models import Run
@@ -47,10 +47,10 @@ def build_questions(
         group.run_id: group.run for group in groups if group.run.settings.people.schedule
     }.values():
         ours = [group for group in groups if group.run_id == run.pk]
-        left = {
+        unrated = {
             group.pk: [r for r in rollouts[group.pk] if r not in rated[group.pk]] for group in ours
         }
-        items += _Round(run, ours, left).items()
+        items += _Round(run, ours, unrated).items()
     return items
 
 
@@ -60,7 +60,7 @@ class _Round:
 
     run: Run
     groups: list[Group]
-    left: dict[int, list[int]]
+    unrated: dict[int, list[int]]
     counts: Counter = field(init=False)
     repeated: set[int] = field(default_factory=set)
     chance: random.Random = field(init=False)
@@ -70,7 +70,7 @@ class _Round:
         self.people = self.plan.people
         self.counts = asked_so_far(self.run)
         self.chance = random.Random(f"{self.run.pk} {self.groups[0].pk}")
-        for members in self.left.values():
+        for members in self.unrated.values():
             self.chance.shuffle(members)
 
     def items(self) -> list[Item]:
@@ -83,7 +83,7 @@ class _Round:
         items = []
         spread_share = read_schedule(self.plan).spread_share
         spread = self._by_spread() if spread_share else list(self.groups)
-        room = dict.fromkeys(self.left, most_per_group(self.plan))
+        room = dict.fromkeys(self.unrated, most_per_group(self.plan))
         for n, group in enumerate(self.groups, start=1):
             target = schedule_decisions(self.plan, before + n)
             for _ in range(target.decisions - self.counts.total()):
@@ -100,10 +100,10 @@ class _Round:
         counts = self.counts
         model = self.people.rater_model
         assert model is not None  # a schedule needs one
-        others = counts.total() + 1
+        total = counts.total() + 1
         if counts[Purpose.REWRITE] < rewrites:
-            return self._about(group, room, Purpose.REWRITE)
-        if counts[Purpose.REPEAT] < int(others * model.repeats) and (original := self._original()):
+            return self._build_item(group, room, Purpose.REWRITE)
+        if counts[Purpose.REPEAT] < int(total * model.repeats) and (original := self._original()):
             return Item(
                 run=self.run,
                 group_id=original.group_id,
@@ -112,21 +112,21 @@ class _Round:
                 members=original.members,
                 repeats=original,
             )
-        if counts[Purpose.AUDIT] < int(others * model.audits):
-            return self._about(group, room, Purpose.AUDIT)
+        if counts[Purpose.AUDIT] < int(total * model.audits):
+            return self._build_item(group, room, Purpose.AUDIT)
         if _falls_due(counts[Purpose.REWARD], read_schedule(self.plan).spread_share):
-            group = next((g for g in spread if room[g.pk] and self.left[g.pk]), group)
-        return self._about(group, room, Purpose.REWARD)
+            group = next((g for g in spread if room[g.pk] and self.unrated[g.pk]), group)
+        return self._build_item(group, room, Purpose.REWARD)
 
-    def _about(self, group: Group, room: dict[int, int], purpose: str) -> Item | None:
+    def _build_item(self, group: Group, room: dict[int, int], purpose: str) -> Item | None:
         """Return an item about this group; None if it has no more replies to ask about."""
         form = "rewrite" if purpose == Purpose.REWRITE else self.people.form
         count = 1 if form not in COMPARES else 2 if form == "pairwise" else self.people.per_group
-        left = self.left[group.pk]
-        if not room[group.pk] or len(left) < (1 if form not in COMPARES else 2):
+        unrated = self.unrated[group.pk]
+        if not room[group.pk] or len(unrated) < (1 if form not in COMPARES else 2):
             return None
-        members = left[:count]
-        del left[: 1 if form == "pairwise" else count]
+        members = unrated[:count]
+        del unrated[: 1 if form == "pairwise" else count]
         room[group.pk] -= 1
         overlap = 1 if form == "rewrite" else self.people.overlap
         return Item(
@@ -160,13 +160,13 @@ class _Round:
         model = models.values_list("coefficients", flat=True).first()
         if not model:
             return list(self.groups)
-        features = seen(
-            replies(itertools.chain(*self.left.values())), learn_topics(self.run.taskset_ids)
+        features = extract_features_by_rollout(
+            replies(itertools.chain(*self.unrated.values())), learn_topics(self.run.taskset_ids)
         )
         means = dict(zip(features, means_from(model, list(features.values())), strict=True))
         width = {
             pk: _width([means[r] for r in members if r in means])
-            for pk, members in self.left.items()
+            for pk, members in self.unrated.items()
         }
         return sorted(self.groups, key=lambda group: -width[group.pk])
 

@@ -24,7 +24,11 @@ class UnscoredRollout:
         Raises ValueError if there are none, or one has no finite number.
         """
         return BaseNll.of(
-            [one for one, chosen in zip(nats, self.action_mask, strict=True) if chosen]
+            [
+                token_nats
+                for token_nats, chosen in zip(nats, self.action_mask, strict=True)
+                if chosen
+            ]
         )
 
 

@@ -146,7 +146,9 @@ def list_learnable_decisions(run: Run) -> list[HeadDecision]:
         .values_list("pk", "form", "answer", "shown", "rollout")
     )
     members = {pk: list(shown) or [rollout] for pk, _, _, shown, rollout in rows}
-    texts = Rollout.objects.filter(pk__in={r for own in members.values() for r in own})
+    texts = Rollout.objects.filter(
+        pk__in={r for rollout_ids in members.values() for r in rollout_ids}
+    )
     replies = {
         pk: Reply(json.dumps(prompt), text)
         for pk, prompt, text in texts.values_list("pk", "group__task__prompt", "text")
@@ -194,12 +196,14 @@ def store_head(
     """Save the head with its calibration and its accuracy on held-out data beside the ridge's."""
     scored = {reply: score for reply, score in scores.items() if score is not None}
     fresh = [
-        one
-        for one in decisions
-        if is_held_out(one) and all(reply in scored for reply in one.replies)
+        decision
+        for decision in decisions
+        if is_held_out(decision) and all(reply in scored for reply in decision.replies)
     ]
     base, slope, deviation = _reading(fresh, scored)
-    accuracy = _accuracy(fresh, {one.rating: [scored[r] for r in one.replies] for one in fresh})
+    accuracy = _accuracy(
+        fresh, {decision.rating: [scored[r] for r in decision.replies] for decision in fresh}
+    )
     ridge = _ridge_accuracy(run, fresh)
     is_used = accuracy.share is not None and accuracy.share >= (ridge.share or 0.0) and slope > 0
     with transaction.atomic():
@@ -232,11 +236,11 @@ def _reading(
 
     With comparisons alone, scores are in units of odds already.
     """
-    valued = [one for one in fresh if one.value is not None]
+    valued = [decision for decision in fresh if decision.value is not None]
     if not valued:
         return 0.5, 1 / STEEPNESS, 0.0
-    table = np.array([[scores[one.replies[0]]] for one in valued])
-    posterior = fit_posterior(Decisions(table, np.array([one.value for one in valued])))
+    table = np.array([[scores[decision.replies[0]]] for decision in valued])
+    posterior = fit_posterior(Decisions(table, np.array([decision.value for decision in valued])))
     slope = float(posterior.weights[0])
     return (
         float(posterior.intercept - slope * posterior.centre[0]),
@@ -247,13 +251,20 @@ def _reading(
 
 def _accuracy(fresh: Sequence[HeadDecision], scores: Mapping[int, Sequence[float]]):
     """Return the accuracy on pairs of values, or, with comparisons alone, on comparisons."""
-    valued = [Audit(scores[one.rating][0], one.value) for one in fresh if one.value is not None]
+    valued = [
+        Audit(scores[decision.rating][0], decision.value)
+        for decision in fresh
+        if decision.value is not None
+    ]
     if valued:
         return pair_accuracy(valued)
     compared = [
-        [np.sign(scores[one.rating][b] - scores[one.rating][w]) for b, w in one.pairs]
-        for one in fresh
-        if one.pairs
+        [
+            np.sign(scores[decision.rating][b] - scores[decision.rating][w])
+            for b, w in decision.pairs
+        ]
+        for decision in fresh
+        if decision.pairs
     ]
     return share_right([float(np.mean([(1 + sign) / 2 for sign in signs])) for signs in compared])
 
@@ -261,7 +272,7 @@ def _accuracy(fresh: Sequence[HeadDecision], scores: Mapping[int, Sequence[float
 def _ridge_accuracy(run: Run, fresh: Sequence[HeadDecision]):
     """Return the accuracy of a ridge fitted without the held-out decisions."""
     decisions = decided(run, list_learned_ratings(run).values_list("pk", flat=True))
-    held = {one.rating for one in fresh}
+    held_out_ratings = {held_out_decision.rating for held_out_decision in fresh}
     learner = Learner()
     for rating, (decision, _) in decisions.items():
         if decision is not None and rating % HELD_OUT:
@@ -269,9 +280,12 @@ def _ridge_accuracy(run: Run, fresh: Sequence[HeadDecision]):
     means = {}
     if learner.decisions:
         fitted = learner.fit()
-        for rating in held & decisions.keys():
+        for rating in held_out_ratings & decisions.keys():
             decision, _ = decisions[rating]
             if decision is not None:
                 replies = decision.replies if hasattr(decision, "replies") else [decision.reply]
                 means[rating] = fitted.predict(list(replies))[0].tolist()
-    return _accuracy([one for one in fresh if one.rating in means], means)
+    return _accuracy(
+        [held_out_decision for held_out_decision in fresh if held_out_decision.rating in means],
+        means,
+    )

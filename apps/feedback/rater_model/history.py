@@ -145,9 +145,9 @@ class Sample:
 def samples(run: Run) -> list[tuple[int, list[Sample]]]:
     """Return a few replies of each of the newest versions, newest first; two statements."""
     newest = sorted(_rollouts_by_version(run).items(), reverse=True)[:VERSIONS]
-    shown = [rollout.pk for _, rollouts in newest for rollout in rollouts]
+    rollout_ids = [rollout.pk for _, rollouts in newest for rollout in rollouts]
     rewards = list(
-        Reward.objects.filter(rollout__in=shown, is_current=True)
+        Reward.objects.filter(rollout__in=rollout_ids, is_current=True)
         .exclude(value=None)
         .values_list("rollout", "scorer", "source", "value")
     )
@@ -158,7 +158,7 @@ def samples(run: Run) -> list[tuple[int, list[Sample]]]:
             for rollout, _, source, value in rewards
             if rollout == pk and source == Reward.Source.HUMAN and value is not None
         )
-        for pk in shown
+        for pk in rollout_ids
     }
     return [
         (version, [Sample(r, predicted.get(r.pk), human_values[r.pk]) for r in rollouts])
@@ -175,7 +175,7 @@ def _rollouts_by_version(run: Run) -> dict[int, list[Rollout]]:
     for rollout in finished.exclude(first_version=None).order_by("-pk")[:LOOKED_AT]:
         assert rollout.first_version is not None  # as filtered
         of_version = by_version.setdefault(rollout.first_version, [])
-        groups = {other.group_id for other in of_version}
+        groups = {chosen.group_id for chosen in of_version}
         if len(of_version) < SAMPLES and rollout.group_id not in groups:
             of_version.append(rollout)
     return by_version

@@ -57,7 +57,9 @@ class Fitted:
         rows = np.tile(self.posterior.centre, (len(replies), 1))
         rows[:, : table.shape[1]] = table[:, : width - len(self.raters)]
         if rater in self.raters:
-            rows[:, width - len(self.raters) :] = [own == rater for own in self.raters]
+            rows[:, width - len(self.raters) :] = [
+                known_rater == rater for known_rater in self.raters
+            ]
         return self.posterior.predict(rows, unknown)
 
     def coefficients(self) -> dict[str, object]:
@@ -125,11 +127,13 @@ class Learner:
         raters = tuple(sorted({valued.rater for valued in self.values}))
         table, orders = self._table(raters)
         values = np.array([valued.value for valued in self.values])
-        own = np.array([raters.index(valued.rater) for valued in self.values], dtype=int)
+        rater_indexes = np.array([raters.index(valued.rater) for valued in self.values], dtype=int)
         care = np.ones(len(values))
         posterior = fit_posterior(Decisions(table, values, orders, care))
         for _ in range(CARE_ROUNDS if len(raters) > 1 else 0):
-            care = _care(values - posterior.predict(table[: len(values)])[0], own, len(raters))
+            care = _care(
+                values - posterior.predict(table[: len(values)])[0], rater_indexes, len(raters)
+            )
             posterior = fit_posterior(Decisions(table, values, orders, care))
         return Fitted(self.vocabulary, posterior, raters, self.decisions)
 
@@ -156,14 +160,14 @@ class Learner:
         return np.hstack([table, offsets]), orders
 
 
-def _care(missed: np.ndarray, own: np.ndarray, raters: int) -> np.ndarray:
+def _care(missed: np.ndarray, rater_indexes: np.ndarray, raters: int) -> np.ndarray:
     """Return the weight of each decision: its rater's precision relative to the common one.
 
     The weight is shrunk towards 1 as long as little is known about the rater.
     """
     common = float((missed**2).mean()) + 1e-6
-    sums = np.bincount(own, missed**2, minlength=raters)
-    counts = np.bincount(own, minlength=raters)
+    sums = np.bincount(rater_indexes, missed**2, minlength=raters)
+    counts = np.bincount(rater_indexes, minlength=raters)
     variance = (sums + CARE_COUNTS * common) / (counts + CARE_COUNTS)
-    weights = (common / variance)[own]
+    weights = (common / variance)[rater_indexes]
     return weights * len(weights) / weights.sum()

@@ -17,7 +17,7 @@ from apps.feedback.rater_model.learner import RIDGE, ComparedReplies, Fitted, Le
 from apps.feedback.rater_model.plugins import fitted_for
 from apps.feedback.rater_model.reading import ReplyFeatures
 from apps.feedback.rater_model.reading_decisions import decided
-from apps.feedback.rater_model.replies import learn_topics, replies, seen
+from apps.feedback.rater_model.replies import extract_features_by_rollout, learn_topics, replies
 from apps.feedback.rater_model.standing import standing
 from apps.feedback.rater_model.training_data import list_learned_ratings
 from apps.runs.models import Run
@@ -198,7 +198,9 @@ def predicted(
     run: Run, state: LearnerState, rollouts: Iterable[int]
 ) -> dict[int, tuple[float, float]]:
     """Return mean and deviation of each rollout that can be read, by id."""
-    features: dict[int, ReplyFeatures] = seen(replies(rollouts), learn_topics(run.taskset_ids))
+    features: dict[int, ReplyFeatures] = extract_features_by_rollout(
+        replies(rollouts), learn_topics(run.taskset_ids)
+    )
     if not features or state.fitted is None:
         return {}
     means, deviations = state.fitted.predict(list(features.values()))

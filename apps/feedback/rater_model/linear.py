@@ -85,8 +85,8 @@ class Decisions:
     counts: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
-        given = np.ones(len(self.values)) if self.weights is None else self.weights
-        object.__setattr__(self, "counts", given)
+        counts = np.ones(len(self.values)) if self.weights is None else self.weights
+        object.__setattr__(self, "counts", counts)
 
 
 def fit_posterior(decisions: Decisions) -> Posterior:
@@ -165,8 +165,8 @@ def _principal(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     else:
         spread, rows = np.linalg.eigh(x @ x.T)
         directions = x.T @ rows / np.sqrt(np.maximum(spread, 1e-300))
-    there = spread > 1e-9 * max(float(spread[-1]) if len(spread) else 0.0, 1e-9)
-    return directions[:, there], spread[there]
+    is_nonzero = spread > 1e-9 * max(float(spread[-1]) if len(spread) else 0.0, 1e-9)
+    return directions[:, is_nonzero], spread[is_nonzero]
 
 
 def _with_orders(start: Posterior, decisions: Decisions) -> Posterior:

@@ -56,7 +56,7 @@ def fitted_for(section: RaterModel | None, learner: Learner) -> Fitted:
     ridge = learner.fit()
     if section is None or section.kind != PLUGIN:
         return ridge
-    own = {one.name: getattr(ridge, one.name) for one in fields(ridge)}
+    ridge_values = {field.name: getattr(ridge, field.name) for field in fields(ridge)}
     decisions: tuple[ValuedReply | ComparedReplies, ...]
     decisions = (*learner.values, *learner.comparisons)
     try:
@@ -66,15 +66,17 @@ def fitted_for(section: RaterModel | None, learner: Learner) -> Fitted:
     except Exception as error:  # others' code, or a plugin that is gone
         why = f"{type(error).__name__}: {error}"[:LONGEST_REASON]
         log.warning("rater_model_failed", plugin=section.plugin, error=why)
-        return FittedPlugin(**own, plugin=section.plugin, failed=why)
-    return FittedPlugin(**own, plugin=section.plugin, version=part.version, predictor=predictor)
+        return FittedPlugin(**ridge_values, plugin=section.plugin, failed=why)
+    return FittedPlugin(
+        **ridge_values, plugin=section.plugin, version=part.version, predictor=predictor
+    )
 
 
 def _replies_in(decisions: Sequence[ValuedReply | ComparedReplies]) -> list[ReplyFeatures]:
     """Return the replies that the decisions are about."""
     replies: list[ReplyFeatures] = []
-    for one in decisions:
-        replies += [one.reply] if isinstance(one, ValuedReply) else one.replies
+    for decision in decisions:
+        replies += [decision.reply] if isinstance(decision, ValuedReply) else decision.replies
     return replies
 
 

@@ -48,12 +48,12 @@ class BaseNll:
 
         Raises ValueError without tokens, or for a non-finite one.
         """
-        if not surprises or not all(math.isfinite(one) for one in surprises):
+        if not surprises or not all(math.isfinite(surprise) for surprise in surprises):
             raise ValueError("a reply without tokens, or with one whose probability is no number")
         return cls(
             math.fsum(surprises) / len(surprises),
             max(surprises),
-            sum(one > RARE_ABOVE for one in surprises),
+            sum(surprise > RARE_ABOVE for surprise in surprises),
         )
 
 

@@ -28,7 +28,9 @@ def replies(rollouts: Iterable[int]) -> dict[int, tuple[str, str, BaseNll]]:
     }
 
 
-def seen(rows: dict[int, tuple[str, str, BaseNll]], topics: Topics) -> dict[int, ReplyFeatures]:
+def extract_features_by_rollout(
+    rows: dict[int, tuple[str, str, BaseNll]], topics: Topics
+) -> dict[int, ReplyFeatures]:
     return {
         rollout: extract_features(prompt, text, surprise, topics)
         for rollout, (prompt, text, surprise) in rows.items()
@@ -48,9 +50,11 @@ def learn_topics(tasksets: tuple[int, ...]) -> Topics:
 
     The prompts of a set never change once a run has used it.
     """
-    each = PROMPTS_LOOKED_AT // len(tasksets)
+    prompts_per_set = PROMPTS_LOOKED_AT // len(tasksets)
     first = (
-        Task.objects.filter(taskset=one).order_by("index").values_list("prompt", flat=True)[:each]
-        for one in tasksets
+        Task.objects.filter(taskset=taskset)
+        .order_by("index")
+        .values_list("prompt", flat=True)[:prompts_per_set]
+        for taskset in tasksets
     )
     return Topics(join_user_text(prompt) for prompts in first for prompt in prompts)

@@ -111,8 +111,8 @@ def _first_pairs(
     """
     pairs = []
     for about_replies in decisions:
-        for (one, first), (other, second) in itertools.combinations(about_replies, 2):
-            if (one == other) == is_same:
+        for (rater, first), (other_rater, second) in itertools.combinations(about_replies, 2):
+            if (rater == other_rater) == is_same:
                 pairs.append((first, second))
                 break
     return pairs

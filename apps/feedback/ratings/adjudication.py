@@ -84,8 +84,8 @@ def _enter(
 
     It makes no reward by itself: the votes and this decision are combined when the group is judged.
     """
-    mine = Rating.objects.filter(item=item, rater=by, is_current=True)
-    before = mine.values_list("pk", flat=True).first()
+    current_ratings = Rating.objects.filter(item=item, rater=by, is_current=True)
+    before = current_ratings.values_list("pk", flat=True).first()
     decision = Decision(
         form=form,
         answer=answer,

@@ -98,11 +98,11 @@ def enter_ratings(
         _supersede(rater, decisions, replaced)
     rewards = [decision.rewards(people) for decision in decisions]
     values: dict[str, str | int | bool | list[int]] = {
-        "ratings": json.dumps([_rating_row(n, one) for n, one in enumerate(decisions)]),
+        "ratings": json.dumps([_rating_row(n, decision) for n, decision in enumerate(decisions)]),
         "rewards": json.dumps(
             [
-                _reward_row(n, one, rollout, *judged, is_late)
-                for n, one in enumerate(decisions)
+                _reward_row(n, decision, rollout, *judged, is_late)
+                for n, decision in enumerate(decisions)
                 for rollout, judged in rewards[n].items()
             ]
         ),
@@ -181,8 +181,8 @@ WRITE = """
 def _supersede(rater: User, decisions: Sequence[Decision], replaced: Collection[int]) -> None:
     """Mark the person's earlier ratings and rewards that these replace as no longer current."""
     earlier = Q(rating_reward__rating__in=replaced)
-    for form in {one.form for one in decisions if one.makes_rewards}:
-        rollouts = {pk for one in decisions if one.form == form for pk in one.shown}
+    for form in {decision.form for decision in decisions if decision.makes_rewards}:
+        rollouts = {pk for decision in decisions if decision.form == form for pk in decision.shown}
         earlier |= Q(scorer=form, rollout__in=rollouts)
     Reward.objects.filter(earlier, by=rater, is_current=True).update(is_current=False)
     Rating.objects.filter(pk__in=replaced).update(is_current=False)

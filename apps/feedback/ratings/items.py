@@ -70,7 +70,7 @@ def submit(user: User, slot_id: int, submission: Submission) -> SubmissionResult
         locked = _lock_slot(user, slot_id, submission)
         slot = locked.slot
     if locked.saved_id:
-        return _again(locked, locked.saved_id)
+        return _existing_result(locked, locked.saved_id)
     item = slot.item
     people = locked.people
     _require_hold(user, locked, submission)
@@ -244,7 +244,7 @@ def _slot_from(slot_id: int, row: Sequence[Any]) -> LockedSlot:
     )
 
 
-def _again(locked: LockedSlot, saved_id: int) -> SubmissionResult:
+def _existing_result(locked: LockedSlot, saved_id: int) -> SubmissionResult:
     """Return the rating of a repeated uuid. Raises Refused if it was used for something else."""
     slot = locked.slot
     if locked.saved_item != slot.item_id:

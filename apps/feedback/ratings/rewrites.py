@@ -26,9 +26,9 @@ def demonstrate(
     Raises Refused and BadAnswer.
     """
     if existing := Rating.objects.filter(rater=user, client_uuid=client_uuid).first():
-        return _again(existing, rollout_id)
-    seen = Slot.objects.filter(pk=slot_id, run__in=Run.objects.visible_to(user))
-    slot = lock_first(seen.select_related("item", "group", "run"), "group")
+        return _existing_result(existing, rollout_id)
+    visible_slots = Slot.objects.filter(pk=slot_id, run__in=Run.objects.visible_to(user))
+    slot = lock_first(visible_slots.select_related("item", "group", "run"), "group")
     if slot is None or slot.rater_id != user.pk or slot.fence != fence:
         raise Refused("lease_lost", who_has(slot_id))
     if rollout_id not in slot.item.members:
@@ -45,11 +45,11 @@ def save_correction(
     Raises Refused and BadAnswer.
     """
     if existing := Rating.objects.filter(rater=user, client_uuid=client_uuid).first():
-        return _again(existing, rollout.pk)
+        return _existing_result(existing, rollout.pk)
     if rollout.state != Rollout.State.FINISHED or rollout.turns:
         raise Refused("not_possible", "Only finished replies with one turn can be corrected.")
     group = lock_one(Group.objects.filter(pk=rollout.group_id).select_related("task"))
-    taken = _store_rewrite(user, rollout.run, group, rollout.pk, client_uuid, text)
+    outcome = _store_rewrite(user, rollout.run, group, rollout.pk, client_uuid, text)
     project = rollout.run.project
     slug = rollout.run.slug
     AuditEntry.record(
@@ -57,9 +57,9 @@ def save_correction(
         f"rollout {rollout.pk} of {project.slug}/{slug}",
         user,
         project,
-        rating=taken.rating_id,
+        rating=outcome.rating_id,
     )
-    return taken
+    return outcome
 
 
 def _store_rewrite(
@@ -80,12 +80,12 @@ def _store_rewrite(
                 user, group, people, [decision], is_late=is_late, is_first=True
             )
     except UsedUuid:  # perhaps by the same text, sent twice at once
-        return _again(Rating.objects.get(rater=user, client_uuid=client_uuid), rollout_id)
+        return _existing_result(Rating.objects.get(rater=user, client_uuid=client_uuid), rollout_id)
     rewrite_lessons.keep_rewrite(user, run, group, rollout_id, decision.answer["text"])
     return SubmissionResult(rating_id, is_late, True)
 
 
-def _again(existing: Rating, rollout_id: int) -> SubmissionResult:
+def _existing_result(existing: Rating, rollout_id: int) -> SubmissionResult:
     if existing.form != "rewrite" or existing.rollout_id != rollout_id:
         raise UsedUuid
     return SubmissionResult(existing.pk, existing.is_late, False)

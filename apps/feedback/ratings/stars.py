@@ -71,7 +71,7 @@ def give(rater: User, stars: Stars) -> Rating:
     return outcome
 
 
-def give_many(rater: User, given: list[Stars]) -> list[Rating | NotRatable]:
+def give_many(rater: User, batch: list[Stars]) -> list[Rating | NotRatable]:
     """Save many ratings and return their outcomes, in order.
 
     One transaction and a fixed number of statements for each group. Each outcome is what `give`
@@ -79,19 +79,19 @@ def give_many(rater: User, given: list[Stars]) -> list[Rating | NotRatable]:
     because an earlier one of it completed their group.
     """
     homes = dict(
-        ratable_by(rater, {stars.rollout_id for stars in given}).values_list("pk", "group_id")
+        ratable_by(rater, {stars.rollout_id for stars in batch}).values_list("pk", "group_id")
     )
     by_group: dict[int, list[Stars]] = defaultdict(list)
-    for stars in given:
+    for stars in batch:
         if stars.rollout_id in homes:
             by_group[homes[stars.rollout_id]].append(stars)
-    taken: dict[tuple[int | None, uuid.UUID], Rating | NotRatable] = {}
+    outcomes: dict[tuple[int | None, uuid.UUID], Rating | NotRatable] = {}
     for group_id in sorted(by_group):
-        taken |= _give_to_group_again(rater, group_id, by_group[group_id])
+        outcomes |= _give_to_group_again(rater, group_id, by_group[group_id])
     return [
-        taken.get(s.key)
+        outcomes.get(s.key)
         or NotRatable(f"rollout {s.rollout_id} doesn’t exist, or you can’t rate it")
-        for s in given
+        for s in batch
     ]
 
 
@@ -117,52 +117,52 @@ def _finished_for(rater: User) -> QuerySet[Rollout]:
 
 
 def _give_to_group_again(
-    rater: User, group_id: int, given: list[Stars]
+    rater: User, group_id: int, batch: list[Stars]
 ) -> dict[tuple[int | None, uuid.UUID], Rating | NotRatable]:
     """Save one group's ratings, and once more for each uuid that another request uses meanwhile.
 
     The next attempt reads the rating that has the uuid, and refuses only what conflicts with it.
     """
-    for _ in given:
+    for _ in batch:
         try:
-            return _give_to_group(rater, group_id, given)
+            return _give_to_group(rater, group_id, batch)
         except UsedUuid:
             continue
-    return _give_to_group(rater, group_id, given)
+    return _give_to_group(rater, group_id, batch)
 
 
 @unit_of_work
 def _give_to_group(
-    rater: User, group_id: int, given: list[Stars]
+    rater: User, group_id: int, batch: list[Stars]
 ) -> dict[tuple[int | None, uuid.UUID], Rating | NotRatable]:
     """Return by Stars.key the ratings there were, the new ones with their rewards, and refusals."""
     # The group's row is locked first, which serialises ratings of one group and its refiner.
     group = lock_first(Group.objects.filter(pk=group_id).select_related("run"))
     if group is None or group.run.state == Run.State.DELETING:
-        return {stars.key: NotRatable(DELETED) for stars in given}
+        return {stars.key: NotRatable(DELETED) for stars in batch}
     existing = Rating.objects.filter(
-        rater=rater, client_uuid__in={stars.client_uuid for stars in given}
+        rater=rater, client_uuid__in={stars.client_uuid for stars in batch}
     )
-    taken: dict[tuple[int | None, uuid.UUID], Rating | NotRatable] = {
+    outcomes: dict[tuple[int | None, uuid.UUID], Rating | NotRatable] = {
         (rating.rollout_id, rating.client_uuid): rating
         for rating in existing
         if rating.form == STARS
     }
     used = {rating.client_uuid for rating in existing}
-    fresh = _first_of_each(stars for stars in given if stars.client_uuid not in used)
-    answered = taken.keys() | {stars.key for stars in fresh}
-    for stars in given:
+    fresh = _first_of_each(stars for stars in batch if stars.client_uuid not in used)
+    answered = outcomes.keys() | {stars.key for stars in fresh}
+    for stars in batch:
         if stars.key not in answered:
-            taken[stars.key] = UsedForAnother(USED_UUID)
+            outcomes[stars.key] = UsedForAnother(USED_UUID)
     refused = _refused_rollouts(rater, group, {stars.rollout_id for stars in fresh})
     for stars in fresh:
         if stars.rollout_id in refused:
-            taken[stars.key] = refused[stars.rollout_id]
+            outcomes[stars.key] = refused[stars.rollout_id]
     fresh = [stars for stars in fresh if stars.rollout_id not in refused]
     if fresh:
         written = _write(rater, group, fresh)
-        taken |= {(rating.rollout_id, rating.client_uuid): rating for rating in written}
-    return taken
+        outcomes |= {(rating.rollout_id, rating.client_uuid): rating for rating in written}
+    return outcomes
 
 
 def _refused_rollouts(rater: User, group: Group, rollouts: set[int]) -> dict[int, NotRatable]:
@@ -173,20 +173,20 @@ def _refused_rollouts(rater: User, group: Group, rollouts: set[int]) -> dict[int
     people = group.run.settings.people
     slots = Slot.objects.filter(group=group, state=Slot.State.HELD, item__form=STARS)
     slots = slots.select_related("item", "rater")
-    held = [(slot.item.members[0], slot.rater_id, slot.rater) for slot in slots]
+    holders = [(slot.item.members[0], slot.rater_id, slot.rater) for slot in slots]
     standing = Rating.objects.counting().filter(rollout__in=rollouts, form=STARS)
     standing = standing.select_related("rater")
     raters = [(rating.rollout_id, rating.rater_id, rating.rater) for rating in standing]
-    mine = {rollout for rollout, pk, _ in (*held, *raters) if pk == rater.pk}
-    others: dict[int, set[int]] = defaultdict(set)
-    for rollout, pk, other in (*held, *raters):
-        if pk not in (None, rater.pk) and (rater.is_simulated or not other.is_simulated):
-            others[rollout].add(pk)
+    own_rollouts = {rollout for rollout, pk, _ in (*holders, *raters) if pk == rater.pk}
+    other_raters: dict[int, set[int]] = defaultdict(set)
+    for rollout, pk, person in (*holders, *raters):
+        if pk not in (None, rater.pk) and (rater.is_simulated or not person.is_simulated):
+            other_raters[rollout].add(pk)
     refused: dict[int, NotRatable] = {}
-    for rollout in rollouts - mine:
+    for rollout in rollouts - own_rollouts:
         if not people.open_stars:
             refused[rollout] = NotHeld(CLAIM_FIRST)
-        elif len(others[rollout]) >= people.overlap:
+        elif len(other_raters[rollout]) >= people.overlap:
             plural = "s" if people.overlap > 1 else ""
             refused[rollout] = EnoughRated(ENOUGH.format(people=people.overlap, s=plural))
     return refused
@@ -252,12 +252,14 @@ def _fill_slots(rater: User, group: Group, rated: set[int]) -> list[Slot]:
     filled = []
     closed = []
     for rollout in sorted(rated):
-        if own := _slot_of_reply(candidate_slots, rollout, held_already):
-            filled.append(own)
-            candidate_slots.remove(own)
-        elif rollout not in rated_before and (other := _slot_of_others(candidate_slots, rated)):
-            closed.append(other.pk)
-            candidate_slots.remove(other)
+        if own_slot := _slot_of_reply(candidate_slots, rollout, held_already):
+            filled.append(own_slot)
+            candidate_slots.remove(own_slot)
+        elif rollout not in rated_before and (
+            other_slot := _slot_of_others(candidate_slots, rated)
+        ):
+            closed.append(other_slot.pk)
+            candidate_slots.remove(other_slot)
     Slot.objects.filter(pk__in=closed).update(state=Slot.State.CLOSED)
     unclaimed = [slot.pk for slot in filled if slot.state == Slot.State.OPEN]
     Slot.objects.filter(pk__in=unclaimed).update(held_at=None)
@@ -287,20 +289,20 @@ def _is_free(slot: Slot, held_already: set[tuple[int, int]]) -> bool:
     return all(item != slot.item_id or pk == slot.pk for item, pk in held_already)
 
 
-def _first_of_each(given: Iterable[Stars]) -> list[Stars]:
+def _first_of_each(batch: Iterable[Stars]) -> list[Stars]:
     """Return the ratings without repeated client uuids."""
     first: dict[uuid.UUID, Stars] = {}
-    for stars in given:
+    for stars in batch:
         first.setdefault(stars.client_uuid, stars)
     return list(first.values())
 
 
 def waiting_rollouts(rater: User) -> QuerySet[Rollout]:
     """Return the replies that wait for this person's stars, the most urgent deadline first."""
-    mine = Rating.objects.filter(rollout=OuterRef("pk"), rater=rater)
+    own_ratings = Rating.objects.filter(rollout=OuterRef("pk"), rater=rater)
     slots = Slot.objects.filter(group=OuterRef("group"), state=Slot.State.OPEN, item__form=STARS)
     running = Run.objects.running()
     waiting = _finished_for(rater).exclude(closed_domains(rater, running))
     waiting = waiting.filter(takes_open_stars("run__"))
     waiting = waiting.filter(group__state=Group.State.WAITING, run__state=Run.State.RUNNING)
-    return waiting.filter(Exists(slots), ~Exists(mine)).order_by("group__deadline_at", "pk")
+    return waiting.filter(Exists(slots), ~Exists(own_ratings)).order_by("group__deadline_at", "pk")

@@ -32,8 +32,8 @@ def withdraw_decision(
     taken_back = next((rating for rating in recent if rating.client_uuid == rating_uuid), None)
     if taken_back is None:
         raise Refused("too_old", f"You can undo only your last {HISTORY} ratings.")
-    mine = Slot.objects.filter(item=taken_back.item_id, rater=user)
-    slot = lock_first(mine.select_related("group", "item", "run"), "group")
+    own_slots = Slot.objects.filter(item=taken_back.item_id, rater=user)
+    slot = lock_first(own_slots.select_related("group", "item", "run"), "group")
     if slot is None or slot.state not in (Slot.State.DONE, Slot.State.HELD):
         raise Refused("closed", "This item no longer exists. Its rating is kept.")
     if is_told(slot.item, slot.run.settings.people):

@@ -90,7 +90,7 @@ def drop_evidence(
     why = f"suspected of hacking: {TITLES[suspicion.kind].lower()}"
     tasks = list_evidence_tasks(suspicion) if with_tasks else set()
     doubtful = _doubtful(suspicion, tasks)
-    locked = _locked_with(doubtful, run)
+    locked = _lock_run_and_groups(doubtful, run)
     counts = {"groups": 0, "tasks": _leave_out(locked, tasks, why, by) if tasks else 0}
     dropped = doubtful.drop_open(why)
     Slot.objects.close(dropped)
@@ -103,7 +103,7 @@ def drop_evidence(
     return counts
 
 
-def _locked_with(doubtful: QuerySet[Group], run: Run) -> Run:
+def _lock_run_and_groups(doubtful: QuerySet[Group], run: Run) -> Run:
     """Lock the open groups among these with their slots, then the run, and return the run.
 
     Groups that were opened before the run was locked are locked first too, because a rollback to
@@ -111,11 +111,11 @@ def _locked_with(doubtful: QuerySet[Group], run: Run) -> Run:
     """
     open_ones = doubtful.filter(state__in=Group.OPEN)
     while True:
-        held = lock_ids(open_ones)
-        Slot.objects.lock_open(held)
+        locked_ids = lock_ids(open_ones)
+        Slot.objects.lock_open(locked_ids)
         before = transaction.savepoint()
         locked = Run.locked(run.pk)
-        if not open_ones.exclude(pk__in=held).exists():
+        if not open_ones.exclude(pk__in=locked_ids).exists():
             transaction.savepoint_commit(before)
             return locked
         transaction.savepoint_rollback(before)

@@ -36,11 +36,15 @@ class GuessCheck:
 
     def judges_of(self, task: Task) -> list[ScorerChoice]:
         """Return the scorers that the task names, or, if it names none, those of its domain."""
-        domain, own = task.kind
+        domain, named_scorers = task.kind
         return [
-            one
-            for one in self.judges
-            if (one.scorer in own if own else not one.domains or domain in one.domains)
+            judge
+            for judge in self.judges
+            if (
+                judge.scorer in named_scorers
+                if named_scorers
+                else not judge.domains or domain in judge.domains
+            )
         ]
 
 
@@ -86,7 +90,7 @@ def why_not_guessable(scorer: str) -> str:
 
 
 def list_unguessed_tasks(
-    taskset: Taskset, policy: Policy, again: bool, most: int | None
+    taskset: Taskset, policy: Policy, again: bool, limit: int | None
 ) -> list[int]:
     """Return the ids of the tasks that this policy has not guessed yet; with `again`, of all.
 
@@ -95,7 +99,7 @@ def list_unguessed_tasks(
     tasks = taskset.tasks.filter(follow_ups=[]).order_by("index")
     if not again:
         tasks = tasks.exclude(guesses__policy=policy)
-    return list(tasks.values_list("pk", flat=True)[:most])
+    return list(tasks.values_list("pk", flat=True)[:limit])
 
 
 def save_guesses(guesses: Sequence[Guess]) -> None:
@@ -117,11 +121,11 @@ def without_guessed(taskset: Taskset, policy: Policy, origin: Origin) -> Taskset
     """
     if taskset.shows_pictures:
         raise ValueError("tasks with pictures can’t be copied; exclude them on the page of a run")
-    left = taskset.tasks.exclude(
+    unguessed = taskset.tasks.exclude(
         guesses__in=Guess.objects.filter(policy=policy, right__gt=0)
     ).order_by("index")
     rows = (
         TaskRow(task.prompt, task.answer, task.meta, follow_ups=task.follow_ups, domain=task.domain)
-        for task in left.iterator()
+        for task in unguessed.iterator()
     )
     return store_taskset(origin, rows)

@@ -19,8 +19,8 @@ def look_through(run: Run) -> list[Suspicion]:
     plan = run.settings
     if not plan.hacking.watch or not plan.samples:
         return []
-    seen = read_judged_replies(run)
-    if not seen.rows:
+    judged = read_judged_replies(run)
+    if not judged.rows:
         return []
     closed = dict(
         run.suspicions.exclude(closed_step=None)
@@ -30,22 +30,26 @@ def look_through(run: Run) -> list[Suspicion]:
     )
     raised = []
     for kind, detector in DETECTORS.items():
-        left = _untold(run, seen) if kind == "guessed" else _since(seen, closed.get(kind))
-        if left.rows and (finding := detector.detect(left, plan.hacking)):
-            raised.append(_keep(run, kind, finding, left))
+        remaining = (
+            _without_decided_guesses(run, judged)
+            if kind == "guessed"
+            else _since_closed_step(judged, closed.get(kind))
+        )
+        if remaining.rows and (finding := detector.detect(remaining, plan.hacking)):
+            raised.append(_keep(run, kind, finding, remaining))
     return raised
 
 
-def _since(seen: JudgedReplies, closed: int | None) -> JudgedReplies:
+def _since_closed_step(judged: JudgedReplies, closed: int | None) -> JudgedReplies:
     """Remove rows sampled before the last suspicion of this kind was closed."""
     return (
-        seen
+        judged
         if closed is None
-        else replace(seen, rows=[row for row in seen.rows if row.step > closed])
+        else replace(judged, rows=[row for row in judged.rows if row.step > closed])
     )
 
 
-def _untold(run: Run, seen: JudgedReplies) -> JudgedReplies:
+def _without_decided_guesses(run: Run, judged: JudgedReplies) -> JudgedReplies:
     """Remove the guessed tasks that somebody has already decided about."""
     closed = (
         run.suspicions.filter(kind="guessed")
@@ -54,12 +58,12 @@ def _untold(run: Run, seen: JudgedReplies) -> JudgedReplies:
     )
     decided = {task for tasks in closed for task in tasks}
     return replace(
-        seen, guesses={pk: guess for pk, guess in seen.guesses.items() if pk not in decided}
+        judged, guesses={pk: guess for pk, guess in judged.guesses.items() if pk not in decided}
     )
 
 
 @unit_of_work
-def _keep(run: Run, kind: str, finding: Finding, seen: JudgedReplies) -> Suspicion:
+def _keep(run: Run, kind: str, finding: Finding, judged: JudgedReplies) -> Suspicion:
     """Save a finding: one open suspicion per kind, with the newest metrics.
 
     Its sample does not change once people are asked.
@@ -79,7 +83,7 @@ def _keep(run: Run, kind: str, finding: Finding, seen: JudgedReplies) -> Suspici
     )
     if not suspicion.items.exists():
         facts["sample"] = sample_replies(
-            seen.rows, finding.rollouts, run.settings.hacking.sample, suspicion.pk
+            judged.rows, finding.rollouts, run.settings.hacking.sample, suspicion.pk
         )
     Suspicion.objects.filter(pk=suspicion.pk).update(**facts, last_seen_at=Now())
     if is_new:

@@ -65,10 +65,12 @@ def read_judged_replies(run: Run) -> JudgedReplies:
 
 
 def _newest(run: Run, plan: RunConfig):
-    own = Rollout.objects.filter(
+    finished = Rollout.objects.filter(
         run=run, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY
     )
-    judged = own.filter(group__state__in=JUDGED, group__draw_index__isnull=False).order_by("-pk")
+    judged = finished.filter(group__state__in=JUDGED, group__draw_index__isnull=False).order_by(
+        "-pk"
+    )
     fields = (
         "pk",
         "group_id",
@@ -122,8 +124,8 @@ def _row(
 
 
 def _task_facts(task: Task) -> AskedTask:
-    shown = [*(content_text(message["content"]) for message in task.prompt), *task.follow_ups]
-    return AskedTask("\n".join(shown), task.answer, task.meta)
+    texts = [*(content_text(message["content"]) for message in task.prompt), *task.follow_ups]
+    return AskedTask("\n".join(texts), task.answer, task.meta)
 
 
 def _guesses(run: Run) -> dict[int, GuessSuccess]:

@@ -19,9 +19,9 @@ def sample_replies(
     """
     evidence_ids = set(evidence)
     showing = [row for row in rows if row.rollout in evidence_ids]
-    others = [row for row in rows if row.rollout not in evidence_ids]
+    other_rows = [row for row in rows if row.rollout not in evidence_ids]
     drawn = _draw_stratified(showing, size, seed)
-    return drawn + _draw_stratified(others, size - len(drawn), seed)
+    return drawn + _draw_stratified(other_rows, size - len(drawn), seed)
 
 
 def _draw_stratified(rows: Sequence[Row], size: int, seed: int) -> list[int]:

@@ -32,7 +32,7 @@ def accept_json_post(view: Callable[..., HttpResponse]) -> Callable[..., HttpRes
 
     @require_POST
     @wraps(view)
-    def told(request: HttpRequest, **named: int) -> HttpResponse:
+    def answer_json(request: HttpRequest, **arguments: int) -> HttpResponse:
         if not request.user.is_authenticated:
             return JsonResponse(
                 {
@@ -44,7 +44,7 @@ def accept_json_post(view: Callable[..., HttpResponse]) -> Callable[..., HttpRes
                 status=401,
             )
         try:
-            return view(request, _document(request), **named)
+            return view(request, _document(request), **arguments)
         except BadAnswer as bad:
             return JsonResponse({"fields": bad.problems}, status=422)
         except NotHeld as lost:
@@ -58,7 +58,7 @@ def accept_json_post(view: Callable[..., HttpResponse]) -> Callable[..., HttpRes
                 status=status,
             )
 
-    return told
+    return answer_json
 
 
 def _document(request: HttpRequest) -> dict:

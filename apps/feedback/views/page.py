@@ -90,28 +90,39 @@ def next_items(request: HttpRequest) -> HttpResponse:
     if fences and len(fences) != len(again):
         raise Http404("fences: give one for each slot in again")
     user = request.user
-    held = take_again(user, again, fences, run) if again else []
-    missing = count - len(held)
+    held_items = take_again(user, again, fences, run) if again else []
+    missing = count - len(held_items)
     if missing > 0:
         limits = None
         if "ready" in request.GET:
-            on_page = [*ready, *(one.slot_id for one in held)]
+            on_page = [*ready, *(held_item.slot_id for held_item in held_items)]
             limits = limit_by_run(user, run, missing, on_page)
-        held += claim(user, run, missing, UNCONFIRMED_LEASE_S, limits)
-    held.sort(key=lambda one: again.index(one.slot_id) if one.slot_id in again else len(again))
-    if not held and ready:
+        held_items += claim(user, run, missing, UNCONFIRMED_LEASE_S, limits)
+    held_items.sort(
+        key=lambda held_item: (
+            again.index(held_item.slot_id) if held_item.slot_id in again else len(again)
+        )
+    )
+    if not held_items and ready:
         return HttpResponse(status=204)
-    if not held:
+    if not held_items:
         return HttpResponse(status=204, headers={WAITING: _digest(_waiting(user, run))})
-    before = withdrawn_ratings(user, {one.item_id for one in held}) if again else {}
-    return HttpResponse("".join(_drawn_with(user, one, before.get(one.item_id)) for one in held))
+    before = (
+        withdrawn_ratings(user, {held_item.item_id for held_item in held_items}) if again else {}
+    )
+    return HttpResponse(
+        "".join(
+            _render_with_rating(user, held_item, before.get(held_item.item_id))
+            for held_item in held_items
+        )
+    )
 
 
-def _drawn_with(user: User, held: HeldItem, before: Rating | None) -> str:
+def _render_with_rating(user: User, held_item: HeldItem, before: Rating | None) -> str:
     """Render the item, with the person's withdrawn rating of it, if any."""
-    if before is None or before.form != held.form:
-        return _render_item(user, held)
-    return _render_item(user, held, before.answer, before.critique)
+    if before is None or before.form != held_item.form:
+        return _render_item(user, held_item)
+    return _render_item(user, held_item, before.answer, before.critique)
 
 
 def _waiting(user: User, run: int | None) -> tuple[WaitingCount, WaitingCount]:
@@ -126,18 +137,20 @@ def _bounded(count: int) -> str:
 
 
 def _digest(waiting: tuple[WaitingCount, WaitingCount]) -> str:
-    return " ".join(f"{here.open}+{here.held}" for here in waiting)
+    return " ".join(f"{counts.open}+{counts.held}" for counts in waiting)
 
 
 def item(
-    user: User, held: HeldItem, answer: dict | None = None, critique: str = ""
+    user: User, held_item: HeldItem, answer: dict | None = None, critique: str = ""
 ) -> HttpResponse:
     """Render the item as its rater sees it, with the answer of a withdrawn decision."""
-    return HttpResponse(_render_item(user, held, answer, critique))
+    return HttpResponse(_render_item(user, held_item, answer, critique))
 
 
-def _render_item(user: User, held: HeldItem, answer: dict | None = None, critique: str = "") -> str:
-    context = {"shown": show_item(user, held, answer, critique)}
+def _render_item(
+    user: User, held_item: HeldItem, answer: dict | None = None, critique: str = ""
+) -> str:
+    context = {"shown": show_item(user, held_item, answer, critique)}
     template = Engine.get_default().get_template("feedback/item/item.html")
     return template.render(Context(context))
 
@@ -169,18 +182,18 @@ def queue_end(request: SignedInRequest) -> HttpResponse:
     run = _run(request)
     asking = Run.objects.visible_to(request.user).running().filter(config__people__per_group__gt=0)
     asking = asking.filter(pk=run.pk) if run else asking
-    here, everywhere = _waiting(request.user, run.pk if run else None)
+    in_shown_run, in_all_runs = _waiting(request.user, run.pk if run else None)
     context = {
         "work": load_own_effect(request.user, run),
         "asking": asking.select_related("project").first(),
         "run": run,
         "may_run": Project.objects.run_by(request.user).current().exists(),
         "elsewhere": _held_elsewhere(request, run),
-        "waiting": here.open,
-        "in_other_runs": everywhere.count - here.count,
-        "held_in_other_runs": everywhere.held - here.held,
-        "badge": _bounded(everywhere.count),
-        "digest": _digest((here, everywhere)),
+        "waiting": in_shown_run.open,
+        "in_other_runs": in_all_runs.count - in_shown_run.count,
+        "held_in_other_runs": in_all_runs.held - in_shown_run.held,
+        "badge": _bounded(in_all_runs.count),
+        "digest": _digest((in_shown_run, in_all_runs)),
     }
     return render(request, "feedback/_end.html", context)
 
@@ -199,10 +212,10 @@ def guidelines(request: SignedInRequest, run: int) -> HttpResponse:
 
 def _held_elsewhere(request: SignedInRequest, run: Run | None) -> list[int]:
     """Return the slots that the person holds in another window, or in one that was closed."""
-    held = Slot.objects.leased().filter(rater=request.user, state="held")
-    held = held.filter(run=run) if run else held
-    held = held.exclude(pk__in=_numbers(request, "holding"))
-    return list(held.order_by("held_at").values_list("pk", flat=True)[:MOST_AGAIN])
+    held_slots = Slot.objects.leased().filter(rater=request.user, state="held")
+    held_slots = held_slots.filter(run=run) if run else held_slots
+    held_slots = held_slots.exclude(pk__in=_numbers(request, "holding"))
+    return list(held_slots.order_by("held_at").values_list("pk", flat=True)[:MOST_AGAIN])
 
 
 def _run(request: SignedInRequest) -> Run | None:

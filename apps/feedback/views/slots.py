@@ -92,17 +92,20 @@ def rewrite_slot(request: SignedInRequest, document: dict, slot: int) -> HttpRes
 @accept_json_post
 def undo_last(request: SignedInRequest, document: dict) -> HttpResponse:
     """Withdraw a decision for its author; the item comes again with the earlier answer in it."""
-    held, rating = withdraw_decision(
+    held_item, rating = withdraw_decision(
         request.user, uuid_in(document, "client_uuid"), uuid_in(document, "new_uuid")
     )
     return item(
-        request.user, held, rating.answer if rating.form == held.form else None, rating.critique
+        request.user,
+        held_item,
+        rating.answer if rating.form == held_item.form else None,
+        rating.critique,
     )
 
 
-def _receipt(taken: SubmissionResult) -> HttpResponse:
-    result = {"rating": taken.rating_id, "is_late": taken.is_late, "gold": taken.gold}
-    return JsonResponse(result, status=201 if taken.is_new else 200)
+def _receipt(outcome: SubmissionResult) -> HttpResponse:
+    result = {"rating": outcome.rating_id, "is_late": outcome.is_late, "gold": outcome.gold}
+    return JsonResponse(result, status=201 if outcome.is_new else 200)
 
 
 def _submission(document: dict) -> Submission:

@@ -57,5 +57,5 @@ def whitened(
 
 
 def unflatten(values: Sequence[float], shape: Sequence[Sequence[object]]) -> list[list[float]]:
-    rest = iter(values)
-    return [[next(rest) for _ in row] for row in shape]
+    remaining = iter(values)
+    return [[next(remaining) for _ in row] for row in shape]

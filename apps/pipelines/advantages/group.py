@@ -47,11 +47,11 @@ def grpo(
     whole = deviation(everything) if scale == "batch" and everything else 1.0
     advantages: Advantages = []
     for group, level in zip(checked, usual, strict=True):
-        own = deviation(level)
-        if std_threshold is not None and (len(group) == 1 or own <= std_threshold):
+        group_std = deviation(level)
+        if std_threshold is not None and (len(group) == 1 or group_std <= std_threshold):
             advantages.append(None)
             continue
-        divisor = {"group": own + epsilon, "batch": whole + epsilon, "none": 1.0}[scale]
+        divisor = {"group": group_std + epsilon, "batch": whole + epsilon, "none": 1.0}[scale]
         shift = 0.0 if level is group or len(group) == 1 else mean(group) - mean(level)
         advantages.append([(difference + shift) / divisor for difference in centred(group)])
     return advantages
@@ -63,11 +63,13 @@ def penalized(
     """Return r · (1 − penalty · rank / n), with ranks by mean logprob, 0 for the least likely."""
     if not penalty:
         return list(groups)
-    if logprobs is None or [len(own) for own in logprobs] != [len(group) for group in groups]:
+    if logprobs is None or [len(group_logprobs) for group_logprobs in logprobs] != [
+        len(group) for group in groups
+    ]:
         raise ValueError("rank_penalty needs the mean logprob of each rollout")
     return [
-        _less_for_likely(group, own, penalty) if len(group) > 1 else group
-        for group, own in zip(groups, logprobs, strict=True)
+        _less_for_likely(group, group_logprobs, penalty) if len(group) > 1 else group
+        for group, group_logprobs in zip(groups, logprobs, strict=True)
     ]
 
 
@@ -163,9 +165,9 @@ def rec(
         dropped = surpluses(checked, random.Random(seed).sample)
     advantages: Advantages = []
     for group, surplus in zip(checked, dropped, strict=True):
-        kept = [reward for place, reward in enumerate(group) if place not in surplus]
-        divisor = deviation(kept, population=True) + epsilon if std_normalize else 1.0
-        differences = iter(centred(kept))
+        kept_rewards = [reward for place, reward in enumerate(group) if place not in surplus]
+        divisor = deviation(kept_rewards, population=True) + epsilon if std_normalize else 1.0
+        differences = iter(centred(kept_rewards))
         advantages.append(
             [
                 0.0 if place in surplus else next(differences) / divisor

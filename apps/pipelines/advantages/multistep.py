@@ -37,15 +37,15 @@ def step_wise_grpo(
         std_threshold=std_threshold,
     )
     advantages: list[list[list[float]] | None] = []
-    for own, group in zip(scores, groups, strict=True):
-        if own is None:
+    for group_scores, group in zip(scores, groups, strict=True):
+        if group_scores is None:
             advantages.append(None)
             continue
         counts = [len(turns) for turns in group]
         advantages.append(
             [
                 [score / (count if step_norm else 1)] * count
-                for score, count in zip(own, counts, strict=True)
+                for score, count in zip(group_scores, counts, strict=True)
             ]
         )
     return advantages

@@ -19,9 +19,11 @@ def ranked(places: Sequence[float]) -> list[float]:
     if len(checked) == 1:
         return [0.5]
     gap = ROUNDING * max(abs(place) for place in checked)
-    ahead = [sum(other < place - gap for other in checked) for place in checked]
-    level = [sum(abs(other - place) <= gap for other in checked) - 1 for place in checked]
-    return [1 - (a + same / 2) / (len(checked) - 1) for a, same in zip(ahead, level, strict=True)]
+    ahead = [sum(other_place < place - gap for other_place in checked) for place in checked]
+    level = [
+        sum(abs(other_place - place) <= gap for other_place in checked) - 1 for place in checked
+    ]
+    return [1 - (a + tied / 2) / (len(checked) - 1) for a, tied in zip(ahead, level, strict=True)]
 
 
 def ranking(

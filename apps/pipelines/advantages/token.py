@@ -40,16 +40,16 @@ def gae(
     critic = values if values is not None else [[0.0] * len(row) for row in rewards]
     raw = []
     returns = []
-    for row, here, estimate in zip(rewards, mask, critic, strict=True):
-        kept = here if skip_masked else [1] * len(row)
-        raw.append(_gae_row(check_rewards(row), kept, check_rewards(estimate), gamma, lam))
+    for row, row_mask, estimate in zip(rewards, mask, critic, strict=True):
+        counted = row_mask if skip_masked else [1] * len(row)
+        raw.append(_gae_row(check_rewards(row), counted, check_rewards(estimate), gamma, lam))
         returns.append([a + v for a, v in zip(raw[-1], estimate, strict=True)])
     return (_whitened(raw, mask) if whiten else raw), returns
 
 
 def _gae_row(
     rewards: Sequence[float],
-    kept: Sequence[float],
+    counted: Sequence[float],
     values: Sequence[float],
     gamma: float,
     lam: float,
@@ -58,7 +58,7 @@ def _gae_row(
     following = 0.0
     advantages = [0.0] * len(rewards)
     for t in reversed(range(len(rewards))):
-        if kept[t]:
+        if counted[t]:
             later = rewards[t] + gamma * following - values[t] + gamma * lam * later
             following = values[t]
         advantages[t] = later
@@ -92,8 +92,8 @@ def remax(
         for row in _masked(rewards, mask)
     ]
     less = [
-        [g - b * m for g, m in zip(row, here, strict=True)]
-        for row, here, b in zip(returns, mask, baselines, strict=True)
+        [g - b * m for g, m in zip(row, row_mask, strict=True)]
+        for row, row_mask, b in zip(returns, mask, baselines, strict=True)
     ]
     return less, returns
 
@@ -114,21 +114,21 @@ def over_tokens(
         **options,
     )
     advantages: list[list[float]] = [[] for _ in rewards]
-    for places, own in zip(members.values(), scores, strict=True):
-        for place, score in zip(places, own or [0.0] * len(places), strict=True):
+    for places, group_scores in zip(members.values(), scores, strict=True):
+        for place, score in zip(places, group_scores or [0.0] * len(places), strict=True):
             advantages[place] = per_token(score, mask[place])
     return advantages
 
 
 def per_token(advantage: float, mask: Sequence[float]) -> list[float]:
     """Return a rollout's advantage on each of its tokens, 0 where the mask is 0."""
-    return [advantage * here for here in mask]
+    return [advantage * weight for weight in mask]
 
 
 def _masked(rows: Rows, mask: Rows) -> list[list[float]]:
     return [
-        [value * here for value, here in zip(row, own, strict=True)]
-        for row, own in zip(rows, mask, strict=True)
+        [value * weight for value, weight in zip(row, row_mask, strict=True)]
+        for row, row_mask in zip(rows, mask, strict=True)
     ]
 
 

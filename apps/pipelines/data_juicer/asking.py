@@ -35,7 +35,9 @@ def filtered(cases: Sequence[Case], options: Sequence[Any]) -> list[Results]:
     keep = _leases_of(cases)
     return [
         _ask_filters(
-            [all_said_by_policy(one.text, one.turns) for one in case.rollouts], options, keep
+            [all_said_by_policy(rollout.text, rollout.turns) for rollout in case.rollouts],
+            options,
+            keep,
         )
         for case in cases
     ]
@@ -61,11 +63,11 @@ def _ask_filters(
     texts: Sequence[str], options: Sequence[Any], meanwhile: Callable[[], object]
 ) -> Results:
     results: Results = {}
-    for one in options:
-        if one.key not in results:
-            results[one.key] = {}
+    for option in options:
+        if option.key not in results:
+            results[option.key] = {}
             for some in _at_once(dict.fromkeys(texts)):
-                results[one.key] |= zip(some, _answers(one, some, meanwhile), strict=True)
+                results[option.key] |= zip(some, _answers(option, some, meanwhile), strict=True)
     return results
 
 
@@ -84,9 +86,9 @@ def _at_once(texts: Mapping[str, None]) -> Iterator[list[str]]:
         yield some
 
 
-def _answers(one: Any, texts: list[str], meanwhile: Callable[[], object]) -> list[Filtered]:
+def _answers(option: Any, texts: list[str], meanwhile: Callable[[], object]) -> list[Filtered]:
     try:
-        reply = FILTERS.ask(one.op, one.args, texts, meanwhile)
+        reply = FILTERS.ask(option.op, option.args, texts, meanwhile)
     except NoAnswer as why:
         return [Filtered(failed=str(why))] * len(texts)
     if failed := reply.error or "; ".join(f"{arg}: {why}" for arg, why in reply.wrong.items()):
@@ -110,15 +112,15 @@ def find_data_juicer_problems(pipeline: Sequence[OperatorChoice]) -> dict[str, s
     return problems
 
 
-def _problems(one: Any) -> dict[str, str]:
+def _problems(option: Any) -> dict[str, str]:
     try:
-        reply = FILTERS.ask(one.op, one.args, TRIED)
+        reply = FILTERS.ask(option.op, option.args, TRIED)
     except NoAnswer as why:
         return {"operator": str(why)}
     if reply.error:
         error = public_text(reply.error)
         what = (
-            f"{one.op} does not work with these arguments, as models and the network are "
+            f"{option.op} does not work with these arguments, as models and the network are "
             f"not available: {error}"
         )
         return {"options.args": what}

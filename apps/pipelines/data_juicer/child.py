@@ -93,19 +93,21 @@ class Filters:
         return self.made[key]
 
     def _wrong(self, name, args):
-        own = list(inspect.signature(self.ops[name].__init__).parameters.values())[1:]
-        taken = {
-            one.name: one.annotation for one in own if one.kind is one.POSITIONAL_OR_KEYWORD
+        parameters = list(inspect.signature(self.ops[name].__init__).parameters.values())[1:]
+        accepted = {
+            parameter.name: parameter.annotation
+            for parameter in parameters
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
         } | OF_ALL
         unknown = {
-            arg: f"{name} has no such argument; known: {', '.join(taken)}"
+            arg: f"{name} has no such argument; known: {', '.join(accepted)}"
             for arg in args
-            if arg not in taken
+            if arg not in accepted
         }
         return unknown | {
             arg: why
             for arg, value in args.items()
-            if arg in taken and (why := self._unfit(taken[arg], value))
+            if arg in accepted and (why := self._unfit(accepted[arg], value))
         }
 
     def _unfit(self, kind, value):
@@ -118,11 +120,12 @@ class Filters:
     def _filter_texts(self, op, texts):
         samples = {op.text_key: list(texts), self.stats: [{} for _ in texts]}
         samples = op.compute_stats_batched(samples)
-        kept = [bool(one) for one in op.process_batched(samples)]
+        verdicts = [bool(verdict) for verdict in op.process_batched(samples)]
         stats = [
-            {name: _plain(value) for name, value in one.items()} for one in samples[self.stats]
+            {name: _plain(value) for name, value in sample_stats.items()}
+            for sample_stats in samples[self.stats]
         ]
-        return list(zip(kept, stats, strict=True))
+        return list(zip(verdicts, stats, strict=True))
 
 
 def _plain(value):

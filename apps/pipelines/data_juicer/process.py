@@ -129,18 +129,18 @@ class FilterProcess:
         """
         began = time.monotonic()
         received = b""
-        left = memoryview(question)
+        unsent = memoryview(question)
         ticked = began
         stdin, stdout = self._pipes()
         with selectors.DefaultSelector() as selector:
             selector.register(stdout, selectors.EVENT_READ)
             if question:
                 selector.register(stdin, selectors.EVENT_WRITE)
-            while left or not received.endswith(b"\n"):
+            while unsent or not received.endswith(b"\n"):
                 for key, _ in selector.select(TICK_S):
                     if key.fileobj is stdout:
                         received += self._read(stdout)
-                    elif not (left := left[self._write(stdin, left) :]):
+                    elif not (unsent := unsent[self._write(stdin, unsent) :]):
                         selector.unregister(stdin)
                 if len(received) > LONGEST_REPLY:
                     raise NoAnswer(f"the reply is longer than {LONGEST_REPLY} bytes")
@@ -159,16 +159,16 @@ class FilterProcess:
 
     def _read(self, stdout: IO[bytes]) -> bytes:
         if not (read := os.read(stdout.fileno(), 1 << 20)):
-            raise NoAnswer(self._how_it_ended())
+            raise NoAnswer(self._describe_end())
         return read
 
-    def _write(self, stdin: IO[bytes], left: memoryview) -> int:
+    def _write(self, stdin: IO[bytes], unsent: memoryview) -> int:
         try:
-            return os.write(stdin.fileno(), left)
+            return os.write(stdin.fileno(), unsent)
         except BrokenPipeError:
-            raise NoAnswer(self._how_it_ended()) from None
+            raise NoAnswer(self._describe_end()) from None
 
-    def _how_it_ended(self) -> str:
+    def _describe_end(self) -> str:
         assert self.child is not None  # it was asked
         self.child.kill()  # it may have closed only its pipes
         return f"the process exited with {self.child.wait()}"

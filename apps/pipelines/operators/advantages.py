@@ -41,14 +41,16 @@ class Options(OperatorOptions):
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     divisor = _root_mean_square(samples) + EXACT if options.normalise else 1.0
-    most = math.inf if options.most is None else options.most
+    bound = math.inf if options.most is None else options.most
     return Sifted(
         [
-            replace(one, advantage=max(-most, min(most, one.known_advantage / divisor)))
-            for one in samples
+            replace(sample, advantage=max(-bound, min(bound, sample.known_advantage / divisor)))
+            for sample in samples
         ]
     )
 
 
 def _root_mean_square(samples: Sequence[Sample]) -> float:
-    return math.sqrt(math.fsum(one.known_advantage**2 for one in samples) / max(1, len(samples)))
+    return math.sqrt(
+        math.fsum(sample.known_advantage**2 for sample in samples) / max(1, len(samples))
+    )

@@ -108,14 +108,14 @@ def keep_probability(band: str, shares: Mapping[str, float], options: Options) -
     return max(options.least, min(1.0, level(shares.values(), options.most) / shares[band]))
 
 
-def level(shares: Iterable[float], most: float) -> float:
-    """Return the level to cut larger shares to, so that the largest is `most` of the total."""
+def level(shares: Iterable[float], max_share: float) -> float:
+    """Return the level to cut larger shares to, so that the largest is `max_share` of all."""
     falling = sorted(shares, reverse=True)
-    if falling[0] <= most:
+    if falling[0] <= max_share:
         return falling[0]
     for cut in range(1, len(falling)):
-        if cut * most < 1 - EXACT:
-            limit = most * sum(falling[cut:]) / (1 - cut * most)
+        if cut * max_share < 1 - EXACT:
+            limit = max_share * sum(falling[cut:]) / (1 - cut * max_share)
             if limit >= falling[cut] - EXACT:
                 return limit
     return falling[-1]

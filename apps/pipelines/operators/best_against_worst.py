@@ -31,11 +31,15 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
 
 def _pair(members: Sequence[Sample], least: float) -> Made | None:
-    usable = [one for one in members if not one.silent and not one.is_dialogue and one.text.strip()]
+    usable = [
+        sample
+        for sample in members
+        if not sample.silent and not sample.is_dialogue and sample.text.strip()
+    ]
     if not usable:
         return None
-    best = max(usable, key=lambda one: one.reward)
-    worst = min(usable, key=lambda one: one.reward)
+    best = max(usable, key=lambda sample: sample.reward)
+    worst = min(usable, key=lambda sample: sample.reward)
     margin = best.reward - worst.reward
     if margin < least - EXACT or best.text == worst.text:
         return None

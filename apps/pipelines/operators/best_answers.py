@@ -44,14 +44,14 @@ class Options(OperatorOptions):
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     """Make demonstrations of the best answers of each group; keep all samples.
 
-    Of equally good answers the earliest that is not there yet is taken; no answer that was cut, or
-    is masked.
+    Of equally good answers, the earliest that is not a demonstration yet is used. Answers that were
+    cut, or are masked, are not used.
     """
-    taken: dict[int, dict[int, str]] = {}
-    made = []
+    answers_by_task: dict[int, dict[int, str]] = {}
+    rows = []
     for members in group_samples(samples).values():
         imitated = members[0].imitated or Imitated(members[0].group)
-        answers = taken.setdefault(imitated.task, dict(imitated.answers))
+        answers = answers_by_task.setdefault(imitated.task, dict(imitated.answers))
         number = next(number for number in count(1) if number not in answers)
         best = (
             _best_member(members, options.threshold, answers.values())
@@ -60,22 +60,24 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
         )
         if best is not None:
             answers[number] = best.text
-            made.append(Made(best, _why(best, members), number))
-    return Sifted(list(samples), made=made)
+            rows.append(Made(best, _why(best, members), number))
+    return Sifted(list(samples), made=rows)
 
 
 def _best_member(
     members: Sequence[Sample], threshold: float | None, existing: Collection[str]
 ) -> Sample | None:
-    unmasked = [one for one in members if not one.silent]
-    highest = max((one.reward for one in unmasked), default=-math.inf)
+    unmasked = [sample for sample in members if not sample.silent]
+    highest = max((sample.reward for sample in unmasked), default=-math.inf)
     least = members[0].full if threshold is None else threshold
     if highest < least - EXACT or highest <= _mean(members) + EXACT:
         return None
     good = (
-        one
-        for one in unmasked
-        if one.reward == highest and one.stop_reason not in CUT and one.text not in existing
+        sample
+        for sample in unmasked
+        if sample.reward == highest
+        and sample.stop_reason not in CUT
+        and sample.text not in existing
     )
     return next(good, None)
 
@@ -88,4 +90,4 @@ def _why(best: Sample, members: Sequence[Sample]) -> str:
 
 
 def _mean(members: Sequence[Sample]) -> float:
-    return math.fsum(one.reward for one in members) / len(members)
+    return math.fsum(sample.reward for sample in members) / len(members)

@@ -206,8 +206,8 @@ class Operator:
 def sift(samples: Sequence[Sample], why_not: Callable[[Sample], str]) -> Sifted:
     """Drop the samples for which `why_not` gives a reason; "" keeps one."""
     reasons = {sample.rollout: why_not(sample) for sample in samples}
-    left = {rollout: why for rollout, why in reasons.items() if why}
-    return Sifted([sample for sample in samples if sample.rollout not in left], left)
+    rejected = {rollout: why for rollout, why in reasons.items() if why}
+    return Sifted([sample for sample in samples if sample.rollout not in rejected], rejected)
 
 
 def sift_groups(samples: Sequence[Sample], why_not: Callable[[list[Sample]], str]) -> Sifted:

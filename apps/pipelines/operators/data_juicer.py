@@ -53,12 +53,12 @@ class Options(OperatorOptions):
     @classmethod
     def _can_be_asked(cls, value: object) -> object:
         if value not in OPS:
-            others = (
+            unsupported = (
                 "ops that change text, process images, audio or video, or need models, word "
                 "lists or the network are not supported"
             )
             raise ValueError(
-                f"{value!r} is not supported; choose one of {', '.join(OPS)}; {others}"
+                f"{value!r} is not supported; choose one of {', '.join(OPS)}; {unsupported}"
             )
         return value
 

@@ -58,10 +58,10 @@ class Options(OperatorOptions):
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     """Drop answers that repeat an earlier answer of their group; dropped ones do not count."""
-    left: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for members in group_samples(samples).values():
-        left |= _repeats(members, options)
-    return sift(samples, lambda sample: left.get(sample.rollout, ""))
+        reasons |= _repeats(members, options)
+    return sift(samples, lambda sample: reasons.get(sample.rollout, ""))
 
 
 def _repeats(members: list[Sample], options: Options) -> dict[int, str]:
@@ -70,12 +70,12 @@ def _repeats(members: list[Sample], options: Options) -> dict[int, str]:
     reasons: dict[int, str] = {}
     for place, sample in enumerate(members):
         keys = _bands(shingles[place])
-        near = sorted({other for key in keys for other in bands[key]})
+        near = sorted({earlier for key in keys for earlier in bands[key]})
         twin = next(
             (
-                other
-                for other in near
-                if jaccard(shingles[place], shingles[other]) >= options.likeness
+                earlier
+                for earlier in near
+                if jaccard(shingles[place], shingles[earlier]) >= options.likeness
             ),
             None,
         )
@@ -105,8 +105,8 @@ def hash_shingles(text: str, n: int) -> frozenset[int]:
     )
 
 
-def jaccard(one: frozenset[int], other: frozenset[int]) -> float:
-    return len(one & other) / len(one | other)
+def jaccard(first: frozenset[int], second: frozenset[int]) -> float:
+    return len(first & second) / len(first | second)
 
 
 def _bands(shingles: frozenset[int]) -> list[tuple[int, bytes]]:

@@ -34,10 +34,10 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     return sift(samples, lambda sample: _why_not(sample.text, options.most))
 
 
-def _why_not(text: str, most: float) -> str:
+def _why_not(text: str, max_share: float) -> str:
     broken = sum(map(_is_broken, text)) + len(_MISREAD.findall(text))
     share = broken / len(text) if text else 0.0
-    return f"{broken} of {len(text)} characters are broken" if share > most else ""
+    return f"{broken} of {len(text)} characters are broken" if share > max_share else ""
 
 
 def _is_broken(sign: str) -> bool:

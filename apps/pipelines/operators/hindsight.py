@@ -32,14 +32,14 @@ class Options(OperatorOptions):
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     """Make rows of what wrong answers have reached; keep all samples.
 
-    No answer that was cut or is masked is used; of several that reached the same, the first.
+    Answers that were cut or are masked are not used. Of several with the same result, the first is.
     """
-    made = [
-        one
+    rows = [
+        row
         for members in group_samples(samples).values()
-        for one in _make_for_group(members, options.most)
+        for row in _make_for_group(members, options.most)
     ]
-    return Sifted(list(samples), made=made)
+    return Sifted(list(samples), made=rows)
 
 
 def why_not(plan: RunConfig) -> str:
@@ -59,22 +59,24 @@ def why_not(plan: RunConfig) -> str:
     return ""
 
 
-def _make_for_group(members: Sequence[Sample], most: int) -> list[Made]:
-    made: dict[str, Made] = {}
-    for one in members:
-        row = one.reached.get(one.rollout)
+def _make_for_group(members: Sequence[Sample], limit: int) -> list[Made]:
+    rows_by_question: dict[str, Made] = {}
+    for sample in members:
+        row = sample.reached.get(sample.rollout)
         if (
             row is None
-            or one.silent
-            or one.is_dialogue
-            or one.stop_reason in CUT
-            or one.reward >= one.full - EXACT
+            or sample.silent
+            or sample.is_dialogue
+            or sample.stop_reason in CUT
+            or sample.reward >= sample.full - EXACT
         ):
             continue
         question = row.prompt[-1]["content"]
         assert isinstance(question, str)  # as what was reached is asked for in words
-        made.setdefault(
+        rows_by_question.setdefault(
             question,
-            Made(one, f"the reward is {one.reward:.4g}, and it answers: {question}", task=row),
+            Made(
+                sample, f"the reward is {sample.reward:.4g}, and it answers: {question}", task=row
+            ),
         )
-    return list(made.values())[:most]
+    return list(rows_by_question.values())[:limit]

@@ -89,7 +89,9 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
 def _why_not(sample: Sample, pattern: re.Pattern[str], within: int) -> str:
     beginning = _plain(after_thinking(sample.text)).lstrip()
-    match = next((one for one in pattern.finditer(beginning) if one.end() <= within), None)
+    match = next(
+        (candidate for candidate in pattern.finditer(beginning) if candidate.end() <= within), None
+    )
     return f"refusal: {match[1][:60]!r}" if match else ""
 
 

@@ -25,7 +25,7 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     Of equally wide subsets, take the one with more of the highest; of equal rewards, the earlier
     sample.
     """
-    left = {
+    removed = {
         rollout
         for members in group_samples(samples).values()
         for rollout in _between(members, options.keep)
@@ -33,7 +33,9 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     return sift(
         samples,
         lambda sample: (
-            "other answers of the group have more distant rewards" if sample.rollout in left else ""
+            "other answers of the group have more distant rewards"
+            if sample.rollout in removed
+            else ""
         ),
     )
 
@@ -46,8 +48,8 @@ def _between(members: list[Sample], keep: int) -> set[int]:
     best = max(
         tops, key=lambda top: _variance([sample.reward for sample in _both_ends(ranked, top, keep)])
     )
-    kept = {sample.rollout for sample in _both_ends(ranked, best, keep)}
-    return {sample.rollout for sample in members} - kept
+    kept_ids = {sample.rollout for sample in _both_ends(ranked, best, keep)}
+    return {sample.rollout for sample in members} - kept_ids
 
 
 def _both_ends(ranked: list[Sample], top: int, keep: int) -> list[Sample]:

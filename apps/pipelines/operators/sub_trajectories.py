@@ -47,11 +47,11 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
     No beginning that is masked is used, and none after an action whose reward is not known.
     """
-    made = []
+    rows = []
     for members in group_samples(samples).values():
         beginnings = sorted(_beginnings(members, options.above), key=lambda pair: -pair[0])
-        made += [row for _, row in beginnings[: options.most]]
-    return Sifted(list(samples), made=made)
+        rows += [row for _, row in beginnings[: options.most]]
+    return Sifted(list(samples), made=rows)
 
 
 def why_not(plan: RunConfig) -> str:
@@ -65,21 +65,21 @@ def why_not(plan: RunConfig) -> str:
 
 
 def _beginnings(members: Sequence[Sample], above: float) -> Iterator[tuple[float, Made]]:
-    for one in members:
-        prefix = _known_prefix(one.acted.get(one.rollout, ()))
+    for sample in members:
+        prefix = _known_prefix(sample.acted.get(sample.rollout, ()))
         sums = [
             math.fsum(action.reward or 0.0 for action in prefix[: number + 1])
             for number in range(len(prefix))
         ]
         best = max(sums, default=-math.inf)
         place = sums.index(best) if sums else 0
-        if one.silent or best <= above + EXACT or best <= sums[-1] + EXACT:
+        if sample.silent or best <= above + EXACT or best <= sums[-1] + EXACT:
             continue
         why = (
             f"the first {place + 1} of {len(prefix)} actions got {best:.4g} in total, all of "
             f"them {sums[-1]:.4g}"
         )
-        yield best, Made(one, why, tokens=prefix[place].end)
+        yield best, Made(sample, why, tokens=prefix[place].end)
 
 
 def _known_prefix(actions: Sequence[Action]) -> list[Action]:

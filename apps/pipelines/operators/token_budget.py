@@ -29,14 +29,14 @@ class Options(OperatorOptions):
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
-    left: dict[int, str] = {}
-    taken = 0
+    reasons: dict[int, str] = {}
+    used = 0
     for number, members in group_samples(samples).items():
-        tokens = sum(one.tokens for one in members)
-        if taken and taken + tokens > options.most:
-            left[number] = (
-                f"the group's {tokens} tokens plus {taken} of earlier groups exceed {options.most}"
+        tokens = sum(sample.tokens for sample in members)
+        if used and used + tokens > options.most:
+            reasons[number] = (
+                f"the group's {tokens} tokens plus {used} of earlier groups exceed {options.most}"
             )
         else:
-            taken += tokens
-    return sift(samples, lambda sample: left.get(sample.group, ""))
+            used += tokens
+    return sift(samples, lambda sample: reasons.get(sample.group, ""))

@@ -26,13 +26,13 @@ class Spans(Form):
         right = f"a list of 1 to {MOST_SPANS} spans"
         if not required(raw, "spans", problems, right):
             return {}
-        given = raw["spans"]
-        if not isinstance(given, list) or not 1 <= len(given) <= MOST_SPANS:
+        raw_spans = raw["spans"]
+        if not isinstance(raw_spans, list) or not 1 <= len(raw_spans) <= MOST_SPANS:
             problems["spans"] = f"must be {right}"
             return {}
         spans = [
             _span(span, f"spans.{place}", len(question.text), problems)
-            for place, span in enumerate(given)
+            for place, span in enumerate(raw_spans)
         ]
         return {"spans": sorted(spans, key=lambda span: (span.get("start", 0), span.get("end", 0)))}
 
