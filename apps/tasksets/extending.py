@@ -56,13 +56,13 @@ def add_to_set(project: Project, slug: str, tasks: Sequence[Task], by: User) -> 
     )
     try:
         with transaction.atomic():
-            made = store_taskset(origin, map(build_row, [*before, *fresh.values()]))
+            taskset = store_taskset(origin, map(build_row, [*before, *fresh.values()]))
     except IntegrityError:
         raise ValueError(f"taskset {name} was created in the meantime; try again") from None
     AuditEntry.record(
         "tasks picked out", f"taskset {project.slug}/{name}", by, project, added=len(fresh)
     )
-    return made
+    return taskset
 
 
 def _require_slug(slug: str) -> None:

@@ -9,7 +9,9 @@ from apps.tasksets.storing import Origin, store_taskset
 
 
 def join(
-    origin: Origin, parts: Sequence[Taskset], progress: Callable[[int], None] = lambda done: None
+    origin: Origin,
+    parts: Sequence[Taskset],
+    progress: Callable[[int], None] = lambda task_count: None,
 ) -> Taskset:
     """Return the parts' tasks as a new taskset, each part spread evenly over it.
 

@@ -99,8 +99,10 @@ class OverlapIndex:
         grams = grams[order]
         owners = owners[order]
         _, starts, counts = np.unique(grams, return_index=True, return_counts=True)
-        kept = np.repeat(counts <= MOST_SHARED, counts) if len(starts) else np.empty(0, bool)
-        self.grams, self.owners = grams[kept], owners[kept]
+        is_distinctive = (
+            np.repeat(counts <= MOST_SHARED, counts) if len(starts) else np.empty(0, bool)
+        )
+        self.grams, self.owners = grams[is_distinctive], owners[is_distinctive]
         self.sizes = np.bincount(self.owners, minlength=texts)
 
     def meets(self, place: int, text: str, threshold: float = THRESHOLD) -> Iterator[Pair]:

@@ -77,7 +77,7 @@ def _picture_parts(value: Any) -> Any:
     for a preview.
     """
     if isinstance(value, list):
-        return [_picture_parts(one) for one in value]
+        return [_picture_parts(picture) for picture in value]
     if isinstance(value, dict):
         value = value.get("bytes") or value.get("url") or value.get("path")
     is_file = isinstance(value, str) and not value.startswith(ADDRESSES)

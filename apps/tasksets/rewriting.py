@@ -74,16 +74,16 @@ def _missing(expected: Counter[str], actual: Counter[str]) -> str:
 
 def _leaves(answer: Any) -> Iterator[str]:
     """Yield the texts and numbers that an answer is made of, the first ones."""
-    left = [answer]
-    seen = 0
-    while left and seen < MOST_LEAVES:
-        part = left.pop()
+    pending = [answer]
+    leaf_count = 0
+    while pending and leaf_count < MOST_LEAVES:
+        part = pending.pop()
         if isinstance(part, dict):
-            left += part.values()
+            pending += part.values()
         elif isinstance(part, list):
-            left += part
+            pending += part
         elif isinstance(part, str | int | float) and not isinstance(part, bool):
-            seen += 1
+            leaf_count += 1
             if 0 < len(leaf := str(part).strip()) <= LONGEST_LEAF:
                 yield leaf
 

@@ -73,14 +73,14 @@ def begin_scale(taskset: Taskset, name: str, source: str) -> DifficultyScale:
     return scale
 
 
-def without_number(scale: DifficultyScale, most: int | None = None) -> list[int]:
+def without_number(scale: DifficultyScale, limit: int | None = None) -> list[int]:
     """Return ids of the tasks that have none yet; tasks of several turns are not estimated."""
     tasks = (
         scale.taskset.tasks.filter(follow_ups=[])
         .exclude(pk__in=scale.difficulties.values("task"))
         .order_by("index")
     )
-    return list(tasks.values_list("pk", flat=True)[:most])
+    return list(tasks.values_list("pk", flat=True)[:limit])
 
 
 def save_values(scale: DifficultyScale, values: Mapping[int, float]) -> None:
@@ -98,10 +98,10 @@ def finish_scale(scale: DifficultyScale, otherwise: float | None = None) -> int:
     `otherwise` is the value of tasks that could get none. While some are missing, the scale is not
     ready.
     """
-    left = scale.taskset.tasks.exclude(pk__in=scale.difficulties.values("task"))
+    unplaced = scale.taskset.tasks.exclude(pk__in=scale.difficulties.values("task"))
     if otherwise is not None:
-        save_values(scale, dict.fromkeys(left.values_list("pk", flat=True), otherwise))
-    if missing := left.count():
+        save_values(scale, dict.fromkeys(unplaced.values_list("pk", flat=True), otherwise))
+    if missing := unplaced.count():
         return missing
     with connection.cursor() as cursor:
         cursor.execute(

@@ -74,14 +74,14 @@ def _grids(row: Row, taking: RowReading) -> Row:
     train = _pairs(decoded(row["train"]), "train")
     test = _pairs(decoded(row["test"]), "test")
     several = SEVERAL.format(number=len(test)) if len(test) > 1 else ""
-    shown = [
-        f"Example {place}\nInput: {_written(given)}\nOutput: {_written(output)}"
-        for place, (given, output) in enumerate(train, start=1)
+    examples = [
+        f"Example {place}\nInput: {_written(grid)}\nOutput: {_written(output)}"
+        for place, (grid, output) in enumerate(train, start=1)
     ]
     tests = [
-        f"Test {place}\nInput: {_written(given)}" for place, (given, _) in enumerate(test, start=1)
+        f"Test {place}\nInput: {_written(grid)}" for place, (grid, _) in enumerate(test, start=1)
     ]
-    prompt = "\n\n".join([ASKED.format(several=several), *shown, *tests])
+    prompt = "\n\n".join([ASKED.format(several=several), *examples, *tests])
     answer = {"grids": [output for _, output in test]}
     return {"prompt": prompt, "answer": answer, "meta": read_meta(row, "id", "task_id", "name")}
 

@@ -117,8 +117,8 @@ def _split_conversations(row: Row, read: Callable[[str], list[Message]]) -> Row:
         row, "prompt", "messages"
     )  # both sides begin with the one, and the other is the better side again
     prompt, chosen = split_last_answer(read("chosen"), "chosen")
-    other, rejected = split_last_answer(read("rejected"), "rejected")
-    if prompt != other:
+    other_prompt, rejected = split_last_answer(read("rejected"), "rejected")
+    if prompt != other_prompt:
         raise NotThisLayout("rejected: the conversation differs from chosen before the last answer")
     return {"prompt": prompt, "chosen": chosen, "rejected": rejected, **read_margin(row)}
 
@@ -220,10 +220,22 @@ def ordered_pairs(rated: Sequence[tuple[str, float]]) -> list[Row]:
     """Return every two answers of different worth, the better one chosen, with the difference as
     the margin."""
     rows = []
-    for (one, first), (other, second) in itertools.combinations(rated, 2):
-        if first != second and one != other:
-            better, worse = (one, other) if first > second else (other, one)
-            rows.append({"chosen": better, "rejected": worse, "margin": abs(float(first - second))})
+    for (first_answer, first_worth), (second_answer, second_worth) in itertools.combinations(
+        rated, 2
+    ):
+        if first_worth != second_worth and first_answer != second_answer:
+            better, worse = (
+                (first_answer, second_answer)
+                if first_worth > second_worth
+                else (second_answer, first_answer)
+            )
+            rows.append(
+                {
+                    "chosen": better,
+                    "rejected": worse,
+                    "margin": abs(float(first_worth - second_worth)),
+                }
+            )
     return rows
 
 
@@ -245,11 +257,11 @@ def _is_ultrafeedback(row: Row) -> bool:
 
 def _ultrafeedback_rated(row: Row) -> list[tuple[str, float]]:
     rated = []
-    for number, one in enumerate(row["completions"]):
-        score = one.get("overall_score", one.get("fine-grained_score"))
+    for number, completion in enumerate(row["completions"]):
+        score = completion.get("overall_score", completion.get("fine-grained_score"))
         if not is_finite_number(score):
             raise NotThisLayout(f"completions[{number}].overall_score: must be a number")
-        rated.append((require_text(one, "response"), float(score)))
+        rated.append((require_text(completion, "response"), float(score)))
     return rated
 
 
@@ -260,7 +272,7 @@ def _ultrafeedback(row: Row, taking: RowReading) -> list[Row]:
 
 def _best_of_ultrafeedback(row: Row, taking: RowReading) -> Row:
     taking.dropped.add("completions that are not the best, and their annotations")
-    best, score = max(_ultrafeedback_rated(row), key=lambda one: one[1])
+    best, score = max(_ultrafeedback_rated(row), key=lambda rating: rating[1])
     bound = GOOD_SHARE * SCALE_OF_ULTRAFEEDBACK if taking.at_least is None else taking.at_least
     if score < bound:
         raise NotGood(
@@ -285,10 +297,10 @@ def _nectar_rated(row: Row) -> tuple[list[Message], list[tuple[str, float]]]:
     else:
         prompt = [{"role": "user", "content": row["prompt"]}]
     rated = []
-    for number, one in enumerate(row["answers"]):
-        if not is_finite_number(one.get("rank")):
+    for number, answer in enumerate(row["answers"]):
+        if not is_finite_number(answer.get("rank")):
             raise NotThisLayout(f"answers[{number}].rank: must be a number, 1 for the best")
-        rated.append((require_text(one, "answer").strip(), -float(one["rank"])))
+        rated.append((require_text(answer, "answer").strip(), -float(answer["rank"])))
     return prompt, rated
 
 
@@ -299,7 +311,7 @@ def _nectar(row: Row, taking: RowReading) -> list[Row]:
 def _best_of_nectar(row: Row, taking: RowReading) -> Row:
     taking.dropped.add("answers with a rank other than 1")
     prompt, rated = _nectar_rated(row)
-    return {"prompt": prompt, "answer": max(rated, key=lambda one: one[1])[0]}
+    return {"prompt": prompt, "answer": max(rated, key=lambda rating: rating[1])[0]}
 
 
 # -- Stanford's and NVIDIA's comparisons -----------------------------------------------------------
@@ -331,8 +343,8 @@ def _arena(row: Row, taking: RowReading) -> Row:
         raise NotThisLayout(f"winner: is {row['winner']!r}, so neither answer is preferred")
     worse = "conversation_b" if better == "conversation_a" else "conversation_a"
     prompt, chosen = split_last_answer(read_conversation(row[better], better, taking), better)
-    other, rejected = split_last_answer(read_conversation(row[worse], worse, taking), worse)
-    if prompt != other:
+    other_prompt, rejected = split_last_answer(read_conversation(row[worse], worse, taking), worse)
+    if prompt != other_prompt:
         raise NotThisLayout(f"{worse}: differs from {better} before the last answer")
     return {"prompt": prompt, "chosen": chosen, "rejected": rejected}
 

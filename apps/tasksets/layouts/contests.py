@@ -30,8 +30,12 @@ def with_unit(value: str, unit: object) -> dict[str, str]:
 
 
 def _is_olympiad(row: Row) -> bool:
-    named = {"question", "final_answer"} <= row.keys() and isinstance(row.get("question"), str)
-    return named and bool(first_text(row, ("is_multiple_answer", "answer_type", "question_type")))
+    has_question = {"question", "final_answer"} <= row.keys() and isinstance(
+        row.get("question"), str
+    )
+    return has_question and bool(
+        first_text(row, ("is_multiple_answer", "answer_type", "question_type"))
+    )
 
 
 def _olympiad(row: Row, taking: RowReading) -> Row:
@@ -41,8 +45,8 @@ def _olympiad(row: Row, taking: RowReading) -> Row:
         kind = f" ({row['question_type']})" if row.get("question_type") else ""
         raise NotThisLayout(f"final_answer: is empty{kind}, so the task cannot be judged")
     listed = ", ".join(text.strip(AROUND) for text in answers)
-    given = row.get("context")
-    parts = [given if isinstance(given, str) else "", require_text(row, "question")]
+    context = row.get("context")
+    parts = [context if isinstance(context, str) else "", require_text(row, "question")]
     question = "\n\n".join(part.strip() for part in parts if part.strip())
     names = ("subject", "subfield", "difficulty", "answer_type", "error", "language")
     return {

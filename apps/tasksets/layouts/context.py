@@ -114,36 +114,38 @@ def _with_tools(messages: list[Message], free: Row) -> list[Message]:
 def _with_pictures(messages: list[Message], free: Row) -> list[Message]:
     """Put the pictures of a column where the user's messages have `<image>` or an empty part;
     without these, first."""
-    named = [name for name in PICTURES if name in free]
-    if len(named) > 1:
+    columns = [name for name in PICTURES if name in free]
+    if len(columns) > 1:
         raise NotThisLayout(
-            f"{named[1]}: {named[0]} also contains images; keep one of the two columns"
+            f"{columns[1]}: {columns[0]} also contains images; keep one of the two columns"
         )
     places = sum(_places(message) for message in messages)
-    if not named:
+    if not columns:
         if any(_is_unfilled(part) for message in messages for part in _parts(message)):
             raise NotThisLayout(
                 "a message refers to an image that is neither in the message nor in a column "
                 "named images"
             )
         return messages
-    value = free[named[0]]
-    pictures = [read_picture_part(one) for one in (value if isinstance(value, list) else [value])]
+    value = free[columns[0]]
+    pictures = [
+        read_picture_part(picture) for picture in (value if isinstance(value, list) else [value])
+    ]
     if not places:
         at = next((n for n, message in enumerate(messages) if message["role"] == "user"), None)
         if at is None:
             raise NotThisLayout(
-                f"{named[0]}: there is no user message that could contain the images"
+                f"{columns[0]}: there is no user message that could contain the images"
             )
         first = {"role": "user", "content": [*pictures, *_parts(messages[at])]}
         return [*messages[:at], first, *messages[at + 1 :]]
     if places != len(pictures):
         raise NotThisLayout(
-            f"{named[0]}: contains {len(pictures)} images, but the messages have {places} "
+            f"{columns[0]}: contains {len(pictures)} images, but the messages have {places} "
             "placeholders"
         )
-    left = iter(pictures)
-    return [_fill_places(message, left) for message in messages]
+    unused_pictures = iter(pictures)
+    return [_fill_places(message, unused_pictures) for message in messages]
 
 
 def _places(message: Message) -> int:
@@ -162,7 +164,7 @@ def _is_unfilled(part: Row) -> bool:
     return part == {"type": "image"}
 
 
-def _fill_places(message: Message, left: Iterator[Row]) -> Message:
+def _fill_places(message: Message, pictures: Iterator[Row]) -> Message:
     if not _places(message):
         return message
     if message["role"] != "user":
@@ -170,13 +172,13 @@ def _fill_places(message: Message, left: Iterator[Row]) -> Message:
     parts = []
     for part in _parts(message):
         if _is_unfilled(part):
-            parts.append(next(left))
+            parts.append(next(pictures))
         elif part["type"] != "text":
             parts.append(part)
         else:
-            first, *others = part["text"].split(MARK)
+            first, *later_texts = part["text"].split(MARK)
             parts += [{"type": "text", "text": first}] if first else []
-            for text in others:
-                parts.append(next(left))
+            for text in later_texts:
+                parts.append(next(pictures))
                 parts += [{"type": "text", "text": text}] if text else []
     return {"role": "user", "content": parts}

@@ -56,10 +56,10 @@ def read_conversation(value: object, column: str, taking: RowReading) -> list[Me
     if not isinstance(value, list) or not value:
         raise NotThisLayout(f"{column}: must be a list of messages that is not empty")
     messages: list[Message] = []
-    for number, one in enumerate(value):
+    for number, item in enumerate(value):
         place = f"{column}[{number}]"
-        message = _message(one, place, column, taking)
-        follows = bool(messages) and _is_tool(one) and _is_tool(value[number - 1])
+        message = _message(item, place, column, taking)
+        follows = bool(messages) and _is_tool(item) and _is_tool(value[number - 1])
         if follows:  # several tools that answered one turn
             messages[-1]["content"] += "\n" + message["content"]
         else:
@@ -128,22 +128,25 @@ def transcript(text: str, column: str) -> list[Message]:
 def is_conversation(value: object) -> bool:
     """Return whether the value looks like a list of messages."""
     value = _spread_questions(decoded(value))
-    return isinstance(value, list) and bool(value) and all(is_message(one) for one in value)
+    return isinstance(value, list) and bool(value) and all(is_message(item) for item in value)
 
 
 def _spread_questions(value: object) -> object:
     """Return the messages of a list of questions with their answers; any other value as it is."""
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+    if not isinstance(value, list) or not all(isinstance(exchange, dict) for exchange in value):
         return value
-    pair = next((pair for pair in EXCHANGES if all(set(pair) <= one.keys() for one in value)), None)
+    pair = next(
+        (pair for pair in EXCHANGES if all(set(pair) <= exchange.keys() for exchange in value)),
+        None,
+    )
     if pair is None or not value:
         return value
     messages = []
-    for one in value:
-        if one.get("system"):
-            messages.append({"role": "system", "content": one["system"]})
-        messages.append({"role": "user", "content": one[pair[0]]})
-        messages.append({"role": "assistant", "content": one[pair[1]]})
+    for exchange in value:
+        if exchange.get("system"):
+            messages.append({"role": "system", "content": exchange["system"]})
+        messages.append({"role": "user", "content": exchange[pair[0]]})
+        messages.append({"role": "assistant", "content": exchange[pair[1]]})
     return messages
 
 

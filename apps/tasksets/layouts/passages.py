@@ -67,8 +67,8 @@ def _of_annotations(row: Row, taking: RowReading) -> list[str]:
             {"number": number, "date": date, "spans": spans}
             for number, date, spans in zip(*columns, strict=False)
         ]
-    for one in checked if isinstance(checked, list) else []:
-        answers += _annotation(one) if isinstance(one, dict) else []
+    for annotation in checked if isinstance(checked, list) else []:
+        answers += _annotation(annotation) if isinstance(annotation, dict) else []
     if not answers:
         raise NotThisLayout("answer: must have a number, a date or spans")
     return list(dict.fromkeys(answers))
@@ -119,7 +119,7 @@ def _inference(row: Row, taking: RowReading) -> Row:
     premise, hypothesis = (require_text(row, side).strip() for side in sides)
     question = f"Premise: {premise}\n\nHypothesis: {hypothesis}\n\n{FOLLOWS}"
     letters = dict(zip("ABC", relations, strict=False))
-    letter = next(one for one, relation in letters.items() if relation == right)
+    letter = next(label for label, relation in letters.items() if relation == right)
     return lettered_task(question, letters, letter, read_meta(row, "genre"))
 
 

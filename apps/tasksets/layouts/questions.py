@@ -215,8 +215,8 @@ def _verified(row: Row, taking: RowReading) -> Row:
 
 def _is_environment(row: Row) -> bool:
     """Tell whether the row is of the verifiers package: `info` holds what rewards need."""
-    named = bool(first_text(row, ("prompt", "question")))
-    return named and "info" in row and isinstance(decoded(row["info"]), dict | None)
+    has_prompt = bool(first_text(row, ("prompt", "question")))
+    return has_prompt and "info" in row and isinstance(decoded(row["info"]), dict | None)
 
 
 def _environment(row: Row, taking: RowReading) -> Row:
@@ -246,8 +246,8 @@ def _orz(row: Row, taking: RowReading) -> Row:
     if answer in (None, ""):
         raise NotThisLayout("1.ground_truth.value: must be the correct answer")
     if isinstance(truth, dict):
-        left = {key for key, value in truth.items() if value is not None} - {"value"}
-        taking.dropped.update(f"1.ground_truth.{key}" for key in left)
+        unread_keys = {key for key, value in truth.items() if value is not None} - {"value"}
+        taking.dropped.update(f"1.ground_truth.{key}" for key in unread_keys)
     return _task(read_conversation([decoded(row["0"])], "0", taking), answer)
 
 

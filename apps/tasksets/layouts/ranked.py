@@ -24,7 +24,7 @@ SUMMARIZE = "Summarize this text."
 def _is_summaries(row: Row) -> bool:
     summaries = decoded(row.get("summaries"))
     is_shown = isinstance(decoded(row.get("info")), dict) and "choice" in row
-    return is_shown and is_objects(summaries) and all("text" in one for one in summaries)
+    return is_shown and is_objects(summaries) and all("text" in summary for summary in summaries)
 
 
 def _summaries(row: Row, taking: RowReading) -> Row:
@@ -38,7 +38,7 @@ def _summaries(row: Row, taking: RowReading) -> Row:
     if better not in (0, 1):
         raise NotThisLayout("choice: must be 0 or 1, the number of the better summary")
     taking.dropped.update(
-        f"info.{each}" for each, value in info.items() if value and each not in (name, "title")
+        f"info.{key}" for key, value in info.items() if value and key not in (name, "title")
     )
     title = info.get("title")
     parts = [SUMMARIZE, title if isinstance(title, str) else "", require_text(info, name)]

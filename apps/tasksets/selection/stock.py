@@ -62,10 +62,10 @@ class Stock:
             if not self.refuses(index) and index not in without:
                 return index
         # Nearly all are refused: there are few others, so list them.
-        left = [
+        allowed = [
             index for index in range(self.size) if not self.refuses(index) and index not in without
         ]
-        return left[below(len(left), *key, "left")]
+        return allowed[below(len(allowed), *key, "left")]
 
     def _rise(self) -> None:
         """Find those that are under way more often than the least busy one."""

@@ -42,11 +42,11 @@ class Csv:
         with TextStream(path) as stream:
             lines = iterate_lines(stream)
             first = next(lines, b"")
-            named = NAMED_SEPARATOR.fullmatch(first)
-            header = (next(lines, b"") if named else first).decode(errors="replace")
-        self.is_named = named is not None
-        most = max(SEPARATORS, key=header.count)
-        self.separator = named[1].decode() if named else most
+            declaration = NAMED_SEPARATOR.fullmatch(first)
+            header = (next(lines, b"") if declaration else first).decode(errors="replace")
+        self.is_named = declaration is not None
+        likeliest = max(SEPARATORS, key=header.count)
+        self.separator = declaration[1].decode() if declaration else likeliest
         spaced = header.count(f"{self.separator} ")
         self.is_spaced = spaced > 0 and spaced == header.count(self.separator)
 

@@ -103,7 +103,7 @@ def _read_listing(file: Path, key: str, kinds: tuple[type, ...] = (str,)) -> lis
     if (
         not isinstance(listed, list)
         or not listed
-        or not all(isinstance(one, kinds) for one in listed)
+        or not all(isinstance(entry, kinds) for entry in listed)
     ):
         raise NotReadable(f"{file.name}: {key} is empty")
     return listed
@@ -137,11 +137,11 @@ def _plain(path: Path, format: str, split: str) -> list[Path]:
         )
         raise NotReadable(f"the folder {what}")
     splits = {file: _split_of(file.relative_to(path), split) for file in files}
-    named = sorted(set(splits.values()) - {""})
+    split_names = sorted(set(splits.values()) - {""})
     if split:
         files = [file for file in files if splits[file] == split]
     elif len(set(splits.values())) > 1:
-        raise NotReadable(f"choose a split: {', '.join(named)}")
+        raise NotReadable(f"choose a split: {', '.join(split_names)}")
     if not files:
         raise NotReadable(f"no file belongs to the split {split!r}")
     return files

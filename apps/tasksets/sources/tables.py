@@ -83,7 +83,7 @@ def _replaced(kind: arrow.DataType, by: arrow.DataType) -> arrow.DataType:
         inner = _replaced(kind.value_type, by)
         return kind if inner == kind.value_type else arrow.list_(inner)
     if arrow.types.is_struct(kind):
-        fields = [arrow.field(one.name, _replaced(one.type, by)) for one in kind]
+        fields = [arrow.field(field.name, _replaced(field.type, by)) for field in kind]
         is_same = all(new.type == old.type for new, old in zip(fields, kind, strict=True))
         return kind if is_same else arrow.struct(fields)
     return kind
