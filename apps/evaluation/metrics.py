@@ -67,8 +67,8 @@ def best_at(values: Sequence[float], k: int) -> float:
     The ith smallest value is the maximum in C(i−1, k−1) of them.
     """
     ranked = sorted(values)
-    all_ = comb(len(values), k)
-    return fsum(value * (comb(place, k - 1) / all_) for place, value in enumerate(ranked))
+    choice_count = comb(len(values), k)
+    return fsum(value * (comb(place, k - 1) / choice_count) for place, value in enumerate(ranked))
 
 
 def worst_at(values: Sequence[float], k: int) -> float:
@@ -84,12 +84,12 @@ def majority_at(answers: Sequence[tuple[str, float]], k: int, seed: int = 0) -> 
     """
     ways = comb(len(answers), k)
     draw = random.Random(seed)
-    taken = (
+    subsets = (
         combinations(answers, k)
         if ways <= SUBSETS
         else (draw.sample(answers, k) for _ in range(SUBSETS))
     )
-    values = [_elected(some) for some in taken]
+    values = [_elected(subset) for subset in subsets]
     return fsum(values) / len(values)
 
 
@@ -100,8 +100,8 @@ def _elected(answers: Iterable[tuple[str, float]]) -> float:
             votes.setdefault(answer, []).append(value)
     if not votes:
         return 0.0
-    most = max(map(len, votes.values()))
-    winners = [fsum(values) / len(values) for values in votes.values() if len(values) == most]
+    top_count = max(map(len, votes.values()))
+    winners = [fsum(values) / len(values) for values in votes.values() if len(values) == top_count]
     return fsum(winners) / len(winners)
 
 
@@ -208,12 +208,14 @@ Table = dict[str, dict[int, list[float | None]]]
 
 
 def compute_means(
-    table: Table, which: Callable[[int], bool] = lambda _: True
+    table: Table, is_selected: Callable[[int], bool] = lambda _: True
 ) -> dict[str, dict[str, list]]:
     """Return {measure: {k: [value, low, high, tasks]}} over the selected tasks, ready for JSON."""
     return {
         measure: {
-            str(k): _row(mean_with_interval(value for n, value in enumerate(values) if which(n)))
+            str(k): _row(
+                mean_with_interval(value for n, value in enumerate(values) if is_selected(n))
+            )
             for k, values in of_k.items()
         }
         for measure, of_k in table.items()

@@ -42,9 +42,9 @@ class Paired:
 MetricByTask = Mapping[int, float]  # of one measure at one k, by task
 
 
-def paired(one: MetricByTask, other: MetricByTask) -> Paired:
+def paired(first: MetricByTask, second: MetricByTask) -> Paired:
     """Compare the tasks for which both evaluations have a metric."""
-    return of_differences([one[task] - other[task] for task in one.keys() & other.keys()])
+    return of_differences([first[task] - second[task] for task in first.keys() & second.keys()])
 
 
 def of_differences(values: Sequence[float]) -> Paired:

@@ -67,8 +67,8 @@ def read_content(
 ) -> Content:
     """Convert a message's content from outside to the stored form. Raises BadContent.
 
-    Its pictures are added to `pictures`, by name. `path` reads the picture of a part {"type": "image",
-    "path": …}; without it such a part is refused. `decoded`: pictures that were read already, whose
+    Its images are added to `pictures`, by name. `path` reads the image of a part {"type": "image",
+    "path": …}; without it such a part is refused. `decoded`: images that were read already, whose
     parts are in the stored form. Parts that are all text become one text.
     """
     if isinstance(value, str):

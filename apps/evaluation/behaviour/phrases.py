@@ -58,21 +58,21 @@ def changed_phrases(pairs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> lis
         if max(gained[words], lost[words]) >= FEWEST
     ]
     sure = [phrase for phrase in changed if abs(phrase.certainty) >= SURE]
-    sure.sort(key=lambda one: (-abs(one.certainty), -len(one.words), one.words))
+    sure.sort(key=lambda phrase: (-abs(phrase.certainty), -len(phrase.words), phrase.words))
     return _without_nested(sure)
 
 
 def _without_nested(phrases: Sequence[Phrase]) -> list[Phrase]:
-    kept: list[Phrase] = []
+    chosen_phrases: list[Phrase] = []
     for phrase in phrases:
-        if not any(_overlaps(phrase, other) for other in kept):
-            kept.append(phrase)
-        if len(kept) == MOST:
+        if not any(_overlaps(phrase, chosen) for chosen in chosen_phrases):
+            chosen_phrases.append(phrase)
+        if len(chosen_phrases) == MOST:
             break
-    return kept
+    return chosen_phrases
 
 
-def _overlaps(one: Phrase, other: Phrase) -> bool:
+def _overlaps(first: Phrase, second: Phrase) -> bool:
     """Tell whether the phrases share a word and change in the same direction."""
-    is_same_way = (one.certainty > 0) == (other.certainty > 0)
-    return is_same_way and bool(set(one.words) & set(other.words))
+    is_same_way = (first.certainty > 0) == (second.certainty > 0)
+    return is_same_way and bool(set(first.words) & set(second.words))
