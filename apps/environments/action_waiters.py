@@ -173,9 +173,9 @@ class LoopWaiters(ABC, Generic[State]):
         waiters = cls.of_loop.get(loop)
         if isinstance(waiters, cls):
             return waiters
-        made = cls()
-        cls.of_loop[loop] = made
-        return made
+        new_waiters = cls()
+        cls.of_loop[loop] = new_waiters
+        return new_waiters
 
     @staticmethod
     @abstractmethod

@@ -56,8 +56,8 @@ def others_play(environment: Environment, episode_ids: Collection[int]) -> bool:
 
 def has_room(environment: Environment) -> bool:
     """Tell whether one more episode may begin; no other is admitted until the transaction ends."""
-    most = _lock_environment(environment).parallel
-    return _episodes_inside(environment).count() < most
+    parallel = _lock_environment(environment).parallel
+    return _episodes_inside(environment).count() < parallel
 
 
 def _lock_environment(environment: Environment) -> Environment:

@@ -112,8 +112,8 @@ def _count_failure(environment: Environment, reason: str) -> None:
     environment.refresh_from_db(fields=["failures"])
     beyond = environment.failures - FAILURES_ALLOWED
     if beyond >= 0:
-        rest = min(LONGEST_REST_S, FIRST_REST_S * 2 ** min(beyond, 10))
-        until = timezone.now() + timedelta(seconds=rest)
+        pause_s = min(LONGEST_REST_S, FIRST_REST_S * 2 ** min(beyond, 10))
+        until = timezone.now() + timedelta(seconds=pause_s)
         Environment.objects.filter(pk=environment.pk).update(
             open_until=until, open_reason=reason[:300]
         )
@@ -149,15 +149,15 @@ def settle_episodes(endings: Sequence[Ending]) -> None:
 
 def _judge_or_wait(episodes: Sequence[Episode], failures: Mapping[int, str]) -> None:
     """Record complete rewards; the other episodes wait, and their groups with them."""
-    held = [
+    awaiting_reward = [
         episode
         for episode in episodes
         if episode.reward_until is not None and episode.pk not in failures
     ]
-    lacking = incomplete_among(held)
+    lacking = incomplete_among(awaiting_reward)
     judge_episodes([episode for episode in episodes if episode.pk not in lacking], failures)
     if lacking:
-        rollouts = [episode.rollout_id for episode in held if episode.pk in lacking]
+        rollouts = [episode.rollout_id for episode in awaiting_reward if episode.pk in lacking]
         Group.objects.filter(rollouts__in=rollouts).update(awaits_rewards=True)
 
 
@@ -204,10 +204,10 @@ def close_left() -> int:
 
     Returns how many.
     """
-    left = Episode.objects.open().filter(
+    orphans = Episode.objects.open().filter(
         ~Q(rollout__group__state=Group.State.SAMPLING) | Q(run__state__in=Run.ENDED)
     )
-    ids = lock_ids(left.filter(rollout__isnull=False))
+    ids = lock_ids(orphans.filter(rollout__isnull=False))
     return Episode.objects.filter(pk__in=ids).update(
         state=Episode.State.ABANDONED, reason=LEFT, closed_at=Now()
     )

@@ -104,18 +104,18 @@ class EpisodeSocket(Socket):
         Refuse frames above the rate limit, and close the socket at twice the limit.
         """
         self.in_stretch += 1
-        most = settings.REQUESTS_PER_SECOND * STRETCH_S
-        if self.in_stretch <= most:
+        frame_limit = settings.REQUESTS_PER_SECOND * STRETCH_S
+        if self.in_stretch <= frame_limit:
             self.frames.append(text)
             self.frame_arrived.set()
-        elif self.in_stretch == most + 1:
+        elif self.in_stretch == frame_limit + 1:
             message = (
-                f"More than {most} frames within {STRETCH_S} s: this frame and later ones in this "
-                "period are ignored."
+                f"More than {frame_limit} frames within {STRETCH_S} s: this frame and later ones"
+                " in this period are ignored."
             )
             await self._refuse("", NotNow(message, STRETCH_S))
-        elif self.in_stretch > 2 * most:
-            await self.end(TOO_CHATTY, f"more than {2 * most} frames within {STRETCH_S} s")
+        elif self.in_stretch > 2 * frame_limit:
+            await self.end(TOO_CHATTY, f"more than {2 * frame_limit} frames within {STRETCH_S} s")
 
     async def serve(self) -> None:
         self.tasks += [
@@ -199,12 +199,12 @@ class EpisodeSocket(Socket):
         await self.send_json({"type": "episode", **await _episode_document(self.episode)})
 
     async def _reward(self, turn: int | None, reward: float, final: bool) -> None:
-        [taken] = await database_sync_to_async(reward_many)(
+        [outcome] = await database_sync_to_async(reward_many)(
             [TurnReward(self.episode.pk, turn, reward, final)]
         )
-        if not isinstance(taken, AcceptedReward):
-            raise taken
-        await self.send_json({"type": "reward", "turn": taken.turn, "is_late": taken.is_late})
+        if not isinstance(outcome, AcceptedReward):
+            raise outcome
+        await self.send_json({"type": "reward", "turn": outcome.turn, "is_late": outcome.is_late})
 
     async def _ping(self) -> None:
         await database_sync_to_async(record_sign_of_life)(self.episode.pk)

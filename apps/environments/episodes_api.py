@@ -312,15 +312,17 @@ def _reward(request: ApiRequest, documents: list[object]) -> list[dict]:
     """Return the result of each reward, in their order."""
     forms = [NewReward(data=document) for document in documents]
     rewards = [_earned(**form.validated_data) if form.is_valid() else None for form in forms]
-    mine = _played(request, {one.episode_id for one in rewards if one})
-    good = [one for one in rewards if one and one.episode_id in mine]
+    playable_ids = _played(request, {reward.episode_id for reward in rewards if reward})
+    good = [reward for reward in rewards if reward and reward.episode_id in playable_ids]
     outcomes = iter(reward_many(good) if good else [])
     results = []
-    for form, one in zip(forms, rewards, strict=True):
-        if one is None:
+    for form, reward in zip(forms, rewards, strict=True):
+        if reward is None:
             results.append(_unacceptable(form))
         else:
-            results.append(_result(one, next(outcomes) if one.episode_id in mine else None))
+            results.append(
+                _result(reward, next(outcomes) if reward.episode_id in playable_ids else None)
+            )
     return results
 
 

@@ -95,15 +95,15 @@ def judge_episodes(episodes: Sequence[Episode], failures: Mapping[int, str] | No
 
 def _build_reward(episode: Episode, acted: Sequence[EpisodeTurn], failure: str) -> Reward:
     earned = [turn.reward for turn in acted]
-    given = [value for value in earned if value is not None]
+    known_rewards = [value for value in earned if value is not None]
     within = f" within {episode.reward_s:g} s of its end" if episode.reward_s else ""
-    reason = failure or ("" if given else NO_REWARD + within)
+    reason = failure or ("" if known_rewards else NO_REWARD + within)
     assert episode.rollout_id is not None  # an outside client's play is not judged
     return Reward(
         rollout_id=episode.rollout_id,
         source=Reward.Source.ENVIRONMENT,
         scorer=episode.environment.name,
-        value=None if reason else math.fsum(given),
+        value=None if reason else math.fsum(known_rewards),
         reason=reason[:300],
         details={
             "episode": episode.pk,
@@ -128,9 +128,9 @@ def incomplete_among(episodes: Sequence[Episode]) -> set[int]:
     lacking = set(unpaid.values_list("episode", flat=True))
     kind = Environment.Kind.AGENT
     return {
-        one.pk
-        for one in episodes
-        if not one.is_final and (one.environment.kind == kind or one.pk in lacking)
+        episode.pk
+        for episode in episodes
+        if not episode.is_final and (episode.environment.kind == kind or episode.pk in lacking)
     }
 
 
@@ -211,8 +211,8 @@ def _lock_overdue() -> QuerySet[Episode]:
         reward_until__isnull=False, rollout__group__state__in=Group.CLOSED
     )
     ended = [Rollout.State.FINISHED, Rollout.State.FAILED]
-    due = Episode.objects.filter(over, rollout__state__in=ended).order_by("pk")
-    return rows_to_lock(due.select_related("environment")[:AT_ONCE], skip_locked=True)
+    overdue = Episode.objects.filter(over, rollout__state__in=ended).order_by("pk")
+    return rows_to_lock(overdue.select_related("environment")[:AT_ONCE], skip_locked=True)
 
 
 def _waiting() -> QuerySet[Group]:

@@ -89,10 +89,10 @@ def observe_in(
     nothing. Raises CannotPlay: closed, not_your_move (no action since), changed (it was sent
     before, differently), bad_observation, bad_reward.
     """
-    taken: dict[str, EncodedPicture] | None = (
+    new_pictures: dict[str, EncodedPicture] | None = (
         {} if shows_picture(observation) and _sees(episode) else None
     )
-    stored = check_observation(observation, _roles(episode, number), taken, pictures)
+    stored = check_observation(observation, _roles(episode, number), new_pictures, pictures)
     earned = checked_reward(episode.environment, reward)
     if number == 0 and earned is not None:
         raise CannotPlay(
@@ -102,8 +102,8 @@ def observe_in(
         _require_same(episode, number, stored, earned, done)
         return episode
     _require_move(episode, number)
-    if taken:
-        Picture.objects.keep(episode.required_run.project, taken.values())
+    if new_pictures:
+        Picture.objects.keep(episode.required_run.project, new_pictures.values())
     turn = EpisodeTurn(
         episode=episode,
         number=number,
@@ -111,7 +111,7 @@ def observe_in(
         done=done,
         info=info or {},
         tools=list(tools),
-        wishes=wishes.kept,
+        wishes=wishes.changed_options,
     )
     _write_observation(turn, earned)
     episode.turns = number + 1
@@ -328,9 +328,11 @@ def record_actions(actions: Sequence[Action]) -> list[int]:
         written = [TurnState(*row) for row in cursor.fetchall()]
     announce_actions(written)
     episodes = {turn.episode_id for turn in written}
-    left = {acted.episode_id: acted.number for acted in actions if acted.episode_id not in episodes}
-    notify_episodes(left)
-    return _without_observation(left) if left else []
+    unrecorded = {
+        acted.episode_id: acted.number for acted in actions if acted.episode_id not in episodes
+    }
+    notify_episodes(unrecorded)
+    return _without_observation(unrecorded) if unrecorded else []
 
 
 def _without_observation(numbers: Mapping[int, int]) -> list[int]:

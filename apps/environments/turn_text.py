@@ -64,9 +64,9 @@ async def _from_hub(
     while not answer.done() and not turn_text.is_edited:
         if piece := turn_text.text_of(entries):
             yield piece
-        taken = await watcher.take(SILENCE_S)
-        entries = [item for item in taken if isinstance(item, Entry)]
-        if not taken and not answer.done():
+        items = await watcher.take(SILENCE_S)
+        entries = [item for item in items if isinstance(item, Entry)]
+        if not items and not answer.done():
             yield ""
 
 

@@ -70,8 +70,8 @@ def hear(caller: Caller, episode_id: int, number: int | None, word: AnswerFeedba
 
 
 def _lock_own_episode(caller: Caller, episode_id: int) -> Episode:
-    mine = Episode.objects.filter(pk=episode_id, run=caller.run, environment=caller.environment)
-    if not mine.exists():
+    episodes = Episode.objects.filter(pk=episode_id, run=caller.run, environment=caller.environment)
+    if not episodes.exists():
         raise Refused(
             404,
             "completion_not_found",
@@ -99,7 +99,9 @@ def _store_feedback(
     value = word.value(episode.environment)
     last = turn.feedback.filter(by=user, person=word.person).order_by("-version").first()
     alike = {"value": value, "correction": word.correction, "is_thumb": word.thumb is not None}
-    if last is not None and all(getattr(last, name) == same for name, same in alike.items()):
+    if last is not None and all(
+        getattr(last, name) == new_value for name, new_value in alike.items()
+    ):
         return last
     late = is_judged(episode)
     feedback = Feedback.objects.create(
@@ -139,10 +141,12 @@ def _teach(episode: Episode, turn: EpisodeTurn, user: User, correction: str) -> 
     A repeated correction is stored once.
     """
     before = recorded(list(episode.seen.filter(number__lt=turn.number).order_by("number")))
-    rest = recorded(
+    last_messages = recorded(
         [EpisodeTurn(number=turn.number, episode_id=episode.pk, observation=turn.observation)]
     )
-    prompt = [{"role": message.role, "content": message.content} for message in (*before, *rest)]
+    prompt = [
+        {"role": message.role, "content": message.content} for message in (*before, *last_messages)
+    ]
     run = episode.required_run
     common = {
         "project_id": run.project_id,
@@ -152,8 +156,8 @@ def _teach(episode: Episode, turn: EpisodeTurn, user: User, correction: str) -> 
         "author": user,
         "source": f"feedback on turn {turn.number} of episode {episode.pk}",
     }
-    shown = Demonstration(**common, answer=correction).keyed()
-    Demonstration.objects.bulk_create([shown], ignore_conflicts=True)
+    demonstration = Demonstration(**common, answer=correction).keyed()
+    Demonstration.objects.bulk_create([demonstration], ignore_conflicts=True)
     if turn.action.strip() and turn.action != correction:
         preferred = Preference(**common, chosen=correction, rejected=turn.action).keyed()
         Preference.objects.bulk_create([preferred], ignore_conflicts=True)

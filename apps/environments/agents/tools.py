@@ -89,7 +89,11 @@ def split_tool_calls(text: str, offered: Sequence[dict] = ()) -> tuple[str, list
     has no calls.
     """
     functions = [tool["function"] for tool in offered]
-    strict = {one["name"]: one.get("parameters", {}) for one in functions if one.get("strict")}
+    strict = {
+        function["name"]: function.get("parameters", {})
+        for function in functions
+        if function.get("strict")
+    }
     written = CALL.findall(text)
     tool_calls = [
         call for inside in written if (call := _fitting(_call(inside), strict)) is not None

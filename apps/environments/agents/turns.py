@@ -106,13 +106,15 @@ def find_named_episode(caller: Caller) -> Episode:
     name = caller.episode
     if not name:
         raise Refused(422, "missing_episode", f"{HEADER}: must name the episode", HEADER)
-    mine = Episode.objects.filter(
+    own_episodes = Episode.objects.filter(
         run=caller.run, environment=caller.environment, client=caller.user
     )
-    named = (
-        mine.filter(pk=int(name)) if name.isdigit() and len(name) < 19 else mine.filter(key=name)
+    matches = (
+        own_episodes.filter(pk=int(name))
+        if name.isdigit() and len(name) < 19
+        else own_episodes.filter(key=name)
     )
-    episode = named.select_related("environment", "run").first()
+    episode = matches.select_related("environment", "run").first()
     if episode is None:
         raise Refused(
             404, "episode_not_found", f"{HEADER}: you have no episode {name!r} in this run", HEADER

@@ -83,10 +83,10 @@ def load_acted_turn(call: Call, standing: TurnState) -> EpisodeTurn:
             retry_after_s=1,
         )
     if standing.state == Episode.State.FAILED and NO_ROOM in standing.reason:
-        most = call.turn.episode.required_run.policy.context_tokens
+        context_length = call.turn.episode.required_run.policy.context_tokens
         message = (
-            f"This model's maximum context length is {most} tokens; {standing.reason}. Shorten the"
-            " messages."
+            f"This model's maximum context length is {context_length} tokens; {standing.reason}."
+            " Shorten the messages."
         )
         raise Refused(
             400,

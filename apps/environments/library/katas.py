@@ -38,7 +38,7 @@ class Exercise:
     broken: str
     calls: tuple[Call, ...]
     expected: tuple[object, ...]
-    given: tuple[Outcome, ...]
+    outcomes: tuple[Outcome, ...]
 
 
 def _numbers(draw: random.Random) -> list[int]:
@@ -155,9 +155,9 @@ def exercise(seed: int) -> Exercise:
     for _ in range(TRIES):
         calls = tuple(Call(kata.name, kata.draw(draw)) for _ in range(SHOWN + HIDDEN))
         expected = tuple(outcome.value for outcome in _run_trusted(right, calls))
-        given = tuple(_run_trusted(broken, calls))
-        if any(map(is_wrong, given[:SHOWN], expected)):
-            return Exercise(kata.name, right, broken, calls, expected, given)
+        outcomes = tuple(_run_trusted(broken, calls))
+        if any(map(is_wrong, outcomes[:SHOWN], expected)):
+            return Exercise(kata.name, right, broken, calls, expected, outcomes)
     raise AssertionError(f"no call shows what is broken in {broken!r}")
 
 

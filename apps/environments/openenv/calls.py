@@ -20,17 +20,17 @@ async def reset(guest: OpenEnvClient, data: dict) -> Answer:
 async def step(guest: OpenEnvClient, action: dict) -> Answer:
     """Do the first step of a new episode."""
 
-    async def both(play: Play) -> dict:
+    async def reset_and_step(play: Play) -> dict:
         await play.reset({})
         return await play.step(action)
 
-    return await _respond(guest, both)
+    return await _respond(guest, reset_and_step)
 
 
 async def answer_rpc_call(guest: OpenEnvClient, body: bytes) -> Answer:
     """Answer a JSON-RPC request; errors too have status 200."""
 
-    async def done(request: rpc.Request) -> dict:
+    async def answer_request(request: rpc.Request) -> dict:
         match request.method:
             case "tools/list":
                 return {"tools": rpc.list_tools(guest.environment.action_schema)}
@@ -45,7 +45,7 @@ async def answer_rpc_call(guest: OpenEnvClient, body: bytes) -> Answer:
                 )
         raise rpc.RpcError(rpc.METHOD_NOT_FOUND, f"Method not found: {request.method[:100]}")
 
-    return 200, await rpc.answer_rpc_text(body, done)
+    return 200, await rpc.answer_rpc_text(body, answer_request)
 
 
 async def _called(guest: OpenEnvClient, params: dict) -> dict:

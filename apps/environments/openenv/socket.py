@@ -76,10 +76,13 @@ class SessionSocket:
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         await receive()  # the connection request
-        named = scope["url_route"]["kwargs"]
+        route_arguments = scope["url_route"]["kwargs"]
         try:
             guest = await in_a_thread(
-                identify_guest, _authorization(scope), named.get("project"), named["name"]
+                identify_guest,
+                _authorization(scope),
+                route_arguments.get("project"),
+                route_arguments["name"],
             )
         except Refused as why:
             await _deny(scope, send, why.status, str(why))
@@ -113,12 +116,12 @@ class Connection:
             await self._say_goodbye(end)
             return
         play = Play(self.guest.environment, session)
-        left = SessionEnded(CONNECTION_LOST, GONE)
+        end_reason = SessionEnded(CONNECTION_LOST, GONE)
         try:
-            left = await self._served(speaks(play, str(session.pk)), session)
+            end_reason = await self._served(speaks(play, str(session.pk)), session)
         finally:
-            await asyncio.shield(_given_back(play, session, str(left)))
-        await self._say_goodbye(left)
+            await asyncio.shield(_given_back(play, session, str(end_reason)))
+        await self._say_goodbye(end_reason)
 
     async def _begun(self, way: str, speaks: type[MessageHandler]) -> PlaySession:
         """Begin the session. Raises SessionEnded."""
@@ -143,15 +146,15 @@ class Connection:
     async def _served(self, speaker: MessageHandler, session: PlaySession) -> SessionEnded:
         """Serve messages until the session ends; return why it ended."""
         work = [
-            asyncio.ensure_future(one)
-            for one in (self._listen(speaker), self._answer(speaker), self._keep(speaker, session))
+            asyncio.ensure_future(task)
+            for task in (self._listen(speaker), self._answer(speaker), self._keep(speaker, session))
         ]
         try:
             done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
             return _end_of(done.pop(), speaker)
         finally:
-            for one in work:
-                one.cancel()
+            for task in work:
+                task.cancel()
             await asyncio.gather(*work, return_exceptions=True)
 
     async def _listen(self, speaker: MessageHandler) -> None:

@@ -54,8 +54,8 @@ class Gymnasium:
         if wrong := OURS & set(options):
             raise ValueError(f"options: {', '.join(sorted(wrong))}: cannot be set")
         self.played = make_gymnasium(self.name, options)
-        seen, _ = self.played.reset(seed=seed)
-        return self._observation_text(seen)
+        observation, _ = self.played.reset(seed=seed)
+        return self._observation_text(observation)
 
     def step(self, text: str) -> Step:
         try:
@@ -64,10 +64,10 @@ class Gymnasium:
             # In some environments 0 would be better than any move.
             least, _ = RANGES.get(family(self.name), (None, None))
             return Step(no_action(why), least, False)
-        seen, reward, terminated, truncated, _ = self.played.step(action)
+        observation, reward, terminated, truncated, _ = self.played.step(action)
         info = {"terminated": bool(terminated), "truncated": bool(truncated)}
         return Step(
-            self._observation_text(seen), float(reward), bool(terminated or truncated), info
+            self._observation_text(observation), float(reward), bool(terminated or truncated), info
         )
 
     def close(self) -> None:
@@ -88,10 +88,10 @@ class Gymnasium:
             raise ValueError(f"say one of {space} in JSON")
         return action
 
-    def _observation_text(self, seen: Any) -> str:
+    def _observation_text(self, observation: Any) -> str:
         name = family(self.name)
         if name == "Blackjack":
-            total, dealer, ace = seen
+            total, dealer, ace = observation
             return (
                 f"you have {total}{' with a usable ace' if ace else ''}, the dealer shows {dealer}"
             )
@@ -99,10 +99,12 @@ class Gymnasium:
         text = (
             mark_terminal_colours(self.played.render())
             if shows_text
-            else json.dumps(_plain(self.played.observation_space, seen))
+            else json.dumps(_plain(self.played.observation_space, observation))
         )
         return (
-            f"{text}\n{_taxi(*self.played.unwrapped.decode(int(seen)))}" if name == "Taxi" else text
+            f"{text}\n{_taxi(*self.played.unwrapped.decode(int(observation)))}"
+            if name == "Taxi"
+            else text
         )
 
 
@@ -143,7 +145,9 @@ def mark_terminal_colours(text: str) -> str:
 
 def _mark(match: re.Match) -> str:
     codes = match[1].split(";")
-    shapes = [shape for code, shape in MARKS.items() for sent in codes if sent.startswith(code)]
+    shapes = [
+        shape for code, shape in MARKS.items() for sent_code in codes if sent_code.startswith(code)
+    ]
     return (shapes[0] if shapes else "{}").format(match[2])
 
 
@@ -179,7 +183,7 @@ def _plain(space: Any, value: Any) -> Any:
     if isinstance(space, spaces.Dict):
         return {name: _plain(part, value[name]) for name, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
-        return [_plain(part, one) for part, one in zip(space.spaces, value, strict=True)]
+        return [_plain(part, item) for part, item in zip(space.spaces, value, strict=True)]
     return space.to_jsonable([value])[0]
 
 
@@ -190,7 +194,7 @@ def _of_plain(space: Any, value: Any) -> Any:
     if isinstance(space, spaces.Dict):
         return {name: _of_plain(part, value[name]) for name, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
-        return tuple(_of_plain(part, one) for part, one in zip(space.spaces, value, strict=True))
+        return tuple(_of_plain(part, item) for part, item in zip(space.spaces, value, strict=True))
     return space.from_jsonable([value])[0]
 
 

@@ -154,9 +154,9 @@ def _message(message):
 
 
 def _manual(tools):
-    shown = "\n".join(json.dumps(tool["function"]) for tool in tools)
+    listing = "\n".join(json.dumps(tool["function"]) for tool in tools)
     form = '<tool_call>{"name": …, "arguments": {…}}</tool_call>'
-    return f"You may call tools. To call one, say {form} and wait for its result.\n{shown}"
+    return f"You may call tools. To call one, say {form} and wait for its result.\n{listing}"
 
 
 def _read_call(written):
@@ -164,8 +164,8 @@ def _read_call(written):
         call = json.loads(written)
     except ValueError:
         return None
-    named = isinstance(call, dict) and isinstance(call.get("name"), str)
-    return (call["name"], call.get("arguments") or {}) if named else None
+    has_name = isinstance(call, dict) and isinstance(call.get("name"), str)
+    return (call["name"], call.get("arguments") or {}) if has_name else None
 
 
 class Model(BaseHTTPRequestHandler):

@@ -170,11 +170,15 @@ def _known_tasks(
     tasks_by_digest = {
         task_digest(task.prompt, task.answer, task.meta): (task.index, task.pk) for task in tasks
     }
-    same = all(
+    all_match = all(
         digest in tasks_by_digest and tasks_by_digest[digest][0] == index
         for index, digest in tasks_by_index.items()
     )
-    return (taskset, {digest: pk for digest, (_, pk) in tasks_by_digest.items()}) if same else None
+    return (
+        (taskset, {digest: pk for digest, (_, pk) in tasks_by_digest.items()})
+        if all_match
+        else None
+    )
 
 
 # -- the run
@@ -184,7 +188,7 @@ def _run(
     to: Destination, environment: Environment, taskset: Taskset, first: Line, sizes: Sequence[int]
 ) -> Run:
     sampling = first.trace.agent.config.sampling
-    given = sampling.model_dump(exclude_none=True) if sampling else {}
+    sampling_options = sampling.model_dump(exclude_none=True) if sampling else {}
     per_step = min(MOST_GROUPS_PER_STEP, len(sizes))
     plan = parse_config(
         {
@@ -195,7 +199,7 @@ def _run(
             "groups_per_step": per_step,
             "max_staleness": min(1000, len(sizes)),
             "environment": {"name": environment.name},
-            "sampling": given,
+            "sampling": sampling_options,
             **to.changes,
         }
     )
@@ -263,17 +267,17 @@ def _batches(
     groups: Sequence[Group], grouped: Sequence[Sequence[Entry]]
 ) -> Iterator[list[tuple[Group, int, Entry]]]:
     """Yield batches of lines, each with its group and its number in the group."""
-    some: list[tuple[Group, int, Entry]] = []
-    held = 0
+    batch: list[tuple[Group, int, Entry]] = []
+    batch_bytes = 0
     for group, of_group in zip(groups, grouped, strict=True):
         for sample, entry in zip(_samples(of_group), of_group, strict=True):
-            if some and (len(some) == LINES_AT_ONCE or held + entry.size > BYTES_AT_ONCE):
-                yield some
-                some = []
-                held = 0
-            some.append((group, sample, entry))
-            held += entry.size
-    yield some
+            if batch and (len(batch) == LINES_AT_ONCE or batch_bytes + entry.size > BYTES_AT_ONCE):
+                yield batch
+                batch = []
+                batch_bytes = 0
+            batch.append((group, sample, entry))
+            batch_bytes += entry.size
+    yield batch
 
 
 def _samples(of_group: Sequence[Entry]) -> list[int]:
@@ -385,7 +389,7 @@ def _episode(run: Run, environment: Environment, rollout: Rollout, line: Line) -
 
 
 def _turn(episode: Episode, number: int, turn: Turn, line: Line) -> EpisodeTurn:
-    seen = len(line.tokens.prompt_ids) + turn.first if line.tokens and turn.acted else None
+    tokens_before = len(line.tokens.prompt_ids) + turn.first if line.tokens and turn.acted else None
     return EpisodeTurn(
         episode=episode,
         number=number,
@@ -400,7 +404,7 @@ def _turn(episode: Episode, number: int, turn: Turn, line: Line) -> EpisodeTurn:
         reason=turn.reason,
         first=turn.first if turn.acted else None,
         tokens=turn.tokens,
-        before=seen,
+        before=tokens_before,
         asked_at=line.opened_at,
         answered_at=line.closed_at if turn.acted else None,
     )

@@ -107,21 +107,23 @@ class File:
 
     def _require_spelling(self, line: Line, tokens: Tokens) -> None:
         tokenizer = line.own_data.tokenizer if line.own_data else ""
-        whose = f"the policy {self.policy.slug!r}"
+        policy_name = f"the policy {self.policy.slug!r}"
         if tokenizer and tokenizer != self.tokenizer:
             raise BadLine(
                 "traces.info.rftweb.tokenizer",
-                f"is not that of {whose}, so its tokens have other meanings",
+                f"is not that of {policy_name}, so its tokens have other meanings",
             )
         if not tokenizer and not self.same_tokenizer:
             raise BadLine(
                 "traces.info",
-                f"confirm that its tokens are those of {whose} (--same-tokenizer), if they are",
+                f"confirm that its tokens are those of {policy_name} (--same-tokenizer),"
+                " if they are",
             )
         largest = max((*tokens.prompt_ids, *tokens.completion_ids))
         if self.words and largest >= self.words:
             raise BadLine(
-                "traces.nodes.token_ids", f"contain {largest}; {whose} has {self.words} tokens"
+                "traces.nodes.token_ids",
+                f"contain {largest}; {policy_name} has {self.words} tokens",
             )
 
 

@@ -180,33 +180,37 @@ def _with_pictures(tokens: Tokens, trace: lines.Trace, messages: list[dict], pla
     message_count = max(
         (number for number, node in enumerate(trace.nodes, start=1) if node.token_ids), default=0
     )
-    shown = [
+    picture_names = [
         name for message in messages[:message_count] for name in pictures_in(message["content"])
     ]
     if trace.info.rftweb is None:
-        if shown:
+        if picture_names:
             raise BadLine(
                 f"traces.{place}.info.rftweb",
                 "is required if there are pictures, because nothing else identifies their tokens",
             )
         return tokens
     where = f"traces.{place}.info.rftweb.pictures"
-    seen = trace.info.rftweb.pictures
-    if [one.picture for one in seen] != shown:
-        raise BadLine(where, f"must name the {len(shown)} pictures of its messages in order")
+    spans = trace.info.rftweb.pictures
+    if [span.picture for span in spans] != picture_names:
+        raise BadLine(
+            where, f"must name the {len(picture_names)} pictures of its messages in order"
+        )
     ids = [*tokens.prompt_ids, *tokens.completion_ids]
     mask = [0] * len(tokens.prompt_ids) + [*tokens.action_mask]
     past = 0
-    for number, one in enumerate(seen):
-        alike = len(set(ids[one.first : one.past])) == 1
-        if one.first < past or not alike or any(mask[one.first : one.past]):
+    for number, span in enumerate(spans):
+        alike = len(set(ids[span.first : span.past])) == 1
+        if span.first < past or not alike or any(mask[span.first : span.past]):
             raise BadLine(
                 f"{where}.{number}",
                 "must be a range of one token, not sampled, after the picture before",
             )
-        past = one.past
+        past = span.past
     try:
-        return replace(tokens, pictures=tuple((one.picture, one.first, one.past) for one in seen))
+        return replace(
+            tokens, pictures=tuple((span.picture, span.first, span.past) for span in spans)
+        )
     except DamagedPayload as why:
         raise BadLine(where, str(why)) from None
 
@@ -259,8 +263,8 @@ def _tokens(trace: lines.Trace, where: str) -> tuple[Tokens, list[tuple[int, int
         begun = begun or (node.sampled and bool(node.token_ids))
         logprobs = iter(node.logprobs)
         rows = [
-            (token, next(logprobs) if here else 0.0, int(here))
-            for token, here in zip(node.token_ids, node.mask, strict=True)
+            (token, next(logprobs) if is_sampled else 0.0, int(is_sampled))
+            for token, is_sampled in zip(node.token_ids, node.mask, strict=True)
         ]
         # Messages before the first answer belong to the prompt.
         if not completion and begun and scaffold:
@@ -277,7 +281,7 @@ def _tokens(trace: lines.Trace, where: str) -> tuple[Tokens, list[tuple[int, int
         tuple(prompt),
         tuple(token for token, _, _ in completion),
         tuple(logprob for _, logprob, _ in completion),
-        tuple(here for _, _, here in completion),
+        tuple(is_sampled for _, _, is_sampled in completion),
         ((0, 0),),
     )
     return tokens, spans
@@ -362,6 +366,6 @@ def _check_observation(
 ) -> Observation:
     """Validate an observation; only pictures that the messages brought are allowed, by name."""
     try:
-        return check_observation(value, taken={}, decoded=pictures)
+        return check_observation(value, pictures={}, decoded=pictures)
     except CannotPlay as why:
         raise BadLine(where, str(why)) from None

@@ -66,9 +66,9 @@ class Proposal:
             step__number__lte=self.until,
             experience__kind="usual",
         )
-        theirs = self.rescoring.items.values("group")
+        rescored_groups = self.rescoring.items.values("group")
         return (
-            items.exclude(experience__group__in=theirs)
+            items.exclude(experience__group__in=rescored_groups)
             .values("experience__group")
             .distinct()
             .count()
@@ -177,12 +177,12 @@ def propose(
     last = find_first_and_last_use(rescoring)[1] if rescoring else run.step
     assert last is not None  # `unfit` refuses a rescoring without any use
     steps = last - beginning.version.step
-    made = run.steps.filter(
+    replayed_steps = run.steps.filter(
         number__gt=beginning.version.step, number__lte=beginning.version.step + steps
     )
-    if gone := count_deleted_arrays(made):
+    if deleted_count := count_deleted_arrays(replayed_steps):
         raise NothingToReplay(
-            f"the arrays of {gone} rollouts of steps {beginning.version.step + 1} to"
+            f"the arrays of {deleted_count} rollouts of steps {beginning.version.step + 1} to"
             f" {beginning.version.step + steps} of {run.slug} were deleted by retention: they"
             " can’t be used again"
         )
