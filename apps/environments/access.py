@@ -141,7 +141,7 @@ def get_played_episode(request: ApiRequest | Asker, pk: int, to_write: bool = Fa
     """
     user = request.user
     if user.is_superuser:
-        played = _played(pk, user.pk, Project.objects.run_by(user))
+        played = _played_episodes(pk, user.pk, Project.objects.run_by(user))
         episodes = lock_rows(played) if to_write else list(played)
     else:
         episodes = (_lock_played_by_member if to_write else _played_by_member)(pk, user.pk)
@@ -152,16 +152,16 @@ def get_played_episode(request: ApiRequest | Asker, pk: int, to_write: bool = Fa
     return episodes[0]
 
 
-def _played(pk: int, user: int, projects: QuerySet[Project]) -> QuerySet[Episode]:
+def _played_episodes(pk: int, user: int, projects: QuerySet[Project]) -> QuerySet[Episode]:
     episodes = Episode.objects.filter(pk=pk, client=user, environment__project__in=projects)
     return episodes.select_related("environment")
 
 
 @compiled_query
 def _played_by_member(pk: int, user: int) -> QuerySet[Episode]:
-    return _played(pk, user, Project.objects.steered_by(user))
+    return _played_episodes(pk, user, Project.objects.steered_by(user))
 
 
 @compiled_query
 def _lock_played_by_member(pk: int, user: int) -> QuerySet[Episode]:
-    return rows_to_lock(_played(pk, user, Project.objects.steered_by(user)))
+    return rows_to_lock(_played_episodes(pk, user, Project.objects.steered_by(user)))

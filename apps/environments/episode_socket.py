@@ -81,7 +81,7 @@ class EpisodeSocket(Socket):
             raise Refused(NORMAL, "the episode has ended")
         header = read_authorization(self.scope)
         asker = Asker(await self.signed_in()) if header is None else await _asker(header)
-        self.episode = await _played(asker, self.scope["url_route"]["kwargs"]["pk"])
+        self.episode = await _load_played_episode(asker, self.scope["url_route"]["kwargs"]["pk"])
         return asker.user.pk
 
     # -- input
@@ -120,7 +120,7 @@ class EpisodeSocket(Socket):
     async def serve(self) -> None:
         self.tasks += [
             asyncio.create_task(self.guard(work))
-            for work in (self._forget_the_stretch, self._tell_the_end)
+            for work in (self._reset_frame_count, self._announce_end)
         ]
         await self.send_json({"type": "episode", **await _episode_document(self.episode)})
         while True:
@@ -129,12 +129,12 @@ class EpisodeSocket(Socket):
             while self.frames:
                 await self._do(self.frames.popleft())
 
-    async def _forget_the_stretch(self) -> None:
+    async def _reset_frame_count(self) -> None:
         while True:
             await asyncio.sleep(STRETCH_S)
             self.in_stretch = 0
 
-    async def _tell_the_end(self) -> None:
+    async def _announce_end(self) -> None:
         """Send the end of the episode, whoever ended it, so that the environment need not ask."""
         standing = await wait_until_settled(self.episode.pk, NO_TURN)
         self.has_ended = True
@@ -221,7 +221,7 @@ def _asker(header: bytes) -> Asker:
 
 
 @database_sync_to_async
-def _played(asker: Asker, pk: int) -> Episode:
+def _load_played_episode(asker: Asker, pk: int) -> Episode:
     """Return the episode that the user plays. Raises Refused."""
     try:
         return get_played_episode(asker, pk)

@@ -127,7 +127,7 @@ class Turns(APIView):
             episode = get_played_episode(request, pk, to_write=True)
             form = NewTurn(data=request.data)
             form.is_valid(raise_exception=True)
-            standing = _say_once(request, episode, **form.validated_data)
+            standing = _observe_once(request, episode, **form.validated_data)
             timeout_s = (
                 0.0
                 if "respond-async" in request.headers.get("Prefer", "").lower()
@@ -215,7 +215,7 @@ class Rewards(APIView):
 # -- turns
 
 
-def _say_once(
+def _observe_once(
     request: ApiRequest, episode: Episode, number: int | None = None, **fields: Any
 ) -> TurnState:
     """Record an observation once per idempotency key.
@@ -311,8 +311,8 @@ def _end_episode(
 def _reward(request: ApiRequest, documents: list[object]) -> list[dict]:
     """Return the result of each reward, in their order."""
     forms = [NewReward(data=document) for document in documents]
-    rewards = [_earned(**form.validated_data) if form.is_valid() else None for form in forms]
-    playable_ids = _played(request, {reward.episode_id for reward in rewards if reward})
+    rewards = [_turn_reward(**form.validated_data) if form.is_valid() else None for form in forms]
+    playable_ids = _playable_ids(request, {reward.episode_id for reward in rewards if reward})
     good = [reward for reward in rewards if reward and reward.episode_id in playable_ids]
     outcomes = iter(reward_many(good) if good else [])
     results = []
@@ -326,11 +326,11 @@ def _reward(request: ApiRequest, documents: list[object]) -> list[dict]:
     return results
 
 
-def _earned(episode: int, turn: int | None, reward: float, final: bool) -> TurnReward:
+def _turn_reward(episode: int, turn: int | None, reward: float, final: bool) -> TurnReward:
     return TurnReward(episode, turn, reward, final)
 
 
-def _played(request: ApiRequest, ids: set[int]) -> set[int]:
+def _playable_ids(request: ApiRequest, ids: set[int]) -> set[int]:
     """Return those of these episodes that the user may reward.
 
     The user plays them, or we play them and the user may steer runs in the project.

@@ -147,7 +147,7 @@ def judge_complete_episodes(episodes: Sequence[Episode], final: Iterable[int] = 
     waiting = [episode for episode in episodes if episode.reward_until is not None]
     if not waiting:
         return
-    _settle_soon([episode.pk for episode in waiting])
+    _set_reward_deadline([episode.pk for episode in waiting])
     lacking = incomplete_among(waiting)
     written = Rollout.objects.filter(pk__in=[episode.rollout_id for episode in waiting]).exclude(
         state=Rollout.State.SAMPLING
@@ -162,7 +162,7 @@ def judge_complete_episodes(episodes: Sequence[Episode], final: Iterable[int] = 
         transaction.on_commit(lambda: worker_notifications.notify_workers("score"), robust=True)
 
 
-def _settle_soon(episode_ids: Sequence[int]) -> None:
+def _set_reward_deadline(episode_ids: Sequence[int]) -> None:
     """Limit how long the rewards of these episodes may be changed: `settle_s`, within `reward_s`.
 
     A time that is over is not extended.
@@ -215,13 +215,13 @@ def _lock_overdue() -> QuerySet[Episode]:
     return rows_to_lock(overdue.select_related("environment")[:AT_ONCE], skip_locked=True)
 
 
-def _waiting() -> QuerySet[Group]:
+def _groups_awaiting_rewards() -> QuerySet[Group]:
     return Group.objects.filter(awaits_rewards=True, state=Group.State.SCORING, answer_only=False)
 
 
 @compiled_query
 def _runs_with_waiting() -> QuerySet[Run]:
-    return Run.objects.running().filter(pk__in=_waiting().values("run"))
+    return Run.objects.running().filter(pk__in=_groups_awaiting_rewards().values("run"))
 
 
 def _drop_stale() -> None:
@@ -229,7 +229,7 @@ def _drop_stale() -> None:
     for run in _runs_with_waiting():
         oldest = oldest_allowed(run.published_version, run.settings.max_staleness)
         for group in (
-            _waiting()
+            _groups_awaiting_rewards()
             .filter(run=run)
             .annotate(version=Min("rollouts__first_version"))
             .filter(version__lt=oldest)

@@ -90,7 +90,7 @@ def observe_in(
     before, differently), bad_observation, bad_reward.
     """
     new_pictures: dict[str, EncodedPicture] | None = (
-        {} if shows_picture(observation) and _sees(episode) else None
+        {} if shows_picture(observation) and _policy_sees_pictures(episode) else None
     )
     stored = check_observation(observation, _roles(episode, number), new_pictures, pictures)
     earned = checked_reward(episode.environment, reward)
@@ -136,7 +136,7 @@ def _roles(episode: Episode, number: int) -> tuple[str, ...]:
     return (*ROLES, POLICY) if shows else ROLES
 
 
-def _sees(episode: Episode) -> bool:
+def _policy_sees_pictures(episode: Episode) -> bool:
     """Tell whether the policy that acts in the episode sees pictures.
 
     False for an outside client.

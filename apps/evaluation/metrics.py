@@ -89,11 +89,11 @@ def majority_at(answers: Sequence[tuple[str, float]], k: int, seed: int = 0) -> 
         if ways <= SUBSETS
         else (draw.sample(answers, k) for _ in range(SUBSETS))
     )
-    values = [_elected(subset) for subset in subsets]
+    values = [_majority_value(subset) for subset in subsets]
     return fsum(values) / len(values)
 
 
-def _elected(answers: Iterable[tuple[str, float]]) -> float:
+def _majority_value(answers: Iterable[tuple[str, float]]) -> float:
     votes: dict[str, list[float]] = {}
     for answer, value in answers:
         if answer:

@@ -212,10 +212,10 @@ def _load_tasks(run: Run) -> list[EvaluatedTask]:
             reward = combined(judgements[pk], plan, kind)
             value = None if reward is None else success(reward, full_reward(plan, kind))
             by_group[group, index, task, domain].append((value, comparable(ending), judgements[pk]))
-    return [EvaluatedTask(*key, *_tried(samples)) for key, samples in by_group.items()]
+    return [EvaluatedTask(*key, *_samples_of_task(samples)) for key, samples in by_group.items()]
 
 
-def _tried(samples: Sequence[tuple]) -> tuple[TaskSamples, dict[str, list[float]]]:
+def _samples_of_task(samples: Sequence[tuple]) -> tuple[TaskSamples, dict[str, list[float]]]:
     judges = defaultdict(list)
     for _, _, task_judgements in samples:
         for judgement in task_judgements:

@@ -76,7 +76,9 @@ def evaluate_due_versions(run: Run) -> int:
 
 def _start_due(run: Run, schedule: Scheduled) -> int:
     try:
-        versions = _due(run, schedule, evaluation_key(evaluation_plan(run, 0, schedule.questions)))
+        versions = _due_versions(
+            run, schedule, evaluation_key(evaluation_plan(run, 0, schedule.questions))
+        )
         return sum(start_evaluation(version, schedule.questions)[1] for version in versions)
     except (
         ConfigError,
@@ -87,7 +89,7 @@ def _start_due(run: Run, schedule: Scheduled) -> int:
         return 0
 
 
-def _due(run: Run, schedule: Scheduled, asks: str) -> list[WeightVersion]:
+def _due_versions(run: Run, schedule: Scheduled, asks: str) -> list[WeightVersion]:
     """Return the due versions with kept folders and without this evaluation, filtered in SQL.
 
     A run may have published many thousands.

@@ -171,7 +171,7 @@ def normal_form(row: Row) -> list[dict[str, Any]] | None:
     while isinstance(truth, list) and truth:  # of one object, also as JSON in a list of texts
         truth = _decoded(truth[0])
     if isinstance(truth, dict) and "func_name" in truth:
-        return _checked([_of_tulu(truth)], "ground_truth")
+        return _checked([_read_tulu(truth)], "ground_truth")
     if isinstance(truth, dict) and "instruction_id" in truth:
         return _paired(truth, "instruction_id", "kwargs", "ground_truth.")
     return None
@@ -202,7 +202,7 @@ def _paired(row: Row, ids: str, arguments: str, at: str) -> list[dict[str, Any]]
     )
 
 
-def _of_tulu(truth: Row) -> dict[str, Any]:
+def _read_tulu(truth: Row) -> dict[str, Any]:
     name = str(truth["func_name"])
     if name not in OF_TULU:
         raise BadInstructions(f"ground_truth.func_name: {name!r} is a check that is not known")

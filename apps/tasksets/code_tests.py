@@ -75,7 +75,7 @@ def normal_form(row: Row) -> RecognisedTests | None:
     `row` may be a whole record of a file or the answer in one, and may hold its layout as JSON in a
     text. Raises BadTests where the layout is known and the tests cannot be read.
     """
-    inner = _unwrapped(row)
+    inner = _find_tests(row)
     for layout, keys, reader in LAYOUTS:
         if all(inner.get(key) is not None for key in keys):
             answer = reader(inner)
@@ -99,7 +99,7 @@ def prompt_column(row: Row) -> str | None:
     return next((name for name in PROMPTS if row.get(name)), None)
 
 
-def _unwrapped(row: Row) -> Row:
+def _find_tests(row: Row) -> Row:
     """Return what holds the tests.
 
     The row, or an object in it, also one that is written as JSON.
@@ -433,7 +433,7 @@ def _read_tests(tests: Sequence[Any], field: str, function: str) -> dict[str, An
 
     Each may say its type and its function.
     """
-    function_names = {_named_in(test) for test in tests if isinstance(test, Mapping)} - {""}
+    function_names = {_function_of(test) for test in tests if isinstance(test, Mapping)} - {""}
     if len(function_names) > 1:
         raise BadTests(
             f"{field}: must test one function, not several: {', '.join(sorted(function_names))}"
@@ -452,7 +452,7 @@ def _read_tests(tests: Sequence[Any], field: str, function: str) -> dict[str, An
     return {"function": function, "tests": calls}
 
 
-def _named_in(test: Row) -> str:
+def _function_of(test: Row) -> str:
     metadata = test.get("metadata")
     metadata_name = metadata.get("func_name") if isinstance(metadata, Mapping) else None
     return str(test.get("fn_name") or metadata_name or "")
@@ -486,16 +486,16 @@ def _row_call(row: Any, field: str) -> dict[str, Any]:
     several = row.get("values") if isinstance(row, Mapping) else None
     expected = _first_of(row, ("value", *OUTPUTS))
     if expected != "value" and isinstance(several, list) and several:
-        return {**_passed(row, field), "values": several}
+        return {**_passed_arguments(row, field), "values": several}
     if expected is None:
         raise BadTests(f"{field}: must be an object with args and value")
     if expected == "value" or "args" in row or "kwargs" in row:
-        return {**_passed(row, field), "value": row[expected]}
+        return {**_passed_arguments(row, field), "value": row[expected]}
     input_value = row.get(_first_of(row, INPUTS) or "input", [])
     return _column_call(f"{field}.input", input_value, f"{field}.{expected}", row[expected])
 
 
-def _passed(row: Row, field: str) -> dict[str, Any]:
+def _passed_arguments(row: Row, field: str) -> dict[str, Any]:
     """Return what a test passes to the function, by place in `args` and by name in `kwargs`."""
     passed = read_arguments(row.get("args", []), f"{field}.args")
     if not row.get("kwargs"):

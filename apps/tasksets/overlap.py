@@ -109,12 +109,12 @@ class OverlapIndex:
         """Yield pairs of this text, at `place` in the other set, with equal or near texts."""
         exact = self.whole.get(_digest(normalise_words(text)), ())
         yield from (Pair(checked, place, 1.0, True) for checked in exact)
-        for checked, shared in self._shared(digest_ngrams(text)).items():
+        for checked, shared in self._count_shared(digest_ngrams(text)).items():
             share = shared / int(self.sizes[checked])
             if share >= threshold and checked not in exact:
                 yield Pair(checked, place, share, False)
 
-    def _shared(self, grams: set[int]) -> Counter[int]:
+    def _count_shared(self, grams: set[int]) -> Counter[int]:
         hashes = np.fromiter(grams, np.uint64, len(grams))
         firsts = np.searchsorted(self.grams, hashes, "left")
         lasts = np.searchsorted(self.grams, hashes, "right")

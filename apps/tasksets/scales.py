@@ -24,7 +24,7 @@ def find_scale(taskset: Taskset, name: str) -> DifficultyScale:
             f"the scale {name!r} of {taskset.slug!r} has {scale.difficulties.count():,} of "
             f"{taskset.size:,} values so far: continue with `manage.py taskset difficulty`"
         )
-    return scale or _made_of_meta(taskset, name)
+    return scale or _create_from_meta(taskset, name)
 
 
 @transaction.atomic
@@ -118,10 +118,10 @@ def finish_scale(scale: DifficultyScale, otherwise: float | None = None) -> int:
 
 
 @transaction.atomic
-def _made_of_meta(taskset: Taskset, name: str) -> DifficultyScale:
+def _create_from_meta(taskset: Taskset, name: str) -> DifficultyScale:
     if taskset.grows:
         raise ValueError(f"taskset {taskset.slug!r} grows, so its tasks have no order")
-    if lacking := _lacking(taskset, name):
+    if lacking := _describe_missing_numbers(taskset, name):
         raise ValueError(lacking)
     scale, is_new = DifficultyScale.objects.get_or_create(
         taskset=taskset, name=name, defaults={"source": META}
@@ -155,7 +155,7 @@ def _place(scale: DifficultyScale, values: str, parameters: list) -> None:
             cursor.execute("ANALYZE tasksets_taskdifficulty")
 
 
-def _lacking(taskset: Taskset, name: str) -> str:
+def _describe_missing_numbers(taskset: Taskset, name: str) -> str:
     """Return which tasks lack a number of this name in their meta; "" if all have it."""
     having = taskset.tasks.extra(where=["jsonb_typeof(meta -> %s) = 'number'"], params=[name])
     without = taskset.size - having.count()

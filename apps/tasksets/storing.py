@@ -95,7 +95,7 @@ class RowFilter:
         )
         reasons = self.why_not(tasks) if self.why_not and tasks else {}
         self.left_out += len(reasons)
-        aside += [_left_out(row, reasons[row.line]) for row in tasks if row.line in reasons]
+        aside += [_excluded_line(row, reasons[row.line]) for row in tasks if row.line in reasons]
         return [row for row in tasks if row.line not in reasons], aside
 
     def _refuse(self, lines: list[BadLine]) -> None:
@@ -158,7 +158,7 @@ def _repeated(row: TaskRow, first: int) -> BadLine:
     return BadLine(row.line, f"duplicate of line {first}", _excerpt(row), first)
 
 
-def _left_out(row: TaskRow, why: str) -> BadLine:
+def _excluded_line(row: TaskRow, why: str) -> BadLine:
     return BadLine(row.line, why, _excerpt(row))
 
 

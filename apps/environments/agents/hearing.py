@@ -115,7 +115,7 @@ def _store_feedback(
     _reward(turn, late)
     # Lessons are chats, so a correction of a bare text is no lesson.
     if word.correction and not turn.wishes.get("raw"):
-        _teach(episode, turn, user, word.correction)
+        _store_correction(episode, turn, user, word.correction)
     return feedback
 
 
@@ -135,7 +135,7 @@ def _reward(turn: EpisodeTurn, late: bool) -> None:
         EpisodeTurn.objects.filter(pk=turn.pk).update(**earned)
 
 
-def _teach(episode: Episode, turn: EpisodeTurn, user: User, correction: str) -> None:
+def _store_correction(episode: Episode, turn: EpisodeTurn, user: User, correction: str) -> None:
     """Store a correction as a demonstration, and as preferred to the answer if they differ.
 
     A repeated correction is stored once.

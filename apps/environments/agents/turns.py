@@ -47,12 +47,12 @@ def begin_turns(caller: Caller, chat_call: ChatCall) -> list[EpisodeTurn]:
         )
     try:
         with transaction.atomic():
-            return [_begun(caller, chat_call, place) for place in range(chat_call.choices)]
+            return [_begin_episode(caller, chat_call, place) for place in range(chat_call.choices)]
     except NoRoom as why:
         raise turned_away(caller.run, why) from why
 
 
-def _begun(caller: Caller, chat_call: ChatCall, place: int) -> EpisodeTurn:
+def _begin_episode(caller: Caller, chat_call: ChatCall, place: int) -> EpisodeTurn:
     episode = locked(_episode(caller, chat_call).pk)
     turns = list(episode.seen.order_by("number"))
     new = news(turns, chat_call.messages, chat_call.tools)

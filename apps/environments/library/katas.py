@@ -150,8 +150,8 @@ def exercise(seed: int) -> Exercise:
     draw = random.Random(seed)
     kata = draw.choice(KATAS)
     number = str(draw.randint(2, 5))
-    right = _with(kata.right, number)
-    broken = _with(kata.right.replace(*draw.choice(kata.breaks), 1), number)
+    right = _insert_number(kata.right, number)
+    broken = _insert_number(kata.right.replace(*draw.choice(kata.breaks), 1), number)
     for _ in range(TRIES):
         calls = tuple(Call(kata.name, kata.draw(draw)) for _ in range(SHOWN + HIDDEN))
         expected = tuple(outcome.value for outcome in _run_trusted(right, calls))
@@ -161,7 +161,7 @@ def exercise(seed: int) -> Exercise:
     raise AssertionError(f"no call shows what is broken in {broken!r}")
 
 
-def _with(code: str, number: str) -> str:
+def _insert_number(code: str, number: str) -> str:
     return re.sub(r"\bk\b", number, code)
 
 

@@ -35,7 +35,7 @@ async def answer_rpc_call(guest: OpenEnvClient, body: bytes) -> Answer:
             case "tools/list":
                 return {"tools": rpc.list_tools(guest.environment.action_schema)}
             case "tools/call":
-                return await _called(guest, request.params)
+                return await _call_tool(guest, request.params)
             case "openenv/session/create":
                 raise rpc.RpcError(rpc.SERVER_ERROR, NO_SESSIONS)
             case "openenv/session/close":
@@ -48,14 +48,14 @@ async def answer_rpc_call(guest: OpenEnvClient, body: bytes) -> Answer:
     return 200, await rpc.answer_rpc_text(body, answer_request)
 
 
-async def _called(guest: OpenEnvClient, params: dict) -> dict:
+async def _call_tool(guest: OpenEnvClient, params: dict) -> dict:
     if "session_id" in params:
         raise rpc.RpcError(
             rpc.INVALID_PARAMS,
             f"Unknown session_id: {str(params['session_id'])[:60]}. {NO_SESSIONS}",
         )
     try:
-        return await _played(guest, lambda play: rpc.call_tool(play, params))
+        return await _play_once(guest, lambda play: rpc.call_tool(play, params))
     except sessions.NoRoom as full:
         room = {"active_sessions": full.active, "max_sessions": full.most}
         raise rpc.RpcError(rpc.SERVER_ERROR, str(full), room) from None
@@ -67,7 +67,7 @@ async def _respond(guest: OpenEnvClient, do: Callable[[Play], Awaitable[dict]]) 
     Errors: 429 no room, 422 no action, 502 the environment broke, 503 no database.
     """
     try:
-        return 200, await _played(guest, do)
+        return 200, await _play_once(guest, do)
     except sessions.NoRoom as full:
         return 429, {"detail": str(full)}
     except Unplayable as why:
@@ -76,7 +76,7 @@ async def _respond(guest: OpenEnvClient, do: Callable[[Play], Awaitable[dict]]) 
         return 503, {"detail": "The database is not available; try again."}
 
 
-async def _played(guest: OpenEnvClient, do: Callable[[Play], Awaitable[dict]]) -> dict:
+async def _play_once(guest: OpenEnvClient, do: Callable[[Play], Awaitable[dict]]) -> dict:
     """Run the call in a new session. Raises NoRoom, Unplayable."""
     if why := why_not_served(guest.environment):
         raise Unplayable(why)

@@ -111,19 +111,19 @@ class Connection:
     async def hold(self, way: str, speaks: type[MessageHandler]) -> None:
         """Serve the session until either side ends it."""
         try:
-            session = await self._begun(way, speaks)
+            session = await self._begin_session(way, speaks)
         except SessionEnded as end:
-            await self._say_goodbye(end)
+            await self._send_close(end)
             return
         play = Play(self.guest.environment, session)
         end_reason = SessionEnded(CONNECTION_LOST, GONE)
         try:
-            end_reason = await self._served(speaks(play, str(session.pk)), session)
+            end_reason = await self._serve_messages(speaks(play, str(session.pk)), session)
         finally:
-            await asyncio.shield(_given_back(play, session, str(end_reason)))
-        await self._say_goodbye(end_reason)
+            await asyncio.shield(_close_session(play, session, str(end_reason)))
+        await self._send_close(end_reason)
 
-    async def _begun(self, way: str, speaks: type[MessageHandler]) -> PlaySession:
+    async def _begin_session(self, way: str, speaks: type[MessageHandler]) -> PlaySession:
         """Begin the session. Raises SessionEnded."""
         environment = self.guest.environment
         if why := why_not_served(environment):
@@ -143,7 +143,7 @@ class Connection:
             away = "The database is not available; try again."
             raise SessionEnded(away, FAULT, speaks.refusal(SESSION_ERROR, away)) from None
 
-    async def _served(self, speaker: MessageHandler, session: PlaySession) -> SessionEnded:
+    async def _serve_messages(self, speaker: MessageHandler, session: PlaySession) -> SessionEnded:
         """Serve messages until the session ends; return why it ended."""
         work = [
             asyncio.ensure_future(task)
@@ -226,7 +226,7 @@ class Connection:
         except (TimeoutError, OSError):
             raise SessionEnded("its client did not read a response") from None
 
-    async def _say_goodbye(self, end: SessionEnded) -> None:
+    async def _send_close(self, end: SessionEnded) -> None:
         if end.code == GONE:
             return
         try:
@@ -256,7 +256,7 @@ def _end_of(work: asyncio.Task, speaker: MessageHandler) -> SessionEnded:
     )
 
 
-async def _given_back(play: Play, session: PlaySession, reason: str) -> None:
+async def _close_session(play: Play, session: PlaySession, reason: str) -> None:
     """Close the session and its play; after a database error the sweep closes it later."""
     try:
         await play.close(reason)

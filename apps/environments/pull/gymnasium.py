@@ -81,7 +81,7 @@ class Gymnasium:
         if isinstance(space, Discrete):
             return _find_action(space, WORDS.get(family(self.name), []), text)
         try:
-            action = _of_plain(space, json.loads(text))
+            action = _from_json(space, json.loads(text))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ValueError(f"say one of {space} in JSON ({error})") from None
         if not space.contains(action):
@@ -99,7 +99,7 @@ class Gymnasium:
         text = (
             mark_terminal_colours(self.played.render())
             if shows_text
-            else json.dumps(_plain(self.played.observation_space, observation))
+            else json.dumps(_to_json(self.played.observation_space, observation))
         )
         return (
             f"{text}\n{_taxi(*self.played.unwrapped.decode(int(observation)))}"
@@ -176,25 +176,25 @@ def _find_action(space: Any, words: list[str], text: str) -> int:
     )
 
 
-def _plain(space: Any, value: Any) -> Any:
+def _to_json(space: Any, value: Any) -> Any:
     """Convert a value of the space to JSON."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
-        return {name: _plain(part, value[name]) for name, part in space.spaces.items()}
+        return {name: _to_json(part, value[name]) for name, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
-        return [_plain(part, item) for part, item in zip(space.spaces, value, strict=True)]
+        return [_to_json(part, item) for part, item in zip(space.spaces, value, strict=True)]
     return space.to_jsonable([value])[0]
 
 
-def _of_plain(space: Any, value: Any) -> Any:
+def _from_json(space: Any, value: Any) -> Any:
     """Convert JSON to a value of the space. Raises ValueError, TypeError, KeyError."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
-        return {name: _of_plain(part, value[name]) for name, part in space.spaces.items()}
+        return {name: _from_json(part, value[name]) for name, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
-        return tuple(_of_plain(part, item) for part, item in zip(space.spaces, value, strict=True))
+        return tuple(_from_json(part, item) for part, item in zip(space.spaces, value, strict=True))
     return space.from_jsonable([value])[0]
 
 

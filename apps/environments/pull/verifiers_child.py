@@ -61,7 +61,7 @@ class PolicyHarness(Harness[HarnessConfig]):
                 if not reply.get("tool_calls"):
                     break
                 for call in reply["tool_calls"]:
-                    result = await _called(open_servers, dispatch, call["function"])
+                    result = await _call_tool(open_servers, dispatch, call["function"])
                     messages.append(
                         {
                             "role": "tool",
@@ -82,7 +82,7 @@ async def _reply(client, endpoint, secret, messages, tools):
     return answer.json()["choices"][0]["message"] if answer.status_code == 200 else None
 
 
-async def _called(servers, dispatch, function):
+async def _call_tool(servers, dispatch, function):
     if function["name"] not in dispatch:
         return f"error: there is no tool {function['name']!r}; there are {', '.join(dispatch)}"
     try:
@@ -231,7 +231,7 @@ class Stage:
             )
             for trace in episode.traces:
                 Model.seats.pop(trace.id, None)
-            seat.events.put(("ended", _earned(episode)))
+            seat.events.put(("ended", _episode_reward(episode)))
         except (
             Exception,
             asyncio.CancelledError,
@@ -246,7 +246,7 @@ class Stage:
             # A reference is kept, or the task may be garbage-collected.
             self.open[key] = (
                 ready,
-                asyncio.ensure_future(_serve(_loaded(name, options, turns), ready)),
+                asyncio.ensure_future(_serve(_load_environment(name, options, turns), ready)),
             )
         return await asyncio.shield(self.open[key][0])
 
@@ -264,7 +264,7 @@ async def _serve(environment, ready) -> None:
         ready.set_exception(error)
 
 
-def _loaded(name, options, turns):
+def _load_environment(name, options, turns):
     """Return the taskset's own environment, with the policy as its only agent.
 
     Options are fields of the taskset's configuration.
@@ -284,7 +284,7 @@ def _loaded(name, options, turns):
     return load_environment(resolve_env_config({"taskset": {**options, "id": name}, seat: agent}))
 
 
-def _earned(episode):
+def _episode_reward(episode):
     """Return the sum of the rewards, or None if nothing was scored.
 
     Raises ValueError if verifiers reports the episode as failed.

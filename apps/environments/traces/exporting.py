@@ -160,7 +160,7 @@ def _trace(run: Run, episode: Episode, tokens: Tokens | None, tokenizer: str) ->
         "rewards": {
             episode.environment.name: {"score": sum(earned), "weight": 1.0} if earned else None
         },
-        "info": {OURS: _ours(episode, turns, tokens, tokenizer)},
+        "info": {OURS: _own_data(episode, turns, tokens, tokenizer)},
         "is_completed": True,
         "stop_condition": episode.reason,
         "is_timeout": "took longer than" in episode.reason,
@@ -249,7 +249,7 @@ def _node(
     }
 
 
-def _ours(
+def _own_data(
     episode: Episode, turns: list[EpisodeTurn], tokens: Tokens | None, tokenizer: str
 ) -> dict:
     """Return the data that the format has no field for and that our import needs."""

@@ -91,7 +91,9 @@ def import_episodes(path: Path, to: Destination) -> Imported:
                 [(group, sample, entry, file.line(entry)) for group, sample, entry in some],
             )
     Run.objects.filter(pk=run.pk).update(groups_opened=len(groups))
-    return Imported(_planned(run, admitted := _refined(run)), len(entries), len(groups), admitted)
+    return Imported(
+        _limit_steps(run, admitted := _refine_groups(run)), len(entries), len(groups), admitted
+    )
 
 
 def _environment(to: Destination, entries: Sequence[Entry]) -> Environment:
@@ -226,7 +228,7 @@ def _run(
         ) from None
 
 
-def _planned(run: Run, admitted: int) -> Run:
+def _limit_steps(run: Run, admitted: int) -> Run:
     """Limit the run's steps to the file's groups, in number and size: nothing is sampled."""
     if not admitted:
         raise BadEpisodes(
@@ -304,7 +306,7 @@ def _write(
     _play(run, environment, pairs)
 
 
-def _refined(run: Run) -> int:
+def _refine_groups(run: Run) -> int:
     """Refine the imported groups and return how many were admitted."""
     ids = iter(list(Group.objects.filter(run=run).order_by("pk").values_list("pk", flat=True)))
     admitted = 0

@@ -113,7 +113,7 @@ def read_trace_line(raw: bytes) -> Line:
     except ValidationError as wrong:
         first = wrong.errors()[0]
         raise BadLine(".".join(map(str, first["loc"])), first["msg"]) from None
-    place, trace = _the_one(episode)
+    place, trace = _trained_trace(episode)
     _require_one_conversation(trace, f"traces.{place}.nodes")
     failed = (
         not trace.ok
@@ -138,7 +138,7 @@ def read_trace_line(raw: bytes) -> Line:
     return Line(episode, trace, prompt, turns, None if failed else tokens, pictures)
 
 
-def _the_one(episode: lines.Episode) -> tuple[int, lines.Trace]:
+def _trained_trace(episode: lines.Episode) -> tuple[int, lines.Trace]:
     trained = [
         (place, trace) for place, trace in enumerate(episode.traces) if trace.agent.trainable
     ]
@@ -307,7 +307,7 @@ def _turns(
     ]
     own_data = trace.info.rftweb
     if own_data is None:
-        yield from _foreign(trace, messages, actions, f"traces.{place}")
+        yield from _foreign_turns(trace, messages, actions, f"traces.{place}")
         return
     acted = sum(turn.acted for turn in own_data.turns)
     if acted != len(actions):
@@ -329,7 +329,7 @@ def _turns(
         )
 
 
-def _foreign(
+def _foreign_turns(
     trace: lines.Trace, messages: list[dict], actions: list[dict], where: str
 ) -> Iterator[Turn]:
     """Yield the turns of a trace that is not ours.

@@ -130,7 +130,7 @@ def _stride(tasks: int, seed: bytes) -> int:
 
 
 def _first(places: str, parameters: dict) -> tuple | None:
-    for limit, offset in _reaches(parameters["tasks"] * parameters["samples"]):
+    for limit, offset in _pages_of_places(parameters["tasks"] * parameters["samples"]):
         with connection.cursor() as cursor:
             cursor.execute(
                 NEXT.format(places=places), {**parameters, "limit": limit, "offset": offset}
@@ -140,7 +140,7 @@ def _first(places: str, parameters: dict) -> tuple | None:
     return None
 
 
-def _reaches(places: int) -> Iterator[tuple[int | None, int]]:
+def _pages_of_places(places: int) -> Iterator[tuple[int | None, int]]:
     offset = 0
     for limit in LOOKED_AT:
         if offset < places:

@@ -214,10 +214,10 @@ def _why(wins: np.ndarray) -> list[str]:
     reach = (wins > 0) | np.eye(len(wins), dtype=bool)
     for _ in range(len(wins)):
         reach = (reach.astype(int) @ reach) > 0
-    return [_why_one(n, wins, reach) for n in range(len(wins))]
+    return [_why_no_strength(n, wins, reach) for n in range(len(wins))]
 
 
-def _why_one(n: int, wins: np.ndarray, reach: np.ndarray) -> str:
+def _why_no_strength(n: int, wins: np.ndarray, reach: np.ndarray) -> str:
     if not wins[n].any() and not wins[:, n].any():
         return "no votes yet"
     if not wins[:, n].any():

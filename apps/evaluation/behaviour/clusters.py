@@ -93,7 +93,7 @@ def behaviour_of(pairs: Sequence[Pair]) -> Behaviour:
             change,
             len(pairs_of_change),
             len(pairs_of_change) / len(pairs),
-            _typical(pairs_of_change),
+            _typical_pairs(pairs_of_change),
         )
         for change, pairs_of_change in by_change.items()
     ]
@@ -161,7 +161,7 @@ def _wording_changes(read_pair: _Read, phrases: Sequence[Phrase]) -> Iterator[tu
             yield Change(WORDING, f"no longer says “{phrase.text}”"), 1.0
 
 
-def _typical(read_pairs: Sequence[tuple[float, _Read]]) -> list[Pair]:
+def _typical_pairs(read_pairs: Sequence[tuple[float, _Read]]) -> list[Pair]:
     """Return the pairs nearest to the median strength that show the fewest other changes."""
     strengths = sorted(strength for strength, _ in read_pairs)
     median = strengths[len(strengths) // 2]

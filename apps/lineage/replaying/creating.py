@@ -130,7 +130,7 @@ def why_not_replayable(run: Run) -> str:
             f"{run.slug} acted in an environment, which gave its rewards during play: it can’t be"
             " replayed"
         )
-    if _imitated_itself(run):
+    if _trained_on_own_samples(run):
         return (
             f"{run.slug} learned from expert rows that its pipeline made from its replies: it"
             " can’t be replayed"
@@ -140,7 +140,7 @@ def why_not_replayable(run: Run) -> str:
     return ""
 
 
-def _imitated_itself(run: Run) -> bool:
+def _trained_on_own_samples(run: Run) -> bool:
     expert_rollouts = Rollout.objects.filter(
         experiences__kind=Experience.Kind.EXPERT, run=run
     ).exclude(origin=Rollout.Origin.EXPERT)
@@ -249,13 +249,13 @@ def _changes(run: Run, policy: Policy, proposal: Proposal, replay: Replay) -> di
         "steps": proposal.steps,
         "replay": replay.model_dump(mode="json"),
         "algorithm": algorithm,
-        "max_staleness": max(run.settings.max_staleness, _most_stale(run)),
+        "max_staleness": max(run.settings.max_staleness, _greatest_staleness(run)),
         "over_rollout": None,
         "sampling": sampling,
     }
 
 
-def _most_stale(run: Run) -> int:
+def _greatest_staleness(run: Run) -> int:
     """Return the greatest staleness in the recorded batches; their bound may have been another."""
     items = StepItem.objects.filter(
         step__run=run, step__state=TrainStep.State.COMMITTED, experience__kind="usual"

@@ -61,7 +61,7 @@ class Record:
 
 def _preferences(record: Record) -> Iterator[Row]:
     for judgement in record.judgements:
-        worth = _worth(judgement, record.answers)
+        worth = _score_answers(judgement, record.answers)
         for pair in ordered_pairs([(record.answers[name], value) for name, value in worth.items()]):
             yield {**pair, "margin": None, **_author_of(judgement)}
         original = next(iter(record.answers.values()), "")
@@ -69,7 +69,7 @@ def _preferences(record: Record) -> Iterator[Row]:
             yield {"chosen": judgement.value, "rejected": original, **_author_of(judgement)}
 
 
-def _worth(judgement: Judgement, answers: dict[str, str]) -> dict[str, float]:
+def _score_answers(judgement: Judgement, answers: dict[str, str]) -> dict[str, float]:
     """Return how good each answer is by this judgement; nothing where it does not compare
     answers."""
     if is_objects(judgement.value) and all(
@@ -77,11 +77,11 @@ def _worth(judgement: Judgement, answers: dict[str, str]) -> dict[str, float]:
         for ranking in judgement.value
     ):
         return {ranking["value"]: -float(ranking["rank"]) for ranking in judgement.value}
-    picked = _picked(judgement.value, list(answers))
+    picked = _picked_answer(judgement.value, list(answers))
     return {name: float(name == picked) for name in answers} if picked else {}
 
 
-def _picked(value: object, names: list[str]) -> str:
+def _picked_answer(value: object, names: list[str]) -> str:
     """Return the answer that a pick names: by its field, or by its side or number."""
     if not isinstance(value, str) or len(names) < 2:
         return ""
@@ -129,7 +129,9 @@ def _demonstrations(record: Record, at_least: float | None) -> Iterator[Row]:
             raise NotGood("people rated this answer as bad, so it is not a demonstration")
         return
     worths = [
-        worth for judgement in record.judgements if (worth := _worth(judgement, record.answers))
+        worth
+        for judgement in record.judgements
+        if (worth := _score_answers(judgement, record.answers))
     ]
     best = {max(worth, key=worth.__getitem__) for worth in worths}
     if len(best) == 1:

@@ -75,11 +75,12 @@ def _grids(row: Row, taking: RowReading) -> Row:
     test = _pairs(decoded(row["test"]), "test")
     several = SEVERAL.format(number=len(test)) if len(test) > 1 else ""
     examples = [
-        f"Example {place}\nInput: {_written(grid)}\nOutput: {_written(output)}"
+        f"Example {place}\nInput: {_format_grid(grid)}\nOutput: {_format_grid(output)}"
         for place, (grid, output) in enumerate(train, start=1)
     ]
     tests = [
-        f"Test {place}\nInput: {_written(grid)}" for place, (grid, _) in enumerate(test, start=1)
+        f"Test {place}\nInput: {_format_grid(grid)}"
+        for place, (grid, _) in enumerate(test, start=1)
     ]
     prompt = "\n\n".join([ASKED.format(several=several), *examples, *tests])
     answer = {"grids": [output for _, output in test]}
@@ -111,7 +112,7 @@ def is_grid(value: object) -> bool:
     return are_colours and len({len(line) for line in value}) == 1
 
 
-def _written(grid: list[list[int]]) -> str:
+def _format_grid(grid: list[list[int]]) -> str:
     return "[" + ",\n ".join("[" + ", ".join(map(str, line)) + "]" for line in grid) + "]"
 
 

@@ -167,7 +167,7 @@ def _quality(row: Row, taking: RowReading) -> Row:
 # -- right and wrong answers in columns of their own -----------------------------------------------
 
 
-def _is_apart(row: Row) -> bool:
+def _has_wrong_answers(row: Row) -> bool:
     return bool(
         first_text(row, ASKED_APART) and first_text(row, RIGHT_APART) and _wrong_columns(row)
     )
@@ -183,7 +183,7 @@ def _wrong_columns(row: Row) -> list[str]:
     return [name] if name else []
 
 
-def _apart(row: Row, taking: RowReading) -> Row:
+def _mixed_choice(row: Row, taking: RowReading) -> Row:
     """Mix the right answer among the wrong ones, in an order that the texts decide.
 
     The same row gives the same order in every import.
@@ -380,8 +380,8 @@ LAYOUTS = (
     Layout(
         "answers-apart",
         "the right and the wrong answers in columns of their own (GPQA, SciQ, OpenTDB)",
-        _is_apart,
-        {TASKS: _apart},
+        _has_wrong_answers,
+        {TASKS: _mixed_choice},
     ),
     Layout(
         "truthful",

@@ -142,10 +142,10 @@ def _is_pair(row: Row) -> bool:
 
 
 def _pair(row: Row, taking: RowReading) -> Row:
-    return {"prompt": read_question(row), **_both(row, taking)}
+    return {"prompt": read_question(row), **_preference_pair(row, taking)}
 
 
-def _both(row: Row, taking: RowReading) -> Row:
+def _preference_pair(row: Row, taking: RowReading) -> Row:
     better, worse = _pair_in(row) or PAIRS[0]
     chosen = read_answer(row[better], better, taking)
     return {
@@ -162,7 +162,7 @@ def _is_pair_behind_conversation(row: Row) -> bool:
 
 def _pair_behind_conversation(row: Row, taking: RowReading) -> Row:
     begun = first_text(row, BEGUN)
-    return {"prompt": read_conversation(row[begun], begun, taking), **_both(row, taking)}
+    return {"prompt": read_conversation(row[begun], begun, taking), **_preference_pair(row, taking)}
 
 
 def _is_openai_pair(row: Row) -> bool:

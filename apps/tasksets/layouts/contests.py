@@ -75,7 +75,7 @@ def _scibench(row: Row, taking: RowReading) -> Row:
 # -- MetaMath --------------------------------------------------------------------------------------
 
 
-def _is_stated(row: Row) -> bool:
+def _has_stated_answer(row: Row) -> bool:
     """Tell whether a worked solution under `response` ends with "The answer is: 4"."""
     return (
         isinstance(row.get("query"), str)
@@ -84,7 +84,7 @@ def _is_stated(row: Row) -> bool:
     )
 
 
-def _stated(row: Row, taking: RowReading) -> Row:
+def _stated_answer_task(row: Row, taking: RowReading) -> Row:
     match = STATED.search(row["response"][-LONGEST_STATED:])
     if match is None:
         raise NotThisLayout("response: must end with 'The answer is:' and the answer")
@@ -128,7 +128,7 @@ LAYOUTS = (
     Layout(
         "metamath",
         "MetaMath: query, and a response that ends with 'The answer is:'",
-        _is_stated,
-        {TASKS: _stated},
+        _has_stated_answer,
+        {TASKS: _stated_answer_task},
     ),
 )

@@ -72,7 +72,7 @@ def _is_votes(row: Row) -> bool:
     return _is_export(row, "form", "answer", "texts", "values", "rater")
 
 
-def _worths(row: Row) -> list[tuple[str, float]]:
+def _valued_answers(row: Row) -> list[tuple[str, float]]:
     _require_standing(row)
     texts = row["texts"]
     values = row["values"]
@@ -92,7 +92,7 @@ def _rewritten(row: Row) -> str:
 
 
 def _voted_pairs(row: Row, taking: RowReading) -> list[Row]:
-    worths = _worths(row)
+    worths = _valued_answers(row)
     if (text := _rewritten(row)) and row["texts"] and text != row["texts"][0]:
         return [
             {
@@ -106,7 +106,7 @@ def _voted_pairs(row: Row, taking: RowReading) -> list[Row]:
 
 
 def _voted_thumb(row: Row, taking: RowReading) -> Row:
-    worths = _worths(row)
+    worths = _valued_answers(row)
     if len(worths) != 1 or BAD < worths[0][1] < GOOD:
         raise NotThisLayout("values: does not rate a single answer as good or bad")
     text, value = worths[0]

@@ -34,14 +34,14 @@ def _is_annotated(answer: object) -> bool:
     return isinstance(answer, dict) and {"number", "date", "spans"} <= answer.keys()
 
 
-def _drop(row: Row, taking: RowReading) -> Row:
-    right = _of_spans(row) if _spans_of(row) is not None else _of_annotations(row, taking)
+def _drop_task(row: Row, taking: RowReading) -> Row:
+    right = _span_answer(row) if _spans_of(row) is not None else _annotated_answers(row, taking)
     question = f"{require_text(row, 'passage').strip()}\n\n{require_text(row, 'question').strip()}"
     meta = read_meta(row, "section_id", "query_id")
     return {"prompt": question, "answer": right[0] if len(right) == 1 else right, "meta": meta}
 
 
-def _of_spans(row: Row) -> list[str]:
+def _span_answer(row: Row) -> list[str]:
     """Return the one answer. Raises NotThisLayout for several.
 
     In one half of the set they are parts of one answer, in the other what different people said.
@@ -57,7 +57,7 @@ def _of_spans(row: Row) -> list[str]:
     return [spans[0].strip()]
 
 
-def _of_annotations(row: Row, taking: RowReading) -> list[str]:
+def _annotated_answers(row: Row, taking: RowReading) -> list[str]:
     """Return the answers of the author and of the people who checked it; any of them is right."""
     answers = _annotation(cast("Row", decoded(row["answer"])))  # by `_is_annotated`
     checked = decoded(row.get("validated_answers"))
@@ -101,17 +101,17 @@ VERDICTS = ("gold_label", "label", "label_text")
 FOLLOWS = "How does the hypothesis relate to the premise?"
 
 
-def _sides(row: Row) -> tuple[str, str] | None:
+def _premise_and_hypothesis(row: Row) -> tuple[str, str] | None:
     pairs = (pair for pair in PAIRS if all(isinstance(row.get(name), str) for name in pair))
     return next(pairs, None)
 
 
 def _is_inference(row: Row) -> bool:
-    return _sides(row) is not None and bool(first_text(row, VERDICTS))
+    return _premise_and_hypothesis(row) is not None and bool(first_text(row, VERDICTS))
 
 
 def _inference(row: Row, taking: RowReading) -> Row:
-    sides = _sides(row)
+    sides = _premise_and_hypothesis(row)
     assert sides is not None  # by `_is_inference`
     name = first_text(row, VERDICTS)
     right = _relation(row, name, sides)
@@ -157,7 +157,7 @@ LAYOUTS = (
         "drop",
         "DROP: passage, question and answers_spans, or answer with number, date and spans",
         _is_drop,
-        {TASKS: _drop},
+        {TASKS: _drop_task},
     ),
     Layout(
         "inference",

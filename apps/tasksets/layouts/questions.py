@@ -328,10 +328,10 @@ def _read_answered(row: Row, taking: RowReading) -> Row:
     listed = decoded(answer)
     if name in SEVERAL_TRUTHS and is_texts(listed):
         return _task(prompt, list(dict.fromkeys(listed)))
-    return _task(prompt, _as_truth(answer))
+    return _task(prompt, _accepted_answers(answer))
 
 
-def _as_truth(value: Any) -> Any:
+def _accepted_answers(value: Any) -> Any:
     """Return a verdict in words, and all names of an answer that has several (TriviaQA)."""
     if isinstance(value, bool):
         return ["yes", "true"] if value else ["no", "false"]

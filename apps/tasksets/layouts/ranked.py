@@ -50,13 +50,13 @@ def _summaries(row: Row, taking: RowReading) -> Row:
     }
 
 
-def _is_several(row: Row) -> bool:
+def _has_answer_lists(row: Row) -> bool:
     sides = (row.get("chosen"), row.get("rejected"))
     is_asked = bool(first_text(row, QUESTIONS))
     return is_asked and all(isinstance(side, list) and is_texts(side) for side in sides)
 
 
-def _several(row: Row, taking: RowReading) -> list[Row]:
+def _answer_lists(row: Row, taking: RowReading) -> list[Row]:
     """Take every better answer with every worse one."""
     prompt = read_question(row)
     chosen = row["chosen"]
@@ -82,7 +82,7 @@ LAYOUTS = (
     Layout(
         "several-answers",
         "RewardBench 2: prompt, and lists of chosen and rejected answers",
-        _is_several,
-        {PREFERENCES: _several},
+        _has_answer_lists,
+        {PREFERENCES: _answer_lists},
     ),
 )

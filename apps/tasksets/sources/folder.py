@@ -32,7 +32,7 @@ class Folder:
         self, path: Path, reader: Callable[[Path], Source], format: str, split: str
     ) -> None:
         self.path = path
-        files = _saved(path, split) if _is_saved(path) else _plain(path, format, split)
+        files = _arrow_files(path, split) if _is_saved(path) else _plain(path, format, split)
         self.files = [(file, reader(file)) for file in files]
         self.size = sum(source.size for _, source in self.files)
         self.at = 0
@@ -78,12 +78,12 @@ def _is_saved(path: Path) -> bool:
     return (path / DICT).is_file() or (path / STATE).is_file()
 
 
-def _saved(path: Path, split: str) -> list[Path]:
+def _arrow_files(path: Path, split: str) -> list[Path]:
     if (path / DICT).is_file():
         splits = _read_listing(path / DICT, "splits")
         if split not in splits and (split or len(splits) > 1):
             raise NotReadable(f"choose a split: {', '.join(splits)}")
-        return _saved(_part(path, split or splits[0], contained_folder), "")
+        return _arrow_files(_part(path, split or splits[0], contained_folder), "")
     if split:
         raise NotReadable("the folder has a single split, so do not name one")
     names = [
