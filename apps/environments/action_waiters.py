@@ -90,9 +90,9 @@ async def wait_until_settled(episode_id: int, number: int, since: float | None =
     """Wait in the same way without a timeout, also through database outages."""
     while True:
         with suppress(OperationalError, InterfaceError):
-            standing = await await_action(episode_id, number, PATIENCE_S, since)
-            if standing.is_settled:
-                return standing
+            turn_state = await await_action(episode_id, number, PATIENCE_S, since)
+            if turn_state.is_settled:
+                return turn_state
 
 
 def wait_for_action(episode_id: int, number: int, timeout_s: float) -> TurnState:
@@ -262,20 +262,20 @@ class LoopWaiters(ABC, Generic[State]):
                 self.due.update(self.waiting)
 
     def _notify_waiters(self, states: Iterable[State]) -> None:
-        for standing in states:
-            if standing.is_settled:
-                for future in self.waiting.get((standing.episode_id, standing.number), ()):
+        for state in states:
+            if state.is_settled:
+                for future in self.waiting.get((state.episode_id, state.number), ()):
                     if not future.done():
-                        future.set_result(standing)
+                        future.set_result(state)
 
     async def _listen(self) -> None:
         """Listen for notifications as long as the loop runs.
 
         A subscription for each turn would cost more than the turn.
         """
-        once = Retry(NoBackoff(), 0)
+        no_retry = Retry(NoBackoff(), 0)
         client = redis.asyncio.Redis.from_url(
-            settings.REDIS_URL, socket_timeout=None, socket_connect_timeout=2, retry=once
+            settings.REDIS_URL, socket_timeout=None, socket_connect_timeout=2, retry=no_retry
         )
         async with client:
             while True:

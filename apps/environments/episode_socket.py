@@ -136,9 +136,11 @@ class EpisodeSocket(Socket):
 
     async def _announce_end(self) -> None:
         """Send the end of the episode, whoever ended it, so that the environment need not ask."""
-        standing = await wait_until_settled(self.episode.pk, NO_TURN)
+        turn_state = await wait_until_settled(self.episode.pk, NO_TURN)
         self.has_ended = True
-        await self.send_json({"type": "ended", "state": standing.state, "reason": standing.reason})
+        await self.send_json(
+            {"type": "ended", "state": turn_state.state, "reason": turn_state.reason}
+        )
 
     def leave(self) -> None:
         for answer in self.answers.values():
@@ -183,14 +185,14 @@ class EpisodeSocket(Socket):
         try:
             if past is not None:
                 await self._stream(number, stream_turn_text(self.episode.rollout_id, past, answer))
-            standing = await answer
+            turn_state = await answer
         finally:
             answer.cancel()
         del self.answers[number]
-        await self.send_json({"type": "turn", **turn_document(standing)})
+        await self.send_json({"type": "turn", **turn_document(turn_state)})
 
-    async def _stream(self, number: int, written: AsyncIterator[str]) -> None:
-        async for piece in written:
+    async def _stream(self, number: int, pieces: AsyncIterator[str]) -> None:
+        async for piece in pieces:
             if piece:
                 await self.send_json({"type": "text", "number": number, "text": piece})
 
@@ -249,9 +251,9 @@ def _record_observation(
     CannotPlay.
     """
     with transaction.atomic():
-        standing = record_observation(locked(episode.pk), **fields)
-        number = standing.number
-        if not standing.is_settled:
+        turn_state = record_observation(locked(episode.pk), **fields)
+        number = turn_state.number
+        if not turn_state.is_settled:
             commit_without_waiting()  # it is answered after the action's COMMIT, which waits
     return number, count_tokens_before(episode.pk, number) if is_streamed else None
 

@@ -87,5 +87,5 @@ def _reward_wait_problems(episode: Episode) -> Iterator[str]:
 
 
 def _rewards(episode: Episode) -> list[float]:
-    earned = episode.seen.values_list("reward", flat=True)
-    return [reward for reward in earned if reward is not None]
+    turn_rewards = episode.seen.values_list("reward", flat=True)
+    return [reward for reward in turn_rewards if reward is not None]

@@ -143,12 +143,12 @@ def mean_with_interval(values: Iterable[float | None]) -> Mean:
     samples of one task. If all tasks agree there is no spread, and Wilson's interval for a share is
     used.
     """
-    present = [value for value in values if value is not None]
-    if not present:
+    known_values = [value for value in values if value is not None]
+    if not known_values:
         return Mean(None, None, None, 0)
-    count = len(present)
-    mean = fsum(present) / len(present)
-    spread = fsum((value - mean) ** 2 for value in present)
+    count = len(known_values)
+    mean = fsum(known_values) / len(known_values)
+    spread = fsum((value - mean) ** 2 for value in known_values)
     if spread <= SURE or count < 2:
         bounds = wilson(min(max(mean, 0.0), 1.0) * count, count)
         assert bounds is not None  # of at least one task

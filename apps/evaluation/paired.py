@@ -15,7 +15,7 @@ from apps.statistics.intervals import wilson
 
 @dataclass(frozen=True)
 class Paired:
-    """The mean of `one` minus `other` over the `tasks` with both metrics, with its 95 % interval.
+    """The mean of the first minus the second over the `tasks` with both metrics, with its 95 % interval.
 
     All are None without such tasks.
     """
@@ -63,9 +63,9 @@ def of_differences(values: Sequence[float]) -> Paired:
     if spread <= SURE or count < 2:
         bounds = wilson(count, count)
         assert bounds is not None  # of at least one difference
-        alike, _ = bounds
-        low = alike * mean - (1 - alike)
-        high = alike * mean + (1 - alike)
+        share, _ = bounds
+        low = share * mean - (1 - share)
+        high = share * mean + (1 - share)
     else:
         half = t95(count - 1) * sqrt(spread / (count - 1) / count)
         low = mean - half

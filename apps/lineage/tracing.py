@@ -130,20 +130,20 @@ def list_counted_ratings(groups: Sequence[int]) -> list[Rating]:
     They are the ratings behind people's rewards. In groups without such rewards, they are those
     that were in force and in time.
     """
-    together = Reward.objects.filter(scorer=PEOPLE, by=None, rollout__group__in=groups)
-    rewards = list(together.values_list("rollout__group", "details__ratings"))
+    group_rewards = Reward.objects.filter(scorer=PEOPLE, by=None, rollout__group__in=groups)
+    rewards = list(group_rewards.values_list("rollout__group", "details__ratings"))
     counted_ids = {pk for _, ratings in rewards for pk in ratings or ()}
-    settled = {group for group, _ in rewards}
+    judged_groups = {group for group, _ in rewards}
     on_time = Rating.objects.filter(is_late=False).select_related("rater", "item", "rollout")
     on_time = on_time.only(*SHOWN_OF_RATINGS)
     in_force = [
         *on_time.filter(item__group__in=groups),
         *on_time.filter(item=None, rollout__group__in=groups),
     ]
-    loose = [rating.pk for rating in in_force if find_group_id(rating) not in settled]
-    stood = set(Rating.objects.in_time().filter(pk__in=loose).values_list("pk", flat=True))
+    open_ids = [rating.pk for rating in in_force if find_group_id(rating) not in judged_groups]
+    in_time_ids = set(Rating.objects.in_time().filter(pk__in=open_ids).values_list("pk", flat=True))
     return sorted(
-        (rating for rating in in_force if rating.pk in counted_ids or rating.pk in stood),
+        (rating for rating in in_force if rating.pk in counted_ids or rating.pk in in_time_ids),
         key=lambda rating: rating.pk,
     )
 
@@ -244,7 +244,8 @@ def _uses(items: QuerySet[StepItem]) -> list[Use]:
     for item in committed.order_by("step__number", "position")[:USES_SHOWN]:
         by_step[item.step_id].append(item)
     return [
-        Use(some[0].step, version_after(some[0].step), tuple(some)) for some in by_step.values()
+        Use(step_items[0].step, version_after(step_items[0].step), tuple(step_items))
+        for step_items in by_step.values()
     ]
 
 
@@ -258,10 +259,10 @@ def version_after(step: TrainStep) -> WeightVersion | None:
 
 def _counted_for(rating: Rating, group: int) -> list[int]:
     """Return the rollouts for which the rating counted when their group was judged."""
-    together = Reward.objects.filter(scorer=PEOPLE, by=None, rollout__group=group).values_list(
+    group_rewards = Reward.objects.filter(scorer=PEOPLE, by=None, rollout__group=group).values_list(
         "rollout", "details__ratings"
     )
-    if rewards := list(together):
+    if rewards := list(group_rewards):
         return [rollout for rollout, ratings in rewards if rating.pk in (ratings or ())]
     return rating.members if Rating.objects.in_time().filter(pk=rating.pk).exists() else []
 

@@ -215,12 +215,13 @@ def _read_tulu(truth: Row) -> dict[str, Any]:
     return {"id": check, "kwargs": arguments}
 
 
-def _checked(listed: Any, field: str) -> list[dict[str, Any]]:
+def _checked(instructions: Any, field: str) -> list[dict[str, Any]]:
     """Return the instructions, each with exactly the arguments that its check needs."""
-    if not listed or len(listed) > MOST:
+    if not instructions or len(instructions) > MOST:
         raise BadInstructions(f"{field}: must have 1 to {MOST} instructions")
     return [
-        _instruction(instruction, f"{field}.{place}") for place, instruction in enumerate(listed)
+        _instruction(instruction, f"{field}.{place}")
+        for place, instruction in enumerate(instructions)
     ]
 
 

@@ -136,10 +136,10 @@ def read_assignments(text: str, field: str) -> dict[str, Any]:
         or any(not keyword.arg for keyword in call.keywords)
     ):
         raise BadTests(f"{field}: must be arguments such as n = 3, base = 2")
-    written = [
+    assignments = [
         (keyword.arg, ast.get_source_segment(source, keyword.value)) for keyword in call.keywords
     ]
-    return {"args": [], "kwargs": {name: decode_value(value, field) for name, value in written}}
+    return {"args": [], "kwargs": {name: decode_value(value, field) for name, value in assignments}}
 
 
 def as_text(value: Any, field: str) -> str:

@@ -299,12 +299,12 @@ def _examples(name: str) -> Callable[[Row], dict[str, Any] | None]:
     """Return what reads a list of inputs and outputs in the column of that name."""
 
     def read(row: Row) -> dict[str, Any] | None:
-        listed = decode_value(row[name], name) if isinstance(row[name], str) else row[name]
-        if not isinstance(listed, list) or not all(
-            _first_of(example, OUTPUTS) for example in listed
+        examples = decode_value(row[name], name) if isinstance(row[name], str) else row[name]
+        if not isinstance(examples, list) or not all(
+            _first_of(example, OUTPUTS) for example in examples
         ):
             return None
-        return _any_tests(listed, name, row)
+        return _any_tests(examples, name, row)
 
     return read
 
@@ -483,10 +483,10 @@ def _run(field: str, input_value: Any, wanted_field: str, expected: Any) -> dict
 
 
 def _row_call(row: Any, field: str) -> dict[str, Any]:
-    several = row.get("values") if isinstance(row, Mapping) else None
+    accepted_values = row.get("values") if isinstance(row, Mapping) else None
     expected = _first_of(row, ("value", *OUTPUTS))
-    if expected != "value" and isinstance(several, list) and several:
-        return {**_passed_arguments(row, field), "values": several}
+    if expected != "value" and isinstance(accepted_values, list) and accepted_values:
+        return {**_passed_arguments(row, field), "values": accepted_values}
     if expected is None:
         raise BadTests(f"{field}: must be an object with args and value")
     if expected == "value" or "args" in row or "kwargs" in row:

@@ -149,8 +149,10 @@ def decode_data_url(url: str) -> bytes:
     """
     head, comma, body = url.partition(",")
     if not head.startswith("data:image/") or not head.endswith(";base64") or not comma:
-        begun = url[:40] + ("…" if len(url) > 40 else "")
-        raise BadPicture(f"must be data:image/…;base64,…, not {begun!r}: URLs are not downloaded")
+        url_start = url[:40] + ("…" if len(url) > 40 else "")
+        raise BadPicture(
+            f"must be data:image/…;base64,…, not {url_start!r}: URLs are not downloaded"
+        )
     if len(body) > MOST_BYTES * 4 // 3 + 4:
         raise BadPicture(f"is larger than the limit of {MOST_BYTES} bytes")
     try:

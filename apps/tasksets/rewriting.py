@@ -44,12 +44,14 @@ def why_refused(task: Task, text: str) -> str:
         return "says the same words"
     if len(text) > LONGEST * len(before) + SPARE:
         return f"is too long: {len(text):,} characters instead of {len(before):,}"
-    if lost := _first_missing(_numbers(before), _numbers(text)):
-        return f"loses a number: {lost}"
-    if new := _first_missing(Counter(set(_numbers(text))), Counter(set(_numbers(before)))):
-        return f"contains a number that the original does not have: {new}"
-    if lost := _first_missing(Counter(set(_MARK.findall(before))), Counter(_MARK.findall(text))):
-        return f"loses a mark: {lost}"
+    if lost_text := _first_missing(_numbers(before), _numbers(text)):
+        return f"loses a number: {lost_text}"
+    if new_text := _first_missing(Counter(set(_numbers(text))), Counter(set(_numbers(before)))):
+        return f"contains a number that the original does not have: {new_text}"
+    if lost_text := _first_missing(
+        Counter(set(_MARK.findall(before))), Counter(_MARK.findall(text))
+    ):
+        return f"loses a mark: {lost_text}"
     leaked = next(
         (
             leaf

@@ -121,8 +121,8 @@ def finish_scale(scale: DifficultyScale, otherwise: float | None = None) -> int:
 def _create_from_meta(taskset: Taskset, name: str) -> DifficultyScale:
     if taskset.grows:
         raise ValueError(f"taskset {taskset.slug!r} grows, so its tasks have no order")
-    if lacking := _describe_missing_numbers(taskset, name):
-        raise ValueError(lacking)
+    if problem := _describe_missing_numbers(taskset, name):
+        raise ValueError(problem)
     scale, is_new = DifficultyScale.objects.get_or_create(
         taskset=taskset, name=name, defaults={"source": META}
     )

@@ -81,10 +81,10 @@ def said_in(prompt: Sequence[dict], follow_ups: Sequence[str]) -> str:
 def iterate_prompts(taskset: Taskset) -> Iterator[tuple[list, list]]:
     """Yield (prompt, follow-ups) of the set's tasks by index, each batch by a query of its own."""
     for first in range(0, taskset.size, ROWS_AT_ONCE):
-        some = taskset.tasks.filter(index__gte=first, index__lt=first + ROWS_AT_ONCE).order_by(
+        batch = taskset.tasks.filter(index__gte=first, index__lt=first + ROWS_AT_ONCE).order_by(
             "index"
         )
-        yield from some.values_list("prompt", "follow_ups")
+        yield from batch.values_list("prompt", "follow_ups")
 
 
 def _with_progress(texts: Iterator[str], progress: Callable[[int], None]) -> Iterator[str]:

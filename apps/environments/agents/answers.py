@@ -77,11 +77,11 @@ def logprobs(turn: EpisodeTurn) -> dict | None:
     """
     if turn.logprobs is None:
         return None
-    scored = [
+    token_scores = [
         {"token": text, "bytes": token_bytes, "logprob": value, "top_logprobs": []}
         for text, token_bytes, value in turn.logprobs
     ]
-    return {"content": scored, "refusal": None}
+    return {"content": token_scores, "refusal": None}
 
 
 def fingerprint(turns: Sequence[EpisodeTurn]) -> str | None:
@@ -97,11 +97,11 @@ def usage(turns: Sequence[EpisodeTurn]) -> dict:
     """Return the prompt tokens and the tokens of the actions, stop tokens included."""
     prompt_tokens = turns[0].before
     assert prompt_tokens is not None  # an answered turn has it
-    sampled = sum(turn.tokens for turn in turns)
+    completion_tokens = sum(turn.tokens for turn in turns)
     return {
         "prompt_tokens": prompt_tokens,
-        "completion_tokens": sampled,
-        "total_tokens": prompt_tokens + sampled,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
     }
 
 
@@ -174,9 +174,9 @@ def last_chunks(
 ) -> Iterator[bytes]:
     """Yield the text not streamed yet, the logprobs if requested, and the finish reason."""
     _, calls = reply(turn, call.offered)
-    scored = logprobs(turn)
-    if remaining_text or scored:
-        yield delta(call, {"content": remaining_text}, place, logprobs=scored)
+    token_scores = logprobs(turn)
+    if remaining_text or token_scores:
+        yield delta(call, {"content": remaining_text}, place, logprobs=token_scores)
     if calls:
         yield delta(
             call,

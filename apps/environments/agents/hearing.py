@@ -82,8 +82,8 @@ def _lock_own_episode(caller: Caller, episode_id: int) -> Episode:
 
 
 def _acted(episode: Episode, number: int | None) -> EpisodeTurn:
-    acted = episode.seen.filter(answered_at__isnull=False).order_by("-number")
-    turn = (acted if number is None else acted.filter(number=number)).first()
+    answered_turns = episode.seen.filter(answered_at__isnull=False).order_by("-number")
+    turn = (answered_turns if number is None else answered_turns.filter(number=number)).first()
     if turn is None:
         raise Refused(
             409,
@@ -98,9 +98,9 @@ def _store_feedback(
 ) -> Feedback:
     value = word.value(episode.environment)
     last = turn.feedback.filter(by=user, person=word.person).order_by("-version").first()
-    alike = {"value": value, "correction": word.correction, "is_thumb": word.thumb is not None}
+    fields = {"value": value, "correction": word.correction, "is_thumb": word.thumb is not None}
     if last is not None and all(
-        getattr(last, name) == new_value for name, new_value in alike.items()
+        getattr(last, name) == new_value for name, new_value in fields.items()
     ):
         return last
     late = is_judged(episode)
@@ -110,7 +110,7 @@ def _store_feedback(
         person=word.person,
         version=last.version + 1 if last else 1,
         is_late=late,
-        **alike,
+        **fields,
     )
     _reward(turn, late)
     # Lessons are chats, so a correction of a bare text is no lesson.
@@ -128,11 +128,11 @@ def _reward(turn: EpisodeTurn, late: bool) -> None:
     )
     values = [word.value for word in newest if word.value is not None]
     if values:
-        earned = {
+        reward_fields = {
             "late_reward" if late else "reward": math.fsum(values) / len(values),
             "rewarded_at": Now(),
         }
-        EpisodeTurn.objects.filter(pk=turn.pk).update(**earned)
+        EpisodeTurn.objects.filter(pk=turn.pk).update(**reward_fields)
 
 
 def _store_correction(episode: Episode, turn: EpisodeTurn, user: User, correction: str) -> None:

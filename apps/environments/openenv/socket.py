@@ -140,8 +140,8 @@ class Connection:
             )
             raise SessionEnded(str(full), last_message=refusal) from None
         except DEAD_DATABASE:
-            away = "The database is not available; try again."
-            raise SessionEnded(away, FAULT, speaks.refusal(SESSION_ERROR, away)) from None
+            message = "The database is not available; try again."
+            raise SessionEnded(message, FAULT, speaks.refusal(SESSION_ERROR, message)) from None
 
     async def _serve_messages(self, speaker: MessageHandler, session: PlaySession) -> SessionEnded:
         """Serve messages until the session ends; return why it ended."""
@@ -246,8 +246,8 @@ def _end_of(work: asyncio.Task, speaker: MessageHandler) -> SessionEnded:
     if isinstance(error, SessionEnded):
         return error
     if isinstance(error, DEAD_DATABASE):
-        away = "The database is not available; try again."
-        return SessionEnded(away, FAULT, speaker.refusal(SESSION_ERROR, away))
+        message = "The database is not available; try again."
+        return SessionEnded(message, FAULT, speaker.refusal(SESSION_ERROR, message))
     log.error("session_failed", exc_info=error)
     return SessionEnded(
         "an internal error",

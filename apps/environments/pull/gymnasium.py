@@ -51,8 +51,8 @@ class Gymnasium:
         self.name = name
 
     def reset(self, seed: int, options: dict) -> str:
-        if wrong := OURS & set(options):
-            raise ValueError(f"options: {', '.join(sorted(wrong))}: cannot be set")
+        if refused_options := OURS & set(options):
+            raise ValueError(f"options: {', '.join(sorted(refused_options))}: cannot be set")
         self.played = make_gymnasium(self.name, options)
         observation, _ = self.played.reset(seed=seed)
         return self._observation_text(observation)
@@ -163,16 +163,16 @@ def _taxi(row: int, column: int, passenger: int, goal: int) -> str:
 def _find_action(space: Any, words: list[str], text: str) -> int:
     """Return the first word or number in the text that is an action."""
     lowest = int(space.start)
-    several = int(space.n)
+    action_count = int(space.n)
     for word in re.findall(r"[a-z]+|-?[0-9]{1,18}", text.lower()):
         if word in words:
             return lowest + words.index(word)
-        if not word.isalpha() and lowest <= int(word) < lowest + several:
+        if not word.isalpha() and lowest <= int(word) < lowest + action_count:
             return int(word)
     raise ValueError(
         f"say {', '.join(words)}"
         if words
-        else f"say a number from {lowest} to {lowest + several - 1}"
+        else f"say a number from {lowest} to {lowest + action_count - 1}"
     )
 
 

@@ -297,9 +297,9 @@ def _episode_reward(episode):
             else "it failed without a message"
         )
     (trace,) = episode.traces
-    scored = any(reward is not None for reward in trace.rewards.values())
+    has_reward = any(reward is not None for reward in trace.rewards.values())
     info = {"metrics": trace.metrics, "stop_condition": trace.stop_condition}
-    return {"reward": trace.reward if scored else None, "info": info}
+    return {"reward": trace.reward if has_reward else None, "info": info}
 
 
 class Plays:
@@ -324,16 +324,16 @@ class Plays:
     def _follow(self, request):
         episode = request["episode"]
         actions = request["actions"]
-        seat, had = self.under_way.pop(episode, (None, -1))
-        if seat is None or had != len(actions) - 1:
+        seat, turn_count = self.under_way.pop(episode, (None, -1))
+        if seat is None or turn_count != len(actions) - 1:
             seat = Seat()
-            had = 0
+            turn_count = 0
             playing = self.stage.play(
                 seat, request["name"], request["seed"], request["options"], request.get("turns", 0)
             )
             asyncio.run_coroutine_threadsafe(playing, self.loop)
             step = self._next_step(seat)
-        for action in actions[had:]:
+        for action in actions[turn_count:]:
             seat.actions.put(action)
             step = self._next_step(seat)
         self.under_way[episode] = seat, len(actions)

@@ -54,7 +54,7 @@ class File:
     def entries(self) -> list[Entry]:
         """Check all lines and return their entries. Raises BadEpisodes with the bad lines."""
         checked = []
-        wrong: list[str] = []
+        problems: list[str] = []
         count = 0
         for number, offset, raw in self._raw():
             if number > MOST_EPISODES:
@@ -63,12 +63,12 @@ class File:
                 checked.append(_entry(number, offset, len(raw), self._read(raw)))
             except BadLine as why:
                 count += 1
-                if len(wrong) < LISTED:
-                    wrong.append(f"line {number}: {why}")
-        if count > len(wrong):
-            wrong.append(f"and {count - len(wrong)} more")
-        if wrong:
-            raise BadEpisodes("\n".join(wrong))
+                if len(problems) < LISTED:
+                    problems.append(f"line {number}: {why}")
+        if count > len(problems):
+            problems.append(f"and {count - len(problems)} more")
+        if problems:
+            raise BadEpisodes("\n".join(problems))
         if not checked:
             raise BadEpisodes("the file contains no episode")
         return checked

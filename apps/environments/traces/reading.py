@@ -200,8 +200,8 @@ def _with_pictures(tokens: Tokens, trace: lines.Trace, messages: list[dict], pla
     mask = [0] * len(tokens.prompt_ids) + [*tokens.action_mask]
     past = 0
     for number, span in enumerate(spans):
-        alike = len(set(ids[span.first : span.past])) == 1
-        if span.first < past or not alike or any(mask[span.first : span.past]):
+        is_one_token = len(set(ids[span.first : span.past])) == 1
+        if span.first < past or not is_one_token or any(mask[span.first : span.past]):
             raise BadLine(
                 f"{where}.{number}",
                 "must be a range of one token, not sampled, after the picture before",
@@ -253,25 +253,25 @@ def _tokens(trace: lines.Trace, where: str) -> tuple[Tokens, list[tuple[int, int
     prompt: list[int] = []
     completion: list[tuple[int, float, int]] = []
     spans = []
-    begun = False
+    has_begun = False
     for node in trace.nodes:
         scaffold = (
             node.mask.index(True)
             if node.sampled and True in node.mask and trace.info.rftweb is None
             else 0
         )
-        begun = begun or (node.sampled and bool(node.token_ids))
+        has_begun = has_begun or (node.sampled and bool(node.token_ids))
         logprobs = iter(node.logprobs)
         rows = [
             (token, next(logprobs) if is_sampled else 0.0, int(is_sampled))
             for token, is_sampled in zip(node.token_ids, node.mask, strict=True)
         ]
         # Messages before the first answer belong to the prompt.
-        if not completion and begun and scaffold:
+        if not completion and has_begun and scaffold:
             prompt += [token for token, _, _ in rows[:scaffold]]
             rows = rows[scaffold:]
             scaffold = 0
-        if begun:
+        if has_begun:
             spans.append((len(completion) + scaffold, len(rows) - scaffold))
             completion += rows
         else:

@@ -86,11 +86,11 @@ def next_pairs(
                 arena_bytes(arena, "pairing", user.pk, candidate.pk),
             ),
         )
-        drawn = _load_pair(user, arena, pairing, [*shown_pairs, *pairs], own_votes[pairing.pk])
-        if drawn is None:
+        next_pair = _load_pair(user, arena, pairing, [*shown_pairs, *pairs], own_votes[pairing.pk])
+        if next_pair is None:
             open_pairings.remove(pairing)
         else:
-            pairs.append(drawn)
+            pairs.append(next_pair)
             votes_by_pairing[pairing.pk] += 1
             own_votes[pairing.pk] += 1
     return pairs

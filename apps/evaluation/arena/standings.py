@@ -137,11 +137,11 @@ def compute_standings(arena: Arena) -> Standings:
     )
     pairings = Pairing.objects.filter(arena=arena).values_list("pk", "first", "second")
     ends = {pk: (first, second) for pk, first, second in pairings}
-    votes, met, raters = _count_votes(arena)
+    votes, repeated_pairs, raters = _count_votes(arena)
     tally = Tally()
     for pairing, domain, choice, first_on_left, count in votes:
         tally.add(ends[pairing], domain, _score(choice, count), first_on_left)
-    agreement, alpha, twice = _agreement(met)
+    agreement, alpha, repeated_count = _agreement(repeated_pairs)
     return Standings(
         _ranked(contestants, tally),
         dict(tally.against),
@@ -151,7 +151,7 @@ def compute_standings(arena: Arena) -> Standings:
         raters,
         agreement,
         alpha,
-        twice,
+        repeated_count,
     )
 
 
@@ -224,8 +224,8 @@ def _why_no_strength(n: int, wins: np.ndarray, reach: np.ndarray) -> str:
         return "won every time: the strength is unknown until it loses or ties once"
     if not wins[n].any():
         return "lost every time: the strength is unknown until it wins or ties once"
-    apart = ~(reach[n] & reach[:, n])
-    if not apart.any():
+    is_unconnected = ~(reach[n] & reach[:, n])
+    if not is_unconnected.any():
         return ""
     if not (reach[n] | reach[:, n]).all():
         return "not yet compared with all contestants, directly or indirectly"

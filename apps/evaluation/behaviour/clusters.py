@@ -150,11 +150,11 @@ def _rewards(
 
 
 def _wording_changes(read_pair: _Read, phrases: Sequence[Phrase]) -> Iterator[tuple[Change, float]]:
-    had = phrases_in(read_pair.one.words)
-    has = phrases_in(read_pair.other.words)
+    phrases_before = phrases_in(read_pair.one.words)
+    phrases_after = phrases_in(read_pair.other.words)
     for phrase in phrases:
-        is_gained = phrase.words in has and phrase.words not in had
-        is_lost = phrase.words in had and phrase.words not in has
+        is_gained = phrase.words in phrases_after and phrase.words not in phrases_before
+        is_lost = phrase.words in phrases_before and phrase.words not in phrases_after
         if phrase.certainty > 0 and is_gained:
             yield Change(WORDING, f"says “{phrase.text}”"), 1.0
         elif phrase.certainty < 0 and is_lost:

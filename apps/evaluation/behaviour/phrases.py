@@ -32,11 +32,11 @@ class Phrase:
 
 def phrases_in(words: Sequence[str]) -> set[tuple[str, ...]]:
     """Return all phrases of one to four words among the first words."""
-    read = tuple(words[:WORDS_READ])
+    words_read = tuple(words[:WORDS_READ])
     return {
-        read[start : start + size]
+        words_read[start : start + size]
         for size in range(1, LONGEST + 1)
-        for start in range(len(read) - size + 1)
+        for start in range(len(words_read) - size + 1)
     }
 
 
@@ -48,10 +48,10 @@ def changed_phrases(pairs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> lis
     gained: Counter[tuple[str, ...]] = Counter()
     lost: Counter[tuple[str, ...]] = Counter()
     for before, after in pairs:
-        had = phrases_in(before)
-        has = phrases_in(after)
-        gained.update(has - had)
-        lost.update(had - has)
+        phrases_before = phrases_in(before)
+        phrases_after = phrases_in(after)
+        gained.update(phrases_after - phrases_before)
+        lost.update(phrases_before - phrases_after)
     changed = [
         Phrase(words, gained[words], lost[words])
         for words in gained.keys() | lost.keys()

@@ -127,9 +127,11 @@ class _Copy:
                 "step__number", "experience__kind", "experience__group", "experience__rollout"
             )
         )
-        usual = dict.fromkeys(group for _, kind, group, _ in rows if kind == Experience.Kind.USUAL)
+        sampled_groups = dict.fromkeys(
+            group for _, kind, group, _ in rows if kind == Experience.Kind.USUAL
+        )
         # A group may be in several steps.
-        groups = self._groups([group for group in usual if group not in self.groups])
+        groups = self._groups([group for group in sampled_groups if group not in self.groups])
         self.groups |= groups
         rollouts = self._rollouts(groups)
         self._copy_rewards(groups, rollouts)
@@ -251,10 +253,10 @@ class _Copy:
             "details__rater_model", "rollout"
         ):
             by_model.setdefault(number, []).append(rollouts[rollout])
-        fresh = [number for number in by_model if number not in self.models]
+        new_numbers = [number for number in by_model if number not in self.models]
         originals = {
             model.number: model
-            for model in RaterModel.objects.filter(run=self.source, number__in=fresh)
+            for model in RaterModel.objects.filter(run=self.source, number__in=new_numbers)
         }
         self.models |= {number: self._model(originals[number]) for number in sorted(originals)}
         for number in by_model.keys() & self.left_out.tainted_models:
@@ -421,11 +423,11 @@ class _Copy:
         Answers by excluded people or about excluded tasks are left out.
         """
         excluded_answers = self.left_out.demonstrations.values("pk")
-        fresh = ExpertAnswer.objects.filter(
+        uncopied_answers = ExpertAnswer.objects.filter(
             rollout__in=rollouts - self.experts.keys(), run=self.source
         )
         answers = list(
-            fresh.exclude(demonstration__in=excluded_answers)
+            uncopied_answers.exclude(demonstration__in=excluded_answers)
             .select_related("rollout__group")
             .order_by("rollout")
         )
@@ -434,13 +436,13 @@ class _Copy:
             group__in=self.expert_groups.values(), origin=Rollout.Origin.EXPERT
         )
         places = dict(made_of.values_list("group").annotate(n=Count("pk")))
-        new = []
+        expert_rollouts = []
         for answer in answers:
             group = self.expert_groups[answer.rollout.group_id]
-            new.append(self._expert(answer.rollout, group, places.get(group, 0)))
+            expert_rollouts.append(self._expert(answer.rollout, group, places.get(group, 0)))
             places[group] = places.get(group, 0) + 1
-        Rollout.objects.bulk_create(new)
-        pairs = list(zip(answers, new, strict=True))
+        Rollout.objects.bulk_create(expert_rollouts)
+        pairs = list(zip(answers, expert_rollouts, strict=True))
         copied_rows(
             RolloutPayload, "rollout", {answer.rollout_id: rollout.pk for answer, rollout in pairs}
         )
@@ -448,7 +450,7 @@ class _Copy:
             ExpertAnswer(demonstration_id=answer.demonstration_id, run=self.run, rollout=rollout)
             for answer, rollout in pairs
         )
-        Experience.objects.bulk_create(expert_experience(rollout) for rollout in new)
+        Experience.objects.bulk_create(expert_experience(rollout) for rollout in expert_rollouts)
         self.experts |= {answer.rollout_id: rollout.pk for answer, rollout in pairs}
 
     def _expert_groups(self, answers: Sequence[ExpertAnswer]) -> None:

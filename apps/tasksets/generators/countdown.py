@@ -27,11 +27,11 @@ def generate(size: int, seed: int) -> Iterator[TaskRow]:
     The answer is {"target", "numbers"} for the scorer of that name.
     """
     earlier_prompts: set[str] = set()
-    for drawn in draw_distinct(SPACE, size, seed):
-        row = _drawn_row(drawn)
+    for task_number in draw_distinct(SPACE, size, seed):
+        row = _drawn_row(task_number)
         while (prompt := said_alone(row)) in earlier_prompts:
-            drawn += SPACE
-            row = _drawn_row(drawn)
+            task_number += SPACE
+            row = _drawn_row(task_number)
         earlier_prompts.add(prompt)
         yield row
 

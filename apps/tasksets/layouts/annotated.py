@@ -347,9 +347,9 @@ def _task_with_annotations(rows: Sequence[Row]) -> Row:
     first = rows[0]
     data = {name: decoded(first[name]) for name in first if _is_shown(first, name)}
     annotations = [_annotation(row, data) for row in rows]
-    written = [name for name in data if ANSWER.fullmatch(name.lower())]
-    if len(written) == 1 and not any(annotation["result"] for annotation in annotations):
-        name = written[0]  # nobody judged the answer: the annotators wrote it
+    answer_columns = [name for name in data if ANSWER.fullmatch(name.lower())]
+    if len(answer_columns) == 1 and not any(annotation["result"] for annotation in annotations):
+        name = answer_columns[0]  # nobody judged the answer: the annotators wrote it
         texts = [row.get(name) or "" for row in rows]
         data.pop(name)
         for annotation, text in zip(annotations, texts, strict=True):
@@ -368,9 +368,11 @@ def _is_shown(row: Row, name: str) -> bool:
 def _annotation(row: Row, data: Mapping[str, Any]) -> Row:
     annotations = [name for name in row if name not in data and name not in BOOKKEEPING]
     results = [result for name in annotations for result in _results(name, decoded(row[name]))]
-    who = row["annotator"]
+    annotator = row["annotator"]
     return {
-        "completed_by": int(who) if isinstance(who, str) and who.isdecimal() else who,
+        "completed_by": int(annotator)
+        if isinstance(annotator, str) and annotator.isdecimal()
+        else annotator,
         "was_cancelled": str(row.get("was_cancelled")).lower() == "true",
         "result": results,
     }

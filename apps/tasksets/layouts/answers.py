@@ -331,8 +331,8 @@ def is_aya(row: Row) -> bool:
 def _aya(row: Row, taking: RowReading) -> Row:
     """Take the author's id too: people wrote and edited these answers."""
     demonstration = {"prompt": require_text(row, "inputs"), "answer": require_text(row, "targets")}
-    who = row.get("user_id")
-    return demonstration | ({"author": who} if isinstance(who, str) and who else {})
+    author = row.get("user_id")
+    return demonstration | ({"author": author} if isinstance(author, str) and author else {})
 
 
 # -- HelpSteer -------------------------------------------------------------------------------------
@@ -422,12 +422,12 @@ def _prm800k(row: Row, taking: RowReading) -> Row:
     is_up = all(good for _, good in rated_steps)
     if is_up and finish == "found_error":
         raise NotThisLayout("label.finish_reason: is found_error, but no chosen step is rated -1")
-    who = row.get("labeler")
+    author = row.get("labeler")
     return {
         "prompt": question["problem"],
         "completion": "\n".join(text for text, _ in rated_steps),
         "label": is_up,
-        **({"author": who} if isinstance(who, str) and who else {}),
+        **({"author": author} if isinstance(author, str) and author else {}),
     }
 
 
@@ -436,18 +436,21 @@ def _step(step: Row, place: str, taking: RowReading) -> tuple[str, bool]:
 
     A step that a person wrote counts as good.
     """
-    chosen = step.get("chosen_completion")
+    chosen_number = step.get("chosen_completion")
     attempts = step.get("completions") or []
-    written = step.get("human_completion")
-    if not is_objects(attempts) and written is None:
+    human_step = step.get("human_completion")
+    if not is_objects(attempts) and human_step is None:
         raise NotThisLayout(f"{place}.completions: must be a list of attempts")
-    if chosen is not None and (type(chosen) is not int or not 0 <= chosen < len(attempts)):
+    if chosen_number is not None and (
+        type(chosen_number) is not int or not 0 <= chosen_number < len(attempts)
+    ):
         raise NotThisLayout(
-            f"{place}.chosen_completion: is {chosen}, but there are {len(attempts)} completions"
+            f"{place}.chosen_completion: is {chosen_number}, but there are {len(attempts)}"
+            " completions"
         )
-    is_written = chosen is None and written is not None
+    is_written = chosen_number is None and human_step is not None
     followed_step = (
-        written if is_written else attempts[chosen or 0]
+        human_step if is_written else attempts[chosen_number or 0]
     )  # where none was chosen, the person stopped at the first
     if len(attempts) > (0 if is_written else 1):
         taking.dropped.add("label.steps[].completions that were not chosen")

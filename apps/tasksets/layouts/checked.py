@@ -87,9 +87,9 @@ def _grids(row: Row, taking: RowReading) -> Row:
     return {"prompt": prompt, "answer": answer, "meta": read_meta(row, "id", "task_id", "name")}
 
 
-def _pairs(listed: Any, field: str) -> list[tuple[list[list[int]], list[list[int]]]]:
+def _pairs(value: Any, field: str) -> list[tuple[list[list[int]], list[list[int]]]]:
     pairs = []
-    for place, pair in enumerate(listed):
+    for place, pair in enumerate(value):
         grids = [pair.get(name) for name in ("input", "output")]
         for name, grid in zip(("input", "output"), grids, strict=True):
             if not is_grid(grid):

@@ -106,9 +106,9 @@ def _choice(row: Row, taking: RowReading) -> Row:
 
 def lettered_task(question: str, texts: dict[str, str], right: str, meta: Row) -> Row:
     """Return the task that shows these texts by their letters and asks for the right letter."""
-    listed = "\n".join(f"{letter}. {text}" for letter, text in texts.items())
+    listing = "\n".join(f"{letter}. {text}" for letter, text in texts.items())
     answer = {"value": right, "choices": texts}
-    return {"prompt": f"{question.strip()}\n\n{listed}", "answer": answer, "meta": meta}
+    return {"prompt": f"{question.strip()}\n\n{listing}", "answer": answer, "meta": meta}
 
 
 def _right(row: Row, choices: dict[str, Any]) -> str:
@@ -367,10 +367,12 @@ def _ending(row: Row, taking: RowReading) -> Row:
     choices = _choices(row["endings"])
     right = _right(row, choices)
     activity = row.get("activity_label")
-    begun = row["ctx"].strip()
-    if not begun:
+    context = row["ctx"].strip()
+    if not context:
         raise NotThisLayout("ctx: must be text that is not empty")
-    beginning = f"{activity.strip()}: {begun}" if isinstance(activity, str) and activity else begun
+    beginning = (
+        f"{activity.strip()}: {context}" if isinstance(activity, str) and activity else context
+    )
     texts = {letter: text.strip() for letter, text in choices.items()}
     meta = read_meta(row, "ind", "source_id", "split_type")
     return lettered_task(f"{ENDINGS}\n\n{beginning}", texts, right, meta)

@@ -156,26 +156,29 @@ def _preference_pair(row: Row, taking: RowReading) -> Row:
 
 
 def _is_pair_behind_conversation(row: Row) -> bool:
-    begun = first_text(row, BEGUN)
-    return is_conversation(row.get(begun)) and _pair_in(row) is not None
+    column = first_text(row, BEGUN)
+    return is_conversation(row.get(column)) and _pair_in(row) is not None
 
 
 def _pair_behind_conversation(row: Row, taking: RowReading) -> Row:
-    begun = first_text(row, BEGUN)
-    return {"prompt": read_conversation(row[begun], begun, taking), **_preference_pair(row, taking)}
+    column = first_text(row, BEGUN)
+    return {
+        "prompt": read_conversation(row[column], column, taking),
+        **_preference_pair(row, taking),
+    }
 
 
 def _is_openai_pair(row: Row) -> bool:
-    begun = row.get("input")
+    prompt = row.get("input")
     sides = (row.get("preferred_output"), row.get("non_preferred_output"))
-    return isinstance(begun, dict) and "messages" in begun and all(map(_is_answer, sides))
+    return isinstance(prompt, dict) and "messages" in prompt and all(map(_is_answer, sides))
 
 
 def _openai_pair(row: Row, taking: RowReading) -> Row:
-    begun = row["input"]
-    taking.dropped.update(f"input.{name}" for name in begun.keys() - {"messages", "tools"})
-    prompt = read_conversation(begun["messages"], "input.messages", taking)
-    tools = {"tools": begun.get("tools")}
+    source = row["input"]
+    taking.dropped.update(f"input.{name}" for name in source.keys() - {"messages", "tools"})
+    prompt = read_conversation(source["messages"], "input.messages", taking)
+    tools = {"tools": source.get("tools")}
     return {
         "prompt": with_context(prompt, tools, frozenset(), taking),
         "chosen": read_answer(row["preferred_output"], "preferred_output", taking),
@@ -440,9 +443,9 @@ def _picked_response(row: Row, taking: RowReading) -> Row:
             raise NotThisLayout(f"{name}: must be a number")
         better = None if scores[0] == scores[1] else sides[int(scores[1] > scores[0])]
     else:
-        picked = str(row[name]).strip().lower().removesuffix(">b").removesuffix(">a")
+        picked_side = str(row[name]).strip().lower().removesuffix(">b").removesuffix(">a")
         better = next(
-            (side for side in sides if picked in (side, side[-1], f"model_{side[-1]}")), ""
+            (side for side in sides if picked_side in (side, side[-1], f"model_{side[-1]}")), ""
         )
     if not better:
         raise NotThisLayout(f"{name}: is {row[name]!r}, so neither answer is preferred")

@@ -44,14 +44,14 @@ def _olympiad(row: Row, taking: RowReading) -> Row:
     if not is_texts(answers) or not all(text.strip() for text in answers):
         kind = f" ({row['question_type']})" if row.get("question_type") else ""
         raise NotThisLayout(f"final_answer: is empty{kind}, so the task cannot be judged")
-    listed = ", ".join(text.strip(AROUND) for text in answers)
+    answer_text = ", ".join(text.strip(AROUND) for text in answers)
     context = row.get("context")
     parts = [context if isinstance(context, str) else "", require_text(row, "question")]
     question = "\n\n".join(part.strip() for part in parts if part.strip())
     names = ("subject", "subfield", "difficulty", "answer_type", "error", "language")
     return {
         "prompt": question,
-        "answer": with_unit(listed, row.get("unit")),
+        "answer": with_unit(answer_text, row.get("unit")),
         "meta": read_meta(row, *names),
     }
 

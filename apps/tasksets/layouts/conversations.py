@@ -122,7 +122,7 @@ def transcript(text: str, column: str) -> list[Message]:
             f"{column}: a transcript must start with 'Human:' and continue with 'Assistant:'"
         )
     turns = zip(parts[1::2], parts[2::2], strict=True)
-    return [{"role": ROLES[who.lower()], "content": words.strip()} for who, words in turns]
+    return [{"role": ROLES[speaker.lower()], "content": words.strip()} for speaker, words in turns]
 
 
 def is_conversation(value: object) -> bool:
@@ -191,18 +191,18 @@ def _message(message: object, place: str, column: str, taking: RowReading) -> Me
         raise NotThisLayout(
             f"{place}: must be a message such as {{'role': 'user', 'content': '…'}}"
         )
-    present = {key: value for key, value in message.items() if value is not None}
-    role = _role(present)
+    fields = {key: value for key, value in message.items() if value is not None}
+    role = _role(fields)
     if role not in ROLES:
         raise NotThisLayout(f"{place}: the role must be one of {', '.join(ROLES)}, not {role!r}")
-    taking.dropped.update(f"{column}[].{key}" for key in present.keys() - READ)
-    content = _content(present, place)
+    taking.dropped.update(f"{column}[].{key}" for key in fields.keys() - READ)
+    content = _content(fields, place)
     if role in OF_TOOLS:
         content = f"<tool_response>\n{_plain(content, place)}\n</tool_response>"
     elif role == "function_call":
         content = f"<tool_call>\n{_plain(content, place)}\n</tool_call>"
     elif ROLES[role] == "assistant":
-        content = _with_calls(present, content, place)
+        content = _with_calls(fields, content, place)
     return {"role": ROLES[role], "content": content}
 
 
@@ -260,12 +260,12 @@ def read_picture_part(picture: object) -> Row:
     if isinstance(picture, dict):
         if "picture" in picture or picture.get("type") == "image":
             return picture_part(picture)
-        present = {key: value for key, value in picture.items() if value is not None}
+        fields = {key: value for key, value in picture.items() if value is not None}
         picture = next(
             (
-                present[key]
+                fields[key]
                 for key in ("bytes", "image_url", "url", "image", "path")
-                if key in present
+                if key in fields
             ),
             None,
         )
@@ -302,8 +302,8 @@ def _call(call: object, place: str) -> str:
             f"{place}: a tool call must have the name of a function and its arguments"
         )
     arguments = decoded(call.get("arguments", {}))
-    written = json.dumps({"name": call["name"], "arguments": arguments}, ensure_ascii=False)
-    return f"<tool_call>\n{written}\n</tool_call>"
+    call_text = json.dumps({"name": call["name"], "arguments": arguments}, ensure_ascii=False)
+    return f"<tool_call>\n{call_text}\n</tool_call>"
 
 
 def _plain(content: str | list[Row], place: str) -> str:

@@ -94,10 +94,10 @@ def _tree(rows: Sequence[Row]) -> Row:
         row["message_id"]: {**{name: row.get(name) for name in OF_MESSAGE}, "replies": []}
         for row in rows
     }
-    begun = [row for row in rows if row.get("parent_id") in (None, "")]
-    if len(begun) != 1:
+    roots = [row for row in rows if row.get("parent_id") in (None, "")]
+    if len(roots) != 1:
         raise NotThisLayout(
-            f"parent_id: {len(begun)} of the {len(rows)} messages in a row with this "
+            f"parent_id: {len(roots)} of the {len(rows)} messages in a row with this "
             "message_tree_id begin the tree, not one; sort the file by message_tree_id"
         )
     for row in rows:
@@ -110,7 +110,7 @@ def _tree(rows: Sequence[Row]) -> Row:
                 "this one; sort the file by message_tree_id"
             )
         messages[parent]["replies"].append(messages[row["message_id"]])
-    return {"prompt": messages[begun[0]["message_id"]]}
+    return {"prompt": messages[roots[0]["message_id"]]}
 
 
 READS = {PREFERENCES: _oasst_pairs, DEMONSTRATIONS: _oasst_best}

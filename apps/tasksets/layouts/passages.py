@@ -88,8 +88,8 @@ def _annotation(answer: Row) -> list[str]:
     if not is_texts(spans):
         return []
     *first, last = spans
-    together = [", ".join(spans), *([f"{', '.join(first)} and {last}"] if first else [])]
-    return list(dict.fromkeys(together))
+    joined_spans = [", ".join(spans), *([f"{', '.join(first)} and {last}"] if first else [])]
+    return list(dict.fromkeys(joined_spans))
 
 
 # -- natural language inference --------------------------------------------------------------------

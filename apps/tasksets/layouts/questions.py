@@ -60,14 +60,14 @@ def last_box(text: str) -> str:
     at = max(text.rfind("\\boxed{"), text.rfind("\\fbox{"))
     if at < 0:
         return ""
-    begun = text.index("{", at) + 1
+    start = text.index("{", at) + 1
     depth = 1
-    for place in range(begun, len(text)):
+    for place in range(start, len(text)):
         sign = text[place]
         escaped = text[place - 1] == "\\"
         depth += (sign == "{" and not escaped) - (sign == "}" and not escaped)
         if not depth:
-            return text[begun:place].strip()
+            return text[start:place].strip()
     return ""
 
 
@@ -170,8 +170,8 @@ def _countdown(row: Row, taking: RowReading) -> Row:
     numbers = row.get("nums", row.get("numbers"))
     assert numbers is not None
     name = first_text(row, QUESTIONS)
-    listed = ", ".join(map(str, numbers))
-    prompt = row[name] if name else COUNTDOWN.format(target=row["target"], numbers=listed)
+    number_list = ", ".join(map(str, numbers))
+    prompt = row[name] if name else COUNTDOWN.format(target=row["target"], numbers=number_list)
     return _task(prompt, {"target": row["target"], "numbers": numbers}, domain="countdown")
 
 
@@ -325,9 +325,9 @@ def _read_answered(row: Row, taking: RowReading) -> Row:
     answer = row[name]
     if is_conversation(answer) or is_message(decoded(answer)):
         answer = read_answer(decoded(answer), name, taking)
-    listed = decoded(answer)
-    if name in SEVERAL_TRUTHS and is_texts(listed):
-        return _task(prompt, list(dict.fromkeys(listed)))
+    answers = decoded(answer)
+    if name in SEVERAL_TRUTHS and is_texts(answers):
+        return _task(prompt, list(dict.fromkeys(answers)))
     return _task(prompt, _accepted_answers(answer))
 
 

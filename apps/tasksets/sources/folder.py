@@ -99,14 +99,14 @@ def _read_listing(file: Path, key: str, kinds: tuple[type, ...] = (str,)) -> lis
         document = strict_json.read_json_file(file, LARGEST_STATE)
     except strict_json.NotStrictJson as error:
         raise NotReadable(f"{file.name}: {error}") from None
-    listed = document.get(key) if isinstance(document, dict) else None
+    entries = document.get(key) if isinstance(document, dict) else None
     if (
-        not isinstance(listed, list)
-        or not listed
-        or not all(isinstance(entry, kinds) for entry in listed)
+        not isinstance(entries, list)
+        or not entries
+        or not all(isinstance(entry, kinds) for entry in entries)
     ):
         raise NotReadable(f"{file.name}: {key} is empty")
-    return listed
+    return entries
 
 
 def _part(path: Path, name: object, find: Callable[[Path, object], Path]) -> Path:

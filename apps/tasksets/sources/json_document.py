@@ -31,10 +31,10 @@ HOLDS_GRIDS = re.compile(rb'"train"\s*:\s*\[\s*\{\s*"(?:input|output)"\s*:\s*\[\
 
 def is_document(first: bytes) -> bool:
     """Return whether JSON that begins so is something else than one object a line."""
-    begun = first.lstrip()
-    if begun.startswith(b"["):
+    text = first.lstrip()
+    if text.startswith(b"["):
         return True
-    line, end, rest = begun.partition(b"\n")
+    line, end, rest = text.partition(b"\n")
     if not line.startswith(b"{"):
         return False
     if line.rstrip().endswith((b"{", b"[", b",", b":")):  # spelt over several lines
@@ -173,11 +173,11 @@ class _Splitter:
                 self.row.clear()
             yield from self._end_row()
 
-    def _keep(self, some: bytes) -> None:
+    def _keep(self, piece: bytes) -> None:
         if len(self.row) <= LONGEST_LINE:
-            self.row += some[: LONGEST_LINE + 1 - len(self.row)]
+            self.row += piece[: LONGEST_LINE + 1 - len(self.row)]
         if self.depth == 1 and self.base == 0 and self.in_text and len(self.text) < 100:
-            self.text += some
+            self.text += piece
 
     def _end_row(self) -> Iterator[bytes]:
         row = bytes(self.row).strip(BLANK)

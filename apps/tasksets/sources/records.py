@@ -113,8 +113,8 @@ def require_distinct(names: list[str]) -> None:
     if len(names) > MOST_COLUMNS:
         raise NotReadable(f"the file has {len(names):,} columns; the limit is {MOST_COLUMNS:,}")
     counts = Counter(name.removesuffix(AS_JSON) for name in names)
-    if twice := sorted(name for name, count in counts.items() if count > 1):
-        raise NotReadable(f"several columns are named {', '.join(map(repr, twice[:5]))}")
+    if repeated := sorted(name for name, count in counts.items() if count > 1):
+        raise NotReadable(f"several columns are named {', '.join(map(repr, repeated[:5]))}")
 
 
 def line_excerpt(raw: bytes) -> str:
