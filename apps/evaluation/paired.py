@@ -15,9 +15,9 @@ from apps.statistics.intervals import wilson
 
 @dataclass(frozen=True)
 class Paired:
-    """The mean of the first minus the second over the `tasks` with both metrics, with its 95 % interval.
+    """The mean difference, first minus second, over the `tasks` with both metrics.
 
-    All are None without such tasks.
+    `low` and `high` bound its 95 % interval. All are None without such tasks.
     """
 
     value: float | None
