@@ -94,12 +94,12 @@ def get_environment(request: ApiRequest, name: str, project: str | None) -> Envi
     if project is not None:
         environments = environments.filter(project__slug=project)
     match list(environments[:20]):
-        case [one]:
-            return one
+        case [environment]:
+            return environment
         case []:
             raise Http404
         case several:
-            slugs = ", ".join(sorted(one.project.slug for one in several))
+            slugs = ", ".join(sorted(environment.project.slug for environment in several))
             raise serializers.ValidationError(
                 {"project": [f"Several projects have one of this name; use one of: {slugs}."]}
             )
@@ -107,12 +107,12 @@ def get_environment(request: ApiRequest, name: str, project: str | None) -> Envi
 
 def find_registering_project(request: ApiRequest, slug: str | None) -> Project:
     """Return the project in which to register. Raises ValidationError."""
-    mine = Project.objects.run_by(request.user).distinct()
+    projects = Project.objects.run_by(request.user).distinct()
     if slug is not None:
-        mine = mine.filter(slug=slug)
-    match list(mine[:2]):
-        case [one]:
-            return one
+        projects = projects.filter(slug=slug)
+    match list(projects[:2]):
+        case [project]:
+            return project
         case []:
             raise serializers.ValidationError(
                 {"project": ["There is no such project in which you can add environments."]}
@@ -141,8 +141,8 @@ def get_played_episode(request: ApiRequest | Asker, pk: int, to_write: bool = Fa
     """
     user = request.user
     if user.is_superuser:
-        mine = _played(pk, user.pk, Project.objects.run_by(user))
-        episodes = lock_rows(mine) if to_write else list(mine)
+        played = _played_episodes(pk, user.pk, Project.objects.run_by(user))
+        episodes = lock_rows(played) if to_write else list(played)
     else:
         episodes = (_lock_played_by_member if to_write else _played_by_member)(pk, user.pk)
     if not episodes:
@@ -152,16 +152,16 @@ def get_played_episode(request: ApiRequest | Asker, pk: int, to_write: bool = Fa
     return episodes[0]
 
 
-def _played(pk: int, user: int, projects: QuerySet[Project]) -> QuerySet[Episode]:
-    mine = Episode.objects.filter(pk=pk, client=user, environment__project__in=projects)
-    return mine.select_related("environment")
+def _played_episodes(pk: int, user: int, projects: QuerySet[Project]) -> QuerySet[Episode]:
+    episodes = Episode.objects.filter(pk=pk, client=user, environment__project__in=projects)
+    return episodes.select_related("environment")
 
 
 @compiled_query
 def _played_by_member(pk: int, user: int) -> QuerySet[Episode]:
-    return _played(pk, user, Project.objects.steered_by(user))
+    return _played_episodes(pk, user, Project.objects.steered_by(user))
 
 
 @compiled_query
 def _lock_played_by_member(pk: int, user: int) -> QuerySet[Episode]:
-    return rows_to_lock(_played(pk, user, Project.objects.steered_by(user)))
+    return rows_to_lock(_played_episodes(pk, user, Project.objects.steered_by(user)))

@@ -32,11 +32,11 @@ class ActionSampling:
     prefix: str = ""
 
     @classmethod
-    def of(cls, kept: dict) -> "ActionSampling":
-        return cls(**{**kept, "stop": tuple(kept.get("stop", ()))})
+    def of(cls, options: dict) -> "ActionSampling":
+        return cls(**{**options, "stop": tuple(options.get("stop", ()))})
 
     @property
-    def kept(self) -> dict:
+    def changed_options(self) -> dict:
         """Return the options that differ from the defaults."""
         usual = {field.name: field.default for field in fields(self)}
         return {name: value for name, value in asdict(self).items() if value != usual[name]}
@@ -50,7 +50,7 @@ class ActionSampling:
         """Tell whether the text contains one of the texts that end the action."""
         return any(stop in text for stop in self.stop) or (self.one_call and END_OF_CALL in text)
 
-    def shown(self, text: str) -> str:
+    def visible_text(self, text: str) -> str:
         """Return the action without the stop text and what follows it.
 
         The end of a tool call belongs to the call and stays.
@@ -64,12 +64,12 @@ class ActionSampling:
     def safe(self, text: str) -> str:
         """Return the part of an unfinished action that cannot be the beginning of a stop text."""
         if self.is_met_by(text):
-            return self.shown(text)
-        held = max(
+            return self.visible_text(text)
+        beginning_length = max(
             (n for stop in self.stop for n in range(1, len(stop)) if text.endswith(stop[:n])),
             default=0,
         )
-        return text[: len(text) - held]
+        return text[: len(text) - beginning_length]
 
 
 NO_WISHES = ActionSampling()

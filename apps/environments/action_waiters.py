@@ -90,15 +90,15 @@ async def wait_until_settled(episode_id: int, number: int, since: float | None =
     """Wait in the same way without a timeout, also through database outages."""
     while True:
         with suppress(OperationalError, InterfaceError):
-            standing = await await_action(episode_id, number, PATIENCE_S, since)
-            if standing.is_settled:
-                return standing
+            turn_state = await await_action(episode_id, number, PATIENCE_S, since)
+            if turn_state.is_settled:
+                return turn_state
 
 
 def wait_for_action(episode_id: int, number: int, timeout_s: float) -> TurnState:
     """Do the same in a thread, which sleeps meanwhile."""
     return asyncio.run_coroutine_threadsafe(
-        await_action(episode_id, number, timeout_s), _own_loop()
+        await_action(episode_id, number, timeout_s), _start_event_loop()
     ).result()
 
 
@@ -173,9 +173,9 @@ class LoopWaiters(ABC, Generic[State]):
         waiters = cls.of_loop.get(loop)
         if isinstance(waiters, cls):
             return waiters
-        made = cls()
-        cls.of_loop[loop] = made
-        return made
+        new_waiters = cls()
+        cls.of_loop[loop] = new_waiters
+        return new_waiters
 
     @staticmethod
     @abstractmethod
@@ -200,8 +200,8 @@ class LoopWaiters(ABC, Generic[State]):
         """Wait until the turn is settled, and return its state. `since` as in `await_action`."""
         future: asyncio.Future[State] = asyncio.get_running_loop().create_future()
         self.waiting.setdefault(key, set()).add(future)
-        if not self._heard_nothing(key[0], since):
-            self._look_soon([key])  # it may have happened before
+        if not self._was_not_announced(key[0], since):
+            self._request_query([key])  # it may have happened before
         self.listener = _running(self.listener, self._listen)
         self.looker = _running(self.looker, self._poll_turns)
         try:
@@ -209,7 +209,7 @@ class LoopWaiters(ABC, Generic[State]):
         finally:
             self._forget(key, future)
 
-    def _heard_nothing(self, episode_id: int, since: float | None) -> bool:
+    def _was_not_announced(self, episode_id: int, since: float | None) -> bool:
         """Tell whether the episode was certainly not announced from `since` until now.
 
         A message that has arrived and is not read yet finds the waiter.
@@ -226,16 +226,16 @@ class LoopWaiters(ABC, Generic[State]):
             if not futures:
                 del self.waiting[key]
 
-    def _look_soon(self, keys: Iterable[Key]) -> None:
+    def _request_query(self, keys: Iterable[Key]) -> None:
         self.due.update(keys)
         self.rung.set()
 
     async def _standings(self, keys: Iterable[Key]) -> list[State]:
         return await asyncio.get_running_loop().run_in_executor(
-            self.thread, self._looked, list(keys)
+            self.thread, self._query_states, list(keys)
         )
 
-    def _looked(self, keys: list[Key]) -> list[State]:
+    def _query_states(self, keys: list[Key]) -> list[State]:
         """Query the database in a thread that keeps its connection until the connection breaks."""
         try:
             return self.look(keys)
@@ -262,36 +262,36 @@ class LoopWaiters(ABC, Generic[State]):
                 self.due.update(self.waiting)
 
     def _notify_waiters(self, states: Iterable[State]) -> None:
-        for standing in states:
-            if standing.is_settled:
-                for future in self.waiting.get((standing.episode_id, standing.number), ()):
+        for state in states:
+            if state.is_settled:
+                for future in self.waiting.get((state.episode_id, state.number), ()):
                     if not future.done():
-                        future.set_result(standing)
+                        future.set_result(state)
 
     async def _listen(self) -> None:
         """Listen for notifications as long as the loop runs.
 
         A subscription for each turn would cost more than the turn.
         """
-        once = Retry(NoBackoff(), 0)
+        no_retry = Retry(NoBackoff(), 0)
         client = redis.asyncio.Redis.from_url(
-            settings.REDIS_URL, socket_timeout=None, socket_connect_timeout=2, retry=once
+            settings.REDIS_URL, socket_timeout=None, socket_connect_timeout=2, retry=no_retry
         )
         async with client:
             while True:
                 with suppress(*DEAD_REDIS):
-                    await self._hear(client)
+                    await self._read_wakeups(client)
                 self.hears = False
                 await asyncio.sleep(BACK_OFF_S)
 
-    async def _hear(self, client: redis.asyncio.Redis) -> None:
+    async def _read_wakeups(self, client: redis.asyncio.Redis) -> None:
         async with client.pubsub() as wakeups:
             await wakeups.subscribe(CHANNEL)
             async for message in wakeups.listen():
                 if message["type"] == "subscribe":
                     self.hears = True
                     self.heard_from = time.monotonic()
-                    self._look_soon(self.waiting)
+                    self._request_query(self.waiting)
                 elif message["type"] == "message":
                     self._take(json.loads(message["data"]))
 
@@ -302,7 +302,7 @@ class LoopWaiters(ABC, Generic[State]):
         self._note(ids | {turn.episode_id for turn in turns})
         self.take_actions(turns)
         if ids:
-            self._look_soon([key for key in self.waiting if key[0] in ids])
+            self._request_query([key for key in self.waiting if key[0] in ids])
 
     def _note(self, episode_ids: Iterable[int]) -> None:
         now = time.monotonic()
@@ -332,7 +332,7 @@ def _running(
 
 
 @cache
-def _own_loop() -> asyncio.AbstractEventLoop:
+def _start_event_loop() -> asyncio.AbstractEventLoop:
     """Return an event loop of this process, for threads without one."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="episodes-loop", daemon=True).start()

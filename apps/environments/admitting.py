@@ -32,11 +32,11 @@ def admit_episodes(environment: Environment, episode_ids: Collection[int]) -> se
             .order_by("pk")
             .values_list("pk", flat=True)[:room]
         )
-        ours = Episode.objects.filter(
+        waiting = Episode.objects.filter(
             pk__in=[pk for pk in oldest if pk in episode_ids], state=State.WAITING
         )
-        free = lock_ids(ours, skip_locked=True)
-        Episode.objects.filter(pk__in=free).update(
+        free_ids = lock_ids(waiting, skip_locked=True)
+        Episode.objects.filter(pk__in=free_ids).update(
             state=State.ENVIRONMENT, begun_at=Now(), moved_at=Now()
         )
     return set(
@@ -56,8 +56,8 @@ def others_play(environment: Environment, episode_ids: Collection[int]) -> bool:
 
 def has_room(environment: Environment) -> bool:
     """Tell whether one more episode may begin; no other is admitted until the transaction ends."""
-    most = _lock_environment(environment).parallel
-    return _episodes_inside(environment).count() < most
+    parallel = _lock_environment(environment).parallel
+    return _episodes_inside(environment).count() < parallel
 
 
 def _lock_environment(environment: Environment) -> Environment:

@@ -112,8 +112,8 @@ def _count_failure(environment: Environment, reason: str) -> None:
     environment.refresh_from_db(fields=["failures"])
     beyond = environment.failures - FAILURES_ALLOWED
     if beyond >= 0:
-        rest = min(LONGEST_REST_S, FIRST_REST_S * 2 ** min(beyond, 10))
-        until = timezone.now() + timedelta(seconds=rest)
+        pause_s = min(LONGEST_REST_S, FIRST_REST_S * 2 ** min(beyond, 10))
+        until = timezone.now() + timedelta(seconds=pause_s)
         Environment.objects.filter(pk=environment.pk).update(
             open_until=until, open_reason=reason[:300]
         )
@@ -132,7 +132,7 @@ def settle_episodes(endings: Sequence[Ending]) -> None:
     """
     if not endings:
         return
-    ended = []
+    ended_episodes = []
     of = {ending.episode_id: ending for ending in endings}
     for episode in lock_rows(Episode.objects.filter(pk__in=of).select_related("environment")):
         ending = of[episode.pk]
@@ -141,23 +141,25 @@ def settle_episodes(endings: Sequence[Ending]) -> None:
             # side, and the breaker does not count it.
             state = Episode.State.ABANDONED if ending.failure else Episode.State.DONE
             closed(episode, state, ending.failure or ending.reason)
-        ended.append(episode)
+        ended_episodes.append(episode)
     _judge_or_wait(
-        ended, {ending.episode_id: ending.failure for ending in endings if ending.failure}
+        ended_episodes, {ending.episode_id: ending.failure for ending in endings if ending.failure}
     )
 
 
 def _judge_or_wait(episodes: Sequence[Episode], failures: Mapping[int, str]) -> None:
     """Record complete rewards; the other episodes wait, and their groups with them."""
-    held = [
+    awaiting_reward = [
         episode
         for episode in episodes
         if episode.reward_until is not None and episode.pk not in failures
     ]
-    lacking = incomplete_among(held)
-    judge_episodes([episode for episode in episodes if episode.pk not in lacking], failures)
-    if lacking:
-        rollouts = [episode.rollout_id for episode in held if episode.pk in lacking]
+    incomplete_ids = incomplete_among(awaiting_reward)
+    judge_episodes([episode for episode in episodes if episode.pk not in incomplete_ids], failures)
+    if incomplete_ids:
+        rollouts = [
+            episode.rollout_id for episode in awaiting_reward if episode.pk in incomplete_ids
+        ]
         Group.objects.filter(rollouts__in=rollouts).update(awaits_rewards=True)
 
 
@@ -171,8 +173,8 @@ def fail_overdue(
     who plays by hand has `person_s` for each answer, and otherwise only the limit of turns.
     """
     now = timezone.now()
-    played = Episode.objects.open().filter(pk__in=episode_ids)
-    by_programs = played.filter(by_hand=False)
+    open_episodes = Episode.objects.open().filter(pk__in=episode_ids)
+    by_programs = open_episodes.filter(by_hand=False)
     ends = [
         (
             by_programs.filter(begun_at__lt=now - timedelta(seconds=environment.episode_s)),
@@ -183,7 +185,7 @@ def fail_overdue(
     if environment.calls_us:
         for players, limit in (
             (by_programs, silence_s or environment.turn_s),
-            (played.filter(by_hand=True), environment.person_s),
+            (open_episodes.filter(by_hand=True), environment.person_s),
         ):
             silent = players.filter(
                 state=Episode.State.ENVIRONMENT, moved_at__lt=now - timedelta(seconds=limit)
@@ -204,10 +206,10 @@ def close_left() -> int:
 
     Returns how many.
     """
-    left = Episode.objects.open().filter(
+    orphans = Episode.objects.open().filter(
         ~Q(rollout__group__state=Group.State.SAMPLING) | Q(run__state__in=Run.ENDED)
     )
-    ids = lock_ids(left.filter(rollout__isnull=False))
+    ids = lock_ids(orphans.filter(rollout__isnull=False))
     return Episode.objects.filter(pk__in=ids).update(
         state=Episode.State.ABANDONED, reason=LEFT, closed_at=Now()
     )

@@ -42,7 +42,7 @@ def find_or_register(project: Project, name: str) -> Environment:
         raise LookupError(
             f"no environment {name!r} in project {project.slug!r}; known: {', '.join(names)}"
         ) from None
-    made, _ = Environment.objects.get_or_create(
+    environment, _ = Environment.objects.get_or_create(
         project=project,
         name=name,
         defaults={
@@ -55,11 +55,11 @@ def find_or_register(project: Project, name: str) -> Environment:
             "turn_s": about.turn_s,
         },
     )
-    return made
+    return environment
 
 
 def _agent(project: Project) -> Environment:
-    made, _ = Environment.objects.get_or_create(
+    environment, _ = Environment.objects.get_or_create(
         project=project,
         name=AGENT,
         defaults={
@@ -71,7 +71,7 @@ def _agent(project: Project) -> Environment:
             "description": "Programs that take the policy for a model, by OpenAI's interface.",
         },
     )
-    return made
+    return environment
 
 
 def require_known_environment(plan: RunConfig, project: Project) -> None:

@@ -140,8 +140,8 @@ def assign_episode(
         acts |= Q(run=None, session__closed_at=None)
     waiting = environment.episodes.filter(acts, state=Episode.State.WAITING).order_by("pk")
     if key:  # within a run a name is unique
-        taken = environment.episodes.filter(key=key, run__isnull=False).values("run")
-        waiting = waiting.exclude(run__in=taken)
+        runs_with_key = environment.episodes.filter(key=key, run__isnull=False).values("run")
+        waiting = waiting.exclude(run__in=runs_with_key)
     if run_id is not None:
         waiting = waiting.filter(run=run_id)
     if episode_id is not None:
@@ -165,8 +165,12 @@ def _find_by_name(
     environment: Environment, client: User, key: str, run_id: int | None
 ) -> Episode | None:
     """Return the episode of this name. Names are per run: the next run may use them again."""
-    named = environment.episodes.filter(key=key).order_by("-pk")
-    of_run = named.exclude(run__state__in=Run.ENDED) if run_id is None else named.filter(run=run_id)
+    episodes = environment.episodes.filter(key=key).order_by("-pk")
+    of_run = (
+        episodes.exclude(run__state__in=Run.ENDED)
+        if run_id is None
+        else episodes.filter(run=run_id)
+    )
     episode = of_run.first()
     if episode is not None and episode.client_id != client.pk:
         raise CannotPlay(

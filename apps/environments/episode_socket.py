@@ -81,7 +81,7 @@ class EpisodeSocket(Socket):
             raise Refused(NORMAL, "the episode has ended")
         header = read_authorization(self.scope)
         asker = Asker(await self.signed_in()) if header is None else await _asker(header)
-        self.episode = await _played(asker, self.scope["url_route"]["kwargs"]["pk"])
+        self.episode = await _load_played_episode(asker, self.scope["url_route"]["kwargs"]["pk"])
         return asker.user.pk
 
     # -- input
@@ -104,23 +104,23 @@ class EpisodeSocket(Socket):
         Refuse frames above the rate limit, and close the socket at twice the limit.
         """
         self.in_stretch += 1
-        most = settings.REQUESTS_PER_SECOND * STRETCH_S
-        if self.in_stretch <= most:
+        frame_limit = settings.REQUESTS_PER_SECOND * STRETCH_S
+        if self.in_stretch <= frame_limit:
             self.frames.append(text)
             self.frame_arrived.set()
-        elif self.in_stretch == most + 1:
+        elif self.in_stretch == frame_limit + 1:
             message = (
-                f"More than {most} frames within {STRETCH_S} s: this frame and later ones in this "
-                "period are ignored."
+                f"More than {frame_limit} frames within {STRETCH_S} s: this frame and later ones"
+                " in this period are ignored."
             )
             await self._refuse("", NotNow(message, STRETCH_S))
-        elif self.in_stretch > 2 * most:
-            await self.end(TOO_CHATTY, f"more than {2 * most} frames within {STRETCH_S} s")
+        elif self.in_stretch > 2 * frame_limit:
+            await self.end(TOO_CHATTY, f"more than {2 * frame_limit} frames within {STRETCH_S} s")
 
     async def serve(self) -> None:
         self.tasks += [
             asyncio.create_task(self.guard(work))
-            for work in (self._forget_the_stretch, self._tell_the_end)
+            for work in (self._reset_frame_count, self._announce_end)
         ]
         await self.send_json({"type": "episode", **await _episode_document(self.episode)})
         while True:
@@ -129,16 +129,18 @@ class EpisodeSocket(Socket):
             while self.frames:
                 await self._do(self.frames.popleft())
 
-    async def _forget_the_stretch(self) -> None:
+    async def _reset_frame_count(self) -> None:
         while True:
             await asyncio.sleep(STRETCH_S)
             self.in_stretch = 0
 
-    async def _tell_the_end(self) -> None:
+    async def _announce_end(self) -> None:
         """Send the end of the episode, whoever ended it, so that the environment need not ask."""
-        standing = await wait_until_settled(self.episode.pk, NO_TURN)
+        turn_state = await wait_until_settled(self.episode.pk, NO_TURN)
         self.has_ended = True
-        await self.send_json({"type": "ended", "state": standing.state, "reason": standing.reason})
+        await self.send_json(
+            {"type": "ended", "state": turn_state.state, "reason": turn_state.reason}
+        )
 
     def leave(self) -> None:
         for answer in self.answers.values():
@@ -183,14 +185,14 @@ class EpisodeSocket(Socket):
         try:
             if past is not None:
                 await self._stream(number, stream_turn_text(self.episode.rollout_id, past, answer))
-            standing = await answer
+            turn_state = await answer
         finally:
             answer.cancel()
         del self.answers[number]
-        await self.send_json({"type": "turn", **turn_document(standing)})
+        await self.send_json({"type": "turn", **turn_document(turn_state)})
 
-    async def _stream(self, number: int, written: AsyncIterator[str]) -> None:
-        async for piece in written:
+    async def _stream(self, number: int, pieces: AsyncIterator[str]) -> None:
+        async for piece in pieces:
             if piece:
                 await self.send_json({"type": "text", "number": number, "text": piece})
 
@@ -199,12 +201,12 @@ class EpisodeSocket(Socket):
         await self.send_json({"type": "episode", **await _episode_document(self.episode)})
 
     async def _reward(self, turn: int | None, reward: float, final: bool) -> None:
-        [taken] = await database_sync_to_async(reward_many)(
+        [outcome] = await database_sync_to_async(reward_many)(
             [TurnReward(self.episode.pk, turn, reward, final)]
         )
-        if not isinstance(taken, AcceptedReward):
-            raise taken
-        await self.send_json({"type": "reward", "turn": taken.turn, "is_late": taken.is_late})
+        if not isinstance(outcome, AcceptedReward):
+            raise outcome
+        await self.send_json({"type": "reward", "turn": outcome.turn, "is_late": outcome.is_late})
 
     async def _ping(self) -> None:
         await database_sync_to_async(record_sign_of_life)(self.episode.pk)
@@ -221,7 +223,7 @@ def _asker(header: bytes) -> Asker:
 
 
 @database_sync_to_async
-def _played(asker: Asker, pk: int) -> Episode:
+def _load_played_episode(asker: Asker, pk: int) -> Episode:
     """Return the episode that the user plays. Raises Refused."""
     try:
         return get_played_episode(asker, pk)
@@ -249,9 +251,9 @@ def _record_observation(
     CannotPlay.
     """
     with transaction.atomic():
-        standing = record_observation(locked(episode.pk), **fields)
-        number = standing.number
-        if not standing.is_settled:
+        turn_state = record_observation(locked(episode.pk), **fields)
+        number = turn_state.number
+        if not turn_state.is_settled:
             commit_without_waiting()  # it is answered after the action's COMMIT, which waits
     return number, count_tokens_before(episode.pk, number) if is_streamed else None
 

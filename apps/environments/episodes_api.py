@@ -127,16 +127,16 @@ class Turns(APIView):
             episode = get_played_episode(request, pk, to_write=True)
             form = NewTurn(data=request.data)
             form.is_valid(raise_exception=True)
-            standing = _say_once(request, episode, **form.validated_data)
+            turn_state = _observe_once(request, episode, **form.validated_data)
             timeout_s = (
                 0.0
                 if "respond-async" in request.headers.get("Prefer", "").lower()
                 else form.validated_data["timeout_s"]
             )
-            waits = timeout_s > 0 and not standing.is_settled and may_answer_later(request)
+            waits = timeout_s > 0 and not turn_state.is_settled and may_answer_later(request)
             if waits and not is_streamed:
                 commit_without_waiting()  # the action's COMMIT, or that of the 202, waits for both
-        number = standing.number
+        number = turn_state.number
         if waits:
             assert episode.rollout_id is not None
             answer: Callable[..., Awaitable[None]] = (
@@ -145,7 +145,7 @@ class Turns(APIView):
                 else partial(_answer_when_acted, since)
             )
             answer_later(request, partial(answer, episode.pk, number, timeout_s))
-        return _answer(standing)
+        return _answer(turn_state)
 
 
 class OneTurn(APIView):
@@ -163,8 +163,8 @@ class OneTurn(APIView):
         episode = get_episode(request, pk)
         if not episode.seen.filter(number=number).exists():
             raise Http404
-        [standing] = standings([(pk, number)])
-        return _answer(standing)
+        [turn_state] = standings([(pk, number)])
+        return _answer(turn_state)
 
 
 class Results(APIView):
@@ -215,7 +215,7 @@ class Rewards(APIView):
 # -- turns
 
 
-def _say_once(
+def _observe_once(
     request: ApiRequest, episode: Episode, number: int | None = None, **fields: Any
 ) -> TurnState:
     """Record an observation once per idempotency key.
@@ -223,12 +223,12 @@ def _say_once(
     Without a number it is the next observation; a repeated request keeps the number that it got.
     """
     if number is None:
-        stored = idempotency.read_stored_answer(request)
-        number = stored if isinstance(stored, int) else None
-    standing = _record_observation(episode, number=number, **fields)
+        stored_answer = idempotency.read_stored_answer(request)
+        number = stored_answer if isinstance(stored_answer, int) else None
+    turn_state = _record_observation(episode, number=number, **fields)
     if number is None:
-        idempotency.store_for_repetition(request, standing.number)
-    return standing
+        idempotency.store_for_repetition(request, turn_state.number)
+    return turn_state
 
 
 def _record_observation(episode: Episode, timeout_s: float, **fields: Any) -> TurnState:
@@ -239,16 +239,16 @@ def _record_observation(episode: Episode, timeout_s: float, **fields: Any) -> Tu
         raise convert_refusal(why) from why
 
 
-def _answer(standing: TurnState) -> Response:
-    status, headers = _head(standing)
-    return Response(turn_document(standing), status, headers=headers)
+def _answer(turn_state: TurnState) -> Response:
+    status, headers = _head(turn_state)
+    return Response(turn_document(turn_state), status, headers=headers)
 
 
-def _head(standing: TurnState) -> tuple[int, dict[str, str]]:
-    if standing.is_settled:
+def _head(turn_state: TurnState) -> tuple[int, dict[str, str]]:
+    if turn_state.is_settled:
         return 200, {}
     return 202, {
-        "Location": f"/api/v1/episodes/{standing.episode_id}/turns/{standing.number}/",
+        "Location": f"/api/v1/episodes/{turn_state.episode_id}/turns/{turn_state.number}/",
         "Retry-After": "1",
     }
 
@@ -263,20 +263,20 @@ async def _answer_when_acted(
     send: Send,
 ) -> None:
     try:
-        standing = await unless_gone(await_action(pk, number, timeout_s, since), receive)
-        if standing is not None and not standing.is_settled:
+        turn_state = await unless_gone(await_action(pk, number, timeout_s, since), receive)
+        if turn_state is not None and not turn_state.is_settled:
             # A COMMIT that waits for the disk: the 202 says that the observation is stored.
             await database_sync_to_async(record_sign_of_life)(pk)
     except (OperationalError, InterfaceError):
         away = problem_document(503, "database_away", "The database is not available; try again.")
         await send_json(send, 503, away, MEDIA_TYPE, **{"retry-after": RETRY_AFTER_S})
         return
-    if standing is not None:
-        status, headers = _head(standing)
+    if turn_state is not None:
+        status, headers = _head(turn_state)
         await send_json(
             send,
             status,
-            turn_document(standing),
+            turn_document(turn_state),
             **{name.lower(): value for name, value in headers.items()},
         )
 
@@ -311,31 +311,33 @@ def _end_episode(
 def _reward(request: ApiRequest, documents: list[object]) -> list[dict]:
     """Return the result of each reward, in their order."""
     forms = [NewReward(data=document) for document in documents]
-    rewards = [_earned(**form.validated_data) if form.is_valid() else None for form in forms]
-    mine = _played(request, {one.episode_id for one in rewards if one})
-    good = [one for one in rewards if one and one.episode_id in mine]
-    outcomes = iter(reward_many(good) if good else [])
+    rewards = [_turn_reward(**form.validated_data) if form.is_valid() else None for form in forms]
+    playable_ids = _playable_ids(request, {reward.episode_id for reward in rewards if reward})
+    accepted = [reward for reward in rewards if reward and reward.episode_id in playable_ids]
+    outcomes = iter(reward_many(accepted) if accepted else [])
     results = []
-    for form, one in zip(forms, rewards, strict=True):
-        if one is None:
+    for form, reward in zip(forms, rewards, strict=True):
+        if reward is None:
             results.append(_unacceptable(form))
         else:
-            results.append(_result(one, next(outcomes) if one.episode_id in mine else None))
+            results.append(
+                _result(reward, next(outcomes) if reward.episode_id in playable_ids else None)
+            )
     return results
 
 
-def _earned(episode: int, turn: int | None, reward: float, final: bool) -> TurnReward:
+def _turn_reward(episode: int, turn: int | None, reward: float, final: bool) -> TurnReward:
     return TurnReward(episode, turn, reward, final)
 
 
-def _played(request: ApiRequest, ids: set[int]) -> set[int]:
+def _playable_ids(request: ApiRequest, ids: set[int]) -> set[int]:
     """Return those of these episodes that the user may reward.
 
     The user plays them, or we play them and the user may steer runs in the project.
     """
-    ours = Q(client=request.user) | ~Q(environment__kind__in=Environment.CALLING)
+    is_playable = Q(client=request.user) | ~Q(environment__kind__in=Environment.CALLING)
     rows = Episode.objects.filter(
-        ours, pk__in=ids, environment__project__in=Project.objects.run_by(request.user)
+        is_playable, pk__in=ids, environment__project__in=Project.objects.run_by(request.user)
     )
     names = dict(rows.values_list("pk", "environment__name"))
     return {

@@ -160,7 +160,8 @@ def _check_additional(
     extras = [
         name
         for name in value
-        if name not in properties and not any(one.search(name) for one in compiled)
+        if name not in properties
+        and not any(compiled_pattern.search(name) for compiled_pattern in compiled)
     ]
     if rule is False and extras:
         names = ", ".join(repr(name) for name in extras[:10])
@@ -207,10 +208,10 @@ def _iter_errors(self: Any, instance: Any, _schema: Any = None) -> Iterator[Vali
 
 
 def _descend(
-    self: Any, instance: Any, schema: Any, *place: Any, **named: Any
+    self: Any, instance: Any, schema: Any, *place: Any, **keywords: Any
 ) -> Iterator[ValidationError]:
     _work.get().count(instance)
-    return _descend_uncounted(self, instance, schema, *place, **named)
+    return _descend_uncounted(self, instance, schema, *place, **keywords)
 
 
 def _evolve(self: Any, **changes: Any) -> Any:

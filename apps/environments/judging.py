@@ -72,43 +72,43 @@ def judge_episodes(episodes: Sequence[Episode], failures: Mapping[int, str] | No
     `failures` gives the reason, by episode, if one has no reward. The caller holds the locked
     episodes, whose rollouts are written.
     """
-    acted = defaultdict(list)
+    turns_by_episode = defaultdict(list)
     for turn in EpisodeTurn.objects.filter(
         episode__in=episodes, answered_at__isnull=False
     ).order_by("episode", "number"):
-        acted[turn.episode_id].append(turn)
+        turns_by_episode[turn.episode_id].append(turn)
     rewards = [
-        _build_reward(episode, acted[episode.pk], (failures or {}).get(episode.pk, ""))
+        _build_reward(episode, turns_by_episode[episode.pk], (failures or {}).get(episode.pk, ""))
         for episode in episodes
     ]
     for episode, reward in zip(episodes, rewards, strict=True):
         if reward.reason:
-            unpaid = EpisodeTurn.objects.filter(
+            unrewarded_turns = EpisodeTurn.objects.filter(
                 episode=episode, answered_at__isnull=False, reward=None
             )
-            unpaid.update(reason=reward.reason)
+            unrewarded_turns.update(reason=reward.reason)
     Reward.objects.bulk_create(rewards, ignore_conflicts=True)
     Episode.objects.filter(
         pk__in=[episode.pk for episode in episodes], reward_until__isnull=False
     ).update(reward_until=None)
 
 
-def _build_reward(episode: Episode, acted: Sequence[EpisodeTurn], failure: str) -> Reward:
-    earned = [turn.reward for turn in acted]
-    given = [value for value in earned if value is not None]
+def _build_reward(episode: Episode, turns: Sequence[EpisodeTurn], failure: str) -> Reward:
+    turn_rewards = [turn.reward for turn in turns]
+    known_rewards = [value for value in turn_rewards if value is not None]
     within = f" within {episode.reward_s:g} s of its end" if episode.reward_s else ""
-    reason = failure or ("" if given else NO_REWARD + within)
+    reason = failure or ("" if known_rewards else NO_REWARD + within)
     assert episode.rollout_id is not None  # an outside client's play is not judged
     return Reward(
         rollout_id=episode.rollout_id,
         source=Reward.Source.ENVIRONMENT,
         scorer=episode.environment.name,
-        value=None if reason else math.fsum(given),
+        value=None if reason else math.fsum(known_rewards),
         reason=reason[:300],
         details={
             "episode": episode.pk,
-            "turns": len(earned),
-            "rewards": earned,
+            "turns": len(turn_rewards),
+            "rewards": turn_rewards,
             "ended": episode.reason,
         },
     )
@@ -122,15 +122,16 @@ def incomplete_among(episodes: Sequence[Episode]) -> set[int]:
 
     An agent's feedback may be changed until it is called final; any other reward is given once.
     """
-    unpaid = EpisodeTurn.objects.filter(
+    unrewarded_turns = EpisodeTurn.objects.filter(
         episode__in=episodes, answered_at__isnull=False, reward=None
     )
-    lacking = set(unpaid.values_list("episode", flat=True))
+    incomplete_ids = set(unrewarded_turns.values_list("episode", flat=True))
     kind = Environment.Kind.AGENT
     return {
-        one.pk
-        for one in episodes
-        if not one.is_final and (one.environment.kind == kind or one.pk in lacking)
+        episode.pk
+        for episode in episodes
+        if not episode.is_final
+        and (episode.environment.kind == kind or episode.pk in incomplete_ids)
     }
 
 
@@ -144,25 +145,25 @@ def judge_complete_episodes(episodes: Sequence[Episode], final: Iterable[int] = 
         if episode.pk in final and not episode.is_final:
             episode.is_final = True
             episode.save(update_fields=["is_final"])
-    waiting = [episode for episode in episodes if episode.reward_until is not None]
-    if not waiting:
+    awaiting_reward = [episode for episode in episodes if episode.reward_until is not None]
+    if not awaiting_reward:
         return
-    _settle_soon([episode.pk for episode in waiting])
-    lacking = incomplete_among(waiting)
-    written = Rollout.objects.filter(pk__in=[episode.rollout_id for episode in waiting]).exclude(
-        state=Rollout.State.SAMPLING
-    )
+    _set_reward_deadline([episode.pk for episode in awaiting_reward])
+    incomplete_ids = incomplete_among(awaiting_reward)
+    written = Rollout.objects.filter(
+        pk__in=[episode.rollout_id for episode in awaiting_reward]
+    ).exclude(state=Rollout.State.SAMPLING)
     written_ids = set(written.values_list("pk", flat=True))
     if ready := [
         episode
-        for episode in waiting
-        if episode.pk not in lacking and episode.rollout_id in written_ids
+        for episode in awaiting_reward
+        if episode.pk not in incomplete_ids and episode.rollout_id in written_ids
     ]:
         judge_episodes(ready)
         transaction.on_commit(lambda: worker_notifications.notify_workers("score"), robust=True)
 
 
-def _settle_soon(episode_ids: Sequence[int]) -> None:
+def _set_reward_deadline(episode_ids: Sequence[int]) -> None:
     """Limit how long the rewards of these episodes may be changed: `settle_s`, within `reward_s`.
 
     A time that is over is not extended.
@@ -210,18 +211,18 @@ def _lock_overdue() -> QuerySet[Episode]:
     over = Q(reward_until__lte=Now()) | Q(
         reward_until__isnull=False, rollout__group__state__in=Group.CLOSED
     )
-    ended = [Rollout.State.FINISHED, Rollout.State.FAILED]
-    due = Episode.objects.filter(over, rollout__state__in=ended).order_by("pk")
-    return rows_to_lock(due.select_related("environment")[:AT_ONCE], skip_locked=True)
+    end_states = [Rollout.State.FINISHED, Rollout.State.FAILED]
+    overdue = Episode.objects.filter(over, rollout__state__in=end_states).order_by("pk")
+    return rows_to_lock(overdue.select_related("environment")[:AT_ONCE], skip_locked=True)
 
 
-def _waiting() -> QuerySet[Group]:
+def _groups_awaiting_rewards() -> QuerySet[Group]:
     return Group.objects.filter(awaits_rewards=True, state=Group.State.SCORING, answer_only=False)
 
 
 @compiled_query
 def _runs_with_waiting() -> QuerySet[Run]:
-    return Run.objects.running().filter(pk__in=_waiting().values("run"))
+    return Run.objects.running().filter(pk__in=_groups_awaiting_rewards().values("run"))
 
 
 def _drop_stale() -> None:
@@ -229,7 +230,7 @@ def _drop_stale() -> None:
     for run in _runs_with_waiting():
         oldest = oldest_allowed(run.published_version, run.settings.max_staleness)
         for group in (
-            _waiting()
+            _groups_awaiting_rewards()
             .filter(run=run)
             .annotate(version=Min("rollouts__first_version"))
             .filter(version__lt=oldest)

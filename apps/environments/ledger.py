@@ -57,24 +57,24 @@ def episodes_are_rewarded_once() -> Iterator[str]:
     for episode in last:
         reward = by_scorer.get((episode.required_rollout.pk, episode.environment.name))
         if reward is None and episode.reward_until is not None:
-            yield from _waits_in_vain(episode)
+            yield from _reward_wait_problems(episode)
         elif reward is None:
             yield (
                 f"{episode}: rollout {episode.rollout_id} is finished, but has no reward of "
                 "the episode"
             )
         elif reward.value is not None and not math.isclose(
-            reward.value, math.fsum(_earned(episode)), abs_tol=1e-9
+            reward.value, math.fsum(_rewards(episode)), abs_tol=1e-9
         ):
             yield (
-                f"{episode}: the rewards of its turns sum to {math.fsum(_earned(episode)):g}, "
+                f"{episode}: the rewards of its turns sum to {math.fsum(_rewards(episode)):g}, "
                 f"but its rollout has {reward.value:g}"
             )
         elif reward.value is not None and episode.state != Episode.State.DONE:
             yield f"{episode}: is {episode.state}, but has a reward"
 
 
-def _waits_in_vain(episode: Episode) -> Iterator[str]:
+def _reward_wait_problems(episode: Episode) -> Iterator[str]:
     group = episode.required_rollout.group
     if group.state in (Group.State.SAMPLING, Group.State.SCORING) and not group.awaits_rewards:
         yield f"{episode}: waits for rewards, but group {group.pk} does not"
@@ -86,6 +86,6 @@ def _waits_in_vain(episode: Episode) -> Iterator[str]:
         )
 
 
-def _earned(episode: Episode) -> list[float]:
-    earned = episode.seen.values_list("reward", flat=True)
-    return [reward for reward in earned if reward is not None]
+def _rewards(episode: Episode) -> list[float]:
+    turn_rewards = episode.seen.values_list("reward", flat=True)
+    return [reward for reward in turn_rewards if reward is not None]

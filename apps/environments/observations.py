@@ -25,24 +25,24 @@ NO_PICTURES = "contains a picture, but the policy reads only text: describe it i
 def check_observation(
     value: object,
     roles: Sequence[str] = ROLES,
-    taken: dict[str, EncodedPicture] | None = None,
+    pictures: dict[str, EncodedPicture] | None = None,
     decoded: Mapping[str, EncodedPicture] = NONE_KNOWN,
 ) -> Observation:
     """Return the observation in stored form. Raises CannotPlay.
 
     It is a text, or messages with exactly the fields `role`, one of `roles`, and `content`. Its
-    pictures are added to `taken`; None refuses pictures. `decoded` holds pictures that were already
-    decoded.
+    pictures are added to `pictures`; None refuses pictures. `decoded` holds pictures that were
+    already decoded.
     """
     if isinstance(value, str):
         _require_storable([value])
         return value
-    kept = [
-        _message(place, message, roles, taken, decoded)
+    stored = [
+        _message(place, message, roles, pictures, decoded)
         for place, message in enumerate(_several(value))
     ]
-    _require_storable([text_in(message["content"]) for message in kept])
-    return kept
+    _require_storable([text_in(message["content"]) for message in stored])
+    return stored
 
 
 def _require_storable(texts: Sequence[str]) -> None:
@@ -80,12 +80,12 @@ def _message(
     place: int,
     message: object,
     roles: Sequence[str],
-    taken: dict[str, EncodedPicture] | None,
+    pictures: dict[str, EncodedPicture] | None,
     decoded: Mapping[str, EncodedPicture],
 ) -> dict:
     where = f"observation[{place}]"
     shows = isinstance(message, dict) and holds_picture(message.get("content"))
-    if shows and taken is None:
+    if shows and pictures is None:
         raise CannotPlay("bad_observation", f"{where}.content: {NO_PICTURES}")
     if (
         not isinstance(message, dict)
@@ -97,7 +97,7 @@ def _message(
         )
     if message["role"] not in roles:
         raise CannotPlay("bad_observation", f"{where}.role: must be one of {', '.join(roles)}")
-    if not shows or taken is None:
+    if not shows or pictures is None:
         return {"role": message["role"], "content": message["content"]}
     if message["role"] != "user":
         raise CannotPlay(
@@ -106,7 +106,7 @@ def _message(
     try:
         return {
             "role": message["role"],
-            "content": read_content(message["content"], taken, decoded=decoded),
+            "content": read_content(message["content"], pictures, decoded=decoded),
         }
     except BadContent as error:
         raise CannotPlay("bad_observation", f"{where}.content{error.where}: {error.why}") from None

@@ -89,21 +89,21 @@ def observe_in(
     nothing. Raises CannotPlay: closed, not_your_move (no action since), changed (it was sent
     before, differently), bad_observation, bad_reward.
     """
-    taken: dict[str, EncodedPicture] | None = (
-        {} if shows_picture(observation) and _sees(episode) else None
+    new_pictures: dict[str, EncodedPicture] | None = (
+        {} if shows_picture(observation) and _policy_sees_pictures(episode) else None
     )
-    stored = check_observation(observation, _roles(episode, number), taken, pictures)
-    earned = checked_reward(episode.environment, reward)
-    if number == 0 and earned is not None:
+    stored = check_observation(observation, _roles(episode, number), new_pictures, pictures)
+    last_reward = checked_reward(episode.environment, reward)
+    if number == 0 and last_reward is not None:
         raise CannotPlay(
             "bad_reward", "reward: there is no action before observation 0; leave it out"
         )
     if number < episode.turns:
-        _require_same(episode, number, stored, earned, done)
+        _require_same(episode, number, stored, last_reward, done)
         return episode
     _require_move(episode, number)
-    if taken:
-        Picture.objects.keep(episode.required_run.project, taken.values())
+    if new_pictures:
+        Picture.objects.keep(episode.required_run.project, new_pictures.values())
     turn = EpisodeTurn(
         episode=episode,
         number=number,
@@ -111,9 +111,9 @@ def observe_in(
         done=done,
         info=info or {},
         tools=list(tools),
-        wishes=wishes.kept,
+        wishes=wishes.changed_options,
     )
-    _write_observation(turn, earned)
+    _write_observation(turn, last_reward)
     episode.turns = number + 1
     episode.state = Episode.State.POLICY
     if episode.session_id is not None:
@@ -136,7 +136,7 @@ def _roles(episode: Episode, number: int) -> tuple[str, ...]:
     return (*ROLES, POLICY) if shows else ROLES
 
 
-def _sees(episode: Episode) -> bool:
+def _policy_sees_pictures(episode: Episode) -> bool:
     """Tell whether the policy that acts in the episode sees pictures.
 
     False for an outside client.
@@ -163,7 +163,7 @@ OBSERVE = """
     RETURNING EXISTS (SELECT FROM rewarded)"""
 
 
-def _write_observation(turn: EpisodeTurn, earned: float | None) -> None:
+def _write_observation(turn: EpisodeTurn, last_reward: float | None) -> None:
     """Write a new turn of its locked episode and what the action before it earned.
 
     Raises CannotPlay: changed.
@@ -176,18 +176,18 @@ def _write_observation(turn: EpisodeTurn, earned: float | None) -> None:
         "info": Jsonb(turn.info),
         "tools": Jsonb(turn.tools),
         "wishes": Jsonb(turn.wishes),
-        "reward": earned,
+        "reward": last_reward,
     }
     with connection.cursor() as cursor:
         cursor.execute(OBSERVE, values)
         [is_rewarded] = cursor.fetchone()
-    if earned is not None and not is_rewarded:
-        _require_same_reward(turn.episode, turn.number - 1, earned)
+    if last_reward is not None and not is_rewarded:
+        _require_same_reward(turn.episode, turn.number - 1, last_reward)
 
 
-def _require_same_reward(episode: Episode, number: int, earned: float) -> None:
+def _require_same_reward(episode: Episode, number: int, last_reward: float) -> None:
     turn = episode.seen.get(number=number)
-    if turn.reward != earned:
+    if turn.reward != last_reward:
         raise CannotPlay(
             "changed", f"turn {number} already has the reward {turn.reward:g}; it cannot change"
         )
@@ -220,14 +220,14 @@ def _require_move(episode: Episode, number: int) -> None:
 
 
 def _require_same(
-    episode: Episode, number: int, observation: Observation, earned: float | None, done: bool
+    episode: Episode, number: int, observation: Observation, last_reward: float | None, done: bool
 ) -> None:
     turn = episode.seen.get(number=number)
     before = episode.seen.filter(number=number - 1).values_list("reward", flat=True).first()
     if (
         turn.observation != observation
         or turn.done != done
-        or (earned is not None and earned != before)
+        or (last_reward is not None and last_reward != before)
     ):
         raise CannotPlay(
             "changed",
@@ -262,16 +262,16 @@ def pay(episode: Episode, turn: EpisodeTurn, value: float) -> None:
 
     Raises CannotPlay: changed, bad_reward.
     """
-    earned = checked_reward(episode.environment, value)
-    if earned is None:
+    reward = checked_reward(episode.environment, value)
+    if reward is None:
         raise CannotPlay("bad_reward", "reward: must be a number")
     previous = turn.reward if turn.reward is not None else turn.late_reward
-    if previous is not None and previous != earned:
+    if previous is not None and previous != reward:
         raise CannotPlay(
             "changed", f"turn {turn.number} already has the reward {previous:g}; it cannot change"
         )
     if previous is None:
-        setattr(turn, "late_reward" if is_judged(episode) else "reward", earned)
+        setattr(turn, "late_reward" if is_judged(episode) else "reward", reward)
         turn.rewarded_at = Now()
         turn.save(update_fields=["reward", "late_reward", "rewarded_at"])
 
@@ -325,12 +325,14 @@ def record_actions(actions: Sequence[Action]) -> list[int]:
     ]
     with connection.cursor() as cursor:
         cursor.execute(ACT, [list(column) for column in zip(*rows, strict=True)])
-        written = [TurnState(*row) for row in cursor.fetchall()]
-    announce_actions(written)
-    episodes = {turn.episode_id for turn in written}
-    left = {acted.episode_id: acted.number for acted in actions if acted.episode_id not in episodes}
-    notify_episodes(left)
-    return _without_observation(left) if left else []
+        recorded_states = [TurnState(*row) for row in cursor.fetchall()]
+    announce_actions(recorded_states)
+    episodes = {turn.episode_id for turn in recorded_states}
+    unrecorded = {
+        action.episode_id: action.number for action in actions if action.episode_id not in episodes
+    }
+    notify_episodes(unrecorded)
+    return _without_observation(unrecorded) if unrecorded else []
 
 
 def _without_observation(numbers: Mapping[int, int]) -> list[int]:

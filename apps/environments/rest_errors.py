@@ -33,14 +33,14 @@ def why_none_waits(environment: Environment, run_id: int | None) -> tuple[str, f
     environment.refresh_from_db()
     if (
         environment.open_until
-        and (left := (environment.open_until - timezone.now()).total_seconds()) > 0
+        and (pause_left_s := (environment.open_until - timezone.now()).total_seconds()) > 0
     ):
         return (
             (
                 f"Its breaker is open after {environment.failures} failures in a row:"
                 f" {environment.open_reason}"
             ),
-            left,
+            pause_left_s,
         )
     if plays(environment) >= environment.parallel:
         return (

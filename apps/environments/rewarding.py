@@ -47,19 +47,19 @@ def reward_many(rewards: Sequence[TurnReward]) -> list[AcceptedReward | CannotPl
     Every episode must exist. A reward of a rollout that is already judged is stored as late, and
     not trained on.
     """
-    ids = {one.episode_id for one in rewards}
+    ids = {reward.episode_id for reward in rewards}
     episodes = lock_rows(Episode.objects.filter(pk__in=ids).select_related("environment"))
     book = RewardBook(episodes)
-    outcomes = [book.outcome(one) for one in rewards]
+    outcomes = [book.outcome(reward) for reward in rewards]
     if book.new:
         with connection.cursor() as cursor:
             cursor.execute(REWARD, [list(column) for column in zip(*book.new, strict=True)])
-    taken = [
-        one
-        for one, outcome in zip(rewards, outcomes, strict=True)
+    accepted = [
+        reward
+        for reward, outcome in zip(rewards, outcomes, strict=True)
         if isinstance(outcome, AcceptedReward)
     ]
-    judge_complete_episodes(episodes, {one.episode_id for one in taken if one.is_final})
+    judge_complete_episodes(episodes, {reward.episode_id for reward in accepted if reward.is_final})
     return outcomes
 
 

@@ -44,8 +44,8 @@ def record_observation(
     )
     if is_new:  # the policy cannot have acted on it yet
         return TurnState(episode.pk, number, episode.state, episode.reason, action=None, tokens=0)
-    [standing] = standings([(episode.pk, number)])
-    return standing
+    [turn_state] = standings([(episode.pk, number)])
+    return turn_state
 
 
 def finish_episode(
@@ -66,22 +66,22 @@ def finish_episode(
 
 
 def _reward_last(episode: Episode, value: float) -> None:
-    acted = episode.seen.filter(answered_at__isnull=False).order_by("-number")
+    answered_turns = episode.seen.filter(answered_at__isnull=False).order_by("-number")
     # Observations and actions may be long.
-    last = acted.only("episode", "number", "reward", "late_reward").first()
+    last = answered_turns.only("episode", "number", "reward", "late_reward").first()
     if last is None:
         raise CannotPlay("bad_reward", "reward: there is no action yet; leave it out")
     pay(episode, last, value)
 
 
-def turn_document(standing: TurnState) -> dict:
+def turn_document(turn_state: TurnState) -> dict:
     """Return the state of a turn in the form of `apps.environments.schemas.TurnDocument`."""
     return {
-        "episode": standing.episode_id,
-        "number": standing.number,
-        "state": standing.state,
-        "reason": standing.reason,
-        "action": standing.action,
-        "tokens": standing.tokens,
-        "next": standing.number + 1,
+        "episode": turn_state.episode_id,
+        "number": turn_state.number,
+        "state": turn_state.state,
+        "reason": turn_state.reason,
+        "action": turn_state.action,
+        "tokens": turn_state.tokens,
+        "next": turn_state.number + 1,
     }

@@ -19,9 +19,10 @@ COALESCE_S = 0.02
 
 def count_tokens_before(episode_id: int, number: int) -> int:
     """Return the tokens of the rollout's completion up to the last action before this turn."""
-    acted = EpisodeTurn.objects.filter(episode=episode_id, number__lt=number)
+    answered_turns = EpisodeTurn.objects.filter(episode=episode_id, number__lt=number)
     return max(
-        ((first or 0) + tokens for first, tokens in acted.values_list("first", "tokens")), default=0
+        ((first or 0) + tokens for first, tokens in answered_turns.values_list("first", "tokens")),
+        default=0,
     )
 
 
@@ -64,9 +65,9 @@ async def _from_hub(
     while not answer.done() and not turn_text.is_edited:
         if piece := turn_text.text_of(entries):
             yield piece
-        taken = await watcher.take(SILENCE_S)
-        entries = [item for item in taken if isinstance(item, Entry)]
-        if not taken and not answer.done():
+        items = await watcher.take(SILENCE_S)
+        entries = [item for item in items if isinstance(item, Entry)]
+        if not items and not answer.done():
             yield ""
 
 

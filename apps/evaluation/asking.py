@@ -78,13 +78,13 @@ def evaluate_several(
         chosen = list(versions.filter(state=WeightVersion.State.PUBLISHED))
     else:
         chosen = list(versions.filter(version__in=numbers))
-        if missing := sorted(set(numbers) - {one.version for one in chosen}):
+        if missing := sorted(set(numbers) - {version.version for version in chosen}):
             raise ConfigError(
                 {"version": f"{run.slug!r} has no version {', '.join(map(str, missing))}"}
             )
     if not chosen:
         raise ConfigError({"version": "choose one or more versions with stored weights"})
-    return [start_evaluation(one, questions, by, again) for one in chosen]
+    return [start_evaluation(version, questions, by, again) for version in chosen]
 
 
 def list_version_evaluations(version: WeightVersion):
@@ -108,33 +108,33 @@ def evaluation_like(
     `run` is the slug of the run whose version is evaluated; "" means the policy's own weights.
     Raises ConfigError.
     """
-    own = like.model_dump(mode="json")
+    plan = like.model_dump(mode="json")
     # A run that serves has API callers as its environment: nobody would play it.
-    environment = None if like.serve else own["environment"]
+    environment = None if like.serve else plan["environment"]
     sampling = {"temperature": questions.temperature, "max_tokens": questions.max_tokens}
-    rewards = [choice.model_dump(mode="json") for choice in questions.rewards] or own["rewards"]
+    rewards = [choice.model_dump(mode="json") for choice in questions.rewards] or plan["rewards"]
     if not (rewards or environment or questions.people):
         raise ConfigError({"people": NOBODY_JUDGES})
     return parse_config(
         {
-            "policy": own["policy"],
+            "policy": plan["policy"],
             "taskset": questions.taskset,
             "steps": 0,
             "group_size": questions.samples,
-            "engine": own["engine"],
-            "precision": own["precision"],
+            "engine": plan["engine"],
+            "precision": plan["precision"],
             "vllm": like.vllm.for_evaluation().model_dump(mode="json"),
-            "seed": own["seed"],
-            "group_attempts": own["group_attempts"],
+            "seed": plan["seed"],
+            "group_attempts": plan["group_attempts"],
             "sampling": {
-                **own["sampling"],
+                **plan["sampling"],
                 "older_segments": "learn",
                 **{k: v for k, v in sampling.items() if v is not None},
             },
             "rewards": [{**choice, "trust": None} for choice in rewards],
             "environment": environment,
-            "people": _people(own["people"], questions, bool(rewards or environment)),
-            "retention": own["retention"],
+            "people": _people(plan["people"], questions, bool(rewards or environment)),
+            "retention": plan["retention"],
             "evaluation": {
                 "run": run,
                 "version": version,
@@ -145,7 +145,7 @@ def evaluation_like(
     )
 
 
-def _people(own: dict, questions: Questions, has_machines: bool) -> dict:
+def _people(section: dict, questions: Questions, has_machines: bool) -> dict:
     """Return the run's `people` section for an evaluation.
 
     Nothing learns from the decisions, and an answer that is not judged in time stays without a
@@ -155,7 +155,7 @@ def _people(own: dict, questions: Questions, has_machines: bool) -> dict:
         return {}
     at_deadline = "machine_only" if has_machines else "drop"
     return {
-        **own,
+        **section,
         "per_group": questions.people,
         "rater_model": None,
         "schedule": None,

@@ -49,8 +49,8 @@ def _batches(run: Run) -> Iterator[Batch]:
     )
     while rows := list(results.filter(pk__gt=after).values_list(*fields, "made_at")[:AT_ONCE]):
         yield [
-            (version or 0, *named, measure, int(k), *metrics_at_k, at)
-            for _, version, *named, metrics, at in rows
+            (version or 0, *names, measure, int(k), *metrics_at_k, at)
+            for _, version, *names, metrics, at in rows
             for measure, of_k in metrics.items()
             for k, metrics_at_k in of_k.items()
         ]

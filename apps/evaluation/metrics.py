@@ -67,8 +67,8 @@ def best_at(values: Sequence[float], k: int) -> float:
     The ith smallest value is the maximum in C(i−1, k−1) of them.
     """
     ranked = sorted(values)
-    all_ = comb(len(values), k)
-    return fsum(value * (comb(place, k - 1) / all_) for place, value in enumerate(ranked))
+    choice_count = comb(len(values), k)
+    return fsum(value * (comb(place, k - 1) / choice_count) for place, value in enumerate(ranked))
 
 
 def worst_at(values: Sequence[float], k: int) -> float:
@@ -84,24 +84,24 @@ def majority_at(answers: Sequence[tuple[str, float]], k: int, seed: int = 0) -> 
     """
     ways = comb(len(answers), k)
     draw = random.Random(seed)
-    taken = (
+    subsets = (
         combinations(answers, k)
         if ways <= SUBSETS
         else (draw.sample(answers, k) for _ in range(SUBSETS))
     )
-    values = [_elected(some) for some in taken]
+    values = [_majority_value(subset) for subset in subsets]
     return fsum(values) / len(values)
 
 
-def _elected(answers: Iterable[tuple[str, float]]) -> float:
+def _majority_value(answers: Iterable[tuple[str, float]]) -> float:
     votes: dict[str, list[float]] = {}
     for answer, value in answers:
         if answer:
             votes.setdefault(answer, []).append(value)
     if not votes:
         return 0.0
-    most = max(map(len, votes.values()))
-    winners = [fsum(values) / len(values) for values in votes.values() if len(values) == most]
+    top_count = max(map(len, votes.values()))
+    winners = [fsum(values) / len(values) for values in votes.values() if len(values) == top_count]
     return fsum(winners) / len(winners)
 
 
@@ -143,12 +143,12 @@ def mean_with_interval(values: Iterable[float | None]) -> Mean:
     samples of one task. If all tasks agree there is no spread, and Wilson's interval for a share is
     used.
     """
-    present = [value for value in values if value is not None]
-    if not present:
+    known_values = [value for value in values if value is not None]
+    if not known_values:
         return Mean(None, None, None, 0)
-    count = len(present)
-    mean = fsum(present) / len(present)
-    spread = fsum((value - mean) ** 2 for value in present)
+    count = len(known_values)
+    mean = fsum(known_values) / len(known_values)
+    spread = fsum((value - mean) ** 2 for value in known_values)
     if spread <= SURE or count < 2:
         bounds = wilson(min(max(mean, 0.0), 1.0) * count, count)
         assert bounds is not None  # of at least one task
@@ -208,12 +208,14 @@ Table = dict[str, dict[int, list[float | None]]]
 
 
 def compute_means(
-    table: Table, which: Callable[[int], bool] = lambda _: True
+    table: Table, is_selected: Callable[[int], bool] = lambda _: True
 ) -> dict[str, dict[str, list]]:
     """Return {measure: {k: [value, low, high, tasks]}} over the selected tasks, ready for JSON."""
     return {
         measure: {
-            str(k): _row(mean_with_interval(value for n, value in enumerate(values) if which(n)))
+            str(k): _row(
+                mean_with_interval(value for n, value in enumerate(values) if is_selected(n))
+            )
             for k, values in of_k.items()
         }
         for measure, of_k in table.items()

@@ -15,9 +15,9 @@ from apps.statistics.intervals import wilson
 
 @dataclass(frozen=True)
 class Paired:
-    """The mean of `one` minus `other` over the `tasks` with both metrics, with its 95 % interval.
+    """The mean difference, first minus second, over the `tasks` with both metrics.
 
-    All are None without such tasks.
+    `low` and `high` bound its 95 % interval. All are None without such tasks.
     """
 
     value: float | None
@@ -42,9 +42,9 @@ class Paired:
 MetricByTask = Mapping[int, float]  # of one measure at one k, by task
 
 
-def paired(one: MetricByTask, other: MetricByTask) -> Paired:
+def paired(first: MetricByTask, second: MetricByTask) -> Paired:
     """Compare the tasks for which both evaluations have a metric."""
-    return of_differences([one[task] - other[task] for task in one.keys() & other.keys()])
+    return of_differences([first[task] - second[task] for task in first.keys() & second.keys()])
 
 
 def of_differences(values: Sequence[float]) -> Paired:
@@ -63,9 +63,9 @@ def of_differences(values: Sequence[float]) -> Paired:
     if spread <= SURE or count < 2:
         bounds = wilson(count, count)
         assert bounds is not None  # of at least one difference
-        alike, _ = bounds
-        low = alike * mean - (1 - alike)
-        high = alike * mean + (1 - alike)
+        share, _ = bounds
+        low = share * mean - (1 - share)
+        high = share * mean + (1 - share)
     else:
         half = t95(count - 1) * sqrt(spread / (count - 1) / count)
         low = mean - half

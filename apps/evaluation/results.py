@@ -100,10 +100,10 @@ def keep_results() -> int:
     A result is stored once even if two processes try. An evaluation that cannot be summarised is
     logged, and does not stop the others.
     """
-    due = Run.objects.filter(is_evaluation=True, state=Run.State.COMPLETED, result=None).order_by(
-        "pk"
-    )
-    return sum(_keep_result(run) for run in due.select_related("taskset"))
+    unsummarised = Run.objects.filter(
+        is_evaluation=True, state=Run.State.COMPLETED, result=None
+    ).order_by("pk")
+    return sum(_keep_result(run) for run in unsummarised.select_related("taskset"))
 
 
 def _keep_result(run: Run) -> bool:
@@ -123,7 +123,7 @@ def _result(run: Run) -> EvaluationResult:
     tasks = _load_tasks(run)
     table = _table(run, tasks)
     by_task = ByTask(
-        [one.task for one in tasks], {name: _rounded(of_k) for name, of_k in table.items()}
+        [task.task for task in tasks], {name: _rounded(of_k) for name, of_k in table.items()}
     )
     return EvaluationResult(
         run=run, metrics=asdict(_build_metrics(run, tasks, table)), by_task=asdict(by_task)
@@ -144,7 +144,7 @@ def summed_up(run: Run) -> EvaluationMetrics:
 
 
 def _table(run: Run, tasks: Sequence[EvaluatedTask]) -> Table:
-    tried = [one.tried for one in tasks]
+    tried = [task.tried for task in tasks]
     measures = [name for name in MEASURES if name != "maj" or are_comparable(tried)]
     return build_pass_table(tried, run.settings.group_size, _right_from(run.settings), measures)
 
@@ -157,10 +157,10 @@ def _right_from(plan: RunConfig) -> float:
 
 def _build_metrics(run: Run, tasks: Sequence[EvaluatedTask], table: Table) -> EvaluationMetrics:
     plan = run.settings
-    tried = [one.tried for one in tasks]
+    tried = [task.tried for task in tasks]
     closed = run.groups.filter(state__in=Group.CLOSED).count()
-    finished = sum(len(one.values) for one in tried)
-    judged = sum(len(one.judged) for one in tried)
+    finished = sum(len(of_task.values) for of_task in tried)
+    judged = sum(len(of_task.judged) for of_task in tried)
     samples = closed * plan.group_size
     return EvaluationMetrics(
         tasks=run.tasks_asked,
@@ -172,7 +172,7 @@ def _build_metrics(run: Run, tasks: Sequence[EvaluatedTask], table: Table) -> Ev
         failed=samples - finished,
         metrics=compute_means(table),
         domains=_domains(tasks, table),
-        scales=by_scale(run, [one.task for one in tasks], table),
+        scales=by_scale(run, [task.task for task in tasks], table),
         judges=_judges(tasks),
         hardest=_hardest(tasks, _right_from(plan)),
     )
@@ -189,7 +189,9 @@ def _load_tasks(run: Run) -> list[EvaluatedTask]:
     rows = rows.exclude(origin=Rollout.Origin.SYNTHETIC).order_by(
         "group__draw_index", "sample_index"
     )
-    shown = rows.annotate(ending=Right("text", ENDING), judged_by=F(f"group__task__meta__{KEY}"))
+    with_endings = rows.annotate(
+        ending=Right("text", ENDING), judged_by=F(f"group__task__meta__{KEY}")
+    )
     fields = (
         "pk",
         "group_id",
@@ -201,34 +203,34 @@ def _load_tasks(run: Run) -> list[EvaluatedTask]:
     )
     by_group = defaultdict(list)
     plan = run.settings
-    all_rows = list(shown.values_list(*fields))
+    all_rows = list(with_endings.values_list(*fields))
     for start in range(0, len(all_rows), AT_ONCE):
-        some = all_rows[start : start + AT_ONCE]
-        judgements = load_judgements([row[0] for row in some])
-        for pk, group, index, task, domain, judged_by, ending in some:
+        batch = all_rows[start : start + AT_ONCE]
+        judgements = load_judgements([row[0] for row in batch])
+        for pk, group, index, task, domain, judged_by, ending in batch:
             kind = find_judged_kind(domain, judged_by)
             reward = combined(judgements[pk], plan, kind)
             value = None if reward is None else success(reward, full_reward(plan, kind))
             by_group[group, index, task, domain].append((value, comparable(ending), judgements[pk]))
-    return [EvaluatedTask(*key, *_tried(samples)) for key, samples in by_group.items()]
+    return [EvaluatedTask(*key, *_samples_of_task(samples)) for key, samples in by_group.items()]
 
 
-def _tried(samples: Sequence[tuple]) -> tuple[TaskSamples, dict[str, list[float]]]:
+def _samples_of_task(samples: Sequence[tuple]) -> tuple[TaskSamples, dict[str, list[float]]]:
     judges = defaultdict(list)
     for _, _, task_judgements in samples:
-        for one in task_judgements:
-            if one.value is not None:
-                judges[_judge(one)].append(one.value)
+        for judgement in task_judgements:
+            if judgement.value is not None:
+                judges[_judge(judgement)].append(judgement.value)
     return TaskSamples(
         tuple(value for value, *_ in samples), tuple(answer for _, answer, _ in samples)
     ), dict(judges)
 
 
-def _judge(one: Judgement) -> str:
+def _judge(judgement: Judgement) -> str:
     """Return the name of the judge; simulated ratings are not shown as people's."""
-    if one.is_simulated:
+    if judgement.is_simulated:
         return "simulated"
-    return "people" if one.is_human else one.scorer
+    return "people" if judgement.is_human else judgement.scorer
 
 
 def comparable(text: str) -> str:
@@ -243,11 +245,11 @@ def comparable(text: str) -> str:
 
 
 def _domains(tasks: Sequence[EvaluatedTask], table: Table) -> dict[str, dict]:
-    names = sorted({one.domain for one in tasks})
+    names = sorted({task.domain for task in tasks})
     if len(names) < 2:
         return {}
     return {
-        name: compute_means(table, [one.domain == name for one in tasks].__getitem__)
+        name: compute_means(table, [task.domain == name for task in tasks].__getitem__)
         for name in names
     }
 
@@ -309,23 +311,23 @@ def _quarters(rows: list) -> Iterable[list]:
 
 def _judges(tasks: Sequence[EvaluatedTask]) -> dict[str, list]:
     """Return each judge's own mean value over tasks, not weighted."""
-    names = sorted({name for one in tasks for name in one.judges})
+    names = sorted({name for task in tasks for name in task.judges})
     means = {
-        name: [sum(v) / len(v) for one in tasks if (v := one.judges.get(name))] for name in names
+        name: [sum(v) / len(v) for task in tasks if (v := task.judges.get(name))] for name in names
     }
     return {name: [sum(values) / len(values), len(values)] for name, values in means.items()}
 
 
 def _hardest(tasks: Sequence[EvaluatedTask], right_from: float) -> list[dict]:
-    judged = [one for one in tasks if one.tried.judged]
+    judged = [task for task in tasks if task.tried.judged]
     hardest = [
         {
-            "group": one.group,
-            "index": one.index,
-            "judged": len(one.tried.judged),
-            "right": sum(is_right(value, right_from) for value in one.tried.judged),
-            "mean": mean_with_interval(one.tried.judged).value,
+            "group": task.group,
+            "index": task.index,
+            "judged": len(task.tried.judged),
+            "right": sum(is_right(value, right_from) for value in task.tried.judged),
+            "mean": mean_with_interval(task.tried.judged).value,
         }
-        for one in judged
+        for task in judged
     ]
-    return sorted(hardest, key=lambda one: (one["mean"], one["index"]))[:HARDEST]
+    return sorted(hardest, key=lambda task: (task["mean"], task["index"]))[:HARDEST]

@@ -24,20 +24,20 @@ log = structlog.get_logger(__name__)
 @unit_of_work
 def add_schedule(run: Run, scheduled: Scheduled, by: User | None = None) -> None:
     """Add a schedule; concurrent additions are kept. Raises ConfigError."""
-    kept = _lock_schedules(run)
-    if scheduled in kept:
+    schedules = _lock_schedules(run)
+    if scheduled in schedules:
         raise ConfigError({"schedule": "already has this schedule"})
-    run.change_config(by, evaluations=_as_documents([*kept, scheduled]))
+    run.change_config(by, evaluations=_as_documents([*schedules, scheduled]))
 
 
 @unit_of_work
 def remove_schedule(run: Run, key: str, by: User | None = None) -> None:
     """Remove the schedule of this `key`; its evaluations stay. Raises ConfigError if it is gone."""
-    kept = _lock_schedules(run)
-    left = [one for one in kept if one.key != key]
-    if len(left) == len(kept):
+    schedules = _lock_schedules(run)
+    remaining = [schedule for schedule in schedules if schedule.key != key]
+    if len(remaining) == len(schedules):
         raise ConfigError({"schedule": "the schedule no longer exists"})
-    run.change_config(by, evaluations=_as_documents(left))
+    run.change_config(by, evaluations=_as_documents(remaining))
 
 
 def _lock_schedules(run: Run) -> tuple[Scheduled, ...]:
@@ -45,7 +45,7 @@ def _lock_schedules(run: Run) -> tuple[Scheduled, ...]:
 
 
 def _as_documents(schedules: list[Scheduled]) -> list[dict]:
-    return [one.model_dump(mode="json") for one in schedules]
+    return [schedule.model_dump(mode="json") for schedule in schedules]
 
 
 def keep_up_all() -> int:
@@ -76,8 +76,10 @@ def evaluate_due_versions(run: Run) -> int:
 
 def _start_due(run: Run, schedule: Scheduled) -> int:
     try:
-        due = _due(run, schedule, evaluation_key(evaluation_plan(run, 0, schedule.questions)))
-        return sum(start_evaluation(version, schedule.questions)[1] for version in due)
+        versions = _due_versions(
+            run, schedule, evaluation_key(evaluation_plan(run, 0, schedule.questions))
+        )
+        return sum(start_evaluation(version, schedule.questions)[1] for version in versions)
     except (
         ConfigError,
         IntegrityError,
@@ -87,7 +89,7 @@ def _start_due(run: Run, schedule: Scheduled) -> int:
         return 0
 
 
-def _due(run: Run, schedule: Scheduled, asks: str) -> list[WeightVersion]:
+def _due_versions(run: Run, schedule: Scheduled, asks: str) -> list[WeightVersion]:
     """Return the due versions with kept folders and without this evaluation, filtered in SQL.
 
     A run may have published many thousands.
@@ -97,8 +99,12 @@ def _due(run: Run, schedule: Scheduled, asks: str) -> list[WeightVersion]:
         published.filter(version__lt=OuterRef("version")).order_by("-version").values("step")[:1]
     )
     evaluated = Run.objects.filter(evaluates=OuterRef("pk"), evaluation_set=asks)
-    kept = published.filter(~Exists(evaluated), state=WeightVersion.State.PUBLISHED)
-    with_step_before = kept.annotate(step_before=Coalesce(Subquery(before), 0)).order_by("version")
+    unevaluated = published.filter(~Exists(evaluated), state=WeightVersion.State.PUBLISHED)
+    with_step_before = unevaluated.annotate(step_before=Coalesce(Subquery(before), 0)).order_by(
+        "version"
+    )
     return [
-        one for one in with_step_before if schedule.is_due(one.version, one.step, one.step_before)
+        version
+        for version in with_step_before
+        if schedule.is_due(version.version, version.step, version.step_before)
     ]

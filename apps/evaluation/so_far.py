@@ -43,7 +43,7 @@ def load_results_so_far(run: Run) -> SoFar:
     is_due = cached is None or time.time() > cached["due_at"]
     if is_due and cache.add(_key(run, "busy"), 1, BUSY_S):
         try:
-            cached = _reckoned(run)
+            cached = _compute(run)
         finally:
             cache.delete(_key(run, "busy"))
     return (
@@ -53,13 +53,13 @@ def load_results_so_far(run: Run) -> SoFar:
     )
 
 
-def _reckoned(run: Run) -> dict:
+def _compute(run: Run) -> dict:
     began = time.time()
     is_over = run.state in Run.ENDED and not run.groups.filter(state__in=Group.OPEN).exists()
     metrics = asdict(summed_up(run))
     ended = time.time()
-    rest = KEPT_S if is_over else max(SHORTEST_S, REST * (ended - began))
-    result = {"metrics": metrics, "made_at": began, "due_at": ended + rest}
+    pause_s = KEPT_S if is_over else max(SHORTEST_S, REST * (ended - began))
+    result = {"metrics": metrics, "made_at": began, "due_at": ended + pause_s}
     cache.set(_key(run), result, KEPT_S)
     return result
 

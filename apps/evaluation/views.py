@@ -81,13 +81,15 @@ def next_shown(request: HttpRequest, pk: int) -> HttpResponse:
     progress = arena_progress(user, arena, pairings)
     pairs = []
     if arena.is_open:
-        held = _pairs_on_page(request, user, arena, pairings)
-        pairs = next_pairs(user, arena, pairings, progress, _count(request), held)
+        shown_pairs = _pairs_on_page(request, user, arena, pairings)
+        pairs = next_pairs(user, arena, pairings, progress, _count(request), shown_pairs)
     if not pairs:
         undo_key = keys_by_action(user.rating_keys)["undo"]
         end = {"arena": arena, "progress": progress, "undo_key": undo_key}
         return render(request, "evaluation/_arena_end.html", end)
-    return HttpResponse("".join(_render_pair(shown) for shown in show_pairs(user, arena, pairs)))
+    return HttpResponse(
+        "".join(_render_pair(shown_pair) for shown_pair in show_pairs(user, arena, pairs))
+    )
 
 
 @accept_json_post
@@ -105,7 +107,7 @@ def vote(request: SignedInRequest, document: dict, pk: int) -> HttpResponse:
             }
         )
     spent = optional_whole_in(document, "milliseconds")
-    taken = cast(
+    cast_vote = cast(
         request.user,
         _find_judgeable(request.user, pk),
         document.get("pair"),
@@ -113,7 +115,7 @@ def vote(request: SignedInRequest, document: dict, pk: int) -> HttpResponse:
         uuid_in(document, "client_uuid"),
         None if spent is None else min(spent, LONGEST_MS),
     )
-    return JsonResponse({"vote": taken.vote}, status=201 if taken.is_new else 200)
+    return JsonResponse({"vote": cast_vote.vote}, status=201 if cast_vote.is_new else 200)
 
 
 @accept_json_post
@@ -124,7 +126,7 @@ def withdraw_vote(request: SignedInRequest, document: dict, pk: int) -> HttpResp
         request.user, arena, uuid_in(document, "client_uuid"), uuid_in(document, "new_uuid")
     )
     return HttpResponse(
-        "".join(_render_pair(shown) for shown in show_pairs(request.user, arena, [pair]))
+        "".join(_render_pair(shown_pair) for shown_pair in show_pairs(request.user, arena, [pair]))
     )
 
 
@@ -133,7 +135,11 @@ def show_pairs(user: User, arena: Arena, pairs: Sequence[Pair]) -> list[ShownPai
     prompts = dict(
         Task.objects.filter(pk__in=[pair.task_id for pair in pairs]).values_list("pk", "prompt")
     )
-    runs = {one.run_id for pair in pairs for one in (pair.pairing.first, pair.pairing.second)}
+    runs = {
+        contestant.run_id
+        for pair in pairs
+        for contestant in (pair.pairing.first, pair.pairing.second)
+    }
     rollouts = Rollout.objects.filter(
         run__in=runs,
         group__task__in=prompts,
@@ -141,7 +147,10 @@ def show_pairs(user: User, arena: Arena, pairs: Sequence[Pair]) -> list[ShownPai
         origin=Rollout.Origin.POLICY,
         sample_index__in={pair.sample for pair in pairs},
     ).select_related("group")
-    replies = {(one.run_id, one.group.task_id, one.sample_index): one for one in rollouts}
+    replies = {
+        (rollout.run_id, rollout.group.task_id, rollout.sample_index): rollout
+        for rollout in rollouts
+    }
     key = keys_by_action(user.rating_keys)["difference"]
     shown_pairs = []
     for pair in pairs:
@@ -153,7 +162,7 @@ def show_pairs(user: User, arena: Arena, pairs: Sequence[Pair]) -> list[ShownPai
             ShownPair(
                 name_pair(arena, user, pair),
                 prompts[pair.task_id],
-                [_reply(n, one) for n, one in enumerate(answers)],
+                [_reply(n, rollout) for n, rollout in enumerate(answers)],
                 key,
             )
         )
@@ -172,8 +181,8 @@ def _reply(side: int, rollout: Rollout) -> Reply:
     )
 
 
-def _render_pair(shown: ShownPair) -> str:
-    return render_to_string("evaluation/_arena_pair.html", {"shown": shown})
+def _render_pair(shown_pair: ShownPair) -> str:
+    return render_to_string("evaluation/_arena_pair.html", {"shown": shown_pair})
 
 
 def _arena(user: User, pk: int) -> Arena:

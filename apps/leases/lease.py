@@ -189,14 +189,16 @@ class WorkerLeaseQuerySet(LeaseQuerySet[_Held, _HeldRow]):
         mode = "" if waits else " SKIP LOCKED"
         locked = f'{due_sql} FOR NO KEY UPDATE OF "{self.model._meta.db_table}"{mode}'
         table = self.model._meta.db_table
-        columns = ", ".join(f'"{table}"."{one.column}"' for one in self.model._meta.concrete_fields)
+        columns = ", ".join(
+            f'"{table}"."{field.column}"' for field in self.model._meta.concrete_fields
+        )
         sql = f"WITH due (pk) AS MATERIALIZED ({locked}) {set_sql} RETURNING {columns}"
         return Returning(self.model, sql, (*due_values, *set_values))
 
     def revoke(self, owner: str) -> int:
         """End the leases of this owner at once; its late writes are refused. Return how many."""
-        held = self.leased().filter(lease_owner=owner)
-        return held.update(**self.model.FREED, fence=F("fence") + 1)
+        leases = self.leased().filter(lease_owner=owner)
+        return leases.update(**self.model.FREED, fence=F("fence") + 1)
 
 
 class WorkerLease(Lease):

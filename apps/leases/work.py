@@ -38,14 +38,14 @@ class LeasedWorkQuerySet(WorkerLeaseQuerySet[_Work, _WorkRow]):
         Work that has used up its attempts is ended on the way. `only`: a condition that it must
         meet.
         """
-        begun: dict[str, Any] = {
+        changes: dict[str, Any] = {
             "state": "running",
             "attempts": F("attempts") + 1,
             "started_at": Coalesce("started_at", Now()),
             **dict.fromkeys(self.model.PROGRESS, 0),
         }
         due = self.open().filter(only or Q())
-        while claimed := due._claim(owner, seconds, 1, **begun):
+        while claimed := due._claim(owner, seconds, 1, **changes):
             if not claimed[0].end_if_worn_out():
                 return claimed[0]
         return None

@@ -65,7 +65,7 @@ class UpdateInfluence:
 
 
 def trace_weights(
-    version: WeightVersion, before: int | None = None, most: int = STEPS_SHOWN
+    version: WeightVersion, before: int | None = None, limit: int = STEPS_SHOWN
 ) -> tuple[list[UpdateInfluence], bool]:
     """Return the steps behind these weights, newest first, and whether there are older ones.
 
@@ -75,10 +75,10 @@ def trace_weights(
         run=version.run_id, state=TrainStep.State.COMMITTED, number__lte=version.step
     )
     updates = updates.filter(number__lt=before) if before is not None else updates
-    steps = list(updates.order_by("-number")[: most + 1])
-    by_step = {step.pk: UpdateInfluence(step) for step in steps[:most]}
+    steps = list(updates.order_by("-number")[: limit + 1])
+    by_step = {step.pk: UpdateInfluence(step) for step in steps[:limit]}
     _fill(by_step)
-    return list(by_step.values()), len(steps) > most
+    return list(by_step.values()), len(steps) > limit
 
 
 def trace_updates(steps: QuerySet[TrainStep]) -> list[UpdateInfluence]:
@@ -90,7 +90,7 @@ def trace_updates(steps: QuerySet[TrainStep]) -> list[UpdateInfluence]:
 
 def _fill(by_step: dict[int, UpdateInfluence]) -> None:
     items = StepItem.objects.filter(step__in=by_step)
-    taken = list(
+    item_rows = list(
         items.values_list("step", "experience__group", "experience__rollout", "experience__kind")
     )
     groups: dict[int, dict[int, UpdateInfluence]] = defaultdict(dict)
@@ -102,7 +102,7 @@ def _fill(by_step: dict[int, UpdateInfluence]) -> None:
         group,
         rollout,
         kind,
-    ) in taken:
+    ) in item_rows:
         groups[group][step] = rollouts[rollout][step] = by_step[step]
         if kind == Experience.Kind.USUAL:
             by_step[step].rollouts += 1
@@ -130,20 +130,20 @@ def list_counted_ratings(groups: Sequence[int]) -> list[Rating]:
     They are the ratings behind people's rewards. In groups without such rewards, they are those
     that were in force and in time.
     """
-    together = Reward.objects.filter(scorer=PEOPLE, by=None, rollout__group__in=groups)
-    made = list(together.values_list("rollout__group", "details__ratings"))
-    named = {pk for _, ratings in made for pk in ratings or ()}
-    settled = {group for group, _ in made}
+    group_rewards = Reward.objects.filter(scorer=PEOPLE, by=None, rollout__group__in=groups)
+    rewards = list(group_rewards.values_list("rollout__group", "details__ratings"))
+    counted_ids = {pk for _, ratings in rewards for pk in ratings or ()}
+    judged_groups = {group for group, _ in rewards}
     on_time = Rating.objects.filter(is_late=False).select_related("rater", "item", "rollout")
     on_time = on_time.only(*SHOWN_OF_RATINGS)
     in_force = [
         *on_time.filter(item__group__in=groups),
         *on_time.filter(item=None, rollout__group__in=groups),
     ]
-    loose = [rating.pk for rating in in_force if find_group_id(rating) not in settled]
-    stood = set(Rating.objects.in_time().filter(pk__in=loose).values_list("pk", flat=True))
+    open_ids = [rating.pk for rating in in_force if find_group_id(rating) not in judged_groups]
+    in_time_ids = set(Rating.objects.in_time().filter(pk__in=open_ids).values_list("pk", flat=True))
     return sorted(
-        (rating for rating in in_force if rating.pk in named or rating.pk in stood),
+        (rating for rating in in_force if rating.pk in counted_ids or rating.pk in in_time_ids),
         key=lambda rating: rating.pk,
     )
 
@@ -215,11 +215,11 @@ class RatingEffects:
 def forward(rating: Rating) -> RatingEffects:
     """Return the effects of this rating; a fixed number of queries for each kind."""
     group = find_group_id(rating)
-    own = StepItem.objects.filter(experience__group=group)
+    group_items = StepItem.objects.filter(experience__group=group)
     model, last = _models(rating)
     return RatingEffects(
         rating=rating,
-        uses=_uses(own.filter(experience__rollout__in=_counted_for(rating, group))),
+        uses=_uses(group_items.filter(experience__rollout__in=_counted_for(rating, group))),
         model=model,
         by_model=_first_use(model, last) if model and last else None,
         answers=_uses(
@@ -244,7 +244,8 @@ def _uses(items: QuerySet[StepItem]) -> list[Use]:
     for item in committed.order_by("step__number", "position")[:USES_SHOWN]:
         by_step[item.step_id].append(item)
     return [
-        Use(some[0].step, version_after(some[0].step), tuple(some)) for some in by_step.values()
+        Use(step_items[0].step, version_after(step_items[0].step), tuple(step_items))
+        for step_items in by_step.values()
     ]
 
 
@@ -258,11 +259,11 @@ def version_after(step: TrainStep) -> WeightVersion | None:
 
 def _counted_for(rating: Rating, group: int) -> list[int]:
     """Return the rollouts for which the rating counted when their group was judged."""
-    together = Reward.objects.filter(scorer=PEOPLE, by=None, rollout__group=group).values_list(
+    group_rewards = Reward.objects.filter(scorer=PEOPLE, by=None, rollout__group=group).values_list(
         "rollout", "details__ratings"
     )
-    if made := list(together):
-        return [rollout for rollout, ratings in made if rating.pk in (ratings or ())]
+    if rewards := list(group_rewards):
+        return [rollout for rollout, ratings in rewards if rating.pk in (ratings or ())]
     return rating.members if Rating.objects.in_time().filter(pk=rating.pk).exists() else []
 
 
@@ -299,8 +300,8 @@ def _first_use(model: RaterModel, last: RaterModel) -> Use | None:
     steps = TrainStep.objects.filter(
         run=model.run_id, state=TrainStep.State.COMMITTED, planned_at__gte=model.fitted_at
     )
-    held = StepItem.objects.filter(Exists(rewards), step=OuterRef("pk"))
-    step = steps.filter(Exists(held)).order_by("number").first()
+    rewarded_items = StepItem.objects.filter(Exists(rewards), step=OuterRef("pk"))
+    step = steps.filter(Exists(rewarded_items)).order_by("number").first()
     return Use(step, version_after(step)) if step else None
 
 
@@ -318,19 +319,21 @@ def _lesson_runs(rating: Rating) -> list[Run]:
     """Return runs whose steps took the demonstration or the preference that this rating made."""
     if rating.form != "rewrite" or rating.rollout_id is None:
         return []
-    made = {
+    origin = {
         "run": rating.run_id,
         "author": rating.rater_id,
         "source": f"rewrite of rollout {rating.rollout_id}",
     }
-    held = Q()
+    matching = Q()
     for source, kind in (("demonstrations", Demonstration), ("preferences", Preference)):
-        held |= Q(
+        matching |= Q(
             snapshot__source=source,
-            lesson__in=list(kind.objects.filter(**made).values_list("pk", flat=True)),
+            lesson__in=list(kind.objects.filter(**origin).values_list("pk", flat=True)),
         )
-    taken = StepLesson.objects.filter(item__in=SnapshotItem.objects.filter(held))
-    return list(Run.objects.filter(pk__in=taken.values("step__run")).select_related("project"))
+    step_lessons = StepLesson.objects.filter(item__in=SnapshotItem.objects.filter(matching))
+    return list(
+        Run.objects.filter(pk__in=step_lessons.values("step__run")).select_related("project")
+    )
 
 
 def find_rated_group(rating: Rating) -> Group:

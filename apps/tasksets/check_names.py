@@ -60,7 +60,7 @@ def parse_python(text: str) -> ast.Module:
 
 def defined_in(text: str) -> set[str]:
     """Return every name that the text gives a meaning to. Raises NotPython."""
-    return {name for node in ast.walk(parse_python(text)) for name in _bound_by(node)}
+    return {name for node in ast.walk(parse_python(text)) for name in _bound_names(node)}
 
 
 def called_in(text: str, known_names: set[str]) -> list[str]:
@@ -69,7 +69,7 @@ def called_in(text: str, known_names: set[str]) -> list[str]:
     Raises NotPython.
     """
     nodes = list(ast.walk(parse_python(text)))
-    defined = {name for node in nodes for name in _bound_by(node)}
+    defined = {name for node in nodes for name in _bound_names(node)}
     known_names = known_names | BUILT_IN | defined
     names = []
     for node in reversed(nodes):
@@ -78,7 +78,7 @@ def called_in(text: str, known_names: set[str]) -> list[str]:
     return list(dict.fromkeys(name for name in names if name not in known_names))
 
 
-def _bound_by(node: ast.AST) -> Iterator[str]:
+def _bound_names(node: ast.AST) -> Iterator[str]:
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             yield node.name

@@ -171,7 +171,7 @@ def normal_form(row: Row) -> list[dict[str, Any]] | None:
     while isinstance(truth, list) and truth:  # of one object, also as JSON in a list of texts
         truth = _decoded(truth[0])
     if isinstance(truth, dict) and "func_name" in truth:
-        return _checked([_of_tulu(truth)], "ground_truth")
+        return _checked([_read_tulu(truth)], "ground_truth")
     if isinstance(truth, dict) and "instruction_id" in truth:
         return _paired(truth, "instruction_id", "kwargs", "ground_truth.")
     return None
@@ -190,50 +190,55 @@ def _decoded(value: object) -> object:
 def _paired(row: Row, ids: str, arguments: str, at: str) -> list[dict[str, Any]]:
     """Read a list of names, and a list beside it with the arguments of each."""
     names = _decoded(row[ids])
-    given = _decoded(row.get(arguments)) or []
-    if not isinstance(names, list) or not isinstance(given, list):
+    kwargs_of_checks = _decoded(row.get(arguments)) or []
+    if not isinstance(names, list) or not isinstance(kwargs_of_checks, list):
         raise BadInstructions(f"{at}{ids}, {arguments}: must be lists")
-    given = given or [{}] * len(names)
-    if len(given) != len(names):
+    kwargs_of_checks = kwargs_of_checks or [{}] * len(names)
+    if len(kwargs_of_checks) != len(names):
         raise BadInstructions(f"{at}{arguments}: must have one object for each of {ids}")
-    pairs = zip(names, map(_decoded, given), strict=True)
-    return _checked([{"id": name, "kwargs": one or {}} for name, one in pairs], f"{at}{arguments}")
+    pairs = zip(names, map(_decoded, kwargs_of_checks), strict=True)
+    return _checked(
+        [{"id": name, "kwargs": kwargs or {}} for name, kwargs in pairs], f"{at}{arguments}"
+    )
 
 
-def _of_tulu(truth: Row) -> dict[str, Any]:
+def _read_tulu(truth: Row) -> dict[str, Any]:
     name = str(truth["func_name"])
     if name not in OF_TULU:
         raise BadInstructions(f"ground_truth.func_name: {name!r} is a check that is not known")
     check, fields = OF_TULU[name]
     arguments = {
-        theirs: "exactly" if not ours else truth.get(ours) for ours, theirs in fields.items()
+        argument: "exactly" if not field else truth.get(field) for field, argument in fields.items()
     }
     if check == "language:response_language" and arguments["language"] == "unknown":
         raise BadInstructions("ground_truth.language: is unknown")
     return {"id": check, "kwargs": arguments}
 
 
-def _checked(listed: Any, field: str) -> list[dict[str, Any]]:
+def _checked(instructions: Any, field: str) -> list[dict[str, Any]]:
     """Return the instructions, each with exactly the arguments that its check needs."""
-    if not listed or len(listed) > MOST:
+    if not instructions or len(instructions) > MOST:
         raise BadInstructions(f"{field}: must have 1 to {MOST} instructions")
-    return [_instruction(one, f"{field}.{place}") for place, one in enumerate(listed)]
+    return [
+        _instruction(instruction, f"{field}.{place}")
+        for place, instruction in enumerate(instructions)
+    ]
 
 
-def _instruction(one: Any, field: str) -> dict[str, Any]:
-    name = one.get("id") if isinstance(one, dict) else None
+def _instruction(instruction: Any, field: str) -> dict[str, Any]:
+    name = instruction.get("id") if isinstance(instruction, dict) else None
     if not isinstance(name, str) or name not in FIELDS:
         raise BadInstructions(f"{field}: {name!r} is a check that is not known")
-    given = one.get("kwargs") or {}
-    if not isinstance(given, dict):
+    kwargs = instruction.get("kwargs") or {}
+    if not isinstance(kwargs, dict):
         raise BadInstructions(f"{field}: must be an object")
     arguments = {}
     optional = OPTIONAL.get(name, {})
     for key, (is_right, why) in {**FIELDS[name], **optional}.items():
-        value = given.get(key)
+        value = kwargs.get(key)
         if value is None and key in optional:
             continue
         if not is_right(value):
             raise BadInstructions(f"{field}.{key}: {why}, for {name}")
-        arguments[key] = int(given[key]) if is_right is _is_count else value
+        arguments[key] = int(kwargs[key]) if is_right is _is_count else value
     return {"id": name, "kwargs": arguments}

@@ -42,7 +42,7 @@ def read_texts(value: Any, field: str) -> list[str]:
     if isinstance(value, str) and is_test(value):
         return [value]
     value = decode_value(value, field) if isinstance(value, str) and value else value or []
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise BadTests(f"{field}: must be a list of texts")
     return value
 
@@ -106,20 +106,20 @@ def function_name(name: Any) -> str:
     return plain
 
 
-def read_arguments(given: Any, field: str) -> dict[str, Any]:
+def read_arguments(arguments: Any, field: str) -> dict[str, Any]:
     """Return the arguments of a list, or the keyword arguments of an object."""
-    if isinstance(given, Mapping):
-        return {"args": [], "kwargs": read_keywords(given, field)}
-    if not isinstance(given, list):
+    if isinstance(arguments, Mapping):
+        return {"args": [], "kwargs": read_keywords(arguments, field)}
+    if not isinstance(arguments, list):
         raise BadTests(f"{field}: must be a list of arguments, or an object of keyword arguments")
-    return {"args": given}
+    return {"args": arguments}
 
 
-def read_keywords(given: Any, field: str) -> dict[str, Any]:
+def read_keywords(keywords: Any, field: str) -> dict[str, Any]:
     """Return an object of keyword arguments, by the names of the parameters."""
-    if not isinstance(given, Mapping) or not all(str(name).isidentifier() for name in given):
+    if not isinstance(keywords, Mapping) or not all(str(name).isidentifier() for name in keywords):
         raise BadTests(f"{field}: must be an object with the names of arguments as keys")
-    return dict(given)
+    return dict(keywords)
 
 
 def read_assignments(text: str, field: str) -> dict[str, Any]:
@@ -130,25 +130,31 @@ def read_assignments(text: str, field: str) -> dict[str, Any]:
         call = statement.value if isinstance(statement, ast.Expr) else None
     except (NotPython, ValueError):
         call = None
-    if not isinstance(call, ast.Call) or call.args or any(not one.arg for one in call.keywords):
+    if (
+        not isinstance(call, ast.Call)
+        or call.args
+        or any(not keyword.arg for keyword in call.keywords)
+    ):
         raise BadTests(f"{field}: must be arguments such as n = 3, base = 2")
-    written = [(one.arg, ast.get_source_segment(source, one.value)) for one in call.keywords]
-    return {"args": [], "kwargs": {name: decode_value(value, field) for name, value in written}}
+    assignments = [
+        (keyword.arg, ast.get_source_segment(source, keyword.value)) for keyword in call.keywords
+    ]
+    return {"args": [], "kwargs": {name: decode_value(value, field) for name, value in assignments}}
 
 
-def as_text(given: Any, field: str) -> str:
+def as_text(value: Any, field: str) -> str:
     """Return a text: one as it is, a number as it is written, a list as its lines."""
-    if isinstance(given, str):
-        return given
-    if isinstance(given, int | float) and not isinstance(given, bool):
-        return str(given)
-    if isinstance(given, list) and not any(isinstance(line, list | dict) for line in given):
-        return "".join(f"{as_text(line, field)}\n" for line in given)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, list) and not any(isinstance(line, list | dict) for line in value):
+        return "".join(f"{as_text(line, field)}\n" for line in value)
     raise BadTests(f"{field}: must be text")
 
 
-def read_text(given: Any, field: str) -> str:
+def read_text(value: Any, field: str) -> str:
     """Return the value, which must be a text."""
-    if not isinstance(given, str):
+    if not isinstance(value, str):
         raise BadTests(f"{field}: must be text")
-    return given
+    return value

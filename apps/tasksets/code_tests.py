@@ -75,7 +75,7 @@ def normal_form(row: Row) -> RecognisedTests | None:
     `row` may be a whole record of a file or the answer in one, and may hold its layout as JSON in a
     text. Raises BadTests where the layout is known and the tests cannot be read.
     """
-    inner = _unwrapped(row)
+    inner = _find_tests(row)
     for layout, keys, reader in LAYOUTS:
         if all(inner.get(key) is not None for key in keys):
             answer = reader(inner)
@@ -99,7 +99,7 @@ def prompt_column(row: Row) -> str | None:
     return next((name for name in PROMPTS if row.get(name)), None)
 
 
-def _unwrapped(row: Row) -> Row:
+def _find_tests(row: Row) -> Row:
     """Return what holds the tests.
 
     The row, or an object in it, also one that is written as JSON.
@@ -126,10 +126,10 @@ def _object(value: Any) -> Row | None:
     if (
         isinstance(value, list)
         and value
-        and all(isinstance(one, str) and is_test(one) for one in value)
+        and all(isinstance(item, str) and is_test(item) for item in value)
     ):
         return {"tests": value}
-    if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+    if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
         return {"tests": value} if _first_of(value[0], OUTPUTS) else None
     return value if isinstance(value, Mapping) else None
 
@@ -176,18 +176,18 @@ def _columns(row: Row) -> dict[str, Any]:
     return {"function": function, "tests": tests}
 
 
-def _column_call(field: str, given: Any, wanted_field: str, expected: Any) -> dict[str, Any]:
+def _column_call(field: str, passed_value: Any, wanted_field: str, expected: Any) -> dict[str, Any]:
     """Return one call of a function with its expected value.
 
     A list holds the arguments, an object keyword arguments. A text has one argument in JSON on each
     line, or keyword arguments as `n = 3, base = 2`, and its output is JSON, too.
     """
-    if isinstance(given, str):
+    if isinstance(passed_value, str):
         value = decode_value(expected, wanted_field) if isinstance(expected, str) else expected
-        if KEYWORD.match(given):
-            return {**read_assignments(given, field), "value": value}
-        return {"args": read_lines(given, field), "value": value}
-    passed = read_arguments(given, field)
+        if KEYWORD.match(passed_value):
+            return {**read_assignments(passed_value, field), "value": value}
+        return {"args": read_lines(passed_value, field), "value": value}
+    passed = read_arguments(passed_value, field)
     if isinstance(expected, list) and len(expected) == 1:  # many sets put the value into a list
         return {**passed, "values": [expected, expected[0]]}
     return {**passed, "value": expected}
@@ -256,9 +256,9 @@ def _test_code(row: Row) -> dict[str, Any] | None:
     if (
         isinstance(text, list)
         and text
-        and all(isinstance(one, str) and is_test(one) for one in text)
+        and all(isinstance(check, str) and is_test(check) for check in text)
     ):
-        return {"tests": [{"check": one} for one in text]}
+        return {"tests": [{"check": check} for check in text]}
     if not isinstance(text, str) or not re.search(r"\bassert|\bself\.assert", text):
         return None
     return {"tests": [{"check": text}]}
@@ -273,11 +273,13 @@ def _livecodebench(row: Row) -> dict[str, Any]:
     metadata = (
         decode_value(metadata, "metadata") if isinstance(metadata, str) and metadata else metadata
     )
-    named = metadata.get("func_name") if isinstance(metadata, Mapping) else None
+    function_name_given = metadata.get("func_name") if isinstance(metadata, Mapping) else None
     starter = re.search(
         r"^[ \t]*+def (\w+)\(self", str(row.get("starter_code") or ""), re.MULTILINE
     )
-    return _read_tests(tests, "public_test_cases", named or (starter and starter[1]) or "")
+    return _read_tests(
+        tests, "public_test_cases", function_name_given or (starter and starter[1]) or ""
+    )
 
 
 def _code_contests(row: Row) -> dict[str, Any]:
@@ -297,10 +299,12 @@ def _examples(name: str) -> Callable[[Row], dict[str, Any] | None]:
     """Return what reads a list of inputs and outputs in the column of that name."""
 
     def read(row: Row) -> dict[str, Any] | None:
-        listed = decode_value(row[name], name) if isinstance(row[name], str) else row[name]
-        if not isinstance(listed, list) or not all(_first_of(one, OUTPUTS) for one in listed):
+        examples = decode_value(row[name], name) if isinstance(row[name], str) else row[name]
+        if not isinstance(examples, list) or not all(
+            _first_of(example, OUTPUTS) for example in examples
+        ):
             return None
-        return _any_tests(listed, name, row)
+        return _any_tests(examples, name, row)
 
     return read
 
@@ -389,11 +393,11 @@ def _any_tests(value: Any, field: str, row: Row) -> dict[str, Any]:
     if not isinstance(value, list):
         raise BadTests(f"{field}: must be a list of tests")
     answer: dict[str, Any]
-    if value and all(isinstance(one, str) for one in value):
+    if value and all(isinstance(test, str) for test in value):
         answer = {"tests": _checks(value, field)}
         return _with_setup({"function": function, **answer} if function else answer, _setup(row))
-    if value and all(isinstance(one, Mapping) and "check" in one for one in value):
-        checks = [read_text(one["check"], f"{field}.{n}.check") for n, one in enumerate(value)]
+    if value and all(isinstance(test, Mapping) and "check" in test for test in value):
+        checks = [read_text(test["check"], f"{field}.{n}.check") for n, test in enumerate(value)]
         answer = {"tests": _checks(checks, field)}
         if row.get("preamble"):
             answer["preamble"] = read_text(row["preamble"], "preamble")
@@ -414,9 +418,9 @@ def _with_function(answer: dict[str, Any], field: str) -> dict[str, Any]:
         raise BadTests(f"{field}: {error}") from None
     if answer.get("function"):
         return answer
-    names = dict.fromkeys(name for each in called for name in each)
-    own = [name for name in names if name not in USUAL_NAMES] or list(names)[:1]
-    return {"function": own[0], **answer} if len(own) == 1 else answer
+    names = dict.fromkeys(name for calls in called for name in calls)
+    candidates = [name for name in names if name not in USUAL_NAMES] or list(names)[:1]
+    return {"function": candidates[0], **answer} if len(candidates) == 1 else answer
 
 
 def _setup(row: Row) -> list[str]:
@@ -429,27 +433,29 @@ def _read_tests(tests: Sequence[Any], field: str, function: str) -> dict[str, An
 
     Each may say its type and its function.
     """
-    named = {_named_in(one) for one in tests if isinstance(one, Mapping)} - {""}
-    if len(named) > 1:
-        raise BadTests(f"{field}: must test one function, not several: {', '.join(sorted(named))}")
-    function = function_name(function or next(iter(named), ""))
-    types = {_is_call(one, function) for one in tests if isinstance(one, Mapping)}
+    function_names = {_function_of(test) for test in tests if isinstance(test, Mapping)} - {""}
+    if len(function_names) > 1:
+        raise BadTests(
+            f"{field}: must test one function, not several: {', '.join(sorted(function_names))}"
+        )
+    function = function_name(function or next(iter(function_names), ""))
+    types = {_is_call(test, function) for test in tests if isinstance(test, Mapping)}
     if len(types) > 1:
         raise BadTests(f"{field}: either all tests must run a program or all must call a function")
     if not (types or {bool(function)}).pop():
-        return {"tests": [_row_run(one, f"{field}.{n}") for n, one in enumerate(tests)]}
+        return {"tests": [_row_run(test, f"{field}.{n}") for n, test in enumerate(tests)]}
     if not function:
         raise BadTests(
             f"{field}: the name of the function is missing (metadata.func_name, fn_name)"
         )
-    calls = [_row_call(one, f"{field}.{n}") for n, one in enumerate(tests)]
+    calls = [_row_call(test, f"{field}.{n}") for n, test in enumerate(tests)]
     return {"function": function, "tests": calls}
 
 
-def _named_in(test: Row) -> str:
+def _function_of(test: Row) -> str:
     metadata = test.get("metadata")
-    own = metadata.get("func_name") if isinstance(metadata, Mapping) else None
-    return str(test.get("fn_name") or own or "")
+    metadata_name = metadata.get("func_name") if isinstance(metadata, Mapping) else None
+    return str(test.get("fn_name") or metadata_name or "")
 
 
 def _is_call(test: Row, function: str) -> bool:
@@ -461,39 +467,41 @@ def _row_run(row: Any, field: str) -> dict[str, str]:
     expected = _first_of(row, OUTPUTS)
     if expected is None:
         raise BadTests(f"{field}: must be an object with stdin and stdout")
-    given = _first_of(row, INPUTS) or "stdin"
-    return _run(f"{field}.{given}", row.get(given), f"{field}.{expected}", row[expected])
+    input_column = _first_of(row, INPUTS) or "stdin"
+    return _run(
+        f"{field}.{input_column}", row.get(input_column), f"{field}.{expected}", row[expected]
+    )
 
 
 def _first_of(row: Any, names: Sequence[str]) -> str | None:
     return next((name for name in names if name in row), None) if isinstance(row, Mapping) else None
 
 
-def _run(field: str, given: Any, wanted_field: str, expected: Any) -> dict[str, str]:
-    stdin = "" if given is None else as_text(given, field)
+def _run(field: str, input_value: Any, wanted_field: str, expected: Any) -> dict[str, str]:
+    stdin = "" if input_value is None else as_text(input_value, field)
     return {"stdin": stdin, "stdout": as_text(expected, wanted_field)}
 
 
 def _row_call(row: Any, field: str) -> dict[str, Any]:
-    several = row.get("values") if isinstance(row, Mapping) else None
+    accepted_values = row.get("values") if isinstance(row, Mapping) else None
     expected = _first_of(row, ("value", *OUTPUTS))
-    if expected != "value" and isinstance(several, list) and several:
-        return {**_passed(row, field), "values": several}
+    if expected != "value" and isinstance(accepted_values, list) and accepted_values:
+        return {**_passed_arguments(row, field), "values": accepted_values}
     if expected is None:
         raise BadTests(f"{field}: must be an object with args and value")
     if expected == "value" or "args" in row or "kwargs" in row:
-        return {**_passed(row, field), "value": row[expected]}
-    given = row.get(_first_of(row, INPUTS) or "input", [])
-    return _column_call(f"{field}.input", given, f"{field}.{expected}", row[expected])
+        return {**_passed_arguments(row, field), "value": row[expected]}
+    input_value = row.get(_first_of(row, INPUTS) or "input", [])
+    return _column_call(f"{field}.input", input_value, f"{field}.{expected}", row[expected])
 
 
-def _passed(row: Row, field: str) -> dict[str, Any]:
+def _passed_arguments(row: Row, field: str) -> dict[str, Any]:
     """Return what a test passes to the function, by place in `args` and by name in `kwargs`."""
     passed = read_arguments(row.get("args", []), f"{field}.args")
     if not row.get("kwargs"):
         return passed
-    named = read_keywords(row["kwargs"], f"{field}.kwargs")
-    return {"args": passed["args"], "kwargs": {**passed.get("kwargs", {}), **named}}
+    keywords = read_keywords(row["kwargs"], f"{field}.kwargs")
+    return {"args": passed["args"], "kwargs": {**passed.get("kwargs", {}), **keywords}}
 
 
 def _checks(value: Any, field: str) -> list[dict[str, str]]:
@@ -501,5 +509,5 @@ def _checks(value: Any, field: str) -> list[dict[str, str]]:
 
 
 def _with_setup(answer: dict[str, Any], before: list[Any]) -> dict[str, Any]:
-    setup = "\n".join(read_text(one, "setup") for one in before)
+    setup = "\n".join(read_text(code, "setup") for code in before)
     return {**answer, "setup": setup} if setup else answer

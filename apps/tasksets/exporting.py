@@ -40,7 +40,7 @@ Progress = Callable[[int], None]
 def export_pieces(
     taskset: Taskset,
     format: str,
-    progress: Progress = lambda done: None,
+    progress: Progress = lambda task_count: None,
     redactor: Redactor | None = None,
 ) -> Iterator[bytes]:
     """Yield the file, piece by piece, a few hundred tasks at a time.
@@ -55,11 +55,11 @@ def export_pieces(
 def _rows_with_progress(
     taskset: Taskset, progress: Progress, redactor: Redactor | None
 ) -> Iterator[list[Row]]:
-    done = 0
+    written_count = 0
     for rows in read_stored_rows(taskset):
         yield rows if redactor is None else [redactor.all_of(row) for row in rows]
-        done += len(rows)
-        progress(done)
+        written_count += len(rows)
+        progress(written_count)
 
 
 def read_stored_rows(taskset: Taskset) -> Iterator[list[Row]]:

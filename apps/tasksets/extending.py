@@ -39,9 +39,9 @@ def add_to_set(project: Project, slug: str, tasks: Sequence[Task], by: User) -> 
     if newest is None:
         _require_slug(slug)
     before = list(newest.tasks.order_by("index")) if newest else []
-    present = {task.digest for task in before}
-    fresh = {task.digest: task for task in tasks if task.digest not in present}
-    if newest and not fresh:
+    digests = {task.digest for task in before}
+    new_tasks = {task.digest: task for task in tasks if task.digest not in digests}
+    if newest and not new_tasks:
         raise ValueError(
             f"{newest.slug} already has {'this task' if len(tasks) == 1 else 'these tasks'}"
         )
@@ -56,13 +56,13 @@ def add_to_set(project: Project, slug: str, tasks: Sequence[Task], by: User) -> 
     )
     try:
         with transaction.atomic():
-            made = store_taskset(origin, map(build_row, [*before, *fresh.values()]))
+            taskset = store_taskset(origin, map(build_row, [*before, *new_tasks.values()]))
     except IntegrityError:
         raise ValueError(f"taskset {name} was created in the meantime; try again") from None
     AuditEntry.record(
-        "tasks picked out", f"taskset {project.slug}/{name}", by, project, added=len(fresh)
+        "tasks picked out", f"taskset {project.slug}/{name}", by, project, added=len(new_tasks)
     )
-    return made
+    return taskset
 
 
 def _require_slug(slug: str) -> None:

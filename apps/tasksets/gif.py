@@ -29,16 +29,16 @@ def _first_picture(raw: bytes) -> bytes:
     if not raw.startswith(HEADERS):
         raise BrokenGif("the file is not a GIF")
     at = 13 + _colours(raw[10])  # six bytes of header, seven of the screen
-    kept = bytearray(raw[:at])
+    header = bytearray(raw[:at])
     while raw[at] == EXTENSION:
         behind = _behind_blocks(raw, at + 2)
         if raw[at + 1] == GRAPHIC_CONTROL and behind - at == 8:
-            kept += raw[at:behind]
+            header += raw[at:behind]
         at = behind
     if raw[at] != PICTURE:
         raise BrokenGif("the file contains no image")
     data = at + 10 + _colours(raw[at + 9])
-    return bytes(kept) + raw[at : _behind_blocks(raw, data + 1)] + END
+    return bytes(header) + raw[at : _behind_blocks(raw, data + 1)] + END
 
 
 def _colours(flags: int) -> int:

@@ -37,7 +37,7 @@ def make_harder_taskset(
     parents: QuerySet[Task],
     origin: Origin,
     each: int = 1,
-    progress: Progress = lambda done: None,
+    progress: Progress = lambda task_count: None,
 ) -> tuple[Taskset, Counter[str]]:
     """Return a new set of `each` tasks one grade harder than each of these `parents` of `taskset`.
 
@@ -46,22 +46,22 @@ def make_harder_taskset(
     No prompt is one of `taskset` or comes twice. The same sets and `origin.seed` always give the
     same tasks. Raises ValueError where no task is made, IntegrityError when the slug is taken.
     """
-    left: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
     try:
         return (
             store_taskset(
-                origin, _rows(taskset, parents, origin.seed or 0, each, left), progress=progress
+                origin, _rows(taskset, parents, origin.seed or 0, each, skipped), progress=progress
             ),
-            left,
+            skipped,
         )
     except ValueError:
-        if not left:
+        if not skipped:
             raise
-        raise ValueError("no task can be made: " + describe_ungraded(left)) from None
+        raise ValueError("no task can be made: " + describe_ungraded(skipped)) from None
 
 
-def describe_ungraded(left: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} of the tasks {why}" for why, count in left.items())
+def describe_ungraded(skipped: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} of the tasks {why}" for why, count in skipped.items())
 
 
 def find_graded_generator(row: TaskRow) -> ModuleType | None:
@@ -70,38 +70,40 @@ def find_graded_generator(row: TaskRow) -> ModuleType | None:
 
 
 def _rows(
-    taskset: Taskset, parents: QuerySet[Task], seed: int, each: int, left: Counter[str]
+    taskset: Taskset, parents: QuerySet[Task], seed: int, copies: int, skipped: Counter[str]
 ) -> Iterator[TaskRow]:
-    seen = _Prompts(taskset)
+    prompts = _Prompts(taskset)
     for task in parents.order_by("index").iterator(chunk_size=AT_ONCE):
         row = build_row(task)
         module = find_graded_generator(row)
         if module is None:
-            left[UNGRADED] += 1
+            skipped[UNGRADED] += 1
             continue
-        for copy in range(each):
-            made = _draw_harder(module, row, random.Random(f"{seed}:{task.digest}:{copy}"), seen)
-            if isinstance(made, str):
-                left[made] += 1
+        for copy in range(copies):
+            result = _draw_harder(
+                module, row, random.Random(f"{seed}:{task.digest}:{copy}"), prompts
+            )
+            if isinstance(result, str):
+                skipped[result] += 1
                 break
             meta = {
-                **made.meta,
-                "grade": module.read_grade(made),
+                **result.meta,
+                "grade": module.read_grade(result),
                 "parents": [f"{taskset.slug}#{task.index}"],
             }
-            yield replace(made, meta=meta, domain=task.domain, parent=task.pk)
+            yield replace(result, meta=meta, domain=task.domain, parent=task.pk)
 
 
 def _draw_harder(
-    module: ModuleType, row: TaskRow, draw: random.Random, seen: "_Prompts"
+    module: ModuleType, row: TaskRow, draw: random.Random, prompts: "_Prompts"
 ) -> TaskRow | str:
     """Return a harder task that is new, or why there is none."""
     for _ in range(TRIES):
-        made = module.harder(row, draw)
-        if made is None:
+        task = module.harder(row, draw)
+        if task is None:
             return HIGHEST
-        if seen.is_new(made):
-            return made
+        if prompts.is_new(task):
+            return task
     return ALL_THERE
 
 

@@ -45,19 +45,21 @@ def create_import(
     ):  # not around the writing, which keeps the project's row to itself for too long
         _require_room(project)
         slug = slugify(PurePosixPath(name).stem)[:50]
-        made = TasksetImport.objects.create(
+        taskset_import = TasksetImport.objects.create(
             project=project, by=by, name=name, slug=slug, suffix=suffix, bytes=size
         )
-    made.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    taskset_import.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        with (made.packed_path if is_packed else made.path).open("wb") as stream:
+        with (taskset_import.packed_path if is_packed else taskset_import.path).open(
+            "wb"
+        ) as stream:
             stream.writelines(pieces)
-        made.ask_preview({})  # only now: a worker takes it at once
+        taskset_import.ask_preview({})  # only now: a worker takes it at once
     except BaseException:
-        made.forget_file()
-        made.delete()
+        taskset_import.forget_file()
+        taskset_import.delete()
         raise
-    return made
+    return taskset_import
 
 
 @transaction.atomic
@@ -85,8 +87,8 @@ def ask_hub(project: Project, by: User, name: str, config: str, split: str) -> T
 def _require_room(project: Project) -> None:
     """Lock the project, and raise TooManyHeld if it has too many open imports."""
     lock_one(Project.objects.filter(pk=project.pk))
-    held = project.taskset_imports.exclude(state__in=TasksetImport.OVER)
-    if held.count() >= MOST_HELD:
+    open_imports = project.taskset_imports.exclude(state__in=TasksetImport.OVER)
+    if open_imports.count() >= MOST_HELD:
         raise TooManyHeld(
             f"{project.slug} has {MOST_HELD} uploaded files that are not imported yet; import "
             "or discard one"
@@ -101,9 +103,9 @@ def clear_away() -> int:
     old = TasksetImport.objects.filter(
         state=TasksetImport.State.LOOKED_AT, created_at__lt=Now() - timedelta(hours=LOOKED_AT_HOURS)
     )
-    for one in old:
+    for taskset_import in old:
         try:
-            one.stop(f"not started within {LOOKED_AT_HOURS} hours")
+            taskset_import.stop(f"not started within {LOOKED_AT_HOURS} hours")
         except ImportOver:  # it was, just now
             continue
     return len(old) + _delete_orphans()
@@ -113,12 +115,16 @@ def _delete_orphans() -> int:
     if not settings.IMPORTS_ROOT.is_dir():
         return 0
     before = time.time() - ORPHANED_SECONDS
-    kept = [file for file in settings.IMPORTS_ROOT.iterdir() if file.name != OF_MODELS]
-    files = [file for file in kept if file.stat().st_mtime < before]
+    upload_files = [file for file in settings.IMPORTS_ROOT.iterdir() if file.name != OF_MODELS]
+    files = [file for file in upload_files if file.stat().st_mtime < before]
     if not files:
         return 0
     needed = TasksetImport.objects.exclude(state__in=TasksetImport.OVER)
-    names = {path.name for one in needed for path in (one.path, one.packed_path)}
+    names = {
+        path.name
+        for taskset_import in needed
+        for path in (taskset_import.path, taskset_import.packed_path)
+    }
     orphans = [file for file in files if file.name not in names]
     for file in orphans:
         if file.is_dir():

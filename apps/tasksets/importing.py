@@ -58,7 +58,7 @@ def generate(
     size: int,
     seed: int,
     by: User | None = None,
-    progress: Progress = lambda done: None,
+    progress: Progress = lambda task_count: None,
 ) -> Taskset:
     """Return `size` tasks of the generator `name` as a new taskset.
 

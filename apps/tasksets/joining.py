@@ -9,7 +9,9 @@ from apps.tasksets.storing import Origin, store_taskset
 
 
 def join(
-    origin: Origin, parts: Sequence[Taskset], progress: Callable[[int], None] = lambda done: None
+    origin: Origin,
+    parts: Sequence[Taskset],
+    progress: Callable[[int], None] = lambda task_count: None,
 ) -> Taskset:
     """Return the parts' tasks as a new taskset, each part spread evenly over it.
 
@@ -18,14 +20,14 @@ def join(
     A task without a domain gets its part's name for one: a run chooses scorers by it. Raises
     ValueError where a part is another project's, IntegrityError when the slug is taken.
     """
-    strangers = [part.slug for part in parts if part.project_id != origin.project.pk]
-    if strangers:
-        raise ValueError(f"{', '.join(strangers)}: belongs to another project")
-    spread = heapq.merge(
+    foreign_slugs = [part.slug for part in parts if part.project_id != origin.project.pk]
+    if foreign_slugs:
+        raise ValueError(f"{', '.join(foreign_slugs)}: belongs to another project")
+    spread_rows = heapq.merge(
         *(_with_positions(order, part) for order, part in enumerate(parts)),
-        key=lambda placed: placed[:2],
+        key=lambda positioned: positioned[:2],
     )
-    return store_taskset(origin, (row for *_, row in spread), progress=progress)
+    return store_taskset(origin, (row for *_, row in spread_rows), progress=progress)
 
 
 def _with_positions(order: int, part: Taskset) -> Iterator[tuple[float, int, TaskRow]]:

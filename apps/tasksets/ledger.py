@@ -41,13 +41,15 @@ def tasksets_are_unchanged() -> Iterator[str]:
 
 def derived_tasks_name_their_source() -> Iterator[str]:
     """Check that parents are in the same project, and that no task of a made set lacks one."""
-    strangers = TaskParent.objects.exclude(task__taskset__project=F("parent__taskset__project"))
-    yield from (
-        f"task {one.task}: made from {one.parent} of a different project"
-        for one in strangers.select_related("task", "parent")
+    foreign_parents = TaskParent.objects.exclude(
+        task__taskset__project=F("parent__taskset__project")
     )
-    counted = Taskset.objects.annotate(named=Count("tasks__descent"))
-    for taskset in counted.filter(named__gt=0, grows=False).exclude(named=F("size")):
+    yield from (
+        f"task {link.task}: made from {link.parent} of a different project"
+        for link in foreign_parents.select_related("task", "parent")
+    )
+    with_parent_count = Taskset.objects.annotate(named=Count("tasks__descent"))
+    for taskset in with_parent_count.filter(named__gt=0, grows=False).exclude(named=F("size")):
         yield (
             f"taskset {taskset}: only {taskset.named} of {taskset.size} tasks name the task "
             "they were made from"

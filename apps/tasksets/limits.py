@@ -61,5 +61,5 @@ def _is_time(value: object) -> bool:
 Limit = TypeVar("Limit", int, float)
 
 
-def _least(one: Limit | None, other: Limit | None) -> Limit | None:
-    return min((limit for limit in (one, other) if limit is not None), default=None)
+def _least(first: Limit | None, second: Limit | None) -> Limit | None:
+    return min((limit for limit in (first, second) if limit is not None), default=None)

@@ -61,21 +61,21 @@ class BadContent(ValueError):
 
 def read_content(
     value: object,
-    taken: dict[str, EncodedPicture],
+    pictures: dict[str, EncodedPicture],
     path: ReadPath | None = None,
     decoded: Mapping[str, EncodedPicture] = NONE_KNOWN,
 ) -> Content:
     """Convert a message's content from outside to the stored form. Raises BadContent.
 
-    Its pictures are added to `taken`, by name. `path` reads the picture of a part {"type": "image",
-    "path": …}; without it such a part is refused. `decoded`: pictures that were read already, whose
+    Its images are added to `pictures`, by name. `path` reads the image of a part {"type": "image",
+    "path": …}; without it such a part is refused. `decoded`: images that were read already, whose
     parts are in the stored form. Parts that are all text become one text.
     """
     if isinstance(value, str):
         return value
     if not isinstance(value, list) or not 0 < len(value) <= MOST_PARTS:
         raise BadContent("", f"must be text or a list of 1 to {MOST_PARTS} parts")
-    parts = [_part(f"[{place}]", part, taken, path, decoded) for place, part in enumerate(value)]
+    parts = [_part(f"[{place}]", part, pictures, path, decoded) for place, part in enumerate(value)]
     if len(pictures_in(parts)) > MOST_PICTURES:
         raise BadContent("", f"contains more than {MOST_PICTURES} images")
     if pictures_in(parts):
@@ -95,13 +95,13 @@ def holds_picture(content: object) -> bool:
 def _part(
     where: str,
     part: Any,
-    taken: dict[str, EncodedPicture],
+    pictures: dict[str, EncodedPicture],
     path: ReadPath | None,
     decoded: Mapping[str, EncodedPicture],
 ) -> Part:
     match part:
         case {"type": "image", "picture": str(name)} if name in decoded:
-            taken[name] = decoded[name]
+            pictures[name] = decoded[name]
             return picture_part(decoded[name])
         case {"type": "text", "text": str(text), **rest} if not rest:
             return {"type": "text", "text": text}
@@ -110,9 +110,9 @@ def _part(
             "image_url": {"url": str(url), **detail},
             **rest,
         } if not rest and set(detail) <= {"detail"}:
-            return _store_picture(f"{where}.image_url.url", lambda: decode_data_url(url), taken)
+            return _store_picture(f"{where}.image_url.url", lambda: decode_data_url(url), pictures)
         case {"type": "image", "path": str(name), **rest} if not rest and path:
-            return _store_picture(f"{where}.path", lambda: path(name), taken)
+            return _store_picture(f"{where}.path", lambda: path(name), pictures)
         case {"type": "image", "path": _}:
             raise BadContent(
                 f"{where}.path",
@@ -121,12 +121,14 @@ def _part(
     raise BadContent(where, f"must be a part with one of these types and no other fields: {KINDS}")
 
 
-def _store_picture(where: str, raw: Callable[[], bytes], taken: dict[str, EncodedPicture]) -> Part:
+def _store_picture(
+    where: str, raw: Callable[[], bytes], pictures: dict[str, EncodedPicture]
+) -> Part:
     try:
         picture = encode_picture(raw())
     except BadPicture as error:
         raise BadContent(where, str(error)) from None
-    taken[picture.sha256] = picture
+    pictures[picture.sha256] = picture
     return picture_part(picture)
 
 
@@ -147,8 +149,10 @@ def decode_data_url(url: str) -> bytes:
     """
     head, comma, body = url.partition(",")
     if not head.startswith("data:image/") or not head.endswith(";base64") or not comma:
-        begun = url[:40] + ("…" if len(url) > 40 else "")
-        raise BadPicture(f"must be data:image/…;base64,…, not {begun!r}: URLs are not downloaded")
+        url_start = url[:40] + ("…" if len(url) > 40 else "")
+        raise BadPicture(
+            f"must be data:image/…;base64,…, not {url_start!r}: URLs are not downloaded"
+        )
     if len(body) > MOST_BYTES * 4 // 3 + 4:
         raise BadPicture(f"is larger than the limit of {MOST_BYTES} bytes")
     try:
@@ -188,11 +192,11 @@ def content_text(content: Content, before: int = 0) -> str:
     return "\n".join(texts)
 
 
-def join_contents(one: Content, other: Content) -> Content:
+def join_contents(first: Content, second: Content) -> Content:
     """Join the contents of two messages by the same speaker."""
-    if isinstance(one, str) and isinstance(other, str):
-        return f"{one}\n\n{other}"
-    return [*_parts(one), *_parts(other)]
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    return [*_parts(first), *_parts(second)]
 
 
 def _parts(content: Content) -> list[Part]:
@@ -201,9 +205,9 @@ def _parts(content: Content) -> list[Part]:
 
 def as_texts(messages: Iterable[dict]) -> list[dict]:
     """Return the messages with texts alone; pictures are counted through all of them."""
-    seen = 0
+    picture_count = 0
     texts = []
     for message in messages:
-        texts.append({**message, "content": content_text(message["content"], seen)})
-        seen += len(pictures_in(message["content"]))
+        texts.append({**message, "content": content_text(message["content"], picture_count)})
+        picture_count += len(pictures_in(message["content"]))
     return texts

@@ -99,20 +99,22 @@ class OverlapIndex:
         grams = grams[order]
         owners = owners[order]
         _, starts, counts = np.unique(grams, return_index=True, return_counts=True)
-        kept = np.repeat(counts <= MOST_SHARED, counts) if len(starts) else np.empty(0, bool)
-        self.grams, self.owners = grams[kept], owners[kept]
+        is_distinctive = (
+            np.repeat(counts <= MOST_SHARED, counts) if len(starts) else np.empty(0, bool)
+        )
+        self.grams, self.owners = grams[is_distinctive], owners[is_distinctive]
         self.sizes = np.bincount(self.owners, minlength=texts)
 
     def meets(self, place: int, text: str, threshold: float = THRESHOLD) -> Iterator[Pair]:
         """Yield pairs of this text, at `place` in the other set, with equal or near texts."""
         exact = self.whole.get(_digest(normalise_words(text)), ())
         yield from (Pair(checked, place, 1.0, True) for checked in exact)
-        for checked, shared in self._shared(digest_ngrams(text)).items():
+        for checked, shared in self._count_shared(digest_ngrams(text)).items():
             share = shared / int(self.sizes[checked])
             if share >= threshold and checked not in exact:
                 yield Pair(checked, place, share, False)
 
-    def _shared(self, grams: set[int]) -> Counter[int]:
+    def _count_shared(self, grams: set[int]) -> Counter[int]:
         hashes = np.fromiter(grams, np.uint64, len(grams))
         firsts = np.searchsorted(self.grams, hashes, "left")
         lasts = np.searchsorted(self.grams, hashes, "right")

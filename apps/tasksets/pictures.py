@@ -89,7 +89,7 @@ def _decoded(raw: bytes) -> Image.Image:
                     "in total"
                 )
             image.load()
-            return _on_paper(ImageOps.exif_transpose(image))
+            return _without_transparency(ImageOps.exif_transpose(image))
     except BadPicture:
         raise
     except Image.UnidentifiedImageError:
@@ -101,7 +101,7 @@ def _decoded(raw: bytes) -> Image.Image:
         raise BadPicture(f"cannot be read: {str(error)[:200] or type(error).__name__}") from None
 
 
-def _on_paper(image: Image.Image) -> Image.Image:
+def _without_transparency(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):  # 16 bits of grey
         image = image.convert("I").point(lambda grey: grey / 256).convert("L")
     if not image.has_transparency_data:

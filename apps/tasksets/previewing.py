@@ -69,7 +69,7 @@ def _row(record: Record | BadLine, pictures: dict[str, list[int]]) -> list:
         name: _picture_parts(value) if name in PICTURES else value
         for name, value in record.fields.items()
     }
-    return [record.number, _light(fields, pictures), "", line_excerpt(record.raw)[:EXCERPT]]
+    return [record.number, _shortened(fields, pictures), "", line_excerpt(record.raw)[:EXCERPT]]
 
 
 def _picture_parts(value: Any) -> Any:
@@ -77,14 +77,14 @@ def _picture_parts(value: Any) -> Any:
     for a preview.
     """
     if isinstance(value, list):
-        return [_picture_parts(one) for one in value]
+        return [_picture_parts(picture) for picture in value]
     if isinstance(value, dict):
         value = value.get("bytes") or value.get("url") or value.get("path")
     is_file = isinstance(value, str) and not value.startswith(ADDRESSES)
     return _no_picture(FILES_BESIDE) if is_file else value
 
 
-def _light(value: Any, pictures: dict[str, list[int]]) -> Any:
+def _shortened(value: Any, pictures: dict[str, list[int]]) -> Any:
     """Return the value with texts cut and pictures decoded.
 
     It is at most as deep as strict JSON is.
@@ -95,7 +95,7 @@ def _light(value: Any, pictures: dict[str, list[int]]) -> Any:
         case str():
             return value if len(value) <= LONGEST_TEXT else value[:LONGEST_TEXT] + "…"
         case list():
-            return [_light(part, pictures) for part in value]
+            return [_shortened(part, pictures) for part in value]
         case {
             "type": "image_url",
             "image_url": {"url": str(url), **detail},
@@ -105,7 +105,7 @@ def _light(value: Any, pictures: dict[str, list[int]]) -> Any:
         case {"type": "image", "path": str(), **rest} if not rest:
             return _no_picture(FILES_BESIDE)
         case dict():
-            return {name: _light(part, pictures) for name, part in value.items()}
+            return {name: _shortened(part, pictures) for name, part in value.items()}
     return value
 
 

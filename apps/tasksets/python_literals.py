@@ -62,7 +62,7 @@ def _with_lists(value: Any) -> Any:
     if isinstance(value, dict):
         if not all(isinstance(name, str) for name in value):
             raise ValueError("keys must be texts")
-        return {name: _with_lists(one) for name, one in value.items()}
+        return {name: _with_lists(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_with_lists(one) for one in value]
+        return [_with_lists(item) for item in value]
     return value

@@ -76,8 +76,15 @@ class Columns:
     @property
     def names(self) -> frozenset[str]:
         """Return the columns of the file that are mapped to something."""
-        named = (self.prompt, self.answer, self.follow_ups, self.domain, self.meta, *self.more_meta)
-        return frozenset(name for name in named if name)
+        columns = (
+            self.prompt,
+            self.answer,
+            self.follow_ups,
+            self.domain,
+            self.meta,
+            *self.more_meta,
+        )
+        return frozenset(name for name in columns if name)
 
 
 class TaskRows:
@@ -124,18 +131,18 @@ class TaskRows:
 
     def _task(self, record: Record) -> TaskRow:
         taking = RowReading()
-        taken: dict[str, EncodedPicture] = {}
+        pictures: dict[str, EncodedPicture] = {}
         row = (
             self._by_layout(record.fields, taking)
             if self.layout
             else self._by_columns(record.fields, taking)
         )
         task = TaskRow(
-            read_prompt(row, "prompt", taken, self.path, self.decoded),
+            read_prompt(row, "prompt", pictures, self.path, self.decoded),
             row["answer"],
             row["meta"],
             row["follow_ups"],
-            tuple(taken.values()),
+            tuple(pictures.values()),
             row["domain"],
             record.number,
         )
@@ -150,8 +157,8 @@ class TaskRows:
         if prompt not in fields and tests:
             prompt = prompt_column(fields) or prompt
         if prompt not in fields:
-            named = ", ".join(sorted(fields)[:10]) or "none"
-            raise NotATask(f"no column {prompt!r}; found {named}")
+            present_columns = ", ".join(sorted(fields)[:10]) or "none"
+            raise NotATask(f"no column {prompt!r}; found {present_columns}")
         used = columns.names | {prompt} | (OF_TESTS if tests else frozenset())
         present = {name for name, value in fields.items() if value is not None}
         taking.dropped.update(present - used - taken_from(fields, used))
@@ -169,7 +176,9 @@ class TaskRows:
         columns = self.columns
         usual = Columns()
         (row,) = read_row(self.layout, fields, TASKS, taking)
-        kept = {name: fields[name] for name in columns.more_meta if fields.get(name) is not None}
+        more_meta = {
+            name: fields[name] for name in columns.more_meta if fields.get(name) is not None
+        }
         taking.dropped.difference_update(
             columns.more_meta, (columns.domain, columns.follow_ups, columns.meta)
         )
@@ -177,7 +186,7 @@ class TaskRows:
         return {
             "prompt": row.get("prompt"),
             "answer": _answer(row, "answer", columns.answer_key),
-            "meta": _meta(row, "meta", ()) | _meta(fields, columns.meta, ()) | kept,
+            "meta": _meta(row, "meta", ()) | _meta(fields, columns.meta, ()) | more_meta,
             "follow_ups": _follow_ups(fields, columns.follow_ups),
             "domain": (
                 own_domain
@@ -205,19 +214,19 @@ def read_jsonl(stream: BinaryIO, columns: Columns, path: ReadPath | None = None)
 def read_prompt(
     row: dict[str, Any],
     column: str,
-    taken: dict[str, EncodedPicture],
+    pictures: dict[str, EncodedPicture],
     path: ReadPath | None = None,
     decoded: Mapping[str, EncodedPicture] = NONE_KNOWN,
 ) -> list[dict[str, Content]]:
     """Return a prompt's messages, which end with the user's.
 
-    Pictures are added to `taken`. Raises NotATask, NotThisLayout.
+    The message's pictures are added to `pictures`. Raises NotATask, NotThisLayout.
     """
     if row.get(column) is None:
         raise NotATask(f"no column {column!r}; found {', '.join(sorted(row)[:10]) or 'none'}")
     messages = _messages(row[column], column, RowReading())
     messages = [
-        _message(message, f"{column}[{place}]", taken, path, decoded)
+        _message(message, f"{column}[{place}]", pictures, path, decoded)
         for place, message in enumerate(messages)
     ]
     last = messages[-1]
@@ -235,14 +244,14 @@ def _messages(value: Any, column: str, taking: RowReading) -> list[dict[str, Any
 def _message(
     message: dict[str, Any],
     place: str,
-    taken: dict[str, EncodedPicture],
+    pictures: dict[str, EncodedPicture],
     path: ReadPath | None,
     decoded: Mapping[str, EncodedPicture],
 ) -> dict[str, Content]:
     try:
         stored = {
             "role": message["role"],
-            "content": read_content(message["content"], taken, path, decoded),
+            "content": read_content(message["content"], pictures, path, decoded),
         }
     except BadContent as error:
         raise NotATask(f"{place}.content{error.where}: {error.why}") from None

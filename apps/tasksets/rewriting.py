@@ -44,14 +44,20 @@ def why_refused(task: Task, text: str) -> str:
         return "says the same words"
     if len(text) > LONGEST * len(before) + SPARE:
         return f"is too long: {len(text):,} characters instead of {len(before):,}"
-    if lost := _missing(_numbers(before), _numbers(text)):
-        return f"loses a number: {lost}"
-    if new := _missing(Counter(set(_numbers(text))), Counter(set(_numbers(before)))):
-        return f"contains a number that the original does not have: {new}"
-    if lost := _missing(Counter(set(_MARK.findall(before))), Counter(_MARK.findall(text))):
-        return f"loses a mark: {lost}"
+    if lost_text := _first_missing(_numbers(before), _numbers(text)):
+        return f"loses a number: {lost_text}"
+    if new_text := _first_missing(Counter(set(_numbers(text))), Counter(set(_numbers(before)))):
+        return f"contains a number that the original does not have: {new_text}"
+    if lost_text := _first_missing(
+        Counter(set(_MARK.findall(before))), Counter(_MARK.findall(text))
+    ):
+        return f"loses a mark: {lost_text}"
     leaked = next(
-        (leaf for leaf in _leaves(task.answer) if _says(text, leaf) and not _says(before, leaf)),
+        (
+            leaf
+            for leaf in _leaves(task.answer)
+            if _contains_words(text, leaf) and not _contains_words(before, leaf)
+        ),
         None,
     )
     return "gives the answer away" if leaked is not None else ""
@@ -68,26 +74,26 @@ def _numbers(text: str) -> Counter[str]:
     return Counter(_NUMBER.findall(_THOUSANDS.sub("", text)))
 
 
-def _missing(expected: Counter[str], actual: Counter[str]) -> str:
+def _first_missing(expected: Counter[str], actual: Counter[str]) -> str:
     return next(iter(expected - actual), "")
 
 
 def _leaves(answer: Any) -> Iterator[str]:
     """Yield the texts and numbers that an answer is made of, the first ones."""
-    left = [answer]
-    seen = 0
-    while left and seen < MOST_LEAVES:
-        part = left.pop()
+    pending = [answer]
+    leaf_count = 0
+    while pending and leaf_count < MOST_LEAVES:
+        part = pending.pop()
         if isinstance(part, dict):
-            left += part.values()
+            pending += part.values()
         elif isinstance(part, list):
-            left += part
+            pending += part
         elif isinstance(part, str | int | float) and not isinstance(part, bool):
-            seen += 1
+            leaf_count += 1
             if 0 < len(leaf := str(part).strip()) <= LONGEST_LEAF:
                 yield leaf
 
 
-def _says(text: str, leaf: str) -> bool:
+def _contains_words(text: str, leaf: str) -> bool:
     """Tell whether the words stand in the text, as words of their own."""
     return re.search(rf"(?<!\w){re.escape(leaf.casefold())}(?!\w)", text.casefold()) is not None

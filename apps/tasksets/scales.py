@@ -24,7 +24,7 @@ def find_scale(taskset: Taskset, name: str) -> DifficultyScale:
             f"the scale {name!r} of {taskset.slug!r} has {scale.difficulties.count():,} of "
             f"{taskset.size:,} values so far: continue with `manage.py taskset difficulty`"
         )
-    return scale or _made_of_meta(taskset, name)
+    return scale or _create_from_meta(taskset, name)
 
 
 @transaction.atomic
@@ -73,14 +73,14 @@ def begin_scale(taskset: Taskset, name: str, source: str) -> DifficultyScale:
     return scale
 
 
-def without_number(scale: DifficultyScale, most: int | None = None) -> list[int]:
+def without_number(scale: DifficultyScale, limit: int | None = None) -> list[int]:
     """Return ids of the tasks that have none yet; tasks of several turns are not estimated."""
     tasks = (
         scale.taskset.tasks.filter(follow_ups=[])
         .exclude(pk__in=scale.difficulties.values("task"))
         .order_by("index")
     )
-    return list(tasks.values_list("pk", flat=True)[:most])
+    return list(tasks.values_list("pk", flat=True)[:limit])
 
 
 def save_values(scale: DifficultyScale, values: Mapping[int, float]) -> None:
@@ -98,10 +98,10 @@ def finish_scale(scale: DifficultyScale, otherwise: float | None = None) -> int:
     `otherwise` is the value of tasks that could get none. While some are missing, the scale is not
     ready.
     """
-    left = scale.taskset.tasks.exclude(pk__in=scale.difficulties.values("task"))
+    unplaced = scale.taskset.tasks.exclude(pk__in=scale.difficulties.values("task"))
     if otherwise is not None:
-        save_values(scale, dict.fromkeys(left.values_list("pk", flat=True), otherwise))
-    if missing := left.count():
+        save_values(scale, dict.fromkeys(unplaced.values_list("pk", flat=True), otherwise))
+    if missing := unplaced.count():
         return missing
     with connection.cursor() as cursor:
         cursor.execute(
@@ -118,11 +118,11 @@ def finish_scale(scale: DifficultyScale, otherwise: float | None = None) -> int:
 
 
 @transaction.atomic
-def _made_of_meta(taskset: Taskset, name: str) -> DifficultyScale:
+def _create_from_meta(taskset: Taskset, name: str) -> DifficultyScale:
     if taskset.grows:
         raise ValueError(f"taskset {taskset.slug!r} grows, so its tasks have no order")
-    if lacking := _lacking(taskset, name):
-        raise ValueError(lacking)
+    if problem := _describe_missing_numbers(taskset, name):
+        raise ValueError(problem)
     scale, is_new = DifficultyScale.objects.get_or_create(
         taskset=taskset, name=name, defaults={"source": META}
     )
@@ -155,7 +155,7 @@ def _place(scale: DifficultyScale, values: str, parameters: list) -> None:
             cursor.execute("ANALYZE tasksets_taskdifficulty")
 
 
-def _lacking(taskset: Taskset, name: str) -> str:
+def _describe_missing_numbers(taskset: Taskset, name: str) -> str:
     """Return which tasks lack a number of this name in their meta; "" if all have it."""
     having = taskset.tasks.extra(where=["jsonb_typeof(meta -> %s) = 'number'"], params=[name])
     without = taskset.size - having.count()

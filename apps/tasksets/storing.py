@@ -82,18 +82,20 @@ class RowFilter:
         bad = [row for row in batch if isinstance(row, BadLine)]
         firsts = self.seen.first_lines(rows) if self.seen else [row.line for row in rows]
         tasks = [row for row, first in zip(rows, firsts, strict=True) if row.line == first]
-        same = [
+        repeated = [
             _repeated(row, first)
             for row, first in zip(rows, firsts, strict=True)
             if row.line != first
         ]
-        aside = (bad if self.quarantine else []) + (same if self.duplicates == DROP else [])
+        aside = (bad if self.quarantine else []) + (repeated if self.duplicates == DROP else [])
         self.bad += len(bad)
-        self.same += len(same)
-        self._refuse(([] if self.quarantine else bad) + (same if self.duplicates == REFUSE else []))
+        self.same += len(repeated)
+        self._refuse(
+            ([] if self.quarantine else bad) + (repeated if self.duplicates == REFUSE else [])
+        )
         reasons = self.why_not(tasks) if self.why_not and tasks else {}
         self.left_out += len(reasons)
-        aside += [_left_out(row, reasons[row.line]) for row in tasks if row.line in reasons]
+        aside += [_excluded_line(row, reasons[row.line]) for row in tasks if row.line in reasons]
         return [row for row in tasks if row.line not in reasons], aside
 
     def _refuse(self, lines: list[BadLine]) -> None:
@@ -107,7 +109,7 @@ def store_taskset(
     origin: Origin,
     rows: Iterable[TaskRow | BadLine],
     quarantine: bool = False,
-    progress: Progress = lambda done: None,
+    progress: Progress = lambda row_count: None,
     duplicates: str = KEEP,
     why_not: WhyNot | None = None,
 ) -> Taskset:
@@ -156,7 +158,7 @@ def _repeated(row: TaskRow, first: int) -> BadLine:
     return BadLine(row.line, f"duplicate of line {first}", _excerpt(row), first)
 
 
-def _left_out(row: TaskRow, why: str) -> BadLine:
+def _excluded_line(row: TaskRow, why: str) -> BadLine:
     return BadLine(row.line, why, _excerpt(row))
 
 
@@ -168,15 +170,17 @@ def _batches(rows: Iterable[TaskRow | BadLine]) -> Iterator[tuple[int, list[Task
     """Yield rows read so far, and the newest of them."""
     batch = []
     read = 0
-    held = 0
+    picture_bytes = 0
     for row in rows:
         batch.append(row)
         read += 1
-        held += sum(len(picture.png) for picture in row.pictures) if isinstance(row, TaskRow) else 0
-        if len(batch) == BATCH or held > BATCH_BYTES:
+        picture_bytes += (
+            sum(len(picture.png) for picture in row.pictures) if isinstance(row, TaskRow) else 0
+        )
+        if len(batch) == BATCH or picture_bytes > BATCH_BYTES:
             yield read, batch
             batch = []
-            held = 0
+            picture_bytes = 0
     if batch:
         yield read, batch
 
@@ -188,8 +192,10 @@ def _write(taskset: Taskset, rows: list[TaskRow], digest: "hashlib._Hash") -> in
         digest.update(task.digest.encode())
     Picture.objects.keep(taskset.project, (picture for row in rows for picture in row.pictures))
     Task.objects.bulk_create(tasks)
-    made = [(task, row.parent) for task, row in zip(tasks, rows, strict=True) if row.parent]
-    TaskParent.objects.bulk_create(TaskParent(task=task, parent_id=parent) for task, parent in made)
+    derived = [(task, row.parent) for task, row in zip(tasks, rows, strict=True) if row.parent]
+    TaskParent.objects.bulk_create(
+        TaskParent(task=task, parent_id=parent) for task, parent in derived
+    )
     return taskset.size + len(tasks)
 
 

@@ -36,7 +36,7 @@ def measure_overlap(
     other: Taskset,
     threshold: float = THRESHOLD,
     tell: Callable[[Pair], object] = lambda pair: None,
-    progress: Callable[[int], None] = lambda done: None,
+    progress: Callable[[int], None] = lambda task_count: None,
 ) -> Overlap:
     """Measure how much of `checked` is in `other`. Raises TooMuch.
 
@@ -45,11 +45,13 @@ def measure_overlap(
     overlap = Overlap(checked.size, other.size)
     exact: set[int] = set()
     near: set[int] = set()
-    held = OverlapIndex(_with_progress(iterate_texts(checked), lambda done: progress(done)))
+    index = OverlapIndex(
+        _with_progress(iterate_texts(checked), lambda task_count: progress(task_count))
+    )
     for place, text in enumerate(
-        _with_progress(iterate_texts(other), lambda done: progress(checked.size + done))
+        _with_progress(iterate_texts(other), lambda task_count: progress(checked.size + task_count))
     ):
-        for pair in held.meets(place, text, threshold):
+        for pair in index.meets(place, text, threshold):
             tell(pair)
             overlap.count += 1
             if len(overlap.pairs) < LISTED:
@@ -79,14 +81,14 @@ def said_in(prompt: Sequence[dict], follow_ups: Sequence[str]) -> str:
 def iterate_prompts(taskset: Taskset) -> Iterator[tuple[list, list]]:
     """Yield (prompt, follow-ups) of the set's tasks by index, each batch by a query of its own."""
     for first in range(0, taskset.size, ROWS_AT_ONCE):
-        some = taskset.tasks.filter(index__gte=first, index__lt=first + ROWS_AT_ONCE).order_by(
+        batch = taskset.tasks.filter(index__gte=first, index__lt=first + ROWS_AT_ONCE).order_by(
             "index"
         )
-        yield from some.values_list("prompt", "follow_ups")
+        yield from batch.values_list("prompt", "follow_ups")
 
 
 def _with_progress(texts: Iterator[str], progress: Callable[[int], None]) -> Iterator[str]:
-    for done, text in enumerate(texts, start=1):
+    for text_count, text in enumerate(texts, start=1):
         yield text
-        if not done % ROWS_AT_ONCE:
-            progress(done)
+        if not text_count % ROWS_AT_ONCE:
+            progress(text_count)

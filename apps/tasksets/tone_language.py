@@ -251,10 +251,10 @@ def is_well_formed(sentences: list[Sentence]) -> bool:
 def _read_sentence(words: tuple[str, ...]) -> Sentence:
     objects = tuple(word for word in words if word in _KNOWN_OBJECTS)
     pattern = tuple("{object}" if word in _KNOWN_OBJECTS else word for word in words)
-    return Sentence(words, _patterns().get(pattern), _manner(words), objects)
+    return Sentence(words, _patterns().get(pattern), _tone_of(words), objects)
 
 
-def _manner(words: tuple[str, ...]) -> str:
+def _tone_of(words: tuple[str, ...]) -> str:
     """Return "rude", "polite" or "flat"; rude words outweigh polite ones."""
     lowered = {word.lower() for word in words}
     if lowered & RUDE_WORDS:

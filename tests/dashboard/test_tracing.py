@@ -63,8 +63,8 @@ def test_version_is_traced_to_exactly_the_ratings_of_its_steps(seeded):
 
 def test_traced_steps_are_paged_by_number(seeded):
     newest = seeded.run.weight_versions.get(version=3)
-    first, more = trace_weights(newest, most=2)
-    rest, none = trace_weights(newest, before=first[-1].step.number, most=2)
+    first, more = trace_weights(newest, limit=2)
+    rest, none = trace_weights(newest, before=first[-1].step.number, limit=2)
     assert [[s.step.number for s in part] for part in (first, rest)] == [[3, 2], [1]]
     assert (more, none) == (True, False)
 

@@ -214,7 +214,7 @@ def test_time_limit_that_was_suppressed_is_raised_again(monkeypatch):
             pass
 
     monkeypatch.setattr(rendering, "AGAIN_S", 0.1)
-    with pytest.raises(rendering._TooLong), rendering._at_most(0.1):
+    with pytest.raises(rendering._TooLong), rendering._processor_time_limit(0.1):
         with contextlib.suppress(rendering._TooLong):  # as Python suppresses errors in a finalizer
             busy(5)
         busy(5)

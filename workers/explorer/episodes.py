@@ -116,7 +116,7 @@ class Episodes:
         """
         played = self.played[rollout.episode_id]
         ids = rollout.turn_tokens(len(rollout.turns) - 1)
-        text = rollout.wishes.shown(rollout.chat_tokenizer.text(ids))
+        text = rollout.wishes.visible_text(rollout.chat_tokenizer.text(ids))
         before = len(rollout.plan.prompt_ids) + rollout.turn.first
         logprobs = rollout.turn_logprobs() if rollout.wishes.logprobs else None
         version = rollout.version_at(rollout.turn.first)

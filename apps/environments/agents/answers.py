@@ -66,7 +66,7 @@ def _choice(place: int, call: "Call", turn: EpisodeTurn) -> dict:
     content = text or (None if calls else "")
     message: dict[str, object] = {"role": "assistant", "content": content, "refusal": None}
     if calls:
-        message["tool_calls"] = [_call(one) for one in calls]
+        message["tool_calls"] = [_call(tool_call) for tool_call in calls]
     return {**about, "message": message, "logprobs": logprobs(turn)}
 
 
@@ -77,11 +77,11 @@ def logprobs(turn: EpisodeTurn) -> dict | None:
     """
     if turn.logprobs is None:
         return None
-    scored = [
-        {"token": text, "bytes": own, "logprob": value, "top_logprobs": []}
-        for text, own, value in turn.logprobs
+    token_scores = [
+        {"token": text, "bytes": token_bytes, "logprob": value, "top_logprobs": []}
+        for text, token_bytes, value in turn.logprobs
     ]
-    return {"content": scored, "refusal": None}
+    return {"content": token_scores, "refusal": None}
 
 
 def fingerprint(turns: Sequence[EpisodeTurn]) -> str | None:
@@ -95,10 +95,14 @@ def fingerprint(turns: Sequence[EpisodeTurn]) -> str | None:
 
 def usage(turns: Sequence[EpisodeTurn]) -> dict:
     """Return the prompt tokens and the tokens of the actions, stop tokens included."""
-    seen = turns[0].before
-    assert seen is not None  # an answered turn has it
-    sampled = sum(turn.tokens for turn in turns)
-    return {"prompt_tokens": seen, "completion_tokens": sampled, "total_tokens": seen + sampled}
+    prompt_tokens = turns[0].before
+    assert prompt_tokens is not None  # an answered turn has it
+    completion_tokens = sum(turn.tokens for turn in turns)
+    return {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
+    }
 
 
 def head(turn: EpisodeTurn, model: str, kind: str) -> dict:
@@ -108,10 +112,10 @@ def head(turn: EpisodeTurn, model: str, kind: str) -> dict:
 
 def headers(call: "Call") -> dict[str, str]:
     """Return the headers of the answer, which name the parameters that it ignores."""
-    named = {HEADER: str(call.turn.episode_id), "Cache-Control": "no-store"}
+    response_headers = {HEADER: str(call.turn.episode_id), "Cache-Control": "no-store"}
     if call.request.unapplied:
-        named[UNAPPLIED] = ", ".join(call.request.unapplied)
-    return named
+        response_headers[UNAPPLIED] = ", ".join(call.request.unapplied)
+    return response_headers
 
 
 def _call(call: dict) -> dict:
@@ -165,15 +169,19 @@ def delta(
     )
 
 
-def last_chunks(call: "Call", turn: EpisodeTurn, rest: str, place: int = 0) -> Iterator[bytes]:
+def last_chunks(
+    call: "Call", turn: EpisodeTurn, remaining_text: str, place: int = 0
+) -> Iterator[bytes]:
     """Yield the text not streamed yet, the logprobs if requested, and the finish reason."""
     _, calls = reply(turn, call.offered)
-    scored = logprobs(turn)
-    if rest or scored:
-        yield delta(call, {"content": rest}, place, logprobs=scored)
+    token_scores = logprobs(turn)
+    if remaining_text or token_scores:
+        yield delta(call, {"content": remaining_text}, place, logprobs=token_scores)
     if calls:
         yield delta(
-            call, {"tool_calls": [{"index": n, **_call(one)} for n, one in enumerate(calls)]}, place
+            call,
+            {"tool_calls": [{"index": n, **_call(tool_call)} for n, tool_call in enumerate(calls)]},
+            place,
         )
     yield delta(call, {}, place, _finish(turn, calls))
 

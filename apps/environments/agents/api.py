@@ -61,7 +61,7 @@ class ChatCompletions(AgentView):
 
     def post(self, request: Request) -> Response | HttpResponse:
         chat_call = self.read(request.data, get_caller(request).run)
-        begun = self._begun(request, chat_call)
+        begun = self._turns_of_call(request, chat_call)
         calls = [Call(chat_call, turn, begun[0]) for turn in begun]
         if answer_later(
             request._request, _streamed(calls) if chat_call.stream else _answer_whole(calls)
@@ -73,7 +73,7 @@ class ChatCompletions(AgentView):
             return HttpResponse(whole, content_type=EVENTS, headers=answers.headers(calls[0]))
         return Response(answers.completion(calls, turns), headers=answers.headers(calls[0]))
 
-    def _begun(self, request: Request, chat_call: ChatCall) -> list[EpisodeTurn]:
+    def _turns_of_call(self, request: Request, chat_call: ChatCall) -> list[EpisodeTurn]:
         """Return the turns that answer this call.
 
         A repeated call with the same idempotency key gets the same turns, unless nobody will answer
@@ -135,12 +135,12 @@ class Nowhere(AgentView):
     """Every other endpoint that OpenAI's clients can call."""
 
     def get(self, request: Request) -> Response:
-        raise Refused(404, "unsupported_endpoint", _why_nowhere(request.path[:100]))
+        raise Refused(404, "unsupported_endpoint", _unknown_path_message(request.path[:100]))
 
     post = put = patch = delete = get
 
 
-def _why_nowhere(path: str) -> str:
+def _unknown_path_message(path: str) -> str:
     why = f"There is no {path} here; use POST /v1/chat/completions."
     if not path.startswith("/v1/responses"):
         return why

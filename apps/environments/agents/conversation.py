@@ -69,20 +69,20 @@ class ChatMessage:
 
 
 def parse_messages(
-    document: object, taken: dict[str, EncodedPicture] | None = None
+    document: object, pictures: dict[str, EncodedPicture] | None = None
 ) -> tuple[ChatMessage, ...]:
-    """Parse the messages of a call; add their pictures to `taken` (None: the policy sees none).
+    """Parse the messages of a call; add their pictures to `pictures` (None: the policy sees none).
 
     Raises Refused with the place.
     """
     if not isinstance(document, list) or not 0 < len(document) <= MOST_MESSAGES * 8:
         raise refuse_field("messages", f"must be a list of 1 to {MOST_MESSAGES * 8} messages")
     return tuple(
-        _message(f"messages[{place}]", message, taken) for place, message in enumerate(document)
+        _message(f"messages[{place}]", message, pictures) for place, message in enumerate(document)
     )
 
 
-def _message(path: str, message: object, taken: dict[str, EncodedPicture] | None) -> ChatMessage:
+def _message(path: str, message: object, pictures: dict[str, EncodedPicture] | None) -> ChatMessage:
     if (
         not isinstance(message, dict)
         or not isinstance(message.get("role"), str)
@@ -109,13 +109,13 @@ def _message(path: str, message: object, taken: dict[str, EncodedPicture] | None
             "requires the role tool and must name the call that it answers",
         )
     speaker = _speaker(path, role, message.get("name"))
-    if taken is not None and holds_picture(content):
+    if pictures is not None and holds_picture(content):
         if speaker:
             raise unsupported(
                 f"{path}.name", "requires plain text; write the name into one of the parts"
             )
         return ChatMessage(
-            role, _stored_content(f"{path}.content", role, content, taken), calls, answers
+            role, _stored_content(f"{path}.content", role, content, pictures), calls, answers
         )
     return ChatMessage(role, speaker + _text(f"{path}.content", content), calls, answers, extra)
 
@@ -135,13 +135,13 @@ def _speaker(path: str, role: str, name: object) -> str:
 
 
 def _stored_content(
-    path: str, role: str, content: object, taken: dict[str, EncodedPicture]
+    path: str, role: str, content: object, pictures: dict[str, EncodedPicture]
 ) -> Content:
     """Return the content of a message with pictures, in stored form."""
     if role != "user":
         raise unsupported(path, "contains a picture, which only the role user can")
     try:
-        return read_content(content, taken)
+        return read_content(content, pictures)
     except BadContent as error:
         raise refuse_field(f"{path}{error.where}", error.why) from None
 
@@ -285,9 +285,9 @@ def news(
             "messages: the last call of this episode has no reply yet",
             "messages",
         )
-    rest = sent_messages[len(before) :]
-    _require_new(rest, len(before), before)
-    return NewMessages(len(turns), tuple(rest))
+    new_messages = sent_messages[len(before) :]
+    _require_new(new_messages, len(before), before)
+    return NewMessages(len(turns), tuple(new_messages))
 
 
 def _is_same(old: ChatMessage, new: ChatMessage) -> bool:
@@ -299,21 +299,23 @@ def _bare(content: Content) -> Content:
     return content.strip() if isinstance(content, str) else content
 
 
-def _require_new(rest: Sequence[ChatMessage], start: int, before: Sequence[ChatMessage]) -> None:
+def _require_new(
+    new_messages: Sequence[ChatMessage], start: int, before: Sequence[ChatMessage]
+) -> None:
     """Raise Refused for assistant messages among the new ones after the policy's first answer.
 
     Before that answer they are part of the prompt, and are not trained on.
     """
     call_ids = {call[0] for message in before[-1:] for call in message.calls}
     answered: dict[str, int] = {}
-    for place, message in enumerate(rest, start):
+    for place, message in enumerate(new_messages, start):
         if message.extra:
             raise unsupported(f"messages[{place}].{message.extra}", UNSEEN)
         if message.role == ASSISTANT and before:
             raise _differs(
                 place, "the policy did not write this; put examples into the episode's first call"
             )
-        if message.role == ASSISTANT and (message.calls or place == start + len(rest) - 1):
+        if message.role == ASSISTANT and (message.calls or place == start + len(new_messages) - 1):
             raise _differs(place, EXAMPLE)
         if message.answers and message.answers not in call_ids:
             raise refuse_field(

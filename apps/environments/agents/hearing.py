@@ -70,8 +70,8 @@ def hear(caller: Caller, episode_id: int, number: int | None, word: AnswerFeedba
 
 
 def _lock_own_episode(caller: Caller, episode_id: int) -> Episode:
-    mine = Episode.objects.filter(pk=episode_id, run=caller.run, environment=caller.environment)
-    if not mine.exists():
+    episodes = Episode.objects.filter(pk=episode_id, run=caller.run, environment=caller.environment)
+    if not episodes.exists():
         raise Refused(
             404,
             "completion_not_found",
@@ -82,8 +82,8 @@ def _lock_own_episode(caller: Caller, episode_id: int) -> Episode:
 
 
 def _acted(episode: Episode, number: int | None) -> EpisodeTurn:
-    acted = episode.seen.filter(answered_at__isnull=False).order_by("-number")
-    turn = (acted if number is None else acted.filter(number=number)).first()
+    answered_turns = episode.seen.filter(answered_at__isnull=False).order_by("-number")
+    turn = (answered_turns if number is None else answered_turns.filter(number=number)).first()
     if turn is None:
         raise Refused(
             409,
@@ -98,8 +98,10 @@ def _store_feedback(
 ) -> Feedback:
     value = word.value(episode.environment)
     last = turn.feedback.filter(by=user, person=word.person).order_by("-version").first()
-    alike = {"value": value, "correction": word.correction, "is_thumb": word.thumb is not None}
-    if last is not None and all(getattr(last, name) == same for name, same in alike.items()):
+    fields = {"value": value, "correction": word.correction, "is_thumb": word.thumb is not None}
+    if last is not None and all(
+        getattr(last, name) == new_value for name, new_value in fields.items()
+    ):
         return last
     late = is_judged(episode)
     feedback = Feedback.objects.create(
@@ -108,12 +110,12 @@ def _store_feedback(
         person=word.person,
         version=last.version + 1 if last else 1,
         is_late=late,
-        **alike,
+        **fields,
     )
     _reward(turn, late)
     # Lessons are chats, so a correction of a bare text is no lesson.
     if word.correction and not turn.wishes.get("raw"):
-        _teach(episode, turn, user, word.correction)
+        _store_correction(episode, turn, user, word.correction)
     return feedback
 
 
@@ -126,23 +128,25 @@ def _reward(turn: EpisodeTurn, late: bool) -> None:
     )
     values = [word.value for word in newest if word.value is not None]
     if values:
-        earned = {
+        reward_fields = {
             "late_reward" if late else "reward": math.fsum(values) / len(values),
             "rewarded_at": Now(),
         }
-        EpisodeTurn.objects.filter(pk=turn.pk).update(**earned)
+        EpisodeTurn.objects.filter(pk=turn.pk).update(**reward_fields)
 
 
-def _teach(episode: Episode, turn: EpisodeTurn, user: User, correction: str) -> None:
+def _store_correction(episode: Episode, turn: EpisodeTurn, user: User, correction: str) -> None:
     """Store a correction as a demonstration, and as preferred to the answer if they differ.
 
     A repeated correction is stored once.
     """
     before = recorded(list(episode.seen.filter(number__lt=turn.number).order_by("number")))
-    rest = recorded(
+    last_messages = recorded(
         [EpisodeTurn(number=turn.number, episode_id=episode.pk, observation=turn.observation)]
     )
-    prompt = [{"role": message.role, "content": message.content} for message in (*before, *rest)]
+    prompt = [
+        {"role": message.role, "content": message.content} for message in (*before, *last_messages)
+    ]
     run = episode.required_run
     common = {
         "project_id": run.project_id,
@@ -152,8 +156,8 @@ def _teach(episode: Episode, turn: EpisodeTurn, user: User, correction: str) -> 
         "author": user,
         "source": f"feedback on turn {turn.number} of episode {episode.pk}",
     }
-    shown = Demonstration(**common, answer=correction).keyed()
-    Demonstration.objects.bulk_create([shown], ignore_conflicts=True)
+    demonstration = Demonstration(**common, answer=correction).keyed()
+    Demonstration.objects.bulk_create([demonstration], ignore_conflicts=True)
     if turn.action.strip() and turn.action != correction:
         preferred = Preference(**common, chosen=correction, rejected=turn.action).keyed()
         Preference.objects.bulk_create([preferred], ignore_conflicts=True)

@@ -56,19 +56,19 @@ class AgentKey(BaseAuthentication):
     """Authentication by key. Raises AuthenticationFailed (401), Refused (403, 409, 422)."""
 
     def authenticate(self, request: Request) -> tuple[Caller, Token]:
-        token, name = self._presented(get_authorization_header(request).split())
+        token, name = self._read_token(get_authorization_header(request).split())
         run = find_run_by_token(token)
-        named = request.headers.get(HEADER, "") or name
-        if named and not NAME.fullmatch(named):
+        episode_name = request.headers.get(HEADER, "") or name
+        if episode_name and not NAME.fullmatch(episode_name):
             rule = "use letters, digits, - and _; at most 100, the first a letter or digit"
             raise refuse_field(HEADER, rule)
         note_use(token)
-        return Caller(token.user, run, find_agent_environment(run), named), token
+        return Caller(token.user, run, find_agent_environment(run), episode_name), token
 
     def authenticate_header(self, request: Request) -> str:
         return SCHEME
 
-    def _presented(self, words: list[bytes]) -> tuple[Token, str]:
+    def _read_token(self, words: list[bytes]) -> tuple[Token, str]:
         if (
             len(words) != 2
             or words[0].lower() != SCHEME.lower().encode()

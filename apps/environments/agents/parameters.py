@@ -142,10 +142,10 @@ def read_chat_call(body: object, run: Run) -> ChatCall:
         prefix=prefix,
     )
     pictures: dict[str, EncodedPicture] = {}
-    seen = pictures if run.policy.sees_pictures else None
+    readable_pictures = pictures if run.policy.sees_pictures else None
     return ChatCall(
         model=_model(fields, run),
-        messages=parse_messages(fields.get("messages"), seen),
+        messages=parse_messages(fields.get("messages"), readable_pictures),
         tools=tuple(offered),
         stream=_flag(fields, "stream"),
         with_usage=_with_usage(fields),
@@ -208,9 +208,9 @@ def _wishes(body: dict, run: Run) -> ActionSampling:
     """Parse what ends an answer, and its seed."""
     sampling = run.settings.sampling
     names = ("max_tokens", "max_completion_tokens")
-    most = min(_whole_number(body, name, sampling.max_tokens, 1, LARGEST) for name in names)
+    token_limit = min(_whole_number(body, name, sampling.max_tokens, 1, LARGEST) for name in names)
     seed = _whole_number(body, "seed", 0, 0, LARGEST) if "seed" in body else None
-    wished = most if most < sampling.max_tokens else None
+    wished = token_limit if token_limit < sampling.max_tokens else None
     return ActionSampling(wished, _stops(body), seed, _flag(body, "logprobs"))
 
 
@@ -223,18 +223,18 @@ def _unapplied(body: dict, run: Run) -> tuple[str, ...]:
     """
     of_run = {"temperature": run.settings.sampling.temperature, "top_p": 1}
     highest = {"temperature": max(HOTTEST, of_run["temperature"]), "top_p": 1}
-    for name, most in highest.items():
-        value = body.get(name, most)
+    for name, limit in highest.items():
+        value = body.get(name, limit)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not 0 <= value <= most:
-            raise refuse_field(name, f"must be a number from 0 to {most:g}")
+        if not is_number or not 0 <= value <= limit:
+            raise refuse_field(name, f"must be a number from 0 to {limit:g}")
     return tuple(name for name, value in of_run.items() if body.get(name, value) != value)
 
 
-def _whole_number(body: dict, name: str, usual: int, least: int, most: int) -> int:
+def _whole_number(body: dict, name: str, usual: int, least: int, greatest: int) -> int:
     value = body.get(name, usual)
-    if type(value) is not int or not least <= value <= most:
-        raise refuse_field(name, f"must be a whole number from {least} to {most}")
+    if type(value) is not int or not least <= value <= greatest:
+        raise refuse_field(name, f"must be a whole number from {least} to {greatest}")
     return value
 
 

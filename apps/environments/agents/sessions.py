@@ -28,10 +28,12 @@ def start_session(caller: Caller, name: object, secret: str) -> dict:
         raise refuse_field(
             "task_id", "must be letters, digits, - and _, not only digits; at most 100"
         )
-    named = Caller(caller.user, caller.run, caller.environment, name)
+    named_caller = Caller(caller.user, caller.run, caller.environment, name)
     if caller.run.settings.serve:
-        return _to_be_begun(named, secret)
-    episode = Episode.objects.select_related("rollout__group__task").get(pk=take_episode(named).pk)
+        return _session_without_episode(named_caller, secret)
+    episode = Episode.objects.select_related("rollout__group__task").get(
+        pk=take_episode(named_caller).pk
+    )
     task = episode.required_rollout.group.task
     return {
         "session_id": name,
@@ -44,7 +46,7 @@ def start_session(caller: Caller, name: object, secret: str) -> dict:
     }
 
 
-def _to_be_begun(caller: Caller, secret: str) -> dict:
+def _session_without_episode(caller: Caller, secret: str) -> dict:
     """Return a session without an episode, for a run that serves.
 
     Its first call begins the episode, and that call's messages are the task.

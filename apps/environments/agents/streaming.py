@@ -23,22 +23,24 @@ async def stream_parts(calls: Sequence[Call]) -> AsyncGenerator[bytes, None]:
     answer = asyncio.ensure_future(answered_all(calls))
     call = calls[0]
     streamed = ""
-    sent = False
+    has_started = False
     try:
         async for piece in _pieces(call, answer) if len(calls) == 1 else silences(answer):
             if piece and not streamed and not call.request.wishes.raw:
                 yield answers.first_chunk(call)
             yield answers.delta(call, {"content": piece}) if piece else STILL_HERE
             streamed = streamed + piece
-            sent = True
+            has_started = True
         try:
             turns = await answer
         except Refused as why:
-            if not sent:
+            if not has_started:
                 raise
             yield answers.encode_agent_event(why.document)
             return
-        for part in _rest(call, turns[0], streamed) if streamed else whole_parts(calls, turns):
+        for part in (
+            _remaining_chunks(call, turns[0], streamed) if streamed else whole_parts(calls, turns)
+        ):
             yield part
     finally:
         answer.cancel()
@@ -53,7 +55,7 @@ def whole_parts(calls: Sequence[Call], turns: Sequence[EpisodeTurn]) -> Iterator
     yield from answers.stream_end(calls, turns)
 
 
-def _rest(call: Call, turn: EpisodeTurn, released: str) -> Iterator[bytes]:
+def _remaining_chunks(call: Call, turn: EpisodeTurn, released: str) -> Iterator[bytes]:
     text, _ = answers.reply(turn, call.offered)
     if not text.startswith(released):
         why = (

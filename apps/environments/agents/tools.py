@@ -69,11 +69,11 @@ def shows_tools(folder: str) -> bool:
         for name in ("chat_template.jinja", "tokenizer_config.json")
         if (path := Path(folder) / name).is_file()
     ]
-    return any(_shows(str(path), path.stat().st_mtime_ns) for path in template_paths)
+    return any(_template_shows_tools(str(path), path.stat().st_mtime_ns) for path in template_paths)
 
 
 @lru_cache(maxsize=16)
-def _shows(path: str, _modified: int) -> bool:
+def _template_shows_tools(path: str, _modified: int) -> bool:
     if Path(path).stat().st_size > LARGEST_FILE:
         return False
     template = Path(path).read_text(encoding="utf-8")
@@ -89,17 +89,21 @@ def split_tool_calls(text: str, offered: Sequence[dict] = ()) -> tuple[str, list
     has no calls.
     """
     functions = [tool["function"] for tool in offered]
-    strict = {one["name"]: one.get("parameters", {}) for one in functions if one.get("strict")}
+    strict = {
+        function["name"]: function.get("parameters", {})
+        for function in functions
+        if function.get("strict")
+    }
     written = CALL.findall(text)
     tool_calls = [
-        call for inside in written if (call := _fitting(_call(inside), strict)) is not None
+        call for inside in written if (call := _matching_call(_call(inside), strict)) is not None
     ]
     if not tool_calls or len(tool_calls) < len(written):
         return text, []
     return CALL.sub("", text).strip(), tool_calls
 
 
-def _fitting(call: dict | None, strict: dict[str, dict]) -> dict | None:
+def _matching_call(call: dict | None, strict: dict[str, dict]) -> dict | None:
     if call is None or call["name"] not in strict:
         return call
     try:

@@ -47,42 +47,44 @@ def begin_turns(caller: Caller, chat_call: ChatCall) -> list[EpisodeTurn]:
         )
     try:
         with transaction.atomic():
-            return [_begun(caller, chat_call, place) for place in range(chat_call.choices)]
+            return [_begin_episode(caller, chat_call, place) for place in range(chat_call.choices)]
     except NoRoom as why:
         raise turned_away(caller.run, why) from why
 
 
-def _begun(caller: Caller, chat_call: ChatCall, place: int) -> EpisodeTurn:
+def _begin_episode(caller: Caller, chat_call: ChatCall, place: int) -> EpisodeTurn:
     episode = locked(_episode(caller, chat_call).pk)
     turns = list(episode.seen.order_by("number"))
-    new = news(turns, chat_call.messages, chat_call.tools)
+    new_messages = news(turns, chat_call.messages, chat_call.tools)
     # The tools are in the prompt already, but must not be called now.
     if turns and turns[0].tools and not chat_call.tools:
         chat_call = replace(chat_call, wishes=replace(chat_call.wishes, no_calls=True))
-    if new.messages:
-        _record_observation(episode, new, chat_call, place)
+    if new_messages.messages:
+        _record_observation(episode, new_messages, chat_call, place)
     else:
         record_sign_of_life(episode.pk)
-    return episode.seen.select_related("episode").get(number=new.number)
+    return episode.seen.select_related("episode").get(number=new_messages.number)
 
 
 def _record_observation(
-    episode: Episode, new: NewMessages, chat_call: ChatCall, place: int
+    episode: Episode, new_messages: NewMessages, chat_call: ChatCall, place: int
 ) -> None:
     """Record the observation.
 
     Several answers to one call with one seed get different seeds.
     """
-    messages = [{"role": message.role, "content": message.content} for message in new.messages]
+    messages = [
+        {"role": message.role, "content": message.content} for message in new_messages.messages
+    ]
     wishes = chat_call.wishes
     if wishes.seed is not None and place:  # seed + place could be another caller's seed
         wishes = replace(wishes, seed=chance.derive_seed("choice", wishes.seed, place))
     try:
         observe(
             episode.pk,
-            new.number,
+            new_messages.number,
             messages,
-            tools=chat_call.tools if new.number == 0 else (),
+            tools=chat_call.tools if new_messages.number == 0 else (),
             wishes=wishes,
             pictures=chat_call.pictures,
         )
@@ -106,13 +108,15 @@ def find_named_episode(caller: Caller) -> Episode:
     name = caller.episode
     if not name:
         raise Refused(422, "missing_episode", f"{HEADER}: must name the episode", HEADER)
-    mine = Episode.objects.filter(
+    own_episodes = Episode.objects.filter(
         run=caller.run, environment=caller.environment, client=caller.user
     )
-    named = (
-        mine.filter(pk=int(name)) if name.isdigit() and len(name) < 19 else mine.filter(key=name)
+    matches = (
+        own_episodes.filter(pk=int(name))
+        if name.isdigit() and len(name) < 19
+        else own_episodes.filter(key=name)
     )
-    episode = named.select_related("environment", "run").first()
+    episode = matches.select_related("environment", "run").first()
     if episode is None:
         raise Refused(
             404, "episode_not_found", f"{HEADER}: you have no episode {name!r} in this run", HEADER

@@ -55,8 +55,8 @@ async def wait_for_answer(call: Call) -> EpisodeTurn:
 
     Raises Refused (400, 410, 422, 503, 504).
     """
-    standing = await await_action(call.turn.episode_id, call.turn.number, ANSWER_S)
-    return await database_sync_to_async(load_acted_turn)(call, standing)
+    turn_state = await await_action(call.turn.episode_id, call.turn.number, ANSWER_S)
+    return await database_sync_to_async(load_acted_turn)(call, turn_state)
 
 
 def answered_here(call: Call) -> EpisodeTurn:
@@ -64,29 +64,29 @@ def answered_here(call: Call) -> EpisodeTurn:
     return load_acted_turn(call, wait_for_action(call.turn.episode_id, call.turn.number, ANSWER_S))
 
 
-def load_acted_turn(call: Call, standing: TurnState) -> EpisodeTurn:
+def load_acted_turn(call: Call, turn_state: TurnState) -> EpisodeTurn:
     """Return the turn with its action.
 
     Raises Refused when the policy has not acted on it. If a one-call episode was abandoned on our
     side, the error lets clients retry, which they do by themselves.
     """
-    if standing.action is not None:
-        return EpisodeTurn.objects.get(episode=standing.episode_id, number=standing.number)
-    if standing.state == Episode.State.ABANDONED and not call.turn.episode.key:
+    if turn_state.action is not None:
+        return EpisodeTurn.objects.get(episode=turn_state.episode_id, number=turn_state.number)
+    if turn_state.state == Episode.State.ABANDONED and not call.turn.episode.key:
         raise Refused(
             503,
             ENDED,
             (
-                f"Episode {standing.episode_id} was abandoned: {standing.reason}. Send the request "
-                "again."
+                f"Episode {turn_state.episode_id} was abandoned: {turn_state.reason}."
+                " Send the request again."
             ),
             retry_after_s=1,
         )
-    if standing.state == Episode.State.FAILED and NO_ROOM in standing.reason:
-        most = call.turn.episode.required_run.policy.context_tokens
+    if turn_state.state == Episode.State.FAILED and NO_ROOM in turn_state.reason:
+        context_length = call.turn.episode.required_run.policy.context_tokens
         message = (
-            f"This model's maximum context length is {most} tokens; {standing.reason}. Shorten the"
-            " messages."
+            f"This model's maximum context length is {context_length} tokens; {turn_state.reason}."
+            " Shorten the messages."
         )
         raise Refused(
             400,
@@ -94,13 +94,14 @@ def load_acted_turn(call: Call, standing: TurnState) -> EpisodeTurn:
             message,
             "prompt" if call.request.wishes.raw else "messages",
         )
-    if standing.state == Episode.State.FAILED:
-        raise Refused(422, "not_answerable", f"messages: {standing.reason}", "messages")
-    if standing.state in Episode.CLOSED:
+    if turn_state.state == Episode.State.FAILED:
+        raise Refused(422, "not_answerable", f"messages: {turn_state.reason}", "messages")
+    if turn_state.state in Episode.CLOSED:
         raise Refused(
             410,
             ENDED,
-            f"Episode {standing.episode_id} is {standing.state}: {standing.reason}. Start another.",
+            f"Episode {turn_state.episode_id} is {turn_state.state}: {turn_state.reason}."
+            " Start another.",
         )
     raise Refused(
         504,

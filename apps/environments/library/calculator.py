@@ -37,19 +37,19 @@ class Calculator:
 
     def reset(self, seed: int, options: dict) -> Observation:
         terms = options.get("terms", 2)
-        most = options.get("most", 99)
+        largest = options.get("most", 99)
         if not (
             isinstance(terms, int)
             and 1 <= terms <= 8
-            and isinstance(most, int)
-            and 2 <= most <= 10_000
+            and isinstance(largest, int)
+            and 2 <= largest <= 10_000
         ):
             raise ValueError(
-                f"terms must be from 1 to 8 and most from 2 to 10000, not {terms!r} and {most!r}"
+                f"terms must be from 1 to 8 and most from 2 to 10000, not {terms!r} and {largest!r}"
             )
         draw = random.Random(seed)
         question = "+".join(
-            f"{draw.randint(2, most)}*{draw.randint(2, most)}" for _ in range(terms)
+            f"{draw.randint(2, largest)}*{draw.randint(2, largest)}" for _ in range(terms)
         )
         self.expected = evaluate_integers(question)
         return question

@@ -71,13 +71,13 @@ class Plays:
     def _follow(self, request: dict) -> Step:
         episode = request["episode"]
         actions = request["actions"]
-        environment, had = self.under_way.pop(episode, (None, -1))
+        environment, turn_count = self.under_way.pop(episode, (None, -1))
         step: Step | None = None
-        if had != len(actions) - 1 or environment is None:
+        if turn_count != len(actions) - 1 or environment is None:
             environment = self.make(request["name"])
-            had = 0
+            turn_count = 0
             step = Step(environment.reset(request["seed"], request["options"]), None, False)
-        for action in actions[had:]:
+        for action in actions[turn_count:]:
             step = environment.step(action)
         assert step is not None  # a known episode has one action more than before
         self.under_way[episode] = environment, len(actions)

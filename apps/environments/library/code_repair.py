@@ -32,7 +32,7 @@ class CodeRepair:
             )
         sandbox.require_tool()
         self.exercise = exercise(seed)
-        return f"{self.exercise.broken}\n{self._failing(self.exercise.given)[1]}"
+        return f"{self.exercise.broken}\n{self._failing(self.exercise.outcomes)[1]}"
 
     def step(self, action: str) -> Step:
         code = code_in(action)
@@ -49,21 +49,25 @@ class CodeRepair:
     def _failing(self, outcomes: Sequence[sandbox.Outcome]) -> tuple[int, str]:
         """Return how many calls failed, and a text with the shown ones and the number of others."""
         judged = zip(self.exercise.calls, self.exercise.expected, outcomes, strict=True)
-        messages = [_describe_failure(*one) if is_wrong(one[2], one[1]) else "" for one in judged]
-        shown = [words for words in messages[:SHOWN] if words]
-        others = sum(map(bool, messages[SHOWN:]))
-        return len(shown) + others, "\n".join(
-            [*shown, f"{others} other calls go wrong"] if others else shown
+        messages = [
+            _describe_failure(*case) if is_wrong(case[2], case[1]) else "" for case in judged
+        ]
+        shown_failures = [words for words in messages[:SHOWN] if words]
+        hidden_failures = sum(map(bool, messages[SHOWN:]))
+        return len(shown_failures) + hidden_failures, "\n".join(
+            [*shown_failures, f"{hidden_failures} other calls go wrong"]
+            if hidden_failures
+            else shown_failures
         )
 
 
 def _describe_failure(call: sandbox.Call, expected: object, outcome: sandbox.Outcome) -> str:
-    given = (
+    result = (
         f"fails: {_plain(outcome.error)}"
         if outcome.error
         else f"gives {_plain(repr(outcome.value))}"
     )
-    return f"{call.function}({', '.join(map(repr, call.arguments))}) {given}, not {expected!r}"
+    return f"{call.function}({', '.join(map(repr, call.arguments))}) {result}, not {expected!r}"
 
 
 def code_in(text: str) -> str:

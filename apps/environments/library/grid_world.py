@@ -41,8 +41,8 @@ class GridWorld:
         self.size, draw = size, random.Random(seed)
         squares = [(row, column) for row in range(size) for column in range(size)]
         while True:  # at least half of all squares are free, so a path is soon found
-            self.here, self.goal, *rest = draw.sample(squares, len(squares))
-            self.walls = set(rest[: int(share * len(squares))])
+            self.here, self.goal, *other_squares = draw.sample(squares, len(squares))
+            self.walls = set(other_squares[: int(share * len(squares))])
             if self._is_reachable():
                 return self._render_grid()
 
@@ -65,16 +65,16 @@ class GridWorld:
         return all(0 <= place < self.size for place in square) and square not in self.walls
 
     def _is_reachable(self) -> bool:
-        seen = {self.here}
+        reached = {self.here}
         ahead = deque([self.here])
         while ahead:
             row, column = ahead.popleft()
             for down, right in MOVES.values():
                 square = row + down, column + right
-                if self._is_free(square) and square not in seen:
-                    seen.add(square)
+                if self._is_free(square) and square not in reached:
+                    reached.add(square)
                     ahead.append(square)
-        return self.goal in seen
+        return self.goal in reached
 
     def _render_grid(self) -> str:
         return "\n".join(

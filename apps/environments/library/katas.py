@@ -38,7 +38,7 @@ class Exercise:
     broken: str
     calls: tuple[Call, ...]
     expected: tuple[object, ...]
-    given: tuple[Outcome, ...]
+    outcomes: tuple[Outcome, ...]
 
 
 def _numbers(draw: random.Random) -> list[int]:
@@ -150,18 +150,18 @@ def exercise(seed: int) -> Exercise:
     draw = random.Random(seed)
     kata = draw.choice(KATAS)
     number = str(draw.randint(2, 5))
-    right = _with(kata.right, number)
-    broken = _with(kata.right.replace(*draw.choice(kata.breaks), 1), number)
+    right = _insert_number(kata.right, number)
+    broken = _insert_number(kata.right.replace(*draw.choice(kata.breaks), 1), number)
     for _ in range(TRIES):
         calls = tuple(Call(kata.name, kata.draw(draw)) for _ in range(SHOWN + HIDDEN))
         expected = tuple(outcome.value for outcome in _run_trusted(right, calls))
-        given = tuple(_run_trusted(broken, calls))
-        if any(map(is_wrong, given[:SHOWN], expected)):
-            return Exercise(kata.name, right, broken, calls, expected, given)
+        outcomes = tuple(_run_trusted(broken, calls))
+        if any(map(is_wrong, outcomes[:SHOWN], expected)):
+            return Exercise(kata.name, right, broken, calls, expected, outcomes)
     raise AssertionError(f"no call shows what is broken in {broken!r}")
 
 
-def _with(code: str, number: str) -> str:
+def _insert_number(code: str, number: str) -> str:
     return re.sub(r"\bk\b", number, code)
 
 

@@ -86,19 +86,19 @@ def draw_pixel_text(things: list[Thing], rows: int, columns: int) -> str:
 
 def draw_question(draw: random.Random, things: list[Thing]) -> tuple[str, str]:
     """Return a question about the picture, and its answer."""
-    one = draw.choice(things)
-    where = f"in row {one.row + 1}, column {one.column + 1} of the shapes' places"
+    target = draw.choice(things)
+    where = f"in row {target.row + 1}, column {target.column + 1} of the shapes' places"
     return draw.choice(
         [
             (
-                f"How many shapes are {one.colour}? Say the number.",
-                str(sum(thing.colour == one.colour for thing in things)),
+                f"How many shapes are {target.colour}? Say the number.",
+                str(sum(thing.colour == target.colour for thing in things)),
             ),
             (
-                f"How many shapes are a {one.shape}? Say the number.",
-                str(sum(thing.shape == one.shape for thing in things)),
+                f"How many shapes are a {target.shape}? Say the number.",
+                str(sum(thing.shape == target.shape for thing in things)),
             ),
-            (f"Which colour has the shape {where}? Say the word.", one.colour),
-            (f"Which shape is {where}: {', '.join(SHAPES)}? Say the word.", one.shape),
+            (f"Which colour has the shape {where}? Say the word.", target.colour),
+            (f"Which shape is {where}: {', '.join(SHAPES)}? Say the word.", target.shape),
         ]
     )

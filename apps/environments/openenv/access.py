@@ -85,18 +85,20 @@ def _password(credentials: bytes) -> bytes:
 
 def _environment(token: Token, project: str | None, name: str) -> Environment:
     of_project = Q() if project is None else Q(project__slug=project)
-    named = Environment.objects.filter(of_project, name=name).select_related(
+    matches = Environment.objects.filter(of_project, name=name).select_related(
         "project", "created_by"
     )
-    match list(named.filter(project__in=Project.objects.run_by(token.user)).distinct()[:20]):
-        case [one]:
-            return one
+    match list(matches.filter(project__in=Project.objects.run_by(token.user)).distinct()[:20]):
+        case [environment]:
+            return environment
         case []:
-            if named.visible_to(token.user).exists():
+            if matches.visible_to(token.user).exists():
                 raise Refused(403, "You can view this environment, but you cannot play in it.")
             raise Refused(404, NOTHING)
         case several:
-            ways = ", ".join(sorted(f"/openenv/{one.project.slug}/{name}/" for one in several))
+            ways = ", ".join(
+                sorted(f"/openenv/{environment.project.slug}/{name}/" for environment in several)
+            )
             raise Refused(409, f"Several projects have one of this name; use one of: {ways}")
 
 

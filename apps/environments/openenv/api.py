@@ -163,13 +163,13 @@ def _answer(request: Request, work: Coroutine[Any, Any, calls.Answer]) -> Respon
 
     An environment may take long.
     """
-    if answer_later(request._request, _later(work)):
+    if answer_later(request._request, _as_application(work)):
         return Response(status=202)  # a placeholder: the event loop sends the answer
     status, document = asyncio.run(work)
     return Response(document, status, headers=_headers(status))
 
 
-def _later(work: Awaitable[calls.Answer]) -> Application:
+def _as_application(work: Awaitable[calls.Answer]) -> Application:
     async def application(_scope: dict[str, Any], receive: Receive, send: Send) -> None:
         answer = await unless_gone(work, receive)
         if answer is not None:

@@ -20,22 +20,22 @@ async def reset(guest: OpenEnvClient, data: dict) -> Answer:
 async def step(guest: OpenEnvClient, action: dict) -> Answer:
     """Do the first step of a new episode."""
 
-    async def both(play: Play) -> dict:
+    async def reset_and_step(play: Play) -> dict:
         await play.reset({})
         return await play.step(action)
 
-    return await _respond(guest, both)
+    return await _respond(guest, reset_and_step)
 
 
 async def answer_rpc_call(guest: OpenEnvClient, body: bytes) -> Answer:
     """Answer a JSON-RPC request; errors too have status 200."""
 
-    async def done(request: rpc.Request) -> dict:
+    async def answer_request(request: rpc.Request) -> dict:
         match request.method:
             case "tools/list":
                 return {"tools": rpc.list_tools(guest.environment.action_schema)}
             case "tools/call":
-                return await _called(guest, request.params)
+                return await _call_tool(guest, request.params)
             case "openenv/session/create":
                 raise rpc.RpcError(rpc.SERVER_ERROR, NO_SESSIONS)
             case "openenv/session/close":
@@ -45,17 +45,17 @@ async def answer_rpc_call(guest: OpenEnvClient, body: bytes) -> Answer:
                 )
         raise rpc.RpcError(rpc.METHOD_NOT_FOUND, f"Method not found: {request.method[:100]}")
 
-    return 200, await rpc.answer_rpc_text(body, done)
+    return 200, await rpc.answer_rpc_text(body, answer_request)
 
 
-async def _called(guest: OpenEnvClient, params: dict) -> dict:
+async def _call_tool(guest: OpenEnvClient, params: dict) -> dict:
     if "session_id" in params:
         raise rpc.RpcError(
             rpc.INVALID_PARAMS,
             f"Unknown session_id: {str(params['session_id'])[:60]}. {NO_SESSIONS}",
         )
     try:
-        return await _played(guest, lambda play: rpc.call_tool(play, params))
+        return await _play_once(guest, lambda play: rpc.call_tool(play, params))
     except sessions.NoRoom as full:
         room = {"active_sessions": full.active, "max_sessions": full.most}
         raise rpc.RpcError(rpc.SERVER_ERROR, str(full), room) from None
@@ -67,7 +67,7 @@ async def _respond(guest: OpenEnvClient, do: Callable[[Play], Awaitable[dict]]) 
     Errors: 429 no room, 422 no action, 502 the environment broke, 503 no database.
     """
     try:
-        return 200, await _played(guest, do)
+        return 200, await _play_once(guest, do)
     except sessions.NoRoom as full:
         return 429, {"detail": str(full)}
     except Unplayable as why:
@@ -76,7 +76,7 @@ async def _respond(guest: OpenEnvClient, do: Callable[[Play], Awaitable[dict]]) 
         return 503, {"detail": "The database is not available; try again."}
 
 
-async def _played(guest: OpenEnvClient, do: Callable[[Play], Awaitable[dict]]) -> dict:
+async def _play_once(guest: OpenEnvClient, do: Callable[[Play], Awaitable[dict]]) -> dict:
     """Run the call in a new session. Raises NoRoom, Unplayable."""
     if why := why_not_served(guest.environment):
         raise Unplayable(why)

@@ -39,8 +39,8 @@ class Frames:
         kind = message.get("type") if isinstance(message, dict) else None
         if not isinstance(kind, str) or kind not in FIELDS:
             return error(UNKNOWN_TYPE, f"Unknown message type: {str(kind)[:60]}")
-        if wrong := _wrong_fields(kind, message):
-            return error(VALIDATION_ERROR, "Invalid message", errors=wrong)
+        if problems := _wrong_fields(kind, message):
+            return error(VALIDATION_ERROR, "Invalid message", errors=problems)
         if kind == "close":
             return None
         try:
@@ -77,14 +77,14 @@ def _frame(kind: str, data: dict) -> str:
 
 def _wrong_fields(kind: str, data: dict) -> list[dict]:
     allowed, required = FIELDS[kind]
-    wrong = [
+    problems = [
         {"type": "extra_forbidden", "loc": [name[:100]], "msg": "is not a known field"}
         for name in sorted(set(data) - allowed)
     ]
-    wrong += [
+    problems += [
         {"type": "missing", "loc": [name], "msg": "is required"}
         for name in sorted(required - set(data))
     ]
     if "data" in data and not isinstance(data["data"], dict):
-        wrong.append({"type": "dict_type", "loc": ["data"], "msg": "must be an object"})
-    return wrong
+        problems.append({"type": "dict_type", "loc": ["data"], "msg": "must be an object"})
+    return problems

@@ -94,7 +94,7 @@ class Play:
         options = {
             name: value for name, value in data.items() if name not in ("seed", "episode_id")
         }
-        await self._leave(ANOTHER)
+        await self._abandon_episode(ANOTHER)
         episode = await in_a_thread(_open_episode, self.session, self.environment, seed, options)
         self.episode = episode
         self.steps, self.over, self.since = 0, False, time.monotonic()
@@ -147,7 +147,7 @@ class Play:
     async def close(self, reason: str) -> None:
         """Release what is held; abandon an open episode."""
         await self._close_player()
-        await self._leave(reason)
+        await self._abandon_episode(reason)
 
     # -- one move
 
@@ -165,16 +165,16 @@ class Play:
         except (CallFailed, BadAddress) as why:
             await self._give_up(self.broke, str(why))
         except TimeoutError:
-            await self._too_late(limit_s)
+            await self._end_at_time_limit(limit_s)
         except Exception as error:
             # Any error ends only this episode.
             log.exception("outside_play_failed", episode=self.opened.pk)
             await self._give_up(self.broke, f"{type(error).__name__}: {error}")
         raise AssertionError("giving up raises")
 
-    async def _too_late(self, limit_s: float) -> None:
+    async def _end_at_time_limit(self, limit_s: float) -> None:
         is_taken = self.environment.kind != Kind.PUSH or await in_a_thread(
-            _is_taken, self.opened.pk
+            _is_assigned, self.opened.pk
         )
         if is_taken:
             await self._give_up(self.broke, f"took longer than {limit_s:g} s")
@@ -204,7 +204,7 @@ class Play:
         self.over = step.done
         return wire.convert_step(step)
 
-    async def _leave(self, reason: str) -> None:
+    async def _abandon_episode(self, reason: str) -> None:
         if self.episode is not None and not self.over:
             self.over = True
             with suppress(CannotPlay):
@@ -253,7 +253,7 @@ def _end_episode(episode_id: int, reason: str) -> None:
         closing.end_episode(episode_id, reason)
 
 
-def _is_taken(episode_id: int) -> bool:
+def _is_assigned(episode_id: int) -> bool:
     return not Episode.objects.filter(pk=episode_id, state=Episode.State.WAITING).exists()
 
 

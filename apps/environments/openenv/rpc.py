@@ -56,18 +56,18 @@ class Rpc:
     async def answer(self, text: str) -> str:
         """Answer a message of the socket `/mcp`."""
         return json.dumps(
-            await answer_rpc_text(text, self._done), ensure_ascii=False, allow_nan=False
+            await answer_rpc_text(text, self._answer_request), ensure_ascii=False, allow_nan=False
         )
 
     async def answer_to(self, request: dict) -> dict:
         """Answer a JSON-RPC message inside a message of `/ws`."""
-        return await answer_rpc_request(request, self._done)
+        return await answer_rpc_request(request, self._answer_request)
 
     @staticmethod
     def refusal(code: str, message: str, **more: object) -> str:
         return json.dumps(failed(None, RpcError(SERVER_ERROR, message, {"code": code, **more})))
 
-    async def _done(self, request: Request) -> dict:
+    async def _answer_request(self, request: Request) -> dict:
         match request.method:
             case "tools/list":
                 return {"tools": list_tools(self.play.environment.action_schema)}

@@ -21,19 +21,19 @@ LOST = "its web process stopped responding"
 class NoRoom(Exception):
     """Raised when the largest number of sessions is reached."""
 
-    def __init__(self, active: int, most: int) -> None:
+    def __init__(self, active: int, limit: int) -> None:
         self.active = active
-        self.most = most
-        super().__init__(f"Server at capacity: {active}/{most} sessions active")
+        self.most = limit
+        super().__init__(f"Server at capacity: {active}/{limit} sessions active")
 
 
 @unit_of_work
 def begin_session(environment: Environment, user: User, way: str) -> PlaySession:
     """Begin a session. Raises NoRoom."""
-    most = lock_one(Environment.objects.filter(pk=environment.pk)).parallel
+    limit = lock_one(Environment.objects.filter(pk=environment.pk)).parallel
     active = living(environment).count()
-    if active >= most:
-        raise NoRoom(active, most)
+    if active >= limit:
+        raise NoRoom(active, limit)
     return PlaySession.objects.create(environment=environment, user=user, way=way)
 
 
@@ -79,8 +79,8 @@ def close_lost() -> int:
     return closed
 
 
-def _abandon(which: Q, reason: str) -> None:
-    ids = lock_ids(Episode.objects.open().filter(which))
+def _abandon(condition: Q, reason: str) -> None:
+    ids = lock_ids(Episode.objects.open().filter(condition))
     Episode.objects.filter(pk__in=ids).update(
         state=Episode.State.ABANDONED, reason=reason[:300], closed_at=Now(), heard_at=Now()
     )

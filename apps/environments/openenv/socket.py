@@ -76,10 +76,13 @@ class SessionSocket:
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         await receive()  # the connection request
-        named = scope["url_route"]["kwargs"]
+        route_arguments = scope["url_route"]["kwargs"]
         try:
             guest = await in_a_thread(
-                identify_guest, _authorization(scope), named.get("project"), named["name"]
+                identify_guest,
+                _authorization(scope),
+                route_arguments.get("project"),
+                route_arguments["name"],
             )
         except Refused as why:
             await _deny(scope, send, why.status, str(why))
@@ -108,19 +111,19 @@ class Connection:
     async def hold(self, way: str, speaks: type[MessageHandler]) -> None:
         """Serve the session until either side ends it."""
         try:
-            session = await self._begun(way, speaks)
+            session = await self._begin_session(way, speaks)
         except SessionEnded as end:
-            await self._say_goodbye(end)
+            await self._send_close(end)
             return
         play = Play(self.guest.environment, session)
-        left = SessionEnded(CONNECTION_LOST, GONE)
+        end_reason = SessionEnded(CONNECTION_LOST, GONE)
         try:
-            left = await self._served(speaks(play, str(session.pk)), session)
+            end_reason = await self._serve_messages(speaks(play, str(session.pk)), session)
         finally:
-            await asyncio.shield(_given_back(play, session, str(left)))
-        await self._say_goodbye(left)
+            await asyncio.shield(_close_session(play, session, str(end_reason)))
+        await self._send_close(end_reason)
 
-    async def _begun(self, way: str, speaks: type[MessageHandler]) -> PlaySession:
+    async def _begin_session(self, way: str, speaks: type[MessageHandler]) -> PlaySession:
         """Begin the session. Raises SessionEnded."""
         environment = self.guest.environment
         if why := why_not_served(environment):
@@ -137,21 +140,21 @@ class Connection:
             )
             raise SessionEnded(str(full), last_message=refusal) from None
         except DEAD_DATABASE:
-            away = "The database is not available; try again."
-            raise SessionEnded(away, FAULT, speaks.refusal(SESSION_ERROR, away)) from None
+            message = "The database is not available; try again."
+            raise SessionEnded(message, FAULT, speaks.refusal(SESSION_ERROR, message)) from None
 
-    async def _served(self, speaker: MessageHandler, session: PlaySession) -> SessionEnded:
+    async def _serve_messages(self, speaker: MessageHandler, session: PlaySession) -> SessionEnded:
         """Serve messages until the session ends; return why it ended."""
         work = [
-            asyncio.ensure_future(one)
-            for one in (self._listen(speaker), self._answer(speaker), self._keep(speaker, session))
+            asyncio.ensure_future(task)
+            for task in (self._listen(speaker), self._answer(speaker), self._keep(speaker, session))
         ]
         try:
             done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
             return _end_of(done.pop(), speaker)
         finally:
-            for one in work:
-                one.cancel()
+            for task in work:
+                task.cancel()
             await asyncio.gather(*work, return_exceptions=True)
 
     async def _listen(self, speaker: MessageHandler) -> None:
@@ -223,7 +226,7 @@ class Connection:
         except (TimeoutError, OSError):
             raise SessionEnded("its client did not read a response") from None
 
-    async def _say_goodbye(self, end: SessionEnded) -> None:
+    async def _send_close(self, end: SessionEnded) -> None:
         if end.code == GONE:
             return
         try:
@@ -243,8 +246,8 @@ def _end_of(work: asyncio.Task, speaker: MessageHandler) -> SessionEnded:
     if isinstance(error, SessionEnded):
         return error
     if isinstance(error, DEAD_DATABASE):
-        away = "The database is not available; try again."
-        return SessionEnded(away, FAULT, speaker.refusal(SESSION_ERROR, away))
+        message = "The database is not available; try again."
+        return SessionEnded(message, FAULT, speaker.refusal(SESSION_ERROR, message))
     log.error("session_failed", exc_info=error)
     return SessionEnded(
         "an internal error",
@@ -253,7 +256,7 @@ def _end_of(work: asyncio.Task, speaker: MessageHandler) -> SessionEnded:
     )
 
 
-async def _given_back(play: Play, session: PlaySession, reason: str) -> None:
+async def _close_session(play: Play, session: PlaySession, reason: str) -> None:
     """Close the session and its play; after a database error the sweep closes it later."""
     try:
         await play.close(reason)

@@ -16,8 +16,8 @@ VIEWS = {
 }
 
 urlpatterns = [
-    path(f"{named}/{address}", view.as_view())
-    for named in ("<slug:name>", "<slug:project>/<slug:name>")
+    path(f"{route}/{address}", view.as_view())
+    for route in ("<slug:name>", "<slug:project>/<slug:name>")
     for address, view in VIEWS.items()
 ]
 urlpatterns.append(re_path("", api.Nowhere.as_view()))

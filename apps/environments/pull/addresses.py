@@ -41,7 +41,7 @@ class Address:
 
     @property
     def tls(self) -> ssl.SSLContext | None:
-        return _verifying() if self.scheme in TLS else None
+        return _tls_context() if self.scheme in TLS else None
 
     @property
     def tls_name(self) -> str | None:
@@ -50,7 +50,7 @@ class Address:
 
 
 @cache
-def _verifying() -> ssl.SSLContext:
+def _tls_context() -> ssl.SSLContext:
     """Return a cached TLS context: loading the system certificates takes longer than a request."""
     return ssl.create_default_context()
 

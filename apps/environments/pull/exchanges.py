@@ -104,10 +104,10 @@ def _request(
     headers += more
     if body is not None:
         headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
-    sent = connection.send(h11.Request(method=method, target=address.path + path, headers=headers))
+    data = connection.send(h11.Request(method=method, target=address.path + path, headers=headers))
     if body is not None:
-        sent += connection.send(h11.Data(data=body))
-    return sent + connection.send(h11.EndOfMessage())
+        data += connection.send(h11.Data(data=body))
+    return data + connection.send(h11.EndOfMessage())
 
 
 async def _reply(connection: h11.Connection, reader: asyncio.StreamReader) -> tuple[int, bytes]:

@@ -51,11 +51,11 @@ class Gymnasium:
         self.name = name
 
     def reset(self, seed: int, options: dict) -> str:
-        if wrong := OURS & set(options):
-            raise ValueError(f"options: {', '.join(sorted(wrong))}: cannot be set")
+        if refused_options := OURS & set(options):
+            raise ValueError(f"options: {', '.join(sorted(refused_options))}: cannot be set")
         self.played = make_gymnasium(self.name, options)
-        seen, _ = self.played.reset(seed=seed)
-        return self._observation_text(seen)
+        observation, _ = self.played.reset(seed=seed)
+        return self._observation_text(observation)
 
     def step(self, text: str) -> Step:
         try:
@@ -64,10 +64,10 @@ class Gymnasium:
             # In some environments 0 would be better than any move.
             least, _ = RANGES.get(family(self.name), (None, None))
             return Step(no_action(why), least, False)
-        seen, reward, terminated, truncated, _ = self.played.step(action)
+        observation, reward, terminated, truncated, _ = self.played.step(action)
         info = {"terminated": bool(terminated), "truncated": bool(truncated)}
         return Step(
-            self._observation_text(seen), float(reward), bool(terminated or truncated), info
+            self._observation_text(observation), float(reward), bool(terminated or truncated), info
         )
 
     def close(self) -> None:
@@ -81,17 +81,17 @@ class Gymnasium:
         if isinstance(space, Discrete):
             return _find_action(space, WORDS.get(family(self.name), []), text)
         try:
-            action = _of_plain(space, json.loads(text))
+            action = _from_json(space, json.loads(text))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ValueError(f"say one of {space} in JSON ({error})") from None
         if not space.contains(action):
             raise ValueError(f"say one of {space} in JSON")
         return action
 
-    def _observation_text(self, seen: Any) -> str:
+    def _observation_text(self, observation: Any) -> str:
         name = family(self.name)
         if name == "Blackjack":
-            total, dealer, ace = seen
+            total, dealer, ace = observation
             return (
                 f"you have {total}{' with a usable ace' if ace else ''}, the dealer shows {dealer}"
             )
@@ -99,10 +99,12 @@ class Gymnasium:
         text = (
             mark_terminal_colours(self.played.render())
             if shows_text
-            else json.dumps(_plain(self.played.observation_space, seen))
+            else json.dumps(_to_json(self.played.observation_space, observation))
         )
         return (
-            f"{text}\n{_taxi(*self.played.unwrapped.decode(int(seen)))}" if name == "Taxi" else text
+            f"{text}\n{_taxi(*self.played.unwrapped.decode(int(observation)))}"
+            if name == "Taxi"
+            else text
         )
 
 
@@ -143,7 +145,9 @@ def mark_terminal_colours(text: str) -> str:
 
 def _mark(match: re.Match) -> str:
     codes = match[1].split(";")
-    shapes = [shape for code, shape in MARKS.items() for sent in codes if sent.startswith(code)]
+    shapes = [
+        shape for code, shape in MARKS.items() for sent_code in codes if sent_code.startswith(code)
+    ]
     return (shapes[0] if shapes else "{}").format(match[2])
 
 
@@ -159,38 +163,38 @@ def _taxi(row: int, column: int, passenger: int, goal: int) -> str:
 def _find_action(space: Any, words: list[str], text: str) -> int:
     """Return the first word or number in the text that is an action."""
     lowest = int(space.start)
-    several = int(space.n)
+    action_count = int(space.n)
     for word in re.findall(r"[a-z]+|-?[0-9]{1,18}", text.lower()):
         if word in words:
             return lowest + words.index(word)
-        if not word.isalpha() and lowest <= int(word) < lowest + several:
+        if not word.isalpha() and lowest <= int(word) < lowest + action_count:
             return int(word)
     raise ValueError(
         f"say {', '.join(words)}"
         if words
-        else f"say a number from {lowest} to {lowest + several - 1}"
+        else f"say a number from {lowest} to {lowest + action_count - 1}"
     )
 
 
-def _plain(space: Any, value: Any) -> Any:
+def _to_json(space: Any, value: Any) -> Any:
     """Convert a value of the space to JSON."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
-        return {name: _plain(part, value[name]) for name, part in space.spaces.items()}
+        return {name: _to_json(part, value[name]) for name, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
-        return [_plain(part, one) for part, one in zip(space.spaces, value, strict=True)]
+        return [_to_json(part, item) for part, item in zip(space.spaces, value, strict=True)]
     return space.to_jsonable([value])[0]
 
 
-def _of_plain(space: Any, value: Any) -> Any:
+def _from_json(space: Any, value: Any) -> Any:
     """Convert JSON to a value of the space. Raises ValueError, TypeError, KeyError."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
-        return {name: _of_plain(part, value[name]) for name, part in space.spaces.items()}
+        return {name: _from_json(part, value[name]) for name, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
-        return tuple(_of_plain(part, one) for part, one in zip(space.spaces, value, strict=True))
+        return tuple(_from_json(part, item) for part, item in zip(space.spaces, value, strict=True))
     return space.from_jsonable([value])[0]
 
 

@@ -114,18 +114,18 @@ def check_service(environment: Environment) -> str:
     began = time.monotonic()
     observation: str | list
     if environment.kind == Kind.GYMNASIUM:
-        observation = _tried_here(environment)
+        observation = _reset_gymnasium(environment)
     elif environment.kind == Kind.VERIFIERS:
         observation = verifiers.try_episode(environment)
     elif environment.kind in SESSIONS:
-        observation, schemas = asyncio.run(_tried(environment))
+        observation, schemas = asyncio.run(_call_service(environment))
         Environment.objects.filter(pk=environment.pk).update(**schemas)
     else:
         raise CallFailed(f"rftweb does not call environments of kind {environment.kind}")
     return f"responded in {1000 * (time.monotonic() - began):.0f} ms: {str(observation)[:200]!r}"
 
 
-def _tried_here(environment: Environment) -> str:
+def _reset_gymnasium(environment: Environment) -> str:
     played = Gymnasium(environment.address)
     try:
         return played.reset(0, environment.options)
@@ -133,7 +133,7 @@ def _tried_here(environment: Environment) -> str:
         raise CallFailed(f"{type(error).__name__}: {error}") from None
 
 
-async def _tried(environment: Environment) -> tuple[str | list, dict]:
+async def _call_service(environment: Environment) -> tuple[str | list, dict]:
     """Return the first observation, and the schemas that the service reports."""
     session = SESSIONS[environment.kind](environment)
     try:

@@ -44,12 +44,12 @@ def start_verifiers_process() -> subprocess.Popen[bytes]:
     Of our environment variables it sees only the path of programs.
     """
     command: list[str | Path] = [settings.VERIFIERS_PYTHON, "-P", str(CHILD), str(MEMORY_BYTES)]
-    seen = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    variables = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     return subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**seen, "PYTHONPATH": settings.VERIFIERS_PATH, "OPENBLAS_NUM_THREADS": "1"},
+        env={**variables, "PYTHONPATH": settings.VERIFIERS_PATH, "OPENBLAS_NUM_THREADS": "1"},
     )
 
 

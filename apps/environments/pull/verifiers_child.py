@@ -61,7 +61,7 @@ class PolicyHarness(Harness[HarnessConfig]):
                 if not reply.get("tool_calls"):
                     break
                 for call in reply["tool_calls"]:
-                    result = await _called(open_servers, dispatch, call["function"])
+                    result = await _call_tool(open_servers, dispatch, call["function"])
                     messages.append(
                         {
                             "role": "tool",
@@ -82,7 +82,7 @@ async def _reply(client, endpoint, secret, messages, tools):
     return answer.json()["choices"][0]["message"] if answer.status_code == 200 else None
 
 
-async def _called(servers, dispatch, function):
+async def _call_tool(servers, dispatch, function):
     if function["name"] not in dispatch:
         return f"error: there is no tool {function['name']!r}; there are {', '.join(dispatch)}"
     try:
@@ -154,9 +154,9 @@ def _message(message):
 
 
 def _manual(tools):
-    shown = "\n".join(json.dumps(tool["function"]) for tool in tools)
+    listing = "\n".join(json.dumps(tool["function"]) for tool in tools)
     form = '<tool_call>{"name": …, "arguments": {…}}</tool_call>'
-    return f"You may call tools. To call one, say {form} and wait for its result.\n{shown}"
+    return f"You may call tools. To call one, say {form} and wait for its result.\n{listing}"
 
 
 def _read_call(written):
@@ -164,8 +164,8 @@ def _read_call(written):
         call = json.loads(written)
     except ValueError:
         return None
-    named = isinstance(call, dict) and isinstance(call.get("name"), str)
-    return (call["name"], call.get("arguments") or {}) if named else None
+    has_name = isinstance(call, dict) and isinstance(call.get("name"), str)
+    return (call["name"], call.get("arguments") or {}) if has_name else None
 
 
 class Model(BaseHTTPRequestHandler):
@@ -231,7 +231,7 @@ class Stage:
             )
             for trace in episode.traces:
                 Model.seats.pop(trace.id, None)
-            seat.events.put(("ended", _earned(episode)))
+            seat.events.put(("ended", _episode_reward(episode)))
         except (
             Exception,
             asyncio.CancelledError,
@@ -246,7 +246,7 @@ class Stage:
             # A reference is kept, or the task may be garbage-collected.
             self.open[key] = (
                 ready,
-                asyncio.ensure_future(_serve(_loaded(name, options, turns), ready)),
+                asyncio.ensure_future(_serve(_load_environment(name, options, turns), ready)),
             )
         return await asyncio.shield(self.open[key][0])
 
@@ -264,7 +264,7 @@ async def _serve(environment, ready) -> None:
         ready.set_exception(error)
 
 
-def _loaded(name, options, turns):
+def _load_environment(name, options, turns):
     """Return the taskset's own environment, with the policy as its only agent.
 
     Options are fields of the taskset's configuration.
@@ -284,7 +284,7 @@ def _loaded(name, options, turns):
     return load_environment(resolve_env_config({"taskset": {**options, "id": name}, seat: agent}))
 
 
-def _earned(episode):
+def _episode_reward(episode):
     """Return the sum of the rewards, or None if nothing was scored.
 
     Raises ValueError if verifiers reports the episode as failed.
@@ -297,9 +297,9 @@ def _earned(episode):
             else "it failed without a message"
         )
     (trace,) = episode.traces
-    scored = any(reward is not None for reward in trace.rewards.values())
+    has_reward = any(reward is not None for reward in trace.rewards.values())
     info = {"metrics": trace.metrics, "stop_condition": trace.stop_condition}
-    return {"reward": trace.reward if scored else None, "info": info}
+    return {"reward": trace.reward if has_reward else None, "info": info}
 
 
 class Plays:
@@ -324,16 +324,16 @@ class Plays:
     def _follow(self, request):
         episode = request["episode"]
         actions = request["actions"]
-        seat, had = self.under_way.pop(episode, (None, -1))
-        if seat is None or had != len(actions) - 1:
+        seat, turn_count = self.under_way.pop(episode, (None, -1))
+        if seat is None or turn_count != len(actions) - 1:
             seat = Seat()
-            had = 0
+            turn_count = 0
             playing = self.stage.play(
                 seat, request["name"], request["seed"], request["options"], request.get("turns", 0)
             )
             asyncio.run_coroutine_threadsafe(playing, self.loop)
             step = self._next_step(seat)
-        for action in actions[had:]:
+        for action in actions[turn_count:]:
             seat.actions.put(action)
             step = self._next_step(seat)
         self.under_way[episode] = seat, len(actions)

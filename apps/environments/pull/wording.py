@@ -25,19 +25,19 @@ def read_action(schema: dict, text: str) -> object:
     """
     kind = schema.get("type", "string")
     if kind == "string":
-        return _one_of(schema, text.strip() if "enum" in schema else text)
+        return _require_in_enum(schema, text.strip() if "enum" in schema else text)
     if field := only_text(schema):
         return {field: text}
     written = text[text.find("{") : text.rfind("}") + 1] if kind == "object" else text.strip()
     try:
         action = strict_json.decode_json(written)
     except strict_json.NotStrictJson as why:
-        raise NoAction(f"say {_asked_for(schema)} in JSON ({why})") from None
+        raise NoAction(f"say {_describe_schema(schema)} in JSON ({why})") from None
     if not isinstance(action, TYPES.get(kind, object)) or (
         isinstance(action, bool) and kind != "boolean"
     ):
-        raise NoAction(f"say {_asked_for(schema)} in JSON")
-    return _one_of(schema, action)
+        raise NoAction(f"say {_describe_schema(schema)} in JSON")
+    return _require_in_enum(schema, action)
 
 
 def only_text(schema: dict) -> str:
@@ -81,13 +81,13 @@ def _is_chat(observation: object) -> TypeGuard[list]:
     )
 
 
-def _one_of(schema: dict, action: object) -> object:
+def _require_in_enum(schema: dict, action: object) -> object:
     if "enum" in schema and action not in schema["enum"]:
         raise NoAction(f"say one of {', '.join(map(str, schema['enum']))}")
     return action
 
 
-def _asked_for(schema: dict) -> str:
+def _describe_schema(schema: dict) -> str:
     names = [name for name in _properties(schema) if name not in UNSAID]
     return (
         f"an object with {', '.join(names)}" if names else f"what is of type {schema.get('type')}"

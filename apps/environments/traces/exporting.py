@@ -53,17 +53,17 @@ def _pngs(project_id: int) -> Pngs:
 
 
 def _episodes(run: Run) -> Iterator[Episode]:
-    written = Episode.objects.filter(run=run, rollout__state__in=WRITTEN, state__in=Episode.CLOSED)
-    written = written.select_related("environment", "rollout__group__task", "rollout__payload")
-    written = written.prefetch_related(Prefetch("seen", EpisodeTurn.objects.order_by("number")))
+    episodes = Episode.objects.filter(run=run, rollout__state__in=WRITTEN, state__in=Episode.CLOSED)
+    episodes = episodes.select_related("environment", "rollout__group__task", "rollout__payload")
+    episodes = episodes.prefetch_related(Prefetch("seen", EpisodeTurn.objects.order_by("number")))
     last = 0
-    while some := list(
-        written.filter(rollout__gt=last)
+    while batch := list(
+        episodes.filter(rollout__gt=last)
         .order_by("rollout", "-fence")
         .distinct("rollout")[:EPISODES_AT_ONCE]
     ):
-        yield from some
-        last = some[-1].required_rollout.pk
+        yield from batch
+        last = batch[-1].required_rollout.pk
 
 
 def _episode(run: Run, episode: Episode, tokenizer: str) -> dict:
@@ -94,12 +94,12 @@ def _episode(run: Run, episode: Episode, tokenizer: str) -> dict:
         "is_timeout": "took longer than" in episode.reason,
         "errors": [] if ok else [{"type": episode.state, "message": episode.reason}],
     }
-    ended = {"ok": ok, "errors": line["errors"]}
+    end = {"ok": ok, "errors": line["errors"]}
     trace = {
         "version": 1,
         "id": uuid.uuid5(MADE_HERE, line["id"]).hex,
         **_trace(run, episode, tokens, tokenizer),
-        **ended,
+        **end,
     }
     return {**line, "traces": [trace]}
 
@@ -135,7 +135,7 @@ def _trace(run: Run, episode: Episode, tokens: Tokens | None, tokenizer: str) ->
     plan = run.settings
     png = _pngs(run.project_id)
     nodes, calls = _conversation(episode, turns, tokens, png)
-    earned = [turn.reward for turn in turns if turn.reward is not None]
+    turn_rewards = [turn.reward for turn in turns if turn.reward is not None]
     agent = {
         "name": "policy",
         "trainable": True,
@@ -149,7 +149,7 @@ def _trace(run: Run, episode: Episode, tokens: Tokens | None, tokenizer: str) ->
         },
     }
     assert episode.closed_at is not None  # only closed episodes are exported
-    ended = episode.closed_at.timestamp()
+    ended_at = episode.closed_at.timestamp()
     return {
         "verifiers": {"version": FORMAT},
         "task": _task(episode.required_rollout, png),
@@ -158,15 +158,17 @@ def _trace(run: Run, episode: Episode, tokens: Tokens | None, tokenizer: str) ->
         "nodes": nodes,
         "calls": [{**call, "model": run.policy.slug} for call in calls],
         "rewards": {
-            episode.environment.name: {"score": sum(earned), "weight": 1.0} if earned else None
+            episode.environment.name: {"score": sum(turn_rewards), "weight": 1.0}
+            if turn_rewards
+            else None
         },
-        "info": {OURS: _ours(episode, turns, tokens, tokenizer)},
+        "info": {OURS: _own_data(episode, turns, tokens, tokenizer)},
         "is_completed": True,
         "stop_condition": episode.reason,
         "is_timeout": "took longer than" in episode.reason,
         "timing": {
             "start": episode.opened_at.timestamp(),
-            "agent": {"start": episode.opened_at.timestamp(), "end": ended},
+            "agent": {"start": episode.opened_at.timestamp(), "end": ended_at},
         },
     }
 
@@ -249,7 +251,7 @@ def _node(
     }
 
 
-def _ours(
+def _own_data(
     episode: Episode, turns: list[EpisodeTurn], tokens: Tokens | None, tokenizer: str
 ) -> dict:
     """Return the data that the format has no field for and that our import needs."""

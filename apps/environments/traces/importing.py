@@ -78,20 +78,26 @@ def import_episodes(path: Path, to: Destination) -> Imported:
         file = File(stream, to.policy, to.same_tokenizer)
         entries = file.entries()
         environment = _environment(to, entries)
-        grouped = in_groups(entries)
+        entry_groups = in_groups(entries)
         taskset, tasks = _tasks(to, path, file, entries)
         run = _run(
-            to, environment, taskset, file.line(entries[0]), [len(of_group) for of_group in grouped]
+            to,
+            environment,
+            taskset,
+            file.line(entries[0]),
+            [len(of_group) for of_group in entry_groups],
         )
-        groups = _groups(run, grouped, tasks)
-        for some in _batches(groups, grouped):
+        groups = _groups(run, entry_groups, tasks)
+        for batch in _batches(groups, entry_groups):
             _write(
                 run,
                 environment,
-                [(group, sample, entry, file.line(entry)) for group, sample, entry in some],
+                [(group, sample, entry, file.line(entry)) for group, sample, entry in batch],
             )
     Run.objects.filter(pk=run.pk).update(groups_opened=len(groups))
-    return Imported(_planned(run, admitted := _refined(run)), len(entries), len(groups), admitted)
+    return Imported(
+        _limit_steps(run, admitted := _refine_groups(run)), len(entries), len(groups), admitted
+    )
 
 
 def _environment(to: Destination, entries: Sequence[Entry]) -> Environment:
@@ -170,11 +176,15 @@ def _known_tasks(
     tasks_by_digest = {
         task_digest(task.prompt, task.answer, task.meta): (task.index, task.pk) for task in tasks
     }
-    same = all(
+    all_match = all(
         digest in tasks_by_digest and tasks_by_digest[digest][0] == index
         for index, digest in tasks_by_index.items()
     )
-    return (taskset, {digest: pk for digest, (_, pk) in tasks_by_digest.items()}) if same else None
+    return (
+        (taskset, {digest: pk for digest, (_, pk) in tasks_by_digest.items()})
+        if all_match
+        else None
+    )
 
 
 # -- the run
@@ -184,7 +194,7 @@ def _run(
     to: Destination, environment: Environment, taskset: Taskset, first: Line, sizes: Sequence[int]
 ) -> Run:
     sampling = first.trace.agent.config.sampling
-    given = sampling.model_dump(exclude_none=True) if sampling else {}
+    sampling_options = sampling.model_dump(exclude_none=True) if sampling else {}
     per_step = min(MOST_GROUPS_PER_STEP, len(sizes))
     plan = parse_config(
         {
@@ -195,7 +205,7 @@ def _run(
             "groups_per_step": per_step,
             "max_staleness": min(1000, len(sizes)),
             "environment": {"name": environment.name},
-            "sampling": given,
+            "sampling": sampling_options,
             **to.changes,
         }
     )
@@ -222,22 +232,24 @@ def _run(
         ) from None
 
 
-def _planned(run: Run, admitted: int) -> Run:
+def _limit_steps(run: Run, admitted_count: int) -> Run:
     """Limit the run's steps to the file's groups, in number and size: nothing is sampled."""
-    if not admitted:
+    if not admitted_count:
         raise BadEpisodes(
             "no group can be used for training: "
             f"{run.groups.exclude(reason='').values_list('reason', flat=True)[0]}"
         )
-    per_step = min(run.settings.groups_per_step, admitted)
-    steps = admitted // per_step
+    per_step = min(run.settings.groups_per_step, admitted_count)
+    steps = admitted_count // per_step
     plan = parse_config({**run.config, "steps": steps, "groups_per_step": per_step})
     Run.objects.filter(pk=run.pk).update(planned_steps=steps, config=plan.model_dump(mode="json"))
     run.refresh_from_db()
     return run
 
 
-def _groups(run: Run, grouped: Sequence[Sequence[Entry]], tasks: Mapping[str, int]) -> list[Group]:
+def _groups(
+    run: Run, entry_groups: Sequence[Sequence[Entry]], tasks: Mapping[str, int]
+) -> list[Group]:
     return Group.objects.bulk_create(
         (
             Group(
@@ -253,27 +265,27 @@ def _groups(run: Run, grouped: Sequence[Sequence[Entry]], tasks: Mapping[str, in
                 sampled_at=Now(),
                 judged_at=Now(),
             )
-            for draw, of_group in enumerate(grouped)
+            for draw, of_group in enumerate(entry_groups)
         ),
         batch_size=1_000,
     )
 
 
 def _batches(
-    groups: Sequence[Group], grouped: Sequence[Sequence[Entry]]
+    groups: Sequence[Group], entry_groups: Sequence[Sequence[Entry]]
 ) -> Iterator[list[tuple[Group, int, Entry]]]:
     """Yield batches of lines, each with its group and its number in the group."""
-    some: list[tuple[Group, int, Entry]] = []
-    held = 0
-    for group, of_group in zip(groups, grouped, strict=True):
+    batch: list[tuple[Group, int, Entry]] = []
+    batch_bytes = 0
+    for group, of_group in zip(groups, entry_groups, strict=True):
         for sample, entry in zip(_samples(of_group), of_group, strict=True):
-            if some and (len(some) == LINES_AT_ONCE or held + entry.size > BYTES_AT_ONCE):
-                yield some
-                some = []
-                held = 0
-            some.append((group, sample, entry))
-            held += entry.size
-    yield some
+            if batch and (len(batch) == LINES_AT_ONCE or batch_bytes + entry.size > BYTES_AT_ONCE):
+                yield batch
+                batch = []
+                batch_bytes = 0
+            batch.append((group, sample, entry))
+            batch_bytes += entry.size
+    yield batch
 
 
 def _samples(of_group: Sequence[Entry]) -> list[int]:
@@ -282,31 +294,33 @@ def _samples(of_group: Sequence[Entry]) -> list[int]:
 
 
 def _write(
-    run: Run, environment: Environment, some: Sequence[tuple[Group, int, Entry, Line]]
+    run: Run, environment: Environment, batch: Sequence[tuple[Group, int, Entry, Line]]
 ) -> None:
     """Write the rollouts as an explorer does; they count as sampled by the run's base version.
 
     None of the run's own versions sampled them.
     """
-    for _, _, entry, line in some:
+    for _, _, entry, line in batch:
         _require_rewards(environment, entry.number, line)
         Picture.objects.keep(run.project, line.pictures.values())
     pairs = [
         (Rollout(run=run, group=group, sample_index=sample), line)
-        for group, sample, _, line in some
+        for group, sample, _, line in batch
     ]
     Rollout.objects.bulk_create(rollout for rollout, _ in pairs)
     Rollout.write_outcomes([_outcome(rollout, line) for rollout, line in pairs])
     _play(run, environment, pairs)
 
 
-def _refined(run: Run) -> int:
+def _refine_groups(run: Run) -> int:
     """Refine the imported groups and return how many were admitted."""
     ids = iter(list(Group.objects.filter(run=run).order_by("pk").values_list("pk", flat=True)))
     admitted = 0
-    while some := list(islice(ids, GROUPS_AT_ONCE)):
+    while batch_ids := list(islice(ids, GROUPS_AT_ONCE)):
         admitted += refine(
-            list(Group.objects.filter(pk__in=some).select_related("run", "task").order_by("pk"))
+            list(
+                Group.objects.filter(pk__in=batch_ids).select_related("run", "task").order_by("pk")
+            )
         )
     return admitted
 
@@ -385,7 +399,7 @@ def _episode(run: Run, environment: Environment, rollout: Rollout, line: Line) -
 
 
 def _turn(episode: Episode, number: int, turn: Turn, line: Line) -> EpisodeTurn:
-    seen = len(line.tokens.prompt_ids) + turn.first if line.tokens and turn.acted else None
+    tokens_before = len(line.tokens.prompt_ids) + turn.first if line.tokens and turn.acted else None
     return EpisodeTurn(
         episode=episode,
         number=number,
@@ -400,7 +414,7 @@ def _turn(episode: Episode, number: int, turn: Turn, line: Line) -> EpisodeTurn:
         reason=turn.reason,
         first=turn.first if turn.acted else None,
         tokens=turn.tokens,
-        before=seen,
+        before=tokens_before,
         asked_at=line.opened_at,
         answered_at=line.closed_at if turn.acted else None,
     )

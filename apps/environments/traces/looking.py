@@ -54,7 +54,7 @@ class File:
     def entries(self) -> list[Entry]:
         """Check all lines and return their entries. Raises BadEpisodes with the bad lines."""
         checked = []
-        wrong: list[str] = []
+        problems: list[str] = []
         count = 0
         for number, offset, raw in self._raw():
             if number > MOST_EPISODES:
@@ -63,12 +63,12 @@ class File:
                 checked.append(_entry(number, offset, len(raw), self._read(raw)))
             except BadLine as why:
                 count += 1
-                if len(wrong) < LISTED:
-                    wrong.append(f"line {number}: {why}")
-        if count > len(wrong):
-            wrong.append(f"and {count - len(wrong)} more")
-        if wrong:
-            raise BadEpisodes("\n".join(wrong))
+                if len(problems) < LISTED:
+                    problems.append(f"line {number}: {why}")
+        if count > len(problems):
+            problems.append(f"and {count - len(problems)} more")
+        if problems:
+            raise BadEpisodes("\n".join(problems))
         if not checked:
             raise BadEpisodes("the file contains no episode")
         return checked
@@ -107,21 +107,23 @@ class File:
 
     def _require_spelling(self, line: Line, tokens: Tokens) -> None:
         tokenizer = line.own_data.tokenizer if line.own_data else ""
-        whose = f"the policy {self.policy.slug!r}"
+        policy_name = f"the policy {self.policy.slug!r}"
         if tokenizer and tokenizer != self.tokenizer:
             raise BadLine(
                 "traces.info.rftweb.tokenizer",
-                f"is not that of {whose}, so its tokens have other meanings",
+                f"is not that of {policy_name}, so its tokens have other meanings",
             )
         if not tokenizer and not self.same_tokenizer:
             raise BadLine(
                 "traces.info",
-                f"confirm that its tokens are those of {whose} (--same-tokenizer), if they are",
+                f"confirm that its tokens are those of {policy_name} (--same-tokenizer),"
+                " if they are",
             )
         largest = max((*tokens.prompt_ids, *tokens.completion_ids))
         if self.words and largest >= self.words:
             raise BadLine(
-                "traces.nodes.token_ids", f"contain {largest}; {whose} has {self.words} tokens"
+                "traces.nodes.token_ids",
+                f"contain {largest}; {policy_name} has {self.words} tokens",
             )
 
 

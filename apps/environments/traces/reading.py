@@ -113,7 +113,7 @@ def read_trace_line(raw: bytes) -> Line:
     except ValidationError as wrong:
         first = wrong.errors()[0]
         raise BadLine(".".join(map(str, first["loc"])), first["msg"]) from None
-    place, trace = _the_one(episode)
+    place, trace = _trained_trace(episode)
     _require_one_conversation(trace, f"traces.{place}.nodes")
     failed = (
         not trace.ok
@@ -138,7 +138,7 @@ def read_trace_line(raw: bytes) -> Line:
     return Line(episode, trace, prompt, turns, None if failed else tokens, pictures)
 
 
-def _the_one(episode: lines.Episode) -> tuple[int, lines.Trace]:
+def _trained_trace(episode: lines.Episode) -> tuple[int, lines.Trace]:
     trained = [
         (place, trace) for place, trace in enumerate(episode.traces) if trace.agent.trainable
     ]
@@ -180,33 +180,37 @@ def _with_pictures(tokens: Tokens, trace: lines.Trace, messages: list[dict], pla
     message_count = max(
         (number for number, node in enumerate(trace.nodes, start=1) if node.token_ids), default=0
     )
-    shown = [
+    picture_names = [
         name for message in messages[:message_count] for name in pictures_in(message["content"])
     ]
     if trace.info.rftweb is None:
-        if shown:
+        if picture_names:
             raise BadLine(
                 f"traces.{place}.info.rftweb",
                 "is required if there are pictures, because nothing else identifies their tokens",
             )
         return tokens
     where = f"traces.{place}.info.rftweb.pictures"
-    seen = trace.info.rftweb.pictures
-    if [one.picture for one in seen] != shown:
-        raise BadLine(where, f"must name the {len(shown)} pictures of its messages in order")
+    spans = trace.info.rftweb.pictures
+    if [span.picture for span in spans] != picture_names:
+        raise BadLine(
+            where, f"must name the {len(picture_names)} pictures of its messages in order"
+        )
     ids = [*tokens.prompt_ids, *tokens.completion_ids]
     mask = [0] * len(tokens.prompt_ids) + [*tokens.action_mask]
     past = 0
-    for number, one in enumerate(seen):
-        alike = len(set(ids[one.first : one.past])) == 1
-        if one.first < past or not alike or any(mask[one.first : one.past]):
+    for number, span in enumerate(spans):
+        is_one_token = len(set(ids[span.first : span.past])) == 1
+        if span.first < past or not is_one_token or any(mask[span.first : span.past]):
             raise BadLine(
                 f"{where}.{number}",
                 "must be a range of one token, not sampled, after the picture before",
             )
-        past = one.past
+        past = span.past
     try:
-        return replace(tokens, pictures=tuple((one.picture, one.first, one.past) for one in seen))
+        return replace(
+            tokens, pictures=tuple((span.picture, span.first, span.past) for span in spans)
+        )
     except DamagedPayload as why:
         raise BadLine(where, str(why)) from None
 
@@ -249,25 +253,25 @@ def _tokens(trace: lines.Trace, where: str) -> tuple[Tokens, list[tuple[int, int
     prompt: list[int] = []
     completion: list[tuple[int, float, int]] = []
     spans = []
-    begun = False
+    has_begun = False
     for node in trace.nodes:
         scaffold = (
             node.mask.index(True)
             if node.sampled and True in node.mask and trace.info.rftweb is None
             else 0
         )
-        begun = begun or (node.sampled and bool(node.token_ids))
+        has_begun = has_begun or (node.sampled and bool(node.token_ids))
         logprobs = iter(node.logprobs)
         rows = [
-            (token, next(logprobs) if here else 0.0, int(here))
-            for token, here in zip(node.token_ids, node.mask, strict=True)
+            (token, next(logprobs) if is_sampled else 0.0, int(is_sampled))
+            for token, is_sampled in zip(node.token_ids, node.mask, strict=True)
         ]
         # Messages before the first answer belong to the prompt.
-        if not completion and begun and scaffold:
+        if not completion and has_begun and scaffold:
             prompt += [token for token, _, _ in rows[:scaffold]]
             rows = rows[scaffold:]
             scaffold = 0
-        if begun:
+        if has_begun:
             spans.append((len(completion) + scaffold, len(rows) - scaffold))
             completion += rows
         else:
@@ -277,7 +281,7 @@ def _tokens(trace: lines.Trace, where: str) -> tuple[Tokens, list[tuple[int, int
         tuple(prompt),
         tuple(token for token, _, _ in completion),
         tuple(logprob for _, logprob, _ in completion),
-        tuple(here for _, _, here in completion),
+        tuple(is_sampled for _, _, is_sampled in completion),
         ((0, 0),),
     )
     return tokens, spans
@@ -303,7 +307,7 @@ def _turns(
     ]
     own_data = trace.info.rftweb
     if own_data is None:
-        yield from _foreign(trace, messages, actions, f"traces.{place}")
+        yield from _foreign_turns(trace, messages, actions, f"traces.{place}")
         return
     acted = sum(turn.acted for turn in own_data.turns)
     if acted != len(actions):
@@ -325,7 +329,7 @@ def _turns(
         )
 
 
-def _foreign(
+def _foreign_turns(
     trace: lines.Trace, messages: list[dict], actions: list[dict], where: str
 ) -> Iterator[Turn]:
     """Yield the turns of a trace that is not ours.
@@ -362,6 +366,6 @@ def _check_observation(
 ) -> Observation:
     """Validate an observation; only pictures that the messages brought are allowed, by name."""
     try:
-        return check_observation(value, taken={}, decoded=pictures)
+        return check_observation(value, pictures={}, decoded=pictures)
     except CannotPlay as why:
         raise BadLine(where, str(why)) from None

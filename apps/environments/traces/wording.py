@@ -34,8 +34,8 @@ def _parts_of(content: Content, png: Callable[[str], bytes]) -> str | list[dict]
     ]
 
 
-def ours(message: Mapping, taken: dict[str, EncodedPicture]) -> dict:
-    """Convert verifiers' message to our form; its pictures are re-encoded and added to `taken`.
+def ours(message: Mapping, pictures: dict[str, EncodedPicture]) -> dict:
+    """Convert verifiers' message to our form; its pictures are re-encoded and added to `pictures`.
 
     Raises BadContent.
     """
@@ -45,5 +45,5 @@ def ours(message: Mapping, taken: dict[str, EncodedPicture]) -> dict:
     elif message["role"] != "user":
         raise BadContent("", "only the role user can show pictures")
     else:
-        content = read_content(content, taken)
+        content = read_content(content, pictures)
     return {"role": message["role"], "content": content}

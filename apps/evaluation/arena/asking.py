@@ -46,16 +46,16 @@ class Progress:
 
 def arena_progress(user: User, arena: Arena, pairings: Sequence[Pairing]) -> Progress:
     midnight = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
-    own = STANDING.replace("WHERE p.arena_id", "WHERE v.rater_id = %(rater)s AND p.arena_id")
+    query = STANDING.replace("WHERE p.arena_id", "WHERE v.rater_id = %(rater)s AND p.arena_id")
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT pairing_id, count(*), count(*) FILTER (WHERE at >= %(midnight)s) FROM ({own})"
-            " own GROUP BY 1",
+            "SELECT pairing_id, count(*), count(*) FILTER (WHERE at >= %(midnight)s)"
+            f" FROM ({query}) own GROUP BY 1",
             {"arena": arena.pk, "rater": user.pk, "midnight": midnight},
         )
         rows = cursor.fetchall()
-    votes = sum(one.votes for one in pairings)
-    of = sum(one.size for one in pairings)
+    votes = sum(pairing.votes for pairing in pairings)
+    of = sum(pairing.size for pairing in pairings)
     return Progress(
         {pairing: count for pairing, count, _ in rows}, sum(today for *_, today in rows), of, votes
     )
@@ -66,36 +66,41 @@ def next_pairs(
     arena: Arena,
     pairings: Sequence[Pairing],
     progress: Progress,
-    most: int,
-    held: Collection[Pair] = (),
+    limit: int,
+    shown_pairs: Collection[Pair] = (),
 ) -> list[Pair]:
-    """Return up to `most` pairs that this person has not judged, without those in `held`."""
+    """Return up to `limit` pairs that this person has not judged, none of them in `shown_pairs`."""
     pairs: list[Pair] = []
-    given = {one.pk: one.votes for one in pairings}
-    mine = {one.pk: progress.by_pairing.get(one.pk, 0) for one in pairings}
-    for pair in held:
-        given[pair.pairing.pk] += 1
-    open_ones = [one for one in pairings if mine[one.pk] < one.size]
-    while open_ones and len(pairs) < most:
+    votes_by_pairing = {candidate.pk: candidate.votes for candidate in pairings}
+    own_votes = {candidate.pk: progress.by_pairing.get(candidate.pk, 0) for candidate in pairings}
+    for pair in shown_pairs:
+        votes_by_pairing[pair.pairing.pk] += 1
+    open_pairings = [
+        candidate for candidate in pairings if own_votes[candidate.pk] < candidate.size
+    ]
+    while open_pairings and len(pairs) < limit:
         pairing = min(
-            open_ones,
-            key=lambda one: (given[one.pk], arena_bytes(arena, "pairing", user.pk, one.pk)),
+            open_pairings,
+            key=lambda candidate: (
+                votes_by_pairing[candidate.pk],
+                arena_bytes(arena, "pairing", user.pk, candidate.pk),
+            ),
         )
-        drawn = _load_pair(user, arena, pairing, [*held, *pairs], mine[pairing.pk])
-        if drawn is None:
-            open_ones.remove(pairing)
+        next_pair = _load_pair(user, arena, pairing, [*shown_pairs, *pairs], own_votes[pairing.pk])
+        if next_pair is None:
+            open_pairings.remove(pairing)
         else:
-            pairs.append(drawn)
-            given[pairing.pk] += 1
-            mine[pairing.pk] += 1
+            pairs.append(next_pair)
+            votes_by_pairing[pairing.pk] += 1
+            own_votes[pairing.pk] += 1
     return pairs
 
 
 def _load_pair(
-    user: User, arena: Arena, pairing: Pairing, held: Collection[Pair], judged: int
+    user: User, arena: Arena, pairing: Pairing, shown_pairs: Collection[Pair], judged: int
 ) -> Pair | None:
     luck = int.from_bytes(arena_bytes(arena, "again", user.pk, pairing.pk, judged)[:8]) / 2**64
-    own = [pair for pair in held if pair.pairing.pk == pairing.pk]
+    same_pairing = [pair for pair in shown_pairs if pair.pairing.pk == pairing.pk]
     seed = arena_bytes(arena, "order", user.pk, pairing.pk)
     parameters = {
         "pairing": pairing.pk,
@@ -108,8 +113,8 @@ def _load_pair(
         "seed": int.from_bytes(seed[:8], signed=True),
         "stride": _stride(arena.tasks, seed[8:16]),
         "begin": int.from_bytes(seed[16:24]) % arena.tasks,
-        "held_tasks": [pair.index for pair in own],
-        "held_samples": [pair.sample for pair in own],
+        "held_tasks": [pair.index for pair in same_pairing],
+        "held_samples": [pair.sample for pair in same_pairing],
     }
     for places in (SECOND, FRESH) if luck < arena.again else (FRESH,):
         if row := _first(places, parameters):
@@ -125,7 +130,7 @@ def _stride(tasks: int, seed: bytes) -> int:
 
 
 def _first(places: str, parameters: dict) -> tuple | None:
-    for limit, offset in _reaches(parameters["tasks"] * parameters["samples"]):
+    for limit, offset in _pages_of_places(parameters["tasks"] * parameters["samples"]):
         with connection.cursor() as cursor:
             cursor.execute(
                 NEXT.format(places=places), {**parameters, "limit": limit, "offset": offset}
@@ -135,7 +140,7 @@ def _first(places: str, parameters: dict) -> tuple | None:
     return None
 
 
-def _reaches(places: int) -> Iterator[tuple[int | None, int]]:
+def _pages_of_places(places: int) -> Iterator[tuple[int | None, int]]:
     offset = 0
     for limit in LOOKED_AT:
         if offset < places:

@@ -21,8 +21,8 @@ def votes_refer_to_answers_of_their_arena() -> Iterator[str]:
 
 def arenas_count_their_votes() -> Iterator[str]:
     """Yield pairings whose vote counter, which selects the next questions, is wrong."""
-    for pairing, counted, there in _run_query(COUNTED, whole=True):
-        yield f"pairing {pairing}: the counter has {counted} votes, the rows {there}"
+    for pairing, counted, row_count in _run_query(COUNTED, whole=True):
+        yield f"pairing {pairing}: the counter has {counted} votes, the rows {row_count}"
 
 
 def _run_query(sql: str, whole: bool = False) -> list:

@@ -55,15 +55,15 @@ def create_arena(
     contestants = Contestant.objects.bulk_create(
         Contestant(arena=arena, run=run, place=n) for n, run in enumerate(runs)
     )
-    counted = _count_common(arena, contestants)
-    if not any(differ for differ, _ in counted.values()):
+    common_counts = _count_common(arena, contestants)
+    if not any(differ for differ, _ in common_counts.values()):
         raise ConfigError(
             {"contestants": "gave the same reply to every task: there is nothing to compare"}
         )
     Pairing.objects.bulk_create(
-        Pairing(arena=arena, first=one, second=other, size=size, same=same)
-        for one, other in combinations(contestants, 2)
-        for size, same in [counted.get((one.pk, other.pk), (0, 0))]
+        Pairing(arena=arena, first=first, second=second, size=size, same=same_count)
+        for first, second in combinations(contestants, 2)
+        for size, same_count in [common_counts.get((first.pk, second.pk), (0, 0))]
     )
     AuditEntry.record(
         "arena made",
@@ -133,4 +133,7 @@ def _count_common(
 ) -> dict[tuple[int, int], tuple[int, int]]:
     with connection.cursor() as cursor:
         cursor.execute(COUNTED, {"arena": arena.pk, "tasks": arena.tasks, "samples": arena.samples})
-        return {(one, other): (differ, same) for one, other, differ, same in cursor.fetchall()}
+        return {
+            (first, second): (differ, same_count)
+            for first, second, differ, same_count in cursor.fetchall()
+        }

@@ -56,7 +56,12 @@ def find_pair(arena: Arena, pairings: Sequence[Pairing], user: User, name: objec
     sample = int(parts[1])
     candidates = (Pair(pairing, 0, index, sample) for pairing in pairings)
     pair = next(
-        (one for one in candidates if hmac.compare_digest(name_pair(arena, user, one), name)), None
+        (
+            candidate
+            for candidate in candidates
+            if hmac.compare_digest(name_pair(arena, user, candidate), name)
+        ),
+        None,
     )
     if pair is None or index >= arena.tasks or sample >= arena.samples:
         return None

@@ -112,20 +112,20 @@ class Tally:
 
     def add(self, pair: tuple[int, int], domain: str, score: Score, first_on_left: bool) -> None:
         """Add votes on a pair of contestants of one domain; `score` is the first one's."""
-        one, other = pair
-        self.against[one, other] += score
-        self.against[other, one] += score.turned
-        self.domains[domain][one] += score
-        self.domains[domain][other] += score.turned
-        left = score if first_on_left else score.turned
-        self.left += Score(left.won, 0, left.lost)
+        first, second = pair
+        self.against[first, second] += score
+        self.against[second, first] += score.turned
+        self.domains[domain][first] += score
+        self.domains[domain][second] += score.turned
+        left_score = score if first_on_left else score.turned
+        self.left += Score(left_score.won, 0, left_score.lost)
 
-    def own(self) -> dict[int, Score]:
+    def by_contestant(self) -> dict[int, Score]:
         """Return each contestant's score against all others; none for those without a vote."""
-        own: dict[int, Score] = defaultdict(Score)
-        for (one, _), score in self.against.items():
-            own[one] += score
-        return own
+        scores: dict[int, Score] = defaultdict(Score)
+        for (contestant, _), score in self.against.items():
+            scores[contestant] += score
+        return scores
 
 
 def compute_standings(arena: Arena) -> Standings:
@@ -136,12 +136,12 @@ def compute_standings(arena: Arena) -> Standings:
         ).order_by("place")
     )
     pairings = Pairing.objects.filter(arena=arena).values_list("pk", "first", "second")
-    ends = {pk: (one, other) for pk, one, other in pairings}
-    votes, met, raters = _count_votes(arena)
+    ends = {pk: (first, second) for pk, first, second in pairings}
+    votes, repeated_pairs, raters = _count_votes(arena)
     tally = Tally()
     for pairing, domain, choice, first_on_left, count in votes:
         tally.add(ends[pairing], domain, _score(choice, count), first_on_left)
-    agreement, alpha, twice = _agreement(met)
+    agreement, alpha, repeated_count = _agreement(repeated_pairs)
     return Standings(
         _ranked(contestants, tally),
         dict(tally.against),
@@ -151,17 +151,17 @@ def compute_standings(arena: Arena) -> Standings:
         raters,
         agreement,
         alpha,
-        twice,
+        repeated_count,
     )
 
 
 def _ranked(contestants: Sequence[Contestant], tally: Tally) -> list[Standing]:
     """Return the contestants' standings, the strongest first."""
-    own = tally.own()
+    scores = tally.by_contestant()
     strengths, why = fit_strengths(build_win_matrix(contestants, tally.against))
     rows = [
-        Standing(one, own.get(one.pk, Score()), strength, reason)
-        for one, strength, reason in zip(contestants, strengths, why, strict=True)
+        Standing(contestant, scores.get(contestant.pk, Score()), strength, reason)
+        for contestant, strength, reason in zip(contestants, strengths, why, strict=True)
     ]
     return sorted(rows, key=_rank)
 
@@ -177,7 +177,8 @@ def build_win_matrix(
     """Return the matrix (k, k) of how often row beat column; a tie is half a win for each."""
     none = Score()
     scores = [
-        [against.get((one.pk, other.pk), none) for other in contestants] for one in contestants
+        [against.get((contestant.pk, opponent.pk), none) for opponent in contestants]
+        for contestant in contestants
     ]
     return np.array([[score.won + score.tied / 2 for score in row] for row in scores])
 
@@ -213,18 +214,18 @@ def _why(wins: np.ndarray) -> list[str]:
     reach = (wins > 0) | np.eye(len(wins), dtype=bool)
     for _ in range(len(wins)):
         reach = (reach.astype(int) @ reach) > 0
-    return [_why_one(n, wins, reach) for n in range(len(wins))]
+    return [_why_no_strength(n, wins, reach) for n in range(len(wins))]
 
 
-def _why_one(n: int, wins: np.ndarray, reach: np.ndarray) -> str:
+def _why_no_strength(n: int, wins: np.ndarray, reach: np.ndarray) -> str:
     if not wins[n].any() and not wins[:, n].any():
         return "no votes yet"
     if not wins[:, n].any():
         return "won every time: the strength is unknown until it loses or ties once"
     if not wins[n].any():
         return "lost every time: the strength is unknown until it wins or ties once"
-    apart = ~(reach[n] & reach[:, n])
-    if not apart.any():
+    is_unconnected = ~(reach[n] & reach[:, n])
+    if not is_unconnected.any():
         return ""
     if not (reach[n] | reach[:, n]).all():
         return "not yet compared with all contestants, directly or indirectly"
@@ -249,9 +250,9 @@ def _agreement(rows: Sequence[list]) -> tuple[Statistic, Statistic, int]:
     """
     counts = np.array([row[:3] for row in rows], dtype=float).reshape(-1, 3)
     times = np.array([row[3] for row in rows], dtype=int)
-    each = np.repeat(counts, times, axis=0)
+    repeated_counts = np.repeat(counts, times, axis=0)
     return (
-        percent_agreement(each),
+        percent_agreement(repeated_counts),
         krippendorff_alpha(counts, [0, 1, 2], "nominal", times.astype(float)),
         int(times.sum()),
     )

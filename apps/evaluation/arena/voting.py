@@ -126,10 +126,10 @@ def _append(
         raise Refused(
             "used_uuid", "This client_uuid was already used for another vote. Use a new one."
         ) from None
-    change = _stands(choice) - _stands(before.choice if before else Vote.Choice.BACK)
+    change = _vote_count(choice) - _vote_count(before.choice if before else Vote.Choice.BACK)
     Pairing.objects.filter(pk=pair.pairing.pk).update(votes=F("votes") + change)
     return CastVote(vote.pk, True)
 
 
-def _stands(choice: str) -> int:
+def _vote_count(choice: str) -> int:
     return int(choice != Vote.Choice.BACK)

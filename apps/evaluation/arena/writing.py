@@ -44,7 +44,7 @@ def votes_file(arena: Arena) -> Iterator[bytes]:
 
 
 def _rows(arena: Arena) -> Iterator[list]:
-    standing = {
+    standing_ids = {
         vote.pk for vote in Vote.objects.raw(f"SELECT id FROM ({STANDING}) s", {"arena": arena.pk})
     }
     votes = Vote.objects.filter(pairing__arena=arena).order_by("pk")
@@ -66,7 +66,7 @@ def _rows(arena: Arena) -> Iterator[list]:
             right,
             choice,
             better,
-            int(vote.pk in standing),
+            int(vote.pk in standing_ids),
             "" if vote.milliseconds is None else vote.milliseconds,
             vote.client_uuid,
         ]

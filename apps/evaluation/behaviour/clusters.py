@@ -80,91 +80,97 @@ def behaviour_of(pairs: Sequence[Pair]) -> Behaviour:
     The largest cluster comes first; changes of wording, many of which say little, come last.
     """
     read_pairs = [_read(pair) for pair in pairs if pair.one.text != pair.other.text]
-    phrases = changed_phrases((one.one.words, one.other.words) for one in read_pairs)
+    phrases = changed_phrases(
+        (read_pair.one.words, read_pair.other.words) for read_pair in read_pairs
+    )
     by_change: dict[Change, list[tuple[float, _Read]]] = defaultdict(list)
-    for one in read_pairs:
-        one.changes = [*_changes(one), *_wording_changes(one, phrases)]
-        for change, strength in one.changes:
-            by_change[change].append((strength, one))
+    for read_pair in read_pairs:
+        read_pair.changes = [*_changes(read_pair), *_wording_changes(read_pair, phrases)]
+        for change, strength in read_pair.changes:
+            by_change[change].append((strength, read_pair))
     clusters = [
         Cluster(
             change,
             len(pairs_of_change),
             len(pairs_of_change) / len(pairs),
-            _typical(pairs_of_change),
+            _typical_pairs(pairs_of_change),
         )
         for change, pairs_of_change in by_change.items()
     ]
     clusters.sort(
-        key=lambda one: (
-            one.change.kind == WORDING,
-            -one.count,
-            one.change.kind,
-            one.change.words,
+        key=lambda cluster: (
+            cluster.change.kind == WORDING,
+            -cluster.count,
+            cluster.change.kind,
+            cluster.change.words,
         )
     )
-    other = sum(not one.changes for one in read_pairs)
-    return Behaviour(len(pairs), len(pairs) - len(read_pairs), clusters, other)
+    unexplained_count = sum(not read_pair.changes for read_pair in read_pairs)
+    return Behaviour(len(pairs), len(pairs) - len(read_pairs), clusters, unexplained_count)
 
 
 def _read(pair: Pair) -> _Read:
-    one = read(pair.one.text, pair.one.stop_reason)
-    return _Read(pair, one, read(pair.other.text, pair.other.stop_reason))
+    before = read(pair.one.text, pair.one.stop_reason)
+    return _Read(pair, before, read(pair.other.text, pair.other.stop_reason))
 
 
 def _changes(read_pair: _Read) -> Iterator[tuple[Change, float]]:
     """Yield the changes of a pair with their strengths."""
-    one = read_pair.one
-    other = read_pair.other
-    yield from _length(len(one.words), len(other.words))
-    if one.refuses != other.refuses:
-        yield Change("refusal", "refuses" if other.refuses else "no longer refuses"), 1.0
-    if one.is_cut != other.is_cut:
-        yield Change("length", "is cut off" if other.is_cut else "is no longer cut off"), 1.0
-    if one.language and other.language and one.language != other.language:
-        yield Change("language", f"{one.language} → {other.language}"), 1.0
-    for name in sorted(other.formats - one.formats):
+    before = read_pair.one
+    after = read_pair.other
+    yield from _length(len(before.words), len(after.words))
+    if before.refuses != after.refuses:
+        yield Change("refusal", "refuses" if after.refuses else "no longer refuses"), 1.0
+    if before.is_cut != after.is_cut:
+        yield Change("length", "is cut off" if after.is_cut else "is no longer cut off"), 1.0
+    if before.language and after.language and before.language != after.language:
+        yield Change("language", f"{before.language} → {after.language}"), 1.0
+    for name in sorted(after.formats - before.formats):
         yield Change("format", f"has {name}"), 1.0
-    for name in sorted(one.formats - other.formats):
+    for name in sorted(before.formats - after.formats):
         yield Change("format", f"no longer has {name}"), 1.0
     yield from _rewards(read_pair.pair.one.values, read_pair.pair.other.values)
 
 
-def _length(one: int, other: int) -> Iterator[tuple[Change, float]]:
-    if abs(one - other) < FEWEST_WORDS:
+def _length(before: int, after: int) -> Iterator[tuple[Change, float]]:
+    if abs(before - after) < FEWEST_WORDS:
         return
-    ratio = max(one, other) / max(1, min(one, other))
+    ratio = max(before, after) / max(1, min(before, after))
     if ratio >= LONGER:
-        yield Change("length", "longer" if other > one else "shorter"), ratio
+        yield Change("length", "longer" if after > before else "shorter"), ratio
 
 
 def _rewards(
-    one: Mapping[str, float], other: Mapping[str, float]
+    before: Mapping[str, float], after: Mapping[str, float]
 ) -> Iterator[tuple[Change, float]]:
-    for scorer in sorted(one.keys() & other.keys()):
-        by = other[scorer] - one[scorer]
+    for scorer in sorted(before.keys() & after.keys()):
+        by = after[scorer] - before[scorer]
         if abs(by) >= REWARD_CHANGE:
             yield Change("reward", f"{scorer} {'higher' if by > 0 else 'lower'}"), abs(by)
 
 
 def _wording_changes(read_pair: _Read, phrases: Sequence[Phrase]) -> Iterator[tuple[Change, float]]:
-    had = phrases_in(read_pair.one.words)
-    has = phrases_in(read_pair.other.words)
+    phrases_before = phrases_in(read_pair.one.words)
+    phrases_after = phrases_in(read_pair.other.words)
     for phrase in phrases:
-        is_gained = phrase.words in has and phrase.words not in had
-        is_lost = phrase.words in had and phrase.words not in has
+        is_gained = phrase.words in phrases_after and phrase.words not in phrases_before
+        is_lost = phrase.words in phrases_before and phrase.words not in phrases_after
         if phrase.certainty > 0 and is_gained:
             yield Change(WORDING, f"says “{phrase.text}”"), 1.0
         elif phrase.certainty < 0 and is_lost:
             yield Change(WORDING, f"no longer says “{phrase.text}”"), 1.0
 
 
-def _typical(read_pairs: Sequence[tuple[float, _Read]]) -> list[Pair]:
+def _typical_pairs(read_pairs: Sequence[tuple[float, _Read]]) -> list[Pair]:
     """Return the pairs nearest to the median strength that show the fewest other changes."""
     strengths = sorted(strength for strength, _ in read_pairs)
     median = strengths[len(strengths) // 2]
     ordered = sorted(
         read_pairs,
-        key=lambda one: (len(one[1].changes), abs(one[0] - median), one[1].pair.one.rollout),
+        key=lambda entry: (
+            len(entry[1].changes),
+            abs(entry[0] - median),
+            entry[1].pair.one.rollout,
+        ),
     )
-    return [one.pair for _, one in ordered[:EXAMPLES]]
+    return [read_pair.pair for _, read_pair in ordered[:EXAMPLES]]

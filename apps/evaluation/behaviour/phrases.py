@@ -32,11 +32,11 @@ class Phrase:
 
 def phrases_in(words: Sequence[str]) -> set[tuple[str, ...]]:
     """Return all phrases of one to four words among the first words."""
-    read = tuple(words[:WORDS_READ])
+    words_read = tuple(words[:WORDS_READ])
     return {
-        read[start : start + size]
+        words_read[start : start + size]
         for size in range(1, LONGEST + 1)
-        for start in range(len(read) - size + 1)
+        for start in range(len(words_read) - size + 1)
     }
 
 
@@ -48,31 +48,31 @@ def changed_phrases(pairs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> lis
     gained: Counter[tuple[str, ...]] = Counter()
     lost: Counter[tuple[str, ...]] = Counter()
     for before, after in pairs:
-        had = phrases_in(before)
-        has = phrases_in(after)
-        gained.update(has - had)
-        lost.update(had - has)
+        phrases_before = phrases_in(before)
+        phrases_after = phrases_in(after)
+        gained.update(phrases_after - phrases_before)
+        lost.update(phrases_before - phrases_after)
     changed = [
         Phrase(words, gained[words], lost[words])
         for words in gained.keys() | lost.keys()
         if max(gained[words], lost[words]) >= FEWEST
     ]
     sure = [phrase for phrase in changed if abs(phrase.certainty) >= SURE]
-    sure.sort(key=lambda one: (-abs(one.certainty), -len(one.words), one.words))
+    sure.sort(key=lambda phrase: (-abs(phrase.certainty), -len(phrase.words), phrase.words))
     return _without_nested(sure)
 
 
 def _without_nested(phrases: Sequence[Phrase]) -> list[Phrase]:
-    kept: list[Phrase] = []
+    chosen_phrases: list[Phrase] = []
     for phrase in phrases:
-        if not any(_overlaps(phrase, other) for other in kept):
-            kept.append(phrase)
-        if len(kept) == MOST:
+        if not any(_overlaps(phrase, chosen) for chosen in chosen_phrases):
+            chosen_phrases.append(phrase)
+        if len(chosen_phrases) == MOST:
             break
-    return kept
+    return chosen_phrases
 
 
-def _overlaps(one: Phrase, other: Phrase) -> bool:
+def _overlaps(first: Phrase, second: Phrase) -> bool:
     """Tell whether the phrases share a word and change in the same direction."""
-    is_same_way = (one.certainty > 0) == (other.certainty > 0)
-    return is_same_way and bool(set(one.words) & set(other.words))
+    is_same_way = (first.certainty > 0) == (second.certainty > 0)
+    return is_same_way and bool(set(first.words) & set(second.words))

@@ -16,15 +16,15 @@ LONGEST = 6_000  # characters of a reply
 Place = tuple[int, int]  # the task's place in the evaluation, and the sample index
 
 
-def pairs_of(one: Run, other: Run, most: int = MOST_PAIRS) -> list[Pair]:
+def pairs_of(first_run: Run, second_run: Run, limit: int = MOST_PAIRS) -> list[Pair]:
     """Return both evaluations' replies to the first tasks, pair by pair. Five statements.
 
-    `most` is the largest number of pairs, and LONGEST characters of each reply are read.
+    `limit` is the largest number of pairs, and LONGEST characters of each reply are read.
     """
-    samples = min(one.settings.group_size, other.settings.group_size)
-    tasks = max(1, most // samples)
-    sides = [_replies(run, tasks, samples) for run in (one, other)]
-    places = sorted(sides[0].keys() & sides[1].keys())[:most]
+    samples = min(first_run.settings.group_size, second_run.settings.group_size)
+    tasks = max(1, limit // samples)
+    sides = [_replies(run, tasks, samples) for run in (first_run, second_run)]
+    places = sorted(sides[0].keys() & sides[1].keys())[:limit]
     task_ids = {sides[0][place][0] for place in places}
     prompts = dict(Task.objects.filter(pk__in=task_ids).values_list("pk", "prompt"))
     return [

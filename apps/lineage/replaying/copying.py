@@ -63,26 +63,26 @@ def copy_recorded(run: Run, fence: int) -> Copied:
         pass  # a trainer that has lost the run copies nothing
     with transaction.atomic():
         copy = _Copy.of(run)
-        made = copy.steps()
-        if gone := count_deleted_arrays(
-            TrainStep.objects.filter(pk__in=[step.pk for step in made])
+        source_steps = copy.steps()
+        if deleted_count := count_deleted_arrays(
+            TrainStep.objects.filter(pk__in=[step.pk for step in source_steps])
         ):
             raise ArraysReleased(
-                f"the arrays of {gone} rollouts that {copy.source.slug} learned from were deleted"
-                " by retention"
+                f"the arrays of {deleted_count} rollouts that {copy.source.slug} learned from"
+                " were deleted by retention"
             )
-        for steps in _batches(made, STEPS_AT_ONCE):
+        for steps in _batches(source_steps, STEPS_AT_ONCE):
             copy.bring(steps)
         with run.fenced(fence) as locked:
-            Run.objects.filter(pk=locked.pk).update(groups_opened=copy.done.groups)
+            Run.objects.filter(pk=locked.pk).update(groups_opened=copy.copied.groups)
     run.refresh_from_db()
-    return copy.done
+    return copy.copied
 
 
 def _batches(rows: Iterable, size: int) -> Iterator[list]:
     stream = iter(rows)
-    while some := list(islice(stream, size)):
-        yield some
+    while batch := list(islice(stream, size)):
+        yield batch
 
 
 @dataclass
@@ -93,7 +93,7 @@ class _Copy:
     source: Run
     left_out: LeftOut
     rescoring: Rescoring | None = None
-    done: Copied = field(default_factory=Copied)
+    copied: Copied = field(default_factory=Copied)
     groups: dict[int, int] = field(default_factory=dict)
     experts: dict[int, int] = field(default_factory=dict)  # rollouts
     expert_groups: dict[int, int] = field(default_factory=dict)
@@ -127,9 +127,11 @@ class _Copy:
                 "step__number", "experience__kind", "experience__group", "experience__rollout"
             )
         )
-        usual = dict.fromkeys(group for _, kind, group, _ in rows if kind == Experience.Kind.USUAL)
+        sampled_groups = dict.fromkeys(
+            group for _, kind, group, _ in rows if kind == Experience.Kind.USUAL
+        )
         # A group may be in several steps.
-        groups = self._groups([group for group in usual if group not in self.groups])
+        groups = self._groups([group for group in sampled_groups if group not in self.groups])
         self.groups |= groups
         rollouts = self._rollouts(groups)
         self._copy_rewards(groups, rollouts)
@@ -149,7 +151,7 @@ class _Copy:
         new = Group.objects.bulk_create(
             Group(
                 run=self.run,
-                draw_index=self.done.groups + n,
+                draw_index=self.copied.groups + n,
                 task_id=group.task_id,
                 size=group.size,
                 state=Group.State.JUDGED,
@@ -159,7 +161,7 @@ class _Copy:
             )
             for n, group in enumerate(old)
         )
-        self.done.groups += len(new)
+        self.copied.groups += len(new)
         return {before.pk: after.pk for before, after in zip(old, new, strict=True)}
 
     def _rollouts(self, groups: Mapping[int, int]) -> dict[int, int]:
@@ -167,25 +169,27 @@ class _Copy:
 
         Those in which an excluded person intervened are marked unusable.
         """
-        self.done.rollouts += copied_rows(Rollout, "group", groups, run=self.run.pk)
+        self.copied.rollouts += copied_rows(Rollout, "group", groups, run=self.run.pk)
         places = ("group_id", "origin", "sample_index")
-        there = {
+        copied_ids = {
             tuple(place): pk
             for pk, *place in Rollout.objects.filter(group__in=groups.values()).values_list(
                 "pk", *places
             )
         }
         originals = Rollout.objects.filter(group__in=groups).values_list("pk", *places)
-        copies = {pk: there[groups[group], origin, index] for pk, group, origin, index in originals}
+        copies = {
+            pk: copied_ids[groups[group], origin, index] for pk, group, origin, index in originals
+        }
         copied_rows(RolloutPayload, "rollout", copies)
         copied_rows(RolloutBaseNll, "rollout", copies)
-        theirs = [
+        intervened = [
             copies[pk]
             for pk in self.left_out.interventions.filter(rollout__in=copies).values_list(
                 "rollout", flat=True
             )
         ]
-        Rollout.objects.filter(pk__in=theirs).update(
+        Rollout.objects.filter(pk__in=intervened).update(
             state=Rollout.State.FAILED, stop_reason=LEFT_OUT
         )
         return copies
@@ -233,7 +237,7 @@ class _Copy:
         ratings = self._ratings(groups, rollouts)
         self._rewards_of(ratings, rollouts)
         self._rename_ratings(ratings, rollouts)
-        self.done.ratings += len(ratings)
+        self.copied.ratings += len(ratings)
 
     def _copy_rater_models(self, rollouts: Mapping[int, int]) -> None:
         """Copy the rater models and their rewards.
@@ -249,10 +253,10 @@ class _Copy:
             "details__rater_model", "rollout"
         ):
             by_model.setdefault(number, []).append(rollouts[rollout])
-        fresh = [number for number in by_model if number not in self.models]
+        new_numbers = [number for number in by_model if number not in self.models]
         originals = {
             model.number: model
-            for model in RaterModel.objects.filter(run=self.source, number__in=fresh)
+            for model in RaterModel.objects.filter(run=self.source, number__in=new_numbers)
         }
         self.models |= {number: self._model(originals[number]) for number in sorted(originals)}
         for number in by_model.keys() & self.left_out.tainted_models:
@@ -418,12 +422,12 @@ class _Copy:
 
         Answers by excluded people or about excluded tasks are left out.
         """
-        theirs = self.left_out.demonstrations.values("pk")
-        fresh = ExpertAnswer.objects.filter(
+        excluded_answers = self.left_out.demonstrations.values("pk")
+        uncopied_answers = ExpertAnswer.objects.filter(
             rollout__in=rollouts - self.experts.keys(), run=self.source
         )
         answers = list(
-            fresh.exclude(demonstration__in=theirs)
+            uncopied_answers.exclude(demonstration__in=excluded_answers)
             .select_related("rollout__group")
             .order_by("rollout")
         )
@@ -432,13 +436,13 @@ class _Copy:
             group__in=self.expert_groups.values(), origin=Rollout.Origin.EXPERT
         )
         places = dict(made_of.values_list("group").annotate(n=Count("pk")))
-        new = []
+        expert_rollouts = []
         for answer in answers:
             group = self.expert_groups[answer.rollout.group_id]
-            new.append(self._expert(answer.rollout, group, places.get(group, 0)))
+            expert_rollouts.append(self._expert(answer.rollout, group, places.get(group, 0)))
             places[group] = places.get(group, 0) + 1
-        Rollout.objects.bulk_create(new)
-        pairs = list(zip(answers, new, strict=True))
+        Rollout.objects.bulk_create(expert_rollouts)
+        pairs = list(zip(answers, expert_rollouts, strict=True))
         copied_rows(
             RolloutPayload, "rollout", {answer.rollout_id: rollout.pk for answer, rollout in pairs}
         )
@@ -446,7 +450,7 @@ class _Copy:
             ExpertAnswer(demonstration_id=answer.demonstration_id, run=self.run, rollout=rollout)
             for answer, rollout in pairs
         )
-        Experience.objects.bulk_create(expert_experience(rollout) for rollout in new)
+        Experience.objects.bulk_create(expert_experience(rollout) for rollout in expert_rollouts)
         self.experts |= {answer.rollout_id: rollout.pk for answer, rollout in pairs}
 
     def _expert_groups(self, answers: Sequence[ExpertAnswer]) -> None:
@@ -456,7 +460,7 @@ class _Copy:
             for answer in answers
             if answer.rollout.group_id not in self.expert_groups
         }
-        made = Group.objects.bulk_create(
+        new_groups = Group.objects.bulk_create(
             Group(
                 run=self.run,
                 task_id=group.task_id,
@@ -468,7 +472,9 @@ class _Copy:
             )
             for group in groups.values()
         )
-        self.expert_groups |= {before: after.pk for before, after in zip(groups, made, strict=True)}
+        self.expert_groups |= {
+            before: after.pk for before, after in zip(groups, new_groups, strict=True)
+        }
 
     def _expert(self, rollout: Rollout, group: int, place: int) -> Rollout:
         return Rollout(
@@ -488,16 +494,16 @@ class _Copy:
 
     def _record(self, rows: Sequence[tuple[int, str, int, int]], groups: Mapping[int, int]) -> None:
         """Save the recorded batches from `rows`: (step, kind, group, rollout), in order."""
-        taken: dict[tuple[int, int, int | None], None] = {}
+        keys: dict[tuple[int, int, int | None], None] = {}
         for step, kind, group, rollout in rows:
             if kind == Experience.Kind.EXPERT:
                 if rollout in self.experts:
-                    taken[step, group, rollout] = None
+                    keys[step, group, rollout] = None
             elif group in groups:
-                taken[step, group, None] = None
+                keys[step, group, None] = None
         places: dict[int, int] = {}
         recorded = []
-        for step, group, expert in taken:
+        for step, group, expert in keys:
             place = places.setdefault(step, 0)
             places[step] += 1
             recorded.append(

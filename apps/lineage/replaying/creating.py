@@ -66,9 +66,9 @@ class Proposal:
             step__number__lte=self.until,
             experience__kind="usual",
         )
-        theirs = self.rescoring.items.values("group")
+        rescored_groups = self.rescoring.items.values("group")
         return (
-            items.exclude(experience__group__in=theirs)
+            items.exclude(experience__group__in=rescored_groups)
             .values("experience__group")
             .distinct()
             .count()
@@ -130,7 +130,7 @@ def why_not_replayable(run: Run) -> str:
             f"{run.slug} acted in an environment, which gave its rewards during play: it can’t be"
             " replayed"
         )
-    if _imitated_itself(run):
+    if _trained_on_own_samples(run):
         return (
             f"{run.slug} learned from expert rows that its pipeline made from its replies: it"
             " can’t be replayed"
@@ -140,7 +140,7 @@ def why_not_replayable(run: Run) -> str:
     return ""
 
 
-def _imitated_itself(run: Run) -> bool:
+def _trained_on_own_samples(run: Run) -> bool:
     expert_rollouts = Rollout.objects.filter(
         experiences__kind=Experience.Kind.EXPERT, run=run
     ).exclude(origin=Rollout.Origin.EXPERT)
@@ -177,12 +177,12 @@ def propose(
     last = find_first_and_last_use(rescoring)[1] if rescoring else run.step
     assert last is not None  # `unfit` refuses a rescoring without any use
     steps = last - beginning.version.step
-    made = run.steps.filter(
+    replayed_steps = run.steps.filter(
         number__gt=beginning.version.step, number__lte=beginning.version.step + steps
     )
-    if gone := count_deleted_arrays(made):
+    if deleted_count := count_deleted_arrays(replayed_steps):
         raise NothingToReplay(
-            f"the arrays of {gone} rollouts of steps {beginning.version.step + 1} to"
+            f"the arrays of {deleted_count} rollouts of steps {beginning.version.step + 1} to"
             f" {beginning.version.step + steps} of {run.slug} were deleted by retention: they"
             " can’t be used again"
         )
@@ -249,13 +249,13 @@ def _changes(run: Run, policy: Policy, proposal: Proposal, replay: Replay) -> di
         "steps": proposal.steps,
         "replay": replay.model_dump(mode="json"),
         "algorithm": algorithm,
-        "max_staleness": max(run.settings.max_staleness, _most_stale(run)),
+        "max_staleness": max(run.settings.max_staleness, _greatest_staleness(run)),
         "over_rollout": None,
         "sampling": sampling,
     }
 
 
-def _most_stale(run: Run) -> int:
+def _greatest_staleness(run: Run) -> int:
     """Return the greatest staleness in the recorded batches; their bound may have been another."""
     items = StepItem.objects.filter(
         step__run=run, step__state=TrainStep.State.COMMITTED, experience__kind="usual"

@@ -47,8 +47,10 @@ def find_beginning(run: Run, left_out: LeftOut, rescoring: Rescoring | None = No
         else versions.filter(Q(step__lt=first) | Q(version=0))
     )
     newest_first = list(older.order_by("-version"))
-    kept = next(one for one in newest_first if one.version == 0 or _is_kept(one))
-    return Beginning(kept, newest_first[0], first)
+    version = next(
+        candidate for candidate in newest_first if candidate.version == 0 or _is_kept(candidate)
+    )
+    return Beginning(version, newest_first[0], first)
 
 
 def first_use(left_out: LeftOut) -> int | None:
@@ -89,8 +91,8 @@ def find_first_and_last_use(rescoring: Rescoring) -> tuple[int | None, int | Non
     items = StepItem.objects.filter(
         step__run=rescoring.run_id, step__state=TrainStep.State.COMMITTED
     )
-    theirs = items.filter(experience__group__in=rescoring.items.values("group"))
-    steps = theirs.aggregate(first=Min("step__number"), last=Max("step__number"))
+    rescored = items.filter(experience__group__in=rescoring.items.values("group"))
+    steps = rescored.aggregate(first=Min("step__number"), last=Max("step__number"))
     return steps["first"], steps["last"]
 
 

@@ -70,11 +70,11 @@ class LeftOut:
 
         Models that learned only earlier ratings know nothing of the excluded data.
         """
-        ratings = Rating.objects.filter(run=self.run).filter(self.theirs)
+        ratings = Rating.objects.filter(run=self.run).filter(self.of_excluded)
         return ratings.order_by("pk").values_list("pk", flat=True).first()
 
     @property
-    def theirs(self) -> Q:
+    def of_excluded(self) -> Q:
         """Return the condition for ratings by the people, or about the tasks."""
         return (
             Q(rater__in=self.raters)
@@ -112,6 +112,8 @@ class LeftOut:
 
         A refitted model learns from these.
         """
-        ratings = Rating.objects.standing_at(last_rating).filter(run=self.run).exclude(self.theirs)
+        ratings = (
+            Rating.objects.standing_at(last_rating).filter(run=self.run).exclude(self.of_excluded)
+        )
         settled = Adjudication.objects.filter(item__run=self.run, rating__in=ratings)
         return list(not_set_aside(ratings, settled).order_by("pk").values_list("pk", flat=True))

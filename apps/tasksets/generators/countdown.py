@@ -26,13 +26,13 @@ def generate(size: int, seed: int) -> Iterator[TaskRow]:
 
     The answer is {"target", "numbers"} for the scorer of that name.
     """
-    seen: set[str] = set()
-    for drawn in draw_distinct(SPACE, size, seed):
-        row = _drawn_row(drawn)
-        while (prompt := said_alone(row)) in seen:
-            drawn += SPACE
-            row = _drawn_row(drawn)
-        seen.add(prompt)
+    earlier_prompts: set[str] = set()
+    for task_number in draw_distinct(SPACE, size, seed):
+        row = _drawn_row(task_number)
+        while (prompt := said_alone(row)) in earlier_prompts:
+            task_number += SPACE
+            row = _drawn_row(task_number)
+        earlier_prompts.add(prompt)
         yield row
 
 
@@ -48,16 +48,16 @@ def build_countdown_task(target: int, numbers: Sequence[int]) -> TaskRow:
     )
 
 
-def drawn_task(draw: random.Random, many: Sequence[int] = MANY) -> tuple[list[int], int]:
+def drawn_task(draw: random.Random, counts: Sequence[int] = MANY) -> tuple[list[int], int]:
     """Draw numbers, and a positive whole number that a formula of them equals."""
     while True:
-        numbers = [draw.randrange(1, LARGEST + 1) for _ in range(draw.choice(many))]
+        numbers = [draw.randrange(1, LARGEST + 1) for _ in range(draw.choice(counts))]
         value = Fraction(numbers[0])
         for number in numbers[1:]:
             value = draw.choice((value + number, value - number, value * number, value / number))
         if value.denominator == 1 and 0 < value < TOO_LARGE:
-            shown = sorted(numbers)
-            return shown, int(value)
+            ordered = sorted(numbers)
+            return ordered, int(value)
 
 
 def read_grade(row: TaskRow) -> int | None:

@@ -40,8 +40,8 @@ def _draw(draw: random.Random) -> TaskRow:
         image, blank(SIDE, SIDE)[0]
     ).getbbox()  # of its ink: a star does not fill its square
     assert box is not None  # something was drawn
-    for (other, form), place in zip(kinds[1:], boxes[1:], strict=True):
-        draw_shape(pen, form, place, other)
+    for (other_colour, other_shape), place in zip(kinds[1:], boxes[1:], strict=True):
+        draw_shape(pen, other_shape, place, other_colour)
     question = (
         f"Where is the {colour} {shape}? The picture is {SIDE} pixels wide and {SIDE} high; (0, 0)"
         " is at the top left. Answer with its box as [x0, y0, x1, y1]."

@@ -91,32 +91,36 @@ def read_grade(row: TaskRow) -> int | None:
 def harder(row: TaskRow, draw: random.Random) -> TaskRow | None:
     """Return a question of the subject's next grade; None where there is none."""
     grade = read_grade(row)
-    higher = [] if grade is None else [one for one in GRADES[row.domain] if one > grade]
+    higher = (
+        []
+        if grade is None
+        else [higher_grade for higher_grade in GRADES[row.domain] if higher_grade > grade]
+    )
     while higher:
-        made = _build_task(
+        task = _build_task(
             draw.randrange(SPACE // len(SUBJECTS)) * len(SUBJECTS) + SUBJECTS.index(row.domain)
         )
-        if made.meta["grade"] == higher[0]:
-            return made
+        if task.meta["grade"] == higher[0]:
+            return task
     return None
 
 
 Question = tuple[str, dict, str, int]
 
 
-def _choices(draw: random.Random, right: str, others: Sequence[str]) -> tuple[str, dict]:
-    choices = [right, *draw.sample(sorted(set(others) - {right}), 3)]
+def _choices(draw: random.Random, right: str, wrong: Sequence[str]) -> tuple[str, dict]:
+    choices = [right, *draw.sample(sorted(set(wrong) - {right}), 3)]
     draw.shuffle(choices)
-    shown = " ".join(f"({'ABCD'[place]}) {choice}" for place, choice in enumerate(choices))
-    return shown, {"value": "ABCD"[choices.index(right)], "choices": choices}
+    listing = " ".join(f"({'ABCD'[place]}) {choice}" for place, choice in enumerate(choices))
+    return listing, {"value": "ABCD"[choices.index(right)], "choices": choices}
 
 
 def _biology(draw: random.Random) -> Question:
     organ = draw.choice(list(ORGANS))
     if draw.random() < 0.5:
-        shown, answer = _choices(draw, ORGANS[organ], list(ORGANS.values()))
+        listing, answer = _choices(draw, ORGANS[organ], list(ORGANS.values()))
         return (
-            f"What is the main task of the human {organ}? Answer with the letter. {shown}",
+            f"What is the main task of the human {organ}? Answer with the letter. {listing}",
             answer,
             "choice",
             5,
@@ -185,9 +189,9 @@ def _maths(draw: random.Random) -> Question:
 def _language(draw: random.Random) -> Question:
     word = draw.choice(list(WORDS))
     if draw.random() < 0.5:
-        shown, answer = _choices(draw, WORDS[word], list(WORDS.values()))
+        listing, answer = _choices(draw, WORDS[word], list(WORDS.values()))
         return (
-            f'Which word means the same as "{word}"? Answer with the letter. {shown}',
+            f'Which word means the same as "{word}"? Answer with the letter. {listing}',
             answer,
             "choice",
             3,
@@ -196,11 +200,11 @@ def _language(draw: random.Random) -> Question:
     wrong = draw.sample(["table", "river", "cloud", "paper", "window"], 2)
     choices = [*right, *wrong]
     draw.shuffle(choices)
-    means = " or ".join(f'"{WORDS[each]}"' for each in right)
-    shown = " ".join(f"({'ABCD'[place]}) {choice}" for place, choice in enumerate(choices))
-    letters = sorted("ABCD"[choices.index(each)] for each in right)
+    means = " or ".join(f'"{WORDS[other_word]}"' for other_word in right)
+    listing = " ".join(f"({'ABCD'[place]}) {choice}" for place, choice in enumerate(choices))
+    letters = sorted("ABCD"[choices.index(other_word)] for other_word in right)
     return (
-        f"Which two words mean {means}? Answer with both letters. {shown}",
+        f"Which two words mean {means}? Answer with both letters. {listing}",
         {"value": letters, "choices": choices},
         "choice",
         4,

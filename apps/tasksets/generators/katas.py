@@ -216,8 +216,8 @@ class Exercise:
         cases: dict[str, tuple[Any, Any]] = {}
         while len(cases) < SHOWN + HIDDEN:
             expression = DRAWS[self.kata.takes]
-            given = eval(expression, {"draw": draw})  # noqa: S307  (a constant of this file)
-            cases[json.dumps(given)] = (given, function(given))
+            argument = eval(expression, {"draw": draw})  # noqa: S307  (a constant of this file)
+            cases[json.dumps(argument)] = (argument, function(argument))
         return list(cases.values())
 
     @property
@@ -235,19 +235,22 @@ class Exercise:
             )
         return f"{question}\n{examples}\nGive the code in one fenced block."
 
-    def _example(self, given: Any, expected: Any) -> str:
+    def _example(self, argument: Any, expected: Any) -> str:
         if self.is_function:
-            return f"{self.name}({given!r}) is {expected!r}"
-        return f"for {SENT[self.kata.takes](given)} it prints {_printed(expected)}"
+            return f"{self.name}({argument!r}) is {expected!r}"
+        return f"for {SENT[self.kata.takes](argument)} it prints {_printed(expected)}"
 
     def answer(self, calls: list[tuple[Any, Any]]) -> dict[str, Any]:
         if self.is_function:
-            tests = [{"args": [given], "value": expected} for given, expected in calls]
+            tests = [{"args": [argument], "value": expected} for argument, expected in calls]
             return {"function": self.name, "language": "python", "tests": tests}
         return {
             "tests": [
-                {"stdin": f"{SENT[self.kata.takes](given)}\n", "stdout": f"{_printed(expected)}\n"}
-                for given, expected in calls
+                {
+                    "stdin": f"{SENT[self.kata.takes](argument)}\n",
+                    "stdout": f"{_printed(expected)}\n",
+                }
+                for argument, expected in calls
             ]
         }
 
@@ -257,11 +260,11 @@ def generate(size: int, seed: int) -> Iterator[TaskRow]:
 
     The answer has the tests of the scorer `code`, none of them told in the prompt.
     """
-    for one in _draw_exercises(size, seed):
+    for exercise in _draw_exercises(size, seed):
         yield TaskRow(
-            user_message(one.prompt),
-            one.answer(one.calls()[SHOWN:]),
-            {"kata": one.kata.name},
+            user_message(exercise.prompt),
+            exercise.answer(exercise.calls()[SHOWN:]),
+            {"kata": exercise.kata.name},
             domain="code",
         )
 
@@ -271,23 +274,27 @@ def generate_untested(size: int, seed: int) -> Iterator[TaskRow]:
 
     `meta` has `generators` and `submissions`, what apps.rewards.code.making makes them of.
     """
-    for one in _draw_exercises(size, seed):
-        wrong = random.Random(one.number).choice(WRONG)
+    for exercise in _draw_exercises(size, seed):
+        wrong = random.Random(exercise.number).choice(WRONG)
         submissions = [
-            {"language": "python", "code": one.submission(place >= wrong)}
+            {"language": "python", "code": exercise.submission(place >= wrong)}
             for place in range(SUBMISSIONS)
         ]
-        answer = {"function": one.name, "language": "python"} if one.is_function else {}
-        meta = {"kata": one.kata.name, "generators": [one.drawing], "submissions": submissions}
-        yield TaskRow(user_message(one.prompt), answer, meta, domain="code")
+        answer = {"function": exercise.name, "language": "python"} if exercise.is_function else {}
+        meta = {
+            "kata": exercise.kata.name,
+            "generators": [exercise.drawing],
+            "submissions": submissions,
+        }
+        yield TaskRow(user_message(exercise.prompt), answer, meta, domain="code")
 
 
 def _draw_exercises(size: int, seed: int) -> Iterator[Exercise]:
     for number in draw_distinct(SPACE, size, seed):
-        rest, kata = divmod(number, len(KATAS))
+        quotient, kata = divmod(number, len(KATAS))
         yield Exercise(
             KATAS[kata],
-            PARAMETERS[rest % len(PARAMETERS)],
+            PARAMETERS[quotient % len(PARAMETERS)],
             number // len(KATAS) + kata * (SPACE // len(KATAS)),
         )
 

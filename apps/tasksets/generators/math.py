@@ -27,8 +27,8 @@ def generate(size: int, seed: int) -> Iterator[TaskRow]:
 
 def build_numbered_question(number: int) -> tuple[str, str, str]:
     """Return question, answer and form; each number gives a different question."""
-    rest, form = divmod(number, FORMS)
-    mark = rest + 11
+    quotient, form = divmod(number, FORMS)
+    mark = quotient + 11
     draw = random.Random(number)
     a = draw.randrange(2, 10)
     b = draw.randrange(2, 10)

@@ -58,10 +58,10 @@ def _heading(draw: random.Random) -> str:
 
 
 def _sentence(draw: random.Random) -> str:
-    one, other = _draw_words(draw, 2)
+    subject, companion = _draw_words(draw, 2)
     return (
         f'<p style="margin: 4px 0; text-align: {draw.choice(("left", "center", "right"))}">The'
-        f" {one} and <b>the {other}</b>.</p>"
+        f" {subject} and <b>the {companion}</b>.</p>"
     )
 
 

@@ -24,7 +24,9 @@ def generator(name: str) -> Callable[[int, int], Iterator[TaskRow]]:
 
     def generate(size: int, seed: int) -> Iterator[TaskRow]:
         """Yield different seeds; `meta` has what the environment is reset with."""
-        for drawn in draw_distinct(2**31, size, seed):
-            yield TaskRow(user_message(RULES[name]), {}, {"environment": name, "seed": drawn})
+        for episode_seed in draw_distinct(2**31, size, seed):
+            yield TaskRow(
+                user_message(RULES[name]), {}, {"environment": name, "seed": episode_seed}
+            )
 
     return generate

@@ -54,22 +54,22 @@ def distinct(size: int, seed: int, draw: Callable[[random.Random], TaskRow]) -> 
     """
     if not 0 < size <= MOST:
         raise ValueError(f"size must be from 1 to {MOST}, not {size}")
-    met: set[tuple] = set()
+    seen_keys: set[tuple] = set()
     last = 0
     for number in itertools.count():
         row = draw(random.Random(f"{seed}:{number}"))
-        shown = row.prompt[0]["content"]
-        assert not isinstance(shown, str)  # every prompt shows a picture
-        key = tuple(part["picture"] if part["type"] == "image" else part["text"] for part in shown)
-        if key not in met:
-            met.add(key)
+        parts = row.prompt[0]["content"]
+        assert not isinstance(parts, str)  # every prompt shows a picture
+        key = tuple(part["picture"] if part["type"] == "image" else part["text"] for part in parts)
+        if key not in seen_keys:
+            seen_keys.add(key)
             last = number
             yield row
-        if len(met) == size:
+        if len(seen_keys) == size:
             return
         if number - last > TRIES:
             raise ValueError(
-                f"size is too large: no further different task was found after {len(met)}"
+                f"size is too large: no further different task was found after {len(seen_keys)}"
             )
 
 

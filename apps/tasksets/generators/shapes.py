@@ -29,19 +29,26 @@ def _draw(draw: random.Random) -> TaskRow:
     image, pen = blank(SIDE, SIDE)
     colour = draw.choice(list(COLOURS))
     shape = draw.choice(SHAPES)
-    others = [
-        (one, other) for one in COLOURS for other in SHAPES if (one, other) != (colour, shape)
+    other_kinds = [
+        (other_colour, other_shape)
+        for other_colour in COLOURS
+        for other_shape in SHAPES
+        if (other_colour, other_shape) != (colour, shape)
     ]
     # Half of the others share colour or shape with what is asked for: to know one of both is not
     # enough.
-    near = [(one, other) for one, other in others if one == colour or other == shape]
+    similar_kinds = [
+        (other_colour, other_shape)
+        for other_colour, other_shape in other_kinds
+        if other_colour == colour or other_shape == shape
+    ]
     boxes = place_squares(draw, draw.randint(FEWEST, MOST), SIDES, SIDE, SIDE)
     count = draw.randint(0, len(boxes))
     for place, box in enumerate(boxes):
         kind = (
             (colour, shape)
             if place < count
-            else draw.choice(near if draw.random() < 0.5 else others)
+            else draw.choice(similar_kinds if draw.random() < 0.5 else other_kinds)
         )
         draw_shape(pen, kind[1], box, kind[0])
     question = f"How many {colour} {shape}s are there? Answer with a number."

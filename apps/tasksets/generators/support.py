@@ -60,8 +60,8 @@ def generate(size: int, seed: int) -> Iterator[TaskRow]:
     topics = tuple(PROBLEMS)
     space = len(PRODUCTS) * len(topics) * len(OPENINGS)
     for number in draw_distinct(space, size, seed):
-        rest, opening = divmod(number, len(OPENINGS))
-        kind, topic = divmod(rest, len(topics))
+        quotient, opening = divmod(number, len(OPENINGS))
+        kind, topic = divmod(quotient, len(topics))
         product = PRODUCTS[kind]
         problem = topics[topic]
         message = OPENINGS[opening] + PROBLEMS[problem].format(product=product)

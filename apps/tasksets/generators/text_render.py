@@ -24,14 +24,17 @@ def _draw(draw: random.Random) -> TaskRow:
     text = _text(draw, kind)
     paper = draw.choice(TINTS)
     ink = COLOURS[draw.choice(list(COLOURS))]
-    written = letters(text, draw.choice((1, 1, 2)), ink, paper)
-    if written.width > WIDTH - 8:
-        written = letters(text, 1, ink, paper)
-    image = written.resize((WIDTH, HEIGHT))
+    text_image = letters(text, draw.choice((1, 1, 2)), ink, paper)
+    if text_image.width > WIDTH - 8:
+        text_image = letters(text, 1, ink, paper)
+    image = text_image.resize((WIDTH, HEIGHT))
     image.paste(paper, (0, 0, WIDTH, HEIGHT))
     image.paste(
-        written,
-        (draw.randint(4, WIDTH - 4 - written.width), draw.randint(2, HEIGHT - 2 - written.height)),
+        text_image,
+        (
+            draw.randint(4, WIDTH - 4 - text_image.width),
+            draw.randint(2, HEIGHT - 2 - text_image.height),
+        ),
     )
     return build_picture_task(
         image,

@@ -9,8 +9,8 @@ from apps.tasksets.tone_language import MESSAGES, OBJECTS, PROBLEMS
 def generate(size: int, seed: int) -> Iterator[TaskRow]:
     """Yield different messages; the answer is {"object": what the reply must be about}."""
     for number in draw_distinct(len(MESSAGES) * len(OBJECTS) * len(PROBLEMS), size, seed):
-        rest, message = divmod(number, len(MESSAGES))
-        kind, problem = divmod(rest, len(PROBLEMS))
+        quotient, message = divmod(number, len(MESSAGES))
+        kind, problem = divmod(quotient, len(PROBLEMS))
         names = {"object": OBJECTS[kind], "problem": PROBLEMS[problem]}
         prompt = user_message(MESSAGES[message].format(**names))
         yield TaskRow(prompt, {"object": names["object"]}, {"problem": names["problem"]})

@@ -19,9 +19,11 @@ def generate(size: int, seed: int) -> Iterator[TaskRow]:
     draw = random.Random(seed)
     openings = list(tone.generate(size, seed))
     for row in openings:
-        others = [
-            other for other in draw.sample(openings, min(size, 8)) if other.answer != row.answer
+        follow_ups = [
+            follow_up
+            for follow_up in draw.sample(openings, min(size, 8))
+            if follow_up.answer != row.answer
         ][: draw.choice(MORE)]
-        messages = [said_alone(other) for other in others]
-        objects = [row.answer["object"], *(other.answer["object"] for other in others)]
+        messages = [said_alone(follow_up) for follow_up in follow_ups]
+        objects = [row.answer["object"], *(follow_up.answer["object"] for follow_up in follow_ups)]
         yield TaskRow(row.prompt, {"objects": objects}, row.meta, messages)

@@ -95,8 +95,10 @@ def layouts_for(kind: str) -> list[Layout]:
 def find_layout(row: Mapping[str, Any], kind: str) -> Layout | None:
     """Return the layout of one row, for this kind of rows."""
     layouts = layouts_for(kind)
-    named = (dict(row), in_lower_case(row))
-    return next((layout for one in named for layout in layouts if layout.matches(one)), None)
+    spellings = (dict(row), in_lower_case(row))
+    return next(
+        (layout for spelling in spellings for layout in layouts if layout.matches(spelling)), None
+    )
 
 
 def in_lower_case(row: Mapping[str, Any]) -> Row:
@@ -133,17 +135,17 @@ def read_row(layout: Layout | None, fields: Row, kind: str, taking: RowReading) 
     used = frozenset(row.read)
     if kind == DEMONSTRATIONS and not layout.judges_itself:
         require_good(row, taking)
-    rows = [_with_prompt(one, fields, used, taking) for one in rows]
+    rows = [_with_prompt(row_read, fields, used, taking) for row_read in rows]
     present = {name for name, value in fields.items() if value is not None}
     taking.dropped.update(present - row.read - taken_from(fields, used))
     return rows
 
 
-def _with_prompt(one: Row, fields: Row, used: frozenset[str], taking: RowReading) -> Row:
-    if one.get("prompt") is None:
-        return one
-    messages = read_prompt_messages(one["prompt"], "prompt", taking)
-    return {**one, "prompt": with_context(messages, fields, used, taking)}
+def _with_prompt(row_read: Row, fields: Row, used: frozenset[str], taking: RowReading) -> Row:
+    if row_read.get("prompt") is None:
+        return row_read
+    messages = read_prompt_messages(row_read["prompt"], "prompt", taking)
+    return {**row_read, "prompt": with_context(messages, fields, used, taking)}
 
 
 __all__ = [

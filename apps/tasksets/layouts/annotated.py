@@ -61,7 +61,7 @@ class Record:
 
 def _preferences(record: Record) -> Iterator[Row]:
     for judgement in record.judgements:
-        worth = _worth(judgement, record.answers)
+        worth = _score_answers(judgement, record.answers)
         for pair in ordered_pairs([(record.answers[name], value) for name, value in worth.items()]):
             yield {**pair, "margin": None, **_author_of(judgement)}
         original = next(iter(record.answers.values()), "")
@@ -69,18 +69,19 @@ def _preferences(record: Record) -> Iterator[Row]:
             yield {"chosen": judgement.value, "rejected": original, **_author_of(judgement)}
 
 
-def _worth(judgement: Judgement, answers: dict[str, str]) -> dict[str, float]:
+def _score_answers(judgement: Judgement, answers: dict[str, str]) -> dict[str, float]:
     """Return how good each answer is by this judgement; nothing where it does not compare
     answers."""
     if is_objects(judgement.value) and all(
-        one.get("value") in answers and is_finite_number(one.get("rank")) for one in judgement.value
+        ranking.get("value") in answers and is_finite_number(ranking.get("rank"))
+        for ranking in judgement.value
     ):
-        return {one["value"]: -float(one["rank"]) for one in judgement.value}
-    picked = _picked(judgement.value, list(answers))
+        return {ranking["value"]: -float(ranking["rank"]) for ranking in judgement.value}
+    picked = _picked_answer(judgement.value, list(answers))
     return {name: float(name == picked) for name in answers} if picked else {}
 
 
-def _picked(value: object, names: list[str]) -> str:
+def _picked_answer(value: object, names: list[str]) -> str:
     """Return the answer that a pick names: by its field, or by its side or number."""
     if not isinstance(value, str) or len(names) < 2:
         return ""
@@ -128,7 +129,9 @@ def _demonstrations(record: Record, at_least: float | None) -> Iterator[Row]:
             raise NotGood("people rated this answer as bad, so it is not a demonstration")
         return
     worths = [
-        worth for judgement in record.judgements if (worth := _worth(judgement, record.answers))
+        worth
+        for judgement in record.judgements
+        if (worth := _score_answers(judgement, record.answers))
     ]
     best = {max(worth, key=worth.__getitem__) for worth in worths}
     if len(best) == 1:
@@ -184,9 +187,14 @@ def _answers_in(value: object, name: str, taking: RowReading) -> dict[str, str]:
 
     The answers of a list that people ranked are named by their ids.
     """
-    if not is_objects(value) or not all("id" in one and "role" not in one for one in value):
+    if not is_objects(value) or not all(
+        "id" in answer and "role" not in answer for answer in value
+    ):
         return {name: read_answer(value, name, taking)}
-    answers = {str(one["id"]): one.get("body", one.get("text", one.get("html"))) for one in value}
+    answers = {
+        str(answer["id"]): answer.get("body", answer.get("text", answer.get("html")))
+        for answer in value
+    }
     texts = {name: text for name, text in answers.items() if isinstance(text, str) and text}
     if len(texts) < len(answers):
         raise NotThisLayout(f"{name}: must be text, or a list of objects with id and body")
@@ -203,24 +211,24 @@ def _is_argilla(row: Row) -> bool:
 
 
 def _argilla(row: Row, taking: RowReading) -> Record:
-    return _record(row["fields"], list(_argilla_said(row["responses"])), taking)
+    return _record(row["fields"], list(_submitted_responses(row["responses"])), taking)
 
 
-def _argilla_said(responses: dict | list) -> Iterator[Judgement]:
+def _submitted_responses(responses: dict | list) -> Iterator[Judgement]:
     """Yield what was submitted: {question: [{value, user_id}]}, or [{user_id, values: {question:
     {value}}}] of older versions."""
     if isinstance(responses, dict):
         for name, response in responses.items():
-            for one in response if isinstance(response, list) else []:
-                if one.get("status", "submitted") == "submitted":
-                    yield Judgement(name, one.get("value"), _name(one.get("user_id")))
+            for answer in response if isinstance(response, list) else []:
+                if answer.get("status", "submitted") == "submitted":
+                    yield Judgement(name, answer.get("value"), _name(answer.get("user_id")))
         return
-    for one in responses:
-        if not isinstance(one, dict) or one.get("status", "submitted") != "submitted":
+    for record in responses:
+        if not isinstance(record, dict) or record.get("status", "submitted") != "submitted":
             continue
-        for name, response in (one.get("values") or {}).items():
+        for name, response in (record.get("values") or {}).items():
             value = response.get("value") if isinstance(response, dict) else response
-            yield Judgement(name, value, _name(one.get("user_id")))
+            yield Judgement(name, value, _name(record.get("user_id")))
 
 
 def _is_flat_argilla(row: Row) -> bool:
@@ -230,7 +238,7 @@ def _is_flat_argilla(row: Row) -> bool:
 
 def _are_responses(value: object) -> bool:
     """Tell whether a column holds the responses of people, as Argilla 1 exports them."""
-    return is_objects(value) and all({"user_id", "value"} <= one.keys() for one in value)
+    return is_objects(value) and all({"user_id", "value"} <= response.keys() for response in value)
 
 
 def _flat_argilla(row: Row, taking: RowReading) -> Record:
@@ -249,7 +257,7 @@ def _flat_argilla(row: Row, taking: RowReading) -> Record:
             if state == "submitted":
                 judgements.append(Judgement(name, value, _name(user)))
     for name in [name for name in row if _are_responses(dict.get(row, name))]:
-        judgements += list(_argilla_said({name: row[name]}))
+        judgements += list(_submitted_responses({name: row[name]}))
     fields = {
         name: row[name]
         for name in row
@@ -267,12 +275,12 @@ def _is_label_studio(row: Row) -> bool:
 
 def _label_studio(row: Row, taking: RowReading) -> Record:
     judgements: list[Judgement] = []
-    for one in row["annotations"]:
-        if not isinstance(one, dict) or one.get("was_cancelled"):
+    for annotation in row["annotations"]:
+        if not isinstance(annotation, dict) or annotation.get("was_cancelled"):
             taking.dropped.add("annotations that were cancelled")
             continue
-        for result in one.get("result") or []:
-            judgements += _result(result, _annotator(one.get("completed_by")), taking)
+        for result in annotation.get("result") or []:
+            judgements += _result(result, _annotator(annotation.get("completed_by")), taking)
     return _record(row["data"], judgements, taking)
 
 
@@ -303,7 +311,10 @@ def _ranked(field: str, ranker: object, author: str | None) -> Iterator[Judgemen
     """Yield an order of answers by their ids; several lists only sort answers into kinds."""
     orders = [ids for ids in ranker.values() if ids] if isinstance(ranker, dict) else []
     if len(orders) == 1:
-        ranks = [{"value": str(one), "rank": rank} for rank, one in enumerate(orders[0], start=1)]
+        ranks = [
+            {"value": str(answer_id), "rank": rank}
+            for rank, answer_id in enumerate(orders[0], start=1)
+        ]
         yield Judgement(field, ranks, author)
 
 
@@ -336,13 +347,15 @@ def _task_with_annotations(rows: Sequence[Row]) -> Row:
     first = rows[0]
     data = {name: decoded(first[name]) for name in first if _is_shown(first, name)}
     annotations = [_annotation(row, data) for row in rows]
-    written = [name for name in data if ANSWER.fullmatch(name.lower())]
-    if len(written) == 1 and not any(one["result"] for one in annotations):
-        name = written[0]  # nobody judged the answer: the annotators wrote it
+    answer_columns = [name for name in data if ANSWER.fullmatch(name.lower())]
+    if len(answer_columns) == 1 and not any(annotation["result"] for annotation in annotations):
+        name = answer_columns[0]  # nobody judged the answer: the annotators wrote it
         texts = [row.get(name) or "" for row in rows]
         data.pop(name)
-        for one, text in zip(annotations, texts, strict=True):
-            one["result"] = [{"from_name": name, "type": "textarea", "value": {"text": [text]}}]
+        for annotation, text in zip(annotations, texts, strict=True):
+            annotation["result"] = [
+                {"from_name": name, "type": "textarea", "value": {"text": [text]}}
+            ]
     return {"data": data, "annotations": annotations}
 
 
@@ -354,10 +367,12 @@ def _is_shown(row: Row, name: str) -> bool:
 
 def _annotation(row: Row, data: Mapping[str, Any]) -> Row:
     annotations = [name for name in row if name not in data and name not in BOOKKEEPING]
-    results = [one for name in annotations for one in _results(name, decoded(row[name]))]
-    who = row["annotator"]
+    results = [result for name in annotations for result in _results(name, decoded(row[name]))]
+    annotator = row["annotator"]
     return {
-        "completed_by": int(who) if isinstance(who, str) and who.isdecimal() else who,
+        "completed_by": int(annotator)
+        if isinstance(annotator, str) and annotator.isdecimal()
+        else annotator,
         "was_cancelled": str(row.get("was_cancelled")).lower() == "true",
         "result": results,
     }
@@ -373,9 +388,9 @@ def _results(name: str, value: object) -> list[Row]:
     if not is_objects(value):
         return []
     results = []
-    for one in value:
-        kind = next((TYPES.get(key, key) for key in one if isinstance(key, str)), "")
-        results.append({"from_name": name, "type": kind, "value": one})
+    for result in value:
+        kind = next((TYPES.get(key, key) for key in result if isinstance(key, str)), "")
+        results.append({"from_name": name, "type": kind, "value": result})
     return results
 
 

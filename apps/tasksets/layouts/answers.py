@@ -99,8 +99,12 @@ def last_weight(messages: object) -> object:
 
 
 def _judged_conversation(row: Row, taking: RowReading) -> Row:
-    shown = shown_in(row, taking)
-    return {"prompt": shown["prompt"], "completion": shown["answer"], "label": read_label(row)}
+    conversation = shown_in(row, taking)
+    return {
+        "prompt": conversation["prompt"],
+        "completion": conversation["answer"],
+        "label": read_label(row),
+    }
 
 
 def read_label(row: Row) -> bool:
@@ -114,12 +118,12 @@ def read_label(row: Row) -> bool:
 
 def alpaca_prompt(row: Row) -> str:
     """Return instruction and input, or Dolly's context, as one question. Raises NotThisLayout."""
-    given = [row["instruction"], row.get("input") or row.get("context") or ""]
-    if not all(isinstance(text, str) for text in given) or not given[0].strip():
+    texts = [row["instruction"], row.get("input") or row.get("context") or ""]
+    if not all(isinstance(text, str) for text in texts) or not texts[0].strip():
         raise NotThisLayout(
             "instruction: must be text that is not empty; input must be text or omitted"
         )
-    return "\n\n".join(text for text in given if text.strip())
+    return "\n\n".join(text for text in texts if text.strip())
 
 
 def _is_alpaca(row: Row) -> bool:
@@ -191,7 +195,7 @@ def _checked_answers(row: Row, taking: RowReading) -> list[tuple[str, bool]]:
     texts = cast("list[str]", decoded(row["generations"]))  # by `_is_generated`
     checks = [_verdicts(row, name, len(texts)) for name in CHECKED]
     complete = _verdicts(row, "is_reasoning_complete", len(texts))
-    taking.dropped.update(_left_out(checks, complete))
+    taking.dropped.update(_skipped_kinds(checks, complete))
     answers = []
     for text, whole, *verdicts in zip(texts, complete, *checks, strict=True):
         clear = {verdict for verdict in verdicts if verdict is not None}
@@ -203,7 +207,7 @@ def _checked_answers(row: Row, taking: RowReading) -> list[tuple[str, bool]]:
 
 
 def _is_verdicts(value: object) -> TypeGuard[list[bool | None]]:
-    return isinstance(value, list) and all(type(one) in (bool, type(None)) for one in value)
+    return isinstance(value, list) and all(type(verdict) in (bool, type(None)) for verdict in value)
 
 
 def _verdicts(row: Row, name: str, several: int) -> list[bool | None]:
@@ -218,17 +222,19 @@ def _verdicts(row: Row, name: str, several: int) -> list[bool | None]:
     return verdicts
 
 
-def _left_out(checks: list[list[bool | None]], complete: list[bool | None]) -> set[str]:
+def _skipped_kinds(checks: list[list[bool | None]], complete: list[bool | None]) -> set[str]:
     """Name the kinds of answers that are taken neither as right nor as wrong."""
-    verdicts = [{one for one in each if one is not None} for each in zip(*checks, strict=True)]
-    named = {
+    verdicts = [
+        {value for value in column if value is not None} for column in zip(*checks, strict=True)
+    ]
+    is_skipped = {
         "generations that were not checked": any(not verdict for verdict in verdicts),
         "generations about which the checks disagree": any(
             len(verdict) > 1 for verdict in verdicts
         ),
         "generations that are cut off": False in complete,
     }
-    return {name for name, holds in named.items() if holds}
+    return {name for name, holds in is_skipped.items() if holds}
 
 
 def _judged_generations(row: Row, taking: RowReading) -> list[Row]:
@@ -269,10 +275,10 @@ def _is_s1(row: Row) -> bool:
 
 def _s1(row: Row, taking: RowReading) -> Row:
     """Take the first model's reasoning that is not graded as wrong."""
-    given = [names for names in S1 if has(row, *names[:2])]
-    right = [names for names in given if is_good(row.get(names[2])) is not False]
+    available = [names for names in S1 if has(row, *names[:2])]
+    right = [names for names in available if is_good(row.get(names[2])) is not False]
     if not right:
-        graded = ", ".join(names[2] for names in given)
+        graded = ", ".join(names[2] for names in available)
         raise NotGood(f"{graded}: no answer is graded as right, so there is no demonstration")
     thoughts, answer, _ = right[0]
     thought = decoded(row[thoughts])
@@ -324,9 +330,9 @@ def is_aya(row: Row) -> bool:
 
 def _aya(row: Row, taking: RowReading) -> Row:
     """Take the author's id too: people wrote and edited these answers."""
-    shown = {"prompt": require_text(row, "inputs"), "answer": require_text(row, "targets")}
-    who = row.get("user_id")
-    return shown | ({"author": who} if isinstance(who, str) and who else {})
+    demonstration = {"prompt": require_text(row, "inputs"), "answer": require_text(row, "targets")}
+    author = row.get("user_id")
+    return demonstration | ({"author": author} if isinstance(author, str) and author else {})
 
 
 # -- HelpSteer -------------------------------------------------------------------------------------
@@ -368,7 +374,7 @@ def stepwise(row: Row, taking: RowReading) -> Row:
     if (
         not isinstance(labels, list)
         or len(labels) != len(steps)
-        or not all(type(one) is bool for one in labels)
+        or not all(type(label) is bool for label in labels)
     ):
         raise NotThisLayout(f"labels: must be {len(steps)} times true or false, one for each step")
     return {
@@ -410,16 +416,18 @@ def _prm800k(row: Row, taking: RowReading) -> Row:
         raise NotThisLayout(
             f"label.finish_reason: is {finish}, so the answer is incomplete and has no rating"
         )
-    taken = [_step(step, f"label.steps[{number}]", taking) for number, step in enumerate(steps)]
-    is_up = all(good for _, good in taken)
+    rated_steps = [
+        _step(step, f"label.steps[{number}]", taking) for number, step in enumerate(steps)
+    ]
+    is_up = all(good for _, good in rated_steps)
     if is_up and finish == "found_error":
         raise NotThisLayout("label.finish_reason: is found_error, but no chosen step is rated -1")
-    who = row.get("labeler")
+    author = row.get("labeler")
     return {
         "prompt": question["problem"],
-        "completion": "\n".join(text for text, _ in taken),
+        "completion": "\n".join(text for text, _ in rated_steps),
         "label": is_up,
-        **({"author": who} if isinstance(who, str) and who else {}),
+        **({"author": author} if isinstance(author, str) and author else {}),
     }
 
 
@@ -428,29 +436,32 @@ def _step(step: Row, place: str, taking: RowReading) -> tuple[str, bool]:
 
     A step that a person wrote counts as good.
     """
-    chosen = step.get("chosen_completion")
+    chosen_number = step.get("chosen_completion")
     attempts = step.get("completions") or []
-    written = step.get("human_completion")
-    if not is_objects(attempts) and written is None:
+    human_step = step.get("human_completion")
+    if not is_objects(attempts) and human_step is None:
         raise NotThisLayout(f"{place}.completions: must be a list of attempts")
-    if chosen is not None and (type(chosen) is not int or not 0 <= chosen < len(attempts)):
+    if chosen_number is not None and (
+        type(chosen_number) is not int or not 0 <= chosen_number < len(attempts)
+    ):
         raise NotThisLayout(
-            f"{place}.chosen_completion: is {chosen}, but there are {len(attempts)} completions"
+            f"{place}.chosen_completion: is {chosen_number}, but there are {len(attempts)}"
+            " completions"
         )
-    is_written = chosen is None and written is not None
-    taken = (
-        written if is_written else attempts[chosen or 0]
+    is_written = chosen_number is None and human_step is not None
+    followed_step = (
+        human_step if is_written else attempts[chosen_number or 0]
     )  # where none was chosen, the person stopped at the first
     if len(attempts) > (0 if is_written else 1):
         taking.dropped.add("label.steps[].completions that were not chosen")
-    if not isinstance(taken, dict) or not isinstance(taken.get("text"), str):
+    if not isinstance(followed_step, dict) or not isinstance(followed_step.get("text"), str):
         raise NotThisLayout(f"{place}: must have text and a rating of -1, 0 or 1")
-    rating = taken.get("rating")
+    rating = followed_step.get("rating")
     if rating not in (-1, 0, 1, None):
         raise NotThisLayout(f"{place}: the rating must be -1, 0 or 1, not {rating!r}")
     if rating is None and not is_written:
         raise NotThisLayout(f"{place}: the chosen step has no rating, so the answer cannot be used")
-    return taken["text"], rating != -1
+    return followed_step["text"], rating != -1
 
 
 def _prm800k_shown(row: Row, taking: RowReading) -> Row:

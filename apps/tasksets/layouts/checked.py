@@ -74,21 +74,22 @@ def _grids(row: Row, taking: RowReading) -> Row:
     train = _pairs(decoded(row["train"]), "train")
     test = _pairs(decoded(row["test"]), "test")
     several = SEVERAL.format(number=len(test)) if len(test) > 1 else ""
-    shown = [
-        f"Example {place}\nInput: {_written(given)}\nOutput: {_written(output)}"
-        for place, (given, output) in enumerate(train, start=1)
+    examples = [
+        f"Example {place}\nInput: {_format_grid(grid)}\nOutput: {_format_grid(output)}"
+        for place, (grid, output) in enumerate(train, start=1)
     ]
     tests = [
-        f"Test {place}\nInput: {_written(given)}" for place, (given, _) in enumerate(test, start=1)
+        f"Test {place}\nInput: {_format_grid(grid)}"
+        for place, (grid, _) in enumerate(test, start=1)
     ]
-    prompt = "\n\n".join([ASKED.format(several=several), *shown, *tests])
+    prompt = "\n\n".join([ASKED.format(several=several), *examples, *tests])
     answer = {"grids": [output for _, output in test]}
     return {"prompt": prompt, "answer": answer, "meta": read_meta(row, "id", "task_id", "name")}
 
 
-def _pairs(listed: Any, field: str) -> list[tuple[list[list[int]], list[list[int]]]]:
+def _pairs(value: Any, field: str) -> list[tuple[list[list[int]], list[list[int]]]]:
     pairs = []
-    for place, pair in enumerate(listed):
+    for place, pair in enumerate(value):
         grids = [pair.get(name) for name in ("input", "output")]
         for name, grid in zip(("input", "output"), grids, strict=True):
             if not is_grid(grid):
@@ -111,7 +112,7 @@ def is_grid(value: object) -> bool:
     return are_colours and len({len(line) for line in value}) == 1
 
 
-def _written(grid: list[list[int]]) -> str:
+def _format_grid(grid: list[list[int]]) -> str:
     return "[" + ",\n ".join("[" + ", ".join(map(str, line)) + "]" for line in grid) + "]"
 
 

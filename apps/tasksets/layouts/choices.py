@@ -53,7 +53,7 @@ def _is_choice(row: Row) -> bool:
     name = first_text(row, CHOICES)
     if name == "answers" and not is_whole(row.get("label")):  # several right answers
         return False
-    is_asked = any(isinstance(row.get(one), str | dict) for one in ASKED)
+    is_asked = any(isinstance(row.get(column), str | dict) for column in ASKED)
     return bool(is_asked and first_text(row, RIGHT) and _choices(_list_choices(row)))
 
 
@@ -69,23 +69,23 @@ def _choices(value: object) -> dict[str, str]:
     """Return the texts to choose from by their letters; {} where the value has none."""
     value = decoded(value)
     if isinstance(value, dict) and is_texts(value.get("text")) and is_texts(value.get("label")):
-        named = dict(zip(value["label"], value["text"], strict=False))
+        choices = dict(zip(value["label"], value["text"], strict=False))
     elif isinstance(value, dict):
-        named = value
-    elif is_objects(value) and all("label" in one and "text" in one for one in value):
-        named = {one["label"]: one["text"] for one in value}
+        choices = value
+    elif is_objects(value) and all("label" in choice and "text" in choice for choice in value):
+        choices = {choice["label"]: choice["text"] for choice in value}
     elif is_texts(value):
-        matches = [one for text in value if (one := LABELLED.fullmatch(text.strip()))]
-        texts = [one[2] for one in matches] if len(matches) == len(value) else value
-        named = dict(zip(string.ascii_uppercase, texts, strict=False))
+        matches = [match for text in value if (match := LABELLED.fullmatch(text.strip()))]
+        texts = [match[2] for match in matches] if len(matches) == len(value) else value
+        choices = dict(zip(string.ascii_uppercase, texts, strict=False))
     elif isinstance(value, str):
         _, *parts = ROW_OF_CHOICES.split(value)
         texts = [text.strip() for text in parts[1::2]]
-        named = dict(zip(parts[::2], texts, strict=True))
+        choices = dict(zip(parts[::2], texts, strict=True))
     else:
         return {}
-    is_told = all(isinstance(text, str) and text.strip() for text in named.values())
-    return named if 2 <= len(named) <= MOST and is_told else {}
+    all_have_text = all(isinstance(text, str) and text.strip() for text in choices.values())
+    return choices if 2 <= len(choices) <= MOST and all_have_text else {}
 
 
 def _choice(row: Row, taking: RowReading) -> Row:
@@ -106,9 +106,9 @@ def _choice(row: Row, taking: RowReading) -> Row:
 
 def lettered_task(question: str, texts: dict[str, str], right: str, meta: Row) -> Row:
     """Return the task that shows these texts by their letters and asks for the right letter."""
-    listed = "\n".join(f"{letter}. {text}" for letter, text in texts.items())
+    listing = "\n".join(f"{letter}. {text}" for letter, text in texts.items())
     answer = {"value": right, "choices": texts}
-    return {"prompt": f"{question.strip()}\n\n{listed}", "answer": answer, "meta": meta}
+    return {"prompt": f"{question.strip()}\n\n{listing}", "answer": answer, "meta": meta}
 
 
 def _right(row: Row, choices: dict[str, Any]) -> str:
@@ -126,9 +126,11 @@ def _right(row: Row, choices: dict[str, Any]) -> str:
         label = re.fullmatch(r"\(?([A-Ja-j])[).]?", value.strip())
         if label and label[1].upper() in choices:
             return label[1].upper()
-        same = [one for one, text in choices.items() if text.strip() == value.strip()]
-        if len(same) == 1:
-            return same[0]
+        matching_labels = [
+            choice_label for choice_label, text in choices.items() if text.strip() == value.strip()
+        ]
+        if len(matching_labels) == 1:
+            return matching_labels[0]
     raise NotThisLayout(
         f"{name}: must be the label, the number from 0 or the text of one of the "
         f"{len(labels)} choices"
@@ -165,7 +167,7 @@ def _quality(row: Row, taking: RowReading) -> Row:
 # -- right and wrong answers in columns of their own -----------------------------------------------
 
 
-def _is_apart(row: Row) -> bool:
+def _has_wrong_answers(row: Row) -> bool:
     return bool(
         first_text(row, ASKED_APART) and first_text(row, RIGHT_APART) and _wrong_columns(row)
     )
@@ -175,13 +177,13 @@ def _wrong_columns(row: Row) -> list[str]:
     """Return the columns of wrong answers: the numbered ones, or one that holds a list."""
     for name in WRONG_APART:
         numbered = [name.format(number) for number in range(1, MOST)]
-        if present := [one for one in numbered if row.get(one) is not None]:
+        if present := [column for column in numbered if row.get(column) is not None]:
             return present
     name = first_text(row, WRONG_LISTS)
     return [name] if name else []
 
 
-def _apart(row: Row, taking: RowReading) -> Row:
+def _mixed_choice(row: Row, taking: RowReading) -> Row:
     """Mix the right answer among the wrong ones, in an order that the texts decide.
 
     The same row gives the same order in every import.
@@ -189,7 +191,11 @@ def _apart(row: Row, taking: RowReading) -> Row:
     name = first_text(row, RIGHT_APART)
     right = row[name]
     columns = _wrong_columns(row)
-    wrong = decoded(row[columns[0]]) if columns[0] in WRONG_LISTS else [row[one] for one in columns]
+    wrong = (
+        decoded(row[columns[0]])
+        if columns[0] in WRONG_LISTS
+        else [row[column] for column in columns]
+    )
     if not is_texts([right]) or not is_texts(wrong):
         raise NotThisLayout(f"{name}, {columns[0]}: must be texts")
     if len(wrong) >= MOST:
@@ -208,7 +214,7 @@ def _mixed(question: object, right: str, wrong: list[str], column: str, meta: Ro
         raise NotThisLayout(f"{column}: two of the answers are the same")
     texts.sort(key=lambda text: hashlib.sha256(f"{question}\0{text}".encode()).digest())
     lettered = dict(zip(string.ascii_uppercase, texts, strict=False))
-    letter = next(one for one, text in lettered.items() if text == right.strip())
+    letter = next(label for label, text in lettered.items() if text == right.strip())
     return lettered_task(question, lettered, letter, meta)
 
 
@@ -252,7 +258,7 @@ class Columns:
     right: str
     first: int | None
     question: str = ""
-    kept: tuple[str, ...] = ()
+    meta_columns: tuple[str, ...] = ()
 
     def match(self, row: Row) -> bool:
         texts = (row.get(name) for name in (self.question_column, *self.choices))
@@ -309,7 +315,7 @@ def _is_in_columns(row: Row) -> bool:
 
 
 def _in_columns(row: Row, taking: RowReading) -> Row:
-    columns = next(one for one in OF_COLUMNS if one.match(row))
+    columns = next(layout for layout in OF_COLUMNS if layout.match(row))
     texts = [row[name].strip() for name in columns.choices]
     question = row[columns.question_column].strip()
     if not question or not all(texts):
@@ -325,7 +331,9 @@ def _in_columns(row: Row, taking: RowReading) -> Row:
         if columns.question
         else with_given(question, row, SHOWN)
     )
-    return lettered_task(question, lettered, list(lettered)[place], read_meta(row, *columns.kept))
+    return lettered_task(
+        question, lettered, list(lettered)[place], read_meta(row, *columns.meta_columns)
+    )
 
 
 COPA = {"cause": "What was the cause of this?", "effect": "What happened as a result?"}
@@ -359,21 +367,23 @@ def _ending(row: Row, taking: RowReading) -> Row:
     choices = _choices(row["endings"])
     right = _right(row, choices)
     activity = row.get("activity_label")
-    begun = row["ctx"].strip()
-    if not begun:
+    context = row["ctx"].strip()
+    if not context:
         raise NotThisLayout("ctx: must be text that is not empty")
-    named = f"{activity.strip()}: {begun}" if isinstance(activity, str) and activity else begun
+    beginning = (
+        f"{activity.strip()}: {context}" if isinstance(activity, str) and activity else context
+    )
     texts = {letter: text.strip() for letter, text in choices.items()}
     meta = read_meta(row, "ind", "source_id", "split_type")
-    return lettered_task(f"{ENDINGS}\n\n{named}", texts, right, meta)
+    return lettered_task(f"{ENDINGS}\n\n{beginning}", texts, right, meta)
 
 
 LAYOUTS = (
     Layout(
         "answers-apart",
         "the right and the wrong answers in columns of their own (GPQA, SciQ, OpenTDB)",
-        _is_apart,
-        {TASKS: _apart},
+        _has_wrong_answers,
+        {TASKS: _mixed_choice},
     ),
     Layout(
         "truthful",

@@ -117,8 +117,8 @@ def _split_conversations(row: Row, read: Callable[[str], list[Message]]) -> Row:
         row, "prompt", "messages"
     )  # both sides begin with the one, and the other is the better side again
     prompt, chosen = split_last_answer(read("chosen"), "chosen")
-    other, rejected = split_last_answer(read("rejected"), "rejected")
-    if prompt != other:
+    other_prompt, rejected = split_last_answer(read("rejected"), "rejected")
+    if prompt != other_prompt:
         raise NotThisLayout("rejected: the conversation differs from chosen before the last answer")
     return {"prompt": prompt, "chosen": chosen, "rejected": rejected, **read_margin(row)}
 
@@ -142,10 +142,10 @@ def _is_pair(row: Row) -> bool:
 
 
 def _pair(row: Row, taking: RowReading) -> Row:
-    return {"prompt": read_question(row), **_both(row, taking)}
+    return {"prompt": read_question(row), **_preference_pair(row, taking)}
 
 
-def _both(row: Row, taking: RowReading) -> Row:
+def _preference_pair(row: Row, taking: RowReading) -> Row:
     better, worse = _pair_in(row) or PAIRS[0]
     chosen = read_answer(row[better], better, taking)
     return {
@@ -156,26 +156,29 @@ def _both(row: Row, taking: RowReading) -> Row:
 
 
 def _is_pair_behind_conversation(row: Row) -> bool:
-    begun = first_text(row, BEGUN)
-    return is_conversation(row.get(begun)) and _pair_in(row) is not None
+    column = first_text(row, BEGUN)
+    return is_conversation(row.get(column)) and _pair_in(row) is not None
 
 
 def _pair_behind_conversation(row: Row, taking: RowReading) -> Row:
-    begun = first_text(row, BEGUN)
-    return {"prompt": read_conversation(row[begun], begun, taking), **_both(row, taking)}
+    column = first_text(row, BEGUN)
+    return {
+        "prompt": read_conversation(row[column], column, taking),
+        **_preference_pair(row, taking),
+    }
 
 
 def _is_openai_pair(row: Row) -> bool:
-    begun = row.get("input")
+    prompt = row.get("input")
     sides = (row.get("preferred_output"), row.get("non_preferred_output"))
-    return isinstance(begun, dict) and "messages" in begun and all(map(_is_answer, sides))
+    return isinstance(prompt, dict) and "messages" in prompt and all(map(_is_answer, sides))
 
 
 def _openai_pair(row: Row, taking: RowReading) -> Row:
-    begun = row["input"]
-    taking.dropped.update(f"input.{name}" for name in begun.keys() - {"messages", "tools"})
-    prompt = read_conversation(begun["messages"], "input.messages", taking)
-    tools = {"tools": begun.get("tools")}
+    source = row["input"]
+    taking.dropped.update(f"input.{name}" for name in source.keys() - {"messages", "tools"})
+    prompt = read_conversation(source["messages"], "input.messages", taking)
+    tools = {"tools": source.get("tools")}
     return {
         "prompt": with_context(prompt, tools, frozenset(), taking),
         "chosen": read_answer(row["preferred_output"], "preferred_output", taking),
@@ -220,10 +223,22 @@ def ordered_pairs(rated: Sequence[tuple[str, float]]) -> list[Row]:
     """Return every two answers of different worth, the better one chosen, with the difference as
     the margin."""
     rows = []
-    for (one, first), (other, second) in itertools.combinations(rated, 2):
-        if first != second and one != other:
-            better, worse = (one, other) if first > second else (other, one)
-            rows.append({"chosen": better, "rejected": worse, "margin": abs(float(first - second))})
+    for (first_answer, first_worth), (second_answer, second_worth) in itertools.combinations(
+        rated, 2
+    ):
+        if first_worth != second_worth and first_answer != second_answer:
+            better, worse = (
+                (first_answer, second_answer)
+                if first_worth > second_worth
+                else (second_answer, first_answer)
+            )
+            rows.append(
+                {
+                    "chosen": better,
+                    "rejected": worse,
+                    "margin": abs(float(first_worth - second_worth)),
+                }
+            )
     return rows
 
 
@@ -245,11 +260,11 @@ def _is_ultrafeedback(row: Row) -> bool:
 
 def _ultrafeedback_rated(row: Row) -> list[tuple[str, float]]:
     rated = []
-    for number, one in enumerate(row["completions"]):
-        score = one.get("overall_score", one.get("fine-grained_score"))
+    for number, completion in enumerate(row["completions"]):
+        score = completion.get("overall_score", completion.get("fine-grained_score"))
         if not is_finite_number(score):
             raise NotThisLayout(f"completions[{number}].overall_score: must be a number")
-        rated.append((require_text(one, "response"), float(score)))
+        rated.append((require_text(completion, "response"), float(score)))
     return rated
 
 
@@ -260,7 +275,7 @@ def _ultrafeedback(row: Row, taking: RowReading) -> list[Row]:
 
 def _best_of_ultrafeedback(row: Row, taking: RowReading) -> Row:
     taking.dropped.add("completions that are not the best, and their annotations")
-    best, score = max(_ultrafeedback_rated(row), key=lambda one: one[1])
+    best, score = max(_ultrafeedback_rated(row), key=lambda rating: rating[1])
     bound = GOOD_SHARE * SCALE_OF_ULTRAFEEDBACK if taking.at_least is None else taking.at_least
     if score < bound:
         raise NotGood(
@@ -285,10 +300,10 @@ def _nectar_rated(row: Row) -> tuple[list[Message], list[tuple[str, float]]]:
     else:
         prompt = [{"role": "user", "content": row["prompt"]}]
     rated = []
-    for number, one in enumerate(row["answers"]):
-        if not is_finite_number(one.get("rank")):
+    for number, answer in enumerate(row["answers"]):
+        if not is_finite_number(answer.get("rank")):
             raise NotThisLayout(f"answers[{number}].rank: must be a number, 1 for the best")
-        rated.append((require_text(one, "answer").strip(), -float(one["rank"])))
+        rated.append((require_text(answer, "answer").strip(), -float(answer["rank"])))
     return prompt, rated
 
 
@@ -299,7 +314,7 @@ def _nectar(row: Row, taking: RowReading) -> list[Row]:
 def _best_of_nectar(row: Row, taking: RowReading) -> Row:
     taking.dropped.add("answers with a rank other than 1")
     prompt, rated = _nectar_rated(row)
-    return {"prompt": prompt, "answer": max(rated, key=lambda one: one[1])[0]}
+    return {"prompt": prompt, "answer": max(rated, key=lambda rating: rating[1])[0]}
 
 
 # -- Stanford's and NVIDIA's comparisons -----------------------------------------------------------
@@ -331,8 +346,8 @@ def _arena(row: Row, taking: RowReading) -> Row:
         raise NotThisLayout(f"winner: is {row['winner']!r}, so neither answer is preferred")
     worse = "conversation_b" if better == "conversation_a" else "conversation_a"
     prompt, chosen = split_last_answer(read_conversation(row[better], better, taking), better)
-    other, rejected = split_last_answer(read_conversation(row[worse], worse, taking), worse)
-    if prompt != other:
+    other_prompt, rejected = split_last_answer(read_conversation(row[worse], worse, taking), worse)
+    if prompt != other_prompt:
         raise NotThisLayout(f"{worse}: differs from {better} before the last answer")
     return {"prompt": prompt, "chosen": chosen, "rejected": rejected}
 
@@ -428,9 +443,9 @@ def _picked_response(row: Row, taking: RowReading) -> Row:
             raise NotThisLayout(f"{name}: must be a number")
         better = None if scores[0] == scores[1] else sides[int(scores[1] > scores[0])]
     else:
-        picked = str(row[name]).strip().lower().removesuffix(">b").removesuffix(">a")
+        picked_side = str(row[name]).strip().lower().removesuffix(">b").removesuffix(">a")
         better = next(
-            (side for side in sides if picked in (side, side[-1], f"model_{side[-1]}")), ""
+            (side for side in sides if picked_side in (side, side[-1], f"model_{side[-1]}")), ""
         )
     if not better:
         raise NotThisLayout(f"{name}: is {row[name]!r}, so neither answer is preferred")

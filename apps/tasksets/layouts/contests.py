@@ -30,8 +30,12 @@ def with_unit(value: str, unit: object) -> dict[str, str]:
 
 
 def _is_olympiad(row: Row) -> bool:
-    named = {"question", "final_answer"} <= row.keys() and isinstance(row.get("question"), str)
-    return named and bool(first_text(row, ("is_multiple_answer", "answer_type", "question_type")))
+    has_question = {"question", "final_answer"} <= row.keys() and isinstance(
+        row.get("question"), str
+    )
+    return has_question and bool(
+        first_text(row, ("is_multiple_answer", "answer_type", "question_type"))
+    )
 
 
 def _olympiad(row: Row, taking: RowReading) -> Row:
@@ -40,14 +44,14 @@ def _olympiad(row: Row, taking: RowReading) -> Row:
     if not is_texts(answers) or not all(text.strip() for text in answers):
         kind = f" ({row['question_type']})" if row.get("question_type") else ""
         raise NotThisLayout(f"final_answer: is empty{kind}, so the task cannot be judged")
-    listed = ", ".join(text.strip(AROUND) for text in answers)
-    given = row.get("context")
-    parts = [given if isinstance(given, str) else "", require_text(row, "question")]
+    answer_text = ", ".join(text.strip(AROUND) for text in answers)
+    context = row.get("context")
+    parts = [context if isinstance(context, str) else "", require_text(row, "question")]
     question = "\n\n".join(part.strip() for part in parts if part.strip())
     names = ("subject", "subfield", "difficulty", "answer_type", "error", "language")
     return {
         "prompt": question,
-        "answer": with_unit(listed, row.get("unit")),
+        "answer": with_unit(answer_text, row.get("unit")),
         "meta": read_meta(row, *names),
     }
 
@@ -71,7 +75,7 @@ def _scibench(row: Row, taking: RowReading) -> Row:
 # -- MetaMath --------------------------------------------------------------------------------------
 
 
-def _is_stated(row: Row) -> bool:
+def _has_stated_answer(row: Row) -> bool:
     """Tell whether a worked solution under `response` ends with "The answer is: 4"."""
     return (
         isinstance(row.get("query"), str)
@@ -80,7 +84,7 @@ def _is_stated(row: Row) -> bool:
     )
 
 
-def _stated(row: Row, taking: RowReading) -> Row:
+def _stated_answer_task(row: Row, taking: RowReading) -> Row:
     match = STATED.search(row["response"][-LONGEST_STATED:])
     if match is None:
         raise NotThisLayout("response: must end with 'The answer is:' and the answer")
@@ -124,7 +128,7 @@ LAYOUTS = (
     Layout(
         "metamath",
         "MetaMath: query, and a response that ends with 'The answer is:'",
-        _is_stated,
-        {TASKS: _stated},
+        _has_stated_answer,
+        {TASKS: _stated_answer_task},
     ),
 )

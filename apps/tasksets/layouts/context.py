@@ -26,16 +26,18 @@ def with_context(
 
     `used`: columns that the layout reads itself, or that are mapped to something else.
     """
-    free = {name: value for name, value in row.items() if name not in used and not _is_empty(value)}
+    unused = {
+        name: value for name, value in row.items() if name not in used and not _is_empty(value)
+    }
     for name in NOT_SHOWN:
-        if name in free:
+        if name in unused:
             raise NotThisLayout(
                 f"{name}: contains audio or video; only text and images are supported"
             )
-    messages = _with_history(messages, free, taking)
-    messages = _with_system(messages, free)
-    messages = _with_tools(messages, free)
-    return _with_pictures(messages, free)
+    messages = _with_history(messages, unused, taking)
+    messages = _with_system(messages, unused)
+    messages = _with_tools(messages, unused)
+    return _with_pictures(messages, unused)
 
 
 def taken_from(row: Row, used: frozenset[str]) -> frozenset[str]:
@@ -52,25 +54,25 @@ def _is_empty(value: object) -> bool:
     )
 
 
-def _with_system(messages: list[Message], free: Row) -> list[Message]:
+def _with_system(messages: list[Message], unused: Row) -> list[Message]:
     for name in SYSTEM:
-        if name not in free:
+        if name not in unused:
             continue
-        if not isinstance(free[name], str):
+        if not isinstance(unused[name], str):
             raise NotThisLayout(f"{name}: must be text or omitted")
         if messages[0]["role"] == "system":
-            if messages[0]["content"] == free[name]:
+            if messages[0]["content"] == unused[name]:
                 return messages
             raise NotThisLayout(f"{name}: differs from the system message in the messages")
-        return [{"role": "system", "content": free[name]}, *messages]
+        return [{"role": "system", "content": unused[name]}, *messages]
     return messages
 
 
-def _with_history(messages: list[Message], free: Row, taking: RowReading) -> list[Message]:
+def _with_history(messages: list[Message], unused: Row, taking: RowReading) -> list[Message]:
     """Put earlier turns, [[question, answer], …] or messages, before the question."""
-    if "history" not in free:
+    if "history" not in unused:
         return messages
-    history = decoded(free["history"])
+    history = decoded(unused["history"])
     if is_objects(history):
         turns = read_conversation(history, "history", taking)
     elif isinstance(history, list) and all(_is_turn(turn) for turn in history):
@@ -81,25 +83,25 @@ def _with_history(messages: list[Message], free: Row, taking: RowReading) -> lis
         ]
     else:
         raise NotThisLayout("history: must be a list of [question, answer] pairs or of messages")
-    begun = 1 if messages[0]["role"] == "system" else 0
-    return [*messages[:begun], *turns, *messages[begun:]]
+    start = 1 if messages[0]["role"] == "system" else 0
+    return [*messages[:start], *turns, *messages[start:]]
 
 
 def _is_turn(turn: object) -> bool:
     return isinstance(turn, list) and len(turn) == 2 and all(isinstance(text, str) for text in turn)
 
 
-def _with_tools(messages: list[Message], free: Row) -> list[Message]:
+def _with_tools(messages: list[Message], unused: Row) -> list[Message]:
     """Tell in the system text which functions there are, as chat templates for tools do."""
-    name = next((name for name in TOOLS if name in free), "")
+    name = next((name for name in TOOLS if name in unused), "")
     if not name:
         return messages
-    tools = decoded(free[name])
+    tools = decoded(unused[name])
     if not is_objects(tools):
         raise NotThisLayout(f"{name}: must be a list of functions, each an object")
-    listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
+    tool_lines = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
     instructions = (
-        f"You can call these functions:\n<tools>\n{listed}\n</tools>\n"
+        f"You can call these functions:\n<tools>\n{tool_lines}\n</tools>\n"
         'A call is <tool_call>{"name": …, "arguments": {…}}</tool_call>.'
     )
     if messages[0]["role"] == "system":
@@ -111,39 +113,41 @@ def _with_tools(messages: list[Message], free: Row) -> list[Message]:
 # -- pictures --------------------------------------------------------------------------------------
 
 
-def _with_pictures(messages: list[Message], free: Row) -> list[Message]:
+def _with_pictures(messages: list[Message], unused: Row) -> list[Message]:
     """Put the pictures of a column where the user's messages have `<image>` or an empty part;
     without these, first."""
-    named = [name for name in PICTURES if name in free]
-    if len(named) > 1:
+    columns = [name for name in PICTURES if name in unused]
+    if len(columns) > 1:
         raise NotThisLayout(
-            f"{named[1]}: {named[0]} also contains images; keep one of the two columns"
+            f"{columns[1]}: {columns[0]} also contains images; keep one of the two columns"
         )
     places = sum(_places(message) for message in messages)
-    if not named:
+    if not columns:
         if any(_is_unfilled(part) for message in messages for part in _parts(message)):
             raise NotThisLayout(
                 "a message refers to an image that is neither in the message nor in a column "
                 "named images"
             )
         return messages
-    value = free[named[0]]
-    pictures = [read_picture_part(one) for one in (value if isinstance(value, list) else [value])]
+    value = unused[columns[0]]
+    pictures = [
+        read_picture_part(picture) for picture in (value if isinstance(value, list) else [value])
+    ]
     if not places:
         at = next((n for n, message in enumerate(messages) if message["role"] == "user"), None)
         if at is None:
             raise NotThisLayout(
-                f"{named[0]}: there is no user message that could contain the images"
+                f"{columns[0]}: there is no user message that could contain the images"
             )
         first = {"role": "user", "content": [*pictures, *_parts(messages[at])]}
         return [*messages[:at], first, *messages[at + 1 :]]
     if places != len(pictures):
         raise NotThisLayout(
-            f"{named[0]}: contains {len(pictures)} images, but the messages have {places} "
+            f"{columns[0]}: contains {len(pictures)} images, but the messages have {places} "
             "placeholders"
         )
-    left = iter(pictures)
-    return [_fill_places(message, left) for message in messages]
+    unused_pictures = iter(pictures)
+    return [_fill_places(message, unused_pictures) for message in messages]
 
 
 def _places(message: Message) -> int:
@@ -162,7 +166,7 @@ def _is_unfilled(part: Row) -> bool:
     return part == {"type": "image"}
 
 
-def _fill_places(message: Message, left: Iterator[Row]) -> Message:
+def _fill_places(message: Message, pictures: Iterator[Row]) -> Message:
     if not _places(message):
         return message
     if message["role"] != "user":
@@ -170,13 +174,13 @@ def _fill_places(message: Message, left: Iterator[Row]) -> Message:
     parts = []
     for part in _parts(message):
         if _is_unfilled(part):
-            parts.append(next(left))
+            parts.append(next(pictures))
         elif part["type"] != "text":
             parts.append(part)
         else:
-            first, *others = part["text"].split(MARK)
+            first, *later_texts = part["text"].split(MARK)
             parts += [{"type": "text", "text": first}] if first else []
-            for text in others:
-                parts.append(next(left))
+            for text in later_texts:
+                parts.append(next(pictures))
                 parts += [{"type": "text", "text": text}] if text else []
     return {"role": "user", "content": parts}

@@ -140,9 +140,9 @@ def is_whole(value: object) -> bool:
 
 def is_texts(value: object) -> TypeGuard[list[str]]:
     """Return whether the value is a list of texts, and not an empty one."""
-    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
 
 
 def is_objects(value: object) -> TypeGuard[list[Row]]:
     """Return whether the value is a list of objects, and not an empty one."""
-    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)

@@ -56,10 +56,10 @@ def read_conversation(value: object, column: str, taking: RowReading) -> list[Me
     if not isinstance(value, list) or not value:
         raise NotThisLayout(f"{column}: must be a list of messages that is not empty")
     messages: list[Message] = []
-    for number, one in enumerate(value):
+    for number, item in enumerate(value):
         place = f"{column}[{number}]"
-        message = _message(one, place, column, taking)
-        follows = bool(messages) and _is_tool(one) and _is_tool(value[number - 1])
+        message = _message(item, place, column, taking)
+        follows = bool(messages) and _is_tool(item) and _is_tool(value[number - 1])
         if follows:  # several tools that answered one turn
             messages[-1]["content"] += "\n" + message["content"]
         else:
@@ -122,28 +122,31 @@ def transcript(text: str, column: str) -> list[Message]:
             f"{column}: a transcript must start with 'Human:' and continue with 'Assistant:'"
         )
     turns = zip(parts[1::2], parts[2::2], strict=True)
-    return [{"role": ROLES[who.lower()], "content": words.strip()} for who, words in turns]
+    return [{"role": ROLES[speaker.lower()], "content": words.strip()} for speaker, words in turns]
 
 
 def is_conversation(value: object) -> bool:
     """Return whether the value looks like a list of messages."""
     value = _spread_questions(decoded(value))
-    return isinstance(value, list) and bool(value) and all(is_message(one) for one in value)
+    return isinstance(value, list) and bool(value) and all(is_message(item) for item in value)
 
 
 def _spread_questions(value: object) -> object:
     """Return the messages of a list of questions with their answers; any other value as it is."""
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+    if not isinstance(value, list) or not all(isinstance(exchange, dict) for exchange in value):
         return value
-    pair = next((pair for pair in EXCHANGES if all(set(pair) <= one.keys() for one in value)), None)
+    pair = next(
+        (pair for pair in EXCHANGES if all(set(pair) <= exchange.keys() for exchange in value)),
+        None,
+    )
     if pair is None or not value:
         return value
     messages = []
-    for one in value:
-        if one.get("system"):
-            messages.append({"role": "system", "content": one["system"]})
-        messages.append({"role": "user", "content": one[pair[0]]})
-        messages.append({"role": "assistant", "content": one[pair[1]]})
+    for exchange in value:
+        if exchange.get("system"):
+            messages.append({"role": "system", "content": exchange["system"]})
+        messages.append({"role": "user", "content": exchange[pair[0]]})
+        messages.append({"role": "assistant", "content": exchange[pair[1]]})
     return messages
 
 
@@ -188,18 +191,18 @@ def _message(message: object, place: str, column: str, taking: RowReading) -> Me
         raise NotThisLayout(
             f"{place}: must be a message such as {{'role': 'user', 'content': '…'}}"
         )
-    present = {key: value for key, value in message.items() if value is not None}
-    role = _role(present)
+    fields = {key: value for key, value in message.items() if value is not None}
+    role = _role(fields)
     if role not in ROLES:
         raise NotThisLayout(f"{place}: the role must be one of {', '.join(ROLES)}, not {role!r}")
-    taking.dropped.update(f"{column}[].{key}" for key in present.keys() - READ)
-    content = _content(present, place)
+    taking.dropped.update(f"{column}[].{key}" for key in fields.keys() - READ)
+    content = _content(fields, place)
     if role in OF_TOOLS:
         content = f"<tool_response>\n{_plain(content, place)}\n</tool_response>"
     elif role == "function_call":
         content = f"<tool_call>\n{_plain(content, place)}\n</tool_call>"
     elif ROLES[role] == "assistant":
-        content = _with_calls(present, content, place)
+        content = _with_calls(fields, content, place)
     return {"role": ROLES[role], "content": content}
 
 
@@ -257,12 +260,12 @@ def read_picture_part(picture: object) -> Row:
     if isinstance(picture, dict):
         if "picture" in picture or picture.get("type") == "image":
             return picture_part(picture)
-        present = {key: value for key, value in picture.items() if value is not None}
+        fields = {key: value for key, value in picture.items() if value is not None}
         picture = next(
             (
-                present[key]
+                fields[key]
                 for key in ("bytes", "image_url", "url", "image", "path")
-                if key in present
+                if key in fields
             ),
             None,
         )
@@ -299,8 +302,8 @@ def _call(call: object, place: str) -> str:
             f"{place}: a tool call must have the name of a function and its arguments"
         )
     arguments = decoded(call.get("arguments", {}))
-    written = json.dumps({"name": call["name"], "arguments": arguments}, ensure_ascii=False)
-    return f"<tool_call>\n{written}\n</tool_call>"
+    call_text = json.dumps({"name": call["name"], "arguments": arguments}, ensure_ascii=False)
+    return f"<tool_call>\n{call_text}\n</tool_call>"
 
 
 def _plain(content: str | list[Row], place: str) -> str:

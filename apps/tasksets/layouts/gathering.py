@@ -19,12 +19,12 @@ def gathered(records: Iterable[Record | BadLine], layout: Layout) -> Iterator[Re
         return
     waiting: list[Record] = []
     for record in records:
-        own = record if isinstance(record, Record) and layout.matches(record.fields) else None
-        if waiting and not (own is not None and _follows(waiting, own, layout.gathering)):
+        match = record if isinstance(record, Record) and layout.matches(record.fields) else None
+        if waiting and not (match is not None and _follows(waiting, match, layout.gathering)):
             yield _join_records(waiting, layout.gathering)
             waiting = []
-        if own is not None:
-            waiting.append(own)
+        if match is not None:
+            waiting.append(match)
         else:
             yield record
     if waiting:
@@ -33,8 +33,8 @@ def gathered(records: Iterable[Record | BadLine], layout: Layout) -> Iterator[Re
 
 def _follows(waiting: list[Record], record: Record, gathering: Gathering) -> bool:
     key = gathering.key
-    same = key(waiting[0].fields) == key(record.fields)
-    return same and len(waiting) < MOST_TOGETHER
+    has_same_key = key(waiting[0].fields) == key(record.fields)
+    return has_same_key and len(waiting) < MOST_TOGETHER
 
 
 def _join_records(records: list[Record], gathering: Gathering) -> Record | BadLine:

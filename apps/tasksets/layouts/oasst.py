@@ -42,15 +42,17 @@ def _turns(row: Row, taking: RowReading) -> Iterator[tuple[list[Message], list[R
                 f"prompt: the role must be prompter or assistant, not {message.get('role')!r}"
             )
         so_far = [*before, {"role": role, "content": require_text(message, "text")}]
-        replies = [one for one in message.get("replies") or [] if isinstance(one, dict)]
-        standing = [
-            one for one in replies if not (one.get("deleted") or one.get("review_result") is False)
+        replies = [reply for reply in message.get("replies") or [] if isinstance(reply, dict)]
+        accepted = [
+            reply
+            for reply in replies
+            if not (reply.get("deleted") or reply.get("review_result") is False)
         ]
-        if len(standing) < len(replies):
+        if len(accepted) < len(replies):
             taking.dropped.add("replies that were deleted or rejected in review")
-        if role == "user" and standing:
-            yield so_far, standing
-        pending += [(so_far, one) for one in standing]
+        if role == "user" and accepted:
+            yield so_far, accepted
+        pending += [(so_far, reply) for reply in accepted]
 
 
 def _oasst_pairs(row: Row, taking: RowReading) -> list[Row]:
@@ -58,9 +60,9 @@ def _oasst_pairs(row: Row, taking: RowReading) -> list[Row]:
     rows = []
     for prompt, answers in _turns(row, taking):
         ranked = [
-            (require_text(one, "text"), -float(one["rank"]))
-            for one in answers
-            if is_finite_number(one.get("rank"))
+            (require_text(answer, "text"), -float(answer["rank"]))
+            for answer in answers
+            if is_finite_number(answer.get("rank"))
         ]
         rows += [{"prompt": prompt, **{**pair, "margin": None}} for pair in ordered_pairs(ranked)]
     if not rows:
@@ -72,10 +74,10 @@ def _oasst_best(row: Row, taking: RowReading) -> list[Row]:
     taking.dropped.add("answers ranked below the best, and labels of messages")
     rows = []
     for prompt, answers in _turns(row, taking):
-        ranked = [one for one in answers if is_finite_number(one.get("rank"))]
+        ranked = [answer for answer in answers if is_finite_number(answer.get("rank"))]
         if len(answers) > 1 and not ranked:
             continue  # nobody said which is the best
-        best = min(ranked, key=lambda one: one["rank"]) if ranked else answers[0]
+        best = min(ranked, key=lambda answer: answer["rank"]) if ranked else answers[0]
         rows.append({"prompt": prompt, "answer": require_text(best, "text")})
     if not rows:
         raise NotThisLayout("prompt.replies: no reply has a rank")
@@ -92,10 +94,10 @@ def _tree(rows: Sequence[Row]) -> Row:
         row["message_id"]: {**{name: row.get(name) for name in OF_MESSAGE}, "replies": []}
         for row in rows
     }
-    begun = [row for row in rows if row.get("parent_id") in (None, "")]
-    if len(begun) != 1:
+    roots = [row for row in rows if row.get("parent_id") in (None, "")]
+    if len(roots) != 1:
         raise NotThisLayout(
-            f"parent_id: {len(begun)} of the {len(rows)} messages in a row with this "
+            f"parent_id: {len(roots)} of the {len(rows)} messages in a row with this "
             "message_tree_id begin the tree, not one; sort the file by message_tree_id"
         )
     for row in rows:
@@ -108,7 +110,7 @@ def _tree(rows: Sequence[Row]) -> Row:
                 "this one; sort the file by message_tree_id"
             )
         messages[parent]["replies"].append(messages[row["message_id"]])
-    return {"prompt": messages[begun[0]["message_id"]]}
+    return {"prompt": messages[roots[0]["message_id"]]}
 
 
 READS = {PREFERENCES: _oasst_pairs, DEMONSTRATIONS: _oasst_best}

@@ -72,7 +72,7 @@ def _is_votes(row: Row) -> bool:
     return _is_export(row, "form", "answer", "texts", "values", "rater")
 
 
-def _worths(row: Row) -> list[tuple[str, float]]:
+def _valued_answers(row: Row) -> list[tuple[str, float]]:
     _require_standing(row)
     texts = row["texts"]
     values = row["values"]
@@ -92,7 +92,7 @@ def _rewritten(row: Row) -> str:
 
 
 def _voted_pairs(row: Row, taking: RowReading) -> list[Row]:
-    worths = _worths(row)
+    worths = _valued_answers(row)
     if (text := _rewritten(row)) and row["texts"] and text != row["texts"][0]:
         return [
             {
@@ -106,7 +106,7 @@ def _voted_pairs(row: Row, taking: RowReading) -> list[Row]:
 
 
 def _voted_thumb(row: Row, taking: RowReading) -> Row:
-    worths = _worths(row)
+    worths = _valued_answers(row)
     if len(worths) != 1 or BAD < worths[0][1] < GOOD:
         raise NotThisLayout("values: does not rate a single answer as good or bad")
     text, value = worths[0]
@@ -147,7 +147,8 @@ def _read_judged(row: Row, taking: RowReading) -> list[tuple[str, float]]:
     if not isinstance(completions, list) or not isinstance(people, list):
         raise NotThisLayout("completions, people: must be lists of answers and of people's ratings")
     texts = [
-        read_answer(one, f"completions[{number}]", taking) for number, one in enumerate(completions)
+        read_answer(completion, f"completions[{number}]", taking)
+        for number, completion in enumerate(completions)
     ]
     return [
         (text, value)
@@ -161,7 +162,7 @@ def _group_pairs(row: Row, taking: RowReading) -> list[Row]:
 
 
 def _group_best(row: Row, taking: RowReading) -> Row:
-    best, value = max(_read_judged(row, taking), key=lambda one: one[1], default=("", 0.0))
+    best, value = max(_read_judged(row, taking), key=lambda judged: judged[1], default=("", 0.0))
     if value < GOOD:
         raise NotGood("people: no answer of the group is rated as good, so none is a demonstration")
     return {"prompt": row["prompt"], "answer": best}
@@ -174,15 +175,15 @@ def _is_about(row: Row) -> bool:
     return row.get("prompt") is not None or type(row.get("task")) is int
 
 
-def _own_layout(*names: str):
+def _column_reader(*names: str):
     """Return what reads rows in our own columns; what they hold is checked where all rows are."""
 
     def read(row: Row, taking: RowReading) -> Row:
-        kept = {name: row[name] for name in ("prompt", "task", "author", *names) if name in row}
-        if isinstance(kept.get("label"), str | int):  # as all cells of CSV are, and as 1 and 0
-            verdict = is_good(kept["label"])
-            kept["label"] = kept["label"] if verdict is None else verdict
-        return kept | (read_margin(row) if "chosen" in names else {})
+        fields = {name: row[name] for name in ("prompt", "task", "author", *names) if name in row}
+        if isinstance(fields.get("label"), str | int):  # as all cells of CSV are, and as 1 and 0
+            verdict = is_good(fields["label"])
+            fields["label"] = fields["label"] if verdict is None else verdict
+        return fields | (read_margin(row) if "chosen" in names else {})
 
     return read
 
@@ -233,19 +234,19 @@ OWN = (
         "own-demonstrations",
         "rftweb: prompt or task, and answer",
         lambda row: _is_about(row) and "answer" in row,
-        {DEMONSTRATIONS: _own_layout("answer")},
+        {DEMONSTRATIONS: _column_reader("answer")},
     ),
     Layout(
         "own-preferences",
         "rftweb: prompt or task, chosen and rejected (TRL)",
         lambda row: _is_about(row) and "chosen" in row and "rejected" in row,
-        {PREFERENCES: _own_layout("chosen", "rejected")},
+        {PREFERENCES: _column_reader("chosen", "rejected")},
     ),
     Layout(
         "own-thumbs",
         "rftweb: prompt or task, completion and label (TRL KTO)",
         lambda row: _is_about(row) and "completion" in row and "label" in row,
-        {THUMBS: _own_layout("completion", "label")},
+        {THUMBS: _column_reader("completion", "label")},
     ),
     Layout(
         "own-tasks",

@@ -34,14 +34,14 @@ def _is_annotated(answer: object) -> bool:
     return isinstance(answer, dict) and {"number", "date", "spans"} <= answer.keys()
 
 
-def _drop(row: Row, taking: RowReading) -> Row:
-    right = _of_spans(row) if _spans_of(row) is not None else _of_annotations(row, taking)
+def _drop_task(row: Row, taking: RowReading) -> Row:
+    right = _span_answer(row) if _spans_of(row) is not None else _annotated_answers(row, taking)
     question = f"{require_text(row, 'passage').strip()}\n\n{require_text(row, 'question').strip()}"
     meta = read_meta(row, "section_id", "query_id")
     return {"prompt": question, "answer": right[0] if len(right) == 1 else right, "meta": meta}
 
 
-def _of_spans(row: Row) -> list[str]:
+def _span_answer(row: Row) -> list[str]:
     """Return the one answer. Raises NotThisLayout for several.
 
     In one half of the set they are parts of one answer, in the other what different people said.
@@ -57,7 +57,7 @@ def _of_spans(row: Row) -> list[str]:
     return [spans[0].strip()]
 
 
-def _of_annotations(row: Row, taking: RowReading) -> list[str]:
+def _annotated_answers(row: Row, taking: RowReading) -> list[str]:
     """Return the answers of the author and of the people who checked it; any of them is right."""
     answers = _annotation(cast("Row", decoded(row["answer"])))  # by `_is_annotated`
     checked = decoded(row.get("validated_answers"))
@@ -67,8 +67,8 @@ def _of_annotations(row: Row, taking: RowReading) -> list[str]:
             {"number": number, "date": date, "spans": spans}
             for number, date, spans in zip(*columns, strict=False)
         ]
-    for one in checked if isinstance(checked, list) else []:
-        answers += _annotation(one) if isinstance(one, dict) else []
+    for annotation in checked if isinstance(checked, list) else []:
+        answers += _annotation(annotation) if isinstance(annotation, dict) else []
     if not answers:
         raise NotThisLayout("answer: must have a number, a date or spans")
     return list(dict.fromkeys(answers))
@@ -88,8 +88,8 @@ def _annotation(answer: Row) -> list[str]:
     if not is_texts(spans):
         return []
     *first, last = spans
-    together = [", ".join(spans), *([f"{', '.join(first)} and {last}"] if first else [])]
-    return list(dict.fromkeys(together))
+    joined_spans = [", ".join(spans), *([f"{', '.join(first)} and {last}"] if first else [])]
+    return list(dict.fromkeys(joined_spans))
 
 
 # -- natural language inference --------------------------------------------------------------------
@@ -101,17 +101,17 @@ VERDICTS = ("gold_label", "label", "label_text")
 FOLLOWS = "How does the hypothesis relate to the premise?"
 
 
-def _sides(row: Row) -> tuple[str, str] | None:
+def _premise_and_hypothesis(row: Row) -> tuple[str, str] | None:
     pairs = (pair for pair in PAIRS if all(isinstance(row.get(name), str) for name in pair))
     return next(pairs, None)
 
 
 def _is_inference(row: Row) -> bool:
-    return _sides(row) is not None and bool(first_text(row, VERDICTS))
+    return _premise_and_hypothesis(row) is not None and bool(first_text(row, VERDICTS))
 
 
 def _inference(row: Row, taking: RowReading) -> Row:
-    sides = _sides(row)
+    sides = _premise_and_hypothesis(row)
     assert sides is not None  # by `_is_inference`
     name = first_text(row, VERDICTS)
     right = _relation(row, name, sides)
@@ -119,7 +119,7 @@ def _inference(row: Row, taking: RowReading) -> Row:
     premise, hypothesis = (require_text(row, side).strip() for side in sides)
     question = f"Premise: {premise}\n\nHypothesis: {hypothesis}\n\n{FOLLOWS}"
     letters = dict(zip("ABC", relations, strict=False))
-    letter = next(one for one, relation in letters.items() if relation == right)
+    letter = next(label for label, relation in letters.items() if relation == right)
     return lettered_task(question, letters, letter, read_meta(row, "genre"))
 
 
@@ -157,7 +157,7 @@ LAYOUTS = (
         "drop",
         "DROP: passage, question and answers_spans, or answer with number, date and spans",
         _is_drop,
-        {TASKS: _drop},
+        {TASKS: _drop_task},
     ),
     Layout(
         "inference",

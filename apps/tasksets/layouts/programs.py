@@ -34,13 +34,13 @@ def _program(row: Row, taking: RowReading) -> Row:
     messages = read_prompt_messages(row[name], name, taking)
     messages = _with_formats(messages, row)
     starter = row.get("starter_code")
-    shown = _code_to_show(
+    code = _code_to_show(
         messages[-1]["content"], tests.answer, starter if isinstance(starter, str) else ""
     )
-    if shown:
+    if code:
         messages = [
             *messages[:-1],
-            {**messages[-1], "content": f"{messages[-1]['content']}\n\n{shown}"},
+            {**messages[-1], "content": f"{messages[-1]['content']}\n\n{code}"},
         ]
     meta = read_meta(row, "task_id", "question_id", "difficulty", "source")
     return {"prompt": messages, "answer": tests.answer, "meta": meta}

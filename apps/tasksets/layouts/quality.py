@@ -162,7 +162,7 @@ def require_good(row: Row, taking: RowReading) -> None:
                 f"{name}: is true, so this answer is rated as bad and is not a demonstration"
             )
     for name in VERDICTS:
-        value = _said_in(row.get(name))
+        value = _verdict_in(row.get(name))
         if name in COUNTS and parse_number(value) == 0:
             continue
         if is_good(value) is False:
@@ -184,14 +184,14 @@ def require_good(row: Row, taking: RowReading) -> None:
         require_rated(row, name, taking.at_least)
 
 
-def _said_in(value: object) -> object:
+def _verdict_in(value: object) -> object:
     """Return the verdict in an object, such as {"rating": "bad"}; any other value as it is."""
     if not isinstance(value, dict):
         return value
     candidates = (
         value.get(name) for name in ("rating", "value", "label", "verdict", "thumb", "thumbs")
     )
-    return next((one for one in candidates if is_good(one) is not None), None)
+    return next((candidate for candidate in candidates if is_good(candidate) is not None), None)
 
 
 def require_rated(row: Row, name: str, at_least: float) -> None:

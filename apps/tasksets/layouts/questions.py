@@ -60,14 +60,14 @@ def last_box(text: str) -> str:
     at = max(text.rfind("\\boxed{"), text.rfind("\\fbox{"))
     if at < 0:
         return ""
-    begun = text.index("{", at) + 1
+    start = text.index("{", at) + 1
     depth = 1
-    for place in range(begun, len(text)):
+    for place in range(start, len(text)):
         sign = text[place]
         escaped = text[place - 1] == "\\"
         depth += (sign == "{" and not escaped) - (sign == "}" and not escaped)
         if not depth:
-            return text[begun:place].strip()
+            return text[start:place].strip()
     return ""
 
 
@@ -170,8 +170,8 @@ def _countdown(row: Row, taking: RowReading) -> Row:
     numbers = row.get("nums", row.get("numbers"))
     assert numbers is not None
     name = first_text(row, QUESTIONS)
-    listed = ", ".join(map(str, numbers))
-    prompt = row[name] if name else COUNTDOWN.format(target=row["target"], numbers=listed)
+    number_list = ", ".join(map(str, numbers))
+    prompt = row[name] if name else COUNTDOWN.format(target=row["target"], numbers=number_list)
     return _task(prompt, {"target": row["target"], "numbers": numbers}, domain="countdown")
 
 
@@ -215,8 +215,8 @@ def _verified(row: Row, taking: RowReading) -> Row:
 
 def _is_environment(row: Row) -> bool:
     """Tell whether the row is of the verifiers package: `info` holds what rewards need."""
-    named = bool(first_text(row, ("prompt", "question")))
-    return named and "info" in row and isinstance(decoded(row["info"]), dict | None)
+    has_prompt = bool(first_text(row, ("prompt", "question")))
+    return has_prompt and "info" in row and isinstance(decoded(row["info"]), dict | None)
 
 
 def _environment(row: Row, taking: RowReading) -> Row:
@@ -246,8 +246,8 @@ def _orz(row: Row, taking: RowReading) -> Row:
     if answer in (None, ""):
         raise NotThisLayout("1.ground_truth.value: must be the correct answer")
     if isinstance(truth, dict):
-        left = {key for key, value in truth.items() if value is not None} - {"value"}
-        taking.dropped.update(f"1.ground_truth.{key}" for key in left)
+        unread_keys = {key for key, value in truth.items() if value is not None} - {"value"}
+        taking.dropped.update(f"1.ground_truth.{key}" for key in unread_keys)
     return _task(read_conversation([decoded(row["0"])], "0", taking), answer)
 
 
@@ -325,13 +325,13 @@ def _read_answered(row: Row, taking: RowReading) -> Row:
     answer = row[name]
     if is_conversation(answer) or is_message(decoded(answer)):
         answer = read_answer(decoded(answer), name, taking)
-    listed = decoded(answer)
-    if name in SEVERAL_TRUTHS and is_texts(listed):
-        return _task(prompt, list(dict.fromkeys(listed)))
-    return _task(prompt, _as_truth(answer))
+    answers = decoded(answer)
+    if name in SEVERAL_TRUTHS and is_texts(answers):
+        return _task(prompt, list(dict.fromkeys(answers)))
+    return _task(prompt, _accepted_answers(answer))
 
 
-def _as_truth(value: Any) -> Any:
+def _accepted_answers(value: Any) -> Any:
     """Return a verdict in words, and all names of an answer that has several (TriviaQA)."""
     if isinstance(value, bool):
         return ["yes", "true"] if value else ["no", "false"]

@@ -24,7 +24,7 @@ SUMMARIZE = "Summarize this text."
 def _is_summaries(row: Row) -> bool:
     summaries = decoded(row.get("summaries"))
     is_shown = isinstance(decoded(row.get("info")), dict) and "choice" in row
-    return is_shown and is_objects(summaries) and all("text" in one for one in summaries)
+    return is_shown and is_objects(summaries) and all("text" in summary for summary in summaries)
 
 
 def _summaries(row: Row, taking: RowReading) -> Row:
@@ -38,7 +38,7 @@ def _summaries(row: Row, taking: RowReading) -> Row:
     if better not in (0, 1):
         raise NotThisLayout("choice: must be 0 or 1, the number of the better summary")
     taking.dropped.update(
-        f"info.{each}" for each, value in info.items() if value and each not in (name, "title")
+        f"info.{key}" for key, value in info.items() if value and key not in (name, "title")
     )
     title = info.get("title")
     parts = [SUMMARIZE, title if isinstance(title, str) else "", require_text(info, name)]
@@ -50,13 +50,13 @@ def _summaries(row: Row, taking: RowReading) -> Row:
     }
 
 
-def _is_several(row: Row) -> bool:
+def _has_answer_lists(row: Row) -> bool:
     sides = (row.get("chosen"), row.get("rejected"))
     is_asked = bool(first_text(row, QUESTIONS))
     return is_asked and all(isinstance(side, list) and is_texts(side) for side in sides)
 
 
-def _several(row: Row, taking: RowReading) -> list[Row]:
+def _answer_lists(row: Row, taking: RowReading) -> list[Row]:
     """Take every better answer with every worse one."""
     prompt = read_question(row)
     chosen = row["chosen"]
@@ -82,7 +82,7 @@ LAYOUTS = (
     Layout(
         "several-answers",
         "RewardBench 2: prompt, and lists of chosen and rejected answers",
-        _is_several,
-        {PREFERENCES: _several},
+        _has_answer_lists,
+        {PREFERENCES: _answer_lists},
     ),
 )

@@ -29,7 +29,7 @@ def _is_ds1000(row: Row) -> bool:
     return isinstance(row.get("prompt"), str) and isinstance(row.get("code_context"), str)
 
 
-def _refusing(why: str) -> Callable[[Row, RowReading], Row]:
+def _refuse_with(why: str) -> Callable[[Row, RowReading], Row]:
     def refuse(row: Row, taking: RowReading) -> Row:
         raise NotThisLayout(why)
 
@@ -42,7 +42,7 @@ LAYOUTS = (
         "SWE-bench, SWE-Gym, R2E: repairs of a repository; refused",
         _is_repair,
         {
-            TASKS: _refusing(
+            TASKS: _refuse_with(
                 "problem_statement: a task of this kind is solved in a repository and judged by "
                 "its tests, which no scorer has; let an environment give the rewards"
             )
@@ -53,7 +53,7 @@ LAYOUTS = (
         "DS-1000: code_context that runs the reply as a part of itself; refused",
         _is_ds1000,
         {
-            TASKS: _refusing(
+            TASKS: _refuse_with(
                 "code_context: runs the reply within the test, with libraries such as pandas and "
                 "torch; the scorer `code` keeps tests and replies apart. Let an environment give "
                 "the rewards"

@@ -44,8 +44,8 @@ class DifficultyScale(models.Model):
 
     def places(self, tasks: models.QuerySet) -> frozenset[int]:
         """Return the places of these tasks on the scale."""
-        own = self.difficulties.filter(task__in=tasks).values_list("place", flat=True)
-        return frozenset(place for place in own if place is not None)
+        places = self.difficulties.filter(task__in=tasks).values_list("place", flat=True)
+        return frozenset(place for place in places if place is not None)
 
     @property
     def is_estimated(self) -> bool:

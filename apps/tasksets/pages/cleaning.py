@@ -184,16 +184,16 @@ def _append_text(parent: Element, words: str | None) -> None:
 
 
 def _attributes(element: Element) -> dict[str, str]:
-    kept = {name: value for name, value in element.items() if name in ATTRIBUTES}
+    attributes = {name: value for name, value in element.items() if name in ATTRIBUTES}
     for name in SPANS & set(element.keys()):
         stripped = element.get(name, "").strip()
         if not stripped.isdecimal():
             continue
         if len(stripped) > 9 or int(stripped) > MOST_SPANNED:
             raise NoPage(f"{name}={stripped[:12]} is too large; at most {MOST_SPANNED}")
-        kept[name] = stripped
+        attributes[name] = stripped
     if element.tag == "a" and element.get("href") is not None:
-        kept["href"] = "#"  # it looks like a link, and leads nowhere
+        attributes["href"] = "#"  # it looks like a link, and leads nowhere
     if style := styles.declarations(element.get("style", "")):
-        kept["style"] = style
-    return kept
+        attributes["style"] = style
+    return attributes

@@ -71,7 +71,7 @@ def render_page(html: str, width: int = WIDTH, height: int = HEIGHT) -> Image.Im
     page = cleaned(html)
     fonts = _fonts()
     try:
-        with ONE_AT_A_TIME, _at_most(CPU_S):
+        with ONE_AT_A_TIME, _processor_time_limit(CPU_S):
             return _picture(_sheet(page, width, height, fonts), width, height)
     except _TooLong:
         raise NoPage(f"takes longer than {CPU_S:g} s to lay out") from None
@@ -110,7 +110,7 @@ def _fonts() -> Any:
         # Where a library is missing the import prints a page of advice; doctors and programs print
         # answers of their own there.
         with (
-            _pillow_as_it_is(),
+            _restored_pillow(),
             warnings.catch_warnings(),
             contextlib.redirect_stdout(io.StringIO()),
         ):
@@ -128,7 +128,7 @@ def _fonts() -> Any:
 
 
 @contextlib.contextmanager
-def _pillow_as_it_is() -> Iterator[None]:
+def _restored_pillow() -> Iterator[None]:
     """Restore Pillow's refusal of damaged pictures after the import of WeasyPrint.
 
     WeasyPrint makes Pillow accept them in the whole process when it is imported.
@@ -141,7 +141,7 @@ def _pillow_as_it_is() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _at_most(seconds: float) -> Iterator[None]:
+def _processor_time_limit(seconds: float) -> Iterator[None]:
     """Raise _TooLong inside when this much processor time is used.
 
     Only the main thread can be told so.
@@ -149,7 +149,7 @@ def _at_most(seconds: float) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGPROF, _stop)
+    before = signal.signal(signal.SIGPROF, _raise_too_long)
     signal.setitimer(signal.ITIMER_PROF, seconds, AGAIN_S)
     try:
         yield
@@ -158,5 +158,5 @@ def _at_most(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def _stop(*_: object) -> NoReturn:
+def _raise_too_long(*_: object) -> NoReturn:
     raise _TooLong

@@ -157,13 +157,13 @@ def rendered_rules(css: str) -> str:
 
     if css.count("{") > MOST_RULES:
         raise NoPage(f"more than {MOST_RULES} style rules")
-    kept = _kept_nodes(tinycss2.parse_stylesheet(css, skip_comments=True, skip_whitespace=True))
+    rules = _allowed_rules(tinycss2.parse_stylesheet(css, skip_comments=True, skip_whitespace=True))
     # An escape in a string is written out as its character: nothing may end the element that this
     # is put into.
-    return "\n".join(kept).replace("<", "\\3c ")
+    return "\n".join(rules).replace("<", "\\3c ")
 
 
-def _kept_nodes(nodes: Iterable) -> Iterator[str]:
+def _allowed_rules(nodes: Iterable) -> Iterator[str]:
     import tinycss2
 
     for node in nodes:
@@ -186,14 +186,14 @@ def _at_rule(node) -> Iterator[str]:
         raise NoPage(f"@{name[:20]} is not supported")
     within = tinycss2.parse_rule_list(node.content or (), skip_comments=True, skip_whitespace=True)
     if media := _selectors(node.prelude):
-        yield "\n".join((f"@media {media}{{", *_kept_nodes(within), "}"))
+        yield "\n".join((f"@media {media}{{", *_allowed_rules(within), "}"))
 
 
 def _selectors(prelude: list) -> str:
     """Return the selectors of a rule, "" if they are invalid. Raises NoPage."""
     import tinycss2
 
-    if any(node.type in ("url", "error", "{} block") for node in _walked(prelude)):
+    if any(node.type in ("url", "error", "{} block") for node in _walk_nodes(prelude)):
         return ""
     selector = tinycss2.serialize(prelude).strip()
     if len(selector) > LONGEST_SELECTOR:
@@ -204,7 +204,7 @@ def _selectors(prelude: list) -> str:
 def _declared(nodes: Iterable) -> str:
     import tinycss2
 
-    kept = []
+    declarations_written = []
     for node in nodes:
         if (
             node.type == "declaration"
@@ -212,14 +212,16 @@ def _declared(nodes: Iterable) -> str:
             and _is_value(node.lower_name, node.value)
         ):
             urgent = " !important" if node.important else ""
-            kept.append(f"{node.lower_name}:{tinycss2.serialize(node.value)}{urgent}")
-    return ";".join(kept)
+            declarations_written.append(
+                f"{node.lower_name}:{tinycss2.serialize(node.value)}{urgent}"
+            )
+    return ";".join(declarations_written)
 
 
 def _is_value(name: str, value: list) -> bool:
     """Tell whether these tokens can be a value of the property. Raises NoPage for refused ones."""
-    seen = list(_walked(value))
-    for node in seen:
+    inner_nodes = list(_walk_nodes(value))
+    for node in inner_nodes:
         if node.type == "url" or (node.type == "error" and "url" in node.kind):
             raise NoPage("url() is not rendered")
         if node.type == "function" and node.lower_name not in FUNCTIONS:
@@ -228,7 +230,7 @@ def _is_value(name: str, value: list) -> bool:
             _require_small(node)
         if node.type == "function" and node.lower_name == "repeat":
             _require_few_tracks(node)
-    return not any(node.type in NO_VALUE for node in seen)
+    return not any(node.type in NO_VALUE for node in inner_nodes)
 
 
 def _require_small(node) -> None:
@@ -243,13 +245,13 @@ def _require_few_tracks(repeat) -> None:
         raise NoPage(f"repeat() with more than {MOST_TRACKS} tracks")
 
 
-def _walked(nodes: Iterable) -> Iterator:
+def _walk_nodes(nodes: Iterable) -> Iterator:
     """Yield all nodes, with those within brackets. Raises NoPage."""
-    left = [(node, 1) for node in nodes]
-    while left:
-        node, depth = left.pop()
+    pending = [(node, 1) for node in nodes]
+    while pending:
+        node, depth = pending.pop()
         if depth > DEEPEST:
             raise NoPage(f"styles with brackets nested deeper than {DEEPEST}")
         yield node
         inside = getattr(node, "arguments", None) or getattr(node, "content", None) or ()
-        left += [(each, depth + 1) for each in inside]
+        pending += [(inner_node, depth + 1) for inner_node in inside]

@@ -34,8 +34,8 @@ def pool_position(
     ]
     if not usable:
         return shuffled(draw_index, ends[-1], seed, left_out)
-    who, nth = turn(draw_index, tuple(share for *_, share in usable))
-    first, end, _ = usable[who]
+    band, nth = turn(draw_index, tuple(share for *_, share in usable))
+    first, end, _ = usable[band]
     return first + shuffled(
         nth, end - first, seed, {place - first for place in left_out if first <= place < end}
     )

@@ -34,7 +34,7 @@ class Stock:
         )
         self.level = 0
         self.busy: set[int] = set()
-        self._rise()
+        self._raise_level()
 
     def refuses(self, index: int) -> bool:
         return index in self.left_out or index in self.busy
@@ -49,7 +49,7 @@ class Stock:
         if self.under_way[index] > self.level:
             self.busy.add(index)
         if len(self.busy) + len(self.left_out) >= self.size:
-            self._rise()
+            self._raise_level()
         return index
 
     def anyone(self, *key: object, without: Container[int] = ()) -> int:
@@ -62,12 +62,12 @@ class Stock:
             if not self.refuses(index) and index not in without:
                 return index
         # Nearly all are refused: there are few others, so list them.
-        left = [
+        allowed = [
             index for index in range(self.size) if not self.refuses(index) and index not in without
         ]
-        return left[below(len(left), *key, "left")]
+        return allowed[below(len(allowed), *key, "left")]
 
-    def _rise(self) -> None:
+    def _raise_level(self) -> None:
         """Find those that are under way more often than the least busy one."""
         self.busy = {index for index, times in self.under_way.items() if times > self.level}
         while len(self.busy) + len(self.left_out) >= self.size:

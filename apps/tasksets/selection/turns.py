@@ -6,22 +6,22 @@ Turn = tuple[int, int]
 
 
 def turn(draw_index: int, shares: tuple[int, ...]) -> Turn:
-    """Return who has this draw, and how many of the draws before it were theirs.
+    """Return the index of the share that has this draw, and how many earlier draws it had.
 
     `shares` are whole numbers, at least one of them above 0. Of each sum(shares) draws in a row,
-    everyone has as many as their share. This is smooth weighted round robin (nginx): shares 2:1:1
+    each index has as many as its share. This is smooth weighted round robin (nginx): shares 2:1:1
     give a b c a, not a a b c.
     """
     cycle = _cycle(shares)
-    who = cycle[draw_index % len(cycle)]
-    return who, before(draw_index, shares, who)
+    index = cycle[draw_index % len(cycle)]
+    return index, before(draw_index, shares, index)
 
 
-def before(draw_index: int, shares: tuple[int, ...], who: int) -> int:
-    """Return how many of the draws before this one belong to `who`."""
+def before(draw_index: int, shares: tuple[int, ...], index: int) -> int:
+    """Return how many of the draws before this one belong to the share at `index`."""
     cycle = _cycle(shares)
     rounds, place = divmod(draw_index, len(cycle))
-    return rounds * shares[who] + cycle[:place].count(who)
+    return rounds * shares[index] + cycle[:place].count(index)
 
 
 @lru_cache(maxsize=64)
@@ -35,7 +35,7 @@ def _cycle(shares: tuple[int, ...]) -> tuple[int, ...]:
     order = []
     for _ in range(total):
         credit = [have + share for have, share in zip(credit, shares, strict=True)]
-        who = credit.index(max(credit))
-        credit[who] -= total
-        order.append(who)
+        index = credit.index(max(credit))
+        credit[index] -= total
+        order.append(index)
     return tuple(order)

@@ -90,7 +90,7 @@ class ConfinedSource:
             try:
                 yield from self._records(child.stdout)
                 if status := child.wait():
-                    raise NotReadable(why_it_ended(status, _last_words(complaints)))
+                    raise NotReadable(why_it_ended(status, _last_error_line(complaints)))
             finally:
                 child.stdout.close()
                 child.kill()
@@ -130,7 +130,7 @@ def encode_record(record: Record | BadLine, share: float) -> bytes:
     return json.dumps(head).encode() + b"\n" + raw
 
 
-def _last_words(complaints: IO[bytes]) -> str:
+def _last_error_line(complaints: IO[bytes]) -> str:
     complaints.seek(0)
     lines = complaints.read().decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else ""

@@ -78,9 +78,15 @@ def unpack_archive(packed: Path, into: Path) -> int:
 
 
 def _members(archive: zipfile.ZipFile) -> list[tuple[PurePosixPath, zipfile.ZipInfo]]:
-    members = [(PurePosixPath(one.filename), one) for one in archive.infolist() if not one.is_dir()]
+    members = [
+        (PurePosixPath(member.filename), member)
+        for member in archive.infolist()
+        if not member.is_dir()
+    ]
     data = [
-        (name, one) for name, one in members if format_by_name(name.name) and not _is_hidden(name)
+        (name, member)
+        for name, member in members
+        if format_by_name(name.name) and not _is_hidden(name)
     ]
     if not data:
         raise NotReadable("the archive contains no data file")
@@ -94,7 +100,7 @@ def _require_safe(
 ) -> list[tuple[PurePosixPath, zipfile.ZipInfo]]:
     """Return the members under the names that they are written by. Raises NotReadable."""
     safe: list[tuple[PurePosixPath, zipfile.ZipInfo]] = []
-    seen: dict[Hashable, str] = {}
+    names_by_key: dict[Hashable, str] = {}
     for _, member in members:
         try:
             parts = safe_parts(member.filename)
@@ -107,12 +113,12 @@ def _require_safe(
                 f"the zip file contains a link, {member.filename[:100]!r}; add the file itself"
             )
         key = collision_key(parts)
-        if key in seen:
+        if key in names_by_key:
             raise NotReadable(
-                f"the zip file contains one file twice: {seen[key][:100]!r} and "
+                f"the zip file contains one file twice: {names_by_key[key][:100]!r} and "
                 f"{member.filename[:100]!r}"
             )
-        seen[key] = member.filename
+        names_by_key[key] = member.filename
         safe.append((PurePosixPath(*parts), member))
     return safe
 

@@ -35,19 +35,19 @@ class Arrow:
             ) from None
 
     def __iter__(self) -> Iterator[Record | BadLine]:
-        done = 0
+        row_count = 0
         try:
             with self._opened() as (_, batches):
                 for batch, at in batches:
                     batch.validate(
                         full=True
                     )  # a file may claim to reach beyond its end, and pyarrow would follow it there
-                    yield from records_in(batch, done + 1)
-                    done += batch.num_rows
+                    yield from records_in(batch, row_count + 1)
+                    row_count += batch.num_rows
                     self.at = at
             self.at = self.size
         except DAMAGE as error:
-            raise damaged(done + 1, error) from None
+            raise damaged(row_count + 1, error) from None
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[arrow.Schema, Iterator[tuple[arrow.RecordBatch, int]]]]:
@@ -57,10 +57,13 @@ class Arrow:
             mapped.seek(0)
             if is_file:
                 reader = arrow.ipc.open_file(mapped)
-                many = reader.num_record_batches
+                batch_count = reader.num_record_batches
                 yield (
                     reader.schema,
-                    ((reader.get_batch(n), self.size * (n + 1) // many) for n in range(many)),
+                    (
+                        (reader.get_batch(n), self.size * (n + 1) // batch_count)
+                        for n in range(batch_count)
+                    ),
                 )
             else:
                 reader = arrow.ipc.open_stream(mapped)

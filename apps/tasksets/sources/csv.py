@@ -42,11 +42,11 @@ class Csv:
         with TextStream(path) as stream:
             lines = iterate_lines(stream)
             first = next(lines, b"")
-            named = NAMED_SEPARATOR.fullmatch(first)
-            header = (next(lines, b"") if named else first).decode(errors="replace")
-        self.is_named = named is not None
-        most = max(SEPARATORS, key=header.count)
-        self.separator = named[1].decode() if named else most
+            declaration = NAMED_SEPARATOR.fullmatch(first)
+            header = (next(lines, b"") if declaration else first).decode(errors="replace")
+        self.is_named = declaration is not None
+        likeliest = max(SEPARATORS, key=header.count)
+        self.separator = declaration[1].decode() if declaration else likeliest
         spaced = header.count(f"{self.separator} ")
         self.is_spaced = spaced > 0 and spaced == header.count(self.separator)
 
@@ -102,20 +102,20 @@ class Rows:
             except StopIteration:
                 return
             except csv.Error as error:
-                yield self._bad(f"{error}{self._lost}")
+                yield self._bad_line(f"{error}{self._swallowed_lines}")
                 continue
             if self.is_cut:
-                yield self._bad(f"longer than {LONGEST_LINE} bytes")
+                yield self._bad_line(f"longer than {LONGEST_LINE} bytes")
             elif row:
                 yield row
 
     @property
-    def _lost(self) -> str:
+    def _swallowed_lines(self) -> str:
         """Describe which lines an unclosed quote swallowed; "" if it is only one."""
         last = self.lines_before + self.cells.line_num
         return f"; lines {self.begun} to {last} are this one row" if last > self.begun else ""
 
-    def _bad(self, reason: str) -> BadLine:
+    def _bad_line(self, reason: str) -> BadLine:
         return BadLine(self.begun, reason, line_excerpt(self.first))
 
     def _texts(self, stream: BinaryIO) -> Iterator[str]:

@@ -32,7 +32,7 @@ class Folder:
         self, path: Path, reader: Callable[[Path], Source], format: str, split: str
     ) -> None:
         self.path = path
-        files = _saved(path, split) if _is_saved(path) else _plain(path, format, split)
+        files = _arrow_files(path, split) if _is_saved(path) else _plain(path, format, split)
         self.files = [(file, reader(file)) for file in files]
         self.size = sum(source.size for _, source in self.files)
         self.at = 0
@@ -78,12 +78,12 @@ def _is_saved(path: Path) -> bool:
     return (path / DICT).is_file() or (path / STATE).is_file()
 
 
-def _saved(path: Path, split: str) -> list[Path]:
+def _arrow_files(path: Path, split: str) -> list[Path]:
     if (path / DICT).is_file():
         splits = _read_listing(path / DICT, "splits")
         if split not in splits and (split or len(splits) > 1):
             raise NotReadable(f"choose a split: {', '.join(splits)}")
-        return _saved(_part(path, split or splits[0], contained_folder), "")
+        return _arrow_files(_part(path, split or splits[0], contained_folder), "")
     if split:
         raise NotReadable("the folder has a single split, so do not name one")
     names = [
@@ -99,14 +99,14 @@ def _read_listing(file: Path, key: str, kinds: tuple[type, ...] = (str,)) -> lis
         document = strict_json.read_json_file(file, LARGEST_STATE)
     except strict_json.NotStrictJson as error:
         raise NotReadable(f"{file.name}: {error}") from None
-    listed = document.get(key) if isinstance(document, dict) else None
+    entries = document.get(key) if isinstance(document, dict) else None
     if (
-        not isinstance(listed, list)
-        or not listed
-        or not all(isinstance(one, kinds) for one in listed)
+        not isinstance(entries, list)
+        or not entries
+        or not all(isinstance(entry, kinds) for entry in entries)
     ):
         raise NotReadable(f"{file.name}: {key} is empty")
-    return listed
+    return entries
 
 
 def _part(path: Path, name: object, find: Callable[[Path, object], Path]) -> Path:
@@ -137,11 +137,11 @@ def _plain(path: Path, format: str, split: str) -> list[Path]:
         )
         raise NotReadable(f"the folder {what}")
     splits = {file: _split_of(file.relative_to(path), split) for file in files}
-    named = sorted(set(splits.values()) - {""})
+    split_names = sorted(set(splits.values()) - {""})
     if split:
         files = [file for file in files if splits[file] == split]
     elif len(set(splits.values())) > 1:
-        raise NotReadable(f"choose a split: {', '.join(named)}")
+        raise NotReadable(f"choose a split: {', '.join(split_names)}")
     if not files:
         raise NotReadable(f"no file belongs to the split {split!r}")
     return files

@@ -31,10 +31,10 @@ HOLDS_GRIDS = re.compile(rb'"train"\s*:\s*\[\s*\{\s*"(?:input|output)"\s*:\s*\[\
 
 def is_document(first: bytes) -> bool:
     """Return whether JSON that begins so is something else than one object a line."""
-    begun = first.lstrip()
-    if begun.startswith(b"["):
+    text = first.lstrip()
+    if text.startswith(b"["):
         return True
-    line, end, rest = begun.partition(b"\n")
+    line, end, rest = text.partition(b"\n")
     if not line.startswith(b"{"):
         return False
     if line.rstrip().endswith((b"{", b"[", b",", b":")):  # spelt over several lines
@@ -131,14 +131,14 @@ class _Splitter:
             case b"}" | b"]":
                 yield from self._close(sign)
             case b"," if self.depth == self.base:
-                yield from self._done()
+                yield from self._end_row()
             case _:
                 self._keep(sign)
 
     def _open(self, sign: bytes, candidate: bytes) -> Iterator[bytes]:
         """Enter a bracket; `candidate` is the key right before it, of a list that may hold rows."""
         if sign == b"[" and self.depth == 0:
-            yield from self._done()
+            yield from self._end_row()
             self.base = 1
         else:
             if (
@@ -155,8 +155,8 @@ class _Splitter:
 
     def _enter_list(self, name: bytes) -> None:
         if self.list_name:
-            both = f"{self.list_name.decode()} and {name.decode()}"
-            raise NotReadable(f"the file contains several lists of rows, {both}; keep one of them")
+            names = f"{self.list_name.decode()} and {name.decode()}"
+            raise NotReadable(f"the file contains several lists of rows, {names}; keep one of them")
         self.list_name = name
         self.row.clear()
         self.base = 2
@@ -164,22 +164,22 @@ class _Splitter:
     def _close(self, sign: bytes) -> Iterator[bytes]:
         self.depth = max(0, self.depth - 1)
         if self.base and self.depth < self.base:  # the list ends
-            yield from self._done()
+            yield from self._end_row()
             self.base = 0
             return
         self._keep(sign)
         if self.depth == 0 and not self.base:
             if self.list_name:  # what stood around the list
                 self.row.clear()
-            yield from self._done()
+            yield from self._end_row()
 
-    def _keep(self, some: bytes) -> None:
+    def _keep(self, piece: bytes) -> None:
         if len(self.row) <= LONGEST_LINE:
-            self.row += some[: LONGEST_LINE + 1 - len(self.row)]
+            self.row += piece[: LONGEST_LINE + 1 - len(self.row)]
         if self.depth == 1 and self.base == 0 and self.in_text and len(self.text) < 100:
-            self.text += some
+            self.text += piece
 
-    def _done(self) -> Iterator[bytes]:
+    def _end_row(self) -> Iterator[bytes]:
         row = bytes(self.row).strip(BLANK)
         self.row.clear()
         if row:
@@ -192,4 +192,4 @@ class _Splitter:
         """
         if self.base and not self.row.strip(BLANK):
             raise NotReadable("the file is truncated: its list of rows does not end")
-        yield from self._done()
+        yield from self._end_row()

@@ -37,7 +37,7 @@ def iterate_lines(stream: IO[bytes]) -> Iterator[bytes]:
     One that is too long comes cut just behind the limit, its rest is skipped.
     """
     while raw := stream.readline(LONGEST_LINE + 2):
-        rest = raw
-        while len(rest) > LONGEST_LINE and not rest.endswith(b"\n"):
-            rest = stream.readline(LONGEST_LINE + 2)
+        piece = raw
+        while len(piece) > LONGEST_LINE and not piece.endswith(b"\n"):
+            piece = stream.readline(LONGEST_LINE + 2)
         yield raw

@@ -30,12 +30,12 @@ class Parquet:
             ) from None
 
     def __iter__(self) -> Iterator[Record | BadLine]:
-        done = 0
+        row_count = 0
         try:
             with pq.ParquetFile(self.path) as file:
                 for batch in file.iter_batches(ROWS_AT_ONCE):
-                    yield from records_in(batch, done + 1)
-                    done += batch.num_rows
-                    self.at = self.size * done // file.metadata.num_rows
+                    yield from records_in(batch, row_count + 1)
+                    row_count += batch.num_rows
+                    self.at = self.size * row_count // file.metadata.num_rows
         except DAMAGE as error:
-            raise damaged(done + 1, error) from None
+            raise damaged(row_count + 1, error) from None

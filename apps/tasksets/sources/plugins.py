@@ -32,7 +32,9 @@ def lines_from_plugin(name: str, place: str, given_options: Mapping[str, Any]) -
     except LookupError as missing:
         raise SourceFailed(str(missing)) from None
     except ValidationError as bad:
-        problems = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in bad.errors())
+        problems = (
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in bad.errors()
+        )
         raise SourceFailed("; ".join(problems)) from None
     number = 0
     try:

@@ -69,8 +69,8 @@ def decode_record(number: int, raw: bytes) -> Record | BadLine:
         if len(raw.rstrip(b"\r\n")) > LONGEST_LINE:
             raise strict_json.NotStrictJson(f"longer than {LONGEST_LINE} bytes")
         fields = strict_json.decode_json(raw)
-        if isinstance(fields, list) and fields and all(isinstance(one, dict) for one in fields):
-            fields = {str(place): one for place, one in enumerate(fields)}
+        if isinstance(fields, list) and fields and all(isinstance(item, dict) for item in fields):
+            fields = {str(place): item for place, item in enumerate(fields)}
         if not isinstance(fields, dict):
             raise strict_json.NotStrictJson("not a JSON object")
         return Record(number, fields, raw)
@@ -113,8 +113,8 @@ def require_distinct(names: list[str]) -> None:
     if len(names) > MOST_COLUMNS:
         raise NotReadable(f"the file has {len(names):,} columns; the limit is {MOST_COLUMNS:,}")
     counts = Counter(name.removesuffix(AS_JSON) for name in names)
-    if twice := sorted(name for name, count in counts.items() if count > 1):
-        raise NotReadable(f"several columns are named {', '.join(map(repr, twice[:5]))}")
+    if repeated := sorted(name for name, count in counts.items() if count > 1):
+        raise NotReadable(f"several columns are named {', '.join(map(repr, repeated[:5]))}")
 
 
 def line_excerpt(raw: bytes) -> str:

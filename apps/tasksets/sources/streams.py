@@ -91,10 +91,10 @@ class Text(io.RawIOBase):
             self._pending = self._transcoded(piece, is_last=not piece)
             if not piece:
                 break
-        taken = self._pending[: len(buffer)]
-        buffer[: len(taken)] = taken
-        self._pending = self._pending[len(taken) :]
-        return len(taken)
+        piece_read = self._pending[: len(buffer)]
+        buffer[: len(piece_read)] = piece_read
+        self._pending = self._pending[len(piece_read) :]
+        return len(piece_read)
 
     def close(self) -> None:
         if not self.closed:

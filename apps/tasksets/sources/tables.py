@@ -45,13 +45,13 @@ class CompressedTable:
 def records_in(batch: arrow.RecordBatch, first: int) -> Iterator[Record | BadLine]:
     """Yield the rows of a batch, numbered from `first`."""
     for start in range(0, batch.num_rows, ROWS_AT_ONCE):
-        some = _with_short_floats(batch.slice(start, ROWS_AT_ONCE))
+        part = _with_short_floats(batch.slice(start, ROWS_AT_ONCE))
         try:
-            rows = _plain_rows(some)
+            rows = _plain_rows(part)
         except UNREADABLE:
             yield from (
-                _decode_row(some.slice(place, 1), first + start + place)
-                for place in range(some.num_rows)
+                _decode_row(part.slice(place, 1), first + start + place)
+                for place in range(part.num_rows)
             )
         else:
             yield from (record_of_row(first + start + place, row) for place, row in enumerate(rows))
@@ -83,7 +83,7 @@ def _replaced(kind: arrow.DataType, by: arrow.DataType) -> arrow.DataType:
         inner = _replaced(kind.value_type, by)
         return kind if inner == kind.value_type else arrow.list_(inner)
     if arrow.types.is_struct(kind):
-        fields = [arrow.field(one.name, _replaced(one.type, by)) for one in kind]
+        fields = [arrow.field(field.name, _replaced(field.type, by)) for field in kind]
         is_same = all(new.type == old.type for new, old in zip(fields, kind, strict=True))
         return kind if is_same else arrow.struct(fields)
     return kind

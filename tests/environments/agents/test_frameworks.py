@@ -227,8 +227,8 @@ def test_required_call_that_is_invalid_is_returned_as_text(showing, client, epis
 def test_single_tool_call_ends_the_action_at_its_closing_tag():
     wishes = ActionSampling(one_call=True)
     assert wishes.has_stops and not wishes.is_met_by(CALL[:-1])
-    assert wishes.is_met_by(f"{CALL} more") and wishes.shown(f"{CALL} more") == CALL
-    assert ActionSampling.of(wishes.kept) == wishes
+    assert wishes.is_met_by(f"{CALL} more") and wishes.visible_text(f"{CALL} more") == CALL
+    assert ActionSampling.of(wishes.changed_options) == wishes
 
 
 def test_strict_tool_accepts_only_arguments_that_match_its_schema():

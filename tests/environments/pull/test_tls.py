@@ -33,9 +33,9 @@ def authority(tmp_path, monkeypatch, settings) -> Authority:
     settings.ENVIRONMENT_HOSTS = ["127.0.0.1"]
     made = Authority(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(made.file))
-    addresses._verifying.cache_clear()
+    addresses._tls_context.cache_clear()
     yield made
-    addresses._verifying.cache_clear()
+    addresses._tls_context.cache_clear()
 
 
 @pytest.fixture
