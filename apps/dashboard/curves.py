@@ -181,7 +181,7 @@ def list_changes(
         *((row.at, row.step, row.version, _difference(row.payload)) for row in events),
         *((row.at, row.step, row.version, _with_reason(row)) for row in entries),
     ]
-    rows.sort(key=lambda one: one[0], reverse=True)
+    rows.sort(key=lambda row: row[0], reverse=True)
     return [
         {
             "step": number or 0,
@@ -225,7 +225,10 @@ def _moment(run: Run, step: int) -> datetime | None:
 def _difference(payload: dict) -> str:
     """Format the changed fields: people.simulated: on → off."""
     differences = list_field_differences(payload["before"], payload["after"])
-    return ", ".join(f"{one.address} {_cut(one.before)} → {_cut(one.after)}" for one in differences)
+    return ", ".join(
+        f"{difference.address} {_cut(difference.before)} → {_cut(difference.after)}"
+        for difference in differences
+    )
 
 
 def describe_entry(entry: AuditEntry) -> str:

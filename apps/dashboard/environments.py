@@ -98,7 +98,11 @@ def describe_environments(
     )
     live, last_contact = _live(environments)
     earned = earned_by(
-        [one.pk for one in newest if one.state == Episode.State.DONE and one.run_id in open_runs]
+        [
+            ended.pk
+            for ended in newest
+            if ended.state == Episode.State.DONE and ended.run_id in open_runs
+        ]
     )
     times = _latencies([episode.pk for episode in newest])
     return [
@@ -134,7 +138,9 @@ def newest_ended(environments: Sequence[Environment]) -> list[Episode]:
     """
     states = [state.value for state in Episode.CLOSED]
     return list(
-        Episode.objects.raw(ENDED, [[one.pk for one in environments], states, NEWEST, NEWEST])
+        Episode.objects.raw(
+            ENDED, [[environment.pk for environment in environments], states, NEWEST, NEWEST]
+        )
     )
 
 
@@ -145,8 +151,8 @@ def earned_by(episodes: Sequence[int]) -> dict[int, tuple[float, float]]:
     """
     turns = EpisodeTurn.objects.filter(episode__in=episodes, reward__isnull=False).order_by()
     return {
-        episode: (total, most)
-        for episode, total, most in turns.values_list("episode").annotate(
+        episode: (total, maximum)
+        for episode, total, maximum in turns.values_list("episode").annotate(
             total=Sum("reward"), most=Max("reward")
         )
     }
@@ -158,7 +164,7 @@ def _rewards(
     ours = {episode.pk: earned[episode.pk] for episode in ended if episode.pk in earned}
     return {
         "earned": {pk: total for pk, (total, _) in ours.items()},
-        "succeeded": sum(most >= environment.reward_high for _, most in ours.values()),
+        "succeeded": sum(maximum >= environment.reward_high for _, maximum in ours.values()),
         "hidden": any(
             episode.run_id is not None and episode.run_id not in open_runs for episode in ended
         ),
@@ -220,8 +226,8 @@ def _latencies(episodes: Sequence[int]) -> dict[int, tuple[Latency, Latency]]:
     with connection.cursor() as cursor:
         cursor.execute(TIMES, [list(episodes), TURNS, PERCENTILES, PERCENTILES])
         return {
-            environment: (Latency(*(theirs or ())), Latency(*(ours or ())))
-            for environment, theirs, ours in cursor.fetchall()
+            environment: (Latency(*(environment_times or ())), Latency(*(policy_times or ())))
+            for environment, environment_times, policy_times in cursor.fetchall()
         }
 
 

@@ -147,8 +147,8 @@ def _of_evaluation(plan: RunConfig, policy: Policy) -> Estimate:
         policy.project.tasksets.filter(slug=plan.taskset).values_list("size", flat=True).first()
         or 0
     )
-    most = plan.evaluation.tasks if plan.evaluation else None
-    answers = min(tasks, most or tasks) * plan.group_size
+    task_limit = plan.evaluation.tasks if plan.evaluation else None
+    answers = min(tasks, task_limit or tasks) * plan.group_size
     runs = _earlier(policy)
     speeds = _medians(runs, SAMPLED)
     like = next((run for run in runs if speeds.get(run.pk)), None)
@@ -179,11 +179,13 @@ def _pace(plan: RunConfig, policy: Policy) -> tuple[Run | None, float | None, fl
     seconds = _medians(runs, BY_THE_CLOCK if plan.samples else AT_WORK)
     for run in runs:
         if run.pk in seconds:
-            there = run.settings
+            earlier_plan = run.settings
             lengths = (
-                (plan.sampling.max_tokens, there.sampling.max_tokens) if plan.samples else (1, 1)
+                (plan.sampling.max_tokens, earlier_plan.sampling.max_tokens)
+                if plan.samples
+                else (1, 1)
             )
-            ratio = (sequences(plan) * lengths[0]) / max(1, sequences(there) * lengths[1])
+            ratio = (sequences(plan) * lengths[0]) / max(1, sequences(earlier_plan) * lengths[1])
             return run, seconds[run.pk], seconds[run.pk] * ratio
     return None, None, None
 

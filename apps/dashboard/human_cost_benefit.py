@@ -132,15 +132,15 @@ def bought(run: Run, decisions: Sequence[Decision]) -> CostBenefit:
     people = TimedDecisions()
     simulated = TimedDecisions(is_simulated=True)
     judged: set[int] = set()
-    for one in decisions:
+    for decision in decisions:
         for time in (
-            raters.setdefault(one.name, TimedDecisions(one.name, one.is_simulated)),
-            simulated if one.is_simulated else people,
+            raters.setdefault(decision.name, TimedDecisions(decision.name, decision.is_simulated)),
+            simulated if decision.is_simulated else people,
         ):
-            time.add(one.seconds, one.is_late)
-        if not one.is_simulated:
-            judged.update(one.shown)
-    taken, covered = _coverage(run)
+            time.add(decision.seconds, decision.is_late)
+        if not decision.is_simulated:
+            judged.update(decision.shown)
+    rollout_count, rated_count = _coverage(run)
     return CostBenefit(
         raters=sorted(raters.values(), key=lambda time: (time.is_simulated, -time.decisions)),
         people=people,
@@ -149,8 +149,8 @@ def bought(run: Run, decisions: Sequence[Decision]) -> CostBenefit:
         judged=len(judged),
         since=datetime.fromtimestamp(decisions[-1].at, UTC) if decisions else None,
         parting=parting(run.settings, judged),
-        taken=taken,
-        covered=covered,
+        taken=rollout_count,
+        covered=rated_count,
     )
 
 
@@ -181,11 +181,11 @@ def _coverage(run: Run) -> tuple[int, int]:
     )
     steps = [row["pk"] for row in newest]
     usual = StepItem.objects.filter(step__in=steps, experience__kind=Experience.Kind.USUAL)
-    taken = set(usual.values_list("experience__rollout", flat=True))
+    rollout_ids = set(usual.values_list("experience__rollout", flat=True))
     human = Reward.objects.by_people().filter(
-        rollout__in=taken, is_current=True, value__isnull=False
+        rollout__in=rollout_ids, is_current=True, value__isnull=False
     )
-    return len(taken), human.values("rollout").distinct().count()
+    return len(rollout_ids), human.values("rollout").distinct().count()
 
 
 def parting(plan: RunConfig, judged: set[int]) -> HumanMachineAgreement:
@@ -194,17 +194,17 @@ def parting(plan: RunConfig, judged: set[int]) -> HumanMachineAgreement:
     Without a scorer, the machine's rating is the prediction of the rater model.
     """
     machine, people = _judged_values(plan, judged)
-    both = sorted(machine.keys() & people.keys())
-    if not both:
+    judged_by_both = sorted(machine.keys() & people.keys())
+    if not judged_by_both:
         return HumanMachineAgreement()
-    pairs = [(people[pk], machine[pk]) for pk in both]
-    wide = sorted(both, key=lambda pk: -abs(people[pk] - machine[pk]))[:GAPS_SHOWN]
+    pairs = [(people[pk], machine[pk]) for pk in judged_by_both]
+    wide = sorted(judged_by_both, key=lambda pk: -abs(people[pk] - machine[pk]))[:GAPS_SHOWN]
     rollouts = Rollout.objects.select_related("group__task").in_bulk(wide)
     widest = [
         RewardGap(rollouts[pk], people[pk], machine[pk]) for pk in wide if people[pk] != machine[pk]
     ]
     return HumanMachineAgreement(
-        len(both), fmean(abs(a - b) for a, b in pairs), same_order(pairs), widest
+        len(judged_by_both), fmean(abs(a - b) for a, b in pairs), same_order(pairs), widest
     )
 
 
@@ -257,11 +257,11 @@ def same_order(pairs: Sequence[tuple[float, float]]) -> float | None:
     At most the first 400 rollouts are compared.
     """
     some = pairs[:400]
-    same = 0
+    agreeing = 0
     counted = 0
     for n, (people, machine) in enumerate(some):
         for other_people, other_machine in some[n + 1 :]:
             if people != other_people and machine != other_machine:
                 counted += 1
-                same += (people > other_people) == (machine > other_machine)
-    return same / counted if counted else None
+                agreeing += (people > other_people) == (machine > other_machine)
+    return agreeing / counted if counted else None

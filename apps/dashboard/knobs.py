@@ -68,7 +68,7 @@ class Knob:
     @property
     def chosen(self) -> tuple[str, str, str]:
         """Return the chosen one of its choices."""
-        return next((one for one in self.choices if one[0] == self.value), ("", "–", ""))
+        return next((choice for choice in self.choices if choice[0] == self.value), ("", "–", ""))
 
     @property
     def choice_groups(self) -> list[tuple[str, tuple[tuple[str, str, str], ...]]]:
@@ -239,9 +239,9 @@ def _home(address: str, addresses: Collection[str]) -> str:
 
 def _first_named(words: str, addresses: Collection[str]) -> str:
     spoken = [
-        one
+        candidate
         for word in re.findall(r"[a-z_.]+", words)
-        for one in (word.strip("."), word.strip(".").removeprefix("people."))
+        for candidate in (word.strip("."), word.strip(".").removeprefix("people."))
     ]
     return next(
         (
@@ -333,9 +333,9 @@ def _leaf(
         kind = "words" if (_longest(info) or 0) > LONG_TEXT else "text"
         return _knob(address, info, kind, value or "", labels, wrong, longest=_longest(info))
     kind = "whole" if inner is int else "number"
-    shown = "" if value is None else f"{value:.10g}" if isinstance(value, float) else value
+    text = "" if value is None else f"{value:.10g}" if isinstance(value, float) else value
     return _knob(
-        address, info, kind, shown, labels, wrong, unit=_unit(address), bounds=_bounds(info)
+        address, info, kind, text, labels, wrong, unit=_unit(address), bounds=_bounds(info)
     )
 
 

@@ -226,8 +226,10 @@ def unknown_raters(run: Run, people: People) -> dict[str, str]:
         wrong["raters.groups"] = (
             f"no groups of raters of project {run.project.slug}: {', '.join(absent)}"
         )
-    given = [name for names in people.raters.groups_by_domain().values() for name in names]
-    if unknown := sorted(set(given) - set(groups)):
+    assigned_groups = [
+        name for names in people.raters.groups_by_domain().values() for name in names
+    ]
+    if unknown := sorted(set(assigned_groups) - set(groups)):
         wrong["raters.domain_groups"] = (
             f"no groups of raters of project {run.project.slug}: {', '.join(unknown)}"
         )
@@ -259,14 +261,20 @@ def list_task_domains(run: Run) -> list[str]:
 
 def placed(problems: Mapping[str, str]) -> dict[str, str]:
     """Assign problems to the addresses of this form, which omit the section's name."""
-    here = {
+    problems_by_address = {
         field.removeprefix("people").removeprefix("."): words for field, words in problems.items()
     }
-    return placed_among(here, {knob.address for knob in section_knobs(People, {}, {}, {})})
+    return placed_among(
+        problems_by_address, {knob.address for knob in section_knobs(People, {}, {}, {})}
+    )
 
 
 def _form(
-    run: Run, values: Mapping[str, Any], plan: People | None, problems: Mapping[str, str], seen: str
+    run: Run,
+    values: Mapping[str, Any],
+    plan: People | None,
+    problems: Mapping[str, str],
+    seen_digest: str,
 ) -> PeopleForm:
     drawn: Iterator[Knob] = (
         _with_choices(knob) for knob in section_knobs(People, values, LABELS, problems)
@@ -278,18 +286,20 @@ def _form(
     for address, names in (
         ("raters.people", accounts),
         ("raters.groups", groups),
-        ("raters.domain_groups", [f"{one}: {group}" for one in domains for group in groups]),
+        ("raters.domain_groups", [f"{domain}: {group}" for domain in domains for group in groups]),
         ("domains", domains),
     ):
-        named = [
+        offered_names = [
             *names[:MOST_NAMES],
             *(name for name in knobs[address].value if name not in names[:MOST_NAMES]),
         ]
-        knobs[address] = replace(knobs[address], choices=tuple((name, name, "") for name in named))
+        knobs[address] = replace(
+            knobs[address], choices=tuple((name, name, "") for name in offered_names)
+        )
     fieldsets = (
         Fieldset(title, why, tuple(_among(knobs, addresses))) for title, why, addresses in GROUPS
     )
-    return PeopleForm(tuple(fieldsets), plan, values, problems, seen)
+    return PeopleForm(tuple(fieldsets), plan, values, problems, seen_digest)
 
 
 def _among(knobs: Mapping[str, Knob], addresses: tuple[str, ...]) -> list[Knob]:

@@ -36,8 +36,8 @@ def _learned_as(*states: str) -> Exists:
     A subquery is used, not a join, so that a rollout that several steps used is one row. Expert
     rows made from the rollout do not count.
     """
-    own = Experience.objects.filter(Q(kind=Experience.Kind.USUAL) | Q(reward=None))
-    return Exists(own.filter(**ITS_OWN, state__in=states))
+    experiences = Experience.objects.filter(Q(kind=Experience.Kind.USUAL) | Q(reward=None))
+    return Exists(experiences.filter(**ITS_OWN, state__in=states))
 
 
 WORDS_HELP = (
@@ -311,15 +311,15 @@ class Filter(forms.Form):
         criteria = self.criteria
         rewards = Reward.objects.filter(**ITS_OWN, is_current=True)
         if "source" in criteria or "scorer" in criteria:
-            one = {"scorer": criteria["scorer"]} if "scorer" in criteria else {}
+            of_scorer = {"scorer": criteria["scorer"]} if "scorer" in criteria else {}
             judges = _from_source(rewards, criteria.get("source", ""))
-            rollouts = rollouts.filter(Exists(judges.filter(**one, **self.bounds("value"))))
+            rollouts = rollouts.filter(Exists(judges.filter(**of_scorer, **self.bounds("value"))))
         elif rewarded := self.bounds("reward"):
             rollouts = _rewarded(rollouts, run, rewarded)
         if rater := criteria.get("rater"):
             person = Subquery(User.objects.filter(username=rater).values("pk"))
-            own = Rating.objects.filter(**ITS_OWN, rater=person)
-            rollouts = rollouts.filter(Exists(rewards.filter(by=person)) | Exists(own))
+            ratings = Rating.objects.filter(**ITS_OWN, rater=person)
+            rollouts = rollouts.filter(Exists(rewards.filter(by=person)) | Exists(ratings))
         return rollouts
 
     def bounds(self, column: str) -> dict:

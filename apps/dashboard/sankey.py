@@ -133,9 +133,9 @@ def _ribbon(column: int, y: float, to_y: float, thick: float, kind: str, title: 
     far = COLUMNS[column + 1]
     half = (x + far) / 2
     thick = max(1.0, thick)
-    there = f"M{x:.1f} {y:.1f}C{half:.1f} {y:.1f} {half:.1f} {to_y:.1f} {far:.1f} {to_y:.1f}"
+    forward = f"M{x:.1f} {y:.1f}C{half:.1f} {y:.1f} {half:.1f} {to_y:.1f} {far:.1f} {to_y:.1f}"
     back = (
         f"V{to_y + thick:.1f}C{half:.1f} {to_y + thick:.1f} {half:.1f} {y + thick:.1f} {x:.1f}"
         f" {y + thick:.1f}Z"
     )
-    return Ribbon(there + back, kind, title)
+    return Ribbon(forward + back, kind, title)
