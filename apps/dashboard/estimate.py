@@ -149,7 +149,7 @@ def _of_evaluation(plan: RunConfig, policy: Policy) -> Estimate:
     )
     task_limit = plan.evaluation.tasks if plan.evaluation else None
     answers = min(tasks, task_limit or tasks) * plan.group_size
-    runs = _earlier(policy)
+    runs = _earlier_runs(policy)
     speeds = _medians(runs, SAMPLED)
     like = next((run for run in runs if speeds.get(run.pk)), None)
     weights = Part("weights", "engine", FLOAT32 * policy.parameters)
@@ -175,7 +175,7 @@ def _pace(plan: RunConfig, policy: Policy) -> tuple[Run | None, float | None, fl
     part of it, and scales with rows and tokens. For other plans it is any run: the trainer's own
     time, in proportion to sequences, as lessons are about as long as such a run's rows.
     """
-    runs = [run for run in _earlier(policy) if run.settings.samples or not plan.samples]
+    runs = [run for run in _earlier_runs(policy) if run.settings.samples or not plan.samples]
     seconds = _medians(runs, BY_THE_CLOCK if plan.samples else AT_WORK)
     for run in runs:
         if run.pk in seconds:
@@ -190,7 +190,7 @@ def _pace(plan: RunConfig, policy: Policy) -> tuple[Run | None, float | None, fl
     return None, None, None
 
 
-def _earlier(policy: Policy) -> list[Run]:
+def _earlier_runs(policy: Policy) -> list[Run]:
     return list(Run.objects.filter(policy=policy, step__gt=0)[:EARLIER_RUNS])
 
 

@@ -145,7 +145,7 @@ def bought(run: Run, decisions: Sequence[Decision]) -> CostBenefit:
         raters=sorted(raters.values(), key=lambda time: (time.is_simulated, -time.decisions)),
         people=people,
         simulated=simulated,
-        accepted=_accepted(run, judged),
+        accepted=_count_experiences(run, judged),
         judged=len(judged),
         since=datetime.fromtimestamp(decisions[-1].at, UTC) if decisions else None,
         parting=parting(run.settings, judged),
@@ -154,7 +154,7 @@ def bought(run: Run, decisions: Sequence[Decision]) -> CostBenefit:
     )
 
 
-def _accepted(run: Run, judged: set[int]) -> int:
+def _count_experiences(run: Run, judged: set[int]) -> int:
     """Count the experiences of the rated rollouts.
 
     With a rater model, which rates the others, all from the first rated rollout to the last count.

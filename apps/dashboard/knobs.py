@@ -379,12 +379,12 @@ def _knob(
         kind,
         value,
         wrong=wrong.get(address, ""),
-        emptied=_emptied(info),
+        emptied=_empty_values(info),
         **more,
     )
 
 
-def _emptied(info: FieldInfo) -> tuple[Any, ...]:
+def _empty_values(info: FieldInfo) -> tuple[Any, ...]:
     inner, can_be_empty = _inner(info)
     if can_be_empty:
         return (None,)

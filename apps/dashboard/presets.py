@@ -206,7 +206,7 @@ def choose_initial_values(
     alone, they do. Without a `policy`, that of the taskset's newest run is used.
     """
     taskset, rewards = (
-        _fitting(preset, project)
+        _fitting_taskset(preset, project)
         if chosen_taskset is None
         else _with_scorer(preset, chosen_taskset)
     )
@@ -260,7 +260,7 @@ def lacking(preset: Preset, values: Mapping[str, Any]) -> str:
     )
 
 
-def _fitting(preset: Preset, project: Project) -> tuple[str | None, list[dict[str, Any]]]:
+def _fitting_taskset(preset: Preset, project: Project) -> tuple[str | None, list[dict[str, Any]]]:
     """Return the newest taskset whose answers one of the scorers reads, with the scorer.
 
     If there is none and people can judge alone, return the newest taskset without a scorer. One

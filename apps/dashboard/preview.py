@@ -54,7 +54,9 @@ def preview_item(user: User, run: Run, plan: People) -> Preview:
             describe_lease(plan),
         )
     replies = list(
-        _finished(group).select_related("group__task").order_by("sample_index")[:reply_count]
+        _finished_rollouts(group)
+        .select_related("group__task")
+        .order_by("sample_index")[:reply_count]
     )
     return Preview(
         show_item(user, held_over(run, plan, replies)),
@@ -99,11 +101,12 @@ def _example(run: Run) -> Group | None:
         state__in=[Group.State.SAMPLING, Group.State.DROPPED]
     ).select_related("task")
     return next(
-        (group for group in whole.order_by("-pk")[:5] if _finished(group).count() > 1), None
+        (group for group in whole.order_by("-pk")[:5] if _finished_rollouts(group).count() > 1),
+        None,
     )
 
 
-def _finished(group: Group) -> QuerySet[Rollout]:
+def _finished_rollouts(group: Group) -> QuerySet[Rollout]:
     return group.rollouts.filter(state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
 
 

@@ -246,10 +246,10 @@ def _knobs(project: Project, config: Mapping[str, Any]) -> list[Knob]:
         for knob in section_knobs(RunConfig, values, LABELS, {})
     )
     knobs = with_option_fields(knobs, values, {})
-    return [_compared(knob, config) if knob.address in written else knob for knob in knobs]
+    return [_with_default(knob, config) if knob.address in written else knob for knob in knobs]
 
 
-def _compared(knob: Knob, config: Mapping[str, Any]) -> Knob:
+def _with_default(knob: Knob, config: Mapping[str, Any]) -> Knob:
     """Return the field with its default, if it has one that differs from its value."""
     default = default_at(config, knob.address)
     is_required = default is None and not knob.emptied

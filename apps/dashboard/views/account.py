@@ -81,7 +81,7 @@ def list_scope_choices(user: User) -> list:
     General scopes come first, then those that name an object.
     """
     projects = Project.objects.run_by(user)
-    theirs = (
+    environment_names = (
         Environment.objects.filter(project__in=projects)
         .order_by("name")
         .values_list("name", flat=True)
@@ -89,11 +89,11 @@ def list_scope_choices(user: User) -> list:
     )
     played = [
         (f"env:write:{name}", name)
-        for name in theirs.filter(kind=Environment.Kind.PUSH)[:MOST_NAMED]
+        for name in environment_names.filter(kind=Environment.Kind.PUSH)[:MOST_NAMED]
     ]
     acted_in = [
         (f"env:play:{name}", name)
-        for name in theirs.exclude(kind__in=["agent", "verifiers"])[:MOST_NAMED]
+        for name in environment_names.exclude(kind__in=["agent", "verifiers"])[:MOST_NAMED]
     ]
     runs = (
         Run.objects.steered_by(user)

@@ -96,10 +96,10 @@ def _playing(request: SignedInRequest, episode: Episode) -> dict:
         return {"play": "wait", "past": count_tokens_before(episode.pk, episode.turns - 1)}
     last = episode.seen.filter(answered_at__isnull=False).order_by("-number").first()
     limit = episode.environment.person_s if episode.by_hand else episode.environment.turn_s
-    left = max(0.0, limit - (timezone.now() - episode.moved_at).total_seconds())
+    remaining_s = max(0.0, limit - (timezone.now() - episode.moved_at).total_seconds())
     return {
         "play": "say",
-        "left_s": left,
+        "left_s": remaining_s,
         "say_form": say_form(episode),
         "end_form": end_form(),
         "last": last,

@@ -40,7 +40,7 @@ def _metrics(run: Run, decisions: list[Decision]) -> dict:
     form = _most_used(decisions, people.form)
     rater_quality = load_quality(run, form, people)
     who = raters(decisions, pace, rater_quality, people)
-    simulated = sum(one.is_simulated for one in who)
+    simulated = sum(rater.is_simulated for rater in who)
     return {
         "persons": len(who) - simulated,
         "simulated": simulated,
@@ -55,7 +55,7 @@ def _metrics(run: Run, decisions: list[Decision]) -> dict:
         "leaning": leaning(decisions),
         "is_weighted": people.aggregation == "weighted",
         "disputes": len(open_disputes(run, decisions)),
-        "is_undecided_twice": not any(_has_percent(one) for one in measured),
+        "is_undecided_twice": not any(_has_percent(agreement) for agreement in measured),
     }
 
 

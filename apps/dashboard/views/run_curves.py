@@ -56,7 +56,7 @@ def run_pulse(request: SignedInRequest, project: str, slug: str) -> HttpResponse
     if query.errors:
         return JsonResponse({"errors": query.errors}, status=400)
     is_open = sees_judgements(request.user, run)
-    had = dict(shown.partition(":")[::2] for shown in request.GET.getlist("part"))
+    had = dict(part.partition(":")[::2] for part in request.GET.getlist("part"))
     parts = {
         name: {"html": html, "digest": digest_fragment(html)}
         for name, html in render_run_parts(request, run, had, is_open).items()
@@ -105,10 +105,10 @@ def _marks(run: Run, query: ChartQuery) -> list[dict]:
 
 def _names(run: Run, query: ChartQuery) -> set[str]:
     """Return the named metrics; else those of the page's charts and the chosen ones."""
-    named = query.given("names", NO_NAMES)
+    requested_names = query.given("names", NO_NAMES)
     return (
-        set(named)
-        if named
+        set(requested_names)
+        if requested_names
         else choose_charts(run.settings.algorithm).names | set(query.given("also", NO_NAMES))
     )
 
