@@ -91,7 +91,7 @@ def _parts(
         yield None, worker.doing if may_see_all or ": " not in worker.doing else ANOTHER
 
 
-def here() -> list[Worker]:
+def list_run_workers() -> list[Worker]:
     """Return the workers that serve runs and have not stopped, by role."""
     return list(Worker.objects.filter(stopped_at=None).order_by("role", "-pk")[:MOST_HERE])
 

@@ -108,7 +108,7 @@ class EventsConsumer(TopicSocket):
     def prepare(self) -> None:
         super().prepare()
         self.since = dict(
-            zip(self.topic_ids, self.numbers("since", most=TOPICS_PER_SOCKET), strict=False)
+            zip(self.topic_ids, self.numbers("since", limit=TOPICS_PER_SOCKET), strict=False)
         )
 
     async def serve(self) -> None:

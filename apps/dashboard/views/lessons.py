@@ -79,7 +79,7 @@ class Upload(forms.Form):
         return cleaned
 
     @contextmanager
-    def kept(self) -> Iterator[LessonFile]:
+    def stored_file(self) -> Iterator[LessonFile]:
         """Yield the file where a child can read it, for as long as the block lasts."""
         columns = LessonColumns(
             layout=self.cleaned_data["layout"], at_least=self.cleaned_data["at_least"]
@@ -137,12 +137,12 @@ def _store(form: Upload, by: User) -> Imported:
     AuditEntry.record(
         "lessons imported", f"project {to.project.slug}", by, to.project, file=to.source
     )
-    with form.kept() as file, tempfile.TemporaryFile() as aside:
+    with form.stored_file() as file, tempfile.TemporaryFile() as aside:
         return import_lessons(file, to, aside if form.cleaned_data["leave_out"] else None)
 
 
 def _preview(form: Upload) -> LessonPreview:
-    with form.kept() as file:
+    with form.stored_file() as file:
         return preview_lessons(file)
 
 

@@ -15,9 +15,9 @@ from apps.dashboard.log_search import is_keeper, newest_of_worker
 from apps.dashboard.paging import load_page
 from apps.dashboard.plugins_now import plugins
 from apps.dashboard.workers_now import (
-    here,
     list_due_work,
     list_other_processes,
+    list_run_workers,
     queues,
     seen_by,
     services,
@@ -58,7 +58,7 @@ def workers_now(request: SignedInRequest) -> HttpResponse:
 
 
 def _now(request: SignedInRequest) -> dict:
-    workers = here()
+    workers = list_run_workers()
     other_processes = list_other_processes()
     return {
         "here": seen_by(request.user, workers),
