@@ -130,7 +130,7 @@ def _parameters(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def compiled_query(build: Callable[P, QuerySet[Any, Row]]) -> Callable[P, list[Row]]:
-    """Return a function that runs the query of this one with other values: a list of its rows.
+    """Return a function that runs the query of `build` with new values and returns its rows.
 
     For queries of objects (`select_related`, `only` and annotations included), `values_list`, and
     `values_list(flat=True)`. Raises TransactionManagementError where a query locks rows outside of
@@ -181,7 +181,7 @@ class _Select:
         return self.of(self.statement, values)
 
     def of(self, statement: _Statement, values: Mapping[str, Any]) -> Iterable[Any]:
-        """Return what a statement with the columns of this query finds."""
+        """Return the rows of a statement that has the columns of this query."""
         with prepared_cursor() as cursor:
             cursor.execute(statement.sql, statement.bound(values))
             rows: Iterable[Sequence[Any]] = cursor.fetchall()
@@ -222,7 +222,7 @@ Change = tuple[QuerySet[Any, Any], dict[str, Any]]
 
 
 def compiled_update(build: Callable[P, Change]) -> Callable[P, int]:
-    """Return a function that runs an UPDATE with other values: how many rows it changed.
+    """Return a function that runs an UPDATE with new values and returns the number of rows.
 
     The function that is wrapped returns the rows, and their new values by name, as it would give
     them to `QuerySet.update`.
@@ -260,7 +260,7 @@ class Returning(Generic[M]):
 
 
 def compiled_returning(build: Callable[P, Returning[M]]) -> Callable[P, list[M]]:
-    """Return a function that runs this statement with other values: the objects of its rows."""
+    """Return a function that runs this statement with new values and returns its objects."""
 
     @functools.cache
     def compiled() -> tuple[_Statement, _Select]:

@@ -121,15 +121,17 @@ def _claim() -> list[Delivery]:
 
 def _settle(delivery: Delivery, outcome: str | NotSent) -> None:
     """Record the outcome of a delivery, unless another process has claimed it since."""
-    ours = Delivery.objects.filter(
+    claimed_delivery = Delivery.objects.filter(
         pk=delivery.pk, state=Delivery.State.WAITING, attempts=delivery.attempts
     )
     if not isinstance(outcome, NotSent):
-        ours.update(state=Delivery.State.SENT, sent_at=Now(), answer=outcome[:300])
+        claimed_delivery.update(state=Delivery.State.SENT, sent_at=Now(), answer=outcome[:300])
     elif delivery.attempts >= MOST_ATTEMPTS:
-        ours.update(state=Delivery.State.GIVEN_UP, answer=str(outcome)[:300])
+        claimed_delivery.update(state=Delivery.State.GIVEN_UP, answer=str(outcome)[:300])
     else:
-        ours.update(due_at=after(pause_after(delivery.attempts)), answer=str(outcome)[:300])
+        claimed_delivery.update(
+            due_at=after(pause_after(delivery.attempts)), answer=str(outcome)[:300]
+        )
 
 
 def pause_after(attempts: int) -> float:
@@ -161,7 +163,7 @@ async def _call(delivery: Delivery) -> str | NotSent:
 
 
 def _by_plugins(deliveries: Sequence[Delivery]) -> dict[int, str | NotSent]:
-    """Send all at once, each within its own time: together they take no longer than one."""
+    """Send all at once, each with its own time limit, and return the outcomes."""
     if not deliveries:
         return {}
     messages = [

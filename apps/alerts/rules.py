@@ -160,7 +160,7 @@ def not_finite(
 
 def kl(facts: Facts, limit: rule.Kl, is_open: frozenset[str]) -> Iterator[AlertFinding]:
     """Report a mean KL divergence over its limit, to the reference and to the sampling policy."""
-    for name, maximum, whom in (
+    for name, maximum, source in (
         ("kl", limit.reference, "the reference model"),
         ("behaviour_kl", limit.behaviour, "the sampling weights"),
     ):
@@ -170,7 +170,7 @@ def kl(facts: Facts, limit: rule.Kl, is_open: frozenset[str]) -> Iterator[AlertF
         mean = statistics.fmean(_values(newest))
         if mean > maximum * (HYSTERESIS if name in is_open else 1.0):
             yield AlertFinding(
-                f"The policy is {mean:.3g} nats per token from {whom}, mean of steps"
+                f"The policy is {mean:.3g} nats per token from {source}, mean of steps"
                 f" {newest[0][0]:,} to {newest[-1][0]:,}; the limit is {maximum:g}.",
                 (
                     "Lower the learning rate or raise the KL coefficient in a new run from an"

@@ -22,13 +22,13 @@ class Offer:
     """Evaluations over one taskset that can be compared."""
 
     taskset: str
-    own: Sequence[Run]
-    others: Sequence[Run]
+    own_evaluations: Sequence[Run]
+    other_evaluations: Sequence[Run]
     hidden: int = 0  # evaluations of the run that are older than those offered
 
     @property
     def is_enough(self) -> bool:
-        return len(self.own) + len(self.others) > 1
+        return len(self.own_evaluations) + len(self.other_evaluations) > 1
 
 
 def list_offers(run: Run) -> list[Offer]:

@@ -55,7 +55,7 @@ class RolloutOutcome:
 
     @property
     def experience(self) -> ExperienceFields:
-        """Return the experience of a rollout that has one, as all of `Window.admitted` have."""
+        """Return the experience of a rollout that has one, as all in `Window.admitted` have."""
         assert self.learned is not None
         return self.learned
 
@@ -93,7 +93,7 @@ class Window:
 def load_buffer_window(run: Run) -> Window:
     """Return the window of a run, in five queries over its newest groups."""
     group_limit = max(1, min(GROUPS, ROLLOUTS // run.settings.group_size))
-    drawn = run.groups.filter(draw_index__isnull=False).order_by("-draw_index")
+    drawn_groups = run.groups.filter(draw_index__isnull=False).order_by("-draw_index")
     columns = (
         "state",
         "reason",
@@ -104,7 +104,7 @@ def load_buffer_window(run: Run) -> Window:
         "judged_at",
         "closed_at",
     )
-    newest = list(drawn.only("pk", "run", *columns)[: group_limit + 1])
+    newest = list(drawn_groups.only("pk", "run", *columns)[: group_limit + 1])
     groups = {group.pk: group for group in newest[:group_limit]}
     return Window(run, list(groups.values()), _fates(run, groups), len(newest) <= group_limit)
 

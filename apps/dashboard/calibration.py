@@ -302,8 +302,8 @@ def parted(
         {rollout for _, rollout, *_ in page}
     )
     replies = [
-        DisagreedReply(rollouts[pk], name, gave, people)
-        for name, pk, gave, people in page
+        DisagreedReply(rollouts[pk], name, scorer_value, people)
+        for name, pk, scorer_value, people in page
         if pk in rollouts
     ]
     return replies, len(widest)

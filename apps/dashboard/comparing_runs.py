@@ -116,10 +116,10 @@ def compute_final_means(runs: Sequence[Run]) -> list[Final]:
 
 
 def metrics_at(runs: Sequence[Run], name: str) -> dict[int, dict[int, float]]:
-    """Return {step: {run: mean of its last steps until there}}.
+    """Return {step: {run: mean of the last steps up to this one}}.
 
-    It covers the steps that one of the runs has reached, and all runs that came so far. One query
-    per step.
+    The steps are the last ones of the runs. Each has the runs that have reached it. One query per
+    step.
     """
     means_by_step = {}
     for step in {run.step for run in runs}:
@@ -179,15 +179,15 @@ def _asked_by_evaluations(runs: Sequence[Run]) -> dict[int, dict[int, int]]:
         .annotate(place=place)
         .filter(place__lte=EVALUATIONS)
     )
-    of = dict(newest.values_list("pk", "evaluates__run"))
+    run_by_evaluation = dict(newest.values_list("pk", "evaluates__run"))
     groups = (
-        Group.objects.filter(run__in=of, draw_index__lt=NEWEST_GROUPS)
+        Group.objects.filter(run__in=run_by_evaluation, draw_index__lt=NEWEST_GROUPS)
         .exclude(state=Group.State.SAMPLING)
         .order_by("run")
     )
     groups_by_run: dict[int, dict[int, int]] = {run.pk: {} for run in runs}
     for evaluation, task, group in groups.values_list("run", "task", "pk"):
-        groups_by_run[of[evaluation]][task] = group
+        groups_by_run[run_by_evaluation[evaluation]][task] = group
     return groups_by_run
 
 

@@ -90,9 +90,9 @@ def describe_environments(
     Five queries, however many environments there are.
     """
     newest = newest_ended(environments)
-    of = defaultdict(list)
+    episodes_by_environment = defaultdict(list)
     for episode in newest:
-        of[episode.environment_id].append(episode)
+        episodes_by_environment[episode.environment_id].append(episode)
     open_runs = open_among(
         user, {episode.run_id for episode in newest if episode.run_id is not None}
     )
@@ -109,10 +109,10 @@ def describe_environments(
         EnvironmentStatus(
             environment,
             live[environment.pk],
-            _latest(last_contact.get(environment.pk), of[environment.pk]),
-            Counter(episode.state for episode in of[environment.pk]),
-            _reasons(of[environment.pk]),
-            **_rewards(environment, of[environment.pk], earned, open_runs),
+            _latest(last_contact.get(environment.pk), episodes_by_environment[environment.pk]),
+            Counter(episode.state for episode in episodes_by_environment[environment.pk]),
+            _reasons(episodes_by_environment[environment.pk]),
+            **_rewards(environment, episodes_by_environment[environment.pk], earned, open_runs),
             environment_turn=times.get(environment.pk, UNMEASURED)[0],
             policy_turn=times.get(environment.pk, UNMEASURED)[1],
         )
@@ -161,10 +161,14 @@ def earned_by(episodes: Sequence[int]) -> dict[int, tuple[float, float]]:
 def _rewards(
     environment: Environment, ended: list[Episode], earned: dict, open_runs: set[int]
 ) -> dict:
-    ours = {episode.pk: earned[episode.pk] for episode in ended if episode.pk in earned}
+    rewards_by_episode = {
+        episode.pk: earned[episode.pk] for episode in ended if episode.pk in earned
+    }
     return {
-        "earned": {pk: total for pk, (total, _) in ours.items()},
-        "succeeded": sum(maximum >= environment.reward_high for _, maximum in ours.values()),
+        "earned": {pk: total for pk, (total, _) in rewards_by_episode.items()},
+        "succeeded": sum(
+            maximum >= environment.reward_high for _, maximum in rewards_by_episode.values()
+        ),
         "hidden": any(
             episode.run_id is not None and episode.run_id not in open_runs for episode in ended
         ),

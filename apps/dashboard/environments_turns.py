@@ -83,7 +83,7 @@ class Moves:
     shading: Shading | None
 
 
-def list_moves(episode: Episode, first: int, whole: int | None, is_open: bool) -> Moves:
+def list_moves(episode: Episode, first: int, whole_turn: int | None, is_open: bool) -> Moves:
     """Return TURNS_SHOWN turns from `first` on; the texts of the turn `whole` are not cut.
 
     `is_open`: include tokens, if there are any.
@@ -101,7 +101,7 @@ def list_moves(episode: Episode, first: int, whole: int | None, is_open: bool) -
             episode,
             turn,
             previous,
-            turn.number == whole,
+            turn.number == whole_turn,
             tokens,
             is_open,
             weights.get(turn.number, ()),

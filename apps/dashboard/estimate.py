@@ -98,7 +98,7 @@ def estimate_run(plan: RunConfig, policy: Policy) -> Estimate:
     sizes = Sizes(policy.parameters, shape_in(Path(policy.folder)), policy.context_tokens)
     on_gpu, room = _device_for(plan)
     rows = sequences(plan)
-    like, like_s, step_s = _pace(plan, policy)
+    model_run, like_s, step_s = _pace(plan, policy)
     return Estimate(
         parameters=policy.parameters,
         rows=rows,
@@ -106,7 +106,7 @@ def estimate_run(plan: RunConfig, policy: Policy) -> Estimate:
         memory=estimate_memory(plan, sizes, on_gpu),
         on_gpu=on_gpu,
         needed_cache=cache_needed(plan, sizes, on_gpu) if plan.samples else 0,
-        like=like,
+        like=model_run,
         like_s=like_s,
         step_s=step_s,
         steps=plan.steps,
@@ -151,7 +151,7 @@ def _of_evaluation(plan: RunConfig, policy: Policy) -> Estimate:
     answers = min(tasks, task_limit or tasks) * plan.group_size
     runs = _earlier_runs(policy)
     speeds = _medians(runs, SAMPLED)
-    like = next((run for run in runs if speeds.get(run.pk)), None)
+    model_run = next((run for run in runs if speeds.get(run.pk)), None)
     weights = Part("weights", "engine", FLOAT32 * policy.parameters)
     return Estimate(
         parameters=policy.parameters,
@@ -160,11 +160,11 @@ def _of_evaluation(plan: RunConfig, policy: Policy) -> Estimate:
         memory=Memory((weights,), is_whole=False),
         on_gpu=False,
         needed_cache=0,
-        like=like,
+        like=model_run,
         like_s=None,
         step_s=None,
         steps=0,
-        speed=speeds[like.pk] if like else None,
+        speed=speeds[model_run.pk] if model_run else None,
     )
 
 

@@ -278,12 +278,12 @@ def _versions(evaluations: QuerySet[Run], query: EvaluationQuery) -> tuple[list[
         ]
         best = sorted(values, key=lambda version: (-values[version], -version))
         return _with_first([*best, *unknown][:VERSIONS_SHOWN], evaluations), None
-    some = _numbers(
+    numbers = _numbers(
         evaluations
         if query.below is None
         else evaluations.filter(evaluates__version__lt=query.below)
     )[: VERSIONS_SHOWN + 1]
-    page_versions = list(some)
+    page_versions = list(numbers)
     return _with_first(page_versions[:VERSIONS_SHOWN], evaluations), (
         page_versions[VERSIONS_SHOWN - 1] if len(page_versions) > VERSIONS_SHOWN else None
     )
@@ -397,13 +397,15 @@ class Line:
 
 def slices(result: EvaluationMetrics, query: EvaluationQuery) -> dict[str, list[Line]]:
     """Return the chosen metric by domain and by each scale's quarters; {title: lines}."""
-    by = defaultdict(list)
+    lines_by_title = defaultdict(list)
     for domain, metrics in result.domains.items():
-        by["By domain"].append(Line(domain or "(none)", _mean(metrics, query)))
+        lines_by_title["By domain"].append(Line(domain or "(none)", _mean(metrics, query)))
     for scale, bands in result.scales.items():
         for band in bands:
-            by[f"By {scale}"].append(Line(_format_band(band), _mean(band["metrics"], query)))
-    return dict(by)
+            lines_by_title[f"By {scale}"].append(
+                Line(_format_band(band), _mean(band["metrics"], query))
+            )
+    return dict(lines_by_title)
 
 
 def _format_band(band: dict) -> str:

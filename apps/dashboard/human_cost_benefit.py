@@ -79,7 +79,7 @@ class HumanMachineAgreement:
     and the widest gaps.
     """
 
-    both: int = 0
+    rated_by_both: int = 0
     distance: float | None = None
     same_order: float | None = None
     widest: Sequence[RewardGap] = ()
@@ -99,8 +99,8 @@ class CostBenefit:
     judged: int
     since: datetime | None
     parting: HumanMachineAgreement = field(default_factory=HumanMachineAgreement)
-    taken: int = 0
-    covered: int = 0
+    rollouts: int = 0
+    rated_rollouts: int = 0
     most: int = MOST_COUNTED
 
     @property
@@ -120,7 +120,7 @@ class CostBenefit:
     @property
     def coverage(self) -> float | None:
         """Return the share of the newest steps' rollouts that a person rated."""
-        return self.covered / self.taken if self.taken else None
+        return self.rated_rollouts / self.rollouts if self.rollouts else None
 
 
 def bought(run: Run, decisions: Sequence[Decision]) -> CostBenefit:
@@ -149,8 +149,8 @@ def bought(run: Run, decisions: Sequence[Decision]) -> CostBenefit:
         judged=len(judged),
         since=datetime.fromtimestamp(decisions[-1].at, UTC) if decisions else None,
         parting=parting(run.settings, judged),
-        taken=rollout_count,
-        covered=rated_count,
+        rollouts=rollout_count,
+        rated_rollouts=rated_count,
     )
 
 
@@ -256,11 +256,11 @@ def same_order(pairs: Sequence[tuple[float, float]]) -> float | None:
 
     At most the first 400 rollouts are compared.
     """
-    some = pairs[:400]
+    compared = pairs[:400]
     agreeing = 0
     counted = 0
-    for n, (people, machine) in enumerate(some):
-        for other_people, other_machine in some[n + 1 :]:
+    for n, (people, machine) in enumerate(compared):
+        for other_people, other_machine in compared[n + 1 :]:
             if people != other_people and machine != other_machine:
                 counted += 1
                 agreeing += (people > other_people) == (machine > other_machine)

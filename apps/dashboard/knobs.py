@@ -238,7 +238,7 @@ def _home(address: str, addresses: Collection[str]) -> str:
 
 
 def _first_named(words: str, addresses: Collection[str]) -> str:
-    spoken = [
+    candidates = [
         candidate
         for word in re.findall(r"[a-z_.]+", words)
         for candidate in (word.strip("."), word.strip(".").removeprefix("people."))
@@ -246,7 +246,7 @@ def _first_named(words: str, addresses: Collection[str]) -> str:
     return next(
         (
             word
-            for word in spoken
+            for word in candidates
             if word in addresses and ("_" in word or "." in word or f"`{word}" in words)
         ),
         "",

@@ -27,24 +27,24 @@ Span = tuple[datetime, datetime | None]
 class Band:
     """One stage; `points` are those of an SVG polygon.
 
-    `last` and `most` are the group counts at the right edge and at the peak.
+    `last` and `highest` are the group counts at the right edge and at the peak.
     """
 
     key: str
     title: str
     points: str
     last: int
-    most: int
+    highest: int
 
 
 @dataclass(frozen=True)
 class Occupancy:
-    """The drawing; `most` is the number of groups of all bands at the upper edge."""
+    """The drawing; `highest` is the number of groups of all bands at the upper edge."""
 
     bands: Sequence[Band]
     since: datetime
     until: datetime
-    most: int
+    highest: int
     width: int = WIDTH
     height: int = HEIGHT
 

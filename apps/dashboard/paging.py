@@ -108,7 +108,7 @@ def page_within(
 
 
 def _beyond(rows: QuerySet, cursor: int, by: str, rising: bool, is_back: bool = False) -> QuerySet:
-    """Return the rows after the row `cursor` in this order."""
+    """Return the rows that follow the row `cursor` in this order."""
     side = "gt" if rising else "lt"
     beyond_cursor = Q(**{f"pk__{side}": cursor})
     if not by:

@@ -217,14 +217,16 @@ def digest_people_section(run: Run) -> str:
 def unknown_raters(run: Run, people: People) -> dict[str, str]:
     """Return, by field, names that may not rate in the run's project."""
     accounts, groups = may_be_named(run)
-    strangers = [name for name in people.raters.people if name not in accounts]
-    absent = [name for name in people.raters.groups if name not in groups]
+    unknown_people = [name for name in people.raters.people if name not in accounts]
+    unknown_groups = [name for name in people.raters.groups if name not in groups]
     wrong = {}
-    if strangers:
-        wrong["raters.people"] = f"not raters of project {run.project.slug}: {', '.join(strangers)}"
-    if absent:
+    if unknown_people:
+        wrong["raters.people"] = (
+            f"not raters of project {run.project.slug}: {', '.join(unknown_people)}"
+        )
+    if unknown_groups:
         wrong["raters.groups"] = (
-            f"no groups of raters of project {run.project.slug}: {', '.join(absent)}"
+            f"no groups of raters of project {run.project.slug}: {', '.join(unknown_groups)}"
         )
     assigned_groups = [
         name for names in people.raters.groups_by_domain().values() for name in names
@@ -276,11 +278,11 @@ def _form(
     problems: Mapping[str, str],
     seen_digest: str,
 ) -> PeopleForm:
-    drawn: Iterator[Knob] = (
+    fields: Iterator[Knob] = (
         _with_choices(knob) for knob in section_knobs(People, values, LABELS, problems)
     )
-    drawn = with_option_fields(drawn, values, problems, PREFIX)
-    knobs = {knob.address: knob for knob in drawn}
+    fields = with_option_fields(fields, values, problems, PREFIX)
+    knobs = {knob.address: knob for knob in fields}
     accounts, groups = may_be_named(run)
     domains = list_task_domains(run)
     for address, names in (

@@ -97,11 +97,11 @@ def _replies_per_decision(run: Run, plan: People) -> int:
 
 
 def _example(run: Run) -> Group | None:
-    whole = run.groups.exclude(
+    groups = run.groups.exclude(
         state__in=[Group.State.SAMPLING, Group.State.DROPPED]
     ).select_related("task")
     return next(
-        (group for group in whole.order_by("-pk")[:5] if _finished_rollouts(group).count() > 1),
+        (group for group in groups.order_by("-pk")[:5] if _finished_rollouts(group).count() > 1),
         None,
     )
 

@@ -63,7 +63,10 @@ def with_judgements(rollouts: QuerySet[Rollout]) -> QuerySet[JudgedRollout]:
 
 
 def list_chips(judgements: Sequence[Reward]) -> list[Reward]:
-    """Return what a list shows: without people's combined rating where it repeats the only one."""
+    """Return the rewards that a list shows.
+
+    People's combined rating is left out if it equals the only single rating.
+    """
     ratings = [reward for reward in judgements if reward.by_id is not None]
     if len(ratings) != 1:
         return list(judgements)

@@ -95,13 +95,15 @@ def _seed_stages(rollout: Rollout, is_open: bool) -> Iterator[TimelineStage]:
         parent = Rollout.objects.get(
             group=seed.of_id, origin=rollout.origin, sample_index=rollout.sample_index
         )
-        by = (
+        version_words = (
             f", sampled by its v{parent.last_version}"
             if is_open and parent.last_version is not None
             else ""
         )
         yield TimelineStage(
-            "Seeded", f"copied from rollout {parent.pk} of {seed.of.run.slug}{by}", seed.at
+            "Seeded",
+            f"copied from rollout {parent.pk} of {seed.of.run.slug}{version_words}",
+            seed.at,
         )
 
 
@@ -122,9 +124,11 @@ def _sampling_stage(rollout: Rollout, is_open: bool) -> TimelineStage:
         )
     if rollout.state == Rollout.State.FAILED:
         return TimelineStage("Failed", rollout.stop_reason, rollout.finished_at, "bad")
-    by = f" by v{rollout.last_version}" if is_open and rollout.last_version is not None else ""
+    version_words = (
+        f" by v{rollout.last_version}" if is_open and rollout.last_version is not None else ""
+    )
     return TimelineStage(
-        "Sampled", f"{rollout.completion_tokens:,} tokens{by}", rollout.finished_at
+        "Sampled", f"{rollout.completion_tokens:,} tokens{version_words}", rollout.finished_at
     )
 
 

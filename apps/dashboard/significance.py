@@ -112,9 +112,9 @@ def seeds_at_last_update(
 def against_each_other(
     groups: Sequence[Sequence[Run]], values: Mapping[int, Mapping[int, float]]
 ) -> list[Versus]:
-    """Compare each two groups at the last step that the runs of both have made.
+    """Compare each two groups at the last step that all runs of both have completed.
 
-    A run that began later tells less about where it leads.
+    Later steps of the longer runs are not compared with earlier ones of the shorter runs.
     """
     comparisons = []
     for group, other_group in itertools.combinations(groups, 2):

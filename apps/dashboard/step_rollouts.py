@@ -164,9 +164,9 @@ def previous_attempts(run: Run, groups: Collection[int]) -> dict[int, Attempt]:
         .order_by("-draw_index")
         .values("pk")
     )
-    drawn = run.groups.filter(pk__in=groups, draw_index__isnull=False)
+    drawn_groups = run.groups.filter(pk__in=groups, draw_index__isnull=False)
     earlier = dict(
-        drawn.annotate(before=Subquery(before[:1]))
+        drawn_groups.annotate(before=Subquery(before[:1]))
         .filter(before__isnull=False)
         .values_list("pk", "before")
     )

@@ -81,7 +81,7 @@ class ProjectQuerySet(models.QuerySet["Project"]):
     def visible_to(self, user: User) -> "ProjectQuerySet":
         """Return the projects that the user belongs to; administrators see all.
 
-        A project that is being deleted is out of everybody's reach.
+        Nobody sees a project that is being deleted.
         """
         if not user.is_authenticated:
             return self.none()

@@ -36,7 +36,7 @@ class AlertQuerySet(models.QuerySet["Alert"]):
     def of_judged_run(self, run: Run, steers: bool) -> "AlertQuerySet":
         """Return the run's alerts for somebody who sees its judgements, and may steer it or not.
 
-        For those whose rights are known: unlike `visible_to`, it looks nothing up.
+        Unlike `visible_to`, it makes no query about the user's rights.
         """
         rules = [*TO_ALL, *AS_JUDGED, *(TO_STEERERS if steers else ())]
         return self.filter(run=run, rule__in=rules)

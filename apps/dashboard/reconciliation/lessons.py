@@ -17,17 +17,17 @@ def expert_rollouts_match_their_demonstrations() -> Iterator[str]:
 
     Each must also have exactly one expert experience.
     """
-    spoken = Rollout.objects.filter(origin=Rollout.Origin.EXPERT)
+    expert_rollouts = Rollout.objects.filter(origin=Rollout.Origin.EXPERT)
     yield from (
         f"{rollout}: expert rollout without a demonstration"
-        for rollout in spoken.filter(expert_answer=None)[:SHOWN]
+        for rollout in expert_rollouts.filter(expert_answer=None)[:SHOWN]
     )
-    for rollout in spoken.exclude(text=F("expert_answer__demonstration__answer"))[:SHOWN]:
+    for rollout in expert_rollouts.exclude(text=F("expert_answer__demonstration__answer"))[:SHOWN]:
         yield f"{rollout}: the text differs from its demonstration"
     learned = Count("experiences", filter=Q(experiences__kind=Experience.Kind.EXPERT))
     yield from (
         f"{r}: has {r.n} expert experiences instead of one"
-        for r in spoken.annotate(n=learned).exclude(n=1)[:SHOWN]
+        for r in expert_rollouts.annotate(n=learned).exclude(n=1)[:SHOWN]
     )
 
 

@@ -48,7 +48,7 @@ def _untag(runs: list[Run], request: SignedInRequest) -> str:
 def _apply_to_each(
     act: Callable[..., None], past_action: str
 ) -> Callable[[list[Run], SignedInRequest], str]:
-    """Return an action that moves each run by itself, and tells which it had to skip and why."""
+    """Return an action that changes each run separately and reports skipped runs with reasons."""
 
     def move(runs: list[Run], request: SignedInRequest) -> str:
         skipped = []
@@ -92,8 +92,8 @@ def _compare(addresses: list[str]) -> str:
 def _clone(addresses: list[str]) -> str:
     if len(addresses) != 1:
         raise ValueError(f"{len(addresses)} runs are selected. Select one to clone.")
-    [like] = addresses
-    query = urlencode({"project": like.partition("/")[0], "like": like}, safe="/")
+    [address] = addresses
+    query = urlencode({"project": address.partition("/")[0], "like": address}, safe="/")
     return f"{reverse('run-new')}?{query}"
 
 

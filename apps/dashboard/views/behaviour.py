@@ -81,8 +81,8 @@ def _confirm(request: SignedInRequest, run: Run, taskset: str, sides: list[Run])
         )
     except ConfigError as wrong:
         messages.error(request, "; ".join(wrong.problems.values()).capitalize() + ".")
-        back = reverse("run-behaviour", args=[run.project.slug, run.slug])
-        return redirect(f"{back}?{urlencode(request.GET)}")
+        page_url = reverse("run-behaviour", args=[run.project.slug, run.slug])
+        return redirect(f"{page_url}?{urlencode(request.GET)}")
     messages.success(request, "Arena created. All raters of this project find it under Rate.")
     return redirect("arena", run.project.slug, new_arena.pk)
 

@@ -145,7 +145,7 @@ def _page(
     steers = may_steer(request, run)
     gain, measures = (compute_gain(run), list_cost_measures(run, cost)) if is_open else (None, [])
     baseline = request.GET.get("against", "")
-    by = baseline if baseline in measures else next(iter(measures), "")
+    baseline_name = baseline if baseline in measures else next(iter(measures), "")
     if prices_form is None:
         prices_form = PricesForm(initial=_prices_shown(cost.prices))
     context = {
@@ -159,9 +159,9 @@ def _page(
         "gain": gain,
         "units": cost_per_unit(run, cost, gain, is_open),
         "measures": [(name, WORDS[name][0]) for name in measures],
-        "by": by,
-        "by_words": _unit(by, cost),
-        "drawing": against_cost(run, by) if by else None,
+        "by": baseline_name,
+        "by_words": _unit(baseline_name, cost),
+        "drawing": against_cost(run, baseline_name) if baseline_name else None,
         "days": list_cost_days(run, cost),
         "prices": prices_form,
         "words": WORDS,
@@ -183,8 +183,8 @@ def _with_typed_values(
             bar.title,
             bar.why,
             bar.used,
-            bar.most,
-            _format_limit(bar.most) if typed is None else typed[bar.field],
+            bar.limit,
+            _format_limit(bar.limit) if typed is None else typed[bar.field],
             problems.get(bar.field, ""),
         )
         for bar in bars

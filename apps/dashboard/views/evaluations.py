@@ -238,8 +238,8 @@ def _offered_versions(run: Run) -> dict:
 def _tasksets(run: Run) -> list[Taskset]:
     """Return the tasksets to choose from, the likeliest choice first.
 
-    That is one the run does not learn from whose answers have the same keys as its own, so that
-    its scorers can judge them; then its own; then the others.
+    First come those that the run does not train on and whose answers have the same keys as its
+    own, so that its scorers can judge them; then its own; then the others.
     """
     own_ids = set(run.taskset_ids)
     offered = run.project.tasksets.filter(grows=False).order_by("slug")[:TASKSETS_OFFERED]
@@ -260,14 +260,14 @@ def _evaluation_context(request: SignedInRequest, run: Run) -> dict:
     """Return the context of an evaluation's page."""
     plan = run.settings
     query = EvaluationQuery.read(request.GET)
-    of = run.evaluates.run if run.evaluates else None
+    evaluated_run = run.evaluates.run if run.evaluates else None
     context = {
         "section": "runs",
         "run": run,
         "shown": query,
         "plan": plan,
         "words": describe_questions(plan),
-        "of": of,
+        "of": evaluated_run,
         "is_open": sees_judgements(request.user, run),
         "may_steer": may_steer(request, run),
         "query": request.GET.urlencode(),
@@ -295,7 +295,7 @@ def _results_context(run: Run, result: EvaluationMetrics, query: EvaluationQuery
         index__in=[hard_task["index"] for hard_task in result.hardest]
     ).only("index", "prompt")
     questions = {task.index: task.question[:LONGEST_QUESTION] for task in hardest}
-    absent = [
+    reasons = [
         why_not_by_scale(run, result.tasks - result.dropped),
         "" if result.domains else "all tasks are of the same domain",
     ]
@@ -306,7 +306,7 @@ def _results_context(run: Run, result: EvaluationMetrics, query: EvaluationQuery
         "slices": slices(result, query),
         "measures": measures,
         "questions": questions,
-        "absent": [why for why in absent if why],
+        "absent": [why for why in reasons if why],
         "why": MEASURES[query.measure],
     }
 

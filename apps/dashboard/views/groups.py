@@ -129,10 +129,10 @@ def _neighbours(run: Run, group: Group) -> dict[str, Group | None]:
     """Return the groups opened just before and just after this one."""
     if group.draw_index is None:
         return {"older": None, "newer": None}
-    drawn = run.groups.only("pk", "draw_index")
+    groups = run.groups.only("pk", "draw_index")
     return {
-        "older": drawn.filter(draw_index__lt=group.draw_index).order_by("-draw_index").first(),
-        "newer": drawn.filter(draw_index__gt=group.draw_index).order_by("draw_index").first(),
+        "older": groups.filter(draw_index__lt=group.draw_index).order_by("-draw_index").first(),
+        "newer": groups.filter(draw_index__gt=group.draw_index).order_by("draw_index").first(),
     }
 
 

@@ -49,8 +49,8 @@ def show_new_run(request: SignedInRequest) -> HttpResponse:
     if request.method == "POST":
         return _create(request)
     project = _project(request, request.GET)
-    like = _run(request, request.GET.get("like", ""))
-    if "like" in request.GET and like is None:
+    model_run = _run(request, request.GET.get("like", ""))
+    if "like" in request.GET and model_run is None:
         raise Http404("run not found")
     taskset = _taskset(project, request.GET.get("taskset", ""))
     policy = _policy(project, request.GET.get("policy", ""))
@@ -59,8 +59,8 @@ def show_new_run(request: SignedInRequest) -> HttpResponse:
     )
     chosen = chosen or choose_preset(taskset)
     config = (
-        as_written(like.settings)
-        if like
+        as_written(model_run.settings)
+        if model_run
         else choose_initial_values(chosen, project, taskset, policy)
     )
     form = load_run_form(project, config, request.user)
@@ -68,9 +68,9 @@ def show_new_run(request: SignedInRequest) -> HttpResponse:
     # A link to this page named them, so another preset keeps them.
     context |= {"named_taskset": taskset.slug if taskset else ""}
     context |= {"named_policy": policy.slug if policy else ""}
-    if like:
-        slug = free_slug(project, like.slug)
-        context |= {"slug": slug, "title": like.title, "chosen": "", "lacking": ""}
+    if model_run:
+        slug = free_slug(project, model_run.slug)
+        context |= {"slug": slug, "title": model_run.title, "chosen": "", "lacking": ""}
     else:
         context |= {} if context["slug"] else _generated_names(project, form)
         context |= {"chosen": chosen.name, "lacking": lacking(chosen, config)}

@@ -40,17 +40,17 @@ def pick_from_project(request: SignedInRequest, project: str, slug: str) -> Http
     """
     run = steered_run(request, project, slug)
     verb = posted_action(request, ACTS, "verb")
-    back = _back(request, run)
+    back_url = _back(request, run)
     picked = _picked_ids(request, run)
     if not picked:
         messages.error(request, "Nothing was changed. Select rollouts, or “All matching rollouts”.")
-        return redirect(back)
+        return redirect(back_url)
     wrong = {}
     if request.POST.get("confirmed"):
         try:
             message, goes_to = ACTS[verb](request, run, picked)
             messages.success(request, message)
-            return redirect(goes_to or back)
+            return redirect(goes_to or back_url)
         except ConfigError as error:
             wrong = dict(error.problems)
         except (NotPossible, NothingToRescore, ValueError) as error:
@@ -61,7 +61,7 @@ def pick_from_project(request: SignedInRequest, project: str, slug: str) -> Http
         "verb": verb,
         "picked": picked,
         "query": request.POST.get("query", ""),
-        "back": back,
+        "back": back_url,
         "counts": _counts(run, picked),
         "wrong": wrong,
         "may_steer": True,
@@ -75,9 +75,13 @@ def pick_from_project(request: SignedInRequest, project: str, slug: str) -> Http
 
 def _back(request: SignedInRequest, run: Run) -> str:
     """Return the URL of the list as it was, or of the page that asked."""
-    back = request.POST.get("back", "")
-    if back and url_has_allowed_host_and_scheme(back, allowed_hosts=None) and back.startswith("/"):
-        return back
+    back_url = request.POST.get("back", "")
+    if (
+        back_url
+        and url_has_allowed_host_and_scheme(back_url, allowed_hosts=None)
+        and back_url.startswith("/")
+    ):
+        return back_url
     filters = request.POST.get("query", "")
     return reverse("rollouts", args=[run.project.slug, run.slug]) + (
         f"?{filters}" if filters else ""

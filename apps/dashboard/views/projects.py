@@ -177,8 +177,8 @@ def show_project(request: SignedInRequest, project: str) -> HttpResponse:
     The address of a project that is being deleted leads to its deletion.
     """
     visible_removals = ProjectRemoval.objects.visible_to(request.user)
-    going = visible_removals.filter(project__slug=project, project__deleting_since__isnull=False)
-    if removal := going.first():
+    removals = visible_removals.filter(project__slug=project, project__deleting_since__isnull=False)
+    if removal := removals.first():
         return redirect("project-deletion", removal.pk)
     owned_project = _owned_project(request, project)
     if request.method != "POST":

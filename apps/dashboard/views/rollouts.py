@@ -138,10 +138,12 @@ def _steps(request: SignedInRequest, form: Filter, run: Run) -> dict | None:
         return None
     other_filters = read_filter_parameters(request, form, "from_step", "to_step")
     at = form.one_step
-    near = {"older": at - 1, "newer": at + 1} if at is not None else {"older": run.step}
+    step_by_direction = (
+        {"older": at - 1, "newer": at + 1} if at is not None else {"older": run.step}
+    )
     links = {
-        way: (step, "?" + urlencode({**other_filters, "from_step": step, "to_step": step}))
-        for way, step in near.items()
+        direction: (step, "?" + urlencode({**other_filters, "from_step": step, "to_step": step}))
+        for direction, step in step_by_direction.items()
         if 1 <= step <= run.step
     }
     return {
@@ -169,8 +171,8 @@ def rollout(request: SignedInRequest, pk: int) -> HttpResponse:
     loaded = with_judgements(visible).select_related(*beside)
     shown_rollout: JudgedRollout = get_object_or_404(loaded, pk=pk)
     group = Rollout.objects.without_anchors().filter(group=shown_rollout.group)
-    near = group.filter(sample_index__gte=shown_rollout.sample_index - SIBLINGS // 2)
-    siblings = with_judgements(near).order_by("sample_index")[:SIBLINGS]
+    neighbours = group.filter(sample_index__gte=shown_rollout.sample_index - SIBLINGS // 2)
+    siblings = with_judgements(neighbours).order_by("sample_index")[:SIBLINGS]
     [row] = build_rollout_rows([shown_rollout], request.user)
     is_open = row["is_open"]
     typed = typed_in(shown_rollout)

@@ -129,10 +129,10 @@ def _suspicion_with_title(suspicion: Suspicion) -> dict:
 
 def _sample(request: SignedInRequest, suspicion: Suspicion, answers: Answers) -> list[dict]:
     """Return the sample in order of time, with the ratings of machines and of people asked."""
-    drawn = with_judgements(
+    sample = with_judgements(
         Rollout.objects.filter(pk__in=suspicion.sample, run=suspicion.run_id)
     ).order_by("pk")
-    rows = build_rollout_rows(drawn, request.user)
+    rows = build_rollout_rows(sample, request.user)
     evidence = set(suspicion.evidence)
     return [
         row

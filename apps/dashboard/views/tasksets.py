@@ -97,14 +97,16 @@ def _waiting(asking: Sequence[Run], taskset: Taskset) -> list[AskedTask]:
     return list(requests.select_related("run", "task", "by")[:WAITING_SHOWN])
 
 
-def _chosen_run(slug: str | None, drawn: Sequence[Histogram]) -> Run | None:
+def _chosen_run(slug: str | None, drawn_histograms: Sequence[Histogram]) -> Run | None:
     """Return the run whose hardest and easiest tasks are shown: the named one, else the newest.
 
     Raises Http404.
     """
     if slug is None:
-        return drawn[0].run if drawn else None
-    chosen = next((histogram.run for histogram in drawn if histogram.run.slug == slug), None)
+        return drawn_histograms[0].run if drawn_histograms else None
+    chosen = next(
+        (histogram.run for histogram in drawn_histograms if histogram.run.slug == slug), None
+    )
     if chosen is None:
         raise Http404("no run of that name has tried tasks of this set")
     return chosen
@@ -152,9 +154,9 @@ def show_taskset(request: SignedInRequest, project: str, slug: str) -> HttpRespo
     )
     tasks = list(tasks.filter(index__gte=first).order_by("index")[:TASKS_SHOWN])
     runs = list(Run.objects.drawing_from(taskset).select_related("project")[:RUNS_SHOWN])
-    drawn = histograms(taskset, runs, request.user)
+    drawn_histograms = histograms(taskset, runs, request.user)
     asking = _runs_taking_requests(request, runs)
-    chosen = _chosen_run(request.GET.get("run"), drawn)
+    chosen = _chosen_run(request.GET.get("run"), drawn_histograms)
     context = {
         "section": "tasksets",
         "taskset": taskset,
@@ -166,7 +168,7 @@ def show_taskset(request: SignedInRequest, project: str, slug: str) -> HttpRespo
         "versions": taskset.versions[:VERSIONS_SHOWN],
         "quarantined": taskset.quarantined_lines.all()[:QUARANTINED_SHOWN],
         "runs": runs,
-        "histograms": drawn,
+        "histograms": drawn_histograms,
         "ends": find_hardest_and_easiest(taskset, chosen) if chosen else None,
         "asking": asking,
         "waiting": _waiting(asking, taskset),
