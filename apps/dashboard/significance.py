@@ -112,7 +112,7 @@ def seeds_at_last_update(
 def against_each_other(
     groups: Sequence[Sequence[Run]], values: Mapping[int, Mapping[int, float]]
 ) -> list[Versus]:
-    """Compare each two groups at the last step that all runs of both have completed.
+    """Compare every two groups at the last step that all runs of both have completed.
 
     Later steps of the longer runs are not compared with earlier ones of the shorter runs.
     """

@@ -99,7 +99,7 @@ def _playable_episode(request: SignedInRequest, pk: int) -> Episode:
 def _apply_action(
     request: SignedInRequest, episode: Episode, name: str, form: Form, act: Callable[[dict], object]
 ) -> HttpResponse:
-    """Apply the action and redirect; if it is refused, show the page with the form and the reason."""
+    """Apply the action and redirect; if it is refused, show the form again with the reason."""
     if form.is_valid():
         try:
             with transaction.atomic():
