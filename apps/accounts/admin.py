@@ -29,8 +29,8 @@ from apps.accounts.models import (
 )
 from apps.accounts.requests import SignedInRequest
 
-for theirs in (EmailAddress, Authenticator, Group, SocialAccount, SocialApp, SocialToken):
-    admin.site.unregister(theirs)
+for library_model in (EmailAddress, Authenticator, Group, SocialAccount, SocialApp, SocialToken):
+    admin.site.unregister(library_model)
 
 
 @admin.register(User)

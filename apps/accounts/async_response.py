@@ -45,15 +45,15 @@ class AsyncResponseMiddleware:
         self.application = application
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        left: list[Application] = []
+        later: list[Application] = []
 
-        async def unless_left(message: dict) -> None:
-            if not left:
+        async def send_unless_later(message: dict) -> None:
+            if not later:
                 await send(message)
 
-        await self.application({**scope, LATER: left}, receive, unless_left)
-        if left:
-            await left[-1](scope, receive, send)
+        await self.application({**scope, LATER: later}, receive, send_unless_later)
+        if later:
+            await later[-1](scope, receive, send)
 
 
 async def unless_gone(work: Awaitable[Any], receive: Receive) -> Any:

@@ -49,7 +49,7 @@ def token_in(header: bytes) -> Token | None:
     parts = header.split()
     if not parts or parts[0].lower() != SCHEME.lower().encode():
         return None
-    token = _presented(parts[1:])
+    token = _find_token(parts[1:])
     if token is None:
         raise AuthenticationFailed("This token is unknown, expired or revoked.")
     if settings.REQUIRE_MFA_FOR_STAFF and lacks_second_factor(token.user):
@@ -60,7 +60,7 @@ def token_in(header: bytes) -> Token | None:
     return token
 
 
-def _presented(words: list[bytes]) -> Token | None:
+def _find_token(words: list[bytes]) -> Token | None:
     if (
         len(words) != 1
         or len(words[0]) > LONGEST_SECRET

@@ -93,8 +93,8 @@ class _Statement:
         place = iter(values)
         self.sql = PLACES.sub(lambda match: _literal(match[0], place), sql)
 
-    def bound(self, given: Mapping[str, Any]) -> list[Any]:
-        return [given[name] for name in self.names]
+    def bound(self, values: Mapping[str, Any]) -> list[Any]:
+        return [values[name] for name in self.names]
 
 
 def _literal(place: str, values: Iterator[Any]) -> str:
@@ -130,7 +130,7 @@ def _parameters(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def compiled_query(build: Callable[P, QuerySet[Any, Row]]) -> Callable[P, list[Row]]:
-    """Return a function that runs the query of this one with other values: a list of its rows.
+    """Return a function that runs the query of `build` with new values and returns its rows.
 
     For queries of objects (`select_related`, `only` and annotations included), `values_list`, and
     `values_list(flat=True)`. Raises TransactionManagementError where a query locks rows outside of
@@ -144,8 +144,8 @@ def compiled_query(build: Callable[P, QuerySet[Any, Row]]) -> Callable[P, list[R
     arguments = inspect.signature(build)
 
     @functools.wraps(build)
-    def run(*values: P.args, **named: P.kwargs) -> list[Row]:
-        return list(compiled().rows(arguments.bind(*values, **named).arguments))
+    def run(*values: P.args, **keywords: P.kwargs) -> list[Row]:
+        return list(compiled().rows(arguments.bind(*values, **keywords).arguments))
 
     run.compile = compiled  # type: ignore[attr-defined] # for the test that compiles each
     return run
@@ -168,26 +168,26 @@ class _Select:
         self.annotations = compiler.annotation_col_map
         columns = [column for column, *_ in self.select[: compiler.col_count]]
         self.converters = compiler.get_converters(columns)
-        made: dict[type, Callable[[Iterable[Sequence[Any]]], Iterator[Any]]] = {
+        readers: dict[type, Callable[[Iterable[Sequence[Any]]], Iterator[Any]]] = {
             ModelIterable: self._objects,
             ValuesListIterable: self._tuples,
             FlatValuesListIterable: self._first_columns,
         }
-        self.made = made[kind]
+        self.read_rows = readers[kind]
 
-    def rows(self, given: Mapping[str, Any]) -> Iterable[Any]:
+    def rows(self, values: Mapping[str, Any]) -> Iterable[Any]:
         if self.locks and connection.get_autocommit():
             raise TransactionManagementError("rows are locked within a transaction only")
-        return self.of(self.statement, given)
+        return self.of(self.statement, values)
 
-    def of(self, statement: _Statement, given: Mapping[str, Any]) -> Iterable[Any]:
-        """Return what a statement with the columns of this query finds."""
+    def of(self, statement: _Statement, values: Mapping[str, Any]) -> Iterable[Any]:
+        """Return the rows of a statement that has the columns of this query."""
         with prepared_cursor() as cursor:
-            cursor.execute(statement.sql, statement.bound(given))
+            cursor.execute(statement.sql, statement.bound(values))
             rows: Iterable[Sequence[Any]] = cursor.fetchall()
-        return self.made(map(self._converted, rows) if self.converters else rows)
+        return self.read_rows(map(self._convert_row, rows) if self.converters else rows)
 
-    def _converted(self, row: Sequence[Any]) -> Sequence[Any]:
+    def _convert_row(self, row: Sequence[Any]) -> Sequence[Any]:
         """Return a row with the values that fields make of those of the database, such as JSON."""
         values = list(row)
         for place, (converters, column) in self.converters.items():
@@ -210,19 +210,19 @@ class _Select:
             self.class_info, self.select, connection.alias
         )
         for row in rows:
-            made = self.class_info["model"].from_db(connection.alias, names, row[first:last])
-            for one in related:
-                one.populate(row, made)
+            instance = self.class_info["model"].from_db(connection.alias, names, row[first:last])
+            for populator in related:
+                populator.populate(row, instance)
             for name, place in self.annotations.items():
-                setattr(made, name, row[place])
-            yield made
+                setattr(instance, name, row[place])
+            yield instance
 
 
 Change = tuple[QuerySet[Any, Any], dict[str, Any]]
 
 
 def compiled_update(build: Callable[P, Change]) -> Callable[P, int]:
-    """Return a function that runs an UPDATE with other values: how many rows it changed.
+    """Return a function that runs an UPDATE with new values and returns the number of rows.
 
     The function that is wrapped returns the rows, and their new values by name, as it would give
     them to `QuerySet.update`.
@@ -240,8 +240,8 @@ def compiled_update(build: Callable[P, Change]) -> Callable[P, int]:
     arguments = inspect.signature(build)
 
     @functools.wraps(build)
-    def run(*values: P.args, **named: P.kwargs) -> int:
-        bound = compiled().bound(arguments.bind(*values, **named).arguments)
+    def run(*values: P.args, **keywords: P.kwargs) -> int:
+        bound = compiled().bound(arguments.bind(*values, **keywords).arguments)
         with mark_for_rollback_on_error(using=connection.alias), prepared_cursor() as cursor:
             cursor.execute(compiled().sql, bound)
             return int(cursor.rowcount)
@@ -260,19 +260,21 @@ class Returning(Generic[M]):
 
 
 def compiled_returning(build: Callable[P, Returning[M]]) -> Callable[P, list[M]]:
-    """Return a function that runs this statement with other values: the objects of its rows."""
+    """Return a function that runs this statement with new values and returns its objects."""
 
     @functools.cache
     def compiled() -> tuple[_Statement, _Select]:
-        made = build(**_parameters(build))  # type: ignore[call-arg] # all are given
-        return _Statement(made.sql, made.values), _Select(made.model._base_manager.all())
+        returning = build(**_parameters(build))  # type: ignore[call-arg] # all are given
+        return _Statement(returning.sql, returning.values), _Select(
+            returning.model._base_manager.all()
+        )
 
     arguments = inspect.signature(build)
 
     @functools.wraps(build)
-    def run(*values: P.args, **named: P.kwargs) -> list[M]:
+    def run(*values: P.args, **keywords: P.kwargs) -> list[M]:
         statement, rows = compiled()
-        return list(rows.of(statement, arguments.bind(*values, **named).arguments))
+        return list(rows.of(statement, arguments.bind(*values, **keywords).arguments))
 
     run.compile = compiled  # type: ignore[attr-defined] # for the test that compiles each
     return run

@@ -39,7 +39,7 @@ def safe_parts(name: object) -> tuple[str, ...]:
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
         raise UnsafePath(name, "contains a control character or an unpaired surrogate")
     parts = _require_relative(name, name)
-    _require_relative(_folded(name), name)
+    _require_relative(_fold_lookalikes(name), name)
     if any(len(part.encode()) > LONGEST_PART for part in parts):
         raise UnsafePath(name, f"has a part longer than {LONGEST_PART} bytes")
     return parts
@@ -47,7 +47,7 @@ def safe_parts(name: object) -> tuple[str, ...]:
 
 def collision_key(parts: tuple[str, ...]) -> tuple[str, ...]:
     """Return a key that is equal for two names that some file system treats as the same file."""
-    return tuple(_folded(part).casefold() for part in parts)
+    return tuple(_fold_lookalikes(part).casefold() for part in parts)
 
 
 def single_name(name: object) -> str:
@@ -92,7 +92,7 @@ def _contained(folder: Path, name: object) -> tuple[Path, os.stat_result]:
     return path, status
 
 
-def _folded(name: str) -> str:
+def _fold_lookalikes(name: str) -> str:
     """Return the name with look-alike characters replaced and invisible ones removed."""
     visible = (part for part in name if unicodedata.category(part) != "Cf")
     return unicodedata.normalize("NFKC", "".join(visible)).translate(SLASH_LOOKALIKES)

@@ -18,8 +18,8 @@ class Strict(serializers.Serializer):
             message = f"Unknown field. Known fields: {', '.join(self.fields) or 'none'}."
             if len(unknown) > MOST_NAMED:
                 message += f" {len(unknown):,} unknown fields were sent; some are listed."
-            named = heapq.nsmallest(MOST_NAMED, unknown)
-            raise serializers.ValidationError({name[:100]: [message] for name in named})
+            listed_names = heapq.nsmallest(MOST_NAMED, unknown)
+            raise serializers.ValidationError({name[:100]: [message] for name in listed_names})
         return super().to_internal_value(data)
 
 

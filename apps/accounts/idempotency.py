@@ -58,7 +58,7 @@ def once_anew(handler: Callable[..., Response]) -> Callable[..., Response]:
 
 def _idempotent(handler: Callable[..., Response], is_kept: bool) -> Callable[..., Response]:
     @wraps(handler)
-    def named(view: object, request: Request, *args: object, **kwargs: object) -> Response:
+    def answer_once(view: object, request: Request, *args: object, **kwargs: object) -> Response:
         key = _key_of(request)
         if key is None:
             return handler(view, request, *args, **kwargs)
@@ -80,7 +80,7 @@ def _idempotent(handler: Callable[..., Response], is_kept: bool) -> Callable[...
         )
         return answer
 
-    return named
+    return answer_once
 
 
 def _key_of(request: Request) -> str | None:

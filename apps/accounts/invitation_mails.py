@@ -46,18 +46,18 @@ def deliver_invitations() -> int:
     Several processes may call it at once; they share the work. A process that dies between sending
     and recording leaves the e-mail to be sent again.
     """
-    sent = 0
+    sent_count = 0
     for mail in _claim():
         try:
             _send(mail)
         except NotSent as why:
             _keep(mail, why)
         else:
-            sent += 1
-            _ours(mail).update(
+            sent_count += 1
+            _claimed_mail(mail).update(
                 state=InvitationMail.State.SENT, sent_at=Now(), reason="", sealed_link=""
             )
-    return sent
+    return sent_count
 
 
 def due_mails() -> QuerySet[InvitationMail]:
@@ -114,13 +114,13 @@ def _keep(mail: InvitationMail, why: NotSent) -> None:
     """Record why an e-mail was not sent; schedule another attempt unless it would fail too."""
     reason = public_text(str(why))[:300]
     if why.is_final or mail.attempts >= MOST_ATTEMPTS:
-        _ours(mail).update(state=InvitationMail.State.FAILED, reason=reason)
+        _claimed_mail(mail).update(state=InvitationMail.State.FAILED, reason=reason)
     else:
         pause = FIRST_PAUSE_S * 3.0 ** (mail.attempts - 1)
-        _ours(mail).update(due_at=Now() + timedelta(seconds=pause), reason=reason)
+        _claimed_mail(mail).update(due_at=Now() + timedelta(seconds=pause), reason=reason)
 
 
-def _ours(mail: InvitationMail):
+def _claimed_mail(mail: InvitationMail):
     """Return a query for the e-mail, empty if another process has claimed it since."""
     return InvitationMail.objects.filter(
         pk=mail.pk, state=InvitationMail.State.WAITING, attempts=mail.attempts

@@ -68,8 +68,8 @@ class PlainAdmin(ModelAdmin, Generic[Row]):
         """Write an action such as `environment changed` to the audit log."""
         kind = obj._meta.verbose_name
         project = obj if isinstance(obj, Project) else getattr(obj, "project", None)
-        kept = project if project and (verb != "deleted" or project is not obj) else None
-        AuditEntry.record(f"{kind} {verb}", f"{kind} {obj}", request.user, kept, **details)
+        entry_project = project if project and (verb != "deleted" or project is not obj) else None
+        AuditEntry.record(f"{kind} {verb}", f"{kind} {obj}", request.user, entry_project, **details)
 
 
 class LedgerAdmin(PlainAdmin):
@@ -112,11 +112,11 @@ def register_read_only(
 
     `columns` are shown in lists; single rows show all fields, or `fields`.
     """
-    named = [name for name in columns if model._meta.get_field(name).is_relation]
+    relations = [name for name in columns if model._meta.get_field(name).is_relation]
     attributes = {
         "is_large": True,
         "list_display": columns,
-        "list_select_related": named or False,
+        "list_select_related": relations or False,
         "fields": fields,
     }
     admin.site.register(
@@ -155,5 +155,5 @@ def among_newest(queryset: QuerySet) -> QuerySet:
 def as_json_value(value: object) -> object:
     """Convert a value to something that JSON can represent."""
     if isinstance(value, QuerySet | list | tuple | set):
-        return [as_json_value(one) for one in value]
+        return [as_json_value(item) for item in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -42,7 +42,9 @@ class OidcAdapter(DefaultSocialAccountAdapter):
 
         Allauth would match accounts by such rows.
         """
-        verified = [one.email for one in sociallogin.email_addresses if one.verified is True]
+        verified = [
+            address.email for address in sociallogin.email_addresses if address.verified is True
+        ]
         sociallogin.email_addresses = []
         if not sociallogin.is_existing:
             sociallogin.user.email = verified[0] if verified else ""

@@ -34,18 +34,18 @@ register_converter(Base36, "base36")
 def resettable(by: User, users: QuerySet[User]) -> QuerySet[User]:
     """Return those of `users` for whom `by` may create a password reset link.
 
-    Administrators may for everybody else with an account. An owner may for members who have nothing
-    outside the owner's projects: no administrator, and no member of a project of somebody else.
+    Administrators may create one for everybody else with an account. An owner may create one for
+    members of the owner's projects who are neither administrators nor members of other projects.
     """
     accounts = users.filter(is_active=True, is_simulated=False, imported_into=None)
-    others = accounts.exclude(pk=by.pk)
+    other_accounts = accounts.exclude(pk=by.pk)
     if by.is_superuser:
-        return others
+        return other_accounts
     owned = Project.objects.owned_by(by).values("pk")
-    theirs = Membership.objects.filter(user=OuterRef("pk"))
-    return others.filter(
-        Exists(theirs),
-        ~Exists(theirs.exclude(project__in=owned)),
+    memberships = Membership.objects.filter(user=OuterRef("pk"))
+    return other_accounts.filter(
+        Exists(memberships),
+        ~Exists(memberships.exclude(project__in=owned)),
         is_superuser=False,
         is_staff=False,
     )

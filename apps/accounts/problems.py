@@ -87,13 +87,13 @@ def handle_rest_error(error: Exception, context: dict) -> Response:
     if isinstance(error, exceptions.UnsupportedMediaType) and FRAMEWORK_415.match(
         str(error.detail)
     ):
-        given = context["request"].headers.get("Content-Type", "")
+        content_type = context["request"].headers.get("Content-Type", "")
         what = (
-            f"The Content-Type {given[:100]!r} is not supported"
-            if given
+            f"The Content-Type {content_type[:100]!r} is not supported"
+            if content_type
             else "The request has no Content-Type"
         )
-        error = exceptions.UnsupportedMediaType(given, f"{what}: send application/json.")
+        error = exceptions.UnsupportedMediaType(content_type, f"{what}: send application/json.")
     return answer_exception(error, context["request"].path)
 
 

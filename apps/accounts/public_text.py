@@ -61,9 +61,9 @@ def _pattern(roots: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _short(match: re.Match[str]) -> str:
-    rest = match["rest"].strip("/")
-    if not rest:
+    path = match["rest"].strip("/")
+    if not path:
         return NAMELESS
     if match["root"] == str(settings.BASE_DIR):
-        return rest
-    return rest.rpartition("/")[2]
+        return path
+    return path.rpartition("/")[2]

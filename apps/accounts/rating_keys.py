@@ -150,11 +150,13 @@ def _clashes(keys: Mapping[str, str]) -> dict[str, str]:
     """Return the problems of actions that share a key where both could be meant."""
     problems = {}
     for place, action in enumerate(ACTIONS):
-        for other in ACTIONS[:place]:
-            meets = EVERYWHERE in (action.form, other.form) or action.form == other.form
-            if meets and keys[action.name] == keys[other.name]:
-                problems[action.name] = f"{keys[action.name]} is already used: {other.words}"
+        for other_action in ACTIONS[:place]:
+            meets = (
+                EVERYWHERE in (action.form, other_action.form) or action.form == other_action.form
+            )
+            if meets and keys[action.name] == keys[other_action.name]:
+                problems[action.name] = f"{keys[action.name]} is already used: {other_action.words}"
                 problems.setdefault(
-                    other.name, f"{keys[other.name]} is already used: {action.words}"
+                    other_action.name, f"{keys[other_action.name]} is already used: {action.words}"
                 )
     return problems

@@ -138,9 +138,9 @@ class Redactor:
         if isinstance(value, str):
             return value if value.startswith("data:") else self.text(value)
         if isinstance(value, Mapping):
-            return {name: self.all_of(one) for name, one in value.items()}
+            return {name: self.all_of(item) for name, item in value.items()}
         return (
-            [self.all_of(one) for one in value]
+            [self.all_of(item) for item in value]
             if isinstance(value, Sequence) and not isinstance(value, bytes)
             else value
         )

@@ -90,14 +90,16 @@ def _short(digits: str) -> int:
 
 def _require_bounded(document: Any, any_text: bool) -> None:
     """Require depth of at most DEEPEST, and that every string and key can be stored."""
-    kept = (dict, list) if any_text else (dict, list, str)
+    checked_types = (dict, list) if any_text else (dict, list, str)
     level = [document]
     for _ in range(DEEPEST):
         if not any_text:
             for value in level:
                 if isinstance(value, str):
                     _require_storable(value)
-        level = [part for value in level for part in _parts(value) if isinstance(part, kept)]
+        level = [
+            part for value in level for part in _parts(value) if isinstance(part, checked_types)
+        ]
     if any(isinstance(value, dict | list) for value in level):
         raise NotStrictJson(f"nested deeper than {DEEPEST} levels")
     for value in level:

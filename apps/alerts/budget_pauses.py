@@ -14,21 +14,21 @@ def hold_evaluations() -> Counter[str]:
 
     Returns the counts of both.
     """
-    done: Counter[str] = Counter()
-    for evaluation, run, why in _concerned():
+    counts: Counter[str] = Counter()
+    for evaluation, run, why in _list_evaluations():
         try:
             if evaluation.is_live and why:
                 evaluation.pause(reason=f"{HELD}: {why}"[:500])
-                done["evaluations_held"] += 1
+                counts["evaluations_held"] += 1
             elif not evaluation.is_live and not why and run.is_live:
                 evaluation.resume(reason="the budget of its run is no longer used up")
-                done["evaluations_resumed"] += 1
+                counts["evaluations_resumed"] += 1
         except NotPossible:  # its state has changed since it was read
             continue
-    return done
+    return counts
 
 
-def _concerned() -> Iterator[tuple[Run, Run, str]]:
+def _list_evaluations() -> Iterator[tuple[Run, Run, str]]:
     """Yield running or paused evaluations with their run and how its budget is used up.
 
     Only runs that have a budget, or had one when the evaluation was paused, are included.
@@ -37,9 +37,9 @@ def _concerned() -> Iterator[tuple[Run, Run, str]]:
         "evaluates__run", "project", "topic"
     )
     live = asking.running().exclude(evaluates__run__config__budget=None)
-    held = asking.filter(state=Run.State.PAUSED, state_reason__startswith=HELD)
+    paused = asking.filter(state=Run.State.PAUSED, state_reason__startswith=HELD)
     used_up_by_run: dict[int, str] = {}
-    for evaluation in (live | held).order_by("pk"):
+    for evaluation in (live | paused).order_by("pk"):
         if evaluation.evaluates is None:  # the policy's own weights: of no run
             continue
         run = evaluation.evaluates.run

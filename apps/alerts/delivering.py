@@ -84,10 +84,16 @@ def deliver() -> int:
     """
     claimed = _claim()
     outcomes = asyncio.run(
-        _call_all([one for one in claimed if one.channel.kind == Channel.Kind.WEBHOOK])
+        _call_all(
+            [delivery for delivery in claimed if delivery.channel.kind == Channel.Kind.WEBHOOK]
+        )
     )
-    outcomes |= _mail_all([one for one in claimed if one.channel.kind == Channel.Kind.EMAIL])
-    outcomes |= _by_plugins([one for one in claimed if one.channel.kind not in Channel.Kind.values])
+    outcomes |= _mail_all(
+        [delivery for delivery in claimed if delivery.channel.kind == Channel.Kind.EMAIL]
+    )
+    outcomes |= _by_plugins(
+        [delivery for delivery in claimed if delivery.channel.kind not in Channel.Kind.values]
+    )
     for delivery in claimed:
         _settle(delivery, outcomes[delivery.pk])
     return sum(not isinstance(outcome, NotSent) for outcome in outcomes.values())
@@ -95,8 +101,8 @@ def deliver() -> int:
 
 def due_deliveries() -> QuerySet[Delivery]:
     """Return the deliveries to send now: those of channels that are on, and tests of channels."""
-    due = Delivery.objects.filter(state=Delivery.State.WAITING, due_at__lte=Now())
-    return due.filter(Q(channel__is_on=True) | Q(kind="test"))
+    waiting = Delivery.objects.filter(state=Delivery.State.WAITING, due_at__lte=Now())
+    return waiting.filter(Q(channel__is_on=True) | Q(kind="test"))
 
 
 @unit_of_work
@@ -115,15 +121,17 @@ def _claim() -> list[Delivery]:
 
 def _settle(delivery: Delivery, outcome: str | NotSent) -> None:
     """Record the outcome of a delivery, unless another process has claimed it since."""
-    ours = Delivery.objects.filter(
+    claimed_delivery = Delivery.objects.filter(
         pk=delivery.pk, state=Delivery.State.WAITING, attempts=delivery.attempts
     )
     if not isinstance(outcome, NotSent):
-        ours.update(state=Delivery.State.SENT, sent_at=Now(), answer=outcome[:300])
+        claimed_delivery.update(state=Delivery.State.SENT, sent_at=Now(), answer=outcome[:300])
     elif delivery.attempts >= MOST_ATTEMPTS:
-        ours.update(state=Delivery.State.GIVEN_UP, answer=str(outcome)[:300])
+        claimed_delivery.update(state=Delivery.State.GIVEN_UP, answer=str(outcome)[:300])
     else:
-        ours.update(due_at=after(pause_after(delivery.attempts)), answer=str(outcome)[:300])
+        claimed_delivery.update(
+            due_at=after(pause_after(delivery.attempts)), answer=str(outcome)[:300]
+        )
 
 
 def pause_after(attempts: int) -> float:
@@ -132,8 +140,8 @@ def pause_after(attempts: int) -> float:
 
 
 async def _call_all(deliveries: Sequence[Delivery]) -> dict[int, str | NotSent]:
-    outcomes = await asyncio.gather(*(_call(one) for one in deliveries))
-    return {one.pk: answer for one, answer in zip(deliveries, outcomes, strict=True)}
+    outcomes = await asyncio.gather(*(_call(delivery) for delivery in deliveries))
+    return {delivery.pk: answer for delivery, answer in zip(deliveries, outcomes, strict=True)}
 
 
 async def _call(delivery: Delivery) -> str | NotSent:
@@ -155,13 +163,15 @@ async def _call(delivery: Delivery) -> str | NotSent:
 
 
 def _by_plugins(deliveries: Sequence[Delivery]) -> dict[int, str | NotSent]:
-    """Send all at once, each within its own time: together they take no longer than one."""
+    """Send all at once, each with its own time limit, and return the outcomes."""
     if not deliveries:
         return {}
-    messages = [build_message(one) for one in deliveries]  # read from the database in this thread
+    messages = [
+        build_message(delivery) for delivery in deliveries
+    ]  # read from the database in this thread
     with ThreadPoolExecutor(max_workers=len(deliveries)) as pool:
         answers = pool.map(_by_plugin, deliveries, messages)
-        return {one.pk: answer for one, answer in zip(deliveries, answers, strict=True)}
+        return {delivery.pk: answer for delivery, answer in zip(deliveries, answers, strict=True)}
 
 
 def _by_plugin(delivery: Delivery, message: Message) -> str | NotSent:
@@ -177,14 +187,17 @@ def _mail_all(deliveries: Sequence[Delivery]) -> dict[int, str | NotSent]:
     if not deliveries:
         return {}
     if not settings.EMAIL_HOST:
-        return {one.pk: NotSent(NO_SERVER) for one in deliveries}
+        return {delivery.pk: NotSent(NO_SERVER) for delivery in deliveries}
     server = get_connection()
     try:
         server.open()
     except (OSError, SMTPException) as why:
-        return {one.pk: NotSent(f"the mail server is not reachable: {why}") for one in deliveries}
+        return {
+            delivery.pk: NotSent(f"the mail server is not reachable: {why}")
+            for delivery in deliveries
+        }
     try:
-        return {one.pk: _mail(one, server) for one in deliveries}
+        return {delivery.pk: _mail(delivery, server) for delivery in deliveries}
     finally:
         server.close()
 

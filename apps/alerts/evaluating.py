@@ -32,7 +32,7 @@ def look_at_runs() -> dict[str, int]:
     The counts cover alerts opened and closed, runs paused, and evaluations paused and resumed. A
     second call at the same time does nothing.
     """
-    return _with_lock(_look)
+    return _with_lock(_evaluate_all_rules)
 
 
 def look_at_control() -> dict[str, int]:
@@ -40,7 +40,7 @@ def look_at_control() -> dict[str, int]:
 
     Web processes call this while the control plane is behind.
     """
-    return _with_lock(_look_at_control)
+    return _with_lock(_evaluate_control_rule)
 
 
 def _with_lock(look_now: Callable[[], dict[str, int]]) -> dict[str, int]:
@@ -56,24 +56,24 @@ def _with_lock(look_now: Callable[[], dict[str, int]]) -> dict[str, int]:
             cursor.execute("SELECT pg_advisory_unlock(%s, 0)", [LOCK])
 
 
-def _look() -> dict[str, int]:
+def _evaluate_all_rules() -> dict[str, int]:
     has_alerts = Exists(Alert.objects.open().filter(run=OuterRef("pk")))
-    runs = _concerned(Q(state=Run.State.RUNNING) | Q(has_alerts))
-    done = _settle_all(runs, gather_facts(runs, load_spending(runs)), Alert.objects.open())
-    done.update(hold_evaluations())
-    return {what: count for what, count in done.items() if count}
+    runs = _select_runs(Q(state=Run.State.RUNNING) | Q(has_alerts))
+    counts = _settle_all(runs, gather_facts(runs, load_spending(runs)), Alert.objects.open())
+    counts.update(hold_evaluations())
+    return {what: count for what, count in counts.items() if count}
 
 
-def _look_at_control() -> dict[str, int]:
-    runs = _concerned(Q(state=Run.State.RUNNING))
+def _evaluate_control_rule() -> dict[str, int]:
+    runs = _select_runs(Q(state=Run.State.RUNNING))
     alerts = Alert.objects.open().filter(rule=CONTROL)
-    done = _settle_all(runs, facts_of_control(runs), alerts, only=frozenset({CONTROL}))
-    return {what: count for what, count in done.items() if count}
+    counts = _settle_all(runs, facts_of_control(runs), alerts, only=frozenset({CONTROL}))
+    return {what: count for what, count in counts.items() if count}
 
 
-def _concerned(which: Q) -> list[Run]:
+def _select_runs(condition: Q) -> list[Run]:
     return _readable(
-        Run.objects.filter(which).order_by("pk").select_related("project", "topic", "policy")
+        Run.objects.filter(condition).order_by("pk").select_related("project", "topic", "policy")
     )
 
 
@@ -86,10 +86,10 @@ def _settle_all(
     alerts_by_run: dict[int, list[Alert]] = defaultdict(list)
     for alert in alerts.filter(run__in=runs).order_by("pk"):
         alerts_by_run[alert.run_id].append(alert)
-    done: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for run in runs:
-        done.update(_settle_alone(run, facts[run.pk], alerts_by_run[run.pk], only))
-    return done
+        counts.update(_settle_alone(run, facts[run.pk], alerts_by_run[run.pk], only))
+    return counts
 
 
 def _readable(runs: Iterable[Run]) -> list[Run]:
@@ -151,15 +151,17 @@ def _update_open_alerts(
     open_alerts: Mapping[tuple[str, str], Alert], findings: Mapping[tuple[str, str], AlertFinding]
 ) -> None:
     """Update the alerts that were found again: when they were seen, and changed texts."""
-    seen = {place: alert for place, alert in open_alerts.items() if place in findings}
-    for place, alert in seen.items():
+    found_again = {place: alert for place, alert in open_alerts.items() if place in findings}
+    for place, alert in found_again.items():
         finding = findings[place]
         if (alert.words, alert.todo) != (finding.words, finding.todo):
             Alert.objects.filter(pk=alert.pk).update(
                 words=finding.words, todo=finding.todo, measured=finding.measured
             )
-    if seen:
-        Alert.objects.filter(pk__in=[alert.pk for alert in seen.values()]).update(seen_at=Now())
+    if found_again:
+        Alert.objects.filter(pk__in=[alert.pk for alert in found_again.values()]).update(
+            seen_at=Now()
+        )
 
 
 @unit_of_work
@@ -176,7 +178,7 @@ def _write(
         return Counter()
     pausing_alerts = [open_alerts[place] for place in pausing if place in open_alerts]
     lock_ids(Alert.objects.filter(pk__in=[alert.pk for alert in (*over, *pausing_alerts)]))
-    opened = {place: _open(locked, place, one) for place, one in new.items()}
+    opened = {place: _open(locked, place, finding) for place, finding in new.items()}
     for alert, why in over.items():
         _close(locked, alert, why)
     paused = sum(
@@ -197,7 +199,9 @@ def _evaluate_rules(
     for name in (name for name in RULES if run.is_live and name in only):
         keys = frozenset(key for rule, key in open_alerts if rule == name)
         try:
-            findings |= {(name, one.key[:100]): one for one in apply_rule(facts, name, keys)}
+            findings |= {
+                (name, finding.key[:100]): finding for finding in apply_rule(facts, name, keys)
+            }
         except Exception:  # whatever failed in this rule, the others still apply
             log.exception("rule_failed", run=run, rule=name)
             broken.add(name)
@@ -218,20 +222,20 @@ def _why_over(run: Run, facts: Facts, alert: Alert) -> str:
     return PAUSED if alert.rule in WHILE_LIVE and not alert.has_paused else ""
 
 
-def _open(run: Run, place: tuple[str, str], one: AlertFinding) -> Alert:
+def _open(run: Run, place: tuple[str, str], finding: AlertFinding) -> Alert:
     rule, key = place
     alert = Alert.objects.create(
         run=run,
         rule=rule,
         key=key,
-        words=one.words,
-        todo=one.todo,
-        measured=one.measured,
-        since=one.since,
+        words=finding.words,
+        todo=finding.todo,
+        measured=finding.measured,
+        since=finding.since,
     )
-    alert.enter(AlertEntry.What.OPENED, one.words)
-    run.topic.record("alert_opened", alert=alert.pk, rule=rule, words=one.words)
-    log.warning("alert_opened", run=run, rule=rule, words=one.words)
+    alert.enter(AlertEntry.What.OPENED, finding.words)
+    run.topic.record("alert_opened", alert=alert.pk, rule=rule, words=finding.words)
+    log.warning("alert_opened", run=run, rule=rule, words=finding.words)
     return alert
 
 
@@ -244,7 +248,7 @@ def _close(run: Run, alert: Alert, why: str) -> None:
 
 
 def _asks_for_pause(
-    run: Run, facts: Facts, alert: Alert | None, rule: str, one: AlertFinding
+    run: Run, facts: Facts, alert: Alert | None, rule: str, finding: AlertFinding
 ) -> bool:
     """Tell whether a finding must pause its run.
 
@@ -252,15 +256,15 @@ def _asks_for_pause(
     used up pauses the run each time it is resumed.
     """
     is_new = alert is None or not alert.has_paused
-    return run.is_live and (one.is_final or (is_new and getattr(facts.plan.alerts, rule).pause))
+    return run.is_live and (finding.is_final or (is_new and getattr(facts.plan.alerts, rule).pause))
 
 
-def _pause(run: Run, alert: Alert, one: AlertFinding) -> int:
+def _pause(run: Run, alert: Alert, finding: AlertFinding) -> int:
     try:
-        run.pause(reason=f"{alert.title}: {one.words}"[:500])
+        run.pause(reason=f"{alert.title}: {finding.words}"[:500])
     except NotPossible:  # another alert of this evaluation paused it already
         return 0
     Alert.objects.filter(pk=alert.pk).update(has_paused=True)
     alert.run = run
-    alert.enter(AlertEntry.What.PAUSED, one.words)
+    alert.enter(AlertEntry.What.PAUSED, finding.words)
     return 1

@@ -134,7 +134,7 @@ def gather_facts(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) 
     failing = _failing({run.project_id for run in runs})
     all_disks = disks()
     heartbeats = _newest_heartbeats()
-    gone = lost()
+    lost_workers = lost()
     control = control_plane.read_control_plane()
     facts_by_run = {}
     for run in runs:
@@ -157,10 +157,10 @@ def gather_facts(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) 
             disks=all_disks,
             heartbeats=heartbeats,
             scorers=scorers[run.pk],
-            failing=[one for one in failing[run.project_id] if one.name == environment],
+            failing=[breaker for breaker in failing[run.project_id] if breaker.name == environment],
             suspicions=suspicions[run.pk],
             spent=spent.get(run.pk, {}),
-            lost=gone,
+            lost=lost_workers,
             control=control,
             fruitless=fruitless.get(run.pk),
         )
@@ -264,12 +264,17 @@ def _unserved(ids: list[int]) -> dict[int, tuple[int, datetime]]:
 
 def _failing(projects: set[int]) -> dict[int, list[OpenBreaker]]:
     breakers: dict[int, list[OpenBreaker]] = defaultdict(list)
-    for one in Environment.objects.filter(
+    for environment in Environment.objects.filter(
         project__in=projects, open_until__isnull=False
     ):  # a success clears `open_until`
-        assert one.open_until is not None
-        breakers[one.project_id].append(
-            OpenBreaker(one.name, one.open_reason, one.failures, one.open_until)
+        assert environment.open_until is not None
+        breakers[environment.project_id].append(
+            OpenBreaker(
+                environment.name,
+                environment.open_reason,
+                environment.failures,
+                environment.open_until,
+            )
         )
     return breakers
 
@@ -292,10 +297,14 @@ def _scorers(ids: list[int]) -> dict[int, list[RewardWarning]]:
 
 def _suspicions(ids: list[int]) -> dict[int, list[RewardWarning]]:
     warnings_by_run: dict[int, list[RewardWarning]] = defaultdict(list)
-    for one in Suspicion.objects.filter(run__in=ids, state=Suspicion.State.OPEN).order_by("pk"):
-        warnings_by_run[one.run_id].append(
+    for suspicion in Suspicion.objects.filter(run__in=ids, state=Suspicion.State.OPEN).order_by(
+        "pk"
+    ):
+        warnings_by_run[suspicion.run_id].append(
             RewardWarning(
-                one.kind, f"{TITLES.get(one.kind, one.kind)}: {one.words}", one.first_seen_at
+                suspicion.kind,
+                f"{TITLES.get(suspicion.kind, suspicion.kind)}: {suspicion.words}",
+                suspicion.first_seen_at,
             )
         )
     return warnings_by_run
@@ -311,10 +320,10 @@ def disks() -> list[DiskSpace]:
     folders = {"weights": settings.WEIGHTS_ROOT, "data": settings.VAR}
     disk_by_device: dict[int, DiskSpace] = {}
     for name, folder in folders.items():
-        there = _nearest(folder)
-        device = there.stat().st_dev
+        existing_folder = _nearest(folder)
+        device = existing_folder.stat().st_dev
         if device not in disk_by_device:
-            usage = shutil.disk_usage(there)
+            usage = shutil.disk_usage(existing_folder)
             disk_by_device[device] = DiskSpace(name, usage.free, usage.total)
     return list(disk_by_device.values())
 

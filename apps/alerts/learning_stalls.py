@@ -57,7 +57,9 @@ def fruitless_runs(runs: Iterable[Run]) -> dict[int, Fruitless]:
     if not windows_by_run:
         return {}
     windows_dropped = _all_dropped(windows_by_run)
-    return {run_id: _described(run_id, first, since) for run_id, first, since in windows_dropped}
+    return {
+        run_id: _describe_stall(run_id, first, since) for run_id, first, since in windows_dropped
+    }
 
 
 def _all_dropped(windows_by_run: Mapping[int, tuple[Run, int]]) -> list[tuple[int, int, datetime]]:
@@ -70,7 +72,7 @@ def _all_dropped(windows_by_run: Mapping[int, tuple[Run, int]]) -> list[tuple[in
         return cursor.fetchall()
 
 
-def _described(run_id: int, first: int, since: datetime) -> Fruitless:
+def _describe_stall(run_id: int, first: int, since: datetime) -> Fruitless:
     dropped = Group.objects.filter(run=run_id, state=Group.State.DROPPED, pk__gte=first)
     reasons = dict(dropped.order_by("-pk").values_list("pk", "reason"))
     vague = [pk for pk, reason in reasons.items() if WITHOUT_REWARDS.match(reason)]
@@ -87,8 +89,8 @@ def most_common(reasons: Iterable[str]) -> list[tuple[int, str]]:
     for reason in reasons:
         forms.setdefault(NUMBER.sub("#", reason), Counter())[reason] += 1
     causes = [(sum(form.values()), form.most_common(1)[0][0]) for form in forms.values()]
-    most = sorted(causes, reverse=True)[:CAUSES]
-    return [(count, words[:LONGEST_CAUSE]) for count, words in most]
+    top_causes = sorted(causes, reverse=True)[:CAUSES]
+    return [(count, words[:LONGEST_CAUSE]) for count, words in top_causes]
 
 
 def _why_without_rewards(groups: Sequence[int]) -> dict[int, str]:

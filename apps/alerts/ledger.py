@@ -26,9 +26,13 @@ def sampled_tokens_are_counted() -> Iterator[str]:
     copied = Recorded.objects.filter(group=OuterRef("group"))
     seeded = Seed.objects.filter(group=OuterRef("group"))
     imported = Episode.objects.filter(rollout=OuterRef("pk")).exclude(origin={})
-    own = Rollout.objects.filter(state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
-    own = own.filter(~Exists(copied), ~Exists(imported), ~Exists(seeded)).order_by()
-    sampled = dict(own.values_list("run").annotate(n=Sum("completion_tokens")))
+    policy_rollouts = Rollout.objects.filter(
+        state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY
+    )
+    policy_rollouts = policy_rollouts.filter(
+        ~Exists(copied), ~Exists(imported), ~Exists(seeded)
+    ).order_by()
+    sampled = dict(policy_rollouts.values_list("run").annotate(n=Sum("completion_tokens")))
     names = dict(Run.objects.values_list("pk", "slug"))
     for run in sorted(counted.keys() | sampled.keys()):
         if round(counted.get(run, 0)) != sampled.get(run, 0):
@@ -47,19 +51,19 @@ def usage_totals_match_their_hours() -> Iterator[str]:
     removals = RunRemoval.objects.filter(state=RunRemoval.State.DONE)
     deleted_in = set(removals.values_list("project", flat=True))
     usage = Usage.objects.order_by()
-    own = _sums_by(usage, "run")
+    own_sums = _sums_by(usage, "run")
     evaluations = _sums_by(usage.exclude(run__evaluates=None), "run__evaluates__run")
     totals = (
         UsageTotal.objects.select_related("run")
         .annotate(slug=F("run__slug"))
         .order_by("run", "kind")
     )
-    totals_by_place = {(one.run_id, one.kind): one for one in totals}
-    for place in sorted(own.keys() | evaluations.keys() | totals_by_place.keys()):
+    totals_by_place = {(total.run_id, total.kind): total for total in totals}
+    for place in sorted(own_sums.keys() | evaluations.keys() | totals_by_place.keys()):
         total = totals_by_place.get(place) or UsageTotal(
             run_id=place[0], kind=place[1], own=0.0, evaluations=0.0
         )
-        own_sum = own.get(place, 0.0)
+        own_sum = own_sums.get(place, 0.0)
         evaluations_sum = evaluations.get(place, 0.0)
         has_deleted = bool(total.pk) and total.run.project_id in deleted_in
         if has_deleted:

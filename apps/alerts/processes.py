@@ -38,7 +38,7 @@ def lost() -> list[LostWorker]:
         "-heartbeat_at"
     )[:SEEN]
     standing = {worker: worker.standing for worker in recent_workers}
-    others = Counter(worker.role for worker in standing if standing[worker] == "alive")
+    alive_by_role = Counter(worker.role for worker in standing if standing[worker] == "alive")
     dead = [
         worker
         for worker in standing
@@ -47,14 +47,21 @@ def lost() -> list[LostWorker]:
     fenced = [worker for worker in standing if standing[worker] == "quarantined"]
     return [
         *(
-            LostWorker(one.key, one.role, True, one.heartbeat_at, "", others[one.role])
-            for one in _unreplaced(dead, standing)
+            LostWorker(
+                worker.key, worker.role, True, worker.heartbeat_at, "", alive_by_role[worker.role]
+            )
+            for worker in _unreplaced(dead, standing)
         ),
         *(
             LostWorker(
-                one.key, one.role, False, _fenced_at(one), _describe_order(one), others[one.role]
+                worker.key,
+                worker.role,
+                False,
+                _fenced_at(worker),
+                _describe_order(worker),
+                alive_by_role[worker.role],
             )
-            for one in fenced
+            for worker in fenced
         ),
     ]
 
@@ -71,16 +78,16 @@ def _unreplaced(dead: Iterable[Worker], workers: Iterable[Worker]) -> list[Worke
     started after them also started after the older ones.
     """
     heirs: dict[tuple[str, str], list[Worker]] = defaultdict(list)
-    for worker in sorted(workers, key=lambda one: one.started_at):
+    for worker in sorted(workers, key=lambda worker: worker.started_at):
         heirs[worker.role, worker.host].append(worker)
-    left = []
-    for one in dead:
-        free = heirs[one.role, one.host]
-        if free and free[-1].started_at > one.heartbeat_at:
+    unreplaced = []
+    for dead_worker in dead:
+        free = heirs[dead_worker.role, dead_worker.host]
+        if free and free[-1].started_at > dead_worker.heartbeat_at:
             free.pop()
         else:
-            left.append(one)
-    return left
+            unreplaced.append(dead_worker)
+    return unreplaced
 
 
 def _describe_order(worker: Worker) -> str:

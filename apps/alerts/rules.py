@@ -109,13 +109,13 @@ def starvation(
     idle = facts.since(facts.moved_at)
     if not facts.waiting_on or idle < limit.after_s or not facts.groups_by_state:
         return
-    counts = {name: held.count for name, held in facts.groups_by_state.items()}
+    counts = {name: groups.count for name, groups in facts.groups_by_state.items()}
     state = max(WAITING_ON, key=lambda name: counts.get(name, 0))
-    held = facts.groups_by_state[state]
+    groups = facts.groups_by_state[state]
     yield AlertFinding(
-        f"The trainer has waited {format_duration(idle)} for {WAITING_ON[state]}: {held.count:,}"
-        f" group{'' if held.count == 1 else 's'} waiting, the oldest for"
-        f" {format_duration(facts.since(held.since))}.",
+        f"The trainer has waited {format_duration(idle)} for {WAITING_ON[state]}: {groups.count:,}"
+        f" group{'' if groups.count == 1 else 's'} waiting, the oldest for"
+        f" {format_duration(facts.since(groups.since))}.",
         REMEDIES[state],
         facts.moved_at,
         idle,
@@ -143,7 +143,7 @@ def nothing_learned(
 def not_finite(
     facts: Facts, limit: rule.NotFinite, is_open: frozenset[str]
 ) -> Iterator[AlertFinding]:
-    skipped = [one for one in facts.unapplied if one[0] > facts.step - limit.among]
+    skipped = [entry for entry in facts.unapplied if entry[0] > facts.step - limit.among]
     if len(skipped) < (1 if is_open else limit.updates):
         return
     number, why, _ = skipped[-1]
@@ -160,7 +160,7 @@ def not_finite(
 
 def kl(facts: Facts, limit: rule.Kl, is_open: frozenset[str]) -> Iterator[AlertFinding]:
     """Report a mean KL divergence over its limit, to the reference and to the sampling policy."""
-    for name, most, whom in (
+    for name, maximum, source in (
         ("kl", limit.reference, "the reference model"),
         ("behaviour_kl", limit.behaviour, "the sampling weights"),
     ):
@@ -168,10 +168,10 @@ def kl(facts: Facts, limit: rule.Kl, is_open: frozenset[str]) -> Iterator[AlertF
         if len(newest) < limit.steps:
             continue
         mean = statistics.fmean(_values(newest))
-        if mean > most * (HYSTERESIS if name in is_open else 1.0):
+        if mean > maximum * (HYSTERESIS if name in is_open else 1.0):
             yield AlertFinding(
-                f"The policy is {mean:.3g} nats per token from {whom}, mean of steps"
-                f" {newest[0][0]:,} to {newest[-1][0]:,}; the limit is {most:g}.",
+                f"The policy is {mean:.3g} nats per token from {source}, mean of steps"
+                f" {newest[0][0]:,} to {newest[-1][0]:,}; the limit is {maximum:g}.",
                 (
                     "Lower the learning rate or raise the KL coefficient in a new run from an"
                     " earlier version."
@@ -264,12 +264,12 @@ def behaviour_gap(
         return
     at_first = statistics.median(first)  # the median: during warm-up there is next to no gap
     now = statistics.fmean(_values(newest))
-    most = max(limit.above, limit.times * at_first)
-    if now > most * (HYSTERESIS if is_open else 1.0):
+    maximum = max(limit.above, limit.times * at_first)
+    if now > maximum * (HYSTERESIS if is_open else 1.0):
         yield AlertFinding(
             f"Engine and trainer differ by {now:.3g} nats per token, mean of steps"
             f" {newest[0][0]:,} to {newest[-1][0]:,}. The median of the first {limit.first:,}"
-            f" steps was {at_first:.3g}; the limit is {most:.3g}.",
+            f" steps was {at_first:.3g}; the limit is {maximum:.3g}.",
             "Allow less staleness (max_staleness) or lower the learning rate. If neither helps,"
             " compare the precision of engine and trainer, or use a loss with a correction"
             " (decoupled) in a new run.",
@@ -298,15 +298,17 @@ def unacknowledged(
 
 def breaker(facts: Facts, limit: rule.Breaker, is_open: frozenset[str]) -> Iterator[AlertFinding]:
     """Report environments whose circuit breaker has opened, until their first success."""
-    for one in facts.failing:
-        rest = "is paused until" if one.until > facts.now else "has been retried since"
+    for environment in facts.failing:
+        state_words = (
+            "is paused until" if environment.until > facts.now else "has been retried since"
+        )
         yield AlertFinding(
-            f"Environment {one.name} failed {one.failures:,} times in a row, and {rest}"
-            f" {one.until:%H:%M} UTC: {one.reason}",
+            f"Environment {environment.name} failed {environment.failures:,} times in a row, and"
+            f" {state_words} {environment.until:%H:%M} UTC: {environment.reason}",
             "Fix the environment, then close its breaker on its page.",
             facts.now,
-            float(one.failures),
-            one.name,
+            float(environment.failures),
+            environment.name,
         )
 
 
@@ -354,33 +356,34 @@ def lost_worker(
     When no other worker of the role is left, the rule `silence` reports it, unless this rule's
     alert is already open.
     """
-    for one in facts.lost:
-        gone_for = facts.since(one.since)
-        if one.role not in _needed(facts.plan) or one.since < facts.live_since:
+    for worker in facts.lost:
+        gone_for = facts.since(worker.since)
+        if worker.role not in _needed(facts.plan) or worker.since < facts.live_since:
             continue
-        if one.is_dead and not (
-            limit.after_s <= gone_for < limit.until_s and (one.others or one.key in is_open)
+        if worker.is_dead and not (
+            limit.after_s <= gone_for < limit.until_s and (worker.others or worker.key in is_open)
         ):
             continue
-        left = (
-            f"{one.others:,} other{' is' if one.others == 1 else 's are'} running."
-            if one.others
+        others_words = (
+            f"{worker.others:,} other{' is' if worker.others == 1 else 's are'} running."
+            if worker.others
             else "No other is running."
         )
-        if one.is_dead:
+        if worker.is_dead:
             last = (
-                f"The {one.role} {one.key} is dead: last heartbeat {format_duration(gone_for)} ago."
+                f"The {worker.role} {worker.key} is dead:"
+                f" last heartbeat {format_duration(gone_for)} ago."
             )
             todo = (
                 "Read its log on its page under Workers. A new worker on the same host replaces it."
             )
         else:
             last = (
-                f"The {one.role} {one.key} was quarantined {format_duration(gone_for)} ago,"
-                f" {one.why.rstrip('.')}."
+                f"The {worker.role} {worker.key} was quarantined {format_duration(gone_for)} ago,"
+                f" {worker.why.rstrip('.')}."
             )
             todo = "End its quarantine on its page under Workers, or stop its process."
-        yield AlertFinding(f"{last} {left}", todo, one.since, gone_for, one.key)
+        yield AlertFinding(f"{last} {others_words}", todo, worker.since, gone_for, worker.key)
 
 
 def control_behind(
@@ -393,13 +396,16 @@ def control_behind(
 
 
 def budget(facts: Facts, limit: rule.NearBudget, is_open: frozenset[str]) -> Iterator[AlertFinding]:
-    for name, most in (facts.plan.budget.model_dump() if facts.plan.budget else {}).items():
+    for name, maximum in (facts.plan.budget.model_dump() if facts.plan.budget else {}).items():
         used = facts.spent.get(name, 0.0)
-        if most is None or used < limit.share * most:
+        if maximum is None or used < limit.share * maximum:
             continue
-        is_over = used >= most
+        is_over = used >= maximum
         yield AlertFinding(
-            f"{used:,.4g} of {most:,.4g} {UNITS[name]} used: {used / most:.0%} of the budget.",
+            (
+                f"{used:,.4g} of {maximum:,.4g} {UNITS[name]} used:"
+                f" {used / maximum:.0%} of the budget."
+            ),
             (
                 "The run is paused. Raise the limit on the Cost page, then resume the run."
                 if is_over

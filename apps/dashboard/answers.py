@@ -15,10 +15,10 @@ SCALE = "scale:"
 RANK = "rank:"
 
 
-def answer_in(form: str, posted: QueryDict, shown: Sequence[int]) -> dict:
+def answer_in(form: str, posted: QueryDict, member_ids: Sequence[int]) -> dict:
     """Return the raw answer to an item of this form."""
     if form in READERS:
-        return READERS[form](posted, shown)
+        return READERS[form](posted, member_ids)
     return {name: _number(text) for name in FORMS[form].fields if (text := _text(posted, name))}
 
 
@@ -42,9 +42,11 @@ def _best_worst(posted: QueryDict, _shown: Sequence[int]) -> dict:
     return _number_field(posted, "best") | _number_field(posted, "worst")
 
 
-def _ranking(posted: QueryDict, shown: Sequence[int]) -> dict:
+def _ranking(posted: QueryDict, member_ids: Sequence[int]) -> dict:
     return {
-        "ranks": {str(pk): _number(text) for pk in shown if (text := _text(posted, f"{RANK}{pk}"))}
+        "ranks": {
+            str(pk): _number(text) for pk in member_ids if (text := _text(posted, f"{RANK}{pk}"))
+        }
     }
 
 

@@ -22,13 +22,13 @@ class Offer:
     """Evaluations over one taskset that can be compared."""
 
     taskset: str
-    own: Sequence[Run]
-    others: Sequence[Run]
+    own_evaluations: Sequence[Run]
+    other_evaluations: Sequence[Run]
     hidden: int = 0  # evaluations of the run that are older than those offered
 
     @property
     def is_enough(self) -> bool:
-        return len(self.own) + len(self.others) > 1
+        return len(self.own_evaluations) + len(self.other_evaluations) > 1
 
 
 def list_offers(run: Run) -> list[Offer]:
@@ -44,23 +44,27 @@ def list_offers(run: Run) -> list[Offer]:
     )
     of_run = evaluations.filter(evaluates__run=run)
     rank = Window(RowNumber(), partition_by=F("taskset"), order_by="-pk")
-    own = list(of_run.annotate(rank=rank).filter(Q(rank__lte=OFFERED) | Q(evaluates__version=0)))
+    run_evaluations = list(
+        of_run.annotate(rank=rank).filter(Q(rank__lte=OFFERED) | Q(evaluates__version=0))
+    )
     counts = dict(of_run.order_by().values_list("taskset").annotate(n=Count("pk")))
-    tasksets = list(dict.fromkeys(one.taskset for one in own if one.taskset))
-    others = (
+    tasksets = list(
+        dict.fromkeys(evaluation.taskset for evaluation in run_evaluations if evaluation.taskset)
+    )
+    other_evaluations = (
         list(evaluations.filter(taskset__in=tasksets).exclude(evaluates__run=run)[:OFFERED])
-        if own
+        if run_evaluations
         else []
     )
     offers = []
-    for one in tasksets:
-        ours = [run for run in own if run.taskset == one]
+    for taskset in tasksets:
+        own_choices = [run for run in run_evaluations if run.taskset == taskset]
         offers.append(
             Offer(
-                one.slug,
-                ours,
-                [run for run in others if run.taskset == one],
-                counts[one.pk] - len(ours),
+                taskset.slug,
+                own_choices,
+                [run for run in other_evaluations if run.taskset == taskset],
+                counts[taskset.pk] - len(own_choices),
             )
         )
     return [offer for offer in offers if offer.is_enough]
@@ -85,8 +89,8 @@ def seen_among(user: User, arenas: Sequence[Arena]) -> set[int]:
             "arena", "run", "run__evaluates__run"
         )
     )
-    seen = open_among(user, {run for _, *runs in rows for run in runs if run})
-    blind = {arena for arena, *runs in rows if any(run and run not in seen for run in runs)}
+    open_run_ids = open_among(user, {run for _, *runs in rows for run in runs if run})
+    blind = {arena for arena, *runs in rows if any(run and run not in open_run_ids for run in runs)}
     return {arena.pk for arena in arenas} - blind
 
 
@@ -108,8 +112,8 @@ def build_standings_rows(standings: Standings) -> list[Row]:
     strengths = [row.strength for row in standings.rows if row.strength]
     if not strengths:
         return [Row(row, evaluation_label(row.contestant.run)) for row in standings.rows]
-    first = min(one.low for one in strengths)
-    last = max(one.high for one in strengths)
+    first = min(strength.low for strength in strengths)
+    last = max(strength.high for strength in strengths)
     wide = (last - first) or 1.0
 
     def placed(points: float) -> float:
@@ -133,8 +137,11 @@ def build_score_matrix(standings: Standings) -> list[list[Score | None]]:
     """
     ids = [row.contestant.pk for row in standings.rows]
     return [
-        [None if one == other else standings.against.get((one, other), Score()) for other in ids]
-        for one in ids
+        [
+            None if row_id == column_id else standings.against.get((row_id, column_id), Score())
+            for column_id in ids
+        ]
+        for row_id in ids
     ]
 
 
@@ -146,11 +153,11 @@ def list_domain_scores(standings: Standings) -> list[tuple[str, list[Score]]]:
     if not any(standings.domains):
         return []
     ids = [row.contestant.pk for row in standings.rows]
-    most = sorted(
+    most_voted = sorted(
         standings.domains.items(),
         key=lambda item: (-sum(score.of for score in item[1].values()), item[0]),
     )
     return [
         (domain or "(none)", [scores.get(pk, Score()) for pk in ids])
-        for domain, scores in most[:DOMAINS_SHOWN]
+        for domain, scores in most_voted[:DOMAINS_SHOWN]
     ]

@@ -84,10 +84,10 @@ def _list_ends(kind: str, endings: Sequence[tuple[str, str]]) -> list[End]:
         alike[NUMBER.sub("…", words)][words, query] += 1
     order = sorted(alike.items(), key=lambda item: -item[1].total())
     ends = [_build_end(kind, name, counts) for name, counts in order[:REASONS]]
-    rest = order[REASONS:]
-    if rest:
-        others = sum(counts.total() for _, counts in rest)
-        ends.append(End(f"{len(rest)} other reasons", others, kind))
+    other_reasons = order[REASONS:]
+    if other_reasons:
+        other_count = sum(counts.total() for _, counts in other_reasons)
+        ends.append(End(f"{len(other_reasons)} other reasons", other_count, kind))
     return ends
 
 

@@ -51,11 +51,11 @@ class RolloutOutcome:
     tokens: int
     cut: tuple[str, str] | None
     learned: ExperienceFields | None
-    taken: NewestUse | None
+    newest_use: NewestUse | None
 
     @property
     def experience(self) -> ExperienceFields:
-        """Return the experience of a rollout that has one, as all of `Window.kept` have."""
+        """Return the experience of a rollout that has one, as all in `Window.admitted` have."""
         assert self.learned is not None
         return self.learned
 
@@ -70,18 +70,18 @@ class Window:
     is_whole: bool
 
     @cached_property
-    def taken(self) -> dict[int, NewestUse]:
+    def use_by_group(self) -> dict[int, NewestUse]:
         """Return, by group, the step that took its experiences."""
-        return {fate.group.pk: fate.taken for fate in self.fates if fate.taken}
+        return {fate.group.pk: fate.newest_use for fate in self.fates if fate.newest_use}
 
     @cached_property
     def ready(self) -> set[int]:
         """Return the groups with experiences that wait for the trainer."""
         ready = Experience.State.READY
-        return {fate.group.pk for fate in self.kept if fate.experience.state == ready}
+        return {fate.group.pk for fate in self.admitted if fate.experience.state == ready}
 
     @cached_property
-    def kept(self) -> list[RolloutOutcome]:
+    def admitted(self) -> list[RolloutOutcome]:
         """Return the outcomes of rollouts that are in the buffer or were used by a step."""
         return [
             fate
@@ -92,8 +92,8 @@ class Window:
 
 def load_buffer_window(run: Run) -> Window:
     """Return the window of a run, in five queries over its newest groups."""
-    most = max(1, min(GROUPS, ROLLOUTS // run.settings.group_size))
-    drawn = run.groups.filter(draw_index__isnull=False).order_by("-draw_index")
+    group_limit = max(1, min(GROUPS, ROLLOUTS // run.settings.group_size))
+    drawn_groups = run.groups.filter(draw_index__isnull=False).order_by("-draw_index")
     columns = (
         "state",
         "reason",
@@ -104,20 +104,20 @@ def load_buffer_window(run: Run) -> Window:
         "judged_at",
         "closed_at",
     )
-    newest = list(drawn.only("pk", "run", *columns)[: most + 1])
-    groups = {group.pk: group for group in newest[:most]}
-    return Window(run, list(groups.values()), _fates(run, groups), len(newest) <= most)
+    newest = list(drawn_groups.only("pk", "run", *columns)[: group_limit + 1])
+    groups = {group.pk: group for group in newest[:group_limit]}
+    return Window(run, list(groups.values()), _fates(run, groups), len(newest) <= group_limit)
 
 
 def _fates(run: Run, groups: dict[int, Group]) -> list[RolloutOutcome]:
     if not groups:
         return []
-    first = min(one.draw_index for one in groups.values() if one.draw_index is not None)
+    first = min(group.draw_index for group in groups.values() if group.draw_index is not None)
     newest = Group.objects.filter(run=run, draw_index__gte=first).values(
         "pk"
     )  # as a subquery, not as hundreds of ids
     learned = _learned(newest)
-    taken = _newest_uses(newest)
+    uses = _newest_uses(newest)
     return [
         RolloutOutcome(
             groups[row.group_id],
@@ -126,7 +126,7 @@ def _fates(run: Run, groups: dict[int, Group]) -> list[RolloutOutcome]:
             row.completion_tokens,
             (row.cut__operator, row.cut__reason) if row.cut__operator else None,
             learned.get(row.pk),
-            taken.get(learned[row.pk].pk) if row.pk in learned else None,
+            uses.get(learned[row.pk].pk) if row.pk in learned else None,
         )
         for row in _rollouts(newest)
         if row.group_id in groups
@@ -152,9 +152,9 @@ def _learned(groups: QuerySet) -> dict[int, ExperienceFields]:
     """Return the experiences by rollout."""
     rows = Experience.objects.usual().filter(group__in=groups)
     return {
-        rollout: ExperienceFields(*rest)
-        for rollout, *rest in rows.values_list(
-            "rollout_id", *(one.name for one in fields(ExperienceFields))
+        rollout: ExperienceFields(*values)
+        for rollout, *values in rows.values_list(
+            "rollout_id", *(column.name for column in fields(ExperienceFields))
         )
     }
 

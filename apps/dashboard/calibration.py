@@ -114,16 +114,21 @@ def build_scorer_cards(
 
     `form` is the form just posted for one of them, and `wrong` its errors.
     """
-    of = {scorer: list(own) for scorer, own in groupby(rows, key=lambda row: row.scorer)}
+    rows_by_scorer = {
+        scorer: list(scorer_rows)
+        for scorer, scorer_rows in groupby(rows, key=lambda row: row.scorer)
+    }
     cards = []
     for place, choice in enumerate(plan.rewards):
-        own = of.get(choice.scorer, [])
+        scorer_rows = rows_by_scorer.get(choice.scorer, [])
         posted = form[1] if form is not None and form[0] == choice.scorer else None
         shown_wrong = {} if posted is None else wrong
         knobs = _trust_knobs(place, choice.trust, posted, shown_wrong)
         parts = [
             _part(row, choice.trust)
-            for row in sorted(own, key=lambda row: (row.domain is not None, row.domain or ""))
+            for row in sorted(
+                scorer_rows, key=lambda row: (row.domain is not None, row.domain or "")
+            )
         ]
         leanings = list_leanings(parts[0].metrics) if parts else []
         cards.append(
@@ -253,14 +258,14 @@ def format_with_interval(metric: dict) -> str:
 
 def dots(bins: Sequence[dict]) -> list[DiagramBin]:
     """Return the dots of the diagram; their area is proportional to the number of replies."""
-    most = max((one["count"] for one in bins), default=1)
+    largest_count = max((bucket["count"] for bucket in bins), default=1)
     return [
         DiagramBin(
-            round(LEFT + WIDTH * one["scorer"], 1),
-            round(TOP + HEIGHT * (1 - one["people"]), 1),
-            round(max(2.0, LARGEST * math.sqrt(one["count"] / most)), 1),
+            round(LEFT + WIDTH * bucket["scorer"], 1),
+            round(TOP + HEIGHT * (1 - bucket["people"]), 1),
+            round(max(2.0, LARGEST * math.sqrt(bucket["count"] / largest_count)), 1),
         )
-        for one in bins
+        for bucket in bins
     ]
 
 
@@ -286,19 +291,19 @@ def parted(
     They are those of one scorer, or of all if it is empty, from the place `begin` on.
     """
     widest = [
-        (row.scorer, *one)
+        (row.scorer, *disagreement)
         for row in rows
         if row.domain is None and scorer in ("", row.scorer)
-        for one in row.widest
+        for disagreement in row.widest
     ]
-    widest.sort(key=lambda one: (-abs(one[2] - one[3]), -one[1], one[0]))
-    here = widest[begin : begin + AT_ONCE]
+    widest.sort(key=lambda row: (-abs(row[2] - row[3]), -row[1], row[0]))
+    page = widest[begin : begin + AT_ONCE]
     rollouts = Rollout.objects.select_related("group__task").in_bulk(
-        {rollout for _, rollout, *_ in here}
+        {rollout for _, rollout, *_ in page}
     )
     replies = [
-        DisagreedReply(rollouts[pk], name, gave, people)
-        for name, pk, gave, people in here
+        DisagreedReply(rollouts[pk], name, scorer_value, people)
+        for name, pk, scorer_value, people in page
         if pk in rollouts
     ]
     return replies, len(widest)

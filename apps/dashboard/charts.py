@@ -30,13 +30,15 @@ class Chart:
         return [(name, words) for name, words in zip(self.names, self.words, strict=True) if words]
 
     def without(self, *names: str) -> "Chart":
-        kept = [
+        remaining = [
             (name, words)
             for name, words in zip(self.names, self.words, strict=True)
             if name not in names
         ]
         return replace(
-            self, names=tuple(name for name, _ in kept), words=tuple(words for _, words in kept)
+            self,
+            names=tuple(name for name, _ in remaining),
+            words=tuple(words for _, words in remaining),
         )
 
 

@@ -85,7 +85,7 @@ class SideBySide:
     ks: list[int]
 
 
-def of_runs(runs: Sequence[Run], shown: EvaluationQuery, choice: str = "newest") -> SideBySide:
+def of_runs(runs: Sequence[Run], query: EvaluationQuery, choice: str = "newest") -> SideBySide:
     """Return the evaluations of the runs' versions; for an evaluation run, its own results.
 
     At most five queries.
@@ -100,18 +100,18 @@ def of_runs(runs: Sequence[Run], shown: EvaluationQuery, choice: str = "newest")
         pk__in=[run.pk for run in runs if run.is_evaluation]
     )
     return _compare_sides(
-        runs, Run.objects.filter(condition), ("pk", "evaluates__run"), shown, choice
+        runs, Run.objects.filter(condition), ("pk", "evaluates__run"), query, choice
     )
 
 
-def of_versions(versions: Sequence[WeightVersion], shown: EvaluationQuery) -> SideBySide:
+def of_versions(versions: Sequence[WeightVersion], query: EvaluationQuery) -> SideBySide:
     """Return the evaluations of these versions, in at most four queries."""
     evaluations = Run.objects.filter(evaluates__in=versions).order_by("-pk")[: EACH * len(versions)]
     return _compare_sides(
         versions,
         Run.objects.filter(pk__in=list(evaluations.values_list("pk", flat=True))),
         ("evaluates",),
-        shown,
+        query,
         "newest",
     )
 
@@ -120,31 +120,35 @@ def _compare_sides(
     sides: Sequence[Side],
     evaluations: QuerySet[Run],
     owners: Sequence[str],
-    shown: EvaluationQuery,
+    query: EvaluationQuery,
     choice: str,
 ) -> SideBySide:
     """Build the comparison; `owners` are fields of an evaluation that may name its side."""
     annotated = evaluations.annotate(
-        version=F("evaluates__version"), metric=shown.within("result__metrics")
+        version=F("evaluates__version"), metric=query.within("result__metrics")
     ).order_by("-pk")
     rows = list(annotated.values(*FIELDS, "taskset", *owners))
     by_set = _by_set(rows, owners, {side.pk for side in sides})
-    chosen = sorted(by_set, key=lambda one: -len(by_set[one]))[:SETS_SHOWN]
-    some = {one: next(iter(by_set[one].values()))[0] for one in chosen}
-    plans = load_plans([row["pk"] for row in some.values()])
+    chosen = sorted(by_set, key=lambda set_key: -len(by_set[set_key]))[:SETS_SHOWN]
+    first_rows = {set_key: next(iter(by_set[set_key].values()))[0] for set_key in chosen}
+    plans = load_plans([row["pk"] for row in first_rows.values()])
     closed = count_closed_tasks([row["pk"] for row in rows if row["state"] not in Run.ENDED])
     lines = {
-        one: [
-            _sided(side, by_set[one].get(side.pk, ()), plans[one[0]], closed, choice)
+        set_key: [
+            _build_line(side, by_set[set_key].get(side.pk, ()), plans[set_key[0]], closed, choice)
             for side in sides
         ]
-        for one in chosen
+        for set_key in chosen
     }
-    newest = [line.measured for own in lines.values() for line in own if line.measured]
-    metrics = metrics_by_task({version.cell.run for version in newest}, shown)
+    newest = [
+        line.measured for side_lines in lines.values() for line in side_lines if line.measured
+    ]
+    metrics = metrics_by_task({version.cell.run for version in newest}, query)
     question_sets = [
-        _question_set(some[one]["taskset__slug"], plans[one[0]], lines[one], metrics)
-        for one in chosen
+        _question_set(
+            first_rows[set_key]["taskset__slug"], plans[set_key[0]], lines[set_key], metrics
+        )
+        for set_key in chosen
     ]
     samples = max((plan.group_size for plan in plans.values()), default=1)
     return SideBySide(question_sets, len(by_set) - len(chosen), list_reported_ks(samples))
@@ -164,7 +168,7 @@ def _by_set(
     return by_set
 
 
-def _sided(
+def _build_line(
     side: Side, rows: Iterable[dict], plan: RunConfig, closed: Mapping[int, int], choice: str
 ) -> Line:
     """Return the line of one side; `rows` come newest first.
@@ -176,12 +180,14 @@ def _sided(
         number = row["version"] or 0
         before = by_version.get(number)
         if before is None or not before.is_complete:
-            one = Version(number, build_cell(row, plan, closed))
-            if before is None or one.is_complete:
-                by_version[number] = one
-    complete = [one for one in by_version.values() if one.is_complete]
-    newest = max(complete or by_version.values(), key=lambda one: one.number, default=None)
-    best = max(complete, key=lambda one: (one.cell.mean.value, one.number), default=None)
+            version = Version(number, build_cell(row, plan, closed))
+            if before is None or version.is_complete:
+                by_version[number] = version
+    complete = [version for version in by_version.values() if version.is_complete]
+    newest = max(complete or by_version.values(), key=lambda version: version.number, default=None)
+    best = max(
+        complete, key=lambda version: (version.cell.mean.value, version.number), default=None
+    )
     chosen = best if choice == "best" else newest
     return Line(side, newest, best, chosen)
 
@@ -197,21 +203,25 @@ def _question_set(
 def _with_difference(
     line: Line, base: Line | None, metrics: Mapping[int, Mapping[int, float]]
 ) -> Line:
-    ours = line.measured
-    theirs = base.measured if base else None
-    if ours is None or theirs is None or line is base:
+    measured = line.measured
+    base_measured = base.measured if base else None
+    if measured is None or base_measured is None or line is base:
         return replace(line, is_base=line is base)
-    one = metrics.get(ours.cell.run)
-    other = metrics.get(theirs.cell.run)
-    return line if one is None or other is None else replace(line, difference=paired(one, other))
+    by_task = metrics.get(measured.cell.run)
+    base_by_task = metrics.get(base_measured.cell.run)
+    return (
+        line
+        if by_task is None or base_by_task is None
+        else replace(line, difference=paired(by_task, base_by_task))
+    )
 
 
 def metrics_by_task(
-    evaluations: Iterable[int], shown: EvaluationQuery
+    evaluations: Iterable[int], query: EvaluationQuery
 ) -> dict[int, dict[int, float]]:
     """Return {evaluation: {task: metric}} of the evaluations that kept metrics per task."""
     results = EvaluationResult.objects.filter(run__in=list(evaluations), by_task__isnull=False)
-    rows = results.values_list("run", KeyTransform("tasks", "by_task"), shown.within("by_task"))
+    rows = results.values_list("run", KeyTransform("tasks", "by_task"), query.within("by_task"))
     return {
         run: {task: value for task, value in zip(tasks, values, strict=True) if value is not None}
         for run, tasks, values in rows

@@ -102,7 +102,7 @@ def drawn_charts(runs: Sequence[Run]) -> dict[str, Chart]:
         charts_by_metric = {
             chart.names[0]: chart for chart in (charts.large, *charts.small)
         } | charts_by_metric
-    return dict(sorted(charts_by_metric.items(), key=lambda one: one[0] != REWARD))
+    return dict(sorted(charts_by_metric.items(), key=lambda item: item[0] != REWARD))
 
 
 def compute_final_means(runs: Sequence[Run]) -> list[Final]:
@@ -116,16 +116,16 @@ def compute_final_means(runs: Sequence[Run]) -> list[Final]:
 
 
 def metrics_at(runs: Sequence[Run], name: str) -> dict[int, dict[int, float]]:
-    """Return {step: {run: mean of its last steps until there}}.
+    """Return {step: {run: mean of the last steps up to this one}}.
 
-    It covers the steps that one of the runs has reached, and all runs that came so far. One query
-    per step.
+    The steps are the last ones of the runs. Each has the runs that have reached it. One query per
+    step.
     """
     means_by_step = {}
     for step in {run.step for run in runs}:
-        there = [run.pk for run in runs if run.step >= step]
+        reached_ids = [run.pk for run in runs if run.step >= step]
         rows = Metric.objects.filter(
-            run__in=there, name=name, step__gt=step - LAST, step__lte=step
+            run__in=reached_ids, name=name, step__gt=step - LAST, step__lte=step
         ).order_by()
         means_by_step[step] = dict(rows.values_list("run").annotate(mean=Avg("value")))
     return means_by_step
@@ -179,24 +179,26 @@ def _asked_by_evaluations(runs: Sequence[Run]) -> dict[int, dict[int, int]]:
         .annotate(place=place)
         .filter(place__lte=EVALUATIONS)
     )
-    of = dict(newest.values_list("pk", "evaluates__run"))
+    run_by_evaluation = dict(newest.values_list("pk", "evaluates__run"))
     groups = (
-        Group.objects.filter(run__in=of, draw_index__lt=NEWEST_GROUPS)
+        Group.objects.filter(run__in=run_by_evaluation, draw_index__lt=NEWEST_GROUPS)
         .exclude(state=Group.State.SAMPLING)
         .order_by("run")
     )
     groups_by_run: dict[int, dict[int, int]] = {run.pk: {} for run in runs}
     for evaluation, task, group in groups.values_list("run", "task", "pk"):
-        groups_by_run[of[evaluation]][task] = group
+        groups_by_run[run_by_evaluation[evaluation]][task] = group
     return groups_by_run
 
 
 def _answers(groups: Sequence[int]) -> Iterable[Rollout]:
     """Return the last finished rollout of each group that its policy wrote."""
-    own = Rollout.objects.filter(
+    policy_rollouts = Rollout.objects.filter(
         group__in=groups, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY
     )
-    return own.select_related("run__evaluates").order_by("group", "-pk").distinct("group")
+    return (
+        policy_rollouts.select_related("run__evaluates").order_by("group", "-pk").distinct("group")
+    )
 
 
 def _rewards(rollouts: Sequence[int]) -> dict[int, float]:

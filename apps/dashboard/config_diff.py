@@ -21,12 +21,12 @@ class Difference:
 def list_differing_fields(plans: Sequence[RunConfig]) -> list[Difference]:
     """Return the differing fields in the order of the schema, with defaults filled in."""
     flats = [flat(plan.model_dump(mode="json")) for plan in plans]
-    fields = dict.fromkeys(field for one in flats for field in one)
+    fields = dict.fromkeys(field for config in flats for field in config)
     differences = []
     for field in fields:
-        if all(field in one and one[field] == flats[0][field] for one in flats):
+        if all(field in config and config[field] == flats[0][field] for config in flats):
             continue
-        values = tuple(_format_field(one, field) for one in flats)
+        values = tuple(_format_field(config, field) for config in flats)
         if len(set(values)) > 1:
             differences.append(Difference(field, values))
     return differences

@@ -50,19 +50,19 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Bar:
-    """A limit of the budget, or an amount without one; `used` and `most` in the field's unit."""
+    """A limit of the budget, or an amount without one; `used` and `limit` in the field's unit."""
 
     field: str
     title: str
     why: str
     used: float
-    most: float | None
+    limit: float | None
     typed: str = ""
     wrong: str = ""
 
     @property
     def share(self) -> float:
-        return self.used / self.most if self.most else 0.0
+        return self.used / self.limit if self.limit else 0.0
 
 
 @dataclass(frozen=True)

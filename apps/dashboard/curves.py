@@ -167,21 +167,21 @@ def list_changes(
     checkpoint requested, groups dropped).
     """
     first = _moment(run, since)
-    past = _moment(run, until) if until is not None and until < run.step else None
-    during = {name: at for name, at in (("at__gte", first), ("at__lte", past)) if at}
+    window_end = _moment(run, until) if until is not None and until < run.step else None
+    in_window = {name: at for name, at in (("at__gte", first), ("at__lte", window_end)) if at}
     before = TrainStep.objects.filter(run=run, committed_at__lte=OuterRef("at")).order_by(
         "-committed_at"
     )
     step = _first(before, "number")
     version = _first(before, "version")
-    changes = run.topic.events.filter(kind="config_changed", **during).order_by("-pk")
+    changes = run.topic.events.filter(kind="config_changed", **in_window).order_by("-pk")
     events = changes.annotate(step=step, version=version)[:MARKS_SHOWN]
-    entries = marked_entries(run, during).annotate(step=step, version=version)[:MARKS_SHOWN]
+    entries = marked_entries(run, in_window).annotate(step=step, version=version)[:MARKS_SHOWN]
     rows = [
         *((row.at, row.step, row.version, _difference(row.payload)) for row in events),
         *((row.at, row.step, row.version, _with_reason(row)) for row in entries),
     ]
-    rows.sort(key=lambda one: one[0], reverse=True)
+    rows.sort(key=lambda row: row[0], reverse=True)
     return [
         {
             "step": number or 0,
@@ -196,7 +196,7 @@ def list_changes(
     ]
 
 
-def marked_entries(run: Run, during: Mapping[str, datetime]) -> QuerySet[AuditEntry]:
+def marked_entries(run: Run, in_window: Mapping[str, datetime]) -> QuerySet[AuditEntry]:
     """Return the run's marked actions, the newest first; `during` is a filter on `at`.
 
     Only the newest entries of the project are searched.
@@ -206,7 +206,7 @@ def marked_entries(run: Run, during: Mapping[str, datetime]) -> QuerySet[AuditEn
     oldest = entries.values_list("pk", flat=True)[ACTS_LOOKED_THROUGH - 1 : ACTS_LOOKED_THROUGH]
     if edge := next(iter(oldest), None):
         entries = entries.filter(pk__gte=edge)
-    return entries.filter(target=run.address, action__in=ACTIONS, **during)
+    return entries.filter(target=run.address, action__in=ACTIONS, **in_window)
 
 
 def _first(rows: QuerySet, column: str) -> Subquery:
@@ -225,7 +225,10 @@ def _moment(run: Run, step: int) -> datetime | None:
 def _difference(payload: dict) -> str:
     """Format the changed fields: people.simulated: on → off."""
     differences = list_field_differences(payload["before"], payload["after"])
-    return ", ".join(f"{one.address} {_cut(one.before)} → {_cut(one.after)}" for one in differences)
+    return ", ".join(
+        f"{difference.address} {_cut(difference.before)} → {_cut(difference.after)}"
+        for difference in differences
+    )
 
 
 def describe_entry(entry: AuditEntry) -> str:

@@ -41,10 +41,10 @@ def list_field_differences(
             )
 
 
-def _is_within(name: str, others: Mapping[str, Any]) -> bool:
+def _is_within(name: str, other_fields: Mapping[str, Any]) -> bool:
     """Tell whether the field's section is a single value on the other side, reported there."""
     path = name.split(".")
-    return any(".".join(path[:depth]) in others for depth in range(1, len(path)))
+    return any(".".join(path[:depth]) in other_fields for depth in range(1, len(path)))
 
 
 def _value_or_section(sections: Mapping[str, Any], its_leaves: Mapping[str, Any], name: str) -> Any:

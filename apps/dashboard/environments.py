@@ -90,25 +90,29 @@ def describe_environments(
     Five queries, however many environments there are.
     """
     newest = newest_ended(environments)
-    of = defaultdict(list)
+    episodes_by_environment = defaultdict(list)
     for episode in newest:
-        of[episode.environment_id].append(episode)
+        episodes_by_environment[episode.environment_id].append(episode)
     open_runs = open_among(
         user, {episode.run_id for episode in newest if episode.run_id is not None}
     )
     live, last_contact = _live(environments)
     earned = earned_by(
-        [one.pk for one in newest if one.state == Episode.State.DONE and one.run_id in open_runs]
+        [
+            ended.pk
+            for ended in newest
+            if ended.state == Episode.State.DONE and ended.run_id in open_runs
+        ]
     )
     times = _latencies([episode.pk for episode in newest])
     return [
         EnvironmentStatus(
             environment,
             live[environment.pk],
-            _latest(last_contact.get(environment.pk), of[environment.pk]),
-            Counter(episode.state for episode in of[environment.pk]),
-            _reasons(of[environment.pk]),
-            **_rewards(environment, of[environment.pk], earned, open_runs),
+            _latest(last_contact.get(environment.pk), episodes_by_environment[environment.pk]),
+            Counter(episode.state for episode in episodes_by_environment[environment.pk]),
+            _reasons(episodes_by_environment[environment.pk]),
+            **_rewards(environment, episodes_by_environment[environment.pk], earned, open_runs),
             environment_turn=times.get(environment.pk, UNMEASURED)[0],
             policy_turn=times.get(environment.pk, UNMEASURED)[1],
         )
@@ -134,7 +138,9 @@ def newest_ended(environments: Sequence[Environment]) -> list[Episode]:
     """
     states = [state.value for state in Episode.CLOSED]
     return list(
-        Episode.objects.raw(ENDED, [[one.pk for one in environments], states, NEWEST, NEWEST])
+        Episode.objects.raw(
+            ENDED, [[environment.pk for environment in environments], states, NEWEST, NEWEST]
+        )
     )
 
 
@@ -145,8 +151,8 @@ def earned_by(episodes: Sequence[int]) -> dict[int, tuple[float, float]]:
     """
     turns = EpisodeTurn.objects.filter(episode__in=episodes, reward__isnull=False).order_by()
     return {
-        episode: (total, most)
-        for episode, total, most in turns.values_list("episode").annotate(
+        episode: (total, maximum)
+        for episode, total, maximum in turns.values_list("episode").annotate(
             total=Sum("reward"), most=Max("reward")
         )
     }
@@ -155,10 +161,14 @@ def earned_by(episodes: Sequence[int]) -> dict[int, tuple[float, float]]:
 def _rewards(
     environment: Environment, ended: list[Episode], earned: dict, open_runs: set[int]
 ) -> dict:
-    ours = {episode.pk: earned[episode.pk] for episode in ended if episode.pk in earned}
+    rewards_by_episode = {
+        episode.pk: earned[episode.pk] for episode in ended if episode.pk in earned
+    }
     return {
-        "earned": {pk: total for pk, (total, _) in ours.items()},
-        "succeeded": sum(most >= environment.reward_high for _, most in ours.values()),
+        "earned": {pk: total for pk, (total, _) in rewards_by_episode.items()},
+        "succeeded": sum(
+            maximum >= environment.reward_high for _, maximum in rewards_by_episode.values()
+        ),
         "hidden": any(
             episode.run_id is not None and episode.run_id not in open_runs for episode in ended
         ),
@@ -220,8 +230,8 @@ def _latencies(episodes: Sequence[int]) -> dict[int, tuple[Latency, Latency]]:
     with connection.cursor() as cursor:
         cursor.execute(TIMES, [list(episodes), TURNS, PERCENTILES, PERCENTILES])
         return {
-            environment: (Latency(*(theirs or ())), Latency(*(ours or ())))
-            for environment, theirs, ours in cursor.fetchall()
+            environment: (Latency(*(environment_times or ())), Latency(*(policy_times or ())))
+            for environment, environment_times, policy_times in cursor.fetchall()
         }
 
 

@@ -83,7 +83,7 @@ class Moves:
     shading: Shading | None
 
 
-def list_moves(episode: Episode, first: int, whole: int | None, is_open: bool) -> Moves:
+def list_moves(episode: Episode, first: int, whole_turn: int | None, is_open: bool) -> Moves:
     """Return TURNS_SHOWN turns from `first` on; the texts of the turn `whole` are not cut.
 
     `is_open`: include tokens, if there are any.
@@ -96,12 +96,12 @@ def list_moves(episode: Episode, first: int, whole: int | None, is_open: bool) -
     shading = _shading(episode) if is_open else None
     tokens = shading.tokens if shading else []
     weights = _weights(episode, loaded[:TURNS_SHOWN], tokens) if is_open else {}
-    shown = [
+    moves = [
         _move(
             episode,
             turn,
             previous,
-            turn.number == whole,
+            turn.number == whole_turn,
             tokens,
             is_open,
             weights.get(turn.number, ()),
@@ -109,7 +109,7 @@ def list_moves(episode: Episode, first: int, whole: int | None, is_open: bool) -
         for previous, turn in zip([before, *loaded], loaded[:TURNS_SHOWN], strict=False)
     ]
     return Moves(
-        shown,
+        moves,
         first,
         max(0, first - TURNS_SHOWN) if first else None,
         first + TURNS_SHOWN if len(loaded) > TURNS_SHOWN else None,
@@ -124,10 +124,10 @@ def _weights(
 
     They are read from the rollout's tokens if these are stored. At most one query.
     """
-    own = [token.version for token in tokens]
+    token_versions = [token.version for token in tokens]
     sampled: list[int | None] = []
-    for here in own:
-        sampled.append(sampled[-1] if here is None and sampled else here)
+    for token_version in token_versions:
+        sampled.append(sampled[-1] if token_version is None and sampled else token_version)
     versions = {turn.number: _versions(turn, tokens, sampled) for turn in turns}
     used_versions = {version for turn_versions in versions.values() for version in turn_versions}
     rows = (
@@ -138,8 +138,8 @@ def _weights(
     pk_by_version = dict(rows.values_list("version", "pk"))
     return {
         number: [
-            Weights(one, pk_by_version[one] + 1 if one in pk_by_version else None)
-            for one in sorted(turn_versions)
+            Weights(version, pk_by_version[version] + 1 if version in pk_by_version else None)
+            for version in sorted(turn_versions)
         ]
         for number, turn_versions in versions.items()
     }
@@ -196,21 +196,21 @@ def _move(
 
 def _build_words(role: str, content: Content, longest: int | None) -> Words:
     text = content_text(content)
-    shown = text[:longest]
+    shown_text = text[:longest]
     parts = () if isinstance(content, str) else _cut(content, longest)
-    return Words(role, shown, len(text) - len(shown), parts)
+    return Words(role, shown_text, len(text) - len(shown_text), parts)
 
 
 def _cut(parts: list[Part], longest: int | None) -> list[Part]:
     """Return all pictures, and the texts cut to a total number of characters."""
-    kept = []
+    cut_parts = []
     for part in parts:
         if part["type"] == "text":
             text = str(part["text"])[:longest]
             part = {**part, "text": text}
             longest = longest if longest is None else longest - len(text)
-        kept.append(part)
-    return kept
+        cut_parts.append(part)
+    return cut_parts
 
 
 def _milliseconds(start: datetime | None, end: datetime | None) -> float | None:

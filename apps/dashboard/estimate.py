@@ -98,7 +98,7 @@ def estimate_run(plan: RunConfig, policy: Policy) -> Estimate:
     sizes = Sizes(policy.parameters, shape_in(Path(policy.folder)), policy.context_tokens)
     on_gpu, room = _device_for(plan)
     rows = sequences(plan)
-    like, like_s, step_s = _pace(plan, policy)
+    model_run, like_s, step_s = _pace(plan, policy)
     return Estimate(
         parameters=policy.parameters,
         rows=rows,
@@ -106,7 +106,7 @@ def estimate_run(plan: RunConfig, policy: Policy) -> Estimate:
         memory=estimate_memory(plan, sizes, on_gpu),
         on_gpu=on_gpu,
         needed_cache=cache_needed(plan, sizes, on_gpu) if plan.samples else 0,
-        like=like,
+        like=model_run,
         like_s=like_s,
         step_s=step_s,
         steps=plan.steps,
@@ -147,11 +147,11 @@ def _of_evaluation(plan: RunConfig, policy: Policy) -> Estimate:
         policy.project.tasksets.filter(slug=plan.taskset).values_list("size", flat=True).first()
         or 0
     )
-    most = plan.evaluation.tasks if plan.evaluation else None
-    answers = min(tasks, most or tasks) * plan.group_size
-    runs = _earlier(policy)
+    task_limit = plan.evaluation.tasks if plan.evaluation else None
+    answers = min(tasks, task_limit or tasks) * plan.group_size
+    runs = _earlier_runs(policy)
     speeds = _medians(runs, SAMPLED)
-    like = next((run for run in runs if speeds.get(run.pk)), None)
+    model_run = next((run for run in runs if speeds.get(run.pk)), None)
     weights = Part("weights", "engine", FLOAT32 * policy.parameters)
     return Estimate(
         parameters=policy.parameters,
@@ -160,11 +160,11 @@ def _of_evaluation(plan: RunConfig, policy: Policy) -> Estimate:
         memory=Memory((weights,), is_whole=False),
         on_gpu=False,
         needed_cache=0,
-        like=like,
+        like=model_run,
         like_s=None,
         step_s=None,
         steps=0,
-        speed=speeds[like.pk] if like else None,
+        speed=speeds[model_run.pk] if model_run else None,
     )
 
 
@@ -175,20 +175,22 @@ def _pace(plan: RunConfig, policy: Policy) -> tuple[Run | None, float | None, fl
     part of it, and scales with rows and tokens. For other plans it is any run: the trainer's own
     time, in proportion to sequences, as lessons are about as long as such a run's rows.
     """
-    runs = [run for run in _earlier(policy) if run.settings.samples or not plan.samples]
+    runs = [run for run in _earlier_runs(policy) if run.settings.samples or not plan.samples]
     seconds = _medians(runs, BY_THE_CLOCK if plan.samples else AT_WORK)
     for run in runs:
         if run.pk in seconds:
-            there = run.settings
+            earlier_plan = run.settings
             lengths = (
-                (plan.sampling.max_tokens, there.sampling.max_tokens) if plan.samples else (1, 1)
+                (plan.sampling.max_tokens, earlier_plan.sampling.max_tokens)
+                if plan.samples
+                else (1, 1)
             )
-            ratio = (sequences(plan) * lengths[0]) / max(1, sequences(there) * lengths[1])
+            ratio = (sequences(plan) * lengths[0]) / max(1, sequences(earlier_plan) * lengths[1])
             return run, seconds[run.pk], seconds[run.pk] * ratio
     return None, None, None
 
 
-def _earlier(policy: Policy) -> list[Run]:
+def _earlier_runs(policy: Policy) -> list[Run]:
     return list(Run.objects.filter(policy=policy, step__gt=0)[:EARLIER_RUNS])
 
 

@@ -195,24 +195,24 @@ class Overview:
         ]
 
 
-def build_evaluations_overview(run: Run, shown: EvaluationQuery) -> Overview:
+def build_evaluations_overview(run: Run, query: EvaluationQuery) -> Overview:
     """Return the chosen sets, or the newest, by a page of versions, in seven queries."""
     evaluations = Run.objects.filter(evaluates__run=run).order_by()
-    own = evaluations.annotate(version=F("evaluates__version"))
-    sets = _list_sets(own)
-    chosen = [key for key in shown.sets if key in sets]
+    with_versions = evaluations.annotate(version=F("evaluates__version"))
+    sets = _list_sets(with_versions)
+    chosen = [key for key in query.sets if key in sets]
     offered = [*dict.fromkeys([*chosen, *list(sets)[:SETS_OFFERED]])]
-    keys = [key for key in offered if key in shown.sets] or offered[:SETS_SHOWN]
+    keys = [key for key in offered if key in query.sets] or offered[:SETS_SHOWN]
     plans = load_plans([sets[key].newest for key in offered])
-    of_sets = own.filter(evaluation_set__in=keys)
-    versions, older = _versions(of_sets, shown if shown.by in keys else replace(shown, by=""))
+    of_sets = with_versions.filter(evaluation_set__in=keys)
+    versions, older = _versions(of_sets, query if query.by in keys else replace(query, by=""))
     columns = _columns(
-        of_sets.filter(version__in=versions), {key: plans[key] for key in keys}, shown
+        of_sets.filter(version__in=versions), {key: plans[key] for key in keys}, query
     )
     samples = max((plans[key].group_size for key in keys), default=1)
     return Overview(
         columns,
-        _sorted(versions, columns, shown),
+        _sorted(versions, columns, query),
         list_reported_ks(samples),
         [_offer_set(key, plans[key], sets[key].evaluations, key in keys) for key in offered],
         len(sets) - len(offered),
@@ -237,10 +237,10 @@ def _list_sets(evaluations: QuerySet[Run]) -> dict[str, CountedSet]:
 
 
 def _columns(
-    evaluations: QuerySet[Run], plans: Mapping[str, RunConfig], shown: EvaluationQuery
+    evaluations: QuerySet[Run], plans: Mapping[str, RunConfig], query: EvaluationQuery
 ) -> list[Column]:
     """Return a column for each of the sets in `plans`, in their order, in two queries."""
-    annotated = evaluations.annotate(metric=shown.within("result__metrics"))
+    annotated = evaluations.annotate(metric=query.within("result__metrics"))
     rows = list(
         annotated.order_by("-pk").values(*FIELDS)[: EACH * SETS_SHOWN * (VERSIONS_SHOWN + 1)]
     )
@@ -258,16 +258,16 @@ def _offer_set(key: str, plan: RunConfig, count: int, is_shown: bool) -> Offered
     return Offered(key, plan.taskset or "", describe_questions(plan), count, is_shown)
 
 
-def _versions(evaluations: QuerySet[Run], shown: EvaluationQuery) -> tuple[list[int], int | None]:
+def _versions(evaluations: QuerySet[Run], query: EvaluationQuery) -> tuple[list[int], int | None]:
     """Return the page's versions, newest first, and the cursor of the next page.
 
     The first version of all follows at the end.
     """
-    if shown.by:
-        newest = evaluations.filter(evaluation_set=shown.by, result__isnull=False).order_by(
+    if query.by:
+        newest = evaluations.filter(evaluation_set=query.by, result__isnull=False).order_by(
             "-evaluates__version", "-pk"
         )[:SORTED]
-        rows = newest.annotate(metric=shown.within("result__metrics")).values_list(
+        rows = newest.annotate(metric=query.within("result__metrics")).values_list(
             "evaluates__version", "metric"
         )
         values = {
@@ -278,12 +278,12 @@ def _versions(evaluations: QuerySet[Run], shown: EvaluationQuery) -> tuple[list[
         ]
         best = sorted(values, key=lambda version: (-values[version], -version))
         return _with_first([*best, *unknown][:VERSIONS_SHOWN], evaluations), None
-    some = _numbers(
+    numbers = _numbers(
         evaluations
-        if shown.below is None
-        else evaluations.filter(evaluates__version__lt=shown.below)
+        if query.below is None
+        else evaluations.filter(evaluates__version__lt=query.below)
     )[: VERSIONS_SHOWN + 1]
-    page_versions = list(some)
+    page_versions = list(numbers)
     return _with_first(page_versions[:VERSIONS_SHOWN], evaluations), (
         page_versions[VERSIONS_SHOWN - 1] if len(page_versions) > VERSIONS_SHOWN else None
     )
@@ -319,9 +319,9 @@ def build_cell(row: dict, plan: RunConfig, closed: Mapping[int, int]) -> Cell:
 
 
 def _sorted(
-    versions: Sequence[int], columns: Sequence[Column], shown: EvaluationQuery
+    versions: Sequence[int], columns: Sequence[Column], query: EvaluationQuery
 ) -> list[int]:
-    column = next((one for one in columns if one.key == shown.by), None)
+    column = next((candidate for candidate in columns if candidate.key == query.by), None)
     if column is None:
         return list(versions)
 
@@ -354,31 +354,32 @@ def most_tasks(plan: RunConfig) -> int | None:
 
 def describe_questions(plan: RunConfig) -> str:
     """Describe an evaluation's questions: `4 replies · T 1 · 64 tokens · scored by sort`."""
-    most = f"first {tasks:,} tasks · " if (tasks := most_tasks(plan)) else ""
+    task_limit = f"first {tasks:,} tasks · " if (tasks := most_tasks(plan)) else ""
     judges = ", ".join(choice.scorer for choice in plan.judges)
     scored = f"scored by {judges}" if judges else "no scorer"
     people = " · people" if plan.people.per_group else ""
     count = f"{plan.group_size} repl{'y' if plan.group_size == 1 else 'ies'}"
     return (
-        f"{most}{count} · T {plan.sampling.temperature:g} · {plan.sampling.max_tokens:,} tokens ·"
-        f" {scored}{people}"
+        f"{task_limit}{count} · T {plan.sampling.temperature:g} ·"
+        f" {plan.sampling.max_tokens:,} tokens · {scored}{people}"
     )
 
 
-def words_of_schedule(one: Scheduled) -> str:
+def words_of_schedule(schedule: Scheduled) -> str:
     """Describe a schedule: when, what, and how it differs from the run's own settings."""
-    times = f"{one.every:,} " if one.every > 1 else ""
+    times = f"{schedule.every:,} " if schedule.every > 1 else ""
     words = [
-        f"every {times}{'step' if one.unit == 'steps' else 'version'}{'s' if one.every > 1 else ''}"
+        f"every {times}{'step' if schedule.unit == 'steps' else 'version'}"
+        f"{'s' if schedule.every > 1 else ''}"
     ]
-    words.append(f"{one.samples} repl{'y' if one.samples == 1 else 'ies'}")
+    words.append(f"{schedule.samples} repl{'y' if schedule.samples == 1 else 'ies'}")
     parts = {
-        "first {:,} tasks": one.tasks,
-        "T {:g}": one.temperature,
-        "{:,} tokens": one.max_tokens,
-        "scored by {}": ", ".join(choice.scorer for choice in one.rewards) or None,
-        "pass threshold {:g} %": None if one.right_from == 1 else 100 * one.right_from,
-        "{} rated by people": one.people or None,
+        "first {:,} tasks": schedule.tasks,
+        "T {:g}": schedule.temperature,
+        "{:,} tokens": schedule.max_tokens,
+        "scored by {}": ", ".join(choice.scorer for choice in schedule.rewards) or None,
+        "pass threshold {:g} %": None if schedule.right_from == 1 else 100 * schedule.right_from,
+        "{} rated by people": schedule.people or None,
     }
     return ", ".join(
         [*words, *(text.format(value) for text, value in parts.items() if value is not None)]
@@ -394,15 +395,17 @@ class Line:
     mean: Mean
 
 
-def slices(result: EvaluationMetrics, shown: EvaluationQuery) -> dict[str, list[Line]]:
+def slices(result: EvaluationMetrics, query: EvaluationQuery) -> dict[str, list[Line]]:
     """Return the chosen metric by domain and by each scale's quarters; {title: lines}."""
-    by = defaultdict(list)
+    lines_by_title = defaultdict(list)
     for domain, metrics in result.domains.items():
-        by["By domain"].append(Line(domain or "(none)", _mean(metrics, shown)))
+        lines_by_title["By domain"].append(Line(domain or "(none)", _mean(metrics, query)))
     for scale, bands in result.scales.items():
         for band in bands:
-            by[f"By {scale}"].append(Line(_format_band(band), _mean(band["metrics"], shown)))
-    return dict(by)
+            lines_by_title[f"By {scale}"].append(
+                Line(_format_band(band), _mean(band["metrics"], query))
+            )
+    return dict(lines_by_title)
 
 
 def _format_band(band: dict) -> str:
@@ -411,8 +414,8 @@ def _format_band(band: dict) -> str:
     return low if low == high else f"{low} – {high}"
 
 
-def _mean(metrics: dict, shown: EvaluationQuery) -> Mean:
-    row = metrics.get(shown.measure, {}).get(str(shown.k))
+def _mean(metrics: dict, query: EvaluationQuery) -> Mean:
+    row = metrics.get(query.measure, {}).get(str(query.k))
     return Mean(*row) if row else Mean(None, None, None, 0)
 
 

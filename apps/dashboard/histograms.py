@@ -49,14 +49,14 @@ class Bar:
 
 @dataclass(frozen=True)
 class Axis:
-    """The axis of a histogram; `named` labels the edges, `words` formats any value.
+    """The axis of a histogram; `labels` name the edges, `words` formats any value.
 
     `is_open` adds a bin for values beyond the last edge.
     """
 
     title: str
     why: str
-    named: Sequence[str]
+    labels: Sequence[str]
     edges: Sequence[float]
     words: Callable[[float], str]
     is_open: bool = True
@@ -76,35 +76,35 @@ class Histogram:
 
 def build_histograms(window: Window) -> list[Histogram]:
     """Return the histograms of the window; empty if nothing was admitted."""
-    kept = window.kept
-    if not kept:
+    outcomes = window.admitted
+    if not outcomes:
         return []
-    rewards = [fate.experience.reward for fate in kept]
-    lengths = [fate.tokens for fate in kept]
-    ages = [_age(fate) for fate in kept]
-    behind = [_behind(fate, window.run) for fate in kept]
+    rewards = [fate.experience.reward for fate in outcomes]
+    lengths = [fate.tokens for fate in outcomes]
+    ages = [_age(fate) for fate in outcomes]
+    behind = [_behind(fate, window.run) for fate in outcomes]
     counting = [str(n) for n in range(VERSIONS + 1)]
     return [
         _build_histogram(
             _even("Rewards", "combined reward at admission", *_bounds(rewards), "{:.2f}".format),
             rewards,
-            kept,
+            outcomes,
         ),
         _build_histogram(
             _even("Length", "tokens per reply", 0.0, _round(max(lengths)), "{:,.0f}".format),
             lengths,
-            kept,
+            outcomes,
         ),
         _build_histogram(
             Axis(
                 "Age",
                 "from admission to the step, or until now",
-                [named for named, _ in AGES],
+                [label for label, _ in AGES],
                 [seconds for _, seconds in AGES],
                 _in_words,
             ),
             ages,
-            kept,
+            outcomes,
         ),
         _build_histogram(
             Axis(
@@ -115,19 +115,19 @@ def build_histograms(window: Window) -> list[Histogram]:
                 str,
             ),
             behind,
-            kept,
+            outcomes,
         ),
     ]
 
 
 def _age(fate: RolloutOutcome) -> float:
     """Return the age in seconds."""
-    until = fate.taken.planned_at if fate.taken else timezone.now()
+    until = fate.newest_use.planned_at if fate.newest_use else timezone.now()
     return max(0.0, (until - fate.experience.created_at).total_seconds())
 
 
 def _behind(fate: RolloutOutcome, run: Run) -> int:
-    version = fate.taken.version if fate.taken else run.step // run.settings.sync_interval
+    version = fate.newest_use.version if fate.newest_use else run.step // run.settings.sync_interval
     return max(0, version - fate.experience.weight_version)
 
 
@@ -139,9 +139,9 @@ def _bounds(values: Sequence[float]) -> tuple[float, float]:
     return (low, high) if high > low else (low, low + 1)
 
 
-def _round(most: float) -> float:
+def _round(maximum: float) -> float:
     """Return the next number above that ten bins divide evenly."""
-    return float(BINS * (int(most) // BINS + 1))
+    return float(BINS * (int(maximum) // BINS + 1))
 
 
 def _even(title: str, why: str, low: float, high: float, words: Callable[[float], str]) -> Axis:
@@ -150,14 +150,14 @@ def _even(title: str, why: str, low: float, high: float, words: Callable[[float]
 
 
 def _build_histogram(
-    axis: Axis, values: Sequence[float], kept: Sequence[RolloutOutcome]
+    axis: Axis, values: Sequence[float], outcomes: Sequence[RolloutOutcome]
 ) -> Histogram:
-    """Return the histogram of `values`, which belong to `kept` in the same order."""
+    """Return the histogram of `values`, which belong to `outcomes` in the same order."""
     bins = len(axis.edges) - (not axis.is_open)
-    named = axis.named
+    labels = axis.labels
     counts = [0] * bins
     ready = [0] * bins
-    for value, fate in zip(values, kept, strict=True):
+    for value, fate in zip(values, outcomes, strict=True):
         place = min(bins - 1, max(0, bisect_right(axis.edges, value) - 1))
         counts[place] += 1
         ready[place] += fate.experience.state == Experience.State.READY
@@ -165,7 +165,7 @@ def _build_histogram(
     step = WIDTH / bins
     bars = [
         Bar(
-            _between(named, n),
+            _between(labels, n),
             counts[n],
             ready[n],
             round(n * step + 1, 1),
@@ -175,19 +175,19 @@ def _build_histogram(
         )
         for n in range(bins)
     ]
-    high = f"{named[-1]} or more" if axis.is_open else named[-1]
+    high = f"{labels[-1]} or more" if axis.is_open else labels[-1]
     return Histogram(
-        axis.title, axis.why, bars, named[0], high, axis.words(sorted(values)[len(values) // 2])
+        axis.title, axis.why, bars, labels[0], high, axis.words(sorted(values)[len(values) // 2])
     )
 
 
-def _between(named: Sequence[str], place: int) -> str:
-    if place == len(named) - 1:
-        return f"{named[place]} or more"
+def _between(labels: Sequence[str], place: int) -> str:
+    if place == len(labels) - 1:
+        return f"{labels[place]} or more"
     return (
-        named[place]
-        if named[place + 1] == str(place + 1)
-        else f"{named[place]} to {named[place + 1]}"
+        labels[place]
+        if labels[place + 1] == str(place + 1)
+        else f"{labels[place]} to {labels[place + 1]}"
     )
 
 

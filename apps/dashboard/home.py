@@ -122,8 +122,10 @@ def _at_work(user: User) -> RunQuerySet:
 def _to_rate(user: User) -> list[WaitingCount]:
     counts = waiting_by_run(user, MOST_COUNTED, RUNS_TO_RATE)
     # A held item may be of a project that the person has left since.
-    seen = Run.objects.visible_to(user).select_related("project").in_bulk(counts)
-    return [WaitingCount(seen[pk], count) for pk, count in counts.items() if pk in seen]
+    visible_runs = Run.objects.visible_to(user).select_related("project").in_bulk(counts)
+    return [
+        WaitingCount(visible_runs[pk], count) for pk, count in counts.items() if pk in visible_runs
+    ]
 
 
 def _disputes(user: User, runs: Sequence[Run]) -> list[WaitingCount]:
@@ -175,8 +177,8 @@ def _model_card(user: User) -> Card | None:
 
 def _prompts_card(user: User, rights: Rights) -> Card | None:
     """Tasksets that the demo generated leave this step open."""
-    theirs = Taskset.objects.filter(project__in=Project.objects.run_by(user))
-    if theirs.exclude(project__slug=DEMO, seed__isnull=False).exists():
+    tasksets = Taskset.objects.filter(project__in=Project.objects.run_by(user))
+    if tasksets.exclude(project__slug=DEMO, seed__isnull=False).exists():
         return None
     only_one = len(rights.run) == 1
     return Card(
@@ -195,10 +197,10 @@ def _people_card(user: User, rights: Rights) -> Card | None:
             "Create a project",
             reverse("projects"),
         )
-    others = Membership.objects.filter(
+    other_members = Membership.objects.filter(
         project__in=Project.objects.owned_by(user), user__is_simulated=False
     ).exclude(user=user)
-    if not rights.owned or others.exists():
+    if not rights.owned or other_members.exists():
         return None
     only_one = len(rights.owned) == 1
     return Card(

@@ -79,7 +79,7 @@ class HumanMachineAgreement:
     and the widest gaps.
     """
 
-    both: int = 0
+    rated_by_both: int = 0
     distance: float | None = None
     same_order: float | None = None
     widest: Sequence[RewardGap] = ()
@@ -99,8 +99,8 @@ class CostBenefit:
     judged: int
     since: datetime | None
     parting: HumanMachineAgreement = field(default_factory=HumanMachineAgreement)
-    taken: int = 0
-    covered: int = 0
+    rollouts: int = 0
+    rated_rollouts: int = 0
     most: int = MOST_COUNTED
 
     @property
@@ -120,7 +120,7 @@ class CostBenefit:
     @property
     def coverage(self) -> float | None:
         """Return the share of the newest steps' rollouts that a person rated."""
-        return self.covered / self.taken if self.taken else None
+        return self.rated_rollouts / self.rollouts if self.rollouts else None
 
 
 def bought(run: Run, decisions: Sequence[Decision]) -> CostBenefit:
@@ -132,29 +132,29 @@ def bought(run: Run, decisions: Sequence[Decision]) -> CostBenefit:
     people = TimedDecisions()
     simulated = TimedDecisions(is_simulated=True)
     judged: set[int] = set()
-    for one in decisions:
+    for decision in decisions:
         for time in (
-            raters.setdefault(one.name, TimedDecisions(one.name, one.is_simulated)),
-            simulated if one.is_simulated else people,
+            raters.setdefault(decision.name, TimedDecisions(decision.name, decision.is_simulated)),
+            simulated if decision.is_simulated else people,
         ):
-            time.add(one.seconds, one.is_late)
-        if not one.is_simulated:
-            judged.update(one.shown)
-    taken, covered = _coverage(run)
+            time.add(decision.seconds, decision.is_late)
+        if not decision.is_simulated:
+            judged.update(decision.shown)
+    rollout_count, rated_count = _coverage(run)
     return CostBenefit(
         raters=sorted(raters.values(), key=lambda time: (time.is_simulated, -time.decisions)),
         people=people,
         simulated=simulated,
-        accepted=_accepted(run, judged),
+        accepted=_count_experiences(run, judged),
         judged=len(judged),
         since=datetime.fromtimestamp(decisions[-1].at, UTC) if decisions else None,
         parting=parting(run.settings, judged),
-        taken=taken,
-        covered=covered,
+        rollouts=rollout_count,
+        rated_rollouts=rated_count,
     )
 
 
-def _accepted(run: Run, judged: set[int]) -> int:
+def _count_experiences(run: Run, judged: set[int]) -> int:
     """Count the experiences of the rated rollouts.
 
     With a rater model, which rates the others, all from the first rated rollout to the last count.
@@ -181,11 +181,11 @@ def _coverage(run: Run) -> tuple[int, int]:
     )
     steps = [row["pk"] for row in newest]
     usual = StepItem.objects.filter(step__in=steps, experience__kind=Experience.Kind.USUAL)
-    taken = set(usual.values_list("experience__rollout", flat=True))
+    rollout_ids = set(usual.values_list("experience__rollout", flat=True))
     human = Reward.objects.by_people().filter(
-        rollout__in=taken, is_current=True, value__isnull=False
+        rollout__in=rollout_ids, is_current=True, value__isnull=False
     )
-    return len(taken), human.values("rollout").distinct().count()
+    return len(rollout_ids), human.values("rollout").distinct().count()
 
 
 def parting(plan: RunConfig, judged: set[int]) -> HumanMachineAgreement:
@@ -194,17 +194,17 @@ def parting(plan: RunConfig, judged: set[int]) -> HumanMachineAgreement:
     Without a scorer, the machine's rating is the prediction of the rater model.
     """
     machine, people = _judged_values(plan, judged)
-    both = sorted(machine.keys() & people.keys())
-    if not both:
+    judged_by_both = sorted(machine.keys() & people.keys())
+    if not judged_by_both:
         return HumanMachineAgreement()
-    pairs = [(people[pk], machine[pk]) for pk in both]
-    wide = sorted(both, key=lambda pk: -abs(people[pk] - machine[pk]))[:GAPS_SHOWN]
+    pairs = [(people[pk], machine[pk]) for pk in judged_by_both]
+    wide = sorted(judged_by_both, key=lambda pk: -abs(people[pk] - machine[pk]))[:GAPS_SHOWN]
     rollouts = Rollout.objects.select_related("group__task").in_bulk(wide)
     widest = [
         RewardGap(rollouts[pk], people[pk], machine[pk]) for pk in wide if people[pk] != machine[pk]
     ]
     return HumanMachineAgreement(
-        len(both), fmean(abs(a - b) for a, b in pairs), same_order(pairs), widest
+        len(judged_by_both), fmean(abs(a - b) for a, b in pairs), same_order(pairs), widest
     )
 
 
@@ -256,12 +256,12 @@ def same_order(pairs: Sequence[tuple[float, float]]) -> float | None:
 
     At most the first 400 rollouts are compared.
     """
-    some = pairs[:400]
-    same = 0
+    compared = pairs[:400]
+    agreeing = 0
     counted = 0
-    for n, (people, machine) in enumerate(some):
-        for other_people, other_machine in some[n + 1 :]:
+    for n, (people, machine) in enumerate(compared):
+        for other_people, other_machine in compared[n + 1 :]:
             if people != other_people and machine != other_machine:
                 counted += 1
-                same += (people > other_people) == (machine > other_machine)
-    return same / counted if counted else None
+                agreeing += (people > other_people) == (machine > other_machine)
+    return agreeing / counted if counted else None

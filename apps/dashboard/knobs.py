@@ -68,7 +68,7 @@ class Knob:
     @property
     def chosen(self) -> tuple[str, str, str]:
         """Return the chosen one of its choices."""
-        return next((one for one in self.choices if one[0] == self.value), ("", "–", ""))
+        return next((choice for choice in self.choices if choice[0] == self.value), ("", "–", ""))
 
     @property
     def choice_groups(self) -> list[tuple[str, tuple[tuple[str, str, str], ...]]]:
@@ -238,15 +238,15 @@ def _home(address: str, addresses: Collection[str]) -> str:
 
 
 def _first_named(words: str, addresses: Collection[str]) -> str:
-    spoken = [
-        one
+    candidates = [
+        candidate
         for word in re.findall(r"[a-z_.]+", words)
-        for one in (word.strip("."), word.strip(".").removeprefix("people."))
+        for candidate in (word.strip("."), word.strip(".").removeprefix("people."))
     ]
     return next(
         (
             word
-            for word in spoken
+            for word in candidates
             if word in addresses and ("_" in word or "." in word or f"`{word}" in words)
         ),
         "",
@@ -333,9 +333,9 @@ def _leaf(
         kind = "words" if (_longest(info) or 0) > LONG_TEXT else "text"
         return _knob(address, info, kind, value or "", labels, wrong, longest=_longest(info))
     kind = "whole" if inner is int else "number"
-    shown = "" if value is None else f"{value:.10g}" if isinstance(value, float) else value
+    text = "" if value is None else f"{value:.10g}" if isinstance(value, float) else value
     return _knob(
-        address, info, kind, shown, labels, wrong, unit=_unit(address), bounds=_bounds(info)
+        address, info, kind, text, labels, wrong, unit=_unit(address), bounds=_bounds(info)
     )
 
 
@@ -379,12 +379,12 @@ def _knob(
         kind,
         value,
         wrong=wrong.get(address, ""),
-        emptied=_emptied(info),
+        emptied=_empty_values(info),
         **more,
     )
 
 
-def _emptied(info: FieldInfo) -> tuple[Any, ...]:
+def _empty_values(info: FieldInfo) -> tuple[Any, ...]:
     inner, can_be_empty = _inner(info)
     if can_be_empty:
         return (None,)

@@ -141,12 +141,12 @@ def list_live_engines(run: Run) -> list[Acknowledgement]:
     return list(newest.select_related("worker", "weight_version"))
 
 
-def workers_for(run: Run, most: int) -> list[Worker]:
+def workers_for(run: Run, limit: int) -> list[Worker]:
     """Return the live workers, each with what it does for this run only.
 
     Other runs may belong to other projects.
     """
-    workers = list(Worker.objects.filter(stopped_at=None).order_by("role", "-heartbeat_at")[:most])
+    workers = list(Worker.objects.filter(stopped_at=None).order_by("role", "-heartbeat_at")[:limit])
     for worker in workers:
         if (
             worker.for_runs or ": " in worker.doing

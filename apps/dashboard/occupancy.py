@@ -27,24 +27,24 @@ Span = tuple[datetime, datetime | None]
 class Band:
     """One stage; `points` are those of an SVG polygon.
 
-    `last` and `most` are the group counts at the right edge and at the peak.
+    `last` and `highest` are the group counts at the right edge and at the peak.
     """
 
     key: str
     title: str
     points: str
     last: int
-    most: int
+    highest: int
 
 
 @dataclass(frozen=True)
 class Occupancy:
-    """The drawing; `most` is the number of groups of all bands at the upper edge."""
+    """The drawing; `highest` is the number of groups of all bands at the upper edge."""
 
     bands: Sequence[Band]
     since: datetime
     until: datetime
-    most: int
+    highest: int
     width: int = WIDTH
     height: int = HEIGHT
 
@@ -72,19 +72,19 @@ def draw_occupancy(window: Window) -> Occupancy | None:
     counts = {
         key: _count_open([span for name, span in spans if name == key], moments) for key, _ in BANDS
     }
-    most = max(map(sum, zip(*counts.values(), strict=True)))
-    return Occupancy(list(_bands(counts, most)), since, until, most) if most else None
+    highest = max(map(sum, zip(*counts.values(), strict=True)))
+    return Occupancy(list(_bands(counts, highest)), since, until, highest) if highest else None
 
 
 def _spans(window: Window, group: Group) -> list[tuple[str, Span]]:
     """Return the stages of a group with begin and end; end None means it is still there."""
-    taken = window.taken.get(group.pk)
+    use = window.use_by_group.get(group.pk)
     spans = [("sampling", (group.opened_at, group.sampled_at or group.closed_at))]
     if group.sampled_at:
         spans.append(("judging", (group.sampled_at, group.closed_at)))
-    if taken:
-        spans.append(("ready", (group.closed_at or taken.planned_at, taken.planned_at)))
-        spans.append(("training", (taken.planned_at, taken.committed_at)))
+    if use:
+        spans.append(("ready", (group.closed_at or use.planned_at, use.planned_at)))
+        spans.append(("training", (use.planned_at, use.committed_at)))
     elif group.closed_at and group.pk in window.ready:
         spans.append(("ready", (group.closed_at, None)))
     return spans
@@ -95,8 +95,8 @@ def _leaving_times(window: Window) -> list[datetime]:
 
     Before the first of these, older groups outside of the window may have been present.
     """
-    left = [taken.committed_at for taken in window.taken.values() if taken.committed_at]
-    return left + [
+    commit_times = [use.committed_at for use in window.use_by_group.values() if use.committed_at]
+    return commit_times + [
         group.closed_at
         for group in window.groups
         if group.state == Group.State.DROPPED and group.closed_at
@@ -109,24 +109,24 @@ def _count_open(spans: Sequence[Span], moments: Sequence[datetime]) -> list[int]
     return [bisect_right(starts, moment) - bisect_right(ends, moment) for moment in moments]
 
 
-def _bands(counts: dict[str, list[int]], most: int) -> list[Band]:
+def _bands(counts: dict[str, list[int]], highest: int) -> list[Band]:
     below = [0] * MOMENTS
     bands = []
     for key, title in BANDS:
         above = [low + count for low, count in zip(below, counts[key], strict=True)]
-        edge = [*_edge(above, most), *reversed(_edge(below, most))]
+        edge = [*_edge(above, highest), *reversed(_edge(below, highest))]
         bands.append(Band(key, title, " ".join(edge), counts[key][-1], max(counts[key])))
         below = above
     return bands
 
 
-def _edge(heights: Sequence[int], most: int) -> list[str]:
+def _edge(heights: Sequence[int], highest: int) -> list[str]:
     """Return the points of a step function: each count holds until the next is known."""
     points = []
     for height, run in groupby(range(MOMENTS), key=heights.__getitem__):
         alike = list(run)
         points += [(alike[0], height), (alike[-1] + 1, height)]
     return [
-        f"{place * WIDTH / MOMENTS:.1f},{HEIGHT - height / most * HEIGHT:.1f}"
+        f"{place * WIDTH / MOMENTS:.1f},{HEIGHT - height / highest * HEIGHT:.1f}"
         for place, height in points
     ]

@@ -78,8 +78,10 @@ def _options_of_scorers(knob: Knob, wrong: Mapping[str, str]) -> Iterator[Knob]:
         if schema is None or not isinstance(options, Mapping):
             continue
         filled = {**defaults(schema), **options}
-        for one in section_knobs(schema, filled, {}, wrong, f"{knob.address}.{place}.options."):
-            yield replace(one, label=f"{row['scorer']}: {one.label[:1].lower()}{one.label[1:]}")
+        for option in section_knobs(schema, filled, {}, wrong, f"{knob.address}.{place}.options."):
+            yield replace(
+                option, label=f"{row['scorer']}: {option.label[:1].lower()}{option.label[1:]}"
+            )
 
 
 def options_in(field: PluginField, name: Any, posted: QueryDict, prefix: str = "") -> dict:

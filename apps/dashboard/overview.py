@@ -72,12 +72,12 @@ class ChartQuery(forms.Form):
 
     def clean(self) -> dict:
         super().clean()
-        given = self.cleaned_data
-        since = given.get("from_step")
-        until = given.get("to_step")
+        data = self.cleaned_data
+        since = data.get("from_step")
+        until = data.get("to_step")
         if since and until and since > until:
             self.add_error("to_step", "The last step must not be before the first.")
-        return given
+        return data
 
     def given(self, name: str, otherwise: T) -> T:
         """Return the field's value, or else `otherwise`, a value of the same type."""

@@ -71,7 +71,11 @@ def build_own_chart(run: Run, query: OwnChartQuery, newest: dict[str, float]) ->
         *(name for name in titles if name in recorded),
         *sorted(set(recorded) - titles.keys()),
     ]
-    why = {name: each.why for each in (charts.large, *charts.small) for name in each.names}
+    why = {
+        name: listed_chart.why
+        for listed_chart in (charts.large, *charts.small)
+        for name in listed_chart.names
+    }
     picks = [
         Pick(
             name=name,
@@ -94,17 +98,19 @@ def build_own_chart(run: Run, query: OwnChartQuery, newest: dict[str, float]) ->
 def _chart(charts: Charts, query: OwnChartQuery, recorded: list[str], wrong: list[str]) -> Chart:
     """Return the chart that is asked for, and add what was not found to `wrong`."""
     curated = {chart.key: chart for chart in (charts.large, *charts.small)}
-    named = query.given("names", NO_NAMES)
-    if not named:
+    requested_names = query.given("names", NO_NAMES)
+    if not requested_names:
         key = query.given("chart", charts.large.key)
         if key not in curated:
             wrong.append(f"chart: {key!r} not found")
         return curated.get(key, charts.large)
     for chart in curated.values():
-        if set(named) == set(chart.names):
+        if set(requested_names) == set(chart.names):
             return chart
-    wrong += [f"names: metric {name!r} not found" for name in named if name not in recorded]
-    names = tuple(name for name in named if name in recorded)
+    wrong += [
+        f"names: metric {name!r} not found" for name in requested_names if name not in recorded
+    ]
+    names = tuple(name for name in requested_names if name in recorded)
     if not names:
         return charts.large
     return Chart("own", _title(names, charts.titles), names, words=names)

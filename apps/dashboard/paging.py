@@ -108,22 +108,24 @@ def page_within(
 
 
 def _beyond(rows: QuerySet, cursor: int, by: str, rising: bool, is_back: bool = False) -> QuerySet:
-    """Return the rows after the row `cursor` in this order."""
+    """Return the rows that follow the row `cursor` in this order."""
     side = "gt" if rising else "lt"
-    here = Q(**{f"pk__{side}": cursor})
+    beyond_cursor = Q(**{f"pk__{side}": cursor})
     if not by:
-        return rows.filter(here)
+        return rows.filter(beyond_cursor)
     cursor_row = rows.order_by().filter(pk=cursor).values_list(by).first()
     if cursor_row is None:
         raise Http404("the row to continue from no longer exists; start from the first page")
     [value], is_empty = cursor_row, Q(**{f"{by}__isnull": True})
     if value is None:
         return (
-            rows.filter((is_empty & here) | ~is_empty) if is_back else rows.filter(is_empty & here)
+            rows.filter((is_empty & beyond_cursor) | ~is_empty)
+            if is_back
+            else rows.filter(is_empty & beyond_cursor)
         )
     # Both conditions are needed, so that an index on (by, pk) finds the start.
     ahead = Q(**{f"{by}__{side}e": value}) & (
-        Q(**{f"{by}__{side}": value}) | Q(here, **{by: value})
+        Q(**{f"{by}__{side}": value}) | Q(beyond_cursor, **{by: value})
     )
     return rows.filter(ahead | is_empty if _may_be_empty(rows, by) and not is_back else ahead)
 

@@ -64,10 +64,10 @@ def find_by_words(request: SignedInRequest, text: str, beside: str = "") -> list
     are found as well. Without words, pages only.
     """
     words = text[:LONGEST].lower().split()[:MOST_WORDS]
-    here = _run_at(request.user, beside)
+    current_run = _run_at(request.user, beside)
     kinds: list[tuple[str, Iterable[Row]]] = []
-    if here:
-        kinds.append((f"This run: {here.slug}", _pages_of(request, here, words)))
+    if current_run:
+        kinds.append((f"This run: {current_run.slug}", _pages_of(request, current_run, words)))
     kinds.append(("Pages", _pages(request, words)))
     if words:
         kinds += [
@@ -75,7 +75,7 @@ def find_by_words(request: SignedInRequest, text: str, beside: str = "") -> list
             ("Pages of runs", _inner_pages(request, words)),
             ("Tasksets, models and environments", _material(request.user, words)),
             ("People", _people(request.user, words)),
-            ("Settings", _settings(request, here, words)),
+            ("Settings", _settings(request, current_run, words)),
         ]
     sections = [PaletteSection(title, _first(rows)) for title, rows in kinds]
     return [kind for kind in sections if kind.rows]
@@ -107,8 +107,8 @@ def _pages(request: SignedInRequest, words: Sequence[str]) -> Iterator[Row]:
             yield Row(place["word"], place["url"])
     more = OF_RATERS if only_rates else (*MORE_PAGES, *OF_RATERS)
     may_create = Project.objects.run_by(request.user).current().exists()
-    for name, label, other in more:
-        if _has(f"{label} {other}", words) and (name != "run-new" or may_create):
+    for name, label, synonyms in more:
+        if _has(f"{label} {synonyms}", words) and (name != "run-new" or may_create):
             yield Row(label, reverse(name))
 
 
@@ -121,8 +121,8 @@ def _run_at(user: User, address: str) -> Run | None:
 
 
 def _runs(user: User, words: Sequence[str]) -> QuerySet[Run]:
-    seen = Run.objects.visible_to(user).select_related("project")
-    return _among(seen, words, "slug", "title", "project__slug").order_by(
+    visible_runs = Run.objects.visible_to(user).select_related("project")
+    return _among(visible_runs, words, "slug", "title", "project__slug").order_by(
         F("archived_at").asc(nulls_first=True), "-pk"
     )
 
@@ -154,10 +154,10 @@ def _inner_pages(request: SignedInRequest, words: Sequence[str]) -> Iterator[Row
 def _material(user: User, words: Sequence[str]) -> Iterator[Row]:
     kinds = ((Taskset, "taskset"), (Policy, "policy"))
     for model, name in kinds:
-        seen = model.objects.visible_to(user).select_related("project").order_by("-pk")
-        for one in _among(seen, words, "slug", "title")[:ROWS]:
-            url = reverse(name, args=[one.project.slug, one.slug])
-            yield Row(one.slug, url, f"{name} of {one.project.slug}")
+        visible_rows = model.objects.visible_to(user).select_related("project").order_by("-pk")
+        for row in _among(visible_rows, words, "slug", "title")[:ROWS]:
+            url = reverse(name, args=[row.project.slug, row.slug])
+            yield Row(row.slug, url, f"{name} of {row.project.slug}")
     registered = Environment.objects.visible_to(user).select_related("project").order_by("-pk")
     for environment in _among(registered, words, "name")[:ROWS]:
         project = environment.project.slug
@@ -169,21 +169,21 @@ def _people(user: User, words: Sequence[str]) -> Iterator[Row]:
     """Yield members of the projects whose members the user manages."""
     owned = Project.objects.owned_by(user)
     members = Membership.objects.filter(project__in=owned).select_related("user", "project")
-    for one in _among(members, words, "user__username").order_by("user__username", "pk")[:ROWS]:
-        about = f"{one.get_role_display().lower()} of {one.project.title}"
-        yield Row(one.user.username, reverse("project", args=[one.project.slug]), about)
+    for member in _among(members, words, "user__username").order_by("user__username", "pk")[:ROWS]:
+        about = f"{member.get_role_display().lower()} of {member.project.title}"
+        yield Row(member.user.username, reverse("project", args=[member.project.slug]), about)
 
 
 def _settings(request: SignedInRequest, run: Run | None, words: Sequence[str]) -> Iterator[Row]:
-    for anchor, label, other in OWN_SETTINGS:
-        if _has(f"{label} {other}", words):
+    for anchor, label, synonyms in OWN_SETTINGS:
+        if _has(f"{label} {synonyms}", words):
             yield Row(label, f"{reverse('settings')}#{anchor}", "your settings")
     owned = Project.objects.owned_by(request.user).order_by(
         F("archived_at").asc(nulls_first=True), "slug"
     )
-    for one in _among(owned, words, "slug", "title").distinct()[:ROWS]:
-        about = "members, groups and invitations" + (", archived" if one.archived_at else "")
-        yield Row(one.title, reverse("project", args=[one.slug]), about)
+    for project in _among(owned, words, "slug", "title").distinct()[:ROWS]:
+        about = "members, groups and invitations" + (", archived" if project.archived_at else "")
+        yield Row(project.title, reverse("project", args=[project.slug]), about)
     if run and may_steer(request, run):
         page = reverse("run-settings", args=[run.project.slug, run.slug])
         may_delete = Run.objects.owned_by(request.user).filter(pk=run.pk).exists()

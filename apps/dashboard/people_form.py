@@ -217,17 +217,21 @@ def digest_people_section(run: Run) -> str:
 def unknown_raters(run: Run, people: People) -> dict[str, str]:
     """Return, by field, names that may not rate in the run's project."""
     accounts, groups = may_be_named(run)
-    strangers = [name for name in people.raters.people if name not in accounts]
-    absent = [name for name in people.raters.groups if name not in groups]
+    unknown_people = [name for name in people.raters.people if name not in accounts]
+    unknown_groups = [name for name in people.raters.groups if name not in groups]
     wrong = {}
-    if strangers:
-        wrong["raters.people"] = f"not raters of project {run.project.slug}: {', '.join(strangers)}"
-    if absent:
-        wrong["raters.groups"] = (
-            f"no groups of raters of project {run.project.slug}: {', '.join(absent)}"
+    if unknown_people:
+        wrong["raters.people"] = (
+            f"not raters of project {run.project.slug}: {', '.join(unknown_people)}"
         )
-    given = [name for names in people.raters.groups_by_domain().values() for name in names]
-    if unknown := sorted(set(given) - set(groups)):
+    if unknown_groups:
+        wrong["raters.groups"] = (
+            f"no groups of raters of project {run.project.slug}: {', '.join(unknown_groups)}"
+        )
+    assigned_groups = [
+        name for names in people.raters.groups_by_domain().values() for name in names
+    ]
+    if unknown := sorted(set(assigned_groups) - set(groups)):
         wrong["raters.domain_groups"] = (
             f"no groups of raters of project {run.project.slug}: {', '.join(unknown)}"
         )
@@ -259,37 +263,45 @@ def list_task_domains(run: Run) -> list[str]:
 
 def placed(problems: Mapping[str, str]) -> dict[str, str]:
     """Assign problems to the addresses of this form, which omit the section's name."""
-    here = {
+    problems_by_address = {
         field.removeprefix("people").removeprefix("."): words for field, words in problems.items()
     }
-    return placed_among(here, {knob.address for knob in section_knobs(People, {}, {}, {})})
+    return placed_among(
+        problems_by_address, {knob.address for knob in section_knobs(People, {}, {}, {})}
+    )
 
 
 def _form(
-    run: Run, values: Mapping[str, Any], plan: People | None, problems: Mapping[str, str], seen: str
+    run: Run,
+    values: Mapping[str, Any],
+    plan: People | None,
+    problems: Mapping[str, str],
+    seen_digest: str,
 ) -> PeopleForm:
-    drawn: Iterator[Knob] = (
+    fields: Iterator[Knob] = (
         _with_choices(knob) for knob in section_knobs(People, values, LABELS, problems)
     )
-    drawn = with_option_fields(drawn, values, problems, PREFIX)
-    knobs = {knob.address: knob for knob in drawn}
+    fields = with_option_fields(fields, values, problems, PREFIX)
+    knobs = {knob.address: knob for knob in fields}
     accounts, groups = may_be_named(run)
     domains = list_task_domains(run)
     for address, names in (
         ("raters.people", accounts),
         ("raters.groups", groups),
-        ("raters.domain_groups", [f"{one}: {group}" for one in domains for group in groups]),
+        ("raters.domain_groups", [f"{domain}: {group}" for domain in domains for group in groups]),
         ("domains", domains),
     ):
-        named = [
+        offered_names = [
             *names[:MOST_NAMES],
             *(name for name in knobs[address].value if name not in names[:MOST_NAMES]),
         ]
-        knobs[address] = replace(knobs[address], choices=tuple((name, name, "") for name in named))
+        knobs[address] = replace(
+            knobs[address], choices=tuple((name, name, "") for name in offered_names)
+        )
     fieldsets = (
         Fieldset(title, why, tuple(_among(knobs, addresses))) for title, why, addresses in GROUPS
     )
-    return PeopleForm(tuple(fieldsets), plan, values, problems, seen)
+    return PeopleForm(tuple(fieldsets), plan, values, problems, seen_digest)
 
 
 def _among(knobs: Mapping[str, Knob], addresses: tuple[str, ...]) -> list[Knob]:

@@ -56,8 +56,8 @@ def people_now(run: Run) -> PeopleNow:
         .order_by("-pk")
         .values("pk")[:MOST_COUNTED]
     )
-    held = slots.leased().filter(state=Slot.State.HELD)
-    holding = held.values_list("rater__username", "rater__is_simulated").distinct()[:NAMES]
+    held_slots = slots.leased().filter(state=Slot.State.HELD)
+    holding = held_slots.values_list("rater__username", "rater__is_simulated").distinct()[:NAMES]
     lately = Rating.objects.filter(pk__in=newest, at__gte=Now() - HOUR).aggregate(
         people=Count("pk", filter=Q(rater__is_simulated=False)),
         simulated=Count("pk", filter=Q(rater__is_simulated=True)),
@@ -66,7 +66,7 @@ def people_now(run: Run) -> PeopleNow:
         waiting=slots.filter(state=Slot.State.OPEN)[:MOST_COUNTED].count(),
         hourly=lately["people"],
         hourly_simulated=lately["simulated"],
-        names=tuple(sorted(_display_name(*one) for one in holding)),
+        names=tuple(sorted(_display_name(*rater) for rater in holding)),
     )
 
 

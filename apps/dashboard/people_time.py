@@ -64,5 +64,5 @@ def most_ratings(plan: RunConfig) -> int:
     items = chosen
     if people.form in COMPARES:
         items = people.pairs_among(chosen) if people.form == "pairwise" else 1
-    most = items * people.overlap * plan.groups_per_step * plan.steps
-    return min(most, people.schedule.decisions) if people.schedule else most
+    maximum = items * people.overlap * plan.groups_per_step * plan.steps
+    return min(maximum, people.schedule.decisions) if people.schedule else maximum

@@ -64,7 +64,7 @@ def load_pipeline_form(run: Run) -> PipelineForm:
     return PipelineForm(as_yaml(written) if written else "", digest_pipeline(run), plan.pipeline)
 
 
-def read_pipeline_form(run: Run, text: str, seen: str) -> PipelineForm:
+def read_pipeline_form(run: Run, text: str, seen_digest: str) -> PipelineForm:
     """Return the posted text, validated as the run would; nothing is written."""
     try:
         data = load_yaml(text)
@@ -76,10 +76,10 @@ def read_pipeline_form(run: Run, text: str, seen: str) -> PipelineForm:
             run.settings, {"pipeline": data or []}, has_begun=run.state != Run.State.CREATED
         )
     except ConfigError as error:
-        return PipelineForm(text, seen, None, error.problems)
+        return PipelineForm(text, seen_digest, None, error.problems)
     if problems := find_pipeline_problems(plan, run.project):
-        return PipelineForm(text, seen, None, problems)
-    return PipelineForm(text, seen, plan.pipeline)
+        return PipelineForm(text, seen_digest, None, problems)
+    return PipelineForm(text, seen_digest, plan.pipeline)
 
 
 def digest_pipeline(run: Run) -> str:
@@ -90,7 +90,7 @@ def digest_pipeline(run: Run) -> str:
 
 
 def list_pipeline_stages(run: Run) -> list[PipelineStage]:
-    counts = {(one.place, one.operator): one for one in OperatorCount.objects.filter(run=run)}
+    counts = {(row.place, row.operator): row for row in OperatorCount.objects.filter(run=run)}
     stages = []
     for place, choice in enumerate(run.settings.pipeline):
         count = counts.get((place, choice.operator), OperatorCount())
@@ -146,7 +146,11 @@ def catalogue() -> list[tuple[str, list[tuple[Operator, list[Option]]]]]:
     return [
         (
             FAMILY_WORDS[family],
-            [(one, list_operator_options(one)) for one in operators if one.family == family],
+            [
+                (operator, list_operator_options(operator))
+                for operator in operators
+                if operator.family == family
+            ],
         )
         for family in FAMILIES
     ]

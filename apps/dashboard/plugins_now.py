@@ -27,27 +27,32 @@ class ShownPlugin:
 
 def plugins(workers: Iterable[Worker]) -> list[ShownPlugin]:
     """Return all plugins, compared with what these processes had when they started."""
-    theirs = {worker: worker.details.get("plugins", {}) for worker in workers}
-    ours = {one.title: one for one in REGISTRY.plugins()}
-    elsewhere = sorted({name for versions in theirs.values() for name in versions} - ours.keys())
+    versions_by_worker = {worker: worker.details.get("plugins", {}) for worker in workers}
+    installed = {entry.title: entry for entry in REGISTRY.plugins()}
+    elsewhere = sorted(
+        {name for versions in versions_by_worker.values() for name in versions} - installed.keys()
+    )
     missing = [
-        ShownPlugin(name, "", "missing", others=_others(name, "", theirs)) for name in elsewhere
+        ShownPlugin(name, "", "missing", others=_describe_differing(name, "", versions_by_worker))
+        for name in elsewhere
     ]
-    return [_build_row(one, theirs) for one in ours.values()] + missing
+    return [_build_row(entry, versions_by_worker) for entry in installed.values()] + missing
 
 
-def _build_row(one: Entry, theirs: dict[Worker, dict[str, str]]) -> ShownPlugin:
-    version = "refused" if one.refused else str(one.version)
-    others = _others(one.title, version, theirs)
-    return ShownPlugin(one.title, one.origin, version, public_text(one.refused), others)
+def _build_row(entry: Entry, versions_by_worker: dict[Worker, dict[str, str]]) -> ShownPlugin:
+    version = "refused" if entry.refused else str(entry.version)
+    differing = _describe_differing(entry.title, version, versions_by_worker)
+    return ShownPlugin(entry.title, entry.origin, version, public_text(entry.refused), differing)
 
 
-def _others(name: str, version: str, theirs: dict[Worker, dict[str, str]]) -> str:
+def _describe_differing(
+    name: str, version: str, versions_by_worker: dict[Worker, dict[str, str]]
+) -> str:
     """Return the processes with another version of the plugin, in words."""
-    others = [
+    differing = [
         f"{worker.role} {worker.host}:{worker.pid}: {reported.get(name, 'missing')}"
-        for worker, reported in theirs.items()
+        for worker, reported in versions_by_worker.items()
         if reported.get(name, "missing") != version
     ]
-    more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-    return ", ".join(others[:NAMED]) + more
+    more = f" and {len(differing) - NAMED} more" if len(differing) > NAMED else ""
+    return ", ".join(differing[:NAMED]) + more

@@ -59,8 +59,8 @@ def _of_example(name: str, title: str, why: str) -> Preset:
     assert isinstance(data, dict)  # a file of ours
     scorers = tuple(choice["scorer"] for choice in data["rewards"])
     of_project = ("policy", "taskset", "rewards")
-    kept = {field: value for field, value in data.items() if field not in of_project}
-    return Preset(name, title, why, kept, scorers)
+    values = {field: value for field, value in data.items() if field not in of_project}
+    return Preset(name, title, why, values, scorers)
 
 
 # Scorers that compare an answer with the task's, what reads most first.
@@ -196,16 +196,20 @@ def presets() -> list[Preset]:
 def choose_initial_values(
     preset: Preset,
     project: Project,
-    named: Taskset | None = None,
+    chosen_taskset: Taskset | None = None,
     policy: Policy | None = None,
 ) -> dict[str, Any]:
     """Return the initial values: preset, newest taskset that its scorer can judge, and policy.
 
-    The taskset is left out if there is none. A `named` one is taken in any case, with the first of
-    the preset's scorers that reads its answers. If none does, and the preset lets people judge
-    alone, they do. Without a `policy`, that of the taskset's newest run is taken.
+    The taskset is left out if there is none. A `chosen_taskset` is used in any case, with the first
+    of the preset's scorers that reads its answers. If none does, and the preset lets people judge
+    alone, they do. Without a `policy`, that of the taskset's newest run is used.
     """
-    taskset, rewards = _fitting(preset, project) if named is None else _with_scorer(preset, named)
+    taskset, rewards = (
+        _fitting_taskset(preset, project)
+        if chosen_taskset is None
+        else _with_scorer(preset, chosen_taskset)
+    )
     policy = policy or _policy_for(project, taskset)
     values = preset.values if rewards else {**preset.values, **preset.people_alone}
     if policy and preset.rate:
@@ -256,7 +260,7 @@ def lacking(preset: Preset, values: Mapping[str, Any]) -> str:
     )
 
 
-def _fitting(preset: Preset, project: Project) -> tuple[str | None, list[dict[str, Any]]]:
+def _fitting_taskset(preset: Preset, project: Project) -> tuple[str | None, list[dict[str, Any]]]:
     """Return the newest taskset whose answers one of the scorers reads, with the scorer.
 
     If there is none and people can judge alone, return the newest taskset without a scorer. One

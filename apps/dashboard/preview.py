@@ -54,7 +54,9 @@ def preview_item(user: User, run: Run, plan: People) -> Preview:
             describe_lease(plan),
         )
     replies = list(
-        _finished(group).select_related("group__task").order_by("sample_index")[:reply_count]
+        _finished_rollouts(group)
+        .select_related("group__task")
+        .order_by("sample_index")[:reply_count]
     )
     return Preview(
         show_item(user, held_over(run, plan, replies)),
@@ -95,15 +97,16 @@ def _replies_per_decision(run: Run, plan: People) -> int:
 
 
 def _example(run: Run) -> Group | None:
-    whole = run.groups.exclude(
+    groups = run.groups.exclude(
         state__in=[Group.State.SAMPLING, Group.State.DROPPED]
     ).select_related("task")
     return next(
-        (group for group in whole.order_by("-pk")[:5] if _finished(group).count() > 1), None
+        (group for group in groups.order_by("-pk")[:5] if _finished_rollouts(group).count() > 1),
+        None,
     )
 
 
-def _finished(group: Group) -> QuerySet[Rollout]:
+def _finished_rollouts(group: Group) -> QuerySet[Rollout]:
     return group.rollouts.filter(state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
 
 

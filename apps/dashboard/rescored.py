@@ -99,11 +99,11 @@ class Comparison:
                 count  # the largest difference lies on the last edge
             )
         middle = BARS // 2
-        most = max(bar_counts)
+        largest_count = max(bar_counts)
         return [
             Bar(
                 n / BARS,
-                count / most,
+                count / largest_count,
                 "lower" if n < middle else "same" if n == middle else "higher",
                 n * wide - self.widest,
                 (n + 1) * wide - self.widest,
@@ -123,9 +123,10 @@ class Comparison:
         ):
             place = min(before, CELLS) - 1, CELLS - min(after, CELLS)
             counts[place] = counts.get(place, 0) + count
-        most = max(counts.values())
+        largest_count = max(counts.values())
         return [
-            Cell(x, y, count, (count / most) ** 0.5) for (x, y), count in sorted(counts.items())
+            Cell(x, y, count, (count / largest_count) ** 0.5)
+            for (x, y), count in sorted(counts.items())
         ]
 
 
@@ -149,7 +150,7 @@ def compare_rescoring(rescoring: Rescoring) -> Comparison:
     """Return the comparison, in seven queries whatever the number of rollouts."""
     rows = Rescored.objects.filter(rescoring=rescoring)
     by_fate = {f"n_{fate}": Count("pk", filter=Q(fate=fate)) for fate in Fate.values}
-    other = ~Q(counted_before=F("counted_after")) & (
+    counted_differently = ~Q(counted_before=F("counted_after")) & (
         Q(counted_before__isnull=False) | Q(counted_after__isnull=False)
     )
     totals = rows.aggregate(
@@ -161,7 +162,7 @@ def compare_rescoring(rescoring: Rescoring) -> Comparison:
         least_after=Min("after", filter=BOTH),
         most_before=Max("before", filter=BOTH),
         most_after=Max("after", filter=BOTH),
-        counted=Count("pk", filter=other),
+        counted=Count("pk", filter=counted_differently),
         **by_fate,
     )
     ends = {
@@ -204,7 +205,10 @@ def _groups(rescoring: Rescoring) -> dict[str, int]:
     judged = RescoredGroup.objects.filter(rescoring=rescoring, done_at__isnull=False)
     return judged.aggregate(
         judged=Count("pk"),
-        **{name: Count("pk", filter=which) for name, which in groups_that(rescoring).items()},
+        **{
+            name: Count("pk", filter=condition)
+            for name, condition in groups_that(rescoring).items()
+        },
     )
 
 

@@ -127,9 +127,15 @@ def _rewards(run: Run, form: Filter, ids: Sequence[int]) -> list[float]:
 
     These are one scorer's rewards if the filter names one, else the rewards that the list shows.
     """
-    if one := {name: form.criteria[name] for name in ("source", "scorer") if name in form.criteria}:
+    if judge_criteria := {
+        name: form.criteria[name] for name in ("source", "scorer") if name in form.criteria
+    }:
         rewards = Reward.objects.filter(
-            rollout__in=ids, is_current=True, value__isnull=False, **one, **form.bounds("value")
+            rollout__in=ids,
+            is_current=True,
+            value__isnull=False,
+            **judge_criteria,
+            **form.bounds("value"),
         )
         values = rewards.values_list("value", flat=True)
         return [value for value in values if value is not None]
@@ -138,8 +144,10 @@ def _rewards(run: Run, form: Filter, ids: Sequence[int]) -> list[float]:
         .order_by("-pk")
         .values_list("rollout_id", "reward")
     )
-    others = Rollout.objects.filter(pk__in=[pk for pk in ids if pk not in admitted])
-    so_far = others.annotate(so_far=combined_so_far(run.settings)).values_list("so_far", flat=True)
+    not_admitted = Rollout.objects.filter(pk__in=[pk for pk in ids if pk not in admitted])
+    so_far = not_admitted.annotate(so_far=combined_so_far(run.settings)).values_list(
+        "so_far", flat=True
+    )
     return [value for value in (*admitted.values(), *so_far) if value is not None]
 
 

@@ -63,14 +63,17 @@ def with_judgements(rollouts: QuerySet[Rollout]) -> QuerySet[JudgedRollout]:
 
 
 def list_chips(judgements: Sequence[Reward]) -> list[Reward]:
-    """Return what a list shows: without people's combined rating where it repeats the only one."""
-    ratings = [one for one in judgements if one.by_id is not None]
+    """Return the rewards that a list shows.
+
+    People's combined rating is left out if it equals the only single rating.
+    """
+    ratings = [reward for reward in judgements if reward.by_id is not None]
     if len(ratings) != 1:
         return list(judgements)
     return [
-        one
-        for one in judgements
-        if one.source != Reward.Source.HUMAN or one.by_id or one.value != ratings[0].value
+        reward
+        for reward in judgements
+        if reward.source != Reward.Source.HUMAN or reward.by_id or reward.value != ratings[0].value
     ]
 
 
@@ -94,14 +97,14 @@ def build_rollout_row(rollout: JudgedRollout, plan: RunConfig) -> dict:
 
 def blind_row(rollout: JudgedRollout, user: User) -> dict:
     """Return the row for someone who rates blind: of all ratings only their own."""
-    own = [judgement for judgement in rollout.judgements if judgement.by_id == user.pk]
+    own_judgements = [judgement for judgement in rollout.judgements if judgement.by_id == user.pk]
     station = rollout.group.state if rollout.group.state in Group.OPEN else "closed"
     return {
         **_bare(rollout),
         "is_open": False,
         "reward": None,
-        "judgements": own,
-        "chips": own,
+        "judgements": own_judgements,
+        "chips": own_judgements,
         "advantage": None,
         "version": None,
         "step": None,
@@ -161,12 +164,12 @@ def build_rollout_rows(
 
 def own_stars(rollouts: Iterable[Rollout], user: User) -> dict[int, int]:
     """Return {rollout id: the user's current stars}, in one query."""
-    mine = Rating.objects.counting().filter(
+    own_ratings = Rating.objects.counting().filter(
         rater=user, rollout__in=[rollout.pk for rollout in rollouts], form=STARS
     )
     return {
         rollout: answer["stars"]
-        for rollout, answer in mine.order_by("pk").values_list("rollout_id", "answer")
+        for rollout, answer in own_ratings.order_by("pk").values_list("rollout_id", "answer")
     }
 
 

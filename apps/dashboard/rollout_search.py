@@ -36,8 +36,8 @@ def _learned_as(*states: str) -> Exists:
     A subquery is used, not a join, so that a rollout that several steps used is one row. Expert
     rows made from the rollout do not count.
     """
-    own = Experience.objects.filter(Q(kind=Experience.Kind.USUAL) | Q(reward=None))
-    return Exists(own.filter(**ITS_OWN, state__in=states))
+    experiences = Experience.objects.filter(Q(kind=Experience.Kind.USUAL) | Q(reward=None))
+    return Exists(experiences.filter(**ITS_OWN, state__in=states))
 
 
 WORDS_HELP = (
@@ -260,12 +260,12 @@ class Filter(forms.Form):
             rollouts = rollouts.filter(self.FATES[fate])
         if exact := criteria.get("exact"):
             rollouts = rollouts.filter(text__icontains=exact)
-        rows = self._by_index(run, self._of_the_row(rollouts))
+        rows = self._by_index(run, self._filter_by_columns(rollouts))
         if taskset := criteria.get("taskset"):
             rows = rows.filter(group__task__taskset__slug=taskset)
         if operator := criteria.get("operator"):
             rows = rows.filter(Exists(CutRollout.objects.filter(**ITS_OWN, operator=operator)))
-        return self._of_its_judges(run, rows)
+        return self._filter_by_rewards(run, rows)
 
     def matching(self, run: Run, rollouts: RolloutQuerySet) -> QuerySet[Rollout]:
         """Apply all conditions including the words, to read the whole run, not a page."""
@@ -274,7 +274,7 @@ class Filter(forms.Form):
             return narrowed
         return narrowed.filter(*self.sought.phrases, MatchesQuery(self.sought.anywhere(run.pk)))
 
-    def _of_the_row(self, rollouts: RolloutQuerySet) -> RolloutQuerySet:
+    def _filter_by_columns(self, rollouts: RolloutQuerySet) -> RolloutQuerySet:
         criteria = self.criteria
         rollouts = (
             rollouts.filter(origin=criteria["origin"])
@@ -302,7 +302,7 @@ class Filter(forms.Form):
             )
         return rollouts
 
-    def _of_its_judges(self, run: Run, rollouts: QuerySet[Rollout]) -> QuerySet[Rollout]:
+    def _filter_by_rewards(self, run: Run, rollouts: QuerySet[Rollout]) -> QuerySet[Rollout]:
         """Apply the conditions on rewards.
 
         Source, scorer and range must hold for one reward; a range alone is about the combined
@@ -311,15 +311,15 @@ class Filter(forms.Form):
         criteria = self.criteria
         rewards = Reward.objects.filter(**ITS_OWN, is_current=True)
         if "source" in criteria or "scorer" in criteria:
-            one = {"scorer": criteria["scorer"]} if "scorer" in criteria else {}
+            of_scorer = {"scorer": criteria["scorer"]} if "scorer" in criteria else {}
             judges = _from_source(rewards, criteria.get("source", ""))
-            rollouts = rollouts.filter(Exists(judges.filter(**one, **self.bounds("value"))))
+            rollouts = rollouts.filter(Exists(judges.filter(**of_scorer, **self.bounds("value"))))
         elif rewarded := self.bounds("reward"):
             rollouts = _rewarded(rollouts, run, rewarded)
         if rater := criteria.get("rater"):
             person = Subquery(User.objects.filter(username=rater).values("pk"))
-            own = Rating.objects.filter(**ITS_OWN, rater=person)
-            rollouts = rollouts.filter(Exists(rewards.filter(by=person)) | Exists(own))
+            ratings = Rating.objects.filter(**ITS_OWN, rater=person)
+            rollouts = rollouts.filter(Exists(rewards.filter(by=person)) | Exists(ratings))
         return rollouts
 
     def bounds(self, column: str) -> dict:

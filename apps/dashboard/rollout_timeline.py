@@ -50,21 +50,24 @@ def list_rollout_stages(
             f"by an expert for {_task_of(rollout)}",
             rollout.finished_at or rollout.started_at,
         )
-        return [written, *(_learned(rollout, verdict) if is_open else ())]
-    if made := getattr(rollout, "descent", None):
+        return [written, *(_training_stages(rollout, verdict) if is_open else ())]
+    if offspring := getattr(rollout, "descent", None):
         created = TimelineStage(
             "Created",
-            f"by {made.operator} from rollout {made.of_id} for {_task_of(rollout)}: {made.reason}",
-            made.at,
+            (
+                f"by {offspring.operator} from rollout {offspring.of_id} for {_task_of(rollout)}:"
+                f" {offspring.reason}"
+            ),
+            offspring.at,
         )
-        return [created, *(_learned(rollout, verdict) if is_open else ())]
+        return [created, *(_training_stages(rollout, verdict) if is_open else ())]
     group = rollout.group
     life = [
-        *_seeded(rollout, is_open),
+        *_seed_stages(rollout, is_open),
         TimelineStage(
             "Created", f"group {group.draw_index:,}: {_task_of(rollout)}", group.opened_at
         ),
-        _rolled_out(rollout, is_open),
+        _sampling_stage(rollout, is_open),
     ]
     if rollout.is_sampling:
         return life
@@ -73,8 +76,8 @@ def list_rollout_stages(
         life.append(TimelineStage("Rewarded", _judges(valued) or "no rewards", group.judged_at))
     return [
         *life,
-        *_rest(rollout, verdict, is_open),
-        *((*_became(rollout), *_compared(rollout)) if is_open else ()),
+        *_stages_after_sampling(rollout, verdict, is_open),
+        *((*_offspring_stages(rollout), *_preference_stages(rollout)) if is_open else ()),
     ]
 
 
@@ -86,42 +89,46 @@ def _task_of(rollout: Rollout) -> str:
     )
 
 
-def _seeded(rollout: Rollout, is_open: bool) -> Iterator[TimelineStage]:
+def _seed_stages(rollout: Rollout, is_open: bool) -> Iterator[TimelineStage]:
     """Yield the stage of being copied from another run's rollout."""
     if seed := getattr(rollout.group, "seed", None):
         parent = Rollout.objects.get(
             group=seed.of_id, origin=rollout.origin, sample_index=rollout.sample_index
         )
-        by = (
+        version_words = (
             f", sampled by its v{parent.last_version}"
             if is_open and parent.last_version is not None
             else ""
         )
         yield TimelineStage(
-            "Seeded", f"copied from rollout {parent.pk} of {seed.of.run.slug}{by}", seed.at
+            "Seeded",
+            f"copied from rollout {parent.pk} of {seed.of.run.slug}{version_words}",
+            seed.at,
         )
 
 
-def _rolled_out(rollout: Rollout, is_open: bool) -> TimelineStage:
+def _sampling_stage(rollout: Rollout, is_open: bool) -> TimelineStage:
     if rollout.is_sampling:
-        kept = (
+        partial = (
             PartialRollout.objects.filter(rollout=rollout)
             .only("completion_tokens", "slices", "stored_at")
             .first()
         )
-        if kept is None:
+        if partial is None:
             return TimelineStage("Sampling", "in progress")
-        slices = f"{kept.slices:,} slice{'' if kept.slices == 1 else 's'}"
+        slices = f"{partial.slices:,} slice{'' if partial.slices == 1 else 's'}"
         return TimelineStage(
             "Sampling",
-            f"{kept.completion_tokens:,} tokens stored in {slices}",
-            kept.stored_at,
+            f"{partial.completion_tokens:,} tokens stored in {slices}",
+            partial.stored_at,
         )
     if rollout.state == Rollout.State.FAILED:
         return TimelineStage("Failed", rollout.stop_reason, rollout.finished_at, "bad")
-    by = f" by v{rollout.last_version}" if is_open and rollout.last_version is not None else ""
+    version_words = (
+        f" by v{rollout.last_version}" if is_open and rollout.last_version is not None else ""
+    )
     return TimelineStage(
-        "Sampled", f"{rollout.completion_tokens:,} tokens{by}", rollout.finished_at
+        "Sampled", f"{rollout.completion_tokens:,} tokens{version_words}", rollout.finished_at
     )
 
 
@@ -141,7 +148,9 @@ def _judges(rewards: list[Reward]) -> str:
     )
 
 
-def _rest(rollout: JudgedRollout, verdict: Verdict, is_open: bool) -> Iterator[TimelineStage]:
+def _stages_after_sampling(
+    rollout: JudgedRollout, verdict: Verdict, is_open: bool
+) -> Iterator[TimelineStage]:
     group = rollout.group
     if group.state in Group.OPEN:
         yield TimelineStage("Open", ON_ITS_WAY[group.state])
@@ -152,56 +161,60 @@ def _rest(rollout: JudgedRollout, verdict: Verdict, is_open: bool) -> Iterator[T
     else:
         advantage = f"{rollout.learned[0].advantage:+.2f}".replace("-", "−")
         yield TimelineStage("Refined", f"admitted with advantage {advantage}", group.closed_at)
-        yield from _learned(rollout, verdict)
-        yield from _imitated(rollout)
+        yield from _training_stages(rollout, verdict)
+        yield from _expert_row_stage(rollout)
 
 
-def _imitated(rollout: JudgedRollout) -> Iterator[TimelineStage]:
+def _expert_row_stage(rollout: JudgedRollout) -> Iterator[TimelineStage]:
     """Yield the stage of becoming an expert row besides a sample."""
-    row = next((one for one in rollout.learned if one.kind == Experience.Kind.EXPERT), None)
-    if row and (made := OwnExpert.objects.filter(rollout=rollout).first()):
-        taken = f"used in {row.uses:,} step{'' if row.uses == 1 else 's'} so far"
-        left = f", then excluded: {row.reason}" if row.reason else ""
+    row = next(
+        (experience for experience in rollout.learned if experience.kind == Experience.Kind.EXPERT),
+        None,
+    )
+    if row and (own_expert := OwnExpert.objects.filter(rollout=rollout).first()):
+        usage = f"used in {row.uses:,} step{'' if row.uses == 1 else 's'} so far"
+        exclusion = f", then excluded: {row.reason}" if row.reason else ""
         yield TimelineStage(
             "Added as expert row",
-            f"by {made.operator}: {made.reason}; {taken}{left}",
-            made.at,
-            "" if left else "good",
+            f"by {own_expert.operator}: {own_expert.reason}; {usage}{exclusion}",
+            own_expert.at,
+            "" if exclusion else "good",
         )
 
 
-def _became(rollout: Rollout) -> Iterator[TimelineStage]:
+def _offspring_stages(rollout: Rollout) -> Iterator[TimelineStage]:
     """Yield stages for the first rollouts that operators made from it."""
-    for made in Offspring.objects.filter(of=rollout).order_by("pk")[:OFFSPRING]:
-        became = f"rollout {made.rollout_id}" if made.rollout_id else "pending"
-        words = f"by {made.operator}: {made.reason}; {made.refused or became}"
+    for offspring in Offspring.objects.filter(of=rollout).order_by("pk")[:OFFSPRING]:
+        became = f"rollout {offspring.rollout_id}" if offspring.rollout_id else "pending"
+        words = f"by {offspring.operator}: {offspring.reason}; {offspring.refused or became}"
         yield TimelineStage(
-            "New rollout created", words, made.at, "bad" if made.refused else "good"
+            "New rollout created", words, offspring.at, "bad" if offspring.refused else "good"
         )
 
 
-def _compared(rollout: Rollout) -> Iterator[TimelineStage]:
+def _preference_stages(rollout: Rollout) -> Iterator[TimelineStage]:
     """Yield stages for the first preference pairs that it is part of."""
     pairs = Preference.objects.filter(
         Q(chosen_rollout=rollout) | Q(rejected_rollout=rollout)
     ).order_by("pk")
     for pair in pairs[:PAIRS]:
         is_chosen = pair.chosen_rollout_id == rollout.pk
-        other = pair.rejected_rollout_id if is_chosen else pair.chosen_rollout_id
+        other_rollout = pair.rejected_rollout_id if is_chosen else pair.chosen_rollout_id
         words = (
             f"{'better' if is_chosen else 'worse'} than"
-            f" {f'rollout {other}' if other else 'the written reply'}; {pair.source}"
+            f" {f'rollout {other_rollout}' if other_rollout else 'the written reply'};"
+            f" {pair.source}"
         )
         yield TimelineStage("Added to a preference", words, pair.at, "good" if is_chosen else "")
 
 
-def _learned(rollout: JudgedRollout, verdict: Verdict) -> Iterator[TimelineStage]:
-    taken = (
+def _training_stages(rollout: JudgedRollout, verdict: Verdict) -> Iterator[TimelineStage]:
+    uses = (
         StepItem.objects.filter(experience__in=rollout.learned[:1])
         .select_related("step")
         .order_by("-step__number")
     )
-    items = list(taken[:STEPS])[::-1]
+    items = list(uses[:STEPS])[::-1]
     steps = [item.step for item in items]
     if not steps:
         yield TimelineStage(

@@ -73,8 +73,8 @@ def _differing_fields(config: Mapping[str, Any], usual: Mapping[str, Any]) -> di
     return {TAG: config[TAG], **differing} if differing and TAG in config else differing
 
 
-def _are_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return one.get(TAG) == other.get(TAG)
+def _are_alike(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    return first.get(TAG) == second.get(TAG)
 
 
 def edits_in(posted: QueryDict, knobs: Iterable[Knob]) -> tuple[Edits, dict[str, str]]:
@@ -243,13 +243,17 @@ def _rewards(
     row_by_scorer = {row.get("scorer"): row for row in before}
     rewards = []
     for scorer, weight in rows:
-        kept = {
+        other_settings = {
             name: value
             for name, value in row_by_scorer.get(scorer, {}).items()
             if name != "weight" and value not in (None, [], {})
         }
         rewards.append(
-            {**kept, "scorer": scorer, **({} if weight == "1" else {"weight": _number(weight)})}
+            {
+                **other_settings,
+                "scorer": scorer,
+                **({} if weight == "1" else {"weight": _number(weight)}),
+            }
         )
     return rewards or None
 

@@ -109,8 +109,8 @@ def read_run_form(project: Project, posted: QueryDict, owner: User) -> RunForm:
     """
     text, drawn = (posted.get(name, "").replace("\r\n", "\n") for name in ("yaml", "drawn"))
     before = _mapping(drawn)
-    shown = _knobs(project, before)
-    edits, wrong = edits_in(posted, shown)
+    knobs = _knobs(project, before)
+    edits, wrong = edits_in(posted, knobs)
     try:
         config = load_yaml(text) if text.strip() else {}
         if not isinstance(config, dict):
@@ -128,10 +128,10 @@ def read_run_form(project: Project, posted: QueryDict, owner: User) -> RunForm:
             line_of_error(error),
         )
     after = edited(config, edits)
-    for address in {knob.address for knob in shown}.intersection(posted.getlist("reset")):
+    for address in {knob.address for knob in knobs}.intersection(posted.getlist("reset")):
         after = back_to_default(after, address)
     form = _form(project, after, text if after == config else as_yaml(after), owner, wrong)
-    return _as_typed(form, {knob.address: typed_text(knob, posted) for knob in shown}, wrong)
+    return _as_typed(form, {knob.address: typed_text(knob, posted) for knob in knobs}, wrong)
 
 
 def _as_typed(form: RunForm, texts: Mapping[str, str], wrong: Collection[str]) -> RunForm:
@@ -246,10 +246,10 @@ def _knobs(project: Project, config: Mapping[str, Any]) -> list[Knob]:
         for knob in section_knobs(RunConfig, values, LABELS, {})
     )
     knobs = with_option_fields(knobs, values, {})
-    return [_compared(knob, config) if knob.address in written else knob for knob in knobs]
+    return [_with_default(knob, config) if knob.address in written else knob for knob in knobs]
 
 
-def _compared(knob: Knob, config: Mapping[str, Any]) -> Knob:
+def _with_default(knob: Knob, config: Mapping[str, Any]) -> Knob:
     """Return the field with its default, if it has one that differs from its value."""
     default = default_at(config, knob.address)
     is_required = default is None and not knob.emptied
@@ -263,13 +263,13 @@ def _in_words(knob: Knob, default: Any) -> str:
         return "off" if default in (None, False) else "on"
     if default in (None, "", [], (), {}):
         return "none"
-    named = {value: name for value, name, _ in knob.choices}
+    name_by_value = {value: name for value, name, _ in knob.choices}
     if isinstance(default, list):
         words = ", ".join(map(str, default))
     elif isinstance(default, float):
         words = f"{default:.10g}"
     else:
-        words = named.get(str(default), str(default))
+        words = name_by_value.get(str(default), str(default))
     return words if len(words) <= LONGEST_DEFAULT else f"{words[: LONGEST_DEFAULT - 1]}…"
 
 
@@ -309,10 +309,12 @@ def list_project_choices(project: Project) -> dict[str, tuple[tuple[str, str, st
 
 def _algorithms() -> tuple[tuple[str, str, str], ...]:
     """Return the recommended algorithms, and then the others by title."""
-    others = sorted(set(TABLE).difference(RECOMMENDED), key=lambda name: TABLE[name].title.lower())
+    other_names = sorted(
+        set(TABLE).difference(RECOMMENDED), key=lambda name: TABLE[name].title.lower()
+    )
     return tuple(
         (name, TABLE[name].title, TABLE[name].use.replace("`", ""))
-        for name in (*RECOMMENDED, *others)
+        for name in (*RECOMMENDED, *other_names)
     )
 
 
@@ -349,11 +351,11 @@ def _names_to_tick(knob: Knob, options: tuple[tuple[str, str, str], ...]) -> Kno
 def _labelled_choice(knob: Knob) -> Knob:
     """Return a choice with its labels; a long one becomes a menu."""
     words = PEOPLE_CHOICES.get(knob.address.removeprefix("people."), {})
-    named = tuple((value, words.get(value, name), more) for value, name, more in knob.choices)
+    choices = tuple((value, words.get(value, name), more) for value, name, more in knob.choices)
     return replace(
         knob,
-        kind="choice" if len(named) <= SHORT_CHOICE else "select",
-        choices=_with(named, knob.value),
+        kind="choice" if len(choices) <= SHORT_CHOICE else "select",
+        choices=_with(choices, knob.value),
     )
 
 
@@ -366,18 +368,18 @@ def _scorers(knob: Knob, options: tuple[tuple[str, str, str], ...], value: Any) 
         isinstance(row, Mapping) and row.get("scorer") for row in value
     ):
         return knob
-    shown = [
+    scorer_rows = [
         {"scorer": str(row["scorer"]), "weight": _weight(row.get("weight", 1))} for row in value
     ]
-    for row in shown:
+    for row in scorer_rows:
         options = _with(options, row["scorer"])
     return replace(
         knob,
         kind="scorers",
-        value=shown,
+        value=scorer_rows,
         rows=value,
         choices=options,
-        longest=max(FEWEST_ROWS, len(shown) + 1),
+        longest=max(FEWEST_ROWS, len(scorer_rows) + 1),
     )
 
 

@@ -93,13 +93,13 @@ def tabs_for(run: Run, reader: Reader) -> Iterator[tuple[str, list[RunPage]]]:
     """
     for name, pages in TABS.items():
         offered = [RESULTS, *pages] if run.is_evaluation and name == "Overview" else pages
-        kept = [
+        readable_pages = [
             page
             for page in offered
             if reader >= page.reader and (page.of_evaluations or not run.is_evaluation)
         ]
-        if kept:
-            yield name, kept
+        if readable_pages:
+            yield name, readable_pages
 
 
 def run_page_url(run: Run, place: str) -> str:

@@ -51,8 +51,8 @@ class RunRow:
 def defer_for_rows(runs: RunQuerySet) -> RunQuerySet:
     """Load what a row shows; the long configuration is deferred except for the algorithm's name."""
     algorithm = KeyTextTransform("name", KeyTextTransform("algorithm", "config"))
-    named = runs.select_related("project", "policy", "owner").with_tasksets()
-    return named.defer("config").annotate(algorithm=algorithm)
+    with_related = runs.select_related("project", "policy", "owner").with_tasksets()
+    return with_related.defer("config").annotate(algorithm=algorithm)
 
 
 def load_runs_in_order(runs: Iterable[Run]) -> list[Run]:

@@ -54,7 +54,7 @@ class RunFilter(forms.Form):
     )
     # Runs that are being deleted are listed apart.
     state = forms.ChoiceField(
-        choices=ANY + [one for one in Run.State.choices if one[0] != Run.State.DELETING],
+        choices=ANY + [choice for choice in Run.State.choices if choice[0] != Run.State.DELETING],
         required=False,
         label="State",
     )
@@ -94,10 +94,12 @@ class RunFilter(forms.Form):
         super().__init__(query)
         projects = Project.objects.visible_to(user)
         makers = Membership.objects.filter(project__in=projects, role__in=Membership.MAY_STEER)
-        named = projects.order_by("archived_at", "slug").values_list("slug", "title", "archived_at")
+        project_rows = projects.order_by("archived_at", "slug").values_list(
+            "slug", "title", "archived_at"
+        )
         choice_field(self, "project").choices = [
             *ANY,
-            *((slug, f"{title} (archived)" if at else title) for slug, title, at in named),
+            *((slug, f"{title} (archived)" if at else title) for slug, title, at in project_rows),
         ][:MOST_OFFERED]
         self.offered = {
             "owner": _names(User.objects.filter(pk__in=makers.values("user")), "username"),
@@ -132,8 +134,8 @@ class RunFilter(forms.Form):
         """Return the project if it is the only criterion, and has no runs yet."""
         if self.criteria.keys() - {"sort"} != {"project"}:
             return None
-        named = Project.objects.visible_to(user).filter(slug=self.criteria["project"])
-        return named.filter(~Exists(Run.objects.filter(project=OuterRef("pk")))).first()
+        named_project = Project.objects.visible_to(user).filter(slug=self.criteria["project"])
+        return named_project.filter(~Exists(Run.objects.filter(project=OuterRef("pk")))).first()
 
     @property
     def order(self) -> tuple[str, bool]:
@@ -163,7 +165,7 @@ class RunFilter(forms.Form):
         of_project = "project" in criteria
         runs = _filter_archived(runs, criteria.get("archived"), of_project)
         runs = _of_kind(runs, criteria.get("evaluations"))
-        return ANNOTATED.get(self.order[0], lambda same: same)(runs)
+        return ANNOTATED.get(self.order[0], lambda queryset: queryset)(runs)
 
 
 def _names(rows: QuerySet, field: str) -> list[str]:

@@ -25,8 +25,8 @@ def _amount(plan: RunConfig) -> str:
     return f"{steps} of {plan.groups_per_step:,} × {plan.group_size:,} replies"
 
 
-def _count_phrase(number: int, one: str, several: str) -> str:
-    return f"{number:,} {one if number == 1 else several}"
+def _count_phrase(number: int, singular: str, plural: str) -> str:
+    return f"{number:,} {singular if number == 1 else plural}"
 
 
 def _judges(plan: RunConfig) -> str:

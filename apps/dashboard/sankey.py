@@ -130,12 +130,12 @@ def _node(title: str, count: int, kind: str, column: int, y: float, height: floa
 def _ribbon(column: int, y: float, to_y: float, thick: float, kind: str, title: str) -> Ribbon:
     """Return the ribbon from this column's bar to the next one's, horizontal at both ends."""
     x = COLUMNS[column] + THICK
-    far = COLUMNS[column + 1]
-    half = (x + far) / 2
+    to_x = COLUMNS[column + 1]
+    half = (x + to_x) / 2
     thick = max(1.0, thick)
-    there = f"M{x:.1f} {y:.1f}C{half:.1f} {y:.1f} {half:.1f} {to_y:.1f} {far:.1f} {to_y:.1f}"
-    back = (
+    forward = f"M{x:.1f} {y:.1f}C{half:.1f} {y:.1f} {half:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
+    backward = (
         f"V{to_y + thick:.1f}C{half:.1f} {to_y + thick:.1f} {half:.1f} {y + thick:.1f} {x:.1f}"
         f" {y + thick:.1f}Z"
     )
-    return Ribbon(there + back, kind, title)
+    return Ribbon(forward + backward, kind, title)

@@ -129,11 +129,11 @@ def read_settings_form(run: Run, posted: QueryDict) -> SettingsForm:
     """Return the posted form, validated as the run would; nothing is written."""
     plan = run.settings
     texts = {knob.address: _text_in(knob, posted) for knob in _editable(run, plan)}
-    shown = {knob.address: _text_of(knob) for knob in _editable(run, plan)}
+    current_texts = {knob.address: _text_of(knob) for knob in _editable(run, plan)}
     wrong: dict[str, str] = {}
     turned: dict[str, Any] = {}
     for knob in _editable(run, plan):
-        if texts[knob.address] != shown[knob.address]:
+        if texts[knob.address] != current_texts[knob.address]:
             try:
                 turned[knob.address] = _value_in(knob, texts[knob.address])
             except ConfigError as error:
@@ -271,7 +271,7 @@ def _is_of_words(annotation: object) -> bool:
 def _dumped(value: object) -> object:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
-    return [_dumped(one) for one in value] if isinstance(value, tuple) else value
+    return [_dumped(item) for item in value] if isinstance(value, tuple) else value
 
 
 # -- sections of the form

@@ -71,12 +71,12 @@ def shade_tokens(rollout: Rollout, typed: Sequence[TypedSpan] = (), first: int =
     text. The first token of a later part has its version set.
     """
     arrays = rollout.tokens
-    past = first + MOST_TOKENS
-    ids = arrays.completion_ids[first:past]
+    end = first + MOST_TOKENS
+    ids = arrays.completion_ids[first:end]
     vocabulary = load_vocabulary(rollout.run.policy.folder)
     words = texts(vocabulary, ids) if vocabulary else [f"{token} " for token in ids]
     starts = {
-        max(first, start): version for start, version in sorted(arrays.segments) if start < past
+        max(first, start): version for start, version in sorted(arrays.segments) if start < end
     }
     authors = {
         n: span.intervention.by.username
@@ -105,18 +105,20 @@ class Segment:
 
 def list_segments(rollout: Rollout) -> list[Segment]:
     """Return the segments of a finished rollout; empty if one version sampled all tokens."""
-    whole = len(rollout.tokens.completion_ids)
-    starts = sorted((first, version) for first, version in rollout.tokens.segments if first < whole)
+    token_count = len(rollout.tokens.completion_ids)
+    starts = sorted(
+        (first, version) for first, version in rollout.tokens.segments if first < token_count
+    )
     if len(starts) < 2:
         return []
-    ends = [first for first, _ in starts[1:]] + [whole]
+    ends = [first for first, _ in starts[1:]] + [token_count]
     return [
         Segment(
             version,
             first,
             end - first,
-            round(100 * first / whole, 2),
-            round(100 * (end - first) / whole, 2),
+            round(100 * first / token_count, 2),
+            round(100 * (end - first) / token_count, 2),
         )
         for (first, version), end in zip(starts, ends, strict=True)
     ]
@@ -149,9 +151,9 @@ class Raw:
 def read_raw_arrays(rollout: Rollout, first: int) -> Raw:
     """Return the stored arrays of a finished rollout, from this token of its reply on."""
     arrays = rollout.tokens
-    past = first + ROWS
+    end = first + ROWS
     vocabulary = load_vocabulary(rollout.run.policy.folder)
-    ids = arrays.completion_ids[first:past]
+    ids = arrays.completion_ids[first:end]
     words = texts(vocabulary, ids) if vocabulary else [""] * len(ids)
     starts = sorted(arrays.segments)
     rows = []
@@ -166,7 +168,7 @@ def read_raw_arrays(rollout: Rollout, first: int) -> Raw:
         rows,
         count,
         max(0, first - ROWS) if first else None,
-        past if past < count else None,
+        end if end < count else None,
     )
 
 

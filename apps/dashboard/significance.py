@@ -93,8 +93,8 @@ def by_seed(runs: Sequence[Run]) -> list[list[Run]]:
     """Group the runs whose configurations differ in their seed alone."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
-        same = json.dumps({"project": run.project_id, **run.config, "seed": None}, sort_keys=True)
-        groups.setdefault(same, []).append(run)
+        key = json.dumps({"project": run.project_id, **run.config, "seed": None}, sort_keys=True)
+        groups.setdefault(key, []).append(run)
     return list(groups.values())
 
 
@@ -112,17 +112,17 @@ def seeds_at_last_update(
 def against_each_other(
     groups: Sequence[Sequence[Run]], values: Mapping[int, Mapping[int, float]]
 ) -> list[Versus]:
-    """Compare each two groups at the last step that the runs of both have made.
+    """Compare every two groups at the last step that all runs of both have completed.
 
-    A run that began later tells less about where it leads.
+    Later steps of the longer runs are not compared with earlier ones of the shorter runs.
     """
     comparisons = []
-    for one, other in itertools.combinations(groups, 2):
-        step = _common([*one, *other])
-        ours = Seeds.of(one, values.get(step, {}))
-        theirs = Seeds.of(other, values.get(step, {}))
-        if ours.values and theirs.values:
-            comparisons.append(versus(ours, theirs, step))
+    for group, other_group in itertools.combinations(groups, 2):
+        step = _common([*group, *other_group])
+        seeds = Seeds.of(group, values.get(step, {}))
+        other_seeds = Seeds.of(other_group, values.get(step, {}))
+        if seeds.values and other_seeds.values:
+            comparisons.append(versus(seeds, other_seeds, step))
     return comparisons
 
 
@@ -130,46 +130,46 @@ def _common(runs: Sequence[Run]) -> int:
     return min(run.step for run in runs)
 
 
-def versus(one: Seeds, other: Seeds, step: int = 0) -> Versus:
-    difference = one.mean - other.mean
-    result = welch(one.values, other.values)
+def versus(first: Seeds, second: Seeds, step: int = 0) -> Versus:
+    difference = first.mean - second.mean
+    result = welch(first.values, second.values)
     if result is None:
-        return Versus(one, other, difference, None, None, None, step)
+        return Versus(first, second, difference, None, None, None, step)
     return Versus(
-        one,
-        other,
+        first,
+        second,
         difference,
         result[0],
-        bootstrap_difference(one.values, other.values),
+        bootstrap_difference(first.values, second.values),
         result[1],
         step,
     )
 
 
 def welch(
-    one: Sequence[float], other: Sequence[float], share: float = SHARE
+    first: Sequence[float], second: Sequence[float], share: float = SHARE
 ) -> tuple[tuple[float, float], float] | None:
     """Return the interval of the difference of the means, and the two-sided p value.
 
     Returns None if a side has one value, or neither has a variance: equal values tell nothing about
     chance.
     """
-    if min(len(one), len(other)) < 2:
+    if min(len(first), len(second)) < 2:
         return None
-    difference = fmean(one) - fmean(other)
-    parts = [variance(values) / len(values) for values in (one, other)]
+    difference = fmean(first) - fmean(second)
+    parts = [variance(values) / len(values) for values in (first, second)]
     error = math.sqrt(sum(parts))
     if error == 0:
         return None
     degrees = sum(parts) ** 2 / sum(
-        part**2 / (len(values) - 1) for part, values in zip(parts, (one, other), strict=True)
+        part**2 / (len(values) - 1) for part, values in zip(parts, (first, second), strict=True)
     )
     half = t_quantile((1 + share) / 2, degrees) * error
     return (difference - half, difference + half), t_outside(abs(difference) / error, degrees)
 
 
 def bootstrap_difference(
-    one: Sequence[float], other: Sequence[float], share: float = SHARE, draws: int = DRAWS
+    first: Sequence[float], second: Sequence[float], share: float = SHARE, draws: int = DRAWS
 ) -> tuple[float, float]:
     """Return the percentile interval of the difference of the means.
 
@@ -179,7 +179,7 @@ def bootstrap_difference(
     random = np.random.default_rng(0)
     means = [
         random.choice(np.asarray(values), (draws, len(values))).mean(axis=1)
-        for values in (one, other)
+        for values in (first, second)
     ]
     low, high = np.quantile(means[0] - means[1], [(1 - share) / 2, (1 + share) / 2])
     return float(low), float(high)

@@ -64,12 +64,12 @@ def metrics_of_step(run: Run, number: int) -> StepMetrics:
         for name, title in charts.titles.items()
         if number in values[name]
     }
-    others = [
+    other_metrics = [
         _metric(name, name.replace("_", " "), describe_metric(name), values[name], number)
         for name in recorded
         if name not in main and number in values[name]
     ]
-    return StepMetrics(list(main.values()), others)
+    return StepMetrics(list(main.values()), other_metrics)
 
 
 def _values(run: Run, names: Collection[str], number: int) -> dict[str, dict[int, float]]:

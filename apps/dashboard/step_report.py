@@ -110,7 +110,7 @@ def build_step_report(run: Run, step: TrainStep, user: User, steers: bool) -> St
         values=list(list_field_differences(before.knobs, step.knobs)) if before else [],
         alerts=_alerts(run, between, steers),
         ratings=_ratings(batch),
-        dropped=_dropped(run, between),
+        dropped=_dropped_groups(run, between),
         version=_version_after(run, step),
         examples=step.lessons.count() if run.settings.algorithm.learns_from_lessons else 0,
     )
@@ -170,7 +170,7 @@ def _newest_by_people(raters: dict[int, bool]) -> Collection[int]:
     return sorted(people, reverse=True)[:RATINGS_SHOWN]
 
 
-def _dropped(run: Run, between: Between) -> Dropped:
+def _dropped_groups(run: Run, between: Between) -> Dropped:
     dropped = run.groups.filter(state=Group.State.DROPPED, **between.on("closed_at"))
     rows = list(dropped.order_by("-closed_at").values_list("reason", "pk")[:DROPPED_AMONG])
     newest = dict(reversed(rows))

@@ -89,9 +89,9 @@ def batch_of_step(step: TrainStep) -> Batch:
     repeated = 0
     left_out: dict[str, int] = defaultdict(int)
     columns = ("rollout_id", "group_id", "reward", "weight_version", "kind")
-    named = [f"experience__{column}" for column in columns]
+    paths = [f"experience__{column}" for column in columns]
     for rollout, group, reward, version, kind, is_again, reason in items.values_list(
-        *named, "is_again", "left_out"
+        *paths, "is_again", "left_out"
     ):
         if kind == Experience.Kind.EXPERT:
             experts += 1
@@ -114,16 +114,16 @@ def rollouts_of_step(run: Run, batch: Batch, user: User) -> StepRollouts:
     worst = [] if batch.is_flat else ranked[max(SHOWN, len(ranked) - SHOWN) :][::-1]
     earlier = previous_attempts(run, batch.groups)
     changed = _most_changed(batch.rollouts, earlier)
-    shown = {
+    row_by_rollout = {
         row["rollout"].pk: row
         for row in _rows_of([row.rollout for row in (*best, *worst, *changed)], user, run)
     }
     return StepRollouts(
-        best=[shown[row.rollout] for row in best],
-        worst=[shown[row.rollout] for row in worst],
+        best=[row_by_rollout[row.rollout] for row in best],
+        worst=[row_by_rollout[row.rollout] for row in worst],
         changed=[
             {
-                **shown[row.rollout],
+                **row_by_rollout[row.rollout],
                 "attempt": earlier[row.group],
                 "change": row.reward - earlier[row.group].mean,
             }
@@ -146,7 +146,7 @@ def _most_changed(rows: Iterable[BatchRow], earlier: dict[int, Attempt]) -> list
         change = abs(row.reward - earlier[row.group].mean)
         if change >= SAME and change > furthest.get(row.group, (0.0, row))[0]:
             furthest[row.group] = (change, row)
-    ranked = sorted(furthest.values(), key=lambda one: (-one[0], one[1].rollout))
+    ranked = sorted(furthest.values(), key=lambda item: (-item[0], item[1].rollout))
     return [row for _, row in ranked[:SHOWN]]
 
 
@@ -164,9 +164,9 @@ def previous_attempts(run: Run, groups: Collection[int]) -> dict[int, Attempt]:
         .order_by("-draw_index")
         .values("pk")
     )
-    drawn = run.groups.filter(pk__in=groups, draw_index__isnull=False)
+    drawn_groups = run.groups.filter(pk__in=groups, draw_index__isnull=False)
     earlier = dict(
-        drawn.annotate(before=Subquery(before[:1]))
+        drawn_groups.annotate(before=Subquery(before[:1]))
         .filter(before__isnull=False)
         .values_list("pk", "before")
     )
@@ -184,14 +184,14 @@ def _means(run: Run, groups: Set[int]) -> dict[int, float]:
     means = dict(admitted.values_list("group").annotate(mean=Avg("reward")))
     if not (dropped := groups - means.keys()):
         return means
-    others = (
+    dropped_rewards = (
         Rollout.objects.filter(group__in=dropped, state=Rollout.State.FINISHED)
         .without_anchors()
         .annotate(so_far=combined_so_far(run.settings))
         .values_list("group", "so_far")
     )
     rewards: dict[int, list[float]] = defaultdict(list)
-    for group, reward in others:
+    for group, reward in dropped_rewards:
         if reward is not None:
             rewards[group].append(reward)
     return means | {group: statistics.fmean(values) for group, values in rewards.items()}

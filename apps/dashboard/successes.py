@@ -66,9 +66,9 @@ def histograms(taskset: Taskset, runs: Sequence[Run], user: User) -> list[Histog
 
     Only runs that have tried a task of the set are included.
     """
-    seen = open_among(user, [run.pk for run in runs])
+    open_run_ids = open_among(user, [run.pk for run in runs])
     rows_by_run: dict[int, list[Mapping[str, Any]]] = {}
-    binned = TaskRecord.objects.filter(run__in=seen, task__taskset=taskset).annotate(
+    binned = TaskRecord.objects.filter(run__in=open_run_ids, task__taskset=taskset).annotate(
         bin=Least(Floor(F("rate") * BINS), BINS - 1.0)
     )
     for row in binned.values("run", "bin").annotate(
@@ -103,9 +103,12 @@ def _histogram(taskset: Taskset, run: Run, rows: Sequence[Mapping[str, Any]]) ->
 
 
 def _bars(counts: dict[int, int]) -> Iterator[Bar]:
-    most = max(counts.values())
+    largest_count = max(counts.values())
     for n in range(BINS):
         count = counts.get(n, 0)
         yield Bar(
-            n / BINS, (n + 1) / BINS, count, max(1.5, HEIGHT * count / most) if count else 0.0
+            n / BINS,
+            (n + 1) / BINS,
+            count,
+            max(1.5, HEIGHT * count / largest_count) if count else 0.0,
         )

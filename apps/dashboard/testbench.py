@@ -43,17 +43,17 @@ EXPECTED = ("expected", "target", "wanted")
 
 
 class TypedText(forms.CharField):
-    """A text of some lines as typed; `most`: its largest size in bytes."""
+    """A text of some lines as typed; `most_bytes`: its largest size."""
 
-    def __init__(self, name: str, most: int = TEXT_BYTES) -> None:
+    def __init__(self, name: str, most_bytes: int = TEXT_BYTES) -> None:
         super().__init__(strip=False, required=False)
         self.name = name
-        self.most = most
+        self.most_bytes = most_bytes
 
     def read(self, value: object) -> str:
         """Return the text that was typed. Raise ValidationError if it is too large."""
         text = super().clean(value).replace("\r\n", "\n")
-        if too_large := _too_large(text, self.most):
+        if too_large := _too_large(text, self.most_bytes):
             raise forms.ValidationError(f"{self.name} {too_large}")
         return text
 
@@ -83,9 +83,13 @@ class Mapped(TypedText):
         return data
 
 
-def _too_large(text: str, most: int) -> str:
+def _too_large(text: str, most_bytes: int) -> str:
     size = len(text.encode())
-    return f"has {size / KIB:,.1f} KiB; the maximum is {most // KIB}." if size > most else ""
+    return (
+        f"has {size / KIB:,.1f} KiB; the maximum is {most_bytes // KIB}."
+        if size > most_bytes
+        else ""
+    )
 
 
 class BenchForm(forms.Form):
@@ -112,10 +116,12 @@ class BenchForm(forms.Form):
     meta = Mapped("Meta")
     rollout = forms.IntegerField(required=False, min_value=1, max_value=LARGEST_ID)
 
-    def __init__(self, project: Project, data: QueryDict | None = None, **given: Any) -> None:
-        super().__init__(data, **given)
+    def __init__(self, project: Project, data: QueryDict | None = None, **form_args: Any) -> None:
+        super().__init__(data, **form_args)
         self.project = project
-        boxes = data.getlist("reply") if data is not None else given.get("initial", {}).get("reply")
+        boxes = (
+            data.getlist("reply") if data is not None else form_args.get("initial", {}).get("reply")
+        )
         self.replies = [text.replace("\r\n", "\n") for text in boxes or [""]]
         self.reply_problems: dict[int, str] = {}
         self.trial_request: TrialRequest | None = None
@@ -209,10 +215,10 @@ class BenchForm(forms.Form):
         if any(data.get(name) is None for name in ("prompt", "reference", "answer", "meta")):
             return None
         reference = _reference(data["reference"])
-        own = {} if reference is None else {"value": reference}
+        reference_field = {} if reference is None else {"value": reference}
         return {
             "prompt": user_message(data["prompt"]) if data["prompt"].strip() else [],
-            "answer": {**own, **data["answer"]},
+            "answer": {**reference_field, **data["answer"]},
             "domain": data.get("domain", ""),
             "meta": data["meta"],
         }
@@ -295,10 +301,10 @@ def stored_reply(rollout: Rollout) -> dict[str, Any]:
     }
 
 
-def filled_by(one: Trial | RegressionCase) -> dict[str, Any]:
+def filled_by(source: Trial | RegressionCase) -> dict[str, Any]:
     """Return the form's first values for a trial or a case."""
-    replies = one.replies if isinstance(one, Trial) else [one.reply]
-    return {**one.form, "reply": [reply["text"] for reply in replies]}
+    replies = source.replies if isinstance(source, Trial) else [source.reply]
+    return {**source.form, "reply": [reply["text"] for reply in replies]}
 
 
 def filled_by_rollout(rollout: Rollout) -> dict[str, Any]:
@@ -366,7 +372,7 @@ SHOWN = 600  # characters of an answer or a reference
 
 
 def _shorten_detail(value: Any) -> str:
-    if isinstance(value, list) and all(isinstance(one, str | int | float) for one in value):
+    if isinstance(value, list) and all(isinstance(item, str | int | float) for item in value):
         text = ", ".join(map(str, value))
     elif isinstance(value, str):
         text = value

@@ -65,14 +65,14 @@ def search_ids(
     rows: QuerySet[Rollout],
     sought: ParsedQuery,
     run: Run,
-    most: int,
+    limit: int,
     cursor: int | None = None,
     is_upwards: bool = False,
     *,
     among: QuerySet[Rollout],
     reach: int | None,
 ) -> tuple[list[int], int | None]:
-    """Return up to `most` ids from the cursor on, and the id up to which the search came.
+    """Return up to `limit` ids from the cursor on, and the id that the search has reached.
 
     That id is None if there is nothing beyond it. `reach` bounds how many of `among` are scanned if
     other conditions have no index.
@@ -93,10 +93,10 @@ def search_ids(
     reached = None
     for parts in _looks(low, high, is_upwards):
         ids += keys.filter(*sought.phrases, MatchesQuery(sought.within(run.pk, parts)))[
-            : most - len(ids)
+            : limit - len(ids)
         ]
         last = parts[-1] if is_upwards else parts[0]
-        if len(ids) == most:
+        if len(ids) == limit:
             return ids, None
         if last == (high if is_upwards else low):
             return ids, edge

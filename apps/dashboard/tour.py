@@ -131,12 +131,12 @@ def find_obstacle(request: SignedInRequest, run: Run, step: Step) -> Obstacle | 
         Run.State.CREATED: ("Start run", "started it"),
         Run.State.PAUSED: ("Resume run", "resumed it"),
     }
-    act, done = acts.get(run.state, ("Run again", "started it again"))
+    act, past_action = acts.get(run.state, ("Run again", "started it again"))
     reason = f" ({run.state_reason})" if run.state_reason else ""
     words = f"There are no new replies: run {run.slug} is {run.get_state_display()}{reason}."
     if may_steer(request, run):
         return Obstacle(words, act)
-    return Obstacle(f"{words} It continues when an owner or researcher has {done}.")
+    return Obstacle(f"{words} It continues when an owner or researcher has {past_action}.")
 
 
 def _shows(request: HttpRequest, run: Run) -> bool:

@@ -59,7 +59,7 @@ def _pictures(rollout: Rollout) -> list[tuple[int, dict]]:
     pictures = Picture.objects.filter(
         project=rollout.run.project_id, sha256__in={name for _, name in later}
     )
-    parts = {one["sha256"]: one for one in pictures.values("sha256", "width", "height")}
+    parts = {row["sha256"]: row for row in pictures.values("sha256", "width", "height")}
     return [
         (
             place,

@@ -44,7 +44,11 @@ def verdicts_on(pairs: Sequence[tuple[Rollout, Sequence[Experience]]]) -> dict[i
     """
     first = {rollout.pk: learned[0] for rollout, learned in pairs if learned}
     items: dict[int, list[StepItem]] = defaultdict(list)
-    if experiences := [one.pk for one in first.values() if one.state != Experience.State.DROPPED]:
+    if experiences := [
+        experience.pk
+        for experience in first.values()
+        if experience.state != Experience.State.DROPPED
+    ]:
         for item in (
             StepItem.objects.filter(experience__in=experiences)
             .select_related("step")
@@ -101,9 +105,9 @@ def _verdict_on_experience(experience: Experience, items: Sequence[StepItem]) ->
         return Verdict(f"Dropped: {experience.reason}", "bad")
     if experience.state == Experience.State.TRAINED:
         committed = [
-            (one.step.number, one.left_out)
-            for one in items
-            if one.step.state == TrainStep.State.COMMITTED
+            (item.step.number, item.left_out)
+            for item in items
+            if item.step.state == TrainStep.State.COMMITTED
         ]
         if steps := [number for number, left_out in committed if not left_out]:
             return Verdict(f"Admitted and trained in {format_steps(steps)}", "good", steps[-1])
@@ -120,5 +124,5 @@ def _verdict_on_experience(experience: Experience, items: Sequence[StepItem]) ->
 
 def format_steps(steps: Sequence[int]) -> str:
     """Format steps: `step 3`, `steps 3 and 5`, `steps 3, 5 and 9`."""
-    *others, last = [f"{step:,}" for step in steps]
-    return f"steps {', '.join(others)} and {last}" if others else f"step {last}"
+    *earlier, last = [f"{step:,}" for step in steps]
+    return f"steps {', '.join(earlier)} and {last}" if earlier else f"step {last}"

@@ -56,7 +56,8 @@ def build_version_rows(versions: Sequence[WeightVersion]) -> list[Row]:
     """Return rows for these versions of one run, `acknowledgements` prefetched; two queries."""
     rewards = _rewards(versions)
     return [
-        Row(one, list(one.acknowledgements.all()), rewards.get(one.version)) for one in versions
+        Row(version, list(version.acknowledgements.all()), rewards.get(version.version))
+        for version in versions
     ]
 
 
@@ -66,7 +67,9 @@ def _rewards(versions: Sequence[WeightVersion]) -> dict[int, float]:
         return {}
     run = versions[0].run_id
     steps = TrainStep.objects.filter(
-        run=run, version__in=[one.version for one in versions], state=TrainStep.State.COMMITTED
+        run=run,
+        version__in=[version.version for version in versions],
+        state=TrainStep.State.COMMITTED,
     )
     by_step = dict(steps.order_by().values_list("number", "version"))
     values = Metric.objects.filter(run=run, name="reward_mean", step__in=list(by_step)).values_list(
@@ -287,5 +290,5 @@ def mean_reward_while_newest(version: WeightVersion) -> tuple[float, int] | None
 def build_movement_bars(movement: dict | None) -> list[tuple[str, float, float]]:
     """Return (group of layers, relative change, share of the largest), in the model's order."""
     groups = movement["groups"] if movement else []
-    most = max((value for _, value in groups), default=0.0)
-    return [(group, value, value / most if most else 0.0) for group, value in groups]
+    largest = max((value for _, value in groups), default=0.0)
+    return [(group, value, value / largest if largest else 0.0) for group, value in groups]

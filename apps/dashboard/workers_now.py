@@ -84,22 +84,22 @@ def _parts(
 ) -> Iterable[tuple[Run | None, str]]:
     if worker.for_runs:
         for run, words in worker.for_runs.items():
-            seen = runs.get(int(run))
-            yield seen, words if seen or may_see_all else ANOTHER
+            visible_run = runs.get(int(run))
+            yield visible_run, words if visible_run or may_see_all else ANOTHER
     elif worker.doing:
         # A worker of an older version names its runs there.
         yield None, worker.doing if may_see_all or ": " not in worker.doing else ANOTHER
 
 
-def here() -> list[Worker]:
+def list_run_workers() -> list[Worker]:
     """Return the workers that serve runs and have not stopped, by role."""
     return list(Worker.objects.filter(stopped_at=None).order_by("role", "-pk")[:MOST_HERE])
 
 
 def list_other_processes() -> list[Worker]:
     """Return the other processes that have not stopped: web servers and the control plane."""
-    here = Worker.every.filter(stopped_at=None).exclude(role__in=Worker.OF_RUNS)
-    return list(here.order_by("role", "-pk")[:MOST_HERE])
+    processes = Worker.every.filter(stopped_at=None).exclude(role__in=Worker.OF_RUNS)
+    return list(processes.order_by("role", "-pk")[:MOST_HERE])
 
 
 def queues() -> dict[str, int] | None:
@@ -214,10 +214,10 @@ def _postgres() -> str:
             " current_setting('max_connections')::int, (SELECT count(*) FROM pg_stat_activity WHERE"
             " datname = current_database())"
         )
-        version, size, most, used = cursor.fetchone()
+        version, size, max_connections, used = cursor.fetchone()
     return (
-        f"{version}, {size / 2**20:,.0f} MiB, {used} of {most} connections, response time "
-        f"{_ms(started)} ms"
+        f"{version}, {size / 2**20:,.0f} MiB, {used} of {max_connections} connections,"
+        f" response time {_ms(started)} ms"
     )
 
 

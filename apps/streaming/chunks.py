@@ -144,16 +144,23 @@ class ChunkWriter:
         )
 
     def edit(
-        self, rollout_id: int, turn: int, kept: int, keep: int, text: str, tokens: int, by: str
+        self,
+        rollout_id: int,
+        turn: int,
+        kept_tokens: int,
+        keep: int,
+        text: str,
+        tokens: int,
+        by: str,
     ) -> None:
         """Replace the end of turn `turn`, which becomes the last turn.
 
-        Its text is its first `keep` characters (code points) and `text`. `kept` of the completion's
-        tokens stay; `tokens` typed ones follow them.
+        Its text is its first `keep` characters (code points) and `text`. The first `kept_tokens`
+        tokens of the completion stay, and `tokens` typed ones follow them.
         """
         self._close(rollout_id)
         self.edits[rollout_id] = self.edits.get(rollout_id, 0) + 1
-        place = {"turn": turn, "o": kept, "keep": keep, "n": tokens}
+        place = {"turn": turn, "o": kept_tokens, "keep": keep, "n": tokens}
         self.pending.append(
             {
                 "r": rollout_id,

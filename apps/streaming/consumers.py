@@ -86,9 +86,9 @@ class LiveConsumer(TopicSocket):
 
     async def _send(self, states: list[dict], chunks: list[str]) -> None:
         frame = dict(states[-1]) if states else {}
-        if self.replay.gone:
-            frame["snapshot_needed"] = sorted(self.replay.gone)
-            self.replay.gone.clear()
+        if self.replay.without_past:
+            frame["snapshot_needed"] = sorted(self.replay.without_past)
+            self.replay.without_past.clear()
         if frame:
             await self.send_json(frame)
         for n in range(0, len(chunks), LONGEST_FRAME):
@@ -108,7 +108,7 @@ class EventsConsumer(TopicSocket):
     def prepare(self) -> None:
         super().prepare()
         self.since = dict(
-            zip(self.topic_ids, self.numbers("since", most=TOPICS_PER_SOCKET), strict=False)
+            zip(self.topic_ids, self.numbers("since", limit=TOPICS_PER_SOCKET), strict=False)
         )
 
     async def serve(self) -> None:

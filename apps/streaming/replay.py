@@ -53,9 +53,9 @@ class Position:
 class Replay:
     """The rollouts that one socket follows.
 
-    Methods return the chunks to send, as JSON; rollouts whose past is lost are added to `gone`.
-    `open_topics` are the topics of which the person sees everything. Rollouts that none of them has
-    announced are sent in the blind form.
+    Methods return the chunks to send, as JSON; rollouts whose earlier chunks are lost are added to
+    `without_past`. `open_topics` are the topics of which the person sees everything. Rollouts that
+    none of them has announced are sent in the blind form.
     """
 
     hub: Hub
@@ -64,7 +64,7 @@ class Replay:
     open_topics: frozenset[int]
     open_rollouts: set[int] = field(default_factory=set)
     positions: dict[int, Position] = field(default_factory=dict)
-    gone: set[int] = field(default_factory=set)
+    without_past: set[int] = field(default_factory=set)
     ended: dict[int, EntryId] = field(
         default_factory=dict
     )  # rollouts that were sent to their end, in that order
@@ -78,7 +78,7 @@ class Replay:
         started, live = await self._announced()
         # A rollout that these topics did not announce may belong to another team: its number alone
         # gives no access.
-        self.gone |= set(after) - started
+        self.without_past |= set(after) - started
         return await self.follow(
             {rollout: after.get(rollout) for rollout in sorted(live | (set(after) & started))}
         )
@@ -145,7 +145,7 @@ class Replay:
     def _resumes(self, rollout: int, entries: list[Entry], resumed: EntryId) -> bool:
         """Tell whether the last entry that the browser had is still there, with all after it."""
         if not entries or entries[0].id != resumed:
-            self.gone.add(rollout)
+            self.without_past.add(rollout)
             return False
         self.news(rollout, entries.pop(0))
         return True
@@ -182,7 +182,7 @@ class Replay:
         for rollout, position in self.positions.items():
             if rollout_key(rollout) == key:
                 position.last = START
-                self.gone.add(rollout)
+                self.without_past.add(rollout)
 
 
 def read_after(text: str) -> dict[int, EntryId]:

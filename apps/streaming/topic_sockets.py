@@ -36,7 +36,7 @@ class TopicSocket(Socket):
         self.watcher = Watcher()
 
     def prepare(self) -> None:
-        self.topic_ids = self.numbers("topic", most=TOPICS_PER_SOCKET)
+        self.topic_ids = self.numbers("topic", limit=TOPICS_PER_SOCKET)
 
     async def permit(self) -> int:
         """Return the person's id; raise Refused unless every topic may be followed.
@@ -62,11 +62,11 @@ class TopicSocket(Socket):
         elif text_data == "ping":
             await self.send_json({"pong": True})
 
-    def numbers(self, name: str, most: int) -> list[int]:
+    def numbers(self, name: str, limit: int) -> list[int]:
         """Return the integers of this name in the query. Raise ValueError."""
         values = self.query.get(name, [])
-        if len(values) > most or not all(map(INTEGER.fullmatch, values)):
-            raise ValueError(f"{name}: at most {most} integers of up to 18 digits")
+        if len(values) > limit or not all(map(INTEGER.fullmatch, values)):
+            raise ValueError(f"{name}: at most {limit} integers of up to 18 digits")
         return [int(text) for text in values]
 
     @database_sync_to_async

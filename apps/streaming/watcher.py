@@ -45,6 +45,6 @@ class Watcher:
         self.wakeup.clear()
         if self.overflowed:
             raise TooSlow(f"more than {self.most_waiting} chunks waiting")
-        taken = list(self.items)
+        arrived = list(self.items)
         self.items.clear()
-        return taken
+        return arrived

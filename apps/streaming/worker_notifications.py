@@ -68,7 +68,7 @@ def wait(station: str, seconds: float) -> bool:
         return False
 
 
-def taken(station: str) -> bool:
+def has_arrived(station: str) -> bool:
     """Tell whether a notification has arrived, without waiting for one."""
     try:
         return connection().lpop(f"wakeup:{station}") is not None

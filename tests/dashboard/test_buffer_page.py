@@ -152,7 +152,11 @@ def test_group_is_counted_from_opening_to_closing(seeded):
     Experience.objects.all().delete()
     bands = {band.key: band for band in draw_occupancy(load_buffer_window(Run.objects.get())).bands}
     count = seeded.run.groups.count()
-    assert (bands["sampling"].most, bands["judging"].most, bands["ready"].most) == (count, count, 0)
+    assert (bands["sampling"].highest, bands["judging"].highest, bands["ready"].highest) == (
+        count,
+        count,
+        0,
+    )
     assert {band.last for band in bands.values()} == {0}
 
 

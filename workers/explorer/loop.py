@@ -123,7 +123,7 @@ class ExplorerLoop:
         if not any(session.rollouts for session in self.sessions.values()):
             return True
         return since > LOOK_SECONDS or (
-            since > RUNG_SECONDS and worker_notifications.taken("explore")
+            since > RUNG_SECONDS and worker_notifications.has_arrived("explore")
         )
 
     def _look_for_work(self) -> None:

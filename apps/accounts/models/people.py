@@ -81,12 +81,12 @@ class ProjectQuerySet(models.QuerySet["Project"]):
     def visible_to(self, user: User) -> "ProjectQuerySet":
         """Return the projects that the user belongs to; administrators see all.
 
-        A project that is being deleted is out of everybody's reach.
+        Nobody sees a project that is being deleted.
         """
         if not user.is_authenticated:
             return self.none()
-        kept = self.kept()
-        return kept if user.is_superuser else kept.filter(memberships__user=user)
+        projects = self.kept()
+        return projects if user.is_superuser else projects.filter(memberships__user=user)
 
     def run_by(self, user: User) -> "ProjectQuerySet":
         """Return the projects in which the user may start, steer and stop runs."""
@@ -181,9 +181,9 @@ class Project(models.Model):
         """Raise ValueError for a name that no imported rater can have."""
         longest = User._meta.get_field("username").max_length
         assert longest is not None
-        most = longest - len(self.slug) - 1
-        if len(name) > most:
-            raise ValueError(f"has {len(name)} characters; a name has at most {most}")
+        longest_name = longest - len(self.slug) - 1
+        if len(name) > longest_name:
+            raise ValueError(f"has {len(name)} characters; a name has at most {longest_name}")
 
 
 class Membership(models.Model):
@@ -253,8 +253,8 @@ class Membership(models.Model):
         so that two owners who leave at the same time do not both succeed.
         """
         lock_one(Project.objects.filter(pk=self.project_id))
-        others = Membership.objects.filter(project=self.project_id, role=self.Role.OWNER)
-        if not others.exclude(pk=self.pk).exists():
+        owners = Membership.objects.filter(project=self.project_id, role=self.Role.OWNER)
+        if not owners.exclude(pk=self.pk).exists():
             raise LastOwner("A project needs an owner. Make another member an owner first.")
         self.project.invitations.filter(created_by=self.user_id, revoked_at=None).update(
             revoked_at=Now()

@@ -36,10 +36,10 @@ class AlertQuerySet(models.QuerySet["Alert"]):
     def of_judged_run(self, run: Run, steers: bool) -> "AlertQuerySet":
         """Return the run's alerts for somebody who sees its judgements, and may steer it or not.
 
-        For those whose rights are known: unlike `visible_to`, it looks nothing up.
+        Unlike `visible_to`, it makes no query about the user's rights.
         """
-        shown = [*TO_ALL, *AS_JUDGED, *(TO_STEERERS if steers else ())]
-        return self.filter(run=run, rule__in=shown)
+        rules = [*TO_ALL, *AS_JUDGED, *(TO_STEERERS if steers else ())]
+        return self.filter(run=run, rule__in=rules)
 
     def open(self) -> "AlertQuerySet":
         return self.filter(closed_at=None)
@@ -52,19 +52,19 @@ class AlertQuerySet(models.QuerySet["Alert"]):
         return self.open().exclude(is_acknowledged)
 
     def unacknowledged_for(
-        self, user: User, most: int, without: Iterable[str] = ()
+        self, user: User, limit: int, without: Iterable[str] = ()
     ) -> "list[Alert]":
-        """Return up to `most` unacknowledged alerts that the user may see, the newest first.
+        """Return up to `limit` unacknowledged alerts that the user may see, the newest first.
 
         `without` names rules that the page shows by itself. Without any such alert this takes one
         query.
         """
         newest = self.unacknowledged().exclude(rule__in=without).order_by("-pk")
-        alerts = list(newest.filter(run__in=Run.objects.visible_to(user))[:most])
+        alerts = list(newest.filter(run__in=Run.objects.visible_to(user))[:limit])
         return (
             alerts
             if all(alert.rule in TO_ALL for alert in alerts)
-            else list(newest.visible_to(user)[:most])
+            else list(newest.visible_to(user)[:limit])
         )
 
 

@@ -66,12 +66,12 @@ class Channel(models.Model):
     @property
     def secret(self) -> str:
         """Return the secret that signs this webhook's messages; users see it once."""
-        made = hmac.new(
+        mac = hmac.new(
             settings.SECRET_KEY.encode(),
             f"alert webhook {self.pk} {self.nonce}".encode(),
             hashlib.sha256,
         )
-        return SECRET_PREFIX + base64.urlsafe_b64encode(made.digest()).decode().rstrip("=")
+        return SECRET_PREFIX + base64.urlsafe_b64encode(mac.digest()).decode().rstrip("=")
 
     def renew(self) -> None:
         """Replace the secret that signs this webhook's messages."""

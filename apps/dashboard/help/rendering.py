@@ -87,9 +87,9 @@ def render_help_page(name: str) -> Rendered:
         tokens = tokens[3:]
     html = _parser.renderer.render(tokens, _parser.options, {})
     clean = nh3.clean(html, tags=TAGS, attributes=ATTRIBUTES, link_rel=None)
-    shown = tuple(one for one in headings if 1 < one.level <= DEEPEST_IN_CONTENTS)
+    contents = tuple(heading for heading in headings if 1 < heading.level <= DEEPEST_IN_CONTENTS)
     title = headings[0].title if headings else page.title
-    return Rendered(title, mark_safe(clean), shown)
+    return Rendered(title, mark_safe(clean), contents)
 
 
 def _anchor_headings(tokens: list[Token]) -> list[Heading]:

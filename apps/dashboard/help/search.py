@@ -98,12 +98,12 @@ def _mark_matches(line: str, words: list[str]) -> SafeString:
     pattern = re.compile("|".join(re.escape(word) for word in words), re.IGNORECASE)
     first = pattern.search(line)
     begin = max(0, first.start() - LINE_SHOWN // 2) if first else 0
-    shown = line[begin : begin + LINE_SHOWN]
+    excerpt = line[begin : begin + LINE_SHOWN]
     parts = []
     last = 0
-    for match in pattern.finditer(shown):
-        parts.append(format_html("{}<mark>{}</mark>", shown[last : match.start()], match.group()))
+    for match in pattern.finditer(excerpt):
+        parts.append(format_html("{}<mark>{}</mark>", excerpt[last : match.start()], match.group()))
         last = match.end()
     before = "… " if begin else ""
     after = " …" if begin + LINE_SHOWN < len(line) else ""
-    return format_html("{}{}{}{}", before, mark_safe("".join(parts)), shown[last:], after)
+    return format_html("{}{}{}{}", before, mark_safe("".join(parts)), excerpt[last:], after)

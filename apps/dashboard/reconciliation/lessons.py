@@ -17,33 +17,33 @@ def expert_rollouts_match_their_demonstrations() -> Iterator[str]:
 
     Each must also have exactly one expert experience.
     """
-    spoken = Rollout.objects.filter(origin=Rollout.Origin.EXPERT)
+    expert_rollouts = Rollout.objects.filter(origin=Rollout.Origin.EXPERT)
     yield from (
         f"{rollout}: expert rollout without a demonstration"
-        for rollout in spoken.filter(expert_answer=None)[:SHOWN]
+        for rollout in expert_rollouts.filter(expert_answer=None)[:SHOWN]
     )
-    for rollout in spoken.exclude(text=F("expert_answer__demonstration__answer"))[:SHOWN]:
+    for rollout in expert_rollouts.exclude(text=F("expert_answer__demonstration__answer"))[:SHOWN]:
         yield f"{rollout}: the text differs from its demonstration"
     learned = Count("experiences", filter=Q(experiences__kind=Experience.Kind.EXPERT))
     yield from (
         f"{r}: has {r.n} expert experiences instead of one"
-        for r in spoken.annotate(n=learned).exclude(n=1)[:SHOWN]
+        for r in expert_rollouts.annotate(n=learned).exclude(n=1)[:SHOWN]
     )
 
 
 def expert_rows_name_their_parents() -> Iterator[str]:
     """Yield expert rows made from the policy's answers without an admitted parent."""
-    made = Experience.objects.expert().filter(rollout__origin=Rollout.Origin.POLICY)
+    expert_rows = Experience.objects.expert().filter(rollout__origin=Rollout.Origin.POLICY)
     yield from (
         f"{row}: expert experience without a source"
-        for row in made.filter(rollout__own_expert=None)[:SHOWN]
+        for row in expert_rows.filter(rollout__own_expert=None)[:SHOWN]
     )
     usual = Experience.objects.usual().filter(rollout=OuterRef("rollout"))
     yield from (
         f"{row}: made from an answer that was not admitted"
-        for row in made.filter(~Exists(usual))[:SHOWN]
+        for row in expert_rows.filter(~Exists(usual))[:SHOWN]
     )
-    rows = OwnExpert.objects.filter(~Exists(made.filter(rollout=OuterRef("rollout"))))
+    rows = OwnExpert.objects.filter(~Exists(expert_rows.filter(rollout=OuterRef("rollout"))))
     yield from (
         f"{row.rollout}: recorded as expert data, but has no expert experience"
         for row in rows.select_related("rollout")[:SHOWN]
@@ -67,11 +67,11 @@ def snapshots_are_complete() -> Iterator[str]:
                 f"{snapshot}: has {snapshot.n} items, the last at position {snapshot.last}, "
                 f"but its size is {snapshot.size}"
             )
-        there = (
+        existing_count = (
             LESSONS[snapshot.source].objects.filter(pk__in=snapshot.items.values("lesson")).count()
         )
-        if there != snapshot.n:
-            yield f"{snapshot}: {snapshot.n - there} lessons no longer exist"
+        if existing_count != snapshot.n:
+            yield f"{snapshot}: {snapshot.n - existing_count} lessons no longer exist"
         plan = snapshot.run.settings.snapshot
         assert plan is not None  # snapshots are made by runs that have the section
         steps = snapshot.run.steps.annotate(n=Count("lessons")).exclude(n=plan.rows)

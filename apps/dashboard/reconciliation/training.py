@@ -102,8 +102,8 @@ def _loosest_bound(run: Run) -> int:
 
 def replays_match_the_recorded_run() -> Iterator[str]:
     """Yield copied rollouts and steps that differ from the recorded run."""
-    same = {name: OuterRef(name) for name in ("origin", "sample_index", "text")}
-    original = Rollout.objects.filter(group=OuterRef("group__recorded__of"), **same)
+    equal_fields = {name: OuterRef(name) for name in ("origin", "sample_index", "text")}
+    original = Rollout.objects.filter(group=OuterRef("group__recorded__of"), **equal_fields)
     copies = Rollout.objects.filter(
         group__recorded__expert=None, group__recorded__isnull=False, origin=Rollout.Origin.POLICY
     )
@@ -111,12 +111,12 @@ def replays_match_the_recorded_run() -> Iterator[str]:
         f"{rollout}: the text differs from the recorded rollout"
         for rollout in copies.filter(~Exists(original))[:SHOWN]
     )
-    taken = StepItem.objects.filter(
+    trained_items = StepItem.objects.filter(
         experience__kind=Experience.Kind.USUAL, step__run__recorded__isnull=False
     ).distinct()
-    wrong = taken.exclude(experience__group__recorded__step=F("step__number")).select_related(
-        "step__run", "experience"
-    )
+    wrong = trained_items.exclude(
+        experience__group__recorded__step=F("step__number")
+    ).select_related("step__run", "experience")
     yield from (
         (
             f"{item.step.run}: step {item.step.number} used {item.experience}, which is recorded "

@@ -21,10 +21,10 @@ def term(context: Context, name: str) -> SafeString | str:
     """
     meaning = terms()[name]
     request = context["request"]
-    shown = request.__dict__.setdefault("terms_explained", set())
-    if name in shown:
+    explained = request.__dict__.setdefault("terms_explained", set())
+    if name in explained:
         return ""
-    shown.add(name)
+    explained.add(name)
     anchor = term_anchor(name)
     return format_html(
         '<span class="term"><a href="{}#{}" aria-label="What is {}?" aria-describedby="tip-{}">'

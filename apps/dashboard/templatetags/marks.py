@@ -67,9 +67,9 @@ def number(value: float | None) -> str:
 
 
 @register.filter
-def bounded(count: int, most: int) -> str:
-    """Format a count that stopped at `most`."""
-    return f"{most:,}+" if count >= most else f"{count:,}"
+def bounded(count: int, limit: int) -> str:
+    """Format a count that stopped at `limit`."""
+    return f"{limit:,}+" if count >= limit else f"{count:,}"
 
 
 @register.filter
@@ -162,7 +162,7 @@ def _detail_text(value: object) -> str:
     if (
         isinstance(value, list)
         and value
-        and all(isinstance(one, str | int | float) for one in value)
+        and all(isinstance(item, str | int | float) for item in value)
     ):
         return ", ".join(map(str, value))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
@@ -281,9 +281,9 @@ def ago(moment: datetime | None) -> SafeString | str:
 
 
 @register.simple_tag
-def stars(given: int | None) -> SafeString:
+def stars(rating: int | None) -> SafeString:
     """Return five marks that a screen reader reads as one number."""
-    number = given or 0
+    number = rating or 0
     return format_html(
         '<span class="stars" role="img" aria-label="{} of 5 stars"'
         ' data-given="{}"><i></i><i></i><i></i><i></i><i></i></span>',

@@ -63,15 +63,15 @@ def rating_links(ratings: Sequence[Mapping]) -> SafeString:
     address = reverse("rating", args=[0])
     rows = [
         (
-            " simulated" if one["rating"].rater.is_simulated else "",
-            address.replace("/0/", f"/{one['rating'].pk}/"),
-            one["rating"].rater.username,
-            ", simulated" if one["rating"].rater.is_simulated else "",
-            one["words"],
-            one["rating"].rater.username,
-            _shortened(one["words"]),
+            " simulated" if row["rating"].rater.is_simulated else "",
+            address.replace("/0/", f"/{row['rating'].pk}/"),
+            row["rating"].rater.username,
+            ", simulated" if row["rating"].rater.is_simulated else "",
+            row["words"],
+            row["rating"].rater.username,
+            _shortened(row["words"]),
         )
-        for one in ratings
+        for row in ratings
     ]
     link = '<a class="word{}" href="{}" title="{}{}: {}"><b>{}</b> {}</a>'
     return format_html_join("", link, rows)

@@ -81,19 +81,19 @@ def list_scope_choices(user: User) -> list:
     General scopes come first, then those that name an object.
     """
     projects = Project.objects.run_by(user)
-    theirs = (
+    environment_names = (
         Environment.objects.filter(project__in=projects)
         .order_by("name")
         .values_list("name", flat=True)
         .distinct()
     )
-    played = [
+    push_choices = [
         (f"env:write:{name}", name)
-        for name in theirs.filter(kind=Environment.Kind.PUSH)[:MOST_NAMED]
+        for name in environment_names.filter(kind=Environment.Kind.PUSH)[:MOST_NAMED]
     ]
-    acted_in = [
+    play_choices = [
         (f"env:play:{name}", name)
-        for name in theirs.exclude(kind__in=["agent", "verifiers"])[:MOST_NAMED]
+        for name in environment_names.exclude(kind__in=["agent", "verifiers"])[:MOST_NAMED]
     ]
     runs = (
         Run.objects.steered_by(user)
@@ -106,13 +106,13 @@ def list_scope_choices(user: User) -> list:
         groups.append(
             (
                 "Register environments and answer for them",
-                [("env:write:*", "all, including new ones"), *played],
+                [("env:write:*", "all, including new ones"), *push_choices],
             )
         )
         groups.append(
             (
                 "Act in environments in place of the policy",
-                [("env:play:*", "all, including new ones"), *acted_in],
+                [("env:play:*", "all, including new ones"), *play_choices],
             )
         )
     if runs:

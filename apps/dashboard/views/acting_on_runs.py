@@ -45,8 +45,10 @@ def _untag(runs: list[Run], request: SignedInRequest) -> str:
     return f"{labelling.untag(runs, _posted_tag(request), request.user)} untagged."
 
 
-def _each(act: Callable[..., None], done: str) -> Callable[[list[Run], SignedInRequest], str]:
-    """Return an action that moves each run by itself, and tells which it had to skip and why."""
+def _apply_to_each(
+    act: Callable[..., None], past_action: str
+) -> Callable[[list[Run], SignedInRequest], str]:
+    """Return an action that changes each run separately and reports skipped runs with reasons."""
 
     def move(runs: list[Run], request: SignedInRequest) -> str:
         skipped = []
@@ -57,7 +59,7 @@ def _each(act: Callable[..., None], done: str) -> Callable[[list[Run], SignedInR
                 skipped.append(str(error))
         if len(skipped) == len(runs):
             raise NotPossible(_join_reasons(skipped))
-        words = f"{len(runs) - len(skipped)} {done}."
+        words = f"{len(runs) - len(skipped)} {past_action}."
         return f"{words} {len(skipped)} skipped: {_join_reasons(skipped)}." if skipped else words
 
     return move
@@ -70,10 +72,10 @@ def _join_reasons(reasons: Sequence[str]) -> str:
 
 
 ACTS: dict[str, Callable[[list[Run], SignedInRequest], str]] = {
-    "start": _each(Run.start, "started"),
-    "pause": _each(Run.pause, "paused"),
-    "resume": _each(Run.resume, "resumed"),
-    "stop": _each(Run.stop, "stopped"),
+    "start": _apply_to_each(Run.start, "started"),
+    "pause": _apply_to_each(Run.pause, "paused"),
+    "resume": _apply_to_each(Run.resume, "resumed"),
+    "stop": _apply_to_each(Run.stop, "stopped"),
     "archive": _archive,
     "restore": _restore,
     "tag": _tag,
@@ -90,8 +92,8 @@ def _compare(addresses: list[str]) -> str:
 def _clone(addresses: list[str]) -> str:
     if len(addresses) != 1:
         raise ValueError(f"{len(addresses)} runs are selected. Select one to clone.")
-    [like] = addresses
-    query = urlencode({"project": like.partition("/")[0], "like": like}, safe="/")
+    [address] = addresses
+    query = urlencode({"project": address.partition("/")[0], "like": address}, safe="/")
     return f"{reverse('run-new')}?{query}"
 
 
@@ -112,20 +114,20 @@ def act_on_runs(request: SignedInRequest) -> HttpResponse:
     if opens := OPENS.get(action):
         return _redirect_to_page(request, opens)
     try:
-        runs = _ticked(request)
+        runs = _ticked_runs(request)
         if not runs:
             raise ValueError("Select one or more runs first.")
         if action == "stop" and request.POST.get("count", "").strip() != str(len(runs)):
             return _confirm_stop(request, runs)
         if action == DELETE:
-            return confirm_deletion(request, _owned(request, runs))
+            return confirm_deletion(request, _deletable_runs(request, runs))
         messages.success(request, ACTS[action](runs, request))
     except (ValueError, NotPossible) as error:
         messages.error(request, f"Nothing was changed: {error}")
     return _back(request)
 
 
-def _owned(request: SignedInRequest, runs: list[Run]) -> list[Run]:
+def _deletable_runs(request: SignedInRequest, runs: list[Run]) -> list[Run]:
     """Return the runs, which the user may delete. Raises PermissionDenied."""
     keys = {run.pk for run in runs}
     if Run.objects.owned_by(request.user).filter(pk__in=keys).distinct().count() < len(keys):
@@ -155,9 +157,11 @@ def _confirm_stop(request: SignedInRequest, runs: list[Run]) -> HttpResponse:
 def _redirect_to_page(request: SignedInRequest, opens: Callable[[list[str]], str]) -> HttpResponse:
     """Redirect to a page about the chosen runs, or back to the list with the error."""
     try:
-        seen = _chosen_runs(request, Run.objects.visible_to(request.user))
+        chosen_runs = _chosen_runs(request, Run.objects.visible_to(request.user))
         return redirect(
-            opens([f"{run.project.slug}/{run.slug}" for run in seen.select_related("project")])
+            opens(
+                [f"{run.project.slug}/{run.slug}" for run in chosen_runs.select_related("project")]
+            )
         )
     except ValueError as error:
         messages.error(request, str(error))
@@ -188,7 +192,7 @@ def _chosen_runs(request: SignedInRequest, runs: QuerySet[Run]) -> QuerySet[Run]
     return Run.objects.filter(pk__in=keys)
 
 
-def _ticked(request: SignedInRequest) -> list[Run]:
+def _ticked_runs(request: SignedInRequest) -> list[Run]:
     """Return the chosen runs, which the user may steer.
 
     Raises Http404 for an invisible run, PermissionDenied for one that the user may not steer,

@@ -51,16 +51,19 @@ def show_disputes(request: SignedInRequest, project: str, slug: str) -> HttpResp
     run = steered_run(request, project, slug)
     people = run.settings.people
     disputes = open_disputes(run, newest_decisions(run))
-    here = disputes[:AT_ONCE]
-    items = load_disputed_items(here)
-    texts = _texts([pk for dispute in here for pk in dispute.votes[0].unit])
-    rows = [_row(items[one.item], list(one.votes), people, texts) for one in here]
+    page_disputes = disputes[:AT_ONCE]
+    items = load_disputed_items(page_disputes)
+    texts = _texts([pk for dispute in page_disputes for pk in dispute.votes[0].unit])
+    rows = [
+        _row(items[page_dispute.item], list(page_dispute.votes), people, texts)
+        for page_dispute in page_disputes
+    ]
     context = {
         "section": "runs",
         "run": run,
         "rows": rows,
         "count": len(disputes),
-        "settled": _settled(run),
+        "settled": _settled_disputes(run),
         "overlap": people.overlap,
         "uuid": uuid.uuid4,
     }
@@ -109,15 +112,15 @@ def _settle(
     answer_form = item.form
     raw = answer_in(item.form, request.POST, item.members)
     if data["vote"]:
-        taken = next((vote for vote in votes if vote.rating == data["vote"]), None)
-        if taken is None:
+        chosen_vote = next((vote for vote in votes if vote.rating == data["vote"]), None)
+        if chosen_vote is None:
             return {
                 "vote": (
                     "This rating was changed or undone in the meantime. Review the item again."
                 )
             }
-        answer_form = taken.form
-        raw = taken.in_order
+        answer_form = chosen_vote.form
+        raw = chosen_vote.in_order
     try:
         settled = adjudicate(
             item.pk,
@@ -183,7 +186,7 @@ def _visible_item(user: User, run: Run, item: Item) -> ShownItem | None:
     )
 
 
-def _settled(run: Run) -> list[dict]:
+def _settled_disputes(run: Run) -> list[dict]:
     rows = (
         Adjudication.objects.filter(item__run=run)
         .select_related("item", "rating__rater")

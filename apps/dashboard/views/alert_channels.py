@@ -31,7 +31,7 @@ def channels(request: SignedInRequest, project: str) -> HttpResponse:
 
     The answer to a new webhook holds its secret; nothing shows it again.
     """
-    steered_project = _steered(request, project)
+    steered_project = _steered_project(request, project)
     if request.method != "POST":
         return _page(request, steered_project)
     kind = request.POST.get("kind", "")
@@ -53,7 +53,7 @@ def channels(request: SignedInRequest, project: str) -> HttpResponse:
 @never_cache
 def act_on_channel(request: SignedInRequest, project: str, pk: int, verb: str) -> HttpResponse:
     """Owners and researchers of the project: test, switch or remove a channel, renew its secret."""
-    steered_project = _steered(request, project)
+    steered_project = _steered_project(request, project)
     channel = get_object_or_404(
         Channel.objects.select_related("project"), project=steered_project, pk=pk
     )
@@ -74,7 +74,7 @@ def act_on_channel(request: SignedInRequest, project: str, pk: int, verb: str) -
     return redirect("alert-channels", project)
 
 
-def _steered(request: SignedInRequest, slug: str) -> Project:
+def _steered_project(request: SignedInRequest, slug: str) -> Project:
     """Return the project if the user may steer its runs.
 
     Raises Http404 for a stranger, PermissionDenied for a viewer.
@@ -112,7 +112,7 @@ def _page(
     address: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    sent = Delivery.objects.filter(channel__project=project).select_related(
+    deliveries = Delivery.objects.filter(channel__project=project).select_related(
         "channel", "entry__alert__run"
     )
     context = {
@@ -126,7 +126,7 @@ def _page(
         "plugins": channel_plugins(),
         "has_mail": bool(settings.EMAIL_HOST),
         "has_address": bool(settings.SITE_ADDRESS),
-        "page": load_page(sent, request, size=SENT_SHOWN),
+        "page": load_page(deliveries, request, size=SENT_SHOWN),
         "most": MOST_ATTEMPTS,
     }
     return render(request, "dashboard/alert_channels.html", context, status=status)
@@ -137,12 +137,12 @@ def _test(channel: Channel) -> str:
     return f"Test sent to {channel.address}. The result appears below within seconds."
 
 
-def _off(channel: Channel) -> str:
+def _switch_off(channel: Channel) -> str:
     channel.switch_off()
     return f"Channel turned off: {channel.address}."
 
 
-def _on(channel: Channel) -> str:
+def _switch_on(channel: Channel) -> str:
     channel.switch_on()
     return f"Channel turned on: {channel.address}."
 
@@ -159,8 +159,8 @@ def _remove(channel: Channel) -> str:
 
 ACTS: dict[str, Callable[[Channel], str]] = {
     "test": _test,
-    "off": _off,
-    "on": _on,
+    "off": _switch_off,
+    "on": _switch_on,
     "secret": _renew,
     "remove": _remove,
 }

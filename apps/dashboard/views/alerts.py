@@ -49,15 +49,15 @@ def alerts_now(request: SignedInRequest) -> HttpResponse:
 
 def _all_open(request: SignedInRequest) -> dict:
     alerts = Alert.objects.visible_to(request.user)
-    shown = list(_with_runs(alerts.open())[:OPEN_SHOWN])
+    open_alerts = list(_with_runs(alerts.open())[:OPEN_SHOWN])
     steered = (
         Run.objects.steered_by(request.user)
-        .filter(pk__in={alert.run_id for alert in shown})
+        .filter(pk__in={alert.run_id for alert in open_alerts})
         .values_list("pk", flat=True)
     )
     return {
         "section": "alerts",
-        "open": shown,
+        "open": open_alerts,
         "steered": set(steered),
         "with_runs": True,
         "page": load_page(
@@ -78,7 +78,7 @@ def run_alerts(request: SignedInRequest, project: str, slug: str) -> HttpRespons
     run = seen_run(request, project, slug)
     context = _run_context(request, run)
     context["page"] = load_page(
-        _with_runs(_theirs(request, run).filter(closed_at__isnull=False)),
+        _with_runs(_visible_alerts(request, run).filter(closed_at__isnull=False)),
         request,
         size=CLOSED_SHOWN,
     )
@@ -141,7 +141,7 @@ def banner_context(request: SignedInRequest, run: Run, place: str = "") -> dict:
     }
 
 
-def _theirs(request: SignedInRequest, run: Run) -> AlertQuerySet:
+def _visible_alerts(request: SignedInRequest, run: Run) -> AlertQuerySet:
     return Alert.objects.visible_to(request.user).filter(run=run)
 
 
@@ -151,7 +151,7 @@ def _run_context(request: SignedInRequest, run: Run) -> dict:
         "section": "runs",
         "run": run,
         "may_steer": steers,
-        "open": _with_runs(_theirs(request, run).open())[:OPEN_SHOWN],
+        "open": _with_runs(_visible_alerts(request, run).open())[:OPEN_SHOWN],
         "is_open": sees_judgements(request.user, run),
         "steered": {run.pk} if steers else set(),
     }

@@ -51,21 +51,23 @@ def arenas(request: SignedInRequest) -> HttpResponse:
     else:
         visible = visible.filter(project__archived_at=None)
     page = load_page(visible, request, PAGE)
-    seen = seen_among(request.user, page.rows)
+    visible_ids = seen_among(request.user, page.rows)
     open_arenas = (
-        Arena.objects.judged_by(request.user).open().filter(pk__in=[one.pk for one in page.rows])
+        Arena.objects.judged_by(request.user)
+        .open()
+        .filter(pk__in=[arena_row.pk for arena_row in page.rows])
     )
     judged = set(open_arenas.values_list("pk", flat=True))
     rows = [
         {
-            "arena": one,
-            "contestants": len(one.contestants.all()),
-            "votes": sum(pairing.votes for pairing in one.pairings.all()),
-            "pairs": sum(pairing.size for pairing in one.pairings.all()),
-            "is_seen": one.pk in seen,
-            "may_judge": one.pk in judged,
+            "arena": arena_row,
+            "contestants": len(arena_row.contestants.all()),
+            "votes": sum(pairing.votes for pairing in arena_row.pairings.all()),
+            "pairs": sum(pairing.size for pairing in arena_row.pairings.all()),
+            "is_seen": arena_row.pk in visible_ids,
+            "may_judge": arena_row.pk in judged,
         }
-        for one in page.rows
+        for arena_row in page.rows
     ]
     return render(
         request,
@@ -83,8 +85,8 @@ def arena(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     context = {
         "section": "rate",
         "arena": arena,
-        "pairs": sum(one.size for one in pairings),
-        "same": sum(one.same for one in pairings),
+        "pairs": sum(pairing.size for pairing in pairings),
+        "same": sum(pairing.same for pairing in pairings),
         "is_open": bool(seen_among(request.user, [arena])),
         "may_steer": _may_steer(request, arena),
         "may_judge": arena.is_open and Arena.objects.judged_by(request.user).filter(pk=pk).exists(),
@@ -107,7 +109,7 @@ def arena(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
 @login_required
 def votes_csv(request: SignedInRequest, project: str, pk: int) -> HttpResponseBase:
     """Owners and researchers of the project: every vote ever cast, with who wrote what."""
-    arena = _steered(request, project, pk)
+    arena = _steered_arena(request, project, pk)
     return stream_download(
         request, votes_file(arena), "text/csv; charset=utf-8", f"{project}-arena-{pk}-votes.csv"
     )
@@ -117,11 +119,11 @@ def votes_csv(request: SignedInRequest, project: str, pk: int) -> HttpResponseBa
 @login_required
 def open_or_close_arena(request: SignedInRequest, project: str, pk: int, verb: str) -> HttpResponse:
     """Owners and researchers of the project: close the arena, or open it again."""
-    arena = _steered(request, project, pk)
+    arena = _steered_arena(request, project, pk)
     if verb not in ACTS:
         raise Http404(f"unknown action {verb}: use close or open")
-    done, words = ACTS[verb]
-    done(arena, request.user)
+    action, words = ACTS[verb]
+    action(arena, request.user)
     messages.success(request, words)
     return redirect("arena", project, pk)
 
@@ -133,16 +135,16 @@ def make_arena(request: SignedInRequest, project: str, slug: str) -> HttpRespons
     run = steered_run(request, project, slug)
     try:
         again = _share(request.POST.get("again", ""))
-        made = create_arena(
-            run.project, request.user, request.POST.get("title", ""), _ticked(request), again
+        new_arena = create_arena(
+            run.project, request.user, request.POST.get("title", ""), _ticked_ids(request), again
         )
     except ConfigError as wrong:
         return refused(request, run, wrong, "The arena was not created", "arena")
     messages.success(request, "Arena created. All raters of this project find it under Rate.")
-    return redirect("arena", project, made.pk)
+    return redirect("arena", project, new_arena.pk)
 
 
-def _ticked(request: SignedInRequest) -> list[int]:
+def _ticked_ids(request: SignedInRequest) -> list[int]:
     texts = request.POST.getlist("contestant")[:MOST_TICKED]
     return [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 19]
 
@@ -164,7 +166,7 @@ def _visible_arena(request: SignedInRequest, project: str, pk: int) -> Arena:
     )
 
 
-def _steered(request: SignedInRequest, project: str, pk: int) -> Arena:
+def _steered_arena(request: SignedInRequest, project: str, pk: int) -> Arena:
     """Return the arena if the user may steer its runs.
 
     Raises Http404 for a stranger, PermissionDenied for people who may not steer.

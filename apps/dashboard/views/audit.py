@@ -72,11 +72,11 @@ def project_audit(request: SignedInRequest, project: str) -> HttpResponse:
 
 
 def _page(
-    request: SignedInRequest, among: QuerySet[AuditEntry], which: Q, **context: object
+    request: SignedInRequest, among: QuerySet[AuditEntry], condition: Q, **context: object
 ) -> HttpResponse:
     search = AuditSearch(request.GET)
-    entries = search.matching(among.filter(which))
-    is_searched = bool(which) or any(request.GET.get(name) for name in search.fields)
+    entries = search.matching(among.filter(condition))
+    is_searched = bool(condition) or any(request.GET.get(name) for name in search.fields)
     page = (
         page_within(entries, among, LOOKED_THROUGH, request)
         if is_searched

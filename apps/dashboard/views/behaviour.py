@@ -48,7 +48,7 @@ def behaviour(request: SignedInRequest, project: str, slug: str) -> HttpResponse
     versions = [_version(run, request.GET, name) for name in ("one", "other")]
     offered = [
         evaluated
-        for evaluated in map(_evaluated, of_versions(versions, MEASURE).question_sets)
+        for evaluated in map(_find_evaluations, of_versions(versions, MEASURE).question_sets)
         if evaluated
     ]
     chosen = _chosen_version(offered, request.GET.get("on", ""))
@@ -76,13 +76,15 @@ def _confirm(request: SignedInRequest, run: Run, taskset: str, sides: list[Run])
     """Open a blind arena of two evaluations; its title names no version."""
     title = f"{taskset}, two versions of {run.slug}"
     try:
-        made = create_arena(run.project, request.user, title[:100], [side.pk for side in sides])
+        new_arena = create_arena(
+            run.project, request.user, title[:100], [side.pk for side in sides]
+        )
     except ConfigError as wrong:
         messages.error(request, "; ".join(wrong.problems.values()).capitalize() + ".")
-        back = reverse("run-behaviour", args=[run.project.slug, run.slug])
-        return redirect(f"{back}?{urlencode(request.GET)}")
+        page_url = reverse("run-behaviour", args=[run.project.slug, run.slug])
+        return redirect(f"{page_url}?{urlencode(request.GET)}")
     messages.success(request, "Arena created. All raters of this project find it under Rate.")
-    return redirect("arena", run.project.slug, made.pk)
+    return redirect("arena", run.project.slug, new_arena.pk)
 
 
 def _version(run: Run, query: QueryDict, name: str) -> WeightVersion:
@@ -96,15 +98,15 @@ def _version(run: Run, query: QueryDict, name: str) -> WeightVersion:
     return version
 
 
-def _evaluated(question_set: QuestionSet) -> Evaluated | None:
+def _find_evaluations(question_set: QuestionSet) -> Evaluated | None:
     """Return the evaluations of a set of tasks, None unless both versions have a complete one."""
     slugs = [line.measured.cell.slug for line in question_set.lines if line.measured]
     if len(question_set.lines) < 2 or len(slugs) < len(question_set.lines):
         return None
-    one, other = slugs
-    return Evaluated(question_set.taskset, question_set.words, one, other)
+    slug, other_slug = slugs
+    return Evaluated(question_set.taskset, question_set.words, slug, other_slug)
 
 
 def _chosen_version(offered: list[Evaluated], version_name: str) -> Evaluated | None:
-    named = next((one for one in offered if one.one == version_name), None)
-    return named or next(iter(offered), None)
+    requested = next((evaluated for evaluated in offered if evaluated.one == version_name), None)
+    return requested or next(iter(offered), None)

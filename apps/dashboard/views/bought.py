@@ -56,8 +56,10 @@ def with_spread(series_by_name: dict[str, Series]) -> dict[str, Series]:
         name: [means[step] + sign * spread[step] for step in steps]
         for name, sign in (("low", -1), ("high", 1))
     }
-    shown = {name: series for name, series in series_by_name.items() if name != "reward_human_std"}
-    return {**shown, **{name: {"x": steps, "y": values} for name, values in ends.items()}}
+    other_series = {
+        name: series for name, series in series_by_name.items() if name != "reward_human_std"
+    }
+    return {**other_series, **{name: {"x": steps, "y": values} for name, values in ends.items()}}
 
 
 def _values_by_step(series_by_name: dict[str, Series], name: str) -> dict:

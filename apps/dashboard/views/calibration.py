@@ -120,11 +120,11 @@ def _ask(request: SignedInRequest, run: Run) -> tuple[tuple[str, dict], dict[str
     try:
         run.change_config(request.user, rewards=rewards)
     except ConfigError as error:
-        own = f"rewards.{place}.trust."
+        prefix = f"rewards.{place}.trust."
         fields = {
-            name.removeprefix(own): words
+            name.removeprefix(prefix): words
             for name, words in error.problems.items()
-            if name.startswith(own)
+            if name.startswith(prefix)
         }
         if not fields:
             messages.error(request, "; ".join(error.problems.values()))

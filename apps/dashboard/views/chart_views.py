@@ -47,17 +47,17 @@ def save_view(request: SignedInRequest, project: str, slug: str) -> HttpResponse
     run = _open_run(request, project, slug)
     form = ViewForm(request.POST)
     if form.is_valid():
-        given = form.cleaned_data
-        if given["is_shared"] and not may_steer(request, run):
+        data = form.cleaned_data
+        if data["is_shared"] and not may_steer(request, run):
             raise PermissionDenied("Only owners and researchers of this project can share views.")
         try:
             view = ChartView.keep(
                 run,
                 request.user,
-                given["name"],
-                given["query"],
-                of_all_runs=given["runs"] == "all",
-                is_shared=given["is_shared"],
+                data["name"],
+                data["query"],
+                of_all_runs=data["runs"] == "all",
+                is_shared=data["is_shared"],
             )
         except NotPossible as error:
             form.add_error(None, f"{error}.".capitalize())

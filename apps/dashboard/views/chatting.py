@@ -87,7 +87,7 @@ def chat_now(
     """Owners and researchers of the project: the polled part of the conversation."""
     run = steered_run(request, project, slug)
     chat_version = get_version(run, version)
-    talk = get_object_or_404(_mine(request, chat_version), pk=pk)
+    talk = get_object_or_404(_own_chats(request, chat_version), pk=pk)
     return render(
         request,
         "dashboard/_chat_now.html",
@@ -103,7 +103,7 @@ def chat_act(
     """Owners and researchers of the project: stop the running answer, or repeat the last one."""
     run = steered_run(request, project, slug)
     chat_version = get_version(run, version)
-    talk = get_object_or_404(_mine(request, chat_version), pk=pk)
+    talk = get_object_or_404(_own_chats(request, chat_version), pk=pk)
     last = talk.current_turns.last()
     if verb == "stop" and last is not None:
         last.wish_to_stop()
@@ -115,17 +115,17 @@ def chat_act(
     return _redirect_to_chat(run, chat_version, talk)
 
 
-def _mine(request: SignedInRequest, version: WeightVersion) -> QuerySet[Chat]:
+def _own_chats(request: SignedInRequest, version: WeightVersion) -> QuerySet[Chat]:
     """Return the user's own conversations; nobody else may see them."""
     return version.chats.filter(by=request.user, comparison=None)
 
 
-def _talk(request: SignedInRequest, version: WeightVersion, named: str | None) -> Chat | None:
+def _talk(request: SignedInRequest, version: WeightVersion, chat_id: str | None) -> Chat | None:
     """Return the named conversation; None begins a new one. Raise Http404."""
-    if not named:
+    if not chat_id:
         return None
-    is_number = named.isascii() and named.isdigit() and len(named) < 19
-    return get_object_or_404(_mine(request, version), pk=int(named) if is_number else 0)
+    is_number = chat_id.isascii() and chat_id.isdigit() and len(chat_id) < 19
+    return get_object_or_404(_own_chats(request, version), pk=int(chat_id) if is_number else 0)
 
 
 @transaction.atomic
@@ -152,8 +152,10 @@ def _page(
     talk: Chat | None,
     form: Question | None,
 ) -> dict:
-    shown: dict[str, Any] = build_chat_turns(talk) if talk else {"turns": [], "is_open": False}
-    last = shown["turns"][-1]["turn"] if shown["turns"] else None
+    turns_context: dict[str, Any] = (
+        build_chat_turns(talk) if talk else {"turns": [], "is_open": False}
+    )
+    last = turns_context["turns"][-1]["turn"] if turns_context["turns"] else None
     knobs = (
         form.data
         if form is not None
@@ -171,7 +173,7 @@ def _page(
         "run": run,
         "version": version,
         "chat": talk,
-        **shown,
+        **turns_context,
         "form": form,
         "knobs": knobs,
         "others": _offered_versions(run, version),
@@ -179,9 +181,9 @@ def _page(
         "coldest": COLDEST,
         "most_tokens": MOST_TOKENS,
         "earlier": [
-            (one, first[one.pk].prompt[-1]["content"])
-            for one in _newest(request, version)
-            if one.pk in first
+            (earlier_chat, first[earlier_chat.pk].prompt[-1]["content"])
+            for earlier_chat in _newest(request, version)
+            if earlier_chat.pk in first
         ],
     }
 
@@ -191,36 +193,37 @@ def _offered_versions(run: Run, version: WeightVersion) -> list[WeightVersion]:
 
     These are the newest, milestones and pinned ones, the base, and this one.
     """
-    there = run.weight_versions.filter(
+    available = run.weight_versions.filter(
         state__in=(WeightVersion.State.PUBLISHED, WeightVersion.State.VERIFIED)
     )
-    newest = list(there[:VERSIONS_SHOWN])
+    newest = list(available[:VERSIONS_SHOWN])
     every = run.settings.checkpoints.milestones
     for_good = Q(pinned_at__isnull=False) | (Q(after=0) if every else Q())
-    older = there.annotate(after=Mod("version", every or 1)).filter(for_good, version__gt=0)[
+    older = available.annotate(after=Mod("version", every or 1)).filter(for_good, version__gt=0)[
         :FOR_GOOD_SHOWN
     ]
-    own = there.filter(version__in=(0, version.version))
+    base_and_current = available.filter(version__in=(0, version.version))
     return sorted(
-        {one.pk: one for one in (*newest, *older, *own)}.values(), key=lambda one: -one.version
+        {candidate.pk: candidate for candidate in (*newest, *older, *base_and_current)}.values(),
+        key=lambda candidate: -candidate.version,
     )
 
 
 def _newest(request: SignedInRequest, version: WeightVersion) -> list[Chat]:
-    return list(_mine(request, version).order_by("-pk")[:CHATS_SHOWN])
+    return list(_own_chats(request, version).order_by("-pk")[:CHATS_SHOWN])
 
 
 def build_chat_turns(talk: Chat) -> dict:
     """Return the turns with their state as text; `is_open` is whether the last one is not over."""
     turns = list(talk.current_turns.select_related("worker"))
     is_open = bool(turns) and turns[-1].is_open
-    shown = [
+    rows = [
         {"turn": turn, "question": turn.prompt[-1]["content"], "seconds": turn_seconds(turn)}
         for turn in turns
     ]
     if is_open:
-        shown[-1]["waits"] = waiting_words(turns[-1], talk.weight_version, explorer_is_there())
-    return {"turns": shown, "is_open": is_open}
+        rows[-1]["waits"] = waiting_words(turns[-1], talk.weight_version, explorer_is_there())
+    return {"turns": rows, "is_open": is_open}
 
 
 def explorer_is_there() -> bool:
@@ -229,10 +232,10 @@ def explorer_is_there() -> bool:
     One that answers, or serves a run, sends it every two seconds.
     """
     recent = Now() - timedelta(seconds=HEARTBEAT_S)
-    here = Worker.objects.filter(
+    explorers = Worker.objects.filter(
         role=Worker.Role.EXPLORER, stopped_at=None, order=Worker.Order.SERVE
     )
-    return here.filter(heartbeat_at__gte=recent).exists()
+    return explorers.filter(heartbeat_at__gte=recent).exists()
 
 
 def waiting_words(

@@ -64,15 +64,17 @@ def compare_runs(request: SignedInRequest) -> HttpResponse:
     """
     runs, missing = _runs(request)
     is_open = open_among(request.user, [run.pk for run in runs])
-    shown = [run for run in runs if run.pk in is_open]
+    visible_runs = [run for run in runs if run.pk in is_open]
     axis = _axis(request)
     metric = _one_of(request, "metric", (*METRICS, EVALUATED), REWARD)
     measured = EvaluationQuery.read(request.GET)
     choice = _one_of(request, "of", comparing_evaluations.CHOICES, "newest")
-    finals = compute_final_means(shown)
-    beside = comparing_evaluations.of_runs(shown, measured, choice)
+    finals = compute_final_means(visible_runs)
+    beside = comparing_evaluations.of_runs(visible_runs, measured, choice)
     chances = (
-        _of_evaluations(shown, beside) if metric == EVALUATED else [_of_updates(finals, metric)]
+        _of_evaluations(visible_runs, beside)
+        if metric == EVALUATED
+        else [_of_updates(finals, metric)]
     )
     recorded = [name for name in METRICS if any(name in final.last for final in finals)]
     context = {
@@ -80,10 +82,10 @@ def compare_runs(request: SignedInRequest) -> HttpResponse:
         "runs": runs,
         "missing": missing,
         "is_open": is_open,
-        "shown": shown,
+        "shown": visible_runs,
         "axis": axis,
         "axes": AXES,
-        "charts": drawn_charts(shown),
+        "charts": drawn_charts(visible_runs),
         "addresses": ",".join(_address(run) for run in runs),
         "most": MOST_RUNS,
         "finals": finals,
@@ -137,7 +139,9 @@ def _of_evaluations(runs: list[Run], beside: comparing_evaluations.SideBySide) -
         }
         groups = by_seed([run for run in runs if run.pk in value_by_run])
         values = dict.fromkeys({run.step for run in runs}, value_by_run)
-        versus = [replace(one, step=None) for one in against_each_other(groups, values)]
+        versus = [
+            replace(comparison, step=None) for comparison in against_each_other(groups, values)
+        ]
         chances.append(
             Chance(
                 f"{question_set.taskset}: {question_set.words}",
@@ -158,10 +162,10 @@ def compare_curves(request: SignedInRequest) -> HttpResponse:
     runs, _ = _runs(request)
     is_open = open_among(request.user, [run.pk for run in runs])
     axis = _axis(request)
-    shown = [run for run in runs if run.pk in is_open]
-    names = list(drawn_charts(shown))
+    visible_runs = [run for run in runs if run.pk in is_open]
+    names = list(drawn_charts(visible_runs))
     series: dict[str, dict[str, dict]] = {name: {} for name in names}
-    for run in shown:
+    for run in visible_runs:
         for name, points in overlaid(run, names, axis).items():
             series[name][_address(run)] = points
     return JsonResponse(
@@ -192,7 +196,7 @@ def _runs(request: SignedInRequest) -> tuple[list[Run], list[str]]:
         else {}
     )
     return [runs_by_address[address] for address in names if address in runs_by_address], [
-        one for one in names if one not in runs_by_address
+        address for address in names if address not in runs_by_address
     ]
 
 

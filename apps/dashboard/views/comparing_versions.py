@@ -89,7 +89,10 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
     if form is not None and form.is_valid():
         try:
             return redirect(
-                "run-weights-answers", project, slug, _begun(request, run, form.cleaned_data).pk
+                "run-weights-answers",
+                project,
+                slug,
+                _begin_comparison(request, run, form.cleaned_data).pk,
             )
         except NotPossible as error:
             form.add_error(None, f"{error}.".capitalize())
@@ -114,7 +117,7 @@ def _comparison_context(request: SignedInRequest, run: Run, form: Asking | None)
     all_exist = len(existing) == len(chosen)
     measured = EvaluationQuery.read(request.GET)
     first_values = {"temperature": f"{COLDEST:g}", "max_tokens": TOKENS, "tasks": TASKS}
-    own = run.comparisons.filter(by=request.user)
+    own_comparisons = run.comparisons.filter(by=request.user)
     return {
         "section": "runs",
         "run": run,
@@ -124,7 +127,7 @@ def _comparison_context(request: SignedInRequest, run: Run, form: Asking | None)
         "steers": steers,
         "may_ask": steers and all_exist and all(version.has_folder for version in existing),
         "sides": list_version_metrics(chosen),
-        "earlier": own.select_related("one", "other")[:EARLIER_SHOWN],
+        "earlier": own_comparisons.select_related("one", "other")[:EARLIER_SHOWN],
         "knobs": first_values if form is None else form.data,
         "beside": of_versions(existing, measured) if all_exist else None,
         "measured": measured,
@@ -157,32 +160,33 @@ def answers_now(request: SignedInRequest, project: str, slug: str, pk: int) -> H
 
 def _answers(request: SignedInRequest, project: str, slug: str, pk: int) -> dict:
     run = steered_run(request, project, slug)
-    made = get_object_or_404(run.comparisons.select_related("one", "other", "by"), pk=pk)
-    turns = ChatTurn.objects.filter(chat__comparison=made, is_replaced=False).select_related(
+    comparison = get_object_or_404(run.comparisons.select_related("one", "other", "by"), pk=pk)
+    turns = ChatTurn.objects.filter(chat__comparison=comparison, is_replaced=False).select_related(
         "chat", "worker"
     )
     cells = {(turn.chat.place, turn.chat.weight_version_id): turn for turn in turns}
     places = sorted({place for place, _ in cells})
-    sides = (made.one, made.other)
+    sides = (comparison.one, comparison.other)
     is_open = any(turn.is_open for turn in cells.values())
     served = is_open and explorer_is_there()
     rows = [
         (
-            cells[place, made.one_id].prompt,
+            cells[place, comparison.one_id].prompt,
             [_cell(cells[place, side.pk], side, served) for side in sides],
         )
         for place in places
     ]
-    same = sum(
-        cells[place, made.one_id].reply == cells[place, made.other_id].reply for place in places
+    equal_replies = sum(
+        cells[place, comparison.one_id].reply == cells[place, comparison.other_id].reply
+        for place in places
     )
     return {
         "section": "runs",
         "run": run,
-        "made": made,
+        "made": comparison,
         "rows": rows,
         "is_open": is_open,
-        "same": same,
+        "same": equal_replies,
     }
 
 
@@ -191,18 +195,18 @@ def _cell(turn: ChatTurn, version: WeightVersion, is_served: bool) -> dict:
     return {"turn": turn, "version": version, "seconds": turn_seconds(turn), "waits": waits}
 
 
-def _begun(request: SignedInRequest, run: Run, data: dict) -> Comparison:
+def _begin_comparison(request: SignedInRequest, run: Run, data: dict) -> Comparison:
     """Create the comparison. Raise NotPossible."""
-    one, other = (_existing(run, data[name]) for name in ("one", "other"))
+    first, second = (_require_version(run, data[name]) for name in ("one", "other"))
     prompts = [*data["prompts"], *_draw_prompts(run, data["tasks"] or 0)]
     if not prompts:
         raise NotPossible("the run has no tasks without images; enter prompts instead")
     return Comparison.begin(
-        one, other, request.user, prompts, data["temperature"], data["max_tokens"]
+        first, second, request.user, prompts, data["temperature"], data["max_tokens"]
     )
 
 
-def _existing(run: Run, number: int) -> WeightVersion:
+def _require_version(run: Run, number: int) -> WeightVersion:
     """Return the version of this number. Raise NotPossible."""
     version = run.weight_versions.filter(version=number).first()
     if version is None:
@@ -231,18 +235,18 @@ def _draw_prompts(run: Run, count: int) -> list[list[dict]]:
 
 def _offered_versions(run: Run) -> list[WeightVersion]:
     """Return the newest versions with folders, version 0, and all that were evaluated."""
-    kept = run.weight_versions.filter(
+    with_folders = run.weight_versions.filter(
         state__in=(WeightVersion.State.PUBLISHED, WeightVersion.State.VERIFIED)
     ).order_by("-version")
-    newest = list(kept[:VERSIONS_OFFERED])
-    others = run.weight_versions.exclude(pk__in=[version.pk for version in newest]).exclude(
+    newest = list(with_folders[:VERSIONS_OFFERED])
+    evaluated = run.weight_versions.exclude(pk__in=[version.pk for version in newest]).exclude(
         state=WeightVersion.State.STAGED
     )
-    others = others.filter(
+    evaluated = evaluated.filter(
         Q(version=0) | Q(Exists(Run.objects.filter(evaluates=OuterRef("pk"))))
     ).order_by("-version")
     return _with_chosen(
-        [*newest, *others[:VERSIONS_OFFERED], *run.weight_versions.filter(version=0)], []
+        [*newest, *evaluated[:VERSIONS_OFFERED], *run.weight_versions.filter(version=0)], []
     )
 
 

@@ -22,7 +22,7 @@ from apps.tasksets.extending import add_to_set
 @login_required
 def store_correction(request: SignedInRequest, pk: int) -> HttpResponse:
     """Owners and researchers of the project: store a corrected reply as an expert's answer."""
-    rollout = _steered(request, pk)
+    rollout = _steered_rollout(request, pk)
     try:
         keep_correction(request.user, rollout, _uuid(request), request.POST.get("text", ""))
     except BadAnswer as bad:
@@ -41,28 +41,31 @@ def store_correction(request: SignedInRequest, pk: int) -> HttpResponse:
 @login_required
 def add_task(request: SignedInRequest, pk: int) -> HttpResponse:
     """Owners and researchers of the project: copy the rollout's task into a set by name."""
-    rollout = _steered(request, pk)
+    rollout = _steered_rollout(request, pk)
     try:
         name = request.POST.get("taskset", "").strip()
         if name in {taskset.slug for taskset in rollout.run.tasksets}:
             raise ValueError(f"the run trains on {name}, so {name} can't be used to evaluate it")
-        made = add_to_set(rollout.run.project, name, [rollout.group.task], request.user)
+        extended_set = add_to_set(rollout.run.project, name, [rollout.group.task], request.user)
     except ValueError as error:
         messages.error(request, f"Task not added: {error}.")
     else:
-        messages.success(request, f"Task added to {made.slug}, which now has {made.size:,} tasks.")
+        messages.success(
+            request,
+            f"Task added to {extended_set.slug}, which now has {extended_set.size:,} tasks.",
+        )
     return redirect("rollout", pk)
 
 
-def _steered(request: SignedInRequest, pk: int) -> Rollout:
+def _steered_rollout(request: SignedInRequest, pk: int) -> Rollout:
     """Return the rollout if the user may steer its run.
 
     Raises Http404 for a stranger, PermissionDenied for a viewer.
     """
-    seen = Rollout.objects.visible_to(request.user).select_related(
+    visible_rollouts = Rollout.objects.visible_to(request.user).select_related(
         "run__project", "run__taskset", "group__task"
     )
-    rollout = get_object_or_404(seen, pk=pk)
+    rollout = get_object_or_404(visible_rollouts, pk=pk)
     if not Run.objects.steered_by(request.user).filter(pk=rollout.run_id).exists():
         raise PermissionDenied(
             "Only owners and researchers of this project can change its rollouts."

@@ -145,7 +145,7 @@ def _page(
     steers = may_steer(request, run)
     gain, measures = (compute_gain(run), list_cost_measures(run, cost)) if is_open else (None, [])
     baseline = request.GET.get("against", "")
-    by = baseline if baseline in measures else next(iter(measures), "")
+    baseline_name = baseline if baseline in measures else next(iter(measures), "")
     if prices_form is None:
         prices_form = PricesForm(initial=_prices_shown(cost.prices))
     context = {
@@ -159,13 +159,13 @@ def _page(
         "gain": gain,
         "units": cost_per_unit(run, cost, gain, is_open),
         "measures": [(name, WORDS[name][0]) for name in measures],
-        "by": by,
-        "by_words": _unit(by, cost),
-        "drawing": against_cost(run, by) if by else None,
+        "by": baseline_name,
+        "by_words": _unit(baseline_name, cost),
+        "drawing": against_cost(run, baseline_name) if baseline_name else None,
         "days": list_cost_days(run, cost),
         "prices": prices_form,
         "words": WORDS,
-        "others": _others(request, run),
+        "others": _list_run_costs(request, run),
         "has_ended": run.state in Run.ENDED,
         "has_used": any(cost.amounts.values()),
         "is_out": run.state == Run.State.PAUSED and run.state_reason.startswith("Budget:"),
@@ -183,8 +183,8 @@ def _with_typed_values(
             bar.title,
             bar.why,
             bar.used,
-            bar.most,
-            _format_limit(bar.most) if typed is None else typed[bar.field],
+            bar.limit,
+            _format_limit(bar.limit) if typed is None else typed[bar.field],
             problems.get(bar.field, ""),
         )
         for bar in bars
@@ -208,23 +208,27 @@ def _format_limit(limit: float | None) -> str:
     return "" if limit is None or not math.isfinite(limit) else f"{limit:.10g}"
 
 
-def _others(request: SignedInRequest, run: Run) -> list[dict]:
+def _list_run_costs(request: SignedInRequest, run: Run) -> list[dict]:
     """Return the newest training runs of the project with their usage, in a few queries."""
     newest = list(
         Run.objects.filter(project=run.project_id, is_evaluation=False).order_by("-pk")[
             :OTHERS_SHOWN
         ]
     )
-    shown = newest if any(one.pk == run.pk for one in newest) else [run, *newest]
-    costs = load_costs(shown)
-    opened = open_among(request.user, [one.pk for one in shown])
-    rewards = recent_rewards(one for one in shown if one.pk in opened)
+    project_runs = (
+        newest if any(project_run.pk == run.pk for project_run in newest) else [run, *newest]
+    )
+    costs = load_costs(project_runs)
+    opened = open_among(request.user, [project_run.pk for project_run in project_runs])
+    rewards = recent_rewards(
+        project_run for project_run in project_runs if project_run.pk in opened
+    )
     return [
         {
-            "run": one,
-            "cost": costs[one.pk],
-            "reward": rewards[one.pk][-1] if rewards.get(one.pk) else None,
-            "each": costs[one.pk].money / one.step if one.step else None,
+            "run": project_run,
+            "cost": costs[project_run.pk],
+            "reward": rewards[project_run.pk][-1] if rewards.get(project_run.pk) else None,
+            "each": costs[project_run.pk].money / project_run.step if project_run.step else None,
         }
-        for one in shown
+        for project_run in project_runs
     ]

@@ -41,8 +41,8 @@ def environments(request: SignedInRequest) -> HttpResponse:
     visible = visible.filter(project__archived_at=None)
     page = load_page(visible, request, size=ROWS)
     rows = [
-        (one, share_of_best(one.environment, one.mean_reward))
-        for one in describe_environments(page.rows, request.user)
+        (status, share_of_best(status.environment, status.mean_reward))
+        for status in describe_environments(page.rows, request.user)
     ]
     context = {
         "section": "environments",
@@ -161,7 +161,7 @@ def _sessions(environment: Environment) -> list[PlaySession]:
 
 
 def _runs(environment: Environment) -> list[Run]:
-    named = Run.objects.filter(
+    runs = Run.objects.filter(
         project=environment.project_id, config__environment__name=environment.name
     )
-    return list(named.select_related("project").order_by("-pk")[:RUNS_SHOWN])
+    return list(runs.select_related("project").order_by("-pk")[:RUNS_SHOWN])

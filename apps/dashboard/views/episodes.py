@@ -49,7 +49,7 @@ def episode_context(request: SignedInRequest, pk: int) -> dict:
     )
     is_open = episode.run is None or sees_judgements(request.user, episode.run)
     first = _number(request, "from")
-    whole = _number(request, "whole")
+    whole_turn = _number(request, "whole")
     earned, _ = earned_by([episode.pk]).get(episode.pk, (None, None)) if is_open else (None, None)
     attempts = (
         episode.rollout.episodes.exclude(pk=episode.pk).order_by("-fence")[:ATTEMPTS_SHOWN]
@@ -62,7 +62,7 @@ def episode_context(request: SignedInRequest, pk: int) -> dict:
         "environment": episode.environment,
         "run": episode.run,
         "is_open": is_open,
-        "moves": list_moves(episode, _start(episode, first), whole, is_open),
+        "moves": list_moves(episode, _start(episode, first), whole_turn, is_open),
         "earned": earned,
         "attempts": attempts,
         "share": share_of_best(episode.environment, earned),
@@ -96,10 +96,10 @@ def _playing(request: SignedInRequest, episode: Episode) -> dict:
         return {"play": "wait", "past": count_tokens_before(episode.pk, episode.turns - 1)}
     last = episode.seen.filter(answered_at__isnull=False).order_by("-number").first()
     limit = episode.environment.person_s if episode.by_hand else episode.environment.turn_s
-    left = max(0.0, limit - (timezone.now() - episode.moved_at).total_seconds())
+    remaining_s = max(0.0, limit - (timezone.now() - episode.moved_at).total_seconds())
     return {
         "play": "say",
-        "left_s": left,
+        "left_s": remaining_s,
         "say_form": say_form(episode),
         "end_form": end_form(),
         "last": last,

@@ -120,16 +120,16 @@ def _ask(request: SignedInRequest, run: Run) -> HttpResponse:
         questions = Questions.model_validate(_posted_fields(request.POST, FIELDS))
         _require_taskset(run, questions.taskset)
         versions = None if is_bench else _numbers(request.POST)
-        made = evaluate_several(
+        evaluations = evaluate_several(
             run, versions, questions, request.user, again=bool(request.POST.get("again"))
         )
     except (ConfigError, ValidationError) as wrong:
         return refused(request, run, wrong, "The evaluation was not started", "ask")
-    new = sum(is_new for _, is_new in made)
+    new = sum(is_new for _, is_new in evaluations)
     message = (
         f"{new} evaluation{'' if new == 1 else 's'} started" if new else "No evaluations started"
     )
-    repeated = len(made) - new
+    repeated = len(evaluations) - new
     messages.success(request, message + (f"; {repeated} already existed." if repeated else "."))
     return redirect("run-evaluations", run.project.slug, run.slug)
 
@@ -167,17 +167,17 @@ def _problems(wrong: ConfigError | ValidationError) -> Mapping[str, str]:
 
 
 def _table(request: SignedInRequest, run: Run) -> dict:
-    shown = EvaluationQuery.read(request.GET)
+    query = EvaluationQuery.read(request.GET)
     if not sees_judgements(request.user, run):
-        return {"run": run, "is_open": False, "shown": shown}
-    overview = build_evaluations_overview(run, shown)
+        return {"run": run, "is_open": False, "shown": query}
+    overview = build_evaluations_overview(run, query)
     return {
         "run": run,
         "is_open": True,
-        "shown": shown,
+        "shown": query,
         "overview": overview,
         "measures": MEASURES,
-        "why": MEASURES[shown.measure],
+        "why": MEASURES[query.measure],
         "query": request.GET.urlencode(),
     }
 
@@ -201,7 +201,7 @@ def _page(
         "kept": _offered_versions(run),
         "ticked_versions": request.POST.getlist("version"),
         "ticked_scorers": request.POST.getlist("scorer"),
-        "schedules": [(one, words_of_schedule(one)) for one in plan.evaluations],
+        "schedules": [(schedule, words_of_schedule(schedule)) for schedule in plan.evaluations],
         "scorers": scorers.scorer_names(),
         "own": [choice.scorer for choice in plan.rewards],
         "is_judged_by_people": not plan.judges,
@@ -220,36 +220,38 @@ def _offered_versions(run: Run) -> dict:
 
     Offered are the newest, the base, and some older ones.
     """
-    kept = run.weight_versions.filter(state=WeightVersion.State.PUBLISHED)
-    offered = list(kept.only("run", "version", "pinned_at")[: NEWEST_KEPT + OLDER_KEPT])
-    there = kept.aggregate(count=Count("pk"), base=Count("pk", filter=Q(version=0)))
+    with_folders = run.weight_versions.filter(state=WeightVersion.State.PUBLISHED)
+    offered = list(with_folders.only("run", "version", "pinned_at")[: NEWEST_KEPT + OLDER_KEPT])
+    counts = with_folders.aggregate(count=Count("pk"), base=Count("pk", filter=Q(version=0)))
     newest = offered[:NEWEST_KEPT]
-    older = [one for one in offered[NEWEST_KEPT:] if one.version]
-    if there["base"] and all(one.version for one in newest):
+    older = [version for version in offered[NEWEST_KEPT:] if version.version]
+    if counts["base"] and all(version.version for version in newest):
         newest.append(WeightVersion(run=run, version=0))
     return {
         "newest": newest,
         "older": older,
-        "count": there["count"],
-        "beyond": there["count"] - len(newest) - len(older),
+        "count": counts["count"],
+        "beyond": counts["count"] - len(newest) - len(older),
     }
 
 
 def _tasksets(run: Run) -> list[Taskset]:
     """Return the tasksets to choose from, the likeliest choice first.
 
-    That is one the run does not learn from whose answers have the same keys as its own, so that
-    its scorers can judge them; then its own; then the others.
+    First come those that the run does not train on and whose answers have the same keys as its
+    own, so that its scorers can judge them; then its own; then the others.
     """
-    own = set(run.taskset_ids)
+    own_ids = set(run.taskset_ids)
     offered = run.project.tasksets.filter(grows=False).order_by("slug")[:TASKSETS_OFFERED]
-    firsts = Task.objects.filter(taskset__in=[*own, *(one.pk for one in offered)], index=0)
+    firsts = Task.objects.filter(
+        taskset__in=[*own_ids, *(taskset.pk for taskset in offered)], index=0
+    )
     keys = {pk: frozenset(answer) for pk, answer in firsts.values_list("taskset", "answer")}
-    judged_alike = {keys.get(pk) for pk in own}
+    judged_alike = {keys.get(pk) for pk in own_ids}
 
-    def rank(one: Taskset) -> tuple:
-        is_alike = keys.get(one.pk) in judged_alike
-        return (not is_alike, one.pk in own, one.slug)
+    def rank(taskset: Taskset) -> tuple:
+        is_alike = keys.get(taskset.pk) in judged_alike
+        return (not is_alike, taskset.pk in own_ids, taskset.slug)
 
     return sorted(offered, key=rank)
 
@@ -257,15 +259,15 @@ def _tasksets(run: Run) -> list[Taskset]:
 def _evaluation_context(request: SignedInRequest, run: Run) -> dict:
     """Return the context of an evaluation's page."""
     plan = run.settings
-    shown = EvaluationQuery.read(request.GET)
-    of = run.evaluates.run if run.evaluates else None
+    query = EvaluationQuery.read(request.GET)
+    evaluated_run = run.evaluates.run if run.evaluates else None
     context = {
         "section": "runs",
         "run": run,
-        "shown": shown,
+        "shown": query,
         "plan": plan,
         "words": describe_questions(plan),
-        "of": of,
+        "of": evaluated_run,
         "is_open": sees_judgements(request.user, run),
         "may_steer": may_steer(request, run),
         "query": request.GET.urlencode(),
@@ -281,19 +283,19 @@ def _evaluation_context(request: SignedInRequest, run: Run) -> dict:
     }
     if so_far.metrics is None:
         return context
-    result = _by_its_scales(run, so_far.metrics, shown)
-    return context | _results_context(run, result, shown)
+    result = _by_its_scales(run, so_far.metrics, query)
+    return context | _results_context(run, result, query)
 
 
-def _results_context(run: Run, result: EvaluationMetrics, shown: EvaluationQuery) -> dict:
+def _results_context(run: Run, result: EvaluationMetrics, query: EvaluationQuery) -> dict:
     ks = list_reported_ks(run.settings.group_size)
     measures = {name: words for name, words in MEASURES.items() if name in result.metrics}
     assert run.taskset is not None  # evaluations ask one taskset
-    hardest = run.taskset.tasks.filter(index__in=[one["index"] for one in result.hardest]).only(
-        "index", "prompt"
-    )
+    hardest = run.taskset.tasks.filter(
+        index__in=[hard_task["index"] for hard_task in result.hardest]
+    ).only("index", "prompt")
     questions = {task.index: task.question[:LONGEST_QUESTION] for task in hardest}
-    absent = [
+    reasons = [
         why_not_by_scale(run, result.tasks - result.dropped),
         "" if result.domains else "all tasks are of the same domain",
     ]
@@ -301,22 +303,22 @@ def _results_context(run: Run, result: EvaluationMetrics, shown: EvaluationQuery
         "result": result,
         "ks": ks,
         "rows": table_rows(result, ks),
-        "slices": slices(result, shown),
+        "slices": slices(result, query),
         "measures": measures,
         "questions": questions,
-        "absent": [why for why in absent if why],
-        "why": MEASURES[shown.measure],
+        "absent": [why for why in reasons if why],
+        "why": MEASURES[query.measure],
     }
 
 
 def _by_its_scales(
-    run: Run, result: EvaluationMetrics, shown: EvaluationQuery
+    run: Run, result: EvaluationMetrics, query: EvaluationQuery
 ) -> EvaluationMetrics:
     """Add scales that were estimated since the evaluation was summarized."""
-    by_task = metrics_by_task([run.pk], shown).get(run.pk)
+    by_task = metrics_by_task([run.pk], query).get(run.pk)
     if by_task is None:  # it is not summarized yet, or was by an earlier release
         return result
     return replace(
         result,
-        scales=by_scale(run, list(by_task), {shown.measure: {shown.k: list(by_task.values())}}),
+        scales=by_scale(run, list(by_task), {query.measure: {query.k: list(by_task.values())}}),
     )

@@ -104,13 +104,16 @@ def exports(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
 def _model(run: Run, request: SignedInRequest) -> dict:
     """Return the requested version, else the newest, and its export formats."""
     newest = run.weight_versions.order_by("-version")[:VERSIONS_OFFERED]
-    there = [one for one in newest if one.has_folder]
-    if not there:
+    available = [candidate for candidate in newest if candidate.has_folder]
+    if not available:
         return {"version": None}
     version_name = request.GET.get("version")
-    version = next((one for one in there if str(one.version) == version_name), there[0])
+    version = next(
+        (candidate for candidate in available if str(candidate.version) == version_name),
+        available[0],
+    )
     version.run = run
-    numbers = [one.version for one in there]
+    numbers = [candidate.version for candidate in available]
     return {"version": version, "versions": numbers, **list_export_formats(version)}
 
 

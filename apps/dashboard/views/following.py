@@ -72,21 +72,23 @@ def act_on_rollout(request: HttpRequest, rollout: int, kind: str) -> JsonRespons
     return (
         _ask(request, rollout, kind)
         if request.method == "POST"
-        else _what_became(request, rollout, kind)
+        else _intervention_state(request, rollout, kind)
     )
 
 
 def _ask(request: SignedInRequest, rollout: int, kind: str) -> JsonResponse:
     try:
-        done = request_intervention(request.user, rollout, kind, *_posted(request))
+        intervention = request_intervention(
+            request.user, rollout, kind, *_posted_intervention(request)
+        )
     except Unreadable as error:
         return JsonResponse({"detail": str(error)}, status=422)
     except CannotAct as error:
         return JsonResponse({"code": error.code, "detail": f"{error}"}, status=STATUS[error.code])
-    return JsonResponse(_state(done), status=202)
+    return JsonResponse(_state(intervention), status=202)
 
 
-def _posted(request: HttpRequest) -> tuple[str, uuid.UUID, int | None]:
+def _posted_intervention(request: HttpRequest) -> tuple[str, uuid.UUID, int | None]:
     """Return the text, the sender's UUID and the turn. Raise Unreadable."""
     if (
         request.content_type == "multipart/form-data"
@@ -109,7 +111,7 @@ def _posted(request: HttpRequest) -> tuple[str, uuid.UUID, int | None]:
     return text, client_uuid, turn
 
 
-def _what_became(request: SignedInRequest, rollout: int, kind: str) -> JsonResponse:
+def _intervention_state(request: SignedInRequest, rollout: int, kind: str) -> JsonResponse:
     try:
         client_uuid = uuid.UUID(request.GET.get("client_uuid", ""))
     except ValueError:

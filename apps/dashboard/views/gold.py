@@ -106,12 +106,12 @@ def new_gold(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
                 (f"{item.get_purpose_display().capitalize()} created. Raters get it from now on."),
             )
             return redirect("run-gold", project, slug)
-    shown = show_item(request.user, held_over(run, run.settings.people, rollouts))
+    shown_item = show_item(request.user, held_over(run, run.settings.people, rollouts))
     context = {
         "section": "runs",
         "run": run,
-        "shown": shown,
-        "held": shown.held,
+        "shown": shown_item,
+        "held": shown_item.held,
         "form": form,
         "wrong": wrong,
         "has_numbers": _has_numbers(run),

@@ -66,7 +66,7 @@ def group(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpRes
         "sides": sides,
         "is_open": is_open,
         "ratings": ratings[None],
-        "sum": _sum(shown_group, members) if is_open else None,
+        "sum": _group_metrics(shown_group, members) if is_open else None,
         "stretch": stretch,
         "may_steer": may_steer(request, run),
         "here": request.GET.get("rollout", ""),
@@ -107,17 +107,17 @@ def _stretch(request: SignedInRequest, members: QuerySet[Rollout]) -> dict:
 def _first_sample(request: SignedInRequest, members: QuerySet[Rollout]) -> int:
     """Return the first sample to show. Raise Http404 for an invalid number."""
     first = request.GET.get("from", "")
-    here = request.GET.get("rollout", "")
+    rollout_id = request.GET.get("rollout", "")
     if any(
         text and not (text.isascii() and text.isdigit() and len(text) < 19)
-        for text in (first, here)
+        for text in (first, rollout_id)
     ):
         raise Http404("from must be a sample number and rollout a rollout id")
     if first:
         return min(int(first), LARGEST)
     place = (
-        members.filter(pk=int(here)).values_list("sample_index", flat=True).first()
-        if here
+        members.filter(pk=int(rollout_id)).values_list("sample_index", flat=True).first()
+        if rollout_id
         else None
     )
     if place is None or members.filter(sample_index__lt=place).count() < MOST_SHOWN:
@@ -129,10 +129,10 @@ def _neighbours(run: Run, group: Group) -> dict[str, Group | None]:
     """Return the groups opened just before and just after this one."""
     if group.draw_index is None:
         return {"older": None, "newer": None}
-    drawn = run.groups.only("pk", "draw_index")
+    groups = run.groups.only("pk", "draw_index")
     return {
-        "older": drawn.filter(draw_index__lt=group.draw_index).order_by("-draw_index").first(),
-        "newer": drawn.filter(draw_index__gt=group.draw_index).order_by("draw_index").first(),
+        "older": groups.filter(draw_index__lt=group.draw_index).order_by("-draw_index").first(),
+        "newer": groups.filter(draw_index__gt=group.draw_index).order_by("draw_index").first(),
     }
 
 
@@ -151,16 +151,18 @@ def _ratings_by_rollout(
     return ratings
 
 
-def _sum(group: Group, members: QuerySet[Rollout]) -> dict:
+def _group_metrics(group: Group, members: QuerySet[Rollout]) -> dict:
     """Return the metrics of the whole group, and why nothing can be learned from it, if so."""
     learned = Experience.objects.filter(rollout__in=members).annotate(step=STEP).order_by("-pk")
-    taken = {
+    admitted = {
         rollout: (reward, step)
         for rollout, reward, step in learned.values_list("rollout_id", "reward", "step")
     }
-    others = members.exclude(pk__in=taken).annotate(so_far=combined_so_far(group.run.settings))
-    rewards = [reward for reward, _ in taken.values()] + list(
-        others.values_list("so_far", flat=True)
+    not_admitted = members.exclude(pk__in=admitted).annotate(
+        so_far=combined_so_far(group.run.settings)
+    )
+    rewards = [reward for reward, _ in admitted.values()] + list(
+        not_admitted.values_list("so_far", flat=True)
     )
     rewards = [reward for reward in rewards if reward is not None]
     versions = (
@@ -175,7 +177,7 @@ def _sum(group: Group, members: QuerySet[Rollout]) -> dict:
         "spread": statistics.pstdev(rewards) if rewards else None,
         "best": max(rewards, default=None),
         "versions": list(versions),
-        "steps": sorted({step for _, step in taken.values() if step is not None}),
+        "steps": sorted({step for _, step in admitted.values() if step is not None}),
         "dead": _why_dead(group, rewards),
     }
 

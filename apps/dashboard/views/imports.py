@@ -129,7 +129,7 @@ class Choices(forms.Form):
     )
     layout = forms.ChoiceField(
         required=False,
-        choices=[("", "the columns below"), *((one.name, one.title) for one in LAYOUTS)],
+        choices=[("", "the columns below"), *((layout.name, layout.title) for layout in LAYOUTS)],
     )
     prompt = forms.CharField(
         max_length=LONGEST_COLUMN, strip=False, error_messages={"required": "Choose a column."}
@@ -149,8 +149,8 @@ class Choices(forms.Form):
         required=False, error_messages={"invalid_choice": "The project has no such taskset."}
     )
 
-    def __init__(self, importing: TasksetImport, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, importing: TasksetImport, *form_args: Any) -> None:
+        super().__init__(*form_args)
         self.importing = importing
         self.splits = (importing.preview or {}).get("splits", [])
         choice_field(self, "split").choices = [(name, name) for name in ("", *self.splits)]
@@ -196,15 +196,15 @@ class Choices(forms.Form):
 @login_required
 def show_imports(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners and researchers of the project: its imports, and uploading another file."""
-    managed_project = _managed(
+    managed_project = _require_managed(
         request, get_object_or_404(Project.objects.visible_to(request.user), slug=project)
     )
     form = Upload(*((request.POST, request.FILES) if request.method == "POST" else ()))
     if request.method == "POST" and form.is_valid():
         try:
-            kept = _create_import(request, managed_project, form.cleaned_data["file"])
+            taskset_import = _create_import(request, managed_project, form.cleaned_data["file"])
             _wake_importer()
-            return redirect("taskset-import", kept.pk)
+            return redirect("taskset-import", taskset_import.pk)
         except TooManyHeld as error:
             form.add_error("file", f"{error}.")
         except OSError as error:
@@ -216,7 +216,7 @@ def show_imports(request: SignedInRequest, project: str) -> HttpResponse:
 @login_required
 def hub(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners and researchers of the project: fetch a data set of the Hub."""
-    managed_project = _managed(
+    managed_project = _require_managed(
         request, get_object_or_404(Project.objects.visible_to(request.user), slug=project)
     )
     form = FromHub(request.POST)
@@ -280,20 +280,20 @@ def show_import(request: SignedInRequest, pk: int) -> HttpResponse:
             return _save_choices(request, taskset_import, form, how)
         options = {name: value for name, value in form.cleaned_data.items() if name != "slug"}
         how = replace(how, **options, more_meta=_more_meta(request, taskset_import))
-    seen = look_at_rows(taskset_import.preview, how)
-    left_out, broken = _left_out(taskset_import, how, seen)
+    preview = look_at_rows(taskset_import.preview, how)
+    left_out, broken = _left_out(taskset_import, how, preview)
     context = {
         "section": "tasksets",
         "one": taskset_import,
         "form": form,
         "how": how,
-        "seen": seen,
-        "rows": _rows(seen, left_out),
+        "seen": preview,
+        "rows": _rows(preview, left_out),
         "left_out": len(left_out),
         "broken": broken,
         "operators": request.POST.get("operators", how.operators),
         "slug": request.POST.get("slug", taskset_import.slug),
-        "columns": _columns(form, how, seen),
+        "columns": _columns(form, how, preview),
         "is_more_open": _is_more_open(form, how),
         "by_layout": BY_LAYOUT if how.layout else (),
         "duplicates": DUPLICATES.items(),
@@ -301,7 +301,7 @@ def show_import(request: SignedInRequest, pk: int) -> HttpResponse:
         "followed": followed(taskset_import),
         "others": [
             (name, name in how.more_meta)
-            for name in seen.columns
+            for name in preview.columns
             if name not in (how.prompt, how.answer, how.meta)
         ],
     }
@@ -336,7 +336,7 @@ def cancel_import(request: SignedInRequest, pk: int) -> HttpResponse:
     return redirect("taskset-import", taskset_import.pk)
 
 
-def _managed(request: SignedInRequest, project: Project) -> Project:
+def _require_managed(request: SignedInRequest, project: Project) -> Project:
     """Return the project if the user may run it. Raise PermissionDenied for a viewer."""
     if not Project.objects.run_by(request.user).filter(pk=project.pk).exists():
         raise PermissionDenied("Only owners and researchers of this project can import tasksets.")
@@ -344,11 +344,13 @@ def _managed(request: SignedInRequest, project: Project) -> Project:
 
 
 def _import(request: SignedInRequest, pk: int) -> TasksetImport:
-    seen = TasksetImport.objects.filter(project__in=Project.objects.visible_to(request.user))
-    taskset_import = get_object_or_404(
-        seen.select_related("project", "by", "taskset__project"), pk=pk
+    visible_imports = TasksetImport.objects.filter(
+        project__in=Project.objects.visible_to(request.user)
     )
-    _managed(request, taskset_import.project)
+    taskset_import = get_object_or_404(
+        visible_imports.select_related("project", "by", "taskset__project"), pk=pk
+    )
+    _require_managed(request, taskset_import.project)
     return taskset_import
 
 
@@ -407,12 +409,12 @@ class ColumnField:
         return self.name not in BY_LAYOUT
 
 
-def _columns(form: Choices, how: ImportOptions, seen: RowPreview) -> list[ColumnField]:
+def _columns(form: Choices, how: ImportOptions, preview: RowPreview) -> list[ColumnField]:
     """Return the form fields that choose columns."""
     fields = []
     for name in COLUMNS:
         chosen = getattr(how, name)
-        choices = dict.fromkeys([*seen.columns, *filter(None, [chosen])])
+        choices = dict.fromkeys([*preview.columns, *filter(None, [chosen])])
         errors = [str(error) for error in form.errors.get(name, ())]
         fields.append(ColumnField(name, *WORDS[name], chosen, list(choices), errors))
     return fields
@@ -425,7 +427,7 @@ def _is_more_open(form: Choices, how: ImportOptions) -> bool:
     )
 
 
-def _rows(seen: RowPreview, left_out: Mapping[int, str]) -> list[tuple]:
+def _rows(preview: RowPreview, left_out: Mapping[int, str]) -> list[tuple]:
     """Return (line, task or None, bad line or None, why it is left out) of the first rows."""
     return [
         (
@@ -433,15 +435,15 @@ def _rows(seen: RowPreview, left_out: Mapping[int, str]) -> list[tuple]:
             if isinstance(row, TaskRow)
             else (row.number, None, row, "")
         )
-        for row in seen.rows
+        for row in preview.rows
     ]
 
 
 def _left_out(
-    taskset_import: TasksetImport, how: ImportOptions, seen: RowPreview
+    taskset_import: TasksetImport, how: ImportOptions, preview: RowPreview
 ) -> tuple[Mapping[int, str], str]:
     """Return the lines that operators leave out of the first rows with reasons, and an error."""
-    tasks = [row for row in seen.rows if isinstance(row, TaskRow)]
+    tasks = [row for row in preview.rows if isinstance(row, TaskRow)]
     try:
         pipeline = operators_of_import(in_list(how.operators), taskset_import.project)
         return row_sieve(pipeline, taskset_import.project)(tasks), ""

@@ -46,15 +46,15 @@ class Upload(forms.Form):
         error_messages={"required": "Choose a file.", "empty": "The file is empty."}
     )
 
-    def __init__(self, project: Project, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, project: Project, *form_args: Any) -> None:
+        super().__init__(*form_args)
         self.project = project
-        named = [
+        layout_choices = [
             (layout.name, layout.title)
             for layout in LAYOUTS
             if layout.reads.keys() & LESSONS.keys()
         ]
-        choice_field(self, "layout").choices = [("", "Detect automatically"), *named]
+        choice_field(self, "layout").choices = [("", "Detect automatically"), *layout_choices]
         choice_field(self, "taskset").choices = [
             ("", "none"),
             *((slug, slug) for slug in project.tasksets.values_list("slug", flat=True)),
@@ -79,7 +79,7 @@ class Upload(forms.Form):
         return cleaned
 
     @contextmanager
-    def kept(self) -> Iterator[LessonFile]:
+    def stored_file(self) -> Iterator[LessonFile]:
         """Yield the file where a child can read it, for as long as the block lasts."""
         columns = LessonColumns(
             layout=self.cleaned_data["layout"], at_least=self.cleaned_data["at_least"]
@@ -111,13 +111,13 @@ def import_page(request: SignedInRequest, project: str) -> HttpResponse:
     status = 200
     if request.method == "POST":
         store = posted_action(request, ("preview", "store")) == "store"
-        context |= _done(form, store, request.user) if form.is_valid() else {}
+        context |= _import_result(form, store, request.user) if form.is_valid() else {}
         status = 200 if form.is_valid() and "refusal" not in context else 422
     context["sources"] = _sources(own_project)  # includes what was just stored
     return render(request, "dashboard/lessons_import.html", context, status=status)
 
 
-def _done(form: Upload, store: bool, by: User) -> dict:
+def _import_result(form: Upload, store: bool, by: User) -> dict:
     try:
         return {"stored": _store(form, by)} if store else {"preview": _preview(form)}
     except NotReadable as damage:
@@ -137,12 +137,12 @@ def _store(form: Upload, by: User) -> Imported:
     AuditEntry.record(
         "lessons imported", f"project {to.project.slug}", by, to.project, file=to.source
     )
-    with form.kept() as file, tempfile.TemporaryFile() as aside:
+    with form.stored_file() as file, tempfile.TemporaryFile() as aside:
         return import_lessons(file, to, aside if form.cleaned_data["leave_out"] else None)
 
 
 def _preview(form: Upload) -> LessonPreview:
-    with form.kept() as file:
+    with form.stored_file() as file:
         return preview_lessons(file)
 
 

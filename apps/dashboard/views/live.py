@@ -88,8 +88,8 @@ def _all_over_message(runs: list[Run]) -> str:
 
 def _chosen_run(request: SignedInRequest) -> Run | None:
     name = request.GET.get("run", "")
-    seen = Run.objects.visible_to(request.user).select_related("project")
-    return find_run_in_query(seen, name) if name else None
+    visible_runs = Run.objects.visible_to(request.user).select_related("project")
+    return find_run_in_query(visible_runs, name) if name else None
 
 
 def _requested_rollouts(request: SignedInRequest) -> QuerySet[Rollout]:
@@ -118,19 +118,21 @@ def _id(text: str) -> int:
 def _cards(request: SignedInRequest, rollouts: QuerySet[Rollout]) -> list[dict]:
     """Return the cards with the user's stars and permissions, in a fixed number of queries."""
     cards = build_rollout_rows(with_judgements(rollouts), request.user)
-    shown = [card["rollout"] for card in cards]
-    given = own_stars(shown, request.user)
+    card_rollouts = [card["rollout"] for card in cards]
+    stars_by_rollout = own_stars(card_rollouts, request.user)
     steered = runs_steered_by(
-        request.user, {rollout.run_id: rollout.run for rollout in shown}.values()
+        request.user, {rollout.run_id: rollout.run for rollout in card_rollouts}.values()
     )
     runs = rated_by(request.user).filter(takes_open_stars())
     ratable = set(
-        runs.filter(pk__in={rollout.run_id for rollout in shown}).values_list("pk", flat=True)
+        runs.filter(pk__in={rollout.run_id for rollout in card_rollouts}).values_list(
+            "pk", flat=True
+        )
     )
     return [
         {
             **card,
-            "stars": given.get(card["rollout"].pk),
+            "stars": stars_by_rollout.get(card["rollout"].pk),
             "may_act": card["rollout"].run_id in steered,
             "may_rate": card["rollout"].run_id in ratable,
         }

@@ -95,11 +95,15 @@ def show_add_model(request: SignedInRequest) -> HttpResponse:
     projects = list(Project.objects.run_by(request.user).current().distinct().order_by("title"))
     if not projects:
         raise PermissionDenied(MAY_NOT)
-    form = AddForm(request.POST) if request.method == "POST" else AddForm(initial=_begun(request))
+    form = (
+        AddForm(request.POST)
+        if request.method == "POST"
+        else AddForm(initial=_initial_values(request))
+    )
     if request.method == "POST" and form.is_valid():
-        made = _added(request, form, projects)
-        if made is not None:
-            return redirect("model-import", made.pk)
+        model_import = _add_policy_import(request, form, projects)
+        if model_import is not None:
+            return redirect("model-import", model_import.pk)
     context = {
         "section": "weights",
         "form": form,
@@ -115,15 +119,24 @@ def show_add_model(request: SignedInRequest) -> HttpResponse:
     return render(request, "dashboard/model_add.html", context, status=status)
 
 
-def _begun(request: SignedInRequest) -> dict[str, str]:
+def _initial_values(request: SignedInRequest) -> dict[str, str]:
     """Return the first values of the form; the address may name the project."""
-    named = next(iter(CATALOGUE))
-    return {"kind": Kind.HUB, "named": named, "project": request.GET.get("project", "")[:50]}
+    catalogue_name = next(iter(CATALOGUE))
+    return {
+        "kind": Kind.HUB,
+        "named": catalogue_name,
+        "project": request.GET.get("project", "")[:50],
+    }
 
 
-def _added(request: SignedInRequest, form: AddForm, projects: list[Project]) -> PolicyImport | None:
+def _add_policy_import(
+    request: SignedInRequest, form: AddForm, projects: list[Project]
+) -> PolicyImport | None:
     """Return the new import; None if the form says why there is none."""
-    project = next((one for one in projects if one.slug == form.cleaned_data["project"]), None)
+    project = next(
+        (candidate for candidate in projects if candidate.slug == form.cleaned_data["project"]),
+        None,
+    )
     if project is None:
         form.add_error("project", "Choose one of your projects.")
         return None
@@ -131,12 +144,12 @@ def _added(request: SignedInRequest, form: AddForm, projects: list[Project]) -> 
         form.add_error("files", NEEDS_SCRIPT)
         return None
     try:
-        made = add_model(project, request.user, form.new_model)
+        model_import = add_model(project, request.user, form.new_model)
     except NotAddable as refusal:
         form.take(refusal)
         return None
     _wake_worker()
-    return made
+    return model_import
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -147,7 +160,7 @@ def show_model_import(request: SignedInRequest, pk: int) -> HttpResponse:
     form = (
         TemplateForm(request.POST)
         if request.method == "POST"
-        else TemplateForm(_tried(model_import))
+        else TemplateForm(_form_values(model_import))
     )
     if request.method == "POST" and form.is_valid():
         data = form.cleaned_data
@@ -206,7 +219,7 @@ def _place(model_import: PolicyImport) -> str:
     return reverse("policy", args=[model_import.policy.project.slug, model_import.policy.slug])
 
 
-def _tried(model_import: PolicyImport) -> dict[str, str]:
+def _form_values(model_import: PolicyImport) -> dict[str, str]:
     """Return the form's values of the import."""
     template = OWN if model_import.template_text else model_import.template
     return {
@@ -218,14 +231,16 @@ def _tried(model_import: PolicyImport) -> dict[str, str]:
 
 def _files(model_import: PolicyImport) -> list[tuple[str, int, int]]:
     """Return name, size and received bytes of each file of an upload."""
-    there = received(model_import)
-    return [(name, size, there[name]) for name, size in sorted(model_import.files.items())]
+    received_bytes = received(model_import)
+    return [(name, size, received_bytes[name]) for name, size in sorted(model_import.files.items())]
 
 
 def _import(request: SignedInRequest, pk: int) -> PolicyImport:
     """Return the import. Raise Http404 for a stranger, PermissionDenied for a viewer."""
-    seen = PolicyImport.objects.visible_to(request.user)
-    model_import = get_object_or_404(seen.select_related("project", "by", "policy__project"), pk=pk)
+    visible_imports = PolicyImport.objects.visible_to(request.user)
+    model_import = get_object_or_404(
+        visible_imports.select_related("project", "by", "policy__project"), pk=pk
+    )
     if not Project.objects.run_by(request.user).filter(pk=model_import.project_id).exists():
         raise PermissionDenied(MAY_NOT)
     return model_import

@@ -51,15 +51,15 @@ def change(request: SignedInRequest, pk: int) -> HttpResponse:
     """The rating's author: withdraw it and rate its item again, on the rating page."""
     rating = get_object_or_404(_ratings_in_force(request), pk=pk)
     try:
-        held, _ = withdraw_decision(request.user, rating.client_uuid, uuid.uuid4())
+        held_item, _ = withdraw_decision(request.user, rating.client_uuid, uuid.uuid4())
     except Refused as refused:
         messages.error(request, str(refused))
         return redirect("my-work")
-    return redirect(f"{reverse('rate')}?again={held.slot_id}")
+    return redirect(f"{reverse('rate')}?again={held_item.slot_id}")
 
 
 def _ratings_in_force(request: SignedInRequest) -> QuerySet[Rating]:
     """Return the person's ratings in force, of runs that they see."""
-    seen = Run.objects.visible_to(request.user)
-    own = Rating.objects.counting().filter(rater=request.user, run__in=seen)
-    return own.select_related("run__project", "rollout", "item")
+    visible_runs = Run.objects.visible_to(request.user)
+    own_ratings = Rating.objects.counting().filter(rater=request.user, run__in=visible_runs)
+    return own_ratings.select_related("run__project", "rollout", "item")

@@ -49,8 +49,8 @@ def show_new_run(request: SignedInRequest) -> HttpResponse:
     if request.method == "POST":
         return _create(request)
     project = _project(request, request.GET)
-    like = _run(request, request.GET.get("like", ""))
-    if "like" in request.GET and like is None:
+    model_run = _run(request, request.GET.get("like", ""))
+    if "like" in request.GET and model_run is None:
         raise Http404("run not found")
     taskset = _taskset(project, request.GET.get("taskset", ""))
     policy = _policy(project, request.GET.get("policy", ""))
@@ -59,8 +59,8 @@ def show_new_run(request: SignedInRequest) -> HttpResponse:
     )
     chosen = chosen or choose_preset(taskset)
     config = (
-        as_written(like.settings)
-        if like
+        as_written(model_run.settings)
+        if model_run
         else choose_initial_values(chosen, project, taskset, policy)
     )
     form = load_run_form(project, config, request.user)
@@ -68,11 +68,11 @@ def show_new_run(request: SignedInRequest) -> HttpResponse:
     # A link to this page named them, so another preset keeps them.
     context |= {"named_taskset": taskset.slug if taskset else ""}
     context |= {"named_policy": policy.slug if policy else ""}
-    if like:
-        slug = free_slug(project, like.slug)
-        context |= {"slug": slug, "title": like.title, "chosen": "", "lacking": ""}
+    if model_run:
+        slug = free_slug(project, model_run.slug)
+        context |= {"slug": slug, "title": model_run.title, "chosen": "", "lacking": ""}
     else:
-        context |= {} if context["slug"] else _generated(project, form)
+        context |= {} if context["slug"] else _generated_names(project, form)
         context |= {"chosen": chosen.name, "lacking": lacking(chosen, config)}
     return _page(request, context)
 
@@ -90,7 +90,7 @@ def _posted_form(request: SignedInRequest, project: Project) -> dict:
     form = read_run_form(project, request.POST, request.user)
     context = _context(request, project, form, request.POST)
     if context["slug"] == context["generated"]:
-        context |= _generated(project, form)
+        context |= _generated_names(project, form)
     return context | {"slug_wrong": slug_problem(project, context["slug"])}
 
 
@@ -208,7 +208,7 @@ def _context(request: SignedInRequest, project: Project, form: RunForm, posted: 
         "estimate": estimate,
         "people_time": estimate_people_time(plan, project) if plan else None,
         "can_try": plan is None or can_be_tried(plan),
-        "tried": _tried(request, posted.get("tried", "")),
+        "tried": _visible_dry_start(request, posted.get("tried", "")),
         "against": against,
         "against_said": posted.get("against") or posted.get("like", ""),
         "differences": list_differing_fields([against.settings, plan]) if against and plan else [],
@@ -232,7 +232,7 @@ def _rounds_apart(plan: RunConfig, policy: Policy, estimate: Estimate | None) ->
     return is_at_risk and plan.precision.rounds_apart(policy.parameters, on_gpu)
 
 
-def _generated(project: Project, form: RunForm) -> dict[str, str]:
+def _generated_names(project: Project, form: RunForm) -> dict[str, str]:
     """Return a name for what the form shows.
 
     `generated` comes back with the form: as long as the name is equal to it, nobody typed one.
@@ -247,16 +247,18 @@ def _project(request: SignedInRequest, posted: QueryDict) -> Project:
     Where no project has a taskset, it is the first by name.
     Raises Http404, PermissionDenied.
     """
-    own = Project.objects.run_by(request.user).current().order_by("slug")
+    managed_projects = Project.objects.run_by(request.user).current().order_by("slug")
     if slug := posted.get("project"):
         project = get_object_or_404(Project.objects.visible_to(request.user), slug=slug)
         if project.archived_at:
             raise PermissionDenied("This project is archived. Its owners can restore it.")
-        if not own.filter(pk=project.pk).exists():
+        if not managed_projects.filter(pk=project.pk).exists():
             raise PermissionDenied("Only owners and researchers of this project can create runs.")
         return project
-    newest = Taskset.objects.filter(project__in=own).order_by("-pk").values("project")[:1]
-    default_project = own.filter(pk__in=newest).first() or own.first()
+    newest = (
+        Taskset.objects.filter(project__in=managed_projects).order_by("-pk").values("project")[:1]
+    )
+    default_project = managed_projects.filter(pk__in=newest).first() or managed_projects.first()
     if default_project is None:
         raise PermissionDenied(
             "Only owners and researchers of a project can create runs. Ask an owner for access."
@@ -274,7 +276,7 @@ def _policy(project: Project, slug: str) -> Policy | None:
     return get_object_or_404(project.policies, slug=slug) if slug else None
 
 
-def _tried(request: SignedInRequest, address: str) -> DryStart | None:
+def _visible_dry_start(request: SignedInRequest, address: str) -> DryStart | None:
     """Return the dry start that the page shows, if the user may see it."""
     run = _run(request, address)
     return load_dry_start(run, request.user) if run and run.is_evaluation else None

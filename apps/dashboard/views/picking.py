@@ -40,17 +40,17 @@ def pick_from_project(request: SignedInRequest, project: str, slug: str) -> Http
     """
     run = steered_run(request, project, slug)
     verb = posted_action(request, ACTS, "verb")
-    back = _back(request, run)
-    picked = _picked(request, run)
+    back_url = _back(request, run)
+    picked = _picked_ids(request, run)
     if not picked:
         messages.error(request, "Nothing was changed. Select rollouts, or “All matching rollouts”.")
-        return redirect(back)
+        return redirect(back_url)
     wrong = {}
     if request.POST.get("confirmed"):
         try:
-            done, goes_to = ACTS[verb](request, run, picked)
-            messages.success(request, done)
-            return redirect(goes_to or back)
+            message, goes_to = ACTS[verb](request, run, picked)
+            messages.success(request, message)
+            return redirect(goes_to or back_url)
         except ConfigError as error:
             wrong = dict(error.problems)
         except (NotPossible, NothingToRescore, ValueError) as error:
@@ -61,7 +61,7 @@ def pick_from_project(request: SignedInRequest, project: str, slug: str) -> Http
         "verb": verb,
         "picked": picked,
         "query": request.POST.get("query", ""),
-        "back": back,
+        "back": back_url,
         "counts": _counts(run, picked),
         "wrong": wrong,
         "may_steer": True,
@@ -75,16 +75,20 @@ def pick_from_project(request: SignedInRequest, project: str, slug: str) -> Http
 
 def _back(request: SignedInRequest, run: Run) -> str:
     """Return the URL of the list as it was, or of the page that asked."""
-    back = request.POST.get("back", "")
-    if back and url_has_allowed_host_and_scheme(back, allowed_hosts=None) and back.startswith("/"):
-        return back
+    back_url = request.POST.get("back", "")
+    if (
+        back_url
+        and url_has_allowed_host_and_scheme(back_url, allowed_hosts=None)
+        and back_url.startswith("/")
+    ):
+        return back_url
     filters = request.POST.get("query", "")
     return reverse("rollouts", args=[run.project.slug, run.slug]) + (
         f"?{filters}" if filters else ""
     )
 
 
-def _picked(request: SignedInRequest, run: Run) -> list[int]:
+def _picked_ids(request: SignedInRequest, run: Run) -> list[int]:
     """Return the ids of the chosen rollouts of the run, at most MOST.
 
     A field has one id, or several separated by commas: Django reads no form of more than a thousand
@@ -138,12 +142,12 @@ def _counts(run: Run, picked: Sequence[int]) -> dict[str, int]:
     )
     usual = Experience.objects.usual().filter(group__in=groups)
     ready = usual.filter(state=Experience.State.READY).values("group").distinct().count()
-    taken = usual.filter(state__in=["claimed", "trained"]).values("group").distinct().count()
+    trained_on = usual.filter(state__in=["claimed", "trained"]).values("group").distinct().count()
     return {
         "groups": len(groups),
         "open": sum(states.get(state, 0) for state in Group.OPEN),
         "ready": ready,
-        "taken": taken,
+        "taken": trained_on,
         "waiting": states.get(Group.State.WAITING, 0),
         "closed": states.get(Group.State.ADMITTED, 0) + states.get("dropped", 0),
     }
@@ -158,13 +162,13 @@ def _drop(request: SignedInRequest, run: Run, picked: Sequence[int]) -> tuple[st
         raise ValueError(f"nothing was dropped. To confirm, type the run's name: {run.slug}")
     reason = check_reason(request.POST.get("reason", ""))
     outcome = leaving_out.drop_groups(run, _groups(run, picked), request.user, reason)
-    taken = (
+    already_trained = (
         f" {outcome.in_steps:,} were already trained on and are kept." if outcome.in_steps else ""
     )
     return (
         (
             f"{outcome.dropped:,} group{'' if outcome.dropped == 1 else 's'} will not be trained"
-            f" on.{taken}"
+            f" on.{already_trained}"
         ),
         "",
     )
@@ -172,9 +176,11 @@ def _drop(request: SignedInRequest, run: Run, picked: Sequence[int]) -> tuple[st
 
 def _rescore(request: SignedInRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:
     chosen = Chosen.read({"among": sorted(_groups(run, picked))})
-    made = start_rescoring(run, scorers_in(request.POST.get("rewards", "")), chosen, request.user)
+    rescoring = start_rescoring(
+        run, scorers_in(request.POST.get("rewards", "")), chosen, request.user
+    )
     message = "Rescoring started. Completed steps don't change."
-    return message, reverse("run-rescoring", args=[run.project.slug, run.slug, made.pk])
+    return message, reverse("run-rescoring", args=[run.project.slug, run.slug, rescoring.pk])
 
 
 def _ask(request: SignedInRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:
@@ -197,11 +203,11 @@ def _ask(request: SignedInRequest, run: Run, picked: Sequence[int]) -> tuple[str
 
 def _own_rewards(run: Run) -> str:
     """Return the run's own scorers as YAML, without default values."""
-    own = [
+    scorer_rows = [
         {"scorer": choice.scorer, **choice.model_dump(mode="json", exclude_defaults=True)}
         for choice in run.settings.rewards
     ]
-    return as_yaml(own) if own else ""
+    return as_yaml(scorer_rows) if scorer_rows else ""
 
 
 ACTS: dict[str, Callable] = {"drop": _drop, "rescore": _rescore, "ask": _ask}

@@ -49,9 +49,9 @@ def take_episode(request: SignedInRequest, pk: int) -> HttpResponse:
 @login_required
 def say_turn(request: SignedInRequest, pk: int) -> HttpResponse:
     """The player of the episode: give the next observation and the reward of the last action."""
-    episode = _played(request, pk)
+    episode = _playable_episode(request, pk)
     form = say_form(episode, request.POST)
-    return _done(
+    return _apply_action(
         request,
         episode,
         "say_form",
@@ -75,9 +75,9 @@ def _read(episode: Episode, data: dict) -> object:
 @login_required
 def end_episode(request: SignedInRequest, pk: int) -> HttpResponse:
     """The player of the episode: end it."""
-    episode = _played(request, pk)
+    episode = _playable_episode(request, pk)
     form = end_form(request.POST)
-    return _done(
+    return _apply_action(
         request,
         episode,
         "end_form",
@@ -88,7 +88,7 @@ def end_episode(request: SignedInRequest, pk: int) -> HttpResponse:
     )
 
 
-def _played(request: SignedInRequest, pk: int) -> Episode:
+def _playable_episode(request: SignedInRequest, pk: int) -> Episode:
     """Return the episode if the user may play it. Raise Http404, PermissionDenied."""
     try:
         return get_played_episode(Asker(request.user), pk)
@@ -96,10 +96,10 @@ def _played(request: SignedInRequest, pk: int) -> Episode:
         raise PermissionDenied(str(why)) from None
 
 
-def _done(
+def _apply_action(
     request: SignedInRequest, episode: Episode, name: str, form: Form, act: Callable[[dict], object]
 ) -> HttpResponse:
-    """Return the page again; if the action was refused, with the posted values and the reason."""
+    """Apply the action and redirect; if it is refused, show the form again with the reason."""
     if form.is_valid():
         try:
             with transaction.atomic():

@@ -97,12 +97,14 @@ def policies(request: SignedInRequest) -> HttpResponse:
     visible = visible.filter(project__archived_at=None)
     unfinished = PolicyImport.objects.run_by(request.user).unfinished().select_related("project")
     managed = Project.objects.run_by(request.user)
-    kept = PolicyRemoval.objects.filter(project__in=managed).exclude(state=PolicyRemoval.State.DONE)
+    removals = PolicyRemoval.objects.filter(project__in=managed).exclude(
+        state=PolicyRemoval.State.DONE
+    )
     context = {
         "section": "weights",
         "page": load_page(visible, request),
         "imports": unfinished[:IMPORTS_SHOWN],
-        "removals": kept.select_related("project")[:IMPORTS_SHOWN],
+        "removals": removals.select_related("project")[:IMPORTS_SHOWN],
         "may_add": managed.exists(),
     }
     return render(request, "dashboard/policies.html", context)
@@ -122,21 +124,23 @@ def _page(
     form: Conversation | None = None,
     prompt_form: Question | None = None,
 ) -> HttpResponse:
-    seen = Run.objects.visible_to(request.user).select_related("project")
+    visible_runs = Run.objects.visible_to(request.user).select_related("project")
     latest = TemplatePreview.objects.of(request.user).filter(policy=policy).first()
-    shown = form or Conversation(initial=_preview_values(latest))
+    conversation_form = form or Conversation(initial=_preview_values(latest))
     context = {
         "section": "weights",
         "policy": policy,
         "content": policy_page.read_policy_content(policy),
-        "runs": runs_with(policy).filter(pk__in=seen).select_related("project")[:RUNS_SHOWN],
+        "runs": runs_with(policy)
+        .filter(pk__in=visible_runs)
+        .select_related("project")[:RUNS_SHOWN],
         "referring": runs_referring_to(policy)
-        .filter(pk__in=seen)
+        .filter(pk__in=visible_runs)
         .select_related("project")[:RUNS_SHOWN],
         "made_by": ExportJob.objects.filter(policy=policy).order_by("pk").first(),
         "parent": find_parent_version(policy),
-        "form": shown,
-        "conversation": [(shown[name], label) for name, label in LABELS.items()],
+        "form": conversation_form,
+        "conversation": [(conversation_form[name], label) for name, label in LABELS.items()],
         "preview": None if form else latest,
         "presets": list(PRESETS),
         "may_change": _may_change(request, policy),
@@ -165,7 +169,7 @@ def _prompt_context(request: SignedInRequest, policy: Policy, form: Question | N
 @login_required
 def try_prompt(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: have an explorer answer a prompt with the model."""
-    policy = _managed(request, project, slug)
+    policy = _managed_policy(request, project, slug)
     form = Question(request.POST)
     if form.is_valid():
         try:
@@ -181,7 +185,7 @@ def try_prompt(request: SignedInRequest, project: str, slug: str) -> HttpRespons
 @login_required
 def prompt_now(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: the polled part of their own trial."""
-    policy = _managed(request, project, slug)
+    policy = _managed_policy(request, project, slug)
     context = {"policy": policy, "trial": load_prompt_trial(policy, request.user)}
     return render(request, "dashboard/_prompt_trial_now.html", context)
 
@@ -190,7 +194,7 @@ def prompt_now(request: SignedInRequest, project: str, slug: str) -> HttpRespons
 @login_required
 def stop_prompt(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: stop the reply to their own prompt."""
-    policy = _managed(request, project, slug)
+    policy = _managed_policy(request, project, slug)
     trial = load_prompt_trial(policy, request.user)
     if trial is None:
         raise Http404("no prompt was tried")
@@ -205,7 +209,7 @@ def preview_conversation(request: SignedInRequest, project: str, slug: str) -> H
 
     It takes the place of the user's earlier previews.
     """
-    policy = _managed(request, project, slug)
+    policy = _managed_policy(request, project, slug)
     form = Conversation(request.POST)
     if not form.is_valid():
         return _page(request, policy, form)
@@ -228,7 +232,7 @@ def preview_conversation(request: SignedInRequest, project: str, slug: str) -> H
 @login_required
 def preview_now(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: the polled part of the page."""
-    policy = _managed(request, project, slug)
+    policy = _managed_policy(request, project, slug)
     latest = TemplatePreview.objects.of(request.user).filter(policy=policy).first()
     return render(request, "dashboard/_template_preview.html", {"preview": latest})
 
@@ -237,7 +241,7 @@ def preview_now(request: SignedInRequest, project: str, slug: str) -> HttpRespon
 @login_required
 def delete_policy(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: delete a model that nothing uses."""
-    policy = _managed(request, project, slug)
+    policy = _managed_policy(request, project, slug)
     try:
         delete_model(policy, request.user)
     except ModelInUse as error:
@@ -270,7 +274,7 @@ def _may_change(request: SignedInRequest, policy: Policy) -> bool:
     return Project.objects.run_by(request.user).filter(pk=policy.project_id).exists()
 
 
-def _managed(request: SignedInRequest, project: str, slug: str) -> Policy:
+def _managed_policy(request: SignedInRequest, project: str, slug: str) -> Policy:
     """Return the model. Raise Http404 for a stranger, PermissionDenied for a viewer."""
     policy = _visible_policy(request, project, slug)
     if not _may_change(request, policy):

@@ -141,17 +141,17 @@ def projects(request: SignedInRequest) -> HttpResponse:
     if request.method == "POST":
         if not may_create:
             raise PermissionDenied("Only administrators and project owners can create projects.")
-        if form.is_valid() and (created := _created(request, form)):
+        if form.is_valid() and (created := _create_project(request, form)):
             messages.success(request, f"Project {created.title} created. Invite people to it.")
             return redirect("project", created.slug)
-    theirs = Membership.objects.filter(project=OuterRef("pk"))
-    own = theirs.filter(user=request.user)
+    memberships = Membership.objects.filter(project=OuterRef("pk"))
+    own_memberships = memberships.filter(user=request.user)
     # Counted apart: visible_to() joins one membership only.
-    counted = theirs.values("project").annotate(count=Count("pk")).values("count")
+    counted = memberships.values("project").annotate(count=Count("pk")).values("count")
     shows_archived = request.GET.get("archived") == "only"
     visible = Project.objects.visible_to(request.user)
     listed = visible.filter(archived_at__isnull=not shows_archived).annotate(
-        members=Subquery(counted), my_role=Subquery(own.values("role")[:1])
+        members=Subquery(counted), my_role=Subquery(own_memberships.values("role")[:1])
     )
     owned = set(Project.objects.owned_by(request.user).values_list("pk", flat=True))
     context = {
@@ -176,11 +176,11 @@ def show_project(request: SignedInRequest, project: str) -> HttpResponse:
 
     The address of a project that is being deleted leads to its deletion.
     """
-    seen = ProjectRemoval.objects.visible_to(request.user)
-    going = seen.filter(project__slug=project, project__deleting_since__isnull=False)
-    if removal := going.first():
+    visible_removals = ProjectRemoval.objects.visible_to(request.user)
+    removals = visible_removals.filter(project__slug=project, project__deleting_since__isnull=False)
+    if removal := removals.first():
         return redirect("project-deletion", removal.pk)
-    owned_project = _owned(request, project)
+    owned_project = _owned_project(request, project)
     if request.method != "POST":
         return _page(request, owned_project)
     form = ProjectForm(request.POST)
@@ -195,7 +195,7 @@ def show_project(request: SignedInRequest, project: str) -> HttpResponse:
 @login_required
 def archive(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners of the project: archive it (`act`: archive), or restore it (`act`: restore)."""
-    owned_project = _owned(request, project)
+    owned_project = _owned_project(request, project)
     action = posted_action(request, ("archive", "restore"))
     try:
         if action == "archive":
@@ -215,7 +215,7 @@ def archive(request: SignedInRequest, project: str) -> HttpResponse:
 @login_required
 def member(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners of the project: give a member another `role`, or none to remove them."""
-    owned_project = _owned(request, project)
+    owned_project = _owned_project(request, project)
     membership = get_object_or_404(owned_project.memberships.select_related("user"), pk=pk)
     role = request.POST.get("role", "")
     name = membership.user.username
@@ -241,19 +241,21 @@ def member(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
 @login_required
 def add_group(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners of the project: create a group of raters."""
-    owned_project = _owned(request, project)
+    owned_project = _owned_project(request, project)
     form = GroupForm(owned_project, request.POST)
     if not form.is_valid():
         return _page(request, owned_project, group=form, status=422)
     try:
         with transaction.atomic():
-            made = RaterGroup.objects.create(project=owned_project, name=form.cleaned_data["name"])
-            made.note("rater group created", request.user)
-            made.fill(form.cleaned_data["members"], request.user)
+            new_group = RaterGroup.objects.create(
+                project=owned_project, name=form.cleaned_data["name"]
+            )
+            new_group.note("rater group created", request.user)
+            new_group.fill(form.cleaned_data["members"], request.user)
     except IntegrityError:  # somebody else created it since the form was checked
         form.add_error("name", NAME_TAKEN)
         return _page(request, owned_project, group=form, status=422)
-    messages.success(request, f"Group {made.name} created.")
+    messages.success(request, f"Group {new_group.name} created.")
     return redirect(f"{reverse('project', args=[project])}#groups")
 
 
@@ -264,7 +266,7 @@ def change_group(request: SignedInRequest, project: str, pk: int) -> HttpRespons
 
     A group that runs name is not deleted: their items would wait for nobody.
     """
-    owned_project = _owned(request, project)
+    owned_project = _owned_project(request, project)
     group = get_object_or_404(owned_project.rater_groups, pk=pk)
     if posted_action(request, ("save", "delete")) == "save":
         chosen = [key for key in request.POST.getlist("members") if key.isascii() and key.isdigit()]
@@ -294,7 +296,7 @@ def _raters_of(project: Project) -> QuerySet[User]:
 @never_cache
 def reset_link(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners of the project: create a password reset link for a member. Shown once."""
-    owned_project = _owned(request, project)
+    owned_project = _owned_project(request, project)
     user = get_object_or_404(owned_project.memberships.select_related("user"), pk=pk).user
     path = password_resets.create_link(request.user, user, owned_project)
     return _page(request, owned_project, reset=user, link=request.build_absolute_uri(path))
@@ -305,7 +307,7 @@ def reset_link(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
 @never_cache
 def invite(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners of the project: create an invitation. The answer shows its link, once."""
-    owned_project = _owned(request, project)
+    owned_project = _owned_project(request, project)
     form = InvitationForm(request.POST)
     if not form.is_valid():
         return _page(request, owned_project, form=form, status=422)
@@ -346,7 +348,7 @@ def _invitation(
 @login_required
 def send_again(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners of the project: have a failed e-mail of an invitation sent again."""
-    owned_project = _owned(request, project)
+    owned_project = _owned_project(request, project)
     mail = get_object_or_404(InvitationMail, invitation__project=owned_project, invitation=pk)
     if mail.send_again(request.user):
         wakeups.send("mail")
@@ -358,7 +360,7 @@ def send_again(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
 @login_required
 def revoke_invitation(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners of the project: revoke an invitation."""
-    owned_project = _owned(request, project)
+    owned_project = _owned_project(request, project)
     get_object_or_404(owned_project.invitations, pk=pk, revoked_at=None).revoke(request.user)
     messages.success(request, "Invitation revoked. Its link no longer works.")
     return redirect("project", project)
@@ -368,7 +370,7 @@ def _may_create(request: SignedInRequest) -> bool:
     return request.user.is_superuser or Project.objects.owned_by(request.user).exists()
 
 
-def _created(request: SignedInRequest, form: NewProjectForm) -> Project | None:
+def _create_project(request: SignedInRequest, form: NewProjectForm) -> Project | None:
     """Create the project; return None, with an error in the form, if its slug was just taken."""
     data = form.cleaned_data
     try:
@@ -378,7 +380,7 @@ def _created(request: SignedInRequest, form: NewProjectForm) -> Project | None:
         return None
 
 
-def _owned(request: SignedInRequest, slug: str) -> Project:
+def _owned_project(request: SignedInRequest, slug: str) -> Project:
     """Return the project if the user may manage its members.
 
     Raises Http404 for a stranger, PermissionDenied for other members.
@@ -415,7 +417,7 @@ def _page(
     if words:
         members = members.filter(user__username__icontains=words)
     page = load_page(members, request, size=ROWS_SHOWN, by="name", rising=True)
-    shown = User.objects.filter(pk__in=[member.user_id for member in page.rows])
+    page_users = User.objects.filter(pk__in=[member.user_id for member in page.rows])
     context = {
         "section": "settings",
         "project": project,
@@ -430,7 +432,7 @@ def _page(
         "has_search": bool(words or page.newer or page.older),
         "longest_search": LONGEST_SEARCH,
         "resettable": set(
-            password_resets.resettable(request.user, shown).values_list("pk", flat=True)
+            password_resets.resettable(request.user, page_users).values_list("pk", flat=True)
         ),
         "roles": Membership.Role.choices,
         "group_form": group or GroupForm(project),

@@ -39,15 +39,15 @@ def _metrics(run: Run, decisions: list[Decision]) -> dict:
     pace = measure_pace(decisions)
     form = _most_used(decisions, people.form)
     rater_quality = load_quality(run, form, people)
-    who = raters(decisions, pace, rater_quality, people)
-    simulated = sum(one.is_simulated for one in who)
+    rater_rows = raters(decisions, pace, rater_quality, people)
+    simulated = sum(rater.is_simulated for rater in rater_rows)
     return {
-        "persons": len(who) - simulated,
+        "persons": len(rater_rows) - simulated,
         "simulated": simulated,
         "agreements": measured,
         "pairs": list_agreement_pairs(decisions, measured[0].measure) if measured else [],
         "again": asked_again(decisions),
-        "raters": who,
+        "raters": rater_rows,
         "pace": pace,
         "reader": FASTEST_READER,
         "form": form,
@@ -55,7 +55,7 @@ def _metrics(run: Run, decisions: list[Decision]) -> dict:
         "leaning": leaning(decisions),
         "is_weighted": people.aggregation == "weighted",
         "disputes": len(open_disputes(run, decisions)),
-        "is_undecided_twice": not any(_has_percent(one) for one in measured),
+        "is_undecided_twice": not any(_has_percent(agreement) for agreement in measured),
     }
 
 

@@ -56,8 +56,8 @@ def rescorings(request: SignedInRequest, project: str, slug: str) -> HttpRespons
             chosen = Chosen.read(
                 values | ({"among": sorted(list_evidence_groups(suspicion))} if suspicion else {})
             )
-            made = _start_rescoring(request, run, chosen, suspicion)
-            return redirect("run-rescoring", project, slug, made.pk)
+            rescoring = _start_rescoring(request, run, chosen, suspicion)
+            return redirect("run-rescoring", project, slug, rescoring.pk)
         except ConfigError as error:
             problems = error.problems
         except NothingToRescore as nothing:
@@ -67,7 +67,7 @@ def rescorings(request: SignedInRequest, project: str, slug: str) -> HttpRespons
         "section": "runs",
         "run": run,
         "page": page,
-        "sets": [(one, Chosen.read(one.chosen).words) for one in page.rows],
+        "sets": [(rescoring, Chosen.read(rescoring.chosen).words) for rescoring in page.rows],
         "fields": _fields(run, posted, problems),
         "rewards": posted.get("rewards", _scorers_as_yaml(run)),
         "problems": _of_rewards(problems),
@@ -175,36 +175,38 @@ def _suspicion(run: Run, number: str) -> Suspicion | None:
 def _start_rescoring(
     request: SignedInRequest, run: Run, chosen: Chosen, suspicion: Suspicion | None
 ) -> Rescoring:
-    made = start_rescoring(run, scorers_in(request.POST.get("rewards", "")), chosen, request.user)
+    rescoring = start_rescoring(
+        run, scorers_in(request.POST.get("rewards", "")), chosen, request.user
+    )
     if suspicion:
         record_response(
-            suspicion, SuspicionAction.Verb.RESCORED, request.user, details={"set": made.pk}
+            suspicion, SuspicionAction.Verb.RESCORED, request.user, details={"set": rescoring.pk}
         )
-    return made
+    return rescoring
 
 
 def _scorers_as_yaml(run: Run) -> str:
     """Return the run's own scorers as YAML, without default values."""
-    own = [
+    scorer_rows = [
         {"scorer": choice.scorer, **choice.model_dump(mode="json", exclude_defaults=True)}
         for choice in run.settings.rewards
     ]
-    return as_yaml(own) if own else ""
+    return as_yaml(scorer_rows) if scorer_rows else ""
 
 
 def _fields(run: Run, values: Mapping[str, str], problems: Mapping[str, str]) -> dict[str, dict]:
     """Return the values, errors and choices of the filter's fields."""
     defaults = {"most": Chosen().most}
-    shown: dict[str, dict[str, Any]] = {
+    fields: dict[str, dict[str, Any]] = {
         name: {"value": values.get(name, defaults.get(name, "")), "wrong": problems.get(name, "")}
         for name in FIELDS
     }
     domains = (
         run.tasks.exclude(domain="").order_by("domain").values_list("domain", flat=True).distinct()
     )
-    shown["domain"]["choices"] = list(domains[:DOMAINS_OFFERED])
-    shown["scorer"]["choices"] = [choice.scorer for choice in run.settings.rewards]
-    return shown
+    fields["domain"]["choices"] = list(domains[:DOMAINS_OFFERED])
+    fields["scorer"]["choices"] = [choice.scorer for choice in run.settings.rewards]
+    return fields
 
 
 def _of_rewards(problems: Mapping[str, str]) -> list[tuple[str, str]]:

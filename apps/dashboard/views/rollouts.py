@@ -52,10 +52,10 @@ def rollouts(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     form = Filter(request.GET, is_open=is_open)
     form.is_valid()
     page = form.page(run, with_judgements(matching_rollouts(form, run)), request)
-    shown = build_rollout_rows(page.rows, request.user, {run.pk} if is_open else set())
+    rows = build_rollout_rows(page.rows, request.user, {run.pk} if is_open else set())
     shape = form.sought.shape if form.sought else None
     addresses = (reverse("rollout", args=[0]), reverse("group", args=[project, slug, 0]))
-    for row in shown:
+    for row in rows:
         row["pieces"] = mark_matches(row["rollout"].text, shape, EXCERPT) if shape else []
         row["address"] = _replace_id(addresses[0], row["rollout"].pk)
         row["group_address"] = _replace_id(addresses[1], row["rollout"].group_id)
@@ -63,7 +63,7 @@ def rollouts(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
         "section": "runs",
         "run": run,
         "page": page,
-        "rows": shown,
+        "rows": rows,
         "form": form,
         "is_open": is_open,
         "query": urlencode(read_filter_parameters(request, form)),
@@ -111,9 +111,9 @@ def _bar_links(
     request: SignedInRequest, form: Filter, bars: RewardBars
 ) -> list[tuple[RewardBar, str]]:
     """Return each bar with the URL of the list of its rewards."""
-    others = read_filter_parameters(request, form, *RANGE)
+    other_filters = read_filter_parameters(request, form, *RANGE)
     return [
-        (bar, "?" + urlencode({**others, "reward_from": bar.since, "reward_to": bar.until}))
+        (bar, "?" + urlencode({**other_filters, "reward_from": bar.since, "reward_to": bar.until}))
         for bar in bars.bars
     ]
 
@@ -136,19 +136,21 @@ def _steps(request: SignedInRequest, form: Filter, run: Run) -> dict | None:
     """Return the navigation between steps: this one, and the URLs of its neighbours."""
     if "from_step" not in form.fields or not run.step:
         return None
-    others = read_filter_parameters(request, form, "from_step", "to_step")
+    other_filters = read_filter_parameters(request, form, "from_step", "to_step")
     at = form.one_step
-    near = {"older": at - 1, "newer": at + 1} if at is not None else {"older": run.step}
+    step_by_direction = (
+        {"older": at - 1, "newer": at + 1} if at is not None else {"older": run.step}
+    )
     links = {
-        way: (step, "?" + urlencode({**others, "from_step": step, "to_step": step}))
-        for way, step in near.items()
+        direction: (step, "?" + urlencode({**other_filters, "from_step": step, "to_step": step}))
+        for direction, step in step_by_direction.items()
         if 1 <= step <= run.step
     }
     return {
         "at": at,
         "last": run.step,
-        "all": "?" + urlencode(others),
-        "others": others.items(),
+        "all": "?" + urlencode(other_filters),
+        "others": other_filters.items(),
         **links,
     }
 
@@ -169,8 +171,8 @@ def rollout(request: SignedInRequest, pk: int) -> HttpResponse:
     loaded = with_judgements(visible).select_related(*beside)
     shown_rollout: JudgedRollout = get_object_or_404(loaded, pk=pk)
     group = Rollout.objects.without_anchors().filter(group=shown_rollout.group)
-    near = group.filter(sample_index__gte=shown_rollout.sample_index - SIBLINGS // 2)
-    siblings = with_judgements(near).order_by("sample_index")[:SIBLINGS]
+    neighbours = group.filter(sample_index__gte=shown_rollout.sample_index - SIBLINGS // 2)
+    siblings = with_judgements(neighbours).order_by("sample_index")[:SIBLINGS]
     [row] = build_rollout_rows([shown_rollout], request.user)
     is_open = row["is_open"]
     typed = typed_in(shown_rollout)
@@ -202,7 +204,7 @@ def rollout(request: SignedInRequest, pk: int) -> HttpResponse:
             :EPISODES
         ],
         "limits": _limits(shown_rollout),
-        "rescored": _rescored(shown_rollout) if is_open else [],
+        "rescored": _rescored_results(shown_rollout) if is_open else [],
         "may_rate": openly_ratable_by(request.user, [shown_rollout.pk]).exists(),
         "may_steer": steers,
         "may_make_gold": shown_rollout.state == Rollout.State.FINISHED and steers,
@@ -229,8 +231,10 @@ def _ratings(rollout: Rollout, rater: User | None) -> list[tuple[Rating, str]]:
 @login_required
 def rollout_tokens(request: SignedInRequest, pk: int) -> HttpResponse:
     """Members of the project who see the ratings of the run: the stored arrays, by page."""
-    seen = Rollout.objects.visible_to(request.user).select_related("run__policy", "payload")
-    rollout = get_object_or_404(seen, pk=pk)
+    visible_rollouts = Rollout.objects.visible_to(request.user).select_related(
+        "run__policy", "payload"
+    )
+    rollout = get_object_or_404(visible_rollouts, pk=pk)
     if not sees_judgements(request.user, rollout.run):
         raise PermissionDenied("You rate this run blind, so tokens and logprobs are hidden.")
     if rollout.tokens_if_kept is None:
@@ -252,10 +256,10 @@ def _first_token(request: SignedInRequest) -> int:
 
 def _testing_sets(rollout: Rollout) -> list[str]:
     """Return the project's tasksets that the run does not use, for adding its task."""
-    others = Taskset.objects.filter(
+    unused_tasksets = Taskset.objects.filter(
         project=rollout.run.project_id, grows=False, first=None
     ).exclude(pk__in=rollout.run.taskset_ids)
-    return list(others.order_by("-pk").values_list("slug", flat=True)[:SETS_NAMED])
+    return list(unused_tasksets.order_by("-pk").values_list("slug", flat=True)[:SETS_NAMED])
 
 
 def _limits(rollout: Rollout) -> dict | None:
@@ -265,28 +269,28 @@ def _limits(rollout: Rollout) -> dict | None:
     if rollout.origin != Rollout.Origin.POLICY or not plan.samples:
         return None
     try:
-        own = limits_in(meta)
-        held = read_limits(plan, meta)
+        task_limits = limits_in(meta)
+        limits = read_limits(plan, meta)
     except BadLimits:  # the run is older than limits in tasks
         return None
     return {
-        "tokens": held.max_tokens,
-        "is_own_tokens": held.max_tokens == own.max_tokens,
-        "seconds": held.time_s,
-        "is_own_seconds": held.time_s is not None and held.time_s == own.time_s,
+        "tokens": limits.max_tokens,
+        "is_own_tokens": limits.max_tokens == task_limits.max_tokens,
+        "seconds": limits.time_s,
+        "is_own_seconds": limits.time_s is not None and limits.time_s == task_limits.time_s,
     }
 
 
 def _tabs(request: SignedInRequest, form: Filter) -> list[tuple[str, str]]:
     """Return each outcome with the URL of its list; other filters stay."""
-    others = read_filter_parameters(request, form, "fate")
+    other_filters = read_filter_parameters(request, form, "fate")
     return [
-        (name, "?" + urlencode({**({"fate": name} if name else {}), **others}))
+        (name, "?" + urlencode({**({"fate": name} if name else {}), **other_filters}))
         for name in form.outcomes
     ]
 
 
-def _rescored(rollout: Rollout) -> QuerySet[Rescored]:
+def _rescored_results(rollout: Rollout) -> QuerySet[Rescored]:
     """Return the rollout's results in new sets of rewards, the newest first."""
     return (
         Rescored.objects.filter(rollout=rollout)

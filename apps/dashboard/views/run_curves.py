@@ -56,14 +56,16 @@ def run_pulse(request: SignedInRequest, project: str, slug: str) -> HttpResponse
     if query.errors:
         return JsonResponse({"errors": query.errors}, status=400)
     is_open = sees_judgements(request.user, run)
-    had = dict(shown.partition(":")[::2] for shown in request.GET.getlist("part"))
+    known_digests = dict(part.partition(":")[::2] for part in request.GET.getlist("part"))
     parts = {
         name: {"html": html, "digest": digest_fragment(html)}
-        for name, html in render_run_parts(request, run, had, is_open).items()
+        for name, html in render_run_parts(request, run, known_digests, is_open).items()
     }
     answer = {
         "step": run.step,
-        "parts": {name: part for name, part in parts.items() if part["digest"] != had[name]},
+        "parts": {
+            name: part for name, part in parts.items() if part["digest"] != known_digests[name]
+        },
     }
     if is_open and run.step > query.given("after", 0):
         answer["curves"] = curves_document(run, query.window(_names(run, query)))
@@ -105,10 +107,10 @@ def _marks(run: Run, query: ChartQuery) -> list[dict]:
 
 def _names(run: Run, query: ChartQuery) -> set[str]:
     """Return the named metrics; else those of the page's charts and the chosen ones."""
-    named = query.given("names", NO_NAMES)
+    requested_names = query.given("names", NO_NAMES)
     return (
-        set(named)
-        if named
+        set(requested_names)
+        if requested_names
         else choose_charts(run.settings.algorithm).names | set(query.given("also", NO_NAMES))
     )
 

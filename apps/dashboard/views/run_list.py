@@ -26,10 +26,10 @@ def runs(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the runs of their projects."""
     form = RunFilter(request.GET, request.user)
     form.is_valid()
-    by, rising = form.order
+    column, rising = form.order
     # Only ids are sorted: rows are loaded for the runs that are shown.
     matching = form.narrow(Run.objects.visible_to(request.user), request.user).only("pk")
-    page = load_page(matching, request, size=ROWS, by=by, rising=rising)
+    page = load_page(matching, request, size=ROWS, by=column, rising=rising)
     rows = build_run_rows(load_runs_in_order(page.rows), request.user)
     context = {
         "section": "runs",
@@ -43,8 +43,8 @@ def runs(request: SignedInRequest) -> HttpResponse:
         "may_create": Project.objects.run_by(request.user).current().exists(),
         "may_delete": Project.objects.owned_by(request.user).exists(),
         "deletions": list_run_deletions(request.user, form.criteria.get("project", "")),
-        "back": "previous" if by else "",
-        "forth": "next" if by else "",
+        "back": "previous" if column else "",
+        "forth": "next" if column else "",
     }
     return render(request, "dashboard/runs.html", context)
 

@@ -154,8 +154,12 @@ def _visible_change(event: DatedEvent, steers: bool, is_open: bool) -> Change:
     if not is_open:
         return Change(event, event.step or 0, ())
     differences = list_field_differences(event.payload["before"], event.payload["after"])
-    shown = (one for one in differences if steers or not one.address.startswith("people."))
-    return Change(event, event.step or 0, tuple(shown))
+    visible = (
+        difference
+        for difference in differences
+        if steers or not difference.address.startswith("people.")
+    )
+    return Change(event, event.step or 0, tuple(visible))
 
 
 def _id(text: str) -> int:

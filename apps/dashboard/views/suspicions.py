@@ -74,8 +74,8 @@ def suspicions(request: SignedInRequest, project: str, slug: str) -> HttpRespons
     context = {
         "section": "runs",
         "run": run,
-        "open": [_titled(one) for one in is_open],
-        "closed": [_titled(one) for one in closed],
+        "open": [_suspicion_with_title(row) for row in is_open],
+        "closed": [_suspicion_with_title(row) for row in closed],
         "watch": run.settings.hacking,
         "tries": TRIES,
         "titles": TITLES.values(),
@@ -117,7 +117,7 @@ def suspicion(request: SignedInRequest, project: str, slug: str, pk: int) -> Htt
     return render(request, "dashboard/suspicion.html", context)
 
 
-def _titled(suspicion: Suspicion) -> dict:
+def _suspicion_with_title(suspicion: Suspicion) -> dict:
     return {
         "suspicion": suspicion,
         "title": TITLES.get(suspicion.kind, suspicion.kind),
@@ -129,10 +129,10 @@ def _titled(suspicion: Suspicion) -> dict:
 
 def _sample(request: SignedInRequest, suspicion: Suspicion, answers: Answers) -> list[dict]:
     """Return the sample in order of time, with the ratings of machines and of people asked."""
-    drawn = with_judgements(
+    sample = with_judgements(
         Rollout.objects.filter(pk__in=suspicion.sample, run=suspicion.run_id)
     ).order_by("pk")
-    shown = build_rollout_rows(drawn, request.user)
+    rows = build_rollout_rows(sample, request.user)
     evidence = set(suspicion.evidence)
     return [
         row
@@ -140,7 +140,7 @@ def _sample(request: SignedInRequest, suspicion: Suspicion, answers: Answers) ->
             "shows_it": row["rollout"].pk in evidence,
             "answers": answers.by_rollout[row["rollout"].pk],
         }
-        for row in shown
+        for row in rows
     ]
 
 
@@ -161,11 +161,13 @@ def act_on_suspicion(
             request, f"Nothing was changed: {field.removeprefix('weight.')}: {errors[0]}"
         )
     else:
-        _do(request, suspicion, ACTS[verb], form)
+        _perform_action(request, suspicion, ACTS[verb], form)
     return redirect("run-suspicion", project, slug, pk)
 
 
-def _do(request: SignedInRequest, suspicion: Suspicion, action: Callable, form: ActForm) -> None:
+def _perform_action(
+    request: SignedInRequest, suspicion: Suspicion, action: Callable, form: ActForm
+) -> None:
     try:
         messages.success(request, action(request, suspicion, form))
     except (NotPossible, ConfigError, ValueError) as refused:

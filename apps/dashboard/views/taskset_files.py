@@ -37,18 +37,20 @@ def export_taskset_file(
 def overlap(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: which of its tasks the set `with` also has."""
     taskset = managed_taskset(request, project, slug)
-    others = Taskset.objects.filter(project=taskset.project).exclude(pk=taskset.pk).order_by("slug")
+    other_tasksets = (
+        Taskset.objects.filter(project=taskset.project).exclude(pk=taskset.pk).order_by("slug")
+    )
     other_slug = request.GET.get("with", "")
     context = {
         "section": "tasksets",
         "taskset": taskset,
-        "others": list(others),
+        "others": list(other_tasksets),
         "chosen": other_slug,
         "threshold": THRESHOLD,
     }
     if other_slug:
-        other = get_object_or_404(others, slug=other_slug)
-        context |= {"other": other, **_compared(taskset, other)}
+        other_taskset = get_object_or_404(other_tasksets, slug=other_slug)
+        context |= {"other": other_taskset, **_overlap_context(taskset, other_taskset)}
     return render(request, "dashboard/taskset_overlap.html", context)
 
 
@@ -69,24 +71,24 @@ def managed_taskset(request: SignedInRequest, project: str, slug: str) -> Taskse
     return taskset
 
 
-def _compared(taskset: Taskset, other: Taskset) -> dict:
-    if taskset.size + other.size > MOST_TASKS:
+def _overlap_context(taskset: Taskset, other_taskset: Taskset) -> dict:
+    if taskset.size + other_taskset.size > MOST_TASKS:
         return {"refusal": f"The two have more than the {MOST_TASKS:,} tasks that a page compares."}
     try:
-        shared = measure_overlap(taskset, other)
+        shared = measure_overlap(taskset, other_taskset)
     except TooMuch as error:
         return {"refusal": f"{taskset.slug} {error}."}
-    return {"overlap": shared, "pairs": _shown_pairs(taskset, other, shared)}
+    return {"overlap": shared, "pairs": _shown_pairs(taskset, other_taskset, shared)}
 
 
-def _shown_pairs(taskset: Taskset, other: Taskset, shared: Overlap) -> list[tuple]:
+def _shown_pairs(taskset: Taskset, other_taskset: Taskset, shared: Overlap) -> list[tuple]:
     """Return the pairs with the largest shares first, each with both tasks; two queries."""
     pairs = sorted(
         shared.pairs, key=lambda pair: (-pair.is_exact, -pair.share, pair.checked, pair.other)
     )[:PAIRS_SHOWN]
-    ours = _tasks(taskset, [pair.checked for pair in pairs])
-    theirs = _tasks(other, [pair.other for pair in pairs])
-    return [(pair, ours[pair.checked], theirs[pair.other]) for pair in pairs]
+    tasks = _tasks(taskset, [pair.checked for pair in pairs])
+    other_tasks = _tasks(other_taskset, [pair.other for pair in pairs])
+    return [(pair, tasks[pair.checked], other_tasks[pair.other]) for pair in pairs]
 
 
 def _tasks(taskset: Taskset, indexes: list[int]) -> dict[int, Task]:

@@ -79,7 +79,7 @@ def _ask(request: SignedInRequest, run: Run, taskset: Taskset, index: int) -> No
         messages.error(request, f"Not requested: {refused}")
 
 
-def _asking(request: SignedInRequest, runs: Sequence[Run]) -> list[Run]:
+def _runs_taking_requests(request: SignedInRequest, runs: Sequence[Run]) -> list[Run]:
     """Return the runs that sample requested tasks, and that the user may steer."""
     live = [
         run
@@ -87,8 +87,8 @@ def _asking(request: SignedInRequest, runs: Sequence[Run]) -> list[Run]:
         if run.state not in Run.ENDED and run.settings.selection.name == "people"
     ]
     steered = Run.objects.steered_by(request.user).filter(pk__in=[run.pk for run in live])
-    own = set(steered.values_list("pk", flat=True))
-    return [run for run in live if run.pk in own]
+    steered_ids = set(steered.values_list("pk", flat=True))
+    return [run for run in live if run.pk in steered_ids]
 
 
 def _waiting(asking: Sequence[Run], taskset: Taskset) -> list[AskedTask]:
@@ -97,14 +97,16 @@ def _waiting(asking: Sequence[Run], taskset: Taskset) -> list[AskedTask]:
     return list(requests.select_related("run", "task", "by")[:WAITING_SHOWN])
 
 
-def _chosen_run(slug: str | None, drawn: Sequence[Histogram]) -> Run | None:
+def _chosen_run(slug: str | None, drawn_histograms: Sequence[Histogram]) -> Run | None:
     """Return the run whose hardest and easiest tasks are shown: the named one, else the newest.
 
     Raises Http404.
     """
     if slug is None:
-        return drawn[0].run if drawn else None
-    chosen = next((histogram.run for histogram in drawn if histogram.run.slug == slug), None)
+        return drawn_histograms[0].run if drawn_histograms else None
+    chosen = next(
+        (histogram.run for histogram in drawn_histograms if histogram.run.slug == slug), None
+    )
     if chosen is None:
         raise Http404("no run of that name has tried tasks of this set")
     return chosen
@@ -119,7 +121,7 @@ def tasksets(request: SignedInRequest) -> HttpResponse:
     """
     visible = Taskset.objects.visible_to(request.user).select_related("project")
     visible = visible.filter(project__archived_at=None)
-    own = Project.objects.run_by(request.user).current().order_by("slug")[:PROJECTS_SHOWN]
+    projects = Project.objects.run_by(request.user).current().order_by("slug")[:PROJECTS_SHOWN]
     under_way = (
         TasksetImport.objects.run_by(request.user)
         .exclude(state__in=TasksetImport.OVER)
@@ -128,7 +130,7 @@ def tasksets(request: SignedInRequest) -> HttpResponse:
     context = {
         "section": "tasksets",
         "page": load_page(visible, request),
-        "projects": own,
+        "projects": projects,
         "imports": under_way[:IMPORTS_SHOWN],
     }
     return render(request, "dashboard/tasksets.html", context)
@@ -152,9 +154,9 @@ def show_taskset(request: SignedInRequest, project: str, slug: str) -> HttpRespo
     )
     tasks = list(tasks.filter(index__gte=first).order_by("index")[:TASKS_SHOWN])
     runs = list(Run.objects.drawing_from(taskset).select_related("project")[:RUNS_SHOWN])
-    drawn = histograms(taskset, runs, request.user)
-    asking = _asking(request, runs)
-    chosen = _chosen_run(request.GET.get("run"), drawn)
+    drawn_histograms = histograms(taskset, runs, request.user)
+    asking = _runs_taking_requests(request, runs)
+    chosen = _chosen_run(request.GET.get("run"), drawn_histograms)
     context = {
         "section": "tasksets",
         "taskset": taskset,
@@ -166,7 +168,7 @@ def show_taskset(request: SignedInRequest, project: str, slug: str) -> HttpRespo
         "versions": taskset.versions[:VERSIONS_SHOWN],
         "quarantined": taskset.quarantined_lines.all()[:QUARANTINED_SHOWN],
         "runs": runs,
-        "histograms": drawn,
+        "histograms": drawn_histograms,
         "ends": find_hardest_and_easiest(taskset, chosen) if chosen else None,
         "asking": asking,
         "waiting": _waiting(asking, taskset),

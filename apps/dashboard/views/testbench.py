@@ -198,11 +198,11 @@ def _trial(request: SignedInRequest, project: str, pk: int) -> Trial:
 def _initial(request: SignedInRequest, project: Project) -> dict[str, Any]:
     """Return the form's first values: of a rollout, a case, or a scorer that the URL names."""
     if number := request.GET.get("rollout", ""):
-        seen = Rollout.objects.filter(
+        visible_rollouts = Rollout.objects.filter(
             run__project=project, run__in=Run.objects.visible_to(request.user)
         )
         beside = ("run__project", "group__task__taskset")
-        rollout = get_object_or_404(seen.select_related(*beside), pk=_id(number))
+        rollout = get_object_or_404(visible_rollouts.select_related(*beside), pk=_id(number))
         return filled_by_rollout(rollout)
     if number := request.GET.get("case", ""):
         return filled_by(get_object_or_404(project.regression_cases, pk=_id(number)))
@@ -251,7 +251,7 @@ def _page(
     typed: Mapping[int, tuple[str, str, str]] | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    own = project.regression_cases
+    regression_cases = project.regression_cases
     context = {
         "section": "runs",
         "project": project,
@@ -260,8 +260,8 @@ def _page(
         "tasksets": project.tasksets.order_by("-pk").values_list("slug", flat=True)[:SETS_OFFERED],
         "has_room": len(form.replies) < MOST_REPLIES,
         "most_replies": MOST_REPLIES,
-        "cases": own.count(),
-        "differ": own.filter(holds=False).count(),
+        "cases": regression_cases.count(),
+        "differ": regression_cases.filter(holds=False).count(),
         "trials": project.trials.select_related("by")[:TRIALS_SHOWN],
         **(_trial_context(trial, typed) if trial else {}),
     }
@@ -297,10 +297,12 @@ def _row(trial: Trial, place: int, text: str, typed: tuple[str, str, str] | None
 
 
 def _cases_context(request: SignedInRequest, project: Project) -> dict[str, Any]:
-    own = project.regression_cases
+    regression_cases = project.regression_cases
     only = request.GET.get("show", "") == "differ"
     page = load_page(
-        (own.filter(holds=False) if only else own).select_related("by"), request, size=CASES_SHOWN
+        (regression_cases.filter(holds=False) if only else regression_cases).select_related("by"),
+        request,
+        size=CASES_SHOWN,
     )
     versions = {case.scorer: find_scorer_version(project.pk, case.scorer) for case in page.rows}
     check = RegressionCheck.objects.filter(project=project).select_related("by").first()
@@ -310,8 +312,8 @@ def _cases_context(request: SignedInRequest, project: Project) -> dict[str, Any]
         "page": page,
         "rows": [(case, versions[case.scorer]) for case in page.rows],
         "only": only,
-        "cases": own.count(),
-        "differ": own.filter(holds=False).count(),
+        "cases": regression_cases.count(),
+        "differ": regression_cases.filter(holds=False).count(),
         "most": MOST_CASES,
         "check": check,
         "command": f"manage.py score --regress {project.slug}",

@@ -25,7 +25,7 @@ def tour(request: SignedInRequest) -> HttpResponse:
     number = int(posted_action(request, [str(step) for step in range(len(STEPS) + 1)], "to"))
     run = demo_run(request.user)
     if run and "wake" in request.POST:
-        run = _woken(request, run)
+        run = _start_demo_run(request, run)
     request.user.tour_step = number if run else 0
     request.user.save(update_fields=["tour_step"])
     if run and request.user.tour_step:
@@ -36,7 +36,7 @@ def tour(request: SignedInRequest) -> HttpResponse:
     return redirect("home")
 
 
-def _woken(request: SignedInRequest, run: Run) -> Run:
+def _start_demo_run(request: SignedInRequest, run: Run) -> Run:
     """Return the run that trains now; after a refusal the old one, with a message."""
     if not may_steer(request, run):
         raise PermissionDenied("Only owners and researchers of this project can control its runs.")

@@ -113,11 +113,11 @@ def list_rating_fields(rating: Rating) -> dict:
 
 def _row(shaping: UpdateInfluence, models: dict[int, RaterModel]) -> dict:
     used = [(number, count, models.get(number)) for number, count in sorted(shaping.models.items())]
-    shown = shaping.ratings[:RATINGS_SHOWN]
+    ratings = shaping.ratings[:RATINGS_SHOWN]
     return {
         "shaping": shaping,
-        "ratings": [list_rating_fields(rating) for rating in shown],
-        "more": len(shaping.ratings) - len(shown),
+        "ratings": [list_rating_fields(rating) for rating in ratings],
+        "more": len(shaping.ratings) - len(ratings),
         "models": used,
     }
 

@@ -138,7 +138,7 @@ def version_context(request: SignedInRequest, run: Run, number: int) -> dict:
     }
     offered = {
         "orders": orders,
-        "is_busy": any(one.is_open for one in orders),
+        "is_busy": any(job.is_open for job in orders),
         "no_branch": why_no_branch(run),
         "branch_slug": free_name(f"{run.slug[:42]}-from-v{number}", run.project.runs.all()),
         "policy_slug": free_name(name_of_policy(version), run.project.policies.all()),

@@ -15,9 +15,9 @@ from apps.dashboard.log_search import is_keeper, newest_of_worker
 from apps.dashboard.paging import load_page
 from apps.dashboard.plugins_now import plugins
 from apps.dashboard.workers_now import (
-    here,
     list_due_work,
     list_other_processes,
+    list_run_workers,
     queues,
     seen_by,
     services,
@@ -40,11 +40,11 @@ LINES_SHOWN = 12
 @login_required
 def workers(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the processes, without the names of runs that they do not see."""
-    gone = load_page(Worker.every.exclude(stopped_at=None), request, size=GONE_A_PAGE)
+    page = load_page(Worker.every.exclude(stopped_at=None), request, size=GONE_A_PAGE)
     context = {
         "section": "workers",
-        "page": gone,
-        "gone": seen_by(request.user, gone.rows),
+        "page": page,
+        "gone": seen_by(request.user, page.rows),
         **_now(request),
     }
     return render(request, "dashboard/workers.html", context)
@@ -58,12 +58,12 @@ def workers_now(request: SignedInRequest) -> HttpResponse:
 
 
 def _now(request: SignedInRequest) -> dict:
-    workers = here()
-    others = list_other_processes()
+    workers = list_run_workers()
+    other_processes = list_other_processes()
     return {
         "here": seen_by(request.user, workers),
-        "beside": seen_by(request.user, others),
-        "plugins": plugins([*workers, *others]),
+        "beside": seen_by(request.user, other_processes),
+        "plugins": plugins([*workers, *other_processes]),
         "queues": queues(),
         "due": list_due_work(),
         "services": services(),
@@ -91,15 +91,15 @@ def worker_now(request: SignedInRequest, pk: int) -> HttpResponse:
 
 
 def _worker_context(request: SignedInRequest, worker: Worker) -> dict:
-    (seen,) = seen_by(request.user, [worker])
-    held = Group.objects.leased().filter(lease_owner=worker.key, state__in=Group.OPEN)
+    (seen_worker,) = seen_by(request.user, [worker])
+    leased_groups = Group.objects.leased().filter(lease_owner=worker.key, state__in=Group.OPEN)
     return {
-        "seen": seen,
+        "seen": seen_worker,
         "worker": worker,
         "is_keeper": is_keeper(request.user),
         "may_order": _may_order(request.user),
         "lease_s": settings.LEASE_SECONDS,
-        "groups": held.count(),
+        "groups": leased_groups.count(),
         "trains": Run.objects.leased().filter(lease_owner=worker.key).count(),
         "lines": newest_of_worker(request.user, worker.key, LINES_SHOWN),
     }
@@ -136,8 +136,11 @@ def order_worker(request: SignedInRequest, pk: int, verb: str) -> HttpResponse:
             f"The worker was not quarantined. To confirm, type its process ID: {worker.pid}.",
         )
     elif verb == "quarantine":
-        held = quarantine(worker, request.user, reason)
-        summary = ", ".join(f"{count} {what}" for what, count in held.items() if count) or "nothing"
+        held_counts = quarantine(worker, request.user, reason)
+        summary = (
+            ", ".join(f"{count} {what}" for what, count in held_counts.items() if count)
+            or "nothing"
+        )
         messages.success(
             request, (f"Quarantined. It held {summary}, which other workers can now take over.")
         )
