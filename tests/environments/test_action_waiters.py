@@ -14,7 +14,7 @@ from apps.environments import action_waiters
 from apps.environments.action_waiters import (
     TurnState,
     Waiters,
-    _own_loop,
+    _start_event_loop,
     await_action,
     wait_for_action,
 )
@@ -145,7 +145,7 @@ def test_thread_can_wait_for_an_action(waits):
     try:
         assert wait_for_action(waits.pk, 0, 5).action == "left"
     finally:
-        Waiters.of_loop[_own_loop()].thread.submit(close).result()
+        Waiters.of_loop[_start_event_loop()].thread.submit(close).result()
 
 
 def test_announced_action_is_returned_without_a_query(waits, together, hardly_looks, monkeypatch):

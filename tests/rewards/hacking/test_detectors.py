@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from apps.rewards.hacking import DETECTORS
-from apps.rewards.hacking.answers import given
+from apps.rewards.hacking.answers import count_answers
 from apps.rewards.hacking.rows import AskedTask, GuessSuccess, JudgedReplies, Row
 from apps.rewards.hacking.trends import students, trend
 from apps.runs.hacking import Hacking
@@ -224,7 +224,7 @@ def test_program_that_hard_codes_its_hidden_tests_is_found():
     ],
 )
 def test_final_answers_in_a_reply_are_counted(text, value, count):
-    assert given(text, AskedTask(answer={"value": value})) == count
+    assert count_answers(text, AskedTask(answer={"value": value})) == count
 
 
 @pytest.mark.parametrize(
