@@ -24,11 +24,15 @@ class Credit:
 
         Only tokens inside the mask count. Without any, the advantage is 0.
         """
-        own = [advantage for advantage, here in zip(tokens, mask, strict=True) if here]
-        if not own:
+        advantages = [
+            advantage for advantage, is_action in zip(tokens, mask, strict=True) if is_action
+        ]
+        if not advantages:
             return cls(0.0)
         return (
-            cls(own[0]) if min(own) == max(own) else cls(math.fsum(own) / len(own), tuple(tokens))
+            cls(advantages[0])
+            if min(advantages) == max(advantages)
+            else cls(math.fsum(advantages) / len(advantages), tuple(tokens))
         )
 
     @property

@@ -71,11 +71,11 @@ def seeds_match_their_originals() -> Iterator[str]:
     """Yield seeded groups that differ from their source in task or in the text of a rollout."""
     seeds = batched(Seed.objects.order_by("pk").iterator(BATCH), BATCH)
     yield from islice((why for some in seeds for why in _no_copies(some)), SHOWN)
-    same = {
+    equal_fields = {
         name: OuterRef(name)
         for name in ("origin", "sample_index", "state", "text", "completion_tokens")
     }
-    parent = Rollout.objects.filter(group=OuterRef("group__seed__of"), **same)
+    parent = Rollout.objects.filter(group=OuterRef("group__seed__of"), **equal_fields)
     copies = Rollout.objects.filter(
         group__seed__isnull=False, origin=Rollout.Origin.POLICY
     ).order_by("pk")
@@ -164,8 +164,10 @@ def _check_run(run: Run, items: QuerySet[StepItem]) -> Iterator[str]:
             f"{plan.groups_again_per_step}"
         )
     before = Window(Lag("step__number"), partition_by="experience", order_by="step__number")
-    rest = getattr(plan.reading.replay, "cool_down", 0)
-    for item in items.annotate(before=before).filter(before__gte=F("step__number") - rest)[:SHOWN]:
+    cool_down = getattr(plan.reading.replay, "cool_down", 0)
+    for item in items.annotate(before=before).filter(before__gte=F("step__number") - cool_down)[
+        :SHOWN
+    ]:
         yield (
             f"{run}: step {item.step.number} uses {item.experience}, which step {item.before} "
             "already used"
@@ -183,12 +185,12 @@ def _partly_replayed_groups(run: Run, again: QuerySet[StepItem]) -> Iterator[str
         .values_list("group")
         .annotate(n=Count("pk"))
     )
-    taken = (
+    replayed_counts = (
         again.values_list("step__number", "experience__group")
         .annotate(n=Count("pk"))
         .order_by("step__number")
     )
-    for number, group, count in taken:
+    for number, group, count in replayed_counts:
         if count != whole.get(group, 0):
             yield (
                 f"{run}: step {number} replays only {count} of the {whole.get(group, 0)} "
@@ -208,10 +210,10 @@ def derived_rollouts_match_their_parents() -> Iterator[str]:
     yield from (f"{rollout}: synthetic rollout without a parent" for rollout in alone[:SHOWN])
     born = Offspring.objects.exclude(rollout=None).select_related("rollout")
     with_beginning = born.annotate(beginning=Left("of__text", Length("rollout__text")))
-    for one in with_beginning.exclude(rollout__text="").exclude(rollout__text=F("beginning"))[
+    for offspring in with_beginning.exclude(rollout__text="").exclude(rollout__text=F("beginning"))[
         :SHOWN
     ]:
-        yield f"{one.rollout}: the text differs from the answer it was made from"
+        yield f"{offspring.rollout}: the text differs from the answer it was made from"
     right = Q(
         rollout__completion_tokens=F("tokens"),
         of__completion_tokens__gte=F("tokens"),
@@ -228,12 +230,14 @@ def derived_rollouts_match_their_parents() -> Iterator[str]:
         "rollout__experiences", filter=Q(rollout__experiences__kind=Experience.Kind.EXPERT)
     )
     yield from (
-        f"{one.rollout}: has {one.n} expert experiences instead of one"
-        for one in born.annotate(n=learned).exclude(n=1)[:SHOWN]
+        f"{offspring.rollout}: has {offspring.n} expert experiences instead of one"
+        for offspring in born.annotate(n=learned).exclude(n=1)[:SHOWN]
     )
     strangers = Offspring.objects.exclude(task=F("of__group__task"))
-    made = TaskParent.objects.filter(task=OuterRef("task"), parent=OuterRef("of__group__task"))
-    for stranger in strangers.filter(~Exists(made))[:SHOWN]:
+    parent_links = TaskParent.objects.filter(
+        task=OuterRef("task"), parent=OuterRef("of__group__task")
+    )
+    for stranger in strangers.filter(~Exists(parent_links))[:SHOWN]:
         yield (
             f"offspring {stranger.pk}: answers task {stranger.task_id}, which was not made from "
             "its parent's task"

@@ -55,22 +55,24 @@ def order_groups(groups: Sequence[ReadyGroup], rule: Order, now: ReadingState) -
     return [group.group for group in ordered]
 
 
-def _worth(one: ReadyGroup, rule: Order, now: ReadingState) -> float:
-    age = now.version - one.version
+def _worth(group: ReadyGroup, rule: Order, now: ReadingState) -> float:
+    age = now.version - group.version
     match rule.name:
         case "freshest":
-            return one.version
+            return group.version
         case "priority":
-            return rule.people * one.is_rated + rule.spread * pstdev(one.rewards) - rule.age * age
+            return (
+                rule.people * group.is_rated + rule.spread * pstdev(group.rewards) - rule.age * age
+            )
         case "reward_variance":
-            return pvariance(one.rewards)
+            return pvariance(group.rewards)
         case "human_first":
-            return float(one.is_rated)
+            return float(group.is_rated)
         case "weighted":
             weight = (
-                rule.people * one.is_rated + rule.spread * pstdev(one.rewards) + LEAST_WEIGHT
+                rule.people * group.is_rated + rule.spread * pstdev(group.rewards) + LEAST_WEIGHT
             ) * math.exp(-rule.age * age)
-            return -_wait(unit(now.seed, "first", now.number, one.draw), weight)
+            return -_wait(unit(now.seed, "first", now.number, group.draw), weight)
     return 0.0
 
 
@@ -79,11 +81,11 @@ def _turns(groups: Sequence[ReadyGroup], learned: Mapping[str | int, int]) -> di
 
     Taking the group with the lowest number first takes the rarest kind each time.
     """
-    taken = Counter(learned)
+    counts = Counter(learned)
     turns = {}
     for one in sorted(groups, key=lambda one: one.draw):
-        turns[one.group] = taken[one.kind]
-        taken[one.kind] += 1
+        turns[one.group] = counts[one.kind]
+        counts[one.kind] += 1
     return turns
 
 
@@ -131,24 +133,31 @@ def taken_again(
     if isinstance(rule, NoReplay):
         return []
     able = [
-        one
-        for one in groups
-        if one.version >= oldest and one.uses < rule.max_uses and number - one.last > rule.cool_down
+        group
+        for group in groups
+        if group.version >= oldest
+        and group.uses < rule.max_uses
+        and number - group.last > rule.cool_down
     ]
-    places = {one.group: _place(one, rule, (seed, "again", number, one.draw)) for one in able}
-    return [one.group for one in sorted(able, key=lambda one: (places[one.group], one.draw))[:most]]
+    places = {
+        group.group: _place(group, rule, (seed, "again", number, group.draw)) for group in able
+    }
+    return [
+        group.group
+        for group in sorted(able, key=lambda group: (places[group.group], group.draw))[:most]
+    ]
 
 
-def _place(one: TrainedGroup, rule: ExperienceReplay, key: tuple[object, ...]) -> float:
+def _place(group: TrainedGroup, rule: ExperienceReplay, key: tuple[object, ...]) -> float:
     """Return the sort key of a group: lower comes first."""
     match rule.name:
         case "linear_decay":
-            return -linear_decay(one.version, one.uses, decay=rule.decay)[0]
+            return -linear_decay(group.version, group.uses, decay=rule.decay)[0]
         case "decay_with_limit":
             draw = random.Random(":".join(map(str, key)))
             return -decay_with_limit(
-                one.version, one.uses, decay=rule.decay, sigma=rule.sigma, draw=draw
+                group.version, group.uses, decay=rule.decay, sigma=rule.sigma, draw=draw
             )[0]
         case "prioritized":
-            return _wait(unit(*key), (one.advantage + LEAST_WEIGHT) ** rule.alpha)
+            return _wait(unit(*key), (group.advantage + LEAST_WEIGHT) ** rule.alpha)
     return _wait(unit(*key), 1.0)

@@ -108,14 +108,18 @@ def list_groups_due(run: Run, rule: Retention) -> QuerySet[Group]:
     closed = run.groups.filter(state__in=Group.CLOSED, draw_index__isnull=False)
     open_items = Q(items__state="open")  # a rater may still be shown it
     written = Q(rollouts__interventions__isnull=False)  # the arrays contain people's own text
-    held = closed.filter(Exists(_arrays(OuterRef("pk"), "")), _expired_by(run, rule))
-    held = held.exclude(Exists(Group.objects.filter(open_items | written, pk=OuterRef("pk"))))
-    return (held if run.state in Run.ENDED else held.exclude(_needed(run))).order_by("pk")
+    releasable = closed.filter(Exists(_arrays(OuterRef("pk"), "")), _expired_by(run, rule))
+    releasable = releasable.exclude(
+        Exists(Group.objects.filter(open_items | written, pk=OuterRef("pk")))
+    )
+    return (releasable if run.state in Run.ENDED else releasable.exclude(_needed(run))).order_by(
+        "pk"
+    )
 
 
-def _arrays(groups: object, many: str = "__in") -> QuerySet[RolloutPayload]:
+def _arrays(groups: object, suffix: str = "__in") -> QuerySet[RolloutPayload]:
     """Return the payloads of these groups' sampled rollouts; expert answers are not among them."""
-    return RolloutPayload.objects.filter(**{f"rollout__group{many}": groups}).exclude(
+    return RolloutPayload.objects.filter(**{f"rollout__group{suffix}": groups}).exclude(
         rollout__origin=Rollout.Origin.EXPERT
     )
 
@@ -143,10 +147,10 @@ def _needed(run: Run) -> Q:
     more.
     """
     of_group = _of_group(run)
-    taken = StepItem.objects.filter(step__run=run, experience__group=OuterRef("pk"))
+    step_items = StepItem.objects.filter(step__run=run, experience__group=OuterRef("pk"))
     in_use = of_group.usual().filter(state__in=IN_USE)
     needed = GAVE_UP | Q(Exists(in_use)) | Q(Exists(of_group.expert()))
-    needed |= Q(Exists(taken.filter(step__number__gt=_safe_step(run))))
+    needed |= Q(Exists(step_items.filter(step__number__gt=_safe_step(run))))
     if run.settings.groups_again_per_step:
         needed |= Q(Exists(_may_come_again(run, of_group)))
     return needed
@@ -154,20 +158,20 @@ def _needed(run: Run) -> Q:
 
 def _may_come_again(run: Run, of_group: ExperienceQuerySet) -> ExperienceQuerySet:
     oldest = oldest_allowed(run.step // run.settings.sync_interval, run.settings.max_staleness)
-    most = run.settings.reading.replay.max_uses
+    max_uses = run.settings.reading.replay.max_uses
     return of_group.usual().filter(
-        state=Experience.State.TRAINED, reason="", weight_version__gte=oldest, uses__lt=most
+        state=Experience.State.TRAINED, reason="", weight_version__gte=oldest, uses__lt=max_uses
     )
 
 
 def _safe_step(run: Run) -> int:
     """Return a step before every kept checkpoint: later steps may have to be made again."""
-    kept = run.settings.checkpoints
+    checkpoints = run.settings.checkpoints
     changes = run.topic.events.filter(kind="config_changed", payload__before__has_key="checkpoints")
     rarest: int = max(
-        [kept.every, *changes.values_list("payload__before__checkpoints__every", flat=True)]
+        [checkpoints.every, *changes.values_list("payload__before__checkpoints__every", flat=True)]
     )
-    return run.step - (kept.keep + 1) * rarest
+    return run.step - (checkpoints.keep + 1) * rarest
 
 
 def _is_awaited(run: Run) -> bool:

@@ -94,8 +94,10 @@ class Registry:
             return cached
         with self._lock:
             ours = self._kind(kind).built_in()
-            theirs = [one.name for one in self._plugins(kind) if not self._why_refused(one)]
-            return self._names.setdefault(kind, tuple(sorted({*ours, *theirs})))
+            plugin_names = [
+                source.name for source in self._plugins(kind) if not self._why_refused(source)
+            ]
+            return self._names.setdefault(kind, tuple(sorted({*ours, *plugin_names})))
 
     def find(self, kind: str, name: str) -> Any:
         """Return the part; raises LookupError with why it is refused, or the nearest name."""
@@ -106,14 +108,16 @@ class Registry:
             if name in ours:
                 return self._loaded.setdefault((kind, name), ours[name]())
             matching = [
-                one for one in self._load_sources() if one.name == name and one.kind in (kind, "")
+                source
+                for source in self._load_sources()
+                if source.name == name and source.kind in (kind, "")
             ]
-            refused = [(one, why) for one in matching if (why := self._why_refused(one))]
+            refused = [(source, why) for source in matching if (why := self._why_refused(source))]
             if (kind, name) in self._loaded:
                 return self._loaded[kind, name]
-            for one, why in refused:
+            for source, why in refused:
                 title = self._kind(kind).title
-                raise LookupError(f"the {title} {name!r} of {one.origin} is refused: {why}")
+                raise LookupError(f"the {title} {name!r} of {source.origin} is refused: {why}")
             raise LookupError(self._unknown(kind, name))
 
     def _unknown(self, kind: str, name: str) -> str:
@@ -129,7 +133,7 @@ class Registry:
         """Return the plugins of all kinds, and what was refused, the folder itself included."""
         self._import_kinds()
         with self._lock:
-            entries = [self._entry(one) for one in self._load_sources()]
+            entries = [self._entry(source) for source in self._load_sources()]
             if self._folder_refused:
                 entries.insert(0, Entry("", SETTING, FOLDER, refused=self._folder_refused))
             return entries
@@ -145,12 +149,12 @@ class Registry:
         return ours + self.plugins()
 
     def _plugins(self, kind: str) -> Iterator[Source]:
-        return (one for one in self._load_sources() if one.kind == kind)
+        return (source for source in self._load_sources() if source.kind == kind)
 
     def _load_sources(self) -> list[Source]:
         if self._sources is None:
             from_packages = [
-                one for kind in self._kinds.values() for one in sources.of_packages(kind)
+                source for kind in self._kinds.values() for source in sources.of_packages(kind)
             ]
             self._sources = [*from_packages, *self._of_folder()]
         return self._sources

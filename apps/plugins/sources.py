@@ -83,7 +83,7 @@ def _why_not_safe(path: Path) -> str:
     if path.is_dir():
         for folder, folders, files in os.walk(path):
             inside += [Path(folder, name) for name in (*folders, *files)]
-    return next((why for each in inside if each.exists() and (why := _writable_by_all(each))), "")
+    return next((why for part in inside if part.exists() and (why := _writable_by_all(part))), "")
 
 
 def plugin_files(folder: Path, files: Collection[str] = ()) -> Iterator[tuple[str, Path]]:

@@ -86,7 +86,7 @@ def create_policy_import(project: Project, by: User | None, new_model: NewModel)
         if problems:
             raise NotAddable(problems)
         is_upload = new_model.kind == Kind.UPLOAD
-        made = PolicyImport.objects.create(
+        policy_import = PolicyImport.objects.create(
             project=project,
             by=by,
             kind=new_model.kind,
@@ -98,25 +98,29 @@ def create_policy_import(project: Project, by: User | None, new_model: NewModel)
             state=PolicyImport.State.UPLOADING if is_upload else PolicyImport.State.WAITING,
             **_template_fields(new_model.template, new_model.template_text),
         )
-        details = {"kind": made.kind, "source": made.source}
-        AuditEntry.record("model import started", str(made), by, project, **details)
-    return made
+        details = {"kind": policy_import.kind, "source": policy_import.source}
+        AuditEntry.record("model import started", str(policy_import), by, project, **details)
+    return policy_import
 
 
-def add_again(made: PolicyImport, slug: str, template: str, template_text: str) -> None:
+def add_again(policy_import: PolicyImport, slug: str, template: str, template_text: str) -> None:
     """Queue a failed import again under this name, with this template. Raises NotAddable."""
     slug = slug.strip()
-    new_model = NewModel(made.kind, made.source, template=template, template_text=template_text)
+    new_model = NewModel(
+        policy_import.kind, policy_import.source, template=template, template_text=template_text
+    )
     problems = _problems_of_template(new_model)
     with transaction.atomic():
-        lock_one(Project.objects.filter(pk=made.project_id))
-        problems |= _problems_of_slug(made.project, slug, made) | _problems_of_room(made.project)
-        if made.kind == Kind.UPLOAD and not made.upload_folder.is_dir():
+        lock_one(Project.objects.filter(pk=policy_import.project_id))
+        problems |= _problems_of_slug(
+            policy_import.project, slug, policy_import
+        ) | _problems_of_room(policy_import.project)
+        if policy_import.kind == Kind.UPLOAD and not policy_import.upload_folder.is_dir():
             problems["files"] = "The uploaded files were deleted; upload them again."
         if problems:
             raise NotAddable(problems)
         try:
-            made.again(slug=slug, **_template_fields(template, template_text))
+            policy_import.again(slug=slug, **_template_fields(template, template_text))
         except ImportOver as over:
             raise NotAddable({"state": f"Nothing was changed: {over}."}) from None
 
@@ -182,10 +186,10 @@ def _problems_of_slug(
         return {"slug": "A name has 1 to 50 letters, digits, - and _."}
     if project.policies.filter(slug=slug).exists():
         return {"slug": f"A model {slug} already exists in {project.slug}; choose another name."}
-    others = _under_way(project).filter(slug=slug)
+    pending_imports = _under_way(project).filter(slug=slug)
     if but:
-        others = others.exclude(pk=but.pk)
-    if others.exists():
+        pending_imports = pending_imports.exclude(pk=but.pk)
+    if pending_imports.exists():
         return {"slug": f"A model {slug} is being added already; choose another name."}
     return {}
 

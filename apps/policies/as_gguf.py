@@ -114,7 +114,7 @@ def _pre_tokenizer(document: dict[str, Any]) -> str:
     normalizer = (document.get("normalizer") or {}).get("type")
     if normalizer not in (None, "NFC"):  # NFC does not change what people type
         raise NotAsGguf(f"GGUF does not support the tokenizer's normalizer {normalizer}")
-    steps = tuple(_step(one) for one in _steps(document.get("pre_tokenizer")))
+    steps = tuple(_step(part) for part in _steps(document.get("pre_tokenizer")))
     name = PRE_TOKENIZERS.get((steps, bool(document["model"].get("ignore_merges"))))
     if name is None:
         names = (
@@ -129,7 +129,7 @@ def _steps(node: dict[str, Any] | None) -> list[dict[str, Any]]:
     if node is None:
         return []
     if node["type"] == "Sequence":
-        return [step for one in node["pretokenizers"] for step in _steps(one)]
+        return [step for part in node["pretokenizers"] for step in _steps(part)]
     return [node]
 
 

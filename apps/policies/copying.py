@@ -53,13 +53,13 @@ def _merged(source: Path, final: Path) -> Manifest:
     if final.exists():
         return verify_folder(final)
     command = [sys.executable, "-m", "workers.policies.adopt", str(source), "--out", str(final)]
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=settings.BASE_DIR, check=False, capture_output=True, text=True
     )
-    if done.returncode:
+    if process.returncode:
         raise NotCopied(
-            done.stderr.strip().splitlines()[-1]
-            if done.stderr.strip()
+            process.stderr.strip().splitlines()[-1]
+            if process.stderr.strip()
             else "the adapter could not be merged"
         )
     return read_manifest(final)

@@ -28,4 +28,4 @@ def declared_end_tokens(folder: Path) -> list[int]:
 def _ids(section: Any) -> list[int]:
     value = section.get("eos_token_id") if isinstance(section, dict) else None
     values = value if isinstance(value, list) else [value]
-    return [one for one in values if type(one) is int and one >= 0]
+    return [token_id for token_id in values if type(token_id) is int and token_id >= 0]

@@ -87,13 +87,13 @@ def _write_gguf(source: Path, folder: Path, form: str, description: dict[str, ob
         "--description",
         json.dumps(description),
     ]
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=settings.BASE_DIR, check=False, capture_output=True, text=True
     )
-    if done.returncode:
-        errors = done.stderr.strip().splitlines() if done.returncode > 0 else []
+    if process.returncode:
+        errors = process.stderr.strip().splitlines() if process.returncode > 0 else []
         raise NotCopied(
-            errors[-1] if errors else (f"the export process ended with status {done.returncode}")
+            errors[-1] if errors else (f"the export process ended with status {process.returncode}")
         )
 
 
@@ -195,6 +195,6 @@ class _Outbox:
         pass
 
     def take(self) -> bytes:
-        taken = bytes(self.pending)
+        piece = bytes(self.pending)
         self.pending.clear()
-        return taken
+        return piece

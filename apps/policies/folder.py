@@ -286,8 +286,10 @@ def _require_index_matches(folder: Path) -> None:
             raise DamagedWeights(kind, shard, f"{tensor}: the index does not list it here")
 
 
-def _require_disjoint(seen: dict[str, TensorSpec], new: dict[str, TensorSpec], name: str) -> None:
-    for tensor in sorted(seen.keys() & new.keys()):
+def _require_disjoint(
+    known_tensors: dict[str, TensorSpec], new: dict[str, TensorSpec], name: str
+) -> None:
+    for tensor in sorted(known_tensors.keys() & new.keys()):
         raise DamagedWeights(Damage.DUPLICATE_TENSOR, name, f"{tensor} is in two files")
 
 

@@ -331,7 +331,7 @@ def _require_finite(probe: Probe) -> Probe:
             raise ValueError(f"the probe has {len(values)} logprobs in {precision}")
     if not all(map(math.isfinite, itertools.chain(logprobs, *served.values()))):
         raise ValueError("the probe's logprobs are not finite")
-    if any(shown.past > len(tokens) for shown in probe.pictures):
+    if any(picture.past > len(tokens) for picture in probe.pictures):
         raise ValueError(f"a picture of the probe lies beyond its {len(tokens)} tokens")
     return Probe(tokens, logprobs, tuple(probe.pictures), served)
 

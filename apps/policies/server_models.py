@@ -39,11 +39,11 @@ def listed_models() -> list[str]:
         return []
     models: list[str] = []
     pending = [(root, 0)]
-    seen = 0
-    while pending and len(models) < MOST_LISTED and seen < MOST_SEEN:
+    entry_count = 0
+    while pending and len(models) < MOST_LISTED and entry_count < MOST_SEEN:
         folder, depth = pending.pop()
         entries = _entries(folder)
-        seen += len(entries)
+        entry_count += len(entries)
         names = {entry.name for entry in entries}
         if depth and CONFIG in names and any(_is_weights(name) for name in names):
             models.append(str(folder.relative_to(root)))

@@ -90,15 +90,15 @@ def inspect(path: Path, advance: Callable[[int], None] | None = None) -> Inspect
     with path.open("rb") as stream, ThreadPoolExecutor(1) as aside:
         hashed = aside.submit(whole.update, stream.read(_header_end(stream, path)))
         for tensor in layout:
-            own = hashlib.sha256()
+            tensor_hash = hashlib.sha256()
             for chunk in _chunks(stream, tensor, path):
                 hashed.result()  # so that no more than two chunks are held
                 hashed = aside.submit(whole.update, chunk)
                 _require_finite(chunk, tensor, path)
-                own.update(chunk)
+                tensor_hash.update(chunk)
                 if advance:
                     advance(len(chunk))
-            digests[tensor.name] = own.hexdigest()
+            digests[tensor.name] = tensor_hash.hexdigest()
         hashed.result()
     specs = {tensor.name: tensor.spec for tensor in layout}
     return Inspection(whole.hexdigest(), path.stat().st_size, specs, digests)
@@ -202,15 +202,15 @@ def _require_contiguous(placed: list[TensorPlace], available: int, path: Path) -
 
 def _chunks(stream: BinaryIO, tensor: TensorPlace, path: Path) -> Iterator[bytes]:
     """Yield the tensor's bytes from the stream's position, at most CHUNK at a time."""
-    left = tensor.end - tensor.begin
-    while left:
-        size = min(CHUNK, left)
+    remaining = tensor.end - tensor.begin
+    while remaining:
+        size = min(CHUNK, remaining)
         chunk = stream.read(size)
         if len(chunk) < size:
             raise DamagedWeights(
-                Damage.TRUNCATED, path.name, f"{tensor.name}: {left} bytes are missing"
+                Damage.TRUNCATED, path.name, f"{tensor.name}: {remaining} bytes are missing"
             )
-        left -= len(chunk)
+        remaining -= len(chunk)
         yield chunk
 
 

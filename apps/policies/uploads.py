@@ -73,9 +73,9 @@ def _require_room(size: int) -> None:
         raise BadUpload(f"The files have {size / 1e9:.1f} GB, the disk has {free / 1e9:.1f} left.")
 
 
-def received(made: PolicyImport) -> dict[str, int]:
+def received(policy_import: PolicyImport) -> dict[str, int]:
     """Return how many bytes of each file have arrived."""
-    return {name: _size(made.upload_folder / name) for name in made.files}
+    return {name: _size(policy_import.upload_folder / name) for name in policy_import.files}
 
 
 def _size(path: Path) -> int:
@@ -85,18 +85,18 @@ def _size(path: Path) -> int:
         return 0
 
 
-def take_piece(made: PolicyImport, name: str, offset: int, piece: bytes) -> int:
+def take_piece(policy_import: PolicyImport, name: str, offset: int, piece: bytes) -> int:
     """Append a piece to a file of the upload; return the bytes that the file has then.
 
     A piece that has arrived before is taken as sent. Raises BadUpload, WrongOffset, ImportOver,
     OSError.
     """
-    if made.state != PolicyImport.State.UPLOADING:
-        raise ImportOver(f"it is already {made.get_state_display()}")
-    if name not in made.files:
+    if policy_import.state != PolicyImport.State.UPLOADING:
+        raise ImportOver(f"it is already {policy_import.get_state_display()}")
+    if name not in policy_import.files:
         raise BadUpload(f"{name[:100]!r} is not a file of this upload.")
-    made.upload_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = made.upload_folder / name
+    policy_import.upload_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = policy_import.upload_folder / name
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "r+b") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)  # the same piece may be sent twice at a time
@@ -105,28 +105,34 @@ def take_piece(made: PolicyImport, name: str, offset: int, piece: bytes) -> int:
             return at
         if offset != at:
             raise WrongOffset(name, at)
-        if at + len(piece) > made.files[name]:
-            raise BadUpload(f"{name} would have more than the {made.files[name]} bytes announced.")
+        if at + len(piece) > policy_import.files[name]:
+            raise BadUpload(
+                f"{name} would have more than the {policy_import.files[name]} bytes announced."
+            )
         stream.write(piece)
     return at + len(piece)
 
 
-def finish_upload(made: PolicyImport) -> None:
+def finish_upload(policy_import: PolicyImport) -> None:
     """Queue the import once all files are complete. Raises BadUpload, ImportOver."""
-    sizes = received(made)
-    missing = sorted(name for name, size in made.files.items() if sizes[name] != size)
+    sizes = received(policy_import)
+    missing = sorted(name for name, size in policy_import.files.items() if sizes[name] != size)
     if missing:
         name = missing[0]
-        raise BadUpload(f"{name} has {sizes[name]} of {made.files[name]} bytes; send the rest.")
-    made.uploaded()
+        raise BadUpload(
+            f"{name} has {sizes[name]} of {policy_import.files[name]} bytes; send the rest."
+        )
+    policy_import.uploaded()
 
 
 def clear_uploads() -> int:
     """Give up uploads that are not complete after a day, and delete files that no import needs."""
     old = Now() - timedelta(hours=HOURS)
-    for one in PolicyImport.objects.filter(state=PolicyImport.State.UPLOADING, created_at__lt=old):
+    for upload in PolicyImport.objects.filter(
+        state=PolicyImport.State.UPLOADING, created_at__lt=old
+    ):
         try:
-            one.stop(f"not uploaded within {HOURS} hours")
+            upload.stop(f"not uploaded within {HOURS} hours")
         except ImportOver:  # just now
             continue
     return _delete_orphans()

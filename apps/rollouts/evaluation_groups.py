@@ -26,17 +26,17 @@ def complete_measured() -> int:
 
     Any number of processes may call it at once.
     """
-    done = 0
+    completed = 0
     for run in _without_open_groups():
         if run.groups_opened >= run.tasks_asked:
             with suppress(NotPossible):  # another process was first, or it was stopped
                 run.complete()
-                done += 1
-    return done
+                completed += 1
+    return completed
 
 
 @compiled_query
 def _without_open_groups() -> QuerySet[Run]:
-    left = Group.objects.filter(run=OuterRef("pk"), state__in=Group.OPEN)
+    open_groups = Group.objects.filter(run=OuterRef("pk"), state__in=Group.OPEN)
     evaluations = Run.objects.running().filter(is_evaluation=True, groups_opened__gt=0)
-    return evaluations.filter(~Exists(left)).select_related("taskset", "topic")
+    return evaluations.filter(~Exists(open_groups)).select_related("taskset", "topic")

@@ -156,9 +156,9 @@ def release_from_quarantine(run: Run, left_out: int, by: User) -> Task:
         raise NotPossible("it is not quarantined any more")
     failures(locked).filter(task=row.task_id).update(is_forgiven=True)
     row.delete()
-    named = _task_name(row.task)
-    locked.topic.record("task_released", **named, by=str(by))
-    AuditEntry.record("task released", locked.address, by, locked.project, **named)
+    task_name = _task_name(row.task)
+    locked.topic.record("task_released", **task_name, by=str(by))
+    AuditEntry.record("task released", locked.address, by, locked.project, **task_name)
     return row.task
 
 

@@ -73,12 +73,12 @@ class ParsedQuery:
         All terms must match. Raises NoWords.
         """
         terms = [_term(*groups) for groups in TERM.findall(typed)]
-        terms = [one for one in terms if re.search(r"\w", one.text)]
+        terms = [term for term in terms if re.search(r"\w", term.text)]
         if len(terms) > MOST_WORDS:
             raise NoWords(f"has {len(terms)} words; the maximum is {MOST_WORDS}")
-        if any(one.is_beginning and len(one.text) < SHORTEST_BEGINNING for one in terms):
+        if any(term.is_beginning and len(term.text) < SHORTEST_BEGINNING for term in terms):
             raise NoWords(f"needs at least {SHORTEST_BEGINNING} letters before a *")
-        if any(one.is_phrase and one.is_absent for one in terms):
+        if any(term.is_phrase and term.is_absent for term in terms):
             raise NoWords("can exclude only single words, not phrases")
         query = _as_query(terms) if terms else ""
         if not query:
@@ -102,7 +102,7 @@ class ParsedQuery:
         query the database would parse each of those texts again, which costs ten times as much as
         this.
         """
-        rows = (re.findall(r"\w+", one.text) for one in self.terms if one.is_phrase)
+        rows = (re.findall(r"\w+", term.text) for term in self.terms if term.is_phrase)
         return [
             Q(text__iregex=r"\m" + r"\W+".join(words) + r"\M") for words in rows if len(words) > 1
         ]
@@ -110,8 +110,8 @@ class ParsedQuery:
     @property
     def shape(self) -> re.Pattern | None:
         """Return the pattern of what to highlight in a text; None when all terms must be absent."""
-        shown = [_shape(one) for one in self.terms if not one.is_absent]
-        return re.compile("|".join(shown), re.IGNORECASE) if shown else None
+        patterns = [_shape(term) for term in self.terms if not term.is_absent]
+        return re.compile("|".join(patterns), re.IGNORECASE) if patterns else None
 
 
 def _term(sign: str, phrase: str, word: str) -> Term:
@@ -128,7 +128,8 @@ def _as_query(terms: Sequence[Term]) -> str:
     """
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT ({' && '.join(one.sql for one in terms)})::text", [one.given for one in terms]
+            f"SELECT ({' && '.join(term.sql for term in terms)})::text",
+            [term.given for term in terms],
         )
         return cursor.fetchone()[0]
 
@@ -172,11 +173,11 @@ def mark_matches(text: str, shape: re.Pattern | None, room: int) -> list[tuple[s
     """Return about `room` characters around the first match, as (stretch, whether it matches)."""
     first = shape.search(text) if shape else None
     start = max(0, first.start() - room // 3) if first and first.end() > room else 0
-    shown = text[start : start + room]
+    excerpt = text[start : start + room]
     pieces = []
     at = 0
-    for met in shape.finditer(shown) if shape else ():
-        pieces += [(shown[at : met.start()], False), (met.group(), True)]
+    for met in shape.finditer(excerpt) if shape else ():
+        pieces += [(excerpt[at : met.start()], False), (met.group(), True)]
         at = met.end()
-    pieces = [("… " if start else "", False), *pieces, (shown[at:], False)]
+    pieces = [("… " if start else "", False), *pieces, (excerpt[at:], False)]
     return [(piece, is_match) for piece, is_match in pieces if piece]

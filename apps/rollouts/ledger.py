@@ -19,9 +19,9 @@ def runs_sample_from_their_tasksets() -> Iterator[str]:
             f"{run}: has {'one taskset' if run.taskset_id else 'no taskset'}, but shares of "
             f"{run.sets}"
         )
-    own = TasksetShare.objects.filter(run=OuterRef("run"), taskset=OuterRef("task__taskset"))
+    shares = TasksetShare.objects.filter(run=OuterRef("run"), taskset=OuterRef("task__taskset"))
     drawn = Group.objects.exclude(draw_index=None)
-    of_several = drawn.filter(run__taskset=None).exclude(Exists(own))
+    of_several = drawn.filter(run__taskset=None).exclude(Exists(shares))
     of_one = drawn.exclude(run__taskset=None).exclude(task__taskset=F("run__taskset"))
     for group in [
         *of_one.select_related("task")[:SHOWN],
@@ -37,10 +37,10 @@ def tasks_are_quarantined_for_their_failures() -> Iterator[str]:
     failed as often as it allows.
     """
     right = Q(group__state=Group.State.DROPPED, group__run=F("run"), group__task=F("task"))
-    for one in FailedGroup.objects.exclude(right).select_related("group")[:SHOWN]:
+    for failure in FailedGroup.objects.exclude(right).select_related("group")[:SHOWN]:
         yield (
-            f"{one}: does not match its group, which is {one.group.state}, of run "
-            f"{one.group.run_id} and task {one.group.task_id}"
+            f"{failure}: does not match its group, which is {failure.group.state}, of run "
+            f"{failure.group.run_id} and task {failure.group.task_id}"
         )
     for run in Run.objects.filter(
         Exists(FailedGroup.objects.filter(run=OuterRef("pk"))) | Q(left_out__failures__gt=0)
@@ -76,22 +76,22 @@ def evaluations_ask_each_task_once() -> Iterator[str]:
         f"{run}: is an evaluation, but at step {run.step}"
         for run in evaluations.filter(step__gt=0)[:SHOWN]
     )
-    own = Group.objects.filter(run__in=evaluations).select_related("run")
+    groups = Group.objects.filter(run__in=evaluations).select_related("run")
     wrong = (
         Q(state=Group.State.ADMITTED)
         | Q(experiences__isnull=False)
         | Q(draw_index=None)
         | ~Q(task__index=F("draw_index"))
     )
-    for group in own.filter(wrong).distinct()[:SHOWN]:
+    for group in groups.filter(wrong).distinct()[:SHOWN]:
         yield (
             f"{group}: is {group.state} on task {group.task_id}, which does not fit an evaluation"
         )
-    other = WeightVersion.objects.filter(run__evaluates__isnull=False).exclude(
+    mismatched = WeightVersion.objects.filter(run__evaluates__isnull=False).exclude(
         fingerprint=F("run__evaluates__fingerprint")
     )
     yield from (
-        f"{version}: differs from the weights that are evaluated" for version in other[:SHOWN]
+        f"{version}: differs from the weights that are evaluated" for version in mismatched[:SHOWN]
     )
     for run in evaluations.filter(state=Run.State.COMPLETED).select_related("taskset"):
         if run.groups_opened != run.tasks_asked:

@@ -50,10 +50,10 @@ def split_by_taskset(run: Run, plan: RunConfig, draws: Sequence[int]) -> Iterato
     if run.taskset:
         yield Part(run.taskset, draws, plan.seed, left_out[run.taskset.pk])
         return
-    usable = [one for one in run.shared if len(left_out[one.taskset_id]) < one.taskset.size]
+    usable = [share for share in run.shared if len(left_out[share.taskset_id]) < share.taskset.size]
     if not usable:
         raise ValueError(f"all tasks of {run.asks_of} are left out, so there is nothing to sample")
-    shares = tuple(one.share for one in usable)
+    shares = tuple(share.share for share in usable)
     fallen = defaultdict(list)
     for draw in draws:
         fallen[turns.turn(draw, shares)[0]].append(draw)

@@ -34,15 +34,15 @@ class PartialRolloutQuerySet(models.QuerySet):
         PartialRollout.objects.bulk_create(
             (
                 PartialRollout(
-                    rollout_id=one.rollout_id,
-                    data=pack(one.tokens),
-                    completion_tokens=len(one.tokens.completion_ids),
-                    notes=one.notes,
-                    slices=one.slices,
+                    rollout_id=partial.rollout_id,
+                    data=pack(partial.tokens),
+                    completion_tokens=len(partial.tokens.completion_ids),
+                    notes=partial.notes,
+                    slices=partial.slices,
                     left_fence=None,
                     stored_at=Now(),
                 )
-                for one in partials
+                for partial in partials
             ),
             update_conflicts=True,
             unique_fields=["rollout"],

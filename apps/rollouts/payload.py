@@ -57,11 +57,11 @@ class Tokens:
         lengths = {len(self.completion_ids), len(self.logprobs), len(self.action_mask)}
         if len(lengths) != 1:
             raise DamagedPayload(f"ids, logprobs and mask differ in length: {sorted(lengths)}")
-        most = len(self.prompt_ids) + len(self.completion_ids)
+        token_count = len(self.prompt_ids) + len(self.completion_ids)
         if wrong := [
-            places for _, *places in self.pictures if not 0 <= places[0] < places[1] <= most
+            places for _, *places in self.pictures if not 0 <= places[0] < places[1] <= token_count
         ]:
-            raise DamagedPayload(f"a picture lies at {wrong[0]}, the tokens are {most}")
+            raise DamagedPayload(f"a picture lies at {wrong[0]}, the tokens are {token_count}")
 
     @property
     def versions(self) -> tuple[int, int]:

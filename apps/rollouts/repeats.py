@@ -25,8 +25,12 @@ class LoopWatch:
         """Add a token; return the shortest period of a loop that ends with it, 0 without a loop."""
         shortest = 0
         for period, before in enumerate(reversed(self.recent), start=1):
-            same = self.same[period] = self.same[period] + 1 if before == token else 0
-            if same and not shortest and same + period >= max(self.times * period, self.tokens):
+            run_length = self.same[period] = self.same[period] + 1 if before == token else 0
+            if (
+                run_length
+                and not shortest
+                and run_length + period >= max(self.times * period, self.tokens)
+            ):
                 shortest = period
         self.recent.append(token)
         return shortest

@@ -109,8 +109,10 @@ def _mixed(run: Run, rule: Mixture, part: Part) -> list[Task]:
     """Choose tasks by domain: tasks are ordered by domain, and each domain is a pool."""
     scale = scale_by_domain(part.taskset)
     left_out = scale.places(run.left_out.values("task"))
-    given = {domain.domain: domain.share for domain in rule.parts}
-    bands = sorted((end, given.get(domain, 0)) for domain, (_, end) in scale.bands.items())
+    share_of_domain = {domain.domain: domain.share for domain in rule.parts}
+    bands = sorted(
+        (end, share_of_domain.get(domain, 0)) for domain, (_, end) in scale.bands.items()
+    )
     ends = [end for end, _ in bands]
     shares = [share for _, share in bands]
     return scale.at(
@@ -152,7 +154,7 @@ def _by_success(run: Run, plan: RunConfig, rule: Prioritized | Bots, part: Part)
     # records.
     records = TaskRecord.objects.filter(run=run, task__taskset=part.taskset)
     if rule.name == "prioritized":
-        look = partial(records.rates, which=rule.rate)
+        look = partial(records.rates, rate=rule.rate)
         return prioritized.draw_prioritized(
             draws, stock, seed, look, floor=rule.floor, prior=rule.prior
         )

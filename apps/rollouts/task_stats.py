@@ -31,11 +31,11 @@ class GroupResult:
 
 
 class TaskRecordQuerySet(models.QuerySet):
-    def rates(self, indexes: Iterable[int], which: Rate) -> dict[int, float]:
+    def rates(self, indexes: Iterable[int], rate: Rate) -> dict[int, float]:
         """Return the success rates of those of these tasks that were tried, by index."""
         return dict(
             self.filter(task__index__in=list(indexes))
-            .annotate(success_rate=RATES[which])
+            .annotate(success_rate=RATES[rate])
             .values_list("task__index", "success_rate")
         )
 
@@ -106,35 +106,35 @@ class TaskRecord(models.Model):
         the order given.
         """
         rounds: list[dict[int, GroupResult]] = []
-        for one in verdicts:
-            free = next((taken for taken in rounds if one.task_id not in taken), None)
+        for result in verdicts:
+            free = next((by_task for by_task in rounds if result.task_id not in by_task), None)
             if free is None:
                 rounds.append(free := {})
-            free[one.task_id] = one
-        kept = LEAST_LOG if beliefs.forgetting == 1 else math.log1p(-beliefs.forgetting)
-        for taken in rounds:
-            columns = zip(*(_row(one, beliefs) for one in taken.values()), strict=True)
+            free[result.task_id] = result
+        log_retention = LEAST_LOG if beliefs.forgetting == 1 else math.log1p(-beliefs.forgetting)
+        for by_task in rounds:
+            columns = zip(*(_row(result, beliefs) for result in by_task.values()), strict=True)
             with connection.cursor() as cursor:
                 cursor.execute(
                     ADD,
                     {
                         "run": run_id,
                         "per_step": groups_per_step,
-                        "kept": kept,
+                        "kept": log_retention,
                         "least": LEAST_LOG,
                         **dict(zip(COLUMNS, map(list, columns), strict=True)),
                     },
                 )
 
 
-def _row(one: GroupResult, beliefs: Bots) -> tuple[int, int, int, float, float, float]:
-    total = math.fsum(one.successes)
+def _row(result: GroupResult, beliefs: Bots) -> tuple[int, int, int, float, float, float]:
+    total = math.fsum(result.successes)
     return (
-        one.task_id,
-        one.draw,
-        len(one.successes),
+        result.task_id,
+        result.draw,
+        len(result.successes),
         total,
-        *evidence(total / len(one.successes), beliefs.counts_as),
+        *evidence(total / len(result.successes), beliefs.counts_as),
     )
 
 

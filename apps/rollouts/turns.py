@@ -58,21 +58,21 @@ def list_turns(rollout: HasTurns) -> list[Turn]:
         return [Turn(POLICY, rollout.text, 0, 0, rollout.completion_tokens)]
     return [
         Turn(
-            kept["role"],
-            rollout.text[kept["start"] : kept["end"]],
-            kept["start"],
-            kept["first"],
-            kept["tokens"],
-            _read_typed_spans(kept),
+            stored_turn["role"],
+            rollout.text[stored_turn["start"] : stored_turn["end"]],
+            stored_turn["start"],
+            stored_turn["first"],
+            stored_turn["tokens"],
+            _read_typed_spans(stored_turn),
         )
-        for kept in rollout.turns
+        for stored_turn in rollout.turns
     ]
 
 
-def _read_typed_spans(kept: dict) -> tuple[TypedSpan, ...]:
+def _read_typed_spans(stored_turn: dict) -> tuple[TypedSpan, ...]:
     return tuple(
         TypedSpan(mark["intervention"], mark["start"], mark["end"], mark["first"], mark["tokens"])
-        for mark in kept.get("typed", ())
+        for mark in stored_turn.get("typed", ())
     )
 
 
@@ -122,10 +122,14 @@ def stretches(mask: Sequence[int]) -> list[tuple[int, int]]:
 
     Returns one empty stretch if it wrote none.
     """
-    starts = [place for place, here in enumerate(mask) if here and not (place and mask[place - 1])]
+    starts = [
+        place
+        for place, is_policy_token in enumerate(mask)
+        if is_policy_token and not (place and mask[place - 1])
+    ]
     ends = [
         place + 1
-        for place, here in enumerate(mask)
-        if here and not (place + 1 < len(mask) and mask[place + 1])
+        for place, is_policy_token in enumerate(mask)
+        if is_policy_token and not (place + 1 < len(mask) and mask[place + 1])
     ]
     return list(zip(starts, ends, strict=True)) or [(0, 0)]

@@ -85,9 +85,9 @@ def groups_to_wait_for(pace: Pace, ready: Sequence[int], open_: Sequence[int]) -
     now = pace.step // pace.sync_interval
     wait = 0
     for last in range(now, now + pace.max_staleness + 1):
-        here = range(now - pace.max_staleness, last - pace.max_staleness + 1)
-        complete = sum(version in here for version in ready)
-        under_way = sum(version in here for version in open_)
+        trainable = range(now - pace.max_staleness, last - pace.max_staleness + 1)
+        complete = sum(version in trainable for version in ready)
+        under_way = sum(version in trainable for version in open_)
         later = (
             (last + 1) * pace.sync_interval - pace.step - 1
         )  # steps that may still take them after the next one

@@ -161,7 +161,7 @@ def _merged(section: object, value: object) -> object:
         return value
     return {
         **section,
-        **{field: _merged(section.get(field), given) for field, given in value.items()},
+        **{field: _merged(section.get(field), new_value) for field, new_value in value.items()},
     }
 
 
@@ -209,5 +209,5 @@ def _room_of_engine(plan: RunConfig) -> float:
 
 
 def _scorers(plan: RunConfig) -> list[dict[str, Any]]:
-    kept = (choice.model_dump(exclude={"weight", "trust"}) for choice in plan.rewards)
-    return sorted(kept, key=lambda choice: choice["scorer"])
+    choices = (choice.model_dump(exclude={"weight", "trust"}) for choice in plan.rewards)
+    return sorted(choices, key=lambda choice: choice["scorer"])

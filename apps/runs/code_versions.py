@@ -37,9 +37,11 @@ def name_commit() -> str:
             "--exclude=*",
         ]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-            if done.returncode == 0:
-                return done.stdout.strip()
+            process = subprocess.run(
+                command, capture_output=True, text=True, timeout=10, check=False
+            )
+            if process.returncode == 0:
+                return process.stdout.strip()
         except (OSError, subprocess.TimeoutExpired):
             pass  # the version is another way to say it
     built_of = settings.BASE_DIR / "COMMIT"  # the Dockerfile writes it

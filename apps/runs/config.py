@@ -413,10 +413,10 @@ class RunConfig(Section):
         """Return rows of a step that the run sampled itself, or lessons of its snapshot."""
         if self.snapshot:
             return self.snapshot.rows
-        kept = getattr(
+        kept_rollouts = getattr(
             self.algorithm.advantage, "keep", self.group_size
         )  # RAFT imitates the best alone
-        return min(kept, self.group_size) * self.groups_per_step
+        return min(kept_rollouts, self.group_size) * self.groups_per_step
 
     @property
     def groups_again_per_step(self) -> int:

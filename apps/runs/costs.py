@@ -123,13 +123,13 @@ def load_costs(runs: Iterable[Run]) -> dict[int, Cost]:
     amounts: dict[int, dict[str, float]] = defaultdict(dict)
     evaluating: dict[int, dict[str, float]] = defaultdict(dict)
     rows = UsageTotal.objects.filter(run__in=[run.pk for run in runs])
-    for run, kind, own, evaluations in rows.values_list("run", "kind", "own", "evaluations"):
-        amounts[run][kind] = own + evaluations
+    for run, kind, own_amount, evaluations in rows.values_list("run", "kind", "own", "evaluations"):
+        amounts[run][kind] = own_amount + evaluations
         if evaluations:
             evaluating[run][kind] = evaluations
     prices = {
-        one.project_id: one
-        for one in Prices.objects.filter(project__in={run.project_id for run in runs})
+        price.project_id: price
+        for price in Prices.objects.filter(project__in={run.project_id for run in runs})
     }
     free = Cost().prices
     return {
@@ -198,7 +198,7 @@ def used_up(run: Run) -> str:
     assert budget is not None
     spent = load_costs([run])[run.pk].spent
     limits = budget.model_dump()
-    over = [field for field, most in limits.items() if most is not None and spent[field] >= most]
+    over = [field for field, limit in limits.items() if limit is not None and spent[field] >= limit]
     return (
         f"the budget of {run.slug!r} is used up ({', '.join(over)}): raise it on the page Cost"
         if over

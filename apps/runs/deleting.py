@@ -62,33 +62,37 @@ def _own_reasons(run: Run) -> Iterator[str]:
 
 
 def _reasons_of_others(run: Run, deleted_ids: set[int]) -> Iterator[str]:
-    others = Run.objects.filter(project=run.project_id).exclude(pk__in=deleted_ids)
-    alive = others.exclude(state__in=Run.ENDED)
+    other_runs = Run.objects.filter(project=run.project_id).exclude(pk__in=deleted_ids)
+    alive = other_runs.exclude(state__in=Run.ENDED)
     users = {
         *run.groups.filter(replays__isnull=False).values_list("replays__run", flat=True).distinct(),
         *run.groups.filter(seeded__isnull=False).values_list("seeded__run", flat=True).distinct(),
         *alive.filter(config__replay__run=run.slug).values_list("pk", flat=True),
     }
-    if names := _names(others.filter(pk__in=users)):
+    if names := _names(other_runs.filter(pk__in=users)):
         yield f"Its rollouts are used by {names}. Delete that first."
-    if names := _names(alive.filter(pk__in=[one.pk for one in alive if _uses_weights(one, run)])):
+    if names := _names(
+        alive.filter(pk__in=[live_run.pk for live_run in alive if _uses_weights(live_run, run)])
+    ):
         yield f"Its weights are used by {names}. Stop that first."
     if names := _names(Run.objects.filter(pk__in=deleted_ids, contests__isnull=False)):
         yield f"An arena compares replies of {names}, and keeps people’s votes about them."
 
 
-def _uses_weights(other: Run, run: Run) -> bool:
+def _uses_weights(using_run: Run, run: Run) -> bool:
     """Tell whether another run measures itself against this one, or is scored by its model."""
-    scorers = {choice["scorer"].partition("@")[0] for choice in other.config.get("rewards") or ()}
-    reference = other.config["algorithm"].get("reference") or {}
+    scorers = {
+        choice["scorer"].partition("@")[0] for choice in using_run.config.get("rewards") or ()
+    }
+    reference = using_run.config["algorithm"].get("reference") or {}
     return reference.get("run") == run.slug or f"model:{run.slug}" in scorers
 
 
 def _names(runs: QuerySet[Run]) -> str:
     """Return the slugs of the first few runs, and how many more there are; "" for none."""
     slugs = list(runs.order_by("slug").values_list("slug", flat=True).distinct()[: NAMED + 1])
-    named = ", ".join(slugs[:NAMED])
-    return f"{named} and others" if len(slugs) > NAMED else named
+    listed_slugs = ", ".join(slugs[:NAMED])
+    return f"{listed_slugs} and others" if len(slugs) > NAMED else listed_slugs
 
 
 def contents_of(run: Run) -> Contents:
@@ -97,9 +101,9 @@ def contents_of(run: Run) -> Contents:
     orders = ExportJob.objects.filter(weight_version__run=run)
     exported = orders.exclude(folder="")
     lessons = sum(rows.count() for rows in (run.demonstrations, run.preferences, run.thumbs))
-    made = orders.exclude(policy=None).values("policy").distinct().count()
-    own = run.weight_versions.filter(version__gt=0, state=WeightVersion.State.PUBLISHED)
-    total = own.aggregate(bytes=Sum("bytes"))["bytes"] or 0
+    models_made = orders.exclude(policy=None).values("policy").distinct().count()
+    published = run.weight_versions.filter(version__gt=0, state=WeightVersion.State.PUBLISHED)
+    total = published.aggregate(bytes=Sum("bytes"))["bytes"] or 0
     total += exported.aggregate(bytes=Sum("bytes"))["bytes"] or 0
     return Contents(
         goes=(
@@ -107,13 +111,13 @@ def contents_of(run: Run) -> Contents:
             (run.groups.count(), "group", "groups"),
             (run.rollouts.count(), "rollout", "rollouts"),
             (run.ratings.count(), "rating", "ratings"),
-            (own.count(), "weight version", "weight versions"),
+            (published.count(), "weight version", "weight versions"),
             (exported.count(), "export", "exports"),
             (evaluations.count(), "evaluation of its weights", "evaluations of its weights"),
         ),
         stays=(
             (len(run.taskset_ids), "taskset", "tasksets"),
-            (made, "model made from its weights", "models made from its weights"),
+            (models_made, "model made from its weights", "models made from its weights"),
             (lessons, "lesson from its rollouts", "lessons from its rollouts"),
             (
                 Run.objects.filter(branched_from__run=run).count(),

@@ -64,8 +64,8 @@ class OfRuns(DeletionView):
 
     def owned(self, request: ApiRequest, pk: int) -> Run:
         """Return the run. Raise Http404 for a stranger, PermissionDenied for other members."""
-        seen = Run.objects.visible_to(request.user).select_related("project")
-        run: Run = get_object_or_404(seen, pk=pk)
+        visible_runs = Run.objects.visible_to(request.user).select_related("project")
+        run: Run = get_object_or_404(visible_runs, pk=pk)
         if not Run.objects.owned_by(request.user).filter(pk=pk).exists():
             raise PermissionDenied(self.may_not)
         return run
@@ -90,7 +90,7 @@ class DeletionOfRun(OfRuns):
             removals = delete_runs([run], request.user)
         except NotDeletable as error:
             raise Conflict(str(error)) from None
-        [removal] = [one for one in removals if one.run_number == pk]
+        [removal] = [row for row in removals if row.run_number == pk]
         return Response(RunDeletion(removal).data, 202)
 
 

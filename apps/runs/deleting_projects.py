@@ -91,18 +91,18 @@ def _count(rows: "Manager[Any]", relation: str) -> int:
 
 def _weight_bytes(project: Project) -> int:
     """Return the size of the weights and exports of the project's runs."""
-    own = WeightVersion.objects.filter(run__project=project, version__gt=0)
+    versions = WeightVersion.objects.filter(run__project=project, version__gt=0)
     exported = ExportJob.objects.filter(weight_version__run__project=project).exclude(folder="")
-    published = own.filter(state=WeightVersion.State.PUBLISHED)
+    published = versions.filter(state=WeightVersion.State.PUBLISHED)
     sums = [rows.aggregate(bytes=Sum("bytes"))["bytes"] or 0 for rows in (published, exported)]
     return sum(sums)
 
 
 def shared_folders(project: Project) -> set[str]:
     """Return the folders of the project's models that another project uses: they stay."""
-    others = Policy.objects.filter(folder=OuterRef("folder")).exclude(project=project)
+    other_policies = Policy.objects.filter(folder=OuterRef("folder")).exclude(project=project)
     versions = WeightVersion.objects.filter(folder=OuterRef("folder"))
-    used = Q(Exists(others)) | Q(Exists(versions.exclude(run__project=project)))
+    used = Q(Exists(other_policies)) | Q(Exists(versions.exclude(run__project=project)))
     return set(project.policies.filter(used).values_list("folder", flat=True))
 
 

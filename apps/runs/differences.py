@@ -31,13 +31,13 @@ def leaves(sections: Mapping[str, Any]) -> dict[str, Any]:
 
 def members_by_name(value: Any) -> dict[str, dict[str, Any]]:
     """Return the members of a list of sections, by name; empty for any other value."""
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+    if not isinstance(value, list) or not all(isinstance(member, dict) for member in value):
         return {}
     for name in NAMES:
-        named = {str(one.get(name)): one for one in value if one.get(name)}
-        if len(named) == len(value):
-            return named
-    return {str(place): one for place, one in enumerate(value)}
+        by_name = {str(member.get(name)): member for member in value if member.get(name)}
+        if len(by_name) == len(value):
+            return by_name
+    return {str(place): member for place, member in enumerate(value)}
 
 
 def undo_change(

@@ -84,11 +84,11 @@ def _rows(
     parts = []
     places: dict[str, Any] = {"run": run.pk, "names": names, "wide": curves.wide}
     read = curves.since
-    for each in range(level, -1, -1):
-        until = curves.until // FACTOR**each * FACTOR**each
+    for n in range(level, -1, -1):
+        until = curves.until // FACTOR**n * FACTOR**n
         if until > read:
-            parts.append((SPANS if each else POINTS).format(n=each))
-            places |= {f"since{each}": read, f"until{each}": until, f"level{each}": each}
+            parts.append((SPANS if n else POINTS).format(n=n))
+            places |= {f"since{n}": read, f"until{n}": until, f"level{n}": n}
             read = until
     if not parts or not names:
         return []

@@ -12,11 +12,13 @@ def kept_weights_are_there() -> Iterator[str]:
     for version in WeightVersion.objects.exclude(pinned_at=None).iterator():
         if not version.has_folder or not Path(version.folder).is_dir():
             yield f"{version}: is pinned, but its folder is missing"
-    done = ExportJob.objects.filter(kind=ExportJob.Kind.EXPORT, state=ExportJob.State.DONE).exclude(
-        folder=""
-    )
+    finished = ExportJob.objects.filter(
+        kind=ExportJob.Kind.EXPORT, state=ExportJob.State.DONE
+    ).exclude(folder="")
     yield from (
-        f"{order}: its folder is not there" for order in done.iterator() if not order.path.is_dir()
+        f"{order}: its folder is not there"
+        for order in finished.iterator()
+        if not order.path.is_dir()
     )
 
 

@@ -39,16 +39,20 @@ def tag(runs: Iterable[Run], words: list[str], by: User | None) -> int:
 
     Raises NotPossible where a run would have too many.
     """
-    return _each(runs, by, "run tagged", lambda run: {"tags": _few(run, {*run.tags, *words})})
+    return _change_labels(
+        runs, by, "run tagged", lambda run: {"tags": _few(run, {*run.tags, *words})}
+    )
 
 
 def untag(runs: Iterable[Run], words: list[str], by: User | None) -> int:
-    return _each(runs, by, "run untagged", lambda run: {"tags": sorted({*run.tags} - {*words})})
+    return _change_labels(
+        runs, by, "run untagged", lambda run: {"tags": sorted({*run.tags} - {*words})}
+    )
 
 
 def label(run: Run, words: list[str], notes: str, by: User | None) -> int:
     """Replace tags and notes."""
-    return _each(
+    return _change_labels(
         [run], by, "run labelled", lambda run: {"tags": words, "notes": notes[:LONGEST_NOTES]}
     )
 
@@ -59,7 +63,7 @@ def archive(runs: Iterable[Run], by: User | None) -> int:
     Raises NotPossible for one that is at work: what spends money stays in sight.
     """
     now = timezone.now()
-    return _each(
+    return _change_labels(
         runs,
         by,
         "run archived",
@@ -68,11 +72,11 @@ def archive(runs: Iterable[Run], by: User | None) -> int:
 
 
 def restore(runs: Iterable[Run], by: User | None) -> int:
-    return _each(runs, by, "run restored", lambda run: {"archived_at": None})
+    return _change_labels(runs, by, "run restored", lambda run: {"archived_at": None})
 
 
 @unit_of_work
-def _each(
+def _change_labels(
     runs: Iterable[Run], by: User | None, action: str, fields_of: Callable[[Run], dict[str, object]]
 ) -> int:
     """Change all of the runs or none, and return how many changed.

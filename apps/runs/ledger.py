@@ -12,8 +12,8 @@ def runs_show_their_latest_metrics() -> Iterator[str]:
     """Check that the metrics by which lists sort are those of the newest step."""
     for name, field in NOW.items():
         rows = Run.objects.annotate(newest=Subquery(Metric.newest(name)))
-        same = Q(newest__isnull=True, **{f"{field}__isnull": True}) | Q(newest=F(field))
-        for run in rows.exclude(same).select_related("project").order_by("pk"):
+        is_current = Q(newest__isnull=True, **{f"{field}__isnull": True}) | Q(newest=F(field))
+        for run in rows.exclude(is_current).select_related("project").order_by("pk"):
             yield (
                 f"{run.address}: shows {name} {getattr(run, field)}, but its latest step "
                 f"recorded {run.newest}"

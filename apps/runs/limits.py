@@ -33,11 +33,11 @@ def find_limit_problems(plan: RunConfig, tasksets: Sequence[Taskset]) -> dict[st
 def _wrong(plan: RunConfig, rows: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[str]:
     for index, meta in rows:
         try:
-            own = limits_in(meta)
+            task_limits = limits_in(meta)
         except BadLimits as why:
             yield f"task {index:,}: {why}"
         else:
-            if own.time_s is not None and plan.environment is not None:
+            if task_limits.time_s is not None and plan.environment is not None:
                 yield (
                     f"task {index:,}: meta.{KEY}.time_s limits a reply, but an environment needs "
                     "complete replies; it has its own limits, turn_s and episode_s. Use a taskset "

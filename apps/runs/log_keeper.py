@@ -96,7 +96,7 @@ class LogKeeper(logging.Handler):
             self.waiting.put_nowait({**line, "worker": self.worker})
         except queue.Full:
             self._drop(1)
-            self._done(1)
+            self._mark_written(1)
 
     def settle(self, seconds: float) -> bool:
         """Wait at most this long until all lines so far are written; return whether they are."""
@@ -134,7 +134,7 @@ class LogKeeper(logging.Handler):
             records = [line for line in lines if line is not None]
             if records:
                 self._write(records)
-                self._done(len(records))
+                self._mark_written(len(records))
             if len(records) < len(lines):
                 connections.close_all()
                 return
@@ -175,7 +175,7 @@ class LogKeeper(logging.Handler):
         with self.written:
             self.dropped += lines
 
-    def _done(self, lines: int) -> None:
+    def _mark_written(self, lines: int) -> None:
         with self.written:
             self.unwritten -= lines
             self.written.notify_all()

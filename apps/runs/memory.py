@@ -182,13 +182,13 @@ def rows_per_pass(plan: RunConfig, sizes: Sizes, on_gpu: bool) -> int:
     return min(rows, optimizer.micro_batch_rows or rows)
 
 
-def _rows_with_room(plan: RunConfig, sizes: Sizes, on_gpu: bool, most: int) -> int:
+def _rows_with_room(plan: RunConfig, sizes: Sizes, on_gpu: bool, max_rows: int) -> int:
     room = PASS_BYTES["gpu" if on_gpu else "cpu"]
-    rows = most
+    rows = max_rows
     while rows > 1 and _kept_bytes(plan, sizes, on_gpu, rows) > room:
         rows -= 1
     groups = rows // plan.group_size
-    return rows if rows == most else groups * plan.group_size or rows
+    return rows if rows == max_rows else groups * plan.group_size or rows
 
 
 def _activations(plan: RunConfig, sizes: Sizes, on_gpu: bool) -> int:

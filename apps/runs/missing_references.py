@@ -21,10 +21,10 @@ def missing_reference(project: Project, plan: RunConfig) -> dict[str, str]:
         return {"algorithm.reference.run": f"no run {reference.run!r} in project {project.slug!r}"}
     versions = run.weight_versions.filter(state="published").values_list("version", flat=True)
     if reference.version not in versions:
-        kept = ", ".join(map(str, sorted(versions)))
+        kept_versions = ", ".join(map(str, sorted(versions)))
         return {
             "algorithm.reference.version": (
-                f"run {run.slug!r} keeps no version {reference.version}; it keeps {kept}"
+                f"run {run.slug!r} keeps no version {reference.version}; it keeps {kept_versions}"
             )
         }
     return {}

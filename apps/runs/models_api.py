@@ -182,8 +182,8 @@ class ModelImportDocument(ModelImportRow):
     class Meta(ModelImportRow.Meta):
         fields = (*ModelImportRow.Meta.fields, "notes", "received")
 
-    def get_received(self, made: PolicyImport) -> dict[str, int]:
-        return received(made)
+    def get_received(self, policy_import: PolicyImport) -> dict[str, int]:
+        return received(policy_import)
 
 
 class ReceivedPiece(serializers.Serializer[Any]):
@@ -236,8 +236,8 @@ def _project(request: ApiRequest, slug: str) -> Project:
 
 def _import(request: ApiRequest, pk: int) -> PolicyImport:
     """Raise Http404 for a stranger, PermissionDenied for somebody who may only look."""
-    seen = PolicyImport.objects.visible_to(request.user).select_related("project")
-    policy_import: PolicyImport = get_object_or_404(seen, pk=pk)
+    visible_imports = PolicyImport.objects.visible_to(request.user).select_related("project")
+    policy_import: PolicyImport = get_object_or_404(visible_imports, pk=pk)
     _require_run(request, policy_import.project)
     return policy_import
 
@@ -281,11 +281,11 @@ class Models(APIView):
         data = dict(form.validated_data)
         project = _project(request, data.pop("project"))
         try:
-            made = create_policy_import(project, request.user, NewModel(**data))
+            policy_import = create_policy_import(project, request.user, NewModel(**data))
         except NotAddable as error:
             raise _refusal(error) from None
         _wake_worker()
-        return Response(ModelImportDocument(made).data, 201)
+        return Response(ModelImportDocument(policy_import).data, 201)
 
 
 class OneModel(APIView):
@@ -295,14 +295,14 @@ class OneModel(APIView):
     @extend_schema(operation_id="models_show", responses=ModelDocument)
     def get(self, request: ApiRequest, pk: int) -> Response:
         """Return a model, and whether you can delete it."""
-        seen = Policy.objects.visible_to(request.user).select_related("project")
-        return Response(ModelDocument(get_object_or_404(seen, pk=pk)).data)
+        visible_models = Policy.objects.visible_to(request.user).select_related("project")
+        return Response(ModelDocument(get_object_or_404(visible_models, pk=pk)).data)
 
     @extend_schema(operation_id="models_delete", responses={204: None})
     def delete(self, request: ApiRequest, pk: int) -> Response:
         """Delete a model that no run uses. A worker removes its files."""
-        seen = Policy.objects.visible_to(request.user).select_related("project")
-        policy = get_object_or_404(seen, pk=pk)
+        visible_models = Policy.objects.visible_to(request.user).select_related("project")
+        policy = get_object_or_404(visible_models, pk=pk)
         _require_run(request, policy.project)
         try:
             delete_model(policy, request.user)

@@ -11,6 +11,8 @@ LONGEST_SLUG = 50
 def free_name(preferred: str, among: QuerySet[Any] | Manager[Any]) -> str:
     """Return a slug that none of these rows has."""
     room = LONGEST_SLUG - 7
-    taken = set(among.filter(slug__startswith=preferred[:room]).values_list("slug", flat=True))
+    taken_slugs = set(
+        among.filter(slug__startswith=preferred[:room]).values_list("slug", flat=True)
+    )
     tried = chain((preferred[:LONGEST_SLUG],), (f"{preferred[:room]}-{n}" for n in count(2)))
-    return next(name for name in tried if name not in taken)
+    return next(name for name in tried if name not in taken_slugs)

@@ -12,10 +12,10 @@ NOBODY_NAMED = Q(config__people__raters__people__isnull=True) | Q(
 
 def naming(user: User) -> QuerySet[Run]:
     """Return runs that name this person, or a group of theirs, among their raters."""
-    named = Q(config__people__raters__people__contains=[user.username])
+    names_user = Q(config__people__raters__people__contains=[user.username])
     for project, group in user.rater_groups.values_list("project", "name"):
-        named |= Q(project=project, config__people__raters__groups__contains=[group])
-    return Run.objects.filter(named)
+        names_user |= Q(project=project, config__people__raters__groups__contains=[group])
+    return Run.objects.filter(names_user)
 
 
 def rated_by(user: User) -> QuerySet[Run]:
@@ -28,8 +28,8 @@ def rated_by(user: User) -> QuerySet[Run]:
         if user.is_superuser
         else Q(project__memberships__user=user, project__memberships__role__in=Membership.MAY_RATE)
     )
-    kept = Run.objects.filter(project__deleting_since=None)
-    return kept.filter(may).filter(NOBODY_NAMED | Q(pk__in=naming(user).values("pk")))
+    runs = Run.objects.filter(project__deleting_since=None)
+    return runs.filter(may).filter(NOBODY_NAMED | Q(pk__in=naming(user).values("pk")))
 
 
 def takes_open_stars(run: str = "") -> Q:
@@ -47,18 +47,18 @@ def closed_domains(user: User, among: QuerySet[Run]) -> Q:
 
     The same rule as a claim's (apps.feedback.claiming).
     """
-    given = list(
+    restricted_runs = list(
         among.filter(config__people__raters__domain_groups__0__isnull=False)
         .only("project_id", "config")
         .distinct()
     )
     closed = Q(pk__in=())
-    if not given:
+    if not restricted_runs:
         return closed
-    own = set(user.rater_groups.values_list("project", "name"))
-    for run in given:
+    own_groups = set(user.rater_groups.values_list("project", "name"))
+    for run in restricted_runs:
         for domain, groups in _by_domain(run).items():
-            if own.isdisjoint((run.project_id, group) for group in groups):
+            if own_groups.isdisjoint((run.project_id, group) for group in groups):
                 closed |= Q(run=run.pk, group__task__domain=domain)
     return closed
 

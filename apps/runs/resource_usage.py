@@ -90,14 +90,14 @@ def _stat(pid: int) -> list[str]:
 def _family(pid: int) -> list[int]:
     """Return the process and its descendants."""
     pids = [pid]
-    for one in pids:
+    for parent in pids:
         try:
-            threads = os.listdir(f"/proc/{one}/task")
+            threads = os.listdir(f"/proc/{parent}/task")
         except OSError:
             continue
         for thread in threads:
             try:
-                with open(f"/proc/{one}/task/{thread}/children") as file:
+                with open(f"/proc/{parent}/task/{thread}/children") as file:
                     pids += map(int, file.read().split())
             except OSError:
                 continue

@@ -26,8 +26,10 @@ def find_run_in_query(runs: QuerySet[Run], name: str) -> Run:
     if len(matches) == 1:
         return matches[0]
     if not matches:
-        shown = name.strip()[:LONGEST_SHOWN]
-        raise Http404(f"no run of your projects is “{shown}”; run= takes its name or its number")
+        short_name = name.strip()[:LONGEST_SHOWN]
+        raise Http404(
+            f"no run of your projects is “{short_name}”; run= takes its name or its number"
+        )
     names = ", ".join(f"{run.project.slug}/{run.slug}" for run in matches[:MOST_NAMED])
     raise Http404(f"several runs have this name; write run= with one of {names}")
 

@@ -40,6 +40,6 @@ def next_name(run: Run) -> str:
     assert parts is not None  # a slug is one line
     base, number = parts.groups()
     base = base[: LONGEST_SLUG - 7]
-    taken = set(run.project.runs.filter(slug__startswith=base).values_list("slug", flat=True))
+    taken_slugs = set(run.project.runs.filter(slug__startswith=base).values_list("slug", flat=True))
     tried = (f"{base}-{n}" for n in count(int(number or 1) + 1))
-    return next(name for name in tried if name not in taken)
+    return next(name for name in tried if name not in taken_slugs)

@@ -19,7 +19,9 @@ def load_tasksets(project: Project, plan: RunConfig, owner: User | None) -> list
     Raises ConfigError naming each one that the project has not, or that cannot be sampled.
     """
     names = plan.taskset_names
-    tasksets_by_slug = {one.slug: one for one in project.tasksets.filter(slug__in=names)}
+    tasksets_by_slug = {
+        taskset.slug: taskset for taskset in project.tasksets.filter(slug__in=names)
+    }
     if plan.serve and not tasksets_by_slug:
         return [_for_callers(project, names[0], owner)]
     if problems := dict(_problems(project, plan, tasksets_by_slug)):

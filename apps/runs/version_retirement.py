@@ -28,13 +28,13 @@ def retire_versions(run: Run) -> list[WeightVersion]:
     checkpoints = run.settings.checkpoints
     needed = {*newest[: checkpoints.weights], *served(run), *referred_to(run)}
     needed |= {*evaluated(run), *ordered(run)}
-    due = _due(run.pk, list(needed), checkpoints.milestones or NEVER)
-    if due:
+    retirable = _retirable_versions(run.pk, list(needed), checkpoints.milestones or NEVER)
+    if retirable:
         # An evaluation's only version lies in the folder of the one that it asked.
-        retiring = Q(pk__in=[version.pk for version in due]) | Q(run__evaluates__in=due)
+        retiring = Q(pk__in=[version.pk for version in retirable]) | Q(run__evaluates__in=retirable)
         WeightVersion.objects.filter(retiring).update(state=WeightVersion.State.RETIRED)
-        run.topic.record("weights_retired", versions=[version.version for version in due])
-    return due
+        run.topic.record("weights_retired", versions=[version.version for version in retirable])
+    return retirable
 
 
 def served(run: Run) -> set[int]:
@@ -44,10 +44,10 @@ def served(run: Run) -> set[int]:
 
 def referred_to(run: Run) -> set[int]:
     """Return the versions that other runs, not ended, measure themselves against or learn from."""
-    others = Run.objects.filter(
+    other_runs = Run.objects.filter(
         project=run.project_id, config__algorithm__reference__run=run.slug
     ).exclude(state__in=Run.ENDED)
-    return set(others.values_list("config__algorithm__reference__version", flat=True))
+    return set(other_runs.values_list("config__algorithm__reference__version", flat=True))
 
 
 def evaluated(run: Run) -> set[int]:
@@ -83,10 +83,10 @@ def _versions_in_order(run: int) -> QuerySet[WeightVersion, int]:
 
 
 @compiled_query
-def _due(run: int, needed: list[int], every: int) -> QuerySet[WeightVersion]:
+def _retirable_versions(run: int, needed: list[int], every: int) -> QuerySet[WeightVersion]:
     """Return the published versions that are neither needed, pinned nor each `every`th one."""
     published = WeightVersion.objects.filter(run=run, state=WeightVersion.State.PUBLISHED)
-    left = published.filter(~EqualsAny("version", needed), version__gt=0, pinned_at=None)
+    not_needed = published.filter(~EqualsAny("version", needed), version__gt=0, pinned_at=None)
     divisor: Any = every  # the place of one: a number is no expression
     after = Mod("version", ExpressionWrapper(divisor, IntegerField()))
-    return left.annotate(after=after).exclude(after=0).order_by("version")
+    return not_needed.annotate(after=after).exclude(after=0).order_by("version")

@@ -51,7 +51,7 @@ def require_signature(view: View) -> View:
     """
 
     @wraps(view)
-    def guarded(request: HttpRequest, **named: Any) -> HttpResponseBase:
+    def guarded(request: HttpRequest, **url_arguments: Any) -> HttpResponseBase:
         header = request.headers.get("Authorization", "")
         part = request.headers.get("Range", "")
         secret = settings.WEIGHTS_SECRET
@@ -63,7 +63,7 @@ def require_signature(view: View) -> View:
             )
         except ClockOff as why:
             return _unknown("clock", f"{why}.")
-        return view(request, ask, **named)
+        return view(request, ask, **url_arguments)
 
     return takes_body(SMALL)(require_safe(guarded))
 
@@ -118,7 +118,7 @@ def _file_of(request: HttpRequest, ask: SignedRequest, folder: Path, name: str) 
     except (DamagedWeights, OSError) as damage:
         log.error("weights_not_handed_out", path=ask.path, reason=str(damage))
         return JsonResponse({"code": "damaged", "detail": _without_folder(damage)}, status=410)
-    return _sent(request, ask, descriptor, entry.bytes, entry.sha256)
+    return _file_response(request, ask, descriptor, entry.bytes, entry.sha256)
 
 
 def _without_folder(damage: Exception) -> str:
@@ -136,7 +136,7 @@ def _open_plain(file: Path, size: int) -> int:
     return descriptor
 
 
-def _sent(
+def _file_response(
     request: HttpRequest, ask: SignedRequest, descriptor: int, size: int, sha256: str
 ) -> HttpResponseBase:
     """Answer with the file, or the part that is asked for; `descriptor` is closed in any case."""

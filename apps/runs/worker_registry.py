@@ -42,10 +42,14 @@ def enter(role: str, **described: Any) -> Worker:
 def _plugins() -> dict[str, dict[str, str]]:
     """Return the plugins of this process with their versions, and log the refused ones."""
     plugins = REGISTRY.plugins()
-    for one in plugins:
-        if one.refused:
-            log.warning("plugin_refused", plugin=one.title, origin=one.origin, why=one.refused)
-    versions = {one.title: "refused" if one.refused else str(one.version) for one in plugins}
+    for plugin in plugins:
+        if plugin.refused:
+            log.warning(
+                "plugin_refused", plugin=plugin.title, origin=plugin.origin, why=plugin.refused
+            )
+    versions = {
+        plugin.title: "refused" if plugin.refused else str(plugin.version) for plugin in plugins
+    }
     return {"plugins": versions} if versions else {}
 
 

@@ -115,21 +115,21 @@ def krippendorff_alpha(
         return undefined(NOTHING_TWICE)
     shared = counts * (times / (counts.sum(1) - 1))[:, None]
     together = shared.T @ counts - np.diag(shared.sum(0))  # coincidences, (values, values)
-    each = times @ counts
-    size = round(times.sum()), round(each.sum())
-    apart = _distance(each, np.asarray(kinds, dtype=float), level)
-    expected = (np.outer(each, each) * apart).sum() / (each.sum() - 1)
+    totals = times @ counts
+    size = round(times.sum()), round(totals.sum())
+    apart = _distance(totals, np.asarray(kinds, dtype=float), level)
+    expected = (np.outer(totals, totals) * apart).sum() / (totals.sum() - 1)
     if not expected:
         return undefined(ALL_EQUAL, *size)
     return Statistic(float(1 - (together * apart).sum() / expected), *size)
 
 
-def _distance(each: np.ndarray, kinds: np.ndarray, level: Level) -> np.ndarray:
+def _distance(totals: np.ndarray, kinds: np.ndarray, level: Level) -> np.ndarray:
     """Return the squared difference of two values at this level of measurement, (kinds, kinds)."""
     if level == "nominal":
         return 1.0 - np.eye(len(kinds))
     # Ordinal: how many decisions lie from one value to the other, half of those at both ends.
-    place = np.cumsum(each) - each / 2 if level == "ordinal" else kinds
+    place = np.cumsum(totals) - totals / 2 if level == "ordinal" else kinds
     return np.subtract.outer(place, place) ** 2
 
 

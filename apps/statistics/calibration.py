@@ -236,12 +236,12 @@ def _order(labels: _Labels) -> Estimate:
     """Return the share of pairs in a group ordered alike; pairs count at the group's first row."""
     parts = np.zeros((len(labels), 2))
     by_group = np.argsort(labels.group, kind="stable")
-    for own in np.split(by_group, np.flatnonzero(np.diff(labels.group[by_group])) + 1):
-        people = labels.people[own]
-        scorer = labels.scorer[own]
+    for rows in np.split(by_group, np.flatnonzero(np.diff(labels.group[by_group])) + 1):
+        people = labels.people[rows]
+        scorer = labels.scorer[rows]
         better = people[:, None] > people[None, :]
         if better.any():
-            parts[own[0]] = (
+            parts[rows[0]] = (
                 ((1 + np.sign(scorer[:, None] - scorer[None, :])) / 2)[better].sum(),
                 better.sum(),
             )
@@ -339,13 +339,13 @@ def _doubling(labels: _Labels) -> Estimate:
 def _length(labels: _Labels) -> Estimate:
     if not len(labels):
         return labels.estimate(np.zeros((0, 6)), _correlation, 0, "")
-    same = (
+    reason = (
         ONE_LENGTH
         if np.ptp(labels.length) == 0
         else "the difference between scorer and people is the same everywhere"
     )
     return labels.estimate(
-        _moments(np.log2(labels.length), labels.above), _correlation, len(labels), same
+        _moments(np.log2(labels.length), labels.above), _correlation, len(labels), reason
     )
 
 
@@ -385,12 +385,12 @@ def _reliability(labels: _Labels) -> tuple[Estimate, tuple[Bin, ...]]:
     place = np.minimum((labels.scorer * BINS).astype(int), BINS - 1)
     bins = []
     for n in np.unique(place):
-        own = place == n
-        mean = float(labels.scorer[own].mean()), float(labels.people[own].mean())
-        bins.append(Bin(n / BINS, (n + 1) / BINS, int(own.sum()), *mean))
+        in_bin = place == n
+        mean = float(labels.scorer[in_bin].mean()), float(labels.people[in_bin].mean())
+        bins.append(Bin(n / BINS, (n + 1) / BINS, int(in_bin.sum()), *mean))
     if len(labels) < LEAST:
         return Estimate(
             None, None, None, len(labels), f"needs {LEAST} labels, has {len(labels)}"
         ), tuple(bins)
-    error = sum(one.count * abs(one.scorer - one.people) for one in bins) / len(labels)
+    error = sum(part.count * abs(part.scorer - part.people) for part in bins) / len(labels)
     return Estimate(error, None, None, len(labels)), tuple(bins)

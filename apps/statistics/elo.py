@@ -20,22 +20,22 @@ def compute_elo(
     step: float = STEP,
     start: float = START,
 ) -> np.ndarray:
-    """Return points (count,) after games (one, other, result of the one) in their order.
+    """Return points (count,) after games (player, opponent, result of the player) in their order.
 
-    A result is 1 won, 1/2 a tie, 0 lost. `other` None is a typical opponent, whose points stay at
-    `start`.
+    A result is 1 won, 1/2 a tie, 0 lost. `opponent` None is a typical opponent, whose points stay
+    at `start`.
     """
     points = np.full(count, start)
-    for one, other, result in games:
+    for player, opponent, result in games:
         surprise = step * (
-            result - expected(points[one], start if other is None else points[other])
+            result - expected(points[player], start if opponent is None else points[opponent])
         )
-        points[one] += surprise
-        if other is not None:
-            points[other] -= surprise
+        points[player] += surprise
+        if opponent is not None:
+            points[opponent] -= surprise
     return points
 
 
-def expected(one: float | np.ndarray, other: float) -> float | np.ndarray:
-    """Return the expected result of `one` against `other`, 0 to 1."""
-    return 1 / (1 + 10 ** ((other - one) / SCALE))
+def expected(points: float | np.ndarray, opponent_points: float) -> float | np.ndarray:
+    """Return the expected result, 0 to 1, of a player against an opponent with these points."""
+    return 1 / (1 + 10 ** ((opponent_points - points) / SCALE))

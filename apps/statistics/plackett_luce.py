@@ -63,8 +63,8 @@ def fit_bradley_terry(
     strength = _maximize_likelihood(won, expected_per_strength, anchored)
     chance = np.divide(strength[:, None], np.add.outer(strength, strength))
     doubt = met * chance * (1 - chance)
-    own = doubt.sum(1) + _information_of_typical(typical, strength)
-    return Strengths(np.log(strength), _inverse(np.diag(own) - doubt, anchored))
+    information = doubt.sum(1) + _information_of_typical(typical, strength)
+    return Strengths(np.log(strength), _inverse(np.diag(information) - doubt, anchored))
 
 
 @dataclass(frozen=True)
@@ -151,10 +151,12 @@ def split_ranking(ranks: dict[int, int], weight: float = 1.0) -> list[Choice]:
     """
     choices = []
     for rank in sorted(set(ranks.values())):
-        left = tuple(sorted(candidate for candidate, at in ranks.items() if at >= rank))
-        if len(left) > 1:
+        remaining = tuple(sorted(candidate for candidate, at in ranks.items() if at >= rank))
+        if len(remaining) > 1:
             choices += [
-                Choice(candidate, left, weight) for candidate in left if ranks[candidate] == rank
+                Choice(candidate, remaining, weight)
+                for candidate in remaining
+                if ranks[candidate] == rank
             ]
     return choices
 

@@ -58,19 +58,25 @@ class ExperienceQuerySet(models.QuerySet[Any]):
         if not groups:
             return 0
         ready = self.usual().filter(run=run, group__in=groups, state=Experience.State.READY)
-        left = set(ready.values_list("group_id", flat=True))
-        if left:
-            ready.filter(group__in=left).update(state=Experience.State.DROPPED, reason=reason[:200])
-            Run.objects.filter(pk=run.pk).update(groups_dropped=F("groups_dropped") + len(left))
-        return len(left)
+        dropped_ids = set(ready.values_list("group_id", flat=True))
+        if dropped_ids:
+            ready.filter(group__in=dropped_ids).update(
+                state=Experience.State.DROPPED, reason=reason[:200]
+            )
+            Run.objects.filter(pk=run.pk).update(
+                groups_dropped=F("groups_dropped") + len(dropped_ids)
+            )
+        return len(dropped_ids)
 
     def take_no_more(self, run: Run, groups: Iterable[int], reason: str) -> None:
         """Keep later steps from taking the claimed and trained experiences of these groups.
 
         Batches that hold them already are not changed.
         """
-        taken = (Experience.State.CLAIMED, Experience.State.TRAINED)
-        self.usual().filter(run=run, group__in=groups, state__in=taken).update(reason=reason[:200])
+        taken_states = (Experience.State.CLAIMED, Experience.State.TRAINED)
+        self.usual().filter(run=run, group__in=groups, state__in=taken_states).update(
+            reason=reason[:200]
+        )
 
     def oldest_groups(self, run: Run, count: int) -> list[int]:
         """Return the ids of the first `count` groups with ready experiences, in draw order."""

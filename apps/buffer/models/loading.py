@@ -97,9 +97,9 @@ def _experience(row: Sequence[Any]) -> Experience:
 
 def _stored(model: type[M], columns: dict[str, str], values: Sequence[Any]) -> M:
     """Return a stored object with these columns; Django reads others when they are asked for."""
-    made = model.__new__(model)
-    made._state = ModelState()
-    made._state.adding = False
-    made._state.db = connection.alias
-    made.__dict__.update(zip(columns, values, strict=True))
-    return made
+    instance = model.__new__(model)
+    instance._state = ModelState()
+    instance._state.adding = False
+    instance._state.db = connection.alias
+    instance.__dict__.update(zip(columns, values, strict=True))
+    return instance

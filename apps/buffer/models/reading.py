@@ -114,8 +114,8 @@ def _kinds(experiences: QuerySet[Experience], rule: Order) -> dict[int, str | in
 def _learned(run: Run, rule: Rarity) -> dict[str | int, int]:
     """Return, by kind, how many groups the newest steps took, each use counted."""
     recent = run.steps.filter(state=TrainStep.State.COMMITTED, number__gt=run.step - rule.window)
-    taken = Experience.objects.usual().filter(step_items__step__in=recent)
-    pairs = taken.values_list(KINDS[rule.by], "group", "step_items__step").distinct()
+    taken_experiences = Experience.objects.usual().filter(step_items__step__in=recent)
+    pairs = taken_experiences.values_list(KINDS[rule.by], "group", "step_items__step").distinct()
     return dict(Counter(kind for kind, *_ in pairs))
 
 

@@ -87,26 +87,27 @@ def number_steps(run: Run, fence: int) -> int:
     with run.fenced(fence) as locked:
         if is_numbered(locked) or not locked.planned_steps:
             return locked.planned_steps
-        kept = sorted(
+        kept_steps = sorted(
             Experience.objects.usual()
             .filter(run=locked, state=Experience.State.READY)
             .values_list("group__recorded__recorded_step", flat=True)
             .distinct()
         )
-        numbers = {recorded: number for number, recorded in enumerate(kept, start=1)}
-        rows = list(locked.recorded.filter(recorded_step__in=kept))
+        numbers = {recorded: number for number, recorded in enumerate(kept_steps, start=1)}
+        rows = list(locked.recorded.filter(recorded_step__in=kept_steps))
         for row in rows:
             row.step = numbers[row.recorded_step]
         Recorded.objects.bulk_update(rows, ["step"], batch_size=2_000)
-        _renumber_versions(locked, versions_here(locked, kept))
+        _renumber_versions(locked, versions_here(locked, kept_steps))
         Run.objects.filter(pk=locked.pk).update(
-            planned_steps=len(kept), config={**locked.config, "steps": max(1, len(kept))}
+            planned_steps=len(kept_steps),
+            config={**locked.config, "steps": max(1, len(kept_steps))},
         )
         locked.topic.record(
-            "replay_ready", steps=len(kept), left_out=locked.planned_steps - len(kept)
+            "replay_ready", steps=len(kept_steps), left_out=locked.planned_steps - len(kept_steps)
         )
     run.refresh_from_db()
-    return len(kept)
+    return len(kept_steps)
 
 
 @retrying
@@ -132,20 +133,20 @@ def plan_recorded(
         return record_batch(locked, fence, groups, crediting, list(experts), treating)
 
 
-def versions_here(run: Run, kept: list[int]) -> dict[int, int]:
-    """Map each version of the recorded run to this run's version with as many `kept` steps."""
+def versions_here(run: Run, kept_steps: list[int]) -> dict[int, int]:
+    """Map each version of the recorded run to this run's version with as many kept steps."""
     replay = run.settings.replay
     assert replay is not None  # only runs with recorded rollouts get here
     source = Run.objects.get(project=run.project_id, slug=replay.run)
     versions = source.weight_versions.values_list("version", "step")
     return {
-        version: bisect_right(kept, step) // run.settings.sync_interval
+        version: bisect_right(kept_steps, step) // run.settings.sync_interval
         for version, step in versions
     }
 
 
-def _renumber_versions(run: Run, here: dict[int, int]) -> None:
-    changed = {old: number for old, number in here.items() if old != number}
+def _renumber_versions(run: Run, new_versions: dict[int, int]) -> None:
+    changed = {old: number for old, number in new_versions.items() if old != number}
     if not changed:
         return
     with connection.cursor() as cursor:
@@ -154,17 +155,17 @@ def _renumber_versions(run: Run, here: dict[int, int]) -> None:
     payloads = RolloutPayload.objects.filter(rollout__run=run).order_by("pk")
     for some in batched(payloads.iterator(BATCH), BATCH):
         for payload in some:
-            payload.data = _renumbered(payload.data, here)
+            payload.data = _renumbered(payload.data, new_versions)
         RolloutPayload.objects.bulk_update(some, ["data"])
 
 
-def _renumbered(data: bytes | memoryview, here: dict[int, int]) -> bytes:
+def _renumbered(data: bytes | memoryview, new_versions: dict[int, int]) -> bytes:
     tokens = unpack_payload(data)
     return pack(
         replace(
             tokens,
             segments=tuple(
-                (start, here.get(version, version)) for start, version in tokens.segments
+                (start, new_versions.get(version, version)) for start, version in tokens.segments
             ),
         )
     )

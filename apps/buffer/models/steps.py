@@ -126,7 +126,7 @@ def record_batch(
     its sampled experiences. The caller holds the lock on the run's row and the transaction.
     """
     version = run.step // run.settings.sync_interval
-    taken = _usable(groups)
+    experiences = _usable(groups)
     batch = dict(_usable_states(groups))
     credits = {}
     if run.settings.algorithm.advantage.over_batch:
@@ -135,8 +135,8 @@ def record_batch(
                 f"{run.settings.algorithm.advantage.name} depends on the whole batch; give"
                 " `crediting`"
             )
-        credits = crediting(run.settings, list(taken.select_related("rollout__payload")))
-    treated = treating(run, version, taken, credits) if treating else OperatorChanges(credits)
+        credits = crediting(run.settings, list(experiences.select_related("rollout__payload")))
+    treated = treating(run, version, experiences, credits) if treating else OperatorChanges(credits)
     skipped = (
         NOTHING_LEFT + treated.left_out[next(iter(batch))]
         if treated.left_out.keys() >= batch.keys()
@@ -221,11 +221,11 @@ def _experts(run: Run, number: int, groups: list[int]) -> list[int]:
     expert_ids = list(experts.order_by("pk").values_list("pk", flat=True))
     expert_rows = min(plan.expert_rows_per_step, len(expert_ids))
     draw = (number - 1) * plan.expert_rows_per_step
-    taken: dict[int, None] = {}
-    while len(taken) < expert_rows:  # within two epochs every expert occurs at least once
-        taken[expert_ids[draw_position(draw, len(expert_ids), plan.seed)]] = None
+    chosen: dict[int, None] = {}
+    while len(chosen) < expert_rows:  # within two epochs every expert occurs at least once
+        chosen[expert_ids[draw_position(draw, len(expert_ids), plan.seed)]] = None
         draw += 1
-    return list(taken)
+    return list(chosen)
 
 
 def commit_step(run: Run, step: TrainStep, fence: int, *, skipped: str = "") -> None:

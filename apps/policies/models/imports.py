@@ -142,8 +142,8 @@ class PolicyImport(LeasedWork):
 
         Raises ImportOver if another worker holds it by now, or it was stopped.
         """
-        done = {"state": self.State.DONE, "policy": policy, "stage": ""}
-        self._require(self.release(ended_at=Now(), **done))
+        end_fields = {"state": self.State.DONE, "policy": policy, "stage": ""}
+        self._require(self.release(ended_at=Now(), **end_fields))
 
     def fail(self, reason: str) -> None:
         """Mark the import as failed. Raises ImportOver as `finish` does."""

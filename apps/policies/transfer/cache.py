@@ -133,8 +133,8 @@ class Cache:
     def _make_room(self, request: WeightsRequest) -> None:
         """Delete the least recently used folders that are not in use, until the new one fits."""
         ours = {request.key, request.base.key if request.base else ""}
-        others = [path for path in self._folders() if _key_of(path) not in ours]
-        for path in sorted(others, key=lambda path: path.stat().st_mtime):
+        deletable = [path for path in self._folders() if _key_of(path) not in ours]
+        for path in sorted(deletable, key=lambda path: path.stat().st_mtime):
             if self.used() <= self.limit:
                 return
             self._delete_unused(_key_of(path))
@@ -216,9 +216,9 @@ def is_whole(path: Path, entry: FileEntry) -> bool:
 
 def _keep_only(unfinished: Path, manifest: Manifest) -> None:
     """Delete files of an earlier attempt that the manifest does not name."""
-    kept = {*manifest.files, *(f"{name}{PART}" for name in manifest.files)}
+    kept_names = {*manifest.files, *(f"{name}{PART}" for name in manifest.files)}
     for path in unfinished.iterdir():
-        if path.name not in kept:
+        if path.name not in kept_names:
             path.unlink()
 
 

@@ -47,9 +47,9 @@ class Progress:
         """Pause in short steps, so that a stop takes effect soon."""
         self.note = note
         ends = time.monotonic() + seconds
-        while (left := ends - time.monotonic()) > 0:
+        while (remaining_s := ends - time.monotonic()) > 0:
             self.require_needed()
-            time.sleep(min(0.1, left))
+            time.sleep(min(0.1, remaining_s))
 
     def wait_for_other(self) -> None:
         """Wait while another process of this machine downloads the same weights."""
@@ -65,7 +65,7 @@ def fetch_folder(
     Files that are here already are not requested. The folder gets its name after every file has the
     manifest's sha256. Raises NotFetched, also for a manifest of other weights.
     """
-    while (held := cache.hold(request)) is None:
+    while (folder := cache.hold(request)) is None:
         progress.begin(request.title, 0, 0)
         document = _retry(progress, lambda: publisher.manifest(request))
         manifest = _check_manifest(request, document)
@@ -80,7 +80,7 @@ def fetch_folder(
         finally:
             if base is not None:
                 base.release()
-    return held
+    return folder
 
 
 def _check_manifest(request: WeightsRequest, document: bytes) -> Manifest:
@@ -113,11 +113,11 @@ def _fill(
     total = sum(entry.bytes for entry in manifest.files.values())
     progress.begin(request.title, 0, total)
     for name, entry in sorted(manifest.files.items()):
-        done = progress.done
+        bytes_before = progress.done
         path = unfinished / name
         if not is_whole(path, entry):
             _fetch_file(publisher, request, path, entry, progress)
-        progress.done = done + entry.bytes
+        progress.done = bytes_before + entry.bytes
     cache.settle(request, manifest)
 
 
@@ -125,7 +125,7 @@ def _fetch_file(
     publisher: Publisher, request: WeightsRequest, path: Path, entry: FileEntry, progress: Progress
 ) -> None:
     part = path.with_name(f"{path.name}{PART}")
-    done = progress.done
+    bytes_before = progress.done
     for _ in range(FRESH_STARTS + 1):
         digest = _receive(publisher, request, part, path.name, entry, progress)
         if digest == entry.sha256:
@@ -133,7 +133,7 @@ def _fetch_file(
             os.rename(part, path)
             return
         part.unlink()
-        progress.done = done
+        progress.done = bytes_before
         progress.note = f"{path.name} does not match the manifest; fetching it again"
     attempts = FRESH_STARTS + 1
     raise NotFetched(f"{path.name} did not match the manifest in {attempts} attempts")

@@ -149,8 +149,8 @@ class _Answer:
         if self.response.status == 200:
             return 0, size
         content_range = self.response.getheader("Content-Range", "")
-        unit, _, rest = content_range.partition(" ")
-        numbers = rest.replace("-", "/").split("/")
+        unit, _, range_text = content_range.partition(" ")
+        numbers = range_text.replace("-", "/").split("/")
         if unit != "bytes" or len(numbers) != 3 or not all(n.isdecimal() for n in numbers):
             raise NotFetched(
                 f"the publisher sent a part without its range: {content_range[:100]!r}"
@@ -164,15 +164,15 @@ class _Answer:
 
     def chunks(self, length: int) -> Iterator[bytes]:
         """Yield exactly `length` bytes. Raise Broken if fewer come."""
-        left = length
-        while left:
+        remaining = length
+        while remaining:
             try:
-                chunk = self.response.read(min(CHUNK, left))
+                chunk = self.response.read(min(CHUNK, remaining))
             except (OSError, http.client.HTTPException) as error:
                 raise Broken(f"the connection broke: {_error_text(error)}") from None
             if not chunk:
                 raise Broken("the connection broke before the file was complete")
-            left -= len(chunk)
+            remaining -= len(chunk)
             yield chunk
 
 

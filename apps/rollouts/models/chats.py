@@ -73,17 +73,17 @@ class Comparison(models.Model):
 
         Raises NotPossible where a weight folder is gone.
         """
-        made = cls.objects.create(
+        comparison = cls.objects.create(
             run=one.run, one=one, other=other, by=by, temperature=temperature, max_tokens=max_tokens
         )
         for place, prompt in enumerate(prompts):
             seed = random.randrange(2**31)
             for version in (one, other):
                 chat = Chat.objects.create(
-                    weight_version=version, by=by, comparison=made, place=place
+                    weight_version=version, by=by, comparison=comparison, place=place
                 )
                 chat.ask(prompt, temperature, max_tokens, seed)
-        return made
+        return comparison
 
 
 class Chat(models.Model):
@@ -154,9 +154,9 @@ class Chat(models.Model):
                 " ends"
             )
         earlier.delete()
-        made = cls.objects.create(policy=policy, by=by)
-        made.ask(prompt, temperature, max_tokens)
-        return made
+        chat = cls.objects.create(policy=policy, by=by)
+        chat.ask(prompt, temperature, max_tokens)
+        return chat
 
     @property
     def current_turns(self) -> models.QuerySet:

@@ -114,7 +114,7 @@ def _with_runs(groups: Sequence["Group"], run: Run | None = None) -> None:
     """Set the run of each group: `run`, or rows that groups of one run share; one statement."""
     runs = {run.pk: run} if run else {}
     if groups and run is None:
-        runs = {one.pk: one for one in _runs(list({group.run_id for group in groups}))}
+        runs = {row.pk: row for row in _runs(list({group.run_id for group in groups}))}
     for group in groups:
         group.run = runs[group.run_id]
 
@@ -306,7 +306,7 @@ class Group(WorkerLease):
         `claims` by group id. Outcomes of groups with a newer fence or an expired lease are refused.
         Returns the groups that are still ours. Writing an outcome twice changes nothing.
         """
-        by_id = {one.rollout_id: one for one in outcomes}
+        by_id = {outcome.rollout_id: outcome for outcome in outcomes}
         ours = _rows_under_claims(claims, _lock_groups_of(list(by_id)))
         written = Rollout.write_outcomes(by_id.values(), ours)
         cls._count_tokens((ours[group], by_id[pk]) for pk, group in written.items())
@@ -337,7 +337,7 @@ class Group(WorkerLease):
         Any explorer may then claim the released groups. Groups that are not ours, or have ended,
         are refused as by `finish_rollouts`. Return the groups that are still ours.
         """
-        by_rollout = {one.rollout_id: one for one in partials}
+        by_rollout = {partial.rollout_id: partial for partial in partials}
         homes = dict(
             Rollout.objects.filter(pk__in=by_rollout, state=Rollout.State.SAMPLING).values_list(
                 "pk", "group_id"
@@ -345,9 +345,9 @@ class Group(WorkerLease):
         )
         ours = set(_rows_under_claims(claims, _lock_sampling(list({*homes.values(), *free}))))
         PartialRollout.objects.put(by_rollout[pk] for pk, group in homes.items() if group in ours)
-        if left := ours & free:
-            PartialRollout.objects.leave(left)
-            cls.objects.filter(pk__in=left).update(**cls.GETS_ON)
+        if released := ours & free:
+            PartialRollout.objects.leave(released)
+            cls.objects.filter(pk__in=released).update(**cls.GETS_ON)
             transaction.on_commit(
                 lambda: worker_notifications.notify_workers("explore"), robust=True
             )
@@ -379,8 +379,8 @@ class Group(WorkerLease):
         if not groups:
             return []
         open_ones = _lock_open([group.pk for group in groups])
-        held = {(row.pk, row.fence, row.state) for row in open_ones}
-        ours = [group for group in groups if (group.pk, group.fence, group.state) in held]
+        open_keys = {(row.pk, row.fence, row.state) for row in open_ones}
+        ours = [group for group in groups if (group.pk, group.fence, group.state) in open_keys]
         cls.move_locked(ours, to, **stamps)
         return ours
 
@@ -462,19 +462,19 @@ def _claim(
     """Return the claim of up to `limit` groups in this state: of one run, or of running ones."""
 
     def claim(owner: str, lease: timedelta, run: int | None) -> Returning[Group]:
-        due: dict[str, Any] = {"state": state}
+        conditions: dict[str, Any] = {"state": state}
         if state == Group.State.SCORING:
-            due["awaits_rewards"] = False
+            conditions["awaits_rewards"] = False
         if of_one_run:
-            due["run"] = run
+            conditions["run"] = run
         else:
-            due["run__in"] = Run.objects.running()
+            conditions["run__in"] = Run.objects.running()
         may_take = ~Exists(Worker.every.told_to_take_nothing(owner))
         leased = ExpressionWrapper(Q(lease_until__isnull=False), models.BooleanField())
         had_lease = Cast(leased, models.IntegerField())
         duration: Any = lease  # the place of one: a timedelta cannot be wrapped
         until = Now() + ExpressionWrapper(duration, models.DurationField())
-        return Group.objects.filter(may_take, **due).claiming(
+        return Group.objects.filter(may_take, **conditions).claiming(
             owner, until, limit, attempts=F("attempts") + had_lease
         )
 

@@ -70,10 +70,10 @@ class RolloutQuerySet(models.QuerySet):
 
         One query, with one index look-up per run.
         """
-        each = [self.newest_of(run).values_list("pk", flat=True)[:count] for run in runs]
-        if not each:
+        queries = [self.newest_of(run).values_list("pk", flat=True)[:count] for run in runs]
+        if not queries:
             return []
-        ids = each[0].union(*each[1:], all=True)
+        ids = queries[0].union(*queries[1:], all=True)
         return sorted(ids, reverse=True)[:count]
 
 

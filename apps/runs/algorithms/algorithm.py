@@ -53,21 +53,21 @@ class Algorithm(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _fill(cls, given: object) -> object:
+    def _fill(cls, section: object) -> object:
         """Return the row's parts, under what is given.
 
         `algorithm: gspo` stands for `algorithm: {name: gspo}`.
         """
-        given = expand_short_form(given)
-        if not isinstance(given, Mapping):
-            return given
-        name = given.get("name", FIRST)
+        section = expand_short_form(section)
+        if not isinstance(section, Mapping):
+            return section
+        name = section.get("name", FIRST)
         return merged(
             {
                 **algorithm_defaults(name if isinstance(name, str) and name in TABLE else FIRST),
                 "name": name,
             },
-            given,
+            section,
         )
 
     @field_validator("name")
@@ -91,21 +91,23 @@ class Algorithm(Section):
         return self.advantage.name in ("towards_teacher", "jensen_shannon")
 
 
-def merged(row: Mapping[str, object], given: Mapping[str, object]) -> dict[str, object]:
+def merged(row: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
     """Return the row with the given parts over it.
 
     A part of which another kind is given (another loss, no KL) starts from its own defaults, not
     from the row's options.
     """
     result = dict(row)
-    for part, value in given.items():
+    for part, value in changes.items():
         kind = KINDS.get(part)
         if kind and isinstance(value, str):
             value = {kind: value}
-        mine = result.get(part)
-        if isinstance(mine, Mapping) and isinstance(value, Mapping):
-            is_another = kind is not None and value.get(kind, mine.get(kind)) != mine.get(kind)
-            value = dict(value) if is_another else {**mine, **value}
+        current = result.get(part)
+        if isinstance(current, Mapping) and isinstance(value, Mapping):
+            is_another = kind is not None and value.get(kind, current.get(kind)) != current.get(
+                kind
+            )
+            value = dict(value) if is_another else {**current, **value}
         result[part] = value
     return result
 

@@ -114,13 +114,13 @@ def _part(part: BaseModel) -> str:
     What is switched off is not named.
     """
     kind = type(part)
-    given = [
+    options = [
         f"{k}={_short(v)}"
         for k, v in part
         if k != "name" and v is not None and v != kind.model_fields[k].default
     ]
     name: str = dict(part)["name"]
-    return f"{name}({', '.join(given)})" if given else name
+    return f"{name}({', '.join(options)})" if options else name
 
 
 def _short(value: object) -> str:

@@ -67,8 +67,8 @@ def metrics_file_name(run: Run, shape: str, form: str) -> str:
 
 def events_file(run: Run, after: int = 0) -> Iterator[bytes]:
     rows = (
-        {"sequence": one.sequence, "at": one.at, "kind": one.kind, "payload": one.payload}
-        for one in iterate_events(run, after)
+        {"sequence": event.sequence, "at": event.at, "kind": event.kind, "payload": event.payload}
+        for event in iterate_events(run, after)
     )
     return _lines(rows)
 
@@ -76,14 +76,14 @@ def events_file(run: Run, after: int = 0) -> Iterator[bytes]:
 def audit_file(run: Run, after: int = 0) -> Iterator[bytes]:
     rows = (
         {
-            "id": one.pk,
-            "at": one.at,
-            "name": one.name or None,
-            "action": one.action,
-            "target": one.target,
-            "details": one.details,
+            "id": entry.pk,
+            "at": entry.at,
+            "name": entry.name or None,
+            "action": entry.action,
+            "target": entry.target,
+            "details": entry.details,
         }
-        for one in audit_entries(run, after)
+        for entry in audit_entries(run, after)
     )
     return _lines(rows)
 
@@ -110,8 +110,8 @@ def _csv(names: list[str], batches: Iterable[Batch]) -> Iterator[bytes]:
         yield text.getvalue().encode()
         text.seek(0)
         text.truncate()
-    if rest := text.getvalue():
-        yield rest.encode()
+    if footer := text.getvalue():
+        yield footer.encode()
 
 
 def _parquet(schema: arrow.Schema, batches: Iterable[Batch]) -> Iterator[bytes]:
@@ -123,10 +123,10 @@ def _parquet(schema: arrow.Schema, batches: Iterable[Batch]) -> Iterator[bytes]:
             if len(pending) * len(schema.names) >= ROW_GROUP * len(LONG):
                 writer.write_table(_table(schema, pending))
                 pending.clear()
-                yield from outbox.taken(CHUNK)
+                yield from outbox.take_pending(CHUNK)
         if pending:
             writer.write_table(_table(schema, pending))
-    yield from outbox.taken(1)
+    yield from outbox.take_pending(1)
 
 
 def _table(schema: arrow.Schema, rows: list[tuple[Any, ...]]) -> arrow.Table:
@@ -152,7 +152,7 @@ class DrainedFile(io.RawIOBase):
     def tell(self) -> int:
         return self.sent + len(self.pending)
 
-    def taken(self, least: int) -> Iterator[bytes]:
+    def take_pending(self, least: int) -> Iterator[bytes]:
         """Yield the pending bytes if there are at least `least` of them."""
         if len(self.pending) >= least:
             piece = bytes(self.pending)

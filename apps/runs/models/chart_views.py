@@ -17,8 +17,8 @@ MOST_VIEWS = 50  # of one person in one project
 class ChartViewQuerySet(models.QuerySet["ChartView"]):
     def offered(self, user: User, run: Run) -> "ChartViewQuerySet":
         """Return the views of this run and of all runs of its project: own and shared ones."""
-        here = self.filter(Q(run=None) | Q(run=run), project=run.project_id)
-        return here.filter(Q(owner=user) | Q(is_shared=True))
+        views = self.filter(Q(run=None) | Q(run=run), project=run.project_id)
+        return views.filter(Q(owner=user) | Q(is_shared=True))
 
 
 class ChartView(models.Model):
@@ -69,9 +69,9 @@ class ChartView(models.Model):
 
         Raises NotPossible if the owner has too many in the project.
         """
-        own = cls.objects.filter(project=run.project_id, owner=owner)
+        own_views = cls.objects.filter(project=run.project_id, owner=owner)
         place: dict[str, Any] = {"run": None if of_all_runs else run, "name": name}
-        if own.count() >= MOST_VIEWS and not own.filter(**place).exists():
+        if own_views.count() >= MOST_VIEWS and not own_views.filter(**place).exists():
             raise NotPossible(f"you have {MOST_VIEWS} views in this project; delete one first")
         view, _ = cls.objects.update_or_create(
             project_id=run.project_id,

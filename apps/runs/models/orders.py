@@ -176,9 +176,9 @@ class ExportJob(LeasedWork):
         """Return the push's token: the entered one or the installation's. Raises NotOpened."""
         return open_secret(self.sealed_token) or settings.HUB_TOKEN
 
-    def finish(self, **made: object) -> None:
+    def finish(self, **result: object) -> None:
         """Mark the order as done, with its result. Raises OrderOver."""
-        self._end(state=self.State.DONE, share=1.0, **made)
+        self._end(state=self.State.DONE, share=1.0, **result)
 
     def fail(self, reason: str) -> None:
         """Mark the order as failed, with the reason. Raises OrderOver."""

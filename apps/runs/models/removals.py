@@ -99,8 +99,8 @@ class Removal(LeasedWork):
 
         Raises WorkOver.
         """
-        done = {"state": self.State.DONE, "reason": "", "ended_at": Now()}
-        if not self.release(**done):
+        end_fields = {"state": self.State.DONE, "reason": "", "ended_at": Now()}
+        if not self.release(**end_fields):
             raise WorkOver(f"{self} belongs to another worker now")
 
     def fail(self, reason: str) -> None:
@@ -191,8 +191,8 @@ class ProjectRemovalQuerySet(LeasedWorkQuerySet["ProjectRemoval"]):
             return self.none()
         if user.is_superuser:
             return self
-        theirs = Project.objects.filter(memberships__user=user)
-        return self.filter(Q(by=user) | Q(project__in=theirs))
+        own_projects = Project.objects.filter(memberships__user=user)
+        return self.filter(Q(by=user) | Q(project__in=own_projects))
 
     def unfinished(self) -> "ProjectRemovalQuerySet":
         """Select deletions that are open, and those that failed and can be tried again."""

@@ -281,8 +281,8 @@ class Run(WorkerLease):
             evaluation_set=evaluation_key(plan) if plan.evaluation else "",
         )
         run.shares.bulk_create(
-            run.shares.model(run=run, taskset=one, share=plan.tasksets[one.slug])
-            for one in tasksets
+            run.shares.model(run=run, taskset=taskset, share=plan.tasksets[taskset.slug])
+            for taskset in tasksets
             if plan.tasksets
         )
         versions = run.weight_versions
@@ -310,7 +310,7 @@ class Run(WorkerLease):
     @property
     def tasksets(self) -> list[Taskset]:
         """Return the tasksets that the run samples from, in the order of their slugs."""
-        return [self.taskset] if self.taskset else [one.taskset for one in self.shared]
+        return [self.taskset] if self.taskset else [share.taskset for share in self.shared]
 
     @property
     def shared(self) -> QuerySet[Any]:  # of TasksetShare, whose file imports this one
@@ -341,7 +341,7 @@ class Run(WorkerLease):
         """
         if self.taskset:
             return {self.taskset.slug: 1}
-        return {one.taskset.slug: one.share for one in self.shares.all()}
+        return {share.taskset.slug: share.share for share in self.shares.all()}
 
     @property
     def asks_of(self) -> str:
@@ -376,8 +376,8 @@ class Run(WorkerLease):
         """Return how many tasks an evaluation asks: all of its set, or the first ones."""
         evaluation = self.settings.evaluation
         assert evaluation is not None and self.taskset is not None  # only evaluations ask
-        most = evaluation.tasks
-        return self.taskset.size if most is None else min(most, self.taskset.size)
+        task_limit = evaluation.tasks
+        return self.taskset.size if task_limit is None else min(task_limit, self.taskset.size)
 
     # The plugin of django-stubs adds the method that this one stands in for.
     def get_state_display(self) -> str:  # type: ignore[no-redef]

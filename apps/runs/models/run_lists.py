@@ -56,8 +56,8 @@ class RunQuerySet(WorkerLeaseQuerySet[Any]):  # of Run, whose file imports this 
 
     def exploring(self) -> "RunQuerySet":
         """Select running runs that sample from their own policy, to train or to evaluate it."""
-        own = self.running().exclude(config__algorithm__name__in=list(SOURCES))
-        return own.filter(Q(config__replay=None) | Q(config__replay__isnull=True))
+        sampling = self.running().exclude(config__algorithm__name__in=list(SOURCES))
+        return sampling.filter(Q(config__replay=None) | Q(config__replay__isnull=True))
 
 
 def _all_runs() -> Any:

@@ -153,5 +153,5 @@ RECORD = """
 
 @compiled_update
 def _show_newest(run: int) -> Change:
-    shown = {field: Subquery(Metric.newest(name)) for name, field in NOW.items()}
-    return Run.objects.filter(pk=run), shown
+    newest = {field: Subquery(Metric.newest(name)) for name, field in NOW.items()}
+    return Run.objects.filter(pk=run), newest

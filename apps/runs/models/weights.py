@@ -127,10 +127,10 @@ class WeightVersion(models.Model):
     def why_not_evaluated(self) -> str:
         """Return why the version cannot be evaluated any more, or yet; "" if it can."""
         if self.state == self.State.RETIRED:
-            kept = self.run.settings.checkpoints.weights
+            kept_count = self.run.settings.checkpoints.weights
             return (
                 f"version {self.version} is retired and its files are deleted: {self.run.slug!r} "
-                f"keeps the newest {kept} (`checkpoints.weights`); choose one of those"
+                f"keeps the newest {kept_count} (`checkpoints.weights`); choose one of those"
             )
         if self.state != self.State.PUBLISHED:
             return (

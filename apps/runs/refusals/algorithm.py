@@ -142,14 +142,16 @@ def _experts(plan: RunConfig) -> Refusals:
 def _losses(plan: RunConfig) -> Refusals:
     """Yield a refusal if a loss needs advantages that there are not, or the other way round."""
     algorithm = plan.algorithm
-    own = {"dpo": "dpo", "kto": "kto", "reward_model": "bradley_terry"}.get(algorithm.name)
+    required_loss = {"dpo": "dpo", "kto": "kto", "reward_model": "bradley_terry"}.get(
+        algorithm.name
+    )
     supervised = ("sft", "sft_is", "sft_phi")
-    if own and algorithm.loss.name != own:
+    if required_loss and algorithm.loss.name != required_loss:
         yield (
             "algorithm.loss.name",
             (
                 f"is `{algorithm.loss.name}`, but {algorithm.name} learns from"
-                f" {SOURCES[algorithm.name]}: set it to {own}"
+                f" {SOURCES[algorithm.name]}: set it to {required_loss}"
             ),
         )
     elif algorithm.name == "sft" and algorithm.loss.name not in supervised:

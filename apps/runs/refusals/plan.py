@@ -273,14 +273,14 @@ def _over_rollout(plan: RunConfig) -> Refusals:
     """
     if plan.over_rollout is None:
         return
-    most = plan.max_staleness * plan.sync_interval * plan.groups_per_step
+    limit = plan.max_staleness * plan.sync_interval * plan.groups_per_step
     if not plan.samples or plan.serve:
         yield "over_rollout", "is only for runs that sample groups themselves: remove it"
-    elif plan.over_rollout > most:
+    elif plan.over_rollout > limit:
         yield (
             "over_rollout",
             (
-                f"is {plan.over_rollout}, but a later step can use at most {most} groups that are "
+                f"is {plan.over_rollout}, but a later step can use at most {limit} groups that are "
                 "left over (max_staleness × sync_interval × groups_per_step): lower it, or raise "
                 "max_staleness"
             ),

@@ -74,22 +74,22 @@ def _adapters(plan: RunConfig) -> Iterator[tuple[str, str]]:
 
 def _lengths(plan: RunConfig) -> Iterator[tuple[str, str]]:
     needed = plan.longest_text()
-    given = plan.vllm.max_model_len
-    if given is None:
+    max_length = plan.vllm.max_model_len
+    if max_length is None:
         return
-    if needed is not None and given < needed:
+    if needed is not None and max_length < needed:
         yield (
             "vllm.max_model_len",
             (
-                f"is {given:,}, less than sampling.prompt_tokens and sampling.max_tokens together, "
-                f"{needed:,}: raise it, or leave it empty"
+                f"is {max_length:,}, less than sampling.prompt_tokens and sampling.max_tokens "
+                f"together, {needed:,}: raise it, or leave it empty"
             ),
         )
-    elif given <= plan.sampling.max_tokens:
+    elif max_length <= plan.sampling.max_tokens:
         yield (
             "vllm.max_model_len",
             (
-                f"is {given:,}, which leaves no room for a prompt beside sampling.max_tokens "
+                f"is {max_length:,}, which leaves no room for a prompt beside sampling.max_tokens "
                 f"{plan.sampling.max_tokens:,}: raise it"
             ),
         )

@@ -49,7 +49,7 @@ class MLflow:
             if experiment
             else self.client.create_experiment(run.project.slug)
         )
-        made: str = self.client.create_run(
+        run_id: str = self.client.create_run(
             home, run_name=run.slug, tags={OURS: str(run.pk), WRITTEN: "0"}
         ).info.run_id
         params = iter(
@@ -59,8 +59,8 @@ class MLflow:
             ]
         )
         while some := list(islice(params, PARAMS_AT_ONCE)):
-            self.client.log_batch(made, params=some)
-        return made
+            self.client.log_batch(run_id, params=some)
+        return run_id
 
     def last_step(self) -> int:
         return int(self.client.get_run(self.id).data.tags[WRITTEN])
