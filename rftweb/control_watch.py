@@ -46,8 +46,8 @@ class ControlWatch:
 def watch_control_plane() -> None:
     """Open the alert for each live run, and send due deliveries."""
     try:
-        if done := look_at_control():
-            log.warning("control_behind", **done)
+        if opened := look_at_control():
+            log.warning("control_behind", **opened)
         deliver()
     except Error as error:
         log.warning("database_away", error=str(error).strip())

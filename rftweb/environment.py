@@ -166,8 +166,8 @@ def shared_secret(name: str) -> str:
 
 def require_together(**values: str) -> None:
     """Refuse the first variable, by name, if another one that it needs is not set."""
-    first, *others = values
-    if missing := [name for name in others if values[first] and not values[name]]:
+    first, *required = values
+    if missing := [name for name in required if values[first] and not values[name]]:
         raise ImproperlyConfigured(f"{first} is set, which also needs {', '.join(missing)}")
 
 

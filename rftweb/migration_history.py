@@ -43,8 +43,8 @@ def unknown_migrations(alias: str = DEFAULT_DB_ALIAS) -> Iterator[str]:
 
 def describe_migrations(names: Sequence[str]) -> str:
     """Say that the database has these migrations; name the first of them."""
-    others = len(names) - SHOWN
-    more = f" and {others} more" if others > 0 else ""
+    unnamed = len(names) - SHOWN
+    more = f" and {unnamed} more" if unnamed > 0 else ""
     return (
         "Another version of rftweb made this database: it has migrations that this version doesn't"
         f" have ({', '.join(names[:SHOWN])}{more})."

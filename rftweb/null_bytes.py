@@ -24,7 +24,9 @@ class NulRefused:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         return self.get_response(request)
 
-    def process_view(self, request: HttpRequest, view, arguments, named) -> HttpResponse | None:
+    def process_view(
+        self, request: HttpRequest, view, arguments, url_arguments
+    ) -> HttpResponse | None:
         if getattr(
             view, "csrf_exempt", False
         ):  # URLs for programs, which answer with documents of their own

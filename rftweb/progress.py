@@ -54,7 +54,7 @@ def tree_cpu_seconds(pid: int) -> float:
         family = [process, *process.children(recursive=True)]
     except psutil.Error:
         return 0.0
-    return sum(_own_cpu_seconds(one) for one in family)
+    return sum(_own_cpu_seconds(member) for member in family)
 
 
 def _own_cpu_seconds(process: psutil.Process) -> float:

@@ -44,15 +44,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default="on",
         help="whether it is listed among the workers",
     )
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     raise_file_limit()
     uvicorn.run(
         APPLICATION,
-        host=given.host,
-        port=given.port,
-        workers=given.workers,
+        host=options.host,
+        port=options.port,
+        workers=options.workers,
         http=PROTOCOL,
-        lifespan=given.lifespan,
+        lifespan=options.lifespan,
         access_log=False,
         timeout_graceful_shutdown=GRACEFUL_S,
         **SOCKET_LIMITS,

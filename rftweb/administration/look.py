@@ -175,11 +175,11 @@ RAIL = [
 
 def navigation(request: HttpRequest) -> list[dict]:
     """Return the sidebar; a last group holds the tables that no other group names."""
-    named = {str(item["link"]) for one in RAIL for item in one["items"]}
-    others = [
+    linked = {str(item["link"]) for section in RAIL for item in section["items"]}
+    unlisted = [
         model._meta
         for model in admin.site._registry
-        if reverse(admin_urlname(model._meta, SafeString("changelist"))) not in named
+        if reverse(admin_urlname(model._meta, SafeString("changelist"))) not in linked
     ]
     links = [
         table_link(
@@ -187,7 +187,7 @@ def navigation(request: HttpRequest) -> list[dict]:
             "table_rows",
             f"{meta.app_label}_{meta.model_name}",
         )
-        for meta in sorted(others, key=lambda meta: meta.label)
+        for meta in sorted(unlisted, key=lambda meta: meta.label)
     ]
     return [*RAIL, menu_part("More", *links)] if links else RAIL
 

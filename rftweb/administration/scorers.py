@@ -34,7 +34,7 @@ def scorers(request: HttpRequest) -> HttpResponse:
 
 def list_learned_scorers() -> list[dict]:
     """Return the newest scorers that runs trained: name, project, and whether they are usable."""
-    made = (
+    training_runs = (
         Run.objects.filter(config__algorithm__name="reward_model")
         .select_related("project")
         .defer("config")
@@ -42,7 +42,7 @@ def list_learned_scorers() -> list[dict]:
     )
     return [
         {"name": f"{PREFIX}{run.slug}", "run": run, "is_ready": run.state == Run.State.COMPLETED}
-        for run in made[:LEARNED_SHOWN]
+        for run in training_runs[:LEARNED_SHOWN]
     ]
 
 
@@ -67,12 +67,12 @@ def _described(name: str) -> dict:
         and isinstance(node.targets[0], ast.Name)
         and isinstance(node.value, ast.Constant)
     }
-    made = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    function_names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     kind = (
         "asks a language model"
-        if "ask" in made
+        if "ask" in function_names
         else "whole groups"
-        if "score_group" in made
+        if "score_group" in function_names
         else "one rollout"
     )
     words = (ast.get_docstring(tree) or "").strip().splitlines()

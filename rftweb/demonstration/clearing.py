@@ -13,13 +13,13 @@ from apps.runs.models import ExportJob, Run
 KEPT = 3  # finished runs besides the one in training
 
 
-def clear_old(runs: list[Run], kept: int = KEPT) -> list[str]:
-    """Delete ended runs (given newest first) beyond the newest `kept`; return their names.
+def clear_old(runs: list[Run], keep: int = KEPT) -> list[str]:
+    """Delete ended runs (given newest first) beyond the newest `keep`; return their names.
 
     Runs that somebody rated, wrote about, exported, pinned or built upon stay.
     """
     ended = [run for run in runs if run.state in Run.ENDED]
-    return [run.slug for run in ended[kept:] if not is_touched(run) and _delete(run)]
+    return [run.slug for run in ended[keep:] if not is_touched(run) and _delete(run)]
 
 
 def is_touched(run: Run) -> bool:

@@ -16,7 +16,7 @@ def until_ended(run: Run, is_up: Callable[[], bool], say: Callable[[Run], None])
     Returns False if `is_up()` becomes false first. An unavailable database is waited for: the
     supervisor restarts it, or ends.
     """
-    shown = -1
+    last_step = -1
     while is_up():
         try:
             run.refresh_from_db()
@@ -24,9 +24,9 @@ def until_ended(run: Run, is_up: Callable[[], bool], say: Callable[[Run], None])
             connection.close()
             close_old_connections()
         else:
-            if run.step != shown:
+            if run.step != last_step:
                 say(run)
-                shown = run.step
+                last_step = run.step
             if run.state in (*Run.ENDED, Run.State.PAUSED):
                 return True
         time.sleep(POLL_S)

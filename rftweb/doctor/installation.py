@@ -138,7 +138,7 @@ def check_engine() -> Iterator[Finding]:
         return
     probe = [sys.executable, "-c", ENGINE_PROBE]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             probe, capture_output=True, text=True, check=False, timeout=PROBE_SECONDS, cwd="/"
         )
     except subprocess.TimeoutExpired:
@@ -148,15 +148,15 @@ def check_engine() -> Iterator[Finding]:
             "check the machine's load and disk, then try again",
         )
         return
-    if done.returncode != 0:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+    if process.returncode != 0:
+        reason = (process.stderr.strip().splitlines() or ["no reason given"])[-1]
         mend = (
             "run scripts/setup; uninstall torchvision, torchaudio and torchcodec if they are "
             "installed"
         )
         yield failed_finding("engine", f"cannot be loaded: {reason}", mend)
         return
-    facts = json.loads(done.stdout.strip().splitlines()[-1])
+    facts = json.loads(process.stdout.strip().splitlines()[-1])
     cuda = "with" if facts["cuda"] else "without"
     yield ok(
         "engine",

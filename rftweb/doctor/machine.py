@@ -33,14 +33,14 @@ def check_disk() -> Iterator[Finding]:
         )
 
 
-def _room(folder: Path, variable: str, kept: str) -> Finding:
+def _room(folder: Path, variable: str, contents: str) -> Finding:
     existing = folder
     while not existing.exists():
         existing = existing.parent
     free = shutil.disk_usage(existing).free
     text = f"{free / GIB:.1f} GiB free under {folder}"
     if free < LEAST_DISK:
-        return failed_finding("disk", text, f"free some space: {kept} are stored there")
+        return failed_finding("disk", text, f"free some space: {contents} are stored there")
     if free < ENOUGH_DISK:
         return warn("disk", text, f"free some space, or set {variable} to a larger disk")
     return ok("disk", text)
@@ -123,15 +123,15 @@ def check_gpu() -> Iterator[Finding]:
         "--query-gpu=name,memory.total,memory.used,driver_version",
         "--format=csv,noheader",
     ]
-    done = _run(*query)
-    if done is None or done.returncode != 0:
+    process = _run(*query)
+    if process is None or process.returncode != 0:
         yield failed_finding(
             "GPU",
             "nvidia-smi is installed but does not respond",
             "check `nvidia-smi` and the driver",
         )
         return
-    for line in done.stdout.strip().splitlines():
+    for line in process.stdout.strip().splitlines():
         yield ok("GPU", line.strip())
     if "CUDA_VISIBLE_DEVICES" in os.environ:
         yield ok(

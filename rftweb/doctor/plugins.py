@@ -9,15 +9,15 @@ from rftweb.doctor.finding import Finding, ok, warn
 def check_plugins() -> Iterator[Finding]:
     """Name each plugin that is refused, with its reason; everything else works without it."""
     plugins = REGISTRY.plugins()
-    for one in plugins:
-        if one.refused:
+    for plugin in plugins:
+        if plugin.refused:
             yield warn(
                 "plugins",
-                f"{one.title} of {one.origin} is refused: {one.refused}",
+                f"{plugin.title} of {plugin.origin} is refused: {plugin.refused}",
                 f"mend it or set {SETTING} right, then restart the processes"
-                if one.name == SETTING
+                if plugin.name == SETTING
                 else "mend or remove it, then restart the processes",
             )
-    ready = [f"{one.title} {one.version}" for one in plugins if not one.refused]
+    ready = [f"{plugin.title} {plugin.version}" for plugin in plugins if not plugin.refused]
     if ready or not plugins:
         yield ok("plugins", ", ".join(ready) or "none")

@@ -56,7 +56,7 @@ def check_database() -> Iterator[Finding]:
     assert facts is not None  # a query of functions returns one row
     version, major, fsync, full_pages, commit, user, size = facts
     milliseconds = (time.perf_counter() - started) * 1000
-    whose = "embedded" if embedded else "your own"
+    origin = "embedded" if embedded else "your own"
     if major < OLDEST_POSTGRES:
         yield failed_finding(
             "database",
@@ -67,7 +67,7 @@ def check_database() -> Iterator[Finding]:
         yield ok(
             "database",
             (
-                f"PostgreSQL {version}, {whose}, user {user}, {size}, response time "
+                f"PostgreSQL {version}, {origin}, user {user}, {size}, response time "
                 f"{milliseconds:.0f} ms"
             ),
         )

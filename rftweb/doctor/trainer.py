@@ -18,9 +18,9 @@ SUBJECT = "trainer"
 
 def check_trainer_processes() -> Iterator[Finding]:
     """Check the GPUs and the rendezvous of trainers with several processes, if there are any."""
-    here = settings.TRAINER_RANKS_HERE
+    local_ranks = settings.TRAINER_RANKS_HERE
     if settings.TRAINER_RENDEZVOUS:
-        yield _meeting(settings.TRAINER_RENDEZVOUS, here)
+        yield _meeting(settings.TRAINER_RENDEZVOUS, local_ranks)
     try:
         several = list(Run.objects.training().filter(config__trainer__processes__gt=1))
     except OperationalError:
@@ -28,7 +28,7 @@ def check_trainer_processes() -> Iterator[Finding]:
     places = _gpus() or os.cpu_count() or 1
     for run in several:
         trainer = run.settings.trainer
-        local = min(trainer.processes, here or trainer.processes)
+        local = min(trainer.processes, local_ranks or trainer.processes)
         words = f"run {run.slug}: {trainer.words}"
         if local > places:
             mend = "lower trainer.processes, or start some on other machines (docs/deploy.md)"
@@ -39,21 +39,21 @@ def check_trainer_processes() -> Iterator[Finding]:
             yield ok(SUBJECT, words)
 
 
-def _meeting(rendezvous: str, here: int | None) -> Finding:
+def _meeting(rendezvous: str, local_ranks: int | None) -> Finding:
     host = rendezvous.rpartition(":")[0]
     try:
         socket.getaddrinfo(host, None)
     except OSError as error:
         mend = "set RFTWEB_TRAINER_RENDEZVOUS to a name or IP address of the trainer's machine"
         return failed_finding(SUBJECT, f"cannot resolve {rendezvous}: {error.strerror}", mend)
-    return ok(SUBJECT, f"starts {here} of a run's processes; others join at {rendezvous}")
+    return ok(SUBJECT, f"starts {local_ranks} of a run's processes; others join at {rendezvous}")
 
 
 def _gpus() -> int:
     """Return how many GPUs the driver lists; 0 without a driver."""
     command = ["nvidia-smi", "--list-gpus"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+        process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
     except (FileNotFoundError, subprocess.TimeoutExpired):
         return 0
-    return len(done.stdout.splitlines()) if done.returncode == 0 else 0
+    return len(process.stdout.splitlines()) if process.returncode == 0 else 0

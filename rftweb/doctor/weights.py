@@ -38,8 +38,10 @@ def check_weights() -> Iterator[Finding]:
         )
         yield failed_finding("weights", f"{address}: {why}", mend)
         return
-    kept = f"up to {settings.WEIGHTS_CACHE_MB} MB kept under {settings.WEIGHTS_ROOT / 'fetched'}"
-    yield ok("weights", f"fetched from {address}, {kept}")
+    cache_words = (
+        f"up to {settings.WEIGHTS_CACHE_MB} MB kept under {settings.WEIGHTS_ROOT / 'fetched'}"
+    )
+    yield ok("weights", f"fetched from {address}, {cache_words}")
     if abs(ahead) > CLOCK_WARNS_S:
         yield warn("weights", f"the publisher's clock differs by {ahead:+.0f} s", MEND_CLOCK)
     if address.startswith("http://"):

@@ -46,7 +46,7 @@ class Account:
     def can(self, *words: str | Path) -> bool:
         """Tell whether a trial command succeeds when run this way."""
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 self.command(*words),
                 capture_output=True,
                 check=False,
@@ -56,7 +56,7 @@ class Account:
             )
         except (PermissionError, FileNotFoundError):
             return False
-        return done.returncode == 0
+        return process.returncode == 0
 
 
 OURSELVES = Account(owner=None)

@@ -71,12 +71,12 @@ def _how_to_move(data_major: int, new: PostgresBinaries) -> str:
 
 def _postgres_folders() -> list[Path]:
     """Return candidate folders, best first; one named by RFTWEB_PG_BIN is the only one."""
-    if named := os.environ.get("RFTWEB_PG_BIN"):
-        if not (Path(named) / "postgres").exists():
+    if configured := os.environ.get("RFTWEB_PG_BIN"):
+        if not (Path(configured) / "postgres").exists():
             raise NoServerBinary(
-                f"RFTWEB_PG_BIN names {named!r}, where there is no program `postgres`"
+                f"RFTWEB_PG_BIN names {configured!r}, where there is no program `postgres`"
             )
-        return [Path(named)]
+        return [Path(configured)]
     debian = sorted(
         Path("/usr/lib/postgresql").glob("*/bin"), key=lambda bin: bin.parent.name, reverse=True
     )

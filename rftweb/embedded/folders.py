@@ -30,8 +30,8 @@ def make_private(folder: Path, owner: tuple[int, int] | None = None) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
-    mine = {os.geteuid(), *(owner or ())[:1]}
-    if folder.is_symlink() or status.st_uid not in mine:
+    allowed_uids = {os.geteuid(), *(owner or ())[:1]}
+    if folder.is_symlink() or status.st_uid not in allowed_uids:
         raise PermissionError(
             f"{folder} belongs to user id {status.st_uid}, not to us; remove it and start again"
         )

@@ -158,10 +158,10 @@ class PostgresServer(Server):
 def _run(account: Account, words: tuple, text: str = "") -> None:
     """Run a program to its end as `account`. Raise RuntimeError with its last output."""
     command = account.command(*words)
-    done = subprocess.run(
+    process = subprocess.run(
         command, input=text, capture_output=True, text=True, cwd="/", check=False, **account.process
     )
-    if done.returncode != 0:
+    if process.returncode != 0:
         raise RuntimeError(
-            f"{words[0]} failed with code {done.returncode}: {done.stderr.strip()[-2000:]}"
+            f"{words[0]} failed with code {process.returncode}: {process.stderr.strip()[-2000:]}"
         )

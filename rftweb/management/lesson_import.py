@@ -169,13 +169,13 @@ def _author(project: Project, name: str | None) -> User | None:
 
 def _columns(kind: str, pairs: list[str]) -> dict[str, str]:
     ours = ("prompt", "task", "author", "system", *TEXTS[kind], *MORE.get(kind, ()))
-    named = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+    columns = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
     wrong = [pair for pair in pairs if pair.split("=", 1)[0] not in ours or "=" not in pair]
     if wrong:
         raise CommandError(
             f"--column {wrong[0]}: must be OURS=THEIRS, OURS one of {', '.join(ours)}"
         )
-    return named
+    return columns
 
 
 def list_refused_lines(kind: str, refusal: BadLessons) -> str:

@@ -25,8 +25,8 @@ def regress(projects: list[Project], write: Callable[[str], object]) -> int:
     differ = []
     changed = []
     with show_progress_bar("scoring cases", count) as progress:
-        for done, (slug, case, before, was_holding) in enumerate(_scored(projects), start=1):
-            progress(done)
+        for number, (slug, case, before, was_holding) in enumerate(_scored(projects), start=1):
+            progress(number)
             if not case.holds:
                 differ.append(case.pk)
             if case.value != before or case.holds != was_holding:

@@ -158,12 +158,12 @@ def imported(project: Project, options: dict) -> tuple[Taskset, list[str]]:
     path = Path(options["file"])
     before = _before(project, options["version_of"]) if options["version_of"] else None
     plain = name if options["hub"] or options["plugin"] or path.is_dir() else plain_name(name)
-    named = (
+    default_slug = (
         slug_of_next(before)
         if before
         else re.sub(r"[^A-Za-z0-9_-]+", "-", Path(plain).stem).strip("-")[:50]
     )
-    slug = options["slug"] or named
+    slug = options["slug"] or default_slug
     origin = Origin(project, slug, options["title"] or slug, _source(options), version_of=before)
     why_not = sieve_from(project, options)
     try:
@@ -218,8 +218,8 @@ def preview_lines(options: dict) -> list[str]:
 
 def named_option(text: str) -> tuple[str, Any]:
     """Read NAME=VALUE. Raises ArgumentTypeError."""
-    name, given, value = text.partition("=")
-    if not given or not name:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
         raise ArgumentTypeError(f"{text!r}: write NAME=VALUE")
     try:
         return name, load_yaml(value)
@@ -390,32 +390,32 @@ def add_overlap(verbs: _SubParsersAction) -> ArgumentParser:
     return overlapping
 
 
-def overlapped(checked: Taskset, other: Taskset, options: dict) -> list[str]:
+def overlapped(checked: Taskset, compared: Taskset, options: dict) -> list[str]:
     """Return the lines that describe the overlap. Raise CommandError."""
     if not 0 < options["threshold"] <= 1:
         raise CommandError("--threshold: must be above 0, and at most 1")
     try:
-        with ExitStack() as held:
-            tell = _teller(held, options["pairs"])
-            progress = held.enter_context(
+        with ExitStack() as stack:
+            tell = _teller(stack, options["pairs"])
+            progress = stack.enter_context(
                 show_progress_bar(
-                    f"comparing {checked.slug} with {other.slug}", checked.size + other.size
+                    f"comparing {checked.slug} with {compared.slug}", checked.size + compared.size
                 )
             )
-            overlap = measure_overlap(checked, other, options["threshold"], tell, progress)
+            overlap = measure_overlap(checked, compared, options["threshold"], tell, progress)
     except TooMuch as error:
         raise CommandError(f"{checked.slug}: {error}") from None
     except OSError as error:
         raise CommandError(f"--pairs: {error}") from None
     summary = (
-        f"{checked.slug}: {overlap.exact} of {overlap.tasks} tasks are in {other.slug} exactly, "
+        f"{checked.slug}: {overlap.exact} of {overlap.tasks} tasks are in {compared.slug} exactly, "
         f"{overlap.near} more nearly"
     )
     lines = [
         f"  {pair.checked:>8} {pair.other:>8}  {'exact' if pair.is_exact else f'{pair.share:.2f}'}"
         for pair in overlap.pairs[:SHOWN]
     ]
-    head = [f"  {checked.slug[:8]:>8} {other.slug[:8]:>8}  share"] if lines else []
+    head = [f"  {checked.slug[:8]:>8} {compared.slug[:8]:>8}  share"] if lines else []
     more = (
         [f"  and {overlap.count - SHOWN} more pairs; --pairs FILE writes all"]
         if overlap.count > SHOWN
@@ -424,8 +424,8 @@ def overlapped(checked: Taskset, other: Taskset, options: dict) -> list[str]:
     return [f"{summary} ({overlap.share:.1%})", *head, *lines, *more]
 
 
-def _teller(held: ExitStack, path: Path | None) -> Callable[[Pair], object]:
+def _teller(stack: ExitStack, path: Path | None) -> Callable[[Pair], object]:
     if path is None:
         return lambda pair: None
-    stream = held.enter_context(path.open("w"))
+    stream = stack.enter_context(path.open("w"))
     return lambda pair: stream.write(json.dumps(asdict(pair)) + "\n")

@@ -63,12 +63,14 @@ def create_harder_taskset(taskset: Taskset, options: dict) -> tuple[Taskset, Seq
     )
     try:
         with show_progress_bar(f"generating {slug}", count * options["each"]) as progress:
-            made, left = make_harder_taskset(taskset, parents, origin, options["each"], progress)
+            harder, ungraded = make_harder_taskset(
+                taskset, parents, origin, options["each"], progress
+            )
     except IntegrityError:
         raise CommandError(f"--to: taskset {slug!r} already exists; choose another name") from None
     except ValueError as error:
         raise CommandError(str(error)) from None
-    return made, [f"left out: {describe_ungraded(left)}"] if left else []
+    return harder, [f"left out: {describe_ungraded(ungraded)}"] if ungraded else []
 
 
 def _solved(taskset: Taskset, options: dict) -> tuple[QuerySet[Task], str]:

@@ -72,7 +72,7 @@ def create_rewritten_taskset(taskset: Taskset, options: dict) -> tuple[Taskset, 
         with show_progress_bar(
             f"rewriting {taskset.slug}", min(taskset.size, options["most"] or taskset.size)
         ) as progress:
-            made, refused = rewrite(taskset, origin, rewriter, progress=progress, **how)
+            rewritten, refused = rewrite(taskset, origin, rewriter, progress=progress, **how)
     except Unanswered as why:
         raise CommandError(
             f"{why}\nreplies so far are kept: run the command again to continue, or use "
@@ -82,7 +82,7 @@ def create_rewritten_taskset(taskset: Taskset, options: dict) -> tuple[Taskset, 
         raise CommandError(f"--to: taskset {slug!r} already exists; choose another name") from None
     except ValueError as why:
         raise CommandError(f"no rewrite is left: {why}") from None
-    return made, [f"{count:,} refused: {why}" for why, count in refused.most_common()]
+    return rewritten, [f"{count:,} refused: {why}" for why, count in refused.most_common()]
 
 
 def _whom(options: dict) -> JudgeOptions:

@@ -118,14 +118,14 @@ class RunCollector:
         metrics = ("step", "planned_steps", "published_version", "groups_opened", "groups_dropped")
         families: list[CounterMetricFamily | GaugeMetricFamily]
         families = [steps, planned, version, opened, dropped]
-        seen = set(self._open_ones())
+        unblinded = set(self._open_ones())
         names = ("pk", "is_evaluation", "project__slug", "slug")
         for pk, is_evaluation, project, slug, *values in self.open_runs.order_by("pk").values_list(
             *names, *metrics
         ):
             for family, value in zip(families, values, strict=True):
                 if family in (opened, dropped) or not (
-                    is_evaluation or (family is version and pk not in seen)
+                    is_evaluation or (family is version and pk not in unblinded)
                 ):
                     family.add_metric([project, slug], value)
         yield from families
@@ -146,10 +146,10 @@ class RunCollector:
             "The newest step's metrics, of runs not ended.",
             labels=[*RUN, "name"],
         )
-        named = self._open_ones()
-        rows = RunMetric.objects.filter(run__in=named, step=F("run__step"), name__in=TOLD)
+        labels_by_run = self._open_ones()
+        rows = RunMetric.objects.filter(run__in=labels_by_run, step=F("run__step"), name__in=TOLD)
         for run, name, value in rows.values_list("run", "name", "value"):
-            family.add_metric([*named[run], name], value)
+            family.add_metric([*labels_by_run[run], name], value)
         return family
 
     def _evaluations(self) -> Iterator[Metric]:
@@ -166,10 +166,10 @@ class RunCollector:
         version = GaugeMetricFamily(
             "rftweb_run_evaluated_version", "The newest evaluated version.", labels=labels
         )
-        named = self._open_ones()
+        labels_by_run = self._open_ones()
         counts: Counter[int] = Counter()
         question = ("evaluates__run_id", "evaluation_set", "taskset_id")
-        of_runs = Run.objects.filter(evaluates__run__in=named, result__isnull=False)
+        of_runs = Run.objects.filter(evaluates__run__in=labels_by_run, result__isnull=False)
         newest = (
             of_runs.order_by(*question, "-evaluates__version", "-pk")
             .distinct(*question)
@@ -183,10 +183,12 @@ class RunCollector:
             counts[run] += 1
             if counts[run] > EVALUATIONS:
                 continue
-            version.add_metric([*named[run], taskset, question_set], number)
+            version.add_metric([*labels_by_run[run], taskset, question_set], number)
             for name, mean in zip(OF_EVALUATIONS, means, strict=True):
                 if mean and mean[0] is not None:
-                    value.add_metric([*named[run], taskset, question_set, f"{name}@1"], mean[0])
+                    value.add_metric(
+                        [*labels_by_run[run], taskset, question_set, f"{name}@1"], mean[0]
+                    )
         yield from (value, version)
 
     def _groups(self) -> Iterator[Metric]:
@@ -215,14 +217,14 @@ class RunCollector:
             f"Ratings of the last 10 minutes, {MOST_RATINGS} at most.",
             labels=[*RUN, "by"],
         )
-        named = {
+        labels_by_run = {
             pk: (project, slug)
             for pk, project, slug in self.open_runs.values_list("pk", "project__slug", "slug")
         }
         with connection.cursor() as cursor:
-            cursor.execute(RATINGS, [list(named)])
+            cursor.execute(RATINGS, [list(labels_by_run)])
             counts = {(run, is_simulated): count for run, is_simulated, count in cursor.fetchall()}
-        for run, names in named.items():
+        for run, names in labels_by_run.items():
             for is_simulated, word in ((False, "people"), (True, "simulated")):
                 family.add_metric([*names, word], counts.get((run, is_simulated), 0))
         return family

@@ -204,17 +204,17 @@ class Child:
 
     async def _pump(self, output: asyncio.StreamReader) -> None:
         """Pass on the process's output line by line; an endless line is cut at 64 KiB."""
-        rest = b""
+        partial_line = b""
         while chunk := await output.read(65536):
-            *lines, rest = (rest + chunk).split(b"\n")
-            if len(rest) > 65536:
-                lines = [*lines, rest]
-                rest = b""
+            *lines, partial_line = (partial_line + chunk).split(b"\n")
+            if len(partial_line) > 65536:
+                lines = [*lines, partial_line]
+                partial_line = b""
             self._lines += len(lines)
             for line in lines:
                 self._output.line(self.program.name, line.decode(errors="replace").rstrip("\r"))
-        if rest:
-            self._output.line(self.program.name, rest.decode(errors="replace"))
+        if partial_line:
+            self._output.line(self.program.name, partial_line.decode(errors="replace"))
 
     async def _end_by(self, number: signal.Signals, grace_s: float) -> bool:
         assert self._process is not None  # it runs

@@ -65,23 +65,23 @@ def assign_devices(
         names = [name for worker, name in workers if worker == role and groups]
         for number, name in enumerate(names):
             devices[name] = ",".join(groups[number % len(groups)])
-    taken = {gpu for group in devices.values() for gpu in group.split(",")}
-    rest = [gpu for gpu in pool.gpus if gpu not in taken] or list(pool.gpus)
+    assigned = {gpu for group in devices.values() for gpu in group.split(",")}
+    free_gpus = [gpu for gpu in pool.gpus if gpu not in assigned] or list(pool.gpus)
     waiting = [name for _, name in workers if name not in devices]
     if len(pool.gpus) > 1:
-        devices |= {name: rest[number % len(rest)] for number, name in enumerate(waiting)}
+        devices |= {name: free_gpus[number % len(free_gpus)] for number, name in enumerate(waiting)}
     return devices
 
 
 def _listed() -> list[tuple[str, str]]:
     """Return index and UUID of each GPU that nvidia-smi lists; none without nvidia-smi."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["nvidia-smi", "-L"], capture_output=True, text=True, check=False, timeout=20
         )
     except (FileNotFoundError, subprocess.TimeoutExpired):
         return []
-    if done.returncode != 0:
+    if process.returncode != 0:
         return []
-    matches = map(LISTED.match, done.stdout.splitlines())
+    matches = map(LISTED.match, process.stdout.splitlines())
     return [(match[1], match[2]) for match in matches if match]

@@ -148,7 +148,7 @@ class Supervisor:
     def _wait(self, is_so: Callable[[], bool], stall_s: float, what: str) -> None:
         """Wait for a condition while the supervisor's record keeps changing."""
         assert self.process is not None  # started
-        seen = self.status()
+        last_record = self.status()
         moved_at = time.monotonic()
         while not is_so():
             if self.process.poll() is not None:
@@ -157,8 +157,8 @@ class Supervisor:
                     f" {self.var / 'log'}"
                 )
             record = self.status()
-            if record != seen:
-                seen = record
+            if record != last_record:
+                last_record = record
                 moved_at = time.monotonic()
             if time.monotonic() - moved_at > stall_s:
                 logs = self.var / "log"

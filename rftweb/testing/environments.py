@@ -43,7 +43,9 @@ def check_environment(
         finally:
             player.stop()
     problems = [reply.error for reply in played if reply.error]
-    if not problems and [_comparable(one) for one in played] != [_comparable(one) for one in again]:
+    if not problems and [_comparable(played_reply) for played_reply in played] != [
+        _comparable(played_reply) for played_reply in again
+    ]:
         problems.append("gives something else to the same seed and actions")
     rewarded = [reply.reward for reply in played if reply.reward]
     rewards = [reward for reward in rewarded if isinstance(reward, int | float)]

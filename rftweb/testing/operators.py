@@ -50,8 +50,8 @@ def check_operator(
         problems.append("changes its input: give back changed copies (dataclasses.replace)")
     elif repr(outcome) != repr(again):
         problems.append("does something else when it is applied again: operators are pure")
-    left = [one.rollout for one in outcome.samples]
-    if kept is not None and set(left) != set(kept):
-        problems.append(f"keeps rollouts {left} instead of {sorted(kept)}")
+    remaining = [kept_sample.rollout for kept_sample in outcome.samples]
+    if kept is not None and set(remaining) != set(kept):
+        problems.append(f"keeps rollouts {remaining} instead of {sorted(kept)}")
     require_none(name, problems)
     return outcome

@@ -82,18 +82,20 @@ def check_rater_model(
     """
     learner = Learner()
     for text, value in rated.items():
-        learner.learn(ValuedReply(_seen(text), value, 1))
+        learner.learn(ValuedReply(_reply_features(text), value, 1))
     with open_plugin(plugin) as name:
         find_plugin(partial(REGISTRY.find, kinds.RATER_MODEL), name)
         section = RaterModel(kind="plugin", plugin=name, options=dict(options or {}))
         fit = fitted_for(section, learner)
         assert isinstance(fit, FittedPlugin)  # as the section names a plugin
         require_none(name, [fit.failed] if fit.failed else [])
-        means, deviations = fit.predict([_seen(text) for text in replies])
-    return [(float(mean), float(one)) for mean, one in zip(means, deviations, strict=True)]
+        means, deviations = fit.predict([_reply_features(text) for text in replies])
+    return [
+        (float(mean), float(deviation)) for mean, deviation in zip(means, deviations, strict=True)
+    ]
 
 
-def _seen(text: str) -> ReplyFeatures:
+def _reply_features(text: str) -> ReplyFeatures:
     return ReplyFeatures(
         words=frozenset(split_words_and_marks(text)), numbers=(0.0,) * len(NUMBERS)
     )

@@ -44,7 +44,7 @@ def check_rating_form(
 
 def _problems_of_page(form: Form, people: People, answer: Mapping[str, Any]) -> list[str]:
     reply = {"rollout": ROLLOUT, "letter": "A", "place": 1, "text": "A reply.", "turns": []}
-    shown = {
+    context = {
         "replies": [{**reply, "is_dialogue": False}],
         "answer": answer,
         "options": form.read_options(people),
@@ -53,7 +53,7 @@ def _problems_of_page(form: Form, people: People, answer: Mapping[str, Any]) -> 
     }
     problems = [] if form.in_words(dict(answer)).strip() else ["in_words() returns nothing"]
     try:
-        form.template.render(Context({"shown": shown}))
+        form.template.render(Context({"shown": context}))
     except Exception as error:  # a template may raise whatever its tags raise
         problems.append(f"item.html cannot be drawn: {type(error).__name__}: {error}")
     return problems

@@ -123,7 +123,7 @@ def _problems(scorer: Scorer, example: Example, grader: Grader) -> Iterator[str]
         0, scorer.name, numbers, example.rollouts, example.task, dict(example.options)
     )
     [answer] = grader.grade([question])
-    if died := [one.reason for one in answer.verdicts if _has_died(scorer, one)]:
+    if died := [verdict.reason for verdict in answer.verdicts if _has_died(scorer, verdict)]:
         raise Died(died[0])
     try:
         first = _judged(scorer, example, options)
@@ -163,18 +163,18 @@ def _problems_of_verdicts(
     values = [verdict.value for verdict in verdicts]
     if not _same(values, example.expected):
         reasons = "; ".join(verdict.reason for verdict in verdicts)
-        yield f"gets {_shown(values)} instead of {_shown(example.expected)} ({reasons})"
+        yield f"gets {_list_values(values)} instead of {_list_values(example.expected)} ({reasons})"
 
 
 def _same(values: Sequence[float | None], expected: Sequence[float | None]) -> bool:
     pairs = zip(values, expected, strict=False)
     return len(values) == len(expected) and all(
-        one is other if one is None or other is None else abs(one - other) <= CLOSE
-        for one, other in pairs
+        value is target if value is None or target is None else abs(value - target) <= CLOSE
+        for value, target in pairs
     )
 
 
-def _shown(values: Sequence[float | None]) -> str:
+def _list_values(values: Sequence[float | None]) -> str:
     return ", ".join(map(str, values))
 
 

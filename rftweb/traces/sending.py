@@ -35,15 +35,15 @@ class Collector:
 
     def send(self, spans: Iterable[Span]) -> int:
         """Send the spans and return how many. Raise NoTarget if the collector refused them."""
-        made = [self._made(span) for span in spans]
-        if made and self.exporter.export(made) is not self.taken:
+        sdk_spans = [self._sdk_span(span) for span in spans]
+        if sdk_spans and self.exporter.export(sdk_spans) is not self.taken:
             raise NoTarget(
                 f"the collector at {self.endpoint} took nothing; what was not sent comes when you"
                 " say it again"
             )
-        return len(made)
+        return len(sdk_spans)
 
-    def _made(self, span: Span):
+    def _sdk_span(self, span: Span):
         """Return the span as the SDK represents an ended one."""
         ours = self._context(span.trace_id, span.span_id)
         parent = self._context(span.trace_id, span.parent_id) if span.parent_id else None

@@ -70,11 +70,11 @@ def load_span_rows(run: Run, groups: Sequence[Group]) -> Rows:
     ids = [group.pk for group in groups]
     rollouts = Rollout.objects.filter(group__in=ids).defer("text", "turns").order_by("sample_index")
     rewards = Reward.objects.filter(rollout__group__in=ids).defer("details")
-    taken = StepItem.objects.filter(
+    step_items = StepItem.objects.filter(
         experience__group__in=ids, step__state=TrainStep.State.COMMITTED
     )
     steps: dict[int, dict[int, TrainStep]] = defaultdict(dict)
-    for item in taken.select_related("step", "experience").order_by("step__number"):
+    for item in step_items.select_related("step", "experience").order_by("step__number"):
         steps[item.experience.group_id][item.step.number] = item.step
     versions = _versions(run, {number for of in steps.values() for number in of})
     words = (
@@ -89,12 +89,12 @@ def load_span_rows(run: Run, groups: Sequence[Group]) -> Rows:
         .annotate(Min("opened_at"))
     )
     return Rows(
-        _by(rollouts, lambda one: one.group_id),
-        _by(rewards.order_by("pk"), lambda one: one.rollout_id),
+        _by(rollouts, lambda row: row.group_id),
+        _by(rewards.order_by("pk"), lambda row: row.rollout_id),
         dict(asked_at),
         {group: list(of.values()) for group, of in steps.items()},
         versions,
-        _by(words, lambda one: one.weight_version_id),
+        _by(words, lambda row: row.weight_version_id),
     )
 
 
@@ -272,7 +272,7 @@ def _learned(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
 
 
 def list_settled_groups(
-    run: Run, after: int, most: int, patience: timedelta, now: datetime
+    run: Run, after: int, limit: int, patience: timedelta, now: datetime
 ) -> list[Group]:
     """Return the groups above this id, in order, up to the first that is not complete.
 
@@ -280,7 +280,7 @@ def list_settled_groups(
     `patience` ago, and all groups of an ended run.
     """
     above = Group.objects.filter(run=run, pk__gt=after, draw_index__isnull=False).order_by("pk")[
-        :most
+        :limit
     ]
     groups = list(above)
     settled = []

@@ -78,7 +78,7 @@ def seeded_run(db, kept_run) -> Run:
 
 
 def test_run_is_deleted_with_all_related_rows(ended):
-    assert clearing.clear_old([ended], kept=0) == [ended.slug]
+    assert clearing.clear_old([ended], keep=0) == [ended.slug]
     left = {
         model.__name__: model._base_manager.count()
         for model in apps.get_models()
@@ -97,7 +97,7 @@ def _is_of_runs(model) -> bool:
 
 def test_deletion_of_a_run_loads_no_rows(ended, django_assert_max_num_queries):
     with django_assert_max_num_queries(2_000) as seen:
-        clearing.clear_old([ended], kept=0)
+        clearing.clear_old([ended], keep=0)
     assert not [query for query in seen.captured_queries if len(query["sql"]) > 20_000]
 
 
@@ -115,7 +115,7 @@ def test_run_with_human_input_is_kept(ended, touch):
         lesson = apps.get_model("feedback", "Demonstration")
         lesson.objects.create(project=ended.project, run=ended, prompt=[], source="test", key="k")
     ended.refresh_from_db()
-    assert clearing.clear_old([ended], kept=0) == [] and Run.objects.filter(pk=ended.pk).exists()
+    assert clearing.clear_old([ended], keep=0) == [] and Run.objects.filter(pk=ended.pk).exists()
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ class Command(BaseCommand):
             document = (
                 describing.algorithm_document(name)
                 if name
-                else [describing.algorithm_document(each) for each in TABLE]
+                else [describing.algorithm_document(algorithm) for algorithm in TABLE]
             )
             self.stdout.write(json.dumps(document, indent=2))
         elif name:

@@ -91,8 +91,10 @@ class Command(BaseCommand):
             if options["exit"]:
                 return self._headless(stack, run)
             self._show(stack, run, furniture)
-            others = tuple(other for other in STANDING if other != name)
-            with building(others, niceness=BACKGROUND) as builders_of_others:
+            other_names = tuple(
+                standing_name for standing_name in STANDING if standing_name != name
+            )
+            with building(other_names, niceness=BACKGROUND) as builders_of_others:
                 later = LaterRuns(builders_of_others)
                 steps = options["steps"]
                 keep_going(furniture.project, name, steps, stack.is_running, self._print, later)
@@ -103,9 +105,9 @@ class Command(BaseCommand):
         """Create, start or resume the named run; with --run pause the others."""
         run = newest_run(furniture.project, name, options["steps"])
         if options["run"]:
-            for other in furniture.project.runs.running().exclude(pk=run.pk):
-                other.pause(reason=PAUSED_BY_DEMO)
-                self._print(f"run {other.slug} is paused because {run.slug} was requested")
+            for running in furniture.project.runs.running().exclude(pk=run.pk):
+                running.pause(reason=PAUSED_BY_DEMO)
+                self._print(f"run {running.slug} is paused because {run.slug} was requested")
         if run.state == Run.State.CREATED:
             run.start()
         elif run.state == Run.State.PAUSED and (

@@ -116,10 +116,10 @@ class Command(BaseCommand):
         )
         if options["project"]:
             environments = environments.filter(project=project_named(options["project"]))
-        for one in environments:
+        for row in environments:
             self.stdout.write(
-                f"{one.project.slug:15} {one.name:25} {one.kind:10} {one.address or '-'}  "
-                f" {one.open_reason}".rstrip()
+                f"{row.project.slug:15} {row.name:25} {row.kind:10} {row.address or '-'}  "
+                f" {row.open_reason}".rstrip()
             )
 
     def _say_checked(self, environment: Environment, before: str) -> None:

@@ -77,16 +77,16 @@ class Command(BaseCommand):
             _changes(options["config"]),
         )
         try:
-            made = import_episodes(path, to)
+            result = import_episodes(path, to)
         except (BadEpisodes, OSError) as refusal:
             raise CommandError(f"nothing was stored:\n{refusal}") from None
         except ConfigError as error:
             raise explained(error) from None
         self.stdout.write(
             self.style.SUCCESS(
-                f"run {made.run.slug}: {made.episodes} episodes in {made.groups} groups; "
-                f"{made.admitted} can be used for training, in {made.run.planned_steps} steps; "
-                f"start it with `manage.py runs start {made.run.slug}`"
+                f"run {result.run.slug}: {result.episodes} episodes in {result.groups} groups; "
+                f"{result.admitted} can be used for training, in {result.run.planned_steps} steps; "
+                f"start it with `manage.py runs start {result.run.slug}`"
             )
         )
 

@@ -23,14 +23,16 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("run", help="slug of the run")
-        which = parser.add_mutually_exclusive_group()
-        which.add_argument(
+        weights_group = parser.add_mutually_exclusive_group()
+        weights_group.add_argument(
             "--weights",
             type=int,
             metavar="VERSION",
             help="weight version to evaluate (default: the newest)",
         )
-        which.add_argument("--all", action="store_true", help="all versions whose files are kept")
+        weights_group.add_argument(
+            "--all", action="store_true", help="all versions whose files are kept"
+        )
         parser.add_argument("--taskset", required=True, help="slug of the taskset")
         parser.add_argument("--samples", type=int, help="replies to each task (4)")
         parser.add_argument("--tasks", type=int, help="number of tasks, from the start of the set")
@@ -55,35 +57,35 @@ class Command(BaseCommand):
         questions = _read_questions(options)
         for version in _versions(run, options):
             try:
-                made, is_new = start_evaluation(version, questions, again=options["again"])
+                evaluation, is_new = start_evaluation(version, questions, again=options["again"])
             except ConfigError as error:
                 raise explained(error) from None
             words = (
-                f"{made.tasks_asked} tasks, {questions.samples} replies each"
+                f"{evaluation.tasks_asked} tasks, {questions.samples} replies each"
                 if is_new
-                else f"already exists, {made.state}"
+                else f"already exists, {evaluation.state}"
             )
             self.stdout.write(
-                self.style.SUCCESS(f"version {version.version}: {made.slug}: {words}")
+                self.style.SUCCESS(f"version {version.version}: {evaluation.slug}: {words}")
             )
             if options["follow"]:
-                self._follow(made)
+                self._follow(evaluation)
 
-    def _follow(self, made: Run) -> None:
-        with show_progress_bar(made.slug, made.tasks_asked) as at:
-            while made.state not in Run.ENDED:
-                at(made.groups.exclude(closed_at=None).count())
+    def _follow(self, evaluation: Run) -> None:
+        with show_progress_bar(evaluation.slug, evaluation.tasks_asked) as at:
+            while evaluation.state not in Run.ENDED:
+                at(evaluation.groups.exclude(closed_at=None).count())
                 time.sleep(POLL_S)
-                reread(made)
-            at(made.groups.exclude(closed_at=None).count())
-        self.stdout.write(f"{made.slug} is {made.state}")
+                reread(evaluation)
+            at(evaluation.groups.exclude(closed_at=None).count())
+        self.stdout.write(f"{evaluation.slug} is {evaluation.state}")
 
 
 def _read_questions(options: dict) -> Questions:
-    given = {
+    options_by_name = {
         name: options[name] for name in ("taskset", "samples", "tasks", "temperature", "max_tokens")
     }
-    values = {name: value for name, value in given.items() if value is not None}
+    values = {name: value for name, value in options_by_name.items() if value is not None}
     try:
         return Questions(**values, rewards=[{"scorer": name} for name in options["scorer"]])
     except ValidationError as wrong:
@@ -92,9 +94,9 @@ def _read_questions(options: dict) -> Questions:
 
 
 def _versions(run: Run, options: dict) -> list[WeightVersion]:
-    kept = run.weight_versions.filter(state=WeightVersion.State.PUBLISHED).order_by("version")
+    published = run.weight_versions.filter(state=WeightVersion.State.PUBLISHED).order_by("version")
     if options["all"]:
-        return list(kept)
+        return list(published)
     number = run.published_version if options["weights"] is None else options["weights"]
     version = run.weight_versions.filter(version=number).first()
     if version is None:

@@ -22,7 +22,10 @@ class Command(BaseCommand):
             selected = (
                 [operators.find_operator(name)]
                 if name
-                else [operators.find_operator(each) for each in operators.operator_names()]
+                else [
+                    operators.find_operator(operator_name)
+                    for operator_name in operators.operator_names()
+                ]
             )
         except LookupError as missing:
             raise CommandError(str(missing)) from None
@@ -32,8 +35,8 @@ class Command(BaseCommand):
         elif name:
             self._explain(selected[0])
         else:
-            width = max(len(one.name) for one in selected)
-            family = max(len(one.family) for one in selected)
+            width = max(len(chosen.name) for chosen in selected)
+            family = max(len(chosen.family) for chosen in selected)
             for operator in sorted(
                 selected,
                 key=lambda operator: (operators.FAMILIES.index(operator.family), operator.name),

@@ -54,7 +54,7 @@ class Command(BaseCommand):
                 f"{name!r} is no name of a plugin: it must begin with a small letter, not with"
                 " test_, and have small letters, digits and _"
             )
-        if any(one.kind == kind and one.name == name for one in REGISTRY.entries()):
+        if any(entry.kind == kind and entry.name == name for entry in REGISTRY.entries()):
             raise CommandError(f"there is a {kind.replace('_', ' ')} {name!r}: choose another name")
         files = dict(_files_of(kind, name, folder))
         if existing := [path for path in files if path.exists()]:
@@ -75,12 +75,12 @@ class Command(BaseCommand):
         self.stdout.write(f"Wrote {path}")
 
     def _list(self, as_json: bool) -> None:
-        entries = sorted(REGISTRY.entries(), key=lambda one: (one.kind, one.name))
+        entries = sorted(REGISTRY.entries(), key=lambda entry: (entry.kind, entry.name))
         if as_json:
-            documents = [{**asdict(one), "state": one.state} for one in entries]
+            documents = [{**asdict(entry), "state": entry.state} for entry in entries]
             self.stdout.write(json.dumps(documents, indent=2))
             return
-        rows = [_row(one) for one in entries]
+        rows = [_row(entry) for entry in entries]
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         for row in rows:
             cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
@@ -97,7 +97,7 @@ def _files_of(kind: str, name: str, folder: Path) -> Iterator[tuple[Path, Path]]
     yield folder / "tests" / f"test_{name}.py", TEMPLATES / f"{kind}_test.txt"
 
 
-def _row(one: Entry) -> tuple[str, ...]:
-    version = "-" if one.refused else str(one.version)
-    state = f"{one.state}: {one.refused}" if one.refused else one.state
-    return (one.kind or "-", one.name, version, one.origin, state)
+def _row(entry: Entry) -> tuple[str, ...]:
+    version = "-" if entry.refused else str(entry.version)
+    state = f"{entry.state}: {entry.refused}" if entry.refused else entry.state
+    return (entry.kind or "-", entry.name, version, entry.origin, state)

@@ -106,8 +106,8 @@ class Command(BaseCommand):
         seeing = ", sees pictures" if policy.sees_pictures else ""
         licensed = f", {policy.licence}" if policy.licence else ""
         size = f"{policy.parameters:,} parameters"
-        made = f"policy {policy.slug}: {policy.architecture}, {size}{seeing}{licensed}"
-        self.stdout.write(self.style.SUCCESS(made))
+        summary = f"policy {policy.slug}: {policy.architecture}, {size}{seeing}{licensed}"
+        self.stdout.write(self.style.SUCCESS(summary))
 
     def _list(self, options: dict) -> None:
         policies = Policy.objects.select_related("project").order_by("-pk")
@@ -143,10 +143,12 @@ def weights_named(project: Project, name: str) -> Path:
         run=run_named(slug, project.slug), version=int(number) if number.isdigit() else -1
     ).first()
     if version is None or version.state != WeightVersion.State.PUBLISHED:
-        kept = run_named(slug, project.slug).weight_versions.filter(
+        published = run_named(slug, project.slug).weight_versions.filter(
             state=WeightVersion.State.PUBLISHED
         )
-        numbers = ", ".join(map(str, kept.order_by("version").values_list("version", flat=True)))
+        numbers = ", ".join(
+            map(str, published.order_by("version").values_list("version", flat=True))
+        )
         raise CommandError(
             f"{name}: its files are not available; run {slug} keeps versions {numbers}"
         )
@@ -162,10 +164,10 @@ def adopt_folder(
     """
     arguments = ["--chat-template", _from_here(chat_template)] if chat_template else []
     arguments += ["--revision", revision, "--cache", str(settings.VAR / "models")]
-    done = _worker("adopt", _from_here(source), *arguments, "--out", str(folder))
-    if done.returncode:
+    process = _worker("adopt", _from_here(source), *arguments, "--out", str(folder))
+    if process.returncode:
         raise CommandError(f"{source} was not added")
-    origin = json.loads(done.stdout)
+    origin = json.loads(process.stdout)
     return origin | {"source": source} if Path(source).exists() else origin
 
 

@@ -41,7 +41,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
-        named = [_add_create(verbs), _add_list(verbs)]
+        parsers = [_add_create(verbs), _add_list(verbs)]
         for verb, text in {
             **VERBS,
             "show": "show the state of a run",
@@ -49,17 +49,17 @@ class Command(BaseCommand):
         }.items():
             steering = verbs.add_parser(verb, help=text)
             steering.add_argument("run", help=RUN)
-            named.append(steering)
+            parsers.append(steering)
         comparing = verbs.add_parser("diff", help="show how the configurations of two runs differ")
         comparing.add_argument("run", help=RUN)
         comparing.add_argument("other", help=f"the other run: {RUN}")
-        named.append(comparing)
-        for parser_of_verb in named[1:]:
+        parsers.append(comparing)
+        for parser_of_verb in parsers[1:]:
             parser_of_verb.add_argument(
                 "--json", action="store_true", help="print JSON, one document per line"
             )
-        named.append(_add_seed(verbs))
-        for parser_of_verb in named:
+        parsers.append(_add_seed(verbs))
+        for parser_of_verb in parsers:
             parser_of_verb.add_argument(
                 "--project", help="slug of the project; optional if there is only one"
             )
@@ -113,12 +113,12 @@ class Command(BaseCommand):
     def _seed(self, options: dict) -> None:
         run = run_named(options["run"], options["project"])
         of = run_named(options["of"], options["project"])
-        most = options["most"]
-        if most is not None and most < 1:
-            raise CommandError(f"--most: is {most}; it must be at least 1")
+        limit = options["most"]
+        if limit is not None and limit < 1:
+            raise CommandError(f"--most: is {limit}; it must be at least 1")
         try:
             seeded = seed_run(
-                run, of, _matching_rollouts(of, options["where"]), most, dry_run=options["dry_run"]
+                run, of, _matching_rollouts(of, options["where"]), limit, dry_run=options["dry_run"]
             )
         except NotSeeded as why:
             raise CommandError(str(why)) from None
@@ -160,16 +160,18 @@ class Command(BaseCommand):
             self.stdout.write(f"{name.replace('_', ' '):18} {value}")
 
     def _diff(self, options: dict) -> None:
-        one, other = (run_named(options[name], options["project"]) for name in ("run", "other"))
-        differences = list_differing_fields([one.settings, other.settings])
+        first, second = (run_named(options[name], options["project"]) for name in ("run", "other"))
+        differences = list_differing_fields([first.settings, second.settings])
         names = [
-            each.slug if one.project_id == other.project_id else f"{each.project.slug}/{each.slug}"
-            for each in (one, other)
+            item.slug
+            if first.project_id == second.project_id
+            else f"{item.project.slug}/{item.slug}"
+            for item in (first, second)
         ]
         if options["json"]:
             self.stdout.write(
                 json.dumps(
-                    {each.field: dict(zip(names, each.values, strict=True)) for each in differences}
+                    {item.field: dict(zip(names, item.values, strict=True)) for item in differences}
                 )
             )
             return
@@ -177,8 +179,8 @@ class Command(BaseCommand):
             self.stdout.write(f"{' and '.join(names)} have the same configuration")
             return
         cells = (
-            (each.field, *(" ".join(value.split()) for value in each.values))
-            for each in differences
+            (item.field, *(" ".join(value.split()) for value in item.values))
+            for item in differences
         )
         rows = [("field", *names), *cells]
         wide = [max(len(row[n]) for row in rows) for n in (0, 1)]
@@ -189,7 +191,7 @@ class Command(BaseCommand):
         run = run_named(options["run"], options["project"])
         as_json = options["json"]
         has_bar = sys.stderr.isatty() and not as_json
-        shown = run.step
+        shown_step = run.step
         state: str = Run.State.RUNNING  # a running state is not printed: its steps show it
         with (
             show_progress_bar(run.slug, run.planned_steps, run.step, has_rate=True)
@@ -197,8 +199,8 @@ class Command(BaseCommand):
             else nullcontext()
         ) as at:
             while True:
-                if run.step != shown:
-                    shown = run.step
+                if run.step != shown_step:
+                    shown_step = run.step
                     if at:
                         at(run.step, description=f"{run.slug}  {_brief(run)}")
                     else:

@@ -20,7 +20,7 @@ ALL = ""  # --regress without a project
 AT_ONCE = 1_000  # lines read together; a group's lines must be within one such block
 
 
-def _named(slug: str) -> dict[str, str]:
+def _slug_filter(slug: str) -> dict[str, str]:
     return {} if slug == ALL else {"slug": slug}
 
 
@@ -52,7 +52,7 @@ class Command(BaseCommand):
             self._score_file(file)
 
     def _regress(self, slug: str) -> None:
-        projects = list(Project.objects.filter(**_named(slug)).order_by("slug"))
+        projects = list(Project.objects.filter(**_slug_filter(slug)).order_by("slug"))
         if slug != ALL and not projects:
             raise CommandError(f"--regress: no project {slug!r}")
         try:

@@ -21,7 +21,7 @@ class Command(BaseCommand):
             selected = (
                 [scorers.find_scorer(name)]
                 if name
-                else [scorers.find_scorer(each) for each in scorers.scorer_names()]
+                else [scorers.find_scorer(scorer_name) for scorer_name in scorers.scorer_names()]
             )
         except LookupError as missing:
             raise CommandError(str(missing)) from None

@@ -120,16 +120,16 @@ class Command(BaseCommand):
 
     def _harder(self, options: dict) -> None:
         project = project_named(options["project"])
-        made, left = create_harder_taskset(_find_taskset(project, options["slug"]), options)
-        self._say_stored(made)
-        for line in left:
+        harder, notes = create_harder_taskset(_find_taskset(project, options["slug"]), options)
+        self._say_stored(harder)
+        for line in notes:
             self._write(line)
 
     def _rewrite(self, options: dict) -> None:
-        made, refused = create_rewritten_taskset(
+        rewritten, refused = create_rewritten_taskset(
             _find_taskset(project_named(options["project"]), options["slug"]), options
         )
-        self._say_stored(made)
+        self._say_stored(rewritten)
         for line in refused:
             self._write(line)
 
@@ -161,7 +161,7 @@ class Command(BaseCommand):
         try:
             thresholds = Thresholds(**{name: options[name] for name in THRESHOLDS})
             with show_progress_bar(f"testing {taskset.slug}", taskset.size) as progress:
-                made = with_tests(
+                tested = with_tests(
                     taskset,
                     Origin(project, slug, slug, f"tests made for {taskset.slug}"),
                     thresholds,
@@ -174,7 +174,7 @@ class Command(BaseCommand):
             ) from None
         except (NoSandbox, ValueError) as error:
             raise CommandError(str(error)) from None
-        self._say_stored(made)
+        self._say_stored(tested)
 
     def _join(self, options: dict) -> None:
         project = project_named(options["project"])
@@ -285,9 +285,9 @@ def _find_taskset(project: Project, slug: str) -> Taskset:
     return taskset
 
 
-def _require_judges(run: Run | None, named: list[str]) -> None:
+def _require_judges(run: Run | None, scorer_names: list[str]) -> None:
     """Raise CommandError if no scorer could tell whether a guess is right."""
-    for scorer in named:
+    for scorer in scorer_names:
         if reason := why_not_guessable(scorer):
             raise CommandError(
                 f"--scorer: {scorer} cannot tell whether a guess is correct: {reason}"

@@ -145,11 +145,11 @@ def read_plan(options: dict) -> Plan:
 
 def require_shared_folder(roles: set[str]) -> None:
     """Refuse roles that need the shared folder on a machine that downloads weights."""
-    if settings.WEIGHTS_URL and (others := roles - set(WITHOUT_SHARED_FOLDER)):
+    if settings.WEIGHTS_URL and (unsupported := roles - set(WITHOUT_SHARED_FOLDER)):
         raise CommandError(
             "RFTWEB_WEIGHTS_URL is set: this machine fetches weights, but "
-            f"{', '.join(sorted(others))} need the publisher's folder; start `up --only explorer` "
-            "here"
+            f"{', '.join(sorted(unsupported))} need the publisher's folder; start "
+            "`up --only explorer` here"
         )
 
 

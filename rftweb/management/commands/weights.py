@@ -35,11 +35,11 @@ class Command(BaseCommand):
             "export", help="write a version to a folder for other programs"
         )
         pushing = verbs.add_parser("push", help="send a version to the Hugging Face Hub")
-        for one in (exporting, pushing):
-            one.add_argument("run", help="slug of the run")
-            one.add_argument("version", type=int)
-            one.add_argument("--project")
-            one.add_argument("--form", choices=[FOLDER, *KINDS, ADAPTER], default=FOLDER)
+        for subparser in (exporting, pushing):
+            subparser.add_argument("run", help="slug of the run")
+            subparser.add_argument("version", type=int)
+            subparser.add_argument("--project")
+            subparser.add_argument("--form", choices=[FOLDER, *KINDS, ADAPTER], default=FOLDER)
         exporting.add_argument("folder", type=Path, help="folder to write; it must not exist")
         pushing.add_argument("repository", help="owner/name; created if it does not exist")
         pushing.add_argument("--public", action="store_true", help="make the repository public")
@@ -104,11 +104,11 @@ def _version(options: dict) -> WeightVersion:
     versions = run.weight_versions.select_related("run__project", "run__policy", "parent")
     version = versions.filter(version=options["version"]).first()
     if version is None or not version.has_folder:
-        stored = [one for one in run.weight_versions.order_by("version") if one.has_folder]
-        kept = ", ".join(str(one.version) for one in stored)
+        stored = [row for row in run.weight_versions.order_by("version") if row.has_folder]
+        numbers = ", ".join(str(row.version) for row in stored)
         raise CommandError(
             f"run {run.slug} has no version {options['version']} whose files are kept; it has "
-            f"{kept}"
+            f"{numbers}"
         )
     return version
 
