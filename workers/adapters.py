@@ -122,10 +122,10 @@ def _write_merged(base: Path, added: dict[str, torch.Tensor], merged: Path) -> N
             shutil.copyfile(path, merged / path.name)
             continue
         tensors = load_file(path)
-        here = {name: delta for name, delta in added.items() if name in tensors}
-        _add(tensors, here)
+        file_deltas = {name: delta for name, delta in added.items() if name in tensors}
+        _add(tensors, file_deltas)
         save_file(tensors, merged / path.name, metadata={"format": "pt"})
-        placed |= here.keys()
+        placed |= file_deltas.keys()
     _require_all(added.keys() - placed)
 
 

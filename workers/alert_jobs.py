@@ -22,8 +22,8 @@ def alert(**_: object) -> None:
     The sums of people's time are updated first: budgets limit it.
     """
     count_time()
-    if done := look_at_runs():
-        log.info("alerts", **done)
+    if summary := look_at_runs():
+        log.info("alerts", **summary)
 
 
 @shared_task(name="tell")
@@ -33,5 +33,5 @@ def send_notifications(**_: object) -> None:
 
     Idempotent, except that one is sent again if the job dies between sending it and recording that.
     """
-    if sent := deliver():
-        log.info("alerts_told", deliveries=sent)
+    if sent_count := deliver():
+        log.info("alerts_told", deliveries=sent_count)

@@ -74,8 +74,8 @@ class BasePolicy:
         sampled: list[Answer] = []
         for start in range(0, len(prompts), ANSWERS_AT_ONCE):
             some = [list(prompt) for prompt in prompts[start : start + ANSWERS_AT_ONCE]]
-            own = seeds[start : start + ANSWERS_AT_ONCE]
-            batch = sample_batch(self.model, some, max_tokens, own, temperature, self.ends)
+            batch_seeds = seeds[start : start + ANSWERS_AT_ONCE]
+            batch = sample_batch(self.model, some, max_tokens, batch_seeds, temperature, self.ends)
             for ids, logprobs in batch.rows():
                 text = str(self.tokenizer.decode(ids, skip_special_tokens=True))
                 sampled.append(Answer(ids, logprobs, text))

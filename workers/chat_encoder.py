@@ -109,13 +109,13 @@ class ChatEncoder:
             raise UnsafeTemplate("the tokenizer has no tokenizer.json (it is not a fast tokenizer)")
         layout = json.loads(backend.to_str())
         _rename_control_tokens(layout, self.control.keys(), self.secret)
-        made = Tokenizer.from_str(json.dumps(layout))
-        made.no_padding()
-        made.no_truncation()
+        secret_copy = Tokenizer.from_str(json.dumps(layout))
+        secret_copy.no_padding()
+        secret_copy.no_truncation()
         for name, token_id in self.control.items():
-            if made.token_to_id(self.secret + name) != token_id:
+            if secret_copy.token_to_id(self.secret + name) != token_id:
                 raise UnsafeTemplate(f"the control token {name} cannot be distinguished from text")
-        return made
+        return secret_copy
 
     # -- when a policy is added
 
@@ -190,8 +190,8 @@ class _Shield:
         if not str(role).replace("_", "").isalnum():
             raise ValueError(f"role: must be a single word, not {role!r}")
         pattern = self.in_answers if role == "assistant" else self.anywhere
-        rest = {key: value for key, value in message.items() if key != "role"}
-        return {"role": role, **self._value("", rest, pattern)}
+        fields = {key: value for key, value in message.items() if key != "role"}
+        return {"role": role, **self._value("", fields, pattern)}
 
     def other(self, value: Any) -> Any:
         return self._value("", value, self.anywhere)

@@ -82,7 +82,7 @@ def describe_jobs() -> str:
     """
     renew_marks()
     now = time.monotonic()
-    running = sorted(_running.items(), key=lambda one: one[1])
+    running = sorted(_running.items(), key=lambda job_start: job_start[1])
     return ", ".join(f"{job} for {now - since:.0f} s" for job, since in running) or "waiting"
 
 

@@ -30,8 +30,8 @@ def find_work(**_: object) -> None:
 
 def find_jobs() -> set[str]:
     """Return the names of the jobs that have work due, by one statement."""
-    first, *others = (rows.order_by().values_list(Value(job))[:1] for job, rows in _due_rows())
-    return {job for (job,) in first.union(*others, all=True)}
+    first, *further = (rows.order_by().values_list(Value(job))[:1] for job, rows in _due_rows())
+    return {job for (job,) in first.union(*further, all=True)}
 
 
 def _due_rows() -> list[tuple[str, QuerySet[Any]]]:

@@ -115,7 +115,7 @@ def visible_gpus() -> list[str]:
     if chosen is None:
         return list(listed.values()) or [EVERY_GPU]
     names = [name.strip() for name in chosen.split(",") if name.strip()]
-    uuids = [_name_of(one, listed) for one in names]
+    uuids = [_name_of(device, listed) for device in names]
     return [name for name in uuids if name] if all(uuids) else [EVERY_GPU]
 
 
@@ -124,10 +124,12 @@ def _list_uuids() -> dict[str, str]:
     """Return UUIDs by index; empty if they cannot be listed."""
     query = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
     try:
-        done = subprocess.run(query, capture_output=True, text=True, check=False, timeout=20)
+        process = subprocess.run(query, capture_output=True, text=True, check=False, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
         return {}
-    lines = [line.split(",") for line in done.stdout.splitlines()] if done.returncode == 0 else []
+    lines = (
+        [line.split(",") for line in process.stdout.splitlines()] if process.returncode == 0 else []
+    )
     return {line[0].strip(): line[1].strip() for line in lines if len(line) == 2}
 
 

@@ -128,12 +128,12 @@ class Child:
         """
         answers: list[AnsweredQuestion] = []
         while len(answers) < len(questions):
-            left = questions[len(answers) :]
+            unanswered = questions[len(answers) :]
             self.effort = None
             try:
-                self._send(left)
-                for one in left:
-                    answers.append(_read(one.question, self._answer(seconds)))
+                self._send(unanswered)
+                for encoded in unanswered:
+                    answers.append(_read(encoded.question, self._answer(seconds)))
             except GraderDied as death:
                 self.stop()
                 clock = self.effort.clock if self.effort else 0.0
@@ -153,7 +153,7 @@ class Child:
         pipe = self._child.stdin
         assert pipe is not None  # a pipe
         try:
-            pipe.write(b"".join(one.line for one in questions))
+            pipe.write(b"".join(question.line for question in questions))
             pipe.flush()
         except BrokenPipeError:
             raise GraderDied("its process ended") from None
@@ -238,8 +238,8 @@ class Grader:
     def _parts(self, questions: Sequence[Question]) -> Iterator[list[EncodedQuestion]]:
         """Yield the questions that a child is sent together, all for the same scorer."""
         for scorer, alike in groupby(questions, key=attrgetter("scorer")):
-            most = int(PART_S / max(self.pace.get(scorer, PART_S), 1e-6))
-            yield from _split_questions(map(EncodedQuestion.encoded, alike), max(1, most))
+            max_count = int(PART_S / max(self.pace.get(scorer, PART_S), 1e-6))
+            yield from _split_questions(map(EncodedQuestion.encoded, alike), max(1, max_count))
 
     def _grade(
         self, questions: Sequence[EncodedQuestion], seconds: float | None
@@ -270,18 +270,18 @@ class Grader:
 
 
 def _split_questions(
-    questions: Iterable[EncodedQuestion], most: int
+    questions: Iterable[EncodedQuestion], max_count: int
 ) -> Iterator[list[EncodedQuestion]]:
-    """Yield them in lists of at most `most` and PART_BYTES; a larger one comes alone."""
+    """Yield them in lists of at most `max_count` and PART_BYTES; a larger one comes alone."""
     part: list[EncodedQuestion] = []
     size = 0
-    for one in questions:
-        if part and (len(part) == most or size + len(one.line) > PART_BYTES):
+    for question in questions:
+        if part and (len(part) == max_count or size + len(question.line) > PART_BYTES):
             yield part
             part = []
             size = 0
-        part.append(one)
-        size += len(one.line)
+        part.append(question)
+        size += len(question.line)
     if part:
         yield part
 

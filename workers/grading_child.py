@@ -76,7 +76,7 @@ def _processor_seconds() -> float:
     """Return what this process has used, with the children that it has waited for."""
     kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     spent = [resource.getrusage(kind) for kind in kinds]
-    return sum(one.ru_utime + one.ru_stime for one in spent)
+    return sum(usage.ru_utime + usage.ru_stime for usage in spent)
 
 
 def judge_question(question: dict[str, Any]) -> list[Verdict]:

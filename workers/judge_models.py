@@ -38,18 +38,18 @@ def ask_judges(questions: Sequence[Question]) -> list[AnsweredQuestion]:
     if not questions:
         return []
     plans = [_planned(question) for question in questions]
-    kept = _load_kept([key for plan in plans for key in plan.keys])
+    cached = _load_kept([key for plan in plans for key in plan.keys])
     fresh = {
         key: (plan.options, ask)
         for plan in plans
         if isinstance(plan, _Plan)
         for key, ask in zip(plan.keys, plan.asks, strict=True)
-        if key not in kept
+        if key not in cached
     }
     replies = asyncio.run(_ask_all(fresh)) if fresh else {}
     _keep(replies)
     paid: set[str] = set()
-    return [plan.answered(kept, replies, paid) for plan in plans]
+    return [plan.answered(cached, replies, paid) for plan in plans]
 
 
 def ask_judge(options: JudgeOptions, asks: Sequence[Ask]) -> list[Reply]:
@@ -58,18 +58,18 @@ def ask_judge(options: JudgeOptions, asks: Sequence[Ask]) -> list[Reply]:
     Cached replies are not requested again.
     """
     keys = [_key(options, ask) for ask in asks]
-    kept = _load_kept(keys)
-    fresh = {key: (options, ask) for key, ask in zip(keys, asks, strict=True) if key not in kept}
+    cached = _load_kept(keys)
+    fresh = {key: (options, ask) for key, ask in zip(keys, asks, strict=True) if key not in cached}
     replies = asyncio.run(_ask_all(fresh)) if fresh else {}
     _keep(replies)
-    return [kept.get(key) or replies[key][0] for key in keys]
+    return [cached.get(key) or replies[key][0] for key in keys]
 
 
 def kept_replies(options: JudgeOptions, asks: Sequence[Ask]) -> list[Reply | None]:
     """Return the cached reply to each request, in order; nothing is sent."""
     keys = [_key(options, ask) for ask in asks]
-    kept = _load_kept(keys)
-    return [kept.get(key) for key in keys]
+    cached = _load_kept(keys)
+    return [cached.get(key) for key in keys]
 
 
 class _Plan:
@@ -83,14 +83,14 @@ class _Plan:
         self.keys = [_key(self.options, ask) for ask in self.asks]
 
     def answered(
-        self, kept: dict[str, Reply], by_key: dict[str, tuple[Reply, float]], paid: set[str]
+        self, cached: dict[str, Reply], by_key: dict[str, tuple[Reply, float]], paid: set[str]
     ) -> AnsweredQuestion:
         """Combine the replies into the question's verdicts.
 
         `paid` holds requests that are counted already; each is counted once, whichever question
         sent it.
         """
-        replies = [kept.get(key) or by_key[key][0] for key in self.keys]
+        replies = [cached.get(key) or by_key[key][0] for key in self.keys]
         seconds = max((by_key[key][1] for key in self.keys if key in by_key), default=0.0)
         used = _used(
             [
@@ -121,7 +121,7 @@ class _Failed:
     keys: Sequence[str] = ()
 
     def answered(
-        self, kept: dict[str, Reply], by_key: dict[str, tuple[Reply, float]], paid: set[str]
+        self, cached: dict[str, Reply], by_key: dict[str, tuple[Reply, float]], paid: set[str]
     ) -> AnsweredQuestion:
         return _failed(self.question, self.error)
 

@@ -15,10 +15,10 @@ def renewed(renew: Callable[[], object], every: float | None = None) -> Iterator
     Judges and programs may take longer than a lease lasts.
     """
     every = every or settings.LEASE_SECONDS / 3
-    done = threading.Event()
+    ended = threading.Event()
 
     def renew_on() -> None:
-        while not done.wait(every):
+        while not ended.wait(every):
             # The next round tries again; a lost lease makes later writes fail.
             with contextlib.suppress(DatabaseError):
                 renew()
@@ -29,5 +29,5 @@ def renewed(renew: Callable[[], object], every: float | None = None) -> Iterator
     try:
         yield
     finally:
-        done.set()
+        ended.set()
         thread.join()

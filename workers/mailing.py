@@ -16,5 +16,5 @@ def mail(**_: object) -> None:
 
     Idempotent, except that one is sent again if the job dies between sending it and recording that.
     """
-    if sent := deliver_invitations():
-        log.info("invitations_mailed", invitations=sent)
+    if sent_count := deliver_invitations():
+        log.info("invitations_mailed", invitations=sent_count)

@@ -25,31 +25,31 @@ def rescore(owner: str, say: Callable[[str], object] = str, only: Rescoring | No
     An error of ours ends the rescoring with its reason; a database outage is raised, for the caller
     to wait.
     """
-    taken = take_rescoring_groups(owner, settings.LEASE_SECONDS, GROUPS_AT_ONCE, only)
-    if taken is None:
+    claimed = take_rescoring_groups(owner, settings.LEASE_SECONDS, GROUPS_AT_ONCE, only)
+    if claimed is None:
         return False
-    say(f"rescoring {len(taken.items)} groups of {taken.rescoring.run.slug}")
+    say(f"rescoring {len(claimed.items)} groups of {claimed.rescoring.run.slug}")
     try:
-        judged = _judge(taken)
+        judged = _judge(claimed)
     except (OperationalError, InterfaceError):
         raise
     # the error is stored with the rescoring, and the worker goes on
     except Exception as error:
-        log.exception("rescoring_failed", run=taken.rescoring.run, rescoring=taken.rescoring.pk)
-        _fail(taken.rescoring, f"{type(error).__name__}: {error}")
+        log.exception("rescoring_failed", run=claimed.rescoring.run, rescoring=claimed.rescoring.pk)
+        _fail(claimed.rescoring, f"{type(error).__name__}: {error}")
     else:
         log.info(
-            "scored_again", run=taken.rescoring.run, rescoring=taken.rescoring.pk, groups=judged
+            "scored_again", run=claimed.rescoring.run, rescoring=claimed.rescoring.pk, groups=judged
         )
     return True
 
 
-def _judge(taken: TakenGroups) -> int:
-    values = taken.environment_values()
-    questions = taken.questions(values)
-    with renewed(lambda: RescoredGroup.objects.renew(taken.claims, settings.LEASE_SECONDS)):
-        answers = answer_questions(taken.groups, questions, values)
-    return record_rescoring(taken, answers)
+def _judge(claimed: TakenGroups) -> int:
+    values = claimed.environment_values()
+    questions = claimed.questions(values)
+    with renewed(lambda: RescoredGroup.objects.renew(claimed.claims, settings.LEASE_SECONDS)):
+        answers = answer_questions(claimed.groups, questions, values)
+    return record_rescoring(claimed, answers)
 
 
 def _fail(rescoring: Rescoring, reason: str) -> None:

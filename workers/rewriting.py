@@ -36,11 +36,11 @@ def rewrite(
     origin: Origin,
     options: JudgeOptions,
     each: int = 1,
-    most: int | None = None,
+    limit: int | None = None,
     set_aside: bool = False,
-    progress: Callable[[int], None] = lambda done: None,
+    progress: Callable[[int], None] = lambda count: None,
 ) -> tuple[Taskset, Counter[str]]:
-    """Create a set of the first `most` tasks of `taskset` reworded, up to `each` for every one.
+    """Create a set of the first `limit` tasks of `taskset` reworded, up to `each` for every one.
 
     Rejected rewrites are listed with the set, and counted by reason in the result. Tasks without a
     reply stop the creation of the set, or are listed in the same way (`set_aside`). Raises
@@ -48,27 +48,27 @@ def rewrite(
     """
     # All requests are sent before the set is created: no transaction stays open during them.
     silent: dict[int, str] = {}
-    for done, task, replies in _ask_rewrites(
-        taskset, most, each, lambda asks: ask_judge(options, asks)
+    for count, task, replies in _ask_rewrites(
+        taskset, limit, each, lambda asks: ask_judge(options, asks)
     ):
         if unheard := [
             reply.reason for reply in replies if reply is not None and reply.text is None
         ]:
             silent[task.index] = unheard[0]
-        progress(done)
+        progress(count)
     if silent and not set_aside:
         index, why = next(iter(silent.items()))
         raise Unanswered(f"{len(silent):,} tasks got no reply, for example task {index}: {why}")
     refused: Counter[str] = Counter()
-    answers = _ask_rewrites(taskset, most, each, lambda asks: kept_replies(options, asks))
+    answers = _ask_rewrites(taskset, limit, each, lambda asks: kept_replies(options, asks))
     return store_taskset(origin, _rows(answers, silent, refused), quarantine=True), refused
 
 
 def _ask_rewrites(
-    taskset: Taskset, most: int | None, each: int, ask: Asking
+    taskset: Taskset, limit: int | None, each: int, ask: Asking
 ) -> Iterator[tuple[int, Task, list[Reply | None]]]:
     """Yield (tasks done, task, replies); no replies for a task that cannot be rewritten."""
-    count = taskset.size if most is None else min(most, taskset.size)
+    count = taskset.size if limit is None else min(limit, taskset.size)
     for first in range(0, count, AT_ONCE):
         lot = list(
             taskset.tasks.filter(index__gte=first, index__lt=min(first + AT_ONCE, count)).order_by(
@@ -119,6 +119,6 @@ def _rows(
                 yield rewritten(task, text)
 
 
-def _refused_line(task: Task, why: str, shown: str, refused: Counter[str]) -> BadLine:
+def _refused_line(task: Task, why: str, rewrite_text: str, refused: Counter[str]) -> BadLine:
     refused[why.partition(":")[0]] += 1
-    return BadLine(task.index, f"task {task.index}: {why}", shown.strip()[:EXCERPT])
+    return BadLine(task.index, f"task {task.index}: {why}", rewrite_text.strip()[:EXCERPT])

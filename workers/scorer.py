@@ -105,10 +105,12 @@ def score_groups(groups: list[Group]) -> None:
         ),
     ):
         answers = answer_questions(groups, questions)
-    done = _record(groups, answers)
+    recorded = _record(groups, answers)
     worker_notifications.notify_workers("refine")
-    for run in {group.run_id: group.run for group in done}.values():
-        log.info("scored", run=run, groups=[group.pk for group in done if group.run_id == run.pk])
+    for run in {group.run_id: group.run for group in recorded}.values():
+        log.info(
+            "scored", run=run, groups=[group.pk for group in recorded if group.run_id == run.pk]
+        )
 
 
 def beside_live_runs() -> bool:
@@ -121,9 +123,9 @@ def beside_live_runs() -> bool:
 @unit_of_work
 def _record(groups: Sequence[Group], answers: Sequence[AnsweredQuestion]) -> list[Group]:
     """Write the verdicts and open rating items for people; return the groups that moved on."""
-    done = record_verdicts(groups, answers)
-    open_items([group for group in done if group.state == Group.State.WAITING])
-    return done
+    recorded = record_verdicts(groups, answers)
+    open_items([group for group in recorded if group.state == Group.State.WAITING])
+    return recorded
 
 
 def is_work_waiting() -> bool:
@@ -157,13 +159,15 @@ def sample_anchors(run: Run, groups: list[Group]) -> None:
     Raises OSError and DamagedWeights.
     """
     missing = sorted(unanchored(groups), key=attrgetter("max_tokens"))
-    for most, alike in groupby(missing, key=attrgetter("max_tokens")):
+    for max_tokens, alike in groupby(missing, key=attrgetter("max_tokens")):
         base = base_policies().of(Path(run.policy.folder))
         some = list(alike)
         seeds = [
             chance.derive_seed("anchor", run.settings.seed, of.group.draw_index) for of in some
         ]
-        answers = base.answers([of.prompt_ids for of in some], most, some[0].temperature, seeds)
+        answers = base.answers(
+            [of.prompt_ids for of in some], max_tokens, some[0].temperature, seeds
+        )
         for of, answer in zip(some, answers, strict=True):
             keep_anchor(of, answer.ids, answer.logprobs, answer.text)
 

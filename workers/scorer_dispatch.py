@@ -61,12 +61,12 @@ def by_rule(questions: Sequence[Question]) -> list[AnsweredQuestion]:
     Scorers that only ask a model skip the rules.
     """
     graded = grader().grade([question for question in questions if not _only_asks(question.scorer)])
-    left = [answer for answer in graded if _may_ask(answer)]
+    undecided = [answer for answer in graded if _may_ask(answer)]
     replies = ask_judges(
-        [answer.question for answer in left]
+        [answer.question for answer in undecided]
         + [question for question in questions if _only_asks(question.scorer)]
     )
-    pairs = zip(left, replies, strict=False)  # questions that only ask a model are after them
+    pairs = zip(undecided, replies, strict=False)  # questions that only ask a model are after them
     decided = [
         replace(
             by_model,
@@ -75,8 +75,12 @@ def by_rule(questions: Sequence[Question]) -> list[AnsweredQuestion]:
         )
         for by_rules, by_model in pairs
     ]
-    taken = {id(answer) for answer in left}
-    return [answer for answer in graded if id(answer) not in taken] + decided + replies[len(left) :]
+    undecided_ids = {id(answer) for answer in undecided}
+    return (
+        [answer for answer in graded if id(answer) not in undecided_ids]
+        + decided
+        + replies[len(undecided) :]
+    )
 
 
 def _only_asks(scorer: str) -> bool:
@@ -119,9 +123,9 @@ def judge_with_reward_model(
     except (LookupError, OSError, DamagedWeights) as error:
         log.error("reward_model_unusable", scorer=scorer, error=str(error))
         verdicts = [Verdict(None, f"scorer {scorer}: {error}"[:300])] * len(questions)
-    each = (time.monotonic() - began) / len(questions)
+    seconds_each = (time.monotonic() - began) / len(questions)
     return [
-        AnsweredQuestion(question, [verdict], each, {f"scorer.{unit}": each})
+        AnsweredQuestion(question, [verdict], seconds_each, {f"scorer.{unit}": seconds_each})
         for question, verdict in zip(questions, verdicts, strict=True)
     ]
 

@@ -58,26 +58,28 @@ def _rounded(model: torch.nn.Module, like: Manifest, dtype: torch.dtype) -> Iter
     """Replace the modules' parameters by merged, rounded ones within the block."""
     files = _file_dtypes(like)
     adapted = model if isinstance(model, PeftModel) else None
-    held = [
+    originals = [
         (module, name, parameter, path)
         for path, module in model.named_modules()
         for name, parameter in module._parameters.items()
         if parameter is not None
     ]
     merged = _merged(model)
-    made: dict[int, torch.nn.Parameter] = {}  # names that share a parameter keep sharing it
+    replacements: dict[int, torch.nn.Parameter] = {}  # names that share a parameter keep sharing it
     try:
-        for module, name, parameter, path in held:
-            if id(parameter) not in made:
+        for module, name, parameter, path in originals:
+            if id(parameter) not in replacements:
                 value = merged.get(id(parameter), parameter.detach())
                 if adapted is None:  # with adapters the base is unchanged
                     value = value.to(files.get(f"{path}.{name}", files[""]))
-                made[id(parameter)] = torch.nn.Parameter(value.to(dtype), requires_grad=False)
-            module._parameters[name] = made[id(parameter)]
+                replacements[id(parameter)] = torch.nn.Parameter(
+                    value.to(dtype), requires_grad=False
+                )
+            module._parameters[name] = replacements[id(parameter)]
         with adapted.disable_adapter() if adapted is not None else nullcontext():
             yield
     finally:
-        for module, name, parameter, _ in held:
+        for module, name, parameter, _ in originals:
             module._parameters[name] = parameter
 
 
@@ -86,13 +88,13 @@ def _file_dtypes(like: Manifest) -> dict[str, torch.dtype]:
 
     Some model classes name their parameters differently from the file.
     """
-    named = {
+    dtype_by_name = {
         name: FILE_DTYPES[spec.dtype]
         for name, spec in like.tensors.items()
         if spec.dtype in FILE_DTYPES
     }
-    dtypes = list(named.values())
-    return {**named, "": max(set(dtypes), key=dtypes.count, default=torch.float32)}
+    dtypes = list(dtype_by_name.values())
+    return {**dtype_by_name, "": max(set(dtypes), key=dtypes.count, default=torch.float32)}
 
 
 def _merged(model: torch.nn.Module) -> dict[int, torch.Tensor]:

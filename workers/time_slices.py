@@ -128,8 +128,8 @@ def wait_for_work(queue: str, seconds: float) -> bool:
     Return whether a notification arrived.
     """
     ends = time.monotonic() + seconds
-    while (left := ends - time.monotonic()) > 0 and not stop_request.is_asked():
-        if worker_notifications.wait(queue, min(left, STOP_LOOKS_S)):
+    while (remaining_s := ends - time.monotonic()) > 0 and not stop_request.is_asked():
+        if worker_notifications.wait(queue, min(remaining_s, STOP_LOOKS_S)):
             return True
     return False
 

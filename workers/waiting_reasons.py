@@ -17,8 +17,8 @@ def all_taken(run: Run, holders: Collection[Run]) -> str:
     """
     slugs = sorted(holder.slug for holder in holders if holder.project_id == run.project_id)
     names = slugs[:NAMED]
-    if others := len(slugs) - len(names):
-        names.append(f"{others} more")
+    if unnamed := len(slugs) - len(names):
+        names.append(f"{unnamed} more")
     if foreign := len(holders) - len(slugs):
         names.append(f"{foreign} run{'s' if foreign > 1 else ''} of other projects")
     return f"{len(holders)} of {len(holders)} are used by {_listed(names)}"

@@ -95,11 +95,13 @@ def brought(weights: WeightVersion | Policy, is_left: Callable[[], bool]) -> Ite
 
     arrivals = _arrivals()
     progress = Progress(require_needed)
-    held = fetch_folder(arrivals.publisher, arrivals.cache, _request_weights(weights), progress)
+    held_folder = fetch_folder(
+        arrivals.publisher, arrivals.cache, _request_weights(weights), progress
+    )
     try:
-        yield held.folder
+        yield held_folder.folder
     finally:
-        held.release()
+        held_folder.release()
 
 
 def stop_fetching() -> None:
@@ -176,7 +178,7 @@ class Arrivals:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._bring, name="weights", daemon=True)
                 self._thread.start()
-            lacking = [one for one in needs if one.key not in self._held]
+            lacking = [request for request in needs if request.key not in self._held]
             return self._status_text(lacking[0]) if lacking else ""
 
     def fetch_again(self, request: WeightsRequest, damage: str) -> bool:
@@ -193,10 +195,10 @@ class Arrivals:
 
     def forget_all_but(self, runs: Collection[int]) -> None:
         with self._changed:
-            left = self._requested.keys() - set(runs)
-            for run in left:
+            dropped = self._requested.keys() - set(runs)
+            for run in dropped:
                 del self._requested[run]
-            if left:
+            if dropped:
                 self._let_go()
 
     def stop(self) -> None:
@@ -208,7 +210,7 @@ class Arrivals:
 
     def _let_go(self) -> None:
         """Release weights that no run wants. Called with the lock."""
-        keys = {one.key for needs in self._requested.values() for one in needs}
+        keys = {request.key for needs in self._requested.values() for request in needs}
         for key in self._held.keys() - keys:
             self._held.pop(key).release()
         self._failures = {key: why for key, why in self._failures.items() if key in keys}
@@ -231,7 +233,7 @@ class Arrivals:
     def _bring(self) -> None:
         while (request := self._next()) is not None:
             try:
-                held = fetch_folder(self.publisher, self.cache, request, self._progress)
+                held_folder = fetch_folder(self.publisher, self.cache, request, self._progress)
             except Stopped:
                 continue
             except NotFetched as why:
@@ -240,7 +242,7 @@ class Arrivals:
                 log.exception("weights_fetch_failed", weights=request.title)
                 self._fail(request, f"{type(error).__name__}: {error}")
             else:
-                self._take(request, held)
+                self._take(request, held_folder)
 
     def _next(self) -> WeightsRequest | None:
         """Wait for something to fetch; return None once this process stops."""
@@ -249,18 +251,18 @@ class Arrivals:
             while not self._is_stopping and not stop_request.is_asked():
                 lacking = self._lacking()
                 now = time.monotonic()
-                due = [one for one in lacking if self._rests_until(one) <= now]
-                if due:
-                    self._now = due[0]
+                ready = [request for request in lacking if self._rests_until(request) <= now]
+                if ready:
+                    self._now = ready[0]
                     self._progress = Progress(self._require_needed)
                     return self._now
-                rests = [self._rests_until(one) - now for one in lacking]
+                rests = [self._rests_until(request) - now for request in lacking]
                 self._changed.wait(min(rests, default=None))
             return None
 
     def _lacking(self) -> list[WeightsRequest]:
-        requests = {one.key: one for needs in self._requested.values() for one in needs}
-        return [one for key, one in requests.items() if key not in self._held]
+        requests = {request.key: request for needs in self._requested.values() for request in needs}
+        return [request for key, request in requests.items() if key not in self._held]
 
     def _rests_until(self, request: WeightsRequest) -> float:
         failure = self._failures.get(request.key)
@@ -280,10 +282,10 @@ class Arrivals:
             self._let_go()
         log.error("weights_not_fetched", weights=request.title, reason=reason, again_in_s=pause)
 
-    def _take(self, request: WeightsRequest, held: HeldFolder) -> None:
+    def _take(self, request: WeightsRequest, held_folder: HeldFolder) -> None:
         with self._changed:
             self._failures.pop(request.key, None)
-            self._held[request.key] = held
+            self._held[request.key] = held_folder
             self._let_go()
-        log.info("weights_fetched", weights=request.title, folder=held.folder.name)
+        log.info("weights_fetched", weights=request.title, folder=held_folder.folder.name)
         worker_notifications.notify_workers("explore")

@@ -107,14 +107,14 @@ def write_whole(model: PreTrainedModel, folder: Path, base: Path, like: Manifest
 
 def require_finite(model: torch.nn.Module) -> None:
     """Raise NotFinite naming the first parameter that is not finite."""
-    named = list(model.named_parameters())
+    parameters = list(model.named_parameters())
     norms = torch.stack(
         [
             norm.float()
-            for norm in torch._foreach_norm([parameter.detach() for _, parameter in named])
+            for norm in torch._foreach_norm([parameter.detach() for _, parameter in parameters])
         ]
     )
-    for (name, parameter), norm in zip(named, norms.tolist(), strict=True):
+    for (name, parameter), norm in zip(parameters, norms.tolist(), strict=True):
         # A norm may overflow where no element does, so it only shows where to check.
         if not math.isfinite(norm) and not bool(parameter.detach().isfinite().all()):
             raise NotFinite(f"{name} is not finite")
@@ -127,8 +127,8 @@ def write_tensors(model: PreTrainedModel, folder: Path, like: Manifest) -> None:
     """
     # Names are converted back first: some classes name their parameters differently from the files
     # they were read from.
-    named = revert_weight_conversion(model, model.state_dict())
-    model.save_pretrained(folder, state_dict=_cast(named, like), save_original_format=False)
+    tensors = revert_weight_conversion(model, model.state_dict())
+    model.save_pretrained(folder, state_dict=_cast(tensors, like), save_original_format=False)
     for path in folder.iterdir():
         if not path.name.endswith(WEIGHT_FILES):
             path.unlink()

@@ -83,9 +83,9 @@ def _turns(groups: Sequence[ReadyGroup], learned: Mapping[str | int, int]) -> di
     """
     counts = Counter(learned)
     turns = {}
-    for one in sorted(groups, key=lambda one: one.draw):
-        turns[one.group] = counts[one.kind]
-        counts[one.kind] += 1
+    for group in sorted(groups, key=lambda group: group.draw):
+        turns[group.group] = counts[group.kind]
+        counts[group.kind] += 1
     return turns
 
 

@@ -157,8 +157,8 @@ def delete_with_project(project: Project, by: User | None, at_once: int) -> int:
     At most `at_once`, the newest first, because who refers to another run is newer. Raises
     NotDeletable.
     """
-    rest = Run.objects.kept().filter(project=project).order_by("-pk")[:at_once]
-    newest = list(rest.values_list("pk", flat=True))
+    newest_first = Run.objects.kept().filter(project=project).order_by("-pk")[:at_once]
+    newest = list(newest_first.values_list("pk", flat=True))
     locked = lock_rows(Run.objects.select_related("project", "topic").filter(pk__in=newest))
     if against := [reason for run in locked for reason in _own_reasons(run)]:
         raise NotDeletable(" ".join(against[:NAMED]))

@@ -67,7 +67,7 @@ def create_rewritten_taskset(taskset: Taskset, options: dict) -> tuple[Taskset, 
         f"{taskset.slug} in other words"[:200],
         f"{taskset.slug} rewritten by {rewriter.model}"[:200],
     )
-    how = {"each": options["each"], "most": options["most"], "set_aside": options["set_aside"]}
+    how = {"each": options["each"], "limit": options["most"], "set_aside": options["set_aside"]}
     try:
         with show_progress_bar(
             f"rewriting {taskset.slug}", min(taskset.size, options["most"] or taskset.size)

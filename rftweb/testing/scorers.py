@@ -161,12 +161,12 @@ def _problems_of_verdicts(
     if example.value is ANY:
         return
     values = [verdict.value for verdict in verdicts]
-    if not _same(values, example.expected):
+    if not _are_close(values, example.expected):
         reasons = "; ".join(verdict.reason for verdict in verdicts)
         yield f"gets {_list_values(values)} instead of {_list_values(example.expected)} ({reasons})"
 
 
-def _same(values: Sequence[float | None], expected: Sequence[float | None]) -> bool:
+def _are_close(values: Sequence[float | None], expected: Sequence[float | None]) -> bool:
     pairs = zip(values, expected, strict=False)
     return len(values) == len(expected) and all(
         value is target if value is None or target is None else abs(value - target) <= CLOSE

@@ -55,12 +55,14 @@ def mix(tokens: Tokens, usual: Kind, expert: Kind, mu: float) -> MixedLoss:
     if tokens.is_expert is None:
         raise ValueError("mixing needs to know which rows are an expert's (`is_expert`)")
     by_expert = tokens.is_expert.bool()
-    own = tokens.only(~by_expert)
-    shown = tokens.only(by_expert)
-    usual_tokens = usual.loss(own)
-    expert_tokens = expert.loss(shown)
-    usual_share = aggregate(usual_tokens.values, own.mask, usual.aggregation, usual.window)
-    expert_share = aggregate(expert_tokens.values, shown.mask, expert.aggregation, expert.window)
+    usual_part = tokens.only(~by_expert)
+    expert_part = tokens.only(by_expert)
+    usual_tokens = usual.loss(usual_part)
+    expert_tokens = expert.loss(expert_part)
+    usual_share = aggregate(usual_tokens.values, usual_part.mask, usual.aggregation, usual.window)
+    expert_share = aggregate(
+        expert_tokens.values, expert_part.mask, expert.aggregation, expert.window
+    )
     return MixedLoss(
         blend(usual_share, expert_share, mu), usual_share, expert_share, usual_tokens, expert_tokens
     )

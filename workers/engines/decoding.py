@@ -127,7 +127,7 @@ class Decoder:
                 device=self.policy.device,
             )
             cache = DynamicCache()
-            read = self.policy.text(ids, [shown for _, shown in texts])
+            read = self.policy.text(ids, [pictures for _, pictures in texts])
             self.policy.module.base_model(**read, past_key_values=cache, use_cache=True)
             self.slots.write(cache, [owners[text] for text in texts])
 

@@ -33,16 +33,21 @@ def attention(
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
-    **others: Any,
+    **options: Any,
 ) -> tuple[torch.Tensor, None]:
     """Attend as transformers' "sdpa" does; `query` is (R, heads, T, size), `key` (R, groups, …).
 
     Returns (R, T, heads, size).
     """
     rows, heads, tokens, size = query.shape
-    if tokens > 1 or heads == key.shape[1] or attention_mask is None or others.get("position_bias"):
+    if (
+        tokens > 1
+        or heads == key.shape[1]
+        or attention_mask is None
+        or options.get("position_bias")
+    ):
         return sdpa_attention_forward(
-            module, query, key, value, attention_mask, scaling=scaling, **others
+            module, query, key, value, attention_mask, scaling=scaling, **options
         )
     grouped = query.reshape(rows, key.shape[1], -1, size)
     mixed = functional.scaled_dot_product_attention(

@@ -105,10 +105,10 @@ class LivePolicy:
         return self.module.device
 
     def text(
-        self, ids: torch.Tensor, shown: Sequence[Sequence[ShownPicture]]
+        self, ids: torch.Tensor, pictures: Sequence[Sequence[ShownPicture]]
     ) -> dict[str, torch.Tensor]:
-        """Return the module's inputs for `ids` (B, T), with the pictures `shown` in each row."""
-        return build_text_inputs(self.module, self.image_processor, ids, shown)
+        """Return the module's inputs for `ids` (B, T), with the `pictures` of each row."""
+        return build_text_inputs(self.module, self.image_processor, ids, pictures)
 
     def probe_logprobs(
         self, token_ids: tuple[int, ...], pictures: tuple[ShownPicture, ...] = ()

@@ -52,7 +52,10 @@ def _gap(measured: Sequence[float], published: Sequence[float]) -> float:
     """Return the mean absolute difference; infinite if there is nothing to compare."""
     if len(measured) != len(published) or not measured:
         return math.inf
-    gaps = [abs(ours - theirs) for ours, theirs in zip(measured, published, strict=True)]
+    gaps = [
+        abs(ours - published_logprob)
+        for ours, published_logprob in zip(measured, published, strict=True)
+    ]
     return sum(gaps) / len(gaps)
 
 

@@ -66,8 +66,8 @@ def draw_tokens(logits: torch.Tensor, uniform: torch.Tensor) -> tuple[torch.Tens
     ids = block * BLOCK + torch.arange(BLOCK, device=logits.device)
     inside = weights.gather(1, ids.clamp(max=vocabulary - 1)).masked_fill_(ids >= vocabulary, 0.0)
     inside = inside.cumsum(-1, dtype=torch.float64)
-    rest = _below(goal - before[:, 0], inside[:, -1])
-    place = torch.searchsorted(inside, rest[:, None], right=True)
+    goal_inside = _below(goal - before[:, 0], inside[:, -1])
+    place = torch.searchsorted(inside, goal_inside[:, None], right=True)
     chosen = (block * BLOCK + place).clamp_(max=vocabulary - 1)  # NaN sorts behind everything
     logprobs = (logits.gather(1, chosen) - highest)[:, 0] - total.log().to(logits.dtype)
     return chosen[:, 0], logprobs
@@ -77,8 +77,8 @@ def _sum_blocks(weights: torch.Tensor) -> torch.Tensor:
     """Return the sums (R, blocks), in float64, of consecutive blocks of each row's numbers."""
     whole = weights.shape[1] // BLOCK * BLOCK
     blocks = weights[:, :whole].unflatten(1, (-1, BLOCK)).sum(-1, dtype=torch.float64)
-    rest = weights[:, whole:].sum(-1, keepdim=True, dtype=torch.float64)
-    return torch.cat([blocks, rest], 1)
+    last_sum = weights[:, whole:].sum(-1, keepdim=True, dtype=torch.float64)
+    return torch.cat([blocks, last_sum], 1)
 
 
 def _below(values: torch.Tensor, bound: torch.Tensor) -> torch.Tensor:

@@ -154,14 +154,14 @@ class Rows:
         Returns which rows were overwritten (to), and by which rows (source).
         """
         removed = set(indices)
-        kept = len(self.rows) - len(removed)
-        to = [index for index in indices if index < kept]
-        source = [index for index in range(kept, len(self.rows)) if index not in removed]
+        remaining_count = len(self.rows) - len(removed)
+        to = [index for index in indices if index < remaining_count]
+        source = [index for index in range(remaining_count, len(self.rows)) if index not in removed]
         if to:
             self._copy(self._tensor(to), self._tensor(source))
         for hole, filler in zip(to, source, strict=True):
             self.rows[hole] = self.rows[filler]
-        del self.rows[kept:]
+        del self.rows[remaining_count:]
         return to, source
 
     def _copy(self, to: torch.Tensor, source: torch.Tensor) -> None:

@@ -389,8 +389,8 @@ class VllmEngine:
             asyncio.create_task(self._requests.look_for_ever()),
             asyncio.create_task(self._stopping.wait()),
         }
-        done, left = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        for task in left:
+        done, pending = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
             task.cancel()
         for task in done:
             task.result()  # raises the error that ended the collection

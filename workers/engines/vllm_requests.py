@@ -115,13 +115,13 @@ class InFlightRequests:
 
     async def abort(self, ids: list[str]) -> None:
         """End these requests, with the tokens sampled by now."""
-        named = [self.requests[request_id] for request_id in ids if request_id in self.requests]
+        requests = [self.requests[request_id] for request_id in ids if request_id in self.requests]
         await self.llm.abort(
-            [in_flight.stretch.request_id for in_flight in named if in_flight.stretch],
+            [in_flight.stretch.request_id for in_flight in requests if in_flight.stretch],
             internal=True,
         )
         self.look()
-        for in_flight in named:
+        for in_flight in requests:
             if in_flight.stretch:
                 continue
             if self.requests.pop(in_flight.request.id, None):  # it was suspended

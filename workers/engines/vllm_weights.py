@@ -90,11 +90,11 @@ class HeldWeights:
         await self.forget(refused)
         await self._wake_fully()
 
-    async def forget(self, other: WeightsInMemory) -> None:
+    async def forget(self, weights: WeightsInMemory) -> None:
         """Remove an adapter, unless it is the one in service."""
-        if other.adapter is None or other.adapter == self.now.adapter:
+        if weights.adapter is None or weights.adapter == self.now.adapter:
             return
-        await self.llm.remove_lora(other.adapter.lora_int_id)
+        await self.llm.remove_lora(weights.adapter.lora_int_id)
 
     async def _wake_fully(self) -> None:
         await self._take_memory(CACHE)

@@ -129,13 +129,13 @@ class ChatTokenizer:
         begins: bool = False,
     ) -> tuple[tuple[int, ...], tuple[ShownPicture, ...]]:
         """Encode a rendered template that shows the pictures of these messages."""
-        shown = list_pictures(messages)
-        if self.image_processor is None and not shown:
+        names = list_pictures(messages)
+        if self.image_processor is None and not names:
             return tuple(self.encoder.encode(text)), ()
         bos = self.tokenizer.bos_token
         is_begun = bool(bos) and text.startswith(self.encoder.markup(bos))
         tokenized = self.encoder.encode(text, begin=begins and not is_begun)
-        pictures = [(pngs or {})[name] for name in shown]
+        pictures = [(pngs or {})[name] for name in names]
         return require_image_processor(self.image_processor).expand(tokenized, pictures, offset)
 
     def _render(
@@ -182,12 +182,16 @@ class ChatTokenizer:
                 for text in (detokenizer.push((token,)) for token in token_ids)
             ]
         texts = []
-        for token, shown in zip(
+        for token, token_name in zip(
             token_ids, self.tokenizer.convert_ids_to_tokens(list(token_ids)), strict=True
         ):
             special = token in self.tokenizer.added_tokens_decoder
-            own = shown.encode() if special else bytes(BYTE_OF[character] for character in shown)
-            texts.append((own.decode("utf-8", "replace"), list(own)))
+            token_bytes = (
+                token_name.encode()
+                if special
+                else bytes(BYTE_OF[character] for character in token_name)
+            )
+            texts.append((token_bytes.decode("utf-8", "replace"), list(token_bytes)))
         return texts
 
     @cached_property
@@ -231,10 +235,10 @@ class ChatTokenizer:
             for text in _texts(message["content"])
         ):
             answer += answer
-        rest = self._after_answer(messages, follow_up, answer)
+        follow_up_text = self._after_answer(messages, follow_up, answer)
         # The stop token is encoded with the text after it, then cut off, so that no token begins in
         # mid-text.
-        token_ids, pictures = self._encode(rest, follow_up, pngs, offset=-1)
+        token_ids, pictures = self._encode(follow_up_text, follow_up, pngs, offset=-1)
         if not token_ids or token_ids[0] not in self.stop_token_ids:
             raise UnsupportedDialogue(
                 "the policy's chat template does not end an answer with a stop token of the"
@@ -251,12 +255,12 @@ class ChatTokenizer:
         Raises UnsupportedDialogue.
         """
         whole = self._render([*messages, {"role": "assistant", "content": answer}, *follow_up])
-        _, separator, rest = whole.partition(answer)
+        _, separator, tail = whole.partition(answer)
         if not separator:
             raise UnsupportedDialogue(
                 "the policy's chat template does not render the replies of a dialogue"
             )
-        return Markup(rest.lstrip())
+        return Markup(tail.lstrip())
 
     # -- typed text
 
@@ -265,18 +269,21 @@ class ChatTokenizer:
 
         Raises UnencodableText.
         """
-        lengths, shown = self._lengths(token_ids)
-        same = _common(shown, text)
-        kept, keep = max(
-            ((n, length) for n, length in enumerate(lengths) if length <= same),
+        lengths, current_text = self._lengths(token_ids)
+        common_length = _common(current_text, text)
+        kept_tokens, keep = max(
+            ((n, length) for n, length in enumerate(lengths) if length <= common_length),
             key=lambda pair: (pair[1], -pair[0]),
         )
         whole = self._encode_text(text)
         again = _common(token_ids, whole)
-        for stay, rest in ((kept, self._encode_text(text[keep:])), (again, whole[again:])):
-            edited = self.text([*token_ids[:stay], *rest])
+        for stay, new_ids in (
+            (kept_tokens, self._encode_text(text[keep:])),
+            (again, whole[again:]),
+        ):
+            edited = self.text([*token_ids[:stay], *new_ids])
             if edited == text:
-                return EncodedEdit(stay, lengths[stay], tuple(rest), edited)
+                return EncodedEdit(stay, lengths[stay], tuple(new_ids), edited)
         if edited.split() == text.split():  # a word-level tokenizer has no whitespace
             return EncodedEdit(again, lengths[again], tuple(whole[again:]), edited)
         raise UnencodableText(
@@ -289,12 +296,12 @@ class ChatTokenizer:
     def _lengths(self, token_ids: list[int]) -> tuple[list[int], str]:
         """Return the length of the text after n tokens, for each n from 0, and the whole text."""
         detokenizer = IncrementalDetokenizer(self)
-        shown = ""
+        current_text = ""
         lengths = [0]
         for token in token_ids:
-            shown += detokenizer.push((token,))
-            lengths.append(len(shown))
-        return lengths, shown
+            current_text += detokenizer.push((token,))
+            lengths.append(len(current_text))
+        return lengths, current_text
 
 
 def _parts(content: Content) -> list[dict[str, Any]]:
@@ -308,11 +315,11 @@ def _texts(content: Content) -> Iterable[str]:
     return (part["text"] for part in _parts(content) if part["type"] == "text")
 
 
-def _common(one: Sequence[object], other: Sequence[object]) -> int:
+def _common(first: Sequence[object], second: Sequence[object]) -> int:
     """Return how many items both sequences have in common at the beginning."""
     return next(
-        (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
-        min(len(one), len(other)),
+        (n for n, (a, b) in enumerate(zip(first, second, strict=False)) if a != b),
+        min(len(first), len(second)),
     )
 
 

@@ -67,13 +67,13 @@ class Chats:
                 pass
             self.wants_room = False
             return
-        due = (
+        due_turns = (
             ChatTurn.objects.due()
             .order_by()
             .values("chat__weight_version", "chat__policy")
             .annotate(first=Min("asked_at"), oldest=Min("pk"))
         )
-        waits = due.annotate(
+        waits = due_turns.annotate(
             elsewhere=Now() - timedelta(seconds=ELSEWHERE_SECONDS),
             patience=Now() - timedelta(seconds=PATIENCE_SECONDS),
         )
@@ -126,17 +126,17 @@ class Chats:
     def _keep_leases(self) -> None:
         for session in self.sessions.values():
             claims = [turn.claimed for turn in session.held]
-            kept = ChatTurn.objects.renew(claims, settings.LEASE_SECONDS)
-            if lost := {claim.pk for claim in claims} - kept:
+            renewed_ids = ChatTurn.objects.renew(claims, settings.LEASE_SECONDS)
+            if lost := {claim.pk for claim in claims} - renewed_ids:
                 session.leave_those(lost)
 
     def _stop_what_is_wished(self) -> None:
-        held = [turn.pk for session in self.sessions.values() for turn in session.held]
-        if not held:
+        held_ids = [turn.pk for session in self.sessions.values() for turn in session.held]
+        if not held_ids:
             return
         turn_ids = set(
             ChatTurn.objects.open()
-            .filter(pk__in=held, stop_wanted=True)
+            .filter(pk__in=held_ids, stop_wanted=True)
             .values_list("pk", flat=True)
         )
         for session in self.sessions.values() if turn_ids else ():

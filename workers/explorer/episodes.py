@@ -198,7 +198,9 @@ class Episodes:
         self.read_at = now
         all_news = [
             (self.played[news.episode_id], news)
-            for news in list_news({pk: one.observations_read for pk, one in self.played.items()})
+            for news in list_news(
+                {pk: rollout.observations_read for pk, rollout in self.played.items()}
+            )
         ]
         for played, news in all_news:
             played.observations_read = news.number + 1

@@ -95,22 +95,22 @@ def _rewrite(stage: Stage, rollout: InFlightRollout, intervention: Intervention,
         edit = rollout.chat_tokenizer.encode_edit(rollout.turn_tokens(number), intervention.text)
     except UnencodableText as why:
         raise Refused(str(why)) from why
-    kept = turn.first + edit.kept
+    kept_tokens = turn.first + edit.kept
     new = len(edit.token_ids)
-    if kept + new >= rollout.plan.room:
+    if kept_tokens + new >= rollout.plan.room:
         raise Refused(
-            f"the text has {kept + new} tokens; the limit for the whole reply is "
+            f"the text has {kept_tokens + new} tokens; the limit for the whole reply is "
             f"{rollout.plan.room}, including one to end it"
         )
     before = turn.text
     rollout.rewrite(number, edit, intervention.pk, stage.version)
     if ends:
         rollout.end_turn(intervention.pk, stage.version)
-    typed = len(rollout.token_ids) - kept
+    typed = len(rollout.token_ids) - kept_tokens
     stage.writer.edit(
         rollout.rollout_id,
         number,
-        kept,
+        kept_tokens,
         edit.keep,
         edit.text[edit.keep :],
         typed,
@@ -160,7 +160,11 @@ ACTS: dict[str, Callable[[Stage, InFlightRollout, Intervention], Effect]] = {
 def overdue_holds(rollouts: Iterable[InFlightRollout]) -> list[InFlightRollout]:
     """Return the rollouts whose hold has expired."""
     now = time.monotonic()
-    return [one for one in rollouts if one.held_until is not None and one.held_until <= now]
+    return [
+        rollout
+        for rollout in rollouts
+        if rollout.held_until is not None and rollout.held_until <= now
+    ]
 
 
 # -- lessons

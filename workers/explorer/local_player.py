@@ -136,9 +136,9 @@ class LibraryPlayer:
                 code = self.child.wait()
                 self.stop()
                 return self._failed(move, f"the process exited with {code}")
-        line, newline, rest = self.read.partition(b"\n")
+        line, newline, unread = self.read.partition(b"\n")
         if newline:
-            self.read = rest
+            self.read = unread
             self.grace_s = 0.0
             return self._understood(move, line)
         if len(self.read) > LONGEST_REPLY:

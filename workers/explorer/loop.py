@@ -365,7 +365,7 @@ class ExplorerLoop:
 
         Its turn is over, or a person has waited long for a chat.
         """
-        smallest = min(self.sessions.values(), key=lambda one: len(one.rollouts))
+        smallest = min(self.sessions.values(), key=lambda candidate: len(candidate.rollouts))
         return self.time_sharing.is_over(session.run.pk) or (
             self.chats.wants_room and session is smallest
         )
@@ -386,9 +386,9 @@ class ExplorerLoop:
             self._guarded(session, session.release_overdue)
 
     def _collect(self, session: RunSession) -> None:
-        left = len(session.partial.left)
+        released_before = len(session.partial.left)
         self._guarded(session, lambda: session.collect(DRAIN_SECONDS))
-        if len(session.partial.left) > left:
+        if len(session.partial.left) > released_before:
             self.looked_at = 0.0  # partial rollouts are resumed at once, where there is room
 
     # -- leases and the end
@@ -396,8 +396,8 @@ class ExplorerLoop:
     def _keep_leases(self) -> None:
         for session in self.sessions.values():
             claims = session.claims
-            kept = Group.objects.renew(claims, settings.LEASE_SECONDS)
-            lost = {claim.pk for claim in claims} - kept
+            renewed_ids = Group.objects.renew(claims, settings.LEASE_SECONDS)
+            lost = {claim.pk for claim in claims} - renewed_ids
             if lost:
                 log.warning("leases_lost", run=session.run, groups=sorted(lost))
                 session.abandon(lost)
@@ -453,10 +453,10 @@ class ExplorerLoop:
             self._bury(session.run, str(death))
 
     def _free_groups(self, session: RunSession, reason: str) -> None:
-        held = {claim.pk: claim.fence for claim in session.claims}
-        for group in Group.objects.filter(pk__in=held):
+        fences = {claim.pk: claim.fence for claim in session.claims}
+        for group in Group.objects.filter(pk__in=fences):
             try:
-                if group.fence == held[group.pk]:
+                if group.fence == fences[group.pk]:
                     group.fail(f"engine died: {reason}")
             except StaleFence:
                 continue  # taken over meanwhile: the other explorer owns it

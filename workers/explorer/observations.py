@@ -82,10 +82,10 @@ class ObservationReader:
             )
             return rollout.failure
         offset = len(rollout.token_ids)
-        shown = rollout.append_message(follow_up)
-        if shown is None:
+        appended = rollout.append_message(follow_up)
+        if appended is None:
             return "length"
-        self.writer.turn(rollout.rollout_id, offset, len(shown.token_ids), shown.text)
+        self.writer.turn(rollout.rollout_id, offset, len(appended.token_ids), appended.text)
         return ""
 
     def _begin(

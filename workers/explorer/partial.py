@@ -64,30 +64,36 @@ class PartialRollouts:
 
         One transaction. `acknowledge` is called before, if anything is written.
         """
-        aside = [one for one in rollouts if one.is_set_aside and one.held_until is None]
+        aside = [
+            rollout for rollout in rollouts if rollout.is_set_aside and rollout.held_until is None
+        ]
         if not aside:
             return StoredPartials()
-        others = set(rollouts).difference(aside)
-        free = {one.claim.pk for one in aside} - {one.claim.pk for one in others}
-        fresh = [one for one in aside if not one.is_stored]
+        continuing = set(rollouts).difference(aside)
+        free = {rollout.claim.pk for rollout in aside} - {
+            rollout.claim.pk for rollout in continuing
+        }
+        fresh = [rollout for rollout in aside if not rollout.is_stored]
         if not fresh and not free:
             return StoredPartials()
         acknowledge()
-        claims = {one.claim.pk: one.claim for one in aside}
-        ours = Group.set_aside(claims, [_partial(one) for one in fresh], free)
+        claims = {rollout.claim.pk: rollout.claim for rollout in aside}
+        ours = Group.set_aside(claims, [_partial(rollout) for rollout in fresh], free)
         for rollout in fresh:
             rollout.is_stored = True
-        left = [one for one in aside if one.claim.pk in ours & free]
-        self.left |= {one.rollout_id for one in left}
+        released = [rollout for rollout in aside if rollout.claim.pk in ours & free]
+        self.left |= {rollout.rollout_id for rollout in released}
         if ours & free:
             log.info("groups_set_aside", run=self.run, groups=sorted(ours & free))
-        return StoredPartials(left, frozenset(({one.claim.pk for one in fresh} | free) - ours))
+        return StoredPartials(
+            released, frozenset(({rollout.claim.pk for rollout in fresh} | free) - ours)
+        )
 
     def begin(
         self,
         rollout: InFlightRollout,
         group: Group,
-        kept: PartialRollout | None,
+        stored: PartialRollout | None,
         version: int | None,
     ) -> None:
         """Begin the rollout, or resume it from its stored state, and tell viewers.
@@ -96,13 +102,13 @@ class PartialRollouts:
         the start.
         """
         self.left.discard(rollout.rollout_id)
-        if kept is not None and kept.tokens.prompt_ids != rollout.plan.prompt_ids:
+        if stored is not None and stored.tokens.prompt_ids != rollout.plan.prompt_ids:
             # The prompt has other tokens now: a library has changed meanwhile.
             log.error("partial_rollout_does_not_fit", run=self.run, rollout=rollout.rollout_id)
-            kept = None
-        if kept is not None:
-            _restore(rollout, kept)
-        if kept is None or not _is_as_watched(rollout, kept):
+            stored = None
+        if stored is not None:
+            _restore(rollout, stored)
+        if stored is None or not _is_as_watched(rollout, stored):
             self.writer.started(rollout.rollout_id, group.pk, group.task.question, version)
             _send_text(self.writer, rollout)
 
@@ -139,9 +145,9 @@ def _noted(turn: InFlightTurn) -> dict[str, Any]:
     }
 
 
-def _restore(rollout: InFlightRollout, kept: PartialRollout) -> None:
+def _restore(rollout: InFlightRollout, stored: PartialRollout) -> None:
     """Restore the rollout to the state at the beginning of the slice after it was stored."""
-    tokens = kept.tokens
+    tokens = stored.tokens
     rollout.token_ids, rollout.logprobs, rollout.mask = (
         list(tokens.completion_ids),
         list(tokens.logprobs),
@@ -149,13 +155,13 @@ def _restore(rollout: InFlightRollout, kept: PartialRollout) -> None:
     )
     rollout.segments, rollout.slices, rollout.held_for = (
         list(tokens.segments),
-        kept.slices,
-        kept.notes["held_for"],
+        stored.slices,
+        stored.notes["held_for"],
     )
     # Rollouts stored before there were time limits have none.
-    rollout.clock.spent = kept.notes.get("spent_s", 0.0)
-    rollout.rewrites = kept.notes.get("rewrites", 0)  # older notes have none
-    turns = kept.notes["turns"]
+    rollout.clock.spent = stored.notes.get("spent_s", 0.0)
+    rollout.rewrites = stored.notes.get("rewrites", 0)  # older notes have none
+    turns = stored.notes["turns"]
     ends = [turn["first"] for turn in turns[1:]] + [len(rollout.token_ids)]
     rollout.turns = [_turn(rollout, turn, end) for turn, end in zip(turns, ends, strict=True)]
     rollout.watch_on()
@@ -178,14 +184,14 @@ def _turn(rollout: InFlightRollout, turn: dict[str, Any], end: int) -> InFlightT
 # -- viewers
 
 
-def _is_as_watched(rollout: InFlightRollout, kept: PartialRollout) -> bool:
+def _is_as_watched(rollout: InFlightRollout, stored: PartialRollout) -> bool:
     """Tell whether viewers already have this text: nobody sampled it since, and it is still kept.
 
     Edits are numbered by the explorer that sends them: an edited text is sent again.
     """
     is_edited = any(turn.before is not None for turn in rollout.turns)
-    age_s = (timezone.now() - kept.stored_at).total_seconds()
-    return kept.left_fence == rollout.claim.fence - 1 and not is_edited and age_s < KEPT_S / 2
+    age_s = (timezone.now() - stored.stored_at).total_seconds()
+    return stored.left_fence == rollout.claim.fence - 1 and not is_edited and age_s < KEPT_S / 2
 
 
 def _send_text(writer: ChunkWriter, rollout: InFlightRollout) -> None:

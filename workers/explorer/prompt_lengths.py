@@ -94,16 +94,16 @@ def _check_lengths(
     too_long = _too_long(session, tasks)
     if operators is None:
         return LengthsLooked(too_long)
-    others = operators(run, plan, [task for task in tasks if task.pk not in too_long])
-    return LengthsLooked({**others.left_out, **too_long}, others)
+    checked = operators(run, plan, [task for task in tasks if task.pk not in too_long])
+    return LengthsLooked({**checked.left_out, **too_long}, checked)
 
 
 def _too_long(session: "RunSession", tasks: Iterable[Task]) -> dict[int, tuple[str, str]]:
     """Return (operator, reason) of each task that is too long, by task id."""
-    most, limit = _longest_prompt(session)
+    max_tokens, limit = _longest_prompt(session)
     too_long: dict[int, tuple[str, str]] = {}
     for task in tasks:
-        if _fits_surely(task, session.chat_tokenizer, most):
+        if _fits_surely(task, session.chat_tokenizer, max_tokens):
             continue
         # A task that cannot be rendered or read pauses the run, with the reason, when it is
         # sampled.
@@ -111,7 +111,7 @@ def _too_long(session: "RunSession", tasks: Iterable[Task]) -> dict[int, tuple[s
             prompt = session.chat_tokenizer.encode_prompt(
                 task.prompt, pngs=session.planner.pictures_in(task.prompt)
             )
-            if (length := len(prompt.token_ids)) > most:
+            if (length := len(prompt.token_ids)) > max_tokens:
                 too_long[task.pk] = TOO_LONG, f"{length:,} tokens {limit}"
     return too_long
 
@@ -124,15 +124,15 @@ def _longest_text(session: "RunSession") -> int:
 def _longest_prompt(session: "RunSession") -> tuple[int, str]:
     """Return the maximum of tokens of a prompt, and in words what sets it."""
     text = _longest_text(session)
-    own = session.plan.sampling.prompt_tokens
-    if own is not None and own < text:
-        return own, f"exceed the limit of {own:,} set by sampling.prompt_tokens"
+    prompt_limit = session.plan.sampling.prompt_tokens
+    if prompt_limit is not None and prompt_limit < text:
+        return prompt_limit, f"exceed the limit of {prompt_limit:,} set by sampling.prompt_tokens"
     context = session.run.policy.context_tokens
     limit = "the policy reads" if text == context else "vllm.max_model_len allows"
     return text - 1, f"leave no room for a reply; {limit} {text:,}"
 
 
-def _fits_surely(task: Task, chat_tokenizer: ChatTokenizer, most: int) -> bool:
+def _fits_surely(task: Task, chat_tokenizer: ChatTokenizer, max_tokens: int) -> bool:
     """Tell whether the prompt fits by its bytes alone: each token stands for at least one byte.
 
     A picture may have any number of tokens, so a task with pictures is not known to fit.
@@ -141,7 +141,7 @@ def _fits_surely(task: Task, chat_tokenizer: ChatTokenizer, most: int) -> bool:
         return False
     texts = (message["content"] for message in task.prompt)
     size = sum(len(str(text).encode("utf-8", "replace")) for text in texts)
-    return size + len(task.prompt) * chat_tokenizer.tokens_around <= most
+    return size + len(task.prompt) * chat_tokenizer.tokens_around <= max_tokens
 
 
 def _longest(session: "RunSession") -> Sequence[int]:

@@ -109,14 +109,14 @@ class InFlightRollout:
         self.request_id, self.base, self.held_until = request_id, len(self.token_ids), None
         self.is_set_aside = False
         spent = len(self.token_ids) - self.turn.first
-        left = self.plan.max_tokens - len(self.token_ids)
+        remaining = self.plan.max_tokens - len(self.token_ids)
         if self.slice_ends is not None:
-            left = min(left, self.slice_ends - len(self.token_ids))
+            remaining = min(remaining, self.slice_ends - len(self.token_ids))
         if self.wishes.max_tokens is not None:
             # A person may have typed more than that.
-            left = min(left, max(1, self.wishes.max_tokens - spent))
+            remaining = min(remaining, max(1, self.wishes.max_tokens - spent))
         sampling = Sampling(
-            left, temperature, self.chat_tokenizer.stop_token_ids, self.request_seed
+            remaining, temperature, self.chat_tokenizer.stop_token_ids, self.request_seed
         )
         return Request(
             request_id, (*self.plan.prompt_ids, *self.token_ids), sampling, self.pictures
@@ -261,8 +261,8 @@ class InFlightRollout:
             sampled_ids.pop()
         logprobs = self.logprobs[self.turn.first :]
         return [
-            (*shown, logprob)
-            for shown, logprob in zip(
+            (*token_text, logprob)
+            for token_text, logprob in zip(
                 self.chat_tokenizer.token_texts(sampled_ids), logprobs, strict=False
             )
         ]
@@ -345,7 +345,7 @@ class InFlightRollout:
         """Remove the tokens from this position on, and all data about them."""
         del self.token_ids[length:], self.logprobs[length:], self.mask[length:]
         self.segments = [(start, version) for start, version in self.segments if start < length]
-        self.later_pictures = [shown for shown in self.later_pictures if shown.past <= length]
+        self.later_pictures = [picture for picture in self.later_pictures if picture.past <= length]
         last = self.turn
         last.typed = [
             (intervention, start, min(past, length))
@@ -370,7 +370,8 @@ class InFlightRollout:
             tuple(self.mask),
             tuple(self.segments),
             tuple(
-                (sha256(shown.png).hexdigest(), shown.first, shown.past) for shown in self.pictures
+                (sha256(picture.png).hexdigest(), picture.first, picture.past)
+                for picture in self.pictures
             ),
         )
         turns = self._turns()
@@ -401,4 +402,6 @@ class InFlightRollout:
 
 
 def _moved(pictures: Iterable[ShownPicture], by: int) -> tuple[ShownPicture, ...]:
-    return tuple(replace(shown, first=shown.first + by, past=shown.past + by) for shown in pictures)
+    return tuple(
+        replace(picture, first=picture.first + by, past=picture.past + by) for picture in pictures
+    )

@@ -104,9 +104,9 @@ class RolloutPlanner:
         follow_ups: tuple[FollowUp, ...] = (),
     ) -> RolloutPlan:
         """Return the plan within these limits and the room that the longest text leaves."""
-        most = _most_tokens(limits)
+        max_tokens = _most_tokens(limits)
         context = self.plan.room_in(self.run.policy.context_tokens)
-        room = min(most, context - len(prompt.token_ids)) if context else most
+        room = min(max_tokens, context - len(prompt.token_ids)) if context else max_tokens
         loop = self.plan.sampling.repeats
         repeats = (loop.period, loop.times, loop.tokens) if loop else None
         slice_tokens = self.plan.sampling.slice_tokens
@@ -115,7 +115,7 @@ class RolloutPlanner:
             messages,
             prompt.token_ids,
             follow_ups,
-            most,
+            max_tokens,
             room,
             prompt.pictures,
             repeats,

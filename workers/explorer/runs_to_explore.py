@@ -23,8 +23,10 @@ def list_runs_to_explore(runs: Sequence[Run]) -> set[int]:
     """
     run_ids = [run.pk for run in runs]
     waiting = Group.objects.free().filter(run__in=run_ids, state=Group.State.SAMPLING)
-    left = set(waiting.order_by().values_list("run", flat=True).distinct()) if runs else set()
-    return left | {run.pk for run in runs if _may_open(run)}
+    waiting_runs = (
+        set(waiting.order_by().values_list("run", flat=True).distinct()) if runs else set()
+    )
+    return waiting_runs | {run.pk for run in runs if _may_open(run)}
 
 
 def _may_open(run: Run) -> bool:

@@ -193,11 +193,11 @@ class RunSession:
         by_group = {group.pk: group for group in groups}
         prescribed = {group.pk: self.planner.of_task(group.task) for group in groups}
         fresh = []
-        kept = load_partial_rollouts(groups)
+        stored_partials = load_partial_rollouts(groups)
         for row in rows:
             group = by_group[row.group_id]
             rollout = self._new_rollout(row, group, prescribed[group.pk])
-            self.partial.begin(rollout, group, kept.get(row.pk), self.version)
+            self.partial.begin(rollout, group, stored_partials.get(row.pk), self.version)
             fresh.append(rollout)
         # `max_tokens` was lowered meanwhile.
         for rollout in [rollout for rollout in fresh if rollout.room < 1 and rollout.token_ids]:
@@ -468,12 +468,12 @@ class RunSession:
         """Write the ended rollouts; return the groups that are still ours."""
         outcomes = [rollout.outcome(reason) for rollout, reason in self.ended.items()]
         ours = Group.finish_rollouts(claims, outcomes)
-        kept = [rollout for rollout in self.ended if rollout.claim.pk in ours]
-        refuse_left([rollout.rollout_id for rollout in kept])
-        corrections = [correction for rollout in kept for correction in corrections_in(rollout)]
+        written = [rollout for rollout in self.ended if rollout.claim.pk in ours]
+        refuse_left([rollout.rollout_id for rollout in written])
+        corrections = [correction for rollout in written for correction in corrections_in(rollout)]
         keep_corrections(self.run, corrections)
         if self.episodes:
-            self.episodes.settle({rollout: self.ended[rollout] for rollout in kept}, outcomes)
+            self.episodes.settle({rollout: self.ended[rollout] for rollout in written}, outcomes)
         elif not corrections and not self.run.settings.serve:
             commit_without_waiting()  # nobody waits for these: lost ones are sampled again
         return ours
@@ -527,9 +527,12 @@ class RunSession:
         if self.episodes:
             self.episodes.stop()
         if self.run.state in Run.ENDED:
-            left = Rollout.objects.filter(
+            released_ids = Rollout.objects.filter(
                 pk__in=self.partial.left, state=Rollout.State.SAMPLING
             ).values_list("pk", flat=True)
-            for rollout_id in {*left, *(rollout.rollout_id for rollout in self.rollouts.values())}:
+            for rollout_id in {
+                *released_ids,
+                *(rollout.rollout_id for rollout in self.rollouts.values()),
+            }:
                 self.writer.end(rollout_id, ABANDONED)
             self.writer.flush(at_once=True)

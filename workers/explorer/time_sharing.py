@@ -54,20 +54,24 @@ class TimeSharing:
         self.looked_at = now
         starving = {run.pk for run in running if run.pk not in sessions and _starves(run)}
         self.waiting_since = {run_id: self.waiting_since.get(run_id, now) for run_id in starving}
-        due = sum(
+        overdue_count = sum(
             now - since >= settings.ENGINE_TURN_SECONDS for since in self.waiting_since.values()
         )
-        if due <= len(self.over):
-            self.over = set(list(self.over)[:due])  # another explorer serves the run now: continue
+        if overdue_count <= len(self.over):
+            self.over = set(
+                list(self.over)[:overdue_count]
+            )  # another explorer serves the run now: continue
             return
-        held = [
+        expired_ids = [
             run_id
             for run_id, at in self.taken_at.items()
             if now - at >= settings.ENGINE_TURN_SECONDS
         ]
         # A serving run's callers are waiting.
         may = [
-            run_id for run_id in held if run_id not in self.over and not sessions[run_id].plan.serve
+            run_id
+            for run_id in expired_ids
+            if run_id not in self.over and not sessions[run_id].plan.serve
         ]
         if may:
             self.over.add(min(may, key=self.taken_at.__getitem__))

@@ -53,7 +53,7 @@ def run_next(owner: str) -> bool:
 def _run(order: ExportJob) -> None:
     try:
         with renewed(lambda: order.renew(settings.LEASE_SECONDS, share=_share(order)), SAID_EVERY):
-            made = MAKE[ExportJob.Kind(order.kind)](order)
+            result = MAKE[ExportJob.Kind(order.kind)](order)
     except (OrderOver, OperationalError, InterfaceError):
         raise
     except IntegrityError:
@@ -64,7 +64,7 @@ def _run(order: ExportJob) -> None:
         log.exception("export_job_failed", order=order.pk)
         order.fail(f"{type(error).__name__}: {error}")
     else:
-        order.finish(**made)
+        order.finish(**result)
         log.info(
             "export_job_done",
             order=order.pk,
@@ -80,10 +80,10 @@ def _promote(order: ExportJob) -> dict[str, Any]:
 def _branch(order: ExportJob) -> dict[str, Any]:
     """Make the policy and run of a branch; a run that an earlier attempt made is used."""
     policy = _policy(order)
-    made = order.weight_version.branches.filter(slug=order.options["slug"]).first()
+    existing = order.weight_version.branches.filter(slug=order.options["slug"]).first()
     return {
         "policy": policy,
-        "run": made or branch(order.weight_version, policy, order.by, order.options),
+        "run": existing or branch(order.weight_version, policy, order.by, order.options),
     }
 
 
@@ -179,7 +179,7 @@ def _expected(order: ExportJob) -> float:
     base = version.run.weight_versions.filter(version=0).first()
     if base and order.form in BYTES_PER_NUMBER:
         tensors = read_manifest(base.folder).tensors.values()
-        return sum(math.prod(one.shape) for one in tensors) * BYTES_PER_NUMBER[order.form]
+        return sum(math.prod(tensor.shape) for tensor in tensors) * BYTES_PER_NUMBER[order.form]
     return max(base.bytes if base else 0, version.bytes)
 
 
@@ -188,12 +188,12 @@ def _place(order: ExportJob) -> Path:
     if order.kind in ExportJob.TAKES_AWAY:
         place = folder_of_export(order)
     else:
-        named = (
+        slug = (
             order.options["slug"]
             if order.kind == ExportJob.Kind.PROMOTE
             else name_of_policy(order.weight_version)
         )
-        place = folder_of_policy(order.weight_version.run, named)
+        place = folder_of_policy(order.weight_version.run, slug)
     # The name may have a suffix (…-2), and is temporary (.PID.tmp) until all is written.
     unfinished = [
         path for end in (".*", "-[0-9]*.*") for path in place.parent.glob(f"{place.name}{end}")

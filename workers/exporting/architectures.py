@@ -115,7 +115,7 @@ class Model:
 
     def _require(self, field: str, value: object, *supported: object) -> None:
         if value not in supported:
-            choices = " or ".join(str(one) for one in sorted(supported, key=str))
+            choices = " or ".join(str(choice) for choice in sorted(supported, key=str))
             raise NotAsGguf(
                 f"{field} is {value} in the configuration, but GGUF architecture {self.name} "
                 f"requires {choices}"
@@ -191,9 +191,9 @@ class Model:
 
     def _first_context(self) -> int:
         """Return the context that it had before its angles were scaled."""
-        own = self.rope.get("original_max_position_embeddings")
+        original_length = self.rope.get("original_max_position_embeddings")
         first: int = (
-            own
+            original_length
             or getattr(self.config, "original_max_position_embeddings", None)
             or self.config.max_position_embeddings
         )

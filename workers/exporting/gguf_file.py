@@ -140,22 +140,24 @@ def _write_file(
             vocabulary,
             kind,
             description,
-            sum(math.prod(one.shape) for one in placed),
+            sum(math.prod(tensor.shape) for tensor in placed),
         )
-        for one in placed:
+        for tensor in placed:
             shape = (
-                gguf.quant_shape_to_byte_shape(one.shape, one.kind) if one.is_packed else one.shape
+                gguf.quant_shape_to_byte_shape(tensor.shape, tensor.kind)
+                if tensor.is_packed
+                else tensor.shape
             )
-            dtype = np.uint8 if one.is_packed else np.float32
+            dtype = np.uint8 if tensor.is_packed else np.float32
             writer.add_tensor_info(
-                one.target, shape, np.dtype(dtype), one.bytes, raw_dtype=one.kind
+                tensor.target, shape, np.dtype(dtype), tensor.bytes, raw_dtype=tensor.kind
             )
         writer.write_header_to_file(path)
         writer.write_kv_data_to_file()
         writer.write_ti_data_to_file()
-        for one in placed:
-            values = extra[one.target] if one.file is None else _read(one, model)
-            writer.write_tensor_data(_converted(values, one))
+        for tensor in placed:
+            values = extra[tensor.target] if tensor.file is None else _read(tensor, model)
+            writer.write_tensor_data(_converted(values, tensor))
         writer.flush()
     finally:
         writer.close()
@@ -181,8 +183,8 @@ def _write_header(
     vocabulary.write(writer)
 
 
-def _extra(made: dict[str, torch.Tensor]) -> Iterator[GgufTensor]:
-    for name, values in made.items():
+def _extra(tensors: dict[str, torch.Tensor]) -> Iterator[GgufTensor]:
+    for name, values in tensors.items():
         yield GgufTensor(None, name, name, tuple(values.shape), GGMLQuantizationType.F32)
 
 
@@ -211,34 +213,34 @@ def _kind_of(
     return GGMLQuantizationType.F16 if shape[-1] % block else kind
 
 
-def _read(one: GgufTensor, model: Model) -> torch.Tensor:
-    with safe_open(one.file, "pt") as file:
-        return model.arranged(one.source, file.get_tensor(one.source))
+def _read(tensor: GgufTensor, model: Model) -> torch.Tensor:
+    with safe_open(tensor.file, "pt") as file:
+        return model.arranged(tensor.source, file.get_tensor(tensor.source))
 
 
-def _converted(values: torch.Tensor, one: GgufTensor) -> np.ndarray:
+def _converted(values: torch.Tensor, tensor: GgufTensor) -> np.ndarray:
     """Return the numbers as the file stores them.
 
     Raises NotAsGguf where one is too large for that.
     """
     if values.ndim == 1:
         return values.float().numpy()
-    bands = [_band(part, one) for part in values.split(max(1, BAND // values.shape[1]))]
+    bands = [_band(part, tensor) for part in values.split(max(1, BAND // values.shape[1]))]
     return np.concatenate(bands) if len(bands) > 1 else bands[0]
 
 
-def _band(part: torch.Tensor, one: GgufTensor) -> np.ndarray:
+def _band(part: torch.Tensor, tensor: GgufTensor) -> np.ndarray:
     numbers = part.float().numpy()
     largest = float(np.abs(numbers).max(initial=0.0))
     limit = float(np.finfo(np.float16).max) * (
-        127 if one.is_packed else 1
+        127 if tensor.is_packed else 1
     )  # Q8_0 scales 127 by a 16-bit float
     if largest > limit:
-        limit_text = f"the maximum of {one.kind.name} is {limit:g}"
-        raise NotAsGguf(f"the tensor {one.source} contains the value {largest:g}; {limit_text}")
-    if one.kind == GGMLQuantizationType.F32:
+        limit_text = f"the maximum of {tensor.kind.name} is {limit:g}"
+        raise NotAsGguf(f"the tensor {tensor.source} contains the value {largest:g}; {limit_text}")
+    if tensor.kind == GGMLQuantizationType.F32:
         return numbers
-    return gguf.quants.quantize(numbers, one.kind)
+    return gguf.quants.quantize(numbers, tensor.kind)
 
 
 if __name__ == "__main__":

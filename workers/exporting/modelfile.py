@@ -121,7 +121,8 @@ class ChatShape:
         if self.system is not None:
             parts["system"] = self.system
         turns = "".join(
-            parts[one["role"]][0] + one["content"] + parts[one["role"]][1] for one in chat
+            parts[message["role"]][0] + message["content"] + parts[message["role"]][1]
+            for message in chat
         )
         return lead + turns + self.asks
 

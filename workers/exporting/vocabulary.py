@@ -87,13 +87,13 @@ def read_vocabulary(tokenizer: PreTrainedTokenizerBase, folder: Path, rows: int)
     by_id = {token: text for text, token in tokenizer.get_vocab().items()}
     if (last := max(by_id)) >= rows:
         raise NotAsGguf(f"the tokenizer has a token {last}, but the embedding only {rows} rows")
-    added: AddedTokens = {one["id"]: one for one in document["added_tokens"]}
+    added: AddedTokens = {entry["id"]: entry for entry in document["added_tokens"]}
     _require_plain(added.values())
     kinds = [_kind_of(by_id, added, document, token) for token in range(rows)]
     tokens = [_text_of(by_id, added, model, token) for token in range(rows)]
     pairs = [
-        tuple(one.split(" ") if isinstance(one, str) else one)
-        for one in document["model"]["merges"]
+        tuple(entry.split(" ") if isinstance(entry, str) else entry)
+        for entry in document["model"]["merges"]
     ]
     adds_bos, adds_eos = _added_around(tokenizer)
     return Vocabulary(
@@ -116,10 +116,10 @@ def read_vocabulary(tokenizer: PreTrainedTokenizerBase, folder: Path, rows: int)
 
 def _require_plain(added: Iterable[dict[str, Any]]) -> None:
     """Refuse added tokens that change the text beside them, because GGUF cannot store that."""
-    for one in added:
+    for token in added:
         for flag in ("lstrip", "rstrip", "single_word"):
-            if one.get(flag):
-                content = one["content"]
+            if token.get(flag):
+                content = token["content"]
                 raise NotAsGguf(f"GGUF does not support {flag}, which the token {content!r} needs")
 
 
@@ -161,14 +161,14 @@ def _scores(tokens: list[str], kinds: list[TokenType], pairs: list[tuple[str, st
     ranks: dict[str, int] = {}
     latest = ""
     for rank, (left, right) in enumerate(pairs):
-        made = left + right
-        if made != latest and made in ranks:
+        joined = left + right
+        if joined != latest and joined in ranks:
             raise NotAsGguf(
                 "GGUF does not support the order of the tokenizer's merges: merges into "
-                f"{made!r} are not consecutive"
+                f"{joined!r} are not consecutive"
             )
-        latest = made
-        ranks.setdefault(made, rank)
+        latest = joined
+        ranks.setdefault(joined, rank)
     _require_all_pairs(tokens, kinds, set(pairs))
     return [_score(text, kind, ranks) for text, kind in zip(tokens, kinds, strict=True)]
 
@@ -206,9 +206,11 @@ def _adds_blank(document: dict[str, Any]) -> bool:
     """
     normalizer = document.get("normalizer") or {}
     steps = normalizer.get("normalizers", [normalizer])
-    if any(one.get("type") == "Prepend" for one in steps):
+    if any(step.get("type") == "Prepend" for step in steps):
         return True
-    unknown = [one["type"] for one in steps if one and one["type"] not in ("Replace", "Prepend")]
+    unknown = [
+        step["type"] for step in steps if step and step["type"] not in ("Replace", "Prepend")
+    ]
     if unknown:
         raise NotAsGguf(f"GGUF does not support the tokenizer's normalizer {unknown[0]}")
     return (document.get("pre_tokenizer") or {}).get("prepend_scheme") == "always"

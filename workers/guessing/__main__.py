@@ -76,7 +76,7 @@ def main() -> int:
             check,
             arguments.engine,
             arguments.most,
-            lambda done, of: print(f"{done:,} of {of:,}", flush=True),
+            lambda count, of: print(f"{count:,} of {of:,}", flush=True),
         )
         print(f"{unjudged:,} tasks could not be sampled or scored")
         return 0
@@ -87,7 +87,7 @@ def main() -> int:
         policy,
         check,
         arguments.engine,
-        lambda done: print(f"{done:,} of {len(tasks):,} tasks", flush=True),
+        lambda count: print(f"{count:,} of {len(tasks):,} tasks", flush=True),
     )
     summary = (
         f"{tally.checked:,} tasks checked: {tally.easy:,} were guessed correctly in "

@@ -14,8 +14,8 @@ def estimate(
     policy: Policy,
     check: GuessCheck,
     engine: str = "auto",
-    most: int | None = None,
-    tell: Callable[[int, int], None] = lambda done, of: None,
+    limit: int | None = None,
+    tell: Callable[[int, int], None] = lambda count, of: None,
 ) -> int:
     """Add the tasks that have no number to the scale: 1 − the share of right tries.
 
@@ -23,11 +23,12 @@ def estimate(
     resumes there. Calls `tell(tasks done, of how many)` after each batch. Raises EngineDied and
     DamagedWeights.
     """
-    tasks = without_number(scale, most)
+    tasks = without_number(scale, limit)
     unjudged = 0
-    for lot in try_tasks(tasks, policy, check, engine, lambda done: tell(done, len(tasks))):
+    for lot in try_tasks(tasks, policy, check, engine, lambda count: tell(count, len(tasks))):
         save_values(
-            scale, {one.task.pk: 1.0 - sum(one.right) / len(one.right) for one in lot.judged}
+            scale,
+            {trial.task.pk: 1.0 - sum(trial.right) / len(trial.right) for trial in lot.judged},
         )
         unjudged += lot.size - len(lot.judged)
     return unjudged

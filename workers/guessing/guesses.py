@@ -38,7 +38,7 @@ def guess(
     policy: Policy,
     check: GuessCheck,
     engine: str = "auto",
-    tell: Callable[[int], None] = lambda done: None,
+    tell: Callable[[int], None] = lambda count: None,
 ) -> GuessTally:
     """Guess these tasks with the policy's weights; call `tell(tasks done)` after each batch.
 
@@ -48,14 +48,14 @@ def guess(
     for lot in try_tasks(tasks, policy, check, engine, tell):
         guesses = [
             Guess(
-                task=one.task,
+                task=trial.task,
                 policy=policy,
-                scorer="+".join(choice.scorer for choice in check.judges_of(one.task))[:60],
-                tries=len(one.right),
-                right=sum(one.right),
-                example=_choose_example(one.replies, one.right),
+                scorer="+".join(choice.scorer for choice in check.judges_of(trial.task))[:60],
+                tries=len(trial.right),
+                right=sum(trial.right),
+                example=_choose_example(trial.replies, trial.right),
             )
-            for one in lot.judged
+            for trial in lot.judged
         ]
         save_guesses(guesses)
         tally += GuessTally(
@@ -86,7 +86,7 @@ def try_tasks(
     policy: Policy,
     check: GuessCheck,
     engine: str = "auto",
-    tell: Callable[[int], None] = lambda done: None,
+    tell: Callable[[int], None] = lambda count: None,
 ) -> Iterator[TriedBatch]:
     """Yield batches of tasks tried with the policy's weights.
 
@@ -214,15 +214,17 @@ def _right(
     values = {
         answer.question.rollout_ids[0]: answer.verdicts[0].value for answer in by_rule(questions)
     }
-    given: dict[int, dict[str, list[float | None]]] = defaultdict(lambda: defaultdict(list))
+    values_by_scorer: dict[int, dict[str, list[float | None]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for n, (pk, choice, _) in enumerate(trials):
-        given[pk][choice.scorer].append(values[n])
+        values_by_scorer[pk][choice.scorer].append(values[n])
     return {
         pk: [
             all(_is_full(name, right[n]) for name, right in by_scorer.items())
             for n in range(len(replies[pk]))
         ]
-        for pk, by_scorer in given.items()
+        for pk, by_scorer in values_by_scorer.items()
         if any(value is not None for right in by_scorer.values() for value in right)
     }
 

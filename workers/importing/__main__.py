@@ -110,8 +110,8 @@ def _fail_files_of(owner: str, signal_name: str) -> None:
     from apps.accounts.confining import TOO_MUCH
     from apps.tasksets.models import TasksetImport
 
-    for one in TasksetImport.objects.filter(lease_owner=owner, state=TasksetImport.State.RUNNING):
-        one.fail(f"the reading process was killed by {signal_name}; possible cause: {TOO_MUCH}")
+    for row in TasksetImport.objects.filter(lease_owner=owner, state=TasksetImport.State.RUNNING):
+        row.fail(f"the reading process was killed by {signal_name}; possible cause: {TOO_MUCH}")
 
 
 if __name__ == "__main__":

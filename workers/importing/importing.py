@@ -45,13 +45,13 @@ MOST_FETCHED = 1000 * 1000 * 1000  # bytes
 class Reading:
     """Progress of the reader: the reader writes it, another thread stores it in the database."""
 
-    taken: TasksetImport
+    taskset_import: TasksetImport
     rows: int = 0
     at: int = 0
     is_ours: bool = True
 
     def tell(self) -> None:
-        self.is_ours = self.taken.renew(settings.LEASE_SECONDS, rows=self.rows, at=self.at)
+        self.is_ours = self.taskset_import.renew(settings.LEASE_SECONDS, rows=self.rows, at=self.at)
 
     def go_on(self, rows: int, at: int) -> None:
         """Record the progress.
@@ -69,57 +69,57 @@ def import_next_file(owner: str, lane: str = "all") -> bool:
 
     A database that goes away is raised: the import stays due.
     """
-    taken = TasksetImport.objects.claim(owner, settings.LEASE_SECONDS, LANES[lane])
-    if taken is None:
+    taskset_import = TasksetImport.objects.claim(owner, settings.LEASE_SECONDS, LANES[lane])
+    if taskset_import is None:
         return False
     try:
-        if taken.needs_preview:
-            _preview(taken)
+        if taskset_import.needs_preview:
+            _preview(taskset_import)
         else:
-            _import(taken)
+            _import(taskset_import)
     except ImportOver as over:
-        log.info("import_given_up", taskset=taken.slug, reason=str(over))
+        log.info("import_given_up", taskset=taskset_import.slug, reason=str(over))
     return True
 
 
-def _preview(taken: TasksetImport) -> None:
+def _preview(taskset_import: TasksetImport) -> None:
     """Fetch or unpack the file where it is not here yet, and keep its first rows for the page
     that maps columns.
     """
     try:
-        with renewed(Reading(taken).tell):
-            _bring(taken)
-            how = ImportOptions.read(taken.how)
-            preview = preview_file(taken.path, how)
-        size = _size(taken.path)
-        taken.previewed(preview, guess_columns(preview, how).written(), size)
-        taken.packed_path.unlink(missing_ok=True)
+        with renewed(Reading(taskset_import).tell):
+            _bring(taskset_import)
+            how = ImportOptions.read(taskset_import.how)
+            preview = preview_file(taskset_import.path, how)
+        size = _size(taskset_import.path)
+        taskset_import.previewed(preview, guess_columns(preview, how).written(), size)
+        taskset_import.packed_path.unlink(missing_ok=True)
     except (ImportOver, OperationalError, InterfaceError):
         raise
     except FileNotFoundError:
-        taken.fail(NOT_HERE)
+        taskset_import.fail(NOT_HERE)
     except MemoryError:
-        taken.fail(TOO_MUCH_MEMORY)
+        taskset_import.fail(TOO_MUCH_MEMORY)
     except TooSlow as slow:
-        taken.fail(str(slow))
+        taskset_import.fail(str(slow))
     except (ValueError, OSError) as error:
-        taken.fail(storable_refusal(str(error)))
+        taskset_import.fail(storable_refusal(str(error)))
     except (
         Exception
     ) as error:  # decoders of broken files raise anything; the next file must be read
-        log.exception("preview_failed", name=taken.name)
-        taken.fail(f"{type(error).__name__}: {storable_refusal(str(error))}")
+        log.exception("preview_failed", name=taskset_import.name)
+        taskset_import.fail(f"{type(error).__name__}: {storable_refusal(str(error))}")
     else:
-        log.info("previewed", name=taken.name, bytes=size)
+        log.info("previewed", name=taskset_import.name, bytes=size)
 
 
-def _bring(taken: TasksetImport) -> None:
+def _bring(taskset_import: TasksetImport) -> None:
     """Put the file at its path, where it is not there as it was sent."""
-    if taken.needs_fetching:
-        _write_file(taken)
-    elif taken.packed_path.exists():
-        shutil.rmtree(taken.path, ignore_errors=True)  # of a worker that died
-        unpack_archive(taken.packed_path, taken.path)
+    if taskset_import.needs_fetching:
+        _write_file(taskset_import)
+    elif taskset_import.packed_path.exists():
+        shutil.rmtree(taskset_import.path, ignore_errors=True)  # of a worker that died
+        unpack_archive(taskset_import.packed_path, taskset_import.path)
 
 
 def _size(path: Path) -> int:
@@ -128,19 +128,19 @@ def _size(path: Path) -> int:
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
-def _write_file(taken: TasksetImport) -> None:
+def _write_file(taskset_import: TasksetImport) -> None:
     """Write the rows of a hub data set to the import's file.
 
     Raises ImportOver, ValueError with the message of the loading code, OSError.
     """
-    source = taken.hub
+    source = taskset_import.hub
     assert source is not None  # the import has no file yet
-    reading = Reading(taken)
-    taken.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    reading = Reading(taskset_import)
+    taskset_import.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as nothing,
         renewed(reading.tell, SAID_EVERY),
-        taken.path.open("wb") as stream,
+        taskset_import.path.open("wb") as stream,
         hub_rows(source["name"], source["config"], source["split"], Path(nothing)) as rows,
     ):
         for number, line in enumerate(rows.lines, start=1):
@@ -156,56 +156,61 @@ def _write_file(taken: TasksetImport) -> None:
         raise ValueError("the dataset has no rows")
 
 
-def _import(taken: TasksetImport) -> None:
+def _import(taskset_import: TasksetImport) -> None:
     try:
-        taskset = _stored(taken)
+        taskset = _stored(taskset_import)
     except (ImportOver, OperationalError, InterfaceError):
         raise
     except BadLines as refusal:
         lines = [[line.number, line.reason, line.excerpt] for line in refusal.lines]
-        taken.fail("some lines are not valid tasks", lines, refusal.count)
+        taskset_import.fail("some lines are not valid tasks", lines, refusal.count)
     except IntegrityError:
-        taken.fail(f"a taskset {taken.slug!r} already exists")
+        taskset_import.fail(f"a taskset {taskset_import.slug!r} already exists")
     except FileNotFoundError:
-        taken.fail(NOT_HERE)
+        taskset_import.fail(NOT_HERE)
     except MemoryError:
-        taken.fail(TOO_MUCH_MEMORY)
+        taskset_import.fail(TOO_MUCH_MEMORY)
     except TooSlow as slow:
-        taken.fail(str(slow))
+        taskset_import.fail(str(slow))
     except (ValueError, OSError, OperatorFailed) as error:
-        taken.fail(str(error))
+        taskset_import.fail(str(error))
     except Exception as error:  # what went wrong is kept with it, and the next file's turn comes
-        log.exception("import_failed", taskset=taken.slug)
-        taken.fail(f"{type(error).__name__}: {error}")
+        log.exception("import_failed", taskset=taskset_import.slug)
+        taskset_import.fail(f"{type(error).__name__}: {error}")
     else:
         log.info("imported", taskset=taskset.slug, tasks=taskset.size)
-        taken.forget_file()
+        taskset_import.forget_file()
 
 
-def _stored(taken: TasksetImport) -> Taskset:
-    how = ImportOptions.read(taken.how)
-    reading = Reading(taken)
-    source = open_source(taken.path, how.format, how.split)
+def _stored(taskset_import: TasksetImport) -> Taskset:
+    how = ImportOptions.read(taskset_import.how)
+    reading = Reading(taskset_import)
+    source = open_source(taskset_import.path, how.format, how.split)
     rows = read_tasks(
         source, how.columns
     )  # pictures beside it are none: the folder holds other people's files
-    before = taken.project.tasksets.get(slug=how.version_of) if how.version_of else None
+    before = taskset_import.project.tasksets.get(slug=how.version_of) if how.version_of else None
     origin = Origin(
-        taken.project, taken.slug, taken.slug, taken.name, by=taken.by, version_of=before
+        taskset_import.project,
+        taskset_import.slug,
+        taskset_import.slug,
+        taskset_import.name,
+        by=taskset_import.by,
+        version_of=before,
     )
     with renewed(reading.tell, SAID_EVERY), transaction.atomic():
-        progress = lambda done: reading.go_on(done, source.at)  # noqa: E731
+        progress = lambda count: reading.go_on(count, source.at)  # noqa: E731
         taskset = store_taskset(
-            origin, rows, how.quarantine, progress, how.duplicates, _sieve_of(how, taken)
+            origin, rows, how.quarantine, progress, how.duplicates, _sieve_of(how, taskset_import)
         )
-        taken.finish(taskset, reading.rows)
+        taskset_import.finish(taskset, reading.rows)
     return taskset
 
 
-def _sieve_of(how: ImportOptions, taken: TasksetImport) -> WhyNot | None:
+def _sieve_of(how: ImportOptions, taskset_import: TasksetImport) -> WhyNot | None:
     """Return the filter of the import's operators; None without operators.
 
     Raises ConfigError if an operator no longer works that did when the import was started.
     """
-    pipeline = operators_of_import(in_list(how.operators), taken.project)
-    return row_sieve(pipeline, taken.project) if pipeline else None
+    pipeline = operators_of_import(in_list(how.operators), taskset_import.project)
+    return row_sieve(pipeline, taskset_import.project) if pipeline else None

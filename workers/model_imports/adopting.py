@@ -31,8 +31,8 @@ class Adoption:
     `tell` stores its progress, and kills it if the import was stopped or is another worker's.
     """
 
-    def __init__(self, taken: PolicyImport, source: str, folder: Path) -> None:
-        self.taken = taken
+    def __init__(self, policy_import: PolicyImport, source: str, folder: Path) -> None:
+        self.policy_import = policy_import
         self.source = source
         self.folder = folder
         self.stage = BEGINNING
@@ -65,28 +65,28 @@ class Adoption:
         self.files.cleanup()
 
     def _command(self) -> list[str]:
-        taken = self.taken
+        policy_import = self.policy_import
         command = [sys.executable, "-m", "workers.policies.adopt", self.source, "--json"]
-        command += ["--kind", KINDS[Kind(taken.kind)], "--out", str(self.folder)]
+        command += ["--kind", KINDS[Kind(policy_import.kind)], "--out", str(self.folder)]
         command += ["--cache", str(settings.VAR / "models")]
-        if taken.revision:
-            command += ["--revision", taken.revision]
+        if policy_import.revision:
+            command += ["--revision", policy_import.revision]
         if template := self._template():
             command += ["--chat-template", template]
         return command
 
     def _template(self) -> str:
         """Return the name of the chat template, or a file with the user's own."""
-        if not self.taken.template_text:
-            return self.taken.template
+        if not self.policy_import.template_text:
+            return self.policy_import.template
         path = Path(self.files.name) / "chat_template.jinja"
-        path.write_text(self.taken.template_text, encoding="utf-8")
+        path.write_text(self.policy_import.template_text, encoding="utf-8")
         return str(path)
 
     def tell(self) -> None:
         """Store the progress and renew the lease; end the process if the import is not ours."""
         progress = {"stage": self.stage[:100], "done": self.done, "total": self.total}
-        self.is_ours = self.taken.renew(settings.LEASE_SECONDS, **progress)
+        self.is_ours = self.policy_import.renew(settings.LEASE_SECONDS, **progress)
         if not self.is_ours:
             self._kill()
 
@@ -104,7 +104,7 @@ class Adoption:
             if "stage" in message:
                 self._progress(message)
             elif "note" in message:
-                self.taken.note(message["note"])
+                self.policy_import.note(message["note"])
             elif "source" in message:
                 origin = message
         status = self.process.wait()
@@ -122,7 +122,9 @@ class Adoption:
     def _why(self, status: int, refusal: str) -> str:
         """Return in one sentence why the process ended without a model."""
         if refusal:
-            return public_text(" ".join(refusal.split()), {Path(self.source): self.taken.source})
+            return public_text(
+                " ".join(refusal.split()), {Path(self.source): self.policy_import.source}
+            )
         if status < 0:
             name = signal.Signals(-status).name
             return f"the process that read the model was ended by {name}; {OUT_OF_MEMORY}"

@@ -19,26 +19,26 @@ TOO_LONG = "rendering took too long, or too much memory; simplify the template"
 
 def preview_next(owner: str) -> bool:
     """Render the oldest preview that is due; return whether there was one."""
-    taken = TemplatePreview.objects.claim(owner, settings.LEASE_SECONDS)
-    if taken is None:
+    preview = TemplatePreview.objects.claim(owner, settings.LEASE_SECONDS)
+    if preview is None:
         return False
-    with renewed(lambda: taken.renew(settings.LEASE_SECONDS)):
-        answer = _rendered(taken)
+    with renewed(lambda: preview.renew(settings.LEASE_SECONDS)):
+        answer = _rendered(preview)
     if "refusal" in answer:
-        taken.fail(answer["refusal"])
+        preview.fail(answer["refusal"])
     else:
-        taken.finish(answer["pieces"], answer["tokens"])
+        preview.finish(answer["pieces"], answer["tokens"])
     return True
 
 
-def _rendered(taken: TemplatePreview) -> dict[str, Any]:
+def _rendered(preview: TemplatePreview) -> dict[str, Any]:
     """Return the answer of the process, or a refusal if it gave none."""
-    preset = PRESETS.get(taken.template)
-    template = taken.template_text or (preset.text if preset else "")
+    preset = PRESETS.get(preview.template)
+    template = preview.template_text or (preset.text if preset else "")
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "workers.policies.preview", taken.policy.folder],
-            input=json.dumps({"messages": taken.messages, "template": template}),
+        process = subprocess.run(
+            [sys.executable, "-m", "workers.policies.preview", preview.policy.folder],
+            input=json.dumps({"messages": preview.messages, "template": template}),
             cwd=settings.BASE_DIR,
             capture_output=True,
             text=True,
@@ -47,8 +47,8 @@ def _rendered(taken: TemplatePreview) -> dict[str, Any]:
         )
     except subprocess.TimeoutExpired:
         return {"refusal": TOO_LONG}
-    if done.returncode:
-        log.warning("preview_failed", preview=taken.pk, status=done.returncode)
+    if process.returncode:
+        log.warning("preview_failed", preview=preview.pk, status=process.returncode)
         return {"refusal": TOO_LONG}
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    result: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
     return result

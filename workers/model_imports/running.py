@@ -33,77 +33,77 @@ def import_next_model(owner: str) -> bool:
 
     A database outage is raised: the import stays due.
     """
-    taken = PolicyImport.objects.claim(owner, settings.LEASE_SECONDS)
-    if taken is None:
+    policy_import = PolicyImport.objects.claim(owner, settings.LEASE_SECONDS)
+    if policy_import is None:
         return False
     try:
-        _import(taken)
+        _import(policy_import)
     except ImportOver as over:
-        log.info("model_import_abandoned", model=taken.slug, reason=str(over))
+        log.info("model_import_abandoned", model=policy_import.slug, reason=str(over))
     return True
 
 
-def _import(taken: PolicyImport) -> None:
-    folder = taken.folder
+def _import(policy_import: PolicyImport) -> None:
+    folder = policy_import.folder
     _clear(folder)  # of a worker that died
     try:
-        policy = _added(taken, folder)
+        policy = _added(policy_import, folder)
     except (ImportOver, OperationalError, InterfaceError):
         _clear(folder)
         raise
     except Exception as error:  # the reason is stored, and the next import is processed
         _clear(folder)
-        taken.fail(_reason(taken, error))
+        policy_import.fail(_reason(policy_import, error))
     else:
         log.info("model_added", model=policy.slug, parameters=policy.parameters)
 
 
-def _reason(taken: PolicyImport, error: Exception) -> str:
+def _reason(policy_import: PolicyImport, error: Exception) -> str:
     """Return in one sentence why the model was not added."""
     if isinstance(error, IntegrityError):
-        return f"a model {taken.slug} already exists; choose another name"
+        return f"a model {policy_import.slug} already exists; choose another name"
     if isinstance(error, NotAdopted | DamagedWeights | UnsafePath | OSError | ValueError):
         return str(error)
-    log.exception("model_import_failed", model=taken.slug, exc_info=error)
+    log.exception("model_import_failed", model=policy_import.slug, exc_info=error)
     return f"{type(error).__name__}: {error}"
 
 
-def _added(taken: PolicyImport, folder: Path) -> Policy:
+def _added(policy_import: PolicyImport, folder: Path) -> Policy:
     """Have the model copied, checked and sealed; register it. Raises what `_import` expects."""
-    source = _source(taken)
-    with Adoption(taken, source, folder) as adoption, renewed(adoption.tell, SAID_EVERY):
+    source = _source(policy_import)
+    with Adoption(policy_import, source, folder) as adoption, renewed(adoption.tell, SAID_EVERY):
         origin = adoption.wait()
     with transaction.atomic():
         policy = register_policy(
-            taken.project,
-            taken.slug,
+            policy_import.project,
+            policy_import.slug,
             folder,
-            _named_source(taken, origin["source"]),
-            taken.title,
-            taken.by,
+            _named_source(policy_import, origin["source"]),
+            policy_import.title,
+            policy_import.by,
             licence=origin["licence"],
             sealed=read_manifest(folder),
         )
-        taken.finish(policy)
+        policy_import.finish(policy)
     return policy
 
 
-def _source(taken: PolicyImport) -> str:
+def _source(policy_import: PolicyImport) -> str:
     """Return what the model is read from. Raises UnsafePath, OSError, NotAdopted."""
-    if taken.kind == Kind.SERVER:
-        return str(server_path(taken.source))
-    if taken.kind != Kind.UPLOAD:
-        return taken.source
-    if not taken.upload_folder.is_dir():
+    if policy_import.kind == Kind.SERVER:
+        return str(server_path(policy_import.source))
+    if policy_import.kind != Kind.UPLOAD:
+        return policy_import.source
+    if not policy_import.upload_folder.is_dir():
         raise NotAdopted(NOT_HERE)
-    return str(taken.upload_folder)
+    return str(policy_import.upload_folder)
 
 
-def _named_source(taken: PolicyImport, message: str) -> str:
+def _named_source(policy_import: PolicyImport, message: str) -> str:
     """Return the source that the model's page names: never a path of this machine."""
-    if taken.kind == Kind.UPLOAD:
-        return f"uploaded: {taken.source}"
-    return taken.source if taken.kind == Kind.SERVER else message
+    if policy_import.kind == Kind.UPLOAD:
+        return f"uploaded: {policy_import.source}"
+    return policy_import.source if policy_import.kind == Kind.SERVER else message
 
 
 def _clear(folder: Path) -> None:
@@ -115,19 +115,19 @@ def _clear(folder: Path) -> None:
 
 def remove_next(owner: str) -> bool:
     """Remove the files of the oldest deleted model that is due; return whether there was one."""
-    taken = PolicyRemoval.objects.claim(owner, settings.LEASE_SECONDS)
-    if taken is None:
+    removal = PolicyRemoval.objects.claim(owner, settings.LEASE_SECONDS)
+    if removal is None:
         return False
-    folder = Path(taken.folder)
+    folder = Path(removal.folder)
     try:
         if _may_go(folder):
             _remove(folder)
     except OSError as error:
-        taken.end(f"its files could not be removed: {error.strerror or error}")
-        log.warning("model_files_not_removed", model=taken.slug, error=str(error))
+        removal.end(f"its files could not be removed: {error.strerror or error}")
+        log.warning("model_files_not_removed", model=removal.slug, error=str(error))
     else:
-        taken.end()
-        log.info("model_files_removed", model=taken.slug)
+        removal.end()
+        log.info("model_files_removed", model=removal.slug)
     return True
 
 

@@ -332,10 +332,10 @@ def _require_whole(differences: Mapping[str, Collection[object]]) -> None:
     for kind, names in sorted(differences.items()):
         if names:
             first = sorted(map(str, names))[0]
-            rest = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            further = f" and {len(names) - 1} more" if len(names) > 1 else ""
             raise NotAPolicy(
                 "the tensors are not those of the model that config.json describes: "
-                f"{kind.replace('_', ' ')}: {first}{rest}"
+                f"{kind.replace('_', ' ')}: {first}{further}"
             )
 
 

@@ -66,14 +66,14 @@ def average_weights(first: Path, second: Path, final: Path, share: float = 0.5) 
     if not 0 <= share <= 1:
         raise NotAlike(f"share must be from 0 to 1, not {share}")
     like = verify_folder(first)
-    other = verify_folder(second)
-    for folder, manifest in ((first, like), (second, other)):
+    second_manifest = verify_folder(second)
+    for folder, manifest in ((first, like), (second, second_manifest)):
         if manifest.base is not None:  # a mean of both factors is no mean of their product
             raise NotAlike(
                 f"{folder.name} is an adapter: merge it into full weights with `manage.py "
                 "policy add` first"
             )
-    require_alike(like, other)
+    require_alike(like, second_manifest)
     unfinished = final.with_name(f"{final.name}.{os.getpid()}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
@@ -110,15 +110,15 @@ def _averaged(shard: Path, second: Path, share: float) -> dict[str, torch.Tensor
     """Return the shard's tensors, averaged with the second folder's of the same names."""
     places = _places(second)
     averaged = {}
-    with safe_open(shard, "pt") as one:
-        for name in one.keys():  # noqa: SIM118 - no mapping
-            mine = one.get_tensor(name)
+    with safe_open(shard, "pt") as first_file:
+        for name in first_file.keys():  # noqa: SIM118 - no mapping
+            tensor = first_file.get_tensor(name)
             with safe_open(places[name], "pt") as two:
-                theirs = two.get_tensor(name)
+                second_tensor = two.get_tensor(name)
             averaged[name] = (
-                (share * mine.float() + (1 - share) * theirs.float()).to(mine.dtype)
-                if mine.is_floating_point()
-                else mine
+                (share * tensor.float() + (1 - share) * second_tensor.float()).to(tensor.dtype)
+                if tensor.is_floating_point()
+                else tensor
             )
     return averaged
 

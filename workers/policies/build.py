@@ -108,10 +108,10 @@ def _progress(recipe: Recipe, say: Say) -> warming.Report:
     def report(step: int, loss: float) -> None:
         if step % every == 0 or step == recipe.warmup_steps:
             seconds = time.monotonic() - started
-            left = seconds / step * (recipe.warmup_steps - step)
+            remaining_s = seconds / step * (recipe.warmup_steps - step)
             say(
                 f"{recipe.name}: step {step}/{recipe.warmup_steps}, loss {loss:.3f}, {seconds:.0f}"
-                f" s, about {left:.0f} s left"
+                f" s, about {remaining_s:.0f} s left"
             )
 
     return report

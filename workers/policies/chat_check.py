@@ -36,10 +36,10 @@ def render_chat(
     rendered: list[dict[str, Any]]
     rendered = [in_parts(message) if shows_pictures else dict(message) for message in messages]
     try:
-        shown = chat_tokenizer.tokenizer.apply_chat_template(
+        text = chat_tokenizer.tokenizer.apply_chat_template(
             rendered, add_generation_prompt=begins_answer, tokenize=False
         )
-        return str(shown)
+        return str(text)
     except (TemplateError, TypeError, KeyError, ValueError) as error:
         raise UnusableTemplate(f"the chat template cannot render a message: {error}") from error
 

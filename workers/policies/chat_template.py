@@ -89,6 +89,6 @@ def _add_end(folder: Path, tokenizer: PreTrainedTokenizerBase, mark: str) -> Non
         return
     path = folder / GENERATION
     document = strict_json.read_json_file(path, CONFIG_LIMIT) if path.exists() else {}
-    own = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
-    document["eos_token_id"] = list(dict.fromkeys([*declared, *own, end]))
+    tokenizer_ends = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+    document["eos_token_id"] = list(dict.fromkeys([*declared, *tokenizer_ends, end]))
     path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")

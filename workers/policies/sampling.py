@@ -58,7 +58,7 @@ def sample_batch(
     ids, attention = _left_padded(prompts, pad, model.device)
     positions = (attention.cumsum(1) - 1).clamp(min=0)
     cache = DynamicCache()
-    done = torch.zeros(len(prompts), dtype=torch.bool, device=model.device)
+    is_ended = torch.zeros(len(prompts), dtype=torch.bool, device=model.device)
     tokens = []
     logprobs = []
     mask = []
@@ -74,11 +74,11 @@ def sample_batch(
         logits = output.logits[:, -1]  # (B, V)
         uniform = uniforms(own_seeds, positions[:, -1])
         token, logprob = draw_tokens(logits / temperature, uniform)
-        mask.append(~done)
-        tokens.append(torch.where(done, pad, token))
-        logprobs.append(torch.where(done, 0.0, logprob))
-        done = done | torch.isin(token, stops)
-        if bool(done.all()):
+        mask.append(~is_ended)
+        tokens.append(torch.where(is_ended, pad, token))
+        logprobs.append(torch.where(is_ended, 0.0, logprob))
+        is_ended = is_ended | torch.isin(token, stops)
+        if bool(is_ended.all()):
             break
         ids = token[:, None]
         positions = positions[:, -1:] + 1
@@ -105,14 +105,14 @@ def probe_logprobs(
     model: torch.nn.Module,
     token_ids: Sequence[int],
     image_processor: ImageProcessor | None = None,
-    shown: Sequence[ShownPicture] = (),
+    pictures: Sequence[ShownPicture] = (),
 ) -> list[float]:
-    """Return the logprob of each token given those before it, and the pictures `shown`.
+    """Return the logprob of each token given those before it, and the `pictures`.
 
     One fewer than tokens.
     """
     ids = torch.tensor([list(token_ids)], device=next(model.parameters()).device)
-    inputs = build_text_inputs(model, image_processor, ids, [shown])
+    inputs = build_text_inputs(model, image_processor, ids, [pictures])
     logits = model(**inputs).logits[0, :-1].float()  # (T - 1, V)
     logprobs = torch.log_softmax(logits, -1)
     return logprobs.gather(1, ids[0, 1:, None])[:, 0].tolist()

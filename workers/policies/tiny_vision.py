@@ -202,11 +202,11 @@ def _spell_as_the_hub(weights: Path) -> None:
     Their prefix is `vision_tower.vision_model`; transformers 5.19 reads both.
     """
     tower = "vision_tower."
-    named = {
+    renamed = {
         name.replace(tower, f"{tower}vision_model.") if name.startswith(tower) else name: t
         for name, t in load_file(weights).items()
     }
-    save_file(named, weights, metadata={"format": "pt"})
+    save_file(renamed, weights, metadata={"format": "pt"})
 
 
 @torch.no_grad()
@@ -223,14 +223,14 @@ def _warm(
         model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.98), weight_decay=0.0
     )
     draw = random.Random(seed)
-    seen = list(itertools.islice(squares(seed), DIFFERENT))
+    examples = list(itertools.islice(squares(seed), DIFFERENT))
     question = render_question(image_processor.processor.tokenizer, QUESTION)
     text_config = model.config.text_config
     assert isinstance(text_config, PreTrainedConfig)
     model.train()
     for _ in range(steps):
-        rows = draw.sample(seen, ROWS)
-        named = [
+        rows = draw.sample(examples, ROWS)
+        colours = [
             colour if draw.random() < RIGHT else draw.choice(list(COLOURS)) for _, colour in rows
         ]
         encoded = [image_processor.encode(question, [png]) for png, _ in rows]
@@ -239,14 +239,16 @@ def _warm(
                 *image_processor.processor.tokenizer.encode(word, add_special_tokens=False),
                 text_config.eos_token_id,
             ]
-            for word in named
+            for word in colours
         ]
         ids = torch.tensor(
             [[*prompt, *reply] for (prompt, _), reply in zip(encoded, replies, strict=True)]
         )
         labels = ids.clone()
         labels[:, : len(encoded[0][0])] = IGNORED
-        inputs = embedded(model, image_processor, ids, [shown for _, shown in encoded], [0] * ROWS)
+        inputs = embedded(
+            model, image_processor, ids, [pictures for _, pictures in encoded], [0] * ROWS
+        )
         loss = model(inputs_embeds=inputs, labels=labels).loss
         optimizer.zero_grad()
         loss.backward()

@@ -82,11 +82,11 @@ def encode_pairs(
 
 def sample_pairs(pairs: list[tuple[Ids, Ids]], chance: random.Random) -> Dataset:
     """Return as many sampled pairs as all steps take, some of them several times."""
-    taken = chance.choices(pairs, k=UPDATES * PAIRS)
+    sampled = chance.choices(pairs, k=UPDATES * PAIRS)
     return Dataset.from_dict(
         {
-            "chosen_ids": [better for better, _ in taken],
-            "rejected_ids": [worse for _, worse in taken],
+            "chosen_ids": [better for better, _ in sampled],
+            "rejected_ids": [worse for _, worse in sampled],
         }
     )
 

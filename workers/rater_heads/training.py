@@ -43,7 +43,7 @@ def train_head(run: Run) -> RaterModel | None:
 
 def _train(run: Run) -> RaterModel | None:
     decisions = heads.list_learnable_decisions(run)
-    learned = [one for one in decisions if not heads.is_held_out(one)]
+    learned = [decision for decision in decisions if not heads.is_held_out(decision)]
     pool = build_preference_pairs(learned)
     if not pool:
         return None
@@ -70,7 +70,7 @@ def _forget_all_but(newest: int, heads_of_run: Path) -> None:
 def _scored(
     model: LoadedModel, decisions: Sequence[HeadDecision]
 ) -> tuple[list[heads.Reply], list[float | None]]:
-    replies = list(dict.fromkeys(reply for one in decisions for reply in one.replies))
+    replies = list(dict.fromkeys(reply for decision in decisions for reply in decision.replies))
     verdicts = model.judge([(reply.messages, reply.text) for reply in replies])
     return replies, [verdict.details.get("score") for verdict in verdicts]
 
@@ -80,11 +80,13 @@ def build_preference_pairs(
 ) -> list[tuple[heads.Reply, heads.Reply]]:
     """Return (better, worse) pairs from comparisons and from decisions with differing numbers."""
     pairs = [
-        (one.replies[better], one.replies[worse])
-        for one in decisions
-        for better, worse in one.pairs
+        (decision.replies[better], decision.replies[worse])
+        for decision in decisions
+        for better, worse in decision.pairs
     ]
-    valued = [(one.value, one.replies) for one in decisions if one.value is not None]
+    valued = [
+        (decision.value, decision.replies) for decision in decisions if decision.value is not None
+    ]
     valued.sort(key=itemgetter(0))
     for n, (low, worse) in enumerate(valued):
         higher = [better for high, better in valued[n + 1 :] if high - low > APART]

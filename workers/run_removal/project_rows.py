@@ -88,7 +88,9 @@ def batches_before_runs(project: int) -> Iterator[tuple[Table, list[int]]]:
 
 def batches_of_project(project: int) -> Iterator[tuple[Table, list[int]]]:
     """Yield the keys of the project's rows, the newest first, some of one table at a time."""
-    return _batches(project, [one for one in paths_to_projects() if one.table not in WITH_PROJECT])
+    return _batches(
+        project, [path for path in paths_to_projects() if path.table not in WITH_PROJECT]
+    )
 
 
 def _batches(project: int, paths: Iterable[Path]) -> Iterator[tuple[Table, list[int]]]:
@@ -107,13 +109,15 @@ def count_project_rows(project: int) -> int:
 
     The deletions of the runs count theirs.
     """
-    seen: dict[Table, models.QuerySet[models.Model, Any]] = {}
+    rows_by_table: dict[Table, models.QuerySet[models.Model, Any]] = {}
     for path in paths_to_projects():
         if path.table in WITH_PROJECT:
             continue
         rows = _rows(path, project).filter(**_outside_runs(path)).order_by().values("pk")
-        seen[path.table] = seen[path.table].union(rows) if path.table in seen else rows
-    return sum(rows.count() for rows in seen.values())
+        rows_by_table[path.table] = (
+            rows_by_table[path.table].union(rows) if path.table in rows_by_table else rows
+        )
+    return sum(rows.count() for rows in rows_by_table.values())
 
 
 def _outside_runs(path: Path) -> dict[str, None]:

@@ -38,79 +38,83 @@ def remove_next_project(owner: str) -> bool:
 
     A database outage is raised: the deletion stays due.
     """
-    taken = ProjectRemoval.objects.claim(owner, settings.LEASE_SECONDS)
-    if taken is None:
+    removal = ProjectRemoval.objects.claim(owner, settings.LEASE_SECONDS)
+    if removal is None:
         return False
     try:
-        with failures_noted(taken):
-            _remove(taken)
+        with failures_noted(removal):
+            _remove(removal)
     except WorkOver as over:
-        log.info("project_deletion_abandoned", removed=taken.slug, reason=str(over))
+        log.info("project_deletion_abandoned", removed=removal.slug, reason=str(over))
     return True
 
 
-def _remove(taken: ProjectRemoval) -> None:
-    project = taken.project
+def _remove(removal: ProjectRemoval) -> None:
+    project = removal.project
     if project is None:
-        taken.finish()
+        removal.finish()
         return
     try:
-        while delete_with_project(project, taken.by, RUNS_AT_ONCE):
-            taken.advance(0, settings.LEASE_SECONDS)
+        while delete_with_project(project, removal.by, RUNS_AT_ONCE):
+            removal.advance(0, settings.LEASE_SECONDS)
     except NotDeletable as error:
-        taken.wait(str(error), LOOK_AGAIN_S)
+        removal.wait(str(error), LOOK_AGAIN_S)
         return
-    if not taken.total:
-        _count(taken, project)
+    if not removal.total:
+        _count(removal, project)
     for table, keys in batches_before_runs(project.pk):
-        _remove_batch(taken, table, keys)
+        _remove_batch(removal, table, keys)
     if failed := RunRemoval.objects.filter(project=project, state="failed").first():
-        taken.fail(f"Run {failed.slug} could not be deleted. {failed.reason}")
+        removal.fail(f"Run {failed.slug} could not be deleted. {failed.reason}")
         return
-    if reason := _waits_for(taken):
-        taken.wait(reason, LOOK_AGAIN_S)
+    if reason := _waits_for(removal):
+        removal.wait(reason, LOOK_AGAIN_S)
         return
-    _remove_files(taken, project)
-    _remove_rows(taken, project)
+    _remove_files(removal, project)
+    _remove_rows(removal, project)
 
 
-def _count(taken: ProjectRemoval, project: Project) -> None:
+def _count(removal: ProjectRemoval, project: Project) -> None:
     """Count what is to be deleted, for the progress."""
     runs = Run.objects.filter(project=project)
     rows = count_project_rows(project.pk) + sum(map(count_rows, runs))
-    ProjectRemoval.objects.filter(pk=taken.pk).update(total=rows, runs=runs.count())
+    ProjectRemoval.objects.filter(pk=removal.pk).update(total=rows, runs=runs.count())
 
 
-def _waits_for(taken: ProjectRemoval) -> str:
+def _waits_for(removal: ProjectRemoval) -> str:
     """Return what must end before the project's rows can go; "" if nothing does."""
-    left = Run.objects.filter(project=taken.project_id).count()
-    if left:
-        return f"Deleting runs: {taken.runs_deleted} of {taken.runs_deleted + left} are gone."
-    imports = TasksetImport.objects.leased().filter(project=taken.project_id)
-    if imports.exists() or PolicyImport.objects.leased().filter(project=taken.project_id).exists():
+    remaining_runs = Run.objects.filter(project=removal.project_id).count()
+    if remaining_runs:
+        total = removal.runs_deleted + remaining_runs
+        return f"Deleting runs: {removal.runs_deleted} of {total} are gone."
+    imports = TasksetImport.objects.leased().filter(project=removal.project_id)
+    if (
+        imports.exists()
+        or PolicyImport.objects.leased().filter(project=removal.project_id).exists()
+    ):
         return "Waiting for an import to end."
-    if PolicyRemoval.objects.open().filter(project=taken.project_id).exists():
+    if PolicyRemoval.objects.open().filter(project=removal.project_id).exists():
         return "Waiting until the files of deleted models are gone."
     return ""
 
 
-def _remove_files(taken: ProjectRemoval, project: Project) -> None:
+def _remove_files(removal: ProjectRemoval, project: Project) -> None:
     """Delete the models that no other project uses, and files of imports."""
-    remove_folders(taken, own_folders(project))
-    for one in TasksetImport.objects.filter(project=taken.project_id):
-        one.forget_file()
-    uploads = PolicyImport.objects.filter(project=taken.project_id)
-    remove_folders(taken, [Path(one.upload_folder) for one in uploads])
+    remove_folders(removal, own_folders(project))
+    for row in TasksetImport.objects.filter(project=removal.project_id):
+        row.forget_file()
+    uploads = PolicyImport.objects.filter(project=removal.project_id)
+    remove_folders(removal, [Path(row.upload_folder) for row in uploads])
 
 
 @retrying
-def _remove_batch(taken: ProjectRemoval, table: Table, keys: list[int]) -> None:
+def _remove_batch(removal: ProjectRemoval, table: Table, keys: list[int]) -> None:
     with transaction.atomic():
         delete_project_rows(table, keys)
-        taken.advance(len(keys), settings.LEASE_SECONDS)
+        removal.advance(len(keys), settings.LEASE_SECONDS)
 
 
-def _remove_rows(taken: ProjectRemoval, project: Project) -> None:
+def _remove_rows(removal: ProjectRemoval, project: Project) -> None:
     """Delete the project's rows, then its own row with an entry in the audit log.
 
     What somebody has added at this moment makes a transaction fail: the next attempt deletes it,
@@ -119,34 +123,34 @@ def _remove_rows(taken: ProjectRemoval, project: Project) -> None:
     rows = 0
     try:
         for table, keys in batches_of_project(project.pk):
-            _remove_batch(taken, table, keys)
+            _remove_batch(removal, table, keys)
             rows += len(keys)
-        _remove_project(taken, project)
+        _remove_project(removal, project)
     except IntegrityError as error:
         if not rows:
             raise
-        log.info("project_not_empty", removed=taken.slug, error=str(error))
-        taken.wait("Something was added to it meanwhile, and is deleted next.", LOOK_AGAIN_S)
+        log.info("project_not_empty", removed=removal.slug, error=str(error))
+        removal.wait("Something was added to it meanwhile, and is deleted next.", LOOK_AGAIN_S)
 
 
 @retrying
-def _remove_project(taken: ProjectRemoval, project: Project) -> None:
+def _remove_project(removal: ProjectRemoval, project: Project) -> None:
     with transaction.atomic():
-        of_runs = RunRemoval.objects.filter(project=taken.project_id).aggregate(
+        of_runs = RunRemoval.objects.filter(project=removal.project_id).aggregate(
             done=Sum("done"), bytes=Sum("bytes")
         )
-        ours = ProjectRemoval.objects.filter(pk=taken.pk)
+        ours = ProjectRemoval.objects.filter(pk=removal.pk)
         ours.update(
             done=F("done") + (of_runs["done"] or 0), bytes=F("bytes") + (of_runs["bytes"] or 0)
         )
         counts = ours.values("done", "bytes").get()
         AuditEntry.record(
             "project deleted",
-            taken.address,
-            taken.by,
-            title=taken.title,
+            removal.address,
+            removal.by,
+            title=removal.title,
             rows=counts["done"],
             bytes=counts["bytes"],
         )
-        taken.finish()
+        removal.finish()
         delete_project_row(project.pk)

@@ -35,33 +35,33 @@ def remove_next(owner: str) -> bool:
 
     A database outage is raised: the deletion stays due.
     """
-    taken = RunRemoval.objects.claim(owner, settings.LEASE_SECONDS)
-    if taken is None:
+    removal = RunRemoval.objects.claim(owner, settings.LEASE_SECONDS)
+    if removal is None:
         return False
     try:
-        _remove(taken)
+        _remove(removal)
     except WorkOver as over:
-        log.info("run_deletion_abandoned", removed=taken.slug, reason=str(over))
+        log.info("run_deletion_abandoned", removed=removal.slug, reason=str(over))
     return True
 
 
-def _remove(taken: RunRemoval) -> None:
-    run = taken.run
+def _remove(removal: RunRemoval) -> None:
+    run = removal.run
     if run is None:  # the demo has cleared it meanwhile
-        taken.finish()
+        removal.finish()
         return
     if reason := _waits_for(run):
-        taken.wait(reason, LOOK_AGAIN_S)
+        removal.wait(reason, LOOK_AGAIN_S)
         return
-    with failures_noted(taken):
-        _remove_files(taken)
+    with failures_noted(removal):
+        _remove_files(removal)
         _await_ratings(run)
-        _remove_rows(taken, run)
-        _remove_run(taken, run)
+        _remove_rows(removal, run)
+        _remove_run(removal, run)
 
 
 @contextmanager
-def failures_noted(taken: Removal) -> Iterator[None]:
+def failures_noted(removal: Removal) -> Iterator[None]:
     """Note what the deletion waits for, or why it failed. A database outage is raised."""
     try:
         yield
@@ -70,13 +70,13 @@ def failures_noted(taken: Removal) -> Iterator[None]:
     except OperationalError as error:
         if not (is_conflict(error) or is_blocked(error)):
             raise
-        taken.wait("Its rows are locked by other work.", LOOK_AGAIN_S)
+        removal.wait("Its rows are locked by other work.", LOOK_AGAIN_S)
     except OSError as error:
-        taken.fail(f"Its files could not be deleted: {error.strerror or error}.")
-        log.warning("files_not_deleted", removed=taken.address, error=str(error))
+        removal.fail(f"Its files could not be deleted: {error.strerror or error}.")
+        log.warning("files_not_deleted", removed=removal.address, error=str(error))
     except Exception as error:  # the reason is stored, and the next one is deleted
-        log.exception("deletion_failed", removed=taken.address)
-        taken.fail(f"{type(error).__name__}: {error}")
+        log.exception("deletion_failed", removed=removal.address)
+        removal.fail(f"{type(error).__name__}: {error}")
 
 
 def _waits_for(run: Run) -> str:
@@ -98,14 +98,14 @@ def _waits_for(run: Run) -> str:
     return ""
 
 
-def _remove_files(taken: RunRemoval) -> None:
+def _remove_files(removal: RunRemoval) -> None:
     """Delete weights, checkpoints and exports. The model that the run began with stays."""
-    remove_folders(taken, _folders(taken))
+    remove_folders(removal, _folders(removal))
 
 
-def remove_folders(taken: Removal, folders: Iterable[Path]) -> None:
+def remove_folders(removal: Removal, folders: Iterable[Path]) -> None:
     """Delete folders and count their bytes. Raises OSError."""
-    with renewed(lambda: taken.renew(settings.LEASE_SECONDS), 1.0):
+    with renewed(lambda: removal.renew(settings.LEASE_SECONDS), 1.0):
         for folder in folders:
             # Renamed first, so that no process loads half of a folder.
             renamed = folder.with_name(f"{folder.name}.deleted")
@@ -113,15 +113,15 @@ def remove_folders(taken: Removal, folders: Iterable[Path]) -> None:
                 size = sum(file.lstat().st_size for file in folder.rglob("*") if file.is_file())
                 shutil.rmtree(renamed, ignore_errors=True)
                 folder.rename(renamed)
-                type(taken).objects.filter(pk=taken.pk).update(bytes=F("bytes") + size)
-                log.info("files_deleted", removed=taken.address, bytes=size)
+                type(removal).objects.filter(pk=removal.pk).update(bytes=F("bytes") + size)
+                log.info("files_deleted", removed=removal.address, bytes=size)
             if renamed.is_dir():  # also that of a worker which was killed here
                 shutil.rmtree(renamed)
 
 
-def _folders(taken: RunRemoval) -> Iterator[Path]:
-    yield settings.WEIGHTS_ROOT / f"run-{taken.run_number}"
-    orders = ExportJob.objects.filter(weight_version__run=taken.run_number)
+def _folders(removal: RunRemoval) -> Iterator[Path]:
+    yield settings.WEIGHTS_ROOT / f"run-{removal.run_number}"
+    orders = ExportJob.objects.filter(weight_version__run=removal.run_number)
     for order in orders.values_list("pk", flat=True):
         yield settings.WEIGHTS_ROOT / "exports" / str(order)
 
@@ -140,30 +140,30 @@ def _await_ratings(run: Run) -> None:
         after = some[-1]
 
 
-def _remove_rows(taken: RunRemoval, run: Run) -> None:
-    if not taken.total:
-        RunRemoval.objects.filter(pk=taken.pk).update(total=count_rows(run))
+def _remove_rows(removal: RunRemoval, run: Run) -> None:
+    if not removal.total:
+        RunRemoval.objects.filter(pk=removal.pk).update(total=count_rows(run))
     began = time.monotonic()
     rows = 0
     for table, keys in batches_of(run):
-        _remove_batch(taken, table, keys)
+        _remove_batch(removal, table, keys)
         rows += len(keys)
     seconds = round(time.monotonic() - began, 2)
-    log.info("run_rows_deleted", removed=taken.slug, rows=rows, seconds=seconds)
+    log.info("run_rows_deleted", removed=removal.slug, rows=rows, seconds=seconds)
 
 
 @retrying
-def _remove_batch(taken: RunRemoval, table: type, keys: list[int]) -> None:
+def _remove_batch(removal: RunRemoval, table: type, keys: list[int]) -> None:
     with transaction.atomic():
         delete_rows(table, keys)
-        taken.advance(len(keys), settings.LEASE_SECONDS)
+        removal.advance(len(keys), settings.LEASE_SECONDS)
 
 
-def _remove_run(taken: RunRemoval, run: Run) -> None:
+def _remove_run(removal: RunRemoval, run: Run) -> None:
     """Delete the run's own row with everything written about it meanwhile; write the audit log."""
     for attempt in range(1, LAST_ATTEMPTS + 1):
         try:
-            return _remove_run_once(taken, run)
+            return _remove_run_once(removal, run)
         except IntegrityError:
             if attempt == LAST_ATTEMPTS:
                 raise
@@ -172,14 +172,19 @@ def _remove_run(taken: RunRemoval, run: Run) -> None:
 
 
 @retrying
-def _remove_run_once(taken: RunRemoval, run: Run) -> None:
+def _remove_run_once(removal: RunRemoval, run: Run) -> None:
     with transaction.atomic():
         topic = run.topic_id
-        done = RunRemoval.objects.values("done", "bytes").get(pk=taken.pk)
-        address = f"run {taken.project.slug}/{taken.slug}"
+        totals = RunRemoval.objects.values("done", "bytes").get(pk=removal.pk)
+        address = f"run {removal.project.slug}/{removal.slug}"
         AuditEntry.record(
-            "run deleted", address, taken.by, taken.project, rows=done["done"], bytes=done["bytes"]
+            "run deleted",
+            address,
+            removal.by,
+            removal.project,
+            rows=totals["done"],
+            bytes=totals["bytes"],
         )
-        taken.finish()
-        delete_rows(Run, [taken.run_number])
+        removal.finish()
+        delete_rows(Run, [removal.run_number])
         delete_rows(Topic, [topic])

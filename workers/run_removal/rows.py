@@ -104,10 +104,10 @@ def delete_rows(table: Table, keys: list[int]) -> None:
     What stays and refers to them no longer does. Call it in a transaction.
     """
     going = _with_dependents(table, keys)
-    for one in (*tables_of_runs(), Event, Run, Topic):
-        if one in going:
-            _forget(one, going[one])
-            one._base_manager.filter(pk__in=going[one])._raw_delete(connection.alias)
+    for model in (*tables_of_runs(), Event, Run, Topic):
+        if model in going:
+            _forget(model, going[model])
+            model._base_manager.filter(pk__in=going[model])._raw_delete(connection.alias)
 
 
 def _with_dependents(table: Table, keys: list[int]) -> dict[Table, set[int]]:

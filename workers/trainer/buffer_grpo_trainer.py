@@ -161,10 +161,10 @@ class BufferGRPOTrainer(RankedTrainer[Row], GRPOTrainer):
         batch = {name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}
         self.gallery = forward.Gallery(rows, self.image_processor)
         if self.reference:
-            each = spec.rows_per_pass
+            rows_per_pass = spec.rows_per_pass
             autocast = self.accelerator.autocast
             batch["ref_per_token_logps"] = self.reference.logprobs(
-                self.model, batch, each, autocast, self.gallery
+                self.model, batch, rows_per_pass, autocast, self.gallery
             )
         self.windows = Windows.of(self.batch.rows, spec.max_completion_length)
         self.mu = objective.mu_at(spec.objective.experts, step)
@@ -200,9 +200,9 @@ class BufferGRPOTrainer(RankedTrainer[Row], GRPOTrainer):
         share = objective.share(
             self.spec.objective, tokens, self.windows, self.mu, self.coefficient.value
         )
-        own = tokens.only(~tokens.expert_rows).mask
-        self.recorder.observe(share.usual, own)
-        self.recorder.keep("behaviour_gap", share.usual["behaviour_gap"], own)
+        usual_mask = tokens.only(~tokens.expert_rows).mask
+        self.recorder.observe(share.usual, usual_mask)
+        self.recorder.keep("behaviour_gap", share.usual["behaviour_gap"], usual_mask)
         self.recorder.observe(share.expert, tokens.only(tokens.expert_rows).mask)
         loss = share.loss
         if scores.balance is not None:

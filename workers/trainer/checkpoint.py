@@ -133,9 +133,9 @@ def _manifest(folder: Path) -> dict[str, SealedFile]:
 
 
 def _take_out_the_rest(written: Path) -> None:
-    kept = {*CONTENT, *(path.name for path in written.glob(SHARD))}
+    kept_names = {*CONTENT, *(path.name for path in written.glob(SHARD))}
     for path in written.iterdir():
-        if path.name not in kept:
+        if path.name not in kept_names:
             path.unlink()
 
 

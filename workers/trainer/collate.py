@@ -142,8 +142,8 @@ def choose_rank_rows(rows: Sequence[Row], rank: int, ranks: int, divisible_by: i
     Neighbours stay together, so that answers to one prompt share its beginning in a forward pass.
     """
     filled = fill_micro_batches(rows, ranks * divisible_by)
-    each = len(filled) // ranks
-    return filled[rank * each : (rank + 1) * each]
+    rows_per_rank = len(filled) // ranks
+    return filled[rank * rows_per_rank : (rank + 1) * rows_per_rank]
 
 
 def _window(rows: Sequence[Row], width: int) -> Window:

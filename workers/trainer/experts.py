@@ -26,44 +26,44 @@ def admit_experts(run: Run, fence: int) -> int:
     """
     if not run.settings.expert_rows_per_step:
         return 0
-    taken = 0
+    admitted = 0
     while fresh := list(islice(list_unadmitted_demonstrations(run).iterator(AT_ONCE), AT_ONCE)):
         lesson_tokenizer = _lesson_tokenizer(run.policy.folder, run.policy.context_tokens)
-        taken += admit_demonstrations(
+        admitted += admit_demonstrations(
             run,
             fence,
             [(demonstration, lesson_tokenizer.expert(demonstration)) for demonstration in fresh],
         )
-    if taken:
-        log.info("demonstrations_admitted", run=run, demonstrations=taken)
-    return taken + _admit_offspring(run, fence)
+    if admitted:
+        log.info("demonstrations_admitted", run=run, demonstrations=admitted)
+    return admitted + _admit_offspring(run, fence)
 
 
 def _admit_offspring(run: Run, fence: int) -> int:
-    taken = 0
+    admitted = 0
     while fresh := list(islice(offspring.not_yet_admitted(run).iterator(AT_ONCE), AT_ONCE)):
-        born = [(one, tokens) for one in fresh if (tokens := _encoded(one, run)) is not None]
-        taken += offspring.admit(run, fence, born)
-    if taken:
-        log.info("offspring_admitted", run=run, rollouts=taken)
-    return taken
+        born = [(row, tokens) for row in fresh if (tokens := _encoded(row, run)) is not None]
+        admitted += offspring.admit(run, fence, born)
+    if admitted:
+        log.info("offspring_admitted", run=run, rollouts=admitted)
+    return admitted
 
 
-def _encoded(one: Offspring, run: Run) -> Tokens | None:
+def _encoded(row: Offspring, run: Run) -> Tokens | None:
     """Return the tokens of an operator's row, or refuse the row and return None.
 
     A row is refused if it is longer than the policy's context.
     """
-    if one.task_id == one.of.group.task_id:
-        return offspring.tokens_of(one)
+    if row.task_id == row.of.group.task_id:
+        return offspring.tokens_of(row)
     tokens = offspring.tokens_of(
-        one, _lesson_tokenizer(run.policy.folder, run.policy.context_tokens).prompt(one.task.prompt)
+        row, _lesson_tokenizer(run.policy.folder, run.policy.context_tokens).prompt(row.task.prompt)
     )
     length = len(tokens.prompt_ids) + len(tokens.completion_ids)
-    most = run.policy.context_tokens
-    if most and length > most:
-        Offspring.objects.filter(pk=one.pk).refuse(
-            f"it has {length} tokens, but the policy's context is {most}"
+    limit = run.policy.context_tokens
+    if limit and length > limit:
+        Offspring.objects.filter(pk=row.pk).refuse(
+            f"it has {length} tokens, but the policy's context is {limit}"
         )
         return None
     return tokens

@@ -209,7 +209,9 @@ def _texts(
 
 
 def _unpadded(ids: torch.Tensor, mask: torch.Tensor) -> list[list[int]]:
-    return [row[kept].tolist() for row, kept in zip(ids.cpu(), mask.bool().cpu(), strict=True)]
+    return [
+        row[row_mask].tolist() for row, row_mask in zip(ids.cpu(), mask.bool().cpu(), strict=True)
+    ]
 
 
 def _log_probs(

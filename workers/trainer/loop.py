@@ -66,15 +66,15 @@ class TrainerLoop:
         if self.worker.takes_nothing:
             self._leave_all()
             running = []
-        due = list_runs_to_train(running)
-        ready = [run for run in running if run.pk in due]
-        updated = [self._turn(run, due) for run in ready if not stop_request.is_asked()]
+        due_ids = list_runs_to_train(running)
+        ready = [run for run in running if run.pk in due_ids]
+        updated = [self._turn(run, due_ids) for run in ready if not stop_request.is_asked()]
         for run in running:
-            if run.pk not in due:
+            if run.pk not in due_ids:
                 self._wait(run)
         if not any(updated) and not stop_request.is_asked():
             self._prepare(running)
-        self._trim(due)
+        self._trim(due_ids)
         self.lease_renewer.report(
             {
                 trainer.run.pk: (trainer.run.slug, _doing(trainer))
@@ -84,9 +84,9 @@ class TrainerLoop:
         )
         return any(updated)
 
-    def _turn(self, run: Run, due: Collection[int]) -> bool:
+    def _turn(self, run: Run, due_ids: Collection[int]) -> bool:
         def work() -> bool:
-            trainer = self._run_trainer_for(run, due)
+            trainer = self._run_trainer_for(run, due_ids)
             if trainer is None:
                 return False
             with gpu_turns.hold_gpu(run.settings) as is_ours:
@@ -138,7 +138,7 @@ class TrainerLoop:
 
     # -- loaded runs
 
-    def _run_trainer_for(self, run: Run, due: Collection[int] = ()) -> LoadedTrainer | None:
+    def _run_trainer_for(self, run: Run, due_ids: Collection[int] = ()) -> LoadedTrainer | None:
         """Return the run's loaded trainer.
 
         Load it if the lease is free and there is, or can be made, room; otherwise return None.
@@ -152,7 +152,7 @@ class TrainerLoop:
             self._leave(run, keeps=True)
         if self._is_elsewhere(run):
             return None
-        leaving = self._who_leaves_for(run, due)
+        leaving = self._who_leaves_for(run, due_ids)
         if leaving is None or self._made_way_lately(run):
             self._say_no_room(run)
             return None
@@ -194,37 +194,39 @@ class TrainerLoop:
         self.sizes |= {run: size for run, size in built.items() if size}
         return sum(self.sizes.get(run, 0) for run in self.run_trainers)
 
-    def _who_leaves_for(self, run: Run, due: Collection[int]) -> list[LoadedTrainer] | None:
+    def _who_leaves_for(self, run: Run, due_ids: Collection[int]) -> list[LoadedTrainer] | None:
         """Return the loaded runs to unload before this run can be loaded, possibly none.
 
         Return None if the runs in the way cannot be unloaded yet.
         """
         if self._is_for_itself(run):
-            others = list(self.run_trainers.values())
+            loaded = list(self.run_trainers.values())
             now = time.monotonic()
-            return others if all(_may_leave(trainer, due, now) for trainer in others) else None
+            return loaded if all(_may_leave(trainer, due_ids, now) for trainer in loaded) else None
         if self._has_room(run):
             return []
-        trainer = self._who_makes_way(due)
+        trainer = self._who_makes_way(due_ids)
         return [trainer] if trainer else None
 
     def _is_for_itself(self, run: Run) -> bool:
         """Tell whether this run, or a loaded one, has several processes."""
-        here = [run, *(trainer.run for trainer in self.run_trainers.values())]
-        return any(one.settings.trainer.processes > 1 for one in here)
+        runs = [run, *(trainer.run for trainer in self.run_trainers.values())]
+        return any(candidate.settings.trainer.processes > 1 for candidate in runs)
 
-    def _who_makes_way(self, due: Collection[int]) -> LoadedTrainer | None:
+    def _who_makes_way(self, due_ids: Collection[int]) -> LoadedTrainer | None:
         """Return the run to unload, or None.
 
         First come runs that are not live, then those without work, the longest unused first, then
         those that had their turn.
         """
         now = time.monotonic()
-        may = [trainer for trainer in self.run_trainers.values() if _may_leave(trainer, due, now)]
+        may = [
+            trainer for trainer in self.run_trainers.values() if _may_leave(trainer, due_ids, now)
+        ]
         may.sort(
             key=lambda trainer: (
                 trainer.run.is_live,
-                trainer.run.pk in due,
+                trainer.run.pk in due_ids,
                 trainer.used_at,
             )
         )
@@ -260,7 +262,7 @@ class TrainerLoop:
         if run := next((run for run in away if run.pk in soon), None):
             self._guarded(run, lambda: bool(self._run_trainer_for(run)))
 
-    def _trim(self, due: Collection[int]) -> None:
+    def _trim(self, due_ids: Collection[int]) -> None:
         """Unload the least recently used run if the loaded models need too much memory.
 
         Models grow with their first step.
@@ -268,7 +270,7 @@ class TrainerLoop:
         if len(self.run_trainers) <= settings.TRAINERS_PER_WORKER:
             return
         is_too_much = self._resident_bytes() > memory_budget.bound()
-        if is_too_much and (trainer := self._who_makes_way(due)):
+        if is_too_much and (trainer := self._who_makes_way(due_ids)):
             self._make_way(trainer)
 
     # -- waiting -----------------------------------------------------------------------------------
@@ -297,8 +299,8 @@ class TrainerLoop:
         if self._made_way_lately(run):
             why = built_lately(settings.TRAINER_TURN_SECONDS)
         else:
-            held = Run.objects.leased()  # by any trainer: all report the same reason
-            why = all_taken(run, list(held.only("slug", "project_id")))
+            holders = Run.objects.leased()  # by any trainer: all report the same reason
+            why = all_taken(run, list(holders.only("slug", "project_id")))
         self._record_waiting(run, f"a free trainer: {why}")
 
     def _record_waiting(self, run: Run, cause: str) -> None:
@@ -389,10 +391,10 @@ def run_trainer_for(run: Run) -> LoadedTrainer:
     return kind(run, run.fence)
 
 
-def _may_leave(trainer: LoadedTrainer, due: Collection[int], now: float) -> bool:
+def _may_leave(trainer: LoadedTrainer, due_ids: Collection[int], now: float) -> bool:
     if not trainer.run.is_live:
         return True
-    if trainer.run.pk not in due:
+    if trainer.run.pk not in due_ids:
         return now - trainer.used_at >= QUIET_SECONDS
     return now - trainer.taken_at >= settings.TRAINER_TURN_SECONDS
 

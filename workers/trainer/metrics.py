@@ -70,7 +70,7 @@ def compute_batch_metrics(
     metrics = {
         "reward_mean": statistics.fmean(rewards),
         "reward_std": statistics.pstdev(rewards),
-        "success": statistics.fmean(_reward(one) >= full[one.group_id] - ROUNDING for one in batch),
+        "success": statistics.fmean(_reward(row) >= full[row.group_id] - ROUNDING for row in batch),
         "staleness": statistics.fmean(staleness),
         "staleness_max": max(staleness),
         "completion_length": statistics.fmean(
@@ -96,7 +96,7 @@ def _peoples_rewards(
     batch: Sequence[Experience], judgements: Mapping[int, Sequence[Judgement]]
 ) -> dict[str, float]:
     """Return the mean rewards by people and by the simulated rater, and the shares they judged."""
-    if not any(judgement.is_human for each in judgements.values() for judgement in each):
+    if not any(judgement.is_human for judged in judgements.values() for judgement in judged):
         return {"people_share": 0.0, "simulated_share": 0.0}
     rewards = Reward.objects.filter(
         rollout__in=[experience.rollout_id for experience in batch], is_current=True
@@ -146,13 +146,13 @@ def _machine_rewards(
     Only rollouts that have such a part are counted.
     """
     judges = {kind: run.settings.judges_of(kind) for kind in set(kinds.values())}
-    given = defaultdict(list)
+    values_by_name = defaultdict(list)
     for experience in batch:
-        own = judgements.get(experience.rollout_id, [])
-        if parts := machine_parts(own, judges[kinds[experience.group_id]]):
+        own_judgements = judgements.get(experience.rollout_id, [])
+        if parts := machine_parts(own_judgements, judges[kinds[experience.group_id]]):
             for name, value in {**parts, "machine": math.fsum(parts.values())}.items():
-                given[f"reward_{name}"].append(value)
-    return {name: statistics.fmean(values) for name, values in given.items()}
+                values_by_name[f"reward_{name}"].append(value)
+    return {name: statistics.fmean(values) for name, values in values_by_name.items()}
 
 
 def skips_in_a_row(run: Run) -> int:
@@ -173,11 +173,11 @@ def of_time(
     `since` is the result of `first_open` at the previous step; it limits the rows that are counted,
     so that the query does not slow down as the run grows.
     """
-    previous, waiting, done = _done_since_the_last_step(run, since)
+    previous, waiting, counts = _done_since_the_last_step(run, since)
     metrics = {"step_seconds": seconds, "wait_seconds": waited, **waiting, **of_people(run)}
     if previous and seconds > 0:
-        done["train_tokens"] = sum(each.rollout.completion_tokens for each in batch)
-        metrics |= {f"{name}_per_s": (count or 0) / seconds for name, count in done.items()}
+        counts["train_tokens"] = sum(experience.rollout.completion_tokens for experience in batch)
+        metrics |= {f"{name}_per_s": (count or 0) / seconds for name, count in counts.items()}
         metrics |= _dead_groups(run, since, previous)
     return metrics
 

@@ -51,8 +51,10 @@ def share(
     """
     if plan.teacher:
         tokens = replace(tokens, advantages=taught(plan.teacher, tokens))
-    own = tokens.only(~tokens.expert_rows)
-    divergences = {"kl": divergence(own, plan.kl.estimator).detach()} if plan.kl.is_used else {}
+    usual_part = tokens.only(~tokens.expert_rows)
+    divergences = (
+        {"kl": divergence(usual_part, plan.kl.estimator).detach()} if plan.kl.is_used else {}
+    )
     if plan.kl.is_used and plan.kl.where == "reward":
         tokens = charged(tokens, plan.kl.estimator, kl_coefficient)
     usual = Kind(function(plan.loss), plan.aggregation, windows.usual)
@@ -61,15 +63,17 @@ def share(
     loss = mixed.loss
     if plan.kl.is_used and plan.kl.where == "loss":
         loss = loss + kl_loss(
-            own, plan.kl.estimator, kl_coefficient, plan.aggregation, windows.usual
+            usual_part, plan.kl.estimator, kl_coefficient, plan.aggregation, windows.usual
         )
     if plan.entropy:
-        loss = loss - entropy_bonus(own, plan.entropy, windows.usual)
-    shown = {
+        loss = loss - entropy_bonus(usual_part, plan.entropy, windows.usual)
+    reported = {
         SHOWN[name]: values for name, values in mixed.usual_tokens.metrics.items() if name in SHOWN
     }
     return Share(
-        loss, {**shown, **divergences, **gaps(own)}, {"expert_nll": -tokens.policy.detach()}
+        loss,
+        {**reported, **divergences, **gaps(usual_part)},
+        {"expert_nll": -tokens.policy.detach()},
     )
 
 

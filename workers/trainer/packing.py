@@ -67,7 +67,7 @@ class Packing:
         first: list[int] = []
         places: list[list[int]] = []
         for number, row in enumerate(rows):
-            own = []
+            row_places = []
             before = -1
             for position, token in enumerate(row):
                 place = place_of.setdefault((before, token), len(ids))
@@ -75,9 +75,9 @@ class Packing:
                     ids.append(token)
                     positions.append(position)
                     first.append(number * width + position)
-                own.append(place)
+                row_places.append(place)
                 before = place
-            places.append(own + own[-1:] * (width - len(own)))
+            places.append(row_places + row_places[-1:] * (width - len(row_places)))
         return cls(*map(torch.tensor, (ids, positions, places, first)))
 
     def to(self, device: torch.device) -> "Packing":

@@ -136,34 +136,34 @@ def exchanged(model: torch.nn.Module, lent: Tensors) -> Iterator[None]:
     Afterwards the parameters have their own storage again.
     """
     sharding.reshard(model)
-    own = {name: parameter for name, parameter in model.named_parameters() if name in lent}
-    if any(isinstance(parameter, DTensor) for parameter in own.values()):
-        _swap(own, lent)
+    parameters = {name: parameter for name, parameter in model.named_parameters() if name in lent}
+    if any(isinstance(parameter, DTensor) for parameter in parameters.values()):
+        _swap(parameters, lent)
         try:
             yield
         finally:
             sharding.reshard(model)
-            _swap(own, lent)
+            _swap(parameters, lent)
         return
-    kept = {name: parameter.data for name, parameter in own.items()}
+    original = {name: parameter.data for name, parameter in parameters.items()}
     try:
-        for name, parameter in own.items():
+        for name, parameter in parameters.items():
             parameter.data = lent[name]
         yield
     finally:
-        for name, parameter in own.items():
-            parameter.data = kept[name]
+        for name, parameter in parameters.items():
+            parameter.data = original[name]
 
 
 @torch.no_grad()
-def _swap(own: dict[str, torch.nn.Parameter], lent: Tensors) -> None:
+def _swap(parameters: dict[str, torch.nn.Parameter], lent: Tensors) -> None:
     """Exchange the values of this rank's shards, one parameter at a time."""
-    for name, parameter in own.items():
-        mine = sharding.local_shard(parameter)
-        theirs = sharding.local_shard(lent[name])
-        kept = mine.clone()
-        mine.copy_(theirs)
-        theirs.copy_(kept)
+    for name, parameter in parameters.items():
+        shard = sharding.local_shard(parameter)
+        lent_shard = sharding.local_shard(lent[name])
+        shard_copy = shard.clone()
+        shard.copy_(lent_shard)
+        lent_shard.copy_(shard_copy)
 
 
 def _weights_in(folder: Path, model: torch.nn.Module) -> Tensors:

@@ -61,11 +61,11 @@ class Recorder:
 
     def observe(self, metrics: Mapping[str, torch.Tensor], mask: torch.Tensor) -> None:
         """Add the values of a micro-batch, each (B, C) or (B, 1), where `mask` (B, C) is not 0."""
-        kept = mask != 0
+        is_counted = mask != 0
         for name, values in metrics.items():
-            seen = torch.where(kept, values.detach(), 0.0).sum(dtype=torch.float64)
-            self.sums[name] = self.sums.get(name, 0.0) + seen
-            self.counts[name] = self.counts.get(name, 0) + kept.sum()
+            total = torch.where(is_counted, values.detach(), 0.0).sum(dtype=torch.float64)
+            self.sums[name] = self.sums.get(name, 0.0) + total
+            self.counts[name] = self.counts.get(name, 0) + is_counted.sum()
 
     def keep(self, name: str, values: torch.Tensor, mask: torch.Tensor) -> None:
         """Store a micro-batch's values (B, C) where `mask` is not 0, for `<name>_p99`."""
@@ -92,9 +92,10 @@ class Recorder:
         self.counts = {
             name: torch.tensor(sum(part["counts"].get(name, 0) for part in parts)) for name in names
         }
-        kept = list(dict.fromkeys(name for part in parts for name in part["kept"]))
+        kept_names = list(dict.fromkeys(name for part in parts for name in part["kept"]))
         self.kept = {
-            name: [part["kept"][name] for part in parts if name in part["kept"]] for name in kept
+            name: [part["kept"][name] for part in parts if name in part["kept"]]
+            for name in kept_names
         }
 
     def mean(self, name: str) -> float | None:

@@ -502,8 +502,10 @@ class ExperienceRunTrainer(RunTrainer[Experience]):
             for experience in batch
         ):
             batch = [experience for experience in batch if not experience.left_out]
-        shown = {name for experience in batch for name, _, _ in experience.rollout.tokens.pictures}
-        pngs = load_pngs(self.run.project_id, shown)
+        picture_names = {
+            name for experience in batch for name, _, _ in experience.rollout.tokens.pictures
+        }
+        pngs = load_pngs(self.run.project_id, picture_names)
         newest_only = self.run.settings.sampling.older_segments == "leave_out"
         return [build_training_row(experience, pngs, newest_only) for experience in batch]
 

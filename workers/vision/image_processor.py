@@ -84,8 +84,8 @@ class ImageProcessor:
     ) -> tuple[tuple[int, ...], tuple[ShownPicture, ...]]:
         """Expand each picture token to those that stand for its picture. Raises Unreadable."""
         token_ids: list[int] = []
-        shown: list[ShownPicture] = []
-        left = list(pngs)
+        pictures: list[ShownPicture] = []
+        pending = list(pngs)
         if (marks := tokenized.count(self.token_id)) != len(pngs):
             raise Unreadable(
                 f"the prompt has {marks} image tokens {self.token}, but {len(pngs)} images"
@@ -95,16 +95,16 @@ class ImageProcessor:
                 token_ids.append(token)
                 continue
             first = offset + len(token_ids)
-            token_ids += self.encode_picture(left[0]).token_ids
-            shown.append(ShownPicture(left.pop(0), first, offset + len(token_ids)))
-        return tuple(token_ids), tuple(shown)
+            token_ids += self.encode_picture(pending[0]).token_ids
+            pictures.append(ShownPicture(pending.pop(0), first, offset + len(token_ids)))
+        return tuple(token_ids), tuple(pictures)
 
-    def require(self, token_ids: Sequence[int], shown: Sequence[ShownPicture]) -> None:
+    def require(self, token_ids: Sequence[int], pictures: Sequence[ShownPicture]) -> None:
         """Raise Unreadable unless each picture can be read and its tokens stand at its place.
 
         A text may not end with a picture.
         """
-        for picture in shown:
+        for picture in pictures:
             if (
                 tuple(token_ids[picture.first : picture.past])
                 != self.encode_picture(picture.png).token_ids

@@ -19,7 +19,7 @@ def build_text_inputs(
     model: torch.nn.Module,
     image_processor: ImageProcessor | None,
     ids: torch.Tensor,
-    shown: Sequence[Sequence[ShownPicture]],
+    pictures: Sequence[Sequence[ShownPicture]],
     starts: Sequence[int] = (),
 ) -> dict[str, torch.Tensor]:
     """Return the model's inputs for `ids` (B, T): the ids, or embeddings if a row shows a picture.
@@ -27,11 +27,11 @@ def build_text_inputs(
     `starts`: the position at which each row's text begins, 0 by default. Raises ValueError for
     pictures shown to a model without a vision encoder.
     """
-    if not any(shown):
+    if not any(pictures):
         return {"input_ids": ids}
     return {
         "inputs_embeds": embedded(
-            model, require_image_processor(image_processor), ids, shown, starts or [0] * len(ids)
+            model, require_image_processor(image_processor), ids, pictures, starts or [0] * len(ids)
         )
     }
 
@@ -40,10 +40,10 @@ def embedded(
     model: torch.nn.Module,
     image_processor: ImageProcessor,
     ids: torch.Tensor,
-    shown: Sequence[Sequence[ShownPicture]],
+    pictures_by_row: Sequence[Sequence[ShownPicture]],
     starts: Sequence[int],
 ) -> torch.Tensor:
-    """Return embeddings (B, T, hidden) of `ids` (B, T), with the pictures `shown` in each row.
+    """Return embeddings (B, T, hidden) of `ids` (B, T), with the pictures of each row.
 
     Row b's text begins at `starts[b]`.
 
@@ -53,23 +53,25 @@ def embedded(
     input_embeddings = model.get_input_embeddings
     assert callable(input_embeddings)  # a method, which torch's stub takes for a tensor
     embeddings = input_embeddings()(ids)
-    distinct = list(dict.fromkeys(picture.png for pictures in shown for picture in pictures))
-    seen = dict(zip(distinct, features(model, image_processor, distinct), strict=True))
+    distinct = list(
+        dict.fromkeys(picture.png for pictures in pictures_by_row for picture in pictures)
+    )
+    feature_of = dict(zip(distinct, features(model, image_processor, distinct), strict=True))
     rows = []
     columns = []
     values = []
-    for row, (pictures, start) in enumerate(zip(shown, starts, strict=True)):
+    for row, (pictures, start) in enumerate(zip(pictures_by_row, starts, strict=True)):
         for picture in pictures:
             span = ids[row, start + picture.first : start + picture.past]
             places = (span == image_processor.token_id).nonzero()[:, 0] + start + picture.first
-            if len(places) != len(seen[picture.png]):
+            if len(places) != len(feature_of[picture.png]):
                 raise ValueError(
                     f"the prompt has {len(places)} image tokens, but the image needs "
-                    f"{len(seen[picture.png])}"
+                    f"{len(feature_of[picture.png])}"
                 )
             rows.append(places.new_full((len(places),), row))
             columns.append(places)
-            values.append(seen[picture.png])
+            values.append(feature_of[picture.png])
     return embeddings.index_put(
         (torch.cat(rows), torch.cat(columns)), torch.cat(values).to(embeddings.dtype)
     )
@@ -87,7 +89,7 @@ def features(
     pixels = {}
     for name, first in encoded[0].items():
         dtype = parameter.dtype if first.is_floating_point() else None
-        joined = torch.cat([one[name] for one in encoded])
+        joined = torch.cat([inputs[name] for inputs in encoded])
         pixels[name] = joined.to(parameter.device, dtype)
     image_features = model.get_image_features
     assert callable(image_features)  # a method, as above

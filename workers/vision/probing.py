@@ -17,9 +17,9 @@ def seeing_probe(
     model: torch.nn.Module, image_processor: ImageProcessor, token_ids: Sequence[int]
 ) -> Probe:
     """Return a probe of these tokens after a generated picture, with the model's logprobs."""
-    prompt, shown = image_processor.encode(image_processor.token, [chequered()])
+    prompt, pictures = image_processor.encode(image_processor.token, [chequered()])
     whole = (*prompt, *token_ids)
-    return Probe(whole, tuple(probe_logprobs(model, whole, image_processor, shown)), shown)
+    return Probe(whole, tuple(probe_logprobs(model, whole, image_processor, pictures)), pictures)
 
 
 def chequered() -> bytes:

@@ -163,15 +163,16 @@ class Command(BaseCommand):
         first, second = (run_named(options[name], options["project"]) for name in ("run", "other"))
         differences = list_differing_fields([first.settings, second.settings])
         names = [
-            item.slug
-            if first.project_id == second.project_id
-            else f"{item.project.slug}/{item.slug}"
-            for item in (first, second)
+            run.slug if first.project_id == second.project_id else f"{run.project.slug}/{run.slug}"
+            for run in (first, second)
         ]
         if options["json"]:
             self.stdout.write(
                 json.dumps(
-                    {item.field: dict(zip(names, item.values, strict=True)) for item in differences}
+                    {
+                        difference.field: dict(zip(names, difference.values, strict=True))
+                        for difference in differences
+                    }
                 )
             )
             return
@@ -179,8 +180,8 @@ class Command(BaseCommand):
             self.stdout.write(f"{' and '.join(names)} have the same configuration")
             return
         cells = (
-            (item.field, *(" ".join(value.split()) for value in item.values))
-            for item in differences
+            (difference.field, *(" ".join(value.split()) for value in difference.values))
+            for difference in differences
         )
         rows = [("field", *names), *cells]
         wide = [max(len(row[n]) for row in rows) for n in (0, 1)]

@@ -61,7 +61,10 @@ def _mean_logprobs(inputs: Inputs, groups: Sequence[Sequence[float]]) -> list[li
     logprobs = next((inputs[key] for key in LOGPROBS if key in inputs), None)
     if logprobs is None:
         return [[0.0] * len(group) for group in groups]
-    return [[mean(own) if isinstance(own, list) else own for own in group] for group in logprobs]
+    return [
+        [mean(values) if isinstance(values, list) else values for values in group]
+        for group in logprobs
+    ]
 
 
 def _permuting(seed: int) -> Callable[[list[int], int], list[int]]:
@@ -117,9 +120,9 @@ def _mean_of(group: Sequence[float]) -> float:
 
 def list_spread_metrics(prefix: str, logged: Mapping[str, Sequence[float]]) -> dict[str, float]:
     return {
-        f"{prefix}/{name}/{kind}": float(taken(values))
+        f"{prefix}/{name}/{kind}": float(statistic(values))
         for name, values in logged.items()
-        for kind, taken in (("mean", mean), ("max", max), ("min", min))
+        for kind, statistic in (("mean", mean), ("max", max), ("min", min))
     }
 
 
@@ -179,8 +182,8 @@ def _grpo_metrics(
         "reward_mean": [_mean_of(group) for group in groups],
         "reward_std": [deviation(group) for group in groups],
     }
-    kept = sum(len(scores) for scores in advantages if scores is not None)
-    dropped = sum(map(len, groups)) - kept
+    kept_count = sum(len(scores) for scores in advantages if scores is not None)
+    dropped = sum(map(len, groups)) - kept_count
     return list_spread_metrics("group_advantages", logged) | {"filtered_count": float(dropped)}
 
 
@@ -192,10 +195,10 @@ def _rec_metrics(
     means = []
     widths = []
     for group, places in zip(groups, dropped, strict=True):
-        kept = [reward for place, reward in enumerate(group) if place not in places]
+        rewards = [reward for place, reward in enumerate(group) if place not in places]
         shares.append(len(places) / len(group))
-        means.append(_mean_of(kept))
-        widths.append(deviation(kept, population=True))
+        means.append(_mean_of(rewards))
+        widths.append(deviation(rewards, population=True))
     return {"drop_balance": shares, "reward_mean": means, "reward_std": widths}
 
 
@@ -216,8 +219,8 @@ def _gigpo(
     within = gigpo(rewards, states, across_groups=True, **options | {"omega": 1.0})
     flat = [
         (e, w - e)
-        for own, both in zip(episodes, within, strict=True)
-        for es, ws in zip(own, both, strict=True)
+        for task_episodes, task_totals in zip(episodes, within, strict=True)
+        for es, ws in zip(task_episodes, task_totals, strict=True)
         for e, w in zip(es, ws, strict=True)
     ]
     totals = [[sum(turns) for turns in task] for task in rewards]

@@ -30,9 +30,9 @@ def build_case_tokens(inputs: Inputs) -> Tokens:
     policy = tensor(inputs["logprob"]).requires_grad_()
     zeros = torch.zeros_like(policy)
     optional = {
-        name: tensor(inputs[theirs])
-        for name, theirs in (("reference", "ref_logprob"),)
-        if theirs in inputs
+        name: tensor(inputs[input_name])
+        for name, input_name in (("reference", "ref_logprob"),)
+        if input_name in inputs
     }
     experts = (
         {"is_expert": torch.tensor(inputs["expert_mask"], dtype=torch.bool)}
@@ -118,14 +118,14 @@ class Part:
     scale: float
 
     def metrics(self, tokens: Tokens) -> dict[str, float]:
-        own = reference_metrics.of_loss(
+        metrics = reference_metrics.of_loss(
             self.chosen.name,
             self.token_loss,
             tokens.only(self.rows),
             self.share.item(),
             self.chosen.options,
         )
-        return {name: value * self.scale for name, value in own.items()}
+        return {name: value * self.scale for name, value in metrics.items()}
 
 
 def mixed(
@@ -134,12 +134,14 @@ def mixed(
     how = names.mixture(fn, arguments, len(tokens.policy))
     mu = chord_mu(_one_step(inputs), **how.schedule) if how.schedule else how.mu
     experts = tokens.expert_rows
-    own = ~experts
-    mixture = mix(tokens, _kind(how.usual, tokens, own), _kind(how.expert, tokens, experts), mu)
-    usual_scale = how.per_usual_row * int(own.sum())
+    usual_rows = ~experts
+    mixture = mix(
+        tokens, _kind(how.usual, tokens, usual_rows), _kind(how.expert, tokens, experts), mu
+    )
+    usual_scale = how.per_usual_row * int(usual_rows.sum())
     expert_scale = how.per_expert_row * int(experts.sum())
     parts = {
-        "usual": Part(how.usual, own, mixture.usual_tokens, mixture.usual, usual_scale),
+        "usual": Part(how.usual, usual_rows, mixture.usual_tokens, mixture.usual, usual_scale),
         "expert": Part(how.expert, experts, mixture.expert_tokens, mixture.expert, expert_scale),
     }
     loss = blend(mixture.usual * usual_scale, mixture.expert * expert_scale, mu)
@@ -221,8 +223,8 @@ def aggregated(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, 
 def mu_schedule(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
     if fn != "chord_mu":
         raise names.Unsupported(fn)
-    given = dict(inputs) | arguments
-    return {"mu": chord_mu(given["global_step"], **names.read_schedule(given))}
+    values = dict(inputs) | arguments
+    return {"mu": chord_mu(values["global_step"], **names.read_schedule(values))}
 
 
 GROUPS: dict[str, Callable[[str, dict[str, Any], Inputs], Any]] = {

@@ -75,10 +75,10 @@ def loss(fn: str, arguments: Mapping[str, Any]) -> Choice:
     """
     if fn not in OPTIONS:
         raise Unsupported(fn)
-    rest = {name: value for name, value in arguments.items() if name != "backend"}
-    aggregation = rest.pop("loss_agg_mode", None) or AGGREGATIONS.get(fn, "token-mean")
-    options = DEFAULTS.get(fn, {}) | _both_ends(rest) | _switches(fn, rest)
-    for name, value in rest.items():
+    remaining = {name: value for name, value in arguments.items() if name != "backend"}
+    aggregation = remaining.pop("loss_agg_mode", None) or AGGREGATIONS.get(fn, "token-mean")
+    options = DEFAULTS.get(fn, {}) | _both_ends(remaining) | _switches(fn, remaining)
+    for name, value in remaining.items():
         if name not in OPTIONS[fn]:
             raise Unsupported(f"{fn}: {name}")
         if value is not None:
@@ -90,23 +90,23 @@ def loss(fn: str, arguments: Mapping[str, Any]) -> Choice:
     return Choice(fn, options, aggregation)
 
 
-def _both_ends(rest: dict[str, Any]) -> dict[str, Any]:
+def _both_ends(remaining: dict[str, Any]) -> dict[str, Any]:
     """Use `clip_range` for both ends of the clip, unless an end is given separately."""
-    both = rest.pop("clip_range", None)
-    return {} if both is None else {"clip_low": both, "clip_high": both}
+    clip_range = remaining.pop("clip_range", None)
+    return {} if clip_range is None else {"clip_low": clip_range, "clip_high": clip_range}
 
 
-def _switches(fn: str, rest: dict[str, Any]) -> dict[str, Any]:
+def _switches(fn: str, remaining: dict[str, Any]) -> dict[str, Any]:
     """Translate the reference's switches: a switch and its number become our number, or None."""
     if fn == "ppo":
-        masking = rest.pop("enable_sequence_masking", False)
-        above = rest.pop("delta_sequence_masking", 0.1)
-        fresh = rest.pop("fallback_to_policy_gradient", False)
+        masking = remaining.pop("enable_sequence_masking", False)
+        above = remaining.pop("delta_sequence_masking", 0.1)
+        fresh = remaining.pop("fallback_to_policy_gradient", False)
         return {"sequence_mask": above if masking else None, "policy_gradient_fallback": fresh}
     if fn == "cispo":
-        masking = rest.pop("enable_mask_clip", False)
-        low = rest.pop("mask_clip_range_low", 1.0)
-        high = rest.pop("mask_clip_range_high", 0.28)
+        masking = remaining.pop("enable_mask_clip", False)
+        low = remaining.pop("mask_clip_range_low", 1.0)
+        high = remaining.pop("mask_clip_range_high", 0.28)
         return {"mask_low": low, "mask_high": high} if masking else {}
     return {}
 
@@ -152,28 +152,28 @@ def mixture(fn: str, arguments: Mapping[str, Any], rows: int) -> Mixture:
 
     Raises Unsupported for an option that has no counterpart.
     """
-    rest = {name: value for name, value in arguments.items() if name != "backend"}
-    ranks = rest.pop("ngpus_trainer", 1)
-    of_update = rest.pop("ppo_mini_batch_size", 1)
-    of_micro_batch = rest.pop("ppo_micro_batch_size_per_gpu", 1)
-    dynamic = rest.pop("use_dynamic_bsz", None)
+    remaining = {name: value for name, value in arguments.items() if name != "backend"}
+    ranks = remaining.pop("ngpus_trainer", 1)
+    of_update = remaining.pop("ppo_mini_batch_size", 1)
+    of_micro_batch = remaining.pop("ppo_micro_batch_size_per_gpu", 1)
+    dynamic = remaining.pop("use_dynamic_bsz", None)
     factor = of_update // ranks / rows if dynamic else of_update // of_micro_batch
     usual_rows, expert_rows = (
-        rest.pop(f"train_batch_size_{kind}", 1) // ranks for kind in ("usual", "expert")
+        remaining.pop(f"train_batch_size_{kind}", 1) // ranks for kind in ("usual", "expert")
     )
     schedule: Schedule | None = None
     mu = 0.0
     phi = False
     if fn == "mix_chord":
-        schedule = read_schedule(rest)
-        rest = {name: value for name, value in rest.items() if name not in OF_SCHEDULE}
-        phi = rest.pop("enable_phi_function", True)
+        schedule = read_schedule(remaining)
+        remaining = {name: value for name, value in remaining.items() if name not in OF_SCHEDULE}
+        phi = remaining.pop("enable_phi_function", True)
     else:
-        mu = rest.pop("mu", 0.1)
-    aggregation = rest.get("loss_agg_mode") or "token-mean"
-    shown = rest.pop("sft_loss_agg_mode", None) or aggregation
-    usual = loss("ppo", {"clip_range": 0.2} | rest)
-    expert = loss("sft_phi" if phi else "sft", {"loss_agg_mode": shown})
+        mu = remaining.pop("mu", 0.1)
+    aggregation = remaining.get("loss_agg_mode") or "token-mean"
+    expert_aggregation = remaining.pop("sft_loss_agg_mode", None) or aggregation
+    usual = loss("ppo", {"clip_range": 0.2} | remaining)
+    expert = loss("sft_phi" if phi else "sft", {"loss_agg_mode": expert_aggregation})
     return Mixture(usual, expert, factor / usual_rows, factor / expert_rows, mu, schedule)
 
 
@@ -232,7 +232,7 @@ def rename_options(
         if name not in table and value not in OFF:
             raise Unsupported(f"{fn}: {name}")
     return {
-        ours: arguments[theirs]
-        for theirs, ours in table.items()
-        if arguments.get(theirs) is not None
+        ours: arguments[reference_name]
+        for reference_name, ours in table.items()
+        if arguments.get(reference_name) is not None
     }

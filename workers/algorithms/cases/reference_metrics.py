@@ -18,7 +18,7 @@ def of_loss(
         return (zeroed(metric.expand_as(tokens.mask), tokens.mask).sum() / count).item()
 
     by_name = token_loss.metrics
-    means = {theirs: mean(by_name[ours]) for theirs, ours in MEANS.get(fn, ())}
+    means = {reference_name: mean(by_name[ours]) for reference_name, ours in MEANS.get(fn, ())}
     if "log_ratio" in by_name:
         means["ppo_kl"] = means["approx_kl"] = mean(-by_name["log_ratio"])
         means["avg_ratio"] = mean(by_name["log_ratio"].exp())
@@ -33,7 +33,7 @@ def of_loss(
     means |= dict.fromkeys(LOSS_NAMES.get(fn, ("pg_loss",)), loss)
     reported = (
         set(LOSS_NAMES.get(fn, ("pg_loss",)))
-        | {theirs for theirs, _ in MEANS.get(fn, ())}
+        | {reference_name for reference_name, _ in MEANS.get(fn, ())}
         | set(ALSO.get(fn, ()))
     )
     if options.get("sequence_mask") is not None:

@@ -92,5 +92,5 @@ def pessimistic(
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """Return PPO's pessimistic bound per token (B, C), and where the clipped value is used."""
     free = -advantages * ratio
-    held = -advantages * ratio.clamp(1 - clip_low, 1 + clip_high)
-    return torch.maximum(free, held), {"clipped": (held > free).to(ratio.dtype)}
+    clipped = -advantages * ratio.clamp(1 - clip_low, 1 + clip_high)
+    return torch.maximum(free, clipped), {"clipped": (clipped > free).to(ratio.dtype)}

@@ -211,9 +211,11 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
 
 def forward_passes(spec: TrainerSpec) -> int:
     """Return the number of forward passes of one step; a pair is two rows of the same pass."""
-    each = 1 if spec.objective.loss.name == "kto" else 2
+    rows_per_lesson = 1 if spec.objective.loss.name == "kto" else 2
     lessons = spec.rows_per_process
-    return rows.passes(lessons, max(1, (spec.micro_batch_rows or each * lessons) // each))
+    return rows.passes(
+        lessons, max(1, (spec.micro_batch_rows or rows_per_lesson * lessons) // rows_per_lesson)
+    )
 
 
 def build_lesson_model(spec: TrainerSpec) -> torch.nn.Module:

@@ -68,17 +68,17 @@ def choose_rank_lessons(lessons: Sequence[Lesson], rank: int, ranks: int) -> lis
 
     Raises ValueError if ranks would get different numbers of them.
     """
-    each, over = divmod(len(lessons), ranks)
+    lessons_per_rank, over = divmod(len(lessons), ranks)
     if over:
         raise ValueError(
             f"{len(lessons)} lessons cannot be divided equally among {ranks} processes"
         )
-    return list(lessons[rank * each : (rank + 1) * each])
+    return list(lessons[rank * lessons_per_rank : (rank + 1) * lessons_per_rank])
 
 
-def passes(lessons: int, most: int) -> int:
-    """Return how many micro-batches of at most `most` lessons make the step."""
-    return -(-lessons // most)
+def passes(lessons: int, max_lessons: int) -> int:
+    """Return how many micro-batches of at most `max_lessons` lessons make the step."""
+    return -(-lessons // max_lessons)
 
 
 def tensors(lessons: Sequence[Lesson], pad_id: int) -> dict[str, torch.Tensor]:
@@ -87,16 +87,16 @@ def tensors(lessons: Sequence[Lesson], pad_id: int) -> dict[str, torch.Tensor]:
     The labels are `liked` (B,) bool or `margins` (B/2,) float32, NaN where no margin was given.
     """
     batch = collate([row for lesson in lessons for row in lesson.rows], pad_id)
-    kept = {
+    inputs = {
         name: batch[name]
         for name in ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
     }
     judged = [lesson for lesson in lessons if isinstance(lesson, JudgedAnswer)]
     if judged:
-        return {**kept, "liked": torch.tensor([lesson.is_up for lesson in judged])}
+        return {**inputs, "liked": torch.tensor([lesson.is_up for lesson in judged])}
     pairs = [lesson for lesson in lessons if isinstance(lesson, Pair)]
     margins = [float("nan") if pair.margin is None else pair.margin for pair in pairs]
-    return {**kept, "margins": torch.tensor(margins, dtype=torch.float32)}
+    return {**inputs, "margins": torch.tensor(margins, dtype=torch.float32)}
 
 
 def mismatched(lessons: Sequence[Lesson]) -> list[JudgedAnswer]:
@@ -107,8 +107,10 @@ def mismatched(lessons: Sequence[Lesson]) -> list[JudgedAnswer]:
     judged = [lesson for lesson in lessons if isinstance(lesson, JudgedAnswer)]
     answers = [lesson.answer for lesson in judged]
     return [
-        replace(lesson, answer=build_lesson_row(lesson.answer.prompt_ids, other.completion_ids))
-        for lesson, other in zip(judged, answers[1:] + answers[:1], strict=True)
+        replace(
+            lesson, answer=build_lesson_row(lesson.answer.prompt_ids, next_answer.completion_ids)
+        )
+        for lesson, next_answer in zip(judged, answers[1:] + answers[:1], strict=True)
     ]
 
 
@@ -120,8 +122,8 @@ def join_prompt_and_completion(
     The result is ids and attention mask, both (B, T).
     """
     texts = [
-        torch.cat([prompt[mask.bool()], completion[seen.bool()]])
-        for prompt, mask, completion, seen in zip(
+        torch.cat([prompt[mask.bool()], completion[completion_mask.bool()]])
+        for prompt, mask, completion, completion_mask in zip(
             batch["prompt_ids"],
             batch["prompt_mask"],
             batch["completion_ids"],
