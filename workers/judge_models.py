@@ -37,7 +37,7 @@ def ask_judges(questions: Sequence[Question]) -> list[AnsweredQuestion]:
     """Return each question's verdicts, in order, whatever happens at the services."""
     if not questions:
         return []
-    plans = [_planned(question) for question in questions]
+    plans = [_plan_question(question) for question in questions]
     cached = _load_kept([key for plan in plans for key in plan.keys])
     fresh = {
         key: (plan.options, ask)
@@ -126,7 +126,7 @@ class _Failed:
         return _failed(self.question, self.error)
 
 
-def _planned(question: Question) -> _Plan | _Failed:
+def _plan_question(question: Question) -> _Plan | _Failed:
     try:
         return _Plan(question)
     except Exception as error:  # any error belongs to this request alone
@@ -191,7 +191,7 @@ def _keep(replies: dict[str, tuple[Reply, float]]) -> None:
 async def _ask_all(fresh: dict[str, tuple[JudgeOptions, Ask]]) -> dict[str, tuple[Reply, float]]:
     room = asyncio.Semaphore(AT_ONCE)
 
-    async def one(options: JudgeOptions, ask: Ask) -> tuple[Reply, float]:
+    async def timed_reply(options: JudgeOptions, ask: Ask) -> tuple[Reply, float]:
         async with room:
             began = time.monotonic()
             try:
@@ -200,7 +200,7 @@ async def _ask_all(fresh: dict[str, tuple[JudgeOptions, Ask]]) -> dict[str, tupl
                 reply = Reply(None, f"{options.model}: {why}"[:300])
             return reply, time.monotonic() - began
 
-    replies = await asyncio.gather(*(one(*question) for question in fresh.values()))
+    replies = await asyncio.gather(*(timed_reply(*question) for question in fresh.values()))
     return dict(zip(fresh, replies, strict=True))
 
 

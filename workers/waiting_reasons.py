@@ -21,13 +21,13 @@ def all_taken(run: Run, holders: Collection[Run]) -> str:
         names.append(f"{unnamed} more")
     if foreign := len(holders) - len(slugs):
         names.append(f"{foreign} run{'s' if foreign > 1 else ''} of other projects")
-    return f"{len(holders)} of {len(holders)} are used by {_listed(names)}"
+    return f"{len(holders)} of {len(holders)} are used by {_join_names(names)}"
 
 
 def built_lately(seconds: float) -> str:
     return f"its last one was built less than {seconds} s ago"
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last

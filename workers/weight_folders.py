@@ -173,7 +173,7 @@ class Arrivals:
         with self._changed:
             if self._requested.get(run) != needs:
                 self._requested[run] = needs
-                self._let_go()
+                self._release_unneeded()
                 self._changed.notify()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._bring, name="weights", daemon=True)
@@ -199,16 +199,16 @@ class Arrivals:
             for run in dropped:
                 del self._requested[run]
             if dropped:
-                self._let_go()
+                self._release_unneeded()
 
     def stop(self) -> None:
         with self._changed:
             self._is_stopping = True
             self._requested.clear()
-            self._let_go()
+            self._release_unneeded()
             self._changed.notify()
 
-    def _let_go(self) -> None:
+    def _release_unneeded(self) -> None:
         """Release weights that no run wants. Called with the lock."""
         keys = {request.key for needs in self._requested.values() for request in needs}
         for key in self._held.keys() - keys:
@@ -279,13 +279,13 @@ class Arrivals:
             before = self._failures.get(request.key)
             pause = min(2 * before.pause_s, LONGEST_PAUSE_S) if before else FIRST_PAUSE_S
             self._failures[request.key] = Failure(reason, pause, time.monotonic() + pause)
-            self._let_go()
+            self._release_unneeded()
         log.error("weights_not_fetched", weights=request.title, reason=reason, again_in_s=pause)
 
     def _take(self, request: WeightsRequest, held_folder: HeldFolder) -> None:
         with self._changed:
             self._failures.pop(request.key, None)
             self._held[request.key] = held_folder
-            self._let_go()
+            self._release_unneeded()
         log.info("weights_fetched", weights=request.title, folder=held_folder.folder.name)
         worker_notifications.notify_workers("explore")

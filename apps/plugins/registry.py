@@ -183,10 +183,10 @@ class Registry:
         """Load the plugin once; return why it cannot be used, "" if it can."""
         key = (source.name, f"{source.kind} of {source.origin}")
         if key not in self._refused:
-            self._refused[key] = self._in_words(self._tried(source))
+            self._refused[key] = self._in_words(self._try_source(source))
         return self._refused[key]
 
-    def _tried(self, source: Source) -> str:
+    def _try_source(self, source: Source) -> str:
         kind = self._kinds.get(source.kind)  # None: a file of no kind, which its load refuses
         try:
             if kind and source.name in kind.built_in():

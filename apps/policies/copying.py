@@ -25,12 +25,16 @@ def copy_as_base(source: Path, final: Path) -> Manifest:
     """
     try:
         manifest = read_manifest(source)
-        return _linked(source, final, manifest) if manifest.base is None else _merged(source, final)
+        return (
+            _link_files(source, final, manifest)
+            if manifest.base is None
+            else _merge_adapter(source, final)
+        )
     except (DamagedWeights, OSError) as error:
         raise NotCopied(f"{source.name}: {error}") from error
 
 
-def _linked(source: Path, final: Path, manifest: Manifest) -> Manifest:
+def _link_files(source: Path, final: Path, manifest: Manifest) -> Manifest:
     unfinished = final.with_name(f"{final.name}.{os.getpid()}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
@@ -49,7 +53,7 @@ def _link(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _merged(source: Path, final: Path) -> Manifest:
+def _merge_adapter(source: Path, final: Path) -> Manifest:
     if final.exists():
         return verify_folder(final)
     command = [sys.executable, "-m", "workers.policies.adopt", str(source), "--out", str(final)]

@@ -51,7 +51,7 @@ class Term:
         return f"{'!! ' if self.is_absent else ''}{call}('simple', %s)"
 
     @property
-    def given(self) -> str:
+    def query_text(self) -> str:
         return (
             f"'{self.text.replace(chr(92), chr(92) * 2).replace(chr(39), chr(39) * 2)}':*"
             if self.is_beginning
@@ -129,7 +129,7 @@ def _as_query(terms: Sequence[Term]) -> str:
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT ({' && '.join(term.sql for term in terms)})::text",
-            [term.given for term in terms],
+            [term.query_text for term in terms],
         )
         return cursor.fetchone()[0]
 

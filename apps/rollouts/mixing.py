@@ -46,7 +46,7 @@ def split_by_taskset(run: Run, plan: RunConfig, draws: Sequence[int]) -> Iterato
     A taskset whose tasks are all excluded gets no draws; the others share them. Raises ValueError
     where no task is left.
     """
-    left_out = _left_out(run)
+    left_out = _excluded_by_taskset(run)
     if run.taskset:
         yield Part(run.taskset, draws, plan.seed, left_out[run.taskset.pk])
         return
@@ -70,7 +70,7 @@ def _seed_of(taskset: Taskset, plan: RunConfig) -> int:
     return chance.below(2**31, plan.seed, taskset.slug)
 
 
-def _left_out(run: Run) -> defaultdict[int, frozenset[int]]:
+def _excluded_by_taskset(run: Run) -> defaultdict[int, frozenset[int]]:
     """Return the indexes of the run's excluded tasks, by taskset."""
     indexes_by_taskset = defaultdict(set)
     for taskset, index in run.left_out.values_list("task__taskset", "task__index"):

@@ -150,7 +150,7 @@ def with_cost(runs: QuerySet[Run]) -> QuerySet[Run]:
     are_set = Q(*(Q(**{f"project__prices__{name}__gt": 0}) for name in price), _connector=Q.OR)
     unpriced = {"gpu_hour": 1.0, "cpu_hour": 1.0}
 
-    def each(name: str, amounts: float) -> Case:
+    def unit_price(name: str, amounts: float) -> Case:
         """Return the price of one unit, of which `amounts` units are paid for together."""
         return Case(
             When(are_set, then=price[name] / amounts),
@@ -158,10 +158,10 @@ def with_cost(runs: QuerySet[Run]) -> QuerySet[Run]:
         )
 
     runs = runs.annotate(
-        gpu_s=each("gpu_hour", 3600),
-        cpu_s=each("cpu_hour", 3600),
-        judged=each("judge_tokens", 1000),
-        person_s=each("person_hour", 3600),
+        gpu_s=unit_price("gpu_hour", 3600),
+        cpu_s=unit_price("cpu_hour", 3600),
+        judged=unit_price("judge_tokens", 1000),
+        person_s=unit_price("person_hour", 3600),
     )
     kinds = {f".{GPU}": "gpu_s", f".{CPU}": "cpu_s"}
     whens = [When(kind__endswith=end, then=OuterRef(name)) for end, name in kinds.items()]

@@ -103,7 +103,7 @@ class RunDeletions(OfRuns):
     def get(self, request: ApiRequest) -> Response:
         """List the deletions of runs of your projects, the newest first."""
         query = DeletionQuery.of(request)
-        rows = self.seen(request)
+        rows = self.visible(request)
         if "project" in query:
             rows = rows.filter(project__slug=query["project"])
         return Response(list_page(rows, query, RunDeletion))

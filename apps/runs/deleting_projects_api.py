@@ -103,7 +103,7 @@ class ProjectDeletions(OfProjects):
     )
     def get(self, request: ApiRequest) -> Response:
         """List the deletions of your projects and those that you requested, the newest first."""
-        return Response(list_page(self.seen(request), Paged.of(request), ProjectDeletion))
+        return Response(list_page(self.visible(request), Paged.of(request), ProjectDeletion))
 
 
 class OneProjectDeletion(OfProjects):

@@ -50,12 +50,12 @@ class DeletionView(APIView):
     def get_permissions(self) -> list[BasePermission]:
         return [MaySteer() if self.request.method == "POST" else MayRead()]
 
-    def seen(self, request: ApiRequest) -> QuerySet[Any]:
+    def visible(self, request: ApiRequest) -> QuerySet[Any]:
         """Return the deletions that the user may follow."""
         return self.removals.objects.visible_to(request.user).select_related(*self.related)
 
     def show(self, request: ApiRequest, pk: int) -> Response:
-        return Response(self.form(get_object_or_404(self.seen(request), pk=pk)).data)
+        return Response(self.form(get_object_or_404(self.visible(request), pk=pk)).data)
 
     def plan(self, contents: Contents, reasons: list[str]) -> Response:
         """Answer what the deletion takes and leaves."""
@@ -77,7 +77,7 @@ class DeletionView(APIView):
 
     def try_again(self, request: ApiRequest, pk: int) -> Response:
         """Let a worker continue a deletion that failed, for owners of its project."""
-        removal = get_object_or_404(self.seen(request), pk=pk)
+        removal = get_object_or_404(self.visible(request), pk=pk)
         if not removal.may_be_tried_again_by(request.user):
             raise PermissionDenied(self.may_not)
         try:

@@ -67,7 +67,7 @@ def archive(runs: Iterable[Run], by: User | None) -> int:
         runs,
         by,
         "run archived",
-        lambda run: {"archived_at": run.archived_at or (_at_rest(run) and now)},
+        lambda run: {"archived_at": run.archived_at or (_require_at_rest(run) and now)},
     )
 
 
@@ -104,7 +104,7 @@ def _few(run: Run, tags: set[str]) -> list[str]:
     return sorted(tags)
 
 
-def _at_rest(run: Run) -> bool:
+def _require_at_rest(run: Run) -> bool:
     if run.state in AT_WORK:
         raise NotPossible(
             f"run {run.slug} is {run.get_state_display()}: stop it before you archive it"

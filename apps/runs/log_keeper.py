@@ -89,7 +89,7 @@ class LogKeeper(logging.Handler):
         except Exception:  # what cannot be told must not break what tells it
             self.handleError(record)
             return
-        self._be_here()
+        self._ensure_thread()
         with self.written:
             self.unwritten += 1
         try:
@@ -111,7 +111,7 @@ class LogKeeper(logging.Handler):
             self.thread.join(RETRY_S)
         super().close()
 
-    def _be_here(self) -> None:
+    def _ensure_thread(self) -> None:
         """Start the thread with the first line; a forked child needs one of its own."""
         if self.thread is None or self.pid != os.getpid():
             self.pid = os.getpid()

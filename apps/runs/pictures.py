@@ -16,12 +16,12 @@ def find_picture_problems(
     plan: RunConfig, policy: Policy, tasksets: Sequence[Taskset]
 ) -> dict[str, str]:
     """Return what rules the run out, by dotted field; empty if it can be made."""
-    problems = dict(_of_a_policy_that_sees(plan)) if policy.sees_pictures else {}
+    problems = dict(_problems_of_vision_policy(plan)) if policy.sees_pictures else {}
     shows = next((taskset for taskset in tasksets if taskset.shows_pictures), None)
-    return problems | (dict(_of_tasks_that_show(plan, policy, shows)) if shows else {})
+    return problems | (dict(_problems_of_picture_tasks(plan, policy, shows)) if shows else {})
 
 
-def _of_a_policy_that_sees(plan: RunConfig) -> Problems:
+def _problems_of_vision_policy(plan: RunConfig) -> Problems:
     if plan.lora is not None:
         yield (
             "lora",
@@ -40,7 +40,7 @@ def _of_a_policy_that_sees(plan: RunConfig) -> Problems:
         )
 
 
-def _of_tasks_that_show(plan: RunConfig, policy: Policy, taskset: Taskset) -> Problems:
+def _problems_of_picture_tasks(plan: RunConfig, policy: Policy, taskset: Taskset) -> Problems:
     if not policy.sees_pictures:
         yield (
             "policy",

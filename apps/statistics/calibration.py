@@ -318,9 +318,9 @@ def _longer(labels: _Labels) -> Estimate:
     )
 
 
-def _halves(value: np.ndarray, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def _halves(value: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return each row's contributions to the sums and counts of two halves, (rows, 4)."""
-    return np.stack([value * one, one, value * other, other], axis=1).astype(float)
+    return np.stack([value * first, first, value * second, second], axis=1).astype(float)
 
 
 def _difference(sums: np.ndarray) -> float | None:

@@ -52,10 +52,10 @@ def described() -> list[dict]:
 
     Some import large libraries: a page that only describes them imports none.
     """
-    return [_described(name) for name in scorer_names()]
+    return [_describe_scorer(name) for name in scorer_names()]
 
 
-def _described(name: str) -> dict:
+def _describe_scorer(name: str) -> dict:
     if name not in package.built_in_scorers():
         return _described_plugin(package.find_scorer(name))
     [folder] = package.__path__

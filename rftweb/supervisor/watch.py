@@ -95,7 +95,7 @@ class Watch:
     async def _start_stage(self, children: list[Child]) -> None:
         self.output.say("starting " + ", ".join(child.program.name for child in children))
         for child in children:
-            child.begin(self._child_given_up)
+            child.begin(self._on_child_abandoned)
         await asyncio.gather(*(child.ready.wait() for child in children))
 
     async def _migrate(self, marker: dict[str, str]) -> None:
@@ -138,7 +138,7 @@ class Watch:
         self._ended.result()
         return False
 
-    def _child_given_up(self, keeper: asyncio.Task) -> None:
+    def _on_child_abandoned(self, keeper: asyncio.Task) -> None:
         error = None if keeper.cancelled() else keeper.exception()
         if error and not self._ended.done():
             self._ended.set_exception(error)

@@ -131,8 +131,8 @@ def build_spans(run: Run, groups: Sequence[Group]) -> Iterator[Span]:
         trace = f"rftweb:{run.project.slug}/{run.slug}:{group.pk}:{group.opened_at.isoformat()}"
         within = [
             *_sampled(trace, group, closed_at, rows),
-            *_judged(trace, group, closed_at, rows),
-            *_learned(trace, group, rows),
+            *_judging_spans(trace, group, closed_at, rows),
+            *_training_spans(trace, group, rows),
         ]
         attributes: Attributes = {
             "rftweb.project": run.project.slug,
@@ -192,7 +192,7 @@ def _sampled(trace: str, group: Group, closed_at: datetime, rows: Rows) -> Itera
         )
 
 
-def _judged(trace: str, group: Group, closed_at: datetime, rows: Rows) -> Iterator[Span]:
+def _judging_spans(trace: str, group: Group, closed_at: datetime, rows: Rows) -> Iterator[Span]:
     for rollout in rows.rollouts.get(group.pk, []):
         for reward in rows.rewards.get(rollout.pk, []):
             attributes: Attributes = {
@@ -233,7 +233,7 @@ def _judged(trace: str, group: Group, closed_at: datetime, rows: Rows) -> Iterat
         )
 
 
-def _learned(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
+def _training_spans(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
     for step in rows.steps.get(group.pk, []):
         attributes: Attributes = {"rftweb.step": step.number, "rftweb.weight_version": step.version}
         key = f"step:{step.number}"

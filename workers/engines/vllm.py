@@ -424,7 +424,7 @@ class VllmEngine:
             except EngineDeadError:
                 raise
             except Exception as refusal:
-                await self._go_back(before, refusal)
+                await self._restore_weights(before, refusal)
                 await self._requests.go_on()
                 raise
             await self._requests.go_on()
@@ -444,7 +444,7 @@ class VllmEngine:
     async def _wake(self) -> None:
         async with self._gate:
             if self._loaded.is_asleep:
-                await self._go_back(self._loaded.now, None)
+                await self._restore_weights(self._loaded.now, None)
                 await self._requests.go_on()
 
     async def _prove(self, weights: _Version) -> Parity:
@@ -457,7 +457,7 @@ class VllmEngine:
         self._serving, self._requests.version = weights, weights.number
         return gap
 
-    async def _go_back(self, before: WeightsInMemory, refusal: Exception | None) -> None:
+    async def _restore_weights(self, before: WeightsInMemory, refusal: Exception | None) -> None:
         """Restore the weights that were served `before`, after a refusal or a sleep.
 
         Raises EngineDied if they cannot be restored.

@@ -48,8 +48,8 @@ class Chats:
             self.kept_at = now
         if now - self.looked_at > LOOK_SECONDS:
             self._take_turns(has_room)
-            self._stop_what_is_wished()
-            self._let_go_of_idle(now)
+            self._stop_requested_turns()
+            self._close_idle_sessions(now)
             self.looked_at = now
         busy = [session for session in self.sessions.values() if not session.is_idle]
         for session in busy:
@@ -130,7 +130,7 @@ class Chats:
             if lost := {claim.pk for claim in claims} - renewed_ids:
                 session.leave_those(lost)
 
-    def _stop_what_is_wished(self) -> None:
+    def _stop_requested_turns(self) -> None:
         held_ids = [turn.pk for session in self.sessions.values() for turn in session.held]
         if not held_ids:
             return
@@ -142,7 +142,7 @@ class Chats:
         for session in self.sessions.values() if turn_ids else ():
             session.stop_those(turn_ids)
 
-    def _let_go_of_idle(self, now: float) -> None:
+    def _close_idle_sessions(self, now: float) -> None:
         for session in list(self.sessions.values()):
             patience = IDLE_SECONDS if session.gpu is None else IN_TURN_SECONDS
             if session.is_idle and now - session.used_at > patience:

@@ -146,7 +146,7 @@ class Episodes:
         assert news.observation is not None  # the episode has not ended
         return opening([] if is_agent else rollout.plan.prompt, news.observation)
 
-    def _let_in(self) -> None:
+    def _admit_waiting(self) -> None:
         """Begin waiting episodes for which the service has room now.
 
         Episodes that other explorers play there count against the room.
@@ -182,7 +182,7 @@ class Episodes:
         this is called at each token. Rows are then read only at intervals.
         """
         has_acted = bool(self.unwritten_actions)
-        self._let_in()
+        self._admit_waiting()
         self._write_actions()
         wrote = self._write_replies()
         if time.monotonic() - self.looked_at > OVERDUE_LOOK_S:

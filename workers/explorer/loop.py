@@ -85,7 +85,7 @@ class ExplorerLoop:
         """Do one round of the loop; return whether anything is in flight or arrived."""
         now = time.monotonic()
         if self.worker.order == Worker.Order.QUARANTINE:
-            self._let_go_of_all()
+            self._close_all_sessions()
         if now - self.kept_at > settings.LEASE_SECONDS / 4:
             self._keep_leases()
             self.kept_at = now
@@ -165,7 +165,7 @@ class ExplorerLoop:
         if run.pk not in self.due:
             return
         room = (ROLLOUTS_IN_FLIGHT - session.places) // session.plan.group_size
-        if self.worker.takes_nothing or self._makes_way(session):
+        if self.worker.takes_nothing or self._yields_its_place(session):
             return
         if session.environment_rests:
             self.due.discard(run.pk)
@@ -223,7 +223,7 @@ class ExplorerLoop:
             return None
         if rests_now(run) or not self._has_weights(run):
             return None
-        if self._made_way_lately(run) or not self._make_room(self._bytes_of(run.policy)):
+        if self._had_turn_recently(run) or not self._make_room(self._bytes_of(run.policy)):
             self._note_no_engine(run)
             return None
         gpu = gpu_turns.turn_for(run.settings)
@@ -259,7 +259,7 @@ class ExplorerLoop:
     def _note_no_engine(self, run: Run) -> None:
         holders = [session.run for session in self.sessions.values()]
         why = all_taken(run, holders) if holders else "all are taken by chats"
-        if self._made_way_lately(run):
+        if self._had_turn_recently(run):
             why = built_lately(settings.ENGINE_TURN_SECONDS)
         self.without_engine[run.pk] = f"{WAITS_FOR_ENGINE}: {why}"
 
@@ -270,11 +270,11 @@ class ExplorerLoop:
 
     def _may_come_early(self, run: Run) -> bool:
         """Tell whether a serving run may get an engine before its first call: if there is room."""
-        if run.settings.serve is None or self._made_way_lately(run) or self._is_alone():
+        if run.settings.serve is None or self._had_turn_recently(run) or self._is_alone():
             return False
         return self._engines < settings.ENGINES_PER_WORKER
 
-    def _made_way_lately(self, run: Run) -> bool:
+    def _had_turn_recently(self, run: Run) -> bool:
         """Tell whether the run's unloaded engine was built less than a turn ago.
 
         No engine is built more than once in the time of a turn.
@@ -355,12 +355,12 @@ class ExplorerLoop:
         return bool(may)
 
     def _may_leave(self, session: RunSession, now: float) -> bool:
-        if not session.run.is_live or self._makes_way(session):
+        if not session.run.is_live or self._yields_its_place(session):
             return True
         patience = settings.ENGINE_TURN_SECONDS if session.plan.serve else QUIET_SECONDS
         return session.run.pk not in self.due and now - session.used_at >= patience
 
-    def _makes_way(self, session: RunSession) -> bool:
+    def _yields_its_place(self, session: RunSession) -> bool:
         """Tell whether this session opens no more groups because others wait for its place.
 
         Its turn is over, or a person has waited long for a chat.
@@ -426,7 +426,7 @@ class ExplorerLoop:
             if session.run.state in Run.ENDED:
                 self._leave(session)
 
-    def _let_go_of_all(self) -> None:
+    def _close_all_sessions(self) -> None:
         """Abandon all sessions and write nothing more: other workers hold the fenced groups now."""
         for session in list(self.sessions.values()):
             Group.objects.release(session.claims)  # groups that it claimed before it read the order

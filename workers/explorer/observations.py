@@ -73,7 +73,7 @@ class ObservationReader:
             passage = self.planner.chat_tokenizer.encode_follow_up(
                 rollout.plan.prompt, texts, self.planner.pictures_in(texts)
             )
-            begun = self._begun_with(passage, rollout)
+            begun = self._add_prefix(passage, rollout)
             text = observation_text(news.observation) + rollout.wishes.prefix
             follow_up = FollowUp(text, begun.token_ids, begun.pictures)
         except (UnsupportedDialogue, TemplateError, Unreadable) as why:
@@ -100,7 +100,7 @@ class ObservationReader:
             prompt = EncodedPrompt(tokenizer.bare_ids(messages[0]["content"]))
         else:
             prompt = tokenizer.encode_prompt(messages, tools, self.planner.pictures_in(messages))
-            prompt = self._begun_with(prompt, rollout)
+            prompt = self._add_prefix(prompt, rollout)
         rollout.plan = self.planner.with_prompt(rollout.plan, messages, prompt)
         self.writer.started(
             rollout.rollout_id, rollout.claim.pk, text_in(messages[-1]["content"]), self.version
@@ -111,7 +111,7 @@ class ObservationReader:
             rollout.failure = f"the prompt of {len(rollout.plan.prompt_ids)} tokens {NO_ROOM}"
         return rollout.failure
 
-    def _begun_with(self, prompt: EncodedPrompt, rollout: InFlightRollout) -> EncodedPrompt:
+    def _add_prefix(self, prompt: EncodedPrompt, rollout: InFlightRollout) -> EncodedPrompt:
         """Return the prompt with the beginning of the policy's message that it does not choose."""
         if not rollout.wishes.prefix:
             return prompt

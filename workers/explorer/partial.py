@@ -108,7 +108,7 @@ class PartialRollouts:
             stored = None
         if stored is not None:
             _restore(rollout, stored)
-        if stored is None or not _is_as_watched(rollout, stored):
+        if stored is None or not _is_as_streamed(rollout, stored):
             self.writer.started(rollout.rollout_id, group.pk, group.task.question, version)
             _send_text(self.writer, rollout)
 
@@ -125,7 +125,7 @@ def _partial(rollout: InFlightRollout) -> Partial:
         tuple(rollout.segments),
     )
     notes = {
-        "turns": [_noted(turn) for turn in rollout.turns],
+        "turns": [_turn_notes(turn) for turn in rollout.turns],
         "held_for": rollout.held_for,
         "spent_s": rollout.clock.spent,
         "rewrites": rollout.rewrites,
@@ -133,7 +133,7 @@ def _partial(rollout: InFlightRollout) -> Partial:
     return Partial(rollout.rollout_id, tokens, notes, rollout.slices + 1)
 
 
-def _noted(turn: InFlightTurn) -> dict[str, Any]:
+def _turn_notes(turn: InFlightTurn) -> dict[str, Any]:
     """Return a turn as JSON: a user's text, or how far the policy's tokens have been decoded."""
     return {
         "role": turn.role,
@@ -184,7 +184,7 @@ def _turn(rollout: InFlightRollout, turn: dict[str, Any], end: int) -> InFlightT
 # -- viewers
 
 
-def _is_as_watched(rollout: InFlightRollout, stored: PartialRollout) -> bool:
+def _is_as_streamed(rollout: InFlightRollout, stored: PartialRollout) -> bool:
     """Tell whether viewers already have this text: nobody sampled it since, and it is still kept.
 
     Edits are numbered by the explorer that sends them: an edited text is sent again.

@@ -41,11 +41,11 @@ class LengthsLooked:
     """The tasks that are too long, and those that the run's operators rejected of the others."""
 
     left_out: Mapping[int, tuple[str, str]]
-    others: CheckedTasks | None = None
+    by_operators: CheckedTasks | None = None
 
     def record(self, run: Run) -> None:
-        if self.others is not None:
-            self.others.record(run)
+        if self.by_operators is not None:
+            self.by_operators.record(run)
 
 
 def sieve_of_lengths(session: "RunSession", operators: Sieve | None) -> Sieve | None:

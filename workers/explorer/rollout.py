@@ -97,7 +97,10 @@ class InFlightRollout:
     @property
     def pictures(self) -> tuple[ShownPicture, ...]:
         """Return all pictures shown, with positions counted from the prompt's first token."""
-        return (*self.plan.pictures, *_moved(self.later_pictures, len(self.plan.prompt_ids)))
+        return (
+            *self.plan.pictures,
+            *_shift_pictures(self.later_pictures, len(self.plan.prompt_ids)),
+        )
 
     @property
     def is_idle(self) -> bool:
@@ -219,7 +222,7 @@ class InFlightRollout:
             follow_up = replace(
                 follow_up,
                 token_ids=(*stop, *follow_up.token_ids),
-                pictures=_moved(follow_up.pictures, len(stop)),
+                pictures=_shift_pictures(follow_up.pictures, len(stop)),
             )
         if len(follow_up.token_ids) >= self.room:
             return None
@@ -231,7 +234,7 @@ class InFlightRollout:
                 IncrementalDetokenizer(self.chat_tokenizer),
             )
         )
-        self.later_pictures += _moved(follow_up.pictures, len(self.token_ids))
+        self.later_pictures += _shift_pictures(follow_up.pictures, len(self.token_ids))
         self._append(follow_up.token_ids, (0.0,) * len(follow_up.token_ids), 0)
         self._begin_turn()
         return follow_up
@@ -401,7 +404,7 @@ class InFlightRollout:
         return TypedSpan(intervention, start + begins, start + ends, first, past - first)
 
 
-def _moved(pictures: Iterable[ShownPicture], by: int) -> tuple[ShownPicture, ...]:
+def _shift_pictures(pictures: Iterable[ShownPicture], by: int) -> tuple[ShownPicture, ...]:
     return tuple(
         replace(picture, first=picture.first + by, past=picture.past + by) for picture in pictures
     )

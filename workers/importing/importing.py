@@ -158,7 +158,7 @@ def _write_file(taskset_import: TasksetImport) -> None:
 
 def _import(taskset_import: TasksetImport) -> None:
     try:
-        taskset = _stored(taskset_import)
+        taskset = _store_taskset(taskset_import)
     except (ImportOver, OperationalError, InterfaceError):
         raise
     except BadLines as refusal:
@@ -182,7 +182,7 @@ def _import(taskset_import: TasksetImport) -> None:
         taskset_import.forget_file()
 
 
-def _stored(taskset_import: TasksetImport) -> Taskset:
+def _store_taskset(taskset_import: TasksetImport) -> Taskset:
     how = ImportOptions.read(taskset_import.how)
     reading = Reading(taskset_import)
     source = open_source(taskset_import.path, how.format, how.split)

@@ -23,7 +23,7 @@ def preview_next(owner: str) -> bool:
     if preview is None:
         return False
     with renewed(lambda: preview.renew(settings.LEASE_SECONDS)):
-        answer = _rendered(preview)
+        answer = _render_preview(preview)
     if "refusal" in answer:
         preview.fail(answer["refusal"])
     else:
@@ -31,7 +31,7 @@ def preview_next(owner: str) -> bool:
     return True
 
 
-def _rendered(preview: TemplatePreview) -> dict[str, Any]:
+def _render_preview(preview: TemplatePreview) -> dict[str, Any]:
     """Return the answer of the process, or a refusal if it gave none."""
     preset = PRESETS.get(preview.template)
     template = preview.template_text or (preset.text if preset else "")

@@ -47,7 +47,7 @@ def _import(policy_import: PolicyImport) -> None:
     folder = policy_import.folder
     _clear(folder)  # of a worker that died
     try:
-        policy = _added(policy_import, folder)
+        policy = _add_model(policy_import, folder)
     except (ImportOver, OperationalError, InterfaceError):
         _clear(folder)
         raise
@@ -68,7 +68,7 @@ def _reason(policy_import: PolicyImport, error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _added(policy_import: PolicyImport, folder: Path) -> Policy:
+def _add_model(policy_import: PolicyImport, folder: Path) -> Policy:
     """Have the model copied, checked and sealed; register it. Raises what `_import` expects."""
     source = _source(policy_import)
     with Adoption(policy_import, source, folder) as adoption, renewed(adoption.tell, SAID_EVERY):

@@ -189,7 +189,7 @@ def _bring(request: ModelRequest, folder: Path) -> Origin:
             raise NotAPolicy("is a file, but not a GGUF file (its name does not end in .gguf)")
         return _convert(request, path, folder)
     if kind == "named":
-        return _bring_named(request, folder)
+        return _fetch_named_model(request, folder)
     commit = download_model(request.source, request.revision, folder)
     return Origin(f"{request.source}@{commit[:12]}", _licence_in(folder))
 
@@ -261,7 +261,7 @@ def _convert(request: ModelRequest, path: Path, folder: Path) -> Origin:
     return Origin(request.source, licence[:LICENCE_LENGTH] if isinstance(licence, str) else "")
 
 
-def _bring_named(request: ModelRequest, folder: Path) -> Origin:
+def _fetch_named_model(request: ModelRequest, folder: Path) -> Origin:
     model = CATALOGUE[request.source]
     folder.mkdir()
     with TemporaryDirectory(dir=folder) as aside:

@@ -33,12 +33,12 @@ class Path:
     lookup: str
 
 
-def _goes_with_a_run(table: Table) -> bool:
+def _is_deleted_with_runs(table: Table) -> bool:
     """Tell whether each row of the table belongs to a run, with which it is deleted."""
     return any(
         field.remote_field.on_delete is CASCADE
         and not field.null
-        and (field.related_model is Run or _goes_with_a_run(field.related_model))
+        and (field.related_model is Run or _is_deleted_with_runs(field.related_model))
         for field in _references(table)
     )
 
@@ -65,7 +65,7 @@ def paths_to_projects() -> tuple[Path, ...]:
         for relation in relations_to(parent):
             table, field = relation.related_model, relation.field.name
             is_held = relation.on_delete in (CASCADE, PROTECT)
-            if not is_held or table in (Run, parent) or _goes_with_a_run(table):
+            if not is_held or table in (Run, parent) or _is_deleted_with_runs(table):
                 continue
             path = f"{field}__{lookup}" if lookup else field
             paths = paths_by_table.setdefault(table, [])

@@ -51,7 +51,7 @@ def seal_checkpoint(written: Path, root: Path, step: int, keep: int) -> Path:
     repeated after a crash) stays if it is intact.
     """
     final = checkpoint_folder(root, step)
-    _take_out_the_rest(written)
+    _delete_other_files(written)
     files = {
         path.name: {"sha256": _sha256(path), "bytes": path.stat().st_size}
         for path in sorted(written.iterdir())
@@ -132,7 +132,7 @@ def _manifest(folder: Path) -> dict[str, SealedFile]:
         raise DamagedCheckpoint(f"{folder.name}/{MANIFEST}: {error}") from None
 
 
-def _take_out_the_rest(written: Path) -> None:
+def _delete_other_files(written: Path) -> None:
     kept_names = {*CONTENT, *(path.name for path in written.glob(SHARD))}
     for path in written.iterdir():
         if path.name not in kept_names:

@@ -42,14 +42,14 @@ def admit_experts(run: Run, fence: int) -> int:
 def _admit_offspring(run: Run, fence: int) -> int:
     admitted = 0
     while fresh := list(islice(offspring.not_yet_admitted(run).iterator(AT_ONCE), AT_ONCE)):
-        born = [(row, tokens) for row in fresh if (tokens := _encoded(row, run)) is not None]
+        born = [(row, tokens) for row in fresh if (tokens := _encode_row(row, run)) is not None]
         admitted += offspring.admit(run, fence, born)
     if admitted:
         log.info("offspring_admitted", run=run, rollouts=admitted)
     return admitted
 
 
-def _encoded(row: Offspring, run: Run) -> Tokens | None:
+def _encode_row(row: Offspring, run: Run) -> Tokens | None:
     """Return the tokens of an operator's row, or refuse the row and return None.
 
     A row is refused if it is longer than the policy's context.

@@ -152,8 +152,8 @@ class TrainerLoop:
             self._leave(run, keeps=True)
         if self._is_elsewhere(run):
             return None
-        leaving = self._who_leaves_for(run, due_ids)
-        if leaving is None or self._made_way_lately(run):
+        leaving = self._trainers_to_unload(run, due_ids)
+        if leaving is None or self._was_unloaded_recently(run):
             self._say_no_room(run)
             return None
         with gpu_turns.hold_gpu(run.settings) as is_ours:
@@ -163,7 +163,7 @@ class TrainerLoop:
             if not run.claim_trainer(self.worker.key, settings.LEASE_SECONDS):
                 return None
             for trainer in leaving:
-                self._make_way(trainer)
+                self._unload_to_make_room(trainer)
             return self._open(run)
 
     def _is_elsewhere(self, run: Run) -> bool:
@@ -194,7 +194,7 @@ class TrainerLoop:
         self.sizes |= {run: size for run, size in built.items() if size}
         return sum(self.sizes.get(run, 0) for run in self.run_trainers)
 
-    def _who_leaves_for(self, run: Run, due_ids: Collection[int]) -> list[LoadedTrainer] | None:
+    def _trainers_to_unload(self, run: Run, due_ids: Collection[int]) -> list[LoadedTrainer] | None:
         """Return the loaded runs to unload before this run can be loaded, possibly none.
 
         Return None if the runs in the way cannot be unloaded yet.
@@ -205,7 +205,7 @@ class TrainerLoop:
             return loaded if all(_may_leave(trainer, due_ids, now) for trainer in loaded) else None
         if self._has_room(run):
             return []
-        trainer = self._who_makes_way(due_ids)
+        trainer = self._trainer_to_unload(due_ids)
         return [trainer] if trainer else None
 
     def _is_for_itself(self, run: Run) -> bool:
@@ -213,7 +213,7 @@ class TrainerLoop:
         runs = [run, *(trainer.run for trainer in self.run_trainers.values())]
         return any(candidate.settings.trainer.processes > 1 for candidate in runs)
 
-    def _who_makes_way(self, due_ids: Collection[int]) -> LoadedTrainer | None:
+    def _trainer_to_unload(self, due_ids: Collection[int]) -> LoadedTrainer | None:
         """Return the run to unload, or None.
 
         First come runs that are not live, then those without work, the longest unused first, then
@@ -232,7 +232,7 @@ class TrainerLoop:
         )
         return may[0] if may else None
 
-    def _made_way_lately(self, run: Run) -> bool:
+    def _was_unloaded_recently(self, run: Run) -> bool:
         """Tell whether the run was loaded so recently that it may not be loaded again yet.
 
         A trainer is built at most once in TRAINER_TURN_SECONDS.
@@ -240,7 +240,7 @@ class TrainerLoop:
         built = self.made_way.get(run.pk)
         return built is not None and time.monotonic() - built < settings.TRAINER_TURN_SECONDS
 
-    def _make_way(self, trainer: LoadedTrainer) -> None:
+    def _unload_to_make_room(self, trainer: LoadedTrainer) -> None:
         log.info("run_makes_way", run=trainer.run, step=trainer.run.step)
         if trainer.run.is_live:
             self.made_way[trainer.run.pk] = trainer.taken_at
@@ -255,7 +255,7 @@ class TrainerLoop:
             for run in running
             if run.pk not in self.run_trainers and not self._is_elsewhere(run)
         ]
-        away = [run for run in away if not self._made_way_lately(run)]
+        away = [run for run in away if not self._was_unloaded_recently(run)]
         if self.run_trainers:
             away = [run for run in away if not self._is_for_itself(run)]
         soon = soon_among(away) if away else set()
@@ -270,8 +270,8 @@ class TrainerLoop:
         if len(self.run_trainers) <= settings.TRAINERS_PER_WORKER:
             return
         is_too_much = self._resident_bytes() > memory_budget.bound()
-        if is_too_much and (trainer := self._who_makes_way(due_ids)):
-            self._make_way(trainer)
+        if is_too_much and (trainer := self._trainer_to_unload(due_ids)):
+            self._unload_to_make_room(trainer)
 
     # -- waiting -----------------------------------------------------------------------------------
 
@@ -296,7 +296,7 @@ class TrainerLoop:
         return True
 
     def _say_no_room(self, run: Run) -> None:
-        if self._made_way_lately(run):
+        if self._was_unloaded_recently(run):
             why = built_lately(settings.TRAINER_TURN_SECONDS)
         else:
             holders = Run.objects.leased()  # by any trainer: all report the same reason

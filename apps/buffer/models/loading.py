@@ -84,8 +84,8 @@ def batch_of(step: TrainStep) -> list[Experience]:
 def _experience(row: Sequence[Any]) -> Experience:
     """Return the experience of one row of LOAD."""
     first, second = len(ITEM), len(ITEM) + len(EXPERIENCE)
-    experience = _stored(Experience, EXPERIENCE, row[first:second])
-    rollout = _stored(Rollout, ROLLOUT, row[second:-1])
+    experience = _stored_instance(Experience, EXPERIENCE, row[first:second])
+    rollout = _stored_instance(Rollout, ROLLOUT, row[second:-1])
     if row[-1] is not None:
         rollout.read_tokens = unpack_payload(row[-1])
     experience._state.fields_cache["rollout"] = rollout
@@ -95,7 +95,7 @@ def _experience(row: Sequence[Any]) -> Experience:
     return experience
 
 
-def _stored(model: type[M], columns: dict[str, str], values: Sequence[Any]) -> M:
+def _stored_instance(model: type[M], columns: dict[str, str], values: Sequence[Any]) -> M:
     """Return a stored object with these columns; Django reads others when they are asked for."""
     instance = model.__new__(model)
     instance._state = ModelState()

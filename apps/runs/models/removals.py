@@ -48,7 +48,7 @@ class Removal(LeasedWork):
         raise NotImplementedError
 
     @property
-    def whose(self) -> Project | None:
+    def audited_project(self) -> Project | None:
         """Return the project whose owners read of it in the audit log."""
         raise NotImplementedError
 
@@ -73,7 +73,7 @@ class Removal(LeasedWork):
         """Tell whether the user is an owner of the project, or an administrator."""
         if user.is_superuser:
             return True
-        owners = Membership.objects.filter(project=self.whose, role=Membership.Role.OWNER)
+        owners = Membership.objects.filter(project=self.audited_project, role=Membership.Role.OWNER)
         return owners.filter(user=user).exists()
 
     def wait(self, reason: str, seconds: float) -> None:
@@ -117,7 +117,7 @@ class Removal(LeasedWork):
             self.refresh_from_db()
             raise NotPossible(f"the {self} is {self.get_state_display()}; it has not failed")
         kind = self.address.partition(" ")[0]
-        AuditEntry.record(f"{kind} deletion tried again", self.address, by, self.whose)
+        AuditEntry.record(f"{kind} deletion tried again", self.address, by, self.audited_project)
 
 
 class RunRemovalQuerySet(LeasedWorkQuerySet["RunRemoval"]):
@@ -173,7 +173,7 @@ class RunRemoval(Removal):
         return f"run {self.project.slug}/{self.slug}"
 
     @property
-    def whose(self) -> Project:
+    def audited_project(self) -> Project:
         return self.project
 
     @property
@@ -242,7 +242,7 @@ class ProjectRemoval(Removal):
         return f"project {self.slug}"
 
     @property
-    def whose(self) -> Project | None:
+    def audited_project(self) -> Project | None:
         return self.project
 
     @property

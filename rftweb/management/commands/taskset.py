@@ -191,7 +191,7 @@ class Command(BaseCommand):
 
     def _guesses(self, options: dict) -> None:
         project = project_named(options["project"])
-        taskset, run, policy = _who_tries(project, options)
+        taskset, run, policy = _find_guesser(project, options)
         if not 1 <= options["tries"] <= MOST_TRIES:
             raise CommandError(f"--tries: must be from 1 to {MOST_TRIES}")
         if _guess(taskset, policy, run, options):
@@ -213,7 +213,7 @@ class Command(BaseCommand):
                 raise CommandError(f"--to: {error}") from None
 
     def _difficulty(self, options: dict) -> None:
-        taskset, run, policy = _who_tries(project_named(options["project"]), options)
+        taskset, run, policy = _find_guesser(project_named(options["project"]), options)
         _require_bounds(options)
         judges = run.slug if run else ", ".join(options["scorer"])
         source = (
@@ -298,7 +298,7 @@ def _require_judges(run: Run | None, scorer_names: list[str]) -> None:
         )
 
 
-def _who_tries(project: Project, options: dict) -> tuple[Taskset, Run | None, Policy]:
+def _find_guesser(project: Project, options: dict) -> tuple[Taskset, Run | None, Policy]:
     """Return the taskset, the run whose scorers judge, and the policy that tries.
 
     Raises CommandError if one is missing.
