@@ -35,6 +35,7 @@ class Decoder:
         self.columns = torch.arange(policy.context, device=policy.device)
         self.waiting: deque[Row] = deque()
         self.news: list[Delta] = []
+        self.has_awaited_end = False  # in the news, of a request that a caller waits for
 
     @property
     def busy(self) -> bool:
@@ -69,6 +70,7 @@ class Decoder:
         """Return all tokens and ends of requests so far."""
         news = self.news + (self.rows.harvest(self.policy.version) if self.rows.column else [])
         self.news = []
+        self.has_awaited_end = False
         return news
 
     # -- weights
@@ -104,6 +106,7 @@ class Decoder:
 
     def _retire(self, indices: list[int], last: list[Delta]) -> None:
         self.news += last
+        self.has_awaited_end |= any(self.rows.rows[index].request.is_awaited for index in indices)
         to, source = self.rows.remove(indices)
         if to:
             self.slots.move(to, source)

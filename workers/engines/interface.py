@@ -66,13 +66,15 @@ class Request:
     """Prompt to continue; for a continuation, `prompt_ids` include the tokens sampled so far.
 
     `pictures` are those in the prompt, in order. Each knows its place among `prompt_ids`, which
-    contain the picture's tokens in full.
+    contain the picture's tokens in full. `is_awaited` means that a caller waits for the end of the
+    reply, so that it is worth delivering the end by itself.
     """
 
     id: str
     prompt_ids: tuple[int, ...]
     sampling: Sampling
     pictures: tuple[ShownPicture, ...] = ()
+    is_awaited: bool = False
 
 
 @dataclass(frozen=True)

@@ -257,7 +257,8 @@ class TransformersEngine:
         while not self._stopping:
             self._grant_wishes(decoder)
             decoder.step()
-            if time.monotonic() - delivered > NEWS_SECONDS or not decoder.busy:
+            is_due = time.monotonic() - delivered > NEWS_SECONDS
+            if is_due or decoder.has_awaited_end or not decoder.busy:
                 self._outbox.put(decoder.take_news())
                 delivered = time.monotonic()
 

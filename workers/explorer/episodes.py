@@ -32,11 +32,13 @@ from workers.explorer.local_player import Move, Reply
 from workers.explorer.rollout import InFlightRollout
 from workers.explorer.service_player import ServicePlayer, find_player
 
+# How long to wait for the engine while an environment may reply soon: one that this explorer plays
+# itself, within so many seconds of the policy's action, and one of callers, at any time.
 QUICK_S = 0.005
-# how long the engine is listened to while an environment answers, and for how long that is hoped
 AT_ONCE_S = 2.0
+CALLERS_S = 0.02
 OVERDUE_LOOK_S = 1.0
-READ_S = 0.01  # seconds between two reads of callers' messages while an engine works
+READ_S = 0.1  # seconds between two reads that no notification causes, while an engine works
 ROOM_LOOK_S = 0.2  # seconds between two checks whether a service has room
 TURN_LIMIT = "turn limit"
 ANSWERED = "answered"
@@ -175,11 +177,14 @@ class Episodes:
 
     # -- the environment's side
 
-    def news(self, is_beside: bool = False) -> list[tuple[PlayedRollout, News]]:
+    def news(
+        self, is_beside: bool = False, is_notified: bool = False
+    ) -> list[tuple[PlayedRollout, News]]:
         """Write the actions, let the player make its moves, and read new observations.
 
-        This is one statement. `is_beside` means that the engine is busy with other rollouts, so
-        this is called at each token. Rows are then read only at intervals.
+        This is one statement. `is_beside` means that the engine is busy with other rollouts. Its
+        thread is slowed down by each statement of this one, so rows are then read only after a
+        notification, and at intervals, since another explorer may have got the notification.
         """
         has_acted = bool(self.unwritten_actions)
         self._admit_waiting()
@@ -193,7 +198,8 @@ class Episodes:
                 self.player.share(others_play(self.environment, list(self.played)))
             self.looked_at = time.monotonic()
         now = time.monotonic()
-        if is_beside and not has_acted and not wrote and now - self.read_at < READ_S:
+        has_cause = has_acted or wrote or is_notified
+        if is_beside and not has_cause and now - self.read_at < READ_S:
             return []
         self.read_at = now
         all_news = [
@@ -296,6 +302,8 @@ class Episodes:
 
     def patience(self, seconds: float) -> float:
         """Return how long to wait for the engine: briefly while an environment may reply soon."""
+        if self.player is None:
+            return min(seconds, CALLERS_S)
         soon = time.monotonic() - AT_ONCE_S
         return (
             min(seconds, QUICK_S)

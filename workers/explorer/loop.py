@@ -80,6 +80,7 @@ class ExplorerLoop:
         self.sizes: dict[int, int] = {}  # bytes of an engine, by its policy's id
         self.kept_at = self.looked_at = self.reported_at = 0.0
         self.was_rung = False  # while only callers were waited for
+        self.has_unread_notification = False  # whose cause was not looked for yet
 
     def serve(self) -> bool:
         """Do one round of the loop; return whether anything is in flight or arrived."""
@@ -89,17 +90,19 @@ class ExplorerLoop:
         if now - self.kept_at > settings.LEASE_SECONDS / 4:
             self._keep_leases()
             self.kept_at = now
+        is_notified = self._is_notified(now)
         looks = self._is_to_look(now)
         if looks:
             self._look_for_work()
             self.looked_at = now
+            self.has_unread_notification = False
             self._do_what_people_ask()
         self._release_overdue()
         busy = [session for session in self.sessions.values() if session.rollouts]
         self.meter.record({session.run.pk: session.awaits_engine for session in busy})
         for session in busy:
             session.used_at = now
-            self._collect(session)
+            self._collect(session, is_notified)
         if self.was_rung and not looks:
             self._do_what_people_ask()  # usually it is an observation, which does not wait for this
         has_chats = self.chats.serve(self._make_room_for_chat, 0.0 if busy else DRAIN_SECONDS)
@@ -113,6 +116,20 @@ class ExplorerLoop:
 
     # -- work
 
+    def _is_notified(self, now: float) -> bool:
+        """Tell whether a notification arrived since this was asked last.
+
+        It is asked at once where callers may have posted an observation, otherwise at intervals.
+        """
+        if not (
+            now - self.looked_at > RUNG_SECONDS
+            or any(session.has_callers for session in self.sessions.values())
+        ):
+            return False
+        has_arrived = worker_notifications.has_arrived("explore")
+        self.has_unread_notification |= has_arrived
+        return has_arrived
+
     def _is_to_look(self, now: float) -> bool:
         """Tell whether to ask the database what is to be done.
 
@@ -122,9 +139,7 @@ class ExplorerLoop:
         since = now - self.looked_at
         if not any(session.rollouts for session in self.sessions.values()):
             return True
-        return since > LOOK_SECONDS or (
-            since > RUNG_SECONDS and worker_notifications.has_arrived("explore")
-        )
+        return since > LOOK_SECONDS or (since > RUNG_SECONDS and self.has_unread_notification)
 
     def _look_for_work(self) -> None:
         running = _runs_in_turn()
@@ -385,9 +400,9 @@ class ExplorerLoop:
         for session in list(self.sessions.values()):
             self._guarded(session, session.release_overdue)
 
-    def _collect(self, session: RunSession) -> None:
+    def _collect(self, session: RunSession, is_notified: bool) -> None:
         released_before = len(session.partial.left)
-        self._guarded(session, lambda: session.collect(DRAIN_SECONDS))
+        self._guarded(session, lambda: session.collect(DRAIN_SECONDS, is_notified))
         if len(session.partial.left) > released_before:
             self.looked_at = 0.0  # partial rollouts are resumed at once, where there is room
 

@@ -38,13 +38,15 @@ class ObservationReader:
     writer: ChunkWriter
     version: int | None
 
-    def read(self, ended: Container[InFlightRollout], is_beside: bool) -> Iterator[AnsweredRollout]:
+    def read(
+        self, ended: Container[InFlightRollout], is_beside: bool, is_notified: bool
+    ) -> Iterator[AnsweredRollout]:
         """Read new observations, and yield each rollout that they concern.
 
         `ended` holds the rollouts that need no more observations. The caller may add to it between
-        two results. `is_beside` is as in `Episodes.news`.
+        two results. `is_beside` and `is_notified` are as in `Episodes.news`.
         """
-        for played, news in self.episodes.news(is_beside=is_beside):
+        for played, news in self.episodes.news(is_beside, is_notified):
             rollout = played.rollout
             if rollout in ended:
                 continue

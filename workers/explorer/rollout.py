@@ -107,7 +107,9 @@ class InFlightRollout:
         """Tell whether the rollout is neither requested from the engine nor held by a person."""
         return not self.request_id and self.held_until is None
 
-    def next_request(self, request_id: str, temperature: float) -> Request:
+    def next_request(
+        self, request_id: str, temperature: float, is_awaited: bool = False
+    ) -> Request:
         """Return the request that continues the rollout from everything so far."""
         self.request_id, self.base, self.held_until = request_id, len(self.token_ids), None
         self.is_set_aside = False
@@ -122,7 +124,11 @@ class InFlightRollout:
             remaining, temperature, self.chat_tokenizer.stop_token_ids, self.request_seed
         )
         return Request(
-            request_id, (*self.plan.prompt_ids, *self.token_ids), sampling, self.pictures
+            request_id,
+            (*self.plan.prompt_ids, *self.token_ids),
+            sampling,
+            self.pictures,
+            is_awaited,
         )
 
     @property

@@ -242,7 +242,9 @@ class RunSession:
             self.requests += 1
             requests.append(
                 rollout.next_request(
-                    f"{rollout.rollout_id}.{self.requests}", self.plan.sampling.temperature
+                    f"{rollout.rollout_id}.{self.requests}",
+                    self.plan.sampling.temperature,
+                    self.has_callers,
                 )
             )
         if requests:
@@ -255,10 +257,11 @@ class RunSession:
         self.engine.abort([rollout.request_id])
         rollout.rest(time.monotonic())
 
-    def collect(self, timeout: float) -> bool:
+    def collect(self, timeout: float, is_notified: bool = False) -> bool:
         """Read the engine's output: stream the text, record finished rollouts in one transaction.
 
-        Returns whether there was any.
+        Returns whether there was any. `is_notified` tells that something may have changed in the
+        database.
         """
         if self.waits_for_callers:
             timeout = 0.0
@@ -275,7 +278,7 @@ class RunSession:
                 self._apply_delta(rollout, delta, now)
         self._end_overdue(now)
         if self.episodes:
-            self._observe(self.episodes)
+            self._observe(self.episodes, is_notified)
         self.record()
         self.go_on(
             [
@@ -407,10 +410,10 @@ class RunSession:
 
     # -- episodes
 
-    def _observe(self, episodes: Episodes) -> None:
+    def _observe(self, episodes: Episodes, is_notified: bool) -> None:
         """Apply new observations: each affected rollout continues with its turn, or ends."""
         reader = ObservationReader(episodes, self.planner, self.writer, self.version)
-        for observed in reader.read(self.ended, is_beside=self.awaits_engine):
+        for observed in reader.read(self.ended, self.awaits_engine, is_notified):
             if observed.ends is None:
                 self.waiting.append(observed.rollout)
                 continue
@@ -419,14 +422,14 @@ class RunSession:
             self.end(observed.rollout, observed.ends)
 
     @property
+    def has_callers(self) -> bool:
+        """Tell whether callers of the API play the environment, and notify this explorer."""
+        return self.episodes is not None and self.episodes.player is None
+
+    @property
     def waits_for_callers(self) -> bool:
         """Tell whether nothing happens until an API caller wakes us."""
-        return (
-            self.episodes is not None
-            and self.episodes.player is None
-            and not self.waiting
-            and not self.awaits_engine
-        )
+        return self.has_callers and not self.waiting and not self.awaits_engine
 
     @property
     def awaits_engine(self) -> bool:

@@ -8,6 +8,7 @@ import torch
 
 from apps.policies.manifest import read_manifest
 from tests.workers.engines.talking import Talk, ask, build_loud
+from workers.engines import transformers_loop
 from workers.engines.interface import EngineDied, Request, Sampling
 from workers.engines.transformers_loop import TransformersEngine
 
@@ -105,3 +106,12 @@ def test_engine_can_start_after_a_refused_start(old, tmp_path: Path):
     engine.start(old, 2, read_manifest(old).probe)
     assert engine.health(10.0).version == 2
     engine.stop()
+
+
+def test_reply_that_a_caller_waits_for_is_delivered_before_the_others_end(engine, monkeypatch):
+    monkeypatch.setattr(transformers_loop, "NEWS_SECONDS", 60.0)
+    short = Request("short", (5, 6), Sampling(max_tokens=1, seed=1), is_awaited=True)
+    engine.submit([short, *(Request(f"long{n}", (5, 6), Sampling(100, seed=n)) for n in range(8))])
+    deltas = engine.drain(30.0)
+    assert [delta.stop_reason for delta in deltas if delta.request_id == "short"] == ["length"]
+    assert any(delta.stop_reason is None for delta in deltas)

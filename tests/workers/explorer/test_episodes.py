@@ -17,10 +17,12 @@ from apps.pipelines.refining import refine
 from apps.rewards.scoring import open_questions, record_verdicts
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.turns import list_turns
+from apps.streaming import worker_notifications
 from apps.tasksets.models import Task
 from apps.tasksets.shuffled_draws import draw_position
 from tests.workers.explorer.conftest import another
 from workers.explorer.episodes import LOST
+from workers.explorer.loop import RUNG_SECONDS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOM = {"max_tokens": 100}
@@ -215,6 +217,38 @@ def test_push_environment_is_awaited_and_its_first_observation_completes_the_pro
     asked = stage.session.chat_tokenizer.prompt_ids([{"role": "user", "content": f"{task}\n\n1+1"}])
     assert rollout.tokens.prompt_ids == asked and len(list_turns(rollout)) == 1
     assert (rollout.stop_reason, rollout.rewards.get().value) == ("the environment is done", -0.5)
+
+
+def test_beside_a_busy_engine_observations_are_read_after_a_notification_or_an_interval(
+    push_run, stage, outside, alice, monkeypatch
+):
+    monkeypatch.setattr("workers.explorer.episodes.READ_S", 60.0)
+    stage.explorer.serve()
+    episodes = stage.session.episodes
+    episode = assign_episode(outside, alice)
+    episodes.news()
+    observe(episode.pk, 0, "1+1")
+    assert episodes.news(is_beside=True) == []
+    (read,) = episodes.news(is_beside=True, is_notified=True)
+    assert read[1].episode_id == episode.pk
+    other = assign_episode(outside, alice)
+    observe(other.pk, 0, "2+2")
+    monkeypatch.setattr("workers.explorer.episodes.READ_S", 0.0)
+    assert [news.episode_id for _, news in episodes.news(is_beside=True)] == [other.pk]
+
+
+def test_explorer_with_callers_notices_a_notification_before_it_looks_for_work(
+    push_run, stage, outside, alice
+):
+    stage.explorer.serve()
+    while worker_notifications.has_arrived("explore"):
+        pass  # those of the setup
+    now = stage.explorer.looked_at
+    assert not stage.explorer._is_notified(now)
+    observe(assign_episode(outside, alice).pk, 0, "1+1")
+    assert stage.explorer._is_notified(now) and stage.explorer.has_unread_notification
+    assert not stage.explorer._is_to_look(now)
+    assert stage.explorer._is_to_look(now + RUNG_SECONDS + 0.01)
 
 
 def test_failed_environment_gives_no_reward_and_the_reason(push_run, stage, outside, alice):
