@@ -52,8 +52,8 @@ def restate(reply: str, prompt: str) -> str:
     question = prompt[-LONGEST_PROMPT:]
     if _ASKS_FALSE.search(question):
         return _by_truth(reply)
-    if found := _ASKS_NO_MEMBER.search(question):
-        return _by_kind(reply, found[1])
+    if match := _ASKS_NO_MEMBER.search(question):
+        return _by_kind(reply, match[1])
     return reply
 
 

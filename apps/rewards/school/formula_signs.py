@@ -51,7 +51,7 @@ def in_plain_signs(text: str) -> str:
         text = pattern.sub(plain, text)
     for _ in range(DEEPEST_TEXT):
         text = _TEXT.sub(r"\1", text)
-    text = _ISOTOPE.sub(lambda found: f"⟨{found[1] or found[2]}⟩", text)
+    text = _ISOTOPE.sub(lambda match: f"⟨{match[1] or match[2]}⟩", text)
     text = re.sub(r"_\s*+\{?\s*+(\d+)\s*+\}?", r"\1", text)
     text = _CHARGE.sub(_charge, text)
     for pattern, plain in _AFTER:
@@ -72,5 +72,5 @@ def _raised(run: re.Match) -> str:
     return "^{" + "".join(SUPERSCRIPTS[sign] for sign in run.group()) + "}"
 
 
-def _charge(found: re.Match) -> str:
-    return f"«{found[1] or found[3] or ''}{found[2] or found[4]}»"
+def _charge(match: re.Match) -> str:
+    return f"«{match[1] or match[3] or ''}{match[2] or match[4]}»"

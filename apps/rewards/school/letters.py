@@ -165,11 +165,11 @@ _EXCEPT = re.compile(r"\b(?:except|but)\b|除了", re.I)
 def read_right_letters(answer: Mapping[str, Any]) -> frozenset[str]:
     """Return the right letters, from the first of `NAMES` that is there; empty where none is."""
     value = next((answer[name] for name in NAMES if answer.get(name)), None)
-    found = value if isinstance(value, list) else [value]
-    texts = [each for each in found if isinstance(each, str)]
-    if len(texts) < len(found):
+    values = value if isinstance(value, list) else [value]
+    texts = [entry for entry in values if isinstance(entry, str)]
+    if len(texts) < len(values):
         return frozenset()
-    letters = [letter for each in texts for letter in _listed(each.strip().upper())]
+    letters = [letter for text in texts for letter in _listed(text.strip().upper())]
     return frozenset(letters)
 
 
@@ -198,9 +198,9 @@ def picked(response: str, choices: Any = None, several: bool = False) -> frozens
     """Return the letters that are named as the answer; empty where none is."""
     reply = after_thinking(response).translate(_PLAIN_LETTERS)
     marked = [*boxes(reply), *hashes(reply), *inside_tags(reply)]
-    found = [_read(text, choices, several) for text in marked]
-    if any(found):
-        return frozenset().union(*found)
+    readings = [_read(text, choices, several) for text in marked]
+    if any(readings):
+        return frozenset().union(*readings)
     return _of_lines(reply, choices, several)
 
 
@@ -208,10 +208,10 @@ def _of_lines(reply: str, choices: Any, several: bool) -> frozenset[str]:
     """Read the last lines: a list of letters, or the last line that names one."""
     lines = [line.strip() for line in reply[-4 * LONGEST :].splitlines() if line.strip()]
     begun = next((place for place, line in enumerate(lines) if _EXPLAINS.match(line)), 0)
-    if begun and (found := _of_lines("\n".join(lines[:begun]), choices, several)):
+    if begun and (picks := _of_lines("\n".join(lines[:begun]), choices, several)):
         behind = "\n".join(lines[begun:])
-        if not _announced(behind) - found and not _TAKEN_BACK.search(behind):
-            return found
+        if not _announced(behind) - picks and not _TAKEN_BACK.search(behind):
+            return picks
     if lines and (judged := _judged_in_row(lines[-1])):
         return judged
     listed: list[tuple[str, str]] = []
@@ -225,13 +225,13 @@ def _of_lines(reply: str, choices: Any, several: bool) -> frozenset[str]:
         return frozenset(letter for letter, _ in listed)
     denied: set[str] = set()
     for line in reversed(lines[-LINES:]):
-        if found := _read(line[-LONGEST:], choices, several):
-            return found - denied
+        if picks := _read(line[-LONGEST:], choices, several):
+            return picks - denied
         if _NOT.search(line) or _WRONG.search(line):
-            others = _denied_in(line)
-            if not others:
+            denied_in_line = _denied_in(line)
+            if not denied_in_line:
                 return frozenset()
-            denied |= others
+            denied |= denied_in_line
     return frozenset()
 
 
@@ -241,10 +241,10 @@ def _denied_in(text: str) -> set[str]:
 
 def _judged_in_row(line: str) -> frozenset[str]:
     """Return the letters that are called right in a line with a verdict on each letter."""
-    found = list(_VERDICT_BEHIND.finditer(line))
-    if len(found) < 2 or _VERDICT_BEHIND.sub("", line).strip(" *_.-"):
+    verdicts = list(_VERDICT_BEHIND.finditer(line))
+    if len(verdicts) < 2 or _VERDICT_BEHIND.sub("", line).strip(" *_.-"):
         return frozenset()
-    return frozenset(each[1].upper() for each in found if _YES.match(each[2]))
+    return frozenset(verdict[1].upper() for verdict in verdicts if _YES.match(verdict[2]))
 
 
 def _read(text: str, choices: Any, several: bool) -> frozenset[str]:
@@ -252,7 +252,9 @@ def _read(text: str, choices: Any, several: bool) -> frozenset[str]:
     text = re.sub(r"\*\*|(?<!\w)__|__(?!\w)", "", text).strip().strip("$. ")
     text = _ARROWS.sub("", _QUOTED.sub(r"\1", _NOT_WRONG.sub("right", text)))
     text = _RATHER.sub("", _MAYBE_BEHIND.sub(r" \1", text))
-    if _NONE.search(text) and not any("none" in one.lower() for one in _choices(choices).values()):
+    if _NONE.search(text) and not any(
+        "none" in choice.lower() for choice in _choices(choices).values()
+    ):
         return frozenset()
     text = _BETWEEN.sub("", _QUESTION.sub(_unless_answered, text)).strip()
     if answer := _behind_others(text):
@@ -267,34 +269,34 @@ def _read(text: str, choices: Any, several: bool) -> frozenset[str]:
     return _with_words_of_others(text, _letters_of(text, choices, several), choices)
 
 
-def _unless_answered(found: re.Match) -> str:
+def _unless_answered(match: re.Match) -> str:
     """Leave out a question, but for "A? No.", which denies the letter."""
-    return found.group() if _ASKED.search(found.group()) else " "
+    return match.group() if _ASKED.search(match.group()) else " "
 
 
 def _behind_others(text: str) -> str:
     """Return what is set against the pick of others; empty where that picks no letter."""
-    found = _OF_OTHERS.search(text)
-    contrast = _CONTRAST.search(text, found.end()) if found else None
-    if found is None or contrast is None:
+    others_pick = _OF_OTHERS.search(text)
+    contrast = _CONTRAST.search(text, others_pick.end()) if others_pick else None
+    if others_pick is None or contrast is None:
         return ""
-    before = text[: found.start()]
+    before = text[: others_pick.start()]
     is_subject = len(before) < _LONGEST_SUBJECT and not _ANSWERS.search(before)
     if any(_letters(before)) and not is_subject:
         return ""
-    rest = text[contrast.end() :]
-    picks = set().union(*(_of_clause(clause)[0] for clause in _clauses(rest)))
-    return rest if picks else ""
+    conclusion = text[contrast.end() :]
+    picks = set().union(*(_of_clause(clause)[0] for clause in _clauses(conclusion)))
+    return conclusion if picks else ""
 
 
-def _with_words_of_others(text: str, found: frozenset[str], choices: Any) -> frozenset[str]:
+def _with_words_of_others(text: str, picks: frozenset[str], choices: Any) -> frozenset[str]:
     """Add the choice whose words stand behind the label of another: "A. Paris"."""
-    if len(found) != 1:
-        return found
-    (letter,) = found
+    if len(picks) != 1:
+        return picks
+    (letter,) = picks
     behind = re.search(rf"(?<![A-Za-z]){letter}[).:]\s+([^\n]{{1,200}})", text)
     worded = _by_words(behind[1], choices) if behind else frozenset()
-    return found if letter in worded else found | worded
+    return picks if letter in worded else picks | worded
 
 
 def _letters_of(text: str, choices: Any, several: bool) -> frozenset[str]:
@@ -317,8 +319,10 @@ def _letters_of(text: str, choices: Any, several: bool) -> frozenset[str]:
         so = _SO_LETTER.search(text)
         return frozenset(so[1]) if so else frozenset()
     if (label := _LABEL.match(text)) and len(text) > 2:
-        others = {one[1] for one in re.finditer(r"(?<![A-Za-z])\(?([A-Z])\)(?![A-Za-z])", text)}
-        return frozenset({label[1], *(others - _denied_in(text))})
+        bracketed = {
+            match[1] for match in re.finditer(r"(?<![A-Za-z])\(?([A-Z])\)(?![A-Za-z])", text)
+        }
+        return frozenset({label[1], *(bracketed - _denied_in(text))})
     return _letters_named(text) or _only_choice(text, choices)
 
 
@@ -346,9 +350,9 @@ def _letters_named(text: str) -> frozenset[str]:
         weak |= yes
         if _SAYS.search(clause):
             strong |= yes
-    if not weak and (found := _LOWER_NAMED.search(text)) and not _NOT.search(text):
-        is_wrong = _WRONG.search(text[max(0, found.start() - WRONG_BEFORE) : found.start()])
-        return frozenset() if is_wrong else frozenset((found[1] or found[2] or found[3]).upper())
+    if not weak and (match := _LOWER_NAMED.search(text)) and not _NOT.search(text):
+        is_wrong = _WRONG.search(text[max(0, match.start() - WRONG_BEFORE) : match.start()])
+        return frozenset() if is_wrong else frozenset((match[1] or match[2] or match[3]).upper())
     return frozenset((strong or weak) - denied)
 
 
@@ -367,7 +371,7 @@ def _clauses(text: str) -> Iterator[str]:
 
 def _of_clause(clause: str) -> tuple[set[str], set[str]]:
     """Return which letters the clause picks, and which it denies."""
-    letters = [(found.start(), found[1]) for found in _letters(clause)]
+    letters = [(match.start(), match[1]) for match in _letters(clause)]
     if exception := _EXCEPT.search(clause):
         before = {letter for place, letter in letters if place < exception.start()}
         behind = {letter for place, letter in letters if place > exception.start()}
@@ -376,18 +380,18 @@ def _of_clause(clause: str) -> tuple[set[str], set[str]]:
         return set(), {letter for _, letter in letters}
     if _DOUBTED.search(clause):
         return set(), set()
-    start = found.start() if (found := _NOT.search(clause)) else len(clause)
+    start = negation.start() if (negation := _NOT.search(clause)) else len(clause)
     yes = {letter for place, letter in letters if place < start}
     return yes, {letter for place, letter in letters if place > start} - yes
 
 
 def _letters(text: str) -> Iterator[re.Match]:
     """Yield letters that stand alone; "A" before a word and "I" are words themselves."""
-    for each in _ALONE.finditer(text):
-        is_word = each[1] == "A" and _LOWER.match(text, each.end()) and not _is_verb(text, each)
-        is_self = each[1] == "I" and each.group() != "(I)" and not _IS_I.fullmatch(text)
-        if not is_self and not is_word and not _NAMES_BEFORE.search(text[: each.start()]):
-            yield each
+    for match in _ALONE.finditer(text):
+        is_word = match[1] == "A" and _LOWER.match(text, match.end()) and not _is_verb(text, match)
+        is_self = match[1] == "I" and match.group() != "(I)" and not _IS_I.fullmatch(text)
+        if not is_self and not is_word and not _NAMES_BEFORE.search(text[: match.start()]):
+            yield match
 
 
 def _is_verb(text: str, letter: re.Match) -> bool:
@@ -402,9 +406,9 @@ def _is_verb(text: str, letter: re.Match) -> bool:
 
 def _by_words(text: str, choices: Any) -> frozenset[str]:
     """Return the choice whose words are given instead of its letter."""
-    given = text.strip(" .!\"'").casefold()
+    wording = text.strip(" .!\"'").casefold()
     return frozenset(
-        letter for letter, choice in _choices(choices).items() if choice.casefold() == given
+        letter for letter, choice in _choices(choices).items() if choice.casefold() == wording
     )
 
 
@@ -413,9 +417,16 @@ def _only_choice(text: str, choices: Any) -> frozenset[str]:
 
     Clauses with "answer" count before all others.
     """
-    named = [(clause, _named_by_words(clause, choices)) for clause in _clauses(text)]
-    strong = {one for clause, found in named if _ANSWERS.search(clause) for one in found}
-    letters = strong or {one for _, found in named for one in found}
+    letters_by_clause = [(clause, _named_by_words(clause, choices)) for clause in _clauses(text)]
+    strong = {
+        letter
+        for clause, clause_letters in letters_by_clause
+        if _ANSWERS.search(clause)
+        for letter in clause_letters
+    }
+    letters = strong or {
+        letter for _, clause_letters in letters_by_clause for letter in clause_letters
+    }
     return frozenset(letters) if len(letters) == 1 else frozenset()
 
 
@@ -424,21 +435,24 @@ def _named_by_words(clause: str, choices: Any) -> set[str]:
 
     None counts where the other words of the clause deny something.
     """
-    words = {letter: _spaced(one) for letter, one in _choices(choices).items()}
+    words = {letter: _spaced(choice) for letter, choice in _choices(choices).items()}
     spaced = _spaced(clause)
-    found = {letter for letter, one in words.items() if one in spaced}
-    rest = clause
-    for one in sorted((_choices(choices)[letter] for letter in found), key=len, reverse=True):
-        if re.search(_NEAR + re.escape(one), clause, re.I):
+    named_letters = {letter for letter, wording in words.items() if wording in spaced}
+    remaining = clause
+    for choice in sorted(
+        (_choices(choices)[letter] for letter in named_letters), key=len, reverse=True
+    ):
+        if re.search(_NEAR + re.escape(choice), clause, re.I):
             return set()
-        rest = re.sub(rf"(?<!\w){re.escape(one)}(?!\w)", " ", rest, flags=re.I)
-    if _NOT.search(rest) or _WRONG.search(rest):
+        remaining = re.sub(rf"(?<!\w){re.escape(choice)}(?!\w)", " ", remaining, flags=re.I)
+    if _NOT.search(remaining) or _WRONG.search(remaining):
         return set()
     return {
         letter
-        for letter in found
+        for letter in named_letters
         if not any(
-            words[letter] != words[other] and words[letter] in words[other] for other in found
+            words[letter] != words[other_letter] and words[letter] in words[other_letter]
+            for other_letter in named_letters
         )
     }
 

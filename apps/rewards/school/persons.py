@@ -45,8 +45,8 @@ def with_bare_name(text: str, reference: str) -> str:
     if len(text) > LONGEST:
         return text
     text = _TITLES.sub("", text)
-    found = _INVERTED.fullmatch(text.strip(" *\"'")) if _NAME.fullmatch(name) else None
-    if found and f"{found[2]} {found[1]}".casefold() == name.casefold():
+    inverted = _INVERTED.fullmatch(text.strip(" *\"'")) if _NAME.fullmatch(name) else None
+    if inverted and f"{inverted[2]} {inverted[1]}".casefold() == name.casefold():
         return name
     before = _ROLE_BEFORE.match(text)
     if before and text[before.end() :].casefold().startswith(name.casefold()):

@@ -37,21 +37,21 @@ def is_smiles(text: str) -> bool:
     return bool(is_written_so) and len(re.findall(r"C(?!l)", text)) > 1
 
 
-def differ(one: str, other: str) -> bool:
+def differ(first: str, second: str) -> bool:
     """Tell whether both texts say how the atoms are bound, and say it differently.
 
     A formula that has carbon in one place, such as C2H6O, does not say it. Chains whose bonds are
     all known are compared bond by bond, others by their atoms with the hydrogen beside them.
     """
-    ours = _units(one)
-    theirs = _units(other)
-    if ours is None or theirs is None:
+    first_units = _units(first)
+    second_units = _units(second)
+    if first_units is None or second_units is None:
         return False
-    our_chain = _chain_of(ours)
-    their_chain = _chain_of(theirs)
-    if our_chain and their_chain:
-        return _neighbourhoods(our_chain) != _neighbourhoods(their_chain)
-    return Counter(ours) != Counter(theirs)
+    first_chain = _chain_of(first_units)
+    second_chain = _chain_of(second_units)
+    if first_chain and second_chain:
+        return _neighbourhoods(first_chain) != _neighbourhoods(second_chain)
+    return Counter(first_units) != Counter(second_units)
 
 
 def _units(text: str) -> list[Unit] | None:
@@ -61,7 +61,7 @@ def _units(text: str) -> list[Unit] | None:
     plain = _ALKYL.sub(_chain, _repeated(_BONDS.sub("", text)))
     if len(re.findall(r"C(?![a-z])", plain)) < 2 or re.search(r"C\d", plain):
         return None
-    found: list[Unit] = []
+    units: list[Unit] = []
     place = 0
     while place < len(plain):
         atom = _ATOM.match(plain, place)
@@ -71,8 +71,8 @@ def _units(text: str) -> list[Unit] | None:
         before, element, several, behind = atom.groups()
         times = min(_number(several or "1"), MOST_TIMES)
         hydrogen = _number(before) + _number(behind)
-        found += [(element, 0)] * (times - 1) + [(element, hydrogen)]
-    return found
+        units += [(element, 0)] * (times - 1) + [(element, hydrogen)]
+    return units
 
 
 def _chain_of(units: list[Unit]) -> Molecule | None:
@@ -88,7 +88,7 @@ def _bound(units: list[Unit]) -> Molecule | None:
     free = [VALENCES.get(element, 0) - hydrogen for element, hydrogen in units]
     neighbours: list[list[int]] = [[] for _ in units]
     for place in range(1, len(units)):
-        last = next((each for each in reversed(range(place)) if free[each] > 0), None)
+        last = next((earlier for earlier in reversed(range(place)) if free[earlier] > 0), None)
         if last is None or free[place] <= 0:
             return None
         is_multiple = units[place][0] in "ON" and units[last][0] == "C"
@@ -104,9 +104,9 @@ def _neighbourhoods(molecule: Molecule) -> list[str]:
     """Return what each atom has around it, in order: the same for two trees only if they agree."""
     labels = [f"{element}{hydrogen}" for element, hydrogen in molecule.units]
     for _ in molecule.units:
-        around = [sorted(labels[each] for each in near) for near in molecule.neighbours]
-        joined = [repr((own, near)) for own, near in zip(labels, around, strict=True)]
-        labels = [sha256(each.encode()).hexdigest() for each in joined]
+        around = [sorted(labels[neighbour] for neighbour in near) for near in molecule.neighbours]
+        signatures = [repr((label, near)) for label, near in zip(labels, around, strict=True)]
+        labels = [sha256(signature.encode()).hexdigest() for signature in signatures]
     return sorted(labels)
 
 
@@ -119,10 +119,10 @@ def _repeated(text: str) -> str:
     return _GROUP.sub(lambda group: group[1] * min(int(group[2] or 1), MOST_TIMES), text)
 
 
-def _chain(found: re.Match) -> str:
+def _chain(match: re.Match) -> str:
     """Write an alkyl group as a chain: C2H5 is CH3CH2. Others stay as they are."""
-    carbon = int(found[1])
-    if int(found[2]) != 2 * carbon + 1 or carbon > MOST_TIMES:
-        return found.group()
+    carbon = int(match[1])
+    if int(match[2]) != 2 * carbon + 1 or carbon > MOST_TIMES:
+        return match.group()
     inner = "CH2" * (carbon - 1)
-    return inner + "CH3" if found.start() else "CH3" + inner
+    return inner + "CH3" if match.start() else "CH3" + inner

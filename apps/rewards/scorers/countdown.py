@@ -106,9 +106,9 @@ def _with_formula(reply: str, final: str) -> str:
     )
 
 
-def _misused(used: Counter, given: Counter, use: str) -> str:
-    if more := used - given:
-        return f"{next(iter(more))} was used more often than given"
-    if use == "exactly" and (left := given - used):
-        return f"{next(iter(left))} was not used"
+def _misused(used: Counter, available: Counter, use: str) -> str:
+    if excess := used - available:
+        return f"{next(iter(excess))} was used more often than given"
+    if use == "exactly" and (unused := available - used):
+        return f"{next(iter(unused))} was not used"
     return ""

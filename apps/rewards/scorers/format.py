@@ -61,21 +61,21 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
 def _check(text: str, options: Options) -> None:
     """Yield the blocks from the front. Raises Misformed."""
-    left = list(options.tags)
+    remaining_tags = list(options.tags)
     place = 0
     outside = []
-    if _begins_inside(text, left[0], options.opened):
-        text = f"<{left[0]}>{text}"
-    while left:
-        tag, start = _next(text, place, left)
-        if options.in_order and tag != left[0]:
+    if _begins_inside(text, remaining_tags[0], options.opened):
+        text = f"<{remaining_tags[0]}>{text}"
+    while remaining_tags:
+        tag, start = _next(text, place, remaining_tags)
+        if options.in_order and tag != remaining_tags[0]:
             raise Misformed(f"the tags are not in the order {', '.join(options.tags)}")
         outside.append(text[place:start])
         inside, place = _inside(text, tag, start)
         if options.not_empty and not _has_text(inside):
             raise Misformed(f"<{tag}> is empty")
         _check_inside(inside, tag, options)
-        left.remove(tag)
+        remaining_tags.remove(tag)
     outside.append(text[place:])
     if stray := next((tag for tag in options.tags if _has_tag("".join(outside), tag)), None):
         raise Misformed(f"<{stray}> appears more than once or is not closed")
@@ -97,13 +97,13 @@ def _begins_inside(text: str, first: str, opened: bool | None) -> bool:
     return bool(closed) and is_misspelled is None and first in THOUGHTS
 
 
-def _next(text: str, place: int, left: list[str]) -> tuple[str, int]:
+def _next(text: str, place: int, remaining_tags: list[str]) -> tuple[str, int]:
     """Find the tag that is opened first from here on."""
-    starts = {tag: text.find(f"<{tag}>", place) for tag in left}
-    found = [(start, tag) for tag, start in starts.items() if start >= 0]
-    if not found:
-        raise Misformed(f"<{left[0]}> is missing")
-    start, tag = min(found)
+    starts = {tag: text.find(f"<{tag}>", place) for tag in remaining_tags}
+    openings = [(start, tag) for tag, start in starts.items() if start >= 0]
+    if not openings:
+        raise Misformed(f"<{remaining_tags[0]}> is missing")
+    start, tag = min(openings)
     return tag, start
 
 
@@ -119,8 +119,10 @@ def _inside(text: str, tag: str, start: int) -> tuple[str, int]:
 def _check_inside(inside: str, tag: str, options: Options) -> None:
     """Refuse tags in tags, but for others that are named in thoughts."""
     banned = (tag,) if tag in THOUGHTS else options.tags
-    if other := next((one for one in banned if _has_tag(inside, one)), None):
-        raise Misformed(f"<{other}> is inside <{tag}>")
+    if nested_tag := next(
+        (banned_tag for banned_tag in banned if _has_tag(inside, banned_tag)), None
+    ):
+        raise Misformed(f"<{nested_tag}> is inside <{tag}>")
 
 
 def _has_tag(text: str, tag: str) -> bool:

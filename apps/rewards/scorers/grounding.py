@@ -151,15 +151,15 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     try:
         if options.reply == "point":
             return _score_point(point_in(rollout.text, sides), expected)
-        given = box_in(rollout.text, sides)
+        box = box_in(rollout.text, sides)
     except NoAnswer as error:
         return Verdict(0.0, str(error), {"expected": expected})
-    overlap = iou(expected, given)
+    overlap = iou(expected, box)
     value = overlap if options.at is None else float(overlap >= options.at)
     return Verdict(
         value,
         f"overlap {overlap:.2f}",
-        {"expected": expected, "answer": given, "iou": round(overlap, 6)},
+        {"expected": expected, "answer": box, "iou": round(overlap, 6)},
     )
 
 
@@ -178,17 +178,17 @@ def box_in(text: str, sides: Sides | None = None) -> Box:
     reply = _shown(text)
     _require_sides(reply, sides)
     reply = _usual_form(reply, sides)
-    found = {_box(match.groups()) for form in FORMS for match in _affirmed(form, reply)}
+    boxes = {_box(match.groups()) for form in FORMS for match in _affirmed(form, reply)}
     plain = PLAIN.search(reply.strip())
     is_all = plain is not None and plain.group() == reply.strip()
     if plain and not any(form.search(reply) for form in FORMS):
         is_set_off = marked is not None or is_all or not plain.group()[0].isdigit()
-        found = {_box(plain.groups())} if is_set_off else set()
+        boxes = {_box(plain.groups())} if is_set_off else set()
     if not NAMED_CORNERS.search(reply):
-        found |= set(_boxes_with_names(reply))
-    if len(found) != 1:
-        raise NoAnswer("several different boxes" if found else "no box")
-    return found.pop()
+        boxes |= set(_boxes_with_names(reply))
+    if len(boxes) != 1:
+        raise NoAnswer("several different boxes" if boxes else "no box")
+    return boxes.pop()
 
 
 def point_in(text: str, sides: Sides | None = None) -> Point:
@@ -198,14 +198,14 @@ def point_in(text: str, sides: Sides | None = None) -> Point:
     """
     reply = PIXELS.sub("", _shown(text).translate(FULL_WIDTH))
     _require_sides(reply, sides)
-    found = {_point(match) for form in (PAIR, NAMED_PAIR) for match in _affirmed(form, reply)}
+    points = {_point(match) for form in (PAIR, NAMED_PAIR) for match in _affirmed(form, reply)}
     if sides:
         for match in _affirmed(IN_PERCENT, reply):
             across, down = _point(match)
-            found.add((across * sides[0] / 100, down * sides[1] / 100))
-    if len(found) != 1:
-        raise NoAnswer("several different points" if found else "no point")
-    return found.pop()
+            points.add((across * sides[0] / 100, down * sides[1] / 100))
+    if len(points) != 1:
+        raise NoAnswer("several different points" if points else "no point")
+    return points.pop()
 
 
 def _shown(text: str) -> str:
@@ -234,13 +234,13 @@ def _point(match: re.Match) -> Point:
 def _usual_form(text: str, sides: Sides | None) -> str:
     """Write boxes that are set in other ways as four numbers in brackets."""
     if sides:
-        text = LEFT_FIRST.sub(lambda found: _located(map(int, found.groups()), 1000, sides), text)
+        text = LEFT_FIRST.sub(lambda match: _located(map(int, match.groups()), 1000, sides), text)
         text = BOX_2D.sub(
-            lambda found: _located((float(found[place]) for place in (2, 1, 4, 3)), 1000, sides),
+            lambda match: _located((float(match[place]) for place in (2, 1, 4, 3)), 1000, sides),
             text,
         )
         text = TOP_FIRST.sub(
-            lambda found: _located((int(found[place]) for place in (2, 1, 4, 3)), 1024, sides), text
+            lambda match: _located((int(match[place]) for place in (2, 1, 4, 3)), 1024, sides), text
         )
     text = PIXELS.sub("", QUOTED.sub(r"\1", text.translate(FULL_WIDTH)))
     text = IN_ANGLES.sub(r"[\1, \2, \3, \4]", text)
@@ -252,14 +252,14 @@ def _located(edges: Iterable[float], parts: int, sides: Sides) -> str:
     return str([round(edge / parts * sides[place % 2], 6) for place, edge in enumerate(edges)])
 
 
-def _rectangle(found: re.Match) -> str:
+def _rectangle(match: re.Match) -> str:
     """Return the box of four corners, if these are a rectangle's; else the text as it is."""
-    numbers = [float(number) for number in found.groups()]
+    numbers = [float(number) for number in match.groups()]
     across = sorted(set(numbers[::2]))
     down = sorted(set(numbers[1::2]))
     corners = set(zip(numbers[::2], numbers[1::2], strict=True))
     if len(across) != 2 or len(down) != 2 or len(corners) != 4:
-        return found.group()
+        return match.group()
     return str([across[0], down[0], across[1], down[1]])
 
 
@@ -274,9 +274,9 @@ def _boxes_with_names(text: str) -> Iterator[Box]:
         (name.lower().replace("_", ""), float(number)) for name, number in NAMED.findall(text)
     ]
     for names in NAMES:
-        own = [(name, number) for name, number in numbers if name in names]
-        for start in range(0, len(own) - 3, 4):
-            box = dict(own[start : start + 4])
+        named_numbers = [(name, number) for name, number in numbers if name in names]
+        for start in range(0, len(named_numbers) - 3, 4):
+            box = dict(named_numbers[start : start + 4])
             if set(box) == set(names):
                 first, second, third, fourth = (box[name] for name in names)
                 is_size = names[2].startswith("w")
@@ -287,13 +287,13 @@ def _boxes_with_names(text: str) -> Iterator[Box]:
                 )
 
 
-def iou(one: Box, other: Box) -> float:
+def iou(first: Box, second: Box) -> float:
     """Return the intersection over union, 0 where a box has no area."""
-    across = min(one[2], other[2]) - max(one[0], other[0])
-    down = min(one[3], other[3]) - max(one[1], other[1])
-    if min(across, down, *_sides(one), *_sides(other)) <= 0:
+    across = min(first[2], second[2]) - max(first[0], second[0])
+    down = min(first[3], second[3]) - max(first[1], second[1])
+    if min(across, down, *_sides(first), *_sides(second)) <= 0:
         return 0.0
-    return across * down / (math.prod(_sides(one)) + math.prod(_sides(other)) - across * down)
+    return across * down / (math.prod(_sides(first)) + math.prod(_sides(second)) - across * down)
 
 
 def _sides(box: Box) -> tuple[float, float]:
@@ -314,8 +314,8 @@ def _expected_box(task: TaskView, options: Options) -> Box | None:
     else:
         scales = (sides[0] / size[0], sides[1] / size[1])
     left, top, right, bottom = (edge * scales[place % 2] for place, edge in enumerate(box))
-    found = (left, top, right, bottom)
-    return found if min(_sides(found)) > 0 else None
+    expected = (left, top, right, bottom)
+    return expected if min(_sides(expected)) > 0 else None
 
 
 def _sides_of_image(task: TaskView, options: Options) -> Sides | None:

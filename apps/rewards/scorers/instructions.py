@@ -27,7 +27,10 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if not instructions:
         return Verdict(None, "the task has no instructions to check")
     reply = after_thinking(rollout.text)
-    followed = [(one["id"], follows(one["id"], one["kwargs"], reply)) for one in instructions]
+    followed = [
+        (instruction["id"], follows(instruction["id"], instruction["kwargs"], reply))
+        for instruction in instructions
+    ]
     details = {"followed": [name for name, holds in followed if holds]}
     details |= {"not_followed": [name for name, holds in followed if holds is False]}
     undecided = [name for name, holds in followed if holds is None]

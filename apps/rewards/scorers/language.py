@@ -159,12 +159,12 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if not total:
         return Verdict(1.0, "it has no letters")
     expected = {name.lower() for name in options.scripts}
-    others: Counter[str] = Counter()
+    other_scripts: Counter[str] = Counter()
     for sign, times in counted.items():
         if not (sign.isascii() if options.ascii else script_of(sign) in expected):
-            others[script_of(sign)] += times
-    share = 1 - others.total() / total
-    details = {"share": round(share, 4), "others": dict(others.most_common(SHOWN))}
+            other_scripts[script_of(sign)] += times
+    share = 1 - other_scripts.total() / total
+    details = {"share": round(share, 4), "others": dict(other_scripts.most_common(SHOWN))}
     return Verdict(
         share if share >= options.at_least else 0.0,
         f"{share:.0%} is in the required scripts",

@@ -86,7 +86,7 @@ def prepare(task: TaskView) -> None:
     """Load what the judgement of this task needs."""
     import mpmath  # noqa: F401
 
-    if any(library.knows(each) for each in references(task.answer)):
+    if any(library.knows(right_answer) for right_answer in references(task.answer)):
         library.load_library()
 
 
@@ -97,7 +97,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
     Two different answers, the task written again and what is still to be worked out earn 0.
     """
-    right_answers = [_plain_year(each) for each in references(task.answer)]
+    right_answers = [_plain_year(right_answer) for right_answer in references(task.answer)]
     if not right_answers:
         return Verdict(None, "the task has no answer")
     if all(map(is_solution, right_answers)):
@@ -117,7 +117,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if len(final.text) > LONGEST:
         return Verdict(0.0, f"the answer is longer than {LONGEST} characters", details)
     rules = Rules(options.percent, options.units, options.tolerance)
-    if final.by == LINE and any(_is_verdict(reply, each) for each in right_answers):
+    if final.by == LINE and any(_is_verdict(reply, right_answer) for right_answer in right_answers):
         return Verdict(1.0, "the right answer", details)
     if final.by == LINE and _copies(reply, right_answers, question):
         return Verdict(0.0, "a copy of the task, not its answer", details)
@@ -142,12 +142,12 @@ def _without_exclamation(reply: str) -> tuple[str, bool]:
 
     5! alone is a factorial, and "It's 42!" none.
     """
-    found = _EXCLAIMED.search(reply, max(0, len(reply) - _LONGEST_MARKS))
-    if found is None:
+    match = _EXCLAIMED.search(reply, max(0, len(reply) - _LONGEST_MARKS))
+    if match is None:
         return reply, False
-    before = reply[: found.start()]
+    before = reply[: match.start()]
     sentence = _ENDS.split(before[-_LONGEST_SENTENCE:])[-1]
-    return (before + found[1], True) if _WORDS.search(sentence) else (reply, False)
+    return (before + match[1], True) if _WORDS.search(sentence) else (reply, False)
 
 
 def _usual_form(reply: str, right_answers: Sequence[str], question: str) -> str:
@@ -166,16 +166,16 @@ def _usual_form(reply: str, right_answers: Sequence[str], question: str) -> str:
 def _is_verdict(reply: str, right_answer: str) -> bool:
     """Tell whether a reply in a few sentences says yes, no, true or false, as is right."""
     verdict = bare(right_answer).lower()
-    said = after_thinking(reply).strip()
-    return verdict in _VERDICTS and len(said) < LONGEST and is_reference(said, [verdict])
+    statement = after_thinking(reply).strip()
+    return verdict in _VERDICTS and len(statement) < LONGEST and is_reference(statement, [verdict])
 
 
 def _copies(reply: str, right_answers: Sequence[str], question: str) -> bool:
     """Tell whether the last line is an equation of the task, and not the task's answer."""
     last = after_thinking(reply)[-LONGEST:].strip().rpartition("\n")[2].strip("$ .*")
-    if "=" not in last or any(bare(last) == bare(each) for each in right_answers):
+    if "=" not in last or any(bare(last) == bare(right_answer) for right_answer in right_answers):
         return False
-    forms = {expected.canonical_form(each) for each in read_all_meanings(last)} - {None}
+    forms = {expected.canonical_form(meaning) for meaning in read_all_meanings(last)} - {None}
     return bool(forms & expected.read_prompt_formulas(question))
 
 
@@ -185,8 +185,8 @@ def _in_figures(text: str) -> str:
         return ""
     text = _ONE.sub("one ", text)
     figures = "" if re.search(r"\d", text) or len(text) > SHOWN else number_words.in_digits(text)
-    found = re.fullmatch(r"\d{1,20}(?: ([a-z]{1,20}))?", figures)
-    return figures if found and (not found[1] or units.is_known_unit(found[1])) else ""
+    match = re.fullmatch(r"\d{1,20}(?: ([a-z]{1,20}))?", figures)
+    return figures if match and (not match[1] or units.is_known_unit(match[1])) else ""
 
 
 def _says(text: str, right_answer: str, question: str) -> bool:
@@ -209,14 +209,14 @@ def _last_lines(reply: str, right_answers: Sequence[str]) -> str:
     if lines and any(map(dates.date_of, right_answers)):
         return lines[-1]
     count = max(map(_count, right_answers))
-    named = [found for line in lines[-count:] if (found := _ASSIGNED.match(line))]
-    names = {found[1] for found in named}
-    is_whole = count > 1 and len(named) == len(names) == count
+    assignments = [match for line in lines[-count:] if (match := _ASSIGNED.match(line))]
+    names = {assignment[1] for assignment in assignments}
+    is_whole = count > 1 and len(assignments) == len(names) == count
     return ", ".join(lines[-count:]) if is_whole and count < MOST_NAMED else ""
 
 
-def _as_inequality(found: re.Match) -> str:
-    name, _, word, is_closed, bound = found.groups()
+def _as_inequality(match: re.Match) -> str:
+    name, _, word, is_closed, bound = match.groups()
     sign = ">" if word in ("greater", "larger", "more", "bigger") or bound == "at least" else "<"
     return f"{name} {sign}{'=' if is_closed or bound else ''} "
 
@@ -230,14 +230,16 @@ def _judged(
 ) -> Verdict:
     why = ""
     candidates = [*candidates, *filter(None, map(_in_figures, candidates))]
-    for each in right_answers:
-        if any(_says(text, each, prompt) for text in candidates):
+    for right_answer in right_answers:
+        if any(_says(text, right_answer, prompt) for text in candidates):
             return Verdict(1.0, "the right answer", details)
         for text in candidates:
-            is_same = same_answer(each, text, rules) or library.same_for_the_library(each, text)
+            is_same = same_answer(right_answer, text, rules) or library.same_for_the_library(
+                right_answer, text
+            )
             if not is_same:
                 continue
-            why = expected.why_no_answer(each, text, prompt)
+            why = expected.why_no_answer(right_answer, text, prompt)
             if not why:
                 return Verdict(1.0, "the right answer", {**details, "answer": _shown(text)})
     if why:
@@ -254,12 +256,12 @@ def _candidates(final: FinalAnswer, right_answers: Sequence[str], rules: Rules) 
 
     Empty where several different answers were given.
     """
-    found = [] if _differing(final, rules) else [final.text]
+    candidates = [] if _differing(final, rules) else [final.text]
     if final.parts and max(map(_count, right_answers)) > 1:
         for parts in (list(final.parts), _distinct(final.parts, rules)):
             if len(parts) in map(_count, right_answers):
-                found.append(", ".join(parts))
-    return list(dict.fromkeys(found))
+                candidates.append(", ".join(parts))
+    return list(dict.fromkeys(candidates))
 
 
 def _differing(final: FinalAnswer, rules: Rules) -> list[str]:
@@ -267,21 +269,23 @@ def _differing(final: FinalAnswer, rules: Rules) -> list[str]:
     last, *_ = read_all_meanings(final.text)
     parts = last.items if isinstance(last, Items) else ()
     return [
-        other
-        for other in final.others
-        if not same_answer(final.text, other, rules)
+        other_answer
+        for other_answer in final.others
+        if not same_answer(final.text, other_answer, rules)
         and not any(
-            same(part, shape, rules) for part in parts for shape in read_all_meanings(other)[:1]
+            same(part, shape, rules)
+            for part in parts
+            for shape in read_all_meanings(other_answer)[:1]
         )
     ]
 
 
 def _distinct(parts: Sequence[str], rules: Rules) -> list[str]:
-    found: list[str] = []
+    distinct: list[str] = []
     for part in parts:
-        if not any(same_answer(other, part, rules) for other in found):
-            found.append(part)
-    return found
+        if not any(same_answer(earlier, part, rules) for earlier in distinct):
+            distinct.append(part)
+    return distinct
 
 
 def _count(text: str) -> int:
@@ -291,8 +295,8 @@ def _count(text: str) -> int:
 
 
 def _different(final: FinalAnswer, rules: Rules) -> str:
-    other = _differing(final, rules)[0]
-    return f"several different answers: {_shown(other)} and {_shown(final.text)}"
+    other_answer = _differing(final, rules)[0]
+    return f"several different answers: {_shown(other_answer)} and {_shown(final.text)}"
 
 
 def _shown(text: str) -> str:

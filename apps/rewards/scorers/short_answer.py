@@ -95,25 +95,25 @@ def ask(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> li
 
     There are as many requests as votes.
     """
-    read_ = _read(rollouts, task)
+    reading = _read(rollouts, task)
     criteria = [
         f'"idea_{place}": 1 if the answer says this in other words, else 0:'
         f" {' / '.join(idea.any_of)}"
-        for place, idea in enumerate(read_.missing, start=1)
+        for place, idea in enumerate(reading.missing, start=1)
     ]
     criteria = criteria or [f'"{SAME}": 1 if the answer says the same as the reference, else 0']
     system = (
         f"You mark a pupil's short answer.\n{RULE}\n\nMarks:\n"
-        + "\n".join(f"- {one}" for one in criteria)
+        + "\n".join(f"- {criterion}" for criterion in criteria)
         + "\n\nWhat is hedged, denied or contradicted is not said. First reason about each,"
         " briefly. Then end your reply with one line, a JSON object with these keys and 0 or 1"
         " for each."
     )
     texts = [
         fenced("question", join_chat(task.prompt)),
-        *(fenced("reference", text) for text in read_.scheme.reference),
+        *(fenced("reference", text) for text in reading.scheme.reference),
     ]
-    texts.append(fenced("answer", read_.text))
+    texts.append(fenced("answer", reading.text))
     messages = [
         {"role": "system", "content": system},
         {"role": "user", "content": "\n\n".join(texts)},
@@ -125,26 +125,26 @@ def ask(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> li
 def read(
     replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskView, options: Options
 ) -> list[Verdict]:
-    read_ = _read(rollouts, task)
+    reading = _read(rollouts, task)
     details = {"deterministic": False, "by": "judge"}
-    if read_.marked:
+    if reading.marked:
         details |= {
-            "found": read_.marked.found,
-            "denied": read_.marked.denied,
-            "asked_about": read_.marked.missing,
+            "found": reading.marked.found,
+            "denied": reading.marked.denied,
+            "asked_about": reading.marked.missing,
         }
-    return [average_verdicts(replies, lambda found: _share(found, read_), details)]
+    return [average_verdicts(replies, lambda verdict: _share(verdict, reading), details)]
 
 
-def _share(found: dict, read_: Read) -> float:
+def _share(verdict: dict, reading: Read) -> float:
     """Return the answer's share of all points by this verdict. Raises Unreadable."""
-    if read_.marked is None:
-        return read_number(found, SAME, 0, 1)
+    if reading.marked is None:
+        return read_number(verdict, SAME, 0, 1)
     judged_points = sum(
-        idea.points * read_number(found, f"idea_{place}", 0, 1)
-        for place, idea in enumerate(read_.missing, start=1)
+        idea.points * read_number(verdict, f"idea_{place}", 0, 1)
+        for place, idea in enumerate(reading.missing, start=1)
     )
-    return min(1.0, (read_.marked.points + judged_points) / read_.scheme.total)
+    return min(1.0, (reading.marked.points + judged_points) / reading.scheme.total)
 
 
 def _read(rollouts: Sequence[RolloutView], task: TaskView) -> Read:
@@ -179,5 +179,5 @@ def _by_points(result: MarkingResult, total: float, options: Options) -> Verdict
 
 
 def _undecided(value: float, reason: str, details: dict, options: Options) -> Verdict:
-    given = None if options.undecided == "null" else value
-    return Verdict(given, reason, {**details, "deterministic": False}, undecided=True)
+    counted_value = None if options.undecided == "null" else value
+    return Verdict(counted_value, reason, {**details, "deterministic": False}, undecided=True)
